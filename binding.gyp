@@ -1,0 +1,38 @@
+{
+  "targets": [
+    {
+      "target_name": "blockstep_host",
+      "sources": [
+        "native/addon/addon.cc",
+        "native/addon/call.cc",
+        "native/addon/configuration.cc",
+        "native/addon/environment.cc",
+        "native/addon/methods.cc",
+        "native/host/core.cc",
+        "native/host/pending.cc",
+        "native/host/queries.cc",
+        "native/host/request_table.cc",
+        "native/host/step.cc"
+      ],
+      "defines": ["NAPI_VERSION=8"],
+      "cflags_cc!": ["-fno-exceptions", "-fno-rtti"],
+      "cflags_cc": ["-std=c++20", "-O3", "-fexceptions", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wconversion"],
+      "conditions": [
+        ["OS=='mac'", {
+          "xcode_settings": {
+            "CLANG_CXX_LANGUAGE_STANDARD": "c++20",
+            "GCC_ENABLE_CPP_EXCEPTIONS": "YES",
+            "GCC_OPTIMIZATION_LEVEL": "3",
+            "GCC_SYMBOLS_PRIVATE_EXTERN": "YES",
+            "MACOSX_DEPLOYMENT_TARGET": "12.0"
+          }
+        }],
+        ["OS=='win'", {
+          "msvs_settings": {
+            "VCCLCompilerTool": { "ExceptionHandling": 1, "AdditionalOptions": ["/std:c++20"] }
+          }
+        }]
+      ]
+    }
+  ]
+}

@@ -1,0 +1,153 @@
+// The block hash: SipHash-2-4 with 128-bit output, chained from block to block.
+//
+// A block's hash covers its tokens and, through its parent's hash, everything before them:
+//
+//   hash[i] = SipHash(seed, tokens of block i || hash[i - 1]),   hash[-1] = root(seed, adapter, salt)
+//
+// The parent comes last, so that the tokens, which are four fifths of the work, need not wait for it. A secret seed
+// makes collisions infeasible to provoke for whoever chooses the tokens. Messages are little endian on every machine.
+#pragma once
+
+#include "types.h"
+
+namespace blockstep {
+
+/// The four words of SipHash's state and its two kinds of steps.
+struct SipState {
+  u64 v0, v1, v2, v3;
+
+  BLOCKSTEP_HD static u64 rotate(u64 x, u32 by) { return x << by | x >> (64 - by); }
+
+  /// The initial state for 128-bit output.
+  BLOCKSTEP_HD static SipState begin(Key seed) {
+    return {seed.lo ^ 0x736f6d6570736575u, seed.hi ^ 0x646f72616e646f6du ^ 0xee, seed.lo ^ 0x6c7967656e657261u,
+            seed.hi ^ 0x7465646279746573u};
+  }
+
+  BLOCKSTEP_HD void round() {
+    v0 += v1;
+    v2 += v3;
+    v1 = rotate(v1, 13) ^ v0;
+    v3 = rotate(v3, 16) ^ v2;
+    v0 = rotate(v0, 32);
+    v2 += v1;
+    v0 += v3;
+    v1 = rotate(v1, 17) ^ v2;
+    v3 = rotate(v3, 21) ^ v0;
+    v2 = rotate(v2, 32);
+  }
+
+  BLOCKSTEP_HD void absorb(u64 word) {
+    v3 ^= word;
+    round();
+    round();
+    v0 ^= word;
+  }
+
+  BLOCKSTEP_HD u64 squeeze(u64 tweak_v1, u64 tweak_v2) {
+    v1 ^= tweak_v1;
+    v2 ^= tweak_v2;
+    for (int i = 0; i < 4; ++i) round();
+    return v0 ^ v1 ^ v2 ^ v3;
+  }
+
+  /// Absorbs the last 0 to 7 bytes (`rest`, low byte first) with the length of the whole message, and ends it.
+  BLOCKSTEP_HD Key end(u64 rest, u64 length) {
+    absorb(rest | length << 56);
+    Key key;
+    key.lo = squeeze(0, 0xee);
+    key.hi = squeeze(0xdd, 0);
+    return key;
+  }
+};
+
+/// A message that arrives in pieces. A plain value: copy it to branch off.
+class SipHash {
+ public:
+  BLOCKSTEP_HD explicit SipHash(Key seed) : state_(SipState::begin(seed)) {}
+
+  BLOCKSTEP_HD void add(const void* bytes, u64 count) {
+    const u8* from = static_cast<const u8*>(bytes);
+    for (u64 i = 0; i < count; ++i) add_byte(from[i]);
+  }
+
+  /// Adds the lowest `count` bytes of `value`, low byte first.
+  BLOCKSTEP_HD void add_word(u64 value, u32 count) {
+    for (u32 i = 0; i < count; ++i) add_byte(static_cast<u8>(value >> (8 * i)));
+  }
+
+  BLOCKSTEP_HD Key finish() const {
+    SipState last = state_;
+    return last.end(rest_, length_);
+  }
+
+ private:
+  BLOCKSTEP_HD void add_byte(u8 byte) {
+    rest_ |= u64{byte} << (8 * (length_ & 7));
+    if ((++length_ & 7) != 0) return;
+    state_.absorb(rest_);
+    rest_ = 0;
+  }
+
+  SipState state_;
+  u64 rest_ = 0;  // the bytes of the current word that are in
+  u64 length_ = 0;
+};
+
+/// SipHash-2-4-128 of `length` bytes. `seed` is the 16-byte key, lo its first eight bytes, little endian; the result's
+/// lo is the first eight bytes of the published output.
+BLOCKSTEP_HD inline Key siphash128(Key seed, const void* bytes, u64 length) {
+  SipHash hash(seed);
+  hash.add(bytes, length);
+  return hash.finish();
+}
+
+/// What a request's chain starts from: the adapter and the cache salt it must not share blocks across. Each is added
+/// with a tag and its length when present (length > 0), so no two different pairs make one message.
+BLOCKSTEP_HD inline Key chain_root(Key seed, const void* adapter, u32 adapter_length, const void* salt,
+                                   u32 salt_length) {
+  SipHash hash(seed);
+  if (adapter_length != 0) {
+    hash.add_word(1, 1);
+    hash.add_word(adapter_length, 4);
+    hash.add(adapter, adapter_length);
+  }
+  if (salt_length != 0) {
+    hash.add_word(2, 1);
+    hash.add_word(salt_length, 4);
+    hash.add(salt, salt_length);
+  }
+  return hash.finish();
+}
+
+/// The tokens of one block, absorbed: all of a block's hash that does not depend on its parent.
+BLOCKSTEP_HD inline SipState absorb_tokens(Key seed, const std::int32_t* tokens, u32 block_size) {
+  SipState state = SipState::begin(seed);
+  for (u32 i = 0; i + 1 < block_size; i += 2) {
+    state.absorb(static_cast<u32>(tokens[i]) | u64{static_cast<u32>(tokens[i + 1])} << 32);
+  }
+  return state;
+}
+
+/// Ends a block's hash with its parent's. An odd block size leaves one token, which shares a word with the parent.
+BLOCKSTEP_HD inline Key absorb_parent(SipState state, const std::int32_t* tokens, u32 block_size, Key parent) {
+  const u64 length = u64{4} * block_size + 16;
+  if (block_size % 2 == 0) {
+    state.absorb(parent.lo);
+    state.absorb(parent.hi);
+    return state.end(0, length);
+  }
+  state.absorb(static_cast<u32>(tokens[block_size - 1]) | parent.lo << 32);
+  state.absorb(parent.lo >> 32 | parent.hi << 32);
+  return state.end(parent.hi >> 32, length);
+}
+
+/// The hashes of `n` full blocks of `block_size` >= 1 tokens each, the first of them after `parent`, into out[0 .. n).
+BLOCKSTEP_HD inline void chain(Key seed, Key parent, const std::int32_t* tokens, u32 block_size, u32 n, Key* out) {
+  for (u32 i = 0; i < n; ++i, tokens += block_size) {
+    parent = absorb_parent(absorb_tokens(seed, tokens, block_size), tokens, block_size, parent);
+    out[i] = parent;
+  }
+}
+
+}  // namespace blockstep

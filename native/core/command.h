@@ -1,0 +1,72 @@
+// The log: what apply() reads and what it answers. A log holds facts, in order, as flat u32 words, so that one log
+// drives the host, the GPU, the fuzzer and the replay of an incident.
+//
+// A command is one head word, op | count << 8, and its payload:
+//
+//   kOpen     row, id x count              the free row becomes the request's, with these cached blocks in front
+//   kExtend   (row, n) x count             n blocks from the head of the free queue for each row; the rows differ, n >= 1
+//   kPublish  (row, index, key) x count    block `index` of the row becomes findable; a key is 4 words, low word first
+//   kRelease  row x count                  the rows' blocks go back, each row's in reverse order; the rows are free
+//   kPin      id x count                   one reference more for each id
+//   kUnpin    id x count                   one pin less for each id; what nobody holds is queued, in list order
+//   kEvict    id x count                   these blocks are no longer findable; they stay where they are
+//   kReset    (nothing)                    no block is findable any more; every block must be free
+//
+// The null block never appears as an id.
+#pragma once
+
+#include "fault.h"
+
+namespace blockstep {
+
+/// Version of the words above. It belongs into the header of a file that holds logs, not into each log.
+constexpr u32 kLogVersion = 1;
+
+enum class Op : u32 { kOpen = 1, kExtend, kPublish, kRelease, kPin, kUnpin, kEvict, kReset };
+
+constexpr u32 kMaxCount = (1u << 24) - 1;
+constexpr u32 kPublishWords = 6;
+
+BLOCKSTEP_HD constexpr u32 head_word(Op op, u32 count) { return static_cast<u32>(op) | count << 8; }
+BLOCKSTEP_HD constexpr Op op_of(u32 head) { return static_cast<Op>(head & 0xffu); }
+BLOCKSTEP_HD constexpr u32 count_of(u32 head) { return head >> 8; }
+
+/// Words of the command after its head word; kNone for an unknown op. Never overflows: 6 * kMaxCount < 2^27.
+BLOCKSTEP_HD constexpr u32 payload_words(u32 head) {
+  const u32 count = count_of(head);
+  switch (op_of(head)) {
+    case Op::kOpen: return count + 1;
+    case Op::kExtend: return count * 2;
+    case Op::kPublish: return count * kPublishWords;
+    case Op::kRelease:
+    case Op::kPin:
+    case Op::kUnpin:
+    case Op::kEvict: return count;
+    case Op::kReset: return count == 0 ? 0 : kNone;
+  }
+  return kNone;
+}
+
+/// The key at `words` of a publish command.
+BLOCKSTEP_HD inline Key key_at(const u32* words) {
+  return {words[0] | u64{words[1]} << 32, words[2] | u64{words[3]} << 32};
+}
+
+/// Writes a key as the four words that key_at() reads.
+BLOCKSTEP_HD inline void put_key(u32* words, const Key& key) {
+  words[0] = static_cast<u32>(key.lo);
+  words[1] = static_cast<u32>(key.lo >> 32);
+  words[2] = static_cast<u32>(key.hi);
+  words[3] = static_cast<u32>(key.hi >> 32);
+}
+
+/// The answers of one apply(). The caller provides ids and capacity; apply() writes the rest.
+struct Results {
+  u32* ids;       // blocks taken by the Extend commands, concatenated in order
+  u32 capacity;   // of ids, in words
+  u32 num_ids;
+  u32 evictions;  // keys dropped by Extend and Evict
+  u32 fault;      // Fault of the command that stopped the log; the commands before it were applied
+};
+
+}  // namespace blockstep

@@ -1,0 +1,172 @@
+// The whole state of the block manager and the KV slot table: plain arrays with fixed-width types in one piece of memory.
+//
+// Only apply() writes it. The same bytes serve the host and a GPU, so there is no pointer inside the arrays, no bool and
+// no size_t. The scalars of State are read and written by rank 0 of a team alone, at the two ends of apply(): in between
+// every member works on its own copy, and all copies hold the same values.
+#pragma once
+
+#include <type_traits>
+
+#include "types.h"
+
+namespace blockstep {
+
+constexpr u32 kMaxBlocks = 1u << 24;  // the ring has up to 4 * kMaxBlocks places, which must fit in 31 bits
+constexpr u32 kMaxRows = 1u << 21;
+constexpr u32 kMaxBlocksPerRow = 1u << 20;  // a team of up to 2,048 members sums such counts in 32 bits
+constexpr u32 kForceBits = 0x100;           // see Config::bucket_bits
+
+struct Config {
+  u32 num_blocks;          // the null block included; 2 .. kMaxBlocks
+  u32 num_rows;            // 1 .. kMaxRows
+  u32 max_blocks_per_row;  // 1 .. kMaxBlocksPerRow
+  u32 bucket_bits;         // 0: at least two buckets a block. Tests force collisions with kForceBits + (0 .. 24) bits.
+};
+
+/// Bits of Block::flags. All but kPublished are zero between commands.
+enum BlockFlag : u32 {
+  kPublished = 1u << 0,  // key and stamp are valid and the block is in the chain of its bucket
+  kDropped = 1u << 1,    // unpublished by the current command, not unlinked yet
+  kUnlinker = 1u << 2,   // this block's member holds the lock of its bucket
+};
+
+/// Everything about one block, in one struct: whoever touches a block touches all of it.
+struct Block {
+  Key key;         // valid while published
+  u64 stamp;       // when it was published: 1, 2, 3, ...; of blocks with one key the smallest stamp is the hit
+  u32 ref;         // rows that hold it, plus pins; 0 = it is in the free queue
+  u32 pins;        // references that no row stands for
+  u32 place;       // ref 0: its place in the ring. Otherwise free for use as scratch.
+  u32 next;        // next block in the chain of its bucket; kNullBlock ends a chain
+  u32 generation;  // how often it was taken from the queue
+  u32 flags;       // BlockFlag
+};
+static_assert(sizeof(Block) == 48);
+
+/// A row of the KV slot table: the residency of one request.
+struct Row {
+  u32 in_use;
+  u32 num_blocks;  // valid entries in its part of State::row_blocks; 0 when not in use
+  u32 generation;  // how often it was opened
+  u32 claimed;     // scratch of Extend: the current command names this row already. Otherwise zero.
+};
+
+/// Scratch of Extend: which of the blocks taken go to which row.
+struct Grant {
+  u32 first;  // index of the row's first block among those taken
+  u32 row;
+  u32 at;     // index of that block in the row
+};
+
+/// Upkeep cursor when no compaction of the free queue is under way.
+constexpr u64 kIdle = ~u64{0};
+
+struct State {
+  Config config;
+  u32 ring_mask;    // places in the ring, minus one
+  u32 bucket_mask;  // buckets, minus one
+
+  // Counts the host reads.
+  u32 num_free;       // blocks in the free queue
+  u32 num_published;  // blocks that carry a key
+  u32 rows_in_use;
+  u32 fault;          // Fault of the first command that failed; from then on nothing is applied
+  u64 evictions;      // keys dropped by Extend and Evict, ever
+
+  // The free queue lies in places [head, tail); a place p is ring[p & ring_mask]. While a compaction is under way,
+  // [head, packed) has been compacted, [packed, unread) holds no live place, [unread, tail) is still to be read.
+  u64 head;
+  u64 tail;
+  u64 packed;
+  u64 unread;  // kIdle: no compaction
+
+  u64 next_stamp;
+  u64 num_taken;       // blocks taken from the queue, ever
+  u64 num_commands;    // commands applied, ever
+  u64 rolling_digest;  // of every command's results so far; depends on the commands, not on how they were batched
+
+  Block* blocks;    // [num_blocks]
+  u32* ring;        // [ring_mask + 1] block ids
+  u32* live;        // [(ring_mask + 1) / 32] one bit a place; only bits of places in [head, tail) mean anything
+  u32* buckets;     // [bucket_mask + 1] first block of a chain, kNullBlock when empty
+  Row* rows;        // [num_rows]
+  u32* row_blocks;  // [num_rows][max_blocks_per_row] block ids
+  Grant* grants;    // [num_rows] scratch
+};
+
+/// Is this configuration within the limits stated at its fields?
+inline bool valid(const Config& c) {
+  const bool bits = c.bucket_bits == 0 || (c.bucket_bits >= kForceBits && c.bucket_bits <= kForceBits + 24);
+  return bits && c.num_blocks >= 2 && c.num_blocks <= kMaxBlocks && c.num_rows >= 1 && c.num_rows <= kMaxRows &&
+         c.max_blocks_per_row >= 1 && c.max_blocks_per_row <= kMaxBlocksPerRow;
+}
+
+/// The smallest power of two that is at least `least` and at least 32.
+inline u32 round_to_power(u64 least) {
+  u32 power = 32;
+  while (power < least) power <<= 1;
+  return power;
+}
+
+/// Places in the ring. Four a block: see upkeep() in block_pool.h for why that is enough.
+inline u32 ring_places(const Config& c) { return round_to_power(u64{4} * c.num_blocks); }
+
+inline u32 num_buckets(const Config& c) {
+  return c.bucket_bits ? 1u << (c.bucket_bits - kForceBits) : round_to_power(u64{2} * c.num_blocks);
+}
+
+/// Lays the arrays of `state` out from `base` on, each on its own cache line, and returns the bytes they take.
+inline u64 lay_out(State& state, const Config& c, u8* base) {
+  u64 used = 0;
+  const auto place = [&](auto*& array, u64 count) {
+    using Element = std::remove_reference_t<decltype(*array)>;
+    array = base ? reinterpret_cast<Element*>(base + used) : nullptr;
+    used += (count * sizeof(Element) + 63) & ~u64{63};
+  };
+  place(state.blocks, c.num_blocks);
+  place(state.ring, ring_places(c));
+  place(state.live, ring_places(c) / 32);
+  place(state.buckets, num_buckets(c));
+  place(state.rows, c.num_rows);
+  place(state.grants, c.num_rows);
+  place(state.row_blocks, u64{c.num_rows} * c.max_blocks_per_row);  // last: untouched pages cost nothing
+  return used;
+}
+
+/// Bytes of memory that a state of this configuration needs.
+inline u64 state_bytes(const Config& config) {
+  State unbound;
+  return lay_out(unbound, config, nullptr);
+}
+
+/// Points `state` at `memory`: state_bytes(config) bytes, zeroed, aligned to 64. Follow with init_state().
+inline void bind_state(State& state, const Config& config, void* memory) {
+  state = State{};
+  state.config = config;
+  state.ring_mask = ring_places(config) - 1;
+  state.bucket_mask = num_buckets(config) - 1;
+  lay_out(state, config, static_cast<u8*>(memory));
+}
+
+/// The initial state over zeroed memory: every block but the null block queued in ascending order, nothing published.
+inline void init_state(State& state) {
+  const u32 n = state.config.num_blocks;
+  for (u32 id = 1; id < n; ++id) {
+    state.ring[id] = id;
+    state.blocks[id].place = id;
+    state.live[id >> 5] |= 1u << (id & 31);
+  }
+  state.head = 1;
+  state.tail = n;
+  state.num_free = n - 1;
+  state.packed = 0;
+  state.unread = kIdle;
+  state.next_stamp = 1;
+}
+
+/// The block list of a row.
+BLOCKSTEP_HD inline u32* blocks_of(const State& state, u32 row) {
+  return state.row_blocks + u64{row} * state.config.max_blocks_per_row;
+}
+
+}  // namespace blockstep

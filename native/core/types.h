@@ -1,0 +1,41 @@
+// Words that every file of the core shares: fixed-width types, the block hash, and the mixing function of the digests.
+#pragma once
+
+#include <cstdint>
+
+// The core is one source for the host and for CUDA device code; this macro is all that differs.
+#if defined(__CUDACC__)
+#define BLOCKSTEP_HD __host__ __device__
+#else
+#define BLOCKSTEP_HD
+#endif
+
+namespace blockstep {
+
+using u8 = std::uint8_t;
+using u32 = std::uint32_t;
+using u64 = std::uint64_t;
+
+/// "No such block, row or slot."
+constexpr u32 kNone = 0xffffffffu;
+
+/// Block 0: the placeholder of vLLM's BlockPool. It is never queued, never published and never counted.
+constexpr u32 kNullBlock = 0;
+
+/// A 128-bit block hash, or a 128-bit hash seed. Compared whole, never by its index bits alone.
+struct alignas(16) Key {
+  u64 lo;
+  u64 hi;
+};
+
+BLOCKSTEP_HD inline bool operator==(const Key& a, const Key& b) { return a.lo == b.lo && a.hi == b.hi; }
+
+/// SplitMix64's finaliser over a pair: the building block of the digests. Two multiplications, no table.
+BLOCKSTEP_HD inline u64 mix(u64 where, u64 what) {
+  u64 x = where * 0x9e3779b97f4a7c15u + what + 0x2545f4914f6cdd1du;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+}  // namespace blockstep

@@ -1,0 +1,153 @@
+// HostCore: the block manager, the request table and the KV slot table of one engine, on the host.
+//
+// It turns operations on slots into a log of facts and applies the log at once. The same log, when recorded, drives
+// every other back end. Every operation first drains what TypeScript left in the exchange buffer, checks everything,
+// builds its log, and only then changes anything.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "../core/apply.h"
+#include "error.h"
+#include "exchange.h"
+#include "free_rows.h"
+#include "log_writer.h"
+#include "memory.h"
+#include "request_table.h"
+
+namespace blockstep {
+
+struct HostConfig {
+  Config pool;
+  u32 block_size;        // 1 .. 2^16
+  u32 max_entries;
+  u32 num_frames;
+  u32 pending_capacity;
+  u32 lookahead;         // 0 .. 2^16
+  u32 max_model_len;     // 1 .. kMaxTokens - 1; fits in max_blocks_per_row blocks
+  bool caching;
+  Key seed;
+};
+
+/// A list that the caller owns.
+template <class T>
+struct Span {
+  T* data;
+  u32 size;
+};
+
+constexpr std::int32_t kNotEnoughBlocks = -1;
+constexpr std::int32_t kNoFreeRow = -2;
+
+/// Throws Error: kBadArg or a more exact code while nothing is changed; kInvariant when an invariant is found broken,
+/// and from then on always. std::bad_alloc means that the operation did not happen.
+class HostCore {
+ public:
+  HostCore(const HostConfig& config, const Exchange& exchange);
+  HostCore(const HostCore&) = delete;
+  HostCore& operator=(const HostCore&) = delete;
+
+  // The step. NativeCore in src/core/native.ts says what each of these does.
+  u32 run(u32 frame, u32 from, u32 to);
+  u64 add(Span<const std::int32_t> tokens, std::u16string_view adapter, std::u16string_view salt);
+  u32 match(u32 slot, u32 max_blocks);
+  std::int32_t admit(u32 slot, u32 hit_blocks, u32 reserve_tokens, u32 need_tokens, u32 publish_tokens);
+  u32 common_prefix(u32 slot);
+  void flush() { drain(); }
+
+  // The pool.
+  void pin(Span<const std::int32_t> ids);
+  void unpin(Span<const std::int32_t> ids);
+  void evict(Span<const std::int32_t> ids);
+  bool reset();
+
+  // Queries (queries.cc). Block ids are in range: the caller has checked them. Reads into a span fill as much of it as
+  // there is, and return how much that was.
+  u64 handle(u32 slot);
+  u32 num_tokens(u32 slot);
+  u32 read_tokens(u32 slot, u32 from, Span<std::int32_t> out);
+  u32 read_blocks(u32 slot, u32 from, Span<std::int32_t> out);
+  u32 read_free_queue(Span<std::int32_t> out);
+  u32 read_published(Span<std::int32_t> out);
+  u32 ref_count(u32 id);
+  u32 block_generation(u32 id);
+  Key block_hash(u32 slot, u32 index);
+  void verify();
+  u64 digest();
+  u64 rolling_digest();
+
+  // The log of facts.
+  void record(bool on);
+  /// The recorded batches, each with its length in words before it. They stay until forget_log().
+  const std::vector<u32>& recorded();
+  void forget_log() { recorded_ = {}; }
+
+  const HostConfig& config() const { return config_; }
+  u64 state_bytes() const { return state_memory_.bytes() + ids_memory_.bytes(); }
+  u64 table_bytes() const { return table_.bytes(); }
+
+ private:
+  /// An entry of a frame that needs more than the two comparisons.
+  struct Work {
+    u32 entry;
+    u32 slot;
+    u32 take;        // blocks to take
+    u32 publish_to;  // leading blocks of the row that are to be published
+  };
+  /// The answer to the last match(), good as long as nothing changed.
+  struct Match {
+    u32 slot = kNone;
+    u64 version = 0;  // State::num_commands then
+    u32 count = 0;
+    std::vector<u32> ids;
+  };
+
+  // core.cc: what every operation is made of.
+  void require_sound() const;
+  [[noreturn]] void poison(std::string what);
+  void begin_log();
+  void commit();
+  void publish_counts();
+  Slot& open_slot(u32 slot);
+  void check_ids(Span<const std::int32_t> ids) const;
+  void commit_ids(Op op, Span<const std::int32_t> ids);
+  u32 blocks_for(u32 tokens) const { return (tokens + config_.block_size - 1) / config_.block_size; }
+  void set_row(Slot& slot, u32 row, u32 num_blocks, u32 num_published);
+  void log_publications(Slot& slot, u32 row, u32 have, u32 from, u32 to);
+  bool needs_publication(u32 id);
+  u32 shared_prefix(const Slot& slot) const;
+  const char* verify_slots() const;
+
+  // pending.cc: what TypeScript left in the exchange buffer.
+  void drain();
+  void drain_pending(u32 count);
+  void apply_pending(u32 word, std::int32_t argument);
+  void release_row(Slot& slot);
+  void evict_row(Slot& slot, u32 from);
+
+  // step.cc: run and admit.
+  void check_frame(const Frame& frame, u32 from, u32 to) const;
+  u32 plan_run(const Frame& frame, u32 from, u32 to);
+  bool plan_entry(u32 entry, u32 slot, u32 target, u32 full_tokens, u32& left);
+  void finish_run(const Frame& frame);
+  Span<const u32> hits_for(u32 slot, u32 hit_blocks);
+
+  HostConfig config_;
+  Exchange exchange_;
+  OwnedState state_memory_;
+  State& state_;
+  Memory ids_memory_;  // where apply() puts the ids it takes; at most every block at once
+  RequestTable table_;
+  FreeRows free_rows_;
+  LogWriter log_;
+  std::vector<Work> work_;
+  std::vector<u32> claimed_;  // shared blocks that the log being built publishes
+  Match match_;
+  bool recording_ = false;
+  std::vector<u32> recorded_;
+  std::string poisoned_;
+};
+
+}  // namespace blockstep

@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+"""Breaks the core on purpose, one place at a time, and expects the tests to notice.
+
+Each mutant is a copy of native/core with one piece of text replaced. The tests below are built against it one after the
+other until one is red: does not end in time, ends with an error, or is stopped by a sanitizer. A mutant that passes
+them all has survived, and says that a test is missing. Usage: mutate.py [part of a name]...
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CORE = os.path.join(HERE, '..', 'core')
+COMPILER = [os.environ.get('CXX', 'g++'), '-std=c++20', '-pthread']
+PLAIN = ['-O1']
+RACES = ['-O1', '-g', '-fsanitize=thread']
+FAST = [
+    ('model_test', PLAIN, ['1500']),
+    ('state_test', PLAIN, []),
+    ('log_test', PLAIN, ['200']),
+    ('index_test', PLAIN, []),
+    ('team_test', RACES, ['40']),
+]
+HASH = [('hash_test', ['-O0'], [])]
+LOG = [('log_test', ['-O0'], ['50'])]
+STATE = [('state_test', ['-O0'], [])]
+
+# (file, what is broken, text, its replacement)
+MUTANTS = [
+    ('free_queue.h', 'live bits before the first place', 'bits &= ~0u << (from & 31);\n    if (word == last)',
+     ';\n    if (word == last)'),
+    ('free_queue.h', 'live bits behind the last place', 'bits &= ~0u >> (31 - ((to - 1) & 31));', ';'),
+    ('free_queue.h', 'a touched block stays in the queue', 'team.fetch_and(&state.live[block.place >> 5], '
+     '~(1u << (block.place & 31)));', ''),
+    ('free_queue.h', 'leaving clears bits with a plain write', 'team.fetch_and(&state.live[block.place >> 5], '
+     '~(1u << (block.place & 31)));', 'state.live[block.place >> 5] &= ~(1u << (block.place & 31));'),
+    ('free_queue.h', 'no upkeep', 'if (dead <= state.config.num_blocks) return;', 'return;'),
+    ('free_queue.h', 'upkeep too slow', '4 * count', 'count'),
+    ('free_queue.h', 'packed cursor behind the head', 'state.packed > state.head ? state.packed : state.head',
+     'state.packed'),
+    ('free_queue.h', 'unread cursor behind the head', 'state.unread > packed ? state.unread : packed', 'state.unread'),
+    ('free_queue.h', 'upkeep leaves the old place live', 'if (place >= packed) team', 'if (false) team'),
+    ('free_queue.h', 'upkeep clears the new place', 'if (place >= packed) team', 'team'),
+    ('free_queue.h', 'upkeep never shortens the queue', 'state.tail = packed;', ''),
+    ('free_queue.h', 'upkeep never ends', 'state.unread = kIdle;\n  }', '}'),
+    ('free_queue.h', 'skip one word too many', 'word += leading;', 'word += leading + 1;'),
+    ('free_queue.h', 'skip goes by one word of the team', 'team.count(empty && before == 0, leading);',
+     'team.count(empty, leading);'),
+    ('free_queue.h', 'skip moves back', 'word << 5 > from ? word << 5 : from', 'word << 5'),
+    ('free_queue.h', 'no reference for a taken block', 'block.ref = 1;', ''),
+    ('free_queue.h', 'no new generation', 'block.generation += 1;', ''),
+    ('free_queue.h', 'reuse keeps the key', 'if (block.flags & kPublished) {', 'if (false) {'),
+    ('free_queue.h', 'the head passes the whole window', 'head += passed;', 'head += team.size();'),
+    ('free_queue.h', 'the head stays', 'state.head = head;', ''),
+    ('block_pool.h', 'reversed order of release', 'list[count - 1 - i]', 'list[i]'),
+    ('block_pool.h', 'release without upkeep', '  upkeep(team, state, count);\n  u32 fault = kNoFault;',
+     '  u32 fault = kNoFault;'),
+    ('block_pool.h', 'unpin without upkeep', '  upkeep(team, state, count);\n  for', '  for'),
+    ('block_pool.h', 'release ignores other holders', 'team.count(held == 1, total);\n    if (held == 1)',
+     'team.count(held >= 1, total);\n    if (held >= 1)'),
+    ('block_pool.h', 'release below zero', 'if (held == 0) fault = kRefUnderflow;', ''),
+    ('block_pool.h', 'a hit counts with a plain write', 'if (team.fetch_add(&block.ref, 1) != 0) return 0;',
+     'if (block.ref++ != 0) return 0;'),
+    ('block_pool.h', 'pins not counted', 'team.fetch_add(&block.pins, 1);', ''),
+    ('block_pool.h', 'pins not taken back', 'if (team.fetch_sub(&block.pins, 1) == 0) fault = kRefUnderflow;', ''),
+    ('block_pool.h', 'a pinned block stays free', 'state.num_free -= total;', ''),
+    ('block_pool.h', 'unpin once too often',
+     'if (team.fetch_sub(&block.pins, 1) == 0) fault = kRefUnderflow;', 'team.fetch_sub(&block.pins, 1);'),
+    ('block_pool.h', 'unpin finds a stale place', 'team.store(&state.blocks[ids[i]].place, 0);', ';'),
+    ('block_pool.h', 'unpin queues at the first occurrence', 'team.fetch_max(&block.place, i + 1);',
+     'if (team.load(&block.place) == 0) team.store(&block.place, i + 1);'),
+    ('block_pool.h', 'unpin queues every occurrence', 'state.blocks[id].ref == 0 && state.blocks[id].place == i + 1',
+     'state.blocks[id].ref == 0'),
+    ('block_pool.h', 'unpin queues what is still held', 'state.blocks[id].ref == 0 && state.blocks[id].place == i + 1',
+     'state.blocks[id].place == i + 1'),
+    ('prefix_index.h', 'the newest twin answers', 'block.stamp < oldest', 'block.stamp >= (best == kNone ? 0 : oldest)'),
+    ('prefix_index.h', 'half a key is enough (low)', 'if (block.key == key', 'if (block.key.lo == key.lo'),
+    ('prefix_index.h', 'half a key is enough (high)', 'if (block.key == key', 'if (block.key.hi == key.hi'),
+    ('prefix_index.h', 'hits behind a miss', 'if (misses != 0) break;', ''),
+    ('prefix_index.h', 'hits behind a miss in a window', 'hit && before == 0', 'hit'),
+    ('prefix_index.h', 'publish of a published block', 'fault = lower(fault, kAlreadyPublished);\n      continue;', ''),
+    ('prefix_index.h', 'publish past the row', '|| entry[1] >= row.num_blocks', ''),
+    ('prefix_index.h', 'publish to a free row', '!row.in_use || entry[1]', 'entry[1]'),
+    ('prefix_index.h', 'stamps of one command are equal', 'block.stamp = state.next_stamp + i;',
+     'block.stamp = state.next_stamp;'),
+    ('prefix_index.h', 'stamps do not go on', 'state.next_stamp += count;', ''),
+    ('prefix_index.h', 'published blocks not counted', 'state.num_published += count;', ''),
+    ('prefix_index.h', 'dropped blocks not counted', 'state.num_published -= total;', ''),
+    ('prefix_index.h', 'evictions not counted', 'state.evictions += total;', ''),
+    ('prefix_index.h', 'chains linked with a plain write', 'block.next = team.exchange(bucket_of(state, block.key), id);',
+     'block.next = *bucket_of(state, block.key); *bucket_of(state, block.key) = id;'),
+    ('prefix_index.h', 'dropped blocks stay in the chain',
+     'if (!(team.load(&state.blocks[id].flags) & kPublished)) continue;', ''),
+    ('prefix_index.h', 'a bucket has two unlinkers', 'if (id & kLock) continue;', 'id &= ~kLock;'),
+    ('prefix_index.h', 'a bucket stays locked', 'if (flags & kUnlinker) team', 'if (false) team'),
+    ('prefix_index.h', 'the chain is not cut', '*link = kNullBlock;', ''),
+    ('prefix_index.h', 'transient flags stay', 'if (flags & kDropped) team.fetch_and(&block.flags, kPublished);', ''),
+    ('prefix_index.h', 'evict counts repetitions', '& kPublished)) continue;\n    team.fetch_or(flags',
+     '& 7)) continue;\n    team.fetch_or(flags'),
+    ('prefix_index.h', 'reset while in use', 'if (state.num_free != state.config.num_blocks - 1) return kBlocksInUse;', ''),
+    ('prefix_index.h', 'reset keeps the buckets', 'state.buckets[i] = kNullBlock;', ';'),
+    ('prefix_index.h', 'reset keeps the flags', 'state.blocks[id].flags = 0;', ';'),
+    ('row_table.h', 'open of a row in use', 'if (row.in_use) fault = kRowInUse;', ''),
+    ('row_table.h', 'open too long', 'if (count > state.config.max_blocks_per_row) return kRowTooLong;', ''),
+    ('row_table.h', 'hits stay free', 'state.num_free -= total;', ''),
+    ('row_table.h', 'open without a vote', 'return agree(team, fault);', 'return fault;'),
+    ('row_table.h', 'no new row generation', 'row.generation += 1;', ''),
+    ('row_table.h', 'blocks go to the next row', 'state.grants[from + 1].first > index', 'state.grants[from + 1].first >= index'),
+    ('row_table.h', 'blocks go to the row before', '<= index ? low : high', '< index ? low : high'),
+    ('row_table.h', 'extend by nothing', 'if (n == 0) found = lower(found, kBadCommand);', ''),
+    ('row_table.h', 'extend names a row twice', 'found = lower(found, kRowRepeated);', ';'),
+    ('row_table.h', 'extend of a free row', 'if (!row.in_use) found', 'if (false) found'),
+    ('row_table.h', 'extend too long', 'if (n > state.config.max_blocks_per_row - row.num_blocks)', 'if (false)'),
+    ('row_table.h', 'extend beyond the free blocks',
+     'if (wanted > state.num_free) found = lower(found, kNoFreeBlocks);', ''),
+    ('row_table.h', 'extend beyond the results', 'if (wanted > results.capacity - num_ids) return kResultsFull;', ''),
+    ('row_table.h', 'extend without a vote', 'fault = agree(team, found);', 'fault = found;'),
+    ('row_table.h', 'more pairs than rows', 'if (count > state.config.num_rows) return kBadCommand;', ''),
+    ('row_table.h', 'grants of one window only', 'wanted += total;', 'wanted = total;'),
+    ('row_table.h', 'a claim stays', 'row.claimed = 0;', ''),
+    ('row_table.h', 'one block for each row', 'const bool one_each = n == count;', 'const bool one_each = true;'),
+    ('row_table.h', 'taken blocks not counted', 'state.num_taken += n;', ''),
+    ('row_table.h', 'the ids of one command overwrite the last', 'num_ids += n;', 'num_ids = n;'),
+    ('row_table.h', 'dropped blocks not unlinked', 'drop_marked(team, state, ids, n, dropped);', ''),
+    ('row_table.h', 'release of a free row', 'if (!row.in_use) return kRowNotInUse;', ''),
+    ('row_table.h', 'release without a vote', 'fault = agree(team, fault);\n    if (fault != kNoFault) return fault;\n    '
+     'if (team.rank()', 'if (team.rank()'),
+    ('row_table.h', 'the row stays in use', 'row.in_use = 0;', ''),
+    ('row_table.h', 'the row keeps its blocks', '      row.num_blocks = 0;\n', ''),
+    ('apply.h', 'a payload past the end', 'payload < words - at', 'payload <= words - at'),
+    ('apply.h', 'a poisoned state goes on', 'at < words && state.fault == kNoFault', 'at < words'),
+    ('apply.h', 'the first member digests alone', 'team.sum(state.rolling_digest)', 'state.rolling_digest; team.sync()'),
+    ('apply.h', 'counts not digested', 'state.rolling_digest += mix(mix(', 'state.num_taken += 0 * mix(mix('),
+    ('apply.h', 'evictions since ever', 'state.evictions - shared.evictions', 'state.evictions'),
+    ('fault.h', 'the fault of whoever is first', 'if (any(team, fault == code)) return code;', 'return fault ? fault : code;'),
+    ('state.h', 'a ring of twice the blocks', 'round_to_power(u64{4} * c.num_blocks)',
+     'round_to_power(u64{2} * c.num_blocks)'),
+]
+
+# Every check of check() and verify() is left out once, and every limit of a configuration.
+GENERATED = [
+    ('check.h', r'if \([^\n]*\) return "[^"]*";', LOG),
+    ('verify.h', r'if \([^\n]*\) return (?:"[^"]*"|describe\(state\.fault\));', STATE),
+    ('state.h', r'&& c\.\w+ [<>]= \w+', STATE),
+    ('digest.h', r'hash = mix\(hash, [^\n]*\);', STATE),
+    ('block_hash.h', r'    hash\.add_word\([^\n]*\);', HASH),
+    ('block_hash.h', r'round\(\);', HASH),
+]
+SYNC_FILES = ['free_queue.h', 'block_pool.h', 'prefix_index.h', 'row_table.h', 'apply.h']
+
+
+def read(name):
+    with open(os.path.join(CORE, name), encoding='utf-8') as file:
+        return file.read()
+
+
+def line_of(text, at):
+    return text.count('\n', 0, at) + 1
+
+
+def all_mutants():
+    """Yields (name, file, mutated text, tests)."""
+    for file, what, old, new in MUTANTS:
+        text = read(file)
+        if text.count(old) < 1:
+            sys.exit(f'{file}, "{what}": the text to replace is gone: {old!r}')
+        yield f'{file}: {what}', file, text.replace(old, new, 1), FAST
+    for file, pattern, tests in GENERATED:
+        text = read(file)
+        for match in re.finditer(pattern, text):
+            name = f'{file}:{line_of(text, match.start())}: without {match.group().strip()}'
+            yield name, file, text[:match.start()] + ';' * (not match.group().startswith('&')) + text[match.end():], tests
+    for file in SYNC_FILES:
+        text = read(file)
+        for match in re.finditer(r'team\.sync\(\);', text):
+            name = f'{file}:{line_of(text, match.start())}: without its sync'
+            yield name, file, text[:match.start()] + ';' + text[match.end():], FAST
+
+
+def verdict(mutant):
+    """The test that is red, 'SURVIVED', or what is wrong with the mutant."""
+    name, file, text, tests = mutant
+    with tempfile.TemporaryDirectory(prefix='blockstep-mutant-') as root:
+        shutil.copytree(CORE, os.path.join(root, 'core'))
+        shutil.copytree(HERE, os.path.join(root, 'test'))
+        with open(os.path.join(root, 'core', file), 'w', encoding='utf-8') as out:
+            out.write(text)
+        for test, flags, arguments in tests:
+            binary = os.path.join(root, test)
+            source = os.path.join(root, 'test', test + '.cc')
+            built = subprocess.run(COMPILER + flags + [source, '-o', binary], capture_output=True, text=True)
+            if built.returncode != 0:
+                return name, 'DOES NOT COMPILE\n' + built.stderr[:2000]
+            environment = dict(os.environ, TSAN_OPTIONS='halt_on_error=1')
+            try:
+                ran = subprocess.run([binary] + arguments, capture_output=True, timeout=25, env=environment)
+            except subprocess.TimeoutExpired:
+                return name, test + ' (does not end)'
+            if ran.returncode != 0:
+                return name, test + (' (data race)' if b'data race' in ran.stderr else '')
+    return name, 'SURVIVED'
+
+
+def main():
+    wanted = sys.argv[1:]
+    mutants = [m for m in all_mutants() if not wanted or any(part in m[0] for part in wanted)]
+    red = 0
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for name, found in pool.map(verdict, mutants):
+            red += found.split()[0] not in ('SURVIVED', 'DOES')
+            print(f'{name:<72} {found}', flush=True)
+    print(f'{red} passed, {len(mutants) - red} failed')
+    sys.exit(0 if red == len(mutants) else 1)
+
+
+if __name__ == '__main__':
+    main()

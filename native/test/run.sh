@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# Builds and runs the tests of native/core. Ends with "N passed, M failed"; the exit code says the same.
+#
+#   run.sh             everything, in less than a minute on two cores
+#   run.sh --long      the same with much longer model, team, fuzz and churn runs (about a quarter of an hour)
+#   run.sh --bench     the figures of native/README.md instead
+#   run.sh --mutants   breaks the core on purpose, place by place, and expects the tests to notice (see mutate.py)
+#
+# CXX chooses the compiler. Binaries go to native/build-test and are reused while no source is newer.
+set -u
+cd "$(dirname "$0")"
+
+CXX=${CXX:-g++}
+BUILD=../build-test
+JOBS=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+FLAGS="-std=c++20 -g -pthread -Wall -Wextra -Wconversion -Wshadow -Wpedantic -Werror"
+OPTIMISED="-O2"
+CHECKED="-O1 -fsanitize=address,undefined -fno-sanitize-recover=all"
+RACES="-O1 -fsanitize=thread"
+
+passed=0
+failed=0
+mode=${1:-}
+case "$mode" in
+  '' | --long | --bench | --mutants) ;;
+  *) echo "unknown option $mode; known: --long --bench --mutants" >&2; exit 2 ;;
+esac
+if [ "$mode" = --mutants ]; then exec python3 mutate.py; fi
+
+mkdir -p "$BUILD"
+
+# build SOURCE KIND FLAGS...: native/build-test/SOURCE.KIND
+build() {
+  local source=$1 kind=$2
+  shift 2
+  local binary=$BUILD/$source.$kind
+  if [ -x "$binary" ] && [ -z "$(find . ../core -name '*.h' -newer "$binary")" ] && [ ! "$source.cc" -nt "$binary" ]; then
+    return 0
+  fi
+  # shellcheck disable=SC2086  # the flags are lists
+  $CXX $FLAGS "$@" "$source.cc" -o "$binary.new" && mv "$binary.new" "$binary"
+}
+export -f build
+export CXX BUILD FLAGS
+
+# run SOURCE KIND ARGUMENTS...
+run() {
+  local binary=$BUILD/$1.$2
+  shift 2
+  local start output
+  start=$(date +%s%N)
+  if [ ! -x "$binary" ]; then
+    failed=$((failed + 1))
+    echo "FAIL ${binary##*/}: not built"
+  elif output=$("$binary" "$@" 2>&1); then
+    passed=$((passed + 1))
+    printf 'ok   %-22s %5d ms  %s\n' "${binary##*/}" $((($(date +%s%N) - start) / 1000000)) "$output"
+  else
+    failed=$((failed + 1))
+    printf 'FAIL %s\n%s\n' "${binary##*/} $*" "$output"
+  fi
+}
+
+if [ "$mode" = --bench ]; then
+  # shellcheck disable=SC2086
+  build bench_core optimised $OPTIMISED && exec "$BUILD/bench_core.optimised"
+  exit 1
+fi
+
+sources="hash_test index_test log_test state_test model_test fuzz"
+{
+  echo "team_test races $RACES"
+  for source in $sources; do echo "$source checked $CHECKED"; done
+  for source in $sources churn_test bench_core; do echo "$source optimised $OPTIMISED"; done
+} > "$BUILD/list"
+rm -f "$BUILD"/*.new
+while read -r source kind _; do
+  # A binary of an older source must not be taken for a new one when its build fails.
+  [ -n "$(find . ../core \( -name '*.h' -o -name "$source.cc" \) -newer "$BUILD/$source.$kind" 2>/dev/null)" ] &&
+    rm -f "$BUILD/$source.$kind"
+done < "$BUILD/list"
+xargs -P "$JOBS" -L 1 bash -c 'build "$@"' build < "$BUILD/list"
+
+times=1
+if [ "$mode" = --long ]; then times=60; fi
+for kind in optimised checked; do
+  run hash_test $kind
+  run index_test $kind
+  run state_test $kind
+  run log_test $kind $((400 * times))
+done
+run model_test optimised $((6000 * times))
+run model_test checked $((1000 * times))
+run team_test races $((50 * times))
+run fuzz optimised $((8000 * times))
+run fuzz checked $((1500 * times))
+run churn_test optimised $((times > 1 ? 10 : 1))
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

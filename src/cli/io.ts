@@ -1,0 +1,25 @@
+import type { Writable } from 'node:stream';
+
+/** What a command talks to; a process hands in its own. */
+export interface Io {
+  /** Results only. */
+  stdout: { write(text: string): unknown };
+  /** Progress, notes and errors. */
+  stderr: Writable & { isTTY?: boolean };
+  /** Aborted when the user interrupts. */
+  signal: AbortSignal;
+}
+
+/** A command with all that it needs, ready to run. It returns the exit code. */
+export type Job = () => Promise<number>;
+
+/** Exit codes of the command line. */
+export const ExitCode = {
+  ok: 0,
+  /** Something failed while it ran. */
+  failed: 1,
+  /** Bad command line, unusable trace or missing package: nothing ran. */
+  usage: 2,
+  /** Interrupted; what was measured so far was printed, marked incomplete. */
+  interrupted: 130,
+} as const;

@@ -1,0 +1,13 @@
+#!/usr/bin/env node
+import { ExitCode } from './io.js';
+import { runProgram } from './program.js';
+
+const interrupt = new AbortController();
+// The first interrupt ends the command in good order; a second one finds no handler and kills the process.
+process.once('SIGINT', () => interrupt.abort());
+// A reader such as `head` may close the pipe early. Nobody is left to tell then.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  process.exit(error.code === 'EPIPE' ? ExitCode.ok : ExitCode.failed);
+});
+const io = { stdout: process.stdout, stderr: process.stderr, signal: interrupt.signal };
+process.exitCode = await runProgram(process.argv.slice(2), io);

@@ -1,0 +1,67 @@
+import { createRequire } from 'node:module';
+import type * as commander from 'commander';
+import { BlockstepError, type ErrorCode } from '../core/errors.js';
+import { importOptional } from '../workload/optional-package.js';
+import { ExitCode, type Io, type Job } from './io.js';
+import { addReplayCommand } from './replay-command.js';
+
+const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
+
+/** Errors of a command line that cannot be carried out. Once a job runs, the same codes would mean a failure of ours. */
+const USAGE_ERRORS: readonly ErrorCode[] = [
+  'ERR_BLOCKSTEP_BAD_ARG',
+  'ERR_BLOCKSTEP_BAD_TRACE',
+  'ERR_BLOCKSTEP_NO_PACKAGE',
+];
+
+/**
+ * Runs the command line `blockstep ...args`, writing to `io`, and returns the exit code (`ExitCode`). Errors are
+ * reported, not thrown.
+ */
+export async function runProgram(args: readonly string[], io: Io): Promise<number> {
+  let job: Job;
+  try {
+    job = await prepare(args, io);
+  } catch (error) {
+    report(error, io);
+    const isUsage = error instanceof BlockstepError && USAGE_ERRORS.includes(error.code);
+    return isUsage ? ExitCode.usage : ExitCode.failed;
+  }
+  try {
+    return await job();
+  } catch (error) {
+    report(error, io);
+    return ExitCode.failed;
+  }
+}
+
+/** Reads the command line and everything that the command needs, so that the job can start. */
+async function prepare(args: readonly string[], io: Io): Promise<Job> {
+  const library = await importOptional<typeof commander>('commander', 'the blockstep command');
+  let code: number = ExitCode.ok;
+  let job: Job = () => Promise.resolve(code);
+  const program = new library.Command('blockstep')
+    .description('the scheduling core of an LLM inference engine')
+    .version(version)
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => void io.stdout.write(text),
+      writeErr: (text) => void io.stderr.write(text),
+    });
+  addReplayCommand(program, library, io, (prepared) => {
+    job = prepared;
+  });
+  try {
+    await program.parseAsync(args, { from: 'user' });
+  } catch (error) {
+    // Commander has printed its help or complaint already.
+    if (!(error instanceof library.CommanderError)) throw error;
+    if (error.exitCode !== 0) code = ExitCode.usage;
+  }
+  return job;
+}
+
+function report(error: unknown, { stderr }: Io): void {
+  if (error instanceof BlockstepError) stderr.write(`${error.code}: ${error.message}\n`);
+  else stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`);
+}

@@ -1,0 +1,154 @@
+import type CliProgress from 'cli-progress';
+import type CliTable3 from 'cli-table3';
+import type * as commander from 'commander';
+import { BlockstepError } from '../core/errors.js';
+import { resolveOptions } from '../scheduler/options.js';
+import { generateWorkload } from '../workload/generate.js';
+import { importOptional } from '../workload/optional-package.js';
+import { readTrace } from '../workload/trace.js';
+import type { Workload } from '../workload/workload.js';
+import { ExitCode, type Io, type Job } from './io.js';
+import { Progress } from './progress.js';
+import { Replay, type ReplayOptions } from './replay.js';
+import {
+  addCostModelFlags,
+  addReplayFlags,
+  FILE_FLAGS,
+  GENERATOR_FLAGS,
+  type ReplayFlags,
+} from './replay-flags.js';
+import { makeReport, type Report, type Source } from './report.js';
+import { renderTable } from './report-table.js';
+import { addSchedulerFlags, schedulerOptions } from './scheduler-flags.js';
+
+const DESCRIPTION = 'run the requests of a trace through a scheduler in virtual time, and report what it did';
+
+const DETAILS = `
+FILE is a Mooncake trace (JSON lines), or an Azure LLM or BurstGPT trace (CSV). Every line of it is checked before
+anything runs. Steps cost what the cost model says; its defaults resemble an 8B model in 16 bits on one H100.
+The same options give the same digest.
+
+Exit codes: 0 done, 1 failed while running, 2 bad options, unusable trace or missing package, 130 interrupted.`;
+
+/** Adds the `replay` command. `onReady` is given the replay once the workload is read and the scheduler made. */
+export function addReplayCommand(
+  program: commander.Command,
+  library: typeof commander,
+  io: Io,
+  onReady: (job: Job) => void,
+): void {
+  const command = program.command('replay').description(DESCRIPTION).argument('[file]', 'trace to replay');
+  addReplayFlags(command, library);
+  command.optionsGroup('Scheduler:');
+  addSchedulerFlags(command, library);
+  command.optionsGroup('Cost model:');
+  addCostModelFlags(command, library);
+  command.addHelpText('after', DETAILS);
+  command.action(async (file: string | undefined) => {
+    checkSourceFlags(file, command);
+    onReady(await prepareReplay(file, command.opts(), io));
+  });
+}
+
+/** Refuses flags that would have no effect, because they belong to the other kind of workload. */
+function checkSourceFlags(file: string | undefined, command: commander.Command): void {
+  const [misplaced, why] =
+    file === undefined ? [FILE_FLAGS, 'needs a FILE'] : [GENERATOR_FLAGS, 'cannot be used with a FILE'];
+  for (const name of misplaced) {
+    if (command.getOptionValueSource(name) !== 'cli') continue;
+    const flag = command.options.find((option) => option.attributeName() === name)!.long;
+    throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${flag} ${why}`);
+  }
+}
+
+async function prepareReplay(
+  file: string | undefined,
+  values: Record<string, unknown>,
+  io: Io,
+): Promise<Job> {
+  const flags = values as unknown as ReplayFlags;
+  const print = await openPrinter(flags.json, io);
+  const makeBar = await openBar(io);
+  const loaded = await loadWorkload(file, flags, io.signal).catch((error: unknown) => {
+    if (io.signal.aborted) return null;
+    throw error;
+  });
+  if (loaded === null) {
+    io.stderr.write('interrupted while the trace was read: nothing ran\n');
+    return () => Promise.resolve(ExitCode.interrupted);
+  }
+  const { workload, source } = loaded;
+  if (source.firstSkipped !== null) {
+    io.stderr.write(`skipped ${source.skippedLines} malformed lines, the first: ${source.firstSkipped}\n`);
+  }
+  const options = replayOptions(flags, values, workload);
+  const session = new Replay(workload, options);
+  return async () => {
+    const bar = makeBar?.(workload.length);
+    try {
+      const start = performance.now();
+      const complete = await session.run(io.signal, () => bar?.update(session));
+      bar?.stop();
+      print(makeReport(session, source, options, !complete, performance.now() - start));
+      return complete ? ExitCode.ok : ExitCode.interrupted;
+    } finally {
+      bar?.stop();
+      session.dispose();
+    }
+  };
+}
+
+/** How a report is printed. Packages are loaded before anything runs, so that a missing one costs no wait. */
+async function openPrinter(json: boolean, { stdout }: Io): Promise<(report: Report) => void> {
+  if (json) return (report) => void stdout.write(`${JSON.stringify(report)}\n`);
+  const module = await importOptional<{ default: typeof CliTable3 }>('cli-table3', 'replay without --json');
+  return (report) => void stdout.write(renderTable(report, module.default));
+}
+
+/** How a progress bar for so many requests is made; null where there is no terminal to show it. */
+async function openBar({ stderr }: Io): Promise<((total: number) => Progress) | null> {
+  if (stderr.isTTY !== true) return null;
+  const module = await importOptional<{ default: typeof CliProgress }>(
+    'cli-progress',
+    'the progress bar of replay',
+  );
+  return (total) => new Progress(module.default, stderr, total);
+}
+
+async function loadWorkload(
+  file: string | undefined,
+  flags: ReplayFlags,
+  signal: AbortSignal,
+): Promise<{ workload: Workload; source: Source }> {
+  if (file === undefined) {
+    const workload = generateWorkload(flags);
+    const none = { skippedLines: 0, firstSkipped: null, zeroOutputs: 0 };
+    return { workload, source: { file: null, format: 'generated', requests: workload.length, ...none } };
+  }
+  const { format, limit, skipBad, seed } = flags;
+  const { workload, ...found } = await readTrace(file, { format, limit, skipBad, seed, signal });
+  return { workload, source: { file, requests: workload.length, ...found } };
+}
+
+function replayOptions(
+  flags: ReplayFlags,
+  values: Record<string, unknown>,
+  workload: Workload,
+): ReplayOptions {
+  const { stepOverheadMs, prefillTokensPerSecond, weightBytes, kvBytesPerToken, memoryBytesPerSecond } =
+    flags;
+  const { acceptanceRate, speedUp, abortRate, seed } = flags;
+  // Unless it is given, the model length is what the longest request needs.
+  const { now, ...scheduler } = resolveOptions({
+    maxModelLen: workload.maxTotalTokens,
+    ...schedulerOptions(values),
+  });
+  const model = {
+    stepOverheadMs,
+    prefillTokensPerSecond,
+    weightBytes,
+    kvBytesPerToken,
+    memoryBytesPerSecond,
+  };
+  return { scheduler, model, acceptanceRate, speedUp, abortRate, seed };
+}

@@ -1,0 +1,90 @@
+import type * as commander from 'commander';
+import { resolveOptions, type SchedulerConfig, type SchedulerOptions } from '../scheduler/options.js';
+import { type FlagParsers, flagParsers } from './flag-values.js';
+
+/** Pool size unless given: 56 GiB of KV at 2 MiB a block of 16 tokens, which is what the default cost model has free. */
+export const DEFAULT_NUM_BLOCKS = 28_672;
+
+/** The options of a scheduler that can stand on a command line. */
+type FlagKey = Exclude<keyof SchedulerOptions, 'now' | 'log' | 'deviations' | 'hashSeed'>;
+
+interface SchedulerFlag {
+  key: FlagKey;
+  help: string;
+  /** What a text may be; default: any. */
+  choices?: readonly string[];
+  /** vLLM's name where ours is another. */
+  alias?: string;
+  /** The default is made up later; the help says how. */
+  lateDefault?: true;
+}
+
+/** One flag for each option, named after it; types and defaults are the scheduler's own. */
+const FLAGS: readonly SchedulerFlag[] = [
+  { key: 'numBlocks', help: 'blocks of the KV pool, null block included' },
+  { key: 'blockSize', help: 'tokens a block' },
+  { key: 'maxNumSeqs', help: 'most requests that run at once' },
+  { key: 'maxNumBatchedTokens', help: 'most tokens scheduled in one step' },
+  { key: 'maxModelLen', help: 'most tokens of a request (default: the longest one)', lateDefault: true },
+  { key: 'enablePrefixCaching', help: 'share cached blocks between requests' },
+  { key: 'policy', help: 'order of admission', choices: ['fcfs', 'priority'] },
+  { key: 'enableChunkedPrefill', help: 'compute long prompts over several steps' },
+  { key: 'longPrefillTokenThreshold', help: 'most tokens of one request in a step, 0 = no cap' },
+  {
+    key: 'reserveFullIsl',
+    help: 'admit a request only when all its known tokens fit',
+    alias: 'scheduler-reserve-full-isl',
+  },
+  { key: 'pipelineDepth', help: 'steps in flight; from 2 on as vLLM with --async-scheduling' },
+  { key: 'numSpeculativeTokens', help: 'draft tokens a step' },
+  { key: 'speculativeMethod', help: 'where drafts come from', choices: ['ngram', 'eagle', 'draft_model'] },
+  {
+    key: 'numRows',
+    help: 'requests that hold blocks at once (default: 2 x max-num-seqs)',
+    lateDefault: true,
+  },
+  { key: 'strict', help: 'throw anomalies instead of counting them' },
+];
+
+/** Adds a flag for every scheduler option. */
+export function addSchedulerFlags(command: commander.Command, library: typeof commander): void {
+  const defaults: SchedulerConfig = resolveOptions({ numBlocks: DEFAULT_NUM_BLOCKS });
+  const parse = flagParsers(library);
+  for (const flag of FLAGS) {
+    for (const option of makeOptions(flag, defaults[flag.key], parse, library)) command.addOption(option);
+  }
+  const hashSeed = new library.Option(
+    '--hash-seed <n>',
+    'key of the block hash: a number, or 0x and hex digits',
+  );
+  command.addOption(hashSeed.argParser(parse.hashSeed).default(0n, '0'));
+  command.addOption(new library.Option('--no-deviations', 'copy vLLM also where blockstep differs by name'));
+}
+
+/** The flag of one option; one that is on by default has a second to turn it off. */
+function makeOptions(
+  flag: SchedulerFlag,
+  value: unknown,
+  parse: FlagParsers,
+  { Option }: typeof commander,
+): commander.Option[] {
+  const name = flag.key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  const names = (prefix: string): string =>
+    flag.alias === undefined ? `${prefix}${name}` : `${prefix}${flag.alias}, ${prefix}${name}`;
+  if (typeof value === 'boolean') {
+    const on = new Option(names('--'), flag.help).default(value);
+    return value ? [on, new Option(names('--no-'), 'turn that off')] : [on];
+  }
+  const option = new Option(`${names('--')} <${typeof value === 'number' ? 'n' : 'name'}>`, flag.help);
+  if (typeof value === 'number') option.argParser(parse.integer);
+  if (flag.choices !== undefined) option.choices(flag.choices);
+  return [flag.lateDefault ? option : option.default(value)];
+}
+
+/** The scheduler options that a parsed command line asks for. */
+export function schedulerOptions(values: Record<string, unknown>): SchedulerOptions {
+  const options: Record<string, unknown> = { hashSeed: values['hashSeed'] };
+  for (const { key } of FLAGS) if (values[key] !== undefined) options[key] = values[key];
+  if (values['deviations'] === false) options['deviations'] = false;
+  return options as unknown as SchedulerOptions;
+}

@@ -1,0 +1,185 @@
+import { BlockstepError, checkInteger } from './errors.js';
+import { Control, type Frame, makeExchange } from './exchange.js';
+import { loadAddon } from './loader.js';
+import type { NativeAddon, NativeConfig, NativeCore } from './native.js';
+
+export { Control, type Frame, PendingOp } from './exchange.js';
+
+/** Slots of the request table: a handle holds 21 bits of slot below 32 bits of generation, 53 in all. */
+export const SLOT_LIMIT = 2 ** 21;
+
+/** The slot of a handle. */
+export function slotOf(handle: number): number {
+  return handle % SLOT_LIMIT;
+}
+
+/** The generation of a handle: 1 for the first request in a slot. */
+export function generationOf(handle: number): number {
+  return Math.floor(handle / SLOT_LIMIT);
+}
+
+const INT32_MAX = 2 ** 31 - 1;
+
+/** NativeConfig with the fields defaulted that only concern the border itself. */
+export interface CoreConfig extends Omit<NativeConfig, 'numFrames' | 'pendingCapacity' | 'lookahead'> {
+  /** Frames that may be in use at once (default 1): one per step in flight, and the one being planned. */
+  numFrames?: number;
+  /** Pending operations held before they are drained (default 4 x maxEntries + 64). */
+  pendingCapacity?: number;
+  /** Slots reserved beyond the scheduled tokens (default 0). */
+  lookahead?: number;
+}
+
+function nativeConfig(config: CoreConfig): NativeConfig {
+  const maxEntries = checkInteger('maxEntries', config.maxEntries, 1, 2 ** 20);
+  return {
+    numBlocks: config.numBlocks,
+    blockSize: config.blockSize,
+    numRows: config.numRows,
+    maxBlocksPerRow: config.maxBlocksPerRow,
+    maxEntries,
+    numFrames: checkInteger('numFrames', config.numFrames ?? 1, 1, 64),
+    pendingCapacity: checkInteger(
+      'pendingCapacity',
+      config.pendingCapacity ?? 4 * maxEntries + 64,
+      1,
+      2 ** 24,
+    ),
+    lookahead: config.lookahead ?? 0,
+    maxModelLen: config.maxModelLen,
+    enablePrefixCaching: config.enablePrefixCaching,
+    hashSeed: config.hashSeed,
+  };
+}
+
+/**
+ * The typed face of a native core: the exchange buffer's views, the queue of pending operations and the counts.
+ * It holds no policy. What push() queued takes effect at the next native call, so readers that must see it call
+ * flush() first, as the counts below do.
+ */
+export class Core {
+  readonly native: NativeCore;
+  readonly config: Readonly<NativeConfig>;
+  readonly control: Int32Array;
+  readonly pending: Int32Array;
+  readonly frames: readonly Frame[];
+  readonly #pendingCapacity: number;
+
+  /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad configuration, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE. */
+  constructor(config: CoreConfig, addon: NativeAddon = loadAddon()) {
+    this.config = Object.freeze(nativeConfig(config));
+    const exchange = makeExchange(this.config);
+    this.control = exchange.control;
+    this.pending = exchange.pending;
+    this.frames = exchange.frames;
+    this.#pendingCapacity = this.config.pendingCapacity;
+    this.control[Control.headSlot] = -1;
+    this.native = addon.create(this.config, exchange.buffer);
+  }
+
+  /** Queues one operation (PendingOp) for the next native entry; a full queue is drained first. */
+  push(op: number, slot: number, arg: number): void {
+    let n = this.control[Control.numPending];
+    if (n === this.#pendingCapacity) {
+      this.native.flush();
+      n = 0;
+    }
+    this.pending[2 * n] = (op << 24) | slot;
+    this.pending[2 * n + 1] = arg;
+    this.control[Control.numPending] = n + 1;
+  }
+
+  /** Applies what push() queued. */
+  flush(): void {
+    if (this.control[Control.numPending] !== 0) this.native.flush();
+  }
+
+  /** Blocks in the free queue. */
+  get freeBlocks(): number {
+    return this.#count(Control.freeBlocks);
+  }
+
+  /** Blocks that carry a published hash, free ones included. */
+  get publishedBlocks(): number {
+    return this.#count(Control.publishedBlocks);
+  }
+
+  /** Rows of the KV slot table that a request holds. */
+  get rowsInUse(): number {
+    return this.#count(Control.rowsInUse);
+  }
+
+  /** Published blocks that were reused for other content, since the start. */
+  get evictions(): number {
+    const low = this.#count(Control.evictionsLow) >>> 0;
+    return (this.control[Control.evictionsHigh] >>> 0) * 2 ** 32 + low;
+  }
+
+  /** Fraction of the usable blocks that is in use, 0 to 1. */
+  get usage(): number {
+    const usable = this.config.numBlocks - 1;
+    return usable === 0 ? 0 : 1 - this.freeBlocks / usable;
+  }
+
+  /** The tokens of a slot, copied. */
+  tokens(slot: number): Int32Array {
+    this.flush();
+    const out = new Int32Array(this.native.numTokens(slot));
+    this.native.readTokens(slot, 0, out);
+    return out;
+  }
+
+  /** The block ids of a slot's row, copied; empty without a row. */
+  blocks(slot: number): Int32Array {
+    this.flush();
+    const out = new Int32Array(this.config.maxBlocksPerRow);
+    return out.slice(0, this.native.readBlocks(slot, 0, out));
+  }
+
+  /** The free queue, next to be taken first, copied. */
+  freeQueue(): Int32Array {
+    const out = new Int32Array(this.freeBlocks);
+    this.native.readFreeQueue(out);
+    return out;
+  }
+
+  /** Ids of the blocks that carry a hash, ascending, copied. */
+  published(): Int32Array {
+    const out = new Int32Array(this.publishedBlocks);
+    this.native.readPublished(out);
+    return out;
+  }
+
+  /** Frees the native memory now; every later call throws ERR_BLOCKSTEP_DISPOSED. Idempotent. */
+  dispose(): void {
+    this.native.dispose();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  #count(word: number): number {
+    this.flush();
+    return this.control[word];
+  }
+}
+
+/** A 16-byte hash seed from what a user may give: 16 bytes, or a number that becomes its low bytes. */
+export function hashSeedBytes(seed: Uint8Array | bigint | number): Uint8Array {
+  if (seed instanceof Uint8Array) {
+    if (seed.length === 16) return Uint8Array.from(seed);
+    throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `hashSeed must be 16 bytes long, got ${seed.length}`);
+  }
+  const value =
+    typeof seed === 'bigint' ? seed : BigInt(checkInteger('hashSeed', seed, 0, Number.MAX_SAFE_INTEGER));
+  if (value < 0n || value >= 1n << 128n) {
+    throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `hashSeed must be from 0 to 2**128 - 1, got ${value}n`);
+  }
+  const bytes = new Uint8Array(16);
+  for (let i = 0; i < 16; i++) bytes[i] = Number((value >> BigInt(8 * i)) & 255n);
+  return bytes;
+}
+
+/** Largest token id and token count that the core takes. */
+export const TOKEN_MAX = INT32_MAX - 1;

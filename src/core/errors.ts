@@ -1,0 +1,73 @@
+/**
+ * Every error code of blockstep and when it is thrown. Codes are stable: programs may match on them.
+ * A code is added here first; the README lists this table.
+ */
+export const ERROR_CODES = {
+  ERR_BLOCKSTEP_ANOMALY: 'strict mode only: an event that a correct peer would not send',
+  ERR_BLOCKSTEP_BAD_ARG: 'an argument has the wrong type or is out of range; nothing was changed',
+  ERR_BLOCKSTEP_BAD_LOG:
+    'a recorded command log is malformed, or does not apply to the state it was replayed on',
+  ERR_BLOCKSTEP_BAD_RECEIVER: 'a native method was called on an object that is not a native core',
+  ERR_BLOCKSTEP_BAD_SLOT: 'the slot is not open: its request ended, or no request ever had it',
+  ERR_BLOCKSTEP_BAD_TRACE: 'a workload trace cannot be read: the message names the file and the line',
+  ERR_BLOCKSTEP_BUSY: 'the operation needs something that is still in use',
+  ERR_BLOCKSTEP_DETACHED: 'the exchange buffer was detached (transferred or structured-cloned away)',
+  ERR_BLOCKSTEP_DISPOSED: 'the object was disposed',
+  ERR_BLOCKSTEP_DUPLICATE_ID: 'a request with this id is still unfinished',
+  ERR_BLOCKSTEP_INVARIANT: 'an internal invariant is broken; the core refuses all further work',
+  ERR_BLOCKSTEP_LIMIT: 'a fixed limit is reached, such as the number of slots',
+  ERR_BLOCKSTEP_NO_MEMORY: 'memory could not be allocated',
+  ERR_BLOCKSTEP_NO_NATIVE: 'no native addon fits this platform, or none was built',
+  ERR_BLOCKSTEP_NO_PACKAGE: 'an optional package that this feature needs is not installed',
+  ERR_BLOCKSTEP_NO_ROW: 'the slot holds no row, so it holds no blocks that could be extended',
+  ERR_BLOCKSTEP_NOT_PINNED: 'more unpins of a block than pins',
+  ERR_BLOCKSTEP_PIPELINE_FULL: 'pipelineDepth plans are in flight; update the oldest one first',
+  ERR_BLOCKSTEP_PLAN_ORDER:
+    'the plan is not the oldest one in flight: plans are updated in the order of schedule()',
+  ERR_BLOCKSTEP_REENTRANT: 'a callback that the scheduler is just running called back into it',
+  ERR_BLOCKSTEP_UNFIT: 'the prompt fits neither the model length nor the pool, and never will',
+} as const;
+
+/** One of the stable error codes. */
+export type ErrorCode = keyof typeof ERROR_CODES;
+
+/** The one error class of blockstep. Match on `code`; the message prints the offending value and what was expected. */
+export class BlockstepError extends Error {
+  readonly code: ErrorCode;
+
+  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'BlockstepError';
+    this.code = code;
+  }
+}
+
+/** Prints any value short and safely for an error message: never throws, never longer than 60 characters. */
+export function show(value: unknown): string {
+  let text: string;
+  try {
+    if (typeof value === 'string') text = JSON.stringify(value);
+    else if (typeof value === 'bigint') text = `${value}n`;
+    else if (typeof value === 'function') text = 'a function';
+    else if (typeof value === 'object' && value !== null)
+      text = Array.isArray(value)
+        ? `an array of ${value.length}`
+        : `an object (${value.constructor?.name ?? 'no class'})`;
+    else text = Object.is(value, -0) ? '-0' : String(value);
+  } catch {
+    text = typeof value;
+  }
+  return text.length > 60 ? `${text.slice(0, 57)}...` : text;
+}
+
+/**
+ * Returns `value` if it is an integer number in [min, max], and throws ERR_BLOCKSTEP_BAD_ARG naming it otherwise.
+ * -0 counts as 0.
+ */
+export function checkInteger(name: string, value: unknown, min: number, max: number): number {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return value + 0;
+  throw new BlockstepError(
+    'ERR_BLOCKSTEP_BAD_ARG',
+    `${name} must be an integer from ${min} to ${max}, got ${show(value)}`,
+  );
+}

@@ -1,0 +1,106 @@
+/**
+ * The border between TypeScript and native code. Native code checks every argument before it changes anything and
+ * throws an error with a stable code; it trusts only what the scheduler itself wrote into the exchange buffer, and
+ * poisons the core (ERR_BLOCKSTEP_INVARIANT) where that does not hold.
+ */
+export interface NativeConfig {
+  /** Blocks of the pool, the null block 0 included: ids 1 to numBlocks - 1 are handed out. */
+  numBlocks: number;
+  /** Tokens per block. */
+  blockSize: number;
+  /** Rows of the KV slot table: how many requests may hold blocks at once. */
+  numRows: number;
+  maxBlocksPerRow: number;
+  /** Entries per frame of the exchange buffer. */
+  maxEntries: number;
+  numFrames: number;
+  /** Operations that the exchange buffer holds between two native entries. */
+  pendingCapacity: number;
+  /** Slots that run() reserves beyond the scheduled tokens (speculative decoding). */
+  lookahead: number;
+  maxModelLen: number;
+  enablePrefixCaching: boolean;
+  /** 16 bytes: the key of the block hash. */
+  hashSeed: Uint8Array;
+}
+
+/** What a replay of a recorded log ends with. */
+export interface ReplayResult {
+  digest: bigint;
+  rollingDigest: bigint;
+  commands: number;
+  freeBlocks: number;
+}
+
+/** What the native side holds, in bytes. Untouched pages of the state cost address space only. */
+export interface NativeMemory {
+  stateBytes: number;
+  bytesPerBlock: number;
+  tableBytes: number;
+}
+
+/** A constructor that native code makes its errors with, so that they are of the one error class. */
+export type NativeErrorClass = new (code: never, message: string) => Error;
+
+export interface NativeAddon {
+  readonly abi: 1;
+  readonly backends: readonly string[];
+  /** From now on this copy of the addon throws errors of this class instead of plain Error objects with a code. */
+  useErrorClass(errorClass: NativeErrorClass): void;
+  create(config: NativeConfig, exchange: ArrayBuffer): NativeCore;
+  /** Checks each batch of a recorded log and applies it to a fresh state of the same configuration. */
+  replay(config: NativeConfig, log: Uint32Array): ReplayResult;
+}
+
+/** The block manager, the request table and the KV slot table. Every method but digest and the reads drains pending. */
+export interface NativeCore {
+  /**
+   * Extends the rows of entries [from, to) of a frame in order, publishes their full blocks, and writes numBlocks and
+   * numNewBlocks. Stops at the first entry that does not fit; returns how many were done.
+   */
+  run(frame: number, from: number, to: number): number;
+  /** Opens a slot for a prompt and hashes its full blocks. "" stands for no adapter and no salt. Returns the handle. */
+  add(tokens: Int32Array, adapter: string, salt: string): number;
+  /** Length of the leading run of cached blocks of the slot, at most maxBlocks. Sets hitFree. */
+  match(slot: number, maxBlocks: number): number;
+  /**
+   * Gives the slot a row with its first hitBlocks cached blocks, or extends the row that it has; all or nothing.
+   * Returns the row, -1 if the blocks do not suffice, or -2 if no row is free.
+   */
+  admit(
+    slot: number,
+    hitBlocks: number,
+    reserveTokens: number,
+    needTokens: number,
+    publishTokens: number,
+  ): number;
+  commonPrefix(slot: number): number;
+  flush(): void;
+  pin(ids: Int32Array): void;
+  unpin(ids: Int32Array): void;
+  evict(ids: Int32Array): void;
+  /** Drops every published key. False, and nothing done, if any block but the null block is in use. */
+  reset(): boolean;
+  /** Handle of the slot's present incarnation, or 0 if it is closed. */
+  handle(slot: number): number;
+  numTokens(slot: number): number;
+  readTokens(slot: number, from: number, out: Int32Array): number;
+  readBlocks(slot: number, from: number, out: Int32Array): number;
+  /** The free queue, head (next to be taken) first. Returns the number of ids written. */
+  readFreeQueue(out: Int32Array): number;
+  /** Ids of the blocks that carry a hash, ascending. Returns the number of ids written. */
+  readPublished(out: Int32Array): number;
+  refCount(id: number): number;
+  blockGeneration(id: number): number;
+  /** The 128-bit chained hash of a full block of the slot's tokens. */
+  blockHash(slot: number, index: number): bigint;
+  /** Throws ERR_BLOCKSTEP_INVARIANT naming what broke. */
+  verify(): void;
+  digest(): bigint;
+  rollingDigest(): bigint;
+  record(on: boolean): void;
+  /** The facts since the last take: per batch its length in words, then the words. */
+  takeLog(): Uint32Array;
+  memory(): NativeMemory;
+  dispose(): void;
+}

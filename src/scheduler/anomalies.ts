@@ -1,0 +1,49 @@
+import { BlockstepError } from '../core/errors.js';
+
+/**
+ * Events that a correct peer would not send. Each is skipped and counted by its reason; in strict mode it is thrown
+ * instead. `abort-unknown` and `abort-finished` are the exceptions: a client that disconnects races with the end of
+ * its request and is not wrong, so they are counted and never thrown.
+ */
+export type AnomalyReason =
+  | 'abort-unknown'
+  | 'abort-finished'
+  | 'stale-handle'
+  | 'unknown-completion'
+  | 'duplicate-completion'
+  | 'duplicate-hold'
+  | 'stale-draft'
+  | 'realigned-status'
+  | 'swept-running'
+  | 'purged-untracked';
+
+const NEVER_THROWN: ReadonlySet<AnomalyReason> = new Set(['abort-unknown', 'abort-finished']);
+
+export class Anomalies {
+  readonly #counts = new Map<AnomalyReason, number>();
+  readonly #strict: boolean;
+
+  constructor(strict: boolean) {
+    this.#strict = strict;
+  }
+
+  /**
+   * Counts one anomaly.
+   * @throws ERR_BLOCKSTEP_ANOMALY in strict mode
+   */
+  report(reason: AnomalyReason, detail: string): void {
+    this.#counts.set(reason, (this.#counts.get(reason) ?? 0) + 1);
+    if (this.#strict && !NEVER_THROWN.has(reason)) {
+      throw new BlockstepError('ERR_BLOCKSTEP_ANOMALY', `${reason}: ${detail}`);
+    }
+  }
+
+  count(reason: AnomalyReason): number {
+    return this.#counts.get(reason) ?? 0;
+  }
+
+  /** Reason to count, of those seen. */
+  toObject(): Record<string, number> {
+    return Object.fromEntries(this.#counts);
+  }
+}

@@ -1,0 +1,44 @@
+/**
+ * The places where vLLM's exact behaviour is itself a failure and blockstep differs, each by its name.
+ * All are on by default; with all of them off the scheduler decides exactly what vLLM decides. Nothing else may
+ * change a decision.
+ */
+export interface Deviations {
+  /**
+   * A victim of priority preemption that was already scheduled in this step loses the hashes that it published for
+   * that chunk: nobody will compute them. vLLM leaves them findable, and a later request reads blocks never written.
+   */
+  evictUnscheduled: boolean;
+  /**
+   * A failed step, or a failed row of one, evicts the hashes that it published, and requests that already share
+   * those blocks are computed again. vLLM has no answer to a failed step.
+   */
+  evictOnStepFailure: boolean;
+  /**
+   * A request that can never be scheduled again ends with `length`: one that needs more blocks than the pool has, or
+   * that reached `maxModelLen` before `minTokens`. vLLM preempts and re-admits it for ever.
+   */
+  endOutgrown: boolean;
+  /** A prompt that fits neither `maxModelLen` nor the pool is refused by `add`. vLLM's scheduler queues it for ever. */
+  refuseUnfit: boolean;
+}
+
+const ALL_ON: Deviations = {
+  evictUnscheduled: true,
+  evictOnStepFailure: true,
+  endOutgrown: true,
+  refuseUnfit: true,
+};
+
+/** Names of all deviations. */
+export const DEVIATIONS = Object.freeze(Object.keys(ALL_ON)) as readonly (keyof Deviations)[];
+
+/** All on, overridden by `given`; `false` turns every deviation off. */
+export function resolveDeviations(given: Partial<Deviations> | false | undefined): Readonly<Deviations> {
+  const resolved = { ...ALL_ON };
+  for (const name of DEVIATIONS) {
+    if (given === false) resolved[name] = false;
+    else if (given?.[name] !== undefined) resolved[name] = given[name];
+  }
+  return Object.freeze(resolved);
+}

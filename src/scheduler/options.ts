@@ -1,0 +1,159 @@
+import { randomBytes } from 'node:crypto';
+import { hashSeedBytes } from '../core/core.js';
+import { BlockstepError, checkInteger, show } from '../core/errors.js';
+import { type Deviations, resolveDeviations } from './deviations.js';
+import type { LogSink } from './log.js';
+
+/** Options of a scheduler, under vLLM's names. Only `numBlocks` has no default. */
+export interface SchedulerOptions {
+  /** Blocks of the KV pool, null block 0 included (vLLM's num_gpu_blocks). 2 to 1,048,576. */
+  numBlocks: number;
+  /** Tokens a block. Default 16. */
+  blockSize?: number;
+  /** Most requests that run at once. Default 256. */
+  maxNumSeqs?: number;
+  /** Most tokens scheduled in one step. Default 8192. */
+  maxNumBatchedTokens?: number;
+  /** Most tokens of one request, prompt and output. Default 8192. */
+  maxModelLen?: number;
+  /** Default true. */
+  enablePrefixCaching?: boolean;
+  /** Order of admission and choice of preemption victims. Default `fcfs`. */
+  policy?: 'fcfs' | 'priority';
+  /** A prompt may be computed over several steps. Default true; false needs maxNumBatchedTokens >= maxModelLen. */
+  enableChunkedPrefill?: boolean;
+  /** Most tokens one request gets in one step; 0 = no such cap. Default 0. */
+  longPrefillTokenThreshold?: number;
+  /** A request is admitted only when all its known tokens fit the free blocks (scheduler_reserve_full_isl). Default true. */
+  reserveFullIsl?: boolean;
+  /** Steps in flight: 1 decides as vLLM's Scheduler, 2 and 3 as its AsyncScheduler. Default 1. */
+  pipelineDepth?: 1 | 2 | 3;
+  /** Draft tokens a step, 0 to 64. Default 0. */
+  numSpeculativeTokens?: number;
+  /** Where drafts come from; decides lookahead and what a prefix hit gives. Default `ngram`. */
+  speculativeMethod?: 'ngram' | 'eagle' | 'draft_model';
+  /** Rows of the KV slot table: requests that hold blocks at once, running or not. Default 2 x maxNumSeqs. */
+  numRows?: number;
+  /** Key of the block hash, 128 bits. Default: random; give the same one where replicas share a cache. */
+  hashSeed?: Uint8Array | bigint | number;
+  /** Places where vLLM's behaviour is not copied; all on by default, `false` turns all off. */
+  deviations?: Partial<Deviations> | false;
+  /** Clock, in milliseconds, never going back. Default performance.now. */
+  now?: () => number;
+  /** Throw anomalies instead of counting them. Default false. */
+  strict?: boolean;
+  /** Records every input and every command. */
+  log?: LogSink;
+}
+
+/** The options, checked, with every default filled in. */
+export interface SchedulerConfig {
+  readonly numBlocks: number;
+  readonly blockSize: number;
+  readonly maxNumSeqs: number;
+  readonly maxNumBatchedTokens: number;
+  readonly maxModelLen: number;
+  readonly enablePrefixCaching: boolean;
+  readonly policy: 'fcfs' | 'priority';
+  readonly enableChunkedPrefill: boolean;
+  readonly longPrefillTokenThreshold: number;
+  readonly reserveFullIsl: boolean;
+  readonly pipelineDepth: number;
+  readonly numSpeculativeTokens: number;
+  readonly speculativeMethod: 'ngram' | 'eagle' | 'draft_model';
+  readonly numRows: number;
+  readonly hashSeed: Uint8Array;
+  readonly deviations: Readonly<Deviations>;
+  readonly now: () => number;
+  readonly strict: boolean;
+  readonly log: LogSink | null;
+}
+
+const MAX_BLOCKS = 2 ** 20;
+const MAX_ROWS = 4096;
+const MAX_TOKENS = 2 ** 30;
+
+/**
+ * Checks the options and fills in the defaults.
+ * @throws ERR_BLOCKSTEP_BAD_ARG naming the option, its value and what was expected
+ */
+export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
+  if (typeof options !== 'object' || options === null) throw badOption('options', options, 'an object');
+  const o = options;
+  const maxNumSeqs = integer('maxNumSeqs', o.maxNumSeqs, 256, 1, MAX_ROWS);
+  const config: SchedulerConfig = {
+    numBlocks: integer('numBlocks', o.numBlocks, undefined, 2, MAX_BLOCKS),
+    blockSize: integer('blockSize', o.blockSize, 16, 1, 2 ** 16),
+    maxNumSeqs,
+    maxNumBatchedTokens: integer('maxNumBatchedTokens', o.maxNumBatchedTokens, 8192, 1, MAX_TOKENS),
+    maxModelLen: integer('maxModelLen', o.maxModelLen, 8192, 2, MAX_TOKENS),
+    enablePrefixCaching: boolean('enablePrefixCaching', o.enablePrefixCaching, true),
+    policy: oneOf('policy', o.policy, ['fcfs', 'priority'] as const),
+    enableChunkedPrefill: boolean('enableChunkedPrefill', o.enableChunkedPrefill, true),
+    longPrefillTokenThreshold: integer('longPrefillTokenThreshold', o.longPrefillTokenThreshold, 0, 0, MAX_TOKENS),
+    reserveFullIsl: boolean('reserveFullIsl', o.reserveFullIsl, true),
+    pipelineDepth: integer('pipelineDepth', o.pipelineDepth, 1, 1, 3),
+    numSpeculativeTokens: integer('numSpeculativeTokens', o.numSpeculativeTokens, 0, 0, 64),
+    speculativeMethod: oneOf('speculativeMethod', o.speculativeMethod, ['ngram', 'eagle', 'draft_model'] as const),
+    numRows: integer('numRows', o.numRows, Math.min(2 * maxNumSeqs, MAX_ROWS), maxNumSeqs, MAX_ROWS),
+    hashSeed: hashSeedBytes(o.hashSeed ?? randomBytes(16)),
+    deviations: resolveDeviations(checkDeviations(o.deviations)),
+    now: o.now === undefined ? () => performance.now() : checkClock(o.now),
+    strict: boolean('strict', o.strict, false),
+    log: o.log ?? null,
+  };
+  if (!config.enableChunkedPrefill && config.maxNumBatchedTokens < config.maxModelLen) {
+    throw badOption(
+      'maxNumBatchedTokens',
+      config.maxNumBatchedTokens,
+      `at least maxModelLen (${config.maxModelLen}) when enableChunkedPrefill is false`,
+    );
+  }
+  return Object.freeze(config);
+}
+
+/** Tokens beyond the scheduled ones that a decode step reserves for drafts (vLLM num_lookahead_tokens). */
+export function numLookaheadTokens(config: SchedulerConfig): number {
+  return config.speculativeMethod === 'ngram' ? 0 : config.numSpeculativeTokens;
+}
+
+/** Whether the last block of every prefix hit is computed again, because the draft head needs its hidden states. */
+export function dropsLastHit(config: SchedulerConfig): boolean {
+  return config.speculativeMethod === 'eagle' && config.numSpeculativeTokens > 0;
+}
+
+function integer(name: string, value: unknown, fallback: number | undefined, min: number, max: number): number {
+  return checkInteger(name, value === undefined ? fallback : value, min, max);
+}
+
+function boolean(name: string, value: unknown, fallback: boolean): boolean {
+  if (value === undefined) return fallback;
+  if (typeof value !== 'boolean') throw badOption(name, value, 'a boolean');
+  return value;
+}
+
+function oneOf<T extends string>(name: string, value: unknown, allowed: readonly [T, ...T[]]): T {
+  if (value === undefined) return allowed[0];
+  if (!allowed.includes(value as T)) throw badOption(name, value, `one of ${allowed.join(', ')}`);
+  return value as T;
+}
+
+function checkDeviations(value: SchedulerOptions['deviations']): Partial<Deviations> | false | undefined {
+  if (value === undefined || value === false) return value;
+  if (typeof value !== 'object' || value === null) throw badOption('deviations', value, 'an object or false');
+  const known = resolveDeviations(false);
+  for (const [name, on] of Object.entries(value)) {
+    if (!(name in known)) throw badOption('deviations', name, `names among ${Object.keys(known).join(', ')}`);
+    boolean(`deviations.${name}`, on, true);
+  }
+  return value;
+}
+
+function checkClock(value: unknown): () => number {
+  if (typeof value !== 'function') throw badOption('now', value, 'a function that returns milliseconds');
+  return value as () => number;
+}
+
+function badOption(name: string, value: unknown, expected: string): BlockstepError {
+  return new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${name} must be ${expected}, got ${show(value)}`);
+}

@@ -1,0 +1,124 @@
+import type { Frame } from '../core/core.js';
+import type { Request } from './request.js';
+
+/** How an entry came into a plan: still running, admitted for the first time, or admitted again after a preemption. */
+export const EntryKind = { running: 0, new: 1, resumed: 2 } as const;
+export type EntryKind = (typeof EntryKind)[keyof typeof EntryKind];
+
+/**
+ * What one step computes (vLLM's SchedulerOutput), as flat arrays in batch order: the requests that were running, in
+ * their order, then those admitted. Entry i of every array belongs to `requests[i]`, for i < `numRequests`.
+ *
+ * The object is reused: its content is valid from `schedule()` until the `schedule()` after its `update()`.
+ */
+export class Plan {
+  /** Number of the step, from 0. */
+  step = -1;
+  /** Entries in this plan. */
+  numRequests = 0;
+  /** Tokens of all entries; 0 = nothing to execute. */
+  totalTokens = 0;
+  readonly requests: Request[] = [];
+  /** `EntryKind` of each entry. */
+  readonly kinds: Uint8Array;
+  /** Slot of each request in the native request table. */
+  readonly slots: Int32Array;
+  /** Tokens to compute, drafts included. */
+  readonly numScheduledTokens: Int32Array;
+  /** Tokens whose KV exists before this step. */
+  readonly numComputedTokens: Int32Array;
+  /** Blocks of the request, this step's included. */
+  readonly numBlocks: Int32Array;
+  /** The last so many of them are new in this step; of a new or resumed request all are. */
+  readonly numNewBlocks: Int32Array;
+  /** Draft tokens among the scheduled ones. */
+  readonly numDraftTokens: Int32Array;
+  /** Draft tokens of entry i from i * maxDrafts on; -1 where a step in flight makes them. */
+  readonly draftTokens: Int32Array;
+  /** Draft tokens a request can have. */
+  readonly maxDrafts: number;
+  /** 1: not scheduled in the step before, so a worker that mirrors tokens needs the whole list. */
+  readonly needsAllTokens: Uint8Array;
+  /** External ids of the requests preempted by this step, in order. */
+  preempted: string[] = [];
+  /** External ids of the requests that finished since the plan before. */
+  finished: string[] = [];
+  /** Leading blocks that all requests holding blocks share (0 with prefix caching off). */
+  numCommonPrefixBlocks = 0;
+
+  /** @internal Frame of the exchange buffer behind the shared arrays. */
+  readonly frame: number;
+  /** @internal 1: what this entry brings is dropped, because the request was preempted by force meanwhile. */
+  readonly dropped: Uint8Array;
+  /** @internal */
+  inFlight = false;
+
+  /** @internal */
+  constructor(frame: Frame, maxDrafts: number) {
+    const capacity = frame.slots.length;
+    this.frame = frame.index;
+    this.slots = frame.slots;
+    this.numScheduledTokens = frame.numScheduledTokens;
+    this.numComputedTokens = frame.numComputedTokens;
+    this.numBlocks = frame.numBlocks;
+    this.numNewBlocks = frame.numNewBlocks;
+    this.maxDrafts = maxDrafts;
+    this.kinds = new Uint8Array(capacity);
+    this.numDraftTokens = new Int32Array(capacity);
+    this.draftTokens = new Int32Array(capacity * maxDrafts);
+    this.needsAllTokens = new Uint8Array(capacity);
+    this.dropped = new Uint8Array(capacity);
+  }
+
+  /**
+   * Generated tokens of entry i, those expected from steps in flight included (vLLM num_output_tokens of the plan).
+   * Valid until the next call of the scheduler.
+   */
+  numOutputTokens(i: number): number {
+    const request = this.requests[i];
+    const ofThisStep = request.isPrefillChunk || request.numOutputPlaceholders === 0 ? 0 : 1 + this.numDraftTokens[i];
+    return request.numOutputTokens + request.numOutputPlaceholders - ofThisStep;
+  }
+
+  /** @internal Empties the plan for the given step. */
+  begin(step: number): void {
+    this.step = step;
+    this.totalTokens = 0;
+    this.numCommonPrefixBlocks = 0;
+    this.dropped.fill(0, 0, this.numRequests);
+    this.numRequests = 0;
+    if (this.preempted.length > 0) this.preempted = [];
+  }
+
+  /** @internal Appends an entry; its drafts, blocks and kind are the caller's. */
+  push(request: Request, numScheduled: number): number {
+    const i = this.numRequests++;
+    this.requests[i] = request;
+    this.slots[i] = request.slot;
+    this.numScheduledTokens[i] = numScheduled;
+    this.numComputedTokens[i] = request.numComputedTokens;
+    return i;
+  }
+
+  /** @internal Takes entry `at` out; later entries move up. Returns its tokens. */
+  removeEntry(at: number): number {
+    const tokens = this.numScheduledTokens[at];
+    const end = this.numRequests;
+    this.requests.splice(at, 1);
+    for (const column of [this.slots, this.numScheduledTokens, this.numComputedTokens, this.numBlocks]) {
+      column.copyWithin(at, at + 1, end);
+    }
+    this.numNewBlocks.copyWithin(at, at + 1, end);
+    this.numDraftTokens.copyWithin(at, at + 1, end);
+    this.draftTokens.copyWithin(at * this.maxDrafts, (at + 1) * this.maxDrafts, end * this.maxDrafts);
+    this.kinds.copyWithin(at, at + 1, end);
+    this.numRequests = end - 1;
+    return tokens;
+  }
+
+  /** @internal Entry of a request, or -1. */
+  indexOf(request: Request): number {
+    const at = this.requests.indexOf(request);
+    return at < this.numRequests ? at : -1;
+  }
+}

@@ -1,0 +1,142 @@
+import type { Request } from './request.js';
+
+/**
+ * A queue of requests that wait to be admitted. A request stands in at most one queue, through links of its own, so
+ * that it can leave from anywhere: removal goes by membership and never searches.
+ */
+export interface RequestQueue {
+  readonly length: number;
+  /** The request to be admitted next, or null. */
+  peek(): Request | null;
+  /** At the back (fcfs), or where its order puts it (priority). */
+  push(request: Request): void;
+  /** At the front (fcfs), or where its order puts it (priority). */
+  prepend(request: Request): void;
+  /** The request must stand in this queue. */
+  remove(request: Request): void;
+  /** All requests in admission order; allocates. */
+  toArray(): Request[];
+}
+
+/** First come, first served: a doubly linked list through the requests. */
+export class FcfsQueue implements RequestQueue {
+  #head: Request | null = null;
+  #tail: Request | null = null;
+  #length = 0;
+
+  get length(): number {
+    return this.#length;
+  }
+
+  peek(): Request | null {
+    return this.#head;
+  }
+
+  push(request: Request): void {
+    this.#link(this.#tail, request, null);
+  }
+
+  prepend(request: Request): void {
+    this.#link(null, request, this.#head);
+  }
+
+  remove(request: Request): void {
+    const { prev, next } = request;
+    if (prev === null) this.#head = next;
+    else prev.next = next;
+    if (next === null) this.#tail = prev;
+    else next.prev = prev;
+    request.prev = null;
+    request.next = null;
+    this.#length--;
+  }
+
+  toArray(): Request[] {
+    const all: Request[] = [];
+    for (let request = this.#head; request !== null; request = request.next) all.push(request);
+    return all;
+  }
+
+  #link(prev: Request | null, request: Request, next: Request | null): void {
+    request.prev = prev;
+    request.next = next;
+    if (prev === null) this.#head = request;
+    else prev.next = request;
+    if (next === null) this.#tail = request;
+    else next.prev = request;
+    this.#length++;
+  }
+}
+
+/**
+ * vLLM's order of requests under policy `priority`: priority, then arrival, then external id. Ids of unfinished
+ * requests are unique, so the order is total and does not depend on how the heap is built.
+ */
+export function comesBefore(a: Request, b: Request): boolean {
+  if (a.priority !== b.priority) return a.priority < b.priority;
+  if (a.arrivalTime !== b.arrivalTime) return a.arrivalTime < b.arrivalTime;
+  return a.id < b.id;
+}
+
+/** A binary heap in the order of `comesBefore`; each request knows its index. */
+export class PriorityQueue implements RequestQueue {
+  readonly #heap: Request[] = [];
+
+  get length(): number {
+    return this.#heap.length;
+  }
+
+  peek(): Request | null {
+    return this.#heap.length === 0 ? null : this.#heap[0];
+  }
+
+  push(request: Request): void {
+    this.#heap.push(request);
+    this.#siftUp(request, this.#heap.length - 1);
+  }
+
+  prepend(request: Request): void {
+    this.push(request);
+  }
+
+  remove(request: Request): void {
+    const index = request.heapIndex;
+    const last = this.#heap.pop() as Request;
+    request.heapIndex = -1;
+    if (last === request) return;
+    if (index > 0 && comesBefore(last, this.#heap[(index - 1) >> 1])) this.#siftUp(last, index);
+    else this.#siftDown(last, index);
+  }
+
+  toArray(): Request[] {
+    return [...this.#heap].sort((a, b) => (comesBefore(a, b) ? -1 : 1));
+  }
+
+  #siftUp(request: Request, index: number): void {
+    while (index > 0) {
+      const parent = (index - 1) >> 1;
+      if (!comesBefore(request, this.#heap[parent])) break;
+      this.#place(this.#heap[parent], index);
+      index = parent;
+    }
+    this.#place(request, index);
+  }
+
+  #siftDown(request: Request, index: number): void {
+    const heap = this.#heap;
+    for (;;) {
+      let child = 2 * index + 1;
+      if (child >= heap.length) break;
+      if (child + 1 < heap.length && comesBefore(heap[child + 1], heap[child])) child++;
+      if (!comesBefore(heap[child], request)) break;
+      this.#place(heap[child], index);
+      index = child;
+    }
+    this.#place(request, index);
+  }
+
+  #place(request: Request, index: number): void {
+    this.#heap[index] = request;
+    request.heapIndex = index;
+  }
+}

@@ -1,0 +1,55 @@
+import { Random } from './random.js';
+import { HASH_BLOCK_TOKENS, type Workload } from './workload.js';
+import { WorkloadBuilder } from './workload-builder.js';
+
+/** What `generateWorkload` is asked for. */
+export interface GeneratorOptions {
+  /** Number of requests, >= 1. */
+  requests: number;
+  /** Mean arrivals per second, > 0. */
+  requestRate: number;
+  /** Equal seeds give equal workloads. */
+  seed: number;
+}
+
+/** Prefixes that requests share, such as system prompts and documents: how many, and their longest in hash blocks. */
+const NUM_PREFIXES = 24;
+const MAX_PREFIX_BLOCKS = 8;
+/** Share of the requests that begin with one of them. */
+const PREFIX_SHARE = 0.75;
+/** Tokens of a request's own prompt and of its output: the shortest, the mean above that, the longest. */
+const OWN_TOKENS = { min: 16, mean: 480, max: 8192 };
+const OUTPUT_TOKENS = { min: 1, mean: 160, max: 1024 };
+
+/**
+ * A small workload of its own, in the shape of production traces: Poisson arrivals, exponential lengths, and a few
+ * prefixes of 512 to 4096 tokens of which the first ones are used far more often than the last.
+ */
+export function generateWorkload(options: GeneratorOptions): Workload {
+  const random = new Random(options.seed);
+  const builder = new WorkloadBuilder();
+  const prefixes: number[][] = [];
+  let nextId = 0;
+  const freshIds = (count: number): number[] => Array.from({ length: count }, () => nextId++);
+  for (let i = 0; i < NUM_PREFIXES; i++) prefixes.push(freshIds(1 + random.below(MAX_PREFIX_BLOCKS)));
+
+  let arrivalMs = 0;
+  for (let i = 0; i < options.requests; i++) {
+    arrivalMs += random.exponential(1000 / options.requestRate);
+    const shares = random.next() < PREFIX_SHARE;
+    // Squaring a uniform number favours the first prefixes: the most used one gets a fifth of the requests.
+    const prefix = shares ? prefixes[Math.floor(random.next() ** 2 * NUM_PREFIXES)] : [];
+    const ownTokens = drawLength(random, OWN_TOKENS);
+    builder.add({
+      arrivalMs,
+      inputTokens: prefix.length * HASH_BLOCK_TOKENS + ownTokens,
+      outputTokens: drawLength(random, OUTPUT_TOKENS),
+      hashIds: [...prefix, ...freshIds(Math.ceil(ownTokens / HASH_BLOCK_TOKENS))],
+    });
+  }
+  return builder.build(options.seed);
+}
+
+function drawLength(random: Random, range: { min: number; mean: number; max: number }): number {
+  return Math.min(range.max, range.min + Math.floor(random.exponential(range.mean)));
+}

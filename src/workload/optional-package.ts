@@ -1,0 +1,24 @@
+import { BlockstepError } from '../core/errors.js';
+
+/**
+ * The module `specifier`, which belongs to an optional peer dependency that only the caller's feature needs.
+ * @param feature what needs it, as the subject of the error message
+ * @throws ERR_BLOCKSTEP_NO_PACKAGE naming the package to install when it is not there.
+ */
+export async function importOptional<T>(specifier: string, feature: string): Promise<T> {
+  try {
+    return (await import(specifier)) as T;
+  } catch (cause) {
+    // Only the package itself may be missing: a package that is there but broken must say so in its own words.
+    const name = packageName(specifier);
+    const { code, message } = cause as NodeJS.ErrnoException;
+    if (code !== 'ERR_MODULE_NOT_FOUND' || !message.startsWith(`Cannot find package '${name}`)) throw cause;
+    const advice = `${feature} needs the package ${name}, which is not installed: npm install ${name}`;
+    throw new BlockstepError('ERR_BLOCKSTEP_NO_PACKAGE', advice, { cause });
+  }
+}
+
+function packageName(specifier: string): string {
+  const parts = specifier.split('/');
+  return specifier.startsWith('@') ? `${parts[0]}/${parts[1]}` : parts[0];
+}

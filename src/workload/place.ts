@@ -1,0 +1,52 @@
+import { BlockstepError } from '../core/errors.js';
+
+/** Longest prompt or output that a trace may ask for, in tokens: beyond any model, and its prompt still fits memory. */
+export const MAX_TOKENS = 2 ** 24;
+
+/** Longest part of an offending value that a message repeats. */
+const SHOWN_LENGTH = 60;
+
+/** A line of a trace, for error messages. Lines count from 1. */
+export interface Place {
+  readonly file: string;
+  line: number;
+}
+
+/** The error for a trace that cannot be used: `file:line:column: problem`, `column` left out when no column is to blame. */
+export function badTrace(place: Place, column: string | null, problem: string): BlockstepError {
+  const where = column === null ? `${place.file}:${place.line}` : `${place.file}:${place.line}:${column}`;
+  return new BlockstepError('ERR_BLOCKSTEP_BAD_TRACE', `${where}: ${problem}`);
+}
+
+/** Whether `error` came from `badTrace`. */
+export function isBadTrace(error: unknown): error is BlockstepError {
+  return error instanceof BlockstepError && error.code === 'ERR_BLOCKSTEP_BAD_TRACE';
+}
+
+/** A value of a trace as messages print it: JSON, shortened. Numbers that JSON has no words for print as they are. */
+export function shown(value: unknown): string {
+  if (value === undefined) return 'nothing';
+  const text = typeof value === 'number' ? String(value) : JSON.stringify(value);
+  return text.length > SHOWN_LENGTH ? `${text.slice(0, SHOWN_LENGTH)}...` : text;
+}
+
+/** `value` if it is an integer number in [min, max]; otherwise ERR_BLOCKSTEP_BAD_TRACE, got `original` or the value. */
+export function integerField(
+  place: Place,
+  column: string,
+  value: unknown,
+  min: number,
+  max: number,
+  original = value,
+): number {
+  if (typeof value !== 'number' || !Number.isInteger(value) || value < min) {
+    throw badTrace(place, column, `expected an integer >= ${min}, got ${shown(original)}`);
+  }
+  if (value > max) throw badTrace(place, column, `expected an integer <= ${max}, got ${shown(original)}`);
+  return value;
+}
+
+/** As `integerField`, for the text of a CSV field. */
+export function integerText(place: Place, column: string, text: string, min: number, max: number): number {
+  return integerField(place, column, /^-?\d+$/.test(text) ? Number(text) : Number.NaN, min, max, text);
+}

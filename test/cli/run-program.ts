@@ -1,0 +1,33 @@
+import { PassThrough } from 'node:stream';
+import { runProgram } from '../../src/cli/program.js';
+import type { Report } from '../../src/cli/report.js';
+
+/** What a command did. */
+export interface Outcome {
+  code: number;
+  stdout: string;
+  stderr: string;
+}
+
+/** Runs a command line in this process. `isTTY` makes stderr a terminal. */
+export async function run(
+  args: readonly string[],
+  { signal = new AbortController().signal, isTTY = false } = {},
+): Promise<Outcome> {
+  let stdout = '';
+  let stderr = '';
+  const stream = Object.assign(new PassThrough(), { isTTY, columns: 100 });
+  stream.on('data', (bytes) => {
+    stderr += bytes;
+  });
+  const out = { write: (text: string) => (stdout += text) };
+  const code = await runProgram(args, { stdout: out, stderr: stream, signal });
+  return { code, stdout, stderr };
+}
+
+/** Runs `replay --json` with these arguments to its end and gives its report. */
+export async function replay(...args: string[]): Promise<Report> {
+  const { code, stdout, stderr } = await run(['replay', '--json', ...args]);
+  if (code !== 0) throw new Error(`exit code ${code}: ${stderr}`);
+  return JSON.parse(stdout) as Report;
+}

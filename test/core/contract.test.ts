@@ -1,0 +1,4 @@
+import { loadAddon } from '../../src/core/loader.js';
+import { contractSuite } from './contract.js';
+
+contractSuite('the addon that the loader finds', loadAddon);

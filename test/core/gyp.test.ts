@@ -1,0 +1,42 @@
+import { spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, describe, expect, it } from 'vitest';
+import { loadAddonFrom } from '../../src/core/loader.js';
+import type { NativeAddon } from '../../src/core/native.js';
+import { contractSuite } from './contract.js';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const nodeDir = dirname(dirname(process.execPath));
+const nodeGyp = createRequire(import.meta.url).resolve('node-gyp/bin/node-gyp.js');
+
+/** node-gyp would download Node's headers where they do not lie beside the binary; a test does not. */
+const headers = existsSync(join(nodeDir, 'include', 'node', 'node_api.h'));
+if (!headers) console.log(`no Node headers in ${nodeDir}: the node-gyp build is not tested here`);
+
+describe.skipIf(!headers)('the addon that node-gyp builds with a compiler alone', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'blockstep-gyp-'));
+  let addon: NativeAddon;
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+  it('builds without a warning', () => {
+    for (const name of ['binding.gyp', 'package.json', 'native']) {
+      cpSync(join(root, name), join(folder, name), {
+        recursive: true,
+        filter: (from) => !/native.build/.test(from),
+      });
+    }
+    const build = spawnSync(process.execPath, [nodeGyp, 'rebuild', `--nodedir=${nodeDir}`, '--jobs=2'], {
+      cwd: folder,
+      encoding: 'utf8',
+    });
+    expect(build.status, build.stderr).toBe(0);
+    expect(build.stderr).not.toMatch(/warning:/);
+    addon = loadAddonFrom(join(folder, 'build', 'Release', 'blockstep_host.node'));
+  }, 120_000);
+
+  contractSuite('node-gyp', () => addon);
+});

@@ -1,0 +1,419 @@
+import vm from 'node:vm';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Control } from '../../src/core/core.js';
+import { exchangeWords } from '../../src/core/exchange.js';
+import { loadAddon } from '../../src/core/loader.js';
+import type { NativeConfig, NativeCore } from '../../src/core/native.js';
+import { BenchCore, codeOf, range } from './bench-core.js';
+
+type Kind = 'integer' | 'ids' | 'out' | 'string' | 'boolean';
+type Entry = { name: keyof NativeCore; kinds: Kind[]; good: () => unknown[] };
+
+const ids = () => Int32Array.of(20);
+const out = () => new Int32Array(4);
+
+/** Every method with the kinds of its arguments and a call that succeeds on the bench below. */
+const ENTRIES: Entry[] = [
+  { name: 'run', kinds: ['integer', 'integer', 'integer'], good: () => [0, 0, 1] },
+  { name: 'add', kinds: ['ids', 'string', 'string'], good: () => [Int32Array.of(1, 2), '', ''] },
+  { name: 'match', kinds: ['integer', 'integer'], good: () => [0, 2] },
+  { name: 'admit', kinds: range(5).map(() => 'integer'), good: () => [0, 0, 0, 8, 8] },
+  { name: 'commonPrefix', kinds: ['integer'], good: () => [0] },
+  { name: 'flush', kinds: [], good: () => [] },
+  { name: 'pin', kinds: ['ids'], good: () => [ids()] },
+  { name: 'unpin', kinds: ['ids'], good: () => [Int32Array.of(5)] },
+  { name: 'evict', kinds: ['ids'], good: () => [ids()] },
+  { name: 'reset', kinds: [], good: () => [] },
+  { name: 'handle', kinds: ['integer'], good: () => [0] },
+  { name: 'numTokens', kinds: ['integer'], good: () => [0] },
+  { name: 'readTokens', kinds: ['integer', 'integer', 'out'], good: () => [0, 0, out()] },
+  { name: 'readBlocks', kinds: ['integer', 'integer', 'out'], good: () => [0, 0, out()] },
+  { name: 'readFreeQueue', kinds: ['out'], good: () => [out()] },
+  { name: 'readPublished', kinds: ['out'], good: () => [out()] },
+  { name: 'refCount', kinds: ['integer'], good: () => [1] },
+  { name: 'blockGeneration', kinds: ['integer'], good: () => [1] },
+  { name: 'blockHash', kinds: ['integer', 'integer'], good: () => [0, 0] },
+  { name: 'verify', kinds: [], good: () => [] },
+  { name: 'digest', kinds: [], good: () => [] },
+  { name: 'rollingDigest', kinds: [], good: () => [] },
+  { name: 'record', kinds: ['boolean'], good: () => [false] },
+  { name: 'takeLog', kinds: [], good: () => [] },
+  { name: 'memory', kinds: [], good: () => [] },
+];
+
+const hostile = () => {
+  throw new Error('native code must not run this');
+};
+const proxy = (target: object) => new Proxy(target, { get: hostile, has: hostile, ownKeys: hostile });
+
+/** Wrong for every integer argument: no limit of the addon reaches 2^31. */
+const NO_INTEGERS: unknown[] = [
+  undefined,
+  null,
+  true,
+  '',
+  '7',
+  Number.NaN,
+  Number.POSITIVE_INFINITY,
+  Number.NEGATIVE_INFINITY,
+  -1,
+  0.5,
+  2 ** 31,
+  2 ** 32 - 1,
+  2 ** 32,
+  2 ** 53,
+  2 ** 53 + 2,
+  1e308,
+  1n,
+  2n ** 64n,
+  Symbol('s'),
+  {},
+  [],
+  [1],
+  () => 1,
+  { valueOf: hostile, toString: hostile, [Symbol.toPrimitive]: hostile },
+  proxy({}),
+  Int32Array.of(1),
+  new Date(0),
+  Object(1),
+];
+
+function detached(): Int32Array {
+  const array = Int32Array.of(1, 2);
+  structuredClone(array.buffer, { transfer: [array.buffer] });
+  return array;
+}
+
+const shared = (options = {}) => new Int32Array(new (SharedArrayBuffer as never as BufferClass)(8, options));
+type BufferClass = new (bytes: number, options?: { maxByteLength?: number }) => ArrayBuffer;
+
+/** Wrong for every Int32Array argument. */
+const NO_ARRAYS: (() => unknown)[] = [
+  ...[undefined, null, 1, 'x', 1n, Symbol('s'), {}, [1, 2], () => 1, new ArrayBuffer(8)].map((v) => () => v),
+  () => Float64Array.of(1),
+  () => Float32Array.of(1),
+  () => Int8Array.of(1),
+  () => Int16Array.of(1),
+  () => Uint8Array.of(1),
+  () => Uint8ClampedArray.of(1),
+  () => Uint32Array.of(1),
+  () => BigInt64Array.of(1n),
+  () => new DataView(new ArrayBuffer(8)),
+  () => Buffer.alloc(8),
+  () => new Float64Array(new ArrayBuffer(17), 8, 1),
+  () => shared(),
+  () => shared({ maxByteLength: 64 }),
+  detached,
+  () => Object.create(Int32Array.prototype),
+  () => Object.create(Int32Array.of(1)),
+  () => proxy(Int32Array.of(1)),
+  () => ({ length: 1, 0: 1, __proto__: Int32Array.prototype }),
+];
+
+const NO_STRINGS: unknown[] = [
+  undefined,
+  null,
+  1,
+  Symbol('s'),
+  {},
+  Object('a'),
+  'x'.repeat(65_537),
+  proxy({}),
+];
+const NO_BOOLEANS: unknown[] = [undefined, null, 0, 1, 'true', {}, Object(true), Symbol('s')];
+
+function badValues(kind: Kind): (() => unknown)[] {
+  if (kind === 'integer') return NO_INTEGERS.map((value) => () => value);
+  if (kind === 'string') return NO_STRINGS.map((value) => () => value);
+  if (kind === 'boolean') return NO_BOOLEANS.map((value) => () => value);
+  return NO_ARRAYS;
+}
+
+const call = (core: NativeCore, entry: Entry, args: unknown[]) =>
+  (core[entry.name] as (...args: unknown[]) => unknown)(...args);
+
+describe('misuse of a core', () => {
+  let core: BenchCore;
+  beforeEach(() => {
+    core = new BenchCore(loadAddon());
+    const slot = core.start(range(9));
+    core.native.pin(Int32Array.of(5, 5));
+    core.entry(0, slot, 8, 1);
+  });
+  afterEach(() => core.dispose());
+
+  it('the matrix names every method', () => {
+    const names = Object.getOwnPropertyNames(Object.getPrototypeOf(core.native));
+    expect(names.sort()).toEqual([...ENTRIES.map((entry) => entry.name), 'constructor', 'dispose'].sort());
+  });
+
+  for (const entry of ENTRIES) {
+    it(`${entry.name}: the good call succeeds, with more arguments than it takes, too`, () => {
+      expect(() => call(core.native, entry, entry.good())).not.toThrow();
+      expect(() => call(core.native, entry, [...entry.good(), 1n, {}])).not.toThrow();
+    });
+
+    it(`${entry.name}: every bad value in every place is refused, and nothing changes`, () => {
+      const before = core.fingerprint();
+      entry.kinds.forEach((kind, place) => {
+        for (const make of badValues(kind)) {
+          const args = entry.good();
+          args[place] = make();
+          const code = codeOf(() => call(core.native, entry, args));
+          expect(code).toBe(make === detached ? 'ERR_BLOCKSTEP_DETACHED' : 'ERR_BLOCKSTEP_BAD_ARG');
+        }
+        expect(codeOf(() => call(core.native, entry, entry.good().slice(0, place)))).toBe(
+          'ERR_BLOCKSTEP_BAD_ARG',
+        );
+      });
+      expect(core.fingerprint()).toBe(before);
+      core.native.verify();
+    });
+
+    it(`${entry.name}: a wrong receiver is refused`, () => {
+      const { native } = core;
+      const method = native[entry.name] as () => unknown;
+      const prototype = Object.getPrototypeOf(native);
+      const receivers = [
+        undefined,
+        null,
+        1,
+        'x',
+        {},
+        [],
+        () => 1,
+        Object.create(native),
+        Object.create(prototype),
+      ];
+      receivers.push(prototype, new Proxy(native, {}), loadAddon(), new Date(), structuredClone({}));
+      for (const receiver of receivers) {
+        expect(codeOf(() => Reflect.apply(method, receiver, entry.good()))).toBe(
+          'ERR_BLOCKSTEP_BAD_RECEIVER',
+        );
+      }
+      expect(codeOf(() => Reflect.construct(method, entry.good()))).toBe('ERR_BLOCKSTEP_BAD_RECEIVER');
+    });
+
+    it(`${entry.name}: refused after dispose, and with a detached exchange buffer`, () => {
+      structuredClone(core.control.buffer, { transfer: [core.control.buffer as ArrayBuffer] });
+      expect(codeOf(() => call(core.native, entry, entry.good()))).toBe('ERR_BLOCKSTEP_DETACHED');
+      core.dispose();
+      expect(codeOf(() => call(core.native, entry, entry.good()))).toBe('ERR_BLOCKSTEP_DISPOSED');
+    });
+  }
+
+  it('dispose needs a core, too', () => {
+    const method = core.native.dispose;
+    expect(codeOf(() => Reflect.apply(method, {}, []))).toBe('ERR_BLOCKSTEP_BAD_RECEIVER');
+    expect(codeOf(() => Reflect.apply(method, Object.create(core.native), []))).toBe(
+      'ERR_BLOCKSTEP_BAD_RECEIVER',
+    );
+    core.flush();
+  });
+
+  it('slots that are not open are refused by their code', () => {
+    for (const entry of ENTRIES) {
+      if (entry.good()[0] !== 0 || entry.name === 'handle' || entry.name === 'run') continue;
+      for (const slot of [1, 2 ** 21 - 1]) {
+        const args = [slot, ...entry.good().slice(1)];
+        expect(
+          codeOf(() => call(core.native, entry, args)),
+          entry.name,
+        ).toBe('ERR_BLOCKSTEP_BAD_SLOT');
+      }
+      expect(codeOf(() => call(core.native, entry, [2 ** 21, ...entry.good().slice(1)]))).toBe(
+        'ERR_BLOCKSTEP_BAD_ARG',
+      );
+    }
+  });
+
+  it('integers just outside their own range are refused, -0 is 0', () => {
+    const bad: [keyof NativeCore, unknown[]][] = [
+      ['run', [2, 0, 1]],
+      ['run', [0, 0, 9]],
+      ['run', [0, 9, 9]],
+      ['admit', [0, 17, 0, 8, 8]],
+      ['admit', [0, 0, 65, 8, 8]],
+      ['admit', [0, 0, 0, 65, 8]],
+      ['refCount', [33]],
+      ['blockGeneration', [33]],
+    ];
+    for (const [name, args] of bad) {
+      const entry = { name, kinds: [], good: () => args };
+      expect(
+        codeOf(() => call(core.native, entry, args)),
+        name,
+      ).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    }
+    expect(core.native.run(-0, -0, -0)).toBe(0);
+  });
+
+  it('arrays of another realm and resizable ones are taken as they are now', () => {
+    const foreign = vm.runInNewContext('Int32Array.of(1, 2, 3)') as Int32Array;
+    expect([...core.tokens(core.open(foreign))]).toEqual([1, 2, 3]);
+    expect(core.native.handle(core.native.add(foreign, '', '') % 2 ** 21)).toBeGreaterThan(0);
+    const buffer = new (ArrayBuffer as never as BufferClass)(8, { maxByteLength: 16 });
+    const tracking = new Int32Array(buffer);
+    const fixed = new Int32Array(buffer, 4, 1);
+    expect(core.native.readFreeQueue(tracking)).toBe(2);
+    (buffer as never as { resize(bytes: number): void }).resize(4);
+    expect(core.native.readFreeQueue(tracking)).toBe(1);
+    expect(core.native.readFreeQueue(fixed)).toBe(0);
+    expect(codeOf(() => core.native.add(fixed, '', ''))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+  });
+});
+
+describe('misuse of the module', () => {
+  const config = (): NativeConfig => ({ ...goodConfig });
+  const buffer = (bytes = 4 * exchangeWords(goodConfig)) => new ArrayBuffer(bytes);
+  let goodConfig: NativeConfig;
+  beforeEach(() => {
+    using core = new BenchCore(loadAddon());
+    goodConfig = { ...core.config };
+  });
+
+  it('create and replay refuse every bad value of every field', () => {
+    for (const name of Object.keys(goodConfig) as (keyof NativeConfig)[]) {
+      const bad = [...NO_INTEGERS];
+      if (name === 'hashSeed') {
+        const seeds = [
+          new Uint8Array(15),
+          new Uint8Array(17),
+          new Uint8Array(0),
+          new Uint32Array(16),
+          new DataView(buffer(16)),
+        ];
+        bad.push(...seeds, new Uint8Array(new SharedArrayBuffer(16)));
+      }
+      for (const value of bad) {
+        if (name === 'enablePrefixCaching' && value === true) continue;
+        const wrong = { ...config(), [name]: value };
+        expect(
+          codeOf(() => loadAddon().create(wrong as NativeConfig, buffer())),
+          name,
+        ).toBe('ERR_BLOCKSTEP_BAD_ARG');
+        const replay = () => loadAddon().replay(wrong as NativeConfig, new Uint32Array(0));
+        expect(codeOf(replay), name).toBe('ERR_BLOCKSTEP_BAD_ARG');
+      }
+    }
+    for (const value of [undefined, null, 1, 'x', Symbol('s'), () => 1, {}, []]) {
+      expect(codeOf(() => loadAddon().create(value as NativeConfig, buffer()))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    }
+    using fine = new BenchCore(loadAddon(), { hashSeed: Buffer.alloc(16) });
+    fine.native.verify();
+  });
+
+  it('create refuses what is no fitting exchange buffer', () => {
+    const resizable = new (ArrayBuffer as never as BufferClass)(buffer().byteLength, {
+      maxByteLength: 2 ** 20,
+    });
+    const gone = buffer();
+    structuredClone(gone, { transfer: [gone] });
+    const bad = [
+      undefined,
+      null,
+      1,
+      {},
+      new Int32Array(8),
+      new SharedArrayBuffer(buffer().byteLength),
+      resizable,
+    ];
+    bad.push(buffer(0), buffer(buffer().byteLength - 4), buffer(buffer().byteLength + 4), proxy(buffer()));
+    for (const value of bad) {
+      expect(codeOf(() => loadAddon().create(config(), value as ArrayBuffer))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    }
+    expect(codeOf(() => loadAddon().create(config(), gone))).toBe('ERR_BLOCKSTEP_DETACHED');
+  });
+
+  it('a resizable buffer that hides its nature is refused once it changes', () => {
+    const hidden = new (ArrayBuffer as never as BufferClass)(buffer().byteLength, { maxByteLength: 2 ** 20 });
+    Object.defineProperty(hidden, 'resizable', { value: false });
+    const native = loadAddon().create(config(), hidden);
+    native.verify();
+    (hidden as never as { resize(bytes: number): void }).resize(64);
+    expect(codeOf(() => native.verify())).toBe('ERR_BLOCKSTEP_DETACHED');
+    native.dispose();
+  });
+
+  it('getters of the configuration may throw, and may dispose other cores', () => {
+    const error = new Error('mine');
+    const throwing = {
+      ...config(),
+      get lookahead(): number {
+        throw error;
+      },
+    };
+    expect(() => loadAddon().create(throwing, buffer())).toThrow(error);
+    expect(() => loadAddon().create(proxy(config()) as NativeConfig, buffer())).toThrow('must not run');
+    const other = new BenchCore(loadAddon());
+    const exchange = buffer();
+    const treacherous = {
+      ...config(),
+      get lookahead() {
+        other.dispose();
+        structuredClone(exchange, { transfer: [exchange] });
+        return 0;
+      },
+    };
+    expect(codeOf(() => loadAddon().create(treacherous, exchange))).toBe('ERR_BLOCKSTEP_DETACHED');
+    expect(codeOf(() => other.native.verify())).toBe('ERR_BLOCKSTEP_DISPOSED');
+  });
+
+  it('the class cannot be constructed by hand', () => {
+    using core = new BenchCore(loadAddon());
+    const NativeClass = core.native.constructor as new () => NativeCore;
+    expect(codeOf(() => new NativeClass())).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    expect(codeOf(() => Reflect.apply(NativeClass, undefined, []))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    expect(codeOf(() => Reflect.apply(NativeClass, core.native, []))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    class Derived extends NativeClass {}
+    expect(codeOf(() => new Derived())).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    core.native.verify();
+  });
+
+  it('replay refuses what is no Uint32Array', () => {
+    for (const make of [...NO_ARRAYS, () => Int32Array.of(1)]) {
+      const log = make();
+      if (log instanceof Uint32Array) continue;
+      expect(codeOf(() => loadAddon().replay(config(), log as Uint32Array))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    }
+    const gone = new Uint32Array(2);
+    structuredClone(gone.buffer, { transfer: [gone.buffer] });
+    expect(codeOf(() => loadAddon().replay(config(), gone))).toBe('ERR_BLOCKSTEP_DETACHED');
+  });
+
+  it('useErrorClass refuses what is no function, and passes on what a class throws', () => {
+    const addon = loadAddon();
+    using core = new BenchCore(addon);
+    for (const value of [undefined, null, 1, 'x', {}, Symbol('s')]) {
+      expect(codeOf(() => addon.useErrorClass(value as never))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    }
+    let original: unknown;
+    try {
+      core.native.refCount(-1);
+    } catch (error) {
+      original = (error as object).constructor;
+    }
+    try {
+      const mine = new TypeError('mine');
+      addon.useErrorClass(
+        class extends Error {
+          constructor() {
+            super();
+            throw mine;
+          }
+        } as never,
+      );
+      expect(() => core.native.refCount(-1)).toThrow(mine);
+    } finally {
+      addon.useErrorClass(original as never);
+    }
+    expect(codeOf(() => core.native.refCount(-1))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+  });
+
+  it('numPending is never trusted', () => {
+    using core = new BenchCore(loadAddon());
+    core.control[Control.numPending] = core.config.pendingCapacity + 1;
+    expect(codeOf(() => core.native.flush())).toBe('ERR_BLOCKSTEP_INVARIANT');
+    expect(core.native.memory().stateBytes).toBeGreaterThan(0);
+  });
+});

@@ -1,0 +1,17 @@
+'use strict';
+// Makes, uses, abandons and disposes cores, then ends normally: for LeakSanitizer.
+const { load, create, exercise } = require('./bare-core.cjs');
+
+const addon = load(process.argv[2]);
+for (let i = 0; i < 20; i++) {
+  const core = create(addon);
+  exercise(core);
+  core.native.record(true);
+  exercise(core);
+  if (i % 3 === 0) core.native.takeLog();
+  if (i % 2 === 0) core.native.dispose();
+  try {
+    core.native.add(new Int32Array(0), 'adapter', 'salt');
+  } catch {}
+}
+process.stdout.write('done\n');

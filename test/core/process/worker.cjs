@@ -1,0 +1,14 @@
+'use strict';
+// A worker that never stops working on its cores: whoever started it terminates it in the middle.
+const { parentPort, workerData } = require('node:worker_threads');
+const { load, create, exercise } = require('./bare-core.cjs');
+
+const addon = load(workerData.path);
+const cores = [create(addon), create(addon)];
+for (const core of cores) exercise(core);
+parentPort.postMessage('working');
+for (;;) {
+  exercise(cores[0]);
+  exercise(cores[1]);
+  create(addon); // never disposed
+}

@@ -1,0 +1,210 @@
+import { Comparison, type Difference } from './compare.js';
+import { EventPlayer } from './events.js';
+import { unsupportedFeatures } from './features.js';
+import { observeFinal, observeOutputs, observePlan, observePool, observeState } from './observe.js';
+import { Pipeline } from './pipeline.js';
+import type { FlatTokens, MakeSubject, Subject, SubjectOptions, SubjectPlan } from './subject.js';
+import { Prompts } from './tokens.js';
+import { checkTrace, type Trace, type TraceEvent, type TraceStep } from './trace.js';
+
+export interface ReplayOptions {
+  /**
+   * `state` (the default) compares every field. Reading the state applies what the scheduler had queued for the native
+   * core, so `plans` leaves those fields out and reads none: then schedule() meets the queue as it does in production.
+   */
+  observe?: 'state' | 'plans';
+}
+
+/** What the scheduler did in the step of the first difference. */
+export interface Scene {
+  step: number;
+  sched: unknown;
+  upd: unknown;
+}
+
+export interface ReplayResult {
+  trace: Trace;
+  /** Features the trace needs and the scheduler does not offer; if there are any, nothing was replayed. */
+  unsupported: string[];
+  /** Steps replayed: fewer than the trace has if the scheduler threw. */
+  steps: number;
+  comparisons: number;
+  differences: Difference[];
+  scene: Scene | null;
+  /** What the scheduler threw, if it did. */
+  error: unknown;
+}
+
+/** A batch in flight. */
+interface Batch {
+  step: TraceStep;
+  plan: SubjectPlan;
+  ids: string[];
+}
+
+/**
+ * Replays a trace on a scheduler and compares everything that the trace recorded. A difference does not end the
+ * replay, since what follows is driven by the trace alone; an error of the scheduler does.
+ */
+export function replay(trace: Trace, make: MakeSubject, options: ReplayOptions = {}): ReplayResult {
+  const result = {
+    trace,
+    unsupported: [] as string[],
+    steps: 0,
+    scene: null as Scene | null,
+    error: null as unknown,
+  };
+  const comparison = new Comparison();
+  const problems = checkTrace(trace);
+  for (const { path, kind, detail } of problems) comparison.differ(kind, detail, path);
+  if (problems.every((problem) => problem.kind === 'unknown field')) {
+    result.unsupported = unsupportedFeatures(trace);
+    if (result.unsupported.length === 0) {
+      const driver = new Driver(trace, make, options.observe ?? 'state', comparison);
+      result.steps = driver.run();
+      result.scene = driver.scene;
+      result.error = driver.error;
+    }
+  }
+  return { ...result, comparisons: comparison.comparisons, differences: comparison.differences };
+}
+
+/** The options of the scheduler that a trace was recorded on. */
+export function optionsOf({ config, n_requests, seed }: Trace, now: () => number): SubjectOptions {
+  return {
+    numBlocks: config.num_gpu_blocks,
+    blockSize: config.block_size,
+    maxNumSeqs: config.max_num_seqs,
+    maxNumBatchedTokens: config.max_num_batched_tokens,
+    maxModelLen: config.max_model_len,
+    enablePrefixCaching: config.enable_prefix_caching,
+    policy: config.policy,
+    longPrefillTokenThreshold: config.long_prefill_token_threshold,
+    reserveFullIsl: config.scheduler_reserve_full_isl,
+    enableChunkedPrefill: config.enable_chunked_prefill,
+    pipelineDepth: config.async_scheduling ? 2 : 1,
+    numSpeculativeTokens: config.num_speculative_tokens ?? 0,
+    ...(config.spec_method ? { speculativeMethod: config.spec_method } : {}),
+    // vLLM has no such limit: enough for every request to hold blocks at once.
+    numRows: Math.max(config.max_num_seqs, n_requests),
+    hashSeed: seed,
+    deviations: false,
+    now,
+    strict: true,
+  };
+}
+
+/** Rows [id, tokens] as the flat arrays of a batch: entries that have no row get no tokens. */
+export function flatten(
+  ids: readonly string[],
+  rows: readonly (readonly [string, readonly number[]])[],
+): FlatTokens {
+  const byId = new Map(rows);
+  const tokens = ids.flatMap((id) => byId.get(id) ?? []);
+  return { tokens: Int32Array.from(tokens), counts: Int32Array.from(ids, (id) => byId.get(id)?.length ?? 0) };
+}
+
+/** Drives one scheduler through one trace. */
+class Driver {
+  scene: Scene | null = null;
+  error: unknown = null;
+  readonly #trace: Trace;
+  readonly #comparison: Comparison;
+  readonly #readsState: boolean;
+  readonly #player: EventPlayer;
+  readonly #subject: Subject;
+  readonly #pipeline: Pipeline<Batch>;
+  #clock = 0;
+
+  constructor(trace: Trace, make: MakeSubject, observe: 'state' | 'plans', comparison: Comparison) {
+    this.#trace = trace;
+    this.#comparison = comparison;
+    this.#readsState = observe === 'state';
+    this.#pipeline = new Pipeline(trace.config.async_scheduling);
+    this.#subject = make(optionsOf(trace, () => this.#clock));
+    this.#player = new EventPlayer(this.#subject, trace, new Prompts(trace), trace.config.policy);
+  }
+
+  /** Returns the number of steps that went through without an error. */
+  run(): number {
+    const { steps, final, n_steps, n_requests } = this.#trace;
+    const adds = steps.flatMap((step) => step.events).filter((event) => event.t === 'add');
+    try {
+      for (const [i, step] of steps.entries()) {
+        if (!this.#guard(`steps[${i}]`, () => this.#step(step, `steps[${i}]`))) return i;
+      }
+      this.#guard('final', () =>
+        this.#comparison.compareRecorded(final, observeFinal(this.#subject), 'final'),
+      );
+      this.#comparison.compare(n_steps, steps.length, 'n_steps');
+      this.#comparison.compare(n_requests, adds.length, 'n_requests');
+      return steps.length;
+    } finally {
+      this.#subject.dispose();
+    }
+  }
+
+  #guard(path: string, action: () => void): boolean {
+    try {
+      action();
+      return true;
+    } catch (error) {
+      this.error = error;
+      this.#comparison.differ('no error', String(error), path);
+      return false;
+    }
+  }
+
+  #step(step: TraceStep, path: string): void {
+    this.#clock = step.step;
+    const before = this.#comparison.differences.length;
+    for (const [i, event] of step.events.entries()) this.#apply(event, `${path}.events[${i}]`);
+    const sched = step.sched === null ? null : this.#schedule(step, `${path}.sched`);
+    for (const [i, event] of (step.mid ?? []).entries()) this.#apply(event, `${path}.mid[${i}]`);
+    const upd = this.#update(step, sched === null ? 0 : sched.total, `${path}.upd`);
+    if (this.#readsState) this.#subject.verify();
+    if (this.#comparison.differences.length > before) this.scene ??= { step: step.step, sched, upd };
+  }
+
+  #schedule(step: TraceStep, path: string): ReturnType<typeof observePlan> {
+    const plan = this.#subject.schedule();
+    const seen = observePlan(plan, this.#subject.core);
+    this.#pipeline.push({ step, plan, ids: seen.tokens.map(([id]) => id) });
+    // A trace without speculative decoding does not record that nothing was speculated.
+    const { free, usage, ...recorded } = { spec: [], ...step.sched };
+    this.#comparison.compareRecorded(recorded, seen, path);
+    if (this.#readsState) {
+      this.#comparison.compareRecorded({ free, usage }, observePool(this.#subject.core), path);
+    }
+    return seen;
+  }
+
+  #update(step: TraceStep, scheduled: number, path: string): unknown {
+    const batch = this.#pipeline.take(scheduled);
+    if (!batch || !step.upd) {
+      this.#comparison.compare(step.upd?.for ?? null, batch?.step.step ?? null, path);
+      if (!batch) return null;
+    }
+    const sample = (batch.step.sample ?? []).map(([id, ...tokens]) => [id, tokens] as const);
+    // The scheduler does not count an empty plan as being in flight, so after the next schedule() the object may be
+    // another step's plan.
+    const isGone = batch.ids.length === 0 && batch.step !== step;
+    const rows = isGone ? [] : observeOutputs(this.#subject.update(batch.plan, flatten(batch.ids, sample)));
+    if (step.upd?.drafts) this.#subject.updateDraftTokens(batch.plan, flatten(batch.ids, step.upd.drafts));
+    if (!step.upd) return rows;
+    const { for: source, out, kv: _given, drafts: _also, ...state } = step.upd;
+    const seen = { for: batch.step.step, out: rows };
+    this.#comparison.compareRecorded({ for: source, out }, seen, path);
+    if (!this.#readsState) return seen;
+    const seenState = observeState(this.#subject);
+    this.#comparison.compareRecorded(state, seenState, path);
+    return { ...seen, ...seenState };
+  }
+
+  #apply(event: TraceEvent, path: string): void {
+    const recorded = event as Record<string, unknown>;
+    for (const [field, seen] of Object.entries(this.#player.play(event))) {
+      this.#comparison.compare(recorded[field], seen, `${path}.${field}`);
+    }
+  }
+}

@@ -1,0 +1,90 @@
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { readFixture } from './fixtures.js';
+import type { Trace, Update } from './trace.js';
+
+const main = fileURLToPath(new URL('main.ts', import.meta.url));
+const tsx = import.meta.resolve('tsx');
+
+function parity(...args: string[]): { code: number | null; out: string } {
+  const { status, stdout, stderr } = spawnSync(process.execPath, ['--import', tsx, main, ...args], {
+    encoding: 'utf8',
+  });
+  return { code: status, out: stdout + stderr };
+}
+
+describe('npm run parity', () => {
+  let folder: string;
+  const file = (name: string) => join(folder, name);
+  const write = (name: string, trace: Trace) => writeFileSync(file(name), JSON.stringify(trace));
+
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), 'parity-'));
+    mkdirSync(file('all/below'), { recursive: true });
+    mkdirSync(file('empty'));
+    const trace = readFixture('t42_async_spec_eagle');
+    write('all/below/good.json', trace);
+    (trace.steps[20].upd as Update).fq += 1;
+    write('bad.json', trace);
+    trace.connector = {};
+    write('all/unsupported.json', trace);
+    writeFileSync(file('broken.json'), '{');
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  it('passes a good trace, plain or with state unread, and says what it compared', () => {
+    const { code, out } = parity(file('all/below/good.json'));
+    expect(out).toMatch(/^t42_async_spec_eagle: 90 steps, \d{4} comparisons, 0 differences$/m);
+    expect(out).toMatch(
+      /^total: 1 traces, 90 steps, \d{4} comparisons, 0 differences, 0 traces unsupported$/m,
+    );
+    expect(code).toBe(0);
+    expect(parity('--plans-only', file('all/below/good.json')).code).toBe(0);
+  });
+
+  it('fails on a difference and shows its scene', () => {
+    const { code, out } = parity(file('bad.json'));
+    expect(code).toBe(1);
+    expect(out).toContain('first at steps[20].upd.fq');
+    expect(out).toMatch(/expected \d+\n {4}got {6}\d+\n {4}step 19 .*\n {4}step 20 .*\n {4}events/);
+    expect(out).toContain('got upd');
+  });
+
+  it('fails on a trace that it cannot replay, unless told to skip it', () => {
+    const { code, out } = parity(file('all'));
+    expect(out).toContain('t42_async_spec_eagle: unsupported: connector');
+    expect(out).toContain('0 differences, 1 traces unsupported');
+    expect(code).toBe(1);
+    expect(parity('--skip-unsupported', file('all')).code).toBe(0);
+    expect(parity('--skip-unsupported', file('all/unsupported.json')).code).toBe(1);
+  });
+
+  it('replays random traces', () => {
+    const { code, out } = parity('--random', '2', '--seed', '5');
+    expect(out).toMatch(/generated 5: .*\ngenerated 6: .*\ntotal: 2 traces/);
+    expect(code).toBe(0);
+  });
+
+  it.each([
+    [[]],
+    [['--novelty', '.']],
+    [['/no/such/path']],
+    [['--random', 'x']],
+    [['--random', '1', '--seed', '-1']],
+  ])('refuses %j', (args) => {
+    const { code, out } = parity(...args);
+    expect(code).toBe(2);
+    expect(out).toContain('npm run parity -- [options] PATH...');
+  });
+
+  it('refuses a folder without traces and names a file that is no JSON', () => {
+    expect(parity(file('empty')).code).toBe(2);
+    const { code, out } = parity(file('broken.json'));
+    expect(code).toBe(1);
+    expect(out).toContain('broken.json');
+  });
+});

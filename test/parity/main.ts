@@ -1,0 +1,83 @@
+import { parseArgs } from 'node:util';
+import { replay } from './driver.js';
+import { findTraces } from './files.js';
+import { generateTrace } from './reference/recorder.js';
+import { report } from './report.js';
+import { makeScheduler } from './scheduler-under-test.js';
+import { readTrace, type Trace } from './trace.js';
+
+const USAGE = `npm run parity -- [options] PATH...
+Replays recorded traces of vLLM's scheduler (.json, .json.gz, or folders of them) and compares every field.
+  --plans-only        reads no state between steps, so that updates are applied by the next schedule()
+  --skip-unsupported  lists traces that need features the scheduler does not offer, instead of failing
+  --random COUNT      replays as many traces made by the reference scheduler as well
+  --seed SEED         seed of the first of them (default 1)
+Exit code: 0 no difference, 1 a difference or an unsupported trace, 2 bad arguments.`;
+
+interface Arguments {
+  paths: string[];
+  seeds: number[];
+  plansOnly: boolean;
+  skipUnsupported: boolean;
+}
+
+/** Throws for bad arguments. */
+function parse(): Arguments {
+  const { values, positionals } = parseArgs({
+    options: {
+      'plans-only': { type: 'boolean' },
+      'skip-unsupported': { type: 'boolean' },
+      random: { type: 'string', default: '0' },
+      seed: { type: 'string', default: '1' },
+    },
+    allowPositionals: true,
+  });
+  const [count, seed] = [values.random, values.seed].map(Number);
+  if (!Number.isSafeInteger(count) || count < 0)
+    throw new Error(`--random takes a count, got ${values.random}`);
+  if (!Number.isSafeInteger(seed) || seed < 0)
+    throw new Error(`--seed takes a whole number, got ${values.seed}`);
+  if (positionals.length === 0 && count === 0) throw new Error('no path given');
+  return {
+    paths: findTraces(positionals),
+    seeds: Array.from({ length: count }, (_, i) => seed + i),
+    plansOnly: values['plans-only'] ?? false,
+    skipUnsupported: values['skip-unsupported'] ?? false,
+  };
+}
+
+function* traces({ paths, seeds }: Arguments): Generator<Trace> {
+  for (const path of paths) yield readTrace(path);
+  for (const seed of seeds) yield generateTrace(seed);
+}
+
+function main(given: Arguments): number {
+  const { plansOnly, skipUnsupported } = given;
+  const total = { traces: 0, steps: 0, comparisons: 0, differences: 0, unsupported: 0 };
+  for (const trace of traces(given)) {
+    const result = replay(trace, makeScheduler, { observe: plansOnly ? 'plans' : 'state' });
+    console.log(report(result).join('\n'));
+    if (result.unsupported.length > 0) total.unsupported++;
+    else total.traces++;
+    total.steps += result.steps;
+    total.comparisons += result.comparisons;
+    total.differences += result.differences.length;
+  }
+  const { steps, comparisons, differences, unsupported } = total;
+  console.log(
+    `total: ${total.traces} traces, ${steps} steps, ${comparisons} comparisons, ${differences} differences, ` +
+      `${unsupported} traces unsupported${skipUnsupported ? ' and skipped' : ''}`,
+  );
+  // A run that compared nothing has shown nothing.
+  const failed = differences > 0 || comparisons === 0 || (unsupported > 0 && !skipUnsupported);
+  return failed ? 1 : 0;
+}
+
+let parsed: Arguments | null = null;
+try {
+  parsed = parse();
+} catch (error) {
+  console.error(`${error instanceof Error ? error.message : error}\n${USAGE}`);
+  process.exitCode = 2;
+}
+if (parsed) process.exitCode = main(parsed);

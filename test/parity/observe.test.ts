@@ -1,0 +1,179 @@
+import { describe, expect, it } from 'vitest';
+import { observeFinal, observeOutputs, observePlan, observePool, observeState, round6 } from './observe.js';
+import type { SubjectOutputs, SubjectPlan, SubjectRequest } from './subject.js';
+
+function request(id: string, fields: Partial<SubjectRequest> = {}): SubjectRequest {
+  const counts = { numTokens: 0, numComputedTokens: 0, numOutputPlaceholders: 0, numDraftTokens: 0 };
+  return { id, status: 'RUNNING', stopReason: null, ...counts, ...fields };
+}
+
+/** A core whose slot s holds blocks 10 s, 10 s + 1, ... */
+function core(blocksOf: Record<number, number[]> = {}) {
+  return {
+    freeBlocks: 3,
+    publishedBlocks: 2,
+    usage: 1 - 3 / 8,
+    freeQueue: () => Int32Array.from([5, 1, 7]),
+    published: () => Int32Array.from([1, 4]),
+    native: {
+      readBlocks(slot: number, from: number, out: Int32Array): number {
+        const blocks = blocksOf[slot].slice(from, from + out.length);
+        out.set(blocks);
+        return blocks.length;
+      },
+    },
+  };
+}
+
+const plan: SubjectPlan = {
+  numRequests: 4,
+  totalTokens: 31,
+  // The array is longer than the plan, as it is in a reused one.
+  requests: [
+    request('r1', { numTokens: 40 }),
+    request('r2', { numTokens: 51 }),
+    request('r3', { numTokens: 20 }),
+    request('r4', { numTokens: 30 }),
+    request('stale'),
+  ],
+  kinds: Uint8Array.of(0, 0, 1, 2, 0),
+  slots: Int32Array.of(0, 1, 2, 3, 0),
+  numScheduledTokens: Int32Array.of(3, 1, 17, 10, 99),
+  numComputedTokens: Int32Array.of(39, 50, 3, 20, 99),
+  numBlocks: Int32Array.of(3, 4, 2, 2, 9),
+  numNewBlocks: Int32Array.of(0, 2, 2, 2, 9),
+  numDraftTokens: Int32Array.of(2, 0, 0, 0, 3),
+  draftTokens: Int32Array.of(900, 901, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1),
+  maxDrafts: 3,
+  needsAllTokens: Uint8Array.of(0, 1, 1, 1, 1),
+  preempted: ['r9', 'r8'],
+  finished: ['r7', 'r10'],
+  numCommonPrefixBlocks: 2,
+  numOutputTokens: (i) => [5, 6, 0, 2][i],
+};
+
+describe('observePlan', () => {
+  it('says what a trace says', () => {
+    const blocks = { 0: [1, 2, 3], 1: [4, 5, 6, 7], 2: [8, 9], 3: [10, 11] };
+    expect(observePlan(plan, core(blocks))).toEqual({
+      new: [['r3', [8, 9], 3]],
+      resumed: [['r4', [10, 11], 20, 2]],
+      running: [
+        ['r1', null, 39, 5],
+        ['r2', [6, 7], 50, 6],
+      ],
+      tokens: [
+        ['r1', 3],
+        ['r2', 1],
+        ['r3', 17],
+        ['r4', 10],
+      ],
+      total: 31,
+      preempted: ['r9', 'r8'],
+      finished: ['r10', 'r7'],
+      all_tokens: { r2: 51, r4: 30 },
+      common: 2,
+      spec: [['r1', [900, 901]]],
+    });
+  });
+
+  it('shows a block list that is longer or shorter than the plan says', () => {
+    const blocks = { 0: [1, 2, 3, 99], 1: [4, 5, 6], 2: [8, 9, 98], 3: [10] };
+    const seen = observePlan(plan, core(blocks));
+    expect(seen.running.map((row) => row[1])).toEqual([[99], [6]]);
+    expect([seen.new[0][1], seen.resumed[0][1]]).toEqual([[8, 9, 98], [10]]);
+  });
+});
+
+describe('observeOutputs', () => {
+  it('says what a trace says', () => {
+    const outputs: SubjectOutputs = {
+      length: 5,
+      requests: [
+        request('r1'),
+        request('r2'),
+        request('r3', { stopReason: 3 }),
+        request('r4'),
+        request('r5'),
+        request('stale'),
+      ],
+      tokens: Int32Array.of(0, 7, 8, 2, 3, 9),
+      tokenOffsets: Int32Array.of(1, 3, 4, 5, 5, 0),
+      tokenCounts: Int32Array.of(2, 1, 1, 0, 1, 6),
+      finishReasons: Uint8Array.of(0, 1, 1, 4, 2, 3),
+    };
+    expect(observeOutputs(outputs)).toEqual([
+      ['r1', [7, 8], null],
+      ['r2', [2], 'stop'],
+      ['r3', [3], 'stop', 3, 0],
+      ['r4', [], 'error'],
+      ['r5', [9], 'length'],
+    ]);
+  });
+});
+
+describe('observeState', () => {
+  const subject = {
+    core: core(),
+    numUnfinished: 4,
+    inspect: () => ({
+      running: ['r1'],
+      waiting: ['r3', 'r2'],
+      skipped: ['r4'],
+      requests: [
+        request('r1', { numComputedTokens: 4, numTokens: 5 }),
+        request('r2', { numTokens: 9 }),
+        request('r3', { numTokens: 9, numOutputPlaceholders: 1 }),
+        request('r4', { numTokens: 9, numDraftTokens: 2 }),
+      ],
+    }),
+  };
+  const state = {
+    free: 3,
+    usage: 0.625,
+    // zlib.crc32(b"5,1,7") in Python
+    fq: 3777139051,
+    cached: 2,
+    run: ['r1'],
+    wait: ['r3', 'r2'],
+    skip: ['r4'],
+    unf: 4,
+    reqs: [
+      ['r1', 4, 5, 0, 0],
+      ['r3', 0, 9, 1, 0],
+      ['r4', 0, 9, 0, 2],
+    ],
+  };
+
+  it('says what a trace says', () => {
+    expect(observePool(subject.core)).toEqual({ free: 3, usage: 0.625 });
+    expect(observeState(subject)).toEqual(state);
+  });
+
+  it('adds what only the end of a trace has', () => {
+    const ids = ['r1', 'r2', 'r3', 'r4'];
+    expect(observeFinal(subject)).toEqual({
+      ...state,
+      free_queue: [5, 1, 7],
+      cached_ids: [1, 4],
+      requests_left: ids,
+    });
+  });
+});
+
+describe('round6', () => {
+  it.each([
+    [0, 0],
+    [1, 1],
+    [1 - 387 / 399, 0.030075],
+    // exact ties go to the even digit, as in Python
+    [1 / 128, 0.007812],
+    [3 / 128, 0.023438],
+    [5 / 128, 0.039062],
+    // the nearest doubles to these decimal ties lie off the tie
+    [0.0000025, 0.000003],
+    [0.0000035, 0.000003],
+  ])('%f -> %f', (x, rounded) => {
+    expect(round6(x)).toBe(rounded);
+  });
+});

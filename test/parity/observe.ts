@@ -1,0 +1,109 @@
+import { crc32 } from 'node:zlib';
+import type { Subject, SubjectCore, SubjectOutputs, SubjectPlan } from './subject.js';
+import type { OutputRow, Sched, Trace, Update } from './trace.js';
+
+/** The state fields that a trace records after every step. */
+export type State = Omit<Required<Update>, 'for' | 'out' | 'kv' | 'conn' | 'drafts'>;
+/** What a plan itself shows; `conn`, `pend` and `bitmask` stand only in traces of features not offered. */
+export type ObservedPlan = Omit<Required<Sched>, 'conn' | 'pend' | 'bitmask' | 'free' | 'usage'>;
+
+/** vLLM's names of finish reasons, by blockstep's code. An abort makes no row in a trace, so it has no valid name. */
+const REASONS = [null, 'stop', 'length', 'abort', 'error'] as const;
+
+/** Six decimals, ties to even: what Python's round(x, 6) gives for x in [0, 1]. */
+export function round6(x: number): number {
+  // 40 decimals spell a double this large out far enough to tell an exact tie from a near one.
+  const [whole, decimals] = x.toFixed(40).split('.');
+  const tie = /^50*$/.test(decimals.slice(6));
+  const even = Number(decimals[5]) % 2 === 0;
+  return tie && even ? Number(`${whole}.${decimals.slice(0, 6)}`) : Number(x.toFixed(6));
+}
+
+function readBlocks(core: Pick<SubjectCore, 'native'>, slot: number, from: number, count: number): number[] {
+  // One word more than asked for, so that a longer block list shows.
+  const out = new Int32Array(count + 1);
+  return Array.from(out.subarray(0, core.native.readBlocks(slot, from, out)));
+}
+
+/**
+ * A plan in the words of a trace. Must be called right after schedule(), while requests and block lists are those of
+ * the plan.
+ */
+export function observePlan(plan: SubjectPlan, core: Pick<SubjectCore, 'native'>): ObservedPlan {
+  const seen: ObservedPlan = {
+    new: [],
+    resumed: [],
+    running: [],
+    tokens: [],
+    total: plan.totalTokens,
+    preempted: [...plan.preempted],
+    finished: [...plan.finished].sort(),
+    all_tokens: {},
+    common: plan.numCommonPrefixBlocks,
+    spec: [],
+  };
+  for (let i = 0; i < plan.numRequests; i++) {
+    const { id, numTokens } = plan.requests[i];
+    const computed = plan.numComputedTokens[i];
+    const output = plan.numOutputTokens(i);
+    const isRunning = plan.kinds[i] === 0;
+    const from = isRunning ? plan.numBlocks[i] - plan.numNewBlocks[i] : 0;
+    const blocks = readBlocks(core, plan.slots[i], from, plan.numBlocks[i] - from);
+    if (isRunning) seen.running.push([id, blocks.length === 0 ? null : blocks, computed, output]);
+    else if (plan.kinds[i] === 1) seen.new.push([id, blocks, computed]);
+    else seen.resumed.push([id, blocks, computed, output]);
+    seen.tokens.push([id, plan.numScheduledTokens[i]]);
+    if (plan.kinds[i] !== 1 && plan.needsAllTokens[i] === 1) seen.all_tokens[id] = numTokens;
+    const drafts = plan.draftTokens.subarray(i * plan.maxDrafts).subarray(0, plan.numDraftTokens[i]);
+    if (drafts.length > 0) seen.spec.push([id, Array.from(drafts)]);
+  }
+  return seen;
+}
+
+/** The rows that update() returned, in the words of a trace. Must be called before the next call of the scheduler. */
+export function observeOutputs(outputs: SubjectOutputs): OutputRow[] {
+  const rows: OutputRow[] = [];
+  for (let i = 0; i < outputs.length; i++) {
+    const { id, stopReason } = outputs.requests[i];
+    const from = outputs.tokenOffsets[i];
+    const tokens = Array.from(outputs.tokens.subarray(from, from + outputs.tokenCounts[i]));
+    const reason = REASONS[outputs.finishReasons[i]] as OutputRow[2];
+    // The last field is has_kv_transfer_params: without a connector there are none.
+    rows.push(stopReason === null ? [id, tokens, reason] : [id, tokens, reason, stopReason, 0]);
+  }
+  return rows;
+}
+
+/** How full the pool is, in the words of a trace. */
+export function observePool(core: Pick<SubjectCore, 'freeBlocks' | 'usage'>): Pick<State, 'free' | 'usage'> {
+  return { free: core.freeBlocks, usage: round6(core.usage) };
+}
+
+/** The state after a step, in the words of a trace. */
+export function observeState(subject: Pick<Subject, 'core' | 'inspect' | 'numUnfinished'>): State {
+  const { running, waiting, skipped, requests } = subject.inspect();
+  return {
+    ...observePool(subject.core),
+    fq: crc32(subject.core.freeQueue().join(',')),
+    cached: subject.core.publishedBlocks,
+    run: [...running],
+    wait: [...waiting],
+    skip: [...skipped],
+    unf: subject.numUnfinished,
+    reqs: requests
+      .filter((r) => r.numComputedTokens !== 0 || r.numOutputPlaceholders !== 0 || r.numDraftTokens !== 0)
+      .map((r) => [r.id, r.numComputedTokens, r.numTokens, r.numOutputPlaceholders, r.numDraftTokens]),
+  };
+}
+
+/** The state after the last step, in the words of a trace. */
+export function observeFinal(
+  subject: Pick<Subject, 'core' | 'inspect' | 'numUnfinished'>,
+): Required<Trace['final']> {
+  return {
+    ...observeState(subject),
+    free_queue: Array.from(subject.core.freeQueue()),
+    cached_ids: Array.from(subject.core.published()),
+    requests_left: subject.inspect().requests.map((request) => request.id),
+  };
+}

@@ -1,0 +1,57 @@
+import type { SubjectPlan } from '../subject.js';
+import type { ReferenceRequest } from './request.js';
+
+/** One scheduled request. */
+export interface Entry {
+  request: ReferenceRequest;
+  kind: 0 | 1 | 2;
+  tokens: number;
+  /** Before the step. */
+  computed: number;
+  drafts: number[];
+  newBlocks: number;
+  outputs: number;
+  needsAllTokens: boolean;
+}
+
+/** A plan made from a list of entries. */
+export class ReferencePlan implements SubjectPlan {
+  readonly numRequests: number;
+  readonly totalTokens: number;
+  readonly requests: ReferenceRequest[];
+  readonly kinds: Uint8Array;
+  readonly slots: Int32Array;
+  readonly numScheduledTokens: Int32Array;
+  readonly numComputedTokens: Int32Array;
+  readonly numBlocks: Int32Array;
+  readonly numNewBlocks: Int32Array;
+  readonly numDraftTokens: Int32Array;
+  readonly draftTokens: Int32Array;
+  readonly needsAllTokens: Uint8Array;
+
+  constructor(
+    readonly entries: Entry[],
+    readonly maxDrafts: number,
+    readonly preempted: string[],
+    readonly finished: string[],
+    readonly numCommonPrefixBlocks: number,
+  ) {
+    this.numRequests = entries.length;
+    this.totalTokens = entries.reduce((sum, entry) => sum + entry.tokens, 0);
+    this.requests = entries.map((entry) => entry.request);
+    this.kinds = Uint8Array.from(entries, (entry) => entry.kind);
+    this.slots = Int32Array.from(entries, (entry) => entry.request.slot);
+    this.numScheduledTokens = Int32Array.from(entries, (entry) => entry.tokens);
+    this.numComputedTokens = Int32Array.from(entries, (entry) => entry.computed);
+    this.numBlocks = Int32Array.from(entries, (entry) => entry.request.blocks.length);
+    this.numNewBlocks = Int32Array.from(entries, (entry) => entry.newBlocks);
+    this.numDraftTokens = Int32Array.from(entries, (entry) => entry.drafts.length);
+    this.draftTokens = new Int32Array(entries.length * maxDrafts);
+    for (const [i, entry] of entries.entries()) this.draftTokens.set(entry.drafts, i * maxDrafts);
+    this.needsAllTokens = Uint8Array.from(entries, (entry) => (entry.needsAllTokens ? 1 : 0));
+  }
+
+  numOutputTokens(i: number): number {
+    return this.entries[i].outputs;
+  }
+}

@@ -1,0 +1,61 @@
+import type { TraceConfig } from '../trace.js';
+import type { Random } from './random.js';
+
+/** What a generated trace is made of: a configuration, and how often what happens. Rates are per step. */
+export interface Recipe {
+  config: TraceConfig & { num_speculative_tokens: number };
+  steps: number;
+  addRate: number;
+  abortRate: number;
+  pauseRate: number;
+  resetRate: number;
+  /** Whether a reset may preempt what runs. */
+  resetsRunning: boolean;
+  numSalts: number;
+  /** Whether a request may grow beyond the pool: vLLM then preempts and admits it again for ever. */
+  mayOutgrowPool: boolean;
+}
+
+/** A recipe with every knob turned at random, also those that the recorded traces leave alone. */
+export function randomRecipe(random: Random): Recipe {
+  const blockSize = random.pick([1, 2, 4, 8, 16]);
+  const maxModelLen = random.pick([24, 48, 96, 192]);
+  const drafts = random.chance(0.5) ? 0 : random.integer(1, 5);
+  const isAsync = random.chance(0.5);
+  const chunked = random.chance(0.85);
+  const budget = chunked ? random.pick([7, 16, 33, 64, 256]) : maxModelLen + random.integer(0, 64);
+  // From a pool that does not hold one request of full length to one that never fills.
+  const longest = Math.ceil((maxModelLen + 2 * drafts) / blockSize);
+  const numBlocks = 2 + Math.ceil(longest * random.pick([0.7, 1, 1.5, 2, 3, 8]));
+  return {
+    config: {
+      block_size: blockSize,
+      num_gpu_blocks: numBlocks,
+      max_num_seqs: random.pick([1, 2, 4, 8, 16]),
+      max_num_batched_tokens: budget,
+      max_num_scheduled_tokens: null,
+      max_model_len: maxModelLen,
+      enable_prefix_caching: random.chance(0.85),
+      policy: random.pick(['fcfs', 'priority']),
+      enable_chunked_prefill: chunked,
+      long_prefill_token_threshold: chunked ? random.pick([0, 0, 1, 4, 13, 40]) : 0,
+      scheduler_reserve_full_isl: random.chance(0.5),
+      async_scheduling: isAsync,
+      log_stats: false,
+      use_v2_model_runner: false,
+      kv_load_failure_policy: 'fail',
+      num_speculative_tokens: drafts,
+      spec_method: drafts === 0 ? null : random.pick(['ngram', 'eagle', 'draft_model']),
+      max_loras: null,
+    },
+    steps: random.integer(40, 160),
+    addRate: random.pick([0.05, 0.15, 0.4]),
+    abortRate: random.pick([0, 0.05, 0.2]),
+    pauseRate: random.pick([0, 0, 0.05]),
+    resetRate: random.pick([0, 0, 0.05]),
+    // With drafts in flight vLLM drops too many batches after such a reset and may hang.
+    resetsRunning: !(isAsync && drafts > 0),
+    numSalts: random.pick([0, 0, 2]),
+    mayOutgrowPool: random.chance(0.1),
+  };
+}

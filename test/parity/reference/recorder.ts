@@ -1,0 +1,161 @@
+import { optionsOf } from '../driver.js';
+import { EventPlayer } from '../events.js';
+import { observeFinal, observeOutputs, observePlan, observePool, observeState } from '../observe.js';
+import { Pipeline } from '../pipeline.js';
+import { outputToken, Prompts } from '../tokens.js';
+import type { Trace, TraceEvent, TraceStep } from '../trace.js';
+import type { ReferencePlan } from './plan.js';
+import { Random } from './random.js';
+import { type Recipe, randomRecipe } from './recipe.js';
+import { ReferenceScheduler } from './scheduler.js';
+import { Workload } from './workload.js';
+
+interface Batch {
+  step: TraceStep;
+  plan: ReferencePlan;
+}
+
+/** Makes a trace by running the reference scheduler on a random workload. The same seed gives the same trace. */
+export function generateTrace(seed: number): Trace {
+  const random = new Random(seed);
+  return new Recorder(seed, randomRecipe(random), random).record();
+}
+
+/** Runs the reference scheduler and writes down what a recording of vLLM would hold. */
+class Recorder {
+  readonly #trace: Trace;
+  readonly #recipe: Recipe;
+  readonly #random: Random;
+  readonly #workload: Workload;
+  readonly #player: EventPlayer;
+  readonly #subject: ReferenceScheduler;
+  readonly #pipeline: Pipeline<Batch>;
+  /** Tokens that the fake model has sampled for a request, in flight included. */
+  readonly #sampled = new Map<string, number>();
+
+  constructor(seed: number, recipe: Recipe, random: Random) {
+    const name = `generated ${seed}`;
+    const empty = {
+      free: 0,
+      usage: 0,
+      fq: 0,
+      cached: 0,
+      run: [],
+      wait: [],
+      skip: [],
+      free_queue: [],
+      cached_ids: [],
+    };
+    this.#trace = {
+      version: 2,
+      name,
+      seed,
+      vllm_commit: 'none: the reference scheduler',
+      config: recipe.config,
+      connector: null,
+      workload: recipe,
+      eos_id: 2,
+      stop_id: 3,
+      coverage: {},
+      n_requests: 0,
+      n_steps: 0,
+      final: { ...empty, requests_left: [] },
+      steps: [],
+    };
+    this.#recipe = recipe;
+    this.#random = random;
+    this.#workload = new Workload(recipe, random);
+    this.#subject = new ReferenceScheduler(optionsOf(this.#trace, () => 0));
+    this.#player = new EventPlayer(
+      this.#subject,
+      this.#trace,
+      new Prompts(this.#trace),
+      recipe.config.policy,
+    );
+    this.#pipeline = new Pipeline(recipe.config.async_scheduling);
+  }
+
+  record(): Trace {
+    const { steps } = this.#trace;
+    while (steps.length < this.#recipe.steps) this.#step(this.#workload.events(steps.length, this.#subject));
+    this.#step([{ t: 'pause', state: 'UNPAUSED' }]);
+    // Drained as far as it drains: a request that outgrew the pool never ends.
+    const limit = steps.length + 200;
+    while (this.#subject.numUnfinished > 0 && steps.length < limit) this.#step([]);
+    while (steps[steps.length - 1].upd !== null && steps.length <= limit) this.#step([], false);
+    this.#trace.n_steps = steps.length;
+    this.#trace.n_requests = this.#workload.numRequests;
+    this.#trace.final = observeFinal(this.#subject);
+    return this.#trace;
+  }
+
+  #step(events: TraceEvent[], mayRun = true): void {
+    const step: TraceStep = { step: this.#trace.steps.length, events: [], sched: null, upd: null };
+    this.#trace.steps.push(step);
+    step.events = events.map((event) => this.#apply(event));
+    const idles = !mayRun || (this.#subject.numUnfinished === 0 && this.#random.chance(0.5));
+    if (!idles) this.#schedule(step);
+    if (!idles && this.#random.chance(this.#recipe.abortRate / 2)) {
+      step.mid = [this.#apply(this.#workload.abort(this.#subject))];
+    }
+    const batch = this.#pipeline.take(step.sched?.total ?? 0);
+    if (batch) this.#update(step, batch);
+  }
+
+  #schedule(step: TraceStep): void {
+    const plan = this.#subject.schedule();
+    step.sched = { ...observePlan(plan, this.#subject.core), ...observePool(this.#subject.core) };
+    step.sample = plan.entries
+      .filter(({ request }) => !request.isPrefillChunk)
+      .map(({ request, drafts }) => {
+        const from = this.#sampled.get(request.id) ?? 0;
+        const count = 1 + this.#random.integer(0, drafts.length);
+        this.#sampled.set(request.id, from + count);
+        const { idx, eosAt, stopAt } = this.#workload.ending(request.id);
+        const tokens = Array.from({ length: count }, (_, i) =>
+          outputToken(this.#trace, idx, from + i, { eosAt, stopAt }),
+        );
+        return [request.id, ...tokens];
+      });
+    this.#pipeline.push({ step, plan });
+  }
+
+  #update(step: TraceStep, { step: source, plan }: Batch): void {
+    const rows = new Map((source.sample ?? []).map(([id, ...tokens]) => [id, tokens]));
+    const tokensOf = (id: string) => rows.get(id) ?? [];
+    const ids = plan.requests.map((request) => request.id);
+    const tokens = Int32Array.from(ids.flatMap(tokensOf));
+    const out = observeOutputs(
+      this.#subject.update(plan, { tokens, counts: Int32Array.from(ids, (id) => tokensOf(id).length) }),
+    );
+    const { num_speculative_tokens: k, async_scheduling, spec_method } = this.#recipe.config;
+    let drafts: [string, number[]][] | null | undefined;
+    if (k > 0 && !async_scheduling) {
+      const count = () => (spec_method === 'ngram' ? this.#random.integer(0, k) : k);
+      drafts = ids.map((id) => [
+        id,
+        Array.from({ length: count() }, () => this.#random.integer(90000, 90999)),
+      ]);
+      const flat = Int32Array.from(drafts.flatMap(([, row]) => row));
+      const counts = Int32Array.from(drafts, ([, row]) => row.length);
+      if (ids.length > 0) this.#subject.updateDraftTokens(plan, { tokens: flat, counts });
+      else drafts = null;
+    }
+    this.#subject.verify();
+    step.upd = {
+      for: source.step,
+      out,
+      ...(drafts === undefined ? {} : { drafts }),
+      ...observeState(this.#subject),
+    };
+  }
+
+  /** Carries an event out and completes it with what came of it. */
+  #apply(event: TraceEvent): TraceEvent {
+    const outcome = this.#player.play(event);
+    // What was in flight for these is dropped, so the model samples it again.
+    for (const id of outcome.preempted ?? [])
+      this.#sampled.set(id, this.#subject.get(id)?.numOutputTokens ?? 0);
+    return { ...event, ...outcome } as TraceEvent;
+  }
+}

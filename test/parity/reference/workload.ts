@@ -1,0 +1,120 @@
+import type { AddEvent, Segment, TraceEvent } from '../trace.js';
+import type { Random } from './random.js';
+import type { Recipe } from './recipe.js';
+import type { ReferenceScheduler } from './scheduler.js';
+
+const SHARED_SEEDS = 4;
+
+/** Thinks up what happens to a scheduler: requests that share prefixes and continue one another, aborts, pauses. */
+export class Workload {
+  readonly #recipe: Recipe;
+  readonly #random: Random;
+  readonly #adds: AddEvent[] = [];
+
+  constructor(recipe: Recipe, random: Random) {
+    this.#recipe = recipe;
+    this.#random = random;
+  }
+
+  get numRequests(): number {
+    return this.#adds.length;
+  }
+
+  /** Where the fake model ends the request. */
+  ending(id: string): { idx: number; eosAt: number; stopAt: number } {
+    const { idx, eos_at, stop_at } = this.#adds[Number(id.slice(1))];
+    return { idx, eosAt: eos_at, stopAt: stop_at };
+  }
+
+  /** The events of a step, before they are carried out: `was`, `ok` and `preempted` are still to be filled in. */
+  events(step: number, subject: ReferenceScheduler): TraceEvent[] {
+    const { addRate, abortRate, pauseRate, resetRate, resetsRunning } = this.#recipe;
+    const random = this.#random;
+    const events: TraceEvent[] = [];
+    const adds = step === 0 ? random.integer(1, 6) : random.chance(addRate) ? random.integer(1, 3) : 0;
+    for (let i = 0; i < adds; i++) events.push(this.#add(step));
+    if (random.chance(abortRate)) events.push(this.abort(subject));
+    if (random.chance(pauseRate)) {
+      events.push({ t: 'pause', state: random.pick(['UNPAUSED', 'UNPAUSED', 'PAUSED_NEW', 'PAUSED_ALL']) });
+    }
+    if (random.chance(resetRate)) {
+      const running = resetsRunning && random.chance(0.5) ? 1 : 0;
+      events.push({ t: 'reset_prefix_cache', running, ok: 0, preempted: [] });
+    }
+    return events;
+  }
+
+  /** An abort of one or several requests, known or not. */
+  abort(subject: ReferenceScheduler): TraceEvent {
+    const random = this.#random;
+    const live = subject.inspect().requests.map((request) => request.id);
+    const any = () => `r${random.integer(0, this.#adds.length)}`;
+    if (random.chance(0.03)) return { t: 'abort_all', ok: [] };
+    if (random.chance(0.2)) {
+      // At most one that may hold blocks: the order of the others does not show.
+      const waiting = subject.inspect().waiting.filter(() => random.chance(0.3));
+      const unknown = `r${this.#adds.length}`;
+      return { t: 'abort_many', ids: [...waiting, unknown, ...waiting.slice(0, 1)], ok: [] };
+    }
+    const id = live.length > 0 && random.chance(0.8) ? random.pick(live) : any();
+    return { t: 'abort', id, was: '', ok: 0 };
+  }
+
+  #add(step: number): AddEvent {
+    const random = this.#random;
+    const { config, numSalts } = this.#recipe;
+    const idx = this.#adds.length;
+    const prompt = this.#prompt(idx);
+    const n = prompt.reduce((sum, segment) => sum + (segment[segment.length - 1] as number), 0);
+    const room = this.#longest() - n;
+    const max_tokens = random.integer(1, Math.max(1, Math.min(room, 60)));
+    const at = () => (random.chance(0.3) ? random.integer(0, max_tokens) : -1);
+    const add: AddEvent = {
+      t: 'add',
+      id: `r${idx}`,
+      idx,
+      prompt,
+      n,
+      // Beyond the model's length only if the pool has room for a request of that length.
+      max_tokens:
+        room >= config.max_model_len - n && random.chance(0.2)
+          ? max_tokens + config.max_model_len
+          : max_tokens,
+      arrival: step + random.integer(-2, 3) / 4,
+      eos_at: at(),
+      stop_at: at(),
+      ignore_eos: random.chance(0.3) ? 1 : 0,
+      min_tokens: random.chance(0.3)
+        ? random.integer(0, Math.min(max_tokens, config.max_model_len - n - 1))
+        : 0,
+      priority: config.policy === 'priority' ? random.integer(0, 3) : 0,
+      kv: null,
+    };
+    if (numSalts > 0 && random.chance(0.6)) add.salt = `S${random.integer(1, numSalts)}`;
+    this.#adds.push(add);
+    return add;
+  }
+
+  /** Most tokens of one request. */
+  #longest(): number {
+    const { config, mayOutgrowPool } = this.#recipe;
+    const pool = (config.num_gpu_blocks - 1) * config.block_size - 2 * config.num_speculative_tokens;
+    return mayOutgrowPool ? config.max_model_len : Math.min(config.max_model_len, pool);
+  }
+
+  #prompt(idx: number): Segment[] {
+    const random = this.#random;
+    const longest = Math.max(1, this.#longest() - 2);
+    if (idx > 0 && random.chance(0.25)) {
+      const earlier = random.pick(this.#adds);
+      const outputs = random.integer(1, Math.min(earlier.max_tokens, 40));
+      if (earlier.n + outputs <= longest) return [...earlier.prompt, ['o', earlier.idx, outputs]];
+    }
+    const shared = random.chance(0.6) ? random.integer(1, longest) : 0;
+    const own = Math.min(random.integer(shared === 0 ? 1 : 0, longest), longest - shared);
+    const segments: Segment[] = [];
+    if (shared > 0) segments.push(['s', random.integer(1, SHARED_SEEDS), 0, shared]);
+    if (own > 0) segments.push(['s', 1000 + idx, 0, own]);
+    return segments;
+  }
+}

@@ -1,0 +1,135 @@
+/**
+ * What the runner asks of a scheduler, and no more: the part of the public API that a trace can drive or observe.
+ * The real Scheduler fits it; so does any other implementation that wants to be compared with vLLM.
+ */
+export interface SubjectRequest {
+  readonly id: string;
+  /** vLLM's name of the status, such as WAITING or FINISHED_STOPPED. */
+  readonly status: string;
+  readonly numTokens: number;
+  readonly numComputedTokens: number;
+  readonly numOutputPlaceholders: number;
+  readonly numDraftTokens: number;
+  /** The stop token that ended the request, if one did. */
+  readonly stopReason: number | null;
+}
+
+/** A plan, as far as it is observed: entries 0 to numRequests - 1, in scheduling order. */
+export interface SubjectPlan {
+  readonly numRequests: number;
+  readonly totalTokens: number;
+  readonly requests: readonly SubjectRequest[];
+  /** 0 running, 1 new, 2 resumed. */
+  readonly kinds: Uint8Array;
+  readonly slots: Int32Array;
+  readonly numScheduledTokens: Int32Array;
+  /** Before this step. */
+  readonly numComputedTokens: Int32Array;
+  /** Blocks that the request holds after schedule(), and how many of them this step added at the end. */
+  readonly numBlocks: Int32Array;
+  readonly numNewBlocks: Int32Array;
+  /** Drafts of entry i: numDraftTokens[i] tokens from draftTokens[i * maxDrafts] on. */
+  readonly numDraftTokens: Int32Array;
+  readonly draftTokens: Int32Array;
+  readonly maxDrafts: number;
+  /** 1: not scheduled in the step before, so vLLM sends all its tokens again. */
+  readonly needsAllTokens: Uint8Array;
+  readonly preempted: readonly string[];
+  readonly finished: readonly string[];
+  readonly numCommonPrefixBlocks: number;
+  /** Output tokens of entry i before this step, those that steps in flight will bring included. */
+  numOutputTokens(i: number): number;
+}
+
+/** What update() returns: rows 0 to length - 1. */
+export interface SubjectOutputs {
+  readonly length: number;
+  readonly requests: readonly SubjectRequest[];
+  readonly tokens: Int32Array;
+  readonly tokenOffsets: Int32Array;
+  readonly tokenCounts: Int32Array;
+  /** 0 none, 1 stop, 2 length, 3 abort, 4 error. */
+  readonly finishReasons: Uint8Array;
+}
+
+/** Tokens per entry of a plan, flat and in plan order. */
+export interface FlatTokens {
+  tokens: Int32Array;
+  counts: Int32Array;
+}
+
+export interface SubjectInput {
+  id: string;
+  prompt: Int32Array;
+  maxTokens: number;
+  minTokens: number;
+  eosTokenId: number;
+  ignoreEos: boolean;
+  stopTokenIds: readonly number[];
+  priority: number;
+  arrivalTime: number;
+  cacheSalt?: string;
+}
+
+/** Readers of the native core. They see every operation that was queued before. */
+export interface SubjectCore {
+  readonly freeBlocks: number;
+  readonly publishedBlocks: number;
+  /** 1 - free blocks / usable blocks. */
+  readonly usage: number;
+  /** Free block ids, next to be allocated first. */
+  freeQueue(): Int32Array;
+  /** Ids of blocks that carry a hash, ascending. */
+  published(): Int32Array;
+  readonly native: { readBlocks(slot: number, from: number, out: Int32Array): number };
+}
+
+export interface Subject<Plan extends SubjectPlan = SubjectPlan> {
+  add(input: SubjectInput): unknown;
+  abort(ids: string | readonly string[]): string[];
+  abortAll(): string[];
+  schedule(): Plan;
+  update(plan: Plan, result: FlatTokens): SubjectOutputs;
+  updateDraftTokens(plan: Plan, drafts: FlatTokens): void;
+  resetPrefixCache(options: { resetRunning: boolean }): { ok: boolean };
+  pause(mode: 'new' | 'all'): void;
+  resume(): void;
+  readonly numUnfinished: number;
+  get(id: string): SubjectRequest | undefined;
+  /** Queues in their order (priority policy: sorted), and every known request in the order of its first add. */
+  inspect(): {
+    running: readonly string[];
+    waiting: readonly string[];
+    skipped: readonly string[];
+    requests: readonly SubjectRequest[];
+  };
+  /** Throws if an invariant is broken. */
+  verify(): void;
+  dispose(): void;
+  readonly core: SubjectCore;
+}
+
+/** The options that a trace sets; names and meaning as in SchedulerOptions. */
+export interface SubjectOptions {
+  numBlocks: number;
+  blockSize: number;
+  maxNumSeqs: number;
+  maxNumBatchedTokens: number;
+  maxModelLen: number;
+  enablePrefixCaching: boolean;
+  policy: 'fcfs' | 'priority';
+  longPrefillTokenThreshold: number;
+  reserveFullIsl: boolean;
+  enableChunkedPrefill: boolean;
+  pipelineDepth: 1 | 2;
+  numSpeculativeTokens: number;
+  speculativeMethod?: 'ngram' | 'eagle' | 'draft_model';
+  numRows: number;
+  hashSeed: number;
+  deviations: false;
+  now: () => number;
+  strict: true;
+}
+
+/** Makes the scheduler that a trace is replayed on. */
+export type MakeSubject = (options: SubjectOptions) => Subject;

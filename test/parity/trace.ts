@@ -1,0 +1,226 @@
+import { readFileSync } from 'node:fs';
+import { gunzipSync } from 'node:zlib';
+import {
+  anything,
+  boolean,
+  choice,
+  flag,
+  headed,
+  integer,
+  list,
+  literal,
+  nullable,
+  number,
+  object,
+  type Problem,
+  record,
+  type Shape,
+  type TypeOf,
+  tagged,
+  text,
+  tuple,
+  tuples,
+} from './shape.js';
+
+/**
+ * The trace format, versions 1 and 2 whole: what a run of vLLM's scheduler was given and what it decided. A version 1
+ * file is a version 2 file without the newer fields, so those are optional here.
+ */
+const config = object(
+  {
+    block_size: integer,
+    /** The null block 0 included. */
+    num_gpu_blocks: integer,
+    max_num_seqs: integer,
+    max_num_batched_tokens: integer,
+    max_num_scheduled_tokens: nullable(integer),
+    max_model_len: integer,
+    enable_prefix_caching: boolean,
+    policy: literal('fcfs', 'priority'),
+    enable_chunked_prefill: boolean,
+    long_prefill_token_threshold: integer,
+    scheduler_reserve_full_isl: boolean,
+    async_scheduling: boolean,
+    log_stats: boolean,
+    use_v2_model_runner: boolean,
+    kv_load_failure_policy: literal('recompute', 'fail'),
+  },
+  {
+    num_speculative_tokens: integer,
+    spec_method: nullable(literal('ngram', 'eagle', 'draft_model')),
+    max_loras: nullable(integer),
+  },
+);
+
+const id = text;
+const ids = list(id);
+const tokens = list(integer);
+const blocks = list(integer);
+const tokenRows = list(tuple(id, tokens));
+
+const segment = tuples({
+  /** [seed, start, length]: a slice of the endless text of a seed. */
+  s: tuple(literal('s'), integer, integer, integer),
+  /** [idx, length]: the first output tokens of another request. */
+  o: tuple(literal('o'), integer, integer),
+  /** Literal tokens. */
+  x: tuple(literal('x'), tokens),
+});
+
+/** A request's connector parameters; what is missing is 0. */
+const kvParameters = object(
+  {},
+  { ext: integer, async: flag, oneshot: flag, defer: integer, delay_free: flag, delay_abort: flag },
+);
+
+/** What an add and a later chunk of a session have in common. */
+const work = {
+  id,
+  idx: integer,
+  prompt: list(segment),
+  n: integer,
+  max_tokens: integer,
+  arrival: number,
+  eos_at: integer,
+  stop_at: integer,
+  ignore_eos: flag,
+  min_tokens: integer,
+};
+
+const add = object(
+  { t: literal('add'), ...work, priority: integer, kv: nullable(kvParameters) },
+  {
+    resumable: flag,
+    salt: text,
+    lora: tuple(text, integer),
+    so: object({ mod: integer, reject_at: integer }),
+  },
+);
+
+const event = tagged('t', {
+  add,
+  abort: object({ t: literal('abort'), id, was: text, ok: flag }),
+  abort_many: object({ t: literal('abort_many'), ids, ok: ids }),
+  abort_all: object({ t: literal('abort_all'), ok: ids }),
+  reset_prefix_cache: object({ t: literal('reset_prefix_cache'), running: flag, ok: flag, preempted: ids }),
+  pause: object({ t: literal('pause'), state: literal('UNPAUSED', 'PAUSED_NEW', 'PAUSED_ALL') }),
+  chunk: object({ t: literal('chunk'), was: text, ...work }),
+  end: object({ t: literal('end'), id, was: text }),
+  grammar: object({ t: literal('grammar'), id }),
+});
+
+const connectorCall = tuples({
+  match: tuple(literal('match'), id, integer, nullable(integer), flag),
+  alloc: tuple(literal('alloc'), id, integer, integer),
+  finished: tuple(literal('finished'), id, text, flag, integer),
+});
+
+const sched = object(
+  {
+    new: list(tuple(id, blocks, integer)),
+    resumed: list(tuple(id, blocks, integer, integer)),
+    running: list(tuple(id, nullable(blocks), integer, integer)),
+    tokens: list(tuple(id, integer)),
+    total: integer,
+    preempted: ids,
+    finished: ids,
+    all_tokens: record(integer),
+    common: integer,
+    free: integer,
+    usage: number,
+  },
+  { conn: list(connectorCall), spec: tokenRows, pend: flag, bitmask: nullable(ids) },
+);
+
+const state = {
+  free: integer,
+  usage: number,
+  fq: integer,
+  cached: integer,
+  run: ids,
+  wait: ids,
+  skip: ids,
+};
+const newerState = { unf: integer, reqs: list(tuple(id, integer, integer, integer, integer)) };
+
+const reason = nullable(literal('stop', 'length', 'error'));
+const plainRow = tuple(id, tokens, reason);
+/** With stop_reason and has_kv_transfer_params, if either is set. */
+const fullRow = tuple(id, tokens, reason, nullable(integer), flag);
+const outputRow = choice<TypeOf<typeof plainRow> | TypeOf<typeof fullRow>>('an output row', (value) => {
+  const long = Array.isArray(value) && value.length > 3;
+  return (long ? fullRow : plainRow) as Shape<TypeOf<typeof plainRow> | TypeOf<typeof fullRow>>;
+});
+
+const upd = object(
+  { for: integer, out: list(outputRow), ...state },
+  {
+    kv: nullable(object({ recv: ids, send: ids }, { invalid: blocks })),
+    conn: list(connectorCall),
+    drafts: nullable(tokenRows),
+    ...newerState,
+  },
+);
+
+const defer = object({
+  drafts: nullable(tokenRows),
+  spec: tokenRows,
+  invalid: record(integer),
+  bitmask: nullable(ids),
+});
+
+const step = object(
+  { step: integer, events: list(event), sched: nullable(sched), upd: nullable(upd) },
+  {
+    conn_pre: list(connectorCall),
+    sample: list(headed(id, integer)),
+    mid: list(event),
+    conn_mid: list(connectorCall),
+    defer,
+  },
+);
+
+const trace = object({
+  version: literal(1, 2),
+  name: text,
+  seed: integer,
+  vllm_commit: text,
+  config,
+  /** Parameters of the driver that made the trace; of interest is only whether a connector is configured. */
+  connector: nullable(anything),
+  workload: anything,
+  eos_id: integer,
+  stop_id: integer,
+  coverage: anything,
+  n_requests: integer,
+  n_steps: integer,
+  final: object({ ...state, free_queue: blocks, cached_ids: blocks, requests_left: ids }, newerState),
+  steps: list(step),
+});
+
+export type Trace = TypeOf<typeof trace>;
+export type TraceConfig = TypeOf<typeof config>;
+export type TraceStep = TypeOf<typeof step>;
+export type TraceEvent = TypeOf<typeof event>;
+export type AddEvent = TypeOf<typeof add>;
+export type Segment = TypeOf<typeof segment>;
+export type Sched = TypeOf<typeof sched>;
+export type Update = TypeOf<typeof upd>;
+export type OutputRow = TypeOf<typeof outputRow>;
+
+/** Everything about a parsed document that is not a trace as this runner knows it. */
+export function checkTrace(document: unknown): Problem[] {
+  const problems: Problem[] = [];
+  trace.check(document, '', problems);
+  return problems;
+}
+
+/** Parses a trace file, plain or gzipped. Throws if it is no JSON; whether it is a trace, checkTrace() says. */
+export function readTrace(path: string): Trace {
+  try {
+    const bytes = readFileSync(path);
+    return JSON.parse((path.endsWith('.gz') ? gunzipSync(bytes) : bytes).toString('utf8')) as Trace;
+  } catch (cause) {
+    throw new Error(`cannot read the trace ${path}: ${String(cause)}`, { cause });
+  }
+}

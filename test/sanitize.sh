@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# The native addon under sanitizers: AddressSanitizer and UndefinedBehaviorSanitizer below the whole of test/core,
+# LeakSanitizer and ThreadSanitizer below plain scripts, because a test runner leaks and races by itself.
+# Needs gcc's sanitizer libraries. Takes about two minutes; builds into native/build-asan and native/build-tsan.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build() { # <folder> <sanitizers>
+  npx cmake-js build -d native -O "native/$1" --CDSAN="$2" --CDCMAKE_BUILD_TYPE=RelWithDebInfo >"native/$1.log" 2>&1 ||
+    { cat "native/$1.log"; exit 1; }
+}
+library() { g++ -print-file-name="$1"; }
+
+echo '== AddressSanitizer and UndefinedBehaviorSanitizer: test/core'
+build build-asan address,undefined
+export BLOCKSTEP_ADDON="$PWD/native/build-asan/Release/blockstep.node"
+asan="allocator_may_return_null=1:quarantine_size_mb=16:exitcode=23"
+LD_PRELOAD="$(library libasan.so) $(library libubsan.so)" ASAN_OPTIONS="$asan:detect_leaks=0" \
+  npx vitest run --config test/vitest.config.ts test/core --exclude '**/gyp.test.ts'
+
+echo '== LeakSanitizer: a process that makes, abandons and disposes cores'
+LD_PRELOAD="$(library libasan.so)" ASAN_OPTIONS="$asan:detect_leaks=1" \
+  node test/core/process/leak.cjs "$BLOCKSTEP_ADDON"
+
+echo '== ThreadSanitizer: workers that are terminated at work'
+# Node itself is not instrumented, so what it does alone would be reported although its locks order it.
+build build-tsan thread
+LD_PRELOAD="$(library libtsan.so)" TSAN_OPTIONS=ignore_noninstrumented_modules=1:exitcode=66 \
+  node test/core/process/threads.cjs "$PWD/native/build-tsan/Release/blockstep.node"

@@ -2,6 +2,7 @@
 // 2^40 become 0, a detached buffer has length 0), so every argument is checked here, and nothing is converted.
 #pragma once
 
+#include <exception>
 #include <string>
 
 #include "environment.h"
@@ -82,6 +83,8 @@ napi_value entry(napi_env env, napi_callback_info info) noexcept {
   } catch (const std::bad_alloc&) {
     throw_error(env, home, kNoMemory, "out of memory; the operation did not happen");
   } catch (const PendingException&) {
+  } catch (const std::exception& error) {  // nothing else is thrown on purpose, and nothing may reach Node
+    throw_error(env, home, kInvariant, error.what());
   }
   return nullptr;
 }

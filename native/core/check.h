@@ -209,8 +209,8 @@ class Overlay {
   std::unordered_map<u32, ShadowRow> rows_;
 };
 
-/// Why `log` may not be applied to `state` now, or nullptr. Changes nothing. Results::capacity is the caller's business:
-/// it must hold every block that the log takes, for which the sum over its Extend commands is enough.
+/// Why `log` may not be applied to `state` now, or nullptr. Changes nothing. Results::capacity is the caller's
+/// business: taken_by() says how much is needed.
 inline const char* refusal(const State& state, const u32* log, u32 words) {
   if (state.fault != kNoFault) return "the state has a fault";
   Overlay overlay(state);

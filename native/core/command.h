@@ -4,7 +4,7 @@
 // A command is one head word, op | count << 8, and its payload:
 //
 //   kOpen     row, id x count              the free row becomes the request's, with these cached blocks in front
-//   kExtend   (row, n) x count             n blocks from the head of the free queue for each row; the rows differ, n >= 1
+//   kExtend   (row, n) x count             n >= 1 blocks from the head of the free queue for each row; the rows differ
 //   kPublish  (row, index, key) x count    block `index` of the row becomes findable; a key is 4 words, low word first
 //   kRelease  row x count                  the rows' blocks go back, each row's in reverse order; the rows are free
 //   kPin      id x count                   one reference more for each id

@@ -1,8 +1,8 @@
-// The whole state of the block manager and the KV slot table: plain arrays with fixed-width types in one piece of memory.
+// The whole state of the block manager and the KV slot table: plain arrays of fixed-width types in one piece of memory.
 //
-// Only apply() writes it. The same bytes serve the host and a GPU, so there is no pointer inside the arrays, no bool and
-// no size_t. The scalars of State are read and written by rank 0 of a team alone, at the two ends of apply(): in between
-// every member works on its own copy, and all copies hold the same values.
+// Only apply() writes it. The same bytes serve the host and a GPU, so there is no pointer inside the arrays, no bool
+// and no size_t. The scalars of State are read by every member of a team when apply() begins, and written by rank 0
+// when it ends: in between each member works on a copy of its own, and all copies hold the same values.
 #pragma once
 
 #include <type_traits>

@@ -21,7 +21,8 @@ inline const char* verify_queue(const State& state) {
   u32 queued = 0;
   for (u64 place = state.head; place < state.tail; ++place) {
     if (!is_live(solo, state, place)) continue;
-    if (state.unread != kIdle && place >= state.packed && place < state.unread) return "queue: live between the cursors";
+    const bool read = state.unread != kIdle && place >= state.packed && place < state.unread;
+    if (read) return "queue: live between the cursors";
     const u32 at = static_cast<u32>(place) & state.ring_mask;
     const u32 id = state.ring[at];
     if (id == kNullBlock || id >= state.config.num_blocks) return "queue: no such block";

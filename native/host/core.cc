@@ -120,7 +120,10 @@ u64 HostCore::add(Span<const std::int32_t> tokens, std::u16string_view adapter, 
   }
   // Negative ids have their sign bit set, and so has the successor of 2^31 - 1, which is no token id either.
   u32 bad = 0;
-  for (u32 i = 0; i < tokens.size; ++i) bad |= static_cast<u32>(tokens.data[i]) | (static_cast<u32>(tokens.data[i]) + 1);
+  for (u32 i = 0; i < tokens.size; ++i) {
+    const auto token = static_cast<u32>(tokens.data[i]);
+    bad |= token | (token + 1);
+  }
   if (bad >> 31) throw Error{kBadArg, "every token id must be from 0 to 2147483646"};
   drain();
   const Key root = chain_root(config_.seed, adapter.data(), static_cast<u32>(adapter.size() * sizeof(char16_t)),

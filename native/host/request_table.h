@@ -19,7 +19,7 @@ constexpr u32 kMaxTokens = 0x7fffffffu;
 /// comparisons.
 struct alignas(64) Slot {
   std::int32_t* tokens;  // [num_tokens], room for token_capacity
-  Key* hashes;           // hashes[0] is the root, hashes[i + 1] the hash of block i; room for hash_capacity; may be null
+  Key* hashes;           // hashes[0] is the root, hashes[i + 1] block i's; room for hash_capacity; null if not hashing
   u32 num_tokens;
   u32 token_capacity;
   u32 num_hashes;     // blocks hashed so far; at most num_tokens / block_size

@@ -82,7 +82,9 @@ bool HostCore::plan_entry(u32 entry, u32 index, u32 target, u32 full_tokens, u32
   const u32 take = total - slot.num_blocks;
   if (take > left) return false;
   u32 publish_to = slot.num_published;
-  if (full_tokens >= slot.publish_at) publish_to = std::max(publish_to, std::min(full_tokens / config_.block_size, total));
+  if (full_tokens >= slot.publish_at) {
+    publish_to = std::max(publish_to, std::min(full_tokens / config_.block_size, total));
+  }
   if (take == 0 && publish_to == slot.num_published) return true;
   work_.push_back({entry, index, take, publish_to});
   slot.mark = 1;

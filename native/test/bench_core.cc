@@ -155,7 +155,7 @@ static void bench_pool(u32 num_blocks, bool full) {
     if (!full) continue;
     for (u32 i = 0; i < 4000; ++i) bench.decode(decode);
   }
-  EXPECT(full == (evictions != 0), "%llu evictions", static_cast<unsigned long long>(evictions));
+  EXPECT(full == (evictions != 0), "%llu evictions", wide(evictions));
   const bool small = num_blocks == 10'000;
   std::printf("%u blocks, %s\n", num_blocks, full ? "every block cached before: each one taken is evicted" : "fresh");
   cold.report("extend + publish 128, a block", kLength, "ns", full || !small ? 0 : 25);

@@ -30,7 +30,7 @@ class Churn {
   static constexpr u32 kLongest = 512;
 
   Churn() : memory_(std::calloc(1, static_cast<std::size_t>(state_bytes(kConfig)) + 64), std::free), random_(7) {
-    EXPECT(memory_ != nullptr, "%llu bytes", static_cast<unsigned long long>(state_bytes(kConfig)));
+    EXPECT(memory_ != nullptr, "%llu bytes", wide(state_bytes(kConfig)));
     void* aligned = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(memory_.get()) + 63) / 64 * 64);
     bind_state(state, kConfig, aligned);
     init_state(state);
@@ -138,7 +138,7 @@ class Churn {
     // Four places for each block that may be appended, and not one more.
     if (state.unread == kIdle) return;
     EXPECT(state.unread <= from + 4 * blocks, "%llu places read for %llu blocks",
-           static_cast<unsigned long long>(state.unread - from), static_cast<unsigned long long>(blocks));
+           wide(state.unread - from), wide(blocks));
   }
 
   std::unique_ptr<void, void (*)(void*)> memory_;
@@ -164,11 +164,11 @@ int main(int argc, char** argv) {
   churn.shuffle(12'000 * scale, "shuffle, the newest tenth", newest, tail);
   churn.shuffle(12'000 * scale, "shuffle, what upkeep just packed", head, packed);
   churn.turn_over(scale);
-  EXPECT(churn.upkeep_rounds >= 3, "only %llu upkeep rounds", static_cast<unsigned long long>(churn.upkeep_rounds));
+  EXPECT(churn.upkeep_rounds >= 3, "only %llu upkeep rounds", wide(churn.upkeep_rounds));
   EXPECT(churn.hits > 0 && state.evictions > 0, "no hits or no evictions");
   std::printf("  %llu taken, %llu hits, %llu evictions, %llu upkeep rounds\n",
-              static_cast<unsigned long long>(state.num_taken), static_cast<unsigned long long>(churn.hits),
-              static_cast<unsigned long long>(state.evictions), static_cast<unsigned long long>(churn.upkeep_rounds));
+              wide(state.num_taken), wide(churn.hits),
+              wide(state.evictions), wide(churn.upkeep_rounds));
   std::printf("  ns a block: extend %.0f, publish %.0f, lookup + open %.0f, release %.0f, pin %.0f, unpin %.0f\n",
               churn.extend.each(), churn.publish.each(), churn.hit.each(), churn.release.each(), churn.pin.each(),
               churn.unpin.each());

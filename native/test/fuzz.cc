@@ -147,7 +147,7 @@ static bool finished = false;
 
 static void say_how_to_reproduce() {
   if (finished || current_seed == 0) return;
-  std::fprintf(stderr, "reproduce with: fuzz 1 %llu\n", static_cast<unsigned long long>(current_seed));
+  std::fprintf(stderr, "reproduce with: fuzz 1 %llu\n", wide(current_seed));
 }
 
 // Present when a sanitizer is: it ends the process past all exit handlers.
@@ -178,10 +178,10 @@ int main(int argc, char** argv) {
     const u64 runs = argument(argc, argv, 1, 2000);
     for (u64 seed = first; seed < first + runs; ++seed) run_seed(seed);
     static const char* const kNames[] = {"", "open", "extend", "publish", "release", "pin", "unpin", "evict", "reset"};
-    std::printf("fuzz: %llu logs applied, %llu refused;", static_cast<unsigned long long>(counts.applied),
-                static_cast<unsigned long long>(counts.refused));
+    std::printf("fuzz: %llu logs applied, %llu refused;", wide(counts.applied),
+                wide(counts.refused));
     for (u32 op = 1; op <= 8; ++op) {
-      std::printf(" %s %llu", kNames[op], static_cast<unsigned long long>(counts.commands[op]));
+      std::printf(" %s %llu", kNames[op], wide(counts.commands[op]));
       EXPECT(runs < 1000 || counts.commands[op] > 0, "no %s was ever applied", kNames[op]);
     }
     std::printf("\n");

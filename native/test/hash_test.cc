@@ -139,7 +139,8 @@ static void test_chain() {
 static void test_root() {
   const Key seed{1, 2};
   const auto root = [&](const std::string& adapter, const std::string& salt) {
-    return chain_root(seed, adapter.data(), static_cast<u32>(adapter.size()), salt.data(), static_cast<u32>(salt.size()));
+    const u32 lengths[2] = {static_cast<u32>(adapter.size()), static_cast<u32>(salt.size())};
+    return chain_root(seed, adapter.data(), lengths[0], salt.data(), lengths[1]);
   };
   EXPECT(root("", "") == siphash128(seed, nullptr, 0), "no adapter, no salt: the empty message");
   Message both;

@@ -19,18 +19,18 @@ static void run(const Shape& shape, u64 seed, u64 steps, Coverage& coverage) {
     std::vector<u32> taken;
     workload.step(log, taken);
     const char* refused = refusal(machine.state, log.words.data(), log.size());
-    EXPECT(refused == nullptr, "step %llu: check() refuses a good log: %s", static_cast<unsigned long long>(step), refused);
+    EXPECT(refused == nullptr, "step %llu: check() refuses a good log: %s", wide(step), refused);
     const bool upkeep_before = machine.state.unread != kIdle;
     const u64 evictions = machine.state.evictions;
     machine.apply(log);
     const State& state = machine.state;
-    EXPECT(machine.results.fault == kNoFault, "step %llu: %s", static_cast<unsigned long long>(step),
+    EXPECT(machine.results.fault == kNoFault, "step %llu: %s", wide(step),
            describe(machine.results.fault));
-    EXPECT(machine.ids == taken, "step %llu: other blocks were taken", static_cast<unsigned long long>(step));
-    EXPECT(machine.results.evictions == state.evictions - evictions, "step %llu", static_cast<unsigned long long>(step));
+    EXPECT(machine.ids == taken, "step %llu: other blocks were taken", wide(step));
+    EXPECT(machine.results.evictions == state.evictions - evictions, "step %llu", wide(step));
     expect_equal(state, workload.model, step);
     const char* broken = verify(state);
-    EXPECT(broken == nullptr, "step %llu: %s", static_cast<unsigned long long>(step), broken);
+    EXPECT(broken == nullptr, "step %llu: %s", wide(step), broken);
     coverage.upkeep_rounds += !upkeep_before && state.unread != kIdle;
     head_laps = state.head / (u64{state.ring_mask} + 1);
 
@@ -38,7 +38,7 @@ static void run(const Shape& shape, u64 seed, u64 steps, Coverage& coverage) {
     std::vector<u32> found(keys.size() + 1);
     const u32 n = lookup(solo, state, keys.data(), static_cast<u32>(keys.size()), found.data());
     found.resize(n);
-    EXPECT(found == workload.hits_of(keys), "step %llu: lookup() differs", static_cast<unsigned long long>(step));
+    EXPECT(found == workload.hits_of(keys), "step %llu: lookup() differs", wide(step));
   }
   coverage.commands += workload.num_commands;
   coverage.hits += workload.num_hits;
@@ -60,9 +60,9 @@ int main(int argc, char** argv) {
   run({8, 3, 4, 0, 2}, seed++, steps, coverage);  // the ring's live bits are a single word
   run({33, 1, 40, 0, 2}, seed++, steps, coverage);
   std::printf("model: %llu commands, %llu hits, %llu evictions, %llu upkeep rounds, %llu laps of the ring\n",
-              static_cast<unsigned long long>(coverage.commands), static_cast<unsigned long long>(coverage.hits),
-              static_cast<unsigned long long>(coverage.evictions),
-              static_cast<unsigned long long>(coverage.upkeep_rounds), static_cast<unsigned long long>(coverage.laps));
+              wide(coverage.commands), wide(coverage.hits),
+              wide(coverage.evictions),
+              wide(coverage.upkeep_rounds), wide(coverage.laps));
   EXPECT(coverage.hits && coverage.evictions && coverage.upkeep_rounds && coverage.laps, "a path was never taken");
   return 0;
 }

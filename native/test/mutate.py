@@ -60,7 +60,7 @@ MUTANTS = [
     ('block_pool.h', 'reversed order of release', 'list[count - 1 - i]', 'list[i]'),
     ('block_pool.h', 'release without upkeep', '  upkeep(team, state, count);\n  u32 fault = kNoFault;',
      '  u32 fault = kNoFault;'),
-    ('block_pool.h', 'unpin without upkeep', '  upkeep(team, state, count);\n  for', '  for'),
+    ('block_pool.h', 'unpin without upkeep', '  upkeep(team, state, count);\n  team.sync', '  team.sync'),
     ('block_pool.h', 'release ignores other holders', 'team.count(held == 1, total);\n    if (held == 1)',
      'team.count(held >= 1, total);\n    if (held >= 1)'),
     ('block_pool.h', 'release below zero', 'if (held == 0) fault = kRefUnderflow;', ''),
@@ -78,7 +78,8 @@ MUTANTS = [
      'state.blocks[id].ref == 0'),
     ('block_pool.h', 'unpin queues what is still held', 'state.blocks[id].ref == 0 && state.blocks[id].place == i + 1',
      'state.blocks[id].place == i + 1'),
-    ('prefix_index.h', 'the newest twin answers', 'block.stamp < oldest', 'block.stamp >= (best == kNone ? 0 : oldest)'),
+    ('prefix_index.h', 'the newest twin answers', 'block.stamp < oldest',
+     'block.stamp >= (best == kNone ? 0 : oldest)'),
     ('prefix_index.h', 'half a key is enough (low)', 'if (block.key == key', 'if (block.key.lo == key.lo'),
     ('prefix_index.h', 'half a key is enough (high)', 'if (block.key == key', 'if (block.key.hi == key.hi'),
     ('prefix_index.h', 'hits behind a miss', 'if (misses != 0) break;', ''),
@@ -92,7 +93,8 @@ MUTANTS = [
     ('prefix_index.h', 'published blocks not counted', 'state.num_published += count;', ''),
     ('prefix_index.h', 'dropped blocks not counted', 'state.num_published -= total;', ''),
     ('prefix_index.h', 'evictions not counted', 'state.evictions += total;', ''),
-    ('prefix_index.h', 'chains linked with a plain write', 'block.next = team.exchange(bucket_of(state, block.key), id);',
+    ('prefix_index.h', 'chains linked with a plain write',
+     'block.next = team.exchange(bucket_of(state, block.key), id);',
      'block.next = *bucket_of(state, block.key); *bucket_of(state, block.key) = id;'),
     ('prefix_index.h', 'dropped blocks stay in the chain',
      'if (!(team.load(&state.blocks[id].flags) & kPublished)) continue;', ''),
@@ -102,7 +104,8 @@ MUTANTS = [
     ('prefix_index.h', 'transient flags stay', 'if (flags & kDropped) team.fetch_and(&block.flags, kPublished);', ''),
     ('prefix_index.h', 'evict counts repetitions', '& kPublished)) continue;\n    team.fetch_or(flags',
      '& 7)) continue;\n    team.fetch_or(flags'),
-    ('prefix_index.h', 'reset while in use', 'if (state.num_free != state.config.num_blocks - 1) return kBlocksInUse;', ''),
+    ('prefix_index.h', 'reset while in use',
+     'if (state.num_free != state.config.num_blocks - 1) return kBlocksInUse;', ''),
     ('prefix_index.h', 'reset keeps the buckets', 'state.buckets[i] = kNullBlock;', ';'),
     ('prefix_index.h', 'reset keeps the flags', 'state.blocks[id].flags = 0;', ';'),
     ('row_table.h', 'open of a row in use', 'if (row.in_use) fault = kRowInUse;', ''),
@@ -110,7 +113,8 @@ MUTANTS = [
     ('row_table.h', 'hits stay free', 'state.num_free -= total;', ''),
     ('row_table.h', 'open without a vote', 'return agree(team, fault);', 'return fault;'),
     ('row_table.h', 'no new row generation', 'row.generation += 1;', ''),
-    ('row_table.h', 'blocks go to the next row', 'state.grants[from + 1].first > index', 'state.grants[from + 1].first >= index'),
+    ('row_table.h', 'blocks go to the next row', 'state.grants[from + 1].first > index',
+     'state.grants[from + 1].first >= index'),
     ('row_table.h', 'blocks go to the row before', '<= index ? low : high', '< index ? low : high'),
     ('row_table.h', 'extend by nothing', 'if (n == 0) found = lower(found, kBadCommand);', ''),
     ('row_table.h', 'extend names a row twice', 'found = lower(found, kRowRepeated);', ';'),
@@ -128,16 +132,18 @@ MUTANTS = [
     ('row_table.h', 'the ids of one command overwrite the last', 'num_ids += n;', 'num_ids = n;'),
     ('row_table.h', 'dropped blocks not unlinked', 'drop_marked(team, state, ids, n, dropped);', ''),
     ('row_table.h', 'release of a free row', 'if (!row.in_use) return kRowNotInUse;', ''),
-    ('row_table.h', 'release without a vote', 'fault = agree(team, fault);\n    if (fault != kNoFault) return fault;\n    '
-     'if (team.rank()', 'if (team.rank()'),
+    ('row_table.h', 'release without a vote',
+     'fault = agree(team, fault);\n    if (fault != kNoFault) return fault;\n    if (team.rank()', 'if (team.rank()'),
     ('row_table.h', 'the row stays in use', 'row.in_use = 0;', ''),
     ('row_table.h', 'the row keeps its blocks', '      row.num_blocks = 0;\n', ''),
     ('apply.h', 'a payload past the end', 'payload < words - at', 'payload <= words - at'),
     ('apply.h', 'a poisoned state goes on', 'at < words && state.fault == kNoFault', 'at < words'),
-    ('apply.h', 'the first member digests alone', 'team.sum(state.rolling_digest)', 'state.rolling_digest; team.sync()'),
+    ('apply.h', 'the first member digests alone', 'team.sum(state.rolling_digest)',
+     'state.rolling_digest; team.sync()'),
     ('apply.h', 'counts not digested', 'state.rolling_digest += mix(mix(', 'state.num_taken += 0 * mix(mix('),
     ('apply.h', 'evictions since ever', 'state.evictions - shared.evictions', 'state.evictions'),
-    ('fault.h', 'the fault of whoever is first', 'if (any(team, fault == code)) return code;', 'return fault ? fault : code;'),
+    ('fault.h', 'the fault of whoever is first', 'if (any(team, fault == code)) return code;',
+     'return fault ? fault : code;'),
     ('state.h', 'a ring of twice the blocks', 'round_to_power(u64{4} * c.num_blocks)',
      'round_to_power(u64{2} * c.num_blocks)'),
 ]
@@ -174,7 +180,8 @@ def all_mutants():
         text = read(file)
         for match in re.finditer(pattern, text):
             name = f'{file}:{line_of(text, match.start())}: without {match.group().strip()}'
-            yield name, file, text[:match.start()] + ';' * (not match.group().startswith('&')) + text[match.end():], tests
+            nothing = '' if match.group().startswith('&') else ';'
+            yield name, file, text[:match.start()] + nothing + text[match.end():], tests
     for file in SYNC_FILES:
         text = read(file)
         for match in re.finditer(r'team\.sync\(\);', text):

@@ -34,9 +34,8 @@ build() {
   local source=$1 kind=$2
   shift 2
   local binary=$BUILD/$source.$kind
-  if [ -x "$binary" ] && [ -z "$(find . ../core -name '*.h' -newer "$binary")" ] && [ ! "$source.cc" -nt "$binary" ]; then
-    return 0
-  fi
+  # Whatever is older than its sources was removed before.
+  [ -x "$binary" ] && return 0
   # shellcheck disable=SC2086  # the flags are lists
   $CXX $FLAGS "$@" "$source.cc" -o "$binary.new" && mv "$binary.new" "$binary"
 }
@@ -61,7 +60,14 @@ run() {
   fi
 }
 
+# remove_stale SOURCE KIND: a binary of older sources must not be taken for a new one when its build fails.
+remove_stale() {
+  local binary=$BUILD/$1.$2
+  if [ -n "$(find . ../core \( -name '*.h' -o -name "$1.cc" \) -newer "$binary" 2>/dev/null)" ]; then rm -f "$binary"; fi
+}
+
 if [ "$mode" = --bench ]; then
+  remove_stale bench_core optimised
   # shellcheck disable=SC2086
   build bench_core optimised $OPTIMISED && exec "$BUILD/bench_core.optimised"
   exit 1
@@ -74,11 +80,7 @@ sources="hash_test index_test log_test state_test model_test fuzz"
   for source in $sources churn_test bench_core; do echo "$source optimised $OPTIMISED"; done
 } > "$BUILD/list"
 rm -f "$BUILD"/*.new
-while read -r source kind _; do
-  # A binary of an older source must not be taken for a new one when its build fails.
-  [ -n "$(find . ../core \( -name '*.h' -o -name "$source.cc" \) -newer "$BUILD/$source.$kind" 2>/dev/null)" ] &&
-    rm -f "$BUILD/$source.$kind"
-done < "$BUILD/list"
+while read -r source kind _; do remove_stale "$source" "$kind"; done < "$BUILD/list"
 xargs -P "$JOBS" -L 1 bash -c 'build "$@"' build < "$BUILD/list"
 
 times=1

@@ -11,7 +11,7 @@ static void test_layout() {
   for (const Config& config : {Config{2, 1, 1, 0}, Config{1000, 33, 7, kForceBits + 3}, Config{4097, 5, 129, 0}}) {
     const u64 bytes = state_bytes(config);
     void* memory = std::aligned_alloc(64, static_cast<std::size_t>(bytes));
-    EXPECT(memory != nullptr && bytes % 64 == 0, "%llu bytes", static_cast<unsigned long long>(bytes));
+    EXPECT(memory != nullptr && bytes % 64 == 0, "%llu bytes", wide(bytes));
     std::memset(memory, 0, static_cast<std::size_t>(bytes));
     State state;
     bind_state(state, config, memory);
@@ -30,10 +30,10 @@ static void test_layout() {
     EXPECT(arrays.size() == 7, "two arrays begin at one place");
     u64 end = 0;
     for (const auto& [begin, length] : arrays) {
-      EXPECT(begin % 64 == 0 && begin >= end, "an array begins at %llu", static_cast<unsigned long long>(begin));
+      EXPECT(begin % 64 == 0 && begin >= end, "an array begins at %llu", wide(begin));
       end = begin + length;
     }
-    EXPECT(end <= bytes, "the arrays end at %llu", static_cast<unsigned long long>(end));
+    EXPECT(end <= bytes, "the arrays end at %llu", wide(end));
     init_state(state);
     EXPECT(verify(state) == nullptr, "%s", verify(state));
     const std::vector<u32> queue = queue_of(state);

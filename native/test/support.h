@@ -16,6 +16,9 @@
 
 namespace blockstep::test {
 
+/// A 64-bit number for %llu, whatever u64 is on this machine.
+inline unsigned long long wide(u64 value) { return value; }
+
 /// Fails the program with a message that says what was being done.
 #define EXPECT(condition, ...)                                                    \
   do {                                                                            \

@@ -39,7 +39,8 @@ template <class T>
 static void perform(T& team, Machine& machine, Launch& launch) {
   for (Launch::Part& part : launch.parts) {
     apply(team, machine.state, part.log.words.data(), part.log.size(), part.results);
-    const u32 hits = lookup(team, machine.state, part.keys.data(), static_cast<u32>(part.keys.size()), part.found.data());
+    const u32 num_keys = static_cast<u32>(part.keys.size());
+    const u32 hits = lookup(team, machine.state, part.keys.data(), num_keys, part.found.data());
     if (team.rank() == 0) part.hits = hits;
   }
   const u64 all = digest(team, machine.state);
@@ -47,7 +48,7 @@ static void perform(T& team, Machine& machine, Launch& launch) {
 }
 
 static void expect_as_model(const Launch& launch, u32 size, u64 step) {
-  const auto at = static_cast<unsigned long long>(step);
+  const auto at = wide(step);
   for (const Launch::Part& part : launch.parts) {
     EXPECT(part.results.fault == kNoFault, "%u members, launch %llu: %s", size, at, describe(part.results.fault));
     EXPECT(part.results.num_ids == part.taken.size(), "%u members, launch %llu", size, at);
@@ -72,7 +73,7 @@ static u64 run(const Shape& shape, u32 size, u64 seed, u64 launches) {
     test::launch(size, [&](ThreadTeam& team) { perform(team, together, second); });
     expect_as_model(first, 1, step);
     expect_as_model(second, size, step);
-    const auto at = static_cast<unsigned long long>(step);
+    const auto at = wide(step);
     EXPECT(first.digest == second.digest, "%u members, launch %llu: the digests differ", size, at);
     EXPECT(alone.state.rolling_digest == together.state.rolling_digest, "%u members, launch %llu: the rolling digests "
            "differ", size, at);
@@ -124,7 +125,7 @@ static void run_faults(u32 size) {
       apply(team, machine.state, before.words.data(), before.size(), results);  // a poisoned state applies nothing
     });
     EXPECT(results.fault == fault, "%u members: %s instead of %s", size, describe(results.fault), describe(fault));
-    EXPECT(machine.state.num_commands == 6, "%llu commands", static_cast<unsigned long long>(machine.state.num_commands));
+    EXPECT(machine.state.num_commands == 6, "%llu commands", wide(machine.state.num_commands));
   }
 }
 
@@ -139,6 +140,6 @@ int main(int argc, char** argv) {
     run_faults(size);
   }
   std::printf("teams of 1, 2, 3 and 5 threads: %llu commands as the team of one and the model; all faults agree\n",
-              static_cast<unsigned long long>(commands));
+              wide(commands));
   return 0;
 }

@@ -243,9 +243,9 @@ inline void expect_equal(const State& state, const Model& model, u64 when) {
     std::size_t at = 0;
     while (at < queue.size() && at < wanted.size() && queue[at] == wanted[at]) ++at;
     EXPECT(false, "step %llu: the free queue (%zu) differs from the model's (%zu) at %zu",
-           static_cast<unsigned long long>(when), queue.size(), wanted.size(), at);
+           wide(when), queue.size(), wanted.size(), at);
   }
-  const auto step = static_cast<unsigned long long>(when);
+  const auto step = wide(when);
   EXPECT(state.num_free == wanted.size(), "step %llu: %u against %zu", step, state.num_free, wanted.size());
   EXPECT(state.evictions == model.evictions, "step %llu", step);
   EXPECT(state.num_published == model.num_published(), "step %llu", step);

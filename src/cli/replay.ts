@@ -129,7 +129,10 @@ export class Replay {
     const start = performance.now();
     const plan = this.scheduler.schedule();
     const scheduleMs = performance.now() - start;
-    this.#inFlight.push({ plan, result: this.#executor.execute(plan), scheduleMs });
+    // An empty plan only carries what ended by itself. Behind other plans that comes with their update.
+    if (plan.totalTokens > 0 || this.#inFlight.length === 0) {
+      this.#inFlight.push({ plan, result: this.#executor.execute(plan), scheduleMs });
+    }
     this.#emptySteps = plan.totalTokens > 0 ? 0 : this.#emptySteps + 1;
     if (this.#emptySteps > MAX_EMPTY_STEPS && this.scheduler.numUnfinished > 0) this.#stall();
     return plan;

@@ -52,11 +52,16 @@ export interface NativeAddon {
   replay(config: NativeConfig, log: Uint32Array): ReplayResult;
 }
 
-/** The block manager, the request table and the KV slot table. Every method but digest and the reads drains pending. */
+/**
+ * The block manager, the request table and the KV slot table of one engine. Every method but memory() and dispose()
+ * first applies what is pending in the exchange buffer; every one refreshes the counts in its control words.
+ */
 export interface NativeCore {
   /**
    * Extends the rows of entries [from, to) of a frame in order, publishes their full blocks, and writes numBlocks and
    * numNewBlocks. Stops at the first entry that does not fit; returns how many were done.
+   * @throws ERR_BLOCKSTEP_NO_ROW, ERR_BLOCKSTEP_BAD_SLOT or ERR_BLOCKSTEP_BAD_ARG for an entry that makes no sense;
+   * nothing is done then
    */
   run(frame: number, from: number, to: number): number;
   /** Opens a slot for a prompt and hashes its full blocks. "" stands for no adapter and no salt. Returns the handle. */
@@ -65,7 +70,11 @@ export interface NativeCore {
   match(slot: number, maxBlocks: number): number;
   /**
    * Gives the slot a row with its first hitBlocks cached blocks, or extends the row that it has; all or nothing.
-   * Returns the row, -1 if the blocks do not suffice, or -2 if no row is free.
+   * The blocks must suffice for needTokens, and for reserveTokens too if that is more; hits that lie in the free queue
+   * count as taken. Full blocks up to publishTokens are published. Returns the row, -1 if the blocks do not suffice, or
+   * -2 if they do and no row is free. If something happened since match(), the hits are looked up again.
+   * @throws ERR_BLOCKSTEP_BAD_ARG if fewer than hitBlocks are cached by now, or if the slot holds a row already and
+   * hitBlocks is not 0
    */
   admit(
     slot: number,

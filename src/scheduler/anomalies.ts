@@ -1,4 +1,5 @@
 import { BlockstepError } from '../core/errors.js';
+import { channels } from './channels.js';
 
 /**
  * Events that a correct peer would not send. Each is skipped and counted by its reason; in strict mode it is thrown
@@ -33,6 +34,7 @@ export class Anomalies {
    */
   report(reason: AnomalyReason, detail: string): void {
     this.#counts.set(reason, (this.#counts.get(reason) ?? 0) + 1);
+    if (channels.anomaly.hasSubscribers) channels.anomaly.publish({ reason, detail });
     if (this.#strict && !NEVER_THROWN.has(reason)) {
       throw new BlockstepError('ERR_BLOCKSTEP_ANOMALY', `${reason}: ${detail}`);
     }

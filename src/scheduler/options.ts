@@ -90,11 +90,21 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
     enablePrefixCaching: boolean('enablePrefixCaching', o.enablePrefixCaching, true),
     policy: oneOf('policy', o.policy, ['fcfs', 'priority'] as const),
     enableChunkedPrefill: boolean('enableChunkedPrefill', o.enableChunkedPrefill, true),
-    longPrefillTokenThreshold: integer('longPrefillTokenThreshold', o.longPrefillTokenThreshold, 0, 0, MAX_TOKENS),
+    longPrefillTokenThreshold: integer(
+      'longPrefillTokenThreshold',
+      o.longPrefillTokenThreshold,
+      0,
+      0,
+      MAX_TOKENS,
+    ),
     reserveFullIsl: boolean('reserveFullIsl', o.reserveFullIsl, true),
     pipelineDepth: integer('pipelineDepth', o.pipelineDepth, 1, 1, 3),
     numSpeculativeTokens: integer('numSpeculativeTokens', o.numSpeculativeTokens, 0, 0, 64),
-    speculativeMethod: oneOf('speculativeMethod', o.speculativeMethod, ['ngram', 'eagle', 'draft_model'] as const),
+    speculativeMethod: oneOf('speculativeMethod', o.speculativeMethod, [
+      'ngram',
+      'eagle',
+      'draft_model',
+    ] as const),
     numRows: integer('numRows', o.numRows, Math.min(2 * maxNumSeqs, MAX_ROWS), maxNumSeqs, MAX_ROWS),
     hashSeed: hashSeedBytes(o.hashSeed ?? randomBytes(16)),
     deviations: resolveDeviations(checkDeviations(o.deviations)),
@@ -122,7 +132,13 @@ export function dropsLastHit(config: SchedulerConfig): boolean {
   return config.speculativeMethod === 'eagle' && config.numSpeculativeTokens > 0;
 }
 
-function integer(name: string, value: unknown, fallback: number | undefined, min: number, max: number): number {
+function integer(
+  name: string,
+  value: unknown,
+  fallback: number | undefined,
+  min: number,
+  max: number,
+): number {
   return checkInteger(name, value === undefined ? fallback : value, min, max);
 }
 

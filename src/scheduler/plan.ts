@@ -1,5 +1,5 @@
 import type { Frame } from '../core/core.js';
-import type { Request } from './request.js';
+import { NEVER_SCHEDULED, type Request } from './request.js';
 
 /** How an entry came into a plan: still running, admitted for the first time, or admitted again after a preemption. */
 export const EntryKind = { running: 0, new: 1, resumed: 2 } as const;
@@ -13,7 +13,7 @@ export type EntryKind = (typeof EntryKind)[keyof typeof EntryKind];
  */
 export class Plan {
   /** Number of the step, from 0. */
-  step = -1;
+  step = NEVER_SCHEDULED;
   /** Entries in this plan. */
   numRequests = 0;
   /** Tokens of all entries; 0 = nothing to execute. */
@@ -76,7 +76,8 @@ export class Plan {
    */
   numOutputTokens(i: number): number {
     const request = this.requests[i];
-    const ofThisStep = request.isPrefillChunk || request.numOutputPlaceholders === 0 ? 0 : 1 + this.numDraftTokens[i];
+    const ofThisStep =
+      request.isPrefillChunk || request.numOutputPlaceholders === 0 ? 0 : 1 + this.numDraftTokens[i];
     return request.numOutputTokens + request.numOutputPlaceholders - ofThisStep;
   }
 

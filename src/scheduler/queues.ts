@@ -1,5 +1,5 @@
-import { FcfsQueue, PriorityQueue, type RequestQueue, comesBefore } from './request-queue.js';
 import type { Request } from './request.js';
+import { comesBefore, FcfsQueue, PriorityQueue, type RequestQueue } from './request-queue.js';
 
 /**
  * The containers of unfinished requests, as in vLLM: `waiting` may be admitted, `skipped` waits for something else or

@@ -1,5 +1,8 @@
-import { FinishReason, type RequestStatus } from './status.js';
 import type { Outstanding } from './outstanding.js';
+import { FinishReason, type RequestStatus } from './status.js';
+
+/** Not the step before any step. */
+export const NEVER_SCHEDULED = -2;
 
 /** What a caller gives to `Scheduler.add`. */
 export interface RequestInput {
@@ -63,8 +66,10 @@ export class Request {
   readonly promptPlusMaxTokens: number;
   /** Token count from which the next full block can be published by an update (pipelined steps only; a lower bound). */
   nextPublish = 0;
-  /** Step that scheduled it last, -1 = never. */
-  lastScheduledStep = -1;
+  /** Step that scheduled it last, `NEVER_SCHEDULED` at first and after a forced preemption. */
+  lastScheduledStep = NEVER_SCHEDULED;
+  /** Step that admitted it last, -1 = never. */
+  admittedStep = -1;
   /** After the last schedule: more of its known tokens remain to be computed. */
   isPrefillChunk = false;
 

@@ -1,5 +1,5 @@
-import type { FinishReason } from './status.js';
 import type { Request } from './request.js';
+import type { FinishReason } from './status.js';
 
 /**
  * What one update says to the clients (vLLM's EngineCoreOutputs), as flat arrays in batch order; row i belongs to

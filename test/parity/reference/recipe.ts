@@ -12,6 +12,9 @@ export interface Recipe {
   /** Whether a reset may preempt what runs. */
   resetsRunning: boolean;
   numSalts: number;
+  /** Short prompts make many decodes meet in a tight pool; short outputs make many end there. */
+  longestPrompt: number;
+  longestOutput: number;
   /** Whether a request may grow beyond the pool: vLLM then preempts and admits it again for ever. */
   mayOutgrowPool: boolean;
 }
@@ -22,16 +25,16 @@ export function randomRecipe(random: Random): Recipe {
   const maxModelLen = random.pick([24, 48, 96, 192]);
   const drafts = random.chance(0.5) ? 0 : random.integer(1, 5);
   const isAsync = random.chance(0.5);
-  const chunked = random.chance(0.85);
-  const budget = chunked ? random.pick([7, 16, 33, 64, 256]) : maxModelLen + random.integer(0, 64);
+  const chunked = random.chance(0.75);
+  const budget = chunked ? random.pick([7, 16, 33, 64, 256]) : maxModelLen + random.pick([0, 8]);
   // From a pool that does not hold one request of full length to one that never fills.
   const longest = Math.ceil((maxModelLen + 2 * drafts) / blockSize);
-  const numBlocks = 2 + Math.ceil(longest * random.pick([0.7, 1, 1.5, 2, 3, 8]));
+  const numBlocks = 2 + Math.ceil(longest * random.pick([0.7, 1, 1, 1.5, 2, 8]));
   return {
     config: {
       block_size: blockSize,
       num_gpu_blocks: numBlocks,
-      max_num_seqs: random.pick([1, 2, 4, 8, 16]),
+      max_num_seqs: random.pick([1, 3, 8, 16, 16]),
       max_num_batched_tokens: budget,
       max_num_scheduled_tokens: null,
       max_model_len: maxModelLen,
@@ -49,13 +52,15 @@ export function randomRecipe(random: Random): Recipe {
       max_loras: null,
     },
     steps: random.integer(40, 160),
-    addRate: random.pick([0.05, 0.15, 0.4]),
+    addRate: random.pick([0.1, 0.3, 0.6]),
     abortRate: random.pick([0, 0.05, 0.2]),
     pauseRate: random.pick([0, 0, 0.05]),
     resetRate: random.pick([0, 0, 0.05]),
     // With drafts in flight vLLM drops too many batches after such a reset and may hang.
     resetsRunning: !(isAsync && drafts > 0),
     numSalts: random.pick([0, 0, 2]),
+    longestPrompt: random.pick([5, 14, maxModelLen]),
+    longestOutput: random.pick([5, 20, 60]),
     mayOutgrowPool: random.chance(0.1),
   };
 }

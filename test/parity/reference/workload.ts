@@ -31,7 +31,7 @@ export class Workload {
     const { addRate, abortRate, pauseRate, resetRate, resetsRunning } = this.#recipe;
     const random = this.#random;
     const events: TraceEvent[] = [];
-    const adds = step === 0 ? random.integer(1, 6) : random.chance(addRate) ? random.integer(1, 3) : 0;
+    const adds = step === 0 ? random.integer(1, 12) : random.chance(addRate) ? random.integer(1, 3) : 0;
     for (let i = 0; i < adds; i++) events.push(this.#add(step));
     if (random.chance(abortRate)) events.push(this.abort(subject));
     if (random.chance(pauseRate)) {
@@ -62,12 +62,12 @@ export class Workload {
 
   #add(step: number): AddEvent {
     const random = this.#random;
-    const { config, numSalts } = this.#recipe;
+    const { config, numSalts, longestOutput } = this.#recipe;
     const idx = this.#adds.length;
     const prompt = this.#prompt(idx);
     const n = prompt.reduce((sum, segment) => sum + (segment[segment.length - 1] as number), 0);
     const room = this.#longest() - n;
-    const max_tokens = random.integer(1, Math.max(1, Math.min(room, 60)));
+    const max_tokens = random.integer(1, Math.max(1, Math.min(room, longestOutput)));
     const at = () => (random.chance(0.3) ? random.integer(0, max_tokens) : -1);
     const add: AddEvent = {
       t: 'add',
@@ -104,7 +104,7 @@ export class Workload {
 
   #prompt(idx: number): Segment[] {
     const random = this.#random;
-    const longest = Math.max(1, this.#longest() - 2);
+    const longest = Math.max(1, Math.min(this.#longest() - 2, this.#recipe.longestPrompt));
     if (idx > 0 && random.chance(0.25)) {
       const earlier = random.pick(this.#adds);
       const outputs = random.integer(1, Math.min(earlier.max_tokens, 40));

@@ -1,0 +1,28 @@
+export { Core, generationOf, SLOT_LIMIT, slotOf } from './core/core.js';
+export { BlockstepError, ERROR_CODES, type ErrorCode } from './core/errors.js';
+export { CostModelExecutor } from './engine/cost-model-executor.js';
+export type { Executor, ExecutorPlan, ExecutorRequest, FlatTokens } from './engine/executor.js';
+export type { AnomalyReason } from './scheduler/anomalies.js';
+export type {
+  ConnectorOutput,
+  Finished,
+  Match,
+  Protection,
+  SchedulerConnector,
+  WorkerConnector,
+} from './scheduler/connector.js';
+export { DEVIATIONS, type Deviations } from './scheduler/deviations.js';
+export type { Drafts } from './scheduler/drafts.js';
+export { purgeUntracked } from './scheduler/guards.js';
+export type { LogHeader, LogSink } from './scheduler/log.js';
+export { type LogRecord, readLog } from './scheduler/log-reader.js';
+export type { SchedulerConfig, SchedulerOptions } from './scheduler/options.js';
+export type { OutstandingKind } from './scheduler/outstanding.js';
+export { EntryKind, type Plan } from './scheduler/plan.js';
+export type { ResetResult } from './scheduler/prefix-reset.js';
+export type { Container, Request, RequestInput } from './scheduler/request.js';
+export { type Inspection, Scheduler } from './scheduler/scheduler.js';
+export type { SchedulerStats } from './scheduler/stats.js';
+export { FinishReason, finishReasonName, type RequestStatus } from './scheduler/status.js';
+export type { StepOutputs } from './scheduler/step-outputs.js';
+export type { StepResult } from './scheduler/update-pass.js';

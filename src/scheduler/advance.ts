@@ -1,0 +1,27 @@
+import type { Plan } from './plan.js';
+import type { SchedulerState } from './scheduler-state.js';
+
+/**
+ * Counts the planned tokens as computed, before they are (vLLM `_update_after_schedule`): the next step may be planned
+ * while this one runs. With steps in flight, every entry that will bring a token also gets placeholders for it and for
+ * its drafts (AsyncScheduler).
+ */
+export function advance(s: SchedulerState, plan: Plan): void {
+  const previousStep = plan.step - 1;
+  let total = 0;
+  for (let i = 0; i < plan.numRequests; i++) {
+    const request = plan.requests[i];
+    const scheduled = plan.numScheduledTokens[i];
+    total += scheduled;
+    request.numComputedTokens += scheduled;
+    plan.needsAllTokens[i] = request.lastScheduledStep === previousStep ? 0 : 1;
+    request.lastScheduledStep = plan.step;
+    request.isPrefillChunk = request.numComputedTokens < request.numTokens + request.numOutputPlaceholders;
+    request.numDraftTokens = 0;
+    if (s.pipelined && !request.isPrefillChunk) {
+      request.numOutputPlaceholders += 1 + plan.numDraftTokens[i];
+      request.numDraftTokens = s.maxDrafts;
+    }
+  }
+  plan.totalTokens = total;
+}

@@ -1,0 +1,130 @@
+import { generationOf, slotOf } from '../core/core.js';
+import type { AnomalyReason } from './anomalies.js';
+import type { Queues } from './queues.js';
+import type { Request } from './request.js';
+import type { SchedulerState } from './scheduler-state.js';
+
+/**
+ * The guards this project was founded on. In our own rooms they find nothing; they are for the events and adapters of
+ * others, which finish a request twice, restamp its status or name one that is long gone. What a guard finds it counts,
+ * so that a crash never becomes a silent leak instead (vllm-omni #3774).
+ */
+
+/**
+ * Get and skip: the live or draining request that a handle names, or undefined, counted, when the handle is stale.
+ * A handle names one incarnation: that its slot is in use again does not make it valid.
+ */
+export function getByHandle(s: SchedulerState, handle: number): Request | undefined {
+  const request = s.bySlot[slotOf(handle)];
+  if (request?.handle === handle) return request;
+  s.anomalies.report(
+    'stale-handle',
+    `handle ${handle} (slot ${slotOf(handle)}, generation ${generationOf(handle)})`,
+  );
+  return undefined;
+}
+
+/**
+ * Get and skip for a client's abort by external id or handle: the unfinished request, or undefined, counted.
+ * An abort of a finished request is ignored: whatever still uses its blocks owns them (vLLM #25067).
+ */
+export function getForAbort(s: SchedulerState, key: string | number): Request | undefined {
+  if (typeof key === 'string') {
+    const request = s.requests.get(key);
+    if (request === undefined) s.anomalies.report('abort-unknown', `no unfinished request has id ${key}`);
+    return request;
+  }
+  const request = getByHandle(s, key);
+  if (request?.isFinished) {
+    s.anomalies.report('abort-finished', `request ${request.id} has finished`);
+    return undefined;
+  }
+  return request;
+}
+
+/**
+ * Realign: makes the status of each target agree with the container that holds it, before it is finished. An adapter
+ * that parks and restores requests restamps statuses; vLLM then searches the wrong queue and the request stays in
+ * `running` for ever. Our removal goes by membership, so this repairs only what others read.
+ * @returns how many were repaired
+ */
+export function realignStatuses(s: SchedulerState, targets: Iterable<Request>): number {
+  let repaired = 0;
+  for (const request of targets) {
+    if (request.isFinished) continue;
+    const { container, status } = request;
+    const stale = container === 'running' ? status !== 'RUNNING' : container !== null && status === 'RUNNING';
+    if (!stale) continue;
+    request.status =
+      container === 'running' ? 'RUNNING' : request.numPreemptions > 0 ? 'PREEMPTED' : 'WAITING';
+    repaired++;
+    s.anomalies.report('realigned-status', `request ${request.id} was ${status} in ${container}`);
+  }
+  return repaired;
+}
+
+/**
+ * Sweep: drops from `running` what is finished or untracked, order kept, after a finish.
+ * @returns how many were dropped
+ */
+export function sweepRunning(s: SchedulerState): number {
+  const { running } = s.queues;
+  let zombies = 0;
+  for (const request of running) {
+    if (isLive(s.requests, request)) continue;
+    request.container = null;
+    zombies++;
+  }
+  if (zombies === 0) return 0;
+  s.queues.sweepRunning();
+  for (let i = 0; i < zombies; i++)
+    s.anomalies.report('swept-running', 'a finished request stood in running');
+  return zombies;
+}
+
+/**
+ * Purge: rotates a parked queue once and keeps the requests that are live, in order; `onPurged` is called once for each
+ * of the others. To be run both when parked requests are processed and when they are restored: a request can be
+ * finished in between. The map of live requests is required, so that no caller can leave it out.
+ * @returns how many were purged
+ */
+export function purgeUntracked(
+  parked: Request[],
+  live: ReadonlyMap<string, Request>,
+  onPurged: (request: Request) => void,
+): number {
+  let kept = 0;
+  const total = parked.length;
+  for (let i = 0; i < total; i++) {
+    const request = parked[i];
+    if (isLive(live, request)) parked[kept++] = request;
+    else onPurged(request);
+  }
+  parked.length = kept;
+  return total - kept;
+}
+
+/** Purge at admission: a finished or untracked request at the head of a queue is dropped (vLLM #52969). */
+export function dropZombie(s: SchedulerState, request: Request): boolean {
+  if (isLive(s.requests, request)) return false;
+  removeFromQueue(s.queues, request);
+  report(s, 'purged-untracked', request);
+  return true;
+}
+
+/** Tracked, unfinished, and this very incarnation. */
+function isLive(live: ReadonlyMap<string, Request>, request: Request): boolean {
+  return !request.isFinished && live.get(request.id) === request;
+}
+
+/** A foreign hand may have cleared the mark, so both queues are told by what they hold. */
+function removeFromQueue(queues: Queues, request: Request): void {
+  if (request.container !== 'waiting' && request.container !== 'skipped') {
+    request.container = queues.waiting.peek() === request ? 'waiting' : 'skipped';
+  }
+  queues.remove(request);
+}
+
+function report(s: SchedulerState, reason: AnomalyReason, request: Request): void {
+  s.anomalies.report(reason, `request ${request.id} (${request.status})`);
+}

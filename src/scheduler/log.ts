@@ -1,0 +1,143 @@
+import type { SchedulerConfig } from './options.js';
+import type { RequestInput } from './request.js';
+
+/**
+ * The log of a scheduler: every input, and every command that its decisions became, in the order of execution. The
+ * commands alone rebuild the native state; the inputs alone rebuild every decision.
+ *
+ * Format (little endian): magic "BSTEPLOG", u32 version, then records of u32 kind, u32 length in bytes, payload padded
+ * with zeros to a multiple of four. The first record is the header.
+ */
+export const LOG_MAGIC = 'BSTEPLOG';
+export const LOG_VERSION = 1;
+
+export const RecordKind = {
+  /** JSON of the configuration. */
+  header: 1,
+  /** u32 words as `NativeCore.takeLog` gives them: batches of commands, each behind its length. */
+  commands: 2,
+  /** f64 clock, u32 length of the JSON, JSON of the request without its prompt, prompt as i32. */
+  add: 3,
+  /** f64 clock, handles as f64; none = all requests. */
+  abort: 4,
+  /** f64 clock. */
+  schedule: 5,
+  /** f64 clock, u32 entries, counts as i32, tokens as i32, one error byte per entry or none. */
+  update: 6,
+  /** u32 entries, counts as i32, tokens as i32. */
+  drafts: 7,
+  /** u32 1 = running requests too. */
+  reset: 8,
+  /** u32 0 = resume, 1 = new, 2 = all. */
+  pause: 9,
+  /** f64 clock; the oldest step failed as a whole. */
+  stepFailed: 10,
+} as const;
+export type RecordKind = (typeof RecordKind)[keyof typeof RecordKind];
+
+/** Takes the bytes of a log as they are written, for instance a file. Bytes are valid during the call only. */
+export interface LogSink {
+  write(bytes: Uint8Array): void;
+}
+
+/** What the header says: enough to build the same scheduler again. */
+export type LogHeader = Omit<SchedulerConfig, 'now' | 'log' | 'hashSeed'> & { hashSeed: string };
+
+const encoder = new TextEncoder();
+const PADDING = new Uint8Array(4);
+
+/** Writes the records of one scheduler. Each record is on its way to the sink when the method returns. */
+export class LogWriter {
+  readonly #sink: LogSink;
+
+  constructor(sink: LogSink, config: SchedulerConfig) {
+    this.#sink = sink;
+    const version = new Uint8Array(12);
+    version.set(encoder.encode(LOG_MAGIC));
+    new DataView(version.buffer).setUint32(8, LOG_VERSION, true);
+    sink.write(version);
+    const { now: _now, log: _log, hashSeed, ...plain } = config;
+    this.#record(RecordKind.header, json({ ...plain, hashSeed: Buffer.from(hashSeed).toString('hex') }));
+  }
+
+  commands(words: Uint32Array): void {
+    if (words.length > 0) this.#record(RecordKind.commands, bytesOf(words));
+  }
+
+  add(now: number, input: RequestInput): void {
+    const { prompt, ...rest } = input;
+    const meta = json(rest);
+    this.#record(RecordKind.add, clock(now), u32(meta.length), meta, pad(meta.length), bytesOf(prompt));
+  }
+
+  /** `handles` null: all requests. */
+  abort(now: number, handles: readonly number[] | null): void {
+    this.#record(RecordKind.abort, clock(now), bytesOf(Float64Array.from(handles ?? [])));
+  }
+
+  schedule(now: number): void {
+    this.#record(RecordKind.schedule, clock(now));
+  }
+
+  update(now: number, numEntries: number, counts: Int32Array, tokens: Int32Array, errors?: Uint8Array): void {
+    const used = usedTokens(numEntries, counts, tokens);
+    const flags = errors === undefined ? PADDING.subarray(0, 0) : errors.subarray(0, numEntries);
+    const entries = bytesOf(counts.subarray(0, numEntries));
+    this.#record(RecordKind.update, clock(now), u32(numEntries), entries, bytesOf(used), flags);
+  }
+
+  drafts(numEntries: number, counts: Int32Array, tokens: Int32Array): void {
+    const used = usedTokens(numEntries, counts, tokens);
+    this.#record(RecordKind.drafts, u32(numEntries), bytesOf(counts.subarray(0, numEntries)), bytesOf(used));
+  }
+
+  reset(resetRunning: boolean): void {
+    this.#record(RecordKind.reset, u32(resetRunning ? 1 : 0));
+  }
+
+  pause(mode: 'none' | 'new' | 'all'): void {
+    this.#record(RecordKind.pause, u32(['none', 'new', 'all'].indexOf(mode)));
+  }
+
+  stepFailed(now: number): void {
+    this.#record(RecordKind.stepFailed, clock(now));
+  }
+
+  #record(kind: RecordKind, ...parts: Uint8Array[]): void {
+    let length = 0;
+    for (const part of parts) length += part.length;
+    const head = new Uint8Array(8);
+    const view = new DataView(head.buffer);
+    view.setUint32(0, kind, true);
+    view.setUint32(4, length, true);
+    this.#sink.write(head);
+    for (const part of parts) this.#sink.write(part);
+    this.#sink.write(pad(length));
+  }
+}
+
+function usedTokens(numEntries: number, counts: Int32Array, tokens: Int32Array): Int32Array {
+  let used = 0;
+  for (let i = 0; i < numEntries; i++) used += counts[i];
+  return tokens.subarray(0, used);
+}
+
+function json(value: unknown): Uint8Array {
+  return encoder.encode(JSON.stringify(value));
+}
+
+function clock(now: number): Uint8Array {
+  return bytesOf(Float64Array.of(now));
+}
+
+function u32(value: number): Uint8Array {
+  return bytesOf(Uint32Array.of(value));
+}
+
+function pad(length: number): Uint8Array {
+  return PADDING.subarray(0, (4 - (length % 4)) % 4);
+}
+
+function bytesOf(array: Int32Array | Uint32Array | Float64Array): Uint8Array {
+  return new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+}

@@ -1,0 +1,41 @@
+import { PendingOp } from '../core/core.js';
+import { channels } from './channels.js';
+import type { Plan } from './plan.js';
+import { NEVER_SCHEDULED, type Request } from './request.js';
+import type { SchedulerState } from './scheduler-state.js';
+
+/**
+ * Gives a running request's blocks back and puts it first in line to be computed again. The caller has taken it out
+ * of `running`. Its blocks keep their hashes, so that it finds most of them again; what steps in flight still bring
+ * for it is kept (vLLM `_preempt_request`).
+ */
+export function preempt(s: SchedulerState, request: Request): void {
+  s.core.push(PendingOp.release, request.slot, 0);
+  request.status = 'PREEMPTED';
+  request.numComputedTokens = 0;
+  request.numDraftTokens = 0;
+  request.nextPublish = 0;
+  request.numPreemptions++;
+  s.counters.numPreemptions++;
+  s.queues.prependWaiting(request);
+  if (channels.preempt.hasSubscribers) channels.preempt.publish({ id: request.id, handle: request.handle });
+}
+
+/**
+ * Preempts a running request whose results in flight are void: they are dropped when they arrive and computed again.
+ * vLLM counts tokens to discard here and loses outputs with speculative decoding; the entries themselves are marked.
+ */
+export function preemptByForce(s: SchedulerState, request: Request): void {
+  s.queues.remove(request);
+  dropInFlight(s.inFlight, request);
+  request.numOutputPlaceholders = 0;
+  request.lastScheduledStep = NEVER_SCHEDULED;
+  preempt(s, request);
+}
+
+function dropInFlight(plans: readonly Plan[], request: Request): void {
+  for (const plan of plans) {
+    const at = plan.indexOf(request);
+    if (at >= 0) plan.dropped[at] = 1;
+  }
+}

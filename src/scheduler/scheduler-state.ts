@@ -1,0 +1,94 @@
+import { Core } from '../core/core.js';
+import { Anomalies } from './anomalies.js';
+import { dropsLastHit, numLookaheadTokens, type SchedulerConfig } from './options.js';
+import { Plan } from './plan.js';
+import { Queues } from './queues.js';
+import type { Request } from './request.js';
+import { Counters } from './stats.js';
+import { StepOutputs } from './step-outputs.js';
+
+/** Pending operations that one entry's update can cause beside its tokens: publish, evict, close, release. */
+const OPS_PER_ENTRY = 4;
+
+/**
+ * Everything a scheduler knows, shared by the passes that read and write it. It decides nothing.
+ *
+ * Invariants: `requests` holds exactly the unfinished incarnations, each in the container that it names;
+ * `draining` the finished ones whose blocks something still uses; `bySlot` both, by slot.
+ */
+export class SchedulerState {
+  readonly config: SchedulerConfig;
+  readonly core: Core;
+  readonly queues: Queues;
+  readonly anomalies: Anomalies;
+  readonly counters = new Counters();
+  /** Unfinished requests by external id, in the order in which they were added. */
+  readonly requests = new Map<string, Request>();
+  /** Finished requests that still hold blocks. */
+  readonly draining = new Set<Request>();
+  /** The incarnation that has each slot now. */
+  readonly bySlot: (Request | undefined)[] = [];
+  /** Plans that were scheduled with tokens and not updated yet, oldest first; at most `pipelineDepth`. */
+  readonly inFlight: Plan[] = [];
+  readonly plans: readonly Plan[];
+  readonly outputs: StepOutputs;
+  /** External ids that finished since the last plan. */
+  finishedIds: string[] = [];
+  /** Requests that finished inside `schedule`; their terminal rows go out with the next update. */
+  readonly endedInSchedule: Request[] = [];
+  /** Blocked requests that the current waiting pass came across, in order; empty between passes. */
+  readonly passedOver: Request[] = [];
+  pauseMode: 'none' | 'new' | 'all' = 'none';
+  step = 0;
+  /** The clock as read at the start of the current call. */
+  now = 0;
+
+  /** vLLM's AsyncScheduler: outputs are expected as placeholders while steps are in flight. */
+  readonly pipelined: boolean;
+  /** Most draft tokens a request has; 0 without speculative decoding. */
+  readonly maxDrafts: number;
+  readonly lookahead: number;
+  readonly dropLastHit: boolean;
+  /** Tokens that the whole pool can hold. */
+  readonly poolTokens: number;
+  /** Draft tokens of slot s stand from s * maxDrafts on. */
+  drafts = new Int32Array(0);
+
+  constructor(config: SchedulerConfig) {
+    this.config = config;
+    this.pipelined = config.pipelineDepth > 1;
+    this.maxDrafts = config.numSpeculativeTokens;
+    this.lookahead = numLookaheadTokens(config);
+    this.dropLastHit = dropsLastHit(config);
+    this.poolTokens = (config.numBlocks - 1) * config.blockSize;
+    this.core = new Core({
+      numBlocks: config.numBlocks,
+      blockSize: config.blockSize,
+      numRows: config.numRows,
+      maxBlocksPerRow: Math.ceil(config.maxModelLen / config.blockSize),
+      maxEntries: config.maxNumSeqs,
+      // One frame more than can be in flight, so that the plan updated last stays readable while the next is made.
+      numFrames: config.pipelineDepth + 1,
+      pendingCapacity: config.maxNumSeqs * (1 + config.numSpeculativeTokens + OPS_PER_ENTRY) + 64,
+      lookahead: this.lookahead,
+      maxModelLen: config.maxModelLen,
+      enablePrefixCaching: config.enablePrefixCaching,
+      hashSeed: config.hashSeed,
+    });
+    this.queues = new Queues(config.policy);
+    this.anomalies = new Anomalies(config.strict);
+    this.plans = this.core.frames.map((frame) => new Plan(frame, this.maxDrafts));
+    this.outputs = new StepOutputs(config.maxNumSeqs);
+  }
+
+  /** Remembers a new incarnation and makes room for its drafts. */
+  track(request: Request): void {
+    this.requests.set(request.id, request);
+    this.bySlot[request.slot] = request;
+    const needed = (request.slot + 1) * this.maxDrafts;
+    if (needed <= this.drafts.length) return;
+    const grown = new Int32Array(Math.max(needed, 2 * this.drafts.length, 64 * this.maxDrafts));
+    grown.set(this.drafts);
+    this.drafts = grown;
+  }
+}

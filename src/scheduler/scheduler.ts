@@ -1,0 +1,434 @@
+import { type Core, SLOT_LIMIT } from '../core/core.js';
+import { BlockstepError, show } from '../core/errors.js';
+import { channels } from './channels.js';
+import { type Drafts, takeDrafts } from './drafts.js';
+import { finishAll, releaseIfDrained } from './finish.js';
+import { getByHandle, getForAbort, realignStatuses, sweepRunning } from './guards.js';
+import { LogWriter } from './log.js';
+import { resolveOptions, type SchedulerConfig, type SchedulerOptions } from './options.js';
+import { OUTSTANDING_KINDS, Outstanding, type OutstandingKind } from './outstanding.js';
+import type { Plan } from './plan.js';
+import { type ResetResult, resetPrefixCache } from './prefix-reset.js';
+import { Request, type RequestInput } from './request.js';
+import { SchedulerState } from './scheduler-state.js';
+import { readStats, type SchedulerStats } from './stats.js';
+import { FinishReason } from './status.js';
+import { checkOldest, checkUpdatedLast, failStep, schedule, update } from './step.js';
+import type { StepOutputs } from './step-outputs.js';
+import type { StepResult } from './update-pass.js';
+import { checkAbortKeys, checkFlat, checkRequest, checkStepResult } from './validate.js';
+import { verifyScheduler } from './verify.js';
+
+/** Unfinished requests and where they stand, for tests and people. */
+export interface Inspection {
+  running: string[];
+  waiting: string[];
+  skipped: string[];
+  /** All unfinished requests, in the order in which they were added. */
+  requests: Request[];
+}
+
+/**
+ * vLLM V1's scheduler over a paged KV cache: decides each step what is computed, and takes what was sampled.
+ *
+ * One step is `schedule()`, the execution of the plan by the caller, `update(plan, result)`. With `pipelineDepth` > 1 that
+ * many plans may be in flight; they are executed and updated in the order of `schedule()`. Nothing here waits, and
+ * nothing runs but what the caller calls.
+ *
+ * Callbacks (the clock, diagnostics subscribers) must not call back into the scheduler (ERR_BLOCKSTEP_REENTRANT), except
+ * `abort`, which is then carried out before the next step.
+ */
+export class Scheduler {
+  readonly #s: SchedulerState;
+  readonly #log: LogWriter | null;
+  #lateAborts: (string | number)[] = [];
+  #busy = false;
+  #disposed = false;
+  /** The error that left the state in doubt; every later call throws it again. */
+  #poison: unknown = undefined;
+
+  /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY */
+  constructor(options: SchedulerOptions) {
+    const config = resolveOptions(options);
+    this.#s = new SchedulerState(config);
+    this.#log = config.log === null ? null : new LogWriter(config.log, config);
+    if (this.#log !== null) this.#s.core.native.record(true);
+  }
+
+  get config(): SchedulerConfig {
+    return this.#s.config;
+  }
+
+  /** The native block manager and tables, to be read. Whoever changes it breaks the scheduler. */
+  get core(): Core {
+    return this.#s.core;
+  }
+
+  /**
+   * Queues a request. Its prompt is copied and hashed.
+   * @returns its handle: slot + generation * 2^21, a safe integer that never names a later request
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT; nothing was changed then
+   */
+  add(input: RequestInput): number {
+    return this.#enter(() => {
+      const s = this.#s;
+      const request = checkRequest(s, input);
+      const handle = s.core.native.add(request.prompt, request.adapter ?? '', request.cacheSalt ?? '');
+      this.#log?.add(s.now, request);
+      const { maxModelLen, deviations } = s.config;
+      const minStopCap = deviations.endOutgrown ? maxModelLen : Number.MAX_SAFE_INTEGER;
+      const added = new Request(request, handle, handle % SLOT_LIMIT, {
+        maxModelLen,
+        minStopCap,
+        now: s.now,
+      });
+      s.track(added);
+      s.queues.pushWaiting(added);
+      if (channels.add.hasSubscribers) {
+        channels.add.publish({ id: added.id, handle, numPromptTokens: added.numPromptTokens });
+      }
+      return handle;
+    });
+  }
+
+  /**
+   * Aborts requests by external id or handle. Unknown, stale and finished ones are skipped and counted. From inside a
+   * callback the abort is only queued, and the answer is empty.
+   * @returns the external ids of the requests that ended now, in order
+   */
+  abort(ids: string | number | Iterable<string | number>): string[] {
+    const keys = checkAbortKeys(ids);
+    if (this.#busy) {
+      this.#lateAborts.push(...keys);
+      return [];
+    }
+    return this.#enter(() => this.#abort(keys));
+  }
+
+  /** Aborts every unfinished request, in the order in which they were added. */
+  abortAll(): string[] {
+    return this.#enter(() => {
+      const all = [...this.#s.requests.values()];
+      this.#log?.abort(this.#s.now, null);
+      return finishAll(this.#s, all, FinishReason.abort);
+    });
+  }
+
+  /**
+   * Plans the next step. Execute it unless `totalTokens` is 0, then call `update` with it; an empty plan need not be
+   * updated. The plan is valid until the `schedule()` after its update.
+   * @throws ERR_BLOCKSTEP_PIPELINE_FULL when `pipelineDepth` plans are in flight
+   */
+  schedule(): Plan {
+    return this.#enter(() => {
+      const s = this.#s;
+      if (s.inFlight.length >= s.config.pipelineDepth) {
+        throw new BlockstepError(
+          'ERR_BLOCKSTEP_PIPELINE_FULL',
+          `${s.inFlight.length} plans are in flight already`,
+        );
+      }
+      this.#drainLateAborts();
+      this.#log?.schedule(s.now);
+      return this.#guarded(() => schedule(s));
+    });
+  }
+
+  /**
+   * Takes what a plan's execution sampled: appends it, stops requests, frees their blocks. Clients' rows are in the
+   * returned object, which is valid until the next update.
+   * @param result flat and in plan order; `counts[i]` tokens of entry i
+   * @throws ERR_BLOCKSTEP_PLAN_ORDER unless it is the oldest plan in flight; ERR_BLOCKSTEP_BAD_ARG; nothing was changed
+   */
+  update(plan: Plan, result: StepResult): StepOutputs {
+    return this.#enter(() => {
+      const s = this.#s;
+      checkOldest(s, plan);
+      checkStepResult(s, plan, result);
+      this.#drainLateAborts();
+      this.#log?.update(s.now, plan.numRequests, result.counts, result.tokens, result.errors);
+      return this.#guarded(() => update(s, plan, result));
+    });
+  }
+
+  /**
+   * Takes the failure of a whole step instead of its result: its requests end with `error`.
+   * @throws ERR_BLOCKSTEP_PLAN_ORDER unless it is the oldest plan in flight
+   */
+  failStep(plan: Plan): StepOutputs {
+    return this.#enter(() => {
+      const s = this.#s;
+      checkOldest(s, plan);
+      this.#drainLateAborts();
+      this.#log?.stepFailed(s.now);
+      return this.#guarded(() => failStep(s, plan));
+    });
+  }
+
+  /**
+   * Gives the requests of the plan that was just updated the draft tokens to verify next. Steps in flight draft by
+   * themselves, so with `pipelineDepth` > 1 there is nothing to give.
+   */
+  updateDraftTokens(plan: Plan, drafts: Drafts): void {
+    this.#enter(() => {
+      const s = this.#s;
+      if (s.pipelined || s.maxDrafts === 0) {
+        const { pipelineDepth, numSpeculativeTokens } = s.config;
+        const found = `pipelineDepth ${pipelineDepth} and numSpeculativeTokens ${numSpeculativeTokens}`;
+        throw new BlockstepError(
+          'ERR_BLOCKSTEP_BAD_ARG',
+          `drafts need depth 1 and speculative tokens, got ${found}`,
+        );
+      }
+      checkUpdatedLast(s, plan);
+      if (typeof drafts !== 'object' || drafts === null) {
+        throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `drafts must be an object, got ${show(drafts)}`);
+      }
+      checkFlat(plan.numRequests, drafts.counts, drafts.tokens, s.maxDrafts);
+      this.#log?.drafts(plan.numRequests, drafts.counts, drafts.tokens);
+      takeDrafts(s, plan, drafts);
+    });
+  }
+
+  /** Forgets all cached prefixes; see `ResetResult`. Never throws because of what is running. */
+  resetPrefixCache(options: { resetRunning?: boolean } = {}): ResetResult {
+    return this.#enter(() => {
+      const resetRunning = options?.resetRunning ?? false;
+      if (typeof resetRunning !== 'boolean') {
+        throw new BlockstepError(
+          'ERR_BLOCKSTEP_BAD_ARG',
+          `resetRunning must be a boolean, got ${show(resetRunning)}`,
+        );
+      }
+      this.#log?.reset(resetRunning);
+      return this.#guarded(() => resetPrefixCache(this.#s, resetRunning));
+    });
+  }
+
+  /** Admits nothing new (`new`), or schedules nothing at all (`all`), until `resume`. */
+  pause(mode: 'new' | 'all'): void {
+    if (mode !== 'new' && mode !== 'all') {
+      throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `mode must be 'new' or 'all', got ${show(mode)}`);
+    }
+    this.#setPause(mode);
+  }
+
+  resume(): void {
+    this.#setPause('none');
+  }
+
+  /**
+   * Registers a use of a request's blocks by something else than the request: they go back only when it has finished and
+   * every registered use has ended.
+   * @param owner names the use among those of its kind, for instance a transfer's job
+   * @returns false, and counted, if the handle is stale or the use is registered already
+   */
+  hold(handle: number, kind: OutstandingKind, owner: string): boolean {
+    return this.#outstanding(handle, kind, owner, (request) => {
+      request.outstanding ??= new Outstanding();
+      if (request.outstanding.add(kind, owner)) return true;
+      this.#s.anomalies.report('duplicate-hold', `${kind}:${owner} of request ${request.id}`);
+      return false;
+    });
+  }
+
+  /**
+   * Ends a use registered by `hold`. Late, duplicate and foreign completions change nothing.
+   * @returns false, and counted, if there is no such use
+   */
+  complete(handle: number, kind: OutstandingKind, owner: string): boolean {
+    return this.#outstanding(handle, kind, owner, (request) => {
+      if (request.outstanding?.remove(kind, owner)) {
+        releaseIfDrained(this.#s, request);
+        return true;
+      }
+      const reason = request.outstanding === null ? 'unknown-completion' : 'duplicate-completion';
+      this.#s.anomalies.report(reason, `${kind}:${owner} of request ${request.id}`);
+      return false;
+    });
+  }
+
+  get numRunning(): number {
+    return this.#s.queues.running.length;
+  }
+
+  get numWaiting(): number {
+    return this.#s.queues.waiting.length;
+  }
+
+  get numSkipped(): number {
+    return this.#s.queues.skipped.length;
+  }
+
+  /** Requests that a step could bring further (vLLM get_num_unfinished_requests): none while all is paused. */
+  get numUnfinished(): number {
+    const { pauseMode, queues } = this.#s;
+    if (pauseMode === 'all') return 0;
+    if (pauseMode === 'new') return queues.running.length;
+    return queues.running.length + queues.waiting.length + queues.skipped.length;
+  }
+
+  /** Whether stepping can still change anything: requests, plans in flight, rows or ids not reported yet, held blocks. */
+  hasWork(): boolean {
+    const { inFlight, finishedIds, endedInSchedule, draining } = this.#s;
+    const unreported = finishedIds.length + endedInSchedule.length;
+    return this.numUnfinished + inFlight.length + unreported + draining.size + this.#lateAborts.length > 0;
+  }
+
+  /** The unfinished request with this external id. */
+  get(id: string): Request | undefined {
+    return this.#s.requests.get(id);
+  }
+
+  /** The request that a handle names while it is unfinished or holds blocks; undefined when stale. */
+  getByHandle(handle: number): Request | undefined {
+    const request = this.#s.bySlot[handle % SLOT_LIMIT];
+    return request?.handle === handle ? request : undefined;
+  }
+
+  stats(): SchedulerStats {
+    this.#checkUsable();
+    return readStats(this.#s);
+  }
+
+  inspect(): Inspection {
+    const ids = (requests: readonly Request[]) => requests.map((request) => request.id);
+    const { running, waiting, skipped } = this.#s.queues;
+    return {
+      running: ids(running),
+      waiting: ids(waiting.toArray()),
+      skipped: ids(skipped.toArray()),
+      requests: [...this.#s.requests.values()],
+    };
+  }
+
+  /** Checks every invariant of the scheduler and of the native core. @throws ERR_BLOCKSTEP_INVARIANT */
+  verify(): void {
+    this.#enter(() => this.#guarded(() => verifyScheduler(this.#s)));
+  }
+
+  /** Canonical digest of the native state: equal for equal free queues, references, hashes and rows. */
+  digest(): bigint {
+    this.#checkUsable();
+    this.#s.core.flush();
+    return this.#s.core.native.digest();
+  }
+
+  /** Frees the native memory. Idempotent; every later call throws ERR_BLOCKSTEP_DISPOSED. */
+  dispose(): void {
+    if (this.#disposed) return;
+    if (this.#busy) throw reentrant();
+    this.#flushLog();
+    this.#disposed = true;
+    this.#s.core.dispose();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  #abort(keys: readonly (string | number)[]): string[] {
+    const s = this.#s;
+    const targets = new Set<Request>();
+    for (const key of keys) {
+      const request = getForAbort(s, key);
+      if (request !== undefined) targets.add(request);
+    }
+    if (this.#log !== null && targets.size > 0)
+      this.#log.abort(
+        s.now,
+        Array.from(targets, (target) => target.handle),
+      );
+    realignStatuses(s, targets);
+    const ended = finishAll(s, targets, FinishReason.abort);
+    sweepRunning(s);
+    return ended;
+  }
+
+  #drainLateAborts(): void {
+    if (this.#lateAborts.length === 0) return;
+    const keys = this.#lateAborts;
+    this.#lateAborts = [];
+    this.#abort(keys);
+  }
+
+  #setPause(mode: 'none' | 'new' | 'all'): void {
+    this.#enter(() => {
+      this.#log?.pause(mode);
+      this.#s.pauseMode = mode;
+    });
+  }
+
+  #outstanding(
+    handle: number,
+    kind: OutstandingKind,
+    owner: string,
+    act: (request: Request) => boolean,
+  ): boolean {
+    return this.#enter(() => {
+      checkAbortKeys(handle);
+      if (!OUTSTANDING_KINDS.includes(kind) || typeof owner !== 'string') {
+        const expected = `kind must be one of ${OUTSTANDING_KINDS.join(', ')} and owner a string`;
+        throw new BlockstepError(
+          'ERR_BLOCKSTEP_BAD_ARG',
+          `${expected}, got ${show(kind)} and ${show(owner)}`,
+        );
+      }
+      const request = getByHandle(this.#s, handle);
+      return request === undefined ? false : act(request);
+    });
+  }
+
+  /** Runs one public call: reads the clock, refuses calls from inside a callback, hands commands to the log. */
+  #enter<T>(act: () => T): T {
+    this.#checkUsable();
+    if (this.#busy) throw reentrant();
+    this.#busy = true;
+    try {
+      const now = this.#s.config.now();
+      if (typeof now !== 'number' || !Number.isFinite(now)) {
+        throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `now() must return milliseconds, got ${show(now)}`);
+      }
+      this.#s.now = now;
+      return act();
+    } finally {
+      this.#busy = false;
+      if (this.#log !== null && this.#poison === undefined) this.#flushLog();
+    }
+  }
+
+  /** An error in the middle of a step leaves the state in doubt, so nothing may build on it. */
+  #guarded<T>(act: () => T): T {
+    try {
+      return act();
+    } catch (error) {
+      if (!isAnomaly(error)) this.#poison = error;
+      throw error;
+    }
+  }
+
+  #flushLog(): void {
+    if (this.#log === null) return;
+    this.#s.core.flush();
+    this.#log.commands(this.#s.core.native.takeLog());
+  }
+
+  #checkUsable(): void {
+    if (this.#disposed) throw new BlockstepError('ERR_BLOCKSTEP_DISPOSED', 'the scheduler was disposed');
+    if (this.#poison === undefined) return;
+    throw new BlockstepError('ERR_BLOCKSTEP_INVARIANT', `a step broke off: ${show(String(this.#poison))}`, {
+      cause: this.#poison,
+    });
+  }
+}
+
+function reentrant(): BlockstepError {
+  return new BlockstepError(
+    'ERR_BLOCKSTEP_REENTRANT',
+    'the scheduler was called from inside one of its callbacks',
+  );
+}
+
+function isAnomaly(error: unknown): boolean {
+  return error instanceof BlockstepError && error.code === 'ERR_BLOCKSTEP_ANOMALY';
+}

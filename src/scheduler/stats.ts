@@ -1,0 +1,89 @@
+import type { SchedulerState } from './scheduler-state.js';
+import { FinishReason, finishReasonName } from './status.js';
+
+/** Events that leave no trace in the state, counted since the start. */
+export class Counters {
+  prefixCacheRequests = 0;
+  prefixCacheQueries = 0;
+  prefixCacheHits = 0;
+  preemptedRequests = 0;
+  preemptedQueries = 0;
+  preemptedHits = 0;
+  numPreemptions = 0;
+  rowStalls = 0;
+  promptTokens = 0;
+  generationTokens = 0;
+  droppedOutputs = 0;
+  specDrafts = 0;
+  specDraftTokens = 0;
+  specAcceptedTokens = 0;
+  finished = new Float64Array(Object.keys(FinishReason).length);
+}
+
+/** A snapshot as plain data. Counts of events are since the start; tokens unless said otherwise. */
+export interface SchedulerStats {
+  /** Steps scheduled so far. */
+  step: number;
+  numRunning: number;
+  numWaiting: number;
+  numSkipped: number;
+  /** Finished requests whose blocks something still uses. */
+  numDraining: number;
+  /** Plans scheduled and not updated yet. */
+  stepsInFlight: number;
+  /** Fraction of the pool in use, 0 to 1. */
+  kvCacheUsage: number;
+  freeBlocks: number;
+  /** Blocks that carry a hash, free ones included. */
+  cachedBlocks: number;
+  rowsInUse: number;
+  /** First admissions, the tokens they asked the prefix cache for, and those it had. */
+  prefixCacheRequests: number;
+  prefixCacheQueries: number;
+  prefixCacheHits: number;
+  /** The same for admissions after a preemption. */
+  preemptedRequests: number;
+  preemptedQueries: number;
+  preemptedHits: number;
+  numPreemptions: number;
+  /** Cached blocks that were reused for other content. */
+  evictions: number;
+  /** Admissions put off because no row of the KV slot table was free. */
+  rowStalls: number;
+  promptTokens: number;
+  generationTokens: number;
+  /** Entries of steps in flight whose output was dropped because the request had ended or was reset meanwhile. */
+  droppedOutputs: number;
+  specDrafts: number;
+  specDraftTokens: number;
+  specAcceptedTokens: number;
+  /** Requests by finish reason. */
+  finished: Record<'stop' | 'length' | 'abort' | 'error', number>;
+  /** Events that a correct peer would not send, by reason. */
+  anomalies: Record<string, number>;
+}
+
+/** Reads the statistics; every gauge is derived from the state at this moment. */
+export function readStats(s: SchedulerState): SchedulerStats {
+  const { finished, ...counts } = s.counters;
+  const byReason = { stop: 0, length: 0, abort: 0, error: 0 };
+  for (let reason = 1; reason < finished.length; reason++) {
+    byReason[finishReasonName(reason) as keyof typeof byReason] = finished[reason];
+  }
+  return {
+    step: s.step,
+    numRunning: s.queues.running.length,
+    numWaiting: s.queues.waiting.length,
+    numSkipped: s.queues.skipped.length,
+    numDraining: s.draining.size,
+    stepsInFlight: s.inFlight.length,
+    kvCacheUsage: s.core.usage,
+    freeBlocks: s.core.freeBlocks,
+    cachedBlocks: s.core.publishedBlocks,
+    rowsInUse: s.core.rowsInUse,
+    ...counts,
+    evictions: s.core.evictions,
+    finished: byReason,
+    anomalies: s.anomalies.toObject(),
+  };
+}

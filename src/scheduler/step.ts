@@ -1,0 +1,104 @@
+import { Control } from '../core/core.js';
+import { BlockstepError, show } from '../core/errors.js';
+import { advance } from './advance.js';
+import { channels } from './channels.js';
+import type { Plan } from './plan.js';
+import { runningPass } from './running-pass.js';
+import type { SchedulerState } from './scheduler-state.js';
+import { FinishReason } from './status.js';
+import { failEntries } from './step-failure.js';
+import type { StepOutputs } from './step-outputs.js';
+import { type StepResult, updatePass } from './update-pass.js';
+import { waitingPass } from './waiting-pass.js';
+
+const NO_TOKENS = new Int32Array(0);
+
+/** vLLM's `schedule()`: running requests first, then admissions if nothing was preempted. */
+export function schedule(s: SchedulerState): Plan {
+  const plan = freePlan(s);
+  plan.begin(s.step++);
+  const { running } = s.queues;
+  const head = running.length > 0 ? running[0] : null;
+  s.core.control[Control.headSlot] = head === null ? -1 : head.slot;
+  const budget = runningPass(s, plan, s.pauseMode === 'all' ? 0 : s.config.maxNumBatchedTokens);
+  const numContinued = plan.numRequests;
+  if (plan.preempted.length === 0 && s.pauseMode === 'none') waitingPass(s, plan, budget);
+
+  // run() has left the common prefix behind; whatever happened after it makes that stale.
+  const fresh = numContinued > 0 && plan.numRequests === numContinued && plan.preempted.length === 0;
+  if (running.length === 0 || !s.config.enablePrefixCaching) plan.numCommonPrefixBlocks = 0;
+  else if (fresh && running[0] === head) plan.numCommonPrefixBlocks = s.core.control[Control.commonPrefix];
+  else plan.numCommonPrefixBlocks = s.core.native.commonPrefix(running[0].slot);
+
+  advance(s, plan);
+  plan.finished = s.finishedIds;
+  if (plan.finished.length > 0) s.finishedIds = [];
+  if (plan.totalTokens > 0) {
+    plan.inFlight = true;
+    s.inFlight.push(plan);
+  }
+  if (channels.step.hasSubscribers) {
+    const { step, numRequests, totalTokens } = plan;
+    channels.step.publish({ step, numRequests, totalTokens, freeBlocks: s.core.freeBlocks });
+  }
+  return plan;
+}
+
+/** vLLM's `update_from_output`: failed entries first, since nobody may build on what they published. */
+export function update(s: SchedulerState, plan: Plan, result: StepResult): StepOutputs {
+  beginUpdate(s, plan, result.tokens);
+  const { errors } = result;
+  if (errors !== undefined && errors.subarray(0, plan.numRequests).some((code) => code !== 0)) {
+    failEntries(s, plan, (entry) => errors[entry] !== 0);
+  }
+  updatePass(s, plan, result);
+  return s.outputs;
+}
+
+/** A step that failed as a whole. */
+export function failStep(s: SchedulerState, plan: Plan): StepOutputs {
+  beginUpdate(s, plan, NO_TOKENS);
+  failEntries(s, plan, () => true);
+  return s.outputs;
+}
+
+/**
+ * That the plan is next to be updated: the oldest in flight, or the empty plan that was scheduled last.
+ * @throws ERR_BLOCKSTEP_PLAN_ORDER
+ */
+export function checkOldest(s: SchedulerState, plan: Plan): void {
+  if (s.inFlight.length > 0 && s.inFlight[0] === plan) return;
+  if (isLast(s, plan) && plan.totalTokens === 0) return;
+  throw wrongPlan(s, plan);
+}
+
+/** That the plan is the one whose update was the last call. @throws ERR_BLOCKSTEP_PLAN_ORDER */
+export function checkUpdatedLast(s: SchedulerState, plan: Plan): void {
+  if (!isLast(s, plan) || plan.inFlight) throw wrongPlan(s, plan);
+}
+
+/** A plan that is neither in flight nor the one scheduled last, which its caller may still read. */
+function freePlan(s: SchedulerState): Plan {
+  return s.plans.find((plan) => !plan.inFlight && plan.step !== s.step - 1) as Plan;
+}
+
+function isLast(s: SchedulerState, plan: Plan): boolean {
+  return s.plans.includes(plan) && plan.step === s.step - 1;
+}
+
+function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array): void {
+  if (plan.inFlight) {
+    plan.inFlight = false;
+    s.inFlight.shift();
+  }
+  s.outputs.begin(tokens, plan.numRequests + s.endedInSchedule.length);
+  for (const request of s.endedInSchedule) s.outputs.push(request, 0, 0, FinishReason.length);
+  s.endedInSchedule.length = 0;
+}
+
+function wrongPlan(s: SchedulerState, plan: unknown): BlockstepError {
+  const expected =
+    s.inFlight.length > 0 ? `the plan of step ${s.inFlight[0].step}` : 'no plan: none is in flight';
+  const got = s.plans.includes(plan as Plan) ? `the plan of step ${(plan as Plan).step}` : show(plan);
+  return new BlockstepError('ERR_BLOCKSTEP_PLAN_ORDER', `expected ${expected}, got ${got}`);
+}

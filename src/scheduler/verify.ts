@@ -1,0 +1,68 @@
+import { BlockstepError } from '../core/errors.js';
+import type { Container, Request } from './request.js';
+import type { SchedulerState } from './scheduler-state.js';
+
+/**
+ * Checks the scheduler's own invariants, then those of the native core: each tracked request stands in exactly the
+ * container that it names and in no other; status agrees with container; a finished request stands in none and holds
+ * blocks only while something uses them; counts are those of the native side.
+ * @throws ERR_BLOCKSTEP_INVARIANT naming what broke
+ */
+export function verifyScheduler(s: SchedulerState): void {
+  const { queues } = s;
+  const seen = new Set<Request>();
+  const containers: [Container, readonly Request[]][] = [
+    ['running', queues.running],
+    ['waiting', queues.waiting.toArray()],
+    ['skipped', queues.skipped.toArray()],
+  ];
+  for (const [name, requests] of containers) {
+    for (const request of requests) {
+      expect(!seen.has(request), request, `stands in two containers, the second is ${name}`);
+      seen.add(request);
+      expect(request.container === name, request, `stands in ${name} but names ${request.container}`);
+      expect(s.requests.get(request.id) === request, request, `stands in ${name} but is not tracked`);
+      expect(
+        (request.status === 'RUNNING') === (name === 'running'),
+        request,
+        `is ${request.status} in ${name}`,
+      );
+    }
+  }
+  s.core.flush();
+  for (const request of s.requests.values()) {
+    expect(seen.has(request), request, 'is tracked but stands in no container');
+    expect(!request.isFinished, request, 'is tracked and finished');
+    verifyCounts(s, request);
+  }
+  for (const request of s.draining) {
+    expect(request.isFinished, request, 'drains and is not finished');
+    expect((request.outstanding?.size ?? 0) > 0, request, 'drains though nothing uses its blocks');
+  }
+  s.core.native.verify();
+}
+
+function verifyCounts(s: SchedulerState, request: Request): void {
+  const { slot, handle, numTokens, numComputedTokens, numOutputPlaceholders } = request;
+  const { native } = s.core;
+  expect(s.bySlot[slot] === request, request, `is not the request of slot ${slot}`);
+  expect(native.handle(slot) === handle, request, `has handle ${handle}, its slot ${native.handle(slot)}`);
+  expect(
+    native.numTokens(slot) === numTokens,
+    request,
+    `has ${numTokens} tokens, its slot ${native.numTokens(slot)}`,
+  );
+  expect(numOutputPlaceholders >= 0, request, `has ${numOutputPlaceholders} placeholders`);
+  expect(numComputedTokens >= 0, request, `has ${numComputedTokens} computed tokens`);
+  const covered = s.core.blocks(slot).length * s.config.blockSize;
+  expect(
+    covered >= Math.min(numComputedTokens, s.config.maxModelLen),
+    request,
+    `computed ${numComputedTokens} tokens, holds blocks for ${covered}`,
+  );
+}
+
+function expect(holds: boolean, request: Request, what: string): void {
+  if (!holds)
+    throw new BlockstepError('ERR_BLOCKSTEP_INVARIANT', `request ${JSON.stringify(request.id)} ${what}`);
+}

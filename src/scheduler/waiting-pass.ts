@@ -1,0 +1,115 @@
+import { channels } from './channels.js';
+import { dropZombie } from './guards.js';
+import { EntryKind, type Plan } from './plan.js';
+import type { Request } from './request.js';
+import type { SchedulerState } from './scheduler-state.js';
+import { isBlocked } from './status.js';
+
+/** What `NativeCore.admit` answers instead of a row. */
+const NO_FREE_ROW = -2;
+
+/**
+ * The second half of vLLM's `schedule()`: admits waiting requests, best first, until the first one that does not fit.
+ * Not called when something was preempted in this step, or while admission is paused.
+ */
+export function waitingPass(s: SchedulerState, plan: Plan, tokenBudget: number): void {
+  const { queues, config } = s;
+  const passedOver = s.passedOver;
+  let budget = tokenBudget;
+  while (budget > 0 && queues.running.length < config.maxNumSeqs) {
+    const request = queues.nextQueue()?.peek();
+    if (request == null) break;
+    if (dropZombie(s, request)) continue;
+    if (isBlocked(request.status)) {
+      queues.remove(request);
+      passedOver.push(request);
+      continue;
+    }
+    const numScheduled = admit(s, plan, request, budget);
+    if (numScheduled === 0) break;
+    budget -= numScheduled;
+  }
+  if (passedOver.length === 0) return;
+  queues.prependSkipped(passedOver);
+  passedOver.length = 0;
+}
+
+/**
+ * Admits one request: its cached prefix, blocks for its next chunk, a row, a place in the plan.
+ * @returns the tokens scheduled for it, or 0 if it does not fit and nothing was changed
+ */
+function admit(s: SchedulerState, plan: Plan, request: Request, budget: number): number {
+  const { config } = s;
+  const { native } = s.core;
+  const fresh = request.numComputedTokens === 0;
+  const numHits = fresh ? matchPrefix(s, request) : 0;
+  const computed = fresh ? numHits * config.blockSize : request.numComputedTokens;
+
+  let numNew = request.numTokens - computed;
+  if (config.longPrefillTokenThreshold > 0) numNew = Math.min(numNew, config.longPrefillTokenThreshold);
+  if (numNew > budget) {
+    if (!config.enableChunkedPrefill) return 0;
+    numNew = budget;
+  }
+  const known = Math.min(request.numTokens, config.maxModelLen);
+  const needed = Math.min(computed + numNew + (fresh ? 0 : s.lookahead), config.maxModelLen);
+  const row = native.admit(
+    request.slot,
+    numHits,
+    config.reserveFullIsl ? known : 0,
+    needed,
+    config.enablePrefixCaching ? Math.min(computed + numNew, request.numTokens) : 0,
+  );
+  if (row < 0) {
+    if (row === NO_FREE_ROW) s.counters.rowStalls++;
+    return 0;
+  }
+  request.numComputedTokens = computed;
+  countLookup(s, request, computed);
+  enterPlan(s, plan, request, numNew, Math.ceil(needed / config.blockSize));
+  return numNew;
+}
+
+/** Cached leading blocks. Never the last token's: one token must be computed to sample from. */
+function matchPrefix(s: SchedulerState, request: Request): number {
+  if (!s.config.enablePrefixCaching) return 0;
+  const hits = s.core.native.match(request.slot, Math.floor((request.numTokens - 1) / s.config.blockSize));
+  return s.dropLastHit && hits > 0 ? hits - 1 : hits;
+}
+
+/** Lookups are counted once per admission; vLLM counts again each time that a request is looked up and does not fit. */
+function countLookup(s: SchedulerState, request: Request, hitTokens: number): void {
+  const { counters } = s;
+  if (request.numCachedTokens < 0) {
+    request.numCachedTokens = hitTokens;
+    counters.promptTokens += request.numPromptTokens;
+  }
+  if (!s.config.enablePrefixCaching) return;
+  if (request.numPreemptions > 0) {
+    counters.preemptedRequests++;
+    counters.preemptedQueries += request.numTokens;
+    counters.preemptedHits += hitTokens;
+  } else {
+    counters.prefixCacheRequests++;
+    counters.prefixCacheQueries += request.numTokens;
+    counters.prefixCacheHits += hitTokens;
+  }
+}
+
+function enterPlan(s: SchedulerState, plan: Plan, request: Request, numNew: number, numBlocks: number): void {
+  const at = plan.push(request, numNew);
+  const resumed = request.status === 'PREEMPTED';
+  plan.kinds[at] = resumed ? EntryKind.resumed : EntryKind.new;
+  plan.numBlocks[at] = numBlocks;
+  plan.numNewBlocks[at] = numBlocks;
+  plan.numDraftTokens[at] = 0;
+  s.queues.remove(request);
+  s.queues.pushRunning(request);
+  request.status = 'RUNNING';
+  request.admittedStep = plan.step;
+  if (request.firstScheduledAt < 0) request.firstScheduledAt = s.now;
+  if (channels.admit.hasSubscribers) {
+    const { id, handle, numComputedTokens } = request;
+    channels.admit.publish({ id, handle, numComputedTokens, resumed });
+  }
+}

@@ -88,8 +88,11 @@ async function prepareReplay(
     try {
       const start = performance.now();
       const complete = await session.run(io.signal, () => bar?.update(session));
+      const wallMs = performance.now() - start;
       bar?.stop();
-      print(makeReport(session, source, options, !complete, performance.now() - start));
+      // Figures of a scheduler whose state is broken are worth nothing.
+      session.scheduler.verify();
+      print(makeReport(session, source, options, !complete, wallMs));
       return complete ? ExitCode.ok : ExitCode.interrupted;
     } finally {
       bar?.stop();

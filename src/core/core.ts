@@ -89,6 +89,11 @@ export class Core {
     this.control[Control.numPending] = n + 1;
   }
 
+  /** Makes room for `count` operations that the caller writes behind those pending by itself; at most the capacity. */
+  reserve(count: number): void {
+    if (this.control[Control.numPending] + count > this.#pendingCapacity) this.native.flush();
+  }
+
   /** Applies what push() queued. */
   flush(): void {
     if (this.control[Control.numPending] !== 0) this.native.flush();

@@ -7,18 +7,20 @@ import type { SchedulerState } from './scheduler-state.js';
  * its drafts (AsyncScheduler).
  */
 export function advance(s: SchedulerState, plan: Plan): void {
-  const previousStep = plan.step - 1;
+  const { step, requests, numRequests, numScheduledTokens, needsAllTokens } = plan;
+  const { pipelined } = s;
+  const previousStep = step - 1;
   let total = 0;
-  for (let i = 0; i < plan.numRequests; i++) {
-    const request = plan.requests[i];
-    const scheduled = plan.numScheduledTokens[i];
+  for (let i = 0; i < numRequests; i++) {
+    const request = requests[i];
+    const scheduled = numScheduledTokens[i];
     total += scheduled;
     request.numComputedTokens += scheduled;
-    plan.needsAllTokens[i] = request.lastScheduledStep === previousStep ? 0 : 1;
-    request.lastScheduledStep = plan.step;
+    needsAllTokens[i] = request.lastScheduledStep === previousStep ? 0 : 1;
+    request.lastScheduledStep = step;
     request.isPrefillChunk = request.numComputedTokens < request.numTokens + request.numOutputPlaceholders;
     request.numDraftTokens = 0;
-    if (s.pipelined && !request.isPrefillChunk) {
+    if (pipelined && !request.isPrefillChunk) {
       request.numOutputPlaceholders += 1 + plan.numDraftTokens[i];
       request.numDraftTokens = s.maxDrafts;
     }

@@ -91,10 +91,12 @@ export class Plan {
     if (this.preempted.length > 0) this.preempted = [];
   }
 
-  /** @internal Appends an entry; its drafts, blocks and kind are the caller's. */
-  push(request: Request, numScheduled: number): number {
+  /** @internal Appends an entry; its drafts and blocks are the caller's. */
+  push(request: Request, numScheduled: number, kind: EntryKind): number {
     const i = this.numRequests++;
-    this.requests[i] = request;
+    // In steady decode the same request stands here already, and a store of an object costs more than a comparison.
+    if (this.requests[i] !== request) this.requests[i] = request;
+    this.kinds[i] = kind;
     this.slots[i] = request.slot;
     this.numScheduledTokens[i] = numScheduled;
     this.numComputedTokens[i] = request.numComputedTokens;

@@ -46,9 +46,10 @@ export function runningPass(s: SchedulerState, plan: Plan, tokenBudget: number):
 /** Plans running requests from index `from` on until the budget is used up; returns the index after the last one seen. */
 function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget: number): number {
   const { running } = s.queues;
+  const { maxDrafts, lookahead, poolTokens } = s;
   const threshold = s.config.longPrefillTokenThreshold || Number.MAX_SAFE_INTEGER;
   const lastPosition = s.config.maxModelLen - 1;
-  const outgrown = s.config.deviations.endOutgrown ? s.poolTokens - s.lookahead : Number.MAX_SAFE_INTEGER;
+  const outgrown = s.config.deviations.endOutgrown ? poolTokens - lookahead : Number.MAX_SAFE_INTEGER;
   let budget = tokenBudget;
   let i = from;
   for (; i < running.length && budget > 0; i++) {
@@ -62,14 +63,12 @@ function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget: numbe
     if (numNew > budget) numNew = budget;
     if (numNew > lastPosition - computed) numNew = lastPosition - computed;
     if (numNew <= 0) continue;
-    if (computed + numNew > outgrown && computed + numNew + s.lookahead > s.poolTokens) {
+    if (computed + numNew > outgrown) {
       if (endOutgrown(s, request)) i--;
       continue;
     }
-    const at = plan.push(request, numNew);
-    plan.kinds[at] = EntryKind.running;
-    if (s.maxDrafts > 0)
-      planDrafts(s, plan, at, request, numNew + computed - request.numTokens - placeholders);
+    const at = plan.push(request, numNew, EntryKind.running);
+    if (maxDrafts > 0) planDrafts(s, plan, at, request, numNew + computed - request.numTokens - placeholders);
     budget -= numNew;
   }
   return i;
@@ -134,8 +133,7 @@ function makeRoom(s: SchedulerState, plan: Plan, request: Request, numScheduled:
     plan.preempted.push(victim.id);
     if (victim === request) return room;
 
-    const at = plan.push(request, numScheduled);
-    plan.kinds[at] = EntryKind.running;
+    const at = plan.push(request, numScheduled, EntryKind.running);
     if (s.maxDrafts > 0) planDrafts(s, plan, at, request, numDrafts);
     if (s.core.native.run(plan.frame, at, at + 1) === 1) {
       room.fits = true;

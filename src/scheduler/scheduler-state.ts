@@ -38,6 +38,8 @@ export class SchedulerState {
   readonly endedInSchedule: Request[] = [];
   /** Blocked requests that the current waiting pass came across, in order; empty between passes. */
   readonly passedOver: Request[] = [];
+  /** Requests of the current update whose newly filled blocks can be published; empty between updates. */
+  readonly settled: Request[] = [];
   pauseMode: 'none' | 'new' | 'all' = 'none';
   step = 0;
   /** The clock as read at the start of the current call. */

@@ -144,10 +144,10 @@ export class Scheduler {
     return this.#enter(() => {
       const s = this.#s;
       checkOldest(s, plan);
-      checkStepResult(s, plan, result);
+      const numTokens = checkStepResult(s, plan, result);
       this.#drainLateAborts();
       this.#log?.update(s.now, plan.numRequests, result.counts, result.tokens, result.errors);
-      return this.#guarded(() => update(s, plan, result));
+      return this.#guarded(() => update(s, plan, result, numTokens));
     });
   }
 

@@ -36,7 +36,7 @@ export class StepOutputs {
   /** @internal */
   push(request: Request, offset: number, count: number, reason: FinishReason): void {
     const i = this.length++;
-    this.requests[i] = request;
+    if (this.requests[i] !== request) this.requests[i] = request;
     this.tokenOffsets[i] = offset;
     this.tokenCounts[i] = count;
     this.finishReasons[i] = reason;

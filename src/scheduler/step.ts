@@ -45,13 +45,13 @@ export function schedule(s: SchedulerState): Plan {
 }
 
 /** vLLM's `update_from_output`: failed entries first, since nobody may build on what they published. */
-export function update(s: SchedulerState, plan: Plan, result: StepResult): StepOutputs {
+export function update(s: SchedulerState, plan: Plan, result: StepResult, numTokens: number): StepOutputs {
   beginUpdate(s, plan, result.tokens);
   const { errors } = result;
   if (errors !== undefined && errors.subarray(0, plan.numRequests).some((code) => code !== 0)) {
     failEntries(s, plan, (entry) => errors[entry] !== 0);
   }
-  updatePass(s, plan, result);
+  updatePass(s, plan, result, numTokens);
   return s.outputs;
 }
 

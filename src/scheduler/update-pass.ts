@@ -1,9 +1,12 @@
-import { PendingOp } from '../core/core.js';
+import { Control, PendingOp } from '../core/core.js';
 import { finishDetached } from './finish.js';
 import type { Plan } from './plan.js';
 import { checkStop, type Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { FinishReason } from './status.js';
+
+/** The first word of a queued append, less its slot. */
+const APPEND = PendingOp.append << 24;
 
 /** What the executor brings back for one plan, in plan order. */
 export interface StepResult {
@@ -17,46 +20,65 @@ export interface StepResult {
 
 /**
  * vLLM's `update_from_output`: appends the sampled tokens, stops what is to be stopped and fills `s.outputs`.
- * Appending and publishing are queued and cross into native code with the next schedule.
+ * @param numTokens the sum of `counts`
+ *
+ * All tokens of the step are queued for the native core first, then what depends on them: publications, and the ends of
+ * requests in batch order. They cross into native code with the next schedule.
  */
-export function updatePass(s: SchedulerState, plan: Plan, result: StepResult): void {
+export function updatePass(s: SchedulerState, plan: Plan, result: StepResult, numTokens: number): void {
   const { tokens, counts } = result;
-  const { outputs } = s;
+  const { outputs, maxDrafts, pipelined, now } = s;
+  const { requests, numRequests, dropped, numDraftTokens } = plan;
+  const firstRow = outputs.length;
+  const { control, pending } = s.core;
+  s.core.reserve(numTokens);
+  let cursor = 2 * control[Control.numPending];
   let stopped = false;
-  let offset = 0;
-  for (let i = 0; i < plan.numRequests; i++) {
-    const request = plan.requests[i];
+  let generated = 0;
+  let end = 0;
+  for (let i = 0; i < numRequests; i++) {
+    const request = requests[i];
     const count = counts[i];
-    const from = offset;
-    offset += count;
+    const from = end;
+    end += count;
     // Get and skip: the request was aborted, or reset, while this step ran.
-    if (request.finishReason !== FinishReason.none || plan.dropped[i] !== 0) {
+    if (request.finishReason !== FinishReason.none || dropped[i] !== 0) {
       s.counters.droppedOutputs++;
       continue;
     }
     if (count === 0) continue;
-    if (s.maxDrafts > 0 && plan.numDraftTokens[i] > 0)
-      rejectDrafts(s, request, plan.numDraftTokens[i], count);
+    if (maxDrafts > 0 && numDraftTokens[i] > 0) rejectDrafts(s, request, numDraftTokens[i], count);
 
-    const { slot } = request;
-    let kept = 0;
+    let next = from;
     let reason: FinishReason = FinishReason.none;
     do {
-      const token = tokens[from + kept++];
+      const token = tokens[next++];
       request.numTokens++;
-      s.core.push(PendingOp.append, slot, token);
+      pending[cursor] = APPEND | request.slot;
+      pending[cursor + 1] = token;
+      cursor += 2;
       reason = checkStop(request, token);
-    } while (kept < count && reason === FinishReason.none);
-    s.counters.generationTokens += kept;
-    if (request.firstTokenAt < 0) request.firstTokenAt = s.now;
-    if (s.pipelined) settlePlaceholders(s, request, kept);
-    if (reason !== FinishReason.none) {
-      finishDetached(s, request, reason);
-      stopped = true;
-    }
+    } while (next < end && reason === FinishReason.none);
+    const kept = next - from;
+    generated += kept;
+    if (request.firstTokenAt < 0) request.firstTokenAt = now;
+    if (pipelined) settlePlaceholders(s, request, kept);
+    if (reason !== FinishReason.none) stopped = true;
     outputs.push(request, from, kept, reason);
   }
-  if (stopped) s.queues.sweepRunning();
+  control[Control.numPending] = cursor >> 1;
+  s.counters.generationTokens += generated;
+  publishSettled(s);
+  if (stopped) endStopped(s, firstRow);
+}
+
+function endStopped(s: SchedulerState, firstRow: number): void {
+  const { requests, finishReasons, length } = s.outputs;
+  for (let row = firstRow; row < length; row++) {
+    const reason = finishReasons[row] as FinishReason;
+    if (reason !== FinishReason.none) finishDetached(s, requests[row], reason);
+  }
+  s.queues.sweepRunning();
 }
 
 /** Takes back the drafts that were counted as computed and were not accepted. A preempted request starts again anyway. */
@@ -78,8 +100,16 @@ function settlePlaceholders(s: SchedulerState, request: Request, arrived: number
   request.numOutputPlaceholders -= arrived;
   if (request.container !== 'running') return;
   const settled = request.numComputedTokens - request.numOutputPlaceholders;
-  if (settled < request.nextPublish || !s.config.enablePrefixCaching) return;
+  if (settled >= request.nextPublish && s.config.enablePrefixCaching) s.settled.push(request);
+}
+
+/** Publishes what `settlePlaceholders` found, in batch order. Nothing that happened since moved their counts. */
+function publishSettled(s: SchedulerState): void {
   const { blockSize } = s.config;
-  s.core.push(PendingOp.publish, request.slot, settled);
-  request.nextPublish = (Math.floor(settled / blockSize) + 1) * blockSize;
+  for (const request of s.settled) {
+    const settled = request.numComputedTokens - request.numOutputPlaceholders;
+    s.core.push(PendingOp.publish, request.slot, settled);
+    request.nextPublish = (Math.floor(settled / blockSize) + 1) * blockSize;
+  }
+  s.settled.length = 0;
 }

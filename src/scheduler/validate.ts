@@ -57,41 +57,56 @@ function checkFits(s: SchedulerState, numPrompt: number): void {
 /**
  * That the arrays cover every entry of the plan, with as many tokens as the counts say and no more than an entry can
  * bring. Arrays may be longer than that.
+ * @returns how many tokens there are
  */
-export function checkStepResult(s: SchedulerState, plan: Plan, result: StepResult): void {
+export function checkStepResult(s: SchedulerState, plan: Plan, result: StepResult): number {
   if (typeof result !== 'object' || result === null) throw bad('result', result, 'an object');
   const { tokens, counts, errors } = result;
   const n = plan.numRequests;
-  checkFlat(n, counts, tokens, 1 + s.maxDrafts);
-  for (let i = 0; i < n; i++) {
-    const most = 1 + plan.numDraftTokens[i];
-    if (counts[i] > most) {
-      throw bad(`counts[${i}]`, counts[i], `at most ${most}: one token and one for each scheduled draft`);
-    }
-  }
-  if (errors === undefined) return;
+  const total = checkFlat(n, counts, tokens, 1 + s.maxDrafts);
+  if (s.maxDrafts > 0) checkCounts(plan, counts);
+  if (errors === undefined) return total;
   if (!(errors instanceof Uint8Array)) throw bad('errors', errors, 'a Uint8Array');
   if (errors.length < n) throw bad('errors', `length ${errors.length}`, `at least ${n} entries`);
+  return total;
 }
 
-/** That `counts` has `n` entries from 0 to `most`, and `tokens` as many ids >= 0 as they sum up to. */
-export function checkFlat(n: number, counts: unknown, tokens: unknown, most: number): void {
+function checkCounts(plan: Plan, counts: Int32Array): void {
+  for (let i = 0; i < plan.numRequests; i++) {
+    const most = 1 + plan.numDraftTokens[i];
+    if (counts[i] <= most) continue;
+    throw bad(`counts[${i}]`, counts[i], `at most ${most}: one token and one for each scheduled draft`);
+  }
+}
+
+/**
+ * That `counts` has `n` entries from 0 to `most`, and `tokens` as many ids from 0 to 2^31 - 2 as they sum up to.
+ * @returns that sum
+ */
+export function checkFlat(n: number, counts: unknown, tokens: unknown, most: number): number {
   checkInt32Array('counts', counts);
   checkInt32Array('tokens', tokens);
   if (counts.length < n)
     throw bad('counts', `length ${counts.length}`, `at least ${n}, one per entry of the plan`);
   let total = 0;
+  // The sign bit collects what is wrong with any entry, so that the loops need no branch.
+  let wrong = 0;
   for (let i = 0; i < n; i++) {
     const count = counts[i];
-    if (count < 0 || count > most) throw bad(`counts[${i}]`, count, `an integer from 0 to ${most}`);
+    wrong |= count | (most - count);
     total += count;
   }
+  if (wrong < 0) throwFirst('counts', counts, n, most);
   if (tokens.length < total)
     throw bad('tokens', `length ${tokens.length}`, `at least ${total}, the sum of counts`);
-  for (let i = 0; i < total; i++) {
-    if (tokens[i] < 0 || tokens[i] === INT32_MAX)
-      throw bad(`tokens[${i}]`, tokens[i], 'a token id from 0 to 2^31 - 2');
-  }
+  for (let i = 0; i < total; i++) wrong |= tokens[i] | (tokens[i] + 1);
+  if (wrong < 0) throwFirst('tokens', tokens, total, INT32_MAX - 1);
+  return total;
+}
+
+function throwFirst(field: string, values: Int32Array, n: number, most: number): never {
+  const at = values.subarray(0, n).findIndex((value) => value < 0 || value > most);
+  throw bad(`${field}[${at}]`, values[at], `an integer from 0 to ${most}`);
 }
 
 /** A plain Int32Array over memory that cannot change its size or belong to two threads. */

@@ -97,9 +97,8 @@ function countLookup(s: SchedulerState, request: Request, hitTokens: number): vo
 }
 
 function enterPlan(s: SchedulerState, plan: Plan, request: Request, numNew: number, numBlocks: number): void {
-  const at = plan.push(request, numNew);
   const resumed = request.status === 'PREEMPTED';
-  plan.kinds[at] = resumed ? EntryKind.resumed : EntryKind.new;
+  const at = plan.push(request, numNew, resumed ? EntryKind.resumed : EntryKind.new);
   plan.numBlocks[at] = numBlocks;
   plan.numNewBlocks[at] = numBlocks;
   plan.numDraftTokens[at] = 0;

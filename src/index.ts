@@ -14,14 +14,16 @@ export type {
 export { DEVIATIONS, type Deviations } from './scheduler/deviations.js';
 export type { Drafts } from './scheduler/drafts.js';
 export { purgeUntracked } from './scheduler/guards.js';
+export type { Inspection } from './scheduler/inspection.js';
 export type { LogHeader, LogSink } from './scheduler/log.js';
 export { type LogRecord, readLog } from './scheduler/log-reader.js';
+export { replayCommands, replayInputs } from './scheduler/log-replay.js';
 export type { SchedulerConfig, SchedulerOptions } from './scheduler/options.js';
 export type { OutstandingKind } from './scheduler/outstanding.js';
 export { EntryKind, type Plan } from './scheduler/plan.js';
 export type { ResetResult } from './scheduler/prefix-reset.js';
 export type { Container, Request, RequestInput } from './scheduler/request.js';
-export { type Inspection, Scheduler } from './scheduler/scheduler.js';
+export { Scheduler } from './scheduler/scheduler.js';
 export type { SchedulerStats } from './scheduler/stats.js';
 export { FinishReason, finishReasonName, type RequestStatus } from './scheduler/status.js';
 export type { StepOutputs } from './scheduler/step-outputs.js';

@@ -2,7 +2,7 @@
 # Builds and runs the tests of native/core. Ends with "N passed, M failed"; the exit code says the same.
 #
 #   run.sh             everything, in less than a minute on two cores
-#   run.sh --long      the same with much longer model, team, fuzz and churn runs (about a quarter of an hour)
+#   run.sh --long      the same with much longer model, team, fuzz and churn runs (some minutes)
 #   run.sh --bench     the figures of native/README.md instead
 #   run.sh --mutants   breaks the core on purpose, place by place, and expects the tests to notice (see mutate.py)
 #
@@ -63,7 +63,9 @@ run() {
 # remove_stale SOURCE KIND: a binary of older sources must not be taken for a new one when its build fails.
 remove_stale() {
   local binary=$BUILD/$1.$2
-  if [ -n "$(find . ../core \( -name '*.h' -o -name "$1.cc" \) -newer "$binary" 2>/dev/null)" ]; then rm -f "$binary"; fi
+  local newer
+  newer=$(find . ../core \( -name '*.h' -o -name "$1.cc" \) -newer "$binary" 2>/dev/null)
+  if [ -n "$newer" ]; then rm -f "$binary"; fi
 }
 
 if [ "$mode" = --bench ]; then
@@ -93,7 +95,7 @@ for kind in optimised checked; do
 done
 run model_test optimised $((6000 * times))
 run model_test checked $((1000 * times))
-run team_test races $((50 * times))
+run team_test races $((30 * times))
 run fuzz optimised $((8000 * times))
 run fuzz checked $((1500 * times))
 run churn_test optimised $((times > 1 ? 10 : 1))

@@ -100,6 +100,7 @@ static void run_faults(u32 size) {
     one(kRowTooLong, Op::kExtend, 2, {1, 1, 0, 13});
     one(kNoFreeBlocks, Op::kExtend, 3, {0, 12, 1, 14, 2, 14});
     one(kBadCommand, Op::kExtend, 1, {0, 0});
+    one(kBadCommand, Op::kExtend, 9, std::vector<u32>(18, 1));  // more pairs than there are rows
     one(kNoSuchBlock, Op::kPublish, 2, {0, 3, 1, 2, 3, 4, 0, 4, 1, 2, 3, 4});
     one(kAlreadyPublished, Op::kPublish, 2, {0, 1, 1, 2, 3, 4, 0, 1, 1, 2, 3, 4});
     one(kRefUnderflow, Op::kUnpin, 3, {7, 7, 7});

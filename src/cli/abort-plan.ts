@@ -7,9 +7,10 @@ const WHEN = 2;
 const STRETCH_WEIGHT = 0.05;
 
 /**
- * Decides which requests are aborted and when, in virtual time. Each request is drawn by the seed and its index alone.
- * The moment is uniform over the life that the request can expect: the time that it would take alone, times the factor
- * by which requests lived longer than alone of late. So aborts hit requests that wait, prefill and decode, under any load.
+ * Decides which requests are aborted and when, in virtual time. Each is drawn by the seed and its index alone.
+ * The moment is uniform over the life that the request can expect: the time that it would take alone, times the
+ * factor by which requests lived longer than alone of late. So under any load aborts hit requests that wait, prefill
+ * and decode.
  */
 export class AbortPlan {
   readonly #rate: number;

@@ -7,7 +7,7 @@ import { addReplayCommand } from './replay-command.js';
 
 const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
 
-/** Errors of a command line that cannot be carried out. Once a job runs, the same codes would mean a failure of ours. */
+/** Errors of a command line that cannot be carried out. Once a job runs, the same codes mean that it failed. */
 const USAGE_ERRORS: readonly ErrorCode[] = [
   'ERR_BLOCKSTEP_BAD_ARG',
   'ERR_BLOCKSTEP_BAD_TRACE',

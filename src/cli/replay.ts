@@ -33,9 +33,9 @@ interface Step {
 
 /** Real time after which the loop lets signals and the progress bar have a turn. */
 const YIELD_MS = 50;
-/** Empty plans in a row, with requests waiting, after which nothing can be expected any more. A preemption makes one. */
+/** Empty plans in a row, with requests waiting, after which nothing more is expected. A preemption makes one. */
 const MAX_EMPTY_STEPS = 16;
-/** Reasons for which the scheduler refuses a request at the door. Anything else it throws is a failure of the replay. */
+/** Errors with which the scheduler refuses one request at the door. Any other one ends the replay. */
 const REFUSALS: readonly string[] = ['ERR_BLOCKSTEP_UNFIT', 'ERR_BLOCKSTEP_LIMIT'];
 
 /**

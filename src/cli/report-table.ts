@@ -12,6 +12,7 @@ export function renderTable(report: Report, Table: typeof CliTable3): string {
 
 function rows(report: Report): [string, string][] {
   const { requests, tokens, prefixCache } = report;
+  const hitPercent = (100 * prefixCache.hitRate).toFixed(2);
   return [
     ['workload', workload(report)],
     [
@@ -24,7 +25,7 @@ function rows(report: Report): [string, string][] {
     ['tokens', named({ prompt: tokens.prompt, generated: tokens.generated })],
     [
       'prefix cache',
-      `${grouped(prefixCache.hits)} of ${grouped(prefixCache.queries)} tokens hit (${(100 * prefixCache.hitRate).toFixed(2)} %)`,
+      `${grouped(prefixCache.hits)} of ${grouped(prefixCache.queries)} tokens hit (${hitPercent} %)`,
     ],
     ['preemptions, evictions', `${grouped(report.preemptions)}, ${grouped(report.evictions)}`],
     ...(Object.keys(report.anomalies).length > 0 ? [row('anomalies', named(report.anomalies))] : []),

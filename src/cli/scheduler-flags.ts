@@ -2,7 +2,7 @@ import type * as commander from 'commander';
 import { resolveOptions, type SchedulerConfig, type SchedulerOptions } from '../scheduler/options.js';
 import { type FlagParsers, flagParsers } from './flag-values.js';
 
-/** Pool size unless given: 56 GiB of KV at 2 MiB a block of 16 tokens, which is what the default cost model has free. */
+/** Pool size unless given: 56 GiB at 2 MiB a block of 16 tokens, about what the default cost model's GPU has free. */
 export const DEFAULT_NUM_BLOCKS = 28_672;
 
 /** The options of a scheduler that can stand on a command line. */

@@ -95,9 +95,9 @@ export class CostModelExecutor implements Executor {
   }
 
   /**
-   * Drafts for the requests of a plan that was just executed and updated: `maxDrafts` for each one that has sampled, none
-   * for one that is still prefilling. The model will agree with each of them at the acceptance rate. Valid until the
-   * next call.
+   * Drafts for the requests of a plan that was just executed and updated: `maxDrafts` for each one that has sampled,
+   * none for one that is still prefilling. The model will agree with each of them at the acceptance rate. Valid until
+   * the next call.
    */
   draft(plan: ExecutorPlan): FlatTokens {
     const { tokens, counts } = this.#drafts;

@@ -6,7 +6,7 @@ export interface ExecutorRequest {
   readonly numPromptTokens: number;
 }
 
-/** What an executor reads of a plan: parallel arrays, valid up to `numRequests`. `Plan` of the scheduler has all of it. */
+/** What an executor reads of a plan: parallel arrays, valid up to `numRequests`. The scheduler's `Plan` has it all. */
 export interface ExecutorPlan {
   readonly numRequests: number;
   /** Tokens of all entries; 0 = nothing to compute. */

@@ -1,5 +1,5 @@
 import { BlockstepError } from '../core/errors.js';
-import { LOG_MAGIC, LOG_VERSION, type LogHeader, RecordKind } from './log.js';
+import { type BlockUse, LOG_MAGIC, LOG_VERSION, type LogHeader, RecordKind } from './log.js';
 import type { RequestInput } from './request.js';
 
 /** One record of a log, decoded. Arrays are copies. */
@@ -13,7 +13,8 @@ export type LogRecord =
   | { kind: 'drafts'; counts: Int32Array; tokens: Int32Array }
   | { kind: 'reset'; resetRunning: boolean }
   | { kind: 'pause'; mode: 'none' | 'new' | 'all' }
-  | { kind: 'stepFailed'; now: number };
+  | { kind: 'stepFailed'; now: number }
+  | { kind: 'hold' | 'complete'; now: number; use: BlockUse };
 
 /**
  * Reads a log from its bytes, record by record. A last record that was cut off (the process died) ends the log.
@@ -74,6 +75,12 @@ function decode(kind: number, payload: Payload): LogRecord {
       return { kind: 'pause', mode: payload.oneOf(['none', 'new', 'all']) };
     case RecordKind.stepFailed:
       return { kind: 'stepFailed', now: payload.f64() };
+    case RecordKind.hold:
+    case RecordKind.complete: {
+      const now = payload.f64();
+      const use = payload.json(payload.rest) as BlockUse;
+      return { kind: kind === RecordKind.hold ? 'hold' : 'complete', now, use };
+    }
     default:
       throw badLog(payload.origin, `record kind ${kind}`);
   }

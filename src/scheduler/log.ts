@@ -1,4 +1,5 @@
 import type { SchedulerConfig } from './options.js';
+import type { OutstandingKind } from './outstanding.js';
 import type { RequestInput } from './request.js';
 
 /**
@@ -32,6 +33,10 @@ export const RecordKind = {
   pause: 9,
   /** f64 clock; the oldest step failed as a whole. */
   stepFailed: 10,
+  /** f64 clock, JSON of handle, kind, owner. */
+  hold: 11,
+  /** The same. */
+  complete: 12,
 } as const;
 export type RecordKind = (typeof RecordKind)[keyof typeof RecordKind];
 
@@ -42,6 +47,13 @@ export interface LogSink {
 
 /** What the header says: enough to build the same scheduler again. */
 export type LogHeader = Omit<SchedulerConfig, 'now' | 'log' | 'hashSeed'> & { hashSeed: string };
+
+/** One use of a request's blocks, as `hold` and `complete` name it. */
+export interface BlockUse {
+  handle: number;
+  kind: OutstandingKind;
+  owner: string;
+}
 
 const encoder = new TextEncoder();
 const PADDING = new Uint8Array(4);
@@ -101,6 +113,14 @@ export class LogWriter {
 
   stepFailed(now: number): void {
     this.#record(RecordKind.stepFailed, clock(now));
+  }
+
+  hold(now: number, use: BlockUse): void {
+    this.#record(RecordKind.hold, clock(now), json(use));
+  }
+
+  complete(now: number, use: BlockUse): void {
+    this.#record(RecordKind.complete, clock(now), json(use));
   }
 
   #record(kind: RecordKind, ...parts: Uint8Array[]): void {

@@ -123,7 +123,9 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
 }
 
 /** Tokens beyond the scheduled ones that a decode step reserves for drafts (vLLM num_lookahead_tokens). */
-export function numLookaheadTokens(config: SchedulerConfig): number {
+export function numLookaheadTokens(
+  config: Pick<SchedulerConfig, 'speculativeMethod' | 'numSpeculativeTokens'>,
+): number {
   return config.speculativeMethod === 'ngram' ? 0 : config.numSpeculativeTokens;
 }
 

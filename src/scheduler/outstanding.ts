@@ -5,6 +5,8 @@
  */
 export class Outstanding {
   readonly #keys = new Set<string>();
+  /** Uses that have ended, so that a second completion is told from a foreign one. */
+  readonly #ended = new Set<string>();
 
   get size(): number {
     return this.#keys.size;
@@ -20,7 +22,15 @@ export class Outstanding {
 
   /** Ends a use; false if it is not registered. */
   remove(kind: OutstandingKind, owner: string): boolean {
-    return this.#keys.delete(`${kind}:${owner}`);
+    const key = `${kind}:${owner}`;
+    if (!this.#keys.delete(key)) return false;
+    this.#ended.add(key);
+    return true;
+  }
+
+  /** Whether the use was registered once and has ended. */
+  knew(kind: OutstandingKind, owner: string): boolean {
+    return this.#ended.has(`${kind}:${owner}`);
   }
 
   /** `kind:owner` of every use, for people. */

@@ -112,7 +112,8 @@ export class PriorityQueue implements RequestQueue {
     return [...this.#heap].sort((a, b) => (comesBefore(a, b) ? -1 : 1));
   }
 
-  #siftUp(request: Request, index: number): void {
+  #siftUp(request: Request, from: number): void {
+    let index = from;
     while (index > 0) {
       const parent = (index - 1) >> 1;
       if (!comesBefore(request, this.#heap[parent])) break;
@@ -122,7 +123,8 @@ export class PriorityQueue implements RequestQueue {
     this.#place(request, index);
   }
 
-  #siftDown(request: Request, index: number): void {
+  #siftDown(request: Request, from: number): void {
+    let index = from;
     const heap = this.#heap;
     for (;;) {
       let child = 2 * index + 1;

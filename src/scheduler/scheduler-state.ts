@@ -1,14 +1,12 @@
 import { Core } from '../core/core.js';
 import { Anomalies } from './anomalies.js';
+import { coreConfig } from './core-config.js';
 import { dropsLastHit, numLookaheadTokens, type SchedulerConfig } from './options.js';
 import { Plan } from './plan.js';
 import { Queues } from './queues.js';
 import type { Request } from './request.js';
 import { Counters } from './stats.js';
 import { StepOutputs } from './step-outputs.js';
-
-/** Pending operations that one entry's update can cause beside its tokens: publish, evict, close, release. */
-const OPS_PER_ENTRY = 4;
 
 /**
  * Everything a scheduler knows, shared by the passes that read and write it. It decides nothing.
@@ -63,20 +61,7 @@ export class SchedulerState {
     this.lookahead = numLookaheadTokens(config);
     this.dropLastHit = dropsLastHit(config);
     this.poolTokens = (config.numBlocks - 1) * config.blockSize;
-    this.core = new Core({
-      numBlocks: config.numBlocks,
-      blockSize: config.blockSize,
-      numRows: config.numRows,
-      maxBlocksPerRow: Math.ceil(config.maxModelLen / config.blockSize),
-      maxEntries: config.maxNumSeqs,
-      // One frame more than can be in flight, so that the plan updated last stays readable while the next is made.
-      numFrames: config.pipelineDepth + 1,
-      pendingCapacity: config.maxNumSeqs * (1 + config.numSpeculativeTokens + OPS_PER_ENTRY) + 64,
-      lookahead: this.lookahead,
-      maxModelLen: config.maxModelLen,
-      enablePrefixCaching: config.enablePrefixCaching,
-      hashSeed: config.hashSeed,
-    });
+    this.core = new Core(coreConfig(config));
     this.queues = new Queues(config.policy);
     this.anomalies = new Anomalies(config.strict);
     this.plans = this.core.frames.map((frame) => new Plan(frame, this.maxDrafts));

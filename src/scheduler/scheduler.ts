@@ -1,12 +1,15 @@
 import { type Core, SLOT_LIMIT } from '../core/core.js';
 import { BlockstepError, show } from '../core/errors.js';
+import { abort, abortTargets } from './abort.js';
+import { complete, hold } from './block-use.js';
+import { CallGate } from './call-gate.js';
 import { channels } from './channels.js';
 import { type Drafts, takeDrafts } from './drafts.js';
-import { finishAll, releaseIfDrained } from './finish.js';
-import { getByHandle, getForAbort, realignStatuses, sweepRunning } from './guards.js';
+import { finishAll } from './finish.js';
+import { hasWork, type Inspection, inspect, numUnfinished } from './inspection.js';
 import { LogWriter } from './log.js';
 import { resolveOptions, type SchedulerConfig, type SchedulerOptions } from './options.js';
-import { OUTSTANDING_KINDS, Outstanding, type OutstandingKind } from './outstanding.js';
+import type { OutstandingKind } from './outstanding.js';
 import type { Plan } from './plan.js';
 import { type ResetResult, resetPrefixCache } from './prefix-reset.js';
 import { Request, type RequestInput } from './request.js';
@@ -16,17 +19,16 @@ import { FinishReason } from './status.js';
 import { checkOldest, checkUpdatedLast, failStep, schedule, update } from './step.js';
 import type { StepOutputs } from './step-outputs.js';
 import type { StepResult } from './update-pass.js';
-import { checkAbortKeys, checkFlat, checkRequest, checkStepResult } from './validate.js';
+import {
+  checkAbortKeys,
+  checkBlockUse,
+  checkDrafts,
+  checkPauseMode,
+  checkRequest,
+  checkResetOptions,
+  checkStepResult,
+} from './validate.js';
 import { verifyScheduler } from './verify.js';
-
-/** Unfinished requests and where they stand, for tests and people. */
-export interface Inspection {
-  running: string[];
-  waiting: string[];
-  skipped: string[];
-  /** All unfinished requests, in the order in which they were added. */
-  requests: Request[];
-}
 
 /**
  * vLLM V1's scheduler over a paged KV cache: decides each step what is computed, and takes what was sampled.
@@ -42,10 +44,7 @@ export class Scheduler {
   readonly #s: SchedulerState;
   readonly #log: LogWriter | null;
   #lateAborts: (string | number)[] = [];
-  #busy = false;
-  #disposed = false;
-  /** The error that left the state in doubt; every later call throws it again. */
-  #poison: unknown = undefined;
+  readonly #gate = new CallGate();
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY */
   constructor(options: SchedulerOptions) {
@@ -98,7 +97,7 @@ export class Scheduler {
    */
   abort(ids: string | number | Iterable<string | number>): string[] {
     const keys = checkAbortKeys(ids);
-    if (this.#busy) {
+    if (this.#gate.isBusy) {
       this.#lateAborts.push(...keys);
       return [];
     }
@@ -130,7 +129,7 @@ export class Scheduler {
       }
       this.#drainLateAborts();
       this.#log?.schedule(s.now);
-      return this.#guarded(() => schedule(s));
+      return this.#gate.change(() => schedule(s));
     });
   }
 
@@ -147,7 +146,7 @@ export class Scheduler {
       const numTokens = checkStepResult(s, plan, result);
       this.#drainLateAborts();
       this.#log?.update(s.now, plan.numRequests, result.counts, result.tokens, result.errors);
-      return this.#guarded(() => update(s, plan, result, numTokens));
+      return this.#gate.change(() => update(s, plan, result, numTokens));
     });
   }
 
@@ -161,7 +160,7 @@ export class Scheduler {
       checkOldest(s, plan);
       this.#drainLateAborts();
       this.#log?.stepFailed(s.now);
-      return this.#guarded(() => failStep(s, plan));
+      return this.#gate.change(() => failStep(s, plan));
     });
   }
 
@@ -172,19 +171,8 @@ export class Scheduler {
   updateDraftTokens(plan: Plan, drafts: Drafts): void {
     this.#enter(() => {
       const s = this.#s;
-      if (s.pipelined || s.maxDrafts === 0) {
-        const { pipelineDepth, numSpeculativeTokens } = s.config;
-        const found = `pipelineDepth ${pipelineDepth} and numSpeculativeTokens ${numSpeculativeTokens}`;
-        throw new BlockstepError(
-          'ERR_BLOCKSTEP_BAD_ARG',
-          `drafts need depth 1 and speculative tokens, got ${found}`,
-        );
-      }
       checkUpdatedLast(s, plan);
-      if (typeof drafts !== 'object' || drafts === null) {
-        throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `drafts must be an object, got ${show(drafts)}`);
-      }
-      checkFlat(plan.numRequests, drafts.counts, drafts.tokens, s.maxDrafts);
+      checkDrafts(s, plan, drafts);
       this.#log?.drafts(plan.numRequests, drafts.counts, drafts.tokens);
       takeDrafts(s, plan, drafts);
     });
@@ -193,24 +181,15 @@ export class Scheduler {
   /** Forgets all cached prefixes; see `ResetResult`. Never throws because of what is running. */
   resetPrefixCache(options: { resetRunning?: boolean } = {}): ResetResult {
     return this.#enter(() => {
-      const resetRunning = options?.resetRunning ?? false;
-      if (typeof resetRunning !== 'boolean') {
-        throw new BlockstepError(
-          'ERR_BLOCKSTEP_BAD_ARG',
-          `resetRunning must be a boolean, got ${show(resetRunning)}`,
-        );
-      }
+      const resetRunning = checkResetOptions(options);
       this.#log?.reset(resetRunning);
-      return this.#guarded(() => resetPrefixCache(this.#s, resetRunning));
+      return this.#gate.change(() => resetPrefixCache(this.#s, resetRunning));
     });
   }
 
   /** Admits nothing new (`new`), or schedules nothing at all (`all`), until `resume`. */
   pause(mode: 'new' | 'all'): void {
-    if (mode !== 'new' && mode !== 'all') {
-      throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `mode must be 'new' or 'all', got ${show(mode)}`);
-    }
-    this.#setPause(mode);
+    this.#setPause(checkPauseMode(mode));
   }
 
   resume(): void {
@@ -224,11 +203,10 @@ export class Scheduler {
    * @returns false, and counted, if the handle is stale or the use is registered already
    */
   hold(handle: number, kind: OutstandingKind, owner: string): boolean {
-    return this.#outstanding(handle, kind, owner, (request) => {
-      request.outstanding ??= new Outstanding();
-      if (request.outstanding.add(kind, owner)) return true;
-      this.#s.anomalies.report('duplicate-hold', `${kind}:${owner} of request ${request.id}`);
-      return false;
+    return this.#enter(() => {
+      const use = checkBlockUse(handle, kind, owner);
+      this.#log?.hold(this.#s.now, use);
+      return hold(this.#s, use);
     });
   }
 
@@ -237,14 +215,10 @@ export class Scheduler {
    * @returns false, and counted, if there is no such use
    */
   complete(handle: number, kind: OutstandingKind, owner: string): boolean {
-    return this.#outstanding(handle, kind, owner, (request) => {
-      if (request.outstanding?.remove(kind, owner)) {
-        releaseIfDrained(this.#s, request);
-        return true;
-      }
-      const reason = request.outstanding === null ? 'unknown-completion' : 'duplicate-completion';
-      this.#s.anomalies.report(reason, `${kind}:${owner} of request ${request.id}`);
-      return false;
+    return this.#enter(() => {
+      const use = checkBlockUse(handle, kind, owner);
+      this.#log?.complete(this.#s.now, use);
+      return complete(this.#s, use);
     });
   }
 
@@ -262,17 +236,12 @@ export class Scheduler {
 
   /** Requests that a step could bring further (vLLM get_num_unfinished_requests): none while all is paused. */
   get numUnfinished(): number {
-    const { pauseMode, queues } = this.#s;
-    if (pauseMode === 'all') return 0;
-    if (pauseMode === 'new') return queues.running.length;
-    return queues.running.length + queues.waiting.length + queues.skipped.length;
+    return numUnfinished(this.#s);
   }
 
   /** Whether stepping can still change anything: requests, plans in flight, rows or ids not reported yet, held blocks. */
   hasWork(): boolean {
-    const { inFlight, finishedIds, endedInSchedule, draining } = this.#s;
-    const unreported = finishedIds.length + endedInSchedule.length;
-    return this.numUnfinished + inFlight.length + unreported + draining.size + this.#lateAborts.length > 0;
+    return hasWork(this.#s) || this.#lateAborts.length > 0;
   }
 
   /** The unfinished request with this external id. */
@@ -287,40 +256,30 @@ export class Scheduler {
   }
 
   stats(): SchedulerStats {
-    this.#checkUsable();
+    this.#gate.checkUsable();
     return readStats(this.#s);
   }
 
   inspect(): Inspection {
-    const ids = (requests: readonly Request[]) => requests.map((request) => request.id);
-    const { running, waiting, skipped } = this.#s.queues;
-    return {
-      running: ids(running),
-      waiting: ids(waiting.toArray()),
-      skipped: ids(skipped.toArray()),
-      requests: [...this.#s.requests.values()],
-    };
+    return inspect(this.#s);
   }
 
   /** Checks every invariant of the scheduler and of the native core. @throws ERR_BLOCKSTEP_INVARIANT */
   verify(): void {
-    this.#enter(() => this.#guarded(() => verifyScheduler(this.#s)));
+    this.#enter(() => this.#gate.change(() => verifyScheduler(this.#s)));
   }
 
   /** Canonical digest of the native state: equal for equal free queues, references, hashes and rows. */
   digest(): bigint {
-    this.#checkUsable();
+    this.#gate.checkUsable();
     this.#s.core.flush();
     return this.#s.core.native.digest();
   }
 
   /** Frees the native memory. Idempotent; every later call throws ERR_BLOCKSTEP_DISPOSED. */
   dispose(): void {
-    if (this.#disposed) return;
-    if (this.#busy) throw reentrant();
-    this.#flushLog();
-    this.#disposed = true;
-    this.#s.core.dispose();
+    if (!this.#gate.isDisposed && !this.#gate.isBusy) this.#flushLog();
+    if (this.#gate.dispose()) this.#s.core.dispose();
   }
 
   [Symbol.dispose](): void {
@@ -328,21 +287,14 @@ export class Scheduler {
   }
 
   #abort(keys: readonly (string | number)[]): string[] {
-    const s = this.#s;
-    const targets = new Set<Request>();
-    for (const key of keys) {
-      const request = getForAbort(s, key);
-      if (request !== undefined) targets.add(request);
-    }
-    if (this.#log !== null && targets.size > 0)
+    const targets = abortTargets(this.#s, keys);
+    if (this.#log !== null && targets.size > 0) {
       this.#log.abort(
-        s.now,
+        this.#s.now,
         Array.from(targets, (target) => target.handle),
       );
-    realignStatuses(s, targets);
-    const ended = finishAll(s, targets, FinishReason.abort);
-    sweepRunning(s);
-    return ended;
+    }
+    return abort(this.#s, targets);
   }
 
   #drainLateAborts(): void {
@@ -359,31 +311,9 @@ export class Scheduler {
     });
   }
 
-  #outstanding(
-    handle: number,
-    kind: OutstandingKind,
-    owner: string,
-    act: (request: Request) => boolean,
-  ): boolean {
-    return this.#enter(() => {
-      checkAbortKeys(handle);
-      if (!OUTSTANDING_KINDS.includes(kind) || typeof owner !== 'string') {
-        const expected = `kind must be one of ${OUTSTANDING_KINDS.join(', ')} and owner a string`;
-        throw new BlockstepError(
-          'ERR_BLOCKSTEP_BAD_ARG',
-          `${expected}, got ${show(kind)} and ${show(owner)}`,
-        );
-      }
-      const request = getByHandle(this.#s, handle);
-      return request === undefined ? false : act(request);
-    });
-  }
-
   /** Runs one public call: reads the clock, refuses calls from inside a callback, hands commands to the log. */
   #enter<T>(act: () => T): T {
-    this.#checkUsable();
-    if (this.#busy) throw reentrant();
-    this.#busy = true;
+    this.#gate.enter();
     try {
       const now = this.#s.config.now();
       if (typeof now !== 'number' || !Number.isFinite(now)) {
@@ -392,43 +322,14 @@ export class Scheduler {
       this.#s.now = now;
       return act();
     } finally {
-      this.#busy = false;
-      if (this.#log !== null && this.#poison === undefined) this.#flushLog();
-    }
-  }
-
-  /** An error in the middle of a step leaves the state in doubt, so nothing may build on it. */
-  #guarded<T>(act: () => T): T {
-    try {
-      return act();
-    } catch (error) {
-      if (!isAnomaly(error)) this.#poison = error;
-      throw error;
+      this.#flushLog();
+      this.#gate.leave();
     }
   }
 
   #flushLog(): void {
-    if (this.#log === null) return;
+    if (this.#log === null || this.#gate.isPoisoned) return;
     this.#s.core.flush();
     this.#log.commands(this.#s.core.native.takeLog());
   }
-
-  #checkUsable(): void {
-    if (this.#disposed) throw new BlockstepError('ERR_BLOCKSTEP_DISPOSED', 'the scheduler was disposed');
-    if (this.#poison === undefined) return;
-    throw new BlockstepError('ERR_BLOCKSTEP_INVARIANT', `a step broke off: ${show(String(this.#poison))}`, {
-      cause: this.#poison,
-    });
-  }
-}
-
-function reentrant(): BlockstepError {
-  return new BlockstepError(
-    'ERR_BLOCKSTEP_REENTRANT',
-    'the scheduler was called from inside one of its callbacks',
-  );
-}
-
-function isAnomaly(error: unknown): boolean {
-  return error instanceof BlockstepError && error.code === 'ERR_BLOCKSTEP_ANOMALY';
 }

@@ -48,7 +48,7 @@ export function schedule(s: SchedulerState): Plan {
 export function update(s: SchedulerState, plan: Plan, result: StepResult, numTokens: number): StepOutputs {
   beginUpdate(s, plan, result.tokens);
   const { errors } = result;
-  if (errors !== undefined && errors.subarray(0, plan.numRequests).some((code) => code !== 0)) {
+  if (errors?.subarray(0, plan.numRequests).some((code) => code !== 0)) {
     failEntries(s, plan, (entry) => errors[entry] !== 0);
   }
   updatePass(s, plan, result, numTokens);

@@ -1,4 +1,7 @@
 import { BlockstepError, checkInteger, show } from '../core/errors.js';
+import type { Drafts } from './drafts.js';
+import type { BlockUse } from './log.js';
+import { OUTSTANDING_KINDS, type OutstandingKind } from './outstanding.js';
 import type { Plan } from './plan.js';
 import type { RequestInput } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
@@ -126,6 +129,39 @@ export function checkAbortKeys(keys: unknown): (string | number)[] {
     checkInteger('handle', key, 0, Number.MAX_SAFE_INTEGER);
   }
   return list as (string | number)[];
+}
+
+/** One use of a request's blocks. */
+export function checkBlockUse(handle: unknown, kind: unknown, owner: unknown): BlockUse {
+  checkInteger('handle', handle, 0, Number.MAX_SAFE_INTEGER);
+  if (!OUTSTANDING_KINDS.includes(kind as OutstandingKind)) {
+    throw bad('kind', show(kind), `one of ${OUTSTANDING_KINDS.join(', ')}`);
+  }
+  name('owner', owner, 0);
+  return { handle: handle as number, kind: kind as OutstandingKind, owner: owner as string };
+}
+
+/** Drafts for the entries of an updated plan. */
+export function checkDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): void {
+  if (s.pipelined || s.maxDrafts === 0) {
+    const { pipelineDepth, numSpeculativeTokens } = s.config;
+    const got = `pipelineDepth ${pipelineDepth} and numSpeculativeTokens ${numSpeculativeTokens}`;
+    throw bad('drafts', got, 'given only at pipelineDepth 1 with speculative tokens');
+  }
+  if (typeof drafts !== 'object' || drafts === null) throw bad('drafts', drafts, 'an object');
+  checkFlat(plan.numRequests, drafts.counts, drafts.tokens, s.maxDrafts);
+}
+
+export function checkResetOptions(options: unknown): boolean {
+  if (typeof options !== 'object' || options === null) throw bad('options', options, 'an object');
+  const { resetRunning = false } = options as { resetRunning?: unknown };
+  if (typeof resetRunning !== 'boolean') throw bad('resetRunning', resetRunning, 'a boolean');
+  return resetRunning;
+}
+
+export function checkPauseMode(mode: unknown): 'new' | 'all' {
+  if (mode === 'new' || mode === 'all') return mode;
+  throw bad('mode', show(mode), "'new' or 'all'");
 }
 
 function toArray(value: unknown): unknown[] {

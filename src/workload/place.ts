@@ -12,7 +12,7 @@ export interface Place {
   line: number;
 }
 
-/** The error for a trace that cannot be used: `file:line:column: problem`, `column` left out when no column is to blame. */
+/** The error for a trace that cannot be used: `file:line:column: problem`, without `column` if none is to blame. */
 export function badTrace(place: Place, column: string | null, problem: string): BlockstepError {
   const where = column === null ? `${place.file}:${place.line}` : `${place.file}:${place.line}:${column}`;
   return new BlockstepError('ERR_BLOCKSTEP_BAD_TRACE', `${where}: ${problem}`);

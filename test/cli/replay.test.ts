@@ -1,5 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import { Replay, type ReplayOptions } from '../../src/cli/replay.js';
 import type { Report } from '../../src/cli/report.js';
+import { DEFAULT_COST_MODEL } from '../../src/engine/cost-model.js';
+import { CostModelExecutor } from '../../src/engine/cost-model-executor.js';
+import { resolveOptions } from '../../src/scheduler/options.js';
+import { Scheduler } from '../../src/scheduler/scheduler.js';
 import { generateWorkload } from '../../src/workload/generate.js';
 import { replay, run } from './run-program.js';
 import { useTempFiles } from './temp-file.js';
@@ -142,6 +147,13 @@ describe('requests', () => {
     });
   });
 
+  it('that are given up while they wait outside never reach the scheduler', async () => {
+    const overload = [...SMALL, '--max-num-seqs', '1', '--speed-up', '1000'];
+    const [all, aborted] = [await replay(...overload), await replay(...overload, '--abort-rate', '1')];
+    expect(aborted.requests).toMatchObject({ refused: 0, unfinished: 0 });
+    expect(aborted.tokens.prompt).toBeLessThan(0.5 * all.tokens.prompt);
+  });
+
   it('arrive sooner with --speed-up', async () => {
     const [slow, fast] = [await replay(...SMALL), await replay(...SMALL, '--speed-up', '100')];
     expect(fast.virtualSeconds).toBeLessThan(slow.virtualSeconds);
@@ -158,6 +170,50 @@ describe('requests', () => {
     const report = await replay(...SMALL, '--num-blocks', '400', '--speed-up', '50', '--no-reserve-full-isl');
     expect(report.preemptions).toBeGreaterThan(0);
     expect(report.requests.finished + report.requests.refused).toBe(120);
+  });
+});
+
+describe('the queue outside of the scheduler', () => {
+  it('changes no decision under FCFS', async () => {
+    const workload = generateWorkload({ requests: 300, requestRate: 1e6, seed: 4 });
+    const config = { numBlocks: 700, maxNumSeqs: 12, maxModelLen: workload.maxTotalTokens, hashSeed: 0 };
+    const { now, ...scheduler } = resolveOptions({ ...config, reserveFullIsl: false });
+    const shared = { model: DEFAULT_COST_MODEL, acceptanceRate: 0, seed: 4 };
+    const options: ReplayOptions = { ...shared, scheduler, speedUp: 1e6, abortRate: 0 };
+    const replayed = new Replay(workload, options);
+    expect(await replayed.run()).toBe(true);
+
+    // The same with every request in the scheduler from the start.
+    const clock = (): number => 0;
+    const all = new Scheduler({ ...config, reserveFullIsl: false, now: clock });
+    const executor = new CostModelExecutor({
+      ...shared,
+      now: clock,
+      maxEntries: config.maxNumSeqs,
+      maxDrafts: 0,
+      stepsInFlight: 1,
+    });
+    for (let i = 0; i < workload.length; i++) {
+      all.add({
+        id: `r${i}`,
+        prompt: workload.prompt(i),
+        maxTokens: workload.outputTokens[i],
+        ignoreEos: true,
+      });
+    }
+    while (all.hasWork()) {
+      const plan = all.schedule();
+      all.update(plan, executor.execute(plan));
+    }
+    expect(all.stats().numPreemptions).toBeGreaterThan(0);
+    expect(replayed.scheduler.stats()).toMatchObject({
+      numPreemptions: all.stats().numPreemptions,
+      prefixCacheHits: all.stats().prefixCacheHits,
+      evictions: all.stats().evictions,
+    });
+    expect(replayed.scheduler.digest()).toBe(all.digest());
+    replayed.dispose();
+    all.dispose();
   });
 });
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll } from 'vitest';
 
-/** Gives the suite a folder of its own, removed at its end, and returns how a file is written into it (gives its path). */
+/** Gives the suite a folder of its own, removed at its end. Returns what writes a file there and gives its path. */
 export function useTempFiles(): (name: string, content: string | Buffer) => string {
   let folder = '';
   beforeAll(() => {

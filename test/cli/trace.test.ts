@@ -248,7 +248,8 @@ describe('any trace', () => {
 
   it('refuses what it cannot tell, unless the format is given', async () => {
     expect(await problem('odd.txt', '\nhello\n')).toBe(
-      'odd.txt:2: expected a JSON object or a CSV header with ContextTokens or Request tokens, got "hello" (--format names the format)',
+      'odd.txt:2: expected a JSON object or a CSV header with ContextTokens or Request tokens, ' +
+        'got "hello" (--format names the format)',
     );
     expect(await problem('odd.txt', 'hello\n', { format: 'mooncake' })).toBe(
       'odd.txt:1: expected a JSON object, got "hello"',

@@ -19,8 +19,33 @@ export interface Recipe {
   mayOutgrowPool: boolean;
 }
 
-/** A recipe with every knob turned at random, also those that the recorded traces leave alone. */
+/** A recipe for one trace: most often anything, sometimes a crowd. */
 export function randomRecipe(random: Random): Recipe {
+  const recipe = anyRecipe(random);
+  return random.chance(0.2) ? crowded(recipe, random) : recipe;
+}
+
+/**
+ * Many short requests at once in a tight pool, two steps in flight: victims that stand before the request that needs
+ * room but have nothing left to compute are rare elsewhere.
+ */
+function crowded(recipe: Recipe, random: Random): Recipe {
+  const { num_speculative_tokens: drafts } = recipe.config;
+  const config: Recipe['config'] = {
+    ...recipe.config,
+    block_size: 1,
+    max_model_len: 24,
+    num_gpu_blocks: 26 + 2 * drafts + random.integer(0, 30),
+    max_num_seqs: 16,
+    max_num_batched_tokens: 64,
+    policy: 'priority',
+    async_scheduling: true,
+  };
+  return { ...recipe, config, addRate: 0.6, resetsRunning: drafts === 0, longestPrompt: 6, longestOutput: 8 };
+}
+
+/** Every knob turned at random, also those that the recorded traces leave alone. */
+function anyRecipe(random: Random): Recipe {
   const blockSize = random.pick([1, 2, 4, 8, 16]);
   const maxModelLen = random.pick([24, 48, 96, 192]);
   const drafts = random.chance(0.5) ? 0 : random.integer(1, 5);

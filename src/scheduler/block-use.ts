@@ -1,0 +1,31 @@
+import { releaseIfDrained } from './finish.js';
+import { getByHandle } from './guards.js';
+import type { BlockUse } from './log.js';
+import { Outstanding } from './outstanding.js';
+import type { SchedulerState } from './scheduler-state.js';
+
+/** Registers a use of a request's blocks; see `Scheduler.hold`. */
+export function hold(s: SchedulerState, { handle, kind, owner }: BlockUse): boolean {
+  const request = getByHandle(s, handle);
+  if (request === undefined) return false;
+  request.outstanding ??= new Outstanding();
+  if (request.outstanding.add(kind, owner)) return true;
+  s.anomalies.report('duplicate-hold', `${kind}:${owner} of request ${request.id}`);
+  return false;
+}
+
+/** Ends a use of a request's blocks; see `Scheduler.complete`. */
+export function complete(s: SchedulerState, { handle, kind, owner }: BlockUse): boolean {
+  const request = getByHandle(s, handle);
+  if (request === undefined) return false;
+  if (request.outstanding?.remove(kind, owner)) {
+    releaseIfDrained(s, request);
+    return true;
+  }
+  const known = request.outstanding?.knew(kind, owner) === true;
+  s.anomalies.report(
+    known ? 'duplicate-completion' : 'unknown-completion',
+    `${kind}:${owner} of request ${request.id}`,
+  );
+  return false;
+}

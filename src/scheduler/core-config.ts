@@ -1,0 +1,24 @@
+import type { CoreConfig } from '../core/core.js';
+import { numLookaheadTokens, type SchedulerConfig } from './options.js';
+
+/** Pending operations that one entry's update can cause beside its tokens: publish, evict, release, close. */
+const OPS_PER_ENTRY = 4;
+
+/** The native core that a scheduler of this configuration stands on. */
+export function coreConfig(config: Omit<SchedulerConfig, 'now' | 'log'>): Required<CoreConfig> {
+  const { numBlocks, blockSize, maxNumSeqs, maxModelLen, numSpeculativeTokens } = config;
+  return {
+    numBlocks,
+    blockSize,
+    numRows: config.numRows,
+    maxBlocksPerRow: Math.ceil(maxModelLen / blockSize),
+    maxEntries: maxNumSeqs,
+    // One frame more than can be in flight, so that the plan updated last stays readable while the next is made.
+    numFrames: config.pipelineDepth + 1,
+    pendingCapacity: maxNumSeqs * (1 + numSpeculativeTokens + OPS_PER_ENTRY) + 64,
+    lookahead: numLookaheadTokens(config),
+    maxModelLen,
+    enablePrefixCaching: config.enablePrefixCaching,
+    hashSeed: config.hashSeed,
+  };
+}

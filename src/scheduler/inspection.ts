@@ -1,0 +1,35 @@
+import type { Request } from './request.js';
+import type { SchedulerState } from './scheduler-state.js';
+
+/** Unfinished requests and where they stand, for tests and people. */
+export interface Inspection {
+  running: string[];
+  /** In admission order. */
+  waiting: string[];
+  skipped: string[];
+  /** All unfinished requests, in the order in which they were added. */
+  requests: Request[];
+}
+
+export function inspect(s: SchedulerState): Inspection {
+  const ids = (requests: readonly Request[]) => requests.map((request) => request.id);
+  return {
+    running: ids(s.queues.running),
+    waiting: ids(s.queues.waiting.toArray()),
+    skipped: ids(s.queues.skipped.toArray()),
+    requests: [...s.requests.values()],
+  };
+}
+
+/** Requests that a step could bring further; see `Scheduler.numUnfinished`. */
+export function numUnfinished({ pauseMode, queues }: SchedulerState): number {
+  if (pauseMode === 'all') return 0;
+  if (pauseMode === 'new') return queues.running.length;
+  return queues.running.length + queues.waiting.length + queues.skipped.length;
+}
+
+/** Whether stepping can still change or report anything; see `Scheduler.hasWork`. */
+export function hasWork(s: SchedulerState): boolean {
+  const unreported = s.finishedIds.length + s.endedInSchedule.length;
+  return numUnfinished(s) + s.inFlight.length + unreported + s.draining.size > 0;
+}

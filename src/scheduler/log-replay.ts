@@ -1,0 +1,120 @@
+import { hashSeedBytes } from '../core/core.js';
+import { BlockstepError } from '../core/errors.js';
+import { loadAddon } from '../core/loader.js';
+import type { NativeAddon, ReplayResult } from '../core/native.js';
+import { coreConfig } from './core-config.js';
+import type { LogHeader } from './log.js';
+import { type LogRecord, readLog } from './log-reader.js';
+import type { SchedulerOptions } from './options.js';
+import type { Plan } from './plan.js';
+import { Scheduler } from './scheduler.js';
+
+/**
+ * Applies the recorded commands of a log to a fresh native instance. Its digest is that of the scheduler that wrote the
+ * log, after its last recorded call.
+ * @throws ERR_BLOCKSTEP_BAD_LOG
+ */
+export function replayCommands(bytes: Uint8Array, addon: NativeAddon = loadAddon()): ReplayResult {
+  let header: LogHeader | undefined;
+  const batches: Uint32Array[] = [];
+  let total = 0;
+  for (const record of readLog(bytes)) {
+    if (record.kind === 'header') header = record.header;
+    if (record.kind !== 'commands') continue;
+    batches.push(record.words);
+    total += record.words.length;
+  }
+  const all = new Uint32Array(total);
+  let at = 0;
+  for (const words of batches) {
+    all.set(words, at);
+    at += words.length;
+  }
+  const options = optionsOf(header);
+  return addon.replay(
+    coreConfig({ ...requireHeader(header), hashSeed: hashSeedBytes(options.hashSeed ?? 0) }),
+    all,
+  );
+}
+
+/**
+ * Feeds the recorded inputs of a log to a new scheduler of the same configuration, under the recorded clock, so that it
+ * decides everything again. The caller disposes it.
+ * @param onPlan sees every plan right after it was scheduled
+ * @throws ERR_BLOCKSTEP_BAD_LOG, and whatever an input throws
+ */
+export function replayInputs(bytes: Uint8Array, onPlan: (plan: Plan) => void = () => {}): Scheduler {
+  const records = readLog(bytes);
+  const first = records.next();
+  const header = first.done !== true && first.value.kind === 'header' ? first.value.header : undefined;
+  let now = 0;
+  const scheduler = new Scheduler({ ...optionsOf(header), now: () => now });
+  const inFlight: Plan[] = [];
+  let last: Plan | undefined;
+  for (const record of records) {
+    if ('now' in record) now = record.now;
+    if (record.kind === 'schedule') {
+      last = scheduler.schedule();
+      if (last.totalTokens > 0) inFlight.push(last);
+      onPlan(last);
+    } else feed(scheduler, record, inFlight, last);
+  }
+  return scheduler;
+}
+
+/** Carries out one recorded input other than `schedule`. */
+function feed(scheduler: Scheduler, record: LogRecord, inFlight: Plan[], last: Plan | undefined): void {
+  switch (record.kind) {
+    case 'add':
+      scheduler.add(record.input);
+      return;
+    case 'abort':
+      if (record.handles.length === 0) scheduler.abortAll();
+      else scheduler.abort(record.handles);
+      return;
+    case 'update': {
+      const { counts, tokens, errors } = record;
+      const plan = counts.length === 0 ? last : inFlight.shift();
+      scheduler.update(
+        requirePlan(plan),
+        errors === undefined ? { counts, tokens } : { counts, tokens, errors },
+      );
+      return;
+    }
+    case 'stepFailed':
+      scheduler.failStep(requirePlan(inFlight.shift()));
+      return;
+    case 'drafts':
+      scheduler.updateDraftTokens(requirePlan(last), record);
+      return;
+    case 'reset':
+      scheduler.resetPrefixCache({ resetRunning: record.resetRunning });
+      return;
+    case 'pause':
+      if (record.mode === 'none') scheduler.resume();
+      else scheduler.pause(record.mode);
+      return;
+    case 'hold':
+      scheduler.hold(record.use.handle, record.use.kind, record.use.owner);
+      return;
+    case 'complete':
+      scheduler.complete(record.use.handle, record.use.kind, record.use.owner);
+      return;
+  }
+}
+
+function optionsOf(header: LogHeader | undefined): SchedulerOptions {
+  const { pipelineDepth, hashSeed, ...rest } = requireHeader(header);
+  const options = { ...rest, hashSeed: new Uint8Array(Buffer.from(hashSeed, 'hex')) };
+  return { ...options, pipelineDepth: pipelineDepth as 1 | 2 | 3 };
+}
+
+function requireHeader(header: LogHeader | undefined): LogHeader {
+  if (header !== undefined) return header;
+  throw new BlockstepError('ERR_BLOCKSTEP_BAD_LOG', 'the log does not begin with its header');
+}
+
+function requirePlan(plan: Plan | undefined): Plan {
+  if (plan !== undefined) return plan;
+  throw new BlockstepError('ERR_BLOCKSTEP_BAD_LOG', 'the log updates a step that it did not schedule');
+}

@@ -1,0 +1,221 @@
+import type { Plan } from '../../src/scheduler/plan.js';
+import type { Request, RequestInput } from '../../src/scheduler/request.js';
+import type { Scheduler } from '../../src/scheduler/scheduler.js';
+
+/** The token of a request at a position at or behind the end of its prompt. */
+export type TokenAt = (input: RequestInput, position: number, root: number) => number;
+
+/** What the model did with one plan. Arrays are in plan order. */
+export interface Executed {
+  plan: Plan;
+  tokens: Int32Array;
+  counts: Int32Array;
+  /** 1: the row failed and wrote nothing. */
+  errors: Uint8Array;
+  /** Rows that read KV which nobody had written for them: what they sampled is wrong. */
+  tainted: string[];
+  requests: Request[];
+}
+
+/** What the model knows of one incarnation, as a worker would. */
+interface Sequence {
+  input: RequestInput;
+  root: number;
+  /** Fingerprint of the tokens up to each position, this one included. */
+  prints: number[];
+  /** Tokens that the model knows. */
+  length: number;
+  /** Tokens whose KV it wrote. */
+  computed: number;
+  /** A row of it failed, so what it knows means nothing until it is admitted again. */
+  lost: boolean;
+}
+
+const GARBAGE = -1;
+
+/**
+ * A deterministic model over a real KV cache: it writes a fingerprint of the text into every position that a plan
+ * computes, and reads back every position that the plan calls computed. So a prefix hit on a block that was never
+ * written, or was written for another text, is seen as wrong data and not only as wrong bookkeeping.
+ *
+ * Plans are executed at once and in order, whenever their results are delivered.
+ */
+export class FakeModel {
+  readonly #scheduler: Scheduler;
+  readonly #tokenAt: TokenAt;
+  readonly #kv: Int32Array;
+  readonly #sequences = new Map<number, Sequence>();
+
+  constructor(scheduler: Scheduler, tokenAt: TokenAt = defaultToken) {
+    this.#scheduler = scheduler;
+    this.#tokenAt = tokenAt;
+    this.#kv = new Int32Array(scheduler.config.numBlocks * scheduler.config.blockSize).fill(GARBAGE);
+  }
+
+  know(handle: number, input: RequestInput): void {
+    let root = mix(textPrint(input.adapter ?? ''), textPrint(input.cacheSalt ?? ''));
+    for (const token of input.prompt) root = mix(root, token);
+    this.#sequences.set(handle, {
+      input,
+      root,
+      prints: [],
+      length: input.prompt.length,
+      computed: 0,
+      lost: false,
+    });
+  }
+
+  /** The text that a request must get when nothing stops it early. */
+  text(handle: number, count: number): number[] {
+    const sequence = this.#sequence(handle);
+    const from = sequence.input.prompt.length;
+    return Array.from({ length: count }, (_, i) => this.#token(sequence, from + i));
+  }
+
+  /** Runs a plan just scheduled; rows for which `fails` is true write nothing and answer nothing. */
+  execute(plan: Plan, fails: (entry: number) => boolean = () => false): Executed {
+    const counts = new Int32Array(plan.numRequests);
+    const errors = new Uint8Array(plan.numRequests);
+    const tokens: number[] = [];
+    const tainted: string[] = [];
+    for (let i = 0; i < plan.numRequests; i++) {
+      const sampled = this.#row(plan, i, fails(i), errors, tainted);
+      counts[i] = sampled.length;
+      tokens.push(...sampled);
+    }
+    const requests = plan.requests.slice(0, plan.numRequests);
+    return { plan, tokens: Int32Array.from(tokens), counts, errors, tainted, requests };
+  }
+
+  /** Drafts for the plan that was just updated: some right, some wrong, as many as `count` says. */
+  drafts(executed: Executed, count: number): { tokens: Int32Array; counts: Int32Array } {
+    const counts = new Int32Array(executed.requests.length);
+    const tokens: number[] = [];
+    executed.requests.forEach((request, i) => {
+      if (request.isFinished || request.isPrefillChunk || executed.errors[i] !== 0) return;
+      const sequence = this.#sequence(request.handle);
+      counts[i] = count;
+      for (let j = 0; j < count; j++) {
+        const right = this.#token(sequence, sequence.length + j);
+        tokens.push(mix(sequence.root, sequence.length * 7 + j) % 3 === 0 ? right + 1 : right);
+      }
+    });
+    return { tokens: Int32Array.from(tokens), counts };
+  }
+
+  #row(plan: Plan, i: number, failed: boolean, errors: Uint8Array, tainted: string[]): number[] {
+    const request = plan.requests[i];
+    const sequence = this.#sequence(request.handle);
+    const numDrafts = plan.numDraftTokens[i];
+    const samples = !request.isPrefillChunk;
+    if (plan.kinds[i] !== 0) {
+      sequence.computed = plan.numComputedTokens[i];
+      sequence.lost = false;
+      // Without outputs in flight, the scheduler's tokens are all there are; what was dropped is computed again.
+      const expected = request.numOutputPlaceholders - (samples ? 1 + numDrafts : 0);
+      if (expected <= 0) sequence.length = request.numTokens;
+    }
+    if (failed || sequence.lost) {
+      sequence.lost = true;
+      errors[i] = failed ? 1 : 0;
+      return [];
+    }
+    const blocks = this.#scheduler.core.blocks(request.slot);
+    const bad = !this.#reads(sequence, blocks);
+    if (bad) tainted.push(request.id);
+    const end = sequence.computed + plan.numScheduledTokens[i] - numDrafts;
+    if (!samples) {
+      this.#writes(sequence, blocks, end, bad);
+      sequence.computed = end;
+      return [];
+    }
+    if (this.#exact) expectEqual(request, 'the position to sample', end, sequence.length);
+    const accepted = this.#accepted(plan, i, sequence, numDrafts);
+    this.#writes(sequence, blocks, sequence.length + accepted, bad);
+    const sampled: number[] = [];
+    for (let j = 0; j <= accepted; j++) sampled.push(this.#token(sequence, sequence.length + j));
+    sequence.length += accepted + 1;
+    sequence.computed = sequence.length - 1;
+    return sampled;
+  }
+
+  /** With drafts in flight the scheduler counts them as computed before it knows; else its counts are exact. */
+  get #exact(): boolean {
+    const { pipelineDepth, numSpeculativeTokens } = this.#scheduler.config;
+    return pipelineDepth === 1 || numSpeculativeTokens === 0;
+  }
+
+  #accepted(plan: Plan, i: number, sequence: Sequence, numDrafts: number): number {
+    if (numDrafts === 0) return 0;
+    if (this.#scheduler.config.pipelineDepth > 1)
+      return mix(sequence.root, sequence.length) % (numDrafts + 1);
+    let accepted = 0;
+    const from = i * plan.maxDrafts;
+    while (accepted < numDrafts) {
+      if (plan.draftTokens[from + accepted] !== this.#token(sequence, sequence.length + accepted)) break;
+      accepted++;
+    }
+    return accepted;
+  }
+
+  #reads(sequence: Sequence, blocks: Int32Array): boolean {
+    const { blockSize } = this.#scheduler.config;
+    for (let p = 0; p < sequence.computed; p++) {
+      const at = blocks[Math.floor(p / blockSize)] * blockSize + (p % blockSize);
+      if (this.#kv[at] !== this.#print(sequence, p)) return false;
+    }
+    return true;
+  }
+
+  #writes(sequence: Sequence, blocks: Int32Array, end: number, bad: boolean): void {
+    const { blockSize } = this.#scheduler.config;
+    for (let p = sequence.computed; p < end; p++) {
+      const block = Math.floor(p / blockSize);
+      if (block >= blocks.length) throw new Error(`${sequence.input.id} holds no block for position ${p}`);
+      this.#kv[blocks[block] * blockSize + (p % blockSize)] = bad ? GARBAGE : this.#print(sequence, p);
+    }
+  }
+
+  #token(sequence: Sequence, position: number): number {
+    const { prompt } = sequence.input;
+    if (position < prompt.length) return prompt[position];
+    return this.#tokenAt(sequence.input, position, sequence.root);
+  }
+
+  #print(sequence: Sequence, position: number): number {
+    const { prints, input } = sequence;
+    for (let p = prints.length; p <= position; p++) {
+      const salt = mix(textPrint(input.adapter ?? ''), textPrint(input.cacheSalt ?? ''));
+      prints.push(mix(p === 0 ? salt : prints[p - 1], this.#token(sequence, p)));
+    }
+    return prints[position];
+  }
+
+  #sequence(handle: number): Sequence {
+    const sequence = this.#sequences.get(handle);
+    if (sequence === undefined) throw new Error(`the model never heard of handle ${handle}`);
+    return sequence;
+  }
+}
+
+/** A hash of two numbers, 0 to 2^31 - 1. */
+export function mix(a: number, b: number): number {
+  let h = Math.imul(a ^ 0x9e3779b9, 0x85ebca6b) ^ Math.imul(b + 0x7f4a7c15, 0xc2b2ae35);
+  h = Math.imul(h ^ (h >>> 15), 0x27d4eb2f);
+  return (h ^ (h >>> 13)) & 0x7fffffff;
+}
+
+function textPrint(text: string): number {
+  let h = 1;
+  for (let i = 0; i < text.length; i++) h = mix(h, text.charCodeAt(i));
+  return h;
+}
+
+/** Depends on the prompt, salt and adapter alone, so that requests with equal prompts share their output's blocks too. */
+function defaultToken(_input: RequestInput, position: number, root: number): number {
+  return 1000 + (mix(root, position) % 100_000);
+}
+
+function expectEqual(request: Request, what: string, found: number, expected: number): void {
+  if (found !== expected) throw new Error(`${request.id}: ${what} is ${found}, the model is at ${expected}`);
+}

@@ -1,0 +1,218 @@
+import { BlockstepError } from '../../src/core/errors.js';
+import type { SchedulerOptions } from '../../src/scheduler/options.js';
+import type { Plan } from '../../src/scheduler/plan.js';
+import type { Request, RequestInput } from '../../src/scheduler/request.js';
+import { Scheduler } from '../../src/scheduler/scheduler.js';
+import { FinishReason, finishReasonName } from '../../src/scheduler/status.js';
+import type { StepOutputs } from '../../src/scheduler/step-outputs.js';
+import { type Executed, FakeModel, type TokenAt } from './fake-model.js';
+
+export const NO_RESULT = { tokens: new Int32Array(0), counts: new Int32Array(0) };
+
+/** A small scheduler: blocks of 4 tokens, 32 usable blocks, a clock that ticks once a call. */
+export function makeScheduler(options: Partial<SchedulerOptions> = {}): Scheduler {
+  let tick = 0;
+  return new Scheduler({
+    numBlocks: 33,
+    blockSize: 4,
+    maxNumSeqs: 8,
+    maxNumBatchedTokens: 64,
+    maxModelLen: 128,
+    hashSeed: 7,
+    now: () => tick++,
+    ...options,
+  });
+}
+
+/** `length` tokens that no other `seed` has. */
+export function prompt(length: number, seed = 0): Int32Array {
+  return Int32Array.from({ length }, (_, i) => seed * 1000 + i);
+}
+
+/** The code of the BlockstepError that a call throws; fails when it throws none. */
+export function codeOf(act: () => unknown): string {
+  try {
+    act();
+  } catch (error) {
+    if (error instanceof BlockstepError) return error.code;
+    throw error;
+  }
+  throw new Error('nothing was thrown');
+}
+
+/** xorshift: the same numbers from the same seed. */
+export class Random {
+  #state: number;
+
+  constructor(seed: number) {
+    this.#state = (seed + 1) * 0x9e3779b9;
+  }
+
+  /** An integer from 0 to `below` - 1. */
+  below(below: number): number {
+    let x = this.#state | 0;
+    x ^= x << 13;
+    x ^= x >>> 17;
+    x ^= x << 5;
+    this.#state = x;
+    return (x >>> 0) % below;
+  }
+
+  chance(percent: number): boolean {
+    return this.below(100) < percent;
+  }
+}
+
+export interface DriverOptions {
+  tokenAt?: TokenAt;
+  /** Drafts a step at depth 1 when the scheduler speculates; default numSpeculativeTokens. */
+  draft?: number;
+}
+
+/**
+ * Steps a scheduler over the fake model and keeps what its clients saw, by handle. It throws when a client would get a
+ * token that was computed from blocks nobody had written.
+ */
+export class Driver {
+  readonly scheduler: Scheduler;
+  readonly model: FakeModel;
+  /** Tokens delivered to each incarnation. */
+  readonly texts = new Map<number, number[]>();
+  /** Terminal reports of each incarnation: its row's reason, or `abort`. */
+  readonly ends = new Map<number, string[]>();
+  /** Ids in `plan.finished`, in order. */
+  readonly finished: string[] = [];
+  /** Executed and not delivered, oldest first. */
+  readonly inFlight: Executed[] = [];
+  /** Outputs of the last update, as `id:tokens[:reason]`. */
+  last: string[] = [];
+  readonly #draft: number;
+
+  constructor(options: Partial<SchedulerOptions> | Scheduler = {}, driver: DriverOptions = {}) {
+    this.scheduler = options instanceof Scheduler ? options : makeScheduler(options);
+    this.model = new FakeModel(this.scheduler, driver.tokenAt);
+    this.#draft = driver.draft ?? this.scheduler.config.numSpeculativeTokens;
+  }
+
+  add(input: Partial<RequestInput> & { id: string }): number {
+    const full: RequestInput = { prompt: prompt(8), maxTokens: 8, ...input };
+    const handle = this.scheduler.add(full);
+    this.model.know(handle, full);
+    this.texts.set(handle, []);
+    this.ends.set(handle, []);
+    return handle;
+  }
+
+  abort(ids: string | number | Iterable<string | number>): string[] {
+    const before = new Map(this.scheduler.inspect().requests.map(({ id, handle }) => [id, handle]));
+    return this.#aborted(before, this.scheduler.abort(ids));
+  }
+
+  abortAll(): string[] {
+    const before = new Map(this.scheduler.inspect().requests.map(({ id, handle }) => [id, handle]));
+    return this.#aborted(before, this.scheduler.abortAll());
+  }
+
+  #aborted(before: Map<string, number>, ended: string[]): string[] {
+    for (const id of ended) this.ends.get(before.get(id) as number)?.push('abort');
+    return ended;
+  }
+
+  /** Schedules and executes one plan; an empty one is not in flight. */
+  schedule(fails?: (entry: number, plan: Plan) => boolean): Plan {
+    const plan = this.scheduler.schedule();
+    this.finished.push(...plan.finished);
+    if (plan.totalTokens > 0) {
+      this.inFlight.push(this.model.execute(plan, fails && ((entry) => fails(entry, plan))));
+    }
+    return plan;
+  }
+
+  /** Delivers the oldest result, or an empty one for the given empty plan. */
+  update(empty?: Plan): StepOutputs {
+    const executed = this.inFlight.shift();
+    if (executed === undefined) {
+      if (empty === undefined) throw new Error('nothing is in flight');
+      return this.#deliver(this.scheduler.update(empty, NO_RESULT), []);
+    }
+    const { plan, tokens, counts, errors, tainted } = executed;
+    const result = { tokens, counts, ...(errors.some((code) => code !== 0) ? { errors } : {}) };
+    const outputs = this.#deliver(this.scheduler.update(plan, result), tainted);
+    const { numSpeculativeTokens, pipelineDepth } = this.scheduler.config;
+    if (numSpeculativeTokens > 0 && pipelineDepth === 1) {
+      this.scheduler.updateDraftTokens(plan, this.model.drafts(executed, this.#draft));
+    }
+    return outputs;
+  }
+
+  /** Delivers the failure of the oldest step as a whole; it must have been executed with every row failing. */
+  failStep(): StepOutputs {
+    const executed = this.inFlight.shift() as Executed;
+    return this.#deliver(this.scheduler.failStep(executed.plan), []);
+  }
+
+  /** Fills the pipeline, then delivers the oldest result. */
+  step(): void {
+    let plan: Plan | undefined;
+    while (this.inFlight.length < this.scheduler.config.pipelineDepth) {
+      plan = this.schedule();
+      if (plan.totalTokens === 0) break;
+    }
+    this.update(plan);
+  }
+
+  /** Steps until nothing is left to do. */
+  run(maxSteps = 1000): void {
+    for (let i = 0; this.scheduler.hasWork(); i++) {
+      if (i === maxSteps) throw new Error(`still at work: ${JSON.stringify(this.scheduler.stats())}`);
+      this.step();
+    }
+  }
+
+  request(handle: number): Request {
+    const request = this.scheduler.getByHandle(handle);
+    if (request === undefined) throw new Error(`no request has handle ${handle}`);
+    return request;
+  }
+
+  text(handle: number): number[] {
+    return this.texts.get(handle) as number[];
+  }
+
+  /** How often each id stood in `plan.finished`. */
+  timesFinished(id: string): number {
+    return this.finished.filter((other) => other === id).length;
+  }
+
+  #deliver(outputs: StepOutputs, tainted: readonly string[]): StepOutputs {
+    this.last = [];
+    for (let i = 0; i < outputs.length; i++) {
+      const { id, handle } = outputs.requests[i];
+      const from = outputs.tokenOffsets[i];
+      const tokens = outputs.tokens.subarray(from, from + outputs.tokenCounts[i]);
+      if (tokens.length > 0 && tainted.includes(id))
+        throw new Error(`${id} got tokens from unwritten blocks`);
+      this.texts.get(handle)?.push(...tokens);
+      const reason = outputs.finishReasons[i];
+      if (reason !== FinishReason.none) this.ends.get(handle)?.push(finishReasonName(reason));
+      this.last.push(`${id}:${tokens.length}${reason === 0 ? '' : `:${finishReasonName(reason)}`}`);
+    }
+    return outputs;
+  }
+}
+
+/** Blocks that are free when nothing is held. */
+export function allBlocks(scheduler: Scheduler): number {
+  return scheduler.config.numBlocks - 1;
+}
+
+/** That nothing is left of any request: every block free, no row in use, all invariants hold. */
+export function leftovers(scheduler: Scheduler): string[] {
+  scheduler.verify();
+  const { freeBlocks, rowsInUse, numRunning, numWaiting, numSkipped, numDraining } = scheduler.stats();
+  const found: string[] = [];
+  if (freeBlocks !== allBlocks(scheduler)) found.push(`${allBlocks(scheduler) - freeBlocks} blocks`);
+  if (rowsInUse !== 0) found.push(`${rowsInUse} rows`);
+  if (numRunning + numWaiting + numSkipped + numDraining !== 0) found.push('requests');
+  return found;
+}

@@ -59,7 +59,7 @@ export class WorkloadBuilder {
   /** Row numbers in order of arrival; rows that arrive together keep the order of the file. */
   #arrivalOrder(): Uint32Array {
     const order = Uint32Array.from({ length: this.#length }, (_, row) => row);
-    return order.sort((a, b) => this.#arrivalMs[a] - this.#arrivalMs[b] || a - b);
+    return order.sort((a, b) => this.#arrivalMs[a] - this.#arrivalMs[b]);
   }
 
   #addHashIds(ids: ArrayLike<number>): void {

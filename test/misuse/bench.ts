@@ -1,0 +1,174 @@
+import { expect } from 'vitest';
+import { Control, SLOT_LIMIT } from '../../src/core/core.js';
+import {
+  BlockstepError,
+  type Drafts,
+  type ErrorCode,
+  type Plan,
+  type Request,
+  Scheduler,
+  type SchedulerOptions,
+  type StepResult,
+} from '../../src/index.js';
+
+/** A handle that no scheduler of these tests ever gives out. */
+export const STALE_HANDLE = 900 * SLOT_LIMIT + 5;
+
+export function prompt(length: number, first = 0): Int32Array {
+  return Int32Array.from({ length }, (_, i) => first + i);
+}
+
+/** What an executor brings for a plan: one token for each entry whose known tokens are all computed. */
+export function resultOf(plan: Plan): StepResult {
+  const counts = new Int32Array(plan.numRequests);
+  for (let i = 0; i < plan.numRequests; i++) counts[i] = plan.requests[i].isPrefillChunk ? 0 : 1;
+  return { counts, tokens: new Int32Array(plan.numRequests).fill(7 + plan.step) };
+}
+
+export function draftsOf(plan: Plan): Drafts {
+  return { counts: new Int32Array(plan.numRequests).fill(1), tokens: new Int32Array(plan.numRequests).fill(3) };
+}
+
+/**
+ * A small scheduler whose clock is set by hand. `onClock` runs inside the clock of every call: there the scheduler is
+ * busy.
+ */
+export class Bench {
+  readonly scheduler: Scheduler;
+  time = 1000;
+  onClock: () => void = () => {};
+  /** The plan scheduled last. */
+  plan!: Plan;
+
+  constructor(options: Partial<SchedulerOptions> = {}) {
+    this.scheduler = new Scheduler({
+      numBlocks: 33,
+      blockSize: 4,
+      maxNumSeqs: 4,
+      maxNumBatchedTokens: 16,
+      maxModelLen: 64,
+      numSpeculativeTokens: 2,
+      hashSeed: 5,
+      now: () => {
+        this.onClock();
+        return this.time;
+      },
+      ...options,
+    });
+  }
+
+  add(id: string, length = 6): number {
+    return this.scheduler.add({ id, prompt: prompt(length), maxTokens: 20 });
+  }
+
+  schedule(): Plan {
+    this.plan = this.scheduler.schedule();
+    return this.plan;
+  }
+
+  /** One whole, ordinary step, drafts included. */
+  step(): void {
+    const plan = this.schedule();
+    this.scheduler.update(plan, resultOf(plan));
+    const { pipelineDepth, numSpeculativeTokens } = this.scheduler.config;
+    if (pipelineDepth === 1 && numSpeculativeTokens > 0)
+      this.scheduler.updateDraftTokens(plan, draftsOf(plan));
+  }
+
+  /** Makes the next native entry fault, as a broken invariant would. */
+  poison(): void {
+    this.scheduler.core.control[Control.numPending] = 1e6;
+    expect(codeOf(() => this.scheduler.schedule())).toBe('ERR_BLOCKSTEP_INVARIANT');
+  }
+
+  /** Runs `act` while the scheduler is busy, and gives back what it threw. */
+  whileBusy(act: () => unknown): unknown {
+    let thrown: unknown;
+    this.onClock = () => {
+      this.onClock = () => {};
+      thrown = errorOf(act);
+    };
+    this.scheduler.verify();
+    return thrown;
+  }
+}
+
+/** States in which the scheduler works. Every one is reached by ordinary calls alone. */
+export const LIVE_STATES = ['fresh', 'running', 'in flight', 'draining'] as const;
+export type LiveState = (typeof LIVE_STATES)[number];
+
+/** a and b run, c waits; `draining`: d has finished and a transfer still reads its blocks. */
+export function benchIn(state: LiveState, options: Partial<SchedulerOptions> = {}): Bench {
+  const bench = new Bench(options);
+  if (state === 'fresh') return bench;
+  bench.add('a', 6);
+  bench.add('b', 9);
+  if (state === 'draining') {
+    const handle = bench.add('d', 5);
+    bench.step();
+    bench.step();
+    bench.scheduler.hold(handle, 'store', 'job');
+    bench.scheduler.abort('d');
+  }
+  bench.step();
+  bench.step();
+  bench.add('c', 30);
+  if (state === 'in flight') bench.schedule();
+  return bench;
+}
+
+/** Everything that a refused call may not change, in one comparable value. */
+export function snapshot(scheduler: Scheduler): unknown {
+  const { anomalies: _, ...stats } = scheduler.stats();
+  return { digest: scheduler.digest(), stats, ...mirror(scheduler), slots: slots(scheduler) };
+}
+
+/** The part of a snapshot that needs no native state: what is left to read of a scheduler that refuses to work. */
+export function mirror(scheduler: Scheduler): unknown {
+  const { requests, ...queues } = scheduler.inspect();
+  const { numRunning, numWaiting, numSkipped, numUnfinished } = scheduler;
+  const counts = { numRunning, numWaiting, numSkipped, numUnfinished, hasWork: scheduler.hasWork() };
+  return { ...queues, ...counts, requests: requests.map(fields) };
+}
+
+function fields(request: Request): unknown {
+  const { prev: _prev, next: _next, outstanding, ...plain } = request;
+  return { ...plain, outstanding: outstanding?.describe() ?? [] };
+}
+
+/** Handle and tokens of the first slots: a slot that nobody owns would show here. */
+function slots({ core }: Scheduler): string[] {
+  return Array.from({ length: 12 }, (_, slot) => {
+    const handle = core.native.handle(slot);
+    return handle === 0 ? '-' : `${handle}:${core.tokens(slot).join()}`;
+  });
+}
+
+/** What a call throws. Fails if it does not throw. */
+export function errorOf(call: () => unknown): unknown {
+  let result: unknown;
+  try {
+    result = call();
+  } catch (error) {
+    return error;
+  }
+  throw new Error(`the call was not refused: it returned ${String(result)}`);
+}
+
+/** The code that a call is refused with. Fails if it is not refused, or with anything but a BlockstepError. */
+export function codeOf(call: () => unknown): ErrorCode {
+  return codeOfError(errorOf(call));
+}
+
+export function codeOfError(error: unknown): ErrorCode {
+  if (error instanceof BlockstepError) return error.code;
+  throw error;
+}
+
+/** A refusal names what it found and what it expected, and stays short whatever it found. */
+export function expectReadable(error: unknown): void {
+  const { message } = error as BlockstepError;
+  expect(message).toMatch(/(must|expected|needs?|belongs|fits?|room|flight|inside|disposed|broke)/);
+  if ((error as BlockstepError).code === 'ERR_BLOCKSTEP_BAD_ARG') expect(message).toMatch(/, got ./s);
+  expect(message.length).toBeLessThan(400);
+}

@@ -95,6 +95,7 @@ static void run_faults(u32 size) {
     };
     one(kRowInUse, Op::kOpen, 0, {0});
     one(kRowNotInUse, Op::kRelease, 1, {5});
+    one(kRowNotInUse, Op::kRelease, 3, {1, 0, 0});
     one(kRowNotInUse, Op::kExtend, 2, {0, 1, 5, 1});
     one(kRowRepeated, Op::kExtend, 3, {0, 1, 1, 1, 0, 1});
     one(kRowTooLong, Op::kExtend, 2, {1, 1, 0, 13});

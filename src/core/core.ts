@@ -1,3 +1,4 @@
+import { takeUint8Array } from './arrays.js';
 import { BlockstepError, checkInteger } from './errors.js';
 import { Control, type Frame, makeExchange } from './exchange.js';
 import { loadAddon } from './loader.js';
@@ -172,9 +173,10 @@ export class Core {
 
 /** A 16-byte hash seed from what a user may give: 16 bytes, or a number that becomes its low bytes. */
 export function hashSeedBytes(seed: Uint8Array | bigint | number): Uint8Array {
-  if (seed instanceof Uint8Array) {
-    if (seed.length === 16) return Uint8Array.from(seed);
-    throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `hashSeed must be 16 bytes long, got ${seed.length}`);
+  if (typeof seed === 'object') {
+    const bytes = takeUint8Array('hashSeed', seed);
+    if (bytes.length === 16) return Uint8Array.from(bytes);
+    throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `hashSeed must be 16 bytes long, got ${bytes.length}`);
   }
   const value =
     typeof seed === 'bigint' ? seed : BigInt(checkInteger('hashSeed', seed, 0, Number.MAX_SAFE_INTEGER));

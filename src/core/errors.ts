@@ -10,7 +10,6 @@ export const ERROR_CODES = {
   ERR_BLOCKSTEP_BAD_RECEIVER: 'a native method was called on an object that is not a native core',
   ERR_BLOCKSTEP_BAD_SLOT: 'the slot is not open: its request ended, or no request ever had it',
   ERR_BLOCKSTEP_BAD_TRACE: 'a workload trace cannot be read: the message names the file and the line',
-  ERR_BLOCKSTEP_BUSY: 'the operation needs something that is still in use',
   ERR_BLOCKSTEP_DETACHED: 'the exchange buffer was detached (transferred or structured-cloned away)',
   ERR_BLOCKSTEP_DISPOSED: 'the object was disposed',
   ERR_BLOCKSTEP_DUPLICATE_ID: 'a request with this id is still unfinished',

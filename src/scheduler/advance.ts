@@ -7,7 +7,8 @@ import type { SchedulerState } from './scheduler-state.js';
  * its drafts (AsyncScheduler).
  */
 export function advance(s: SchedulerState, plan: Plan): void {
-  const { step, requests, numRequests, numScheduledTokens, needsAllTokens } = plan;
+  const { step, requests, numRequests, numScheduledTokens, numDraftTokens, needsAllTokens, maxOutputTokens } =
+    plan;
   const { pipelined } = s;
   const previousStep = step - 1;
   let total = 0;
@@ -18,10 +19,17 @@ export function advance(s: SchedulerState, plan: Plan): void {
     request.numComputedTokens += scheduled;
     needsAllTokens[i] = request.lastScheduledStep === previousStep ? 0 : 1;
     request.lastScheduledStep = step;
-    request.isPrefillChunk = request.numComputedTokens < request.numTokens + request.numOutputPlaceholders;
     request.numDraftTokens = 0;
-    if (pipelined && !request.isPrefillChunk) {
-      request.numOutputPlaceholders += 1 + plan.numDraftTokens[i];
+    const known = request.numTokens + request.numOutputPlaceholders;
+    request.isPrefillChunk = request.numComputedTokens < known;
+    if (request.isPrefillChunk) {
+      maxOutputTokens[i] = 0;
+      continue;
+    }
+    const mostTokens = 1 + numDraftTokens[i];
+    maxOutputTokens[i] = mostTokens;
+    if (pipelined) {
+      request.numOutputPlaceholders += mostTokens;
       request.numDraftTokens = s.maxDrafts;
     }
   }

@@ -2,8 +2,8 @@ import { BlockstepError } from '../core/errors.js';
 import { channels } from './channels.js';
 
 /**
- * Events that a correct peer would not send. Each is skipped and counted by its reason; in strict mode it is thrown
- * instead. `abort-unknown` and `abort-finished` are the exceptions: a client that disconnects races with the end of
+ * Events that a correct peer would not send. Each is skipped and counted by its reason; in strict mode the call in which
+ * it was found throws it at its end, so that nothing is left half done. `abort-unknown` and `abort-finished` are the exceptions: a client that disconnects races with the end of
  * its request and is not wrong, so they are counted and never thrown.
  */
 export type AnomalyReason =
@@ -23,21 +23,29 @@ const NEVER_THROWN: ReadonlySet<AnomalyReason> = new Set(['abort-unknown', 'abor
 export class Anomalies {
   readonly #counts = new Map<AnomalyReason, number>();
   readonly #strict: boolean;
+  #first: BlockstepError | undefined;
 
   constructor(strict: boolean) {
     this.#strict = strict;
   }
 
-  /**
-   * Counts one anomaly.
-   * @throws ERR_BLOCKSTEP_ANOMALY in strict mode
-   */
+  /** Counts one anomaly. */
   report(reason: AnomalyReason, detail: string): void {
     this.#counts.set(reason, (this.#counts.get(reason) ?? 0) + 1);
     if (channels.anomaly.hasSubscribers) channels.anomaly.publish({ reason, detail });
     if (this.#strict && !NEVER_THROWN.has(reason)) {
-      throw new BlockstepError('ERR_BLOCKSTEP_ANOMALY', `${reason}: ${detail}`);
+      this.#first ??= new BlockstepError('ERR_BLOCKSTEP_ANOMALY', `${reason}: ${detail}`);
     }
+  }
+
+  /**
+   * Ends a call.
+   * @throws ERR_BLOCKSTEP_ANOMALY in strict mode, if there was one
+   */
+  throwFirst(): void {
+    const first = this.#first;
+    this.#first = undefined;
+    if (first !== undefined) throw first;
   }
 
   count(reason: AnomalyReason): number {

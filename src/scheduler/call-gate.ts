@@ -15,10 +15,6 @@ export class CallGate {
     return this.#busy;
   }
 
-  get isDisposed(): boolean {
-    return this.#disposed;
-  }
-
   /** @throws ERR_BLOCKSTEP_REENTRANT, ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT */
   enter(): void {
     this.checkUsable();
@@ -35,35 +31,52 @@ export class CallGate {
     this.#busy = false;
   }
 
-  /** Runs what changes the state: an error in it, but for an anomaly thrown in strict mode, poisons the scheduler. */
+  /** Runs what changes the state: an error in it poisons the scheduler. */
   change<T>(act: () => T): T {
     try {
       return act();
     } catch (error) {
-      if (!(error instanceof BlockstepError && error.code === 'ERR_BLOCKSTEP_ANOMALY'))
-        this.#poison ??= error;
+      this.#poison ??= error;
       throw error;
     }
   }
 
-  /** @returns false if it was disposed before */
-  dispose(): boolean {
-    if (this.#disposed) return false;
-    if (this.#busy) this.enter();
-    this.#disposed = true;
-    return true;
+  /**
+   * Runs `act` as the last call, once. A poisoned scheduler can be disposed too.
+   * @throws ERR_BLOCKSTEP_REENTRANT
+   */
+  dispose(act: () => void): void {
+    if (this.#disposed) return;
+    if (this.#busy) throw reentrant();
+    this.#busy = true;
+    try {
+      act();
+    } finally {
+      this.#busy = false;
+      this.#disposed = true;
+    }
   }
 
   /** @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT */
   checkUsable(): void {
     if (this.#disposed) throw new BlockstepError('ERR_BLOCKSTEP_DISPOSED', 'the scheduler was disposed');
     if (this.#poison === undefined) return;
-    throw new BlockstepError('ERR_BLOCKSTEP_INVARIANT', `a step broke off: ${show(String(this.#poison))}`, {
-      cause: this.#poison,
-    });
+    const cause = this.#poison;
+    throw new BlockstepError('ERR_BLOCKSTEP_INVARIANT', `a step broke off: ${describe(cause)}`, { cause });
   }
 
   get isPoisoned(): boolean {
     return this.#poison !== undefined;
   }
+}
+
+function reentrant(): BlockstepError {
+  return new BlockstepError(
+    'ERR_BLOCKSTEP_REENTRANT',
+    'the scheduler was called from inside one of its callbacks',
+  );
+}
+
+function describe(cause: unknown): string {
+  return cause instanceof Error ? `${cause.name}: ${cause.message}` : show(cause);
 }

@@ -12,7 +12,7 @@ export interface Drafts {
  * Gives every request of the plan the drafts that its next step shall verify (vLLM `update_draft_token_ids`). Those of
  * a request that ended meanwhile are ignored, and one whose prompt is not computed yet gets none.
  */
-export function takeDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): void {
+export function setDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): void {
   let offset = 0;
   for (let i = 0; i < plan.numRequests; i++) {
     const request = plan.requests[i];

@@ -1,4 +1,5 @@
 import { generationOf, slotOf } from '../core/core.js';
+import { BlockstepError, show } from '../core/errors.js';
 import type { AnomalyReason } from './anomalies.js';
 import type { Queues } from './queues.js';
 import type { Request } from './request.js';
@@ -83,25 +84,26 @@ export function sweepRunning(s: SchedulerState): number {
 }
 
 /**
- * Purge: rotates a parked queue once and keeps the requests that are live, in order; `onPurged` is called once for each
- * of the others. To be run both when parked requests are processed and when they are restored: a request can be
- * finished in between. The map of live requests is required, so that no caller can leave it out.
+ * Purge: keeps the requests of a parked queue that are live, in order; then `onPurged` is called once for each of the
+ * others, and may park and throw as it likes. To be run both when parked requests are processed and when they are
+ * restored: a request can be finished in between. The map of live requests is required, so that no caller can leave it
+ * out.
  * @returns how many were purged
+ * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function purgeUntracked(
   parked: Request[],
   live: ReadonlyMap<string, Request>,
   onPurged: (request: Request) => void,
 ): number {
-  let kept = 0;
-  const total = parked.length;
-  for (let i = 0; i < total; i++) {
-    const request = parked[i];
-    if (isLive(live, request)) parked[kept++] = request;
-    else onPurged(request);
-  }
-  parked.length = kept;
-  return total - kept;
+  if (!Array.isArray(parked)) throw badArg('parked', parked, 'an array of requests');
+  if (!(live instanceof Map)) throw badArg('live', live, 'the map of live requests');
+  if (typeof onPurged !== 'function') throw badArg('onPurged', onPurged, 'a function');
+  const purged = parked.filter((request) => !isLive(live, request));
+  if (purged.length === 0) return 0;
+  parked.splice(0, parked.length, ...parked.filter((request) => isLive(live, request)));
+  for (const request of purged) onPurged(request);
+  return purged.length;
 }
 
 /** Purge at admission: a finished or untracked request at the head of a queue is dropped (vLLM #52969). */
@@ -127,4 +129,8 @@ function removeFromQueue(queues: Queues, request: Request): void {
 
 function report(s: SchedulerState, reason: AnomalyReason, request: Request): void {
   s.anomalies.report(reason, `request ${request.id} (${request.status})`);
+}
+
+function badArg(name: string, value: unknown, expected: string): BlockstepError {
+  return new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${name} must be ${expected}, got ${show(value)}`);
 }

@@ -1,5 +1,6 @@
-import { BlockstepError } from '../core/errors.js';
-import { type BlockUse, LOG_MAGIC, LOG_VERSION, type LogHeader, RecordKind } from './log.js';
+import { takeUint8Array } from '../core/arrays.js';
+import { BlockstepError, show } from '../core/errors.js';
+import { type BlockUse, LOG_MAGIC, LOG_VERSION, type LogHeader, padding, RecordKind } from './log.js';
 import type { RequestInput } from './request.js';
 
 /** One record of a log, decoded. Arrays are copies. */
@@ -18,9 +19,12 @@ export type LogRecord =
 
 /**
  * Reads a log from its bytes, record by record. A last record that was cut off (the process died) ends the log.
- * @throws ERR_BLOCKSTEP_BAD_LOG naming the byte where the log is not what it should be
+ * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_BAD_LOG naming the byte where the log is not what it should be
  */
-export function* readLog(bytes: Uint8Array): Generator<LogRecord> {
+export function* readLog(log: Uint8Array): Generator<LogRecord> {
+  const given = takeUint8Array('log', log);
+  // A Buffer's slice would be a view of its whole pool.
+  const bytes = new Uint8Array(given.buffer, given.byteOffset, given.byteLength);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const magic = new TextDecoder('latin1').decode(bytes.subarray(0, LOG_MAGIC.length));
   if (magic !== LOG_MAGIC || bytes.length < 12) throw badLog(0, `magic ${JSON.stringify(magic)}`);
@@ -30,23 +34,29 @@ export function* readLog(bytes: Uint8Array): Generator<LogRecord> {
     const kind = view.getUint32(at, true);
     const length = view.getUint32(at + 4, true);
     const end = at + 8 + length;
+    if ((kind === RecordKind.header) !== (at === 12))
+      throw badLog(at, `record kind ${kind}: the header stands first`);
     if (end > bytes.length) return;
-    yield decode(kind, new Payload(bytes.slice(at + 8, end), at + 8));
-    at = end + ((4 - (length % 4)) % 4);
+    const payload = new Payload(bytes.slice(at + 8, end), at + 8);
+    const record = decode(kind, payload);
+    if (payload.rest > 0)
+      throw badLog(end - payload.rest, `${payload.rest} bytes behind the record's content`);
+    yield record;
+    at = end + padding(length);
   }
 }
 
 function decode(kind: number, payload: Payload): LogRecord {
   switch (kind) {
     case RecordKind.header:
-      return { kind: 'header', header: payload.json(payload.rest) as LogHeader };
+      return { kind: 'header', header: payload.object(payload.rest) as unknown as LogHeader };
     case RecordKind.commands:
       return { kind: 'commands', words: new Uint32Array(payload.words(payload.rest / 4)) };
     case RecordKind.add: {
       const now = payload.f64();
       const length = payload.u32();
-      const meta = payload.json(length) as Omit<RequestInput, 'prompt'>;
-      payload.skip((4 - (length % 4)) % 4);
+      const meta = payload.object(length) as unknown as Omit<RequestInput, 'prompt'>;
+      payload.skip(padding(length));
       return {
         kind: 'add',
         now,
@@ -78,7 +88,7 @@ function decode(kind: number, payload: Payload): LogRecord {
     case RecordKind.hold:
     case RecordKind.complete: {
       const now = payload.f64();
-      const use = payload.json(payload.rest) as BlockUse;
+      const use = payload.object(payload.rest) as unknown as BlockUse;
       return { kind: kind === RecordKind.hold ? 'hold' : 'complete', now, use };
     }
     default:
@@ -105,8 +115,8 @@ class Payload {
   }
 
   skip(length: number): number {
-    if (!Number.isInteger(length) || length > this.rest) {
-      throw badLog(this.origin + this.#at, `${this.rest} bytes left where ${length} are needed`);
+    if (!Number.isInteger(length) || length < 0 || length > this.rest) {
+      throw badLog(this.origin + this.#at, `${this.rest} bytes where ${length} are expected`);
     }
     const from = this.#at;
     this.#at += length;
@@ -128,24 +138,33 @@ class Payload {
 
   /** The bytes of `count` 32-bit words, in a buffer of their own. */
   words(count: number): ArrayBuffer {
+    if (!Number.isInteger(count)) throw badLog(this.origin + this.#at, `${count} words`);
     return this.bytes(4 * count).buffer as ArrayBuffer;
   }
 
   flat(): { counts: Int32Array; tokens: Int32Array } {
     const counts = new Int32Array(this.words(this.u32()));
-    const total = counts.reduce((sum, count) => sum + count, 0);
+    let total = 0;
+    for (const count of counts) {
+      if (count < 0) throw badLog(this.origin + this.#at, `a count of ${count}`);
+      total += count;
+    }
     return { counts, tokens: new Int32Array(this.words(total)) };
   }
 
-  json(length: number): unknown {
+  object(length: number): Record<string, unknown> {
     const at = this.origin + this.#at;
+    let value: unknown;
     try {
-      return JSON.parse(new TextDecoder().decode(this.bytes(length)));
+      value = JSON.parse(new TextDecoder().decode(this.bytes(length)));
     } catch (cause) {
       throw cause instanceof BlockstepError
         ? cause
         : badLog(at, `JSON that does not parse (${String(cause)})`);
     }
+    if (typeof value === 'object' && value !== null && !Array.isArray(value))
+      return value as Record<string, unknown>;
+    throw badLog(at, `JSON of ${show(value)} where an object is expected`);
   }
 
   oneOf<T>(values: readonly T[]): T {

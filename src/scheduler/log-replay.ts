@@ -51,13 +51,18 @@ export function replayInputs(bytes: Uint8Array, onPlan: (plan: Plan) => void = (
   const scheduler = new Scheduler({ ...optionsOf(header), now: () => now });
   const inFlight: Plan[] = [];
   let last: Plan | undefined;
-  for (const record of records) {
-    if ('now' in record) now = record.now;
-    if (record.kind === 'schedule') {
-      last = scheduler.schedule();
-      if (last.totalTokens > 0) inFlight.push(last);
-      onPlan(last);
-    } else feed(scheduler, record, inFlight, last);
+  try {
+    for (const record of records) {
+      if ('now' in record) now = record.now;
+      if (record.kind === 'schedule') {
+        last = scheduler.schedule();
+        if (last.totalTokens > 0) inFlight.push(last);
+        onPlan(last);
+      } else feed(scheduler, record, inFlight, last);
+    }
+  } catch (error) {
+    scheduler.dispose();
+    throw error;
   }
   return scheduler;
 }
@@ -110,8 +115,8 @@ function optionsOf(header: LogHeader | undefined): SchedulerOptions {
 }
 
 function requireHeader(header: LogHeader | undefined): LogHeader {
-  if (header !== undefined) return header;
-  throw new BlockstepError('ERR_BLOCKSTEP_BAD_LOG', 'the log does not begin with its header');
+  if (typeof header?.hashSeed === 'string') return header;
+  throw new BlockstepError('ERR_BLOCKSTEP_BAD_LOG', 'the log does not begin with the header of a scheduler');
 }
 
 function requirePlan(plan: Plan | undefined): Plan {

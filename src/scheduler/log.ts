@@ -40,13 +40,25 @@ export const RecordKind = {
 } as const;
 export type RecordKind = (typeof RecordKind)[keyof typeof RecordKind];
 
-/** Takes the bytes of a log as they are written, for instance a file. Bytes are valid during the call only. */
+/**
+ * Takes the bytes of a log, one record a call, for instance into a file; they are the sink's own. A sink that throws ends
+ * the scheduler: what is not in the log cannot be replayed.
+ */
 export interface LogSink {
   write(bytes: Uint8Array): void;
 }
 
 /** What the header says: enough to build the same scheduler again. */
 export type LogHeader = Omit<SchedulerConfig, 'now' | 'log' | 'hashSeed'> & { hashSeed: string };
+
+/** Tokens of a plan's entries, checked, in arrays that may be longer than what they hold. */
+export interface LoggedTokens {
+  tokens: Int32Array;
+  counts: Int32Array;
+  /** The sum of `counts`. */
+  numTokens: number;
+  errors?: Uint8Array;
+}
 
 /** One use of a request's blocks, as `hold` and `complete` name it. */
 export interface BlockUse {
@@ -56,9 +68,11 @@ export interface BlockUse {
 }
 
 const encoder = new TextEncoder();
-const PADDING = new Uint8Array(4);
 
-/** Writes the records of one scheduler. Each record is on its way to the sink when the method returns. */
+/**
+ * Writes the records of one scheduler. Each record is a buffer of its own and one call of the sink: what the sink does
+ * with the bytes touches nothing else.
+ */
 export class LogWriter {
   readonly #sink: LogSink;
 
@@ -79,7 +93,8 @@ export class LogWriter {
   add(now: number, input: RequestInput): void {
     const { prompt, ...rest } = input;
     const meta = json(rest);
-    this.#record(RecordKind.add, clock(now), u32(meta.length), meta, pad(meta.length), bytesOf(prompt));
+    const gap = new Uint8Array(padding(meta.length));
+    this.#record(RecordKind.add, clock(now), u32(meta.length), meta, gap, bytesOf(prompt));
   }
 
   /** `handles` null: all requests. */
@@ -91,16 +106,16 @@ export class LogWriter {
     this.#record(RecordKind.schedule, clock(now));
   }
 
-  update(now: number, numEntries: number, counts: Int32Array, tokens: Int32Array, errors?: Uint8Array): void {
-    const used = usedTokens(numEntries, counts, tokens);
-    const flags = errors === undefined ? PADDING.subarray(0, 0) : errors.subarray(0, numEntries);
+  update(now: number, numEntries: number, { tokens, counts, numTokens, errors }: LoggedTokens): void {
     const entries = bytesOf(counts.subarray(0, numEntries));
-    this.#record(RecordKind.update, clock(now), u32(numEntries), entries, bytesOf(used), flags);
+    const ids = bytesOf(tokens.subarray(0, numTokens));
+    const flags = errors === undefined ? new Uint8Array(0) : errors.subarray(0, numEntries);
+    this.#record(RecordKind.update, clock(now), u32(numEntries), entries, ids, flags);
   }
 
-  drafts(numEntries: number, counts: Int32Array, tokens: Int32Array): void {
-    const used = usedTokens(numEntries, counts, tokens);
-    this.#record(RecordKind.drafts, u32(numEntries), bytesOf(counts.subarray(0, numEntries)), bytesOf(used));
+  drafts(numEntries: number, { tokens, counts, numTokens }: LoggedTokens): void {
+    const entries = bytesOf(counts.subarray(0, numEntries));
+    this.#record(RecordKind.drafts, u32(numEntries), entries, bytesOf(tokens.subarray(0, numTokens)));
   }
 
   reset(resetRunning: boolean): void {
@@ -126,20 +141,17 @@ export class LogWriter {
   #record(kind: RecordKind, ...parts: Uint8Array[]): void {
     let length = 0;
     for (const part of parts) length += part.length;
-    const head = new Uint8Array(8);
-    const view = new DataView(head.buffer);
+    const record = new Uint8Array(8 + length + padding(length));
+    const view = new DataView(record.buffer);
     view.setUint32(0, kind, true);
     view.setUint32(4, length, true);
-    this.#sink.write(head);
-    for (const part of parts) this.#sink.write(part);
-    this.#sink.write(pad(length));
+    let at = 8;
+    for (const part of parts) {
+      record.set(part, at);
+      at += part.length;
+    }
+    this.#sink.write(record);
   }
-}
-
-function usedTokens(numEntries: number, counts: Int32Array, tokens: Int32Array): Int32Array {
-  let used = 0;
-  for (let i = 0; i < numEntries; i++) used += counts[i];
-  return tokens.subarray(0, used);
 }
 
 function json(value: unknown): Uint8Array {
@@ -154,8 +166,9 @@ function u32(value: number): Uint8Array {
   return bytesOf(Uint32Array.of(value));
 }
 
-function pad(length: number): Uint8Array {
-  return PADDING.subarray(0, (4 - (length % 4)) % 4);
+/** Bytes up to the next multiple of four. */
+export function padding(length: number): number {
+  return (4 - (length % 4)) % 4;
 }
 
 function bytesOf(array: Int32Array | Uint32Array | Float64Array): Uint8Array {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { hashSeedBytes } from '../core/core.js';
 import { BlockstepError, checkInteger, show } from '../core/errors.js';
-import { type Deviations, resolveDeviations } from './deviations.js';
+import { DEVIATIONS, type Deviations, resolveDeviations } from './deviations.js';
 import type { LogSink } from './log.js';
 
 /** Options of a scheduler, under vLLM's names. Only `numBlocks` has no default. */
@@ -71,6 +71,7 @@ export interface SchedulerConfig {
 
 const MAX_BLOCKS = 2 ** 20;
 const MAX_ROWS = 4096;
+const MAX_BLOCKS_PER_ROW = 2 ** 20;
 const MAX_TOKENS = 2 ** 30;
 
 /**
@@ -107,10 +108,10 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
     ] as const),
     numRows: integer('numRows', o.numRows, Math.min(2 * maxNumSeqs, MAX_ROWS), maxNumSeqs, MAX_ROWS),
     hashSeed: hashSeedBytes(o.hashSeed ?? randomBytes(16)),
-    deviations: resolveDeviations(checkDeviations(o.deviations)),
+    deviations: resolveDeviations(takeDeviations(o.deviations)),
     now: o.now === undefined ? () => performance.now() : checkClock(o.now),
     strict: boolean('strict', o.strict, false),
-    log: o.log ?? null,
+    log: o.log === undefined || o.log === null ? null : checkSink(o.log),
   };
   if (!config.enableChunkedPrefill && config.maxNumBatchedTokens < config.maxModelLen) {
     throw badOption(
@@ -118,6 +119,10 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
       config.maxNumBatchedTokens,
       `at least maxModelLen (${config.maxModelLen}) when enableChunkedPrefill is false`,
     );
+  }
+  if (config.maxModelLen > MAX_BLOCKS_PER_ROW * config.blockSize) {
+    const most = `at most ${MAX_BLOCKS_PER_ROW} blocks of blockSize (${config.blockSize})`;
+    throw badOption('maxModelLen', config.maxModelLen, most);
   }
   return Object.freeze(config);
 }
@@ -156,15 +161,25 @@ function oneOf<T extends string>(name: string, value: unknown, allowed: readonly
   return value as T;
 }
 
-function checkDeviations(value: SchedulerOptions['deviations']): Partial<Deviations> | false | undefined {
+function takeDeviations(value: SchedulerOptions['deviations']): Partial<Deviations> | false | undefined {
   if (value === undefined || value === false) return value;
-  if (typeof value !== 'object' || value === null) throw badOption('deviations', value, 'an object or false');
-  const known = resolveDeviations(false);
-  for (const [name, on] of Object.entries(value)) {
-    if (!(name in known)) throw badOption('deviations', name, `names among ${Object.keys(known).join(', ')}`);
-    boolean(`deviations.${name}`, on, true);
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw badOption('deviations', value, 'an object or false');
   }
-  return value;
+  const taken: Partial<Deviations> = {};
+  for (const [name, on] of Object.entries(value)) {
+    const known = DEVIATIONS.find((deviation) => deviation === name);
+    if (known === undefined) throw badOption('deviations', name, `names among ${DEVIATIONS.join(', ')}`);
+    if (on !== undefined) taken[known] = boolean(`deviations.${name}`, on, true);
+  }
+  return taken;
+}
+
+function checkSink(value: unknown): LogSink {
+  if (typeof value === 'object' && value !== null && typeof (value as LogSink).write === 'function') {
+    return value as LogSink;
+  }
+  throw badOption('log', value, 'an object with a function write');
 }
 
 function checkClock(value: unknown): () => number {

@@ -39,6 +39,8 @@ export class Plan {
   readonly maxDrafts: number;
   /** 1: not scheduled in the step before, so a worker that mirrors tokens needs the whole list. */
   readonly needsAllTokens: Uint8Array;
+  /** Most tokens that each entry can bring: 0 while known tokens of it remain to be computed, else 1 and its drafts. */
+  readonly maxOutputTokens: Uint8Array;
   /** External ids of the requests preempted by this step, in order. */
   preempted: string[] = [];
   /** External ids of the requests that finished since the plan before. */
@@ -48,6 +50,8 @@ export class Plan {
 
   /** @internal Frame of the exchange buffer behind the shared arrays. */
   readonly frame: number;
+  /** @internal Drafts that each entry may be given for its next step. */
+  readonly maxNextDrafts: Uint8Array;
   /** @internal 1: what this entry brings is dropped, because the request was preempted by force meanwhile. */
   readonly dropped: Uint8Array;
   /** @internal */
@@ -67,6 +71,8 @@ export class Plan {
     this.numDraftTokens = new Int32Array(capacity);
     this.draftTokens = new Int32Array(capacity * maxDrafts);
     this.needsAllTokens = new Uint8Array(capacity);
+    this.maxOutputTokens = new Uint8Array(capacity);
+    this.maxNextDrafts = new Uint8Array(capacity).fill(maxDrafts);
     this.dropped = new Uint8Array(capacity);
   }
 
@@ -88,7 +94,9 @@ export class Plan {
     this.numCommonPrefixBlocks = 0;
     this.dropped.fill(0, 0, this.numRequests);
     this.numRequests = 0;
+    // The lists are the caller's once they were handed out.
     if (this.preempted.length > 0) this.preempted = [];
+    if (this.finished.length > 0) this.finished = [];
   }
 
   /** @internal Appends an entry; its drafts and blocks are the caller's. */

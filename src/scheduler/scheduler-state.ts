@@ -4,7 +4,7 @@ import { coreConfig } from './core-config.js';
 import { dropsLastHit, numLookaheadTokens, type SchedulerConfig } from './options.js';
 import { Plan } from './plan.js';
 import { Queues } from './queues.js';
-import type { Request } from './request.js';
+import type { Request, RequestLimits } from './request.js';
 import { Counters } from './stats.js';
 import { StepOutputs } from './step-outputs.js';
 
@@ -66,6 +66,16 @@ export class SchedulerState {
     this.anomalies = new Anomalies(config.strict);
     this.plans = this.core.frames.map((frame) => new Plan(frame, this.maxDrafts));
     this.outputs = new StepOutputs(config.maxNumSeqs);
+  }
+
+  /** What configuration and clock add to a request that is added now. */
+  requestLimits(): RequestLimits {
+    const { maxModelLen, deviations } = this.config;
+    return {
+      maxModelLen,
+      minStopCap: deviations.endOutgrown ? maxModelLen : Number.MAX_SAFE_INTEGER,
+      now: this.now,
+    };
   }
 
   /** Remembers a new incarnation and makes room for its drafts. */

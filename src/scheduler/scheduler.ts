@@ -4,10 +4,10 @@ import { abort, abortTargets } from './abort.js';
 import { complete, hold } from './block-use.js';
 import { CallGate } from './call-gate.js';
 import { channels } from './channels.js';
-import { type Drafts, takeDrafts } from './drafts.js';
+import { type Drafts, setDrafts } from './drafts.js';
 import { finishAll } from './finish.js';
 import { hasWork, type Inspection, inspect, numUnfinished } from './inspection.js';
-import { LogWriter } from './log.js';
+import { type LogSink, LogWriter } from './log.js';
 import { resolveOptions, type SchedulerConfig, type SchedulerOptions } from './options.js';
 import type { OutstandingKind } from './outstanding.js';
 import type { Plan } from './plan.js';
@@ -20,13 +20,13 @@ import { checkOldest, checkUpdatedLast, failStep, schedule, update } from './ste
 import type { StepOutputs } from './step-outputs.js';
 import type { StepResult } from './update-pass.js';
 import {
-  checkAbortKeys,
-  checkBlockUse,
-  checkDrafts,
-  checkPauseMode,
-  checkRequest,
-  checkResetOptions,
-  checkStepResult,
+  takeAbortKeys,
+  takeBlockUse,
+  takeDrafts,
+  takePauseMode,
+  takeRequest,
+  takeResetOptions,
+  takeStepResult,
 } from './validate.js';
 import { verifyScheduler } from './verify.js';
 
@@ -43,15 +43,14 @@ import { verifyScheduler } from './verify.js';
 export class Scheduler {
   readonly #s: SchedulerState;
   readonly #log: LogWriter | null;
-  #lateAborts: (string | number)[] = [];
+  readonly #lateAborts = new Set<Request>();
   readonly #gate = new CallGate();
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY */
   constructor(options: SchedulerOptions) {
     const config = resolveOptions(options);
     this.#s = new SchedulerState(config);
-    this.#log = config.log === null ? null : new LogWriter(config.log, config);
-    if (this.#log !== null) this.#s.core.native.record(true);
+    this.#log = config.log === null ? null : this.#openLog(config.log);
   }
 
   get config(): SchedulerConfig {
@@ -71,7 +70,7 @@ export class Scheduler {
   add(input: RequestInput): number {
     return this.#enter(() => {
       const s = this.#s;
-      const request = checkRequest(s, input);
+      const request = takeRequest(s, input);
       const handle = s.core.native.add(request.prompt, request.adapter ?? '', request.cacheSalt ?? '');
       this.#log?.add(s.now, request);
       const { maxModelLen, deviations } = s.config;
@@ -96,12 +95,13 @@ export class Scheduler {
    * @returns the external ids of the requests that ended now, in order
    */
   abort(ids: string | number | Iterable<string | number>): string[] {
-    const keys = checkAbortKeys(ids);
+    const keys = takeAbortKeys(ids);
     if (this.#gate.isBusy) {
-      this.#lateAborts.push(...keys);
+      // Resolved now: the id may belong to another request by then.
+      for (const target of abortTargets(this.#s, keys)) this.#lateAborts.add(target);
       return [];
     }
-    return this.#enter(() => this.#abort(keys));
+    return this.#enter(() => this.#abort(abortTargets(this.#s, keys)));
   }
 
   /** Aborts every unfinished request, in the order in which they were added. */
@@ -143,10 +143,10 @@ export class Scheduler {
     return this.#enter(() => {
       const s = this.#s;
       checkOldest(s, plan);
-      const numTokens = checkStepResult(s, plan, result);
+      const taken = takeStepResult(plan, result);
       this.#drainLateAborts();
-      this.#log?.update(s.now, plan.numRequests, result.counts, result.tokens, result.errors);
-      return this.#gate.change(() => update(s, plan, result, numTokens));
+      this.#log?.update(s.now, plan.numRequests, taken);
+      return this.#gate.change(() => update(s, plan, taken));
     });
   }
 
@@ -172,16 +172,16 @@ export class Scheduler {
     this.#enter(() => {
       const s = this.#s;
       checkUpdatedLast(s, plan);
-      checkDrafts(s, plan, drafts);
-      this.#log?.drafts(plan.numRequests, drafts.counts, drafts.tokens);
-      takeDrafts(s, plan, drafts);
+      const taken = takeDrafts(s, plan, drafts);
+      this.#log?.drafts(plan.numRequests, taken);
+      setDrafts(s, plan, taken);
     });
   }
 
   /** Forgets all cached prefixes; see `ResetResult`. Never throws because of what is running. */
   resetPrefixCache(options: { resetRunning?: boolean } = {}): ResetResult {
     return this.#enter(() => {
-      const resetRunning = checkResetOptions(options);
+      const resetRunning = takeResetOptions(options);
       this.#log?.reset(resetRunning);
       return this.#gate.change(() => resetPrefixCache(this.#s, resetRunning));
     });
@@ -189,7 +189,7 @@ export class Scheduler {
 
   /** Admits nothing new (`new`), or schedules nothing at all (`all`), until `resume`. */
   pause(mode: 'new' | 'all'): void {
-    this.#setPause(checkPauseMode(mode));
+    this.#setPause(takePauseMode(mode));
   }
 
   resume(): void {
@@ -204,7 +204,7 @@ export class Scheduler {
    */
   hold(handle: number, kind: OutstandingKind, owner: string): boolean {
     return this.#enter(() => {
-      const use = checkBlockUse(handle, kind, owner);
+      const use = takeBlockUse(handle, kind, owner);
       this.#log?.hold(this.#s.now, use);
       return hold(this.#s, use);
     });
@@ -216,7 +216,7 @@ export class Scheduler {
    */
   complete(handle: number, kind: OutstandingKind, owner: string): boolean {
     return this.#enter(() => {
-      const use = checkBlockUse(handle, kind, owner);
+      const use = takeBlockUse(handle, kind, owner);
       this.#log?.complete(this.#s.now, use);
       return complete(this.#s, use);
     });
@@ -241,7 +241,7 @@ export class Scheduler {
 
   /** Whether stepping can still change anything: requests, plans in flight, rows or ids not reported yet, held blocks. */
   hasWork(): boolean {
-    return hasWork(this.#s) || this.#lateAborts.length > 0;
+    return hasWork(this.#s) || this.#lateAborts.size > 0;
   }
 
   /** The unfinished request with this external id. */
@@ -251,6 +251,7 @@ export class Scheduler {
 
   /** The request that a handle names while it is unfinished or holds blocks; undefined when stale. */
   getByHandle(handle: number): Request | undefined {
+    if (typeof handle !== 'number') return undefined;
     const request = this.#s.bySlot[handle % SLOT_LIMIT];
     return request?.handle === handle ? request : undefined;
   }
@@ -276,32 +277,38 @@ export class Scheduler {
     return this.#s.core.native.digest();
   }
 
-  /** Frees the native memory. Idempotent; every later call throws ERR_BLOCKSTEP_DISPOSED. */
+  /**
+   * Frees the native memory. Idempotent. Afterwards every call that would change something or reads the native side
+   * throws ERR_BLOCKSTEP_DISPOSED; what is known of requests stays readable.
+   */
   dispose(): void {
-    if (!this.#gate.isDisposed && !this.#gate.isBusy) this.#flushLog();
-    if (this.#gate.dispose()) this.#s.core.dispose();
+    this.#gate.dispose(() => {
+      try {
+        this.#flushLog();
+      } finally {
+        this.#s.core.dispose();
+      }
+    });
   }
 
   [Symbol.dispose](): void {
     this.dispose();
   }
 
-  #abort(keys: readonly (string | number)[]): string[] {
-    const targets = abortTargets(this.#s, keys);
-    if (this.#log !== null && targets.size > 0) {
-      this.#log.abort(
-        this.#s.now,
-        Array.from(targets, (target) => target.handle),
-      );
-    }
-    return abort(this.#s, targets);
+  #abort(targets: ReadonlySet<Request>): string[] {
+    const live = Array.from(targets).filter((target) => !target.isFinished);
+    if (live.length === 0) return [];
+    this.#log?.abort(
+      this.#s.now,
+      live.map((target) => target.handle),
+    );
+    return abort(this.#s, live);
   }
 
   #drainLateAborts(): void {
-    if (this.#lateAborts.length === 0) return;
-    const keys = this.#lateAborts;
-    this.#lateAborts = [];
-    this.#abort(keys);
+    if (this.#lateAborts.size === 0) return;
+    this.#abort(this.#lateAborts);
+    this.#lateAborts.clear();
   }
 
   #setPause(mode: 'none' | 'new' | 'all'): void {
@@ -314,16 +321,34 @@ export class Scheduler {
   /** Runs one public call: reads the clock, refuses calls from inside a callback, hands commands to the log. */
   #enter<T>(act: () => T): T {
     this.#gate.enter();
+    let result: T;
     try {
       const now = this.#s.config.now();
       if (typeof now !== 'number' || !Number.isFinite(now)) {
         throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `now() must return milliseconds, got ${show(now)}`);
       }
       this.#s.now = now;
-      return act();
+      result = act();
+      if (this.#log !== null) this.#gate.change(() => this.#flushLog());
     } finally {
-      this.#flushLog();
       this.#gate.leave();
+    }
+    this.#s.anomalies.throwFirst();
+    return result;
+  }
+
+  /** A sink that throws leaves a hole in the log, and poisons. */
+  #openLog(sink: LogSink): LogWriter {
+    try {
+      const log = new LogWriter(
+        { write: (bytes) => this.#gate.change(() => sink.write(bytes)) },
+        this.config,
+      );
+      this.#s.core.native.record(true);
+      return log;
+    } catch (error) {
+      this.#s.core.dispose();
+      throw error;
     }
   }
 

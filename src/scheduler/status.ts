@@ -1,3 +1,5 @@
+import { checkInteger } from '../core/errors.js';
+
 /**
  * Statuses of a request, in vLLM's names (`vllm.v1.request.RequestStatus`).
  * A status says what a request waits for; which container holds it is said by `Request.container` alone.
@@ -33,9 +35,9 @@ export function finishedStatus(reason: FinishReason): RequestStatus {
   return FINISHED_STATUS[reason];
 }
 
-/** vLLM's word for a finish reason; `none` while the request lives. */
+/** vLLM's word for a finish reason; `none` while the request lives. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function finishReasonName(reason: number): (typeof REASON_NAME)[number] {
-  return REASON_NAME[reason];
+  return REASON_NAME[checkInteger('reason', reason, 0, REASON_NAME.length - 1)];
 }
 
 /** Statuses that keep a request out of admission until something else happens. */

@@ -8,7 +8,8 @@ import type { SchedulerState } from './scheduler-state.js';
 import { FinishReason } from './status.js';
 import { failEntries } from './step-failure.js';
 import type { StepOutputs } from './step-outputs.js';
-import { type StepResult, updatePass } from './update-pass.js';
+import { updatePass } from './update-pass.js';
+import type { TakenResult } from './validate.js';
 import { waitingPass } from './waiting-pass.js';
 
 const NO_TOKENS = new Int32Array(0);
@@ -31,8 +32,10 @@ export function schedule(s: SchedulerState): Plan {
   else plan.numCommonPrefixBlocks = s.core.native.commonPrefix(running[0].slot);
 
   advance(s, plan);
-  plan.finished = s.finishedIds;
-  if (plan.finished.length > 0) s.finishedIds = [];
+  if (s.finishedIds.length > 0) {
+    plan.finished = s.finishedIds;
+    s.finishedIds = [];
+  }
   if (plan.totalTokens > 0) {
     plan.inFlight = true;
     s.inFlight.push(plan);
@@ -45,13 +48,11 @@ export function schedule(s: SchedulerState): Plan {
 }
 
 /** vLLM's `update_from_output`: failed entries first, since nobody may build on what they published. */
-export function update(s: SchedulerState, plan: Plan, result: StepResult, numTokens: number): StepOutputs {
+export function update(s: SchedulerState, plan: Plan, result: TakenResult): StepOutputs {
   beginUpdate(s, plan, result.tokens);
   const { errors } = result;
-  if (errors?.subarray(0, plan.numRequests).some((code) => code !== 0)) {
-    failEntries(s, plan, (entry) => errors[entry] !== 0);
-  }
-  updatePass(s, plan, result, numTokens);
+  if (errors !== undefined) failEntries(s, plan, (entry) => errors[entry] !== 0);
+  updatePass(s, plan, result);
   return s.outputs;
 }
 

@@ -4,6 +4,7 @@ import type { Plan } from './plan.js';
 import { checkStop, type Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { FinishReason } from './status.js';
+import type { TakenResult } from './validate.js';
 
 /** The first word of a queued append, less its slot. */
 const APPEND = PendingOp.append << 24;
@@ -12,7 +13,7 @@ const APPEND = PendingOp.append << 24;
 export interface StepResult {
   /** Sampled tokens of all entries, one after the other. */
   tokens: Int32Array;
-  /** Tokens of each entry: 0 while its prompt is not computed, else accepted drafts + 1. */
+  /** Tokens of each entry, at most its `maxOutputTokens`: 0 while its prompt is not computed, else accepted drafts + 1. */
   counts: Int32Array;
   /** Non-zero: this entry failed. Its request ends with `error`. */
   errors?: Uint8Array;
@@ -20,13 +21,12 @@ export interface StepResult {
 
 /**
  * vLLM's `update_from_output`: appends the sampled tokens, stops what is to be stopped and fills `s.outputs`.
- * @param numTokens the sum of `counts`
  *
  * All tokens of the step are queued for the native core first, then what depends on them: publications, and the ends of
  * requests in batch order. They cross into native code with the next schedule.
  */
-export function updatePass(s: SchedulerState, plan: Plan, result: StepResult, numTokens: number): void {
-  const { tokens, counts } = result;
+export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): void {
+  const { tokens, counts, numTokens } = result;
   const { outputs, maxDrafts, pipelined, now } = s;
   const { requests, numRequests, dropped, numDraftTokens } = plan;
   const firstRow = outputs.length;

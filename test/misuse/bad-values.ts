@@ -7,9 +7,18 @@ export function hostile(): never {
   throw MINE;
 }
 
+export function raise(error: unknown): never {
+  throw error;
+}
+
 /** A proxy that throws at whatever is asked of it. */
 export function throwingProxy(target: object): object {
-  return new Proxy(target, { get: hostile, has: hostile, ownKeys: hostile, getOwnPropertyDescriptor: hostile });
+  return new Proxy(target, {
+    get: hostile,
+    has: hostile,
+    ownKeys: hostile,
+    getOwnPropertyDescriptor: hostile,
+  });
 }
 
 const untouchable = () => ({ valueOf: hostile, toString: hostile, [Symbol.toPrimitive]: hostile });
@@ -57,7 +66,15 @@ export const NO_INTEGERS: unknown[] = [
 ];
 
 /** Beyond every 32-bit limit too. */
-export const NO_COUNTS: unknown[] = [...NO_INTEGERS, -1, -(2 ** 31), 2 ** 31, 2 ** 32 - 1, 2 ** 32, 2 ** 32 + 1];
+export const NO_COUNTS: unknown[] = [
+  ...NO_INTEGERS,
+  -1,
+  -(2 ** 31),
+  2 ** 31,
+  2 ** 32 - 1,
+  2 ** 32,
+  2 ** 32 + 1,
+];
 
 export const NO_STRINGS: unknown[] = [
   null,
@@ -77,7 +94,19 @@ export const NO_STRINGS: unknown[] = [
 ];
 export const TOO_LONG = 'x'.repeat(65_537);
 
-export const NO_BOOLEANS: unknown[] = [null, 0, 1, 'true', '', 1n, {}, [], Object(true), Symbol('s'), throwingProxy({})];
+export const NO_BOOLEANS: unknown[] = [
+  null,
+  0,
+  1,
+  'true',
+  '',
+  1n,
+  {},
+  [],
+  Object(true),
+  Symbol('s'),
+  throwingProxy({}),
+];
 
 type BufferClass = new (bytes: number, options?: { maxByteLength?: number }) => ArrayBuffer;
 const Resizable = ArrayBuffer as never as BufferClass;
@@ -98,7 +127,9 @@ function shrunk(): Int32Array {
 
 /** Values that are no Int32Array of plain, fixed memory. Functions, because some can be used only once. */
 export const NO_INT32_ARRAYS: (() => unknown)[] = [
-  ...[null, 1, true, 'x', 'x'.repeat(2000), 1n, Symbol('s'), {}, [], [1, 2], () => 1].map((value) => () => value),
+  ...[null, 1, true, 'x', 'x'.repeat(2000), 1n, Symbol('s'), {}, [], [1, 2], () => 1].map(
+    (value) => () => value,
+  ),
   () => new ArrayBuffer(8),
   () => Float64Array.of(1),
   () => Float32Array.of(1),

@@ -26,7 +26,10 @@ export function resultOf(plan: Plan): StepResult {
 }
 
 export function draftsOf(plan: Plan): Drafts {
-  return { counts: new Int32Array(plan.numRequests).fill(1), tokens: new Int32Array(plan.numRequests).fill(3) };
+  return {
+    counts: new Int32Array(plan.numRequests).fill(1),
+    tokens: new Int32Array(plan.numRequests).fill(3),
+  };
 }
 
 /**
@@ -78,7 +81,7 @@ export class Bench {
   /** Makes the next native entry fault, as a broken invariant would. */
   poison(): void {
     this.scheduler.core.control[Control.numPending] = 1e6;
-    expect(codeOf(() => this.scheduler.schedule())).toBe('ERR_BLOCKSTEP_INVARIANT');
+    expect(codeOf(() => this.scheduler.verify())).toBe('ERR_BLOCKSTEP_INVARIANT');
   }
 
   /** Runs `act` while the scheduler is busy, and gives back what it threw. */
@@ -120,7 +123,8 @@ export function benchIn(state: LiveState, options: Partial<SchedulerOptions> = {
 /** Everything that a refused call may not change, in one comparable value. */
 export function snapshot(scheduler: Scheduler): unknown {
   const { anomalies: _, ...stats } = scheduler.stats();
-  return { digest: scheduler.digest(), stats, ...mirror(scheduler), slots: slots(scheduler) };
+  const seen = mirror(scheduler);
+  return { digest: scheduler.digest(), stats, seen, slots: slots(scheduler) };
 }
 
 /** The part of a snapshot that needs no native state: what is left to read of a scheduler that refuses to work. */
@@ -168,7 +172,36 @@ export function codeOfError(error: unknown): ErrorCode {
 /** A refusal names what it found and what it expected, and stays short whatever it found. */
 export function expectReadable(error: unknown): void {
   const { message } = error as BlockstepError;
-  expect(message).toMatch(/(must|expected|needs?|belongs|fits?|room|flight|inside|disposed|broke)/);
+  expect(message).toMatch(
+    /(must|expected|needs?|belongs|fits?|room|flight|inside|disposed|broke|handle|request)/,
+  );
   if ((error as BlockstepError).code === 'ERR_BLOCKSTEP_BAD_ARG') expect(message).toMatch(/, got ./s);
   expect(message.length).toBeLessThan(400);
+}
+
+/**
+ * A call that may be refused or carried out, but never half: after a refusal all is as before, and in either case every
+ * invariant holds, no slot is without its request, and ordinary steps follow.
+ */
+export function sameAfter(bench: Bench, call: () => unknown): void {
+  const before = snapshot(bench.scheduler);
+  let refused = false;
+  try {
+    call();
+  } catch {
+    refused = true;
+  }
+  if (refused) expect(snapshot(bench.scheduler)).toEqual(before);
+  expectOwnedSlots(bench.scheduler);
+  bench.scheduler.verify();
+  bench.step();
+  bench.scheduler.verify();
+}
+
+/** That no slot is open but those of requests. */
+export function expectOwnedSlots(scheduler: Scheduler): void {
+  for (let slot = 0; slot < 12; slot++) {
+    const handle = scheduler.core.native.handle(slot);
+    if (handle !== 0) expect(scheduler.getByHandle(handle)?.handle).toBe(handle);
+  }
 }

@@ -72,6 +72,11 @@ export class FakeModel {
     return Array.from({ length: count }, (_, i) => this.#token(sequence, from + i));
   }
 
+  /** Tokens whose KV the model wrote for a request since it was last admitted. */
+  numWritten(handle: number): number {
+    return this.#sequence(handle).computed;
+  }
+
   /** Runs a plan just scheduled; rows for which `fails` is true write nothing and answer nothing. */
   execute(plan: Plan, fails: (entry: number) => boolean = () => false): Executed {
     const counts = new Int32Array(plan.numRequests);
@@ -110,10 +115,12 @@ export class FakeModel {
     const samples = !request.isPrefillChunk;
     if (plan.kinds[i] !== 0) {
       sequence.computed = plan.numComputedTokens[i];
-      sequence.lost = false;
       // Without outputs in flight, the scheduler's tokens are all there are; what was dropped is computed again.
       const expected = request.numOutputPlaceholders - (samples ? 1 + numDrafts : 0);
-      if (expected <= 0) sequence.length = request.numTokens;
+      if (expected <= 0) {
+        sequence.length = request.numTokens;
+        sequence.lost = false;
+      }
     }
     if (failed || sequence.lost) {
       sequence.lost = true;

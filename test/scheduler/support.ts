@@ -161,9 +161,9 @@ export class Driver {
     this.update(plan);
   }
 
-  /** Steps until nothing is left to do. */
-  run(maxSteps = 1000): void {
-    for (let i = 0; this.scheduler.hasWork(); i++) {
+  /** Steps until nothing is left to do, or the given condition fails. */
+  run(maxSteps = 1000, goesOn = () => this.scheduler.hasWork()): void {
+    for (let i = 0; goesOn(); i++) {
       if (i === maxSteps) throw new Error(`still at work: ${JSON.stringify(this.scheduler.stats())}`);
       this.step();
     }
@@ -215,4 +215,16 @@ export function leftovers(scheduler: Scheduler): string[] {
   if (rowsInUse !== 0) found.push(`${rowsInUse} rows`);
   if (numRunning + numWaiting + numSkipped + numDraining !== 0) found.push('requests');
   return found;
+}
+
+/** Everything that a plan says, as text. */
+export function describePlan(scheduler: Scheduler, plan: Plan): string {
+  const entries = Array.from({ length: plan.numRequests }, (_, i) => {
+    const numbers = [plan.kinds, plan.numScheduledTokens, plan.numComputedTokens, plan.numBlocks];
+    const rest = [plan.numNewBlocks, plan.numDraftTokens, plan.needsAllTokens];
+    const columns = [...numbers, ...rest].map((column) => column[i]);
+    return `${plan.requests[i].id} ${columns.join(',')} [${scheduler.core.blocks(plan.slots[i]).join(',')}]`;
+  });
+  const { step, totalTokens, preempted, finished, numCommonPrefixBlocks } = plan;
+  return JSON.stringify([step, totalTokens, numCommonPrefixBlocks, preempted, finished, entries]);
 }

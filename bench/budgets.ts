@@ -1,0 +1,67 @@
+import type { Group, Row } from './row.js';
+
+/** What a figure of the design may be at most, in a quiet run on one core. */
+export interface Budget {
+  /** What is limited, in words. */
+  what: string;
+  group: Group;
+  name: string;
+  /** The p50 in microseconds; `tail`: p99 over p50; `bytes`: the value. */
+  of: 'p50' | 'tail' | 'bytes';
+  limit: number;
+}
+
+/** Less than a byte per request and step is none: an object has 12 bytes at least. */
+const NO_BYTES = 1;
+
+/** The budgets of the design. One that is missed is reported as missed, and stays. */
+export const BUDGETS: readonly Budget[] = [
+  p50('step of 256 running decodes', 'decode', '256', 10),
+  p50('step of 1,024 running decodes', 'decode', '1024', 45),
+  p50('step of prefill and decode of 256', 'mixed', 'step', 30),
+  p50('add 2,048 tokens with hashing', 'operations', 'Scheduler.add, hashing', 10),
+  p50('full hit of 2,048 tokens', 'operations', 'full hit, 10k cached', 2),
+  p50('cold allocate of 2,048 tokens', 'operations', 'cold allocate, 10k empty', 4),
+  p50('release of 2,048 tokens', 'operations', 'release, 10k cached', 0.6),
+  tail('p99 over p50, step of 256', 'decode', '256'),
+  tail('p99 over p50, step of 1,024', 'decode', '1024'),
+  tail('p99 over p50, prefill and decode', 'mixed', 'step'),
+  {
+    what: 'heap bytes per request and step',
+    group: 'heap',
+    name: 'step, per request',
+    of: 'bytes',
+    limit: NO_BYTES,
+  },
+];
+
+/** A budget and what became of it. */
+export interface Verdict extends Budget {
+  measured: number;
+  /** measured / limit: up to 1 is met. */
+  ratio: number;
+  /** The same for the fastest sample: what the code can do where the machine leaves it alone. */
+  bestRatio: number | null;
+}
+
+/** Verdicts on those budgets whose rows were measured, in the order of the budgets. */
+export function judge(rows: readonly Row[]): Verdict[] {
+  const verdicts: Verdict[] = [];
+  for (const budget of BUDGETS) {
+    const row = rows.find(({ group, name }) => group === budget.group && name === budget.name);
+    if (row === undefined) continue;
+    const measured =
+      budget.of === 'tail' && row.latency ? row.latency.p99 / row.latency.p50 : Math.max(0, row.value);
+    const best = budget.of === 'p50' && row.latency ? row.latency.min / budget.limit : null;
+    verdicts.push({ ...budget, measured, ratio: measured / budget.limit, bestRatio: best });
+  }
+  return verdicts;
+}
+
+function p50(what: string, group: Group, name: string, limit: number): Budget {
+  return { what: `${what}, us`, group, name, of: 'p50', limit };
+}
+
+function tail(what: string, group: Group, name: string): Budget {
+  return { what, group, name, of: 'tail', limit: 2 };
+}

@@ -1,0 +1,102 @@
+/**
+ * The benchmark of blockstep: `npm run bench -- [--only GROUP] [--quick] [--out FILE] [--no-write]`.
+ *
+ * Groups, in the order in which they run:
+ *   calibration  what the machine does with a bare loop and with an empty native call, to set the rest in relation to
+ *   decode       one whole step, schedule() and update() through Node-API, of 1 to 1,024 running decodes
+ *   mixed        one whole step of a full engine, prefills beside decodes, requests ending and being replaced
+ *   operations   what a request of 2,048 tokens costs at the native border, in pools of 10k to 1M blocks
+ *   heap         what a step allocates in V8, and what a request holds
+ *
+ * How to read the figures. Each is a time of one operation in microseconds, less the time to read the clock. On a quiet
+ * machine read the p50, and the p99 for the tail; compare the line "load" first. On a busy machine the p50 tells about
+ * the machine: read `min` and `p1`, which are samples that nobody interrupted, and "p50 / bare loop", since the bare
+ * loop ran in the same minute; draw no conclusion from absolute figures. `min` alone flatters: of the decodes it is a
+ * step without a tick of anything else.
+ * A step of a decode fills a block for one request in 16; blocks are published to the prefix cache, which is on. Of
+ * "empty" and "cached" pools the second has its free queue full of cached blocks, so that every block that is taken
+ * evicts one. The model is never part of a figure, nor is making prompts, nor adding requests unless it says so.
+ * Heap bytes count garbage too; "per request" is what one more running request adds to a step.
+ *
+ * The sources are compiled by tsc, as they are for a release: loaders that transform them on the fly change what V8
+ * makes of the hot loops. The addon is the release build of native/.
+ */
+import { parseArgs } from 'node:util';
+import { judge } from './budgets.js';
+import { benchCalibration, CALIBRATION_EFFORT } from './calibration.js';
+import { benchDecode, DECODE_EFFORT } from './decode.js';
+import { benchHeap } from './heap.js';
+import { describeMachine, readMachine } from './machine.js';
+import { type Effort, quickened } from './measure.js';
+import { benchMixed, MIXED_EFFORT } from './mixed.js';
+import { benchOperations, OPERATIONS_EFFORT } from './operations.js';
+import { defaultFile, type Results, SCHEMA, writeResults } from './results.js';
+import { GROUPS, type Group, type Row } from './row.js';
+import { renderRows, renderVerdicts } from './table.js';
+
+interface Options {
+  only: Group | null;
+  quick: boolean;
+  out: string | null;
+  write: boolean;
+}
+
+function readOptions(): Options {
+  const { values } = parseArgs({
+    options: {
+      only: { type: 'string' },
+      quick: { type: 'boolean', default: false },
+      out: { type: 'string' },
+      'no-write': { type: 'boolean', default: false },
+    },
+  });
+  const only = GROUPS.find((group) => group === values.only) ?? null;
+  if (values.only !== undefined && only === null) {
+    throw new Error(`--only must be one of ${GROUPS.join(', ')}, got ${values.only}`);
+  }
+  return { only, quick: values.quick, out: values.out ?? null, write: !values['no-write'] };
+}
+
+function runGroup(group: Group, quick: boolean): Row[] {
+  const effort = (full: Effort) => (quick ? quickened(full) : full);
+  switch (group) {
+    case 'calibration':
+      return benchCalibration(effort(CALIBRATION_EFFORT));
+    case 'decode':
+      return benchDecode(effort(DECODE_EFFORT));
+    case 'mixed':
+      return benchMixed(effort(MIXED_EFFORT));
+    case 'operations':
+      return benchOperations(effort(OPERATIONS_EFFORT));
+    case 'heap':
+      return benchHeap(quick ? 1000 : 4000);
+  }
+}
+
+function main(): void {
+  const options = readOptions();
+  if (globalThis.gc === undefined) throw new Error('run it by "npm run bench": it needs node --expose-gc');
+  const machine = readMachine();
+  console.log(describeMachine(machine));
+  // Without the calibration the other groups' ratios are missing, and it takes a moment only.
+  const groups = GROUPS.filter((group) => group === 'calibration' || (options.only ?? group) === group);
+  const rows: Row[] = [];
+  for (const group of groups) {
+    rows.push(...runGroup(group, options.quick));
+    console.log(renderRows(group, rows));
+  }
+  const verdicts = judge(rows);
+  if (verdicts.length > 0) console.log(renderVerdicts(verdicts));
+  if (!options.write) return;
+  const results: Results = { schema: SCHEMA, machine, quick: options.quick, rows };
+  const file = options.out ?? defaultFile(results);
+  writeResults(file, results);
+  console.log(`written to ${file}`);
+}
+
+try {
+  main();
+} catch (error) {
+  console.error(`bench: ${error instanceof Error ? error.message : String(error)}`);
+  process.exitCode = 1;
+}

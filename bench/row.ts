@@ -1,0 +1,38 @@
+/** One line of a result: one figure, and for times the distribution behind it. */
+export interface Row {
+  /** Part of the benchmark, as in --only. */
+  group: Group;
+  /** Unique within the group and stable between versions: `compare` pairs rows by it. */
+  name: string;
+  unit: 'us' | 'bytes' | 'collections';
+  /** The figure itself; of a time the p50. */
+  value: number;
+  latency?: Latency;
+  /** Running requests that one operation serves, where it serves several. */
+  requests?: number;
+}
+
+export const GROUPS = ['calibration', 'decode', 'mixed', 'operations', 'heap'] as const;
+export type Group = (typeof GROUPS)[number];
+
+/** Distribution of a time, in microseconds. */
+export interface Latency {
+  min: number;
+  p1: number;
+  p50: number;
+  p90: number;
+  p99: number;
+  samples: number;
+}
+
+/** A row of times. */
+export function timeRow(group: Group, name: string, latency: Latency, requests?: number): Row {
+  return {
+    group,
+    name,
+    unit: 'us',
+    value: latency.p50,
+    latency,
+    ...(requests === undefined ? {} : { requests }),
+  };
+}

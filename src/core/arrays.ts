@@ -1,0 +1,50 @@
+import { types } from 'node:util';
+import { BlockstepError, show } from './errors.js';
+
+// The getters of the language itself: what a caller put on his array, or on its prototype, is never asked.
+const typedArray = Object.getPrototypeOf(Int32Array.prototype) as object;
+const bufferOf = getter<ArrayBufferLike>(typedArray, 'buffer');
+const byteOffsetOf = getter<number>(typedArray, 'byteOffset');
+const lengthOf = getter<number>(typedArray, 'length');
+const isResizable = getter<boolean>(ArrayBuffer.prototype, 'resizable');
+
+/**
+ * Takes a caller's Int32Array, of this or of another realm, over memory that can neither change its size nor belong to
+ * another thread. What is returned has no methods or properties but the language's: the array itself, or a view of the
+ * same memory.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
+export function takeInt32Array(name: string, value: unknown): Int32Array {
+  if (!types.isInt32Array(value)) throw bad(name, show(value), 'an Int32Array');
+  checkMemory(name, bufferOf(value));
+  if (isPristine(value, Int32Array.prototype)) return value;
+  return new Int32Array(bufferOf(value), byteOffsetOf(value), lengthOf(value));
+}
+
+/** As `takeInt32Array`, for bytes. */
+export function takeUint8Array(name: string, value: unknown): Uint8Array {
+  if (!types.isUint8Array(value)) throw bad(name, show(value), 'a Uint8Array');
+  checkMemory(name, bufferOf(value));
+  if (isPristine(value, Uint8Array.prototype)) return value;
+  return new Uint8Array(bufferOf(value), byteOffsetOf(value), lengthOf(value));
+}
+
+function checkMemory(name: string, buffer: ArrayBufferLike): void {
+  if (types.isSharedArrayBuffer(buffer))
+    throw bad(name, 'one over a SharedArrayBuffer', 'over memory of its own');
+  if (isResizable(buffer)) throw bad(name, 'one over a resizable buffer', 'over memory of fixed size');
+}
+
+/** `length` is the one property that is read of an array returned here. */
+function isPristine(value: object, prototype: object): boolean {
+  return Object.getPrototypeOf(value) === prototype && !Object.hasOwn(value, 'length');
+}
+
+function getter<T>(owner: object, property: string): (receiver: unknown) => T {
+  const get = Object.getOwnPropertyDescriptor(owner, property)?.get as () => T;
+  return Function.prototype.call.bind(get) as (receiver: unknown) => T;
+}
+
+function bad(name: string, got: string, expected: string): BlockstepError {
+  return new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${name} must be ${expected}, got ${got}`);
+}

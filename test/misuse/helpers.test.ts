@@ -1,0 +1,135 @@
+import { describe, expect, it } from 'vitest';
+import {
+  CostModelExecutor,
+  FinishReason,
+  finishReasonName,
+  purgeUntracked,
+  type Request,
+} from '../../src/index.js';
+import { hostile, MINE, NO_COUNTS, NO_FINITE_NUMBERS, NO_NUMBERS } from './bad-values.js';
+import { benchIn, codeOf, errorOf, snapshot } from './bench.js';
+import { describeValue } from './misuse.js';
+
+describe('finishReasonName', () => {
+  it('names every reason and refuses all else', () => {
+    const names = Object.values(FinishReason).map((reason) => finishReasonName(reason));
+    expect(names).toEqual(['none', 'stop', 'length', 'abort', 'error']);
+    for (const value of [...NO_COUNTS, undefined, 5, 'length', 'map', '__proto__']) {
+      expect(
+        codeOf(() => finishReasonName(value as number)),
+        describeValue(value),
+      ).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    }
+  });
+});
+
+describe('purgeUntracked', () => {
+  /** Two live requests among three that nobody tracks any more. */
+  function parked(): { requests: Request[]; live: Map<string, Request> } {
+    const { scheduler } = benchIn('running');
+    const all = ['a', 'b', 'c'].map((id) => scheduler.get(id)!);
+    const gone = ['d', 'e', 'f'].map((id) => ({ ...all[0], id, isFinished: true }) as Request);
+    const live = new Map(all.slice(0, 2).map((request) => [request.id, request]));
+    return { requests: [gone[0], all[0], gone[1], all[1], all[2]], live };
+  }
+
+  it('refuses what is no list, no map and no function, and changes nothing', () => {
+    const { requests, live } = parked();
+    const before = [...requests];
+    for (const value of [undefined, null, 1, 'x', {}, Symbol('s'), new Set()]) {
+      expect(codeOf(() => purgeUntracked(value as Request[], live, () => {}))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+      expect(codeOf(() => purgeUntracked(requests, value as typeof live, () => {}))).toBe(
+        'ERR_BLOCKSTEP_BAD_ARG',
+      );
+      expect(codeOf(() => purgeUntracked(requests, live, value as () => void))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    }
+    expect(requests).toEqual(before);
+  });
+
+  it('loses and doubles nothing when the callback throws', () => {
+    for (let n = 1; n <= 3; n++) {
+      const { requests, live } = parked();
+      const before = [...requests];
+      let calls = 0;
+      const error = errorOf(() =>
+        purgeUntracked(requests, live, () => (++calls === n ? hostile() : undefined)),
+      );
+      expect(error).toBe(MINE);
+      expect(new Set(requests).size).toBe(requests.length);
+      for (const request of live.values()) expect(requests).toContain(request);
+      expect(before).toEqual(expect.arrayContaining(requests));
+    }
+  });
+
+  it('keeps what the callback parks', () => {
+    const { requests, live } = parked();
+    const late = live.get('a') as Request;
+    const other = { ...late, id: 'late', isFinished: false } as Request;
+    live.set('late', other);
+    let parkedLate = false;
+    purgeUntracked(requests, live, () => {
+      if (!parkedLate) requests.push(other);
+      parkedLate = true;
+    });
+    expect(requests.map((request) => request.id)).toEqual(['a', 'b', 'late']);
+  });
+});
+
+describe('CostModelExecutor', () => {
+  const model = {
+    stepOverheadMs: 1,
+    prefillTokensPerSecond: 1e4,
+    weightBytes: 1e9,
+    kvBytesPerToken: 1e5,
+    memoryBytesPerSecond: 1e12,
+  };
+  const good = {
+    model,
+    now: () => 0,
+    seed: 1,
+    acceptanceRate: 0.5,
+    maxEntries: 4,
+    maxDrafts: 2,
+    stepsInFlight: 1,
+  };
+  const BAD: Record<string, unknown[]> = {
+    model: [undefined, null, 1, 'x', {}, [], () => model],
+    now: [undefined, null, 1, {}, 'x'],
+    seed: [...NO_FINITE_NUMBERS, undefined],
+    acceptanceRate: [...NO_FINITE_NUMBERS, undefined, -0.1, 1.1],
+    maxEntries: [...NO_COUNTS, undefined, 0],
+    maxDrafts: [...NO_COUNTS, undefined],
+    stepsInFlight: [...NO_COUNTS, undefined, 0],
+  };
+
+  it.each(Object.keys(BAD))('refuses every bad %s', (name) => {
+    for (const value of BAD[name]) {
+      const make = () => new CostModelExecutor({ ...good, [name]: value } as typeof good);
+      expect(codeOf(make), describeValue(value)).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    }
+  });
+
+  it('refuses a model whose figures make no sense, and what is no options object', () => {
+    for (const name of Object.keys(model)) {
+      for (const value of [...NO_NUMBERS, undefined, Number.NaN, -1, Infinity]) {
+        const make = () =>
+          new CostModelExecutor({ ...good, model: { ...model, [name]: value } } as typeof good);
+        expect(codeOf(make), `${name} ${describeValue(value)}`).toBe('ERR_BLOCKSTEP_BAD_ARG');
+      }
+    }
+    for (const value of [undefined, null, 1, 'x', []]) {
+      expect(codeOf(() => new CostModelExecutor(value as never))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    }
+  });
+
+  it('refuses a plan that is larger than it was made for, and touches no plan', () => {
+    const bench = benchIn('in flight');
+    const before = snapshot(bench.scheduler);
+    const small = new CostModelExecutor({ ...good, maxEntries: 1 });
+    expect(codeOf(() => small.execute(bench.plan))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    for (const plan of [undefined, null, 1, 'x', {}]) {
+      expect(codeOf(() => small.execute(plan as never))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    }
+    expect(snapshot(bench.scheduler)).toEqual(before);
+  });
+});

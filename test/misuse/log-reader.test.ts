@@ -1,0 +1,149 @@
+import { describe, expect, it } from 'vitest';
+import { BlockstepError, readLog, replayCommands, replayInputs } from '../../src/index.js';
+import { LOG_MAGIC, LOG_VERSION, RecordKind } from '../../src/scheduler/log.js';
+import { seeded } from '../core/bench-core.js';
+import { detach, throwingProxy } from './bad-values.js';
+import { benchIn, codeOf, errorOf } from './bench.js';
+
+const goodLog = (() => {
+  const bytes: number[] = [];
+  const log = { write: (part: Uint8Array) => bytes.push(...part) };
+  const bench = benchIn('draining', { log });
+  bench.scheduler.pause('new');
+  bench.step();
+  bench.scheduler.resume();
+  bench.schedule();
+  bench.scheduler.failStep(bench.plan);
+  bench.scheduler.resetPrefixCache({ resetRunning: true });
+  bench.scheduler.abortAll();
+  return Uint8Array.from(bytes);
+})();
+
+const FUNCTIONS: Record<string, (bytes: Uint8Array) => unknown> = {
+  readLog: (bytes) => [...readLog(bytes)],
+  replayCommands: (bytes) => replayCommands(bytes),
+  replayInputs: (bytes) => replayInputs(bytes).dispose(),
+};
+
+/** A log of the one given record, behind the header of a good log. */
+function logOf(kind: number, payload: Uint8Array, withHeader = true): Uint8Array {
+  const headerEnd = 20 + new DataView(goodLog.buffer).getUint32(16, true);
+  const head = goodLog.slice(0, withHeader ? headerEnd + ((4 - (headerEnd % 4)) % 4) : 12);
+  const out = new Uint8Array(head.length + 8 + payload.length + ((4 - (payload.length % 4)) % 4));
+  out.set(head);
+  const view = new DataView(out.buffer);
+  view.setUint32(head.length, kind, true);
+  view.setUint32(head.length + 4, payload.length, true);
+  out.set(payload, head.length + 8);
+  return out;
+}
+
+const words = (...values: number[]) => new Uint8Array(Int32Array.from(values).buffer);
+const text = (value: string) => new TextEncoder().encode(value);
+const join = (...parts: Uint8Array[]) => Uint8Array.from(parts.flatMap((part) => [...part]));
+const meta = (json: string) =>
+  join(words(0, 0, json.length), text(json.padEnd(Math.ceil(json.length / 4) * 4, '\0')));
+
+const MALFORMED: Record<string, Uint8Array> = {
+  'an unknown kind': logOf(99, words(1)),
+  'kind 0': logOf(0, words()),
+  'half a command word': logOf(RecordKind.commands, new Uint8Array(2)),
+  'half a prompt token': logOf(RecordKind.add, join(meta('{"id":"x","maxTokens":1}'), new Uint8Array(2))),
+  'an add whose JSON is null': logOf(RecordKind.add, join(meta('null'), words(1))),
+  'an add whose JSON is cut': logOf(RecordKind.add, join(meta('{"id":'), words(1))),
+  'an add without a clock': logOf(RecordKind.add, words(1)),
+  'an add longer than its record': logOf(RecordKind.add, words(0, 0, 2 ** 30)),
+  'half a handle': logOf(RecordKind.abort, words(0, 0, 1)),
+  'counts beyond the record': logOf(RecordKind.update, words(0, 0, 1000)),
+  'a negative count': logOf(RecordKind.update, words(0, 0, 1, -2, 5)),
+  'counts that cancel out': logOf(RecordKind.update, words(0, 0, 2, 3, -2, 5)),
+  'a negative count of drafts': logOf(RecordKind.drafts, words(1, -1)),
+  'an unknown pause mode': logOf(RecordKind.pause, words(3)),
+  'an empty reset': logOf(RecordKind.reset, words()),
+  'a hold of null': logOf(RecordKind.hold, join(words(0, 0), text('null'))),
+  'no header': logOf(RecordKind.schedule, words(0, 0), false),
+  'a header that is null': logOf(RecordKind.header, text('null'), false),
+  'a header that is an array': logOf(RecordKind.header, text('[]'), false),
+  'another version': join(text(LOG_MAGIC), words(LOG_VERSION + 1)),
+  'no version': text(LOG_MAGIC),
+  'another magic': join(text('BSTEPLOX'), words(LOG_VERSION)),
+  nothing: new Uint8Array(0),
+};
+
+describe.each(Object.keys(FUNCTIONS))('%s', (name) => {
+  const read = FUNCTIONS[name];
+
+  it('takes the log as every kind of byte array that files come as', () => {
+    const expected = JSON.stringify(read(goodLog), bigintToString);
+    const pool = Buffer.alloc(goodLog.length + 13);
+    pool.set(goodLog, 13);
+    expect(JSON.stringify(read(Buffer.from(goodLog)), bigintToString)).toBe(expected);
+    expect(JSON.stringify(read(pool.subarray(13)), bigintToString)).toBe(expected);
+    expect(
+      JSON.stringify(read(new Uint8Array(pool.buffer, pool.byteOffset + 13, goodLog.length)), bigintToString),
+    ).toBe(expected);
+  });
+
+  it('refuses what is no byte array', () => {
+    const values = [
+      undefined,
+      null,
+      1,
+      'BSTEPLOG',
+      1n,
+      Symbol('s'),
+      {},
+      [],
+      () => goodLog,
+      throwingProxy({}),
+    ];
+    const arrays = [goodLog.buffer, new DataView(goodLog.buffer), new Int8Array(64), new Uint32Array(16)];
+    for (const value of [...values, ...arrays, Object.create(Uint8Array.prototype), new Proxy(goodLog, {})]) {
+      expect(codeOf(() => read(value as Uint8Array))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    }
+    const code = codeOf(() => read(detach(Uint8Array.from(goodLog))));
+    expect(['ERR_BLOCKSTEP_BAD_ARG', 'ERR_BLOCKSTEP_BAD_LOG']).toContain(code);
+  });
+
+  it.each(Object.keys(MALFORMED))('refuses a log with %s', (what) => {
+    const error = errorOf(() => read(MALFORMED[what])) as BlockstepError;
+    expect(error).toBeInstanceOf(BlockstepError);
+    expect(error.code).toBe('ERR_BLOCKSTEP_BAD_LOG');
+    expect(error.message.length).toBeLessThan(400);
+  });
+
+  it('reads a log that was cut anywhere up to the cut, or says that it is none', () => {
+    const whole = [...readLog(goodLog)].length;
+    for (let length = 0; length < goodLog.length; length += 3) {
+      const part = goodLog.slice(0, length);
+      try {
+        const records = read(part);
+        if (Array.isArray(records)) expect(records.length).toBeLessThanOrEqual(whole);
+      } catch (error) {
+        expect(error).toBeInstanceOf(BlockstepError);
+      }
+    }
+  });
+
+  it('throws nothing but BlockstepErrors at damaged logs', () => {
+    const random = seeded(7);
+    const found = new Set<string>();
+    for (let round = 0; round < 400; round++) {
+      const damaged = Uint8Array.from(goodLog);
+      for (let i = random(3); i >= 0; i--) {
+        const at = 12 + random(damaged.length - 12);
+        damaged[at] = random(3) === 0 ? 255 : random(256);
+      }
+      try {
+        read(damaged);
+      } catch (error) {
+        if (!(error instanceof BlockstepError)) found.add(String(error));
+      }
+    }
+    expect([...found]).toEqual([]);
+  });
+});
+
+function bigintToString(_key: string, value: unknown): unknown {
+  return typeof value === 'bigint' ? `${value}n` : value;
+}

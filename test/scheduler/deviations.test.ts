@@ -1,0 +1,208 @@
+import { describe, expect, it } from 'vitest';
+import { DEVIATIONS } from '../../src/scheduler/deviations.js';
+import type { SchedulerOptions } from '../../src/scheduler/options.js';
+import { codeOf, Driver, describePlan, leftovers, prompt, Random } from './support.js';
+
+describe('refuseUnfit', () => {
+  it('on: refuses a prompt that leaves no room for output, and takes the longest that does', () => {
+    const { scheduler } = new Driver({ maxModelLen: 16 });
+    expect(codeOf(() => scheduler.add({ id: 'a', prompt: prompt(16), maxTokens: 1 }))).toBe(
+      'ERR_BLOCKSTEP_UNFIT',
+    );
+    expect(scheduler.hasWork()).toBe(false);
+    scheduler.add({ id: 'a', prompt: prompt(15), maxTokens: 1 });
+    expect(scheduler.numWaiting).toBe(1);
+  });
+
+  it('on: refuses a prompt that is longer than the pool, and completes one that fills it', () => {
+    const driver = new Driver({ numBlocks: 5 });
+    expect(codeOf(() => driver.add({ id: 'a', prompt: prompt(17) }))).toBe('ERR_BLOCKSTEP_UNFIT');
+    const handle = driver.add({ id: 'a', prompt: prompt(16), maxTokens: 1 });
+    driver.run();
+    expect(driver.ends.get(handle)).toEqual(['length']);
+    expect(driver.text(handle)).toHaveLength(1);
+  });
+
+  it('off: a prompt longer than the pool is queued, blocks those behind it, and leaves when aborted', () => {
+    const driver = new Driver({ numBlocks: 5, deviations: false });
+    driver.add({ id: 'big', prompt: prompt(17) });
+    const small = driver.add({ id: 'small', prompt: prompt(4), maxTokens: 2 });
+    for (let i = 0; i < 5; i++) expect(driver.schedule().totalTokens).toBe(0);
+    driver.abort('big');
+    driver.run();
+    expect(driver.ends.get(small)).toEqual(['length']);
+  });
+
+  it('off: a prompt of maxModelLen tokens is taken and ends after one token; a longer one is a bad argument', () => {
+    const driver = new Driver({ maxModelLen: 16, deviations: false });
+    expect(codeOf(() => driver.add({ id: 'longer', prompt: prompt(17) }))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    const handle = driver.add({ id: 'a', prompt: prompt(16), maxTokens: 4 });
+    driver.run();
+    expect(driver.ends.get(handle)).toEqual(['length']);
+    expect(driver.text(handle)).toHaveLength(1);
+    expect(leftovers(driver.scheduler)).toEqual([]);
+  });
+});
+
+describe('endOutgrown', () => {
+  for (const pipelineDepth of [1, 2, 3] as const) {
+    it(`on, depth ${pipelineDepth}: a lone request that outgrows the pool ends with length and a full text`, () => {
+      const driver = new Driver({ numBlocks: 5, pipelineDepth });
+      const handle = driver.add({ id: 'a', prompt: prompt(6), maxTokens: 60 });
+      driver.run();
+      expect(driver.ends.get(handle)).toEqual(['length']);
+      // 16 positions have room for KV; the token sampled from the last of them needs none.
+      expect(driver.text(handle)).toEqual(driver.model.text(handle, 11));
+      expect(driver.timesFinished('a')).toBe(1);
+      expect(leftovers(driver.scheduler)).toEqual([]);
+    });
+  }
+
+  it('on: the next request runs in the room of the one that was ended', () => {
+    const driver = new Driver({ numBlocks: 5 });
+    driver.add({ id: 'a', prompt: prompt(6), maxTokens: 60 });
+    const next = driver.add({ id: 'b', prompt: prompt(6, 1), maxTokens: 3 });
+    driver.run();
+    expect(driver.text(next)).toEqual(driver.model.text(next, 3));
+  });
+
+  it('off: it preempts itself for ever, as vLLM does', () => {
+    const driver = new Driver({ numBlocks: 5, deviations: { endOutgrown: false } });
+    const handle = driver.add({ id: 'a', prompt: prompt(6), maxTokens: 60 });
+    for (let i = 0; i < 60; i++) {
+      const plan = driver.schedule();
+      if (plan.totalTokens > 0) driver.update();
+    }
+    expect(driver.ends.get(handle)).toEqual([]);
+    expect(driver.scheduler.get('a')?.status).toBe('PREEMPTED');
+  });
+
+  it('on: ends a request that outgrew the pool and was preempted by a reset before it was noticed', () => {
+    const driver = new Driver({ numBlocks: 5 });
+    const handle = driver.add({ id: 'a', prompt: prompt(6), maxTokens: 60 });
+    while (driver.text(handle).length < 11) driver.step();
+    expect(driver.scheduler.resetPrefixCache({ resetRunning: true }).preempted).toEqual(['a']);
+    driver.run(20);
+    expect(driver.ends.get(handle)).toEqual(['length']);
+  });
+
+  it('on: the lookahead of drafts ends no request whose longest text fits the pool', () => {
+    const speculation = { numSpeculativeTokens: 3, speculativeMethod: 'draft_model' } as const;
+    const driver = new Driver({ numBlocks: 6, maxModelLen: 20, ...speculation }, { draft: 0 });
+    const handle = driver.add({ id: 'a', prompt: prompt(6), maxTokens: 60 });
+    driver.run();
+    expect(driver.text(handle)).toEqual(driver.model.text(handle, 14));
+  });
+
+  it('on: drafts that do not fit end no request whose next token does', () => {
+    const driver = new Driver({ numBlocks: 5, numSpeculativeTokens: 3 });
+    const handle = driver.add({ id: 'a', prompt: prompt(6), maxTokens: 60 });
+    driver.run();
+    expect(driver.text(handle)).toEqual(driver.model.text(handle, 11));
+  });
+
+  it('on: the oldest running request may be ended while others run on', () => {
+    const speculation = { numSpeculativeTokens: 3, speculativeMethod: 'draft_model' } as const;
+    const driver = new Driver({ numBlocks: 7, blockSize: 4, maxModelLen: 64, ...speculation }, { draft: 3 });
+    driver.add({ id: 'a', prompt: prompt(14), maxTokens: 60 });
+    const other = driver.add({ id: 'b', prompt: prompt(2, 1), maxTokens: 9 });
+    driver.run();
+    expect(driver.ends.get(other)).toEqual(['length']);
+    expect(driver.text(other)).toEqual(driver.model.text(other, 9));
+  });
+
+  for (const pipelineDepth of [1, 2] as const) {
+    it(`on, depth ${pipelineDepth}: minTokens past maxModelLen end at maxModelLen`, () => {
+      const driver = new Driver({ maxModelLen: 12, pipelineDepth });
+      const handle = driver.add({ id: 'a', prompt: prompt(6), maxTokens: 20, minTokens: 20 });
+      driver.run();
+      expect(driver.ends.get(handle)).toEqual(['length']);
+      expect(driver.text(handle)).toEqual(driver.model.text(handle, 6));
+    });
+  }
+
+  it('off: minTokens past maxModelLen leave it running with nothing to schedule', () => {
+    const driver = new Driver({ maxModelLen: 12, deviations: { endOutgrown: false } });
+    const handle = driver.add({ id: 'a', prompt: prompt(6), maxTokens: 20, minTokens: 20 });
+    for (let i = 0; i < 20; i++) driver.step();
+    expect(driver.schedule().totalTokens).toBe(0);
+    expect(driver.scheduler.numRunning).toBe(1);
+    expect(driver.ends.get(handle)).toEqual([]);
+  });
+});
+
+describe('evictUnscheduled', () => {
+  /** In step 2 `low` gets its third chunk and the last two blocks; then `high` needs one, and takes them all back. */
+  function preemptScheduled(evictUnscheduled: boolean): Driver {
+    const driver = new Driver({
+      numBlocks: 8,
+      policy: 'priority',
+      longPrefillTokenThreshold: 8,
+      reserveFullIsl: false,
+      deviations: { evictUnscheduled },
+    });
+    driver.add({ id: 'low', prompt: prompt(26), priority: 5, maxTokens: 2, arrivalTime: 1 });
+    driver.step();
+    driver.add({ id: 'high', prompt: prompt(4, 1), priority: 0, maxTokens: 3, arrivalTime: 2 });
+    return driver;
+  }
+
+  it('on: a victim already scheduled in this step keeps the hashes of the earlier steps alone', () => {
+    const driver = preemptScheduled(true);
+    const { scheduler } = driver;
+    let plan = driver.schedule();
+    while (plan.preempted.length === 0) {
+      driver.update();
+      plan = driver.schedule();
+    }
+    expect(plan.preempted).toEqual(['low']);
+    expect(plan.requests.slice(0, plan.numRequests).map(({ id }) => id)).toEqual(['high']);
+    const found = scheduler.core.native.match(scheduler.get('low')?.slot as number, 8);
+    expect(found * 4).toBe(driver.model.numWritten(scheduler.get('low')?.handle as number));
+    driver.run();
+    expect(leftovers(scheduler)).toEqual([]);
+  });
+
+  it('off: the victim finds blocks that nobody ever wrote, as in vLLM', () => {
+    const driver = preemptScheduled(false);
+    expect(() => driver.run()).toThrow(/low got tokens from unwritten blocks/);
+  });
+});
+
+describe('all deviations', () => {
+  function plansOf(seed: number, deviations: SchedulerOptions['deviations']): string[] {
+    const random = new Random(seed);
+    const pipelineDepth = (1 + (seed % 3)) as 1 | 2 | 3;
+    const driver = new Driver({ numBlocks: 16, maxNumBatchedTokens: 24, pipelineDepth, deviations });
+    const plans: string[] = [];
+    for (let i = 0; i < 120; i++) {
+      if (random.chance(30)) {
+        const length = 1 + random.below(20);
+        driver.add({ id: `r${i}`, prompt: prompt(length, random.below(3)), maxTokens: 1 + random.below(20) });
+      }
+      if (random.chance(3) && i > 0) driver.abort(`r${random.below(i)}`);
+      if (driver.inFlight.length === pipelineDepth) driver.update();
+      plans.push(describePlan(driver.scheduler, driver.schedule()));
+      if (random.chance(60) && driver.inFlight.length > 0) driver.update();
+    }
+    expect(driver.scheduler.stats().numPreemptions).toBeGreaterThan(0);
+    return plans;
+  }
+
+  it('turn nothing where nothing fails: with each off, and all off, the plans are those with all on', () => {
+    for (let seed = 0; seed < 6; seed++) {
+      const all = plansOf(seed, undefined);
+      expect(plansOf(seed, false)).toEqual(all);
+      for (const name of DEVIATIONS) expect(plansOf(seed, { [name]: false })).toEqual(all);
+    }
+  });
+
+  it('have names that are checked', () => {
+    expect(codeOf(() => new Driver({ deviations: { nothing: true } as never }))).toBe(
+      'ERR_BLOCKSTEP_BAD_ARG',
+    );
+    expect(codeOf(() => new Driver({ deviations: { endOutgrown: 1 } as never }))).toBe(
+      'ERR_BLOCKSTEP_BAD_ARG',
+    );
+  });
+});

@@ -6,10 +6,10 @@
 namespace blockstep {
 
 /// Reads the configuration; its getters may run JavaScript. @throws Error kBadArg
-HostConfig read_configuration(const Call& call, napi_value config);
+HostConfig read_configuration(Napi::Value value);
 
 /// Checks that `value` is an exchange buffer of the right size. Runs JavaScript only if somebody tampered with it.
 /// @throws Error kBadArg, kDetached
-Exchange read_exchange(const Call& call, napi_value value, const HostConfig& config);
+Exchange read_exchange(Napi::Value value, const HostConfig& config);
 
 }  // namespace blockstep

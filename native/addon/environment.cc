@@ -5,69 +5,84 @@
 namespace blockstep {
 namespace {
 
-/// The garbage collector let go of a core object, or its environment ended.
-void finalize_core(napi_env env, void* data, void*) {
-  auto* object = static_cast<CoreObject*>(data);
-  if (object->environment) {
-    dispose(env, *object);
-    object->environment->live.erase(object);
-    if (object->environment->recent == object) object->environment->recent = nullptr;
-  }
-  delete object;
-}
+/// A flag that is up as long as this lives.
+class Raised {
+ public:
+  explicit Raised(bool& flag) : flag_(flag) { flag_ = true; }
+  ~Raised() { flag_ = false; }
 
-void weigh(napi_env env, CoreObject& object, std::int64_t bytes) {
-  std::int64_t total;
-  napi_adjust_external_memory(env, bytes - object.reported_bytes, &total);
-  object.reported_bytes = bytes;
-}
+ private:
+  bool& flag_;
+};
 
 }  // namespace
 
-void dispose(napi_env env, CoreObject& object) {
-  if (!object.core) return;
-  object.core.reset();
-  napi_delete_reference(env, object.exchange);
-  object.exchange = nullptr;
-  weigh(env, object, 0);
+Environment::~Environment() {
+  for (CoreObject* object : live) object->orphan();
 }
 
-napi_value wrap_core(napi_env env, Environment& environment, std::unique_ptr<HostCore> core, napi_value exchange) {
+Napi::Object CoreObject::make(Environment& home, std::unique_ptr<HostCore> core, Napi::ArrayBuffer exchange) {
   // What the pool takes from the start; the KV slot table costs nothing until rows are used.
   const Config& pool = core->config().pool;
   const auto bytes = static_cast<std::int64_t>(state_bytes({pool.num_blocks, 1, 1, pool.bucket_bits}));
-  auto object = std::make_unique<CoreObject>();
-  object->environment = &environment;
-  napi_value core_class;
-  napi_value instance;
-  require_ok(napi_get_reference_value(env, environment.core_class, &core_class));
-  environment.constructing = true;
-  const napi_status constructed = napi_new_instance(env, core_class, 0, nullptr, &instance);
-  environment.constructing = false;
-  require_ok(constructed);
-  require_ok(napi_get_arraybuffer_info(env, exchange, &object->exchange_data, &object->exchange_bytes));
-  environment.live.insert(object.get());
-  if (napi_wrap(env, instance, object.get(), finalize_core, nullptr, nullptr) != napi_ok) {
-    environment.live.erase(object.get());
-    throw PendingException{};
-  }
-  CoreObject& owned = *object.release();  // the wrap has it now
-  require_ok(napi_create_reference(env, exchange, 1, &owned.exchange));
-  owned.core = std::move(core);
-  weigh(env, owned, bytes);
+  const Raised constructing(home.constructing);
+  const Napi::Object instance = home.core_class.New({});
+  CoreObject& object = *Unwrap(instance);
+  home.live.insert(&object);
+  object.home_ = &home;
+  object.exchange_ = Napi::Persistent(exchange);
+  object.exchange_data_ = exchange.Data();
+  object.exchange_bytes_ = exchange.ByteLength();
+  object.core_ = std::move(core);
+  object.weigh(bytes);
   return instance;
 }
 
-void end_environment(void* data) {
-  auto* environment = static_cast<Environment*>(data);
-  for (CoreObject* object : environment->live) {
-    dispose(environment->env, *object);
-    object->environment = nullptr;  // its finalizer is still to come, and finds nothing but itself
-  }
-  for (napi_ref reference : {environment->core_class, environment->error_class}) {
-    if (reference) napi_delete_reference(environment->env, reference);
-  }
-  delete environment;
+/// Anybody but make() gets an exception, and an object that never becomes one of ours.
+CoreObject::CoreObject(const Napi::CallbackInfo& info) : ObjectWrap(info) {
+  if (!info.Env().GetInstanceData<Environment>()->constructing) refuse(info.Env());
+}
+
+Napi::Value CoreObject::OnCalledAsFunction(const Napi::CallbackInfo& info) {
+  refuse(info.Env());
+  return {};
+}
+
+void CoreObject::refuse(Napi::Env env) {
+  throw_error(env, kBadArg, "a native core is made by create(), not by its constructor");
+}
+
+CoreObject::~CoreObject() {
+  if (!home_) return;
+  dispose();
+  home_->live.erase(this);
+  if (home_->recent == this) home_->recent = nullptr;
+}
+
+HostCore& CoreObject::core() const {
+  if (!core_) throw Error{kDisposed, "the core was disposed"};
+  void* data = nullptr;
+  std::size_t bytes = 0;
+  require_ok(napi_get_arraybuffer_info(Env(), exchange_.Value(), &data, &bytes));
+  if (data == exchange_data_ && bytes == exchange_bytes_) return *core_;
+  throw Error{kDetached, "the exchange buffer was detached or resized"};
+}
+
+void CoreObject::dispose() {
+  if (!core_) return;
+  core_.reset();
+  exchange_.Reset();
+  weigh(0);
+}
+
+void CoreObject::orphan() {
+  dispose();
+  home_ = nullptr;
+}
+
+void CoreObject::weigh(std::int64_t bytes) {
+  Napi::MemoryManagement::AdjustExternalMemory(Env(), bytes - reported_bytes_);
+  reported_bytes_ = bytes;
 }
 
 }  // namespace blockstep

@@ -1,8 +1,8 @@
-// What one Node environment (the main thread or a worker) has of one loaded copy of the addon. There is no static
-// mutable state: environments and copies know nothing of each other. Every callback gets its environment as data.
+// What one Node environment (the main thread or a worker) has of one loaded copy of the addon: its instance data. There
+// is no static mutable state: environments and copies know nothing of each other.
 #pragma once
 
-#include <node_api.h>
+#include <napi.h>
 
 #include <memory>
 #include <unordered_set>
@@ -11,43 +11,55 @@
 
 namespace blockstep {
 
-struct Environment;
-
-/// The native part of a NativeCore. Node's wrap owns it; the core inside goes earlier, at dispose() or when the
-/// environment ends, whichever comes first.
-struct CoreObject {
-  Environment* environment;    // null once the environment has ended
-  std::unique_ptr<HostCore> core;
-  napi_ref exchange;           // keeps the exchange buffer alive while the core is there
-  void* exchange_data;
-  std::size_t exchange_bytes;
-  std::int64_t reported_bytes;  // what the garbage collector was told this object weighs
-};
+class CoreObject;
 
 struct Environment {
-  explicit Environment(napi_env node_env) : env(node_env) {}
+  /// Frees the cores that are left. Node finalizes wraps before instance data, but does not promise to.
+  ~Environment();
 
-  napi_env env;
-  napi_ref core_class = nullptr;
-  napi_ref error_class = nullptr;  // null: plain Error
-  bool constructing = false;       // the class is being constructed by create(), not by a stranger
+  Napi::FunctionReference core_class;
+  Napi::FunctionReference error_class;  // empty: plain Error
+  bool constructing = false;            // the class is being constructed by make(), not by a stranger
   /// Every wrapped object. A receiver is ours exactly if its wrap is one of these: a wrap of another addon, of another
   /// copy of this one or of another environment has another address. As sure as a type tag, and 60 ns a call cheaper.
   std::unordered_set<CoreObject*> live;
   CoreObject* recent = nullptr;  // the last one found in `live`
 };
 
-/// Frees the core now. Idempotent.
-void dispose(napi_env env, CoreObject& object);
+/// The native part of a NativeCore. The JavaScript object owns it; the core inside goes earlier, at dispose() or when
+/// the environment ends, whichever comes first.
+class CoreObject : public Napi::ObjectWrap<CoreObject> {
+ public:
+  /// Wraps a new core, and keeps its exchange buffer alive as long as the core is there.
+  static Napi::Object make(Environment& home, std::unique_ptr<HostCore> core, Napi::ArrayBuffer exchange);
 
-/// Wraps a new core in a JavaScript object of the environment's class.
-napi_value wrap_core(napi_env env, Environment& environment, std::unique_ptr<HostCore> core, napi_value exchange);
+  /// Creates the class, with the methods of methods.cc on its prototype.
+  static Napi::Function define_class(Napi::Env env);
 
-/// Creates the class of the core objects, with the methods of methods.cc on its prototype.
-void define_core_class(napi_env env, Environment& environment);
+  // For Napi::ObjectWrap: `new` and a call of the class. Both refuse everybody but make().
+  explicit CoreObject(const Napi::CallbackInfo& info);
+  static Napi::Value OnCalledAsFunction(const Napi::CallbackInfo& info);
+  ~CoreObject();
 
-/// Frees all cores and the environment itself. Runs as cleanup hook, which is before any finalizer. References must be
-/// deleted here: Node does not free those that it did not finalize.
-void end_environment(void* environment);
+  /// @throws Error kDisposed, kDetached
+  HostCore& core() const;
+
+  /// Frees the core now. Idempotent.
+  void dispose();
+
+  /// The environment ends before this object does.
+  void orphan();
+
+ private:
+  static void refuse(Napi::Env env);
+  void weigh(std::int64_t bytes);
+
+  Environment* home_ = nullptr;  // null before make(), and once the environment has ended
+  std::unique_ptr<HostCore> core_;
+  Napi::Reference<Napi::ArrayBuffer> exchange_;
+  void* exchange_data_ = nullptr;
+  std::size_t exchange_bytes_ = 0;
+  std::int64_t reported_bytes_ = 0;  // what the garbage collector was told this object weighs
+};
 
 }  // namespace blockstep

@@ -1,13 +1,13 @@
 // The methods of a core object: arguments in, one call of HostCore, its answer out. All arguments are checked before
 // HostCore is entered, and HostCore runs no JavaScript, so no method can be interrupted by another.
-#include <cstring>
+#include <algorithm>
 
 #include "call.h"
 
 namespace blockstep {
 namespace {
 
-napi_value run(const Call& call) {
+Napi::Value run(const Call& call) {
   HostCore& core = call.core();
   const HostConfig& config = core.config();
   const u32 frame = call.integer(0, "frame", 0, config.num_frames - 1);
@@ -16,7 +16,7 @@ napi_value run(const Call& call) {
   return call.integer_value(static_cast<std::int32_t>(core.run(frame, from, to)));
 }
 
-napi_value add(const Call& call) {
+Napi::Value add(const Call& call) {
   HostCore& core = call.core();
   const std::u16string adapter = call.string(1, "adapter");
   const std::u16string salt = call.string(2, "salt");
@@ -24,14 +24,14 @@ napi_value add(const Call& call) {
   return call.number(static_cast<double>(core.add({tokens.data, tokens.size}, adapter, salt)));
 }
 
-napi_value match(const Call& call) {
+Napi::Value match(const Call& call) {
   HostCore& core = call.core();
   const u32 slot = call.slot(0);
   const u32 max_blocks = call.integer(1, "maxBlocks", 0, kMaxTokens);
   return call.number(core.match(slot, max_blocks));
 }
 
-napi_value admit(const Call& call) {
+Napi::Value admit(const Call& call) {
   HostCore& core = call.core();
   const HostConfig& config = core.config();
   const u32 slot = call.slot(0);
@@ -42,31 +42,31 @@ napi_value admit(const Call& call) {
   return call.integer_value(core.admit(slot, hit_blocks, reserve_tokens, need_tokens, publish_tokens));
 }
 
-napi_value common_prefix(const Call& call) { return call.number(call.core().common_prefix(call.slot(0))); }
+Napi::Value common_prefix(const Call& call) { return call.number(call.core().common_prefix(call.slot(0))); }
 
-napi_value flush(const Call& call) {
+Napi::Value flush(const Call& call) {
   call.core().flush();
-  return nullptr;
+  return {};
 }
 
 template <void (HostCore::*Change)(Span<const std::int32_t>)>
-napi_value change_ids(const Call& call) {
+Napi::Value change_ids(const Call& call) {
   HostCore& core = call.core();
   const Span<std::int32_t> ids = call.int32_array(0, "ids");
   (core.*Change)({ids.data, ids.size});
-  return nullptr;
+  return {};
 }
 
-napi_value reset(const Call& call) { return call.boolean_value(call.core().reset()); }
+Napi::Value reset(const Call& call) { return Napi::Boolean::New(call.env, call.core().reset()); }
 
-napi_value handle(const Call& call) {
+Napi::Value handle(const Call& call) {
   return call.number(static_cast<double>(call.core().handle(call.slot(0))));
 }
 
-napi_value num_tokens(const Call& call) { return call.number(call.core().num_tokens(call.slot(0))); }
+Napi::Value num_tokens(const Call& call) { return call.number(call.core().num_tokens(call.slot(0))); }
 
 template <u32 (HostCore::*Read)(u32, u32, Span<std::int32_t>)>
-napi_value read_slot(const Call& call) {
+Napi::Value read_slot(const Call& call) {
   HostCore& core = call.core();
   const u32 slot = call.slot(0);
   const u32 from = call.integer(1, "from", 0, kMaxTokens);
@@ -74,124 +74,102 @@ napi_value read_slot(const Call& call) {
 }
 
 template <u32 (HostCore::*Read)(Span<std::int32_t>)>
-napi_value read_pool(const Call& call) {
+Napi::Value read_pool(const Call& call) {
   HostCore& core = call.core();
   return call.number((core.*Read)(call.int32_array(0, "out")));
 }
 
 template <u32 (HostCore::*Read)(u32)>
-napi_value read_block(const Call& call) {
+Napi::Value read_block(const Call& call) {
   HostCore& core = call.core();
   return call.number((core.*Read)(call.integer(0, "id", 0, core.config().pool.num_blocks - 1)));
 }
 
-napi_value block_hash(const Call& call) {
+Napi::Value block_hash(const Call& call) {
   HostCore& core = call.core();
   const u32 slot = call.slot(0);
   const Key key = core.block_hash(slot, call.integer(1, "index", 0, kMaxTokens));
   return call.bigint(key.lo, key.hi);
 }
 
-napi_value verify(const Call& call) {
+Napi::Value verify(const Call& call) {
   call.core().verify();
-  return nullptr;
+  return {};
 }
 
-napi_value digest(const Call& call) { return call.bigint(call.core().digest()); }
+Napi::Value digest(const Call& call) { return call.bigint(call.core().digest()); }
 
-napi_value rolling_digest(const Call& call) { return call.bigint(call.core().rolling_digest()); }
+Napi::Value rolling_digest(const Call& call) { return call.bigint(call.core().rolling_digest()); }
 
-napi_value record(const Call& call) {
+Napi::Value record(const Call& call) {
   HostCore& core = call.core();
   core.record(call.boolean(0, "on"));
-  return nullptr;
+  return {};
 }
 
-napi_value take_log(const Call& call) {
+Napi::Value take_log(const Call& call) {
   HostCore& core = call.core();
   const std::vector<u32>& log = core.recorded();
-  void* data;
-  napi_value buffer;
-  napi_value array;
-  require_ok(napi_create_arraybuffer(call.env, log.size() * sizeof(u32), &data, &buffer));
-  require_ok(napi_create_typedarray(call.env, napi_uint32_array, log.size(), buffer, 0, &array));
-  if (!log.empty()) std::memcpy(data, log.data(), log.size() * sizeof(u32));
+  auto array = Napi::Uint32Array::New(call.env, log.size());
+  std::copy(log.begin(), log.end(), array.Data());
   core.forget_log();
   return array;
 }
 
-napi_value memory(const Call& call) {
+Napi::Value memory(const Call& call) {
   const HostCore& core = call.core();
   const Config& pool = core.config().pool;
   const u64 pool_bytes = state_bytes({pool.num_blocks, 1, 1, pool.bucket_bits});
-  napi_value result;
-  require_ok(napi_create_object(call.env, &result));
-  const auto set = [&](const char* name, u64 bytes) {
-    require_ok(napi_set_named_property(call.env, result, name, call.number(static_cast<double>(bytes))));
-  };
-  set("stateBytes", core.state_bytes());
-  set("bytesPerBlock", (pool_bytes + pool.num_blocks - 1) / pool.num_blocks);
-  set("tableBytes", core.table_bytes());
+  const u64 bytes_per_block = (pool_bytes + pool.num_blocks - 1) / pool.num_blocks;
+  auto result = Napi::Object::New(call.env);
+  result.DefineProperties({
+      field("stateBytes", call.number(static_cast<double>(core.state_bytes()))),
+      field("bytesPerBlock", call.number(static_cast<double>(bytes_per_block))),
+      field("tableBytes", call.number(static_cast<double>(core.table_bytes()))),
+  });
   return result;
 }
 
-napi_value dispose_core(const Call& call) {
-  dispose(call.env, call.object());
-  return nullptr;
-}
-
-constexpr napi_property_descriptor method(const char* name, napi_callback callback) {
-  return {name, nullptr, callback, nullptr, nullptr, nullptr, napi_default, nullptr};
-}
-
-constexpr napi_property_descriptor kMethods[] = {
-    method("run", entry<run>),
-    method("add", entry<add>),
-    method("match", entry<match>),
-    method("admit", entry<admit>),
-    method("commonPrefix", entry<common_prefix>),
-    method("flush", entry<flush>),
-    method("pin", entry<change_ids<&HostCore::pin>>),
-    method("unpin", entry<change_ids<&HostCore::unpin>>),
-    method("evict", entry<change_ids<&HostCore::evict>>),
-    method("reset", entry<reset>),
-    method("handle", entry<handle>),
-    method("numTokens", entry<num_tokens>),
-    method("readTokens", entry<read_slot<&HostCore::read_tokens>>),
-    method("readBlocks", entry<read_slot<&HostCore::read_blocks>>),
-    method("readFreeQueue", entry<read_pool<&HostCore::read_free_queue>>),
-    method("readPublished", entry<read_pool<&HostCore::read_published>>),
-    method("refCount", entry<read_block<&HostCore::ref_count>>),
-    method("blockGeneration", entry<read_block<&HostCore::block_generation>>),
-    method("blockHash", entry<block_hash>),
-    method("verify", entry<verify>),
-    method("digest", entry<digest>),
-    method("rollingDigest", entry<rolling_digest>),
-    method("record", entry<record>),
-    method("takeLog", entry<take_log>),
-    method("memory", entry<memory>),
-    method("dispose", entry<dispose_core>),
-};
-
-napi_value construct(const Call& call) {
-  if (!call.home->constructing) throw Error{kBadArg, "a native core is made by create(), not by its constructor"};
-  return call.receiver;
+Napi::Value dispose_core(const Call& call) {
+  call.object().dispose();
+  return {};
 }
 
 }  // namespace
 
 /// The methods are plain functions on the prototype, not methods of the class: V8 would refuse a wrong receiver of
 /// those with a TypeError that has no code.
-void define_core_class(napi_env env, Environment& home) {
-  napi_value core_class;
-  napi_value prototype;
-  require_ok(napi_define_class(env, "NativeCore", NAPI_AUTO_LENGTH, entry<construct>, &home, 0, nullptr, &core_class));
-  require_ok(napi_get_named_property(env, core_class, "prototype", &prototype));
-  for (napi_property_descriptor descriptor : kMethods) {
-    descriptor.data = &home;
-    require_ok(napi_define_properties(env, prototype, 1, &descriptor));
-  }
-  require_ok(napi_create_reference(env, core_class, 1, &home.core_class));
+Napi::Function CoreObject::define_class(Napi::Env env) {
+  const Napi::Function core_class = DefineClass(env, "NativeCore", {});
+  core_class.Get("prototype").As<Napi::Object>().DefineProperties({
+      method<run>(env, "run"),
+      method<add>(env, "add"),
+      method<match>(env, "match"),
+      method<admit>(env, "admit"),
+      method<common_prefix>(env, "commonPrefix"),
+      method<flush>(env, "flush"),
+      method<change_ids<&HostCore::pin>>(env, "pin"),
+      method<change_ids<&HostCore::unpin>>(env, "unpin"),
+      method<change_ids<&HostCore::evict>>(env, "evict"),
+      method<reset>(env, "reset"),
+      method<handle>(env, "handle"),
+      method<num_tokens>(env, "numTokens"),
+      method<read_slot<&HostCore::read_tokens>>(env, "readTokens"),
+      method<read_slot<&HostCore::read_blocks>>(env, "readBlocks"),
+      method<read_pool<&HostCore::read_free_queue>>(env, "readFreeQueue"),
+      method<read_pool<&HostCore::read_published>>(env, "readPublished"),
+      method<read_block<&HostCore::ref_count>>(env, "refCount"),
+      method<read_block<&HostCore::block_generation>>(env, "blockGeneration"),
+      method<block_hash>(env, "blockHash"),
+      method<verify>(env, "verify"),
+      method<digest>(env, "digest"),
+      method<rolling_digest>(env, "rollingDigest"),
+      method<record>(env, "record"),
+      method<take_log>(env, "takeLog"),
+      method<memory>(env, "memory"),
+      method<dispose_core>(env, "dispose"),
+  });
+  return core_class;
 }
 
 }  // namespace blockstep

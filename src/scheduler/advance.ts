@@ -7,31 +7,28 @@ import type { SchedulerState } from './scheduler-state.js';
  * its drafts (AsyncScheduler).
  */
 export function advance(s: SchedulerState, plan: Plan): void {
-  const { step, requests, numRequests, numScheduledTokens, numDraftTokens, needsAllTokens, maxOutputTokens } =
-    plan;
-  const { pipelined } = s;
+  const { step, requests, slots, numRequests, numScheduledTokens, numDraftTokens } = plan;
+  const { needsAllTokens, maxOutputTokens } = plan;
+  const { pipelined, maxDrafts, lastSteps } = s;
   const previousStep = step - 1;
-  let total = 0;
   for (let i = 0; i < numRequests; i++) {
     const request = requests[i];
-    const scheduled = numScheduledTokens[i];
-    total += scheduled;
-    request.numComputedTokens += scheduled;
-    needsAllTokens[i] = request.lastScheduledStep === previousStep ? 0 : 1;
-    request.lastScheduledStep = step;
-    request.numDraftTokens = 0;
-    const known = request.numTokens + request.numOutputPlaceholders;
-    request.isPrefillChunk = request.numComputedTokens < known;
-    if (request.isPrefillChunk) {
+    const slot = slots[i];
+    needsAllTokens[i] = lastSteps[slot] === previousStep ? 0 : 1;
+    lastSteps[slot] = step;
+    const computed = request.numComputedTokens + numScheduledTokens[i];
+    request.numComputedTokens = computed;
+    if (maxDrafts > 0) request.numDraftTokens = 0;
+    const placeholders = pipelined ? request.numOutputPlaceholders : 0;
+    if (computed < request.numTokens + placeholders) {
       maxOutputTokens[i] = 0;
       continue;
     }
     const mostTokens = 1 + numDraftTokens[i];
     maxOutputTokens[i] = mostTokens;
     if (pipelined) {
-      request.numOutputPlaceholders += mostTokens;
-      request.numDraftTokens = s.maxDrafts;
+      request.numOutputPlaceholders = placeholders + mostTokens;
+      request.numDraftTokens = maxDrafts;
     }
   }
-  plan.totalTokens = total;
 }

@@ -20,7 +20,7 @@ export function setDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): void {
     const from = offset;
     offset += count;
     if (request.isFinished) continue;
-    if (request.isPrefillChunk) {
+    if (plan.maxOutputTokens[i] === 0) {
       request.numDraftTokens = 0;
       continue;
     }

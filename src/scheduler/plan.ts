@@ -1,5 +1,8 @@
 import type { Frame } from '../core/core.js';
-import { NEVER_SCHEDULED, type Request } from './request.js';
+import type { Request } from './request.js';
+
+/** Number of the step of what was never scheduled: not the one before any step. */
+export const NEVER = -2;
 
 /** How an entry came into a plan: still running, admitted for the first time, or admitted again after a preemption. */
 export const EntryKind = { running: 0, new: 1, resumed: 2 } as const;
@@ -13,7 +16,7 @@ export type EntryKind = (typeof EntryKind)[keyof typeof EntryKind];
  */
 export class Plan {
   /** Number of the step, from 0. */
-  step = NEVER_SCHEDULED;
+  step = NEVER;
   /** Entries in this plan. */
   numRequests = 0;
   /** Tokens of all entries; 0 = nothing to execute. */
@@ -82,8 +85,7 @@ export class Plan {
    */
   numOutputTokens(i: number): number {
     const request = this.requests[i];
-    const ofThisStep =
-      request.isPrefillChunk || request.numOutputPlaceholders === 0 ? 0 : 1 + this.numDraftTokens[i];
+    const ofThisStep = request.numOutputPlaceholders === 0 ? 0 : this.maxOutputTokens[i];
     return request.numOutputTokens + request.numOutputPlaceholders - ofThisStep;
   }
 
@@ -108,12 +110,19 @@ export class Plan {
     this.slots[i] = request.slot;
     this.numScheduledTokens[i] = numScheduled;
     this.numComputedTokens[i] = request.numComputedTokens;
+    this.totalTokens += numScheduled;
     return i;
   }
 
-  /** @internal Takes entry `at` out; later entries move up. Returns its tokens. */
-  removeEntry(at: number): number {
-    const tokens = this.numScheduledTokens[at];
+  /** @internal Drops the entries from `length` on. */
+  truncate(length: number): void {
+    for (let i = length; i < this.numRequests; i++) this.totalTokens -= this.numScheduledTokens[i];
+    this.numRequests = length;
+  }
+
+  /** @internal Takes entry `at` out; later entries move up. */
+  removeEntry(at: number): void {
+    this.totalTokens -= this.numScheduledTokens[at];
     const end = this.numRequests;
     this.requests.splice(at, 1);
     for (const column of [this.slots, this.numScheduledTokens, this.numComputedTokens, this.numBlocks]) {
@@ -124,7 +133,6 @@ export class Plan {
     this.draftTokens.copyWithin(at * this.maxDrafts, (at + 1) * this.maxDrafts, end * this.maxDrafts);
     this.kinds.copyWithin(at, at + 1, end);
     this.numRequests = end - 1;
-    return tokens;
   }
 
   /** @internal Entry of a request, or -1. */

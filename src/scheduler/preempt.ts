@@ -1,7 +1,7 @@
 import { PendingOp } from '../core/core.js';
 import { channels } from './channels.js';
-import type { Plan } from './plan.js';
-import { NEVER_SCHEDULED, type Request } from './request.js';
+import { NEVER, type Plan } from './plan.js';
+import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 
 /**
@@ -29,7 +29,7 @@ export function preemptByForce(s: SchedulerState, request: Request): void {
   s.queues.remove(request);
   dropInFlight(s.inFlight, request);
   request.numOutputPlaceholders = 0;
-  request.lastScheduledStep = NEVER_SCHEDULED;
+  s.lastSteps[request.slot] = NEVER;
   preempt(s, request);
 }
 

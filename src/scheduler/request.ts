@@ -1,9 +1,6 @@
 import type { Outstanding } from './outstanding.js';
 import { FinishReason, type RequestStatus } from './status.js';
 
-/** Not the step before any step. */
-export const NEVER_SCHEDULED = -2;
-
 /** What a caller gives to `Scheduler.add`. */
 export interface RequestInput {
   /** External id. Refused while an unfinished request has it. */
@@ -42,37 +39,36 @@ export type Container = 'waiting' | 'skipped' | 'running' | null;
  * `numOutputPlaceholders` is 0 unless steps are pipelined.
  */
 export class Request {
-  // The fields that a decode step touches stand first, so that they share cache lines.
+  // The fields that a decode step touches stand first and share two cache lines. Each begins as a number, so that the
+  // engine never has to ask what it holds.
   /** Prompt and generated tokens that are known. */
-  numTokens: number;
+  numTokens = 0;
   /** Tokens whose KV exists, or will once the steps in flight ran (optimistic, as in vLLM). */
   numComputedTokens = 0;
+  /** Index of this incarnation in the native request table. */
+  readonly slot: number = 0;
+  finishReason: FinishReason = FinishReason.none;
+  /** The stop token, or -1. */
+  readonly eosTokenId: number = -1;
+  /** Token count from which on `checkStop` has to look; below it only `eosTokenId` matters. 0 until the first token. */
+  checkFrom = 0;
   /** Tokens that steps in flight will bring. */
   numOutputPlaceholders = 0;
   /** Draft tokens to be verified by the next step. */
   numDraftTokens = 0;
-  /** Index of this incarnation in the native request table. */
-  readonly slot: number;
-  finishReason: FinishReason = FinishReason.none;
+  /** prompt + maxTokens, which may lie beyond the model's length. */
+  readonly promptPlusMaxTokens: number = 0;
+  /** Token count from which the next full block can be published by an update (pipelined steps only; a lower bound). */
+  nextPublish = 0;
+
   status: RequestStatus = 'WAITING';
-  /** The stop token, or -1. */
-  readonly eosTokenId: number;
   /** Token count at which the request ends with `length`: prompt + maxTokens, or the model's length. */
   readonly lengthLimit: number;
   /** Below this token count nothing stops the request (prompt + minTokens). */
   readonly minStopTokens: number;
   readonly stopTokenIds: readonly number[] | null;
-  /** prompt + maxTokens, which may lie beyond the model's length. */
-  readonly promptPlusMaxTokens: number;
-  /** Token count from which the next full block can be published by an update (pipelined steps only; a lower bound). */
-  nextPublish = 0;
-  /** Step that scheduled it last, `NEVER_SCHEDULED` at first and after a forced preemption. */
-  lastScheduledStep = NEVER_SCHEDULED;
   /** Step that admitted it last, -1 = never. */
   admittedStep = -1;
-  /** After the last schedule: more of its known tokens remain to be computed. */
-  isPrefillChunk = false;
-
   readonly id: string;
   readonly handle: number;
   container: Container = null;
@@ -142,9 +138,14 @@ export interface RequestLimits {
 
 /**
  * Whether the token just appended ends the request, in vLLM's order: nothing before `minTokens`, then end of text,
- * then stop tokens, then length (`vllm.v1.core.sched.utils.check_stop`). Sets `stopReason`.
+ * then stop tokens, then length (`vllm.v1.core.sched.utils.check_stop`). Sets `stopReason`, and the time of the first
+ * token.
  */
-export function checkStop(request: Request, token: number): FinishReason {
+export function checkStop(request: Request, token: number, now: number): FinishReason {
+  if (request.firstTokenAt < 0) {
+    request.firstTokenAt = now;
+    request.checkFrom = request.stopTokenIds === null ? request.lengthLimit : 0;
+  }
   if (request.numTokens < request.minStopTokens) return FinishReason.none;
   if (token === request.eosTokenId) return FinishReason.stop;
   if (request.stopTokenIds?.includes(token)) {

@@ -6,59 +6,54 @@ import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { FinishReason } from './status.js';
 
+/** More than any request has; a small integer, so that it stays one in the loops. */
+const MAX_TOKENS = 2 ** 30;
+
 /**
  * The first half of vLLM's `schedule()`: gives every running request its next tokens, in order, and preempts when the
- * pool runs dry. Returns the token budget that is left.
+ * pool runs dry. The budget is what `plan.totalTokens` may grow to.
  *
  * Requests are planned in runs, and one native call takes the blocks for a whole run; it stops at the first entry that
  * does not fit. So a decode step of any size is one call. The result is that of planning one by one: an entry depends on
  * earlier ones only through the budget, which is known without asking for blocks.
  */
-export function runningPass(s: SchedulerState, plan: Plan, tokenBudget: number): number {
+export function runningPass(s: SchedulerState, plan: Plan, tokenBudget: number): void {
   const { running } = s.queues;
-  const { native } = s.core;
-  let budget = tokenBudget;
   let next = 0;
-  while (next < running.length && budget > 0) {
+  while (next < running.length && plan.totalTokens < tokenBudget) {
     const from = plan.numRequests;
-    const end = planRun(s, plan, next, budget);
-    const to = plan.numRequests;
-    if (from === to) break;
-    const done = native.run(plan.frame, from, to);
-    budget -= sumTokens(plan, from, from + done);
-    next = end;
-    if (from + done === to) continue;
+    next = planRun(s, plan, next, tokenBudget - plan.totalTokens);
+    if (plan.numRequests === from) break;
+    const at = from + s.core.native.run(plan.frame, from, plan.numRequests);
+    if (at === plan.numRequests) continue;
 
-    const at = from + done;
     const request = plan.requests[at];
     const numScheduled = plan.numScheduledTokens[at];
-    plan.numRequests = at;
+    plan.truncate(at);
     next = running.indexOf(request);
-    const room = makeRoom(s, plan, request, numScheduled);
-    budget += room.tokensBack;
-    if (!room.fits) break;
-    budget -= numScheduled;
-    next += 1 - room.entriesBack;
+    const entriesBack = makeRoom(s, plan, request, numScheduled);
+    if (entriesBack < 0) break;
+    next += 1 - entriesBack;
   }
-  return budget;
 }
 
 /** Plans running requests from index `from` on until the budget is used up; returns the index after the last one seen. */
 function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget: number): number {
   const { running } = s.queues;
-  const { maxDrafts, lookahead, poolTokens } = s;
-  const threshold = s.config.longPrefillTokenThreshold || Number.MAX_SAFE_INTEGER;
+  const { maxDrafts, lookahead, pipelined, poolTokens } = s;
+  const threshold = s.config.longPrefillTokenThreshold || MAX_TOKENS;
   const lastPosition = s.config.maxModelLen - 1;
-  const outgrown = s.config.deviations.endOutgrown ? poolTokens - lookahead : Number.MAX_SAFE_INTEGER;
+  const outgrown = s.config.deviations.endOutgrown ? poolTokens - lookahead : MAX_TOKENS;
   let budget = tokenBudget;
   let i = from;
   for (; i < running.length && budget > 0; i++) {
     const request = running[i];
     const computed = request.numComputedTokens;
-    const placeholders = request.numOutputPlaceholders;
+    const placeholders = pipelined ? request.numOutputPlaceholders : 0;
     // The steps in flight are sure to bring the last token that it may generate.
     if (placeholders > 0 && computed + 2 - placeholders >= request.promptPlusMaxTokens) continue;
-    let numNew = request.numTokens + request.numDraftTokens + placeholders - computed;
+    let numNew = request.numTokens + placeholders - computed;
+    if (maxDrafts > 0) numNew += request.numDraftTokens;
     if (numNew > threshold) numNew = threshold;
     if (numNew > budget) numNew = budget;
     if (numNew > lastPosition - computed) numNew = lastPosition - computed;
@@ -83,12 +78,6 @@ function planDrafts(s: SchedulerState, plan: Plan, at: number, request: Request,
     plan.draftTokens[at * s.maxDrafts + j] = s.pipelined ? -1 : s.drafts[source + j];
 }
 
-function sumTokens(plan: Plan, from: number, to: number): number {
-  let sum = 0;
-  for (let i = from; i < to; i++) sum += plan.numScheduledTokens[i];
-  return sum;
-}
-
 /**
  * Ends a request that needs more blocks than the whole pool has, once nothing is in flight for it any more.
  * @returns whether it left `running`
@@ -100,46 +89,34 @@ function endOutgrown(s: SchedulerState, request: Request): boolean {
   return true;
 }
 
-interface Room {
-  /** The entry got its blocks and stands in the plan again. */
-  fits: boolean;
-  /** Scheduled tokens that victims gave back. */
-  tokensBack: number;
-  /** Entries that victims left in the plan before this one. */
-  entriesBack: number;
-}
-
 /**
- * Preempts victims until the entry that follows the plan gets its blocks, or is the victim itself.
+ * Preempts victims until the entry behind the plan gets its blocks and stands in the plan again, or is the victim itself.
  *
  * Victims are the last admitted (fcfs), or the worst by priority and arrival, the first of equals (priority). As in vLLM
  * a victim that stands before the entry in `running` but not in the plan does not shift the caller's index, so that the
  * request after the entry is passed over once.
+ * @returns how many entries victims left in the plan before this one, or -1 if the request was preempted itself
  */
-function makeRoom(s: SchedulerState, plan: Plan, request: Request, numScheduled: number): Room {
-  const room: Room = { fits: false, tokensBack: 0, entriesBack: 0 };
-  const draftRow = plan.numRequests;
-  const numDrafts = plan.numDraftTokens[draftRow];
+function makeRoom(s: SchedulerState, plan: Plan, request: Request, numScheduled: number): number {
+  const numDrafts = plan.numDraftTokens[plan.numRequests];
+  let entriesBack = 0;
   for (;;) {
     const victim = chooseVictim(s);
     s.queues.remove(victim);
     const entry = victim === request ? -1 : plan.indexOf(victim);
     if (entry >= 0) {
       unschedule(s, plan, entry, victim);
-      room.tokensBack += plan.removeEntry(entry);
-      room.entriesBack++;
+      plan.removeEntry(entry);
+      entriesBack++;
     }
     preempt(s, victim);
     plan.preempted.push(victim.id);
-    if (victim === request) return room;
+    if (victim === request) return -1;
 
     const at = plan.push(request, numScheduled, EntryKind.running);
     if (s.maxDrafts > 0) planDrafts(s, plan, at, request, numDrafts);
-    if (s.core.native.run(plan.frame, at, at + 1) === 1) {
-      room.fits = true;
-      return room;
-    }
-    plan.numRequests = at;
+    if (s.core.native.run(plan.frame, at, at + 1) === 1) return entriesBack;
+    plan.truncate(at);
   }
 }
 

@@ -2,7 +2,7 @@ import { Core } from '../core/core.js';
 import { Anomalies } from './anomalies.js';
 import { coreConfig } from './core-config.js';
 import { dropsLastHit, numLookaheadTokens, type SchedulerConfig } from './options.js';
-import { Plan } from './plan.js';
+import { NEVER, Plan } from './plan.js';
 import { Queues } from './queues.js';
 import type { Request, RequestLimits } from './request.js';
 import { Counters } from './stats.js';
@@ -51,8 +51,10 @@ export class SchedulerState {
   readonly dropLastHit: boolean;
   /** Tokens that the whole pool can hold. */
   readonly poolTokens: number;
+  /** Step that scheduled each slot last, `NEVER` at first and after a forced preemption. */
+  lastSteps: Int32Array = new Int32Array(64);
   /** Draft tokens of slot s stand from s * maxDrafts on. */
-  drafts = new Int32Array(0);
+  drafts: Int32Array = new Int32Array(0);
 
   constructor(config: SchedulerConfig) {
     this.config = config;
@@ -78,14 +80,19 @@ export class SchedulerState {
     };
   }
 
-  /** Remembers a new incarnation and makes room for its drafts. */
+  /** Remembers a new incarnation and makes room in the columns by slot. */
   track(request: Request): void {
     this.requests.set(request.id, request);
     this.bySlot[request.slot] = request;
-    const needed = (request.slot + 1) * this.maxDrafts;
-    if (needed <= this.drafts.length) return;
-    const grown = new Int32Array(Math.max(needed, 2 * this.drafts.length, 64 * this.maxDrafts));
-    grown.set(this.drafts);
-    this.drafts = grown;
+    this.lastSteps = grow(this.lastSteps, request.slot + 1);
+    this.lastSteps[request.slot] = NEVER;
+    this.drafts = grow(this.drafts, (request.slot + 1) * this.maxDrafts);
   }
+}
+
+function grow(column: Int32Array, length: number): Int32Array {
+  if (length <= column.length) return column;
+  const grown = new Int32Array(Math.max(length, 2 * column.length));
+  grown.set(column);
+  return grown;
 }

@@ -21,7 +21,8 @@ export function schedule(s: SchedulerState): Plan {
   const { running } = s.queues;
   const head = running.length > 0 ? running[0] : null;
   s.core.control[Control.headSlot] = head === null ? -1 : head.slot;
-  const budget = runningPass(s, plan, s.pauseMode === 'all' ? 0 : s.config.maxNumBatchedTokens);
+  const budget = s.pauseMode === 'all' ? 0 : s.config.maxNumBatchedTokens;
+  runningPass(s, plan, budget);
   const numContinued = plan.numRequests;
   if (plan.preempted.length === 0 && s.pauseMode === 'none') waitingPass(s, plan, budget);
 

@@ -27,49 +27,52 @@ export interface StepResult {
  */
 export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): void {
   const { tokens, counts, numTokens } = result;
-  const { outputs, maxDrafts, pipelined, now } = s;
+  const { maxDrafts, pipelined, now } = s;
   const { requests, numRequests, dropped, numDraftTokens } = plan;
-  const firstRow = outputs.length;
+  const { requests: rowRequests, tokenOffsets, tokenCounts, finishReasons } = s.outputs;
   const { control, pending } = s.core;
   s.core.reserve(numTokens);
+  const firstRow = s.outputs.length;
+  let row = firstRow;
   let cursor = 2 * control[Control.numPending];
-  let stopped = false;
-  let generated = 0;
+  let stopped = 0;
   let end = 0;
   for (let i = 0; i < numRequests; i++) {
     const request = requests[i];
-    const count = counts[i];
     const from = end;
-    end += count;
+    end += counts[i];
     // Get and skip: the request was aborted, or reset, while this step ran.
     if (request.finishReason !== FinishReason.none || dropped[i] !== 0) {
       s.counters.droppedOutputs++;
       continue;
     }
-    if (count === 0) continue;
-    if (maxDrafts > 0 && numDraftTokens[i] > 0) rejectDrafts(s, request, numDraftTokens[i], count);
+    if (end === from) continue;
+    if (maxDrafts > 0 && numDraftTokens[i] > 0) rejectDrafts(s, request, numDraftTokens[i], end - from);
 
+    const append = APPEND | request.slot;
+    let known = request.numTokens;
     let next = from;
     let reason: FinishReason = FinishReason.none;
     do {
       const token = tokens[next++];
-      request.numTokens++;
-      pending[cursor] = APPEND | request.slot;
+      request.numTokens = ++known;
+      pending[cursor] = append;
       pending[cursor + 1] = token;
       cursor += 2;
-      reason = checkStop(request, token);
+      if (token === request.eosTokenId || known >= request.checkFrom) reason = checkStop(request, token, now);
     } while (next < end && reason === FinishReason.none);
-    const kept = next - from;
-    generated += kept;
-    if (request.firstTokenAt < 0) request.firstTokenAt = now;
-    if (pipelined) settlePlaceholders(s, request, kept);
-    if (reason !== FinishReason.none) stopped = true;
-    outputs.push(request, from, kept, reason);
+    if (pipelined) settlePlaceholders(s, request, next - from);
+    stopped |= reason;
+    if (rowRequests[row] !== request) rowRequests[row] = request;
+    tokenOffsets[row] = from;
+    tokenCounts[row] = next - from;
+    finishReasons[row++] = reason;
   }
+  s.outputs.length = row;
+  s.counters.generationTokens += (cursor >> 1) - control[Control.numPending];
   control[Control.numPending] = cursor >> 1;
-  s.counters.generationTokens += generated;
   publishSettled(s);
-  if (stopped) endStopped(s, firstRow);
+  if (stopped !== 0) endStopped(s, firstRow);
 }
 
 function endStopped(s: SchedulerState, firstRow: number): void {

@@ -10,13 +10,13 @@ const NO_FREE_ROW = -2;
 
 /**
  * The second half of vLLM's `schedule()`: admits waiting requests, best first, until the first one that does not fit.
- * Not called when something was preempted in this step, or while admission is paused.
+ * Not called when something was preempted in this step, or while admission is paused. The budget is what
+ * `plan.totalTokens` may grow to.
  */
 export function waitingPass(s: SchedulerState, plan: Plan, tokenBudget: number): void {
   const { queues, config } = s;
   const passedOver = s.passedOver;
-  let budget = tokenBudget;
-  while (budget > 0 && queues.running.length < config.maxNumSeqs) {
+  while (plan.totalTokens < tokenBudget && queues.running.length < config.maxNumSeqs) {
     const request = queues.nextQueue()?.peek();
     if (request == null) break;
     if (dropZombie(s, request)) continue;
@@ -25,9 +25,7 @@ export function waitingPass(s: SchedulerState, plan: Plan, tokenBudget: number):
       passedOver.push(request);
       continue;
     }
-    const numScheduled = admit(s, plan, request, budget);
-    if (numScheduled === 0) break;
-    budget -= numScheduled;
+    if (!admit(s, plan, request, tokenBudget - plan.totalTokens)) break;
   }
   if (passedOver.length === 0) return;
   queues.prependSkipped(passedOver);
@@ -36,9 +34,9 @@ export function waitingPass(s: SchedulerState, plan: Plan, tokenBudget: number):
 
 /**
  * Admits one request: its cached prefix, blocks for its next chunk, a row, a place in the plan.
- * @returns the tokens scheduled for it, or 0 if it does not fit and nothing was changed
+ * @returns false if it does not fit, and nothing was changed
  */
-function admit(s: SchedulerState, plan: Plan, request: Request, budget: number): number {
+function admit(s: SchedulerState, plan: Plan, request: Request, budget: number): boolean {
   const { config } = s;
   const { native } = s.core;
   const fresh = request.numComputedTokens === 0;
@@ -48,7 +46,7 @@ function admit(s: SchedulerState, plan: Plan, request: Request, budget: number):
   let numNew = request.numTokens - computed;
   if (config.longPrefillTokenThreshold > 0) numNew = Math.min(numNew, config.longPrefillTokenThreshold);
   if (numNew > budget) {
-    if (!config.enableChunkedPrefill) return 0;
+    if (!config.enableChunkedPrefill) return false;
     numNew = budget;
   }
   const known = Math.min(request.numTokens, config.maxModelLen);
@@ -62,12 +60,12 @@ function admit(s: SchedulerState, plan: Plan, request: Request, budget: number):
   );
   if (row < 0) {
     if (row === NO_FREE_ROW) s.counters.rowStalls++;
-    return 0;
+    return false;
   }
   request.numComputedTokens = computed;
   countLookup(s, request, computed);
   enterPlan(s, plan, request, numNew, Math.ceil(needed / config.blockSize));
-  return numNew;
+  return true;
 }
 
 /** Cached leading blocks. Never the last token's: one token must be computed to sample from. */

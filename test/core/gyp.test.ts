@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -29,6 +29,8 @@ describe.skipIf(!headers)('the addon that node-gyp builds with a compiler alone'
         filter: (from) => !/native.build/.test(from),
       });
     }
+    // binding.gyp asks for node-addon-api there.
+    symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'), 'junction');
     const build = spawnSync(process.execPath, [nodeGyp, 'rebuild', `--nodedir=${nodeDir}`, '--jobs=2'], {
       cwd: folder,
       encoding: 'utf8',

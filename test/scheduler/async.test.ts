@@ -200,3 +200,17 @@ describe('a forced reset with steps in flight', () => {
   });
 });
 
+describe('a request admitted again while its outputs are in flight', () => {
+  it('depth 3: drafts rejected from its first time do not take back what it computed since', () => {
+    const options = { pipelineDepth: 3, numSpeculativeTokens: 6, numBlocks: 6, enablePrefixCaching: false };
+    const driver = new Driver(options as Partial<SchedulerOptions>);
+    const first = driver.add({ id: 'first', prompt: prompt(1, 1), maxTokens: 9 });
+    const x = driver.add({ id: 'x', prompt: prompt(1), maxTokens: 9 });
+    driver.run(100, () => {
+      driver.scheduler.verify();
+      return driver.scheduler.hasWork();
+    });
+    expect(driver.text(first)).toEqual(driver.model.text(first, 9));
+    expect(driver.text(x)).toEqual(driver.model.text(x, 9));
+  });
+});

@@ -173,7 +173,8 @@ describe('all deviations', () => {
   function plansOf(seed: number, deviations: SchedulerOptions['deviations']): string[] {
     const random = new Random(seed);
     const pipelineDepth = (1 + (seed % 3)) as 1 | 2 | 3;
-    const driver = new Driver({ numBlocks: 16, maxNumBatchedTokens: 24, pipelineDepth, deviations });
+    const options = { numBlocks: 16, maxNumBatchedTokens: 24, pipelineDepth };
+    const driver = new Driver(deviations === undefined ? options : { ...options, deviations });
     const plans: string[] = [];
     for (let i = 0; i < 120; i++) {
       if (random.chance(30)) {
@@ -182,7 +183,7 @@ describe('all deviations', () => {
       }
       if (random.chance(3) && i > 0) driver.abort(`r${random.below(i)}`);
       if (driver.inFlight.length === pipelineDepth) driver.update();
-      plans.push(describePlan(driver.scheduler, driver.schedule()));
+      plans.push(describePlan(driver.schedule(), driver.scheduler));
       if (random.chance(60) && driver.inFlight.length > 0) driver.update();
     }
     expect(driver.scheduler.stats().numPreemptions).toBeGreaterThan(0);

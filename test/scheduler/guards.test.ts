@@ -162,7 +162,9 @@ describe('sweep', () => {
   it('finished requests that an adapter put back into running are dropped by the next abort, order kept', () => {
     const driver = new Driver({ maxNumSeqs: 5 });
     const queues = seizeQueues(driver);
-    const handles = ['a', 'b', 'c', 'd'].map((id, i) => driver.add({ id, prompt: prompt(4, i), maxTokens: 50 }));
+    const handles = ['a', 'b', 'c', 'd'].map((id, i) =>
+      driver.add({ id, prompt: prompt(4, i), maxTokens: 50 }),
+    );
     driver.step();
     const zombie = driver.request(handles[1]);
     driver.abort('b');

@@ -209,6 +209,20 @@ describe('inside a callback', () => {
     expect(driver.scheduler.hasWork()).toBe(false);
   });
 
+  it('an abort from the end of a request that a queued abort ended is carried out too', () => {
+    const driver = new Driver();
+    on('add', ({ id }) => {
+      if (id === 'c') driver.scheduler.abort('a');
+    });
+    on('finish', ({ id }) => {
+      if (id === 'a') driver.scheduler.abort('b');
+    });
+    for (const id of ['a', 'b', 'c']) driver.add({ id, maxTokens: 3 });
+    driver.run();
+    const { abort, length } = driver.scheduler.stats().finished;
+    expect([abort, length]).toEqual([2, 1]);
+  });
+
   it('every other call is refused, and the call that was running completes', () => {
     const driver = new Driver();
     const { scheduler } = driver;

@@ -11,7 +11,11 @@ function failing(...ids: string[]) {
 
 /** That a request computed now finds nothing wrong: it has the text of one that met an empty cache. */
 function expectCleanCache(driver: Driver, length: number, seed = 0): void {
-  const probe = driver.add({ id: `probe-${driver.finished.length}`, prompt: prompt(length, seed), maxTokens: 2 });
+  const probe = driver.add({
+    id: `probe-${driver.finished.length}`,
+    prompt: prompt(length, seed),
+    maxTokens: 2,
+  });
   driver.run();
   expect(driver.text(probe)).toEqual(driver.model.text(probe, 2));
   expect(leftovers(driver.scheduler)).toEqual([]);

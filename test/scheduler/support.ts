@@ -217,13 +217,14 @@ export function leftovers(scheduler: Scheduler): string[] {
   return found;
 }
 
-/** Everything that a plan says, as text. */
-export function describePlan(scheduler: Scheduler, plan: Plan): string {
+/** Everything that a plan says, as text; given its scheduler, the blocks of each entry as well. */
+export function describePlan(plan: Plan, scheduler?: Scheduler): string {
   const entries = Array.from({ length: plan.numRequests }, (_, i) => {
     const numbers = [plan.kinds, plan.numScheduledTokens, plan.numComputedTokens, plan.numBlocks];
     const rest = [plan.numNewBlocks, plan.numDraftTokens, plan.needsAllTokens];
     const columns = [...numbers, ...rest].map((column) => column[i]);
-    return `${plan.requests[i].id} ${columns.join(',')} [${scheduler.core.blocks(plan.slots[i]).join(',')}]`;
+    const blocks = scheduler?.core.blocks(plan.slots[i]).join(',') ?? '';
+    return `${plan.requests[i].id} ${columns.join(',')} ${blocks}`;
   });
   const { step, totalTokens, preempted, finished, numCommonPrefixBlocks } = plan;
   return JSON.stringify([step, totalTokens, numCommonPrefixBlocks, preempted, finished, entries]);

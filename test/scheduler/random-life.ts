@@ -1,0 +1,137 @@
+import type { SchedulerOptions } from '../../src/scheduler/options.js';
+import { Driver, prompt, Random } from './support.js';
+
+/** A configuration under pressure, its features drawn by the seed. */
+function drawOptions(random: Random, depth: 1 | 2 | 3): Partial<SchedulerOptions> {
+  const method = (['ngram', 'eagle', 'draft_model'] as const)[random.below(3)];
+  return {
+    pipelineDepth: depth,
+    numBlocks: 12 + random.below(14),
+    blockSize: [2, 4][random.below(2)],
+    maxNumSeqs: 2 + random.below(5),
+    maxNumBatchedTokens: 6 + random.below(30),
+    maxModelLen: 40,
+    policy: random.chance(50) ? 'priority' : 'fcfs',
+    enablePrefixCaching: !random.chance(10),
+    longPrefillTokenThreshold: random.chance(30) ? 5 : 0,
+    reserveFullIsl: random.chance(50),
+    numSpeculativeTokens: random.chance(40) ? 1 + random.below(3) : 0,
+    speculativeMethod: method,
+  };
+}
+
+interface Live {
+  handle: number;
+  id: string;
+  maxTokens: number;
+}
+
+/** One seeded life: everything that clients, executors and operators do, in random order. */
+export class Life {
+  readonly driver: Driver;
+  readonly random: Random;
+  readonly added: Live[] = [];
+  readonly #held: [number, string][] = [];
+  readonly #failing: number;
+  #next = 0;
+
+  constructor(seed: number, options: Partial<SchedulerOptions> = {}) {
+    this.random = new Random(seed);
+    this.#failing = [0, 3, 15][this.random.below(3)];
+    const drawn = drawOptions(this.random, (1 + (seed % 3)) as 1 | 2 | 3);
+    this.driver = new Driver({ ...drawn, ...options });
+  }
+
+  run(events: number): void {
+    for (let i = 0; i < events; i++) {
+      this.#event();
+      this.driver.scheduler.verify();
+    }
+    this.#drain();
+  }
+
+  #event(): void {
+    const { driver, random } = this;
+    const dice = random.below(100);
+    if (dice < 22) this.#add();
+    else if (dice < 60) this.#schedule();
+    else if (dice < 88) this.#update();
+    else if (dice < 92) this.#abort();
+    else if (dice < 94) this.#hold();
+    else if (dice < 96) this.#complete();
+    else if (dice < 97) driver.scheduler.resetPrefixCache({ resetRunning: random.chance(50) });
+    else if (dice < 98) driver.scheduler.pause(random.chance(50) ? 'new' : 'all');
+    else driver.scheduler.resume();
+  }
+
+  #add(): void {
+    const { driver, random } = this;
+    const { maxModelLen, numBlocks, blockSize } = driver.scheduler.config;
+    const longest = Math.min(maxModelLen - 1, (numBlocks - 1) * blockSize);
+    const length = 1 + random.below(Math.min(longest, 24));
+    const maxTokens = 1 + random.below(12);
+    const id = `r${random.chance(30) ? random.below(4) : this.#next++ + 10}`;
+    if (driver.scheduler.get(id) !== undefined) return;
+    const handle = driver.add({
+      id,
+      prompt: prompt(length, random.below(3)),
+      maxTokens,
+      minTokens: random.below(maxTokens + 1),
+      priority: random.below(3),
+      ...(random.chance(20) ? { cacheSalt: 'salt' } : {}),
+      ...(random.chance(10) ? { adapter: 'lora' } : {}),
+    });
+    this.added.push({ handle, id, maxTokens });
+  }
+
+  #schedule(): void {
+    const { driver, random } = this;
+    if (driver.inFlight.length === driver.scheduler.config.pipelineDepth) {
+      this.#update();
+      return;
+    }
+    const whole = random.chance(50);
+    const fails = (entry: number) => whole || (entry + random.below(2)) % 2 === 0;
+    const plan = driver.schedule(random.chance(this.#failing) ? fails : undefined);
+    if (plan.totalTokens === 0 && driver.inFlight.length === 0) driver.update(plan);
+  }
+
+  #update(): void {
+    const { driver } = this;
+    if (driver.inFlight.length === 0) return;
+    const { errors } = driver.inFlight[0];
+    if (errors.length > 0 && errors.every((code) => code === 1)) driver.failStep();
+    else driver.update();
+  }
+
+  #abort(): void {
+    const { driver, random, added } = this;
+    if (added.length === 0) return;
+    const keys = Array.from({ length: 1 + random.below(2) }, () => {
+      const { handle, id } = added[random.below(added.length)];
+      return random.chance(50) ? handle : id;
+    });
+    if (random.chance(3)) driver.abortAll();
+    else driver.abort(keys);
+  }
+
+  #hold(): void {
+    const { driver, random, added } = this;
+    if (added.length === 0) return;
+    const { handle } = added[random.below(added.length)];
+    const owner = `job${random.below(3)}`;
+    if (driver.scheduler.hold(handle, 'store', owner)) this.#held.push([handle, owner]);
+  }
+
+  #complete(): void {
+    if (this.#held.length === 0) return;
+    const [[handle, owner]] = this.#held.splice(this.random.below(this.#held.length), 1);
+    this.driver.scheduler.complete(handle, 'store', owner);
+  }
+
+  #drain(): void {
+    while (this.#held.length > 0) this.#complete();
+    this.driver.scheduler.resume();
+    this.driver.run();
+  }
+}

@@ -112,6 +112,20 @@ u32 HostCore::shared_prefix(const Slot& slot) const {
   return shared;
 }
 
+namespace {
+
+constexpr std::int32_t kMaxTokenId = 0x7ffffffe;
+
+/// Names the first id that is none; there is one.
+[[noreturn]] void refuse_tokens(Span<const std::int32_t> tokens) {
+  u32 at = 0;
+  while (tokens.data[at] >= 0 && tokens.data[at] <= kMaxTokenId) ++at;
+  throw Error{kBadArg, "a token id must be from 0 to " + std::to_string(kMaxTokenId) + ", got " +
+                           std::to_string(tokens.data[at]) + " at index " + std::to_string(at)};
+}
+
+}  // namespace
+
 u64 HostCore::add(Span<const std::int32_t> tokens, std::u16string_view adapter, std::u16string_view salt) {
   require_sound();
   if (tokens.size == 0 || tokens.size > config_.max_model_len) {
@@ -124,7 +138,7 @@ u64 HostCore::add(Span<const std::int32_t> tokens, std::u16string_view adapter, 
     const auto token = static_cast<u32>(tokens.data[i]);
     bad |= token | (token + 1);
   }
-  if (bad >> 31) throw Error{kBadArg, "every token id must be from 0 to 2147483646"};
+  if (bad >> 31) refuse_tokens(tokens);
   drain();
   const Key root = chain_root(config_.seed, adapter.data(), static_cast<u32>(adapter.size() * sizeof(char16_t)),
                               salt.data(), static_cast<u32>(salt.size() * sizeof(char16_t)));

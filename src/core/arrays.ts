@@ -9,14 +9,14 @@ const lengthOf = getter<number>(typedArray, 'length');
 const isResizable = getter<boolean>(ArrayBuffer.prototype, 'resizable');
 
 /**
- * Takes a caller's Int32Array, of this or of another realm, over memory that can neither change its size nor belong to
- * another thread. What is returned has no methods or properties but the language's: the array itself, or a view of the
+ * Takes a caller's Int32Array, of this or of another realm, over memory that is there, can not change its size, and does
+ * not belong to another thread too. What is returned has no methods or properties but the language's: the array itself, or a view of the
  * same memory.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function takeInt32Array(name: string, value: unknown): Int32Array {
   if (!types.isInt32Array(value)) throw bad(name, show(value), 'an Int32Array');
-  checkMemory(name, bufferOf(value));
+  checkMemory(name, value);
   if (isPristine(value, Int32Array.prototype)) return value;
   return new Int32Array(bufferOf(value), byteOffsetOf(value), lengthOf(value));
 }
@@ -24,15 +24,28 @@ export function takeInt32Array(name: string, value: unknown): Int32Array {
 /** As `takeInt32Array`, for bytes. */
 export function takeUint8Array(name: string, value: unknown): Uint8Array {
   if (!types.isUint8Array(value)) throw bad(name, show(value), 'a Uint8Array');
-  checkMemory(name, bufferOf(value));
+  checkMemory(name, value);
   if (isPristine(value, Uint8Array.prototype)) return value;
   return new Uint8Array(bufferOf(value), byteOffsetOf(value), lengthOf(value));
 }
 
-function checkMemory(name: string, buffer: ArrayBufferLike): void {
+function checkMemory(name: string, array: ArrayBufferView): void {
+  const buffer = bufferOf(array);
   if (types.isSharedArrayBuffer(buffer))
     throw bad(name, 'one over a SharedArrayBuffer', 'over memory of its own');
   if (isResizable(buffer)) throw bad(name, 'one over a resizable buffer', 'over memory of fixed size');
+  if (lengthOf(array) === 0 && isDetached(buffer))
+    throw bad(name, 'one whose memory was given away', 'over memory of its own');
+}
+
+/** No view can be made of a detached buffer. Node 20 has no getter that says so. */
+function isDetached(buffer: ArrayBufferLike): boolean {
+  try {
+    void new Uint8Array(buffer);
+    return false;
+  } catch {
+    return true;
+  }
 }
 
 /** `length` is the one property that is read of an array returned here. */

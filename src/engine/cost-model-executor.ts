@@ -1,18 +1,24 @@
+import { checkInteger } from '../core/errors.js';
 import { chance, mix, textKey } from '../workload/random.js';
-import { type CostModel, deviceMs } from './cost-model.js';
+import { badArg, type CostModel, checkNumber, deviceMs, takeCostModel } from './cost-model.js';
 import type { Executor, ExecutorPlan, ExecutorRequest, FlatTokens } from './executor.js';
 
 /** Token ids that it samples lie in [0, SAMPLED_TOKENS). */
 const SAMPLED_TOKENS = 2 ** 17;
 /** Keeps the draws that decide whether a draft is right apart from those that make tokens. */
 const ACCEPTANCE = 0x5bd1e995;
+/** Tokens that one result has room for, and results in use at once: far beyond any scheduler's. */
+const MAX_RESULT_TOKENS = 2 ** 22;
+const MAX_STEPS_IN_FLIGHT = 16;
+/** Columns of a plan that have one word for each entry. */
+const COLUMNS = ['slots', 'numScheduledTokens', 'numComputedTokens', 'numDraftTokens'] as const;
 
 /** What a `CostModelExecutor` is built from. */
 export interface CostModelExecutorOptions {
   model: CostModel;
   /** The virtual clock, in milliseconds. */
   now: () => number;
-  /** Equal seeds give equal tokens and equal acceptance of drafts. */
+  /** Equal seeds give equal tokens and equal acceptance of drafts: 0 to 2^32 - 1. */
   seed: number;
   /** Probability that the model agrees with a draft token, given that it agreed with those before it. */
   acceptanceRate: number;
@@ -47,7 +53,7 @@ interface Sequence {
  * The token at an output index depends on the seed, the request's id and the index alone, never on the batch.
  */
 export class CostModelExecutor implements Executor {
-  readonly #options: CostModelExecutorOptions;
+  readonly #options: Readonly<CostModelExecutorOptions>;
   readonly #results: TimedTokens[];
   readonly #drafts: FlatTokens;
   readonly #load = { prefillTokens: 0, decodes: 0, decodeContextTokens: 0 };
@@ -56,10 +62,11 @@ export class CostModelExecutor implements Executor {
   /** By slot. */
   readonly #sequences: Sequence[] = [];
 
+  /** @throws ERR_BLOCKSTEP_BAD_ARG */
   constructor(options: CostModelExecutorOptions) {
-    this.#options = options;
-    const { maxEntries, maxDrafts } = options;
-    this.#results = Array.from({ length: options.stepsInFlight }, () => ({
+    this.#options = takeOptions(options);
+    const { maxEntries, maxDrafts, stepsInFlight } = this.#options;
+    this.#results = Array.from({ length: stepsInFlight }, () => ({
       ...flatTokens(maxEntries, maxEntries * (1 + maxDrafts)),
       startMs: 0,
       finishMs: 0,
@@ -70,8 +77,10 @@ export class CostModelExecutor implements Executor {
   /**
    * Computes the next step. The result is valid until `stepsInFlight` further steps were executed; its tokens may be
    * handed to the scheduler from `finishMs` on.
+   * @throws ERR_BLOCKSTEP_BAD_ARG for what is no plan, or one that is larger than this was made for
    */
   execute(plan: ExecutorPlan): TimedTokens {
+    this.#checkPlan(plan);
     const result = this.#results[this.#nextResult];
     this.#nextResult = (this.#nextResult + 1) % this.#results.length;
     const load = this.#load;
@@ -98,8 +107,10 @@ export class CostModelExecutor implements Executor {
    * Drafts for the requests of a plan that was just executed and updated: `maxDrafts` for each one that has sampled,
    * none for one that is still prefilling. The model will agree with each of them at the acceptance rate. Valid until
    * the next call.
+   * @throws ERR_BLOCKSTEP_BAD_ARG as `execute`
    */
   draft(plan: ExecutorPlan): FlatTokens {
+    this.#checkPlan(plan);
     const { tokens, counts } = this.#drafts;
     let numTokens = 0;
     for (let i = 0; i < plan.numRequests; i++) {
@@ -112,6 +123,17 @@ export class CostModelExecutor implements Executor {
       }
     }
     return this.#drafts;
+  }
+
+  /** This is done in every step, so it looks at no entry. */
+  #checkPlan(plan: ExecutorPlan): void {
+    if (typeof plan !== 'object' || plan === null) throw badArg('plan', plan, 'an object');
+    const { maxEntries, maxDrafts } = this.#options;
+    const n = checkInteger('plan.numRequests', plan.numRequests, 0, maxEntries);
+    const drafts = checkInteger('plan.maxDrafts', plan.maxDrafts, 0, maxDrafts);
+    checkLength('requests', plan.requests, n);
+    for (const column of COLUMNS) checkLength(column, plan[column], n);
+    checkLength('draftTokens', plan.draftTokens, n * drafts);
   }
 
   /** Adds entry i to the load of the step: a decode computes nothing but tokens behind the last sampled one. */
@@ -158,6 +180,30 @@ export class CostModelExecutor implements Executor {
     this.#sequences[slot] = sequence;
     return sequence;
   }
+}
+
+/** A copy of the options, so that what was checked is what is used. */
+function takeOptions(options: CostModelExecutorOptions): CostModelExecutorOptions {
+  if (typeof options !== 'object' || options === null) throw badArg('options', options, 'an object');
+  const { model, now, seed, acceptanceRate, maxEntries, maxDrafts, stepsInFlight } = options;
+  if (typeof now !== 'function') throw badArg('now', now, 'a function that returns milliseconds');
+  checkInteger('maxEntries', maxEntries, 1, MAX_RESULT_TOKENS);
+  return {
+    model: takeCostModel(model),
+    now,
+    seed: checkInteger('seed', seed, 0, 2 ** 32 - 1),
+    acceptanceRate: checkNumber('acceptanceRate', acceptanceRate, 0, 1),
+    maxEntries,
+    maxDrafts: checkInteger('maxDrafts', maxDrafts, 0, Math.floor(MAX_RESULT_TOKENS / maxEntries) - 1),
+    stepsInFlight: checkInteger('stepsInFlight', stepsInFlight, 1, MAX_STEPS_IN_FLIGHT),
+  };
+}
+
+/** A detached array has no length left. */
+function checkLength(name: string, column: ArrayLike<unknown> | undefined, length: number): void {
+  const found: unknown = column?.length;
+  if (typeof found === 'number' && found >= length) return;
+  throw badArg(`plan.${name}`, column, `an array of at least ${length}`);
 }
 
 function tokenAt({ key }: Sequence, index: number): number {

@@ -1,3 +1,5 @@
+import { BlockstepError, show } from '../core/errors.js';
+
 /** What a step costs, in the terms of a roofline. */
 export interface CostModel {
   /** Milliseconds of host work before each step: scheduling, input preparation, launches. */
@@ -24,6 +26,37 @@ export const DEFAULT_COST_MODEL: Readonly<CostModel> = {
   kvBytesPerToken: 131_072,
   memoryBytesPerSecond: 2.7e12,
 };
+
+/**
+ * A copy of a cost model, so that what was checked is what is used.
+ * @throws ERR_BLOCKSTEP_BAD_ARG unless all figures are finite, none is negative, and speeds are not 0
+ */
+export function takeCostModel(model: CostModel): Readonly<CostModel> {
+  if (typeof model !== 'object' || model === null) throw badArg('model', model, 'an object');
+  const { stepOverheadMs, prefillTokensPerSecond, weightBytes, kvBytesPerToken, memoryBytesPerSecond } = model;
+  return {
+    stepOverheadMs: checkNumber('stepOverheadMs', stepOverheadMs, 0),
+    prefillTokensPerSecond: checkSpeed('prefillTokensPerSecond', prefillTokensPerSecond),
+    weightBytes: checkNumber('weightBytes', weightBytes, 0),
+    kvBytesPerToken: checkNumber('kvBytesPerToken', kvBytesPerToken, 0),
+    memoryBytesPerSecond: checkSpeed('memoryBytesPerSecond', memoryBytesPerSecond),
+  };
+}
+
+/**
+ * Returns `value` if it is a finite number in [min, max].
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
+export function checkNumber(name: string, value: unknown, min: number, max = Number.MAX_VALUE): number {
+  if (typeof value === 'number' && value >= min && value <= max) return value;
+  const range = max === Number.MAX_VALUE ? `of at least ${min}` : `from ${min} to ${max}`;
+  throw badArg(name, value, `a finite number ${range}`);
+}
+
+function checkSpeed(name: string, value: unknown): number {
+  if (typeof value === 'number' && value > 0 && value <= Number.MAX_VALUE) return value;
+  throw badArg(name, value, 'a finite number above 0');
+}
 
 /** What a step asks of the device. */
 export interface StepLoad {
@@ -53,4 +86,8 @@ export function aloneMs(model: CostModel, inputTokens: number, outputTokens: num
   const decode = { prefillTokens: 0, decodes: 1, decodeContextTokens: inputTokens + outputTokens / 2 };
   const decodeMs = model.stepOverheadMs + deviceMs(model, decode);
   return model.stepOverheadMs + deviceMs(model, prefill) + (outputTokens - 1) * decodeMs;
+}
+
+export function badArg(name: string, value: unknown, expected: string): BlockstepError {
+  return new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${name} must be ${expected}, got ${show(value)}`);
 }

@@ -101,7 +101,10 @@ export class Plan {
     if (this.finished.length > 0) this.finished = [];
   }
 
-  /** @internal Appends an entry; its drafts and blocks are the caller's. */
+  /**
+   * @internal Appends an entry; its drafts and blocks are the caller's. From now on its tokens count as computed, before
+   * they are (vLLM `_update_after_schedule`): the next step may be planned while this one runs.
+   */
   push(request: Request, numScheduled: number, kind: EntryKind): number {
     const i = this.numRequests++;
     // In steady decode the same request stands here already, and a store of an object costs more than a comparison.
@@ -111,16 +114,22 @@ export class Plan {
     this.numScheduledTokens[i] = numScheduled;
     this.numComputedTokens[i] = request.numComputedTokens;
     this.totalTokens += numScheduled;
+    request.numComputedTokens += numScheduled;
+    const known = request.numTokens + request.numOutputPlaceholders;
+    this.maxOutputTokens[i] = request.numComputedTokens < known ? 0 : 1;
     return i;
   }
 
-  /** @internal Drops the entries from `length` on. */
+  /** @internal Drops the entries from `length` on; their tokens do not count as computed any more. */
   truncate(length: number): void {
-    for (let i = length; i < this.numRequests; i++) this.totalTokens -= this.numScheduledTokens[i];
+    for (let i = length; i < this.numRequests; i++) {
+      this.totalTokens -= this.numScheduledTokens[i];
+      this.requests[i].numComputedTokens = this.numComputedTokens[i];
+    }
     this.numRequests = length;
   }
 
-  /** @internal Takes entry `at` out; later entries move up. */
+  /** @internal Takes entry `at` out; later entries move up. Its request is about to be preempted. */
   removeEntry(at: number): void {
     this.totalTokens -= this.numScheduledTokens[at];
     const end = this.numRequests;
@@ -129,6 +138,7 @@ export class Plan {
       column.copyWithin(at, at + 1, end);
     }
     this.numNewBlocks.copyWithin(at, at + 1, end);
+    this.maxOutputTokens.copyWithin(at, at + 1, end);
     this.numDraftTokens.copyWithin(at, at + 1, end);
     this.draftTokens.copyWithin(at * this.maxDrafts, (at + 1) * this.maxDrafts, end * this.maxDrafts);
     this.kinds.copyWithin(at, at + 1, end);

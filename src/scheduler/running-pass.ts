@@ -37,23 +37,31 @@ export function runningPass(s: SchedulerState, plan: Plan, tokenBudget: number):
   }
 }
 
-/** Plans running requests from index `from` on until the budget is used up; returns the index after the last one seen. */
+/**
+ * Plans running requests from index `from` on until the budget is used up; returns the index after the last one seen.
+ * It is the inner loop of every step: columns and limits stand in locals, and all numbers are small integers.
+ */
 function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget: number): number {
   const { running } = s.queues;
-  const { maxDrafts, lookahead, pipelined, poolTokens } = s;
+  const { requests, slots, kinds, numScheduledTokens, numComputedTokens, maxOutputTokens } = plan;
+  const pipelined = s.pipelined === true;
+  const drafting = s.maxDrafts > 0;
   const threshold = s.config.longPrefillTokenThreshold || MAX_TOKENS;
   const lastPosition = s.config.maxModelLen - 1;
-  const outgrown = s.config.deviations.endOutgrown ? poolTokens - lookahead : MAX_TOKENS;
-  let budget = tokenBudget;
-  let i = from;
+  const outgrown = s.config.deviations.endOutgrown === true ? s.poolTokens - s.lookahead : MAX_TOKENS;
+  const kind = EntryKind.running;
+  let at = plan.numRequests;
+  let budget = tokenBudget | 0;
+  let i = from | 0;
   for (; i < running.length && budget > 0; i++) {
     const request = running[i];
     const computed = request.numComputedTokens;
     const placeholders = pipelined ? request.numOutputPlaceholders : 0;
+    const known = request.numTokens + placeholders;
     // The steps in flight are sure to bring the last token that it may generate.
     if (placeholders > 0 && computed + 2 - placeholders >= request.promptPlusMaxTokens) continue;
-    let numNew = request.numTokens + placeholders - computed;
-    if (maxDrafts > 0) numNew += request.numDraftTokens;
+    let numNew = known - computed;
+    if (drafting) numNew += request.numDraftTokens;
     if (numNew > threshold) numNew = threshold;
     if (numNew > budget) numNew = budget;
     if (numNew > lastPosition - computed) numNew = lastPosition - computed;
@@ -62,10 +70,20 @@ function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget: numbe
       if (endOutgrown(s, request)) i--;
       continue;
     }
-    const at = plan.push(request, numNew, EntryKind.running);
-    if (maxDrafts > 0) planDrafts(s, plan, at, request, numNew + computed - request.numTokens - placeholders);
+    // In steady decode the same request stands here already, and a store of an object costs more than a comparison.
+    if (requests[at] !== request) requests[at] = request;
+    kinds[at] = kind;
+    slots[at] = request.slot;
+    numScheduledTokens[at] = numNew;
+    numComputedTokens[at] = computed;
+    request.numComputedTokens = computed + numNew;
+    maxOutputTokens[at] = computed + numNew < known ? 0 : 1;
+    if (drafting) planDrafts(s, plan, at, request, computed + numNew - known);
+    at++;
     budget -= numNew;
   }
+  plan.numRequests = at;
+  plan.totalTokens += tokenBudget - budget;
   return i;
 }
 
@@ -73,6 +91,7 @@ function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget: numbe
 function planDrafts(s: SchedulerState, plan: Plan, at: number, request: Request, room: number): void {
   const count = request.numDraftTokens === 0 || room < 0 ? 0 : Math.min(room, request.numDraftTokens);
   plan.numDraftTokens[at] = count;
+  if (plan.maxOutputTokens[at] > 0) plan.maxOutputTokens[at] = 1 + count;
   const source = request.slot * s.maxDrafts;
   for (let j = 0; j < count; j++)
     plan.draftTokens[at * s.maxDrafts + j] = s.pipelined ? -1 : s.drafts[source + j];

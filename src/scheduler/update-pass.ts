@@ -27,7 +27,8 @@ export interface StepResult {
  */
 export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): void {
   const { tokens, counts, numTokens } = result;
-  const { maxDrafts, pipelined, now } = s;
+  const { maxDrafts, now } = s;
+  const pipelined = s.pipelined === true;
   const { requests, numRequests, dropped, numDraftTokens } = plan;
   const { requests: rowRequests, tokenOffsets, tokenCounts, finishReasons } = s.outputs;
   const { control, pending } = s.core;
@@ -35,6 +36,7 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
   const firstRow = s.outputs.length;
   let row = firstRow;
   let cursor = 2 * control[Control.numPending];
+  const goesOn = FinishReason.none;
   let stopped = 0;
   let end = 0;
   for (let i = 0; i < numRequests; i++) {
@@ -42,7 +44,7 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
     const from = end;
     end += counts[i];
     // Get and skip: the request was aborted, or reset, while this step ran.
-    if (request.finishReason !== FinishReason.none || dropped[i] !== 0) {
+    if (request.finishReason !== goesOn || dropped[i] !== 0) {
       s.counters.droppedOutputs++;
       continue;
     }
@@ -52,7 +54,7 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
     const append = APPEND | request.slot;
     let known = request.numTokens;
     let next = from;
-    let reason: FinishReason = FinishReason.none;
+    let reason: FinishReason = goesOn;
     do {
       const token = tokens[next++];
       request.numTokens = ++known;
@@ -60,7 +62,7 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
       pending[cursor + 1] = token;
       cursor += 2;
       if (token === request.eosTokenId || known >= request.checkFrom) reason = checkStop(request, token, now);
-    } while (next < end && reason === FinishReason.none);
+    } while (next < end && reason === goesOn);
     if (pipelined) settlePlaceholders(s, request, next - from);
     stopped |= reason;
     if (rowRequests[row] !== request) rowRequests[row] = request;

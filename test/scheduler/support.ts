@@ -130,7 +130,7 @@ export class Driver {
 
   /** Delivers the oldest result, or an empty one for the given empty plan. */
   update(empty?: Plan): StepOutputs {
-    const executed = this.inFlight.shift();
+    const [executed] = this.inFlight;
     if (executed === undefined) {
       if (empty === undefined) throw new Error('nothing is in flight');
       return this.#deliver(this.scheduler.update(empty, NO_RESULT), []);
@@ -138,6 +138,7 @@ export class Driver {
     const { plan, tokens, counts, errors, tainted } = executed;
     const result = { tokens, counts, ...(errors.some((code) => code !== 0) ? { errors } : {}) };
     const outputs = this.#deliver(this.scheduler.update(plan, result), tainted);
+    this.inFlight.shift();
     const { numSpeculativeTokens, pipelineDepth } = this.scheduler.config;
     if (numSpeculativeTokens > 0 && pipelineDepth === 1) {
       this.scheduler.updateDraftTokens(plan, this.model.drafts(executed, this.#draft));
@@ -147,8 +148,9 @@ export class Driver {
 
   /** Delivers the failure of the oldest step as a whole; it must have been executed with every row failing. */
   failStep(): StepOutputs {
-    const executed = this.inFlight.shift() as Executed;
-    return this.#deliver(this.scheduler.failStep(executed.plan), []);
+    const outputs = this.#deliver(this.scheduler.failStep(this.inFlight[0].plan), []);
+    this.inFlight.shift();
+    return outputs;
   }
 
   /** Fills the pipeline, then delivers the oldest result. */

@@ -83,7 +83,7 @@ class Mixed {
   /** A token for every entry whose prompt is complete. */
   #answer(plan: Plan): void {
     const { counts } = this.#result;
-    for (let i = 0; i < plan.numRequests; i++) counts[i] = plan.requests[i].isPrefillChunk ? 0 : 1;
+    for (let i = 0; i < plan.numRequests; i++) counts[i] = Math.min(1, plan.maxOutputTokens[i]);
   }
 
   #draw({ min, max }: { min: number; max: number }): number {

@@ -66,6 +66,8 @@ export class Replay {
     this.#workload = workload;
     this.#options = options;
     this.#aborts = new AbortPlan(options.abortRate, seed);
+    const { log, pipelineDepth, ...rest } = scheduler;
+    this.scheduler = new Scheduler({ ...rest, pipelineDepth: pipelineDepth as 1 | 2 | 3, now });
     this.#executor = new CostModelExecutor({
       model,
       now,
@@ -75,8 +77,6 @@ export class Replay {
       maxDrafts: scheduler.numSpeculativeTokens,
       stepsInFlight: scheduler.pipelineDepth,
     });
-    const { log, pipelineDepth, ...rest } = scheduler;
-    this.scheduler = new Scheduler({ ...rest, pipelineDepth: pipelineDepth as 1 | 2 | 3, now });
   }
 
   /** Virtual time since the first arrival, in milliseconds. */

@@ -9,23 +9,24 @@ const lengthOf = getter<number>(typedArray, 'length');
 const isResizable = getter<boolean>(ArrayBuffer.prototype, 'resizable');
 
 /**
- * Takes a caller's Int32Array, of this or of another realm, over memory that is there, can not change its size, and does
- * not belong to another thread too. What is returned has no methods or properties but the language's: the array itself, or a view of the
- * same memory.
+ * A view of a caller's Int32Array, of this or of another realm, over memory that is there, cannot change its size and
+ * belongs to no other thread. The view is ours, so that no property of the caller's array is ever read: its length and
+ * its methods are the language's.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function takeInt32Array(name: string, value: unknown): Int32Array {
   if (!types.isInt32Array(value)) throw bad(name, show(value), 'an Int32Array');
   checkMemory(name, value);
-  if (isPristine(value, Int32Array.prototype)) return value;
   return new Int32Array(bufferOf(value), byteOffsetOf(value), lengthOf(value));
 }
 
-/** As `takeInt32Array`, for bytes. */
+/**
+ * As `takeInt32Array`, for bytes.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
 export function takeUint8Array(name: string, value: unknown): Uint8Array {
   if (!types.isUint8Array(value)) throw bad(name, show(value), 'a Uint8Array');
   checkMemory(name, value);
-  if (isPristine(value, Uint8Array.prototype)) return value;
   return new Uint8Array(bufferOf(value), byteOffsetOf(value), lengthOf(value));
 }
 
@@ -46,11 +47,6 @@ function isDetached(buffer: ArrayBufferLike): boolean {
   } catch {
     return true;
   }
-}
-
-/** `length` is the one property that is read of an array returned here. */
-function isPristine(value: object, prototype: object): boolean {
-  return Object.getPrototypeOf(value) === prototype && !Object.hasOwn(value, 'length');
 }
 
 function getter<T>(owner: object, property: string): (receiver: unknown) => T {

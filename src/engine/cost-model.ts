@@ -33,7 +33,8 @@ export const DEFAULT_COST_MODEL: Readonly<CostModel> = {
  */
 export function takeCostModel(model: CostModel): Readonly<CostModel> {
   if (typeof model !== 'object' || model === null) throw badArg('model', model, 'an object');
-  const { stepOverheadMs, prefillTokensPerSecond, weightBytes, kvBytesPerToken, memoryBytesPerSecond } = model;
+  const { stepOverheadMs, prefillTokensPerSecond, weightBytes, kvBytesPerToken, memoryBytesPerSecond } =
+    model;
   return {
     stepOverheadMs: checkNumber('stepOverheadMs', stepOverheadMs, 0),
     prefillTokensPerSecond: checkSpeed('prefillTokensPerSecond', prefillTokensPerSecond),
@@ -88,6 +89,7 @@ export function aloneMs(model: CostModel, inputTokens: number, outputTokens: num
   return model.stepOverheadMs + deviceMs(model, prefill) + (outputTokens - 1) * decodeMs;
 }
 
+/** The refusal of an argument: names it, what it must be, and what it is. */
 export function badArg(name: string, value: unknown, expected: string): BlockstepError {
   return new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${name} must be ${expected}, got ${show(value)}`);
 }

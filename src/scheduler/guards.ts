@@ -1,8 +1,7 @@
 import { generationOf, slotOf } from '../core/core.js';
 import { BlockstepError, show } from '../core/errors.js';
-import type { AnomalyReason } from './anomalies.js';
-import type { Queues } from './queues.js';
 import type { Request } from './request.js';
+import type { RequestQueue } from './request-queue.js';
 import type { SchedulerState } from './scheduler-state.js';
 
 /**
@@ -106,29 +105,26 @@ export function purgeUntracked(
   return purged.length;
 }
 
-/** Purge at admission: a finished or untracked request at the head of a queue is dropped (vLLM #52969). */
-export function dropZombie(s: SchedulerState, request: Request): boolean {
+/** Purge at admission: a finished or untracked request in a waiting queue is dropped (vLLM #52969). */
+export function dropZombie(s: SchedulerState, queue: RequestQueue, request: Request): boolean {
   if (isLive(s.requests, request)) return false;
-  removeFromQueue(s.queues, request);
-  report(s, 'purged-untracked', request);
+  // A foreign hand may have cleared the mark, so it is set again from where the request was found.
+  request.container = queue === s.queues.waiting ? 'waiting' : 'skipped';
+  s.queues.remove(request);
+  s.anomalies.report('purged-untracked', `request ${request.id} (${request.status})`);
   return true;
+}
+
+/** Purge of both waiting queues as a whole. Strict mode runs it before a step, which then throws with nothing planned. */
+export function purgeWaiting(s: SchedulerState): void {
+  for (const queue of [s.queues.waiting, s.queues.skipped]) {
+    for (const request of queue.toArray()) dropZombie(s, queue, request);
+  }
 }
 
 /** Tracked, unfinished, and this very incarnation. */
 function isLive(live: ReadonlyMap<string, Request>, request: Request): boolean {
   return !request.isFinished && live.get(request.id) === request;
-}
-
-/** A foreign hand may have cleared the mark, so both queues are told by what they hold. */
-function removeFromQueue(queues: Queues, request: Request): void {
-  if (request.container !== 'waiting' && request.container !== 'skipped') {
-    request.container = queues.waiting.peek() === request ? 'waiting' : 'skipped';
-  }
-  queues.remove(request);
-}
-
-function report(s: SchedulerState, reason: AnomalyReason, request: Request): void {
-  s.anomalies.report(reason, `request ${request.id} (${request.status})`);
 }
 
 function badArg(name: string, value: unknown, expected: string): BlockstepError {

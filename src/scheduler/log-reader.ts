@@ -22,9 +22,7 @@ export type LogRecord =
  * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_BAD_LOG naming the byte where the log is not what it should be
  */
 export function* readLog(log: Uint8Array): Generator<LogRecord> {
-  const given = takeUint8Array('log', log);
-  // A Buffer's slice would be a view of its whole pool.
-  const bytes = new Uint8Array(given.buffer, given.byteOffset, given.byteLength);
+  const bytes = takeUint8Array('log', log);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const magic = new TextDecoder('latin1').decode(bytes.subarray(0, LOG_MAGIC.length));
   if (magic !== LOG_MAGIC || bytes.length < 12) throw badLog(0, `magic ${JSON.stringify(magic)}`);
@@ -42,6 +40,8 @@ export function* readLog(log: Uint8Array): Generator<LogRecord> {
     if (payload.rest > 0)
       throw badLog(end - payload.rest, `${payload.rest} bytes behind the record's content`);
     yield record;
+    // Meanwhile the caller may have given the log away; that must not look like its end.
+    takeUint8Array('log', bytes);
     at = end + padding(length);
   }
 }

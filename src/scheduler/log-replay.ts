@@ -12,7 +12,7 @@ import { Scheduler } from './scheduler.js';
 /**
  * Applies the recorded commands of a log to a fresh native instance. Its digest is that of the scheduler that wrote the
  * log, after its last recorded call.
- * @throws ERR_BLOCKSTEP_BAD_LOG
+ * @throws ERR_BLOCKSTEP_BAD_LOG, ERR_BLOCKSTEP_BAD_ARG for a header that says what no scheduler can be
  */
 export function replayCommands(bytes: Uint8Array, addon: NativeAddon = loadAddon()): ReplayResult {
   let header: LogHeader | undefined;

@@ -24,16 +24,18 @@ export function preempt(s: SchedulerState, request: Request): void {
 /**
  * Preempts a running request whose results in flight are void: they are dropped when they arrive and computed again.
  * vLLM counts tokens to discard here and loses outputs with speculative decoding; the entries themselves are marked.
+ * @param updating the plan that is being updated and not in flight any more
  */
-export function preemptByForce(s: SchedulerState, request: Request): void {
+export function preemptByForce(s: SchedulerState, request: Request, updating?: Plan): void {
   s.queues.remove(request);
-  dropInFlight(s.inFlight, request);
+  dropEntries(s.inFlight, request);
+  if (updating !== undefined) dropEntries([updating], request);
   request.numOutputPlaceholders = 0;
   s.lastSteps[request.slot] = NEVER;
   preempt(s, request);
 }
 
-function dropInFlight(plans: readonly Plan[], request: Request): void {
+function dropEntries(plans: readonly Plan[], request: Request): void {
   for (const plan of plans) {
     const at = plan.indexOf(request);
     if (at >= 0) plan.dropped[at] = 1;

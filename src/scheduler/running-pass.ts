@@ -1,10 +1,9 @@
 import { PendingOp } from '../core/core.js';
-import { finish } from './finish.js';
+import { endOutgrown } from './outgrown.js';
 import { EntryKind, type Plan } from './plan.js';
 import { preempt } from './preempt.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
-import { FinishReason } from './status.js';
 
 /** More than any request has; a small integer, so that it stays one in the loops. */
 const MAX_TOKENS = 2 ** 30;
@@ -48,7 +47,7 @@ function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget: numbe
   const drafting = s.maxDrafts > 0;
   const threshold = s.config.longPrefillTokenThreshold || MAX_TOKENS;
   const lastPosition = s.config.maxModelLen - 1;
-  const outgrown = s.config.deviations.endOutgrown === true ? s.poolTokens - s.lookahead : MAX_TOKENS;
+  const slotLimit = s.slotLimit | 0;
   const kind = EntryKind.running;
   let at = plan.numRequests;
   let budget = tokenBudget | 0;
@@ -65,9 +64,9 @@ function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget: numbe
     if (numNew > threshold) numNew = threshold;
     if (numNew > budget) numNew = budget;
     if (numNew > lastPosition - computed) numNew = lastPosition - computed;
-    if (numNew <= 0) continue;
-    if (computed + numNew > outgrown) {
-      if (endOutgrown(s, request)) i--;
+    if (numNew > slotLimit - computed) numNew = slotLimit - computed;
+    if (numNew <= 0) {
+      if (computed >= slotLimit && endOutgrown(s, request)) i--;
       continue;
     }
     // In steady decode the same request stands here already, and a store of an object costs more than a comparison.
@@ -98,17 +97,6 @@ function planDrafts(s: SchedulerState, plan: Plan, at: number, request: Request,
 }
 
 /**
- * Ends a request that needs more blocks than the whole pool has, once nothing is in flight for it any more.
- * @returns whether it left `running`
- */
-function endOutgrown(s: SchedulerState, request: Request): boolean {
-  if (request.numOutputPlaceholders > 0) return false;
-  finish(s, request, FinishReason.length);
-  s.endedInSchedule.push(request);
-  return true;
-}
-
-/**
  * Preempts victims until the entry behind the plan gets its blocks and stands in the plan again, or is the victim itself.
  *
  * Victims are the last admitted (fcfs), or the worst by priority and arrival, the first of equals (priority). As in vLLM
@@ -120,6 +108,11 @@ function makeRoom(s: SchedulerState, plan: Plan, request: Request, numScheduled:
   const numDrafts = plan.numDraftTokens[plan.numRequests];
   let entriesBack = 0;
   for (;;) {
+    const at = plan.push(request, numScheduled, EntryKind.running);
+    if (s.maxDrafts > 0) planDrafts(s, plan, at, request, numDrafts);
+    if (takeBlocks(s, plan, at)) return entriesBack;
+    plan.truncate(at);
+
     const victim = chooseVictim(s);
     s.queues.remove(victim);
     const entry = victim === request ? -1 : plan.indexOf(victim);
@@ -131,12 +124,21 @@ function makeRoom(s: SchedulerState, plan: Plan, request: Request, numScheduled:
     preempt(s, victim);
     plan.preempted.push(victim.id);
     if (victim === request) return -1;
-
-    const at = plan.push(request, numScheduled, EntryKind.running);
-    if (s.maxDrafts > 0) planDrafts(s, plan, at, request, numDrafts);
-    if (s.core.native.run(plan.frame, at, at + 1) === 1) return entriesBack;
-    plan.truncate(at);
   }
+}
+
+/** Blocks for one entry. Where drafts would look ahead beyond what the pool can ever hold, they look less far. */
+function takeBlocks(s: SchedulerState, plan: Plan, at: number): boolean {
+  const request = plan.requests[at];
+  const after = plan.numComputedTokens[at] + plan.numScheduledTokens[at];
+  if (after + s.lookahead <= s.slotLimit) return s.core.native.run(plan.frame, at, at + 1) === 1;
+  const { blockSize, enablePrefixCaching } = s.config;
+  const held = s.core.blocks(request.slot).length;
+  const publishTo = enablePrefixCaching ? Math.min(after, request.numTokens) : 0;
+  if (s.core.native.admit(request.slot, 0, 0, s.slotLimit, publishTo) < 0) return false;
+  plan.numBlocks[at] = Math.ceil(s.slotLimit / blockSize);
+  plan.numNewBlocks[at] = plan.numBlocks[at] - held;
+  return true;
 }
 
 function chooseVictim(s: SchedulerState): Request {

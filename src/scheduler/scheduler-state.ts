@@ -51,6 +51,8 @@ export class SchedulerState {
   readonly dropLastHit: boolean;
   /** Tokens that the whole pool can hold. */
   readonly poolTokens: number;
+  /** Tokens of one request that can ever have slots: the model's length, or the pool where that is smaller. */
+  readonly slotLimit: number;
   /** Step that scheduled each slot last, `NEVER` at first and after a forced preemption. */
   lastSteps: Int32Array = new Int32Array(64);
   /** Draft tokens of slot s stand from s * maxDrafts on. */
@@ -63,6 +65,8 @@ export class SchedulerState {
     this.lookahead = numLookaheadTokens(config);
     this.dropLastHit = dropsLastHit(config);
     this.poolTokens = (config.numBlocks - 1) * config.blockSize;
+    const { maxModelLen, deviations } = config;
+    this.slotLimit = deviations.endOutgrown ? Math.min(maxModelLen, this.poolTokens) : maxModelLen;
     this.core = new Core(coreConfig(config));
     this.queues = new Queues(config.policy);
     this.anomalies = new Anomalies(config.strict);

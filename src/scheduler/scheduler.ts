@@ -6,6 +6,7 @@ import { CallGate } from './call-gate.js';
 import { channels } from './channels.js';
 import { type Drafts, setDrafts } from './drafts.js';
 import { finishAll } from './finish.js';
+import { purgeWaiting } from './guards.js';
 import { hasWork, type Inspection, inspect, numUnfinished } from './inspection.js';
 import { type LogSink, LogWriter } from './log.js';
 import { resolveOptions, type SchedulerConfig, type SchedulerOptions } from './options.js';
@@ -128,6 +129,10 @@ export class Scheduler {
         );
       }
       this.#drainLateAborts();
+      if (s.config.strict) {
+        purgeWaiting(s);
+        s.anomalies.throwFirst();
+      }
       this.#log?.schedule(s.now);
       return this.#gate.change(() => schedule(s));
     });
@@ -251,8 +256,8 @@ export class Scheduler {
 
   /** The request that a handle names while it is unfinished or holds blocks; undefined when stale. */
   getByHandle(handle: number): Request | undefined {
-    if (typeof handle !== 'number') return undefined;
-    const request = this.#s.bySlot[handle % SLOT_LIMIT];
+    const { bySlot } = this.#s;
+    const request = typeof handle === 'number' ? bySlot[handle % SLOT_LIMIT] : undefined;
     return request?.handle === handle ? request : undefined;
   }
 
@@ -306,9 +311,11 @@ export class Scheduler {
   }
 
   #drainLateAborts(): void {
-    if (this.#lateAborts.size === 0) return;
-    this.#abort(this.#lateAborts);
-    this.#lateAborts.clear();
+    while (this.#lateAborts.size > 0) {
+      const targets = new Set(this.#lateAborts);
+      this.#lateAborts.clear();
+      this.#abort(targets);
+    }
   }
 
   #setPause(mode: 'none' | 'new' | 'all'): void {

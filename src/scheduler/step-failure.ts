@@ -13,19 +13,38 @@ import { FinishReason } from './status.js';
  */
 export function failEntries(s: SchedulerState, plan: Plan, failed: (entry: number) => boolean): void {
   const bad = new Set<number>();
+  let anyFailed = false;
   let traceless = false;
   for (let i = 0; i < plan.numRequests; i++) {
     if (!failed(i)) continue;
+    anyFailed = true;
     const request = plan.requests[i];
-    if (request.container === 'running') evictFrom(s, request, plan.numComputedTokens[i], bad);
+    if (holdsSince(request, plan.step)) evictFrom(s, request, plan.numComputedTokens[i], bad);
     else traceless = true;
     if (plan.dropped[i] === 0 && finish(s, request, FinishReason.error)) {
       s.outputs.push(request, 0, 0, FinishReason.error);
     }
   }
-  if (!s.config.deviations.evictOnStepFailure) return;
-  if (traceless) forgetSince(s, plan.step);
-  else if (bad.size > 0) recompute(s, (request) => firstHeld(s, request, bad));
+  if (!anyFailed || !s.config.deviations.evictOnStepFailure) return;
+  if (traceless || someSharerLeft(s, plan)) forgetSince(s, plan);
+  else if (bad.size > 0) recompute(s, plan, (request) => firstHeld(s, request, bad));
+}
+
+/** Whether the request still has the row that it had in that step. */
+function holdsSince(request: Request, step: number): boolean {
+  return request.container === 'running' && request.admittedStep <= step;
+}
+
+/**
+ * Whether a request that was admitted in this step or later, and may have shared a bad block, has given its own blocks
+ * back meanwhile. What it computed on top of the bad ones can be found and is wrong.
+ */
+function someSharerLeft(s: SchedulerState, plan: Plan): boolean {
+  return [plan, ...s.inFlight].some(({ requests, numRequests, step }) =>
+    requests
+      .slice(0, numRequests)
+      .some((request) => request.finishReason !== FinishReason.error && !holdsSince(request, step)),
+  );
 }
 
 /** Unpublishes a request's blocks from the first one on that this step was to fill, and notes their ids. */
@@ -37,22 +56,22 @@ function evictFrom(s: SchedulerState, request: Request, numComputed: number, bad
 }
 
 /**
- * The failed step also computed for requests that ended or were preempted meanwhile: which of the free blocks were
- * theirs is no longer known. So the whole cache is forgotten, and whoever was admitted since may have hit them.
+ * Which of the free blocks belong to what failed is no longer known. So the whole cache is forgotten, and whoever was
+ * admitted since may have hit them.
  */
-function forgetSince(s: SchedulerState, step: number): void {
+function forgetSince(s: SchedulerState, plan: Plan): void {
   s.core.native.evict(s.core.published());
-  recompute(s, (request) => (request.admittedStep >= step ? 0 : -1));
+  recompute(s, plan, (request) => (request.admittedStep >= plan.step ? 0 : -1));
 }
 
 /** Preempts, from the back as vLLM's forced reset does, the running requests with a bad block; -1 = none is bad. */
-function recompute(s: SchedulerState, firstBadBlock: (request: Request) => number): void {
+function recompute(s: SchedulerState, plan: Plan, firstBadBlock: (request: Request) => number): void {
   for (const request of [...s.queues.running].reverse()) {
     const firstBad = firstBadBlock(request);
     if (firstBad < 0) continue;
     // What a sharer filled behind the bad prefix was computed from it, and is wrong with it.
     s.core.push(PendingOp.evict, request.slot, firstBad);
-    preemptByForce(s, request);
+    preemptByForce(s, request, plan);
   }
 }
 

@@ -49,7 +49,7 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
       continue;
     }
     if (end === from) continue;
-    if (maxDrafts > 0 && numDraftTokens[i] > 0) rejectDrafts(s, request, numDraftTokens[i], end - from);
+    if (maxDrafts > 0 && numDraftTokens[i] > 0) rejectDrafts(s, plan, i, end - from);
 
     const append = APPEND | request.slot;
     let known = request.numTokens;
@@ -86,11 +86,17 @@ function endStopped(s: SchedulerState, firstRow: number): void {
   s.queues.sweepRunning();
 }
 
-/** Takes back the drafts that were counted as computed and were not accepted. A preempted request starts again anyway. */
-function rejectDrafts(s: SchedulerState, request: Request, numDrafts: number, numTokens: number): void {
+/**
+ * Takes back the drafts that were counted as computed and were not accepted. A request that was preempted meanwhile starts
+ * again anyway, also if it was admitted again since: what it computed then had no part in these drafts.
+ */
+function rejectDrafts(s: SchedulerState, plan: Plan, entry: number, numTokens: number): void {
+  const request = plan.requests[entry];
+  const numDrafts = plan.numDraftTokens[entry];
   const accepted = numTokens - 1;
   const rejected = numDrafts - accepted;
-  if (request.numComputedTokens > 0) request.numComputedTokens -= rejected;
+  const sameResidency = request.admittedStep <= plan.step;
+  if (request.numComputedTokens > 0 && sameResidency) request.numComputedTokens -= rejected;
   if (request.numOutputPlaceholders > 0) request.numOutputPlaceholders -= rejected;
   s.counters.specDrafts++;
   s.counters.specDraftTokens += numDrafts;

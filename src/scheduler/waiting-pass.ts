@@ -1,5 +1,6 @@
 import { channels } from './channels.js';
 import { dropZombie } from './guards.js';
+import { endOutgrown } from './outgrown.js';
 import { EntryKind, type Plan } from './plan.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
@@ -17,13 +18,18 @@ export function waitingPass(s: SchedulerState, plan: Plan, tokenBudget: number):
   const { queues, config } = s;
   const passedOver = s.passedOver;
   while (plan.totalTokens < tokenBudget && queues.running.length < config.maxNumSeqs) {
-    const request = queues.nextQueue()?.peek();
-    if (request == null) break;
-    if (dropZombie(s, request)) continue;
+    const queue = queues.nextQueue();
+    const request = queue?.peek();
+    if (queue == null || request == null) break;
+    if (dropZombie(s, queue, request)) continue;
     if (isBlocked(request.status)) {
       queues.remove(request);
       passedOver.push(request);
       continue;
+    }
+    if (request.numTokens > s.slotLimit) {
+      if (endOutgrown(s, request)) continue;
+      break;
     }
     if (!admit(s, plan, request, tokenBudget - plan.totalTokens)) break;
   }
@@ -50,7 +56,7 @@ function admit(s: SchedulerState, plan: Plan, request: Request, budget: number):
     numNew = budget;
   }
   const known = Math.min(request.numTokens, config.maxModelLen);
-  const needed = Math.min(computed + numNew + (fresh ? 0 : s.lookahead), config.maxModelLen);
+  const needed = Math.min(computed + numNew + (fresh ? 0 : s.lookahead), s.slotLimit);
   const row = native.admit(
     request.slot,
     numHits,
@@ -106,7 +112,7 @@ function enterPlan(s: SchedulerState, plan: Plan, request: Request, numNew: numb
   request.admittedStep = plan.step;
   if (request.firstScheduledAt < 0) request.firstScheduledAt = s.now;
   if (channels.admit.hasSubscribers) {
-    const { id, handle, numComputedTokens } = request;
-    channels.admit.publish({ id, handle, numComputedTokens, resumed });
+    const { id, handle } = request;
+    channels.admit.publish({ id, handle, numComputedTokens: plan.numComputedTokens[at], resumed });
   }
 }

@@ -162,6 +162,13 @@ export function foreignRealm(code: string): unknown {
   return vm.runInNewContext(code) as unknown;
 }
 
+/** A good array on which every property that the language has for it throws. */
+export function booby<T extends Int32Array | Uint8Array>(array: T): T {
+  const shared = Object.getPrototypeOf(Int32Array.prototype) as object;
+  for (const key of Reflect.ownKeys(shared)) Object.defineProperty(array, key, { get: hostile });
+  return array;
+}
+
 /** An array that says it is longer than it is. */
 export function lying(array: Int32Array, length: number): Int32Array {
   Object.defineProperty(array, 'length', { value: length });

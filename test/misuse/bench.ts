@@ -20,8 +20,9 @@ export function prompt(length: number, first = 0): Int32Array {
 
 /** What an executor brings for a plan: one token for each entry whose known tokens are all computed. */
 export function resultOf(plan: Plan): StepResult {
-  const counts = new Int32Array(plan.numRequests);
-  for (let i = 0; i < plan.numRequests; i++) counts[i] = plan.requests[i].isPrefillChunk ? 0 : 1;
+  const counts = Int32Array.from(plan.maxOutputTokens.subarray(0, plan.numRequests), (most) =>
+    Math.min(most, 1),
+  );
   return { counts, tokens: new Int32Array(plan.numRequests).fill(7 + plan.step) };
 }
 

@@ -197,13 +197,14 @@ describe('abort', () => {
 });
 
 describe('strict mode', () => {
+  const anomaly = 'ERR_BLOCKSTEP_ANOMALY';
+
   it('throws anomalies, counts them, and changes nothing else', () => {
-    const anomaly = 'ERR_BLOCKSTEP_ANOMALY';
     const handle = (bench: Bench) => bench.scheduler.get('a')?.handle as number;
     checkRefused(
       'draining',
       [
-        ...each('abort', [STALE_HANDLE, ['a', STALE_HANDLE]], abort, anomaly),
+        ...each('abort', [STALE_HANDLE, ['nobody', STALE_HANDLE]], abort, anomaly),
         ...each(
           'hold',
           [STALE_HANDLE],
@@ -225,5 +226,20 @@ describe('strict mode', () => {
     expect(scheduler.complete(scheduler.get('a')!.handle, 'load', 'x')).toBe(true);
     expect(codeOf(() => scheduler.complete(scheduler.get('a')!.handle, 'load', 'x'))).toBe(anomaly);
     expect(scheduler.stats().anomalies).toEqual({ 'duplicate-hold': 1, 'duplicate-completion': 1 });
+  });
+
+  it.each(LIVE_STATES)('throws when the call has done its work, when %s', (state) => {
+    const strict = benchIn(state, { strict: true });
+    const twin = benchIn(state);
+    for (const keys of [
+      ['a', STALE_HANDLE],
+      [STALE_HANDLE, 'nobody', 'c', 'a'],
+    ]) {
+      expect(codeOf(() => abort(strict, keys))).toBe(anomaly);
+      abort(twin, keys);
+      expect(snapshot(strict.scheduler)).toEqual(snapshot(twin.scheduler));
+      expect(strict.scheduler.stats().anomalies).toEqual(twin.scheduler.stats().anomalies);
+    }
+    sameSteps(strict, twin, state);
   });
 });

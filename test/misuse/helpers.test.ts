@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import {
   CostModelExecutor,
+  type ExecutorPlan,
   FinishReason,
   finishReasonName,
+  type Plan,
   purgeUntracked,
   type Request,
 } from '../../src/index.js';
@@ -127,9 +129,43 @@ describe('CostModelExecutor', () => {
     const before = snapshot(bench.scheduler);
     const small = new CostModelExecutor({ ...good, maxEntries: 1 });
     expect(codeOf(() => small.execute(bench.plan))).toBe('ERR_BLOCKSTEP_BAD_ARG');
-    for (const plan of [undefined, null, 1, 'x', {}]) {
+    expect(codeOf(() => small.draft(bench.plan))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    for (const plan of [undefined, null, 1, 'x', {}, { numRequests: 0 }, { numRequests: 1, maxDrafts: 0 }]) {
       expect(codeOf(() => small.execute(plan as never))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+      expect(codeOf(() => small.draft(plan as never))).toBe('ERR_BLOCKSTEP_BAD_ARG');
     }
     expect(snapshot(bench.scheduler)).toEqual(before);
   });
+
+  it('refuses a plan with more drafts than it was made for, or with columns that are too short', () => {
+    const { plan } = benchIn('in flight');
+    const few = new CostModelExecutor({ ...good, maxDrafts: 1 });
+    expect(codeOf(() => few.execute(plan))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    const whole = new CostModelExecutor(good);
+    const columns = ['slots', 'numScheduledTokens', 'numComputedTokens', 'numDraftTokens', 'draftTokens'];
+    for (const column of ['requests', ...columns]) {
+      for (const value of [undefined, null, 5, [], new Int32Array(plan.numRequests - 1)]) {
+        const call = () => whole.execute({ ...copyOf(plan), [column]: value });
+        expect(codeOf(call), `${column} ${describeValue(value)}`).toBe('ERR_BLOCKSTEP_BAD_ARG');
+      }
+    }
+    const result = whole.execute(copyOf(plan));
+    expect(result).toEqual(new CostModelExecutor(good).execute(plan));
+  });
+
+  it('does not keep the options of the caller', () => {
+    const { plan } = benchIn('in flight');
+    const options = { ...good, model: { ...model } };
+    const executor = new CostModelExecutor(options);
+    Object.assign(options, { now: hostile, maxEntries: 0, acceptanceRate: 'x' });
+    Object.assign(options.model, { stepOverheadMs: Number.NaN, memoryBytesPerSecond: 0 });
+    expect(executor.execute(plan)).toEqual(new CostModelExecutor(good).execute(plan));
+  });
+
+  function copyOf(plan: Plan): ExecutorPlan {
+    const { numRequests, totalTokens, requests, maxDrafts, slots } = plan;
+    const { numScheduledTokens, numComputedTokens, numDraftTokens, draftTokens } = plan;
+    const columns = { slots, numScheduledTokens, numComputedTokens, numDraftTokens, draftTokens };
+    return { numRequests, totalTokens, requests, maxDrafts, ...columns };
+  }
 });

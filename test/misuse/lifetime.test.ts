@@ -4,9 +4,10 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Scheduler } from '../../src/index.js';
 import { seeded } from '../core/bench-core.js';
 import { detach } from './bad-values.js';
-import { benchIn, codeOf, prompt, resultOf, snapshot } from './bench.js';
+import { benchIn, codeOf, codeOfError, prompt, resultOf, snapshot } from './bench.js';
 import { Compiled } from './process/compiled.js';
 
 const script = (name: string) => fileURLToPath(new URL(`process/${name}.mjs`, import.meta.url));
@@ -116,10 +117,33 @@ describe('the arrays of a plan that the caller gives away', () => {
           expect((error as { code: string }).code).toMatch(/^ERR_BLOCKSTEP_(DETACHED|INVARIANT)$/);
         }
       }
-      scheduler.dispose();
-      expect(codeOf(() => scheduler.core.native.digest())).toBe('ERR_BLOCKSTEP_DISPOSED');
+      disposeOnce(scheduler);
     }
   });
+
+  it('are missed by dispose itself at the latest, which frees the memory and says so once', () => {
+    for (const withLog of [false, true]) {
+      const { scheduler, plan } = benchIn('in flight', withLog ? { log: { write() {} } } : {});
+      scheduler.core.push(3, scheduler.get('a')!.slot, 0); // something that the last flush has to hand over
+      detach(plan.slots);
+      expect(disposeOnce(scheduler)).toBe(withLog ? 'ERR_BLOCKSTEP_DETACHED' : undefined);
+    }
+  });
+
+  /** Disposes twice; the code that the first time threw. */
+  function disposeOnce(scheduler: Scheduler): string | undefined {
+    let code: string | undefined;
+    try {
+      scheduler.dispose();
+    } catch (error) {
+      code = codeOfError(error);
+      expect(code).toBe('ERR_BLOCKSTEP_DETACHED');
+    }
+    scheduler.dispose();
+    expect(codeOf(() => scheduler.stats())).toBe('ERR_BLOCKSTEP_DISPOSED');
+    expect(codeOf(() => scheduler.core.native.digest())).toBe('ERR_BLOCKSTEP_DISPOSED');
+    return code;
+  }
 });
 
 describe('two schedulers in one process', () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { DEVIATIONS, Scheduler, type SchedulerOptions } from '../../src/index.js';
 import {
+  booby,
   detach,
   foreignRealm,
   hostile,
@@ -59,11 +60,8 @@ const NO_OPTIONS: Record<keyof SchedulerOptions, unknown[]> = {
       detach(new Uint8Array(16)),
     ],
     ...[new Int8Array(16), new Uint32Array(16), new DataView(new ArrayBuffer(16)), new ArrayBuffer(16)],
-    ...[
-      foreignRealm('new Uint8Array(16)'),
-      Object.create(Uint8Array.prototype),
-      new Proxy(new Uint8Array(16), {}),
-    ],
+    ...[Object.create(Uint8Array.prototype), new Proxy(new Uint8Array(16), {})],
+    new Uint8Array(new SharedArrayBuffer(16)),
   ],
   deviations: [
     ...[null, true, 0, 1, '', 'x', 1n, Symbol('s'), () => ({}), [], [true], { unknown: true }],
@@ -149,7 +147,13 @@ describe('the constructor', () => {
       numRows: 4096,
     };
     make({ ...most, maxModelLen: 2 ** 16, pipelineDepth: 3, numSpeculativeTokens: 64 }).dispose();
-    for (const hashSeed of [-0, 2 ** 53 - 1, 0n, 2n ** 128n - 1n, new Uint8Array(16), Buffer.alloc(16)]) {
+    const bytes = [
+      new Uint8Array(16),
+      Buffer.alloc(16),
+      foreignRealm('new Uint8Array(16)'),
+      booby(new Uint8Array(16)),
+    ];
+    for (const hashSeed of [-0, 2 ** 53 - 1, 0n, 2n ** 128n - 1n, ...bytes]) {
       make({ ...GOOD, hashSeed }).dispose();
     }
   });

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { RequestInput } from '../../src/index.js';
 import {
+  booby,
   detach,
   foreignRealm,
   hostile,
@@ -15,7 +16,7 @@ import {
   TOO_LONG,
   throwingProxy,
 } from './bad-values.js';
-import { type Bench, benchIn, LIVE_STATES, prompt, sameAfter } from './bench.js';
+import { type Bench, benchIn, LIVE_STATES, prompt, sameAfter, snapshot } from './bench.js';
 import { checkRefused, each, eachMade, type Misuse } from './misuse.js';
 
 const INPUT: RequestInput = { id: 'new', prompt: prompt(6), maxTokens: 4 };
@@ -65,7 +66,6 @@ const MISUSES: Record<string, Misuse[]> = {
       Int32Array.of(1, -1),
       Int32Array.of(1, -(2 ** 31)),
       Int32Array.of(1, 2 ** 31 - 1),
-      foreignRealm('Int32Array.of(1, 2, 3)'),
     ]),
   ],
   maxTokens: field('maxTokens', [...NO_COUNTS, undefined, 0, -0]),
@@ -131,7 +131,18 @@ describe('add', () => {
       },
     });
     bench.scheduler.add(input);
-    expect([...reads].sort()).toEqual(['id', 'maxTokens', 'prompt']);
+    expect([...reads].sort()).toEqual([...FIELDS, ...MORE_FIELDS].sort());
+  });
+
+  it('takes a prompt of another realm, and reads no property that the caller put on one', () => {
+    for (const options of [{}, { log: { write() {} } }]) {
+      for (const odd of [foreignRealm('Int32Array.of(1, 2, 3)'), booby(Int32Array.of(1, 2, 3))]) {
+        const [bench, twin] = [benchIn('running', options), benchIn('running', options)];
+        addWith('prompt')(bench, odd);
+        addWith('prompt')(twin, Int32Array.of(1, 2, 3));
+        expect(snapshot(bench.scheduler)).toEqual(snapshot(twin.scheduler));
+      }
+    }
   });
 
   it('reads each stop token once, and leaves no half-added request when one changes or throws later', () => {

@@ -97,7 +97,7 @@ export class FakeModel {
     const counts = new Int32Array(executed.requests.length);
     const tokens: number[] = [];
     executed.requests.forEach((request, i) => {
-      if (request.isFinished || request.isPrefillChunk || executed.errors[i] !== 0) return;
+      if (request.isFinished || executed.counts[i] === 0) return;
       const sequence = this.#sequence(request.handle);
       counts[i] = count;
       for (let j = 0; j < count; j++) {
@@ -112,7 +112,7 @@ export class FakeModel {
     const request = plan.requests[i];
     const sequence = this.#sequence(request.handle);
     const numDrafts = plan.numDraftTokens[i];
-    const samples = !request.isPrefillChunk;
+    const samples = plan.maxOutputTokens[i] > 0;
     if (plan.kinds[i] !== 0) {
       sequence.computed = plan.numComputedTokens[i];
       // Without outputs in flight, the scheduler's tokens are all there are; what was dropped is computed again.

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { finishAll } from '../../src/scheduler/finish.js';
 import { purgeUntracked, realignStatuses, sweepRunning } from '../../src/scheduler/guards.js';
 import { resolveOptions, type SchedulerOptions } from '../../src/scheduler/options.js';
 import { Request } from '../../src/scheduler/request.js';
@@ -88,6 +89,15 @@ describe('get and skip', () => {
     scheduler.verify();
   });
 
+  it('a request named twice in one finish ends once', () => {
+    const s = state();
+    const request = track(s, 'a');
+    expect(finishAll(s, [request, request], FinishReason.error)).toEqual(['a']);
+    expect(finishAll(s, [request], FinishReason.abort)).toEqual([]);
+    expect([s.finishedIds, request.status]).toEqual([['a'], 'FINISHED_ERROR']);
+    s.core.dispose();
+  });
+
   it('an output for a request that was aborted while the step ran is dropped and counted', () => {
     const driver = new Driver();
     const handle = driver.add({ id: 'a', maxTokens: 1 });
@@ -131,7 +141,6 @@ describe('realign', () => {
     s.queues.remove(running);
     s.queues.pushRunning(running);
     running.status = 'RUNNING';
-    s.queues.remove(finished);
     finished.finishReason = FinishReason.abort;
     finished.status = 'RUNNING';
     expect(realignStatuses(s, [waiting, blocked, running, finished])).toBe(0);

@@ -18,7 +18,7 @@ function step(scheduler, round) {
   scheduler.add({ id: `${round}`, prompt: new Int32Array(20 + (round % 9)), maxTokens: 5 });
   const plan = scheduler.schedule();
   const counts = Int32Array.from({ length: plan.numRequests }, (_, i) =>
-    plan.requests[i].isPrefillChunk ? 0 : 1,
+    Math.min(1, plan.maxOutputTokens[i]),
   );
   scheduler.update(plan, { counts, tokens: new Int32Array(plan.numRequests) });
   if (round % 7 === 0) scheduler.abortAll();

@@ -1,0 +1,16 @@
+import { finish } from './finish.js';
+import type { Request } from './request.js';
+import type { SchedulerState } from './scheduler-state.js';
+import { FinishReason } from './status.js';
+
+/**
+ * Ends a request that needs more blocks than the whole pool has, once no step in flight can bring anything for it. Its
+ * terminal row goes out with the next update.
+ * @returns whether it ended now
+ */
+export function endOutgrown(s: SchedulerState, request: Request): boolean {
+  if (request.numOutputPlaceholders > 0) return false;
+  finish(s, request, FinishReason.length);
+  s.endedInSchedule.push(request);
+  return true;
+}

@@ -28,11 +28,16 @@ export function preempt(s: SchedulerState, request: Request): void {
  */
 export function preemptByForce(s: SchedulerState, request: Request, updating?: Plan): void {
   s.queues.remove(request);
+  discardOutputs(s, request, updating);
+  preempt(s, request);
+}
+
+/** Drops what the steps in flight, and the one being updated, bring for a request. */
+export function discardOutputs(s: SchedulerState, request: Request, updating?: Plan): void {
   dropEntries(s.inFlight, request);
   if (updating !== undefined) dropEntries([updating], request);
   request.numOutputPlaceholders = 0;
   s.lastSteps[request.slot] = NEVER;
-  preempt(s, request);
 }
 
 function dropEntries(plans: readonly Plan[], request: Request): void {

@@ -115,8 +115,9 @@ export class Scheduler {
   }
 
   /**
-   * Plans the next step. Execute it unless `totalTokens` is 0, then call `update` with it; an empty plan need not be
-   * updated. The plan is valid until the `schedule()` after its update.
+   * Plans the next step. Execute it unless `totalTokens` is 0, then call `update` with it. An empty plan may be left
+   * without an update, but rows of requests that ended inside `schedule` go out with updates only. The plan is valid until
+   * the `schedule()` after its update.
    * @throws ERR_BLOCKSTEP_PIPELINE_FULL when `pipelineDepth` plans are in flight
    */
   schedule(): Plan {
@@ -203,7 +204,7 @@ export class Scheduler {
 
   /**
    * Registers a use of a request's blocks by something else than the request: they go back only when it has finished and
-   * every registered use has ended.
+   * every registered use has ended. A preemption takes a running request's blocks all the same.
    * @param owner names the use among those of its kind, for instance a transfer's job
    * @returns false, and counted, if the handle is stale or the use is registered already
    */

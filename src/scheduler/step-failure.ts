@@ -1,7 +1,7 @@
 import { PendingOp } from '../core/core.js';
 import { finish } from './finish.js';
 import type { Plan } from './plan.js';
-import { preemptByForce } from './preempt.js';
+import { discardOutputs, preemptByForce } from './preempt.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { FinishReason } from './status.js';
@@ -61,6 +61,11 @@ function evictFrom(s: SchedulerState, request: Request, numComputed: number, bad
  */
 function forgetSince(s: SchedulerState, plan: Plan): void {
   s.core.native.evict(s.core.published());
+  for (const request of s.requests.values()) {
+    // Preempted since, so that it has no row to take; but what it still has in flight was computed with one.
+    if (request.container !== 'running' && request.admittedStep >= plan.step)
+      discardOutputs(s, request, plan);
+  }
   recompute(s, plan, (request) => (request.admittedStep >= plan.step ? 0 : -1));
 }
 

@@ -3,10 +3,12 @@ import { Life } from './random-life.js';
 import { leftovers } from './support.js';
 
 const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? 60);
+/** Rare lives that once went wrong: a sharer preempted while its step fails; drafts of an earlier residency. */
+const RARE = [452, 773, 869, 1736, 2519].filter((seed) => seed >= SEEDS);
 const EVENTS = 500;
 
 describe('random workloads over a small pool', () => {
-  for (let seed = 0; seed < SEEDS; seed++) {
+  for (const seed of [...Array(SEEDS).keys(), ...RARE]) {
     it(`seed ${seed}: invariants hold after every call, every text is right, nothing is left at the end`, () => {
       const life = new Life(seed);
       life.run(EVENTS);

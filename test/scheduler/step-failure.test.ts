@@ -119,6 +119,25 @@ describe('a failed row', () => {
     });
   }
 
+  for (const pipelineDepth of [2, 3] as const) {
+    it(`depth ${pipelineDepth}: a sharer that was preempted meanwhile gets none of the tokens in flight`, () => {
+      const driver = new Driver({ pipelineDepth, numBlocks: 7 });
+      driver.add({ id: 'first', prompt: prompt(8, 1), maxTokens: 3 });
+      driver.add({ id: 'a', prompt: prompt(9), maxTokens: 3 });
+      const b = driver.add({ id: 'b', prompt: prompt(9), maxTokens: 3 });
+      const plan = driver.schedule(failing('a'));
+      expect(plan.numComputedTokens[2]).toBe(8);
+      expect(driver.schedule().preempted).toEqual(['b']);
+      driver.update();
+      expect(driver.last).toContain('a:0:error');
+      expect(driver.text(b)).toEqual([]);
+      driver.scheduler.verify();
+      driver.run();
+      expect(driver.text(b)).toEqual(driver.model.text(b, 3));
+      expectCleanCache(driver, 9);
+    });
+  }
+
   it('depth 1: a request that runs since earlier goes on, and loses no token', () => {
     const driver = new Driver();
     const old = driver.add({ id: 'old', prompt: prompt(9, 1), maxTokens: 9 });

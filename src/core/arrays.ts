@@ -1,5 +1,5 @@
 import { types } from 'node:util';
-import { BlockstepError, show } from './errors.js';
+import { badArgument, show } from './errors.js';
 
 // The getters of the language itself: what a caller put on his array, or on its prototype, is never asked.
 const typedArray = Object.getPrototypeOf(Int32Array.prototype) as object;
@@ -15,7 +15,7 @@ const isResizable = getter<boolean>(ArrayBuffer.prototype, 'resizable');
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function takeInt32Array(name: string, value: unknown): Int32Array {
-  if (!types.isInt32Array(value)) throw bad(name, show(value), 'an Int32Array');
+  if (!types.isInt32Array(value)) throw badArgument(name, show(value), 'an Int32Array');
   checkMemory(name, value);
   return new Int32Array(bufferOf(value), byteOffsetOf(value), lengthOf(value));
 }
@@ -25,7 +25,7 @@ export function takeInt32Array(name: string, value: unknown): Int32Array {
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function takeUint8Array(name: string, value: unknown): Uint8Array {
-  if (!types.isUint8Array(value)) throw bad(name, show(value), 'a Uint8Array');
+  if (!types.isUint8Array(value)) throw badArgument(name, show(value), 'a Uint8Array');
   checkMemory(name, value);
   return new Uint8Array(bufferOf(value), byteOffsetOf(value), lengthOf(value));
 }
@@ -33,10 +33,11 @@ export function takeUint8Array(name: string, value: unknown): Uint8Array {
 function checkMemory(name: string, array: ArrayBufferView): void {
   const buffer = bufferOf(array);
   if (types.isSharedArrayBuffer(buffer))
-    throw bad(name, 'one over a SharedArrayBuffer', 'over memory of its own');
-  if (isResizable(buffer)) throw bad(name, 'one over a resizable buffer', 'over memory of fixed size');
+    throw badArgument(name, 'one over a SharedArrayBuffer', 'over memory of its own');
+  if (isResizable(buffer))
+    throw badArgument(name, 'one over a resizable buffer', 'over memory of fixed size');
   if (lengthOf(array) === 0 && isDetached(buffer))
-    throw bad(name, 'one whose memory was given away', 'over memory of its own');
+    throw badArgument(name, 'one whose memory was given away', 'over memory of its own');
 }
 
 /** No view can be made of a detached buffer. Node 20 has no getter that says so. */
@@ -52,8 +53,4 @@ function isDetached(buffer: ArrayBufferLike): boolean {
 function getter<T>(owner: object, property: string): (receiver: unknown) => T {
   const get = Object.getOwnPropertyDescriptor(owner, property)?.get as () => T;
   return Function.prototype.call.bind(get) as (receiver: unknown) => T;
-}
-
-function bad(name: string, got: string, expected: string): BlockstepError {
-  return new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${name} must be ${expected}, got ${got}`);
 }

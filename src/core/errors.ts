@@ -59,6 +59,11 @@ export function show(value: unknown): string {
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
 
+/** The error of an argument: its name, what it was found to be, in words, and what was expected instead. */
+export function badArgument(name: string, got: string, expected: string): BlockstepError {
+  return new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${name} must be ${expected}, got ${got}`);
+}
+
 /**
  * Returns `value` if it is an integer number in [min, max], and throws ERR_BLOCKSTEP_BAD_ARG naming it otherwise.
  * -0 counts as 0.

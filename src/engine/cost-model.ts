@@ -1,4 +1,4 @@
-import { BlockstepError, show } from '../core/errors.js';
+import { type BlockstepError, badArgument, show } from '../core/errors.js';
 
 /** What a step costs, in the terms of a roofline. */
 export interface CostModel {
@@ -91,5 +91,5 @@ export function aloneMs(model: CostModel, inputTokens: number, outputTokens: num
 
 /** The refusal of an argument: names it, what it must be, and what it is. */
 export function badArg(name: string, value: unknown, expected: string): BlockstepError {
-  return new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${name} must be ${expected}, got ${show(value)}`);
+  return badArgument(name, show(value), expected);
 }

@@ -48,10 +48,6 @@ export class Anomalies {
     if (first !== undefined) throw first;
   }
 
-  count(reason: AnomalyReason): number {
-    return this.#counts.get(reason) ?? 0;
-  }
-
   /** Reason to count, of those seen. */
   toObject(): Record<string, number> {
     return Object.fromEntries(this.#counts);

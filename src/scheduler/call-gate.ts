@@ -18,12 +18,7 @@ export class CallGate {
   /** @throws ERR_BLOCKSTEP_REENTRANT, ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT */
   enter(): void {
     this.checkUsable();
-    if (this.#busy) {
-      throw new BlockstepError(
-        'ERR_BLOCKSTEP_REENTRANT',
-        'the scheduler was called from inside one of its callbacks',
-      );
-    }
+    if (this.#busy) throw reentrant();
     this.#busy = true;
   }
 

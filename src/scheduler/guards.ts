@@ -1,5 +1,5 @@
 import { generationOf, slotOf } from '../core/core.js';
-import { BlockstepError, show } from '../core/errors.js';
+import { badArgument, show } from '../core/errors.js';
 import type { Request } from './request.js';
 import type { RequestQueue } from './request-queue.js';
 import type { SchedulerState } from './scheduler-state.js';
@@ -15,8 +15,8 @@ import type { SchedulerState } from './scheduler-state.js';
  * A handle names one incarnation: that its slot is in use again does not make it valid.
  */
 export function getByHandle(s: SchedulerState, handle: number): Request | undefined {
-  const request = s.bySlot[slotOf(handle)];
-  if (request?.handle === handle) return request;
+  const request = s.incarnation(handle);
+  if (request !== undefined) return request;
   s.anomalies.report(
     'stale-handle',
     `handle ${handle} (slot ${slotOf(handle)}, generation ${generationOf(handle)})`,
@@ -95,9 +95,9 @@ export function purgeUntracked(
   live: ReadonlyMap<string, Request>,
   onPurged: (request: Request) => void,
 ): number {
-  if (!Array.isArray(parked)) throw badArg('parked', parked, 'an array of requests');
-  if (!(live instanceof Map)) throw badArg('live', live, 'the map of live requests');
-  if (typeof onPurged !== 'function') throw badArg('onPurged', onPurged, 'a function');
+  if (!Array.isArray(parked)) throw badArgument('parked', show(parked), 'an array of requests');
+  if (!(live instanceof Map)) throw badArgument('live', show(live), 'the map of live requests');
+  if (typeof onPurged !== 'function') throw badArgument('onPurged', show(onPurged), 'a function');
   const purged = parked.filter((request) => !isLive(live, request));
   if (purged.length === 0) return 0;
   parked.splice(0, parked.length, ...parked.filter((request) => isLive(live, request)));
@@ -125,8 +125,4 @@ export function purgeWaiting(s: SchedulerState): void {
 /** Tracked, unfinished, and this very incarnation. */
 function isLive(live: ReadonlyMap<string, Request>, request: Request): boolean {
   return !request.isFinished && live.get(request.id) === request;
-}
-
-function badArg(name: string, value: unknown, expected: string): BlockstepError {
-  return new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${name} must be ${expected}, got ${show(value)}`);
 }

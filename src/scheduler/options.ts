@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { hashSeedBytes } from '../core/core.js';
-import { BlockstepError, checkInteger, show } from '../core/errors.js';
+import { type BlockstepError, badArgument, checkInteger, show } from '../core/errors.js';
 import { DEVIATIONS, type Deviations, resolveDeviations } from './deviations.js';
 import type { LogSink } from './log.js';
 
@@ -188,5 +188,5 @@ function checkClock(value: unknown): () => number {
 }
 
 function badOption(name: string, value: unknown, expected: string): BlockstepError {
-  return new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${name} must be ${expected}, got ${show(value)}`);
+  return badArgument(name, show(value), expected);
 }

@@ -69,17 +69,15 @@ export class Queues {
     request.container = null;
   }
 
-  /** Drops everything that is not marked as running from `running`, order kept; returns how many. */
-  sweepRunning(): number {
+  /** Drops everything that is not marked as running from `running`, order kept. */
+  sweepRunning(): void {
     const running = this.running;
     let kept = 0;
     for (let i = 0; i < running.length; i++) {
       const request = running[i];
       if (request.container === 'running') running[kept++] = request;
     }
-    const dropped = running.length - kept;
     running.length = kept;
-    return dropped;
   }
 
   private removeWaiting(request: Request): void {

@@ -1,4 +1,4 @@
-import { Core } from '../core/core.js';
+import { Core, slotOf } from '../core/core.js';
 import { Anomalies } from './anomalies.js';
 import { coreConfig } from './core-config.js';
 import { dropsLastHit, numLookaheadTokens, type SchedulerConfig } from './options.js';
@@ -82,6 +82,12 @@ export class SchedulerState {
       minStopCap: deviations.endOutgrown ? maxModelLen : Number.MAX_SAFE_INTEGER,
       now: this.now,
     };
+  }
+
+  /** The request that a handle names while it is unfinished or holds blocks; undefined when stale. */
+  incarnation(handle: number): Request | undefined {
+    const request = typeof handle === 'number' ? this.bySlot[slotOf(handle)] : undefined;
+    return request?.handle === handle ? request : undefined;
   }
 
   /** Remembers a new incarnation and makes room in the columns by slot. */

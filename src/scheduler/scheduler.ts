@@ -1,4 +1,4 @@
-import { type Core, SLOT_LIMIT } from '../core/core.js';
+import { type Core, slotOf } from '../core/core.js';
 import { BlockstepError, show } from '../core/errors.js';
 import { abort, abortTargets } from './abort.js';
 import { complete, hold } from './block-use.js';
@@ -74,13 +74,7 @@ export class Scheduler {
       const request = takeRequest(s, input);
       const handle = s.core.native.add(request.prompt, request.adapter ?? '', request.cacheSalt ?? '');
       this.#log?.add(s.now, request);
-      const { maxModelLen, deviations } = s.config;
-      const minStopCap = deviations.endOutgrown ? maxModelLen : Number.MAX_SAFE_INTEGER;
-      const added = new Request(request, handle, handle % SLOT_LIMIT, {
-        maxModelLen,
-        minStopCap,
-        now: s.now,
-      });
+      const added = new Request(request, handle, slotOf(handle), s.requestLimits());
       s.track(added);
       s.queues.pushWaiting(added);
       if (channels.add.hasSubscribers) {
@@ -257,9 +251,7 @@ export class Scheduler {
 
   /** The request that a handle names while it is unfinished or holds blocks; undefined when stale. */
   getByHandle(handle: number): Request | undefined {
-    const { bySlot } = this.#s;
-    const request = typeof handle === 'number' ? bySlot[handle % SLOT_LIMIT] : undefined;
-    return request?.handle === handle ? request : undefined;
+    return this.#s.incarnation(handle);
   }
 
   stats(): SchedulerStats {

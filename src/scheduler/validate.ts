@@ -1,6 +1,6 @@
 import { takeInt32Array, takeUint8Array } from '../core/arrays.js';
 import { TOKEN_MAX } from '../core/core.js';
-import { BlockstepError, checkInteger, show } from '../core/errors.js';
+import { BlockstepError, badArgument, checkInteger, show } from '../core/errors.js';
 import type { Drafts } from './drafts.js';
 import type { BlockUse } from './log.js';
 import { OUTSTANDING_KINDS, type OutstandingKind } from './outstanding.js';
@@ -18,12 +18,12 @@ const MAX_NAME = 65_536;
  * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT
  */
 export function takeRequest(s: SchedulerState, input: RequestInput): RequestInput {
-  if (typeof input !== 'object' || input === null) throw bad('request', show(input), 'an object');
+  if (typeof input !== 'object' || input === null) throw badArgument('request', show(input), 'an object');
   const { id, prompt, maxTokens, minTokens, eosTokenId, ignoreEos, stopTokenIds } = input;
   const { priority, arrivalTime, cacheSalt, adapter } = input;
   checkName('id', id, 1);
   const request: RequestInput = { id, prompt: takeInt32Array('prompt', prompt), maxTokens };
-  if (request.prompt.length === 0) throw bad('prompt', 'none', 'at least one token');
+  if (request.prompt.length === 0) throw badArgument('prompt', 'none', 'at least one token');
   checkInteger('maxTokens', maxTokens, 1, INT32_MAX);
   if (minTokens !== undefined) request.minTokens = checkInteger('minTokens', minTokens, 0, maxTokens);
   if (eosTokenId !== undefined) request.eosTokenId = checkInteger('eosTokenId', eosTokenId, 0, TOKEN_MAX);
@@ -66,13 +66,13 @@ export interface TakenResult extends StepResult {
  * bring. Arrays may be longer than that.
  */
 export function takeStepResult(plan: Plan, result: StepResult): TakenResult {
-  if (typeof result !== 'object' || result === null) throw bad('result', show(result), 'an object');
+  if (typeof result !== 'object' || result === null) throw badArgument('result', show(result), 'an object');
   const { tokens, counts, errors } = result;
   const taken = takeFlat(plan.numRequests, tokens, counts, plan.maxOutputTokens);
   if (errors === undefined) return taken;
   const flags = takeUint8Array('errors', errors);
   if (flags.length < plan.numRequests) {
-    throw bad(
+    throw badArgument(
       'errors',
       `${flags.length} entries`,
       `at least ${plan.numRequests} entries, one for each of the plan`,
@@ -86,9 +86,9 @@ export function takeDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): Taken
   if (s.pipelined || s.maxDrafts === 0) {
     const { pipelineDepth, numSpeculativeTokens } = s.config;
     const got = `pipelineDepth ${pipelineDepth} and numSpeculativeTokens ${numSpeculativeTokens}`;
-    throw bad('drafts', got, 'given only at pipelineDepth 1 with speculative tokens');
+    throw badArgument('drafts', got, 'given only at pipelineDepth 1 with speculative tokens');
   }
-  if (typeof drafts !== 'object' || drafts === null) throw bad('drafts', show(drafts), 'an object');
+  if (typeof drafts !== 'object' || drafts === null) throw badArgument('drafts', show(drafts), 'an object');
   const { tokens, counts } = drafts;
   return takeFlat(plan.numRequests, tokens, counts, plan.maxNextDrafts);
 }
@@ -98,7 +98,11 @@ function takeFlat(n: number, tokens: unknown, counts: unknown, most: Uint8Array)
   const ids = takeInt32Array('tokens', tokens);
   const lengths = takeInt32Array('counts', counts);
   if (lengths.length < n) {
-    throw bad('counts', `${lengths.length} entries`, `at least ${n} entries, one for each of the plan`);
+    throw badArgument(
+      'counts',
+      `${lengths.length} entries`,
+      `at least ${n} entries, one for each of the plan`,
+    );
   }
   let total = 0;
   // The sign bit collects what is wrong with any entry, so that the loops need no branch.
@@ -110,7 +114,7 @@ function takeFlat(n: number, tokens: unknown, counts: unknown, most: Uint8Array)
   }
   if (wrong < 0) throwFirst('counts', lengths, n, (i) => most[i]);
   if (ids.length < total)
-    throw bad('tokens', `${ids.length} ids`, `at least ${total} ids, the sum of counts`);
+    throw badArgument('tokens', `${ids.length} ids`, `at least ${total} ids, the sum of counts`);
   for (let i = 0; i < total; i++) wrong |= ids[i] | (ids[i] + 1);
   if (wrong < 0) throwFirst('tokens', ids, total, () => TOKEN_MAX);
   return { tokens: ids, counts: lengths, numTokens: total };
@@ -119,7 +123,7 @@ function takeFlat(n: number, tokens: unknown, counts: unknown, most: Uint8Array)
 function throwFirst(field: string, values: Int32Array, n: number, most: (i: number) => number): never {
   let at = 0;
   while (at < n - 1 && values[at] >= 0 && values[at] <= most(at)) at++;
-  throw bad(`${field}[${at}]`, String(values[at]), `an integer from 0 to ${most(at)}`);
+  throw badArgument(`${field}[${at}]`, String(values[at]), `an integer from 0 to ${most(at)}`);
 }
 
 /** Keys of an abort: one or many external ids and handles. */
@@ -135,7 +139,7 @@ export function takeAbortKeys(keys: unknown): (string | number)[] {
 /** One use of a request's blocks. */
 export function takeBlockUse(handle: unknown, kind: unknown, owner: unknown): BlockUse {
   if (!OUTSTANDING_KINDS.includes(kind as OutstandingKind)) {
-    throw bad('kind', show(kind), `one of ${OUTSTANDING_KINDS.join(', ')}`);
+    throw badArgument('kind', show(kind), `one of ${OUTSTANDING_KINDS.join(', ')}`);
   }
   return {
     handle: checkInteger('handle', handle, 0, Number.MAX_SAFE_INTEGER),
@@ -145,46 +149,47 @@ export function takeBlockUse(handle: unknown, kind: unknown, owner: unknown): Bl
 }
 
 export function takeResetOptions(options: unknown): boolean {
-  if (typeof options !== 'object' || options === null) throw bad('options', show(options), 'an object');
+  if (typeof options !== 'object' || options === null)
+    throw badArgument('options', show(options), 'an object');
   const { resetRunning = false } = options as { resetRunning?: unknown };
   return checkBoolean('resetRunning', resetRunning);
 }
 
 export function takePauseMode(mode: unknown): 'new' | 'all' {
   if (mode === 'new' || mode === 'all') return mode;
-  throw bad('mode', show(mode), "'new' or 'all'");
+  throw badArgument('mode', show(mode), "'new' or 'all'");
 }
 
 /** What an iterator of the caller throws is the caller's own error. */
 function takeIterable(value: unknown): unknown[] {
   const iterable = typeof value === 'object' && value !== null ? (value as Iterable<unknown>) : null;
   if (typeof iterable?.[Symbol.iterator] === 'function') return [...iterable];
-  throw bad('ids', show(value), 'an id, a handle, or an iterable of them');
+  throw badArgument('ids', show(value), 'an id, a handle, or an iterable of them');
 }
 
 function takeStopTokens(value: unknown): number[] {
-  if (!Array.isArray(value)) throw bad('stopTokenIds', show(value), 'an array of token ids');
+  if (!Array.isArray(value)) throw badArgument('stopTokenIds', show(value), 'an array of token ids');
   return Array.from(value as unknown[], (token, i) =>
     checkInteger(`stopTokenIds[${i}]`, token, 0, TOKEN_MAX),
   );
 }
 
 function checkName(field: string, value: unknown, minLength: number): string {
-  if (typeof value !== 'string') throw bad(field, show(value), 'a string');
+  if (typeof value !== 'string') throw badArgument(field, show(value), 'a string');
   if (value.length >= minLength && value.length <= MAX_NAME) return value;
-  throw bad(field, `${value.length} characters`, `a string of ${minLength} to ${MAX_NAME} characters`);
+  throw badArgument(
+    field,
+    `${value.length} characters`,
+    `a string of ${minLength} to ${MAX_NAME} characters`,
+  );
 }
 
 function checkBoolean(field: string, value: unknown): boolean {
   if (typeof value === 'boolean') return value;
-  throw bad(field, show(value), 'a boolean');
+  throw badArgument(field, show(value), 'a boolean');
 }
 
 function checkFinite(field: string, value: unknown): number {
   if (typeof value === 'number' && Number.isFinite(value)) return value;
-  throw bad(field, show(value), 'a finite number');
-}
-
-function bad(field: string, got: string, expected: string): BlockstepError {
-  return new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${field} must be ${expected}, got ${got}`);
+  throw badArgument(field, show(value), 'a finite number');
 }

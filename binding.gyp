@@ -12,7 +12,8 @@
         "native/host/pending.cc",
         "native/host/queries.cc",
         "native/host/request_table.cc",
-        "native/host/step.cc"
+        "native/host/step.cc",
+        "native/host/tables.cc"
       ],
       "include_dirs": ["<!(node -p \"require('node-addon-api').include_dir\")"],
       "defines": ["NAPI_VERSION=8", "NAPI_CPP_EXCEPTIONS", "NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS"],

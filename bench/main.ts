@@ -6,6 +6,7 @@
  *   decode       one whole step, schedule() and update() through Node-API, of 1 to 1,024 running decodes
  *   mixed        one whole step of a full engine, prefills beside decodes, requests ending and being replaced
  *   operations   what a request of 2,048 tokens costs at the native border, in pools of 10k to 1M blocks
+ *   tables       gathering the tables of a step for a model runner
  *   heap         what a step allocates in V8, and what a request holds
  *
  * How to read the figures. Each is a time of one operation in microseconds, less the time to read the clock. On a quiet
@@ -33,6 +34,7 @@ import { benchOperations, OPERATIONS_EFFORT } from './operations.js';
 import { defaultFile, type Results, SCHEMA, writeResults } from './results.js';
 import { GROUPS, type Group, type Row } from './row.js';
 import { renderRows, renderVerdicts } from './table.js';
+import { benchTables, TABLES_EFFORT } from './tables.js';
 
 interface Options {
   only: Group | null;
@@ -68,6 +70,8 @@ function runGroup(group: Group, quick: boolean): Row[] {
       return benchMixed(effort(MIXED_EFFORT));
     case 'operations':
       return benchOperations(effort(OPERATIONS_EFFORT));
+    case 'tables':
+      return benchTables(effort(TABLES_EFFORT));
     case 'heap':
       return benchHeap(quick ? 1000 : 4000);
   }

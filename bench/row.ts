@@ -12,7 +12,7 @@ export interface Row {
   requests?: number;
 }
 
-export const GROUPS = ['calibration', 'decode', 'mixed', 'operations', 'heap'] as const;
+export const GROUPS = ['calibration', 'decode', 'mixed', 'operations', 'tables', 'heap'] as const;
 export type Group = (typeof GROUPS)[number];
 
 /** Distribution of a time, in microseconds. */

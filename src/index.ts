@@ -1,5 +1,6 @@
 export { Core, generationOf, SLOT_LIMIT, slotOf } from './core/core.js';
 export { BlockstepError, ERROR_CODES, type ErrorCode } from './core/errors.js';
+export { type StepTables, type TablesShape, tablesBytes } from './core/tables.js';
 export { CostModelExecutor } from './engine/cost-model-executor.js';
 export type { Executor, ExecutorPlan, ExecutorRequest, FlatTokens } from './engine/executor.js';
 export type { AnomalyReason } from './scheduler/anomalies.js';

@@ -69,6 +69,9 @@ class Call {
     const Span<void> found = check_array(value, name, type, expected);
     return {static_cast<T*>(found.data), found.size};
   }
+  /// An ArrayBuffer of fixed length, neither shared nor detached, of exactly `bytes` bytes. Runs JavaScript only if
+  /// somebody tampered with it.
+  static Napi::ArrayBuffer fixed_buffer(Napi::Value value, const char* name, u64 bytes);
   [[noreturn]] static void refuse(const char* name, const std::string& expected, Napi::Value got);
 
   // Answers.

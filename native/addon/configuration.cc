@@ -43,19 +43,8 @@ HostConfig read_configuration(Napi::Value value) {
 }
 
 Exchange read_exchange(Napi::Value value, const HostConfig& config) {
-  if (!value.IsArrayBuffer()) Call::refuse("exchange", "an ArrayBuffer that is not shared", value);
-  auto buffer = value.As<Napi::ArrayBuffer>();
-  // Node-API cannot tell a resizable buffer. If somebody shadowed the property, the size check of every call is left.
-  const Napi::Value resizable = read_property(value, "resizable");
-  if (resizable.IsBoolean() && resizable.As<Napi::Boolean>()) {
-    throw Error{kBadArg, "exchange must be an ArrayBuffer of fixed length"};
-  }
-  if (buffer.IsDetached()) throw Error{kDetached, "exchange is a detached ArrayBuffer"};
   const u64 bytes = 4 * Exchange::words_needed(config.pending_capacity, config.num_frames, config.max_entries);
-  if (buffer.ByteLength() != bytes) {
-    throw Error{kBadArg, "exchange must have " + std::to_string(bytes) + " bytes for this configuration, got " +
-                             std::to_string(buffer.ByteLength())};
-  }
+  Napi::ArrayBuffer buffer = Call::fixed_buffer(value, "exchange", bytes);
   return Exchange(static_cast<std::int32_t*>(buffer.Data()), config.pending_capacity, config.max_entries);
 }
 

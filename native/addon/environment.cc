@@ -30,9 +30,8 @@ Napi::Object CoreObject::make(Environment& home, std::unique_ptr<HostCore> core,
   CoreObject& object = *Unwrap(instance);
   home.live.insert(&object);
   object.home_ = &home;
-  object.exchange_ = Napi::Persistent(exchange);
-  object.exchange_data_ = exchange.Data();
-  object.exchange_bytes_ = exchange.ByteLength();
+  object.exchange_.hold(exchange);
+  object.tables_.resize(core->config().num_frames);
   object.core_ = std::move(core);
   object.weigh(bytes);
   return instance;
@@ -61,17 +60,33 @@ CoreObject::~CoreObject() {
 
 HostCore& CoreObject::core() const {
   if (!core_) throw Error{kDisposed, "the core was disposed"};
-  void* data = nullptr;
-  std::size_t bytes = 0;
-  require_ok(napi_get_arraybuffer_info(Env(), exchange_.Value(), &data, &bytes));
-  if (data == exchange_data_ && bytes == exchange_bytes_) return *core_;
+  if (exchange_.intact()) return *core_;
   throw Error{kDetached, "the exchange buffer was detached or resized"};
+}
+
+void CoreObject::check_tables(u32 frame) const {
+  if (!tables_[frame].data || tables_[frame].intact()) return;
+  throw Error{kDetached, "the tables of frame " + std::to_string(frame) + " were detached or resized"};
+}
+
+void CoreObject::HeldBuffer::hold(Napi::ArrayBuffer buffer) {
+  reference = Napi::Persistent(buffer);
+  data = buffer.Data();
+  bytes = buffer.ByteLength();
+}
+
+bool CoreObject::HeldBuffer::intact() const {
+  void* data_now = nullptr;
+  std::size_t bytes_now = 0;
+  require_ok(napi_get_arraybuffer_info(reference.Env(), reference.Value(), &data_now, &bytes_now));
+  return data_now == data && bytes_now == bytes;
 }
 
 void CoreObject::dispose() {
   if (!core_) return;
   core_.reset();
-  exchange_.Reset();
+  exchange_.reference.Reset();
+  tables_.clear();
   weigh(0);
 }
 

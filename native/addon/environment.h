@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <unordered_set>
+#include <vector>
 
 #include "../host/core.h"
 
@@ -44,6 +45,11 @@ class CoreObject : public Napi::ObjectWrap<CoreObject> {
   /// @throws Error kDisposed, kDetached
   HostCore& core() const;
 
+  /// Keeps the buffer of a frame's tables alive as long as the core is there.
+  void hold_tables(u32 frame, Napi::ArrayBuffer buffer) { tables_[frame].hold(buffer); }
+  /// @throws Error kDetached if the frame's tables are no longer the memory that was bound
+  void check_tables(u32 frame) const;
+
   /// Frees the core now. Idempotent.
   void dispose();
 
@@ -54,11 +60,21 @@ class CoreObject : public Napi::ObjectWrap<CoreObject> {
   static void refuse(Napi::Env env);
   void weigh(std::int64_t bytes);
 
+  /// A buffer that native code writes into, and what it was when it was given.
+  struct HeldBuffer {
+    Napi::Reference<Napi::ArrayBuffer> reference;
+    void* data = nullptr;
+    std::size_t bytes = 0;
+
+    void hold(Napi::ArrayBuffer buffer);
+    /// Whether it is as it was: neither detached nor resized.
+    bool intact() const;
+  };
+
   Environment* home_ = nullptr;  // null before make(), and once the environment has ended
   std::unique_ptr<HostCore> core_;
-  Napi::Reference<Napi::ArrayBuffer> exchange_;
-  void* exchange_data_ = nullptr;
-  std::size_t exchange_bytes_ = 0;
+  HeldBuffer exchange_;
+  std::vector<HeldBuffer> tables_;  // by frame
   std::int64_t reported_bytes_ = 0;  // what the garbage collector was told this object weighs
 };
 

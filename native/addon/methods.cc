@@ -42,6 +42,26 @@ Napi::Value admit(const Call& call) {
   return call.integer_value(core.admit(slot, hit_blocks, reserve_tokens, need_tokens, publish_tokens));
 }
 
+Napi::Value bind_tables(const Call& call) {
+  const HostConfig& config = call.core().config();
+  const u32 frame = call.integer(0, "frame", 0, config.num_frames - 1);
+  const u32 max_tokens = call.integer(2, "maxTokens", 1, kMaxTokens);
+  Napi::ArrayBuffer buffer = Call::fixed_buffer(call[1], "tables", call.core().tables_bytes(max_tokens));
+  call.core().bind_tables(frame, buffer.Data(), max_tokens);
+  call.object().hold_tables(frame, buffer);
+  return {};
+}
+
+Napi::Value gather(const Call& call) {
+  const CoreObject& object = call.object();
+  HostCore& core = object.core();
+  const u32 frame = call.integer(0, "frame", 0, core.config().num_frames - 1);
+  const u32 num_entries = call.integer(1, "numEntries", 0, core.config().max_entries);
+  object.check_tables(frame);
+  core.gather(frame, num_entries);
+  return {};
+}
+
 Napi::Value common_prefix(const Call& call) { return call.number(call.core().common_prefix(call.slot(0))); }
 
 Napi::Value flush(const Call& call) {
@@ -147,6 +167,8 @@ Napi::Function CoreObject::define_class(Napi::Env env) {
       method<match>(env, "match"),
       method<admit>(env, "admit"),
       method<common_prefix>(env, "commonPrefix"),
+      method<bind_tables>(env, "bindTables"),
+      method<gather>(env, "gather"),
       method<flush>(env, "flush"),
       method<change_ids<&HostCore::pin>>(env, "pin"),
       method<change_ids<&HostCore::unpin>>(env, "unpin"),

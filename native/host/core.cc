@@ -15,7 +15,8 @@ HostCore::HostCore(const HostConfig& config, const Exchange& exchange)
       state_(state_memory_.state),
       ids_memory_(u64{config.pool.num_blocks} * sizeof(u32)),
       table_(config.block_size, config.caching, config.seed),
-      free_rows_(config.pool.num_rows) {
+      free_rows_(config.pool.num_rows),
+      tables_(config.num_frames) {
   match_.ids.resize(config.pool.max_blocks_per_row);
   work_.reserve(config.max_entries);
   publish_counts();

@@ -16,6 +16,7 @@
 #include "log_writer.h"
 #include "memory.h"
 #include "request_table.h"
+#include "tables.h"
 
 namespace blockstep {
 
@@ -56,6 +57,14 @@ class HostCore {
   std::int32_t admit(u32 slot, u32 hit_blocks, u32 reserve_tokens, u32 need_tokens, u32 publish_tokens);
   u32 common_prefix(u32 slot);
   void flush() { drain(); }
+
+  // What a model runner reads (tables.cc). The frame is one of the configuration's.
+  u64 tables_bytes(u32 max_tokens) const;
+  /// Gives a frame its tables: tables_bytes() bytes of zeroed memory, aligned to 8, which stay there as long as this
+  /// core calls gather() for the frame. @throws Error kBadArg if it has some
+  void bind_tables(u32 frame, void* base, u32 max_tokens);
+  /// Fills the frame's tables with its first `num_entries` entries.
+  void gather(u32 frame, u32 num_entries);
 
   // The pool.
   void pin(Span<const std::int32_t> ids);
@@ -134,6 +143,10 @@ class HostCore {
   void finish_run(const Frame& frame);
   Span<const u32> hits_for(u32 slot, u32 hit_blocks);
 
+  // tables.cc
+  void check_gather(const Frame& frame, u32 num_entries, u32 max_tokens) const;
+  void gather_entry(FrameTables& tables, const Frame& frame, u32 entry, u32 token) const;
+
   HostConfig config_;
   Exchange exchange_;
   OwnedState state_memory_;
@@ -145,6 +158,7 @@ class HostCore {
   std::vector<Work> work_;
   std::vector<u32> claimed_;  // shared blocks that the log being built publishes
   Match match_;
+  std::vector<FrameTables> tables_;  // [num_frames]
   bool recording_ = false;
   std::vector<u32> recorded_;
   std::string poisoned_;

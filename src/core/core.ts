@@ -3,6 +3,7 @@ import { BlockstepError, checkInteger } from './errors.js';
 import { Control, type Frame, makeExchange } from './exchange.js';
 import { loadAddon } from './loader.js';
 import type { NativeAddon, NativeConfig, NativeCore } from './native.js';
+import { Gatherer, type StepTables } from './tables.js';
 
 export { Control, type Frame, PendingOp } from './exchange.js';
 
@@ -29,6 +30,8 @@ export interface CoreConfig extends Omit<NativeConfig, 'numFrames' | 'pendingCap
   pendingCapacity?: number;
   /** Slots reserved beyond the scheduled tokens (default 0). */
   lookahead?: number;
+  /** Most tokens of one step, for the tables of `gather` (default 8192). */
+  maxTokens?: number;
 }
 
 function nativeConfig(config: CoreConfig): NativeConfig {
@@ -65,10 +68,12 @@ export class Core {
   readonly pending: Int32Array;
   readonly frames: readonly Frame[];
   readonly #pendingCapacity: number;
+  readonly #gatherer: Gatherer;
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad configuration, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE. */
   constructor(config: CoreConfig, addon: NativeAddon = loadAddon()) {
     this.config = Object.freeze(nativeConfig(config));
+    const maxTokens = checkInteger('maxTokens', config.maxTokens ?? 8192, 1, INT32_MAX);
     const exchange = makeExchange(this.config);
     this.control = exchange.control;
     this.pending = exchange.pending;
@@ -76,6 +81,22 @@ export class Core {
     this.#pendingCapacity = this.config.pendingCapacity;
     this.control[Control.headSlot] = -1;
     this.native = addon.create(this.config, exchange.buffer);
+    const { maxEntries, maxBlocksPerRow } = this.config;
+    this.#gatherer = new Gatherer(this.native, this.frames, { maxTokens, maxEntries, maxBlocksPerRow });
+  }
+
+  /**
+   * What a model runner reads of the plan in this frame: its first `numEntries` entries, as tables. Call it after the
+   * `schedule()` that made the plan and before anything else changes the state. One native call, whose cost goes by
+   * what this gather and the last one of the frame wrote; only `queryStart` is padded to its end.
+   *
+   * A frame's tables take `tablesBytes` bytes from its first gather on, and none before: with 256 entries, 8,192 tokens
+   * and rows of 512 blocks 626 KB. Of the block table only what is written is ever touched.
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_BAD_SLOT, ERR_BLOCKSTEP_NO_ROW if an entry's request has ended or lost
+   * its blocks since, ERR_BLOCKSTEP_DETACHED, ERR_BLOCKSTEP_NO_MEMORY; the tables are as they were then
+   */
+  gather(frame: number, numEntries: number): StepTables {
+    return this.#gatherer.gather(frame, numEntries);
   }
 
   /** Queues one operation (PendingOp) for the next native entry; a full queue is drained first. */

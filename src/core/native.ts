@@ -84,6 +84,18 @@ export interface NativeCore {
     publishTokens: number,
   ): number;
   commonPrefix(slot: number): number;
+  /**
+   * Gives a frame its tables: a buffer of fixed length and of exactly the bytes that `tablesBytes` says. It is kept, and
+   * filled with padding.
+   * @throws ERR_BLOCKSTEP_BAD_ARG if the buffer does not fit, or if the frame has tables already
+   */
+  bindTables(frame: number, tables: ArrayBuffer, maxTokens: number): void;
+  /**
+   * Fills the frame's tables with its first numEntries entries; see `StepTables`.
+   * @throws ERR_BLOCKSTEP_NO_ROW, ERR_BLOCKSTEP_BAD_SLOT or ERR_BLOCKSTEP_BAD_ARG for an entry that makes no sense or
+   * lacks blocks, ERR_BLOCKSTEP_DETACHED if the tables are gone; nothing is written then
+   */
+  gather(frame: number, numEntries: number): void;
   flush(): void;
   pin(ids: Int32Array): void;
   unpin(ids: Int32Array): void;

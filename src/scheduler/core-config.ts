@@ -17,6 +17,7 @@ export function coreConfig(config: Omit<SchedulerConfig, 'now' | 'log'>): Requir
     numFrames: config.pipelineDepth + 1,
     pendingCapacity: maxNumSeqs * (1 + numSpeculativeTokens + OPS_PER_ENTRY) + 64,
     lookahead: numLookaheadTokens(config),
+    maxTokens: Math.min(config.maxNumBatchedTokens, maxNumSeqs * maxModelLen),
     maxModelLen,
     enablePrefixCaching: config.enablePrefixCaching,
     hashSeed: config.hashSeed,

@@ -4,13 +4,20 @@ import { Control } from '../../src/core/core.js';
 import { exchangeWords } from '../../src/core/exchange.js';
 import { loadAddon } from '../../src/core/loader.js';
 import type { NativeConfig, NativeCore } from '../../src/core/native.js';
-import { BenchCore, codeOf, range } from './bench-core.js';
+import { type TablesShape, tablesBytes } from '../../src/core/tables.js';
+import { BenchCore, codeOf, range, SMALL } from './bench-core.js';
 
-type Kind = 'integer' | 'ids' | 'out' | 'string' | 'boolean';
-type Entry = { name: keyof NativeCore; kinds: Kind[]; good: () => unknown[] };
+type Kind = 'integer' | 'ids' | 'out' | 'string' | 'boolean' | 'buffer';
+type Entry = { name: keyof NativeCore; kinds: Kind[]; good: () => unknown[]; once?: boolean };
 
 const ids = () => Int32Array.of(20);
 const out = () => new Int32Array(4);
+/** Memory for the tables of 8 tokens, on the bench below. */
+const tables = (options?: { maxByteLength: number }, more = 0) =>
+  new (ArrayBuffer as never as BufferClass)(
+    tablesBytes({ ...(SMALL as TablesShape), maxTokens: 8 }) + more,
+    options,
+  );
 
 /** Every method with the kinds of its arguments and a call that succeeds on the bench below. */
 const ENTRIES: Entry[] = [
@@ -19,6 +26,8 @@ const ENTRIES: Entry[] = [
   { name: 'match', kinds: ['integer', 'integer'], good: () => [0, 2] },
   { name: 'admit', kinds: range(5).map(() => 'integer'), good: () => [0, 0, 0, 8, 8] },
   { name: 'commonPrefix', kinds: ['integer'], good: () => [0] },
+  { name: 'bindTables', kinds: ['integer', 'buffer', 'integer'], good: () => [1, tables(), 8], once: true },
+  { name: 'gather', kinds: ['integer', 'integer'], good: () => [0, 1] },
   { name: 'flush', kinds: [], good: () => [] },
   { name: 'pin', kinds: ['ids'], good: () => [ids()] },
   { name: 'unpin', kinds: ['ids'], good: () => [Int32Array.of(5)] },
@@ -84,6 +93,12 @@ function detached(): Int32Array {
   return array;
 }
 
+function detachedBuffer(): ArrayBuffer {
+  const buffer = tables();
+  structuredClone(buffer, { transfer: [buffer] });
+  return buffer;
+}
+
 const shared = (options = {}) => new Int32Array(new (SharedArrayBuffer as never as BufferClass)(8, options));
 type BufferClass = new (bytes: number, options?: { maxByteLength?: number }) => ArrayBuffer;
 
@@ -110,6 +125,20 @@ const NO_ARRAYS: (() => unknown)[] = [
   () => ({ length: 1, 0: 1, __proto__: Int32Array.prototype }),
 ];
 
+/** Wrong for every ArrayBuffer argument. */
+const NO_BUFFERS: (() => unknown)[] = [
+  ...[undefined, null, 1, 'x', 1n, Symbol('s'), {}, [], () => 1].map((v) => () => v),
+  () => new Int32Array(tables()),
+  () => new SharedArrayBuffer(tables().byteLength),
+  () => tables({ maxByteLength: 2 ** 16 }),
+  () => tables(undefined, 4),
+  () => tables(undefined, -4),
+  () => new ArrayBuffer(0),
+  () => proxy(tables()),
+  () => Object.create(ArrayBuffer.prototype),
+  detachedBuffer,
+];
+
 const NO_STRINGS: unknown[] = [
   undefined,
   null,
@@ -126,6 +155,7 @@ function badValues(kind: Kind): (() => unknown)[] {
   if (kind === 'integer') return NO_INTEGERS.map((value) => () => value);
   if (kind === 'string') return NO_STRINGS.map((value) => () => value);
   if (kind === 'boolean') return NO_BOOLEANS.map((value) => () => value);
+  if (kind === 'buffer') return NO_BUFFERS;
   return NO_ARRAYS;
 }
 
@@ -139,6 +169,7 @@ describe('misuse of a core', () => {
     const slot = core.start(range(9));
     core.native.pin(Int32Array.of(5, 5));
     core.entry(0, slot, 8, 1);
+    core.gather(0, 0);
   });
   afterEach(() => core.dispose());
 
@@ -150,7 +181,9 @@ describe('misuse of a core', () => {
   for (const entry of ENTRIES) {
     it(`${entry.name}: the good call succeeds, with more arguments than it takes, too`, () => {
       expect(() => call(core.native, entry, entry.good())).not.toThrow();
-      expect(() => call(core.native, entry, [...entry.good(), 1n, {}])).not.toThrow();
+      const again = () => call(core.native, entry, [...entry.good(), 1n, {}]);
+      if (entry.once) expect(codeOf(again)).toBe('ERR_BLOCKSTEP_BAD_ARG');
+      else expect(again).not.toThrow();
     });
 
     it(`${entry.name}: every bad value in every place is refused, and nothing changes`, () => {
@@ -160,7 +193,8 @@ describe('misuse of a core', () => {
           const args = entry.good();
           args[place] = make();
           const code = codeOf(() => call(core.native, entry, args));
-          expect(code).toBe(make === detached ? 'ERR_BLOCKSTEP_DETACHED' : 'ERR_BLOCKSTEP_BAD_ARG');
+          const gone = make === detached || make === detachedBuffer;
+          expect(code).toBe(gone ? 'ERR_BLOCKSTEP_DETACHED' : 'ERR_BLOCKSTEP_BAD_ARG');
         }
         expect(codeOf(() => call(core.native, entry, entry.good().slice(0, place)))).toBe(
           'ERR_BLOCKSTEP_BAD_ARG',
@@ -213,7 +247,7 @@ describe('misuse of a core', () => {
 
   it('slots that are not open are refused by their code', () => {
     for (const entry of ENTRIES) {
-      if (entry.good()[0] !== 0 || entry.name === 'handle' || entry.name === 'run') continue;
+      if (entry.good()[0] !== 0 || ['handle', 'run', 'gather'].includes(entry.name)) continue;
       for (const slot of [1, 2 ** 21 - 1]) {
         const args = [slot, ...entry.good().slice(1)];
         expect(
@@ -232,6 +266,12 @@ describe('misuse of a core', () => {
       ['run', [2, 0, 1]],
       ['run', [0, 0, 9]],
       ['run', [0, 9, 9]],
+      ['gather', [2, 1]],
+      ['gather', [0, 9]],
+      ['gather', [1, 1]],
+      ['bindTables', [2, tables(), 8]],
+      ['bindTables', [0, tables(), 8]],
+      ['bindTables', [1, tables(), 0]],
       ['admit', [0, 17, 0, 8, 8]],
       ['admit', [0, 0, 65, 8, 8]],
       ['admit', [0, 0, 0, 65, 8]],

@@ -16,6 +16,7 @@ const CONFIG = {
 };
 const CONTROL_WORDS = 64;
 const CLOSE = 4;
+const MAX_TOKENS = 64;
 
 /** The addon in `path`, which every process and every worker loads for itself. */
 function load(path) {
@@ -26,7 +27,10 @@ function create(addon, config = CONFIG) {
   const pendingWords = 2 * config.pendingCapacity;
   const words = CONTROL_WORDS + pendingWords + config.numFrames * 5 * config.maxEntries;
   const exchange = new Int32Array(new ArrayBuffer(4 * words));
-  return { native: addon.create(config, exchange.buffer), exchange };
+  const native = addon.create(config, exchange.buffer);
+  const tableWords = 3 * MAX_TOKENS + 3 * config.maxEntries + 1 + config.maxEntries * config.maxBlocksPerRow;
+  native.bindTables(0, new ArrayBuffer(4 * tableWords), MAX_TOKENS);
+  return { native, exchange };
 }
 
 /** Admits a few requests, lets them decode, and ends them; leaves everything free. */
@@ -47,6 +51,7 @@ function exercise({ native, exchange }) {
     exchange[frame + 2 * CONFIG.maxEntries + i] = 40 + i;
   }
   if (native.run(0, 0, 8) !== 8) throw new Error('the pool is full');
+  native.gather(0, 8);
   native.verify();
   for (let i = 0; i < 8; i++) {
     exchange[CONTROL_WORDS + 2 * i] = (CLOSE << 24) | exchange[frame + i];

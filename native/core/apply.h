@@ -1,4 +1,4 @@
-// apply(): the only writer of the state. One log drives every back end.
+// apply(): the only writer of the state, with decide(), which writes its log itself. One log drives every back end.
 #pragma once
 
 #include "command.h"
@@ -24,6 +24,46 @@ BLOCKSTEP_HD inline u32 apply_one(T& team, State& state, u32 head, const u32* wo
   return kBadCommand;
 }
 
+/// Counts a command that was applied, or that failed, and adds what it left behind to the rolling digest. What a member
+/// holds there while a log is applied is its share of the sum.
+template <Team T>
+BLOCKSTEP_HD inline void note_command(T& team, State& state) {
+  if (team.rank() == 0) {
+    const u64 counts = state.num_free | u64{state.num_published} << 32;
+    const u64 rest = state.evictions << 32 ^ u64{state.rows_in_use} << 8 ^ state.fault;
+    state.rolling_digest += mix(mix(~state.num_commands, counts), rest);
+  }
+  state.num_commands += 1;
+}
+
+/// Applies the commands of `log` in order to the member's copy of the state, up to the first fault.
+template <Team T>
+BLOCKSTEP_HD inline void apply_log(T& team, State& state, const u32* log, u32 words, const Results& results,
+                                   u32& num_ids) {
+  for (u32 at = 0; at < words && state.fault == kNoFault;) {
+    const u32 head = log[at];
+    const u32 payload = payload_words(head);
+    const bool whole = payload < words - at;
+    state.fault = whole ? apply_one(team, state, head, log + at + 1, results, num_ids) : u32{kBadCommand};
+    at += payload + 1;  // read again only if the command was whole
+    note_command(team, state);
+  }
+}
+
+/// The member's copy of the state, with nothing in its share of the rolling digest.
+BLOCKSTEP_HD inline State copy_to_member(const State& shared) {
+  State state = shared;
+  state.rolling_digest = 0;
+  return state;
+}
+
+/// Puts the shares of the rolling digest together; afterwards the copy may become the shared state. Synchronises.
+template <Team T>
+BLOCKSTEP_HD inline void fold_digest(T& team, const State& shared, State& state) {
+  state.rolling_digest = team.sum(state.rolling_digest);
+  if (team.rank() == 0) state.rolling_digest += shared.rolling_digest;
+}
+
 /// Applies the commands of `log` in order. Every member of the team calls it with the same arguments; `shared` and
 /// `results` may be read again when it returns.
 ///
@@ -32,28 +72,14 @@ BLOCKSTEP_HD inline u32 apply_one(T& team, State& state, u32 head, const u32* wo
 /// stays readable, memory is never touched out of bounds, but later calls apply nothing and report the same fault.
 template <Team T>
 BLOCKSTEP_HD inline void apply(T& team, State& shared, const u32* log, u32 words, Results& results) {
-  State state = shared;
-  state.rolling_digest = 0;  // this member's share of what is to be added
+  State state = copy_to_member(shared);
   u32 num_ids = 0;
-  for (u32 at = 0; at < words && state.fault == kNoFault;) {
-    const u32 head = log[at];
-    const u32 payload = payload_words(head);
-    const bool whole = payload < words - at;
-    state.fault = whole ? apply_one(team, state, head, log + at + 1, results, num_ids) : u32{kBadCommand};
-    at += payload + 1;  // read again only if the command was whole
-    if (team.rank() == 0) {
-      const u64 counts = state.num_free | u64{state.num_published} << 32;
-      const u64 rest = state.evictions << 32 ^ u64{state.rows_in_use} << 8 ^ state.fault;
-      state.rolling_digest += mix(mix(~state.num_commands, counts), rest);
-    }
-    state.num_commands += 1;
-  }
-  const u64 folded = team.sum(state.rolling_digest);
+  apply_log(team, state, log, words, results, num_ids);
+  fold_digest(team, shared, state);
   if (team.rank() == 0) {
     results.num_ids = num_ids;
     results.evictions = static_cast<u32>(state.evictions - shared.evictions);
     results.fault = state.fault;
-    state.rolling_digest = shared.rolling_digest + folded;
     shared = state;
   }
   team.sync();

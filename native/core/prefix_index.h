@@ -34,9 +34,10 @@ BLOCKSTEP_HD inline u32 find(const State& state, const Key& key) {
 }
 
 /// A query: the length of the run of leading keys that hit, with the blocks hit in out_ids[0 .. run). Room for `n` ids
-/// is needed; what lies behind the run is undefined. Not to run beside apply(). Ends synchronised.
-template <Team T>
-BLOCKSTEP_HD inline u32 lookup(T& team, const State& state, const Key* keys, u32 n, u32* out_ids) {
+/// is needed; what lies behind the run is undefined. `keys[i]` is the i-th key: of an array, or of a list of words.
+/// Not to run beside apply(). Ends synchronised.
+template <Team T, class Keys>
+BLOCKSTEP_HD inline u32 lookup(T& team, const State& state, const Keys& keys, u32 n, u32* out_ids) {
   u32 run = 0;
   for (u32 base = 0; base < n; base += team.size()) {
     const u32 i = base + team.rank();

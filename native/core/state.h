@@ -108,8 +108,12 @@ inline u32 round_to_power(u64 least) {
   return power;
 }
 
-/// Places in the ring. Four a block: see upkeep() in block_pool.h for why that is enough.
-inline u32 ring_places(const Config& c) { return round_to_power(u64{4} * c.num_blocks); }
+/// Places in the ring. Four a block: see upkeep() in free_queue.h for why that is enough. And two words of live bits at
+/// least: blocks that are appended together may then lie in two words, but never in both ends of one.
+inline u32 ring_places(const Config& c) {
+  const u32 places = round_to_power(u64{4} * c.num_blocks);
+  return places < 64 ? 64 : places;
+}
 
 inline u32 num_buckets(const Config& c) {
   return c.bucket_bits ? 1u << (c.bucket_bits - kForceBits) : round_to_power(u64{2} * c.num_blocks);

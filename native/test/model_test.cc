@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
     run({300, 40, 24, bits, 12}, seed++, steps / 4, coverage);
   }
   run({2, 2, 1, 0, 1}, seed++, steps, coverage);  // one block besides the null block
-  run({8, 3, 4, 0, 2}, seed++, steps, coverage);  // the ring's live bits are a single word
+  run({8, 3, 4, 0, 2}, seed++, steps, coverage);  // the ring's live bits are two words
   run({33, 1, 40, 0, 2}, seed++, steps, coverage);
   std::printf("model: %llu commands, %llu hits, %llu evictions, %llu upkeep rounds, %llu laps of the ring\n",
               wide(coverage.commands), wide(coverage.hits),

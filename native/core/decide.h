@@ -70,7 +70,6 @@ BLOCKSTEP_HD inline u32 count_fitting(T& team, const State& state, const Running
     wanted += total;
     team.count(i < count && wanted - total + before + mine <= state.num_free, fit);
     fitting += fit;
-    if (wanted > state.num_free) break;
   }
   return fitting;
 }
@@ -123,10 +122,8 @@ BLOCKSTEP_HD inline Block* block_of(const State& state, const Publications& list
   return index < row.num_blocks ? &state.blocks[blocks_of(state, list.row(i))[index]] : nullptr;
 }
 
-/// Is it a block of several holders and without a key? Several of them may be about to publish it.
-BLOCKSTEP_HD inline bool is_contested(const Block& block) {
-  return block.ref > 1 && !(block.flags & kPublished);
-}
+/// Has the block several holders? More than one of them may be about to publish it.
+BLOCKSTEP_HD inline bool is_contested(const Block& block) { return block.ref > 1; }
 
 /// One Publish for those of the list that are not published yet. A row's holder may count a block as unpublished that
 /// is: a block that two rows share can have been evicted for one of them and published again for the other. Where
@@ -214,10 +211,9 @@ BLOCKSTEP_HD inline u32 find_prefix(T& team, const State& state, const BatchHead
 }
 
 /// How many leading keys of an admission are looked up.
-BLOCKSTEP_HD inline u32 keys_to_find(const State& state, const BatchHeader& header, const Admission& admission) {
+BLOCKSTEP_HD inline u32 keys_to_find(const BatchHeader& header, const Admission& admission) {
   if (admission.num_computed != 0 || admission.row != kNone) return 0;
-  const u32 most = lesser(admission.num_keys, state.config.max_blocks_per_row);
-  return lesser(most, (admission.num_tokens - 1) / header.block_size);
+  return lesser(admission.num_keys, (admission.num_tokens - 1) / header.block_size);
 }
 
 /// One admission, all or nothing: answers kNotStopped and `answer`, or why it does not fit. `free_row` is the row it
@@ -228,7 +224,7 @@ BLOCKSTEP_HD inline u32 admit(T& team, State& state, const BatchHeader& header, 
   answer = {kNone, 0, 0, 0, 0, 0};
   const bool opens = admission.row == kNone;
   const bool fresh = admission.num_computed == 0;
-  const u32 most = keys_to_find(state, header, admission);
+  const u32 most = keys_to_find(header, admission);
   u32* open_payload = next_payload(state, draft, most + 1);
   if (!open_payload) return kNotStopped;
   const u32 hits = most == 0 ? 0 : find_prefix(team, state, header, keys, open_payload + 1, most);

@@ -16,8 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CORE = os.path.join(HERE, '..', 'core')
+HOST = os.path.join(HERE, '..', 'host')
 COMPILER = [os.environ.get('CXX', 'g++'), '-std=c++20', '-pthread']
 PLAIN = ['-O1']
+CHECKED = ['-O1', '-fsanitize=address,undefined', '-fno-sanitize-recover=all']
 RACES = ['-O1', '-g', '-fsanitize=thread']
 FAST = [
     ('model_test', PLAIN, ['1500']),
@@ -25,6 +27,11 @@ FAST = [
     ('log_test', PLAIN, ['200']),
     ('index_test', PLAIN, []),
     ('team_test', RACES, ['40']),
+]
+DECIDE = [
+    ('decide_test', PLAIN, ['200']),
+    ('decide_test', RACES, ['40', '2', '3', '5']),
+    ('decide_test', CHECKED, ['100']),
 ]
 HASH = [('hash_test', ['-O0'], [])]
 LOG = [('log_test', ['-O0'], ['50'])]
@@ -144,8 +151,98 @@ MUTANTS = [
     ('apply.h', 'evictions since ever', 'state.evictions - shared.evictions', 'state.evictions'),
     ('fault.h', 'the fault of whoever is first', 'if (any(team, fault == code)) return code;',
      'return fault ? fault : code;'),
+    ('state.h', 'one word of live bits', 'return places < 64 ? 64 : places;', 'return places;'),
     ('state.h', 'a ring of twice the blocks', 'round_to_power(u64{4} * c.num_blocks)',
      'round_to_power(u64{2} * c.num_blocks)'),
+    ('batch.h', 'a batch of any length', 'if (count < kWordsOf<BatchHeader>) return false;', ''),
+    ('batch.h', 'any version', 'header.version != kBatchVersion || ', ''),
+    ('batch.h', 'a batch that is cut off', 'header.words > count || ', ''),
+    ('batch.h', 'blocks of no tokens', ' || header.block_size == 0', ''),
+    ('batch.h', 'sections past the end', 'if (admissions > header.words) return false;', ''),
+    ('decide.h', 'no room for the log', 'if (words < draft.max_log - draft.log_words) return', 'return'),
+    ('decide.h', 'room for the payload, not for its head', 'if (words < draft.max_log', 'if (words <= draft.max_log'),
+    ('decide.h', 'no head in the log', 'if (team.rank() == 0) words[0] = head;', ''),
+    ('decide.h', 'a command is not counted', '  note_command(team, state);\n', ''),
+    ('decide.h', 'the next command overwrites the last', 'draft.log_words += 1 + payload_words(head);', ''),
+    ('decide.h', 'an entry that needs every free block does not run', '+ mine <= state.num_free, fit', '+ mine < state.num_free, fit'),
+    ('decide.h', 'running entries run into an empty pool', 'i < count && wanted - total + before + mine <= state.num_free', 'i < count'),
+    ('decide.h', 'each running entry for itself', 'wanted - total + before + mine', 'mine'),
+    ('decide.h', 'windows of running entries are counted alone', 'wanted += total;\n    team.count(', 'wanted = total;\n    team.count('),
+    ('decide.h', 'an Extend by nothing', 'i < count && entries[i].num_new != 0', 'i < count'),
+    ('decide.h', 'pairs of one window only', 'growing += total;', 'growing = total;'),
+    ('decide.h', 'an empty Extend', '  if (growing == 0) return;\n', ''),
+    ('decide.h', 'a block behind the row', 'return index < row.num_blocks ?', 'return true ?'),
+    ('decide.h', 'blocks of one holder are contested', 'return block.ref > 1;', 'return true;'),
+    ('decide.h', 'a claim finds a stale place', 'team.store(&block->place, 0);', ''),
+    ('decide.h', 'nobody claims', 'contested = true;', ''),
+    ('decide.h', 'the last claim wins', 'team.fetch_max(&block->place, count - i)', 'team.fetch_max(&block->place, i + 1)'),
+    ('decide.h', 'published again', 'if (block && (block->flags & kPublished)) wants = false;', ''),
+    ('decide.h', 'every claim wins', ' && team.load(&block->place) != count - i) wants', ' && false) wants'),
+    ('decide.h', 'publications of one window only', 'wanted += total;\n  }\n  if (wanted == 0)', 'wanted = total;\n  }\n  if (wanted == 0)'),
+    ('decide.h', 'an empty Publish', '  if (wanted == 0) return;\n', ''),
+    ('decide.h', 'half a key', 'word < 4; ++word', 'word < 2; ++word'),
+    ('decide.h', 'publications of entries that did not run', 'batch.running[count - 1].publications_end', 'batch.header->num_publications'),
+    ('decide.h', 'publications past their section', 'if (publications > batch.header->num_publications) {', 'if (false) {'),
+    ('decide.h', 'publications after a fault', 'state.fault == kNoFault && publications != 0', 'publications != 0'),
+    ('decide.h', 'a pinned block counts as free', 'mine += state.blocks[ids[i]].ref == 0;', 'mine += 1;'),
+    ('decide.h', 'hits are counted by each member', 'team.scan(mine, total);\n  return total;', 'team.scan(mine, total);\n  return mine;'),
+    ('decide.h', 'the last hit stays', '(header.flags & kDropLastHit) ? hits - 1 : hits', 'false ? hits - 1 : hits'),
+    ('decide.h', 'a drop below zero', 'hits != 0 && (header.flags & kDropLastHit)', '(header.flags & kDropLastHit)'),
+    ('decide.h', 'a lookup for what is computed', 'if (admission.num_computed != 0 || admission.row != kNone) return 0;', 'if (admission.row != kNone) return 0;'),
+    ('decide.h', 'the block of the last token hits', '(admission.num_tokens - 1) / header.block_size', 'admission.num_tokens / header.block_size'),
+    ('decide.h', 'hits are computed again', 'fresh ? hits * header.block_size : admission.num_computed', 'fresh ? 0 : admission.num_computed'),
+    ('decide.h', 'no limit of a chunk', 'if (header.prefill_limit != 0) chunk', 'if (false) chunk'),
+    ('decide.h', 'a limit of no tokens', 'if (header.prefill_limit != 0) chunk', 'chunk'),
+    ('decide.h', 'a chunk beyond the budget', 'if (chunk > budget) {', 'if (false) {'),
+    ('decide.h', 'prefills are always chunked', 'if (!(header.flags & kChunkedPrefill)) return kStopBudget;', ''),
+    ('decide.h', 'lookahead for what is new', '(fresh ? 0 : header.lookahead)', 'header.lookahead'),
+    ('decide.h', 'no lookahead', '(fresh ? 0 : header.lookahead)', '0'),
+    ('decide.h', 'room beyond the limit', 'lesser(computed + chunk + (fresh ? 0 : header.lookahead), header.slot_limit)', 'computed + chunk + (fresh ? 0 : header.lookahead)'),
+    ('decide.h', 'a held row counts for nothing', 'opens ? hits : state.rows[admission.row].num_blocks', 'hits'),
+    ('decide.h', 'a row shrinks', 'greater(blocks_for(needed), held)', 'blocks_for(needed)'),
+    ('decide.h', 'no reserve', 'header.flags & kReserveAll ?', 'false ?'),
+    ('decide.h', 'always a reserve', 'header.flags & kReserveAll ?', 'true ?'),
+    ('decide.h', 'a reserve below the need', 'greater(blocks_for(admission.num_tokens), total)', 'blocks_for(admission.num_tokens)'),
+    ('decide.h', 'free hits count twice', ' - held + hit_free > state.num_free', ' - held > state.num_free'),
+    ('decide.h', 'the last free block is never given', 'hit_free > state.num_free) return', 'hit_free >= state.num_free) return'),
+    ('decide.h', 'the free blocks are not looked at', 'if (u64{reserve} - held + hit_free > state.num_free) return kStopBlocks;', ''),
+    ('decide.h', 'no row needed', 'if (row == kNone) return kStopRows;', ''),
+    ('decide.h', 'rows before blocks', '  if (u64{reserve} - held', '  if (opens && free_row == kNone) return kStopRows;\n  if (u64{reserve} - held'),
+    ('decide.h', 'the answer has no hits', '  answer.num_hits = hits;\n', ''),
+    ('decide.h', 'the answer has no row', '  answer.row = row;\n', ''),
+    ('decide.h', 'the answer has no tokens', '  answer.num_tokens = chunk;\n', ''),
+    ('decide.h', 'the answer has no blocks', '  answer.num_blocks = total;\n', ''),
+    ('decide.h', 'the answer has no new blocks', '  answer.num_new = total - held;\n', ''),
+    ('decide.h', 'the answer has no ids', '  answer.first_id = draft.num_ids;\n', ''),
+    ('decide.h', 'a row is opened that is held', '  if (opens) {\n', '  {\n'),
+    ('decide.h', 'an Extend after a fault', 'if (state.fault == kNoFault && total > held)', 'if (total > held)'),
+    ('decide.h', 'an admission by no blocks', 'if (state.fault == kNoFault && total > held)', 'if (state.fault == kNoFault)'),
+    ('decide.h', 'a Publish after a fault', '  if (state.fault != kNoFault) return kNotStopped;\n  const u32 first_key', '  const u32 first_key'),
+    ('decide.h', 'keys of an opened row begin later', 'opens ? 0 : admission.num_published;\n  const u32 published', 'admission.num_published + hits;\n  const u32 published'),
+    ('decide.h', 'a partial block is published', 'lesser((computed + chunk) / header.block_size, total)', 'lesser(blocks_for(computed + chunk), total)'),
+    ('decide.h', 'publications without keys', 'lesser(full, first_key + admission.num_keys)', 'full'),
+    ('decide.h', 'admissions without a budget', '    if (budget == 0) return kStopBudget;\n', ''),
+    ('decide.h', 'any number of requests', '    if (decision.num_admitted == header.request_budget) return kStopRequests;\n', ''),
+    ('decide.h', 'keys past the end', 'left - kWordsOf<Admission> < u64{4} * admission.num_keys ||', ''),
+    ('decide.h', 'the words of keys overflow', 'u64{4} * admission.num_keys', '4 * admission.num_keys'),
+    ('decide.h', 'an admission past the end', 'left < kWordsOf<Admission> || left', 'left'),
+    ('decide.h', 'an admission with nothing to compute', ' ||\n        admission.num_computed >= admission.num_tokens) {', ') {'),
+    ('decide.h', 'every admission gets the first free row', 'num_opened += admission.row == kNone;', ''),
+    ('decide.h', 'a held row takes a free one too', 'num_opened += admission.row == kNone;', 'num_opened += 1;'),
+    ('decide.h', 'rows behind the free ones', 'num_opened < header.num_rows ? batch.rows[num_opened] : kNone', 'batch.rows[num_opened]'),
+    ('decide.h', 'the budget does not shrink', 'budget -= answer.num_tokens;', ''),
+    ('decide.h', 'admissions go on behind one that does not fit', 'if (stop != kNotStopped) return stop;', ''),
+    ('decide.h', 'no answer for one that does not fit', '    decision.num_answers = i + 1;\n    if (stop != kNotStopped) return stop;\n', '    if (stop != kNotStopped) return stop;\n    decision.num_answers = i + 1;\n'),
+    ('decide.h', 'a malformed batch', '!read_batch(words, count, batch)) state.fault = kBadCommand;', '(read_batch(words, count, batch), false)) state.fault = kBadCommand;'),
+    ('decide.h', 'the facts are not applied', 'apply_log(team, state, batch.facts, batch.header->fact_words, draft.results, draft.num_ids);', ';'),
+    ('decide.h', 'a poisoned state decides', 'if (state.fault == kNoFault && !read_batch', 'state.fault = kNoFault; if (!read_batch'),
+    ('decide.h', 'running after a fault in the facts', '  if (state.fault == kNoFault) {\n    header.num_run', '  {\n    header.num_run'),
+    ('decide.h', 'admissions although a running entry did not fit', 'state.fault == kNoFault && header.stop == kNotStopped', 'state.fault == kNoFault'),
+    ('decide.h', 'no reason when a running entry did not fit', 'header.stop = kStopRunning;', ';'),
+    ('decide.h', 'a fault with half a decision', 'if (state.fault != kNoFault) header = {};\n  else header', 'header'),
+    ('decide.h', 'the rolling digest starts anew', 'fold_digest(team, shared, state);', 'state.rolling_digest = team.sum(state.rolling_digest);'),
+    ('decide.h', 'the state is not written back', '    shared = state;\n', ''),
+    ('decide.h', 'one member copies', 'for (u32 i = team.rank(); i < count; i += team.size()) to[i] = from[i];', 'for (u32 i = team.rank(); i < count; i += team.size() + 1) to[i] = from[i];'),
 ]
 
 # Every check of check() and verify() is left out once, and every limit of a configuration.
@@ -157,7 +254,8 @@ GENERATED = [
     ('block_hash.h', r'    hash\.add_word\([^\n]*\);', HASH),
     ('block_hash.h', r'round\(\);', HASH),
 ]
-SYNC_FILES = ['free_queue.h', 'block_pool.h', 'prefix_index.h', 'row_table.h', 'apply.h']
+SYNC_FILES = ['free_queue.h', 'block_pool.h', 'prefix_index.h', 'row_table.h', 'apply.h', 'decide.h']
+DECIDE_FILES = ['decide.h', 'batch.h']
 
 
 def read(name):
@@ -175,7 +273,7 @@ def all_mutants():
         text = read(file)
         if text.count(old) < 1:
             sys.exit(f'{file}, "{what}": the text to replace is gone: {old!r}')
-        yield f'{file}: {what}', file, text.replace(old, new, 1), FAST
+        yield f'{file}: {what}', file, text.replace(old, new, 1), DECIDE if file in DECIDE_FILES else FAST
     for file, pattern, tests in GENERATED:
         text = read(file)
         for match in re.finditer(pattern, text):
@@ -186,7 +284,8 @@ def all_mutants():
         text = read(file)
         for match in re.finditer(r'team\.sync\(\);', text):
             name = f'{file}:{line_of(text, match.start())}: without its sync'
-            yield name, file, text[:match.start()] + ';' + text[match.end():], FAST
+            tests = DECIDE if file in DECIDE_FILES else FAST
+            yield name, file, text[:match.start()] + ';' + text[match.end():], tests
 
 
 def verdict(mutant):
@@ -194,6 +293,7 @@ def verdict(mutant):
     name, file, text, tests = mutant
     with tempfile.TemporaryDirectory(prefix='blockstep-mutant-') as root:
         shutil.copytree(CORE, os.path.join(root, 'core'))
+        shutil.copytree(HOST, os.path.join(root, 'host'))
         shutil.copytree(HERE, os.path.join(root, 'test'))
         with open(os.path.join(root, 'core', file), 'w', encoding='utf-8') as out:
             out.write(text)

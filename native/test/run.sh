@@ -64,7 +64,7 @@ run() {
 remove_stale() {
   local binary=$BUILD/$1.$2
   local newer
-  newer=$(find . ../core \( -name '*.h' -o -name "$1.cc" \) -newer "$binary" 2>/dev/null)
+  newer=$(find . ../core ../host \( -name '*.h' -o -name "$1.cc" -o -path '../host/*.cc' \) -newer "$binary" 2>/dev/null)
   if [ -n "$newer" ]; then rm -f "$binary"; fi
 }
 
@@ -75,9 +75,9 @@ if [ "$mode" = --bench ]; then
   exit 1
 fi
 
-sources="hash_test index_test log_test state_test model_test fuzz"
+sources="hash_test index_test log_test state_test model_test decide_test fuzz"
 {
-  echo "team_test races $RACES"
+  for source in team_test decide_test; do echo "$source races $RACES"; done
   for source in $sources; do echo "$source checked $CHECKED"; done
   for source in $sources churn_test bench_core; do echo "$source optimised $OPTIMISED"; done
 } > "$BUILD/list"
@@ -96,6 +96,9 @@ done
 run model_test optimised $((6000 * times))
 run model_test checked $((1000 * times))
 run team_test races $((30 * times))
+run decide_test optimised $((300 * times))
+run decide_test checked $((300 * times))
+run decide_test races $((60 * times)) 2 3 5
 run fuzz optimised $((8000 * times))
 run fuzz checked $((1500 * times))
 run churn_test optimised $((times > 1 ? 10 : 1))

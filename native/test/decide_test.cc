@@ -89,7 +89,7 @@ static void replay_step(Machine& mirror, const DecideStep& step) {
 }
 
 /// Several steps a launch, so that the barrier at its end hides none that decide() forgot.
-static void run(const DecideShape& shape, u32 size, u64 seed, u64 steps, DecideCoverage& coverage) {
+static void run(const MixShape& shape, u32 size, u64 seed, u64 steps, DecideCoverage& coverage) {
   DecideWorkload workload(shape, seed);
   Machine machine(shape.pool);
   Machine mirror(shape.pool);
@@ -121,7 +121,7 @@ static void run(const DecideShape& shape, u32 size, u64 seed, u64 steps, DecideC
 
 static const u32 kUsual = kChunkedPrefill | kReserveAll;
 
-static std::vector<DecideShape> shapes() {
+static std::vector<MixShape> shapes() {
   // pool {blocks, rows, blocks a row, bits}, block size, running, budget, prefill limit, lookahead, flags, caching, docs
   return {
       {{40, 12, 10, 0}, 4, 8, 40, 0, 0, kUsual, true, 3},
@@ -280,7 +280,7 @@ int main(int argc, char** argv) {
   DecideCoverage all;
   u64 seed = 1;
   for (const u32 size : sizes) {
-    for (const DecideShape& shape : shapes()) run(shape, size, seed++, steps, all);
+    for (const MixShape& shape : shapes()) run(shape, size, seed++, steps, all);
     run_broken(size);
     run_known(size);
   }

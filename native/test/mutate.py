@@ -100,7 +100,7 @@ MUTANTS = [
      'if (!(team.load(&state.blocks[id].flags) & kPublished)) continue;', ''),
     ('prefix_index.h', 'a bucket has two unlinkers', 'if (id & kLock) continue;', 'id &= ~kLock;'),
     ('prefix_index.h', 'a bucket stays locked', 'if (flags & kUnlinker) team', 'if (false) team'),
-    ('prefix_index.h', 'the chain is not cut', '*link = kNullBlock;', ''),
+    ('prefix_index.h', 'the chain is not cut', 'if (last != kNullBlock) state.blocks[last].next = kNullBlock;', ''),
     ('prefix_index.h', 'transient flags stay', 'if (flags & kDropped) team.fetch_and(&block.flags, kPublished);', ''),
     ('prefix_index.h', 'evict counts repetitions', '& kPublished)) continue;\n    team.fetch_or(flags',
      '& 7)) continue;\n    team.fetch_or(flags'),

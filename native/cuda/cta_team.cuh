@@ -29,7 +29,7 @@ class CtaTeam {
   __device__ u32 count(bool flag, u32& total) {
     const u32 raised = __ballot_sync(kAll, flag);
     const u32 before = __popc(raised & ((1u << lane()) - 1));
-    return before + exchange<u32>(__popc(raised), lane() == 0, total);
+    return before + across_warps<u32>(__popc(raised), lane() == 0, total);
   }
 
   __device__ u32 scan(u32 value, u32& total) {
@@ -39,14 +39,14 @@ class CtaTeam {
       const u32 lower = __shfl_up_sync(kAll, upto, distance);
       if (lane() >= distance) upto += lower;
     }
-    return upto - value + exchange<u32>(upto, lane() == 31, total);
+    return upto - value + across_warps<u32>(upto, lane() == 31, total);
   }
 
   __device__ u64 sum(u64 value) {
 #pragma unroll
     for (u32 distance = 16; distance != 0; distance /= 2) value += __shfl_down_sync(kAll, value, distance);
     u64 total;
-    exchange<u64>(value, lane() == 0, total);
+    across_warps<u64>(value, lane() == 0, total);
     return total;
   }
 
@@ -71,7 +71,7 @@ class CtaTeam {
   /// The one barrier. Of each warp, the lane that `speaks` says what its warp has; returns the sum over the warps before
   /// this one, and in `total` the sum over all.
   template <class Number>
-  __device__ Number exchange(Number of_this_warp, bool speaks, Number& total) {
+  __device__ Number across_warps(Number of_this_warp, bool speaks, Number& total) {
     u64(&of_warp)[kWarps] = shared_.of_warp[turn_];
     turn_ ^= 1;
     if (speaks) of_warp[warp()] = of_this_warp;

@@ -39,19 +39,20 @@ const char* self_test(Mailbox& mailbox, const Start& start, const Ended& ended,
       std::this_thread::yield();
     }
   };
+  constexpr const char* kUnseen =
+      "the kernel did not see a host write within 100 ms (as on WSL2, or under confidential computing)";
   mailbox.ask.store(kFirstAsk, std::memory_order_release);
   start();
   const u64 first = wait(0, start_patience);
   if (first == 0 && !ended()) return "the kernel did not start in time: the GPU is busy with something else";
   if (first == 0) return "the host did not see what the kernel wrote";
+  if (first == kMailboxGaveUp) return kUnseen;
   if (first != mailbox_reply(kFirstAsk)) return "the kernel read something else than the host had written";
   mailbox.ask.store(kSecondAsk, std::memory_order_release);
   const u64 second = wait(first, 2 * kMailboxPatience);
   if (second == mailbox_reply(kSecondAsk)) return nullptr;
   if (second == first) return "the host did not see what the kernel wrote, within 200 ms";
-  if (second == kMailboxGaveUp) {
-    return "the kernel did not see a host write within 100 ms (as on WSL2, or under confidential computing)";
-  }
+  if (second == kMailboxGaveUp) return kUnseen;
   return "the kernel read something else than the host had written";
 }
 

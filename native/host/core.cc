@@ -20,7 +20,7 @@ HostCore::HostCore(const HostConfig& config, const Exchange& exchange, std::uniq
       free_rows_(config.pool.num_rows),
       tables_(config.num_frames) {
   if (device) {
-    const MirrorLimits limits{max_logs, slot_words(config.pool), kMaxWaitingWords};
+    const MirrorLimits limits{max_logs, slot_words(config.pool), config.pool.num_blocks, kMaxWaitingWords};
     mirror_ = std::make_unique<Mirror>(std::move(device), limits);
   }
   match_.ids.resize(config.pool.max_blocks_per_row);
@@ -61,7 +61,7 @@ void HostCore::commit() {
   Results results{static_cast<u32*>(ids_memory_.base()), config_.pool.num_blocks, 0, 0, 0};
   apply(solo, state_, log_.words(), log_.size(), results);
   if (results.fault != kNoFault) poison(std::string("the block manager refused a command: ") + describe(results.fault));
-  if (mirror_) [[unlikely]] mirror_log();
+  if (mirror_) [[unlikely]] mirror_log(results.num_ids);
   begin_log();
 }
 

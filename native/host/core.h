@@ -148,7 +148,7 @@ class HostCore {
   // mirrored.cc
   template <class Call>
   auto ask_mirror(const Call& call);
-  void mirror_log();
+  void mirror_log(u32 taken);
 
   // pending.cc: what TypeScript left in the exchange buffer.
   void drain();

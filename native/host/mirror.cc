@@ -23,7 +23,7 @@ std::string hex(u64 value) {
 Mirror::Mirror(std::unique_ptr<Device> device, const MirrorLimits& limits)
     : device_(std::move(device)), limits_(limits), expected_(limits.max_logs) {}
 
-void Mirror::append(const u32* log, u32 words, u64 rolling_digest) {
+void Mirror::append(const u32* log, u32 words, u32 taken, u64 rolling_digest) {
   if (words == 0) return;
   if (waiting_words() + words > limits_.max_waiting_words) {
     throw Error{kMirror, "the device is behind by " + std::to_string(waiting_words()) + " words of log, and " +
@@ -32,7 +32,8 @@ void Mirror::append(const u32* log, u32 words, u64 rolling_digest) {
   }
   forget_sent();
   words_.insert(words_.end(), log, log + words);
-  marks_.push_back({words_.size(), rolling_digest});
+  taken_ += taken;
+  marks_.push_back({words_.size(), taken_, rolling_digest});
   if (waiting_words() >= limits_.slot_words) {
     ready_ = words_.size();
     collect();
@@ -129,11 +130,17 @@ void Mirror::pump() {
   }
 }
 
-/// Where the next log ends: at the last mark up to `limit`, because there its digest is known. If the host's own log is
-/// longer than that, at the last command.
+/// Where the next log ends: at the last mark up to `limit`, because there its digest is known, and before it takes more
+/// ids than the device has room for. If the host's own log is longer than `limit`, at the last command.
 u64 Mirror::cut(u64 limit) {
   u64 end = sent_;
-  for (; next_mark_ < marks_.size() && marks_[next_mark_].end <= limit; ++next_mark_) end = marks_[next_mark_].end;
+  const u64 taken = sent_taken_;
+  for (; next_mark_ < marks_.size(); ++next_mark_) {
+    const Mark& mark = marks_[next_mark_];
+    if (mark.end > limit || mark.taken - taken > limits_.max_taken) break;
+    end = mark.end;
+    sent_taken_ = mark.taken;
+  }
   if (end != sent_) return end;
   while (end < limit) {
     const u64 next = end + 1 + payload_words(words_[end]);

@@ -22,6 +22,7 @@ namespace blockstep {
 struct MirrorLimits {
   u32 max_logs;              // outstanding at once: one ring slot and one completion each
   u32 slot_words;            // longest log
+  u32 max_taken;             // blocks that a log may take, which is the room that the device has for their ids
   u64 max_waiting_words;     // kept here while the device is behind
 };
 
@@ -36,9 +37,9 @@ class Mirror {
   Mirror(const Mirror&) = delete;
   Mirror& operator=(const Mirror&) = delete;
 
-  /// Takes over a log that the host has applied: whole commands, and the host's rolling digest after them. Gives it to
-  /// the device only if a whole slot is full. @throws Error, std::bad_alloc
-  void append(const u32* log, u32 words, u64 rolling_digest);
+  /// Takes over a log that the host has applied: whole commands, how many blocks they took (at most max_taken), and the
+  /// host's rolling digest after them. Gives it to the device only if a whole slot is full. @throws Error, std::bad_alloc
+  void append(const u32* log, u32 words, u32 taken, u64 rolling_digest);
 
   /// Gives the device what is waiting, as far as the bound allows. With a stream: behind what is queued there, and
   /// before what will be. @throws Error
@@ -65,7 +66,8 @@ class Mirror {
  private:
   /// A place in the words that wait, between two logs of the host.
   struct Mark {
-    u64 end;  // words before it
+    u64 end;    // words before it
+    u64 taken;  // blocks taken before it, ever
     u64 digest;
   };
   /// What the completion of an outstanding log must say.
@@ -91,6 +93,8 @@ class Mirror {
   u64 ready_ = 0;            // so many of words_ were submitted
   u64 sent_ = 0;
   std::size_t next_mark_ = 0;
+  u64 taken_ = 0;       // blocks that all logs took, ever
+  u64 sent_taken_ = 0;  // and those before the last mark that a log ended at
   std::vector<Expected> expected_;  // [max_logs], by slot
   u64 given_ = 0;  // logs given to the device, ever; the number of a log is its count, modulo 2^32
   u64 done_ = 0;   // logs whose completion came

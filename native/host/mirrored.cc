@@ -17,9 +17,9 @@ auto HostCore::ask_mirror(const Call& call) {
   }
 }
 
-/// The log that was just applied.
-void HostCore::mirror_log() {
-  ask_mirror([&] { mirror_->append(log_.words(), log_.size(), state_.rolling_digest); });
+/// The log that was just applied, and how many blocks it took.
+void HostCore::mirror_log(u32 taken) {
+  ask_mirror([&] { mirror_->append(log_.words(), log_.size(), taken, state_.rolling_digest); });
 }
 
 void HostCore::submit(std::optional<u64> stream) {

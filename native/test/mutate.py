@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Breaks the core on purpose, one place at a time, and expects the tests to notice.
 
-Each mutant is a copy of native/core with one piece of text replaced. The tests below are built against it one after the
+Each mutant is a copy of native/core and native/host with one piece of text replaced. The tests below are built against it one after the
 other until one is red: does not end in time, ends with an error, or is stopped by a sanitizer. A mutant that passes
 them all has survived, and says that a test is missing. Usage: mutate.py [part of a name]...
 """
@@ -15,7 +15,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-CORE = os.path.join(HERE, '..', 'core')
+NATIVE = os.path.join(HERE, '..')
 COMPILER = [os.environ.get('CXX', 'g++'), '-std=c++20', '-pthread']
 PLAIN = ['-O1']
 RACES = ['-O1', '-g', '-fsanitize=thread']
@@ -27,10 +27,15 @@ FAST = [
     ('team_test', RACES, ['40']),
 ]
 HASH = [('hash_test', ['-O0'], [])]
+MIRROR = [
+    ('mirror_test', RACES + ['host/mirror.cc'], ['120']),
+    ('host_test', PLAIN + ['host/' + name for name in sorted(os.listdir(os.path.join(NATIVE, 'host')))
+                           if name.endswith('.cc')], ['400']),
+]
 LOG = [('log_test', ['-O0'], ['50'])]
 STATE = [('state_test', ['-O0'], [])]
 
-# (file, what is broken, text, its replacement)
+# (file, what is broken, text, its replacement). Files of native/core, or of another room if it is named.
 MUTANTS = [
     ('free_queue.h', 'live bits before the first place', 'bits &= ~0u << (from & 31);\n    if (word == last)',
      ';\n    if (word == last)'),
@@ -148,6 +153,70 @@ MUTANTS = [
      'round_to_power(u64{2} * c.num_blocks)'),
 ]
 
+MIRROR_MUTANTS = [
+    ('host/mirror.cc', 'the bound is ignored', '|| outstanding() == limits_.max_logs', ''),
+    ('host/mirror.cc', 'the bound is one too many', 'outstanding() == limits_.max_logs',
+     'outstanding() == limits_.max_logs + 1'),
+    ('host/mirror.cc', 'a slot is reused too early', 'given_ % limits_.max_logs);\n  const Job',
+     'given_ % (limits_.max_logs - 1));\n  const Job'),
+    ('host/mirror.cc', 'a completion is read without acquire', 'load(std::memory_order_acquire);\n  if (word ==',
+     'load(std::memory_order_relaxed);\n  if (word =='),
+    ('host/mirror.cc', 'a digest is read without acquire', 'completion.word.load(std::memory_order_acquire) !=',
+     'completion.word.load(std::memory_order_relaxed) !='),
+    ('host/mirror.cc', 'any other word is a completion', 'if (word >> 32 != expected.number) {', 'if (false) {'),
+    ('host/mirror.cc', 'an old word is a completion', 'if (word == expected.last_word) return false;',
+     'if (word == 0) return false;'),
+    ('host/mirror.cc', 'faults are not read', 'if (const u32 fault = static_cast<u32>(word)) {',
+     'if (const u32 fault = 0) {'),
+    ('host/mirror.cc', 'digests are not compared', 'expected.has_digest && completion.digest != expected.digest',
+     'false'),
+    ('host/mirror.cc', 'digests are never expected', 'next_mark_ != 0 && marks_[next_mark_ - 1].end == end', 'false'),
+    ('host/mirror.cc', 'digests are always expected', 'next_mark_ != 0 && marks_[next_mark_ - 1].end == end',
+     'next_mark_ != 0'),
+    ('host/mirror.cc', 'the digest of the state is not compared', 'completion.digest != host_digest_', 'false'),
+    ('host/mirror.cc', 'a digest passes logs that wait', 'digest_waits && digest_at_ == sent_', 'digest_waits'),
+    ('host/mirror.cc', 'logs pass a digest that waits', 'digest_waits ? digest_at_ : ready_', 'ready_'),
+    ('host/mirror.cc', 'two digests at once',
+     'if (digest_state_ != Digest::kAbsent) throw Error{kLimit, "a digest is under way already: poll until it is there"};',
+     ''),
+    ('host/mirror.cc', 'an old digest is taken for the new one', '  digest_.reset();\n', ''),
+    ('host/mirror.cc', 'a full slot waits', 'waiting_words() >= limits_.slot_words', 'false'),
+    ('host/mirror.cc', 'every log goes at once', 'waiting_words() >= limits_.slot_words', 'true'),
+    ('host/mirror.cc', 'poll gives what was not submitted', 'void Mirror::poll() {\n',
+     'void Mirror::poll() {\n  ready_ = words_.size();\n'),
+    ('host/mirror.cc', 'poll gives nothing', 'pump();\n}\n\nvoid Mirror::start_digest', '}\n\nvoid Mirror::start_digest'),
+    ('host/mirror.cc', 'no limit', 'waiting_words() + words > limits_.max_waiting_words', 'false'),
+    ('host/mirror.cc', 'nobody asks in poll', '} else if (!idle() && ++fruitless_polls_ % kPatience == 0) {',
+     '} else if (false) {'),
+    ('host/mirror.cc', 'nobody asks in submit', 'if (!news && sent_ != ready_) device_->check();', ''),
+    ('host/mirror.cc', 'logs are cut anywhere', 'mark.end > limit ||', ''),
+    ('host/mirror.cc', 'logs take too much', '|| mark.taken - taken > limits_.max_taken', ''),
+    ('host/mirror.cc', 'ids of earlier logs count', 'const u64 taken = sent_taken_;', 'const u64 taken = 0;'),
+    ('host/mirror.cc', 'a command is torn', 'if (next > limit) break;', 'if (false) break;'),
+    ('host/mirror.cc', 'marks are not moved', 'for (Mark& mark : marks_) mark.end -= sent_;', ''),
+    ('host/mirror.cc', 'the digest is not moved', 'digest_at_ -= std::min(digest_at_, sent_);', ''),
+    ('host/mirror.cc', 'what is ready is not moved', '  ready_ -= sent_;\n', ''),
+    ('host/mirror.cc', 'nothing goes behind the stream', 'if (stream) device_->follow(*stream);', ''),
+    ('host/mirror.cc', 'the stream does not wait', 'if (stream) device_->lead(*stream);', ''),
+    ('host/mirror.cc', 'the slot stays empty', 'std::copy_n(log, words, device_->slot(slot));', ''),
+    ('host/device.h', 'a log too long for its carrier', 'words <= kSmallWords ?', 'words <= kSmallWords + 1 ?'),
+    ('host/device.h', 'a log too long for any parameter', 'words <= kLargeWords ?', 'words <= 2 * kLargeWords ?'),
+    ('host/mirrored.cc', 'nothing is mirrored', 'ask_mirror([&] { mirror_->append(log_.words(), log_.size(), taken, '
+     'state_.rolling_digest); });', ''),
+    ('host/mirrored.cc', 'an error passes by', 'poison(std::move(error.message), error.code);', 'throw;'),
+    ('host/mirrored.cc', 'a second digest poisons',
+     'if (mirror_->digest_pending()) throw Error{kLimit, "a digest is under way already: poll until it is there"};', ''),
+    ('host/core.cc', 'the code of the mirror is lost', 'throw Error{poison_code_, poisoned_};',
+     'throw Error{kInvariant, poisoned_};'),
+    ('host/self_test.h', 'the first answer is not checked', 'if (first != mailbox_reply(kFirstAsk)) return',
+     'if (false) return'),
+    ('host/self_test.h', 'the second answer is not checked', 'if (second == mailbox_reply(kSecondAsk)) return nullptr;',
+     'if (second != kMailboxGaveUp) return nullptr;'),
+    ('host/self_test.h', 'giving up is good enough', 'if (second == kMailboxGaveUp) return kUnseen;',
+     'if (second == kMailboxGaveUp) return nullptr;'),
+    ('host/self_test.h', 'no answer is good enough', 'if (first == 0) return "the host', 'if (false) return "the host'),
+]
+
 # Every check of check() and verify() is left out once, and every limit of a configuration.
 GENERATED = [
     ('check.h', r'if \([^\n]*\) return "[^"]*";', LOG),
@@ -160,8 +229,12 @@ GENERATED = [
 SYNC_FILES = ['free_queue.h', 'block_pool.h', 'prefix_index.h', 'row_table.h', 'apply.h']
 
 
+def path_of(root, name):
+    return os.path.join(root, name if '/' in name else os.path.join('core', name))
+
+
 def read(name):
-    with open(os.path.join(CORE, name), encoding='utf-8') as file:
+    with open(path_of(NATIVE, name), encoding='utf-8') as file:
         return file.read()
 
 
@@ -171,11 +244,11 @@ def line_of(text, at):
 
 def all_mutants():
     """Yields (name, file, mutated text, tests)."""
-    for file, what, old, new in MUTANTS:
+    for file, what, old, new in MUTANTS + MIRROR_MUTANTS:
         text = read(file)
         if text.count(old) < 1:
             sys.exit(f'{file}, "{what}": the text to replace is gone: {old!r}')
-        yield f'{file}: {what}', file, text.replace(old, new, 1), FAST
+        yield f'{file}: {what}', file, text.replace(old, new, 1), MIRROR if file.startswith('host/') else FAST
     for file, pattern, tests in GENERATED:
         text = read(file)
         for match in re.finditer(pattern, text):
@@ -193,14 +266,17 @@ def verdict(mutant):
     """The test that is red, 'SURVIVED', or what is wrong with the mutant."""
     name, file, text, tests = mutant
     with tempfile.TemporaryDirectory(prefix='blockstep-mutant-') as root:
-        shutil.copytree(CORE, os.path.join(root, 'core'))
+        for room in ('core', 'host'):
+            shutil.copytree(os.path.join(NATIVE, room), os.path.join(root, room))
         shutil.copytree(HERE, os.path.join(root, 'test'))
-        with open(os.path.join(root, 'core', file), 'w', encoding='utf-8') as out:
+        with open(path_of(root, file), 'w', encoding='utf-8') as out:
             out.write(text)
         for test, flags, arguments in tests:
             binary = os.path.join(root, test)
             source = os.path.join(root, 'test', test + '.cc')
-            built = subprocess.run(COMPILER + flags + [source, '-o', binary], capture_output=True, text=True)
+            sources = [source] + [os.path.join(root, flag) for flag in flags if flag.endswith('.cc')]
+            options = [flag for flag in flags if not flag.endswith('.cc')]
+            built = subprocess.run(COMPILER + options + sources + ['-o', binary], capture_output=True, text=True)
             if built.returncode != 0:
                 return name, 'DOES NOT COMPILE\n' + built.stderr[:2000]
             environment = dict(os.environ, TSAN_OPTIONS='halt_on_error=1')

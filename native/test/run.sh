@@ -17,6 +17,8 @@ FLAGS="-std=c++20 -g -pthread -Wall -Wextra -Wconversion -Wshadow -Wpedantic -We
 OPTIMISED="-O2"
 CHECKED="-O1 -fsanitize=address,undefined -fno-sanitize-recover=all"
 RACES="-O1 -fsanitize=thread"
+MIRROR="../host/mirror.cc"
+HOST="$(echo ../host/*.cc)"
 
 passed=0
 failed=0
@@ -64,7 +66,7 @@ run() {
 remove_stale() {
   local binary=$BUILD/$1.$2
   local newer
-  newer=$(find . ../core \( -name '*.h' -o -name "$1.cc" \) -newer "$binary" 2>/dev/null)
+  newer=$(find . ../core ../host \( -name '*.h' -o -name "$1.cc" -o -path '../host/*.cc' \) -newer "$binary" 2>/dev/null)
   if [ -n "$newer" ]; then rm -f "$binary"; fi
 }
 
@@ -78,6 +80,10 @@ fi
 sources="hash_test index_test log_test state_test model_test fuzz"
 {
   echo "team_test races $RACES"
+  for kind in races:"$RACES" checked:"$CHECKED"; do
+    echo "mirror_test ${kind%%:*} ${kind#*:} $MIRROR"
+    echo "host_test ${kind%%:*} ${kind#*:} $HOST"
+  done
   for source in $sources; do echo "$source checked $CHECKED"; done
   for source in $sources churn_test bench_core; do echo "$source optimised $OPTIMISED"; done
 } > "$BUILD/list"
@@ -96,6 +102,10 @@ done
 run model_test optimised $((6000 * times))
 run model_test checked $((1000 * times))
 run team_test races $((30 * times))
+for kind in races checked; do
+  run mirror_test $kind $((250 * times))
+  run host_test $kind $((500 * times))
+done
 run fuzz optimised $((8000 * times))
 run fuzz checked $((1500 * times))
 run churn_test optimised $((times > 1 ? 10 : 1))

@@ -8,7 +8,7 @@ namespace blockstep {
 namespace {
 
 /// Version of the border between TypeScript and native code; src/core/loader.ts expects the same.
-constexpr double kAbi = 1;
+constexpr double kAbi = 2;
 
 Napi::Value create(const Call& call) {
   const HostConfig config = read_configuration(call[0]);

@@ -1,5 +1,8 @@
 #include "backend.h"
 
+#if !defined(BLOCKSTEP_CUDA)
+#define BLOCKSTEP_CUDA 0
+#endif
 #if BLOCKSTEP_CUDA
 #include "../cuda/backend.h"
 #endif

@@ -135,6 +135,7 @@ static void test_cut() {
   pair.apply(open_rows(0, 3));  // 6 words
   EXPECT(pair.mirror.logs() == 0, "%llu logs", wide(pair.mirror.logs()));
   pair.apply(open_rows(3, 11));  // 22 words: the first mark cuts at 6, then 4 commands to a log
+  EXPECT(pair.mirror.logs() == kDepth, "a full slot waits for the end of the step");
   pair.mirror.submit();
   pair.settle();
   EXPECT(pair.mirror.logs() == 4, "%llu logs", wide(pair.mirror.logs()));

@@ -4,6 +4,7 @@
 #include <cuda/atomic>
 
 #include "../core/team.h"
+#include "shape.h"
 
 namespace blockstep::cuda {
 
@@ -12,7 +13,6 @@ namespace blockstep::cuda {
 /// still reads. The atomics are relaxed and of block scope, since nobody outside of the block looks.
 class CtaTeam {
  public:
-  static constexpr u32 kThreads = 256;
   static constexpr u32 kWarps = kThreads / 32;
 
   /// In shared memory, one for the whole block. Needs no initialisation.

@@ -1,13 +1,13 @@
 #include "kernels.h"
 
+#include <cuda/ptx>
+
 #include "../core/apply.h"
 #include "../core/digest.h"
 #include "cta_team.cuh"
 
 namespace blockstep::cuda {
 namespace {
-
-static_assert(kThreads == CtaTeam::kThreads);
 
 constexpr u64 kPatienceNanoseconds = u64{kMailboxPatience.count()} * 1000000;
 
@@ -81,7 +81,6 @@ __global__ void __launch_bounds__(kThreads) count_parts(Home* home) {
 
 /// Second half, kParts blocks. The last one to come to its end says the sum.
 __global__ void __launch_bounds__(kThreads) digest_parts(Home* home, u32 number) {
-  static_assert(kParts <= kThreads);
   __shared__ CtaTeam::Shared shared;
   CtaTeam team(shared);
   const u64 live_before = team.sum(team.rank() < blockIdx.x ? home->live[team.rank()] : 0);
@@ -102,11 +101,7 @@ __global__ void answer_mailbox(Mailbox* mailbox) {
   using Word = ::cuda::atomic_ref<u64, ::cuda::thread_scope_system>;
   Word ask(*reinterpret_cast<u64*>(&mailbox->ask));
   Word answer(*reinterpret_cast<u64*>(&mailbox->answer));
-  const auto now = [] {
-    u64 nanoseconds;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(nanoseconds));
-    return nanoseconds;
-  };
+  const auto now = [] { return ::cuda::ptx::get_sreg_globaltimer(); };
   const u64 first = ask.load(::cuda::memory_order_acquire);
   answer.store(mailbox_reply(first), ::cuda::memory_order_release);
   const u64 start = now();

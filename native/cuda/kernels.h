@@ -4,12 +4,9 @@
 
 #include "../host/device.h"
 #include "../host/self_test.h"
+#include "shape.h"
 
 namespace blockstep::cuda {
-
-constexpr u32 kThreads = 256;
-/// Thread blocks that make a digest or initialise a state together.
-constexpr u32 kParts = 64;
 
 /// What the kernels work on, in device memory. Each launch gets its address.
 struct Home {

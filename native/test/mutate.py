@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Breaks the core on purpose, one place at a time, and expects the tests to notice.
 
-Each mutant is a copy of native/core and native/host with one piece of text replaced. The tests below are built against it one after the
+Each mutant is a copy of native/core, native/host and native/cuda with one piece of text replaced. The tests below are built against it one after the
 other until one is red: does not end in time, ends with an error, or is stopped by a sanitizer. A mutant that passes
 them all has survived, and says that a test is missing. Usage: mutate.py [part of a name]...
 """
@@ -32,6 +32,9 @@ MIRROR = [
     ('host_test', PLAIN + ['host/' + name for name in sorted(os.listdir(os.path.join(NATIVE, 'host')))
                            if name.endswith('.cc')], ['400']),
 ]
+KERNELS = [('kernel_test', RACES + ['-Wno-unknown-pragmas', '-Itest/gpu_shim'], ['6'])]
+SLOW = ('kernel_test',)
+PATIENCE = (25, 120)  # seconds
 LOG = [('log_test', ['-O0'], ['50'])]
 STATE = [('state_test', ['-O0'], [])]
 
@@ -217,6 +220,42 @@ MIRROR_MUTANTS = [
     ('host/self_test.h', 'no answer is good enough', 'if (first == 0) return "the host', 'if (false) return "the host'),
 ]
 
+KERNEL_MUTANTS = [
+    ('cuda/cta_team.cuh', 'one buffer', 'turn_ ^= 1;', ''),
+    ('cuda/cta_team.cuh', 'no barrier', '    __syncthreads();\n    Number', '    Number'),
+    ('cuda/cta_team.cuh', 'sync does nothing', 'void sync() { __syncthreads(); }', 'void sync() {}'),
+    ('cuda/cta_team.cuh', 'a member counts itself', '((1u << lane()) - 1)', '((2u << lane()) - 1)'),
+    ('cuda/cta_team.cuh', 'a warp counts itself', 'if (i < warp())', 'if (i <= warp())'),
+    ('cuda/cta_team.cuh', 'the other warps do not count', 'if (i < warp())', 'if (false)'),
+    ('cuda/cta_team.cuh', 'the first lane adds itself', 'if (lane() >= distance) upto', 'upto'),
+    ('cuda/cta_team.cuh', 'the scan stops early', 'distance < 32; distance *= 2', 'distance < 16; distance *= 2'),
+    ('cuda/cta_team.cuh', 'the sum starts too low', 'distance = 16; distance', 'distance = 8; distance'),
+    ('cuda/cta_team.cuh', 'the scan of the first lane', 'lane() == 31, total', 'lane() == 0, total'),
+    ('cuda/cta_team.cuh', 'a sum of 32 bits', 'across_warps<u64>(value', 'across_warps<u64>(static_cast<u32>(value)'),
+    ('cuda/kernels.cu', 'the completion is not released', 'cuda::memory_order_release);\n}', 'cuda::memory_order_relaxed);\n}'),
+    ('cuda/kernels.cu', 'the completion without its fault', 'u64{number} << 32 | fault', 'u64{number} << 32'),
+    ('cuda/kernels.cu', 'results are not there yet', '  team.sync();\n  apply(', '  apply('),
+    ('cuda/kernels.cu', 'another completion', 'home->completions + slot', 'home->completions'),
+    ('cuda/kernels.cu', 'the fetch is not synchronised', '  __syncthreads();\n}', '}'),
+    ('cuda/kernels.cu', 'the fetch forgets the end', 'const u32 count = (words + 3) / 4;', 'const u32 count = words / 4;'),
+    ('cuda/kernels.cu', 'the fetch writes past the end', 'if (at < count) target[at]', 'target[at]'),
+    ('cuda/kernels.cu', 'parts count themselves', 'team.rank() < blockIdx.x ?', 'team.rank() <= blockIdx.x ?'),
+    ('cuda/kernels.cu', 'the sum stays', 'sum.exchange(0, ::cuda::memory_order_relaxed)',
+     'sum.load(::cuda::memory_order_relaxed)'),
+    ('cuda/kernels.cu', 'the parts stay', '  parts.store(0, ::cuda::memory_order_relaxed);\n', ''),
+    ('cuda/kernels.cu', 'the first part answers', '!= kParts - 1) return;', '!= 0) return;'),
+    ('cuda/kernels.cu', 'the second question is not awaited', 'second == first && now() - start < kPatienceNanoseconds',
+     'false'),
+]
+
+DIGEST_MUTANTS = [
+    ('digest.h', 'the queue from its start in every part', 'live_before);\n  const u64 stride', '0);\n  const u64 stride'),
+    ('digest.h', 'every part has all blocks', 'u64{part} * team.size() + team.rank(); id', 'team.rank(); id'),
+    ('digest.h', 'every part has all rows', 'u32 row = part; row', 'u32 row = 0; row'),
+    ('digest.h', 'parts of the queue overlap', 'state.tail - state.head) * part / parts',
+     'state.tail - state.head) * part / (parts + 1)'),
+]
+
 # Every check of check() and verify() is left out once, and every limit of a configuration.
 GENERATED = [
     ('check.h', r'if \([^\n]*\) return "[^"]*";', LOG),
@@ -244,11 +283,14 @@ def line_of(text, at):
 
 def all_mutants():
     """Yields (name, file, mutated text, tests)."""
-    for file, what, old, new in MUTANTS + MIRROR_MUTANTS:
+    for file, what, old, new in MUTANTS + MIRROR_MUTANTS + KERNEL_MUTANTS + DIGEST_MUTANTS:
         text = read(file)
         if text.count(old) < 1:
             sys.exit(f'{file}, "{what}": the text to replace is gone: {old!r}')
-        yield f'{file}: {what}', file, text.replace(old, new, 1), MIRROR if file.startswith('host/') else FAST
+        tests = {'host': MIRROR, 'cuda': KERNELS}.get(file.split('/')[0], FAST)
+        if (file, what, old, new) in DIGEST_MUTANTS:
+            tests = MIRROR
+        yield f'{file}: {what}', file, text.replace(old, new, 1), tests
     for file, pattern, tests in GENERATED:
         text = read(file)
         for match in re.finditer(pattern, text):
@@ -266,7 +308,7 @@ def verdict(mutant):
     """The test that is red, 'SURVIVED', or what is wrong with the mutant."""
     name, file, text, tests = mutant
     with tempfile.TemporaryDirectory(prefix='blockstep-mutant-') as root:
-        for room in ('core', 'host'):
+        for room in ('core', 'host', 'cuda'):
             shutil.copytree(os.path.join(NATIVE, room), os.path.join(root, room))
         shutil.copytree(HERE, os.path.join(root, 'test'))
         with open(path_of(root, file), 'w', encoding='utf-8') as out:
@@ -276,12 +318,12 @@ def verdict(mutant):
             source = os.path.join(root, 'test', test + '.cc')
             sources = [source] + [os.path.join(root, flag) for flag in flags if flag.endswith('.cc')]
             options = [flag for flag in flags if not flag.endswith('.cc')]
-            built = subprocess.run(COMPILER + options + sources + ['-o', binary], capture_output=True, text=True)
+            built = subprocess.run(COMPILER + options + sources + ['-o', binary], cwd=root, capture_output=True, text=True)
             if built.returncode != 0:
                 return name, 'DOES NOT COMPILE\n' + built.stderr[:2000]
             environment = dict(os.environ, TSAN_OPTIONS='halt_on_error=1')
             try:
-                ran = subprocess.run([binary] + arguments, capture_output=True, timeout=25, env=environment)
+                ran = subprocess.run([binary] + arguments, capture_output=True, timeout=PATIENCE[test in SLOW], env=environment)
             except subprocess.TimeoutExpired:
                 return name, test + ' (does not end)'
             if ran.returncode != 0:

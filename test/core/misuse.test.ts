@@ -217,6 +217,7 @@ describe('misuse of a core', () => {
           const gone = make === detached || make === detachedBuffer;
           expect(code).toBe(gone ? 'ERR_BLOCKSTEP_DETACHED' : 'ERR_BLOCKSTEP_BAD_ARG');
         }
+        if (kind === 'stream') return; // may be left out
         expect(codeOf(() => call(core.native, entry, entry.good().slice(0, place)))).toBe(
           'ERR_BLOCKSTEP_BAD_ARG',
         );

@@ -1,5 +1,6 @@
 // The module: what require() of the addon returns. NativeAddon in src/core/native.ts describes it.
 #include "../host/replay.h"
+#include "backend.h"
 #include "call.h"
 #include "configuration.h"
 
@@ -7,12 +8,14 @@ namespace blockstep {
 namespace {
 
 /// Version of the border between TypeScript and native code; src/core/loader.ts expects the same.
-constexpr double kAbi = 1;
+constexpr double kAbi = 2;
 
 Napi::Value create(const Call& call) {
   const HostConfig config = read_configuration(call[0]);
   const Exchange exchange = read_exchange(call[1], config);
-  return CoreObject::make(call.home, std::make_unique<HostCore>(config, exchange), call[1].As<Napi::ArrayBuffer>());
+  MirrorRequest mirror = open_mirror(call[0], config.pool);
+  auto core = std::make_unique<HostCore>(config, exchange, std::move(mirror.device), mirror.max_logs);
+  return CoreObject::make(call.home, std::move(core), call[1].As<Napi::ArrayBuffer>());
 }
 
 Napi::Value use_error_class(const Call& call) {
@@ -43,13 +46,11 @@ void define_module(Napi::Env env, Napi::Object exports) {
   auto* home = new Environment;
   env.SetInstanceData(home);  // which owns it from now on
   home->core_class = Napi::Persistent(CoreObject::define_class(env));
-  const auto backends = Napi::Array::New(env, 1);
-  backends.Set(0u, "host");
-  backends.Freeze();
   exports.DefineProperties({
       constant("abi", Napi::Number::New(env, kAbi)),
-      constant("backends", backends),
+      constant("backends", backend_names(env)),
       method<create>(env, "create", napi_enumerable),
+      method<probe_backends>(env, "probe", napi_enumerable),
       method<replay_log>(env, "replay", napi_enumerable),
       method<use_error_class>(env, "useErrorClass", napi_enumerable),
   });

@@ -2,6 +2,7 @@
 // HostCore is entered, and HostCore runs no JavaScript, so no method can be interrupted by another.
 #include <algorithm>
 
+#include "backend.h"
 #include "call.h"
 
 namespace blockstep {
@@ -121,6 +122,25 @@ Napi::Value digest(const Call& call) { return call.bigint(call.core().digest());
 
 Napi::Value rolling_digest(const Call& call) { return call.bigint(call.core().rolling_digest()); }
 
+Napi::Value submit(const Call& call) {
+  HostCore& core = call.core();
+  core.submit(read_stream(call[0]));
+  return {};
+}
+
+Napi::Value poll(const Call& call) { return Napi::Boolean::New(call.env, call.core().poll()); }
+
+Napi::Value start_mirror_digest(const Call& call) {
+  call.core().start_mirror_digest();
+  return {};
+}
+
+Napi::Value mirror_digest(const Call& call) {
+  const std::optional<u64> digest = call.core().mirror_digest();
+  if (!digest) return call.env.Null();
+  return call.bigint(*digest);
+}
+
 Napi::Value record(const Call& call) {
   HostCore& core = call.core();
   core.record(call.boolean(0, "on"));
@@ -141,11 +161,14 @@ Napi::Value memory(const Call& call) {
   const Config& pool = core.config().pool;
   const u64 pool_bytes = state_bytes({pool.num_blocks, 1, 1, pool.bucket_bits});
   const u64 bytes_per_block = (pool_bytes + pool.num_blocks - 1) / pool.num_blocks;
+  const Device* device = core.mirror() ? &core.mirror()->device() : nullptr;
   auto result = Napi::Object::New(call.env);
   result.DefineProperties({
       field("stateBytes", call.number(static_cast<double>(core.state_bytes()))),
       field("bytesPerBlock", call.number(static_cast<double>(bytes_per_block))),
       field("tableBytes", call.number(static_cast<double>(core.table_bytes()))),
+      field("deviceBytes", call.number(device ? static_cast<double>(device->device_bytes()) : 0)),
+      field("pinnedBytes", call.number(device ? static_cast<double>(device->pinned_bytes()) : 0)),
   });
   return result;
 }
@@ -186,6 +209,10 @@ Napi::Function CoreObject::define_class(Napi::Env env) {
       method<verify>(env, "verify"),
       method<digest>(env, "digest"),
       method<rolling_digest>(env, "rollingDigest"),
+      method<submit>(env, "submit"),
+      method<poll>(env, "poll"),
+      method<start_mirror_digest>(env, "startMirrorDigest"),
+      method<mirror_digest>(env, "mirrorDigest"),
       method<record>(env, "record"),
       method<take_log>(env, "takeLog"),
       method<memory>(env, "memory"),

@@ -99,13 +99,13 @@ BLOCKSTEP_HD inline void drop_marked(T& team, State& state, const u32* ids, u32 
     if (id & kLock) continue;
     team.fetch_or(&block.flags, kUnlinker);
     u32 first = kNullBlock;
-    u32* link = &first;
+    u32 last = kNullBlock;
     for (; id != kNullBlock; id = state.blocks[id].next) {
       if (!(team.load(&state.blocks[id].flags) & kPublished)) continue;
-      *link = id;
-      link = &state.blocks[id].next;
+      (last == kNullBlock ? first : state.blocks[last].next) = id;
+      last = id;
     }
-    *link = kNullBlock;
+    if (last != kNullBlock) state.blocks[last].next = kNullBlock;
     team.store(bucket, first | kLock);
   }
   team.sync();

@@ -152,20 +152,37 @@ inline void bind_state(State& state, const Config& config, void* memory) {
   lay_out(state, config, static_cast<u8*>(memory));
 }
 
-/// The initial state over zeroed memory: every block but the null block queued in ascending order, nothing published.
-inline void init_state(State& state) {
-  const u32 n = state.config.num_blocks;
-  for (u32 id = 1; id < n; ++id) {
-    state.ring[id] = id;
-    state.blocks[id].place = id;
-    state.live[id >> 5] |= 1u << (id & 31);
-  }
+/// The scalars of the initial state, see init_state().
+inline void init_scalars(State& state) {
   state.head = 1;
-  state.tail = n;
-  state.num_free = n - 1;
+  state.tail = state.config.num_blocks;
+  state.num_free = state.config.num_blocks - 1;
   state.packed = 0;
   state.unread = kIdle;
   state.next_stamp = 1;
+}
+
+/// Member `rank`'s share, of `size`, of the arrays of the initial state: 32 places of the queue a turn, which are one
+/// word of live bits. The members need not know of each other.
+BLOCKSTEP_HD inline void init_arrays(const State& state, u32 rank, u32 size) {
+  const u32 n = state.config.num_blocks;
+  for (u32 word = rank; word < (n + 31) / 32; word += size) {
+    u32 bits = 0;
+    for (u32 bit = 0; bit < 32; ++bit) {
+      const u32 id = word * 32 + bit;
+      if (id == kNullBlock || id >= n) continue;
+      state.ring[id] = id;
+      state.blocks[id].place = id;
+      bits |= 1u << bit;
+    }
+    state.live[word] = bits;
+  }
+}
+
+/// The initial state over zeroed memory: every block but the null block queued in ascending order, nothing published.
+inline void init_state(State& state) {
+  init_arrays(state, 0, 1);
+  init_scalars(state);
 }
 
 /// The block list of a row.

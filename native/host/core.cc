@@ -8,7 +8,9 @@
 
 namespace blockstep {
 
-HostCore::HostCore(const HostConfig& config, const Exchange& exchange)
+HostCore::HostCore(const HostConfig& config, const Exchange& exchange) : HostCore(config, exchange, nullptr, 0) {}
+
+HostCore::HostCore(const HostConfig& config, const Exchange& exchange, std::unique_ptr<Device> device, u32 max_logs)
     : config_(config),
       exchange_(exchange),
       state_memory_(config.pool),
@@ -17,19 +19,24 @@ HostCore::HostCore(const HostConfig& config, const Exchange& exchange)
       table_(config.block_size, config.caching, config.seed),
       free_rows_(config.pool.num_rows),
       tables_(config.num_frames) {
+  if (device) {
+    const MirrorLimits limits{max_logs, slot_words(config.pool), config.pool.num_blocks, kMaxWaitingWords};
+    mirror_ = std::make_unique<Mirror>(std::move(device), limits);
+  }
   match_.ids.resize(config.pool.max_blocks_per_row);
   work_.reserve(config.max_entries);
   publish_counts();
 }
 
 void HostCore::require_sound() const {
-  if (!poisoned_.empty()) throw Error{kInvariant, poisoned_};
+  if (!poisoned_.empty()) throw Error{poison_code_, poisoned_};
 }
 
 /// From now on every operation throws this: what the state says can no longer be trusted.
-void HostCore::poison(std::string what) {
+void HostCore::poison(std::string what, const char* code) {
   poisoned_ = std::move(what);
-  throw Error{kInvariant, poisoned_};
+  poison_code_ = code;
+  throw Error{code, poisoned_};
 }
 
 /// Starts a log. What an operation that threw has left of its own is forgotten.
@@ -53,8 +60,9 @@ void HostCore::commit() {
   SoloTeam solo;
   Results results{static_cast<u32*>(ids_memory_.base()), config_.pool.num_blocks, 0, 0, 0};
   apply(solo, state_, log_.words(), log_.size(), results);
-  begin_log();
   if (results.fault != kNoFault) poison(std::string("the block manager refused a command: ") + describe(results.fault));
+  if (mirror_) [[unlikely]] mirror_log(results.num_ids);
+  begin_log();
 }
 
 /// Shows TypeScript the counts that it reads without a call.

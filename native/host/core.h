@@ -5,6 +5,8 @@
 // builds its log, and only then changes anything.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "free_rows.h"
 #include "log_writer.h"
 #include "memory.h"
+#include "mirror.h"
 #include "request_table.h"
 #include "tables.h"
 
@@ -42,11 +45,13 @@ struct Span {
 constexpr std::int32_t kNotEnoughBlocks = -1;
 constexpr std::int32_t kNoFreeRow = -2;
 
-/// Throws Error: kBadArg or a more exact code while nothing is changed; kInvariant when an invariant is found broken,
-/// and from then on always. std::bad_alloc means that the operation did not happen.
+/// Throws Error: kBadArg or a more exact code while nothing is changed; kInvariant when an invariant is found broken
+/// (kMirror, kCuda: in the mirror), and from then on always. std::bad_alloc means that the operation did not happen.
 class HostCore {
  public:
   HostCore(const HostConfig& config, const Exchange& exchange);
+  /// With a device, a mirror there follows every log; see mirror.h.
+  HostCore(const HostConfig& config, const Exchange& exchange, std::unique_ptr<Device> device, u32 max_logs);
   HostCore(const HostCore&) = delete;
   HostCore& operator=(const HostCore&) = delete;
 
@@ -93,6 +98,17 @@ class HostCore {
   const std::vector<u32>& recorded();
   void forget_log() { recorded_ = {}; }
 
+  // The mirror (mirrored.cc). Without one these do nothing. kMirror and kCuda poison the core like kInvariant.
+  /// The end of a step: the mirror gets its logs.
+  void submit(std::optional<u64> stream);
+  /// Takes what has come from the mirror. Says whether all that was submitted has.
+  bool poll();
+  /// @throws Error kLimit if a digest is under way
+  void start_mirror_digest();
+  /// The digest that was asked for last, once the device has confirmed it.
+  std::optional<u64> mirror_digest();
+  const Mirror* mirror() const { return mirror_.get(); }
+
   const HostConfig& config() const { return config_; }
   u64 state_bytes() const { return state_memory_.bytes() + ids_memory_.bytes(); }
   u64 table_bytes() const { return table_.bytes(); }
@@ -115,7 +131,7 @@ class HostCore {
 
   // core.cc: what every operation is made of.
   void require_sound() const;
-  [[noreturn]] void poison(std::string what);
+  [[noreturn]] void poison(std::string what, const char* code = kInvariant);
   void begin_log();
   void commit();
   void publish_counts();
@@ -128,6 +144,11 @@ class HostCore {
   bool needs_publication(u32 id);
   u32 shared_prefix(const Slot& slot) const;
   const char* verify_slots() const;
+
+  // mirrored.cc
+  template <class Call>
+  auto ask_mirror(const Call& call);
+  void mirror_log(u32 taken);
 
   // pending.cc: what TypeScript left in the exchange buffer.
   void drain();
@@ -162,6 +183,8 @@ class HostCore {
   bool recording_ = false;
   std::vector<u32> recorded_;
   std::string poisoned_;
+  const char* poison_code_ = kInvariant;
+  std::unique_ptr<Mirror> mirror_;  // null: there is only the host
 };
 
 }  // namespace blockstep

@@ -8,6 +8,10 @@
 
 namespace blockstep {
 
+/// A command that has grown to so many words takes no further items, so that it fits into one log of a mirror. What its
+/// items say does not depend on how they are cut into commands. Only an Open, which cannot be cut, may be longer.
+constexpr u32 kMaxCommandWords = 1u << 15;
+
 /// Every method either writes its item whole or, when memory runs out (std::bad_alloc), leaves the log as it was.
 class LogWriter {
  public:
@@ -53,7 +57,7 @@ class LogWriter {
   /// Room for one more item of `words` words, in the last command if that is of the same kind.
   u32* add(Op op, u32 words) {
     make_room(words + u64{1});
-    const bool joins = size_ != 0 && op_of(buffer_[head_]) == op && count_of(buffer_[head_]) < kMaxCount;
+    const bool joins = size_ != 0 && op_of(buffer_[head_]) == op && size_ - head_ + words <= kMaxCommandWords;
     if (!joins) start(head_word(op, 0));
     buffer_[head_] += 1u << 8;
     size_ += words;
@@ -69,6 +73,7 @@ class LogWriter {
     if (size_ + more > buffer_.size()) buffer_.resize(std::max(size_ + more, u64{2} * buffer_.size()));
   }
 
+  static_assert(kMaxCommandWords <= kMaxCount);
   std::vector<u32> buffer_;
   u32 size_ = 0;  // words written
   u32 head_ = 0;  // where the last command starts; meaningless while the log is empty

@@ -3,6 +3,9 @@
 
 #include "../host/core.cc"
 #include "../host/pending.cc"
+#include "../host/mirror.cc"
+#include "../host/mirrored.cc"
+#include "../host/tables.cc"
 #include "../host/queries.cc"
 #include "../host/request_table.cc"
 #include "../host/step.cc"

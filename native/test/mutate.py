@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Breaks the core on purpose, one place at a time, and expects the tests to notice.
 
-Each mutant is a copy of native/core with one piece of text replaced. The tests below are built against it one after the
+Each mutant is a copy of native/core, native/host and native/cuda with one piece of text replaced. The tests below are built against it one after the
 other until one is red: does not end in time, ends with an error, or is stopped by a sanitizer. A mutant that passes
 them all has survived, and says that a test is missing. Usage: mutate.py [part of a name]...
 """
@@ -15,8 +15,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-CORE = os.path.join(HERE, '..', 'core')
-HOST = os.path.join(HERE, '..', 'host')
+NATIVE = os.path.join(HERE, '..')
 COMPILER = [os.environ.get('CXX', 'g++'), '-std=c++20', '-pthread']
 PLAIN = ['-O1']
 CHECKED = ['-O1', '-fsanitize=address,undefined', '-fno-sanitize-recover=all']
@@ -34,10 +33,18 @@ DECIDE = [
     ('decide_test', CHECKED, ['100']),
 ]
 HASH = [('hash_test', ['-O0'], [])]
+MIRROR = [
+    ('mirror_test', RACES + ['host/mirror.cc'], ['120']),
+    ('host_test', PLAIN + ['host/' + name for name in sorted(os.listdir(os.path.join(NATIVE, 'host')))
+                           if name.endswith('.cc')], ['400']),
+]
+KERNELS = [('kernel_test', RACES + ['-Wno-unknown-pragmas', '-Itest/gpu_shim'], ['6'])]
+SLOW = ('mirror_test', 'host_test', 'kernel_test')
+PATIENCE = (25, 120)  # seconds
 LOG = [('log_test', ['-O0'], ['50'])]
 STATE = [('state_test', ['-O0'], [])]
 
-# (file, what is broken, text, its replacement)
+# (file, what is broken, text, its replacement). Files of native/core, or of another room if it is named.
 MUTANTS = [
     ('free_queue.h', 'live bits before the first place', 'bits &= ~0u << (from & 31);\n    if (word == last)',
      ';\n    if (word == last)'),
@@ -107,7 +114,7 @@ MUTANTS = [
      'if (!(team.load(&state.blocks[id].flags) & kPublished)) continue;', ''),
     ('prefix_index.h', 'a bucket has two unlinkers', 'if (id & kLock) continue;', 'id &= ~kLock;'),
     ('prefix_index.h', 'a bucket stays locked', 'if (flags & kUnlinker) team', 'if (false) team'),
-    ('prefix_index.h', 'the chain is not cut', '*link = kNullBlock;', ''),
+    ('prefix_index.h', 'the chain is not cut', 'if (last != kNullBlock) state.blocks[last].next = kNullBlock;', ''),
     ('prefix_index.h', 'transient flags stay', 'if (flags & kDropped) team.fetch_and(&block.flags, kPublished);', ''),
     ('prefix_index.h', 'evict counts repetitions', '& kPublished)) continue;\n    team.fetch_or(flags',
      '& 7)) continue;\n    team.fetch_or(flags'),
@@ -246,6 +253,106 @@ MUTANTS = [
     ('decide.h', 'one member copies', 'for (u32 i = team.rank(); i < count; i += team.size()) to[i] = from[i];', 'for (u32 i = team.rank(); i < count; i += team.size() + 1) to[i] = from[i];'),
 ]
 
+MIRROR_MUTANTS = [
+    ('host/mirror.cc', 'the bound is ignored', '|| outstanding() == limits_.max_logs', ''),
+    ('host/mirror.cc', 'the bound is one too many', 'outstanding() == limits_.max_logs',
+     'outstanding() == limits_.max_logs + 1'),
+    ('host/mirror.cc', 'a slot is reused too early', 'given_ % limits_.max_logs);\n  const Job',
+     'given_ % (limits_.max_logs - 1));\n  const Job'),
+    ('host/mirror.cc', 'a completion is read without acquire', 'load(std::memory_order_acquire);\n  if (word ==',
+     'load(std::memory_order_relaxed);\n  if (word =='),
+    ('host/mirror.cc', 'a digest is read without acquire', 'completion.word.load(std::memory_order_acquire) !=',
+     'completion.word.load(std::memory_order_relaxed) !='),
+    ('host/mirror.cc', 'any other word is a completion', 'if (word >> 32 != expected.number) {', 'if (false) {'),
+    ('host/mirror.cc', 'an old word is a completion', 'if (word == expected.last_word) return false;',
+     'if (word == 0) return false;'),
+    ('host/mirror.cc', 'faults are not read', 'if (const u32 fault = static_cast<u32>(word)) {',
+     'if (const u32 fault = 0) {'),
+    ('host/mirror.cc', 'digests are not compared', 'expected.has_digest && completion.digest != expected.digest',
+     'false'),
+    ('host/mirror.cc', 'digests are never expected', 'next_mark_ != 0 && marks_[next_mark_ - 1].end == end', 'false'),
+    ('host/mirror.cc', 'digests are always expected', 'next_mark_ != 0 && marks_[next_mark_ - 1].end == end',
+     'next_mark_ != 0'),
+    ('host/mirror.cc', 'the digest of the state is not compared', 'completion.digest != host_digest_', 'false'),
+    ('host/mirror.cc', 'a digest passes logs that wait', 'digest_waits && digest_at_ == sent_', 'digest_waits'),
+    ('host/mirror.cc', 'logs pass a digest that waits', 'digest_waits ? digest_at_ : ready_', 'ready_'),
+    ('host/mirror.cc', 'two digests at once',
+     'if (digest_state_ != Digest::kAbsent) throw Error{kLimit, "a digest is under way already: poll until it is there"};',
+     ''),
+    ('host/mirror.cc', 'an old digest is taken for the new one', '  digest_.reset();\n', ''),
+    ('host/mirror.cc', 'a full slot waits', 'waiting_words() >= limits_.slot_words', 'false'),
+    ('host/mirror.cc', 'every log goes at once', 'waiting_words() >= limits_.slot_words', 'true'),
+    ('host/mirror.cc', 'poll gives what was not submitted', 'void Mirror::poll() {\n',
+     'void Mirror::poll() {\n  ready_ = words_.size();\n'),
+    ('host/mirror.cc', 'poll gives nothing', 'pump();\n}\n\nvoid Mirror::start_digest', '}\n\nvoid Mirror::start_digest'),
+    ('host/mirror.cc', 'no limit', 'waiting_words() + words > limits_.max_waiting_words', 'false'),
+    ('host/mirror.cc', 'nobody asks in poll', '} else if (!idle() && ++fruitless_polls_ % kPatience == 0) {',
+     '} else if (false) {'),
+    ('host/mirror.cc', 'nobody asks in submit', 'if (!news && sent_ != ready_) device_->check();', ''),
+    ('host/mirror.cc', 'logs are cut anywhere', 'mark.end > limit ||', ''),
+    ('host/mirror.cc', 'logs take too much', '|| mark.taken - taken > limits_.max_taken', ''),
+    ('host/mirror.cc', 'ids of earlier logs count', 'const u64 taken = sent_taken_;', 'const u64 taken = 0;'),
+    ('host/mirror.cc', 'a command is torn', 'if (next > limit) break;', 'if (false) break;'),
+    ('host/mirror.cc', 'marks are not moved', 'for (Mark& mark : marks_) mark.end -= sent_;', ''),
+    ('host/mirror.cc', 'the digest is not moved', 'digest_at_ -= std::min(digest_at_, sent_);', ''),
+    ('host/mirror.cc', 'what is ready is not moved', '  ready_ -= sent_;\n', ''),
+    ('host/mirror.cc', 'nothing goes behind the stream', 'if (stream) device_->follow(*stream);', ''),
+    ('host/mirror.cc', 'the stream does not wait', 'if (stream) device_->lead(*stream);', ''),
+    ('host/mirror.cc', 'the slot stays empty', 'std::copy_n(log, words, device_->slot(slot));', ''),
+    ('host/device.h', 'a log too long for its carrier', 'words <= kSmallWords ?', 'words <= kSmallWords + 1 ?'),
+    ('host/device.h', 'a log too long for any parameter', 'words <= kLargeWords ?', 'words <= 2 * kLargeWords ?'),
+    ('host/mirrored.cc', 'nothing is mirrored', 'ask_mirror([&] { mirror_->append(log_.words(), log_.size(), taken, '
+     'state_.rolling_digest); });', ''),
+    ('host/mirrored.cc', 'an error passes by', 'poison(std::move(error.message), error.code);', 'throw;'),
+    ('host/mirrored.cc', 'a second digest poisons',
+     'if (mirror_->digest_pending()) throw Error{kLimit, "a digest is under way already: poll until it is there"};', ''),
+    ('host/core.cc', 'the code of the mirror is lost', 'throw Error{poison_code_, poisoned_};',
+     'throw Error{kInvariant, poisoned_};'),
+    ('host/self_test.h', 'the first answer is not checked', 'if (first != mailbox_reply(kFirstAsk)) return',
+     'if (false) return'),
+    ('host/self_test.h', 'the second answer is not checked', 'if (second == mailbox_reply(kSecondAsk)) return nullptr;',
+     'if (second != kMailboxGaveUp) return nullptr;'),
+    ('host/self_test.h', 'giving up is good enough', 'if (second == kMailboxGaveUp) return kUnseen;',
+     'if (second == kMailboxGaveUp) return nullptr;'),
+    ('host/self_test.h', 'no answer is good enough', 'if (first == 0) return "the host', 'if (false) return "the host'),
+]
+
+KERNEL_MUTANTS = [
+    ('cuda/cta_team.cuh', 'one buffer', 'turn_ ^= 1;', ''),
+    ('cuda/cta_team.cuh', 'no barrier', '    __syncthreads();\n    Number', '    Number'),
+    ('cuda/cta_team.cuh', 'sync does nothing', 'void sync() { __syncthreads(); }', 'void sync() {}'),
+    ('cuda/cta_team.cuh', 'a member counts itself', '((1u << lane()) - 1)', '((2u << lane()) - 1)'),
+    ('cuda/cta_team.cuh', 'a warp counts itself', 'if (i < warp())', 'if (i <= warp())'),
+    ('cuda/cta_team.cuh', 'the other warps do not count', 'if (i < warp())', 'if (false)'),
+    ('cuda/cta_team.cuh', 'the first lane adds itself', 'if (lane() >= distance) upto', 'upto'),
+    ('cuda/cta_team.cuh', 'the scan stops early', 'distance < 32; distance *= 2', 'distance < 16; distance *= 2'),
+    ('cuda/cta_team.cuh', 'the sum starts too low', 'distance = 16; distance', 'distance = 8; distance'),
+    ('cuda/cta_team.cuh', 'the scan of the first lane', 'lane() == 31, total', 'lane() == 0, total'),
+    ('cuda/cta_team.cuh', 'a sum of 32 bits', 'across_warps<u64>(value', 'across_warps<u64>(static_cast<u32>(value)'),
+    ('cuda/kernels.cu', 'the completion is not released', 'cuda::memory_order_release);\n}', 'cuda::memory_order_relaxed);\n}'),
+    ('cuda/kernels.cu', 'the completion without its fault', 'u64{number} << 32 | fault', 'u64{number} << 32'),
+    ('cuda/kernels.cu', 'results are not there yet', '  team.sync();\n  apply(', '  apply('),
+    ('cuda/kernels.cu', 'another completion', 'home->completions + slot', 'home->completions'),
+    ('cuda/kernels.cu', 'the fetch is not synchronised', '  __syncthreads();\n}', '}'),
+    ('cuda/kernels.cu', 'the fetch forgets the end', 'const u32 count = (words + 3) / 4;', 'const u32 count = words / 4;'),
+    ('cuda/kernels.cu', 'the fetch writes past the end', 'if (at < count) target[at]', 'target[at]'),
+    ('cuda/kernels.cu', 'parts count themselves', 'team.rank() < blockIdx.x ?', 'team.rank() <= blockIdx.x ?'),
+    ('cuda/kernels.cu', 'the sum stays', 'sum.exchange(0, ::cuda::memory_order_relaxed)',
+     'sum.load(::cuda::memory_order_relaxed)'),
+    ('cuda/kernels.cu', 'the parts stay', '  parts.store(0, ::cuda::memory_order_relaxed);\n', ''),
+    ('cuda/kernels.cu', 'the first part answers', '!= kParts - 1) return;', '!= 0) return;'),
+    ('cuda/kernels.cu', 'the second question is not awaited', 'second == first && now() - start < kPatienceNanoseconds',
+     'false'),
+]
+
+DIGEST_MUTANTS = [
+    ('digest.h', 'the queue from its start in every part', 'live_before);\n  const u64 stride', '0);\n  const u64 stride'),
+    ('digest.h', 'every part has all blocks', 'u64{part} * team.size() + team.rank(); id', 'team.rank(); id'),
+    ('digest.h', 'every part has all rows', 'u32 row = part; row', 'u32 row = 0; row'),
+    ('digest.h', 'parts of the queue overlap', 'state.tail - state.head) * part / parts',
+     'state.tail - state.head) * part / (parts + 1)'),
+]
+
 # Every check of check() and verify() is left out once, and every limit of a configuration.
 GENERATED = [
     ('check.h', r'if \([^\n]*\) return "[^"]*";', LOG),
@@ -259,8 +366,12 @@ SYNC_FILES = ['free_queue.h', 'block_pool.h', 'prefix_index.h', 'row_table.h', '
 DECIDE_FILES = ['batch.h', 'draft.h', 'admit.h', 'decide.h']
 
 
+def path_of(root, name):
+    return os.path.join(root, name if '/' in name else os.path.join('core', name))
+
+
 def read(name):
-    with open(os.path.join(CORE, name), encoding='utf-8') as file:
+    with open(path_of(NATIVE, name), encoding='utf-8') as file:
         return file.read()
 
 
@@ -270,11 +381,18 @@ def line_of(text, at):
 
 def all_mutants():
     """Yields (name, file, mutated text, tests)."""
-    for file, what, old, new in MUTANTS:
+    for file, what, old, new in MUTANTS + MIRROR_MUTANTS + KERNEL_MUTANTS + DIGEST_MUTANTS:
         text = read(file)
         if text.count(old) < 1:
             sys.exit(f'{file}, "{what}": the text to replace is gone: {old!r}')
-        yield f'{file}: {what}', file, text.replace(old, new, 1), DECIDE if file in DECIDE_FILES else FAST
+        tests = {'host': MIRROR, 'cuda': KERNELS}.get(file.split('/')[0], FAST)
+        if file in ('host/mirrored.cc', 'host/core.cc'):
+            tests = MIRROR[::-1]
+        if file in DECIDE_FILES:
+            tests = DECIDE
+        if (file, what, old, new) in DIGEST_MUTANTS:
+            tests = MIRROR
+        yield f'{file}: {what}', file, text.replace(old, new, 1), tests
     for file, pattern, tests in GENERATED:
         text = read(file)
         for match in re.finditer(pattern, text):
@@ -293,20 +411,22 @@ def verdict(mutant):
     """The test that is red, 'SURVIVED', or what is wrong with the mutant."""
     name, file, text, tests = mutant
     with tempfile.TemporaryDirectory(prefix='blockstep-mutant-') as root:
-        shutil.copytree(CORE, os.path.join(root, 'core'))
-        shutil.copytree(HOST, os.path.join(root, 'host'))
+        for room in ('core', 'host', 'cuda'):
+            shutil.copytree(os.path.join(NATIVE, room), os.path.join(root, room))
         shutil.copytree(HERE, os.path.join(root, 'test'))
-        with open(os.path.join(root, 'core', file), 'w', encoding='utf-8') as out:
+        with open(path_of(root, file), 'w', encoding='utf-8') as out:
             out.write(text)
         for test, flags, arguments in tests:
             binary = os.path.join(root, test)
             source = os.path.join(root, 'test', test + '.cc')
-            built = subprocess.run(COMPILER + flags + [source, '-o', binary], capture_output=True, text=True)
+            sources = [source] + [os.path.join(root, flag) for flag in flags if flag.endswith('.cc')]
+            options = [flag for flag in flags if not flag.endswith('.cc')]
+            built = subprocess.run(COMPILER + options + sources + ['-o', binary], cwd=root, capture_output=True, text=True)
             if built.returncode != 0:
                 return name, 'DOES NOT COMPILE\n' + built.stderr[:2000]
             environment = dict(os.environ, TSAN_OPTIONS='halt_on_error=1')
             try:
-                ran = subprocess.run([binary] + arguments, capture_output=True, timeout=25, env=environment)
+                ran = subprocess.run([binary] + arguments, capture_output=True, timeout=PATIENCE[test in SLOW], env=environment)
             except subprocess.TimeoutExpired:
                 return name, test + ' (does not end)'
             if ran.returncode != 0:

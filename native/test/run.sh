@@ -17,6 +17,9 @@ FLAGS="-std=c++20 -g -pthread -Wall -Wextra -Wconversion -Wshadow -Wpedantic -We
 OPTIMISED="-O2"
 CHECKED="-O1 -fsanitize=address,undefined -fno-sanitize-recover=all"
 RACES="-O1 -fsanitize=thread"
+MIRROR="../host/mirror.cc"
+KERNELS="-Wno-unknown-pragmas -I gpu_shim"
+HOST="$(echo ../host/*.cc)"
 
 passed=0
 failed=0
@@ -64,7 +67,8 @@ run() {
 remove_stale() {
   local binary=$BUILD/$1.$2
   local newer
-  newer=$(find . ../core ../host \( -name '*.h' -o -name "$1.cc" -o -path '../host/*.cc' \) -newer "$binary" 2>/dev/null)
+  newer=$(find . ../core ../host ../cuda \( -name '*.h' -o -name "$1.cc" -o -path '../host/*.cc' -o -name '*.cu*' -o \
+    -path './gpu_shim/*' \) -newer "$binary" 2>/dev/null)
   if [ -n "$newer" ]; then rm -f "$binary"; fi
 }
 
@@ -78,6 +82,12 @@ fi
 sources="hash_test index_test log_test state_test model_test decide_test fuzz"
 {
   for source in team_test decide_test; do echo "$source races $RACES"; done
+  for kind in races:"$RACES" checked:"$CHECKED"; do
+    echo "mirror_test ${kind%%:*} ${kind#*:} $MIRROR"
+    echo "host_test ${kind%%:*} ${kind#*:} $HOST"
+  done
+  echo "kernel_test races $RACES $KERNELS"
+  echo "comparison_test optimised $OPTIMISED $MIRROR"
   for source in $sources; do echo "$source checked $CHECKED"; done
   for source in $sources churn_test bench_core; do echo "$source optimised $OPTIMISED"; done
 } > "$BUILD/list"
@@ -99,6 +109,12 @@ run team_test races $((30 * times))
 run decide_test optimised $((300 * times))
 run decide_test checked $((300 * times))
 run decide_test races $((60 * times)) 2 3 5
+for kind in races checked; do
+  run mirror_test $kind $((250 * times))
+  run host_test $kind $((500 * times))
+done
+run kernel_test races $((times > 1 ? 300 : 20))
+run comparison_test optimised $((300 * times))
 run fuzz optimised $((8000 * times))
 run fuzz checked $((1500 * times))
 run churn_test optimised $((times > 1 ? 10 : 1))

@@ -96,6 +96,6 @@ export function makeReport(
 
 /** The options as JSON can carry them. */
 function printableOptions({ scheduler, ...rest }: ReplayOptions): Record<string, unknown> {
-  const { log, hashSeed, ...printable }: Omit<SchedulerConfig, 'now'> = scheduler;
+  const { log, hashSeed, placement, ...printable }: Omit<SchedulerConfig, 'now'> = scheduler;
   return { ...printable, hashSeed: Buffer.from(hashSeed).toString('hex'), ...rest };
 }

@@ -6,7 +6,10 @@ import { type FlagParsers, flagParsers } from './flag-values.js';
 export const DEFAULT_NUM_BLOCKS = 28_672;
 
 /** The options of a scheduler that can stand on a command line. */
-type FlagKey = Exclude<keyof SchedulerOptions, 'now' | 'log' | 'deviations' | 'hashSeed'>;
+type FlagKey = Exclude<
+  keyof SchedulerOptions,
+  'now' | 'log' | 'deviations' | 'hashSeed' | 'backend' | 'authority' | 'device' | 'stream'
+>;
 
 interface SchedulerFlag {
   key: FlagKey;

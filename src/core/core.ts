@@ -3,6 +3,7 @@ import { BlockstepError, checkInteger } from './errors.js';
 import { Control, type Frame, makeExchange } from './exchange.js';
 import { loadAddon } from './loader.js';
 import type { NativeAddon, NativeConfig, NativeCore } from './native.js';
+import { type Backend, createNative, type PlacementOptions, resolvePlacement } from './placement.js';
 import { Gatherer, type StepTables } from './tables.js';
 
 export { Control, type Frame, PendingOp } from './exchange.js';
@@ -23,7 +24,9 @@ export function generationOf(handle: number): number {
 const INT32_MAX = 2 ** 31 - 1;
 
 /** NativeConfig with the fields defaulted that only concern the border itself. */
-export interface CoreConfig extends Omit<NativeConfig, 'numFrames' | 'pendingCapacity' | 'lookahead'> {
+export interface CoreConfig
+  extends Omit<NativeConfig, 'numFrames' | 'pendingCapacity' | 'lookahead' | 'cuda'>,
+    PlacementOptions {
   /** Frames that may be in use at once (default 1): one per step in flight, and the one being planned. */
   numFrames?: number;
   /** Pending operations held before they are drained (default 4 x maxEntries + 64). */
@@ -67,12 +70,19 @@ export class Core {
   readonly control: Int32Array;
   readonly pending: Int32Array;
   readonly frames: readonly Frame[];
+  /** Where the state is kept, and why there. */
+  readonly backend: Backend;
+  readonly #mirrored: boolean;
   readonly #pendingCapacity: number;
   readonly #gatherer: Gatherer;
 
-  /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad configuration, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE. */
+  /**
+   * @throws ERR_BLOCKSTEP_BAD_ARG for a bad configuration, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE,
+   * ERR_BLOCKSTEP_CUDA
+   */
   constructor(config: CoreConfig, addon: NativeAddon = loadAddon()) {
     this.config = Object.freeze(nativeConfig(config));
+    const placement = resolvePlacement(config);
     const maxTokens = checkInteger('maxTokens', config.maxTokens ?? 8192, 1, INT32_MAX);
     const exchange = makeExchange(this.config);
     this.control = exchange.control;
@@ -80,7 +90,10 @@ export class Core {
     this.frames = exchange.frames;
     this.#pendingCapacity = this.config.pendingCapacity;
     this.control[Control.headSlot] = -1;
-    this.native = addon.create(this.config, exchange.buffer);
+    const { native, backend } = createNative(addon, this.config, exchange.buffer, placement);
+    this.native = native;
+    this.backend = backend;
+    this.#mirrored = backend.name !== 'host';
     const { maxEntries, maxBlocksPerRow } = this.config;
     this.#gatherer = new Gatherer(this.native, this.frames, { maxTokens, maxEntries, maxBlocksPerRow });
   }
@@ -97,6 +110,16 @@ export class Core {
    */
   gather(frame: number, numEntries: number): StepTables {
     return this.#gatherer.gather(frame, numEntries);
+  }
+
+  /**
+   * The end of a step: a mirror on a GPU is given what has changed, which waits for nothing. On the host it costs a
+   * comparison.
+   * @param stream a cudaStream_t: behind what is queued there now, and before what will be
+   * @throws ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR; the core refuses everything from then on
+   */
+  submit(stream: bigint | null = null): void {
+    if (this.#mirrored) this.native.submit(stream);
   }
 
   /** Queues one operation (PendingOp) for the next native entry; a full queue is drained first. */

@@ -10,11 +10,15 @@ export const ERROR_CODES = {
   ERR_BLOCKSTEP_BAD_RECEIVER: 'a native method was called on an object that is not a native core',
   ERR_BLOCKSTEP_BAD_SLOT: 'the slot is not open: its request ended, or no request ever had it',
   ERR_BLOCKSTEP_BAD_TRACE: 'a workload trace cannot be read: the message names the file and the line',
+  ERR_BLOCKSTEP_CUDA:
+    'CUDA cannot be used here, or a call of it failed; a core that was already at work does nothing more',
   ERR_BLOCKSTEP_DETACHED: 'the exchange buffer was detached (transferred or structured-cloned away)',
   ERR_BLOCKSTEP_DISPOSED: 'the object was disposed',
   ERR_BLOCKSTEP_DUPLICATE_ID: 'a request with this id is still unfinished',
   ERR_BLOCKSTEP_INVARIANT: 'an internal invariant is broken; the core refuses all further work',
   ERR_BLOCKSTEP_LIMIT: 'a fixed limit is reached, such as the number of slots',
+  ERR_BLOCKSTEP_MIRROR:
+    'the state on the GPU is not that of the host, or fell too far behind; the core refuses all further work',
   ERR_BLOCKSTEP_NO_MEMORY: 'memory could not be allocated',
   ERR_BLOCKSTEP_NO_NATIVE: 'no native addon fits this platform, or none was built',
   ERR_BLOCKSTEP_NO_PACKAGE: 'an optional package that this feature needs is not installed',

@@ -22,6 +22,26 @@ export interface NativeConfig {
   enablePrefixCaching: boolean;
   /** 16 bytes: the key of the block hash. */
   hashSeed: Uint8Array;
+  /** A GPU that keeps a mirror of the state; absent: none. */
+  cuda?: NativeCudaConfig;
+}
+
+/** Where and how a mirror is kept. */
+export interface NativeCudaConfig {
+  /** Number of the GPU, as CUDA counts them. */
+  device: number;
+  /** The executor's cudaStream_t, into which every launch goes; null: a stream of our own, of the highest priority. */
+  stream: bigint | null;
+  /** Logs that may be on their way at once, 1 to 64. */
+  maxLogs: number;
+}
+
+/** Whether one back end can be used on this machine. */
+export interface BackendReport {
+  readonly name: 'host' | 'cuda';
+  readonly usable: boolean;
+  /** What was found: a GPU by name, or what is missing, in words. */
+  readonly reason: string;
 }
 
 /** What a replay of a recorded log ends with. */
@@ -37,14 +57,21 @@ export interface NativeMemory {
   stateBytes: number;
   bytesPerBlock: number;
   tableBytes: number;
+  /** On the GPU; 0 without a mirror. */
+  deviceBytes: number;
+  /** Of the host, pinned, for the mirror; 0 without one. */
+  pinnedBytes: number;
 }
 
 /** A constructor that native code makes its errors with, so that they are of the one error class. */
 export type NativeErrorClass = new (code: never, message: string) => Error;
 
 export interface NativeAddon {
-  readonly abi: 1;
+  readonly abi: 2;
+  /** The back ends that were compiled into this binary. */
   readonly backends: readonly string[];
+  /** Tries every back end, CUDA on this GPU: makes a context there and tests mapped memory. */
+  probe(device: number): BackendReport[];
   /** From now on this copy of the addon throws errors of this class instead of plain Error objects with a code. */
   useErrorClass(errorClass: NativeErrorClass): void;
   create(config: NativeConfig, exchange: ArrayBuffer): NativeCore;
@@ -119,6 +146,21 @@ export interface NativeCore {
   verify(): void;
   digest(): bigint;
   rollingDigest(): bigint;
+  /**
+   * The end of a step: the mirror is given the logs since the last one, in one launch unless it is behind. With a
+   * cudaStream_t: behind all that is queued there, and before what will be. Without a mirror nothing happens.
+   * @throws ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR; as every method does from then on
+   */
+  submit(stream?: bigint | null): void;
+  /** Takes what has come back from the mirror. True: all of it has, and no digest is under way. Never waits. */
+  poll(): boolean;
+  /**
+   * Has the mirror make a digest of its state as it is after all calls so far, to be compared with the host's.
+   * @throws ERR_BLOCKSTEP_LIMIT if one is under way
+   */
+  startMirrorDigest(): void;
+  /** The digest that was asked for last once it has come and is the host's, otherwise null. The host's without a mirror. */
+  mirrorDigest(): bigint | null;
   record(on: boolean): void;
   /** The facts since the last take: per batch its length in words, then the words. */
   takeLog(): Uint32Array;

@@ -1,11 +1,15 @@
 import type { CoreConfig } from '../core/core.js';
+import { type Placement, resolvePlacement } from '../core/placement.js';
 import { numLookaheadTokens, type SchedulerConfig } from './options.js';
 
 /** Pending operations that one entry's update can cause beside its tokens: publish, evict, release, close. */
 const OPS_PER_ENTRY = 4;
 
+/** What decides something; the placement does not, so a recorded log does not name one. */
+type DecidingConfig = Omit<SchedulerConfig, 'now' | 'log' | 'placement'> & { placement?: Placement };
+
 /** The native core that a scheduler of this configuration stands on. */
-export function coreConfig(config: Omit<SchedulerConfig, 'now' | 'log'>): Required<CoreConfig> {
+export function coreConfig(config: DecidingConfig): Required<CoreConfig> {
   const { numBlocks, blockSize, maxNumSeqs, maxModelLen, numSpeculativeTokens } = config;
   return {
     numBlocks,
@@ -21,5 +25,6 @@ export function coreConfig(config: Omit<SchedulerConfig, 'now' | 'log'>): Requir
     maxModelLen,
     enablePrefixCaching: config.enablePrefixCaching,
     hashSeed: config.hashSeed,
+    ...(config.placement ?? resolvePlacement({})),
   };
 }

@@ -49,7 +49,9 @@ export interface LogSink {
 }
 
 /** What the header says: enough to build the same scheduler again. */
-export type LogHeader = Omit<SchedulerConfig, 'now' | 'log' | 'hashSeed'> & { hashSeed: string };
+export type LogHeader = Omit<SchedulerConfig, 'now' | 'log' | 'hashSeed' | 'placement'> & {
+  hashSeed: string;
+};
 
 /** Tokens of a plan's entries, checked, in arrays that may be longer than what they hold. */
 export interface LoggedTokens {
@@ -82,7 +84,7 @@ export class LogWriter {
     version.set(encoder.encode(LOG_MAGIC));
     new DataView(version.buffer).setUint32(8, LOG_VERSION, true);
     sink.write(version);
-    const { now: _now, log: _log, hashSeed, ...plain } = config;
+    const { now: _now, log: _log, placement: _placement, hashSeed, ...plain } = config;
     this.#record(RecordKind.header, json({ ...plain, hashSeed: Buffer.from(hashSeed).toString('hex') }));
   }
 

@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { hashSeedBytes } from '../core/core.js';
 import { type BlockstepError, badArgument, checkInteger, show } from '../core/errors.js';
+import { type Placement, type PlacementOptions, resolvePlacement } from '../core/placement.js';
 import { DEVIATIONS, type Deviations, resolveDeviations } from './deviations.js';
 import type { LogSink } from './log.js';
 
 /** Options of a scheduler, under vLLM's names. Only `numBlocks` has no default. */
-export interface SchedulerOptions {
+export interface SchedulerOptions extends PlacementOptions {
   /** Blocks of the KV pool, null block 0 included (vLLM's num_gpu_blocks). 2 to 1,048,576. */
   numBlocks: number;
   /** Tokens a block. Default 16. */
@@ -64,6 +65,7 @@ export interface SchedulerConfig {
   readonly numRows: number;
   readonly hashSeed: Uint8Array;
   readonly deviations: Readonly<Deviations>;
+  readonly placement: Placement;
   readonly now: () => number;
   readonly strict: boolean;
   readonly log: LogSink | null;
@@ -109,6 +111,7 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
     numRows: integer('numRows', o.numRows, Math.min(2 * maxNumSeqs, MAX_ROWS), maxNumSeqs, MAX_ROWS),
     hashSeed: hashSeedBytes(o.hashSeed ?? randomBytes(16)),
     deviations: resolveDeviations(takeDeviations(o.deviations)),
+    placement: resolvePlacement(o),
     now: o.now === undefined ? () => performance.now() : checkClock(o.now),
     strict: boolean('strict', o.strict, false),
     log: o.log === undefined || o.log === null ? null : checkSink(o.log),

@@ -41,6 +41,7 @@ export function schedule(s: SchedulerState): Plan {
     plan.inFlight = true;
     s.inFlight.push(plan);
   }
+  s.core.submit();
   if (channels.step.hasSubscribers) {
     const { step, numRequests, totalTokens } = plan;
     channels.step.publish({ step, numRequests, totalTokens, freeBlocks: s.core.freeBlocks });

@@ -69,6 +69,21 @@ const NO_OPTIONS: Record<keyof SchedulerOptions, unknown[]> = {
   ],
   now: [null, 0, 1, true, 'x', 1n, Symbol('s'), {}, [], new Date(0)],
   strict: NO_BOOLEANS,
+  backend: [...NO_STRINGS, '', 'CUDA', 'gpu', 'device', 'toString', ['host']],
+  authority: [...NO_STRINGS, '', 'device', 'Host', ['host']],
+  device: [
+    ...NO_STRINGS,
+    '',
+    'cuda:',
+    'cuda:-1',
+    'cuda:01',
+    'cuda:1000',
+    'cuda:1e1',
+    ' cuda',
+    'cuda:0\n',
+    ['cpu'],
+  ],
+  stream: [0, 1, -1, 2 ** 53, '', '1n', true, {}, [], Symbol('s'), () => 1n, Object(1n), -1n, 2n ** 64n],
   log: [0, 1, true, false, '', 'x', 1n, Symbol('s'), {}, [], () => 1, { write: 1 }, { write: undefined }],
 };
 

@@ -1,0 +1,28 @@
+// Which back ends this build has, and the choice of one for a core.
+#pragma once
+
+#include <memory>
+
+#include "call.h"
+
+namespace blockstep {
+
+/// Each back end with whether it can be used here, and a reason in words. Takes the number of a GPU.
+Napi::Value probe_backends(const Call& call);
+
+/// The names of the back ends that were compiled.
+Napi::Value backend_names(Napi::Env env);
+
+/// What a configuration asks for beside the host.
+struct MirrorRequest {
+  std::unique_ptr<Device> device;  // null: nothing
+  u32 max_logs = 0;
+};
+
+/// Reads `cuda` of a configuration, and opens the GPU if it is there. @throws Error kBadArg, kCuda, kNoMemory
+MirrorRequest open_mirror(Napi::Value configuration, const Config& pool);
+
+/// A cudaStream_t as a BigInt; undefined or null: none. @throws Error kBadArg
+std::optional<u64> read_stream(Napi::Value value);
+
+}  // namespace blockstep

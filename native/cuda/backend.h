@@ -1,0 +1,30 @@
+// What the addon sees of CUDA: can it be used here, and if so, a device. No CUDA header is needed to read this one.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "../host/device.h"
+
+namespace blockstep::cuda {
+
+struct Options {
+  u32 device = 0;             // which GPU, as CUDA counts them
+  std::optional<u64> stream;  // the executor's cudaStream_t: all launches go there. None: a stream of our own.
+  u32 max_logs = 2;           // outstanding at once
+};
+
+struct Probe {
+  bool usable;
+  std::string reason;  // the GPU by name, or why it cannot be used
+};
+
+/// Is there a driver and such a GPU, can it run our kernels, and does mapped memory work? Makes a CUDA context, which
+/// takes some tenths of a second. Never throws but std::bad_alloc.
+Probe probe(u32 device);
+
+/// A state on the GPU, in its initial state, after a probe. @throws Error kCuda, kNoMemory
+std::unique_ptr<Device> open(const Config& pool, const Options& options);
+
+}  // namespace blockstep::cuda

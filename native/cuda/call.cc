@@ -1,0 +1,24 @@
+#include "call.h"
+
+#include <cstring>
+
+namespace blockstep::cuda {
+
+MappedMemory::MappedMemory(u64 bytes) : bytes_(bytes) {
+  require(cudaHostAlloc(&base_, bytes, cudaHostAllocMapped | cudaHostAllocPortable), "cudaHostAlloc of mapped memory");
+  void* device_base = nullptr;
+  const cudaError_t error = cudaHostGetDevicePointer(&device_base, base_, 0);
+  if (error != cudaSuccess) static_cast<void>(cudaFreeHost(base_));
+  require(error, "cudaHostGetDevicePointer");
+  device_base_ = static_cast<u8*>(device_base);
+  std::memset(base_, 0, bytes);
+}
+
+Stream::Stream() {
+  int lowest = 0;
+  int highest = 0;
+  require(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "cudaDeviceGetStreamPriorityRange");
+  require(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, highest), "cudaStreamCreateWithPriority");
+}
+
+}  // namespace blockstep::cuda

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Compiles the kernels for every architecture that a release is built for, and reads in the compiler's report that no
+# kernel spills a register or keeps anything in local memory: on a GPU that would be a trip to memory for each use.
+# Prints the registers of each kernel. Needs nvcc; NVCC chooses it.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
+architectures=${1:-75 80 86 89 90 100 120}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+flags=(-std=c++20 -O3 -Werror all-warnings -Xptxas=-v --threads 0)
+for architecture in $architectures; do
+  flags+=("--generate-code=arch=compute_$architecture,code=sm_$architecture")
+done
+"$nvcc" "${flags[@]}" -c kernels.cu -o "$scratch/kernels.o" >"$scratch/report" 2>&1 || { cat "$scratch/report"; exit 1; }
+
+python3 - "$scratch/report" $architectures <<'PY'
+import re
+import sys
+
+text = open(sys.argv[1], encoding='utf-8').read()
+wanted = ['sm_' + number for number in sys.argv[2:]]
+pattern = re.compile(r"Compiling entry function '(\S+)' for '(\S+)'.*?(\d+) bytes stack frame, (\d+) bytes spill stores, "
+                     r'(\d+) bytes spill loads.*?Used (\d+) registers', re.S)
+source = open('kernels.cu', encoding='utf-8').read()
+names = re.findall(r'__global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(', source)
+kernels = {}
+failed = False
+for name, architecture, stack, stores, loads, registers in pattern.findall(text):
+    kernel = next(each for each in names if f'{len(each)}{each}' in name)
+    words = re.search(r'ILj(\d+)E', name)
+    label = kernel + (f'<{words.group(1)}>' if words else '')
+    kernels.setdefault(label, {})[architecture] = int(registers)
+    if int(stack) or int(stores) or int(loads):
+        failed = True
+        print(f'{label} for {architecture}: {stack} bytes of stack, {stores} + {loads} bytes spilled')
+if {label.split('<')[0] for label in kernels} != set(names) or any(sorted(found) != sorted(wanted) for found in kernels.values()):
+    sys.exit(f'the report of the compiler was not understood: {kernels}')
+for label, found in sorted(kernels.items()):
+    print(f'{label:<20}', '  '.join(f'{a} {found[a]}' for a in wanted), 'registers')
+print('spills found' if failed else f'{len(kernels)} kernels for {len(wanted)} architectures, nothing spilled')
+sys.exit(failed)
+PY

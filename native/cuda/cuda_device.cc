@@ -1,0 +1,149 @@
+#include "cuda_device.h"
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "probe.h"
+
+namespace blockstep::cuda {
+namespace {
+
+constexpr u64 kLine = 64;
+u64 whole_lines(u64 bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+
+u64 slots_at(u32 max_logs) { return (u64{max_logs} + 1) * sizeof(Completion); }
+/// Slots begin on a line, so that a log can be read 16 bytes at a time.
+u32 slot_stride(const Config& pool) { return static_cast<u32>(whole_lines(u64{slot_words(pool)} * 4) / 4); }
+u64 mapped_bytes(const Config& pool, u32 max_logs) {
+  return slots_at(max_logs) + u64{max_logs} * slot_stride(pool) * 4;
+}
+
+u64 ids_at(const Config& pool) { return whole_lines(sizeof(Home)) + state_bytes(pool); }
+u64 staging_at(const Config& pool) { return ids_at(pool) + whole_lines(u64{pool.num_blocks} * 4); }
+u64 device_bytes(const Config& pool) { return staging_at(pool) + u64{slot_stride(pool)} * 4; }
+
+}  // namespace
+
+CudaDevice::CudaDevice(const Config& pool, const Options& options)
+    : device_(static_cast<int>(options.device)),
+      max_logs_(options.max_logs),
+      slot_words_(slot_stride(pool)),
+      mapped_(mapped_bytes(pool, options.max_logs)),
+      memory_(cuda::device_bytes(pool)),
+      stream_(options.stream ? reinterpret_cast<cudaStream_t>(static_cast<std::uintptr_t>(*options.stream))
+                             : own_stream_.get()),
+      completions_(reinterpret_cast<Completion*>(mapped_.base())),
+      slots_(reinterpret_cast<u32*>(mapped_.base() + slots_at(options.max_logs))),
+      home_(reinterpret_cast<Home*>(memory_.base())),
+      ids_(reinterpret_cast<u32*>(memory_.base() + ids_at(pool))) {
+  initialise(pool);
+}
+
+/// Everything is zeroed but the row lists, of which nothing is read before it was written, and what is scratch.
+void CudaDevice::initialise(const Config& pool) {
+  Home home{};
+  bind_state(home.state, pool, memory_.base() + whole_lines(sizeof(Home)));
+  init_scalars(home.state);
+  home.ids = ids_;
+  home.staging = reinterpret_cast<u32*>(memory_.base() + staging_at(pool));
+  home.completions = mapped_.on_device(completions_);
+  home.digest = home.completions + max_logs_;
+  const cudaStream_t stream = own_stream_.get();
+  const auto zeroed = static_cast<std::size_t>(reinterpret_cast<u8*>(home.state.row_blocks) - memory_.base());
+  require(cudaMemsetAsync(memory_.base(), 0, zeroed, stream), "cudaMemsetAsync");
+  require(cudaMemcpyAsync(home_, &home, sizeof home, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
+  void* arguments[] = {&home_};
+  require(cudaLaunchKernel(kernels().initialise, dim3(kParts), dim3(kThreads), arguments, 0, stream),
+          "launch of initialise");
+  require(cudaStreamSynchronize(stream), "the initialisation");
+}
+
+CudaDevice::~CudaDevice() {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (at_work()) {
+    // Any call says so when the device is lost, and then there is nothing to wait for. The executor's stream is not
+    // asked, because it may be gone by now.
+    const cudaError_t error = query(own_stream_.get());
+    if (error != cudaSuccess && error != cudaErrorNotReady) break;
+    if (std::chrono::steady_clock::now() >= deadline) {
+      mapped_.abandon();
+      memory_.abandon();
+      return;
+    }
+    std::this_thread::yield();
+  }
+}
+
+/// Is anything under way that was launched? By the completions, which need no call.
+bool CudaDevice::at_work() const {
+  const auto done = [](const Completion& completion, u32 number) {
+    return static_cast<u32>(completion.word.load(std::memory_order_acquire) >> 32) == number;
+  };
+  return !done(completions_[last_job_.slot], last_job_.number) || !done(digest_completion(), last_digest_);
+}
+
+void CudaDevice::apply_value(Job job, Carrier carrier, const u32* log, u32 words) {
+  letter_.number = job.number;
+  letter_.slot = job.slot;
+  letter_.words = words;
+  std::memcpy(letter_.log, log, u64{words} * 4);
+  // The small letter is the beginning of the large one.
+  void* arguments[] = {&home_, &letter_};
+  launch(carrier == Carrier::kSmall ? kernels().apply_small : kernels().apply_large, 1, arguments, "launch of apply");
+  last_job_ = job;
+}
+
+void CudaDevice::apply_slot(Job job, u32 words) {
+  const u32* mapped_log = mapped_.on_device(slot(job.slot));
+  void* arguments[] = {&home_, &job.number, &job.slot, &words, &mapped_log};
+  launch(kernels().apply_slot, 1, arguments, "launch of apply");
+  last_job_ = job;
+}
+
+void CudaDevice::start_digest(u32 number) {
+  void* of_home[] = {&home_};
+  launch(kernels().count_parts, kParts, of_home, "launch of a digest");
+  void* arguments[] = {&home_, &number};
+  launch(kernels().digest_parts, kParts, arguments, "launch of a digest");
+  last_digest_ = number;
+}
+
+void CudaDevice::launch(const void* kernel, u32 blocks, void** arguments, const char* what) {
+  const OnDevice on(device_);
+  require(cudaLaunchKernel(kernel, dim3(blocks), dim3(kThreads), arguments, 0, stream_), what);
+}
+
+void CudaDevice::follow(u64 stream) {
+  const OnDevice on(device_);
+  const auto other = reinterpret_cast<cudaStream_t>(static_cast<std::uintptr_t>(stream));
+  require(cudaEventRecord(theirs_.get(), other), "cudaEventRecord");
+  require(cudaStreamWaitEvent(stream_, theirs_.get(), 0), "cudaStreamWaitEvent");
+}
+
+void CudaDevice::lead(u64 stream) {
+  const OnDevice on(device_);
+  const auto other = reinterpret_cast<cudaStream_t>(static_cast<std::uintptr_t>(stream));
+  require(cudaEventRecord(ours_.get(), stream_), "cudaEventRecord");
+  require(cudaStreamWaitEvent(other, ours_.get(), 0), "cudaStreamWaitEvent");
+}
+
+void CudaDevice::check() {
+  const OnDevice on(device_);
+  const cudaError_t error = query(stream_);
+  if (error != cudaErrorNotReady) require(error, "work on the GPU");
+}
+
+void CudaDevice::read_ids(u32* ids, u32 count) {
+  const OnDevice on(device_);
+  require(cudaStreamSynchronize(stream_), "work on the GPU");
+  require(cudaMemcpy(ids, ids_, u64{count} * 4, cudaMemcpyDeviceToHost), "cudaMemcpy");
+}
+
+std::unique_ptr<Device> open(const Config& pool, const Options& options) {
+  require_usable(options.device);
+  const OnDevice on(static_cast<int>(options.device));
+  return std::make_unique<CudaDevice>(pool, options);
+}
+
+}  // namespace blockstep::cuda

@@ -1,0 +1,57 @@
+// A state on a GPU, behind the face of Device: one launch applies one log, and writes its completion last.
+#pragma once
+
+#include <memory>
+
+#include "backend.h"
+#include "call.h"
+#include "kernels.h"
+
+namespace blockstep::cuda {
+
+class CudaDevice final : public Device {
+ public:
+  /// The GPU is the current one of this thread and usable. Waits until the state is initialised.
+  CudaDevice(const Config& pool, const Options& options);
+  /// Waits for what is under way. If that does not end in ten seconds, the memory it works on is never freed.
+  ~CudaDevice() override;
+
+  u32* slot(u32 index) override { return slots_ + u64{index} * slot_words_; }
+  const Completion& completion(u32 slot) const override { return completions_[slot]; }
+  const Completion& digest_completion() const override { return completions_[max_logs_]; }
+  void apply_value(Job job, Carrier carrier, const u32* log, u32 words) override;
+  void apply_slot(Job job, u32 words) override;
+  void start_digest(u32 number) override;
+  void follow(u64 stream) override;
+  void lead(u64 stream) override;
+  void check() override;
+  u64 device_bytes() const override { return memory_.bytes(); }
+  u64 pinned_bytes() const override { return mapped_.bytes(); }
+
+  /// For tests: waits for everything, and copies the first `count` ids that the last log took.
+  void read_ids(u32* ids, u32 count);
+
+ private:
+  void initialise(const Config& pool);
+  void launch(const void* kernel, u32 blocks, void** arguments, const char* what);
+  bool at_work() const;
+
+  int device_;
+  u32 max_logs_;
+  u32 slot_words_;
+  MappedMemory mapped_;  // completions, the digest's completion, ring slots
+  DeviceMemory memory_;  // Home, the state, ids, staging
+  Stream own_stream_;
+  cudaStream_t stream_;  // where launches go: own_stream_, or the executor's
+  Event theirs_;
+  Event ours_;
+  Completion* completions_;
+  u32* slots_;
+  Home* home_;  // on the GPU
+  u32* ids_;    // on the GPU
+  Letter<kLargeWords> letter_;
+  Job last_job_{0, 0};
+  u32 last_digest_ = 0;
+};
+
+}  // namespace blockstep::cuda

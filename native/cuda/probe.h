@@ -1,0 +1,14 @@
+// Whether a GPU can be used, for those who are about to.
+#pragma once
+
+#include "backend.h"
+
+namespace blockstep::cuda {
+
+/// Runs every check of probe(). @throws Error kCuda saying what is missing
+void require_usable(u32 device);
+
+/// Name and compute capability. @throws Error kCuda
+std::string name_of(u32 device);
+
+}  // namespace blockstep::cuda

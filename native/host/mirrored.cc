@@ -1,0 +1,51 @@
+// The part of a core that has to do with its mirror: every log goes there too, and what goes wrong there poisons it.
+#include "../core/digest.h"
+#include "core.h"
+
+namespace blockstep {
+
+/// Runs one call of the mirror. Whatever it throws poisons the core: host and device no longer agree, or nobody can say
+/// whether they do.
+template <class Call>
+auto HostCore::ask_mirror(const Call& call) {
+  try {
+    return call();
+  } catch (Error& error) {
+    poison(std::move(error.message), error.code);
+  } catch (const std::bad_alloc&) {
+    poison("out of memory for what the mirror still has to apply", kMirror);
+  }
+}
+
+/// The log that was just applied, and how many blocks it took.
+void HostCore::mirror_log(u32 taken) {
+  ask_mirror([&] { mirror_->append(log_.words(), log_.size(), taken, state_.rolling_digest); });
+}
+
+void HostCore::submit(std::optional<u64> stream) {
+  drain();
+  if (mirror_) ask_mirror([&] { mirror_->submit(stream); });
+}
+
+bool HostCore::poll() {
+  require_sound();
+  if (!mirror_) return true;
+  ask_mirror([&] { mirror_->poll(); });
+  return mirror_->idle();
+}
+
+void HostCore::start_mirror_digest() {
+  drain();
+  if (!mirror_) return;
+  if (mirror_->digest_pending()) throw Error{kLimit, "a digest is under way already: poll until it is there"};
+  ask_mirror([&] { mirror_->start_digest(blockstep::digest(state_)); });
+}
+
+std::optional<u64> HostCore::mirror_digest() {
+  require_sound();
+  if (!mirror_) return blockstep::digest(state_);
+  ask_mirror([&] { mirror_->poll(); });
+  return mirror_->digest();
+}
+
+}  // namespace blockstep

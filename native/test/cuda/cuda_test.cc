@@ -1,0 +1,47 @@
+// The GPU against the host, through the kernels and the mirror that the addon uses. See comparison.h.
+//
+//   cuda_test [--steps N] [--seed S] [--device D]
+//
+// Prints one JSON object. Exit codes: 0 all equal, 1 a difference or an error, 2 no GPU that could be used.
+#include <string_view>
+
+#include "../../cuda/cuda_device.h"
+#include "../../cuda/probe.h"
+#include "../comparison.h"
+
+using namespace blockstep;
+using namespace blockstep::test;
+
+static u64 option(int argc, char** argv, std::string_view name, u64 otherwise) {
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (argv[i] == name) return std::strtoull(argv[i + 1], nullptr, 10);
+  }
+  return otherwise;
+}
+
+int main(int argc, char** argv) {
+  const u64 steps = option(argc, argv, "--steps", 100000);
+  const u64 seed = option(argc, argv, "--seed", 1);
+  const u32 gpu = static_cast<u32>(option(argc, argv, "--device", 0));
+  const cuda::Probe found = cuda::probe(gpu);
+  if (!found.usable) {
+    std::fprintf(stderr, "no GPU to test on: %s\n", found.reason.c_str());
+    return 2;
+  }
+  const MakeSubject make = [&](const Config& config, u32 max_logs) {
+    cuda::Options options;
+    options.device = gpu;
+    options.max_logs = max_logs;
+    std::unique_ptr<Device> device = cuda::open(config, options);
+    auto* opened = static_cast<cuda::CudaDevice*>(device.get());
+    return Subject{std::move(device), [opened](u32* ids, u32 count) { opened->read_ids(ids, count); }};
+  };
+  const std::string header = "  \"device\": \"" + found.reason + "\",\n";
+  try {
+    compare_all(stdout, header.c_str(), make, steps, seed);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s: %s\n", error.code, error.message.c_str());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,95 @@
+import { BlockstepError, badArgument, show } from './errors.js';
+import { loadAddon } from './loader.js';
+import type { BackendReport, NativeAddon, NativeConfig, NativeCore } from './native.js';
+
+/** Where the state of a core is kept. All optional: by default on the host alone. */
+export interface PlacementOptions {
+  /**
+   * `host`: nowhere else. `cuda`: on the host, and mirrored on a GPU. `auto` (default): `cuda` where the executor's
+   * device is a GPU that can be used, otherwise `host`.
+   */
+  backend?: 'auto' | 'host' | 'cuda';
+  /** Who decides. `host`: the host's instance does, and the GPU's applies the same log. */
+  authority?: 'host';
+  /** The executor's device: `cpu` (default), `cuda` (the GPU 0) or `cuda:N`. */
+  device?: string;
+  /** The executor's stream, a cudaStream_t as an address: every launch goes there. Default: a stream of our own. */
+  stream?: bigint | null;
+}
+
+/** The options, checked, with every default filled in. */
+export type Placement = Readonly<Required<PlacementOptions>>;
+
+/** What became of a placement. */
+export interface Backend {
+  readonly name: 'host' | 'cuda';
+  /** Why it is this one, in words. */
+  readonly reason: string;
+}
+
+const DEVICE = /^cpu$|^cuda(?::(0|[1-9][0-9]{0,2}))?$/;
+
+/**
+ * Checks where a core is to be kept. Every property is read once.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
+export function resolvePlacement(options: PlacementOptions): Placement {
+  const { backend = 'auto', authority = 'host', device = 'cpu', stream = null } = options;
+  if (backend !== 'auto' && backend !== 'host' && backend !== 'cuda') {
+    throw badArgument('backend', show(backend), 'one of auto, host, cuda');
+  }
+  if (authority !== 'host') throw badArgument('authority', show(authority), 'host');
+  if (typeof device !== 'string' || !DEVICE.test(device)) {
+    throw badArgument('device', show(device), 'cpu, cuda or cuda:N');
+  }
+  if (stream !== null && typeof stream !== 'bigint') {
+    throw badArgument('stream', show(stream), 'a BigInt or null');
+  }
+  if (stream !== null && (stream < 0n || stream >= 1n << 64n)) {
+    throw badArgument('stream', show(stream), 'an address, from 0n to 2n ** 64n - 1n');
+  }
+  return Object.freeze({ backend, authority, device, stream });
+}
+
+/**
+ * Which back ends this machine can use, and why not the others. Trying a GPU makes a CUDA context there, which takes some
+ * tenths of a second.
+ * @param device the GPU to try, as in `PlacementOptions`
+ * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_NATIVE
+ */
+export function probeBackends(device = 'cuda', addon: NativeAddon = loadAddon()): BackendReport[] {
+  return addon.probe(gpuOf(resolvePlacement({ device })));
+}
+
+/** A native core, and which back end it got. @throws ERR_BLOCKSTEP_CUDA if CUDA was asked for and cannot be used */
+export function createNative(
+  addon: NativeAddon,
+  config: NativeConfig,
+  exchange: ArrayBuffer,
+  placement: Placement,
+): { native: NativeCore; backend: Backend } {
+  const { backend, device, stream } = placement;
+  const onHost = (reason: string): { native: NativeCore; backend: Backend } => ({
+    native: addon.create(config, exchange),
+    backend: Object.freeze({ name: 'host', reason }),
+  });
+  if (backend === 'host') return onHost('asked for');
+  if (backend === 'auto' && device === 'cpu') return onHost("the executor's device is cpu");
+  try {
+    // One log for each step that can be in flight, and one for the step being planned; so are the frames.
+    const cuda = { device: gpuOf(placement), stream, maxLogs: config.numFrames };
+    const native = addon.create({ ...config, cuda }, exchange);
+    const reason = backend === 'cuda' ? 'asked for' : `the executor's device is ${device}`;
+    return { native, backend: Object.freeze({ name: 'cuda', reason }) };
+  } catch (error) {
+    if (!(error instanceof BlockstepError)) throw error;
+    if (error.code !== 'ERR_BLOCKSTEP_CUDA' && error.code !== 'ERR_BLOCKSTEP_NO_MEMORY') throw error;
+    const why = `the CUDA back end cannot be used: ${error.message}`;
+    if (backend === 'auto') return onHost(why);
+    throw new BlockstepError(error.code, why, { cause: error });
+  }
+}
+
+function gpuOf({ device }: Placement): number {
+  return Number(DEVICE.exec(device)?.[1] ?? 0);
+}

@@ -2,6 +2,7 @@
 #include "../host/replay.h"
 #include "call.h"
 #include "configuration.h"
+#include "reference_object.h"
 
 namespace blockstep {
 namespace {
@@ -43,6 +44,7 @@ void define_module(Napi::Env env, Napi::Object exports) {
   auto* home = new Environment;
   env.SetInstanceData(home);  // which owns it from now on
   home->core_class = Napi::Persistent(CoreObject::define_class(env));
+  home->reference_class = Napi::Persistent(ReferenceObject::define_class(env));
   const auto backends = Napi::Array::New(env, 1);
   backends.Set(0u, "host");
   backends.Freeze();
@@ -50,6 +52,7 @@ void define_module(Napi::Env env, Napi::Object exports) {
       constant("abi", Napi::Number::New(env, kAbi)),
       constant("backends", backends),
       method<create>(env, "create", napi_enumerable),
+      method<ReferenceObject::create>(env, "createReference", napi_enumerable),
       method<replay_log>(env, "replay", napi_enumerable),
       method<use_error_class>(env, "useErrorClass", napi_enumerable),
   });

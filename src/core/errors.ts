@@ -14,6 +14,8 @@ export const ERROR_CODES = {
   ERR_BLOCKSTEP_DISPOSED: 'the object was disposed',
   ERR_BLOCKSTEP_DUPLICATE_ID: 'a request with this id is still unfinished',
   ERR_BLOCKSTEP_INVARIANT: 'an internal invariant is broken; the core refuses all further work',
+  ERR_BLOCKSTEP_KV_MISMATCH:
+    'the reference executor found a wrong block, a stale read or a foreign write; cause lists what it found',
   ERR_BLOCKSTEP_LIMIT: 'a fixed limit is reached, such as the number of slots',
   ERR_BLOCKSTEP_NO_MEMORY: 'memory could not be allocated',
   ERR_BLOCKSTEP_NO_NATIVE: 'no native addon fits this platform, or none was built',

@@ -61,7 +61,8 @@ void ReferenceModel::write_entry(Work& work, u32 position, std::int64_t slot) {
   }
   const u32 block = static_cast<u32>(static_cast<u64>(slot) / config_.block_size);
   const Possession& possession = arena_.possession(block);
-  if (possession.owner != sequence.handle) {
+  if (possession.owner != sequence.handle && block != work.trespassed) {
+    work.trespassed = block;
     Finding finding{Mismatch::kForeignWrite, work.entry, sequence.handle, position, block};
     finding.owner = possession.owner;
     finding.generation = possession.generation;

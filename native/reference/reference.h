@@ -51,7 +51,8 @@ class ReferenceModel {
     u32 shift;   // how many positions further the plan is, for drafts that were rejected since it was made
     u32 planned_end;  // behind the last one by the plan
     u32 known;   // tokens without the drafts of this step
-    bool skip;   // it cannot be computed
+    u32 trespassed;  // the last block of others that it wrote into, which is reported once
+    bool skip;       // it cannot be computed
     bool faulty;
   };
 

@@ -105,9 +105,14 @@ export class ReferenceStep {
   #describe(entry: number, request: ExecutorRequest): void {
     const { numPromptTokens, adapter = '', cacheSalt = '' } = request;
     this.io.numPrompt[entry] = checkInteger('numPromptTokens', numPromptTokens, 1, 2 ** 31 - 1);
-    this.io.roots[2 * entry] = mix(textKey(String(adapter)), adapter.length);
-    this.io.roots[2 * entry + 1] = mix(textKey(String(cacheSalt)), cacheSalt.length);
+    this.io.roots[2 * entry] = keyOf('adapter', adapter);
+    this.io.roots[2 * entry + 1] = keyOf('cacheSalt', cacheSalt);
   }
+}
+
+function keyOf(name: string, text: unknown): number {
+  if (typeof text !== 'string') throw badArgument(name, show(text), 'a string');
+  return mix(textKey(text), text.length);
 }
 
 function checkLength(name: string, length: number, least: number): void {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds and runs the tests of native/core. Ends with "N passed, M failed"; the exit code says the same.
+# Builds and runs the tests of native/core and native/reference. Ends with "N passed, M failed"; the exit code says the same.
 #
 #   run.sh             everything, in less than a minute on two cores
 #   run.sh --long      the same with much longer model, team, fuzz and churn runs (some minutes)
@@ -64,7 +64,7 @@ run() {
 remove_stale() {
   local binary=$BUILD/$1.$2
   local newer
-  newer=$(find . ../core \( -name '*.h' -o -name "$1.cc" \) -newer "$binary" 2>/dev/null)
+  newer=$(find . ../core ../host ../reference \( -name '*.h' -o -name "$1.cc" -o -path '../reference/*.cc' \) -newer "$binary" 2>/dev/null)
   if [ -n "$newer" ]; then rm -f "$binary"; fi
 }
 
@@ -75,7 +75,7 @@ if [ "$mode" = --bench ]; then
   exit 1
 fi
 
-sources="hash_test index_test log_test state_test model_test fuzz"
+sources="hash_test index_test log_test state_test model_test reference_test fuzz"
 {
   echo "team_test races $RACES"
   for source in $sources; do echo "$source checked $CHECKED"; done
@@ -92,6 +92,7 @@ for kind in optimised checked; do
   run index_test $kind
   run state_test $kind
   run log_test $kind $((400 * times))
+  run reference_test $kind $((2000 * times))
 done
 run model_test optimised $((6000 * times))
 run model_test checked $((1000 * times))

@@ -99,7 +99,7 @@ void ReferenceModel::plan_entry(const StepIo& io, const Tables& tables, Work& wo
     sequence.computed = sequence.adopted = static_cast<u32>(std::clamp<std::int64_t>(computed, 0, sequence.tokens.size()));
   }
   // A plan may have counted on tokens that drafts did not become, so that nothing was sampled from the last one.
-  const bool again = sequence.unsure && sequence.computed > 1 && sequence.computed == sequence.tokens.size() &&
+  const bool again = sequence.unsure && sequence.computed == sequence.tokens.size() &&
                      computed + 1 == sequence.computed;
   if (again) sequence.computed -= 1;
   const std::int64_t shift = computed - sequence.computed;

@@ -106,6 +106,7 @@ bool ReferenceModel::read_block(Work& work, std::int32_t block, u32 from, u32 to
   for (u32 p = from; p < to; ++p) {
     const KvEntry& entry = entries[p - from];
     text_[p] = entry.token;
+    // The hash alone would tell, but for memory that somebody copied badly.
     const bool same = entry.hash == sequence.hash_of(p) && entry.token == sequence.tokens[p] && entry.position == p &&
                       entry.generation == generation && (entry.owner == sequence.handle || p < sequence.adopted);
     if (same || !good) [[likely]] continue;

@@ -100,13 +100,7 @@ export class ReferenceExecutor implements Executor {
     step.fill(plan, tables);
     this.#nextStep = (this.#nextStep + 1) % this.#steps.length;
     if (this.#defer === null) return this.#compute(step);
-    const answer = new Promise<ExecutorResult>((resolve, reject) => {
-      this.#pending.push({ step, resolve, reject });
-    });
-    // Whoever was answered knows of it; that nobody asked is no reason to end the process.
-    answer.catch(() => {});
-    this.#defer(() => this.#computeOldest());
-    return answer;
+    return this.#computeLater(step, this.#defer);
   }
 
   /** Frees the memory; steps that wait fail with ERR_BLOCKSTEP_DISPOSED, as does every later call. Idempotent. */
@@ -118,6 +112,25 @@ export class ReferenceExecutor implements Executor {
 
   [Symbol.dispose](): void {
     this.dispose();
+  }
+
+  #computeLater(step: ReferenceStep, defer: (computeOldest: () => void) => void): Promise<ExecutorResult> {
+    let pending: Pending | undefined;
+    const answer = new Promise<ExecutorResult>((resolve, reject) => {
+      pending = { step, resolve, reject };
+      this.#pending.push(pending);
+    });
+    // Whoever was answered knows of it; that nobody asked is no reason to end the process.
+    answer.catch(() => {});
+    try {
+      defer(() => this.#computeOldest());
+    } catch (error) {
+      // The step fails, and is not computed later in another's place.
+      const at = this.#pending.indexOf(pending as Pending);
+      if (at >= 0) this.#pending.splice(at, 1);
+      throw error;
+    }
+    return answer;
   }
 
   #computeOldest(): void {

@@ -238,6 +238,18 @@ describe('what a reference executor finds', () => {
     ]);
   });
 
+  it('a slot of the null block, which nobody may write into', () => {
+    for (const slot of [0n, 3n, -1n, 40n, 2n ** 40n]) {
+      using executor = handExecutor();
+      const { plan, tables } = handMade([admitted]);
+      tables.slotMapping[2] = slot;
+      expect(faultsOf(() => executor.execute(plan, tables))).toMatchObject([
+        { kind: 'slot', position: 2, found: slot < 0n ? null : Number(slot) },
+        { kind: 'unwritten-read', position: 2, block: 1 },
+      ]);
+    }
+  });
+
   it('makes a step fail, with an error that names the first and lists all', () => {
     using executor = handExecutor();
     const { plan, tables } = handMade([admitted]);
@@ -376,6 +388,28 @@ describe('steps in flight', () => {
     a();
     expect(await Promise.all(answers)).toEqual([1, 1]);
     expect(order).toEqual([0, 1]);
+  });
+
+  it('are computed at once where the caller says so, and not at all where he throws', async () => {
+    using prompt = handExecutor({ defer: (compute) => compute() });
+    const { plan, tables } = handMade([admitted]);
+    const answer = prompt.execute(plan, tables);
+    expect(prompt.memory().numSequences).toBe(1);
+    expect((await answer).counts[0]).toBe(1);
+    const waiting: (() => void)[] = [];
+    const mine = new Error('mine');
+    using throwing = handExecutor({
+      defer: (compute) => {
+        waiting.push(compute);
+        if (waiting.length === 1) throw mine;
+      },
+    });
+    expect(() => throwing.execute(plan, tables)).toThrow(mine);
+    waiting[0]();
+    expect(throwing.memory().numSequences).toBe(0);
+    const second = throwing.execute(plan, tables);
+    waiting[0]();
+    expect((await second).counts[0]).toBe(1);
   });
 
   it('are computed after a while', async () => {

@@ -15,7 +15,7 @@ struct ReferenceConfig {
   u32 pipeline_depth;      // 1 .. 3
   u32 seed;
   std::int32_t eos_token;  // -1 = none
-  u32 wrong_drafts;        // of 2^32 drafts so many are wrong; kNone = all
+  u32 wrong_drafts;        // of 2^32 drafts so many are wrong
   bool report_only;        // go on after a fault as if nothing had been found
 };
 

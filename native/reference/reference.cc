@@ -145,10 +145,7 @@ void ReferenceModel::answer(const StepIo& io, Work& work) {
   const bool failed = (work.faulty && !config_.report_only) || work.skip;
   if (failed) {
     io.errors[e] = 1;
-    if (work.sequence) {
-      if (!work.skip) work.sequence->truncate(work.known);
-      work.sequence->lost = true;
-    }
+    if (work.sequence) work.sequence->lost = true;
     return;
   }
   Sequence& sequence = *work.sequence;
@@ -189,7 +186,7 @@ void ReferenceModel::draft(Sequence& sequence) {
   for (u32 j = 0; j < config_.max_drafts; ++j) {
     std::int32_t token = continuation_.next(text_.data(), known + j, sequence.num_prompt);
     const u32 dice = mix32(mix32(config_.seed ^ kDraftSeed, static_cast<u32>(sequence.hashes.back())), j);
-    if (dice < config_.wrong_drafts || config_.wrong_drafts == kNone) token = token == 0 ? 1 : token - 1;
+    if (dice < config_.wrong_drafts) token = token == 0 ? 1 : token - 1;
     text_[known + j] = token;
     sequence.drafts.push_back(token);
   }

@@ -30,7 +30,7 @@ struct Sequence {
   /// counts, stands behind the tokens that the scheduler knew; and these drafts of then were rejected.
   bool unsure = false;
   u32 rejected_before[2] = {0, 0};
-  /// Something was found wrong: what is known of it means nothing until it is admitted again.
+  /// Something was found wrong: nothing of this copy means anything until the request is admitted again.
   bool lost = false;
 
   u64 hash_of(u32 position) const { return hashes[position + 1]; }
@@ -47,7 +47,7 @@ struct Sequence {
 
   /// Starts a residency of the request, with nothing computed, from the tokens that the scheduler knows.
   void admit(u64 root, u32 prompt, const std::int32_t* known, u32 count) {
-    const bool goes_on = count < tokens.size() && std::equal(known, known + count, tokens.begin());
+    const bool goes_on = !lost && count < tokens.size() && std::equal(known, known + count, tokens.begin());
     const std::vector<std::int32_t> sampled(goes_on ? tokens.begin() + count : tokens.end(), tokens.end());
     num_prompt = prompt;
     hashes.assign(1, root);

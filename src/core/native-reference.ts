@@ -13,7 +13,7 @@ export interface NativeReferenceConfig extends TablesShape {
   seed: number;
   /** The token that ends a text; 2^31 - 1, which is no token id, for none. */
   eosToken: number;
-  /** Of 2^32 drafts so many are wrong; 2^32 - 1 stands for all. */
+  /** Of 2^32 drafts so many are wrong; 0 to 2^32 - 1. */
   wrongDrafts: number;
   /** Go on after a finding as if nothing had been found. */
   reportOnly: boolean;

@@ -238,6 +238,85 @@ describe('what a reference executor finds', () => {
     ]);
   });
 
+  it('goes into the text where it is only reported: what is sampled comes from what was read', () => {
+    const text = (block: number) => {
+      using executor = handExecutor({ onMismatch: 'report' });
+      run(executor, admitted, {
+        ...admitted,
+        handle: 2,
+        known: [5, 6, 7, 9, 6],
+        input: [5, 6, 7, 9, 6],
+        blocks: [3, 4],
+      });
+      const { plan, tables } = handMade([{ handle: 1, computed: 5, input: [7], blocks: [1, 2] }]);
+      tables.slotMapping[0] = 9n;
+      tables.blockTable[0] = block;
+      return [...(executor.execute(plan, tables) as ExecutorResult).tokens.subarray(0, 1)];
+    };
+    expect(text(1)).toEqual([5]); // 5 6 7 5 | 6 7
+    expect(text(3)).toEqual([9]); // 5 6 7 9 | 6 7
+  });
+
+  it('computed tokens that are neither those of the copy nor those that rejected drafts explain', () => {
+    const decode = (computed: number) => ({
+      handle: 1,
+      computed,
+      input: [-1, -1, -1],
+      blocks: [1, 2, 3, 4],
+      drafts: [-1, -1],
+    });
+    // Both drafts of two steps in flight are rejected: after them 7 tokens are computed, and plans may say 9 or 11.
+    for (const [computed, kinds] of [
+      [7, []],
+      [8, ['computed-tokens', 'sequence-length']],
+      [9, []],
+      [10, ['computed-tokens', 'sequence-length']],
+      [11, []],
+      [12, ['computed-tokens', 'sequence-length']],
+      [6, ['computed-tokens', 'sequence-length']],
+    ] as const) {
+      using executor = handExecutor({ pipelineDepth: 3, draftErrorRate: 1, onMismatch: 'report' });
+      run(executor, { ...admitted, blocks: [1, 2, 3, 4], newBlocks: 4 });
+      run(executor, decode(5));
+      run(executor, decode(8));
+      expect(executor.numFaults).toBe(0);
+      run(executor, decode(computed));
+      expect(executor.faults.map(({ kind }) => kind).slice(0, 2), String(computed)).toEqual(kinds);
+    }
+  });
+
+  it('nothing in a block that a request goes on to fill when it is admitted again', () => {
+    using executor = handExecutor();
+    run(executor, admitted);
+    const known = [...PROMPT, 9, 9];
+    run(executor, { ...admitted, kind: 1, computed: 5, known, input: [9, 9], blocks: [1, 2] });
+    expect(executor.numFaults).toBe(0);
+  });
+
+  it('nothing of a failed step when its request is admitted again', () => {
+    using executor = handExecutor({ onMismatch: 'fail-row', pipelineDepth: 3, draftErrorRate: 0 });
+    run(executor, { ...admitted, blocks: [1, 2, 3], newBlocks: 3 });
+    const { plan, tables } = handMade([
+      { handle: 1, computed: 5, input: [-1, -1, -1], blocks: [1, 2, 3], drafts: [-1, -1] },
+    ]);
+    tables.seqLens[0]++;
+    executor.execute(plan, tables);
+    expect(executor.numFaults).toBe(1);
+    // The scheduler knows one token more than the prompt, and there is nothing that it does not know.
+    const again = {
+      ...admitted,
+      kind: 2,
+      known: [...PROMPT, 7],
+      input: [...PROMPT, 7],
+      blocks: [4, 5],
+      samples: false,
+    };
+    run(executor, again);
+    const next = { handle: 1, computed: 6, input: [-1], blocks: [4, 5] };
+    expect(kindsOf(() => run(executor, next))).toEqual([]);
+    expect(executor.faults.at(-1)?.kind).toBe('scheduled-tokens');
+  });
+
   it('a slot of the null block, which nobody may write into', () => {
     for (const slot of [0n, 3n, -1n, 40n, 2n ** 40n]) {
       using executor = handExecutor();

@@ -154,10 +154,7 @@ void ReferenceModel::settle(const StepIo& io, const Tables& tables, Work& work, 
   }
   if (planned <= known) return;
   const u32 surplus = planned - known;
-  const u32 once = sequence.rejected_before[0];
-  const u32 twice = once + sequence.rejected_before[1];
-  const bool foreseen = samples ? surplus == once || surplus == twice : surplus <= twice;
-  if (foreseen) work.end -= surplus;
+  if (samples ? surplus == sequence.rejected_before : surplus <= sequence.rejected_before) work.end -= surplus;
 }
 
 /// Takes the tokens that the tables say. What the copy knows already must be the same.
@@ -167,7 +164,6 @@ void ReferenceModel::take_inputs(const Tables& tables, Work& work, u32 count) {
     const std::int32_t token = tables.input_ids[work.query + i];
     const u32 position = work.first + i;
     if (token < 0) continue;
-    if (position == sequence.tokens.size()) sequence.append(token);
     const std::int64_t expected = position < sequence.tokens.size() ? sequence.tokens[position] : -1;
     if (expected == token) continue;
     Finding finding{Mismatch::kToken, work.entry, sequence.handle, position};

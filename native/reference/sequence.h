@@ -27,9 +27,9 @@ struct Sequence {
   /// were known counts them as computed.
   u32 rejected[2] = {0, 0};
   /// From its admission to its next sample: what it sampled before that is not known to the scheduler yet, if it still
-  /// counts, stands behind the tokens that the scheduler knew; and these drafts of then were rejected.
+  /// counts, stands behind the tokens that the scheduler knew; and so many drafts of the last step then were rejected.
   bool unsure = false;
-  u32 rejected_before[2] = {0, 0};
+  u32 rejected_before = 0;
   /// Something was found wrong: nothing of this copy means anything until the request is admitted again.
   bool lost = false;
 
@@ -58,8 +58,7 @@ struct Sequence {
     blocks.clear();
     drafts.clear();
     unsure = true;
-    rejected_before[0] = rejected[0];
-    rejected_before[1] = rejected[1];
+    rejected_before = rejected[0];
     rejected[0] = rejected[1] = 0;
     lost = false;
   }

@@ -7,7 +7,7 @@ import { ReferenceDriver, wordy } from './reference-support.js';
 const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? 60);
 
 /** Lives that once went wrong: admitted again at depth 3 while drafts of the residency before were still in flight. */
-const RARE = [107, 161, 275, 488].filter((seed) => seed >= SEEDS);
+const RARE = [107, 161, 275, 488, 3191, 5858].filter((seed) => seed >= SEEDS);
 
 type Next = (n: number) => number;
 

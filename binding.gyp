@@ -9,6 +9,7 @@
         "native/addon/configuration.cc",
         "native/addon/environment.cc",
         "native/addon/methods.cc",
+        "native/addon/reference_object.cc",
         "native/host/core.cc",
         "native/host/mirror.cc",
         "native/host/mirrored.cc",
@@ -16,7 +17,11 @@
         "native/host/queries.cc",
         "native/host/request_table.cc",
         "native/host/step.cc",
-        "native/host/tables.cc"
+        "native/host/tables.cc",
+        "native/reference/check.cc",
+        "native/reference/continuation.cc",
+        "native/reference/plan.cc",
+        "native/reference/reference.cc"
       ],
       "include_dirs": ["<!(node -p \"require('node-addon-api').include_dir\")"],
       "defines": ["NAPI_VERSION=8", "NAPI_CPP_EXCEPTIONS", "NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS"],

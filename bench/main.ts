@@ -7,6 +7,7 @@
  *   mixed        one whole step of a full engine, prefills beside decodes, requests ending and being replaced
  *   operations   what a request of 2,048 tokens costs at the native border, in pools of 10k to 1M blocks
  *   tables       gathering the tables of a step for a model runner
+ *   reference    one step of the reference executor
  *   heap         what a step allocates in V8, and what a request holds
  *
  * How to read the figures. Each is a time of one operation in microseconds, less the time to read the clock. On a quiet
@@ -31,6 +32,7 @@ import { describeMachine, readMachine } from './machine.js';
 import { type Effort, quickened } from './measure.js';
 import { benchMixed, MIXED_EFFORT } from './mixed.js';
 import { benchOperations, OPERATIONS_EFFORT } from './operations.js';
+import { benchReference, REFERENCE_EFFORT } from './reference.js';
 import { defaultFile, type Results, SCHEMA, writeResults } from './results.js';
 import { GROUPS, type Group, type Row } from './row.js';
 import { renderRows, renderVerdicts } from './table.js';
@@ -72,6 +74,8 @@ function runGroup(group: Group, quick: boolean): Row[] {
       return benchOperations(effort(OPERATIONS_EFFORT));
     case 'tables':
       return benchTables(effort(TABLES_EFFORT));
+    case 'reference':
+      return benchReference(effort(REFERENCE_EFFORT));
     case 'heap':
       return benchHeap(quick ? 1000 : 4000);
   }

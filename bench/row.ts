@@ -12,7 +12,15 @@ export interface Row {
   requests?: number;
 }
 
-export const GROUPS = ['calibration', 'decode', 'mixed', 'operations', 'tables', 'heap'] as const;
+export const GROUPS = [
+  'calibration',
+  'decode',
+  'mixed',
+  'operations',
+  'tables',
+  'reference',
+  'heap',
+] as const;
 export type Group = (typeof GROUPS)[number];
 
 /** Distribution of a time, in microseconds. */

@@ -5,6 +5,9 @@ export { type Backend, type PlacementOptions, probeBackends } from './core/place
 export { type StepTables, type TablesShape, tablesBytes } from './core/tables.js';
 export { CostModelExecutor } from './engine/cost-model-executor.js';
 export type { Executor, ExecutorPlan, ExecutorRequest, FlatTokens } from './engine/executor.js';
+export { ReferenceExecutor } from './engine/reference-executor.js';
+export type { ReferenceFault } from './engine/reference-fault.js';
+export type { ReferenceExecutorOptions } from './engine/reference-options.js';
 export type { AnomalyReason } from './scheduler/anomalies.js';
 export type {
   ConnectorOutput,

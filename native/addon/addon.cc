@@ -3,6 +3,7 @@
 #include "backend.h"
 #include "call.h"
 #include "configuration.h"
+#include "reference_object.h"
 
 namespace blockstep {
 namespace {
@@ -46,11 +47,13 @@ void define_module(Napi::Env env, Napi::Object exports) {
   auto* home = new Environment;
   env.SetInstanceData(home);  // which owns it from now on
   home->core_class = Napi::Persistent(CoreObject::define_class(env));
+  home->reference_class = Napi::Persistent(ReferenceObject::define_class(env));
   exports.DefineProperties({
       constant("abi", Napi::Number::New(env, kAbi)),
       constant("backends", backend_names(env)),
       method<create>(env, "create", napi_enumerable),
       method<probe_backends>(env, "probe", napi_enumerable),
+      method<ReferenceObject::create>(env, "createReference", napi_enumerable),
       method<replay_log>(env, "replay", napi_enumerable),
       method<use_error_class>(env, "useErrorClass", napi_enumerable),
   });

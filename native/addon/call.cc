@@ -76,20 +76,24 @@ Span<void> Call::check_array(Napi::Value value, const char* name, napi_typedarra
   return {data, static_cast<u32>(length)};
 }
 
-Napi::ArrayBuffer Call::fixed_buffer(Napi::Value value, const char* name, u64 bytes) {
+void* Call::buffer(Napi::Value value, const char* name, u64 bytes) {
   if (!value.IsArrayBuffer()) refuse(name, "an ArrayBuffer that is not shared", value);
   auto buffer = value.As<Napi::ArrayBuffer>();
+  if (buffer.IsDetached()) throw Error{kDetached, std::string(name) + " is a detached ArrayBuffer"};
+  if (buffer.ByteLength() == bytes) return buffer.Data();
+  throw Error{kBadArg, std::string(name) + " must have " + std::to_string(bytes) +
+                           " bytes for this configuration, got " + std::to_string(buffer.ByteLength())};
+}
+
+Napi::ArrayBuffer Call::fixed_buffer(Napi::Value value, const char* name, u64 bytes) {
+  if (!value.IsArrayBuffer()) refuse(name, "an ArrayBuffer that is not shared", value);
   // Node-API cannot tell a resizable buffer. If somebody shadowed the property, the size check of every call is left.
-  const Napi::Value resizable = read_property(value, "resizable");
+  const Napi::Value resizable = read_property(value.As<Napi::Object>(), "resizable");
   if (resizable.IsBoolean() && resizable.As<Napi::Boolean>()) {
     throw Error{kBadArg, std::string(name) + " must be an ArrayBuffer of fixed length"};
   }
-  if (buffer.IsDetached()) throw Error{kDetached, std::string(name) + " is a detached ArrayBuffer"};
-  if (buffer.ByteLength() != bytes) {
-    throw Error{kBadArg, std::string(name) + " must have " + std::to_string(bytes) +
-                             " bytes for this configuration, got " + std::to_string(buffer.ByteLength())};
-  }
-  return buffer;
+  buffer(value, name, bytes);
+  return value.As<Napi::ArrayBuffer>();
 }
 
 Napi::Value Call::bigint(u64 low, u64 high) const {

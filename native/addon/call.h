@@ -35,6 +35,7 @@ class Call {
   explicit Call(const Napi::CallbackInfo& info)
       : env(info.Env()), home(*static_cast<Environment*>(info.Data())), info_(info) {}
 
+  napi_value receiver() const { return info_.This(); }
   /// The receiver's wrapper. @throws Error kBadReceiver
   CoreObject& object() const;
   /// The receiver's core. @throws Error kBadReceiver, kDisposed, kDetached
@@ -69,6 +70,8 @@ class Call {
     const Span<void> found = check_array(value, name, type, expected);
     return {static_cast<T*>(found.data), found.size};
   }
+  /// The memory of an ArrayBuffer of exactly `bytes` bytes, for this call only.
+  static void* buffer(Napi::Value value, const char* name, u64 bytes);
   /// An ArrayBuffer of fixed length, neither shared nor detached, of exactly `bytes` bytes. Runs JavaScript only if
   /// somebody tampered with it.
   static Napi::ArrayBuffer fixed_buffer(Napi::Value value, const char* name, u64 bytes);

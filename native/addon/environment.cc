@@ -1,24 +1,13 @@
 #include "environment.h"
 
 #include "call.h"
+#include "reference_object.h"
 
 namespace blockstep {
-namespace {
-
-/// A flag that is up as long as this lives.
-class Raised {
- public:
-  explicit Raised(bool& flag) : flag_(flag) { flag_ = true; }
-  ~Raised() { flag_ = false; }
-
- private:
-  bool& flag_;
-};
-
-}  // namespace
 
 Environment::~Environment() {
   for (CoreObject* object : live) object->orphan();
+  for (ReferenceObject* object : references) object->orphan();
 }
 
 Napi::Object CoreObject::make(Environment& home, std::unique_ptr<HostCore> core, Napi::ArrayBuffer exchange) {

@@ -13,9 +13,20 @@
 namespace blockstep {
 
 class CoreObject;
+class ReferenceObject;
+
+/// A flag that is up as long as this lives.
+class Raised {
+ public:
+  explicit Raised(bool& flag) : flag_(flag) { flag_ = true; }
+  ~Raised() { flag_ = false; }
+
+ private:
+  bool& flag_;
+};
 
 struct Environment {
-  /// Frees the cores that are left. Node finalizes wraps before instance data, but does not promise to.
+  /// Frees the cores and references that are left. Node finalizes wraps before instance data, but does not promise to.
   ~Environment();
 
   Napi::FunctionReference core_class;
@@ -25,6 +36,8 @@ struct Environment {
   /// copy of this one or of another environment has another address. As sure as a type tag, and 60 ns a call cheaper.
   std::unordered_set<CoreObject*> live;
   CoreObject* recent = nullptr;  // the last one found in `live`
+  Napi::FunctionReference reference_class;
+  std::unordered_set<ReferenceObject*> references;  // what `live` is for the other class
 };
 
 /// The native part of a NativeCore. The JavaScript object owns it; the core inside goes earlier, at dispose() or when

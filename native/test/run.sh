@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds and runs the tests of native/core. Ends with "N passed, M failed"; the exit code says the same.
+# Builds and runs the tests of native/core and native/reference. Ends with "N passed, M failed"; the exit code says the same.
 #
 #   run.sh             everything, in less than a minute on two cores
 #   run.sh --long      the same with much longer model, team, fuzz and churn runs (some minutes)
@@ -67,7 +67,7 @@ run() {
 remove_stale() {
   local binary=$BUILD/$1.$2
   local newer
-  newer=$(find . ../core ../host ../cuda \( -name '*.h' -o -name "$1.cc" -o -path '../host/*.cc' -o -name '*.cu*' -o \
+  newer=$(find . ../core ../host ../cuda ../reference \( -name '*.h' -o -name "$1.cc" -o -path '../host/*.cc' -o -path '../reference/*.cc' -o -name '*.cu*' -o \
     -path './gpu_shim/*' \) -newer "$binary" 2>/dev/null)
   if [ -n "$newer" ]; then rm -f "$binary"; fi
 }
@@ -79,7 +79,7 @@ if [ "$mode" = --bench ]; then
   exit 1
 fi
 
-sources="hash_test index_test log_test state_test model_test decide_test fuzz"
+sources="hash_test index_test log_test state_test model_test decide_test reference_test fuzz"
 {
   for source in team_test decide_test; do echo "$source races $RACES"; done
   for kind in races:"$RACES" checked:"$CHECKED"; do
@@ -102,6 +102,7 @@ for kind in optimised checked; do
   run index_test $kind
   run state_test $kind
   run log_test $kind $((400 * times))
+  run reference_test $kind $((2000 * times))
 done
 run model_test optimised $((6000 * times))
 run model_test checked $((1000 * times))

@@ -16,6 +16,8 @@ export const ERROR_CODES = {
   ERR_BLOCKSTEP_DISPOSED: 'the object was disposed',
   ERR_BLOCKSTEP_DUPLICATE_ID: 'a request with this id is still unfinished',
   ERR_BLOCKSTEP_INVARIANT: 'an internal invariant is broken; the core refuses all further work',
+  ERR_BLOCKSTEP_KV_MISMATCH:
+    'the reference executor found a wrong block, a stale read or a foreign write; cause lists what it found',
   ERR_BLOCKSTEP_LIMIT: 'a fixed limit is reached, such as the number of slots',
   ERR_BLOCKSTEP_MIRROR:
     'the state on the GPU is not that of the host, or fell too far behind; the core refuses all further work',

@@ -1,3 +1,5 @@
+import type { NativeReference, NativeReferenceConfig } from './native-reference.js';
+
 /**
  * The border between TypeScript and native code. Native code checks every argument before it changes anything and
  * throws an error with a stable code; it trusts only what the scheduler itself wrote into the exchange buffer, and
@@ -75,6 +77,8 @@ export interface NativeAddon {
   /** From now on this copy of the addon throws errors of this class instead of plain Error objects with a code. */
   useErrorClass(errorClass: NativeErrorClass): void;
   create(config: NativeConfig, exchange: ArrayBuffer): NativeCore;
+  /** @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY */
+  createReference(config: NativeReferenceConfig): NativeReference;
   /** Checks each batch of a recorded log and applies it to a fresh state of the same configuration. */
   replay(config: NativeConfig, log: Uint32Array): ReplayResult;
 }

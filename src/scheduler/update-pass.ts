@@ -88,19 +88,30 @@ function endStopped(s: SchedulerState, firstRow: number): void {
 
 /**
  * Takes back the drafts that were counted as computed and were not accepted. A request that was preempted meanwhile starts
- * again anyway, also if it was admitted again since: what it computed then had no part in these drafts.
+ * again anyway.
  */
 function rejectDrafts(s: SchedulerState, plan: Plan, entry: number, numTokens: number): void {
   const request = plan.requests[entry];
   const numDrafts = plan.numDraftTokens[entry];
   const accepted = numTokens - 1;
   const rejected = numDrafts - accepted;
-  const sameResidency = request.admittedStep <= plan.step;
-  if (request.numComputedTokens > 0 && sameResidency) request.numComputedTokens -= rejected;
   if (request.numOutputPlaceholders > 0) request.numOutputPlaceholders -= rejected;
+  if (request.admittedStep > plan.step) rejectForeseen(request, numTokens);
+  else if (request.numComputedTokens > 0) request.numComputedTokens -= rejected;
   s.counters.specDrafts++;
   s.counters.specDraftTokens += numDrafts;
   s.counters.specAcceptedTokens += accepted;
+}
+
+/**
+ * The same for a request that was preempted and admitted again since (`pipelineDepth` 3): it did not compute these drafts,
+ * but a plan of its new residency may have gone on to the tokens that they might have become. Those it has not computed;
+ * and where it would sample from none of what is left, the last token is computed again, to be sampled from.
+ */
+function rejectForeseen(request: Request, numTokens: number): void {
+  const known = request.numTokens + numTokens;
+  const samples = request.numOutputPlaceholders > numTokens;
+  request.numComputedTokens = Math.min(request.numComputedTokens, samples ? known : known - 1);
 }
 
 /**

@@ -61,4 +61,43 @@ function exercise({ native, exchange }) {
   if (exchange[2] !== CONFIG.numBlocks - 1) throw new Error('blocks were lost');
 }
 
-module.exports = { CONFIG, load, create, exercise };
+const REFERENCE = {
+  numBlocks: 100,
+  blockSize: 16,
+  maxTokens: 64,
+  maxEntries: 4,
+  maxBlocksPerRow: 8,
+  maxDrafts: 2,
+  pipelineDepth: 1,
+  seed: 1,
+  eosToken: 2 ** 31 - 1,
+  wrongDrafts: 2 ** 30,
+  reportOnly: false,
+};
+
+/** Makes a reference executor and gives it a few steps, each of one new request over empty tables. */
+function createReference(addon) {
+  const { maxEntries, maxDrafts, maxTokens, maxBlocksPerRow } = REFERENCE;
+  const native = addon.createReference(REFERENCE);
+  const io = new ArrayBuffer(
+    8 * (maxEntries + 64 * 11) + 4 * (8 + maxEntries * (13 + 3 * maxDrafts)) + maxEntries,
+  );
+  const tables = new ArrayBuffer(12 * maxTokens + 4 * (3 * maxEntries + 1 + maxEntries * maxBlocksPerRow));
+  // One handle an entry; then the findings; then the control words, and the columns of the plan.
+  const words = new Int32Array(io, 8 * (maxEntries + 64 * 11));
+  words[0] = 1;
+  const [kinds, scheduled, blocks, newBlocks, , samples, known, prompt] = Array.from(
+    { length: 8 },
+    (_, column) => words.subarray(8 + column * maxEntries),
+  );
+  for (const column of [kinds, blocks, newBlocks, samples]) column[0] = 1;
+  for (const column of [scheduled, known, prompt]) column[0] = 2;
+  for (let i = 0; i < 5; i++) {
+    new Float64Array(io, 0, maxEntries)[0] = 1 + (i % 2) + i * 2 ** 21;
+    native.step(io, tables, Int32Array.of(1, 2));
+  }
+  if (native.memory().numSequences === 0) throw new Error('no request was taken');
+  return native;
+}
+
+module.exports = { CONFIG, load, create, createReference, exercise };

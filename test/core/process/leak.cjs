@@ -1,6 +1,6 @@
 'use strict';
 // Makes, uses, abandons and disposes cores, then ends normally: for LeakSanitizer.
-const { load, create, exercise } = require('./bare-core.cjs');
+const { load, create, createReference, exercise } = require('./bare-core.cjs');
 
 const addon = load(process.argv[2]);
 for (let i = 0; i < 20; i++) {
@@ -10,6 +10,8 @@ for (let i = 0; i < 20; i++) {
   exercise(core);
   if (i % 3 === 0) core.native.takeLog();
   if (i % 2 === 0) core.native.dispose();
+  const reference = createReference(addon);
+  if (i % 2 === 0) reference.dispose();
   try {
     core.native.add(new Int32Array(0), 'adapter', 'salt');
   } catch {}

@@ -1,7 +1,7 @@
 'use strict';
 // A worker that never stops working on its cores: whoever started it terminates it in the middle.
 const { parentPort, workerData } = require('node:worker_threads');
-const { load, create, exercise } = require('./bare-core.cjs');
+const { load, create, createReference, exercise } = require('./bare-core.cjs');
 
 const addon = load(workerData.path);
 const cores = [create(addon), create(addon)];
@@ -11,4 +11,5 @@ for (;;) {
   exercise(cores[0]);
   exercise(cores[1]);
   create(addon); // never disposed
+  createReference(addon);
 }

@@ -1,0 +1,195 @@
+// What a step has to do: who was admitted, who took which blocks, which positions are computed; and whether the tables
+// say the same as the plan and as the unpaged copies.
+#include <algorithm>
+
+#include "reference.h"
+
+namespace blockstep {
+
+/// Fills work_. After this every sequence that is computed has the drafts of the step behind its known tokens.
+void ReferenceModel::begin(const StepIo& io, const Tables& tables, Span<const std::int32_t> known) {
+  const auto n = static_cast<u32>(io.control[kNumEntries]);
+  work_.clear();
+  const std::int32_t* tokens = known.data;
+  u32 query = 0;
+  for (u32 e = 0; e < n; ++e) {
+    Sequence* sequence = admit(io, e, tokens);
+    work_.push_back({sequence, e, query, 0, 0, 0, 0, 0, kNone, true, false});
+    tokens += io.num_known[e];
+    query += static_cast<u32>(io.scheduled[e]);
+  }
+  // All blocks that this step takes are taken before anybody looks at one.
+  for (Work& work : work_) take_blocks(io, tables, work);
+  for (Work& work : work_) plan_entry(io, tables, work);
+}
+
+/// The sequence of an entry, begun anew if it was just admitted; null if it never was.
+Sequence* ReferenceModel::admit(const StepIo& io, u32 entry, const std::int32_t* known) {
+  const auto handle = static_cast<u64>(io.handles[entry]);
+  auto found = sequences_.find(handle);
+  if (io.kinds[entry] == 0) return found == sequences_.end() ? nullptr : found->second.get();
+  if (found == sequences_.end()) {
+    found = sequences_.emplace(handle, std::make_unique<Sequence>()).first;
+    found->second->handle = handle;
+    retire(handle);
+  }
+  const u64 root = u64{static_cast<u32>(io.roots[2 * entry])} << 32 | static_cast<u32>(io.roots[2 * entry + 1]);
+  found->second->admit(root, static_cast<u32>(io.num_prompt[entry]), known, static_cast<u32>(io.num_known[entry]));
+  return found->second.get();
+}
+
+/// The request that had this one's slot has ended. Its copy goes when no step that was submitted before this one can
+/// still come, so that one which runs out of order is found out by the memory and not by a missing copy.
+void ReferenceModel::retire(u64 handle) {
+  const u64 slot = handle % kSlotLimit;
+  if (slot >= by_slot_.size()) by_slot_.resize(slot + 1, 0);
+  if (by_slot_[slot] != 0) retired_.push_back({by_slot_[slot], step_});
+  by_slot_[slot] = handle;
+}
+
+void ReferenceModel::forget_retired() {
+  const auto gone = std::partition(retired_.begin(), retired_.end(), [&](const Retired& retired) {
+    return retired.step + config_.pipeline_depth > step_;
+  });
+  for (auto at = gone; at != retired_.end(); ++at) sequences_.erase(at->handle);
+  retired_.erase(gone, retired_.end());
+}
+
+/// Notes whose the new blocks of a row are from now on. Of an admitted entry all blocks are new, but those that its
+/// cached prefix lies in were not taken.
+void ReferenceModel::take_blocks(const StepIo& io, const Tables& tables, Work& work) {
+  const u32 e = work.entry;
+  const auto num_blocks = static_cast<u32>(io.num_blocks[e]);
+  u32 from = num_blocks - static_cast<u32>(io.num_new_blocks[e]);
+  if (io.kinds[e] != 0) {
+    const auto computed = static_cast<u32>(std::max(tables.num_computed[e], 0));
+    from = std::min((computed + config_.block_size - 1) / config_.block_size, num_blocks);
+  }
+  for (u32 i = from; i < num_blocks; ++i) {
+    const auto block = static_cast<u32>(row(tables, e)[i]);
+    if (block == kNullBlock || block >= arena_.num_blocks()) continue;  // found when it is read
+    Possession& possession = arena_.possession(block);
+    possession.owner = static_cast<u64>(io.handles[e]);
+    possession.generation += 1;
+  }
+}
+
+void ReferenceModel::plan_entry(const StepIo& io, const Tables& tables, Work& work) {
+  const u32 e = work.entry;
+  if (!work.sequence) {
+    report(work, {Mismatch::kUnknown, e, static_cast<u64>(io.handles[e])});
+    return;
+  }
+  Sequence& sequence = *work.sequence;
+  if (sequence.lost) return;
+  const auto count = static_cast<u32>(io.scheduled[e]);
+
+  // Where its tokens stand in the step follows from the plan; the tables must say the same.
+  for (u32 side = 0; side < 2; ++side) {
+    const u32 expected = work.query + side * count;
+    if (tables.query_start[e + side] == static_cast<std::int32_t>(expected)) continue;
+    Finding finding{Mismatch::kQueryStart, e, sequence.handle};
+    finding.expected = expected;
+    finding.found = tables.query_start[e + side];
+    report(work, finding);
+  }
+
+  const std::int64_t computed = tables.num_computed[e];
+  if (io.kinds[e] != 0) {
+    sequence.computed = sequence.adopted = static_cast<u32>(std::clamp<std::int64_t>(computed, 0, sequence.tokens.size()));
+  }
+  // A plan may have counted on tokens that drafts did not become, so that nothing was sampled from the last one.
+  const bool again = sequence.unsure && sequence.computed == sequence.tokens.size() &&
+                     computed + 1 == sequence.computed;
+  if (again) sequence.computed -= 1;
+  const std::int64_t shift = computed - sequence.computed;
+  const u32 once = sequence.rejected[0];
+  if (shift != 0 && shift != once && shift != once + sequence.rejected[1]) {
+    Finding finding{Mismatch::kComputed, e, sequence.handle};
+    finding.expected = sequence.computed;
+    finding.found = computed;
+    report(work, finding);
+  } else {
+    work.shift = static_cast<u32>(shift);
+  }
+  work.first = sequence.computed;
+  work.planned_end = work.first + work.shift + count;
+  if (tables.seq_lens[e] != std::int64_t{work.planned_end}) {
+    Finding finding{Mismatch::kLength, e, sequence.handle};
+    finding.expected = work.planned_end;
+    finding.found = tables.seq_lens[e];
+    report(work, finding);
+  }
+
+  const u32 num_drafts = static_cast<u32>(io.num_drafts[e]);
+  if (work.shift == 0) take_inputs(tables, work, count);
+  work.end = work.first + count;
+  if (sequence.unsure) settle(io, tables, work, num_drafts);
+  work.known = static_cast<u32>(sequence.tokens.size());
+  const bool fits = io.samples[e] ? work.end == work.known + num_drafts : work.end <= work.known && num_drafts == 0;
+  const bool has_blocks = u64{work.planned_end} <= u64{config_.tables.max_blocks_per_row} * config_.block_size;
+  if (!fits || !has_blocks) {
+    Finding finding{Mismatch::kScheduled, e, sequence.handle};
+    finding.expected = std::int64_t{work.known} + num_drafts - work.first;
+    finding.found = count;
+    report(work, finding);
+    return;
+  }
+  work.skip = false;
+  take_drafts(io, work);
+}
+
+/// An entry since the request was admitted, up to the first that samples. If that one knows the last token, whatever was
+/// sampled before beyond it does not count any more. If not, what was sampled does count, and the plan may go on to
+/// tokens that drafts of then did not become: there is so much less to compute.
+void ReferenceModel::settle(const StepIo& io, const Tables& tables, Work& work, u32 num_drafts) {
+  Sequence& sequence = *work.sequence;
+  const bool samples = io.samples[work.entry] != 0;
+  const u32 planned = work.end - num_drafts;  // tokens that the plan goes by
+  const auto known = static_cast<u32>(sequence.tokens.size());
+  if (samples) sequence.unsure = false;
+  if (samples && tables.input_ids[work.query + (planned - 1 - work.first)] >= 0) {
+    if (planned < known) sequence.truncate(planned);
+    return;
+  }
+  if (planned <= known) return;
+  const u32 surplus = planned - known;
+  if (samples ? surplus == sequence.rejected_before : surplus <= sequence.rejected_before) work.end -= surplus;
+}
+
+/// Takes the tokens that the tables say. What the copy knows already must be the same.
+void ReferenceModel::take_inputs(const Tables& tables, Work& work, u32 count) {
+  Sequence& sequence = *work.sequence;
+  for (u32 i = 0; i < count; ++i) {
+    const std::int32_t token = tables.input_ids[work.query + i];
+    const u32 position = work.first + i;
+    if (token < 0) continue;
+    const std::int64_t expected = position < sequence.tokens.size() ? sequence.tokens[position] : -1;
+    if (expected == token) continue;
+    Finding finding{Mismatch::kToken, work.entry, sequence.handle, position};
+    finding.expected = expected;
+    finding.found = token;
+    report(work, finding);
+    return;
+  }
+}
+
+/// Puts the drafts to be verified behind the known tokens: those of the plan or, where the plan was made before there
+/// were any, those that this executor made.
+void ReferenceModel::take_drafts(const StepIo& io, Work& work) {
+  Sequence& sequence = *work.sequence;
+  const auto count = static_cast<u32>(io.num_drafts[work.entry]);
+  for (u32 j = 0; j < count; ++j) {
+    std::int32_t token = io.draft_tokens[u64{work.entry} * config_.max_drafts + j];
+    if (token < 0 && config_.pipeline_depth > 1) {
+      if (j < sequence.drafts.size()) {
+        token = sequence.drafts[j];
+      } else {
+        report(work, {Mismatch::kDraft, work.entry, sequence.handle, std::int64_t{work.known} + j});
+      }
+    }
+    sequence.append(token);  // -1 is a draft that nobody would sample
+  }
+}
+
+}  // namespace blockstep

@@ -1,0 +1,112 @@
+// ReferenceModel: an executor that really uses the memory it is given.
+//
+// A step writes one entry for every token that it computes, at the slot that the slot mapping names, and then, when all
+// entries of the step are written, reads every sequence back through its block table. What it samples it computes from
+// what it read. It also keeps an unpaged copy of every request, so that whatever is not as it must be is found, and said.
+//
+// What may be shared: a block that a request got from the prefix cache may have been written by any other request, as
+// long as every entry is of the same token, position and prefix. Everything behind that the request must have written
+// itself, into blocks that it took itself, and nobody may have taken them since. Who took a block when is learned from
+// the plans: of a running entry its new blocks, of an admitted one those behind its cached prefix.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "../host/core.h"
+#include "arena.h"
+#include "continuation.h"
+#include "sequence.h"
+#include "step_io.h"
+
+namespace blockstep {
+
+class ReferenceModel {
+ public:
+  /// @throws Error kNoMemory
+  explicit ReferenceModel(const ReferenceConfig& config);
+  ReferenceModel(const ReferenceModel&) = delete;
+  ReferenceModel& operator=(const ReferenceModel&) = delete;
+
+  /// Computes one step: reads the plan from `io`, the tables, and the tokens of admitted entries one entry after the
+  /// other; writes the answer to `io`. Steps are to run in the order of their plans; one that does not finds that out.
+  /// @throws Error kBadArg for a plan that makes no sense, and nothing is changed; kNoMemory, and from then on kInvariant
+  void step(const StepIo& io, const Tables& tables, Span<const std::int32_t> known);
+
+  const ReferenceConfig& config() const { return config_; }
+  /// The arena's memory. That of the copies, 12 bytes a known token, comes on top.
+  u64 arena_bytes() const { return arena_.bytes(); }
+  u32 num_sequences() const { return static_cast<u32>(sequences_.size()); }
+
+ private:
+  /// What this step does with one entry.
+  struct Work {
+    Sequence* sequence;
+    u32 entry;
+    u32 query;   // index of its first token in the step
+    u32 first;   // position of the first token that is computed
+    u32 end;     // behind the last one, drafts included
+    u32 shift;   // how many positions further the plan is, for drafts that were rejected since it was made
+    u32 planned_end;  // behind the last one by the plan
+    u32 known;   // tokens without the drafts of this step
+    u32 trespassed;  // the last block of others that it wrote into, which is reported once
+    bool skip;       // it cannot be computed
+    bool faulty;
+  };
+
+  // check.cc: whether a plan makes sense.
+  void check(const StepIo& io, Span<const std::int32_t> known);
+
+  // plan.cc: what is to be done, and whether tables and plan agree.
+  void begin(const StepIo& io, const Tables& tables, Span<const std::int32_t> known);
+  Sequence* admit(const StepIo& io, u32 entry, const std::int32_t* known);
+  void take_blocks(const StepIo& io, const Tables& tables, Work& work);
+  void plan_entry(const StepIo& io, const Tables& tables, Work& work);
+  void take_inputs(const Tables& tables, Work& work, u32 count);
+  void settle(const StepIo& io, const Tables& tables, Work& work, u32 num_drafts);
+  void take_drafts(const StepIo& io, Work& work);
+  void retire(u64 handle);
+  void forget_retired();
+
+  // reference.cc: the memory.
+  void write(const Tables& tables, Work& work);
+  void write_entry(Work& work, u32 position, std::int64_t slot);
+  void read(const Tables& tables, Work& work);
+  bool read_block(Work& work, std::int32_t block, u32 from, u32 to);
+  void judge(Work& work, u32 position, u32 block, const KvEntry& entry);
+  void answer(const StepIo& io, Work& work);
+  void draft(Sequence& sequence);
+  void report(Work& work, Finding finding);
+  void publish_findings(const StepIo& io) const;
+
+  const std::int32_t* row(const Tables& tables, u32 entry) const {
+    return tables.block_table + u64{entry} * config_.tables.max_blocks_per_row;
+  }
+  std::int64_t slot_in(const std::int32_t* row, u32 position) const {
+    return std::int64_t{row[position / config_.block_size]} * config_.block_size + position % config_.block_size;
+  }
+
+  ReferenceConfig config_;
+  Arena arena_;
+  Continuation continuation_;
+  std::unordered_map<u64, std::unique_ptr<Sequence>> sequences_;  // by handle
+  std::vector<u64> by_slot_;  // handle of the last request that was admitted in each slot; 0 = none
+  struct Retired {
+    u64 handle;
+    u64 step;
+  };
+  std::vector<Retired> retired_;
+  std::vector<Work> work_;
+  std::vector<double> handles_;  // scratch of check()
+  std::vector<std::int32_t> text_;  // what was read of one sequence
+  std::vector<Finding> findings_;
+  u32 num_findings_ = 0;
+  u32 num_tokens_ = 0;
+  u32 num_drafts_ = 0;
+  u64 step_ = 0;
+  std::string poisoned_;
+};
+
+}  // namespace blockstep

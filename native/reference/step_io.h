@@ -1,0 +1,81 @@
+// The buffer that one step of the reference executor is read from and answered in. src/core/native-reference.ts draws its
+// layout; both must agree.
+#pragma once
+
+#include "config.h"
+#include "mismatch.h"
+
+namespace blockstep {
+
+constexpr u32 kMaxFindings = 64;     // those after them are counted only
+constexpr u32 kFindingNumbers = 11;  // a finding's fields, in their order
+constexpr u32 kStepControlWords = 8;
+
+/// Words of the control area. TypeScript writes the first.
+enum StepControl : u32 { kNumEntries, kNumTokens, kNumFindings, kNumErrors };
+
+/// All arrays but `findings` have one element for each of max_entries entries, or as many as they say.
+struct StepIo {
+  const double* handles;
+  double* findings;  // [kMaxFindings][kFindingNumbers]
+  std::int32_t* control;
+  // The plan.
+  const std::int32_t* kinds;
+  const std::int32_t* scheduled;
+  const std::int32_t* num_blocks;
+  const std::int32_t* num_new_blocks;
+  const std::int32_t* num_drafts;
+  const std::int32_t* samples;       // not 0: this step computes the last known token
+  const std::int32_t* num_known;     // tokens that come with the step: of admitted entries all, of others 0
+  const std::int32_t* num_prompt;    // of admitted entries
+  const std::int32_t* roots;         // [2] a key of adapter and salt, of admitted entries
+  const std::int32_t* draft_tokens;  // [max_drafts]
+  // The answer.
+  std::int32_t* counts;
+  std::int32_t* tokens;              // [1 + max_drafts], one entry after the other without gaps
+  std::int32_t* next_counts;
+  std::int32_t* next_drafts;         // [max_drafts], without gaps
+  u8* errors;
+};
+
+/// Bytes of such a buffer.
+inline u64 step_io_bytes(const ReferenceConfig& config) {
+  const u64 entries = config.tables.max_entries;
+  const u64 drafts = config.max_drafts;
+  return 8 * (entries + kMaxFindings * kFindingNumbers) +
+         4 * (kStepControlWords + entries * (13 + 3 * drafts)) + entries;
+}
+
+/// Where the arrays lie from `base` on, which is aligned to 8.
+inline StepIo lay_out_step(const ReferenceConfig& config, void* base) {
+  const u64 entries = config.tables.max_entries;
+  const u64 drafts = config.max_drafts;
+  StepIo io;
+  io.handles = static_cast<const double*>(base);
+  io.findings = static_cast<double*>(base) + entries;
+  auto* words = reinterpret_cast<std::int32_t*>(io.findings + kMaxFindings * kFindingNumbers);
+  const auto cut = [&](u64 count) {
+    std::int32_t* array = words;
+    words += count;
+    return array;
+  };
+  io.control = cut(kStepControlWords);
+  io.kinds = cut(entries);
+  io.scheduled = cut(entries);
+  io.num_blocks = cut(entries);
+  io.num_new_blocks = cut(entries);
+  io.num_drafts = cut(entries);
+  io.samples = cut(entries);
+  io.num_known = cut(entries);
+  io.num_prompt = cut(entries);
+  io.roots = cut(2 * entries);
+  io.draft_tokens = cut(entries * drafts);
+  io.counts = cut(entries);
+  io.tokens = cut(entries * (1 + drafts));
+  io.next_counts = cut(entries);
+  io.next_drafts = cut(entries * drafts);
+  io.errors = reinterpret_cast<u8*>(words);
+  return io;
+}
+
+}  // namespace blockstep

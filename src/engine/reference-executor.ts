@@ -1,0 +1,170 @@
+import { BlockstepError } from '../core/errors.js';
+import { MAX_FINDINGS, type NativeReference, StepControl } from '../core/native-reference.js';
+import type { StepTables } from '../core/tables.js';
+import type { Executor, ExecutorPlan, ExecutorResult } from './executor.js';
+import { mismatchError, type ReferenceFault, readFaults } from './reference-fault.js';
+import {
+  type MismatchPolicy,
+  makeNativeReference,
+  type ReferenceExecutorOptions,
+  type ReferenceSetup,
+  resolveReferenceOptions,
+} from './reference-options.js';
+import { ReferenceStep } from './reference-step.js';
+
+/** Faults that are remembered, the latest. */
+const MAX_FAULTS = 1024;
+
+/** A submitted step and who waits for it. */
+interface Pending {
+  step: ReferenceStep;
+  resolve: (result: ExecutorResult) => void;
+  reject: (error: unknown) => void;
+}
+
+/**
+ * An executor without a model that really uses the memory it is given, and says so when that memory is wrong.
+ *
+ * A step writes one entry (token, position, hash of the prefix, owner, generation of the block) for every token that it
+ * computes into KV memory of numBlocks x blockSize entries, at the slot that the slot mapping names. Only when all entries
+ * of the step are written does it read any: every sequence is read back whole through its block table, and the next token
+ * is computed from what was read. An unpaged copy of every request says what should have been read. So every wrong block,
+ * stale read and foreign write is found and named: see `ReferenceFault`, which says what is told apart.
+ *
+ * Its texts go on as they went on before: the next token is the one that followed the longest earlier occurrence of the
+ * text's end, the earliest of equally long ones. Where there is none, it is a token of the prompt, drawn by seed, length
+ * and last token. With `eosTokenId` a text ends where the token to be copied would be a generated one, that is where it
+ * would begin to repeat itself. Drafts are made by the same rule, some of them wrong. So a text depends on seed and prompt
+ * alone, never on batches, blocks or drafts.
+ *
+ * Memory: 32 bytes a token of the pool and 16 a block, where they are used; and 12 bytes a token of every request that has
+ * a slot of the request table, until the slot is used again.
+ */
+export class ReferenceExecutor implements Executor {
+  readonly usesTables = true;
+  readonly #native: NativeReference;
+  readonly #policy: MismatchPolicy;
+  readonly #defer: ReferenceSetup['defer'];
+  readonly #depth: number;
+  /** One more than can be in flight, so that the answer given last stays readable while the next step is submitted. */
+  readonly #steps: readonly ReferenceStep[];
+  #nextStep = 0;
+  readonly #pending: Pending[] = [];
+  #faults: ReferenceFault[] = [];
+  #numFaults = 0;
+  #disposed = false;
+
+  /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE */
+  constructor(options: ReferenceExecutorOptions) {
+    const { native, policy, defer } = resolveReferenceOptions(options);
+    this.#native = makeNativeReference(native);
+    this.#policy = policy;
+    this.#defer = defer;
+    this.#depth = native.pipelineDepth;
+    this.#steps = Array.from({ length: native.pipelineDepth + 1 }, () => new ReferenceStep(native));
+  }
+
+  /**
+   * What was found wrong so far, the oldest first: at most 64 of one step, and the last 1,024 at least. The list is the
+   * caller's.
+   */
+  get faults(): ReferenceFault[] {
+    return [...this.#faults];
+  }
+
+  /** How many faults were found, those that were not kept included. */
+  get numFaults(): number {
+    return this.#numFaults;
+  }
+
+  /** Bytes of the KV memory, and requests of which there is a copy. @throws ERR_BLOCKSTEP_DISPOSED */
+  memory(): { arenaBytes: number; numSequences: number } {
+    return this.#native.memory();
+  }
+
+  /**
+   * Computes the next step: now, or later with `latencyMs` and `defer`; always in the order of submission. The plan and
+   * its tables are to stay as they are until then. The arrays of the answer are used again `pipelineDepth` steps later.
+   * Drafts are always made for all entries that sampled.
+   * @throws ERR_BLOCKSTEP_BAD_ARG for what is no plan or has no fitting tables, and nothing was changed;
+   * ERR_BLOCKSTEP_PIPELINE_FULL if pipelineDepth steps are waiting; ERR_BLOCKSTEP_KV_MISMATCH, whose `cause` is the list of
+   * `ReferenceFault`s; ERR_BLOCKSTEP_DISPOSED
+   */
+  execute(plan: ExecutorPlan, tables: StepTables | null): ExecutorResult | Promise<ExecutorResult> {
+    if (this.#disposed) throw disposed();
+    if (this.#pending.length >= this.#depth) {
+      const message = `${this.#pending.length} steps wait to be computed already`;
+      throw new BlockstepError('ERR_BLOCKSTEP_PIPELINE_FULL', message);
+    }
+    const step = this.#steps[this.#nextStep];
+    step.fill(plan, tables);
+    this.#nextStep = (this.#nextStep + 1) % this.#steps.length;
+    if (this.#defer === null) return this.#compute(step);
+    return this.#computeLater(step, this.#defer);
+  }
+
+  /** Frees the memory; steps that wait fail with ERR_BLOCKSTEP_DISPOSED, as does every later call. Idempotent. */
+  dispose(): void {
+    this.#disposed = true;
+    this.#native.dispose();
+    for (const { reject } of this.#pending.splice(0)) reject(disposed());
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  #computeLater(step: ReferenceStep, defer: (computeOldest: () => void) => void): Promise<ExecutorResult> {
+    let pending: Pending | undefined;
+    const answer = new Promise<ExecutorResult>((resolve, reject) => {
+      pending = { step, resolve, reject };
+      this.#pending.push(pending);
+    });
+    // Whoever was answered knows of it; that nobody asked is no reason to end the process.
+    answer.catch(() => {});
+    try {
+      defer(() => this.#computeOldest());
+    } catch (error) {
+      // The step fails, and is not computed later in another's place.
+      const at = this.#pending.indexOf(pending as Pending);
+      if (at >= 0) this.#pending.splice(at, 1);
+      throw error;
+    }
+    return answer;
+  }
+
+  #computeOldest(): void {
+    const pending = this.#pending.shift();
+    if (pending === undefined) return;
+    try {
+      pending.resolve(this.#compute(pending.step));
+    } catch (error) {
+      pending.reject(error);
+    }
+  }
+
+  #compute({ io, plan, tables, known }: ReferenceStep): ExecutorResult {
+    this.#native.step(io.buffer, tables, known);
+    const { tokens, counts, errors, nextDrafts, nextCounts, control } = io;
+    const numFindings = control[StepControl.numFindings];
+    if (numFindings > 0) {
+      const faults = readFaults(io, plan);
+      this.#remember(faults, numFindings);
+      if (this.#policy === 'fail-step') throw mismatchError(faults, numFindings);
+    }
+    const drafts = { tokens: nextDrafts, counts: nextCounts };
+    return control[StepControl.numErrors] > 0
+      ? { tokens, counts, errors, drafts }
+      : { tokens, counts, drafts };
+  }
+
+  #remember(faults: readonly ReferenceFault[], count: number): void {
+    this.#numFaults += count;
+    this.#faults.push(...faults);
+    if (this.#faults.length > MAX_FAULTS + MAX_FINDINGS) this.#faults = this.#faults.slice(-MAX_FAULTS);
+  }
+}
+
+function disposed(): BlockstepError {
+  return new BlockstepError('ERR_BLOCKSTEP_DISPOSED', 'the reference executor was disposed');
+}

@@ -83,9 +83,9 @@ function headline(report: Report): Html {
 
 function latencies({ ttftMs, tpotMs, schedulerStepUs }: Report): Html {
   return percentileTable([
-    { name: 'Time to first token, ms (virtual)', of: 'requests', percentiles: ttftMs },
-    { name: 'Time per output token, ms (virtual)', of: 'requests', percentiles: tpotMs },
-    { name: 'Scheduler, µs a step (measured)', of: 'steps', percentiles: schedulerStepUs },
+    { name: 'Time to first token, ms (virtual)', percentiles: ttftMs },
+    { name: 'Time per output token, ms (virtual)', percentiles: tpotMs },
+    { name: 'Scheduler, µs a step (measured)', percentiles: schedulerStepUs },
   ]);
 }
 
@@ -93,7 +93,8 @@ function loadCharts({ series, report }: ReplayPageInput): Chart[] {
   const { timeline } = series;
   const shared = { source: 'virtual', scale: 'linear', timeline } as const;
   const gauge = (
-    own: Pick<TimeChartInput, 'id' | 'title' | 'quantity' | 'note' | 'series' | 'format'>,
+    own: Pick<TimeChartInput, 'id' | 'title' | 'quantity' | 'note' | 'series' | 'format'> &
+      Partial<TimeChartInput>,
   ): Chart => timeChart({ ...shared, ...own });
   const line = (name: string, track: TimeChartInput['series'][number]['track'], band = true) => ({
     name,
@@ -132,7 +133,8 @@ function loadCharts({ series, report }: ReplayPageInput): Chart[] {
       title: 'Prefix cache hit rate',
       quantity: 'share of the tokens looked up',
       format: 'percent',
-      note: 'Tokens found of those looked up by first admissions: at the time, and since the beginning.',
+      timeline: series.lookups,
+      note: 'Tokens found of those looked up by first admissions, over so many at the time, and over all since the beginning.',
       series: [
         line('at the time', series.hitRate, false),
         line('since the beginning', series.totalHitRate, false),
@@ -195,7 +197,10 @@ function schedulerCharts({ measurements, report, series }: ReplayPageInput): Cha
 
 function provenance({ report, args, host, date }: ReplayPageInput, library: PlotLibrary): Html {
   const { workload, options } = report;
-  const file = workload.file === null ? 'generated' : html`<code><bdi>${workload.file}</bdi></code>`;
+  const file =
+    workload.file === null
+      ? 'generated'
+      : html`<code><bdi>${workload.file}</bdi></code> (${workload.format})`;
   const notes = [
     workload.skippedLines > 0 && ` ${grouped(workload.skippedLines)} malformed lines were skipped.`,
     workload.zeroOutputs > 0 &&
@@ -208,7 +213,7 @@ function provenance({ report, args, host, date }: ReplayPageInput, library: Plot
   );
   return html`${factTable([
     ['Command', html`<code>${commandLine(args)}</code>`],
-    ['Workload', html`${file} (${workload.format}), ${datum(workload.requests)} requests.${notes}`],
+    ['Workload', html`${file}, ${datum(workload.requests)} requests.${notes}`],
     ['Machine', `${host.cpu}, ${host.cores} cores, ${host.memoryGiB} GiB, ${host.platform}`],
     [
       'Versions',

@@ -12,6 +12,8 @@ export interface ReplayObserver {
   idle(nowMs: number): void;
 }
 
+const LOOKUP_BUCKETS = 128;
+
 /** The gauges, each with the value that it had since it was read last. */
 interface Gauge {
   track: Track;
@@ -28,10 +30,12 @@ export class ReplaySeries implements ReplayObserver {
   readonly waiting = this.timeline.track();
   readonly kvUsage = this.timeline.track();
   readonly stepUs = this.timeline.track();
-  /** Tokens found of those looked up, by lookup; the mean weighs each lookup with its tokens. */
-  readonly hitRate = this.timeline.track();
+  /** Lookups are few and differ much: over longer times their rate can be seen. */
+  readonly lookups = new Timeline(LOOKUP_BUCKETS);
+  /** Tokens found of those looked up, by step; the mean weighs each step with its tokens. */
+  readonly hitRate = this.lookups.track();
   /** The same from the beginning to each moment. */
-  readonly totalHitRate = this.timeline.track();
+  readonly totalHitRate = this.lookups.track();
   readonly #scheduler: Scheduler;
   readonly #gauges: { running: Gauge; waiting: Gauge; kvUsage: Gauge };
   #readMs = 0;
@@ -90,8 +94,8 @@ export class ReplaySeries implements ReplayObserver {
     const { prefixCacheHits, prefixCacheQueries } = this.#scheduler.stats();
     const queries = prefixCacheQueries - this.#queries;
     if (queries === 0) return;
-    this.timeline.add(this.hitRate, nowMs, (prefixCacheHits - this.#hits) / queries, queries);
-    this.timeline.add(this.totalHitRate, nowMs, prefixCacheHits / prefixCacheQueries);
+    this.lookups.add(this.hitRate, nowMs, (prefixCacheHits - this.#hits) / queries, queries);
+    this.lookups.add(this.totalHitRate, nowMs, prefixCacheHits / prefixCacheQueries);
     this.#hits = prefixCacheHits;
     this.#queries = prefixCacheQueries;
   }

@@ -114,8 +114,11 @@ export function pointerTooltip(type: 'line' | 'shadow' = 'line'): TooltipCompone
   };
 }
 
-/** 1, 2 and 5 times powers of ten inside [min, max], or powers alone where that would be more than `most`. */
-export function logTicks(min: number, max: number, most = 12): number[] {
+/** Steps within a factor of ten, from many to one. */
+const TICK_FACTORS = [[1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8], [1, 1.5, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]];
+
+/** Round values inside [min, max], evenly enough spaced on a log scale: as many as can be without being more than `most`. */
+export function logTicks(min: number, max: number, most: number): number[] {
   const ticks = (factors: readonly number[]): number[] => {
     const found: number[] = [];
     for (let power = Math.floor(Math.log10(min)); power <= Math.ceil(Math.log10(max)); power++) {
@@ -126,10 +129,6 @@ export function logTicks(min: number, max: number, most = 12): number[] {
     }
     return found;
   };
-  for (const factors of [
-    [1, 2, 5],
-    [1, 3],
-  ])
-    if (ticks(factors).length <= most) return ticks(factors);
-  return ticks([1]);
+  const choices = TICK_FACTORS.map(ticks);
+  return choices.find((choice) => choice.length <= most) ?? choices[choices.length - 1];
 }

@@ -41,13 +41,15 @@ export function distributionChart(input: DistributionChartInput): Chart {
     rows.push([coarse(edges[end]), coarse(edges[end]), 0, 0]);
   }
   const option: EChartsOption = {
-    grid: { left: 58, right: 40, top: 76, bottom: 52 },
+    grid: { left: 58, right: 40, top: 84, bottom: 52 },
     dataset: { source: rows },
     tooltip: pointerTooltip(),
     xAxis: xAxis(`${quantity}, ${unit}`, sizeAxis(edges)),
     yAxis: yAxis(`share of ${input.of}`, {
       type: 'value',
       min: 0,
+      // Above the labels of the percentiles.
+      nameGap: 58,
       axisLabel: { color: 'var(--muted)', fontSize: 12, formatter: 'fn:percent' },
     }),
     series: {
@@ -75,41 +77,41 @@ export function distributionChart(input: DistributionChartInput): Chart {
       format: 'figure',
       lines: [{ label: input.of, color: COLOR, text: '{3}' }],
     },
-    table: percentileTable([{ name: `${quantity}, ${unit}`, of: input.of, percentiles }]),
+    table: percentileTable([{ name: `${quantity}, ${unit}`, percentiles }]),
   };
 }
 
 /** Percentiles in rows. */
 export function percentileTable(
-  lines: readonly { name: string; of: string; percentiles: DistributionChartInput['percentiles'] }[],
+  lines: readonly { name: string; percentiles: DistributionChartInput['percentiles'] }[],
 ): Chart['table'] {
-  const body = lines.map(({ name, of, percentiles: { count, p50, p90, p99, max } }) => [
+  const body = lines.map(({ name, percentiles: { count, p50, p90, p99, max } }) => [
     name,
     ...[p50, p90, p99, max].map((value) => datum(value)),
     datum(count),
-    of,
   ]);
-  return dataTable(['', 'p50', 'p90', 'p99', 'max', 'count', 'of'], body);
+  return dataTable(['', 'p50', 'p90', 'p99', 'max', 'count'], body);
 }
 
 function sizeAxis(edges: readonly number[]): object {
   if (edges.length === 0) return { type: 'value', min: 0, max: 1 };
   const [min, max] = [edges[0], edges[edges.length - 1]];
   const splitLine = { show: false };
-  if (max <= LINEAR_RANGE * min) return { type: 'value', min, max, splitLine, axisLabel: LINEAR_LABEL };
-  const customValues = logTicks(min, max, 10);
-  const axisLabel = { ...LINEAR_LABEL, customValues };
+  if (max <= LINEAR_RANGE * min) {
+    return {
+      type: 'value',
+      min,
+      max,
+      splitLine,
+      axisLabel: { ...LABEL, showMinLabel: false, showMaxLabel: false },
+    };
+  }
+  const customValues = logTicks(min, max, 8);
+  const axisLabel = { ...LABEL, customValues };
   return { type: 'log', min, max, splitLine, axisTick: { customValues }, axisLabel };
 }
 
-const LINEAR_LABEL = {
-  color: 'var(--muted)',
-  fontSize: 12,
-  hideOverlap: true,
-  formatter: 'fn:figure',
-  showMinLabel: false,
-  showMaxLabel: false,
-};
+const LABEL = { color: 'var(--muted)', fontSize: 12, hideOverlap: true, formatter: 'fn:figure' };
 
 /** Upright lines, their labels on lines of their own so that close percentiles do not cover each other. */
 function markers({ p50, p90, p99 }: DistributionChartInput['percentiles']): object {

@@ -79,6 +79,7 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 .data th:first-child { font-weight: 500; white-space: normal; min-width: 8em; }
 .data td:last-child, .data thead th:last-child { padding-right: 0; }
 .facts { width: 100%; }
+.facts + .scroll, .facts + details { margin-top: 14px; }
 .facts th, .facts td { padding: 5px 0; border-top: 1px solid var(--border); text-align: left; vertical-align: top; }
 .facts tr:first-child > * { border-top: 0; }
 .facts th { width: 34%; padding-right: 14px; color: var(--muted); font-weight: 500; }

@@ -26,6 +26,8 @@ export interface TimeChartInput {
   wide?: boolean;
 }
 
+const LABEL = { color: 'var(--muted)', fontSize: 12, hideOverlap: true };
+
 /** Columns of a row of the dataset: the bucket's start and end, its middle, then per series MIN to MAX. */
 const [FROM, TO, MIDDLE, FIRST] = [0, 1, 2, 3];
 const [MIN, MEAN, MAX, SPAN] = [0, 1, 2, 3];
@@ -46,6 +48,7 @@ export function timeChart(input: TimeChartInput): Chart {
       min: 0,
       max: coarse(timeline.endMs / time.ms) || 1,
       splitLine: { show: false },
+      axisLabel: { ...LABEL, formatter: 'fn:figure', showMaxLabel: false },
     }),
     yAxis: yAxis(input.quantity, valueAxis(scale, format, points)),
     series: series.flatMap(({ name, band }, i) => lines(name, i, band, (which) => column(i, which))),
@@ -74,7 +77,7 @@ export function timeChart(input: TimeChartInput): Chart {
 
 function lines(name: string, i: number, band: boolean, column: (which: number) => number): SeriesOption[] {
   const color = SERIES_COLORS[i];
-  const common = { type: 'line', symbol: 'none', silent: true, z: 3 - i } as const;
+  const common = { type: 'line', symbol: 'none', silent: true, z: 3 + i } as const;
   const mean: SeriesOption = {
     ...common,
     name,
@@ -106,6 +109,8 @@ function legend(names: string[]): LegendComponentOption {
     top: 0,
     itemWidth: 28,
     selectedMode: false,
+    // The line alone, without the symbol that it does not have.
+    itemStyle: { opacity: 0 },
     textStyle: { color: 'var(--text)', fontSize: 12 },
   };
 }
@@ -115,10 +120,10 @@ function valueAxis(
   format: 'figure' | 'percent',
   points: readonly TrackPoints[],
 ): object {
-  const label = { color: 'var(--muted)', fontSize: 12, formatter: `fn:${format}` };
+  const label = { ...LABEL, formatter: `fn:${format}` };
   if (format === 'percent') return { type: 'value', min: 0, max: 1, axisLabel: label };
   const max = Math.max(...points.flatMap((track) => track.max.map((value) => value ?? 0)));
-  if (scale === 'linear') return { type: 'value', min: 0, minInterval: max > 5 ? 1 : 0, axisLabel: label };
+  if (scale === 'linear') return { type: 'value', min: 0, minInterval: 1, axisLabel: label };
   const min = Math.min(...points.flatMap((track) => track.min.map((value) => value ?? Infinity)));
   const [low, high] = [0.8 * min, 1.25 * max];
   const customValues = logTicks(low, high, 8);

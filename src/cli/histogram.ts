@@ -13,7 +13,7 @@ export interface Percentiles {
 /** Resolution: values are kept as whole numbers of this fraction of a unit, with three significant digits. */
 const STEPS_PER_UNIT = 1000;
 
-/** A histogram of non-negative numbers in constant memory, exact to 1/1000 of the unit or 0.1 %, the largest exactly. */
+/** A histogram of non-negative numbers in constant memory, exact to 1/1000 of the unit or 0.1 %. */
 export class Histogram {
   /** The same values in bars, to be drawn. */
   readonly distribution = new Distribution();
@@ -37,7 +37,7 @@ export class Histogram {
       p50: at(50),
       p90: at(90),
       p99: at(99),
-      max: count === 0 ? null : this.#max,
+      max: count === 0 ? null : Math.round(this.#max * STEPS_PER_UNIT) / STEPS_PER_UNIT,
     };
   }
 }

@@ -62,7 +62,7 @@ export function distributionChart(input: DistributionChartInput): Chart {
       lineStyle: { color: COLOR, width: 1.2 },
       itemStyle: { color: COLOR },
       areaStyle: { color: COLOR, opacity: 0.35, origin: 'start' },
-      markLine: markers(percentiles),
+      markLine: markers(percentiles, edges),
     },
   };
   return {
@@ -106,20 +106,27 @@ function sizeAxis(edges: readonly number[]): object {
       axisLabel: { ...LABEL, showMinLabel: false, showMaxLabel: false },
     };
   }
-  const customValues = logTicks(min, max, 8);
+  // At the very ends a label would run into the other axis, or out of the chart.
+  const customValues = logTicks(min * (max / min) ** 0.06, max * (max / min) ** -0.03, 8);
   const axisLabel = { ...LABEL, customValues };
   return { type: 'log', min, max, splitLine, axisTick: { customValues }, axisLabel };
 }
 
 const LABEL = { color: 'var(--muted)', fontSize: 12, hideOverlap: true, formatter: 'fn:figure' };
 
-/** Upright lines, their labels on lines of their own so that close percentiles do not cover each other. */
-function markers({ p50, p90, p99 }: DistributionChartInput['percentiles']): object {
+/**
+ * Upright lines, their labels on lines of their own so that close percentiles do not cover each other, and to that side
+ * where there is more room.
+ */
+function markers({ p50, p90, p99 }: DistributionChartInput['percentiles'], edges: readonly number[]): object {
   const marks = { p50, p90, p99 };
+  const [min, max] = [edges[0], edges[edges.length - 1]];
+  const middle = max <= LINEAR_RANGE * min ? (min + max) / 2 : Math.sqrt(min * max);
   const data = Object.entries(marks).flatMap(([name, value], i) => {
     if (value === null) return [];
     const label = { formatter: `${name} ${figure(value)}`, distance: 4 + 16 * (2 - i), color: 'var(--text)' };
-    return [{ name, xAxis: coarse(value), label: { ...label, fontSize: 12 } }];
+    const align = value > middle ? 'right' : 'left';
+    return [{ name, xAxis: coarse(value), label: { ...label, fontSize: 12, align } }];
   });
   return {
     symbol: 'none',

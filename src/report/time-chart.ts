@@ -121,8 +121,9 @@ function valueAxis(
   points: readonly TrackPoints[],
 ): object {
   const label = { ...LABEL, formatter: `fn:${format}` };
-  if (format === 'percent') return { type: 'value', min: 0, max: 1, axisLabel: label };
   const max = Math.max(...points.flatMap((track) => track.max.map((value) => value ?? 0)));
+  // All of 100 %, unless nothing could be told apart then.
+  if (format === 'percent') return { type: 'value', min: 0, ...(max > 0.2 && { max: 1 }), axisLabel: label };
   if (scale === 'linear') return { type: 'value', min: 0, minInterval: 1, axisLabel: label };
   const min = Math.min(...points.flatMap((track) => track.min.map((value) => value ?? Infinity)));
   const [low, high] = [0.8 * min, 1.25 * max];

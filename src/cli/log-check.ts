@@ -9,9 +9,9 @@ import { callEnds, checkWhole, headerEnd } from './log-records.js';
 export interface Difference {
   /** Number of the last step that was scheduled by then, from 0; -1 before any. */
   step: number;
-  /** The record at which it shows ends there. */
+  /** The call at which it shows ends there in the log. */
   byte: number;
-  field: 'error' | 'requests of the step' | 'free blocks' | 'digest of the history' | 'digest of the state';
+  field: 'error' | 'requests of the step' | 'free blocks' | 'digest of the state';
   expected: string;
   found: string;
 }
@@ -21,6 +21,8 @@ export interface CheckedLog {
   bytes: Uint8Array;
   header: LogHeader;
   requests: number;
+  /** For each step that computed something, how many requests its results are for; -1 where the step failed. */
+  results: number[];
   expected: ReplayResult;
 }
 
@@ -40,15 +42,18 @@ export interface LogOutcome {
 export function checkLog(bytes: Uint8Array): CheckedLog {
   let header: LogHeader | null = null;
   let requests = 0;
+  const results: number[] = [];
   for (const record of readLog(bytes)) {
     if (record.kind === 'header') header = record.header;
     if (record.kind === 'add') requests++;
+    if (record.kind === 'stepFailed') results.push(-1);
+    if (record.kind === 'update' && record.counts.length > 0) results.push(record.counts.length);
   }
   checkWhole(bytes);
   if (header === null) throw badLog(12, 'it has no header');
   checkHeader(bytes);
   try {
-    return { bytes, header, requests, expected: replayCommands(bytes) };
+    return { bytes, header, requests, results, expected: replayCommands(bytes) };
   } catch (error) {
     const ends = callEnds(bytes);
     const first = firstBad(ends, (end) => refusal(() => replayCommands(bytes.subarray(0, end))) !== null);
@@ -57,19 +62,19 @@ export function checkLog(bytes: Uint8Array): CheckedLog {
 }
 
 /**
- * Feeds the inputs of a log to a new scheduler and compares what that does with the recorded commands: every block taken,
- * given back, published or evicted, by a digest of the whole history. If that differs, the first call at which it does is
- * searched for.
+ * Feeds the inputs of a log to a new scheduler and compares what it does with the log: the number of requests in each
+ * step, and the native state, in which every block carries how often it was reused, and the order of the free ones says
+ * who gave them back when. If that differs, the first call at which it does is searched for, by halves: until there the
+ * log is run again some twenty times.
  */
-export function runLogAgain({ bytes, expected }: CheckedLog): LogOutcome {
-  const whole = compare(bytes, expected);
-  const { steps, digest } = whole;
-  if (whole.difference === null) return { steps, digest, difference: null };
+export function runLogAgain({ bytes, results, expected }: CheckedLog): LogOutcome {
+  const whole = compare(bytes, results, expected);
+  if (whole.difference === null) return whole;
   const ends = callEnds(bytes);
-  const part = (end: number): Uint8Array => bytes.subarray(0, end);
-  const first = firstBad(ends, (end) => compare(part(end), null).difference !== null);
-  const { difference } = first === ends.length - 1 ? whole : compare(part(ends[first]), null);
-  return { steps, digest, difference: sharpen(bytes, { ...difference!, byte: ends[first] }) };
+  const upTo = (end: number): LogOutcome => compare(bytes.subarray(0, end), results, null);
+  const first = firstBad(ends, (end) => upTo(end).difference !== null);
+  const { difference } = first === ends.length - 1 ? whole : upTo(ends[first]);
+  return { ...whole, difference };
 }
 
 /** The index of the first end for which `isBad` holds, given that it holds for the last, and for all after the first. */
@@ -84,69 +89,32 @@ function firstBad(ends: readonly number[], isBad: (end: number) => boolean): num
   return low;
 }
 
-interface Comparison extends LogOutcome {
-  difference: Difference | null;
-}
-
-function compare(bytes: Uint8Array, known: ReplayResult | null): Comparison {
+/** Runs a log again. `results` may go on behind its end. */
+function compare(bytes: Uint8Array, results: readonly number[], known: ReplayResult | null): LogOutcome {
   let steps = 0;
   let step = -1;
-  const differ = (field: Difference['field'], expected: unknown, found: unknown): Difference => ({
-    step,
-    byte: bytes.length,
-    field,
-    expected: String(expected),
-    found: String(found),
-  });
+  let digest = 0n;
+  let difference: Difference | null = null;
+  const differ = (field: Difference['field'], expected: unknown, found: unknown): void => {
+    difference ??= { step, byte: bytes.length, field, expected: String(expected), found: String(found) };
+  };
   const expected = known ?? replayCommands(bytes);
-  let scheduler: ReturnType<typeof replayInputs>;
   try {
-    scheduler = replayInputs(bytes, (plan) => {
+    using scheduler = replayInputs(bytes, (plan) => {
       step = plan.step;
-      if (plan.totalTokens > 0) steps++;
+      if (plan.totalTokens === 0) return;
+      const recorded = results[steps++] ?? -1;
+      if (recorded >= 0 && recorded !== plan.numRequests)
+        differ('requests of the step', recorded, plan.numRequests);
     });
+    digest = scheduler.digest();
+    if (scheduler.core.freeBlocks !== expected.freeBlocks)
+      differ('free blocks', expected.freeBlocks, scheduler.core.freeBlocks);
+    if (digest !== expected.digest) differ('digest of the state', hex(expected.digest), hex(digest));
   } catch (error) {
-    return { steps, digest: 0n, difference: differ('error', 'none', messageOf(error)) };
+    differ('error', 'none', messageOf(error));
   }
-  try {
-    const digest = scheduler.digest();
-    const history = scheduler.core.native.rollingDigest();
-    const { freeBlocks } = scheduler.core;
-    let difference: Difference | null = null;
-    if (freeBlocks !== expected.freeBlocks) {
-      difference = differ('free blocks', expected.freeBlocks, freeBlocks);
-    } else if (history !== expected.rollingDigest) {
-      difference = differ('digest of the history', hex(expected.rollingDigest), hex(history));
-    } else if (digest !== expected.digest) {
-      difference = differ('digest of the state', hex(expected.digest), hex(digest));
-    }
-    return { steps, digest, difference };
-  } finally {
-    scheduler.dispose();
-  }
-}
-
-/** If the step planned another number of requests than its recorded results are for, says that instead of a digest. */
-function sharpen(bytes: Uint8Array, difference: Difference): Difference {
-  const planned: { step: number; requests: number }[] = [];
-  try {
-    replayInputs(bytes, ({ step, totalTokens, numRequests }) => {
-      if (totalTokens > 0 && step <= difference.step) planned.push({ step, requests: numRequests });
-    }).dispose();
-  } catch {
-    // It ends where the difference makes it end.
-  }
-  const at = planned.length - 1;
-  if (at < 0 || planned[at].step !== difference.step) return difference;
-  let results = 0;
-  for (const record of readLog(bytes)) {
-    if (record.kind === 'stepFailed') results++;
-    if (record.kind !== 'update' || record.counts.length === 0 || results++ !== at) continue;
-    if (record.counts.length === planned[at].requests) return difference;
-    const [expected, found] = [record.counts.length, planned[at].requests].map(String);
-    return { ...difference, field: 'requests of the step', expected, found };
-  }
-  return difference;
+  return { steps, digest, difference };
 }
 
 function checkHeader(bytes: Uint8Array): void {
@@ -175,6 +143,7 @@ function badLog(at: number, problem: string): BlockstepError {
   );
 }
 
-function hex(digest: bigint): string {
+/** A digest as it is printed. */
+export function hex(digest: bigint): string {
   return digest.toString(16).padStart(16, '0');
 }

@@ -1,7 +1,14 @@
 import type CliTable3 from 'cli-table3';
 import { importOptional } from '../workload/optional-package.js';
 import { ExitCode, type Io, type Job } from './io.js';
-import { type CheckedLog, checkLog, type Difference, type LogOutcome, runLogAgain } from './log-check.js';
+import {
+  type CheckedLog,
+  checkLog,
+  type Difference,
+  hex,
+  type LogOutcome,
+  runLogAgain,
+} from './log-check.js';
 import { readWhole } from './log-file.js';
 
 /** What `replay --log` found, as `--json` prints it. */
@@ -37,7 +44,6 @@ export async function prepareLog(path: string, json: boolean, io: Io): Promise<J
 }
 
 function makeLogReport(path: string, log: CheckedLog, { steps, digest, difference }: LogOutcome): LogReport {
-  const hex = (value: bigint): string => value.toString(16).padStart(16, '0');
   return {
     log: path,
     bytes: log.bytes.length,

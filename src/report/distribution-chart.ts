@@ -1,7 +1,7 @@
 import type { EChartsOption } from 'echarts';
 import { baseOption, type Chart, logTicks, pointerTooltip, SERIES_COLORS, xAxis, yAxis } from './chart.js';
 import type { Distribution } from './distribution.js';
-import { coarse, datum, figure, percent } from './figures.js';
+import { coarse, datum, figure } from './figures.js';
 import { dataTable } from './tables.js';
 
 export interface DistributionChartInput {
@@ -140,5 +140,5 @@ function describe({ title, percentiles, of, unit }: DistributionChartInput): str
   const { count, p50, p90, p99, max } = percentiles;
   if (p50 === null || p90 === null || p99 === null || max === null) return `${title}: no values.`;
   const values = `p50 ${figure(p50)}, p90 ${figure(p90)}, p99 ${figure(p99)}, largest ${figure(max)} ${unit}`;
-  return `${title}, distribution over ${figure(count)} ${of}: ${values}. ${percent(1)} of the values are drawn.`;
+  return `${title}, distribution over ${figure(count)} ${of}: ${values}.`;
 }

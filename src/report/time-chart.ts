@@ -168,7 +168,7 @@ function describe({ title, series, timeline, quantity, format }: TimeChartInput)
     if (summary === null) return `${name}: no values`;
     return `${name}: from ${text(summary.min)} to ${text(summary.max)}, mean ${text(summary.mean)}`;
   });
-  return `${title}, lines over virtual time. ${quantity}. ${parts.join('; ')}.`;
+  return `${title}: ${quantity} over virtual time. ${parts.join('; ')}.`;
 }
 
 const UNITS = [

@@ -69,7 +69,8 @@ function readOptions(): Options {
   if (values.only !== undefined && only === null) {
     throw new Error(`--only must be one of ${GROUPS.join(', ')}, got ${values.only}`);
   }
-  if (positionals.length > (values.report ? 1 : 0)) throw new Error(`unexpected argument ${positionals[0]}`);
+  const extra = positionals[values.report ? 1 : 0];
+  if (extra !== undefined) throw new Error(`unexpected argument ${extra}`);
   const report = values.report ? (positionals[0] ?? '') : null;
   const { quick, out = null, from = null } = values;
   if (values['no-write'] && report === '')
@@ -134,7 +135,7 @@ function main(): void {
   try {
     const results = options.from === null ? measureAll(options) : readResults(options.from);
     if (page === null || library === null) return;
-    page.write(new TextEncoder().encode(benchPage(results, library)));
+    page.write(new TextEncoder().encode(benchPage(results, library, process.argv.slice(2))));
     page.commit();
     console.log(`written to ${page.path}`);
   } finally {

@@ -1,3 +1,4 @@
+import { commandLine } from '../../src/cli/shell.js';
 import type { Chart } from '../../src/report/chart.js';
 import { datum } from '../../src/report/figures.js';
 import { type Html, html } from '../../src/report/html.js';
@@ -11,8 +12,8 @@ import { budgetChart } from './budget-chart.js';
 import { rangeChart } from './range-chart.js';
 import { scalingChart } from './scaling-chart.js';
 
-/** The page of one run of the benchmark. */
-export function benchPage(results: Results, library: PlotLibrary): string {
+/** The page of one run of the benchmark, or of a result shown again by the command `args`. */
+export function benchPage(results: Results, library: PlotLibrary, args: readonly string[]): string {
   const { machine, rows, quick } = results;
   const groups = [...new Set(rows.map(({ group }) => group))];
   const verdicts = judge(rows);
@@ -26,7 +27,7 @@ export function benchPage(results: Results, library: PlotLibrary): string {
   for (const group of groups.filter((name) => !timed.includes(name))) {
     sections.push({ title: `All of ${group}`, content: valueTable(group, rows) });
   }
-  sections.push({ title: 'How it was measured', content: provenance(results, library) });
+  sections.push({ title: 'How it was measured', content: provenance(results, library, args) });
   return renderPage(
     {
       title: 'The step benchmark of blockstep',
@@ -49,11 +50,11 @@ function valueTable(group: Group, rows: readonly Row[]): Html {
   );
 }
 
-function provenance({ machine, rows }: Results, library: PlotLibrary): Html {
+function provenance({ machine, rows }: Results, library: PlotLibrary, args: readonly string[]): Html {
   const { cpu, cores, memoryGiB, platform, load, node, v8, commit, dirty, date, blockHash } = machine;
   const loop = rows.find(({ group }) => group === 'calibration');
   return factTable([
-    ['Command', html`<code>npm run bench -- --report</code>`],
+    ['Command', html`<code>${commandLine(['npm', 'run', 'bench', '--', ...args])}</code>`],
     ['Machine', `${cpu}, ${cores} cores, ${memoryGiB} GiB, ${platform}`],
     ['Load when it began', `${load.join(', ')} over 1, 5 and 15 minutes`],
     ['Versions', `Node ${node}, V8 ${v8}, ${library.name} ${library.version}`],

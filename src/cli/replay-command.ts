@@ -152,7 +152,7 @@ async function runReplay({
     // Figures of a scheduler whose state is broken are worth nothing.
     replay.scheduler.verify();
     const report = makeReport(replay, source, options, !complete, wallMs);
-    // The last commands come into the log now.
+    // What it has left to write into the log comes now.
     replay.dispose();
     print(report);
     outputs.writePage(replay, report, args);

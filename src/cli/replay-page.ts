@@ -212,7 +212,7 @@ function provenance({ report, args, host, date }: ReplayPageInput, library: Plot
     ([name, value]) => [name, html`<code>${text(value)}</code>`] as const,
   );
   return html`${factTable([
-    ['Command', html`<code>${commandLine(args)}</code>`],
+    ['Command', html`<code>${commandLine(['blockstep', ...args])}</code>`],
     ['Workload', html`${file}, ${datum(workload.requests)} requests.${notes}`],
     ['Machine', `${host.cpu}, ${host.cores} cores, ${host.memoryGiB} GiB, ${host.platform}`],
     [

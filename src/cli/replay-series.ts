@@ -4,12 +4,10 @@ import type { Scheduler } from '../scheduler/scheduler.js';
 
 /** What a replay says about itself as it goes. */
 export interface ReplayObserver {
-  /** A step was scheduled; `queuedOutside` requests have arrived and are not with the scheduler yet. */
+  /** A step was scheduled, be it empty; `queuedOutside` requests have arrived and are not with the scheduler yet. */
   planned(plan: Plan, nowMs: number, queuedOutside: number): void;
   /** A step that computed something was updated; the scheduler took so many real microseconds for it. */
   updated(nowMs: number, stepUs: number): void;
-  /** Nothing is left to do until the next arrival. */
-  idle(nowMs: number): void;
 }
 
 const LOOKUP_BUCKETS = 128;
@@ -53,6 +51,7 @@ export class ReplaySeries implements ReplayObserver {
   }
 
   planned(plan: Plan, nowMs: number, queuedOutside: number): void {
+    // Between two arrivals too: a last, empty plan carries the ids of those that finished.
     this.#read(nowMs, queuedOutside);
     // Lookups happen at admissions only, and those stand last in a plan.
     const last = plan.numRequests - 1;
@@ -61,10 +60,6 @@ export class ReplaySeries implements ReplayObserver {
 
   updated(nowMs: number, stepUs: number): void {
     this.timeline.add(this.stepUs, nowMs, stepUs);
-  }
-
-  idle(nowMs: number): void {
-    this.#read(nowMs, 0);
   }
 
   /** Lets the gauges hold until the end. */

@@ -128,7 +128,6 @@ export class Replay {
       if (plan.totalTokens > 0 && this.#inFlight.length < this.#options.scheduler.pipelineDepth) return true;
     } else if (this.#inFlight.length === 0) {
       if (this.#next === this.#workload.length) return false;
-      this.#observer?.idle(this.#nowMs);
       this.#nowMs = Math.max(this.#nowMs, this.#arrivalMs(this.#next));
       return true;
     }

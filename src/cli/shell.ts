@@ -1,6 +1,6 @@
-/** The command as it could be typed again into a POSIX shell. */
-export function commandLine(args: readonly string[]): string {
-  return ['blockstep', ...args].map(quote).join(' ');
+/** The words of a command as they could be typed into a POSIX shell. */
+export function commandLine(words: readonly string[]): string {
+  return words.map(quote).join(' ');
 }
 
 function quote(word: string): string {

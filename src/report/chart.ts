@@ -130,5 +130,7 @@ export function logTicks(min: number, max: number, most: number): number[] {
     return found;
   };
   const choices = TICK_FACTORS.map(ticks);
-  return choices.find((choice) => choice.length <= most) ?? choices[choices.length - 1];
+  const powers = choices[choices.length - 1];
+  const every = Math.ceil(powers.length / most);
+  return choices.find((choice) => choice.length <= most) ?? powers.filter((_, i) => i % every === 0);
 }

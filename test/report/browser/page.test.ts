@@ -73,10 +73,13 @@ describe.skipIf(CHROMIUM === undefined)('pages in a browser', () => {
     await replayPage('hostile names', hostileTrace(), '--skip-bad');
     const results = readResults(BASELINE);
     const library = loadPlotLibrary('this test');
-    pages.set('the benchmark', write('bench.html', benchPage(results, library)));
+    pages.set('the benchmark', write('bench.html', benchPage(results, library, ['--report'])));
     const names = `</script><script>document.title='hacked'</script>${HOSTILE}`;
     const rows = results.rows.map((row, i) => (i % 9 === 0 ? { ...row, name: `${i} ${names}` } : row));
-    pages.set('a hostile benchmark', write('bench2.html', benchPage({ ...results, rows }, library)));
+    pages.set(
+      'a hostile benchmark',
+      write('bench2.html', benchPage({ ...results, rows }, library, ['--report', names])),
+    );
   }, 120_000);
   afterAll(async () => await browser?.close());
 

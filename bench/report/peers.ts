@@ -10,7 +10,7 @@ export interface Peer {
 
 /** Where and how the peers were measured. */
 export const PEERS_MEASURED =
-  'Measured by us, not published by the projects: the same way, p50 of a decode step with 512-token prompts, blocks of 16 and prefix caching, on one core of a virtual machine with 2 cores of a Xeon.';
+  'measured by us in the same way, not published by the projects, on another machine: a virtual one with 2 cores of a Xeon.';
 
 export const PEERS: readonly Peer[] = [
   {

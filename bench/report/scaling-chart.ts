@@ -17,7 +17,7 @@ import { PEERS, PEERS_MEASURED, type Peer } from './peers.js';
 const NAME = 'blockstep';
 const TICKS = [1, 8, 32, 64, 128, 256, 512, 1024];
 const FEW_TICKS = [1, 8, 64, 256, 1024];
-const SYMBOLS = ['circle', 'diamond', 'triangle', 'rect', 'emptyCircle'];
+const SYMBOLS = ['circle', 'diamond', 'triangle', 'rect', 'arrow'];
 /** Columns of a row of the dataset: number of requests, then our p1, p50, p99, then the peers. */
 const [REQUESTS, P1, P50, P99, SPAN, FIRST_PEER] = [0, 1, 2, 3, 4, 5];
 

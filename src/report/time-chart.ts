@@ -50,7 +50,14 @@ export function timeChart(input: TimeChartInput): Chart {
       splitLine: { show: false },
       axisLabel: { ...LABEL, formatter: 'fn:figure', showMaxLabel: false },
     }),
-    yAxis: yAxis(input.quantity, valueAxis(scale, format, points)),
+    yAxis: yAxis(
+      input.quantity,
+      valueAxis(
+        scale,
+        format,
+        points.map((track, i) => drawn(track, series[i])),
+      ),
+    ),
     series: series.flatMap(({ name, band }, i) => lines(name, i, band, (which) => column(i, which))),
     ...(series.length > 1 && { legend: legend(series.map(({ name }) => name)) }),
   };
@@ -135,6 +142,11 @@ function valueAxis(
     axisLabel: { ...label, customValues },
     axisTick: { customValues },
   };
+}
+
+/** What is drawn of a track: the extremes only where there is a band. */
+function drawn(track: TrackPoints, series: TimeSeries): TrackPoints {
+  return series.band ? track : { min: track.mean, mean: track.mean, max: track.mean };
 }
 
 function rows(timeline: Timeline, unitMs: number, points: readonly TrackPoints[]): (number | null)[][] {

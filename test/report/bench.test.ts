@@ -5,7 +5,6 @@ import { describe, expect, it } from 'vitest';
 import { benchPage } from '../../bench/report/page.js';
 import { PEERS } from '../../bench/report/peers.js';
 import { BASELINE, readResults } from '../../bench/results.js';
-import { GROUPS } from '../../bench/row.js';
 import { loadPlotLibrary } from '../../src/report/library.js';
 import { useTempFiles } from '../cli/temp-file.js';
 
@@ -39,16 +38,19 @@ describe('the page of the benchmark', () => {
     expect(existsSync(result.replace('.json', '.html'))).toBe(true);
   });
 
-  it.each([...GROUPS])('can be made of a run with --only %s', (only) => {
-    const { rows, ...rest } = readResults(BASELINE);
-    const some = rows.filter(({ group }) => group === only || group === 'calibration');
-    const page = benchPage({ ...rest, quick: true, rows: some }, loadPlotLibrary('this test'), []);
-    expect(page).toContain(only === 'heap' ? '<h2>All of heap</h2>' : `id="group-${only}"`);
-    expect(page).toContain('A quick run');
-    expect(page.includes('id="scaling"')).toBe(only === 'decode');
-    const markup = page.replace(/<script[^>]*>.*?<\/script>/gs, '');
-    expect(markup).not.toMatch(/NaN|Infinity|undefined/);
-  });
+  it.each([...new Set(readResults(BASELINE).rows.map(({ group }) => group))])(
+    'can be made of a run with --only %s',
+    (only) => {
+      const { rows, ...rest } = readResults(BASELINE);
+      const some = rows.filter(({ group }) => group === only || group === 'calibration');
+      const page = benchPage({ ...rest, quick: true, rows: some }, loadPlotLibrary('this test'), []);
+      expect(page).toContain(only === 'heap' ? '<h2>All of heap</h2>' : `id="group-${only}"`);
+      expect(page).toContain('A quick run');
+      expect(page.includes('id="scaling"')).toBe(only === 'decode');
+      const markup = page.replace(/<script[^>]*>.*?<\/script>/gs, '');
+      expect(markup).not.toMatch(/NaN|Infinity|undefined/);
+    },
+  );
 
   it.each([
     [['page.html'], 'unexpected argument page.html'],

@@ -54,7 +54,7 @@ export function addReplayFlags(command: commander.Command, library: typeof comma
   add('--seed <n>', 'seed of everything random', parse.seed, 0);
   add('--json', 'print one JSON object instead of a table', undefined, false);
   add('--report <html>', 'write a page with charts too, one file that needs no network');
-  add('--record <log>', 'record every input and every decision');
+  add('--record <log>', 'record every input and every decision; this counts into the time of a step');
   add('--log <log>', 'instead of a trace, run a recorded log again and say where its decisions differ');
 }
 

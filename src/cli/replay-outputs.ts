@@ -52,7 +52,8 @@ export class ReplayOutputs {
     if (this.#page === null || this.#series === null) return;
     this.#series.end(replay.nowMs);
     const { measurements } = replay;
-    const input = { report, measurements, series: this.#series, args, host: readHost(), date: new Date() };
+    const made = { args, recorded: this.recorder !== null, host: readHost(), date: new Date() };
+    const input = { report, measurements, series: this.#series, ...made };
     this.#page.file.write(new TextEncoder().encode(replayPage(input, this.#page.library)));
   }
 

@@ -21,6 +21,8 @@ export interface ReplayPageInput {
   report: Report;
   measurements: Measurements;
   series: ReplaySeries;
+  /** Whether the scheduler wrote a log meanwhile. */
+  recorded: boolean;
   /** The arguments of the command. */
   args: readonly string[];
   host: Host;
@@ -167,7 +169,8 @@ function requestCharts({ measurements, report }: ReplayPageInput): Chart[] {
   ];
 }
 
-function schedulerCharts({ measurements, report, series }: ReplayPageInput): Chart[] {
+function schedulerCharts({ measurements, report, series, recorded }: ReplayPageInput): Chart[] {
+  const recording = recorded ? ' Recording the log is part of it.' : '';
   const source = 'measured';
   return [
     distributionChart({
@@ -177,7 +180,7 @@ function schedulerCharts({ measurements, report, series }: ReplayPageInput): Cha
       quantity: 'time of a step',
       unit: 'µs',
       of: 'steps',
-      note: 'schedule() and update() together, in real time; the model’s time is not in it. The tail is garbage collection and whatever else the machine did.',
+      note: `schedule() and update() together, in real time; the model’s time is not in it.${recording} The tail is garbage collection and whatever else the machine did.`,
       distribution: measurements.stepUs.distribution,
       percentiles: report.schedulerStepUs,
     }),

@@ -49,6 +49,15 @@ describe('a page of a replay', () => {
     expect(markup).not.toMatch(/<link|<img|<iframe|@import|url\(| src=| href=/);
   });
 
+  it('says that recording counts into the time of a step, if it does', async () => {
+    const place = folder();
+    const path = join(place, 'page.html');
+    await run([...SMALL, '--report', path]);
+    expect(readFileSync(path, 'utf8')).not.toContain('Recording the log is part of it');
+    await run([...SMALL, '--report', path, '--record', join(place, 'run.log')]);
+    expect(readFileSync(path, 'utf8')).toContain('Recording the log is part of it');
+  });
+
   it('changes no decision, and draws the same for the same options', async () => {
     const drawn: Drawn[][] = [];
     for (let i = 0; i < 2; i++) {

@@ -1,5 +1,8 @@
 /**
- * The benchmark of blockstep: `npm run bench -- [--only GROUP] [--quick] [--out FILE] [--no-write]`.
+ * The benchmark of blockstep: `npm run bench -- [--only GROUP] [--quick] [--out FILE] [--no-write] [--report [PAGE]]`.
+ *
+ * --report writes a page with charts as well: to PAGE, or beside the result. With --from RESULT it shows that result
+ * instead of measuring anything.
  *
  * Groups, in the order in which they run:
  *   calibration  what the machine does with a bare loop and with an empty native call, to set the rest in relation to
@@ -24,6 +27,8 @@
  * makes of the hot loops. The addon is the release build of native/.
  */
 import { parseArgs } from 'node:util';
+import { loadPlotLibrary } from '../src/report/library.js';
+import { OutputFile } from '../src/report/output-file.js';
 import { judge } from './budgets.js';
 import { benchCalibration, CALIBRATION_EFFORT } from './calibration.js';
 import { benchDecode, DECODE_EFFORT } from './decode.js';
@@ -33,7 +38,8 @@ import { type Effort, quickened } from './measure.js';
 import { benchMixed, MIXED_EFFORT } from './mixed.js';
 import { benchOperations, OPERATIONS_EFFORT } from './operations.js';
 import { benchReference, REFERENCE_EFFORT } from './reference.js';
-import { defaultFile, type Results, SCHEMA, writeResults } from './results.js';
+import { benchPage } from './report/page.js';
+import { defaultFile, type Results, readResults, SCHEMA, writeResults } from './results.js';
 import { GROUPS, type Group, type Row } from './row.js';
 import { renderRows, renderVerdicts } from './table.js';
 import { benchTables, TABLES_EFFORT } from './tables.js';
@@ -43,22 +49,38 @@ interface Options {
   quick: boolean;
   out: string | null;
   write: boolean;
+  /** Where the page goes; '' = beside the result. */
+  report: string | null;
+  /** A result to show instead of measuring. */
+  from: string | null;
 }
 
 function readOptions(): Options {
-  const { values } = parseArgs({
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
     options: {
       only: { type: 'string' },
       quick: { type: 'boolean', default: false },
       out: { type: 'string' },
       'no-write': { type: 'boolean', default: false },
+      report: { type: 'boolean', default: false },
+      from: { type: 'string' },
     },
   });
   const only = GROUPS.find((group) => group === values.only) ?? null;
   if (values.only !== undefined && only === null) {
     throw new Error(`--only must be one of ${GROUPS.join(', ')}, got ${values.only}`);
   }
-  return { only, quick: values.quick, out: values.out ?? null, write: !values['no-write'] };
+  const extra = positionals[values.report ? 1 : 0];
+  if (extra !== undefined) throw new Error(`unexpected argument ${extra}`);
+  const report = values.report ? (positionals[0] ?? '') : null;
+  const { quick, out = null, from = null } = values;
+  if (values['no-write'] && report === '')
+    throw new Error('--no-write needs the path of the page: --report PAGE');
+  if (from !== null && (report === null || quick || out !== null || only !== null)) {
+    throw new Error('--from goes with --report alone: it measures nothing');
+  }
+  return { only, quick, out, write: !values['no-write'], report, from };
 }
 
 function runGroup(group: Group, quick: boolean): Row[] {
@@ -81,8 +103,7 @@ function runGroup(group: Group, quick: boolean): Row[] {
   }
 }
 
-function main(): void {
-  const options = readOptions();
+function measureAll(options: Options): Results {
   if (globalThis.gc === undefined) throw new Error('run it by "npm run bench": it needs node --expose-gc');
   const machine = readMachine();
   console.log(describeMachine(machine));
@@ -95,11 +116,35 @@ function main(): void {
   }
   const verdicts = judge(rows);
   if (verdicts.length > 0) console.log(renderVerdicts(verdicts));
-  if (!options.write) return;
   const results: Results = { schema: SCHEMA, machine, quick: options.quick, rows };
+  if (!options.write) return results;
   const file = options.out ?? defaultFile(results);
   writeResults(file, results);
   console.log(`written to ${file}`);
+  return results;
+}
+
+/** Where the page goes if it is wanted: beside the result, unless a path was given. */
+function pagePath({ report, from, out }: Options): string | null {
+  if (report !== '') return report;
+  return (from ?? out ?? defaultFile({ machine: readMachine() })).replace(/(\.json)?$/, '.html');
+}
+
+function main(): void {
+  const options = readOptions();
+  const path = pagePath(options);
+  // Before anything runs, so that a bad path or a missing package costs no time.
+  const library = path === null ? null : loadPlotLibrary('bench --report');
+  const page = path === null ? null : new OutputFile(path);
+  try {
+    const results = options.from === null ? measureAll(options) : readResults(options.from);
+    if (page === null || library === null) return;
+    page.write(new TextEncoder().encode(benchPage(results, library, process.argv.slice(2))));
+    page.commit();
+    console.log(`written to ${page.path}`);
+  } finally {
+    page?.discard();
+  }
 }
 
 try {

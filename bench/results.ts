@@ -19,7 +19,7 @@ export const RESULTS_FOLDER = join(REPOSITORY, 'bench', 'results');
 export const BASELINE = join(RESULTS_FOLDER, 'baseline.json');
 
 /** `<date>-<short commit>-<machine>.json` in the results folder. */
-export function defaultFile({ machine }: Results): string {
+export function defaultFile({ machine }: Pick<Results, 'machine'>): string {
   const day = machine.date.slice(0, 16).replace(/[T:]/g, '-');
   return join(RESULTS_FOLDER, `${day}-${shortCommit(machine)}-${machineSlug(machine)}.json`);
 }

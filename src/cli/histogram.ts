@@ -1,4 +1,5 @@
 import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
+import { Distribution } from '../report/distribution.js';
 
 /** Percentiles of a quantity, in its own unit; null where nothing was recorded. */
 export interface Percentiles {
@@ -14,12 +15,17 @@ const STEPS_PER_UNIT = 1000;
 
 /** A histogram of non-negative numbers in constant memory, exact to 1/1000 of the unit or 0.1 %. */
 export class Histogram {
+  /** The same values in bars, to be drawn. */
+  readonly distribution = new Distribution();
   readonly #histogram: RecordableHistogram = createHistogram({ figures: 3 });
+  #max = 0;
 
   /** Records one value, >= 0. */
   record(value: number): void {
     // The histogram behind it takes integers from 1 on.
     this.#histogram.record(Math.max(1, Math.round(value * STEPS_PER_UNIT)));
+    this.distribution.record(value);
+    if (value > this.#max) this.#max = value;
   }
 
   percentiles(): Percentiles {
@@ -31,7 +37,7 @@ export class Histogram {
       p50: at(50),
       p90: at(90),
       p99: at(99),
-      max: count === 0 ? null : this.#histogram.max / STEPS_PER_UNIT,
+      max: count === 0 ? null : Math.round(this.#max * STEPS_PER_UNIT) / STEPS_PER_UNIT,
     };
   }
 }

@@ -8,6 +8,8 @@ export interface Io {
   stderr: Writable & { isTTY?: boolean };
   /** Aborted when the user interrupts. */
   signal: AbortSignal;
+  /** From now on an interrupt ends the process at once: what follows cannot stop by itself, and leaves nothing behind. */
+  passInterrupts?(): void;
 }
 
 /** A command with all that it needs, ready to run. It returns the exit code. */
@@ -20,6 +22,8 @@ export const ExitCode = {
   failed: 1,
   /** Bad command line, unusable trace or missing package: nothing ran. */
   usage: 2,
+  /** A log that was run again led to other decisions. */
+  differs: 3,
   /** Interrupted; what was measured so far was printed, marked incomplete. */
   interrupted: 130,
 } as const;

@@ -4,10 +4,16 @@ import { runProgram } from './program.js';
 
 const interrupt = new AbortController();
 // The first interrupt ends the command in good order; a second one finds no handler and kills the process.
-process.once('SIGINT', () => interrupt.abort());
+const onInterrupt = (): void => interrupt.abort();
+process.once('SIGINT', onInterrupt);
 // A reader such as `head` may close the pipe early. Nobody is left to tell then.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(error.code === 'EPIPE' ? ExitCode.ok : ExitCode.failed);
 });
-const io = { stdout: process.stdout, stderr: process.stderr, signal: interrupt.signal };
+const io = {
+  stdout: process.stdout,
+  stderr: process.stderr,
+  signal: interrupt.signal,
+  passInterrupts: () => void process.off('SIGINT', onInterrupt),
+};
 process.exitCode = await runProgram(process.argv.slice(2), io);

@@ -10,6 +10,8 @@ const { version } = createRequire(import.meta.url)('../../package.json') as { ve
 /** Errors of a command line that cannot be carried out. Once a job runs, the same codes mean that it failed. */
 const USAGE_ERRORS: readonly ErrorCode[] = [
   'ERR_BLOCKSTEP_BAD_ARG',
+  'ERR_BLOCKSTEP_BAD_FILE',
+  'ERR_BLOCKSTEP_BAD_LOG',
   'ERR_BLOCKSTEP_BAD_TRACE',
   'ERR_BLOCKSTEP_NO_PACKAGE',
 ];
@@ -48,7 +50,7 @@ async function prepare(args: readonly string[], io: Io): Promise<Job> {
       writeOut: (text) => void io.stdout.write(text),
       writeErr: (text) => void io.stderr.write(text),
     });
-  addReplayCommand(program, library, io, (prepared) => {
+  addReplayCommand(program, library, { io, args }, (prepared) => {
     job = prepared;
   });
   try {

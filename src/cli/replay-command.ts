@@ -2,12 +2,14 @@ import type CliProgress from 'cli-progress';
 import type CliTable3 from 'cli-table3';
 import type * as commander from 'commander';
 import { BlockstepError } from '../core/errors.js';
+import type { LogSink } from '../scheduler/log.js';
 import { resolveOptions } from '../scheduler/options.js';
 import { generateWorkload } from '../workload/generate.js';
 import { importOptional } from '../workload/optional-package.js';
 import { readTrace } from '../workload/trace.js';
 import type { Workload } from '../workload/workload.js';
 import { ExitCode, type Io, type Job } from './io.js';
+import { prepareLog } from './log-command.js';
 import { Progress } from './progress.js';
 import { Replay, type ReplayOptions } from './replay.js';
 import {
@@ -15,8 +17,10 @@ import {
   addReplayFlags,
   FILE_FLAGS,
   GENERATOR_FLAGS,
+  LOG_FLAGS,
   type ReplayFlags,
 } from './replay-flags.js';
+import { ReplayOutputs } from './replay-outputs.js';
 import { makeReport, type Report, type Source } from './report.js';
 import { renderTable } from './report-table.js';
 import { addSchedulerFlags, schedulerOptions } from './scheduler-flags.js';
@@ -28,13 +32,24 @@ FILE is a Mooncake trace (JSON lines), or an Azure LLM or BurstGPT trace (CSV). 
 anything runs. Steps cost what the cost model says; its defaults resemble an 8B model in 16 bits on one H100.
 The same options give the same digest.
 
-Exit codes: 0 done, 1 failed while running, 2 bad options, unusable trace or missing package, 130 interrupted.`;
+A page or a log that is asked for appears when the replay has ended or was interrupted, and not at all after an error.
+--log takes no other option than --json: the log holds the scheduler's. Nothing of it runs before all of it was checked.
+
+Exit codes: 0 done, 1 failed while running, 2 bad options, unusable file or missing package, 3 the log's decisions
+differ, 130 interrupted.`;
+
+/** What a command was called with. */
+export interface Invocation {
+  io: Io;
+  /** The whole command line. */
+  args: readonly string[];
+}
 
 /** Adds the `replay` command. `onReady` is given the replay once the workload is read and the scheduler made. */
 export function addReplayCommand(
   program: commander.Command,
   library: typeof commander,
-  io: Io,
+  invocation: Invocation,
   onReady: (job: Job) => void,
 ): void {
   const command = program.command('replay').description(DESCRIPTION).argument('[file]', 'trace to replay');
@@ -46,14 +61,15 @@ export function addReplayCommand(
   command.addHelpText('after', DETAILS);
   command.action(async (file: string | undefined) => {
     checkSourceFlags(file, command);
-    onReady(await prepareReplay(file, command.opts(), io));
+    const { log, json } = command.opts<ReplayFlags>();
+    if (log !== undefined) onReady(await prepareLog(log, json, invocation.io));
+    else onReady(await prepareReplay(file, command.opts(), invocation));
   });
 }
 
 /** Refuses flags that would have no effect, because they belong to the other kind of workload. */
 function checkSourceFlags(file: string | undefined, command: commander.Command): void {
-  const [misplaced, why] =
-    file === undefined ? [FILE_FLAGS, 'needs a FILE'] : [GENERATOR_FLAGS, 'cannot be used with a FILE'];
+  const [misplaced, why] = misplacedFlags(file, command);
   for (const name of misplaced) {
     if (command.getOptionValueSource(name) !== 'cli') continue;
     const flag = command.options.find((option) => option.attributeName() === name)!.long;
@@ -61,44 +77,92 @@ function checkSourceFlags(file: string | undefined, command: commander.Command):
   }
 }
 
+function misplacedFlags(
+  file: string | undefined,
+  command: commander.Command,
+): [names: readonly string[], why: string] {
+  if (command.getOptionValueSource('log') === 'cli') {
+    if (file !== undefined)
+      throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', '--log cannot be used with a FILE');
+    const all = command.options.map((option) => option.attributeName());
+    return [all.filter((name) => !LOG_FLAGS.some((own) => own === name)), 'cannot be used with --log'];
+  }
+  return file === undefined ? [FILE_FLAGS, 'needs a FILE'] : [GENERATOR_FLAGS, 'cannot be used with a FILE'];
+}
+
 async function prepareReplay(
   file: string | undefined,
   values: Record<string, unknown>,
-  io: Io,
+  { io, args }: Invocation,
 ): Promise<Job> {
   const flags = values as unknown as ReplayFlags;
   const print = await openPrinter(flags.json, io);
   const makeBar = await openBar(io);
-  const loaded = await loadWorkload(file, flags, io.signal).catch((error: unknown) => {
-    if (io.signal.aborted) return null;
-    throw error;
-  });
-  if (loaded === null) {
-    io.stderr.write('interrupted while the trace was read: nothing ran\n');
-    return () => Promise.resolve(ExitCode.interrupted);
-  }
-  const { workload, source } = loaded;
-  if (source.firstSkipped !== null) {
-    io.stderr.write(`skipped ${source.skippedLines} malformed lines, the first: ${source.firstSkipped}\n`);
-  }
-  const options = replayOptions(flags, values, workload);
-  const session = new Replay(workload, options);
-  return async () => {
-    const bar = makeBar?.(workload.length);
-    try {
-      const start = performance.now();
-      const complete = await session.run(io.signal, () => bar?.update(session));
-      const wallMs = performance.now() - start;
-      bar?.stop();
-      // Figures of a scheduler whose state is broken are worth nothing.
-      session.scheduler.verify();
-      print(makeReport(session, source, options, !complete, wallMs));
-      return complete ? ExitCode.ok : ExitCode.interrupted;
-    } finally {
-      bar?.stop();
-      session.dispose();
+  const outputs = new ReplayOutputs(flags, file);
+  try {
+    const loaded = await loadWorkload(file, flags, io.signal).catch((error: unknown) => {
+      if (io.signal.aborted) return null;
+      throw error;
+    });
+    if (loaded === null) {
+      outputs.discard();
+      io.stderr.write('interrupted while the trace was read: nothing ran\n');
+      return () => Promise.resolve(ExitCode.interrupted);
     }
-  };
+    const { workload, source } = loaded;
+    if (source.firstSkipped !== null) {
+      io.stderr.write(`skipped ${source.skippedLines} malformed lines, the first: ${source.firstSkipped}\n`);
+    }
+    const options = replayOptions(flags, values, workload, outputs.recorder);
+    const replay = new Replay(workload, options);
+    outputs.observe(replay);
+    const openedBar = () => makeBar?.(workload.length);
+    return () => runReplay({ replay, source, options, outputs, print, openBar: openedBar, io, args });
+  } catch (error) {
+    outputs.discard();
+    throw error;
+  }
+}
+
+interface Run extends Invocation {
+  replay: Replay;
+  source: Source;
+  options: ReplayOptions;
+  outputs: ReplayOutputs;
+  print(report: Report): void;
+  openBar(): Progress | undefined;
+}
+
+async function runReplay({
+  replay,
+  source,
+  options,
+  outputs,
+  print,
+  openBar,
+  io,
+  args,
+}: Run): Promise<number> {
+  const bar = openBar();
+  try {
+    const start = performance.now();
+    const complete = await replay.run(io.signal, () => bar?.update(replay));
+    const wallMs = performance.now() - start;
+    bar?.stop();
+    // Figures of a scheduler whose state is broken are worth nothing.
+    replay.scheduler.verify();
+    const report = makeReport(replay, source, options, !complete, wallMs);
+    // What it has left to write into the log comes now.
+    replay.dispose();
+    print(report);
+    outputs.writePage(replay, report, args);
+    for (const path of outputs.commit()) io.stderr.write(`written to ${path}\n`);
+    return complete ? ExitCode.ok : ExitCode.interrupted;
+  } finally {
+    bar?.stop();
+    replay.dispose();
+    outputs.discard();
+  }
 }
 
 /** How a report is printed. Packages are loaded before anything runs, so that a missing one costs no wait. */
@@ -137,6 +201,7 @@ function replayOptions(
   flags: ReplayFlags,
   values: Record<string, unknown>,
   workload: Workload,
+  log: LogSink | null,
 ): ReplayOptions {
   const { stepOverheadMs, prefillTokensPerSecond, weightBytes, kvBytesPerToken, memoryBytesPerSecond } =
     flags;
@@ -145,6 +210,7 @@ function replayOptions(
   const { now, ...scheduler } = resolveOptions({
     maxModelLen: workload.maxTotalTokens,
     ...schedulerOptions(values),
+    ...(log !== null && { log }),
   });
   const model = {
     stepOverheadMs,

@@ -16,11 +16,16 @@ export interface ReplayFlags extends CostModel {
   seed: number;
   acceptanceRate: number;
   json: boolean;
+  report?: string;
+  record?: string;
+  log?: string;
 }
 
 /** Flags that say something about a trace file, and those that say something about a generated workload. */
 export const FILE_FLAGS = ['format', 'limit', 'skipBad'] as const;
 export const GENERATOR_FLAGS = ['generate', 'requests', 'requestRate'] as const;
+/** A log brings its own options: only these go with it. */
+export const LOG_FLAGS = ['log', 'json'] as const;
 
 /** Adds the flags that say what is replayed and how it is reported. */
 export function addReplayFlags(command: commander.Command, library: typeof commander): void {
@@ -48,6 +53,9 @@ export function addReplayFlags(command: commander.Command, library: typeof comma
   );
   add('--seed <n>', 'seed of everything random', parse.seed, 0);
   add('--json', 'print one JSON object instead of a table', undefined, false);
+  add('--report <html>', 'write a page with charts too, one file that needs no network');
+  add('--record <log>', 'record every input and every decision; this counts into the time of a step');
+  add('--log <log>', 'instead of a trace, run a recorded log again and say where its decisions differ');
 }
 
 /** Adds the flags of the cost model, which decides how virtual time passes. */

@@ -8,6 +8,7 @@ import { Scheduler } from '../scheduler/scheduler.js';
 import type { Workload } from '../workload/workload.js';
 import { AbortPlan } from './abort-plan.js';
 import { Measurements } from './measurements.js';
+import type { ReplayObserver } from './replay-series.js';
 
 /** How a workload is replayed. */
 export interface ReplayOptions {
@@ -54,9 +55,12 @@ export class Replay {
   readonly #aborts: AbortPlan;
   /** Steps in flight, the oldest first; at most `pipelineDepth`. */
   readonly #inFlight: Step[] = [];
+  #observer: ReplayObserver | null = null;
   #nowMs = 0;
   /** The next request to be given to the scheduler. */
   #next = 0;
+  /** The first request that has not arrived yet, as far as the observer was told. */
+  #arrived = 0;
   #emptySteps = 0;
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG as `new Scheduler` does */
@@ -67,7 +71,8 @@ export class Replay {
     this.#options = options;
     this.#aborts = new AbortPlan(options.abortRate, seed);
     const { log, pipelineDepth, ...rest } = scheduler;
-    this.scheduler = new Scheduler({ ...rest, pipelineDepth: pipelineDepth as 1 | 2 | 3, now });
+    const depth = pipelineDepth as 1 | 2 | 3;
+    this.scheduler = new Scheduler({ ...rest, pipelineDepth: depth, now, ...(log !== null && { log }) });
     this.#executor = new CostModelExecutor({
       model,
       now,
@@ -82,6 +87,11 @@ export class Replay {
   /** Virtual time since the first arrival, in milliseconds. */
   get nowMs(): number {
     return this.#nowMs;
+  }
+
+  /** Tells the observer what happens from now on. */
+  observe(observer: ReplayObserver): void {
+    this.#observer = observer;
   }
 
   /**
@@ -129,6 +139,7 @@ export class Replay {
     const start = performance.now();
     const plan = this.scheduler.schedule();
     const scheduleMs = performance.now() - start;
+    this.#observer?.planned(plan, this.#nowMs, this.#queuedOutside());
     // An empty plan only carries what ended by itself. Behind other plans that comes with their update.
     if (plan.totalTokens > 0 || this.#inFlight.length === 0) {
       this.#inFlight.push({ plan, result: this.#executor.execute(plan), scheduleMs });
@@ -148,7 +159,9 @@ export class Replay {
     const updateMs = performance.now() - start;
     if (plan.totalTokens > 0) {
       this.measurements.steps++;
-      this.measurements.stepUs.record(1000 * (scheduleMs + updateMs));
+      const stepUs = 1000 * (scheduleMs + updateMs);
+      this.measurements.stepUs.record(stepUs);
+      this.#observer?.updated(this.#nowMs, stepUs);
     }
     this.measurements.deliver(outputs, this.#nowMs, (request) => {
       const alone = aloneMs(this.#options.model, request.numPromptTokens, request.numOutputTokens);
@@ -171,6 +184,13 @@ export class Replay {
       if (this.#arrivalMs(this.#next) > this.#nowMs) return;
       this.#add(this.#next++);
     }
+  }
+
+  /** Requests that have arrived and wait for room in the scheduler's queue. */
+  #queuedOutside(): number {
+    const { length } = this.#workload;
+    while (this.#arrived < length && this.#arrivalMs(this.#arrived) <= this.#nowMs) this.#arrived++;
+    return this.#arrived - this.#next;
   }
 
   #add(index: number): void {

@@ -13,9 +13,31 @@ export async function importOptional<T>(specifier: string, feature: string): Pro
     const name = packageName(specifier);
     const { code, message } = cause as NodeJS.ErrnoException;
     if (code !== 'ERR_MODULE_NOT_FOUND' || !message.startsWith(`Cannot find package '${name}`)) throw cause;
-    const advice = `${feature} needs the package ${name}, which is not installed: npm install ${name}`;
-    throw new BlockstepError('ERR_BLOCKSTEP_NO_PACKAGE', advice, { cause });
+    throw notInstalled(name, feature, cause);
   }
+}
+
+/**
+ * The path of `specifier`, a file of an optional peer dependency.
+ * @param resolve finds it, as `require.resolve` of the caller does
+ * @throws ERR_BLOCKSTEP_NO_PACKAGE as `importOptional`
+ */
+export function resolveOptional(
+  specifier: string,
+  feature: string,
+  resolve: (specifier: string) => string,
+): string {
+  try {
+    return resolve(specifier);
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND') throw cause;
+    throw notInstalled(packageName(specifier), feature, cause);
+  }
+}
+
+function notInstalled(name: string, feature: string, cause: unknown): BlockstepError {
+  const advice = `${feature} needs the package ${name}, which is not installed: npm install ${name}`;
+  return new BlockstepError('ERR_BLOCKSTEP_NO_PACKAGE', advice, { cause });
 }
 
 function packageName(specifier: string): string {

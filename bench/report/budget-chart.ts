@@ -1,0 +1,95 @@
+import type { EChartsOption } from 'echarts';
+import {
+  baseOption,
+  type Chart,
+  logTicks,
+  pointerTooltip,
+  SERIES_COLORS,
+  xAxis,
+} from '../../src/report/chart.js';
+import { datum, figure } from '../../src/report/figures.js';
+import { dataTable } from '../../src/report/tables.js';
+import type { Verdict } from '../budgets.js';
+
+const ROW_HEIGHT = 30;
+const MARGINS = 84;
+const [MET, MISSED] = [SERIES_COLORS[2], SERIES_COLORS[1]];
+/** What is far below its budget stands at the edge: how far is in the table. */
+const LEAST = 0.1;
+
+/** Each budget's figure over its limit; what is right of 1 was missed. */
+export function budgetChart(verdicts: readonly Verdict[]): Chart {
+  const ratios = verdicts.map(({ ratio }) => Math.max(LEAST, ratio));
+  const high = 1.25 * Math.max(2, ...ratios);
+  const ticks = (most: number): object => {
+    const customValues = logTicks(LEAST, high, most);
+    const axisLabel = { color: 'var(--muted)', fontSize: 12, hideOverlap: true, formatter: 'fn:figure' };
+    return { axisTick: { customValues }, axisLabel: { ...axisLabel, customValues } };
+  };
+  // In narrow pages long names take two lines.
+  const labels = (width: number, fontSize: number): object => ({
+    axisLabel: { color: 'var(--text)', fontSize, lineHeight: 13, interval: 0, width, overflow: 'break' },
+  });
+  const option: EChartsOption = {
+    grid: { left: 240, right: 24, top: 28, bottom: 52 },
+    tooltip: pointerTooltip('shadow'),
+    xAxis: xAxis('measured over limit', { type: 'log', min: LEAST, max: high, ...ticks(8) }),
+    yAxis: {
+      type: 'category',
+      data: verdicts.map(({ what }) => what),
+      inverse: true,
+      axisTick: { show: false },
+      axisLine: { lineStyle: { color: 'var(--axis)' } },
+      ...labels(220, 12),
+    },
+    series: {
+      type: 'scatter',
+      name: 'budgets',
+      encode: { x: 1, y: 0 },
+      data: verdicts.map(({ what, measured, limit, ratio }, i) => ({
+        value: [what, ratios[i], measured, limit],
+        symbol: ratio <= 1 ? 'circle' : 'diamond',
+        symbolSize: ratio <= 1 ? 11 : 15,
+        itemStyle: { color: ratio <= 1 ? MET : MISSED },
+      })),
+      markLine: {
+        symbol: 'none',
+        silent: true,
+        lineStyle: { color: 'var(--text)', width: 1, type: 'solid' },
+        label: { formatter: 'limit', position: 'start', color: 'var(--text)', fontSize: 12 },
+        data: [{ xAxis: 1 }],
+      },
+    },
+  };
+  const words = verdicts.map(
+    ({ what, ratio }) => `${what} ${ratio <= 1 ? 'met' : 'missed'}, ${figure(ratio)}`,
+  );
+  return {
+    id: 'budgets',
+    title: 'Budgets',
+    source: 'measured',
+    wide: true,
+    height: MARGINS + ROW_HEIGHT * verdicts.length,
+    note: `Our own limits. Left of the line they are met (circles), right of it missed (diamonds). What is below ${LEAST} of its limit is drawn there.`,
+    description: `Figures over their limits: ${words.join('; ')}.`,
+    option: baseOption(option, {
+      grid: { left: 136, right: 16, top: 28, bottom: 52 },
+      xAxis: ticks(4),
+      yAxis: labels(122, 11),
+    }),
+    tooltip: {
+      heading: '{0}',
+      format: 'figure',
+      lines: [{ label: 'measured', color: MET, text: '{2}, limit {3}' }],
+    },
+    table: dataTable(
+      ['budget', 'limit', 'measured', 'verdict'],
+      verdicts.map(({ what, limit, measured, ratio }) => [
+        what,
+        datum(limit),
+        datum(measured),
+        ratio <= 1 ? `met (${figure(ratio)})` : `missed by ${figure(ratio)}x`,
+      ]),
+    ),
+  };
+}

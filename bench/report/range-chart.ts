@@ -1,0 +1,91 @@
+import type { EChartsOption } from 'echarts';
+import {
+  baseOption,
+  type Chart,
+  logTicks,
+  pointerTooltip,
+  SERIES_COLORS,
+  xAxis,
+} from '../../src/report/chart.js';
+import { datum, figure } from '../../src/report/figures.js';
+import { dataTable } from '../../src/report/tables.js';
+import type { Group, Latency, Row } from '../row.js';
+
+type TimeRow = Row & { latency: Latency };
+
+const ROW_HEIGHT = 30;
+const MARGINS = 84;
+const COLOR = SERIES_COLORS[0];
+
+/** The times of one group, one line each: p50 as a point, from p1 to p99 as a bar, on a log axis. */
+export function rangeChart(group: Group, rows: readonly Row[]): Chart {
+  const own = rows.filter((row): row is TimeRow => row.group === group && row.latency !== undefined);
+  const low = 0.8 * Math.min(...own.map(({ latency }) => latency.p1));
+  const high = 1.25 * Math.max(...own.map(({ latency }) => latency.p99));
+  const names = own.map(({ name }) => name);
+  const ticks = (most: number): object => {
+    const customValues = logTicks(low, high, most);
+    const axisLabel = { color: 'var(--muted)', fontSize: 12, hideOverlap: true, formatter: 'fn:figure' };
+    return { axisTick: { customValues }, axisLabel: { ...axisLabel, customValues } };
+  };
+  // In narrow pages long names take two lines.
+  const labels = (width: number, fontSize: number): object => ({
+    axisLabel: { color: 'var(--text)', fontSize, lineHeight: 13, interval: 0, width, overflow: 'break' },
+  });
+  const option: EChartsOption = {
+    grid: { left: 200, right: 24, top: 10, bottom: 52 },
+    dataset: {
+      source: own.map(({ name, latency: { p1, p50, p99, min, p90 } }) => [name, p1, p50, p99, min, p90]),
+    },
+    tooltip: pointerTooltip('shadow'),
+    xAxis: xAxis('time, µs', { type: 'log', min: low, max: high, ...ticks(8) }),
+    yAxis: {
+      type: 'category',
+      data: names,
+      inverse: true,
+      axisTick: { show: false },
+      axisLine: { lineStyle: { color: 'var(--axis)' } },
+      ...labels(180, 12),
+    },
+    series: {
+      type: 'scatter',
+      name: group,
+      encode: { x: 2, y: 0 },
+      symbolSize: 11,
+      itemStyle: { color: COLOR, borderColor: 'var(--panel)', borderWidth: 1.5 },
+      z: 4,
+      markLine: {
+        symbol: 'none',
+        silent: true,
+        lineStyle: { color: COLOR, width: 7, type: 'solid', opacity: 0.4, cap: 'round' },
+        data: own.map(({ latency }, i) => [{ coord: [latency.p1, i] }, { coord: [latency.p99, i] }]),
+      },
+    },
+  };
+  return {
+    id: `group-${group}`,
+    title: `${group}, in detail`,
+    source: 'measured',
+    wide: true,
+    height: MARGINS + ROW_HEIGHT * own.length,
+    note: 'The point is the p50, the bar spans p1 to p99. The axis is logarithmic.',
+    description: `Times of ${group} in microseconds: ${own.map(({ name, value }) => `${name} ${figure(value)}`).join(', ')}.`,
+    option: baseOption(option, {
+      grid: { left: 126, right: 16, top: 10, bottom: 52 },
+      xAxis: ticks(4),
+      yAxis: labels(112, 11),
+    }),
+    tooltip: {
+      heading: '{0}',
+      format: 'figure',
+      lines: [{ label: 'p50', color: COLOR, text: '{2} µs (p1 {1}, p99 {3})' }],
+    },
+    table: dataTable(
+      [`${group}, µs`, 'min', 'p1', 'p50', 'p90', 'p99', 'samples'],
+      own.map(({ name, latency: { min, p1, p50, p90, p99, samples } }) => [
+        name,
+        ...[min, p1, p50, p90, p99, samples].map((value) => datum(value)),
+      ]),
+    ),
+  };
+}

@@ -1,0 +1,94 @@
+import { realpathSync } from 'node:fs';
+import { BlockstepError } from '../core/errors.js';
+import { readHost } from '../report/host.js';
+import { loadPlotLibrary, type PlotLibrary } from '../report/library.js';
+import { OutputFile } from '../report/output-file.js';
+import { LogRecorder } from './log-file.js';
+import type { Replay } from './replay.js';
+import { replayPage } from './replay-page.js';
+import { ReplaySeries } from './replay-series.js';
+import type { Report } from './report.js';
+
+/** The files that a replay writes. They appear when it came to its end, or was interrupted; after an error none does. */
+export class ReplayOutputs {
+  readonly recorder: LogRecorder | null;
+  readonly #files: OutputFile[] = [];
+  readonly #page: { file: OutputFile; library: PlotLibrary } | null = null;
+  readonly #record: OutputFile | null = null;
+  #series: ReplaySeries | null = null;
+
+  /**
+   * Begins the files.
+   * @param flags paths of the page and of the log, of those that are wanted
+   * @param input the trace that is read, which neither may replace
+   * @throws ERR_BLOCKSTEP_BAD_FILE, ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_PACKAGE; nothing is left behind then
+   */
+  constructor(flags: { report?: string; record?: string }, input: string | undefined) {
+    try {
+      if (flags.report !== undefined) {
+        const library = loadPlotLibrary('replay --report');
+        this.#page = { library, file: this.#open('--report', flags.report, input) };
+      }
+      if (flags.record !== undefined) this.#record = this.#open('--record', flags.record, input);
+      this.recorder = this.#record === null ? null : new LogRecorder(this.#record);
+    } catch (error) {
+      this.discard();
+      throw error;
+    }
+  }
+
+  /** Follows the replay, if there is to be a page. */
+  observe(replay: Replay): void {
+    if (this.#page === null) return;
+    this.#series = new ReplaySeries(replay.scheduler);
+    replay.observe(this.#series);
+  }
+
+  /**
+   * Writes the page; the replay may still be read.
+   * @throws ERR_BLOCKSTEP_BAD_FILE
+   */
+  writePage(replay: Replay, report: Report, args: readonly string[]): void {
+    if (this.#page === null || this.#series === null) return;
+    this.#series.end(replay.nowMs);
+    const { measurements } = replay;
+    const made = { args, recorded: this.recorder !== null, host: readHost(), date: new Date() };
+    const input = { report, measurements, series: this.#series, ...made };
+    this.#page.file.write(new TextEncoder().encode(replayPage(input, this.#page.library)));
+  }
+
+  /**
+   * Gives the files their names, after the replay was disposed. Returns their paths.
+   * @throws ERR_BLOCKSTEP_BAD_FILE
+   */
+  commit(): string[] {
+    this.recorder?.commit();
+    this.#page?.file.commit();
+    return this.#files.map(({ path }) => path);
+  }
+
+  /** Leaves nothing behind of what was not committed. */
+  discard(): void {
+    for (const file of this.#files) file.discard();
+  }
+
+  #open(flag: string, path: string, input: string | undefined): OutputFile {
+    const file = new OutputFile(path);
+    this.#files.push(file);
+    if (input !== undefined && realPath(input) === file.target) {
+      throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${flag} would replace the trace ${path}`);
+    }
+    if (this.#files.filter(({ target }) => target === file.target).length > 1) {
+      throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `--report and --record both name ${path}`);
+    }
+    return file;
+  }
+}
+
+function realPath(path: string): string | null {
+  try {
+    return realpathSync(path);
+  } catch {
+    return null;
+  }
+}

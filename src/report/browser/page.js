@@ -1,0 +1,111 @@
+/**
+ * The script of a report's page: draws its charts in the colours of the present scheme, and again when the scheme or the
+ * width changes. It runs in a browser, inside the page; the page's data blocks are made by ../page.ts and ../chart.ts.
+ */
+
+/** @typedef {{ heading: string, format: string, lines: { label: string, color: string, text: string }[] }} Tooltip */
+/** @typedef {{ id: string, option: unknown, tooltip: Tooltip }} Chart */
+/** @typedef {number | null} Cell */
+/** @typedef {{ setOption(option: unknown, fresh: boolean): void, resize(): void }} Plot */
+
+/** @type {Chart[]} */
+const charts = JSON.parse(document.getElementById('charts')?.textContent ?? '[]');
+/** @type {{ init(element: Element, theme: null, options: { renderer: 'svg' }): Plot }} */
+const echarts = Reflect.get(globalThis, 'echarts');
+
+/** @param {number} value */
+function figure(value) {
+  const magnitude = Math.abs(value);
+  if (magnitude !== 0 && magnitude < 0.001) return value.toExponential(1);
+  const digits = magnitude >= 100 ? 0 : magnitude >= 10 ? 1 : magnitude >= 1 ? 2 : 4;
+  return value.toLocaleString('en-US', { maximumFractionDigits: digits });
+}
+
+/** @param {number} value */
+function percent(value) {
+  return `${(100 * value).toLocaleString('en-US', { maximumFractionDigits: 1 })} %`;
+}
+
+/** @type {Record<string, (value: number) => string>} */
+const formats = { figure, percent };
+
+/**
+ * @param {string} text with `{i}` for cell i
+ * @param {Cell[]} row
+ * @param {(value: number) => string} format
+ */
+function fill(text, row, format) {
+  return text.replace(/\{(\d+)\}/g, (_, column) => {
+    const cell = row[Number(column)];
+    return cell === null || cell === undefined ? '–' : format(cell);
+  });
+}
+
+/**
+ * @param {Tooltip} tooltip
+ * @returns {(params: { value: Cell[] } | { value: Cell[] }[]) => HTMLElement}
+ */
+function tooltipOf({ heading, format, lines }) {
+  return (params) => {
+    const row = (Array.isArray(params) ? params[0] : params).value;
+    const box = document.createElement('div');
+    /** @param {string} text @param {string} name */
+    const add = (text, name) => {
+      const line = box.appendChild(document.createElement('div'));
+      line.className = name;
+      line.textContent = text;
+      return line;
+    };
+    add(fill(heading, row, figure), 'tooltip-head');
+    for (const { label, color, text } of lines) {
+      const line = add(`${label}: ${fill(text, row, formats[format])}`, 'tooltip-line');
+      line.style.setProperty('--swatch', color);
+    }
+    return box;
+  };
+}
+
+/**
+ * Puts the scheme's colours and the page's functions into an option.
+ * @param {unknown} value
+ * @param {Chart} chart
+ * @param {CSSStyleDeclaration} style
+ * @returns {unknown}
+ */
+function resolve(value, chart, style) {
+  if (Array.isArray(value)) return value.map((item) => resolve(item, chart, style));
+  if (typeof value === 'object' && value !== null) {
+    return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, resolve(item, chart, style)]));
+  }
+  if (typeof value !== 'string') return value;
+  if (value === 'inherit') return style.fontFamily;
+  if (value === 'fn:tooltip') return tooltipOf(chart.tooltip);
+  if (value.startsWith('fn:')) return formats[value.slice(3)];
+  const name = /^var\((--[\w-]+)\)$/.exec(value)?.[1];
+  return name === undefined ? value : style.getPropertyValue(name).trim();
+}
+
+/** @type {Map<Element, Plot>} */
+const plots = new Map();
+
+function draw() {
+  const style = getComputedStyle(document.body);
+  for (const chart of charts) {
+    const element = document.getElementById(chart.id);
+    if (element === null) continue;
+    let plot = plots.get(element);
+    if (plot === undefined) {
+      plot = echarts.init(element, null, { renderer: 'svg' });
+      plots.set(element, plot);
+    }
+    plot.setOption(resolve(chart.option, chart, style), true);
+  }
+}
+
+draw();
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);
+const observer = new ResizeObserver((entries) => {
+  for (const { target } of entries) plots.get(target)?.resize();
+});
+for (const element of plots.keys()) observer.observe(element);
+document.documentElement.dataset['drawn'] = 'true';

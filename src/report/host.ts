@@ -1,0 +1,27 @@
+import { createRequire } from 'node:module';
+import { availableParallelism, cpus, totalmem } from 'node:os';
+
+const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
+
+/** What a report says about where its figures were measured. */
+export interface Host {
+  cpu: string;
+  cores: number;
+  memoryGiB: number;
+  platform: string;
+  node: string;
+  v8: string;
+  blockstep: string;
+}
+
+export function readHost(): Host {
+  return {
+    cpu: cpus()[0]?.model.trim() ?? 'unknown',
+    cores: availableParallelism(),
+    memoryGiB: Math.round(totalmem() / 2 ** 30),
+    platform: `${process.platform}-${process.arch}`,
+    node: process.version,
+    v8: process.versions.v8,
+    blockstep: version,
+  };
+}

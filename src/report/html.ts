@@ -1,0 +1,45 @@
+/** A piece of HTML. Made by `html` alone, so that whatever is not one is text and gets escaped. */
+export class Html {
+  /** @internal */
+  constructor(readonly source: string) {}
+}
+
+/** What may stand in a template: text and numbers are escaped, lists are joined, null and false leave nothing. */
+export type HtmlValue = Html | string | number | null | false | readonly HtmlValue[];
+
+/** Template tag: the literal parts are HTML, every value is text unless it is `Html` itself. */
+export function html(parts: TemplateStringsArray, ...values: readonly HtmlValue[]): Html {
+  let source = parts[0];
+  for (let i = 0; i < values.length; i++) source += render(values[i]) + parts[i + 1];
+  return new Html(source);
+}
+
+/** Takes `source` as HTML as it stands. For constants and for what was escaped by its own rules. */
+export function trusted(source: string): Html {
+  return new Html(source);
+}
+
+const ENTITIES: Record<string, string> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};
+
+/** Text so that it means itself between tags and inside quoted attributes. */
+export function escapeText(text: string): string {
+  // Lone surrogates cannot be written as UTF-8; control characters are not allowed in HTML, not even as entities.
+  return printable(text).replace(/[&<>"']/g, (character) => ENTITIES[character]);
+}
+
+function printable(text: string): string {
+  return text.replace(/\p{Surrogate}/gu, '\ufffd').replace(/(?![\t\n])\p{Control}/gu, '\ufffd');
+}
+
+function render(value: HtmlValue): string {
+  if (value === null || value === false) return '';
+  if (value instanceof Html) return value.source;
+  if (Array.isArray(value)) return value.map(render).join('');
+  return escapeText(String(value));
+}

@@ -1,0 +1,37 @@
+import { describe, expect, it } from 'vitest';
+import { logTicks } from '../../src/report/chart.js';
+import { coarse, datum, figure, percent } from '../../src/report/figures.js';
+
+describe('a figure', () => {
+  it.each([
+    [0, '0'],
+    [1234567, '1,234,567'],
+    [1234.5, '1,235'],
+    [99.95, '100'],
+    [12.345, '12.3'],
+    [0.5, '0.500'],
+    [0.0012345, '0.00123'],
+    [0.0001, '1.00e-4'],
+    [-12.345, '-12.3'],
+  ])('%f is written %s', (value, text) => {
+    expect(figure(value)).toBe(text);
+  });
+
+  it('carries its exact value, and a dash where there is none', () => {
+    expect(datum(1234.5).source).toBe('<data value="1234.5">1,235</data>');
+    expect(datum(0.33421, percent).source).toBe('<data value="0.33421">33.42 %</data>');
+    expect(datum(null).source).toBe('–');
+    expect([coarse(123456.7), coarse(null)]).toEqual([123460, null]);
+  });
+});
+
+describe('ticks of a logarithmic axis', () => {
+  it.each([
+    [1, 1000, 8, [1, 3, 10, 30, 100, 300, 1000]],
+    [0.08, 9, 8, [0.1, 0.2, 0.5, 1, 2, 5]],
+    [10, 30, 8, [10, 12, 15, 20, 25, 30]],
+    [1, 1e12, 3, [1, 1e5, 1e10]],
+  ])('from %f to %f', (min, max, most, ticks) => {
+    expect(logTicks(min, max, most)).toEqual(ticks);
+  });
+});

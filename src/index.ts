@@ -2,7 +2,22 @@ export { Core, generationOf, SLOT_LIMIT, slotOf } from './core/core.js';
 export { BlockstepError, ERROR_CODES, type ErrorCode } from './core/errors.js';
 export { type StepTables, type TablesShape, tablesBytes } from './core/tables.js';
 export { CostModelExecutor } from './engine/cost-model-executor.js';
-export type { Executor, ExecutorPlan, ExecutorRequest, FlatTokens } from './engine/executor.js';
+export { Engine } from './engine/engine.js';
+export type { EngineStats } from './engine/engine-stats.js';
+export type {
+  Executor,
+  ExecutorPlan,
+  ExecutorRequest,
+  ExecutorResult,
+  FlatTokens,
+} from './engine/executor.js';
+export type { EngineHealth } from './engine/health.js';
+export type { EngineOptions } from './engine/options.js';
+export type { OutputIterator, RequestHandle } from './engine/request-handle.js';
+export type { EndReason, RequestOutput, RequestResult, RequestTimings } from './engine/request-stream.js';
+export type { StepReport } from './engine/step-loop.js';
+export type { StepLatency } from './engine/step-times.js';
+export type { SubmitInput, SubmitOptions } from './engine/submission.js';
 export type { AnomalyReason } from './scheduler/anomalies.js';
 export type {
   ConnectorOutput,

@@ -1,3 +1,5 @@
+import type { StepTables } from '../core/tables.js';
+
 /** What an executor reads of a request. `Request` of the scheduler has all of it. */
 export interface ExecutorRequest {
   readonly id: string;
@@ -6,22 +8,41 @@ export interface ExecutorRequest {
   readonly numPromptTokens: number;
 }
 
-/** What an executor reads of a plan: parallel arrays, valid up to `numRequests`. The scheduler's `Plan` has it all. */
+/**
+ * What an executor reads of a plan: parallel arrays in batch order, valid up to `numRequests`. The scheduler's `Plan`
+ * has it all. The object is reused: an executor may read it until it has answered the step.
+ */
 export interface ExecutorPlan {
+  /** Number of the step. Steps without anything to compute have numbers too, and are not executed. */
+  readonly step: number;
+  /** Which set of shared arrays this plan lies in, 0 to pipelineDepth: stable memory for whoever captures addresses. */
+  readonly frame: number;
   readonly numRequests: number;
-  /** Tokens of all entries; 0 = nothing to compute. */
+  /** Tokens of all entries, at least 1 in a plan that an engine hands to its executor. */
   readonly totalTokens: number;
   readonly requests: readonly ExecutorRequest[];
+  /** `EntryKind` of each entry: still running, new, or resumed after a preemption. */
+  readonly kinds: Uint8Array;
   readonly slots: Int32Array;
   /** Tokens to compute, drafts included. */
   readonly numScheduledTokens: Int32Array;
   /** Tokens whose KV exists before this step. */
   readonly numComputedTokens: Int32Array;
+  /** Blocks of the request, this step's included; the last `numNewBlocks` of them are new. */
+  readonly numBlocks: Int32Array;
+  readonly numNewBlocks: Int32Array;
   /** Draft tokens among the scheduled ones. */
   readonly numDraftTokens: Int32Array;
   /** Draft tokens of entry i from i * maxDrafts on; -1 where a step in flight makes them. */
   readonly draftTokens: Int32Array;
   readonly maxDrafts: number;
+  /** 1: not scheduled in the step before, so a worker that mirrors tokens needs the whole list. */
+  readonly needsAllTokens: Uint8Array;
+  /** Most tokens that each entry can bring: 0 while known tokens of it remain to be computed, else 1 and its drafts. */
+  readonly maxOutputTokens: Uint8Array;
+  /** External ids of the requests that were preempted, and of those that finished, since the step executed before. */
+  readonly preempted: readonly string[];
+  readonly finished: readonly string[];
 }
 
 /**
@@ -33,10 +54,29 @@ export interface FlatTokens {
   readonly counts: Int32Array;
 }
 
+/** What one step brought, in plan order. */
+export interface ExecutorResult extends FlatTokens {
+  /** Non-zero: this entry failed. Its request ends with `error`; the others go on. */
+  readonly errors?: Uint8Array;
+  /** Drafts for the next step of each entry, at most numSpeculativeTokens. Read with one step in flight only. */
+  readonly drafts?: FlatTokens;
+}
+
 /**
  * Computes steps, strictly in the order in which they are submitted. An entry whose known tokens are all computed by
  * the step gets one token, and one more for every draft token that the model agrees with; any other entry gets none.
+ *
+ * The arrays of an answer are read when every step before it was answered; until then they stay as they are, so with
+ * `pipelineDepth` steps in flight an executor that reuses its arrays needs that many sets.
  */
 export interface Executor {
-  execute(plan: ExecutorPlan): FlatTokens | Promise<FlatTokens>;
+  /** false: the engine spares itself the tables and passes null. Default true. */
+  readonly usesTables?: boolean;
+  /**
+   * Called in order; up to `pipelineDepth` steps are submitted before the oldest was answered. A throw or a rejection
+   * fails the whole step. It may submit and abort requests; it must not step or dispose the engine.
+   */
+  execute(plan: ExecutorPlan, tables: StepTables | null): ExecutorResult | PromiseLike<ExecutorResult>;
+  /** Called once when the engine is disposed, also with steps in flight, whose answers are then ignored. */
+  dispose?(): void | PromiseLike<void>;
 }

@@ -166,6 +166,12 @@ describe('CostModelExecutor', () => {
     const { numRequests, totalTokens, requests, maxDrafts, slots } = plan;
     const { numScheduledTokens, numComputedTokens, numDraftTokens, draftTokens } = plan;
     const columns = { slots, numScheduledTokens, numComputedTokens, numDraftTokens, draftTokens };
-    return { numRequests, totalTokens, requests, maxDrafts, ...columns };
+    return {
+      numRequests,
+      totalTokens,
+      requests,
+      maxDrafts,
+      ...columns,
+    } as Partial<ExecutorPlan> as ExecutorPlan;
   }
 });

@@ -1,0 +1,167 @@
+import { BlockstepError } from '../core/errors.js';
+import type { Plan } from '../scheduler/plan.js';
+import { channels } from './channels.js';
+import { brokenBy, type EngineState } from './engine-state.js';
+import { drainAborts } from './mailbox.js';
+import { publish, sweepStreams } from './publish.js';
+import { Step } from './step.js';
+import { updateDrafts, updateStep } from './step-update.js';
+
+/** What one `Engine.step()` did, and what the next one waits for. */
+export interface StepReport {
+  /** Entries and tokens of the step that was scheduled and submitted; 0 = none was. */
+  readonly scheduledRequests: number;
+  readonly scheduledTokens: number;
+  /** Whether the answer to the oldest step in flight was taken. */
+  readonly answered: boolean;
+  /** Requests that ended, aborted ones included. */
+  readonly ended: number;
+  /** Steps in flight now. */
+  readonly stepsInFlight: number;
+  /**
+   * `progress`: something was done, so call again. Nothing was done because: `waiting` the executor has not answered yet;
+   * `stalled` there is work and nothing of it can be scheduled; `idle` there is no work.
+   */
+  readonly state: 'progress' | 'waiting' | 'stalled' | 'idle';
+}
+
+const NOTHING = { tokens: new Int32Array(0), counts: new Int32Array(0) };
+
+/**
+ * One round of the engine, in vLLM's order: aborts, schedule, execute, aborts, update, publish. It does what can be done
+ * now and never waits: at most one step is submitted, and the oldest is taken if it was answered.
+ */
+export class StepLoop {
+  readonly #e: EngineState;
+
+  constructor(e: EngineState) {
+    this.#e = e;
+  }
+
+  /**
+   * @throws what the clock throws, with nothing changed
+   * @throws ERR_BLOCKSTEP_EXECUTOR_HUNG, ERR_BLOCKSTEP_INVARIANT when the engine broke on it
+   */
+  step(): StepReport {
+    const e = this.#e;
+    e.checkIdle();
+    e.busy = true;
+    try {
+      e.health.checkExecutor();
+      return this.#round();
+    } catch (error) {
+      throw judge(e, error);
+    } finally {
+      e.busy = false;
+    }
+  }
+
+  #round(): StepReport {
+    const e = this.#e;
+    e.rounds++;
+    let ended = drainAborts(e);
+    let moved = ended > 0;
+    let scheduledRequests = 0;
+    let scheduledTokens = 0;
+    if (this.#canSchedule()) {
+      const plan = e.scheduler.schedule();
+      e.lastStep.totalTokens = plan.totalTokens;
+      e.lastStep.preempted = plan.preempted.length;
+      scheduledRequests = plan.numRequests;
+      scheduledTokens = plan.totalTokens;
+      if (scheduledTokens === 0) moved = this.#takeEmpty(plan) || moved;
+      else this.#submit(plan);
+    }
+    const answered = e.flight.length > 0 && e.flight[0].state !== 'pending';
+    if (answered) {
+      ended += drainAborts(e);
+      ended += this.#takeOldest(e.flight[0]);
+    }
+    const stepsInFlight = e.flight.length;
+    const state = answered || moved || scheduledTokens > 0 ? 'progress' : this.#whyNot();
+    return { scheduledRequests, scheduledTokens, answered, ended, stepsInFlight, state };
+  }
+
+  #canSchedule(): boolean {
+    const { flight, scheduler } = this.#e;
+    if (flight.length >= scheduler.config.pipelineDepth) return false;
+    // What is left to report besides requests goes out with the update of the steps in flight.
+    return scheduler.numUnfinished > 0 || (flight.length === 0 && scheduler.hasWork());
+  }
+
+  #submit(plan: Plan): void {
+    const e = this.#e;
+    if (e.finished.length + e.preempted.length > 0) {
+      plan.finished = e.finished.concat(plan.finished);
+      plan.preempted = e.preempted.concat(plan.preempted);
+      e.finished = [];
+      e.preempted = [];
+    }
+    e.health.scheduled();
+    const step = new Step(e, plan, e.now());
+    e.flight.push(step);
+    step.execute();
+  }
+
+  /**
+   * A plan with nothing to execute. What it says is kept for the next plan that the executor sees; what ended while it was
+   * made goes to the clients now.
+   * @returns whether it changed anything
+   */
+  #takeEmpty(plan: Plan): boolean {
+    const e = this.#e;
+    const { finished, preempted } = plan;
+    if (finished.length > 0) e.finished = e.finished.concat(finished);
+    if (preempted.length > 0) e.preempted = e.preempted.concat(preempted);
+    if (e.flight.length === 0) e.health.scheduledNothing();
+    const outputs = e.scheduler.update(plan, NOTHING);
+    publish(e, outputs);
+    return finished.length + preempted.length + outputs.length > 0;
+  }
+
+  /** @returns how many requests ended */
+  #takeOldest(step: Step): number {
+    const e = this.#e;
+    const { outputs, failureOf } = updateStep(e, step);
+    e.flight.shift();
+    const failed = step.state === 'failed';
+    const latencyMs = step.answeredAt - step.submittedAt;
+    e.counters.steps++;
+    if (failed) e.counters.failedSteps++;
+    e.stepTimes.record(latencyMs);
+    e.health.answered(failed ? step.answer : undefined, failed);
+    const ended = publish(e, outputs, failureOf);
+    if (!failed) updateDrafts(e, step);
+    if (channels.step.hasSubscribers) {
+      const { numRequests, totalTokens } = step.plan;
+      channels.step.publish({ step: step.number, numRequests, totalTokens, latencyMs, failed });
+    }
+    return ended;
+  }
+
+  #whyNot(): StepReport['state'] {
+    const e = this.#e;
+    if (e.flight.length > 0) return 'waiting';
+    sweepStreams(e);
+    return e.hasWork() ? 'stalled' : 'idle';
+  }
+}
+
+/** An error that leaves the scheduler whole is the caller's; any other one breaks the engine. */
+function judge(e: EngineState, error: unknown): unknown {
+  if (e.poison !== null) return error;
+  const isAnomaly = error instanceof BlockstepError && error.code === 'ERR_BLOCKSTEP_ANOMALY';
+  if (!isAnomaly && isUsable(e)) return error;
+  const broken = brokenBy(error);
+  e.breakOff(broken);
+  return broken;
+}
+
+function isUsable({ scheduler }: EngineState): boolean {
+  try {
+    scheduler.stats();
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,79 @@
+import { addAbortListener } from 'node:events';
+import { BlockstepError, badArgument, show } from '../core/errors.js';
+import { Request, type RequestInput } from '../scheduler/request.js';
+import { channels } from './channels.js';
+import type { EngineState } from './engine-state.js';
+import { abortStream, drainAborts } from './mailbox.js';
+import { RequestHandle } from './request-handle.js';
+import { RequestStream } from './request-stream.js';
+import { isAborted, type SubmitInput, type SubmitOptions, takeSignal, takeSubmission } from './submission.js';
+
+const NO_PROMPT = new Int32Array(0);
+
+/** Gives requests to the scheduler, and their readers a handle. */
+export class Submitter {
+  readonly #e: EngineState;
+  #nextId = 1;
+
+  constructor(e: EngineState) {
+    this.#e = e;
+  }
+
+  /** See `Engine.submit`. */
+  submit(input: SubmitInput, options: SubmitOptions): RequestHandle {
+    const e = this.#e;
+    e.checkUsable();
+    if (e.draining) throw new BlockstepError('ERR_BLOCKSTEP_SHUTDOWN', 'the engine is shutting down');
+    const signal = takeSignal(options);
+    const request = takeSubmission(input);
+    request.id ??= this.#newId();
+    if (signal !== null && isAborted(signal)) return this.#stillborn(request.id, signal.reason);
+    const stream = new RequestStream(this.#add(request as RequestInput), e.rounds);
+    e.streams.add(stream);
+    if (signal !== null) {
+      const listener = addAbortListener(signal, () => abortStream(e, stream, signal.reason));
+      stream.release = () => listener[Symbol.dispose]();
+    }
+    if (channels.submit.hasSubscribers) {
+      channels.submit.publish({ id: stream.request.id, handle: stream.request.handle });
+    }
+    e.poke();
+    return this.#handle(stream);
+  }
+
+  #add(request: RequestInput): Request {
+    const e = this.#e;
+    // An id is free again as soon as its request was aborted, not only with the next step.
+    if (!e.busy && typeof request.id === 'string' && this.#isAborted(request.id)) drainAborts(e);
+    return e.scheduler.getByHandle(e.scheduler.add(request)) as Request;
+  }
+
+  #isAborted(id: string): boolean {
+    const known = this.#e.aborts.size === 0 ? undefined : this.#e.scheduler.get(id);
+    return known !== undefined && this.#e.aborts.has(known);
+  }
+
+  /** A request that was aborted before it was submitted: the scheduler never hears of it. */
+  #stillborn(id: unknown, reason: unknown): RequestHandle {
+    if (typeof id !== 'string') throw badArgument('id', show(id), 'a string');
+    const now = this.#e.now();
+    const limits = { maxModelLen: 1, minStopCap: 0, now };
+    const stream = new RequestStream(
+      new Request({ id, prompt: NO_PROMPT, maxTokens: 1 }, -1, -1, limits),
+      this.#e.rounds,
+    );
+    stream.fail(reason, now, true);
+    return this.#handle(stream);
+  }
+
+  #handle(stream: RequestStream): RequestHandle {
+    return new RequestHandle(stream, (aborted, reason) => abortStream(this.#e, aborted, reason));
+  }
+
+  #newId(): string {
+    for (;;) {
+      const id = `request-${this.#nextId++}`;
+      if (this.#e.scheduler.get(id) === undefined) return id;
+    }
+  }
+}

@@ -13,8 +13,8 @@ export type {
 } from './engine/executor.js';
 export type { EngineHealth } from './engine/health.js';
 export type { EngineOptions } from './engine/options.js';
+export type { EndReason, RequestOutput, RequestResult, RequestTimings } from './engine/outputs.js';
 export type { OutputIterator, RequestHandle } from './engine/request-handle.js';
-export type { EndReason, RequestOutput, RequestResult, RequestTimings } from './engine/request-stream.js';
 export type { StepReport } from './engine/step-loop.js';
 export type { StepLatency } from './engine/step-times.js';
 export type { SubmitInput, SubmitOptions } from './engine/submission.js';

@@ -47,6 +47,7 @@ export class EngineState {
   /** A step is being made: the executor may be calling. */
   busy = false;
   disposed = false;
+  pauseMode: 'none' | 'new' | 'all' = 'none';
   /** A shutdown has begun. */
   draining = false;
   /** Why the engine refuses all further work. */

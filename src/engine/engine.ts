@@ -88,7 +88,7 @@ export class Engine implements Disposable, AsyncDisposable {
    * Makes steps by itself until `stop` or the end of the engine, one a turn of the event loop. While it computes it keeps the
    * process alive; while it waits it does not.
    * @returns a promise that resolves when it was stopped, and rejects when the engine broke; nobody has to listen to it
-   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_SHUTDOWN
+   * @throws ERR_BLOCKSTEP_DISPOSED, or the code that the engine broke with
    */
   run(): Promise<void> {
     this.#e.checkUsable();
@@ -142,11 +142,13 @@ export class Engine implements Disposable, AsyncDisposable {
   pause(mode: 'new' | 'all'): void {
     this.#e.checkUsable();
     this.#e.scheduler.pause(mode);
+    this.#e.pauseMode = mode;
   }
 
   resume(): void {
     this.#e.checkUsable();
     this.#e.scheduler.resume();
+    this.#e.pauseMode = 'none';
     this.#e.poke();
   }
 
@@ -203,9 +205,11 @@ export class Engine implements Disposable, AsyncDisposable {
     return this.#e.health.read();
   }
 
-  /** @throws ERR_BLOCKSTEP_DISPOSED, or the code that the engine broke with */
+  /**
+   * Also of a broken engine, unless it is the scheduler that broke.
+   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
+   */
   stats(): EngineStats {
-    this.#e.checkUsable();
     return readEngineStats(this.#e);
   }
 

@@ -2,6 +2,7 @@ import { Control } from '../core/core.js';
 import { badArgument, show } from '../core/errors.js';
 import type { Request } from '../scheduler/request.js';
 import { finishReasonName } from '../scheduler/status.js';
+import { describe } from './describe.js';
 import type { EngineState } from './engine-state.js';
 
 /**
@@ -63,7 +64,7 @@ function running(e: EngineState, request: Request, isDriven: boolean): string {
   if (step !== undefined) {
     return `${doing}, ${since}; in flight in step ${step.number}, submitted to the executor ${ago(e, step.submittedAt)}`;
   }
-  return `${doing}, ${since}; ${pausedWhole(e) ? 'everything is paused' : nextStep(e, isDriven, 'it is due in the next step')}`;
+  return `${doing}, ${since}; ${e.pauseMode === 'all' ? 'everything is paused' : nextStep(e, isDriven, 'it is due in the next step')}`;
 }
 
 function waiting(e: EngineState, request: Request, isDriven: boolean): string {
@@ -72,15 +73,20 @@ function waiting(e: EngineState, request: Request, isDriven: boolean): string {
   const place = order.indexOf(request.id);
   const what = request.status === 'PREEMPTED' ? 'preempted and waiting to be computed again' : 'waiting';
   const where = `${what} since it was submitted ${ago(e, request.addedAt)}, place ${place + 1} of ${order.length} in the queue`;
-  return `${where}; ${whyNotAdmitted(e, request, place, isDriven)}`;
+  try {
+    return `${where}; ${whyNotAdmitted(e, request, place, isDriven)}`;
+  } catch (error) {
+    // It asks the native side, which may be broken.
+    return `${where}; why cannot be said: ${describe(error)}`;
+  }
 }
 
 /** The first thing that keeps the scheduler from admitting it, in the order in which the scheduler asks. */
 function whyNotAdmitted(e: EngineState, request: Request, place: number, isDriven: boolean): string {
   const { scheduler } = e;
   const { config, core, numRunning } = scheduler;
-  if (pausedWhole(e)) return 'everything is paused';
-  if (numRunning === scheduler.numUnfinished) return 'admission is paused';
+  if (e.pauseMode === 'all') return 'everything is paused';
+  if (e.pauseMode === 'new') return 'admission is paused';
   const stream = e.streams.of(request);
   if (stream !== undefined && stream.submittedRound === e.rounds) return nextStep(e, isDriven);
   if (numRunning >= config.maxNumSeqs) return `${numRunning} requests run, the most that maxNumSeqs allows`;
@@ -121,10 +127,6 @@ function nextStep(e: EngineState, isDriven: boolean, then = 'the next step decid
     return `the next step is made when the executor has answered step ${flight[0].number}, submitted ${ago(e, flight[0].submittedAt)}`;
   }
   return isDriven ? then : 'nobody makes the next step: call run() or step()';
-}
-
-function pausedWhole({ scheduler }: EngineState): boolean {
-  return scheduler.numUnfinished === 0;
 }
 
 function name(key: string | number): string {

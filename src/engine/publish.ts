@@ -3,7 +3,8 @@ import type { Request } from '../scheduler/request.js';
 import { FinishReason, finishReasonName } from '../scheduler/status.js';
 import type { StepOutputs } from '../scheduler/step-outputs.js';
 import type { EngineState } from './engine-state.js';
-import type { EndReason, RequestStream } from './request-stream.js';
+import type { EndReason } from './outputs.js';
+import type { RequestStream } from './request-stream.js';
 
 /** What readers are told of a request that ended with `error`. */
 export type FailureOf = (request: Request) => BlockstepError;

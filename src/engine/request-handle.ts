@@ -1,4 +1,5 @@
-import type { RequestOutput, RequestResult, RequestStream } from './request-stream.js';
+import type { RequestOutput, RequestResult } from './outputs.js';
+import type { RequestStream } from './request-stream.js';
 
 /** Ends the request of a stream; `reason` undefined = without a reason. */
 export type Abort = (stream: RequestStream, reason: unknown) => void;

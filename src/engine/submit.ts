@@ -1,11 +1,11 @@
-import { addAbortListener } from 'node:events';
 import { BlockstepError, badArgument, show } from '../core/errors.js';
 import { Request, type RequestInput } from '../scheduler/request.js';
 import { channels } from './channels.js';
 import type { EngineState } from './engine-state.js';
 import { abortStream, drainAborts } from './mailbox.js';
-import { RequestHandle } from './request-handle.js';
+import { type Abort, RequestHandle } from './request-handle.js';
 import { RequestStream } from './request-stream.js';
+import { Signals } from './signals.js';
 import { isAborted, type SubmitInput, type SubmitOptions, takeSignal, takeSubmission } from './submission.js';
 
 const NO_PROMPT = new Int32Array(0);
@@ -13,10 +13,14 @@ const NO_PROMPT = new Int32Array(0);
 /** Gives requests to the scheduler, and their readers a handle. */
 export class Submitter {
   readonly #e: EngineState;
+  readonly #abort: Abort;
+  readonly #signals: Signals;
   #nextId = 1;
 
   constructor(e: EngineState) {
     this.#e = e;
+    this.#abort = (stream, reason) => abortStream(e, stream, reason);
+    this.#signals = new Signals(this.#abort);
   }
 
   /** See `Engine.submit`. */
@@ -30,15 +34,12 @@ export class Submitter {
     if (signal !== null && isAborted(signal)) return this.#stillborn(request.id, signal.reason);
     const stream = new RequestStream(this.#add(request as RequestInput), e.rounds);
     e.streams.add(stream);
-    if (signal !== null) {
-      const listener = addAbortListener(signal, () => abortStream(e, stream, signal.reason));
-      stream.release = () => listener[Symbol.dispose]();
-    }
+    if (signal !== null) this.#signals.watch(signal, stream);
     if (channels.submit.hasSubscribers) {
       channels.submit.publish({ id: stream.request.id, handle: stream.request.handle });
     }
     e.poke();
-    return this.#handle(stream);
+    return new RequestHandle(stream, this.#abort);
   }
 
   #add(request: RequestInput): Request {
@@ -63,11 +64,7 @@ export class Submitter {
       this.#e.rounds,
     );
     stream.fail(reason, now, true);
-    return this.#handle(stream);
-  }
-
-  #handle(stream: RequestStream): RequestHandle {
-    return new RequestHandle(stream, (aborted, reason) => abortStream(this.#e, aborted, reason));
+    return new RequestHandle(stream, this.#abort);
   }
 
   #newId(): string {

@@ -139,7 +139,7 @@ describe('explain', () => {
     );
   });
 
-  it('works in every state', async () => {
+  it('works in every state', () => {
     const bench = new EngineBench({ executorTimeoutMs: 10 }, true);
     for (const id of ['a', 'b'])
       bench

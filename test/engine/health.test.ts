@@ -158,7 +158,7 @@ describe('stats', () => {
 });
 
 describe('channels', () => {
-  it('tell of submitted requests and of steps', async () => {
+  it('tell of submitted requests and of steps', () => {
     const heard: unknown[] = [];
     const listener = (message: unknown, name: string | symbol) => heard.push([name, message]);
     subscribe('blockstep:request:submit', listener);

@@ -114,9 +114,9 @@ export class Engine implements Disposable, AsyncDisposable {
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   shutdown(options: { drainMs?: number } = {}): Promise<void> {
-    const drainMs = takeShutdownOptions(options);
-    const ended = this.#shutdown.begin(drainMs);
-    if (!this.#e.disposed) this.#loop.start();
+    const { disposed } = this.#e;
+    const ended = this.#shutdown.begin(takeShutdownOptions(options));
+    if (!disposed) this.#loop.start();
     return ended;
   }
 

@@ -34,7 +34,7 @@ export class Submitter {
     if (signal !== null && isAborted(signal)) return this.#stillborn(request.id, signal.reason);
     const stream = new RequestStream(this.#add(request as RequestInput), e.rounds);
     e.streams.add(stream);
-    if (signal !== null) this.#signals.watch(signal, stream);
+    if (signal !== null) this.#watch(signal, stream);
     if (channels.submit.hasSubscribers) {
       channels.submit.publish({ id: stream.request.id, handle: stream.request.handle });
     }
@@ -47,6 +47,16 @@ export class Submitter {
     // An id is free again as soon as its request was aborted, not only with the next step.
     if (!e.busy && typeof request.id === 'string' && this.#isAborted(request.id)) drainAborts(e);
     return e.scheduler.getByHandle(e.scheduler.add(request)) as Request;
+  }
+
+  /** Something that passes for a signal may still refuse to be listened to. */
+  #watch(signal: AbortSignal, stream: RequestStream): void {
+    try {
+      this.#signals.watch(signal, stream);
+    } catch (error) {
+      this.#abort(stream, undefined);
+      throw error;
+    }
   }
 
   #isAborted(id: string): boolean {

@@ -8,6 +8,8 @@
  *   operations   what a request of 2,048 tokens costs at the native border, in pools of 10k to 1M blocks
  *   tables       gathering the tables of a step for a model runner
  *   heap         what a step allocates in V8, and what a request holds
+ *   engine       the same steps through an Engine with an executor that does nothing: over the bare scheduler, tokens a second
+ *                through submit, latency under garbage collection, delay of the event loop, heap
  *
  * How to read the figures. Each is a time of one operation in microseconds, less the time to read the clock. On a quiet
  * machine read the p50, and the p99 for the tail; compare the line "load" first. On a busy machine the p50 tells about
@@ -26,6 +28,7 @@ import { parseArgs } from 'node:util';
 import { judge } from './budgets.js';
 import { benchCalibration, CALIBRATION_EFFORT } from './calibration.js';
 import { benchDecode, DECODE_EFFORT } from './decode.js';
+import { benchEngine, ENGINE_EFFORT } from './engine.js';
 import { benchHeap } from './heap.js';
 import { describeMachine, readMachine } from './machine.js';
 import { type Effort, quickened } from './measure.js';
@@ -59,7 +62,7 @@ function readOptions(): Options {
   return { only, quick: values.quick, out: values.out ?? null, write: !values['no-write'] };
 }
 
-function runGroup(group: Group, quick: boolean): Row[] {
+function runGroup(group: Group, quick: boolean): Row[] | Promise<Row[]> {
   const effort = (full: Effort) => (quick ? quickened(full) : full);
   switch (group) {
     case 'calibration':
@@ -74,10 +77,12 @@ function runGroup(group: Group, quick: boolean): Row[] {
       return benchTables(effort(TABLES_EFFORT));
     case 'heap':
       return benchHeap(quick ? 1000 : 4000);
+    case 'engine':
+      return benchEngine(effort(ENGINE_EFFORT), quick ? 1 : 5);
   }
 }
 
-function main(): void {
+async function main(): Promise<void> {
   const options = readOptions();
   if (globalThis.gc === undefined) throw new Error('run it by "npm run bench": it needs node --expose-gc');
   const machine = readMachine();
@@ -86,7 +91,7 @@ function main(): void {
   const groups = GROUPS.filter((group) => group === 'calibration' || (options.only ?? group) === group);
   const rows: Row[] = [];
   for (const group of groups) {
-    rows.push(...runGroup(group, options.quick));
+    rows.push(...(await runGroup(group, options.quick)));
     console.log(renderRows(group, rows));
   }
   const verdicts = judge(rows);
@@ -99,7 +104,7 @@ function main(): void {
 }
 
 try {
-  main();
+  await main();
 } catch (error) {
   console.error(`bench: ${error instanceof Error ? error.message : String(error)}`);
   process.exitCode = 1;

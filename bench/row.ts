@@ -4,7 +4,7 @@ export interface Row {
   group: Group;
   /** Unique within the group and stable between versions: `compare` pairs rows by it. */
   name: string;
-  unit: 'us' | 'bytes' | 'collections';
+  unit: 'us' | 'ms' | 'bytes' | 'collections' | 'ratio' | 'tokens/s';
   /** The figure itself; of a time the p50. */
   value: number;
   latency?: Latency;
@@ -12,7 +12,7 @@ export interface Row {
   requests?: number;
 }
 
-export const GROUPS = ['calibration', 'decode', 'mixed', 'operations', 'tables', 'heap'] as const;
+export const GROUPS = ['calibration', 'decode', 'mixed', 'operations', 'tables', 'heap', 'engine'] as const;
 export type Group = (typeof GROUPS)[number];
 
 /** Distribution of a time, in microseconds. */

@@ -33,6 +33,9 @@ const NOTHING = { tokens: new Int32Array(0), counts: new Int32Array(0) };
  */
 export class StepLoop {
   readonly #e: EngineState;
+  /** Of the present round: requests that ended, and whether anything changed besides. */
+  #ended = 0;
+  #moved = false;
 
   constructor(e: EngineState) {
     this.#e = e;
@@ -59,8 +62,8 @@ export class StepLoop {
   #round(): StepReport {
     const e = this.#e;
     e.rounds++;
-    let ended = drainAborts(e);
-    let moved = ended > 0;
+    this.#ended = drainAborts(e);
+    this.#moved = false;
     let scheduledRequests = 0;
     let scheduledTokens = 0;
     if (this.#canSchedule()) {
@@ -69,17 +72,18 @@ export class StepLoop {
       e.lastStep.preempted = plan.preempted.length;
       scheduledRequests = plan.numRequests;
       scheduledTokens = plan.totalTokens;
-      if (scheduledTokens === 0) moved = this.#takeEmpty(plan) || moved;
+      if (scheduledTokens === 0) this.#takeEmpty(plan);
       else this.#submit(plan);
     }
     const answered = e.flight.length > 0 && e.flight[0].state !== 'pending';
     if (answered) {
-      ended += drainAborts(e);
-      ended += this.#takeOldest(e.flight[0]);
+      this.#ended += drainAborts(e);
+      this.#takeOldest(e.flight[0]);
     }
-    const stepsInFlight = e.flight.length;
-    const state = answered || moved || scheduledTokens > 0 ? 'progress' : this.#whyNot();
-    return { scheduledRequests, scheduledTokens, answered, ended, stepsInFlight, state };
+    const ended = this.#ended;
+    const progress = answered || this.#moved || scheduledTokens + ended > 0;
+    const state = progress ? 'progress' : this.#whyNot();
+    return { scheduledRequests, scheduledTokens, answered, ended, stepsInFlight: e.flight.length, state };
   }
 
   #canSchedule(): boolean {
@@ -106,21 +110,18 @@ export class StepLoop {
   /**
    * A plan with nothing to execute. What it says is kept for the next plan that the executor sees; what ended while it was
    * made goes to the clients now.
-   * @returns whether it changed anything
    */
-  #takeEmpty(plan: Plan): boolean {
+  #takeEmpty(plan: Plan): void {
     const e = this.#e;
     const { finished, preempted } = plan;
     if (finished.length > 0) e.finished = e.finished.concat(finished);
     if (preempted.length > 0) e.preempted = e.preempted.concat(preempted);
+    this.#moved = finished.length + preempted.length > 0;
     if (e.flight.length === 0) e.health.scheduledNothing();
-    const outputs = e.scheduler.update(plan, NOTHING);
-    publish(e, outputs);
-    return finished.length + preempted.length + outputs.length > 0;
+    this.#ended += publish(e, e.scheduler.update(plan, NOTHING));
   }
 
-  /** @returns how many requests ended */
-  #takeOldest(step: Step): number {
+  #takeOldest(step: Step): void {
     const e = this.#e;
     const { outputs, failureOf } = updateStep(e, step);
     e.flight.shift();
@@ -130,13 +131,12 @@ export class StepLoop {
     if (failed) e.counters.failedSteps++;
     e.stepTimes.record(latencyMs);
     e.health.answered(failed ? step.answer : undefined, failed);
-    const ended = publish(e, outputs, failureOf);
+    this.#ended += publish(e, outputs, failureOf);
     if (!failed) updateDrafts(e, step);
     if (channels.step.hasSubscribers) {
       const { numRequests, totalTokens } = step.plan;
       channels.step.publish({ step: step.number, numRequests, totalTokens, latencyMs, failed });
     }
-    return ended;
   }
 
   #whyNot(): StepReport['state'] {

@@ -90,12 +90,32 @@ describe('a step', () => {
     const bench = new EngineBench();
     bench.submit({ id: 'a', maxTokens: 1 });
     expect(bench.steps()).toBe('idle');
-    bench.submit({ id: 'b', maxTokens: 1 });
+    bench.submit({ id: 'b', maxTokens: 2 });
+    bench.steps();
+    bench.submit({ id: 'c', maxTokens: 1 });
     bench.steps();
     expect(bench.executor.seen.map(({ ids, finished }) => ({ ids, finished }))).toEqual([
       { ids: ['a'], finished: [] },
       { ids: ['b'], finished: ['a'] },
+      { ids: ['b'], finished: [] },
+      { ids: ['c'], finished: ['b'] },
     ]);
+  });
+
+  it('tells the executor of a preemption that left nothing to execute', () => {
+    const bench = new EngineBench({ numBlocks: 9, enablePrefixCaching: false });
+    const held = bench.submit({ id: 'held', prompt: prompt(20), maxTokens: 1 });
+    bench.engine.hold(held.handle, 'store', 'job');
+    bench.steps();
+    // Three blocks of four are free: the twelfth token is the last that has a place.
+    const handle = bench.submit({ id: 'a', prompt: prompt(8, 1), maxTokens: 12 });
+    expect(bench.steps()).toBe('stalled');
+    expect([bench.engine.stats().scheduler.numPreemptions, handle.numOutputTokens]).toEqual([1, 5]);
+    bench.engine.complete(held.handle, 'store', 'job');
+    bench.steps();
+    const told = bench.executor.seen.filter(({ preempted }) => preempted.length > 0);
+    expect(told.map(({ preempted, ids }) => [preempted, ids])).toEqual([[['a'], ['a']]]);
+    expect(handle.numOutputTokens).toBe(12);
   });
 
   it('tells the executor of every end and every preemption exactly once', () => {
@@ -116,6 +136,14 @@ describe('a step', () => {
     // It outgrows the pool: 8 blocks of 4 hold 32 tokens.
     const bench = new EngineBench({ numBlocks: 9 });
     const handle = bench.submit({ id: 'a', prompt: prompt(30), maxTokens: 30 });
+    while (handle.numOutputTokens < 3) bench.engine.step();
+    expect(bench.engine.step()).toMatchObject({
+      scheduledTokens: 0,
+      answered: false,
+      ended: 1,
+      state: 'progress',
+    });
+    expect(handle.ended).toBe(true);
     expect(bench.steps()).toBe('idle');
     const result = await handle.result();
     expect(result.finishReason).toBe('length');

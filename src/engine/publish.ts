@@ -19,20 +19,20 @@ const unknownFailure: FailureOf = ({ id }) =>
  */
 export function publish(e: EngineState, outputs: StepOutputs, failureOf = unknownFailure): number {
   const { requests, tokens, tokenOffsets, tokenCounts, finishReasons, length } = outputs;
-  const { streams } = e;
+  const { bySlot } = e.streams;
   let ended = 0;
   for (let row = 0; row < length; row++) {
     const request = requests[row];
-    const stream = streams.of(request);
-    if (stream === undefined) continue;
+    const stream = bySlot[request.slot];
+    if (stream === undefined || stream.request !== request) continue;
     stream.append(tokens, tokenOffsets[row], tokenCounts[row]);
     if (stream.isAwaited) e.counters.wakes++;
-    if (finishReasons[row] === FinishReason.none) {
+    if (finishReasons[row] !== FinishReason.none) {
+      ended++;
+      endStream(e, stream, finishReasons[row] as FinishReason, failureOf);
+    } else if (stream.isAwaited) {
       stream.wake();
-      continue;
     }
-    ended++;
-    endStream(e, stream, finishReasons[row] as FinishReason, failureOf);
   }
   return ended;
 }

@@ -33,8 +33,10 @@ export class RequestStream {
   /** Tokens of these that the reader has taken. */
   read = 0;
   tokens: Int32Array;
-  /** Readers that wait, the longest first; null = none. */
-  #waiting: Waiter<Next>[] | null = null;
+  /** Readers that wait, the longest first. */
+  readonly #waiting: Waiter<Next>[] = [];
+  /** Whether somebody waits for the next output. */
+  isAwaited = false;
 
   readonly request: Request;
   /** Why it ended; null while it lives. A stream with a failure has none. */
@@ -57,29 +59,25 @@ export class RequestStream {
     this.tokens = new Int32Array(Math.min(request.maxTokens, FIRST_CAPACITY));
   }
 
-  /** Whether somebody waits for the next output. */
-  get isAwaited(): boolean {
-    return this.#waiting !== null;
-  }
-
   get numBuffered(): number {
     return this.numTokens - this.read;
   }
 
   /** Takes in `count` tokens that lie in `source` from `from` on. Wakes nobody. */
   append(source: Int32Array, from: number, count: number): void {
-    const end = this.numTokens + count;
+    let at = this.numTokens;
+    const end = at + count;
     if (end > this.tokens.length) this.#grow(end);
     const { tokens } = this;
-    for (let at = this.numTokens, i = from; at < end; at++, i++) tokens[at] = source[i];
+    for (let i = from; at < end; at++, i++) tokens[at] = source[i];
     this.numTokens = end;
   }
 
   /** Hands what has come to the reader that waits longest. */
   wake(): void {
-    if (this.#waiting === null || this.numBuffered === 0) return;
-    const waiter = this.#waiting.shift() as Waiter<Next>;
-    if (this.#waiting.length === 0) this.#waiting = null;
+    const waiter = this.numBuffered === 0 ? undefined : this.#waiting.shift();
+    if (waiter === undefined) return;
+    this.isAwaited = this.#waiting.length > 0;
     waiter.resolve({ done: false, value: this.#take() });
   }
 
@@ -102,8 +100,8 @@ export class RequestStream {
     if (this.read < this.numTokens) return Promise.resolve<Next>({ done: false, value: this.#take() });
     if (this.ended) return this.#last();
     return new Promise((resolve, reject) => {
-      this.#waiting ??= [];
       this.#waiting.push({ resolve, reject });
+      this.isAwaited = true;
     });
   }
 
@@ -111,9 +109,7 @@ export class RequestStream {
   close(): void {
     this.read = this.numTokens;
     this.#finalOutputTaken = true;
-    const waiting = this.#waiting ?? [];
-    this.#waiting = null;
-    for (const waiter of waiting) waiter.resolve(DONE);
+    for (const waiter of this.#takeWaiting()) waiter.resolve(DONE);
   }
 
   /** The whole, when the request has ended. One promise for all who ask. */
@@ -137,8 +133,7 @@ export class RequestStream {
     this.#endedAt = now;
     this.release?.();
     this.release = null;
-    const waiting = this.#waiting ?? [];
-    this.#waiting = null;
+    const waiting = this.#takeWaiting();
     // The first gets what is left together with the end, or the failure; the others find the stream over.
     for (const waiter of waiting) this.next().then(waiter.resolve, waiter.reject);
     if (this.#result !== null) this.#settleResult();
@@ -192,6 +187,11 @@ export class RequestStream {
         endedMs: this.#endedAt - addedAt,
       },
     };
+  }
+
+  #takeWaiting(): Waiter<Next>[] {
+    this.isAwaited = false;
+    return this.#waiting.splice(0);
   }
 
   #grow(atLeast: number): void {

@@ -3,8 +3,8 @@ import type { RequestStream } from './request-stream.js';
 
 /** The streams that have not ended. Those of the running are found by slot, without hashing anything. */
 export class Streams {
-  /** By slot; the stream of an earlier incarnation is told by its request. */
-  readonly #bySlot: (RequestStream | undefined)[] = [];
+  /** @internal By slot; the stream of an earlier incarnation is told by its request. */
+  readonly bySlot: (RequestStream | undefined)[] = [];
   readonly #live = new Set<RequestStream>();
 
   get size(): number {
@@ -13,12 +13,12 @@ export class Streams {
 
   add(stream: RequestStream): void {
     this.#live.add(stream);
-    this.#bySlot[stream.request.slot] = stream;
+    this.bySlot[stream.request.slot] = stream;
   }
 
   /** The stream of this very incarnation. */
   of(request: Request): RequestStream | undefined {
-    const stream = this.#bySlot[request.slot];
+    const stream = this.bySlot[request.slot];
     return stream !== undefined && stream.request === request ? stream : undefined;
   }
 
@@ -26,14 +26,14 @@ export class Streams {
   remove(stream: RequestStream): void {
     this.#live.delete(stream);
     const { slot } = stream.request;
-    if (this.#bySlot[slot] === stream) this.#bySlot[slot] = undefined;
+    if (this.bySlot[slot] === stream) this.bySlot[slot] = undefined;
   }
 
   /** Forgets all of them, and gives them back. */
   takeAll(): RequestStream[] {
     const all = [...this.#live];
     this.#live.clear();
-    this.#bySlot.length = 0;
+    this.bySlot.length = 0;
     return all;
   }
 

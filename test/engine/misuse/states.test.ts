@@ -1,6 +1,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
-import type { BlockstepError } from '../../../src/index.js';
+import { BlockstepError } from '../../../src/index.js';
 import { EngineBench, prompt, rejection, settled } from '../support.js';
 
 const STATES = ['new', 'working', 'in flight', 'running', 'draining', 'broken', 'hung', 'disposed'] as const;
@@ -224,6 +224,27 @@ describe('strict mode', () => {
     );
     expect((await handle.result()).finishReason).toBe('abort');
     expect(bench.engine.health().reasons[0]).toMatch(/realigned-status/);
+    bench.engine.dispose();
+  });
+});
+
+describe('an error of the scheduler that comes when the update was done', () => {
+  it('breaks the engine, and the update is not done twice', async () => {
+    const bench = new EngineBench();
+    const handle = bench.submit({ id: 'a', maxTokens: 9 });
+    const { scheduler } = bench.engine;
+    const original = scheduler.update.bind(scheduler);
+    let updates = 0;
+    scheduler.update = (plan, result) => {
+      original(plan, result);
+      updates++;
+      throw new BlockstepError('ERR_BLOCKSTEP_ANOMALY', 'found at the end');
+    };
+    expect(() => bench.engine.step()).toThrowError(
+      expect.objectContaining({ code: 'ERR_BLOCKSTEP_INVARIANT' }),
+    );
+    expect(updates).toBe(1);
+    expect(await rejection(handle.result())).toMatchObject({ cause: { message: 'found at the end' } });
     bench.engine.dispose();
   });
 });

@@ -1,5 +1,5 @@
 import { BlockstepError, badArgument, show } from '../core/errors.js';
-import { Request, type RequestInput } from '../scheduler/request.js';
+import type { Request, RequestInput } from '../scheduler/request.js';
 import { channels } from './channels.js';
 import type { EngineState } from './engine-state.js';
 import { abortStream, drainAborts } from './mailbox.js';
@@ -7,8 +7,6 @@ import { type Abort, RequestHandle } from './request-handle.js';
 import { RequestStream } from './request-stream.js';
 import { Signals } from './signals.js';
 import { isAborted, type SubmitInput, type SubmitOptions, takeSignal, takeSubmission } from './submission.js';
-
-const NO_PROMPT = new Int32Array(0);
 
 /** Gives requests to the scheduler, and their readers a handle. */
 export class Submitter {
@@ -68,11 +66,8 @@ export class Submitter {
   #stillborn(id: unknown, reason: unknown): RequestHandle {
     if (typeof id !== 'string') throw badArgument('id', show(id), 'a string');
     const now = this.#e.now();
-    const limits = { maxModelLen: 1, minStopCap: 0, now };
-    const stream = new RequestStream(
-      new Request({ id, prompt: NO_PROMPT, maxTokens: 1 }, -1, -1, limits),
-      this.#e.rounds,
-    );
+    const request = { id, handle: -1, slot: -1, maxTokens: 1, numPromptTokens: 0, addedAt: now } as Request;
+    const stream = new RequestStream(request, this.#e.rounds);
     stream.fail(reason, now, true);
     return new RequestHandle(stream, this.#abort);
   }

@@ -241,6 +241,18 @@ describe('a wrong row', () => {
     expect((await again.result()).numCachedTokens).toBe(8);
   });
 
+  it("of a request that is computed again anyway is nobody's fault", async () => {
+    const bench = new EngineBench({}, true);
+    const handle = bench.submit({ id: 'a', prompt: prompt(9), maxTokens: 2 });
+    bench.executor.answer = () => ({ counts: Int32Array.of(0), tokens: new Int32Array(0) });
+    bench.engine.step();
+    bench.engine.resetPrefixCache({ resetRunning: true });
+    bench.executor.answer = answerOf;
+    await bench.finish();
+    expect([...(await handle.result()).tokens]).toEqual([900, 1000]);
+    expect(bench.engine.stats()).toMatchObject({ wrongAnswers: 0, failedRequests: 0 });
+  });
+
   it('is told to whoever listens', () => {
     const heard: unknown[] = [];
     const listener = (message: unknown) => heard.push(message);

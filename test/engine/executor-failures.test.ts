@@ -113,6 +113,21 @@ describe('a step without an answer', () => {
     }
   });
 
+  it.each([
+    ['negative count', /counts\[0\] must be at least 0, got -1$/],
+    ['too few counts', /counts must be at least 2 entries, one for each of the plan, got 1 entries$/],
+    ['too few tokens', /tokens must be at least 2 ids, the sum of counts, got 1 ids$/],
+    ['foreign arrays', /tokens must be an Int32Array, got an object \(Float64Array\)$/],
+    ['undefined', /the answer must be an object with tokens and counts, got undefined$/],
+  ])('says what was wrong with it: %s', async (name, message) => {
+    const bench = new EngineBench();
+    const handle = bench.submit({ id: 'a' });
+    bench.submit({ id: 'b', prompt: prompt(6, 1) });
+    bench.executor.answer = NO_ANSWERS[name];
+    bench.engine.step();
+    expect(((await rejection(handle.result())) as Error).message).toMatch(message);
+  });
+
   it('delivers what came before, then fails', async () => {
     const bench = new EngineBench();
     const handle = bench.submit({ maxTokens: 9 });

@@ -271,6 +271,21 @@ describe('an abort', () => {
     expect(bench.engine.health().healthy).toBe(true);
   });
 
+  it('of one that has finished and whose blocks are held leaves them to their holder', () => {
+    const bench = new EngineBench();
+    const { handle } = bench.submit({ id: 'a', maxTokens: 1 });
+    bench.engine.hold(handle, 'store', 'job');
+    bench.steps();
+    bench.engine.abort(handle);
+    expect(bench.engine.stats()).toMatchObject({
+      abortsQueued: 0,
+      scheduler: { anomalies: { 'abort-finished': 1 }, numDraining: 1 },
+    });
+    expect(bench.engine.complete(handle, 'store', 'job')).toBe(true);
+    bench.steps();
+    expect(leftovers(bench.engine)).toEqual([]);
+  });
+
   it('takes handles, each once, in any mixture', () => {
     const bench = new EngineBench();
     const handles = ['a', 'b', 'c'].map((id) => bench.submit({ id }));

@@ -31,7 +31,10 @@ describe('a signal', () => {
     const handle = bench.submit({ maxTokens: 20 }, { signal: controller.signal });
     bench.engine.step();
     controller.abort(mine);
-    expect(await rejection(outputs(handle))).toBe(mine);
+    const iterator = handle[Symbol.asyncIterator]();
+    expect(await rejection(iterator.next())).toBe(mine);
+    expect(await iterator.next()).toEqual({ done: true, value: undefined });
+    expect(bench.engine.stats().bufferedTokens).toBe(0);
   });
 
   it.each([
@@ -310,6 +313,20 @@ describe('an abort', () => {
     const handle = bench.submit({ id: 'a', maxTokens: 5 });
     bench.engine.step();
     bench.engine.scheduler.abort('a');
+    bench.steps();
+    expect(await handle.result()).toMatchObject({ finishReason: 'abort', tokens: Int32Array.of(600) });
+  });
+
+  it('behind its back gives nobody the tokens of another request in the same slot', async () => {
+    const bench = new EngineBench();
+    const handle = bench.submit({ id: 'a', maxTokens: 5 });
+    bench.engine.step();
+    const { scheduler } = bench.engine;
+    const { slot } = scheduler.get('a')!;
+    scheduler.abort('a');
+    scheduler.verify();
+    scheduler.add({ id: 'x', prompt: prompt(9, 1), maxTokens: 3 });
+    expect(scheduler.get('x')?.slot).toBe(slot);
     bench.steps();
     expect(await handle.result()).toMatchObject({ finishReason: 'abort', tokens: Int32Array.of(600) });
   });

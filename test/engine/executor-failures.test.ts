@@ -404,13 +404,20 @@ describe('a hung executor', () => {
     const bench = new EngineBench({ executorTimeoutMs: 500, pipelineDepth: 2 }, true);
     const handle = bench.submit();
     bench.steps();
+    bench.submit().abort();
     bench.time += 501;
     expect(() => bench.engine.step()).toThrow();
     await bench.executor.deliver();
     await bench.executor.reject(mine);
     expect(await rejection(handle.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_EXECUTOR_HUNG' });
     expect(handle.numOutputTokens).toBe(0);
-    expect(bench.engine.stats()).toMatchObject({ lateAnswers: 2, steps: 0, stepsInFlight: 0, streams: 0 });
+    expect(bench.engine.stats()).toMatchObject({
+      lateAnswers: 2,
+      steps: 0,
+      stepsInFlight: 0,
+      streams: 0,
+      abortsQueued: 0,
+    });
     expect(() => bench.engine.step()).toThrow();
   });
 

@@ -106,10 +106,19 @@ describe('health', () => {
       bench.engine.abort('a');
       bench.engine.step();
       bench.engine.dispose();
+      const sick = new EngineBench({ executorTimeoutMs: 5 }, true);
+      sick
+        .submit()
+        .result()
+        .catch(() => {});
+      sick.engine.step();
+      sick.time += 5;
+      expect(() => sick.engine.step()).toThrow();
+      sick.engine.dispose();
     } finally {
       unsubscribe('blockstep:engine:health', listener);
     }
-    expect(heard.map(({ healthy }) => healthy)).toEqual([false, true, false]);
+    expect(heard.map(({ healthy }) => healthy)).toEqual([false, true, false, false]);
     expect(heard[0].reasons[0]).toMatch(/nothing was scheduled/);
   });
 });

@@ -156,6 +156,25 @@ describe('a running engine', () => {
     engine.dispose();
   });
 
+  it('is woken by blocks that come back while the executor computes', async () => {
+    const bench = new EngineBench({ pipelineDepth: 2, numBlocks: 9 }, true);
+    void bench.engine.run();
+    const held = bench.submit({ prompt: prompt(20), maxTokens: 1 });
+    bench.engine.hold(held.handle, 'store', 'job');
+    await tick();
+    await bench.executor.deliver();
+    await held.result();
+    bench.submit({ id: 'a', prompt: prompt(6, 1), maxTokens: 1 });
+    bench.submit({ id: 'b', prompt: prompt(12, 2), maxTokens: 1 });
+    await sleep(5);
+    expect(bench.executor.seen.map(({ ids }) => ids).slice(1)).toEqual([['a']]);
+    bench.engine.complete(held.handle, 'store', 'job');
+    await tick();
+    await tick();
+    expect(bench.executor.seen.map(({ ids }) => ids).slice(1)).toEqual([['a'], ['b']]);
+    bench.engine.dispose();
+  });
+
   it('can be stopped and goes on where it was', async () => {
     const bench = new EngineBench({}, true);
     const { engine } = bench;

@@ -15,7 +15,7 @@ interface End {
 /**
  * Drives the steps by itself, and owns the only timer of the engine.
  *
- * A turn fills the pipeline and takes at most one answer, then yields to the event loop, so that I/O, readers and other
+ * A turn takes at most one answer and fills the pipeline, then yields to the event loop, so that I/O, readers and other
  * engines get theirs. Between turns it waits: for the next turn of the event loop while there is something to do; for the
  * executor's answer; 1 ms while there is work and nothing of it can be scheduled; for the next request while there is none.
  * Only the first of these keeps the process alive.
@@ -77,6 +77,8 @@ export class RunLoop {
       let left = this.#e.scheduler.config.pipelineDepth + 1;
       do report = this.#steps.step();
       while (report.state === 'progress' && !report.answered && this.#running && --left > 0);
+      // So that the executor has something to do while the readers have their turn.
+      if (report.answered && this.#running) this.#steps.submit();
     } catch (error) {
       this.#e.breakOff(brokenBy(error));
     }

@@ -46,12 +46,30 @@ export class StepLoop {
    * @throws ERR_BLOCKSTEP_EXECUTOR_HUNG, ERR_BLOCKSTEP_INVARIANT when the engine broke on it
    */
   step(): StepReport {
+    return this.#round(true);
+  }
+
+  /** The first half of a step: gives the executor work, and leaves what was answered for the next round. */
+  submit(): StepReport {
+    return this.#round(false);
+  }
+
+  #round(takes: boolean): StepReport {
     const e = this.#e;
     e.checkIdle();
     e.busy = true;
     try {
       e.health.checkExecutor();
-      return this.#round();
+      e.rounds++;
+      this.#moved = false;
+      this.#ended = drainAborts(e);
+      const plan = this.#canSchedule() ? this.#schedule() : null;
+      const answered = takes && e.flight.length > 0 && e.flight[0].state !== 'pending';
+      if (answered) {
+        this.#ended += drainAborts(e);
+        this.#takeOldest(e.flight[0]);
+      }
+      return this.#report(plan, answered);
     } catch (error) {
       throw judge(e, error);
     } finally {
@@ -59,31 +77,14 @@ export class StepLoop {
     }
   }
 
-  #round(): StepReport {
-    const e = this.#e;
-    e.rounds++;
-    this.#ended = drainAborts(e);
-    this.#moved = false;
-    let scheduledRequests = 0;
-    let scheduledTokens = 0;
-    if (this.#canSchedule()) {
-      const plan = e.scheduler.schedule();
-      e.lastStep.totalTokens = plan.totalTokens;
-      e.lastStep.preempted = plan.preempted.length;
-      scheduledRequests = plan.numRequests;
-      scheduledTokens = plan.totalTokens;
-      if (scheduledTokens === 0) this.#takeEmpty(plan);
-      else this.#submit(plan);
-    }
-    const answered = e.flight.length > 0 && e.flight[0].state !== 'pending';
-    if (answered) {
-      this.#ended += drainAborts(e);
-      this.#takeOldest(e.flight[0]);
-    }
+  #report(plan: Plan | null, answered: boolean): StepReport {
     const ended = this.#ended;
+    const stepsInFlight = this.#e.flight.length;
+    const scheduledRequests = plan?.numRequests ?? 0;
+    const scheduledTokens = plan?.totalTokens ?? 0;
     const progress = answered || this.#moved || scheduledTokens + ended > 0;
     const state = progress ? 'progress' : this.#whyNot();
-    return { scheduledRequests, scheduledTokens, answered, ended, stepsInFlight: e.flight.length, state };
+    return { scheduledRequests, scheduledTokens, answered, ended, stepsInFlight, state };
   }
 
   #canSchedule(): boolean {
@@ -91,6 +92,16 @@ export class StepLoop {
     if (flight.length >= scheduler.config.pipelineDepth) return false;
     // What is left to report besides requests goes out with the update of the steps in flight.
     return scheduler.numUnfinished > 0 || (flight.length === 0 && scheduler.hasWork());
+  }
+
+  #schedule(): Plan {
+    const { scheduler, lastStep } = this.#e;
+    const plan = scheduler.schedule();
+    lastStep.totalTokens = plan.totalTokens;
+    lastStep.preempted = plan.preempted.length;
+    if (plan.totalTokens > 0) this.#submit(plan);
+    else this.#takeEmpty(plan);
+    return plan;
   }
 
   #submit(plan: Plan): void {

@@ -331,6 +331,20 @@ describe('an abort', () => {
     expect(await handle.result()).toMatchObject({ finishReason: 'abort', tokens: Int32Array.of(600) });
   });
 
+  it('of a request that was added behind its back is not taken for that of its predecessor in the slot', async () => {
+    const bench = new EngineBench();
+    const handle = bench.submit({ id: 'a', maxTokens: 5 });
+    bench.engine.step();
+    const { scheduler } = bench.engine;
+    scheduler.abort('a');
+    scheduler.verify();
+    scheduler.add({ id: 'x', prompt: prompt(9, 1), maxTokens: 3 });
+    bench.engine.abort('x', mine);
+    bench.steps();
+    expect((await handle.result()).finishReason).toBe('abort');
+    expect(leftovers(bench.engine)).toEqual([]);
+  });
+
   it('reaches a request that was added behind the back of the engine', () => {
     const bench = new EngineBench();
     bench.engine.scheduler.add({ id: 'x', prompt: prompt(3), maxTokens: 9 });

@@ -34,6 +34,7 @@ describe('other threads and processes', () => {
     ['abandoned', 5],
     ['disposed', 'ERR_BLOCKSTEP_DISPOSED'],
     ['shut down', ['abort', true]],
+    ['shut down while stalled', true],
     ['stalled', 'length'],
     ['hung', 'waiting'],
     ['broken', 'ERR_BLOCKSTEP_EXECUTOR_HUNG'],

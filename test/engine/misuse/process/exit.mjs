@@ -54,6 +54,17 @@ const LIVES = {
     await engine.shutdown({ drainMs: 60 });
     print([(await handle.result()).finishReason, performance.now() - before >= 59]);
   },
+  async 'shut down while stalled'() {
+    const engine = make();
+    void engine.run();
+    const handle = engine.submit(input());
+    engine.hold(handle.handle, 'store', 'job');
+    await handle.result();
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    const before = performance.now();
+    await engine.shutdown({ drainMs: 60 });
+    print(performance.now() - before >= 59);
+  },
   /** What waits for something that never comes is not what keeps a process alive. */
   async stalled() {
     const engine = make();

@@ -229,15 +229,18 @@ describe('a running engine', () => {
     expect(await turnsIn(stalled.engine, 10)).toBe(0);
   });
 
-  it('can be stopped from inside the executor', async () => {
-    const bench = new EngineBench({ pipelineDepth: 3 }, true);
-    bench.executor.onExecute = () => bench.engine.stop();
-    const running = bench.engine.run();
-    bench.submit({ maxTokens: 9 });
-    await running;
-    await sleep(5);
-    expect(bench.executor.seen).toHaveLength(1);
-  });
+  it.each([false, true])(
+    'can be stopped from inside the executor (which answers later: %s)',
+    async (async) => {
+      const bench = new EngineBench({ pipelineDepth: 3 }, async);
+      bench.executor.onExecute = () => bench.engine.stop();
+      const running = bench.engine.run();
+      bench.submit({ maxTokens: 9 });
+      await running;
+      await sleep(5);
+      expect(bench.executor.seen).toHaveLength(1);
+    },
+  );
 
   it('may be stepped by hand besides', async () => {
     const bench = new EngineBench();

@@ -159,6 +159,8 @@ describe('shutdown', () => {
     const handle = bench.submit();
     bench.engine.pause('all');
     const ended = bench.engine.shutdown({ drainMs: 50 });
+    await sleep(5);
+    expect(handle.ended).toBe(false);
     bench.time += 50;
     await ended;
     expect((await handle.result()).finishReason).toBe('abort');

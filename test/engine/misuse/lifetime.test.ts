@@ -35,6 +35,7 @@ describe('other threads and processes', () => {
     ['disposed', 'ERR_BLOCKSTEP_DISPOSED'],
     ['shut down', ['abort', true]],
     ['shut down while stalled', true],
+    ['dispose fails', ['disposed', 'ERR_BLOCKSTEP_EXECUTOR', 'ERR_BLOCKSTEP_EXECUTOR_HUNG', 'disposed']],
     ['stalled', 'length'],
     ['hung', 'waiting'],
     ['broken', 'ERR_BLOCKSTEP_EXECUTOR_HUNG'],

@@ -54,6 +54,38 @@ const LIVES = {
     await engine.shutdown({ drainMs: 60 });
     print([(await handle.result()).finishReason, performance.now() - before >= 59]);
   },
+  /** An executor that does not want to go, and nobody who asks what became of it. */
+  async 'dispose fails'() {
+    const codes = [];
+    const later = () => Promise.reject(new Error('mine'));
+    const atOnce = () => {
+      throw new Error('mine');
+    };
+    const hung = () => new Promise(() => {});
+    for (const [execute, dispose] of [
+      [answerOf, later],
+      [answerOf, atOnce],
+      [hung, later],
+    ]) {
+      const engine = new Engine({ numBlocks: 100, executor: { execute, dispose }, executorTimeoutMs: 2 });
+      engine.submit(input());
+      try {
+        engine.step();
+        await new Promise((resolve) => setTimeout(resolve, 5));
+        engine.step();
+      } catch ({ code }) {
+        codes.push(code);
+      }
+      try {
+        engine.dispose();
+        codes.push('disposed');
+      } catch ({ code }) {
+        codes.push(code);
+      }
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    print(codes);
+  },
   async 'shut down while stalled'() {
     const engine = make();
     void engine.run();
@@ -61,6 +93,8 @@ const LIVES = {
     engine.hold(handle.handle, 'store', 'job');
     await handle.result();
     await new Promise((resolve) => setTimeout(resolve, 10));
+    // Now the engine has just set its timer of a millisecond, which keeps nothing alive.
+    await new Promise((resolve) => setImmediate(resolve));
     const before = performance.now();
     await engine.shutdown({ drainMs: 60 });
     print(performance.now() - before >= 59);

@@ -37,7 +37,7 @@ export function benchHeap(steps: number): Row[] {
   return rows;
 }
 
-interface Allocations {
+export interface Allocations {
   bytes: number;
   collections: number;
 }
@@ -53,7 +53,7 @@ function allocationsOfDecode(size: number, steps: number, variant: DecodeVariant
 }
 
 /** Everything that `times` calls allocate. Collections in between do not hide it: each tells its heap before and after. */
-function allocations(act: () => void, times: number): Allocations {
+export function allocations(act: () => void, times: number): Allocations {
   globalThis.gc?.();
   const profiler = new GCProfiler();
   profiler.start();

@@ -12,6 +12,8 @@
  *   tables       gathering the tables of a step for a model runner
  *   reference    one step of the reference executor
  *   heap         what a step allocates in V8, and what a request holds
+ *   engine       the same steps through an Engine with an executor that does nothing: over the bare scheduler, tokens a second
+ *                through submit, latency under garbage collection, delay of the event loop, heap
  *
  * How to read the figures. Each is a time of one operation in microseconds, less the time to read the clock. On a quiet
  * machine read the p50, and the p99 for the tail; compare the line "load" first. On a busy machine the p50 tells about
@@ -32,6 +34,7 @@ import { OutputFile } from '../src/report/output-file.js';
 import { judge } from './budgets.js';
 import { benchCalibration, CALIBRATION_EFFORT } from './calibration.js';
 import { benchDecode, DECODE_EFFORT } from './decode.js';
+import { benchEngine, ENGINE_EFFORT } from './engine.js';
 import { benchHeap } from './heap.js';
 import { describeMachine, readMachine } from './machine.js';
 import { type Effort, quickened } from './measure.js';
@@ -83,7 +86,7 @@ function readOptions(): Options {
   return { only, quick, out, write: !values['no-write'], report, from };
 }
 
-function runGroup(group: Group, quick: boolean): Row[] {
+function runGroup(group: Group, quick: boolean): Row[] | Promise<Row[]> {
   const effort = (full: Effort) => (quick ? quickened(full) : full);
   switch (group) {
     case 'calibration':
@@ -100,10 +103,12 @@ function runGroup(group: Group, quick: boolean): Row[] {
       return benchReference(effort(REFERENCE_EFFORT));
     case 'heap':
       return benchHeap(quick ? 1000 : 4000);
+    case 'engine':
+      return benchEngine(effort(ENGINE_EFFORT), quick ? 1 : 5);
   }
 }
 
-function measureAll(options: Options): Results {
+async function measureAll(options: Options): Promise<Results> {
   if (globalThis.gc === undefined) throw new Error('run it by "npm run bench": it needs node --expose-gc');
   const machine = readMachine();
   console.log(describeMachine(machine));
@@ -111,7 +116,7 @@ function measureAll(options: Options): Results {
   const groups = GROUPS.filter((group) => group === 'calibration' || (options.only ?? group) === group);
   const rows: Row[] = [];
   for (const group of groups) {
-    rows.push(...runGroup(group, options.quick));
+    rows.push(...(await runGroup(group, options.quick)));
     console.log(renderRows(group, rows));
   }
   const verdicts = judge(rows);
@@ -130,14 +135,14 @@ function pagePath({ report, from, out }: Options): string | null {
   return (from ?? out ?? defaultFile({ machine: readMachine() })).replace(/(\.json)?$/, '.html');
 }
 
-function main(): void {
+async function main(): Promise<void> {
   const options = readOptions();
   const path = pagePath(options);
   // Before anything runs, so that a bad path or a missing package costs no time.
   const library = path === null ? null : loadPlotLibrary('bench --report');
   const page = path === null ? null : new OutputFile(path);
   try {
-    const results = options.from === null ? measureAll(options) : readResults(options.from);
+    const results = options.from === null ? await measureAll(options) : readResults(options.from);
     if (page === null || library === null) return;
     page.write(new TextEncoder().encode(benchPage(results, library, process.argv.slice(2))));
     page.commit();
@@ -148,7 +153,7 @@ function main(): void {
 }
 
 try {
-  main();
+  await main();
 } catch (error) {
   console.error(`bench: ${error instanceof Error ? error.message : String(error)}`);
   process.exitCode = 1;

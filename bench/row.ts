@@ -4,7 +4,7 @@ export interface Row {
   group: Group;
   /** Unique within the group and stable between versions: `compare` pairs rows by it. */
   name: string;
-  unit: 'us' | 'bytes' | 'collections';
+  unit: 'us' | 'ms' | 'bytes' | 'collections' | 'ratio' | 'tokens/s';
   /** The figure itself; of a time the p50. */
   value: number;
   latency?: Latency;
@@ -20,6 +20,7 @@ export const GROUPS = [
   'tables',
   'reference',
   'heap',
+  'engine',
 ] as const;
 export type Group = (typeof GROUPS)[number];
 

@@ -3,10 +3,12 @@ import type { Verdict } from './budgets.js';
 import { BARE_LOOP } from './calibration.js';
 import type { Group, Row } from './row.js';
 
-/** One group's rows. Times also show what the step costs per request, and as a multiple of the bare loop. */
+/** One group's rows, times first. Those also show what the step costs per request, and as a multiple of the bare loop. */
 export function renderRows(group: Group, rows: readonly Row[]): string {
-  const own = rows.filter((row) => row.group === group);
-  if (own.every((row) => row.latency === undefined)) return renderValues(group, own);
+  const all = rows.filter((row) => row.group === group);
+  const values = all.filter((row) => row.latency === undefined);
+  const own = all.filter((row) => row.latency !== undefined);
+  if (own.length === 0) return renderValues(group, values);
   const loop = rows.find((row) => row.name === BARE_LOOP);
   const head = [`${group}, us`, 'min', 'p1', 'p50', 'p90', 'p99', 'p50 / request', 'p50 / bare loop'];
   const body = own.map((row) => {
@@ -15,7 +17,8 @@ export function renderRows(group: Group, rows: readonly Row[]): string {
     const inLoops = loop === undefined ? '' : figure(p50 / loop.value);
     return [row.name, ...[min, p1, p50, p90, p99].map(figure), perRequest, inLoops];
   });
-  return render(head, body);
+  const times = render(head, body);
+  return values.length === 0 ? times : `${times}\n${renderValues(group, values)}`;
 }
 
 export function renderVerdicts(verdicts: readonly Verdict[]): string {

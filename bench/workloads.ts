@@ -85,7 +85,7 @@ export function makeDecode(numRequests: number, numSteps: number, variant: Decod
  * Uses every block once, so that no step pays for the operating system's first touch of a page. What that leaves in
  * the cache stays there, to be evicted, or is dropped.
  */
-function touchPool(
+export function touchPool(
   scheduler: Scheduler,
   prompts: Prompts,
   numRequests: number,

@@ -4,7 +4,22 @@ export type { BackendReport } from './core/native.js';
 export { type Backend, type PlacementOptions, probeBackends } from './core/placement.js';
 export { type StepTables, type TablesShape, tablesBytes } from './core/tables.js';
 export { CostModelExecutor } from './engine/cost-model-executor.js';
-export type { Executor, ExecutorPlan, ExecutorRequest, FlatTokens } from './engine/executor.js';
+export { Engine } from './engine/engine.js';
+export type { EngineStats } from './engine/engine-stats.js';
+export type {
+  Executor,
+  ExecutorPlan,
+  ExecutorRequest,
+  ExecutorResult,
+  FlatTokens,
+} from './engine/executor.js';
+export type { EngineHealth } from './engine/health.js';
+export type { EngineOptions } from './engine/options.js';
+export type { EndReason, RequestOutput, RequestResult, RequestTimings } from './engine/outputs.js';
+export type { OutputIterator, RequestHandle } from './engine/request-handle.js';
+export type { StepReport } from './engine/step-loop.js';
+export type { StepLatency } from './engine/step-times.js';
+export type { SubmitInput, SubmitOptions } from './engine/submission.js';
 export { ReferenceExecutor } from './engine/reference-executor.js';
 export type { ReferenceFault } from './engine/reference-fault.js';
 export type { ReferenceExecutorOptions } from './engine/reference-options.js';

@@ -16,6 +16,10 @@ export const ERROR_CODES = {
   ERR_BLOCKSTEP_DETACHED: 'the exchange buffer was detached (transferred or structured-cloned away)',
   ERR_BLOCKSTEP_DISPOSED: 'the object was disposed',
   ERR_BLOCKSTEP_DUPLICATE_ID: 'a request with this id is still unfinished',
+  ERR_BLOCKSTEP_EXECUTOR:
+    'the executor failed the request or its whole step, or answered it wrongly; the cause is what it threw',
+  ERR_BLOCKSTEP_EXECUTOR_HUNG:
+    'the executor did not answer within executorTimeoutMs; the engine refuses all further work',
   ERR_BLOCKSTEP_INVARIANT: 'an internal invariant is broken; the core refuses all further work',
   ERR_BLOCKSTEP_KV_MISMATCH:
     'the reference executor found a wrong block, a stale read or a foreign write; cause lists what it found',
@@ -31,6 +35,7 @@ export const ERROR_CODES = {
   ERR_BLOCKSTEP_PLAN_ORDER:
     'the plan is not the oldest one in flight: plans are updated in the order of schedule()',
   ERR_BLOCKSTEP_REENTRANT: 'a callback that the scheduler is just running called back into it',
+  ERR_BLOCKSTEP_SHUTDOWN: 'the engine is shutting down and takes no new requests',
   ERR_BLOCKSTEP_UNFIT: 'the prompt fits neither the model length nor the pool, and never will',
 } as const;
 

@@ -9,6 +9,8 @@ export interface Inspection {
   skipped: string[];
   /** All unfinished requests, in the order in which they were added. */
   requests: Request[];
+  /** Finished ones whose blocks something still uses. */
+  draining: Request[];
 }
 
 export function inspect(s: SchedulerState): Inspection {
@@ -18,6 +20,7 @@ export function inspect(s: SchedulerState): Inspection {
     waiting: ids(s.queues.waiting.toArray()),
     skipped: ids(s.queues.skipped.toArray()),
     requests: [...s.requests.values()],
+    draining: [...s.draining],
   };
 }
 

@@ -1,0 +1,17 @@
+import { channel } from 'node:diagnostics_channel';
+
+/**
+ * The diagnostics channels of the engine, beside those of its scheduler. Messages are plain objects, made only when
+ * somebody listens.
+ *
+ *   blockstep:request:submit        { id, handle }
+ *   blockstep:engine:step           { step, numRequests, totalTokens, latencyMs, failed }
+ *   blockstep:engine:wrong-answer   { step, detail }
+ *   blockstep:engine:health         { healthy, reasons }, whenever `healthy` changes
+ */
+export const channels = {
+  submit: channel('blockstep:request:submit'),
+  step: channel('blockstep:engine:step'),
+  wrongAnswer: channel('blockstep:engine:wrong-answer'),
+  health: channel('blockstep:engine:health'),
+} as const;

@@ -1,0 +1,144 @@
+import { BlockstepError } from '../core/errors.js';
+import type { Request } from '../scheduler/request.js';
+import type { Scheduler } from '../scheduler/scheduler.js';
+import { channels } from './channels.js';
+import { describe } from './describe.js';
+import { HealthWatch } from './health.js';
+import type { EngineConfig } from './options.js';
+import type { Step } from './step.js';
+import { StepTimes } from './step-times.js';
+import { Streams } from './streams.js';
+
+/** Events that leave no trace in the state, counted since the start. */
+export class EngineCounters {
+  /** Steps that were executed and taken. */
+  steps = 0;
+  /** Of these, those that failed as a whole. */
+  failedSteps = 0;
+  /** Requests that the executor failed, by row or by step. */
+  failedRequests = 0;
+  /** Answers of the executor that were no answers, or wrong for some rows. */
+  wrongAnswers = 0;
+  /** Answers that came after the engine had given the step up. */
+  lateAnswers = 0;
+  /** Times that a reader was woken by a step. */
+  wakes = 0;
+}
+
+/**
+ * Everything that an engine knows besides its scheduler's state, shared by the parts that read and write it.
+ *
+ * Invariants: `flight` are the steps that were submitted and not taken, oldest first, as in the scheduler; every unfinished
+ * request has a stream or stands in `aborts`.
+ */
+export class EngineState {
+  readonly scheduler: Scheduler;
+  readonly config: EngineConfig;
+  readonly streams = new Streams();
+  /** Requests to be aborted before the next step; their streams have ended. */
+  readonly aborts = new Set<Request>();
+  readonly flight: Step[] = [];
+  readonly counters = new EngineCounters();
+  readonly stepTimes = new StepTimes();
+  readonly health: HealthWatch;
+  /** Ids of requests that were preempted or finished in steps with nothing to execute: the next plan carries them. */
+  preempted: string[] = [];
+  finished: string[] = [];
+  /** A step is being made: the executor may be calling. */
+  busy = false;
+  disposed = false;
+  pauseMode: 'none' | 'new' | 'all' = 'none';
+  /** A shutdown has begun. */
+  draining = false;
+  /** Why the engine refuses all further work. */
+  poison: BlockstepError | null = null;
+  /** Rounds of the step loop so far. */
+  rounds = 0;
+  /** The step that was submitted last; what the scheduler had left of its budget tells why nothing more was admitted. */
+  lastStep = { totalTokens: 0, preempted: 0 };
+  /** When the executor was last seen alive: the last answer. */
+  answeredAt = Number.NEGATIVE_INFINITY;
+  /** Makes the run loop look again. */
+  poke: () => void = () => {};
+  #lastTime = 0;
+
+  constructor(scheduler: Scheduler, config: EngineConfig) {
+    this.scheduler = scheduler;
+    this.config = config;
+    this.health = new HealthWatch(this);
+  }
+
+  /** The clock; where it throws or tells no time, what it told last. The scheduler is who complains about it. */
+  now(): number {
+    try {
+      const now = this.scheduler.config.now();
+      if (Number.isFinite(now)) this.#lastTime = now;
+    } catch {
+      // See above.
+    }
+    return this.#lastTime;
+  }
+
+  /** Whether anything is outstanding: requests, steps, aborts, rows that nobody was told of, held blocks. */
+  hasWork(): boolean {
+    return this.flight.length > 0 || this.aborts.size > 0 || this.scheduler.hasWork();
+  }
+
+  /** @throws ERR_BLOCKSTEP_DISPOSED, or the code that the engine was poisoned with */
+  checkUsable(): void {
+    if (this.disposed) throw disposedError();
+    if (this.poison === null) return;
+    const { code, message, cause } = this.poison;
+    throw new BlockstepError(code, message, { cause });
+  }
+
+  /** As `checkUsable`, for what may not be done while a step is being made. @throws ERR_BLOCKSTEP_REENTRANT too */
+  checkIdle(): void {
+    this.checkUsable();
+    this.checkNotBusy();
+  }
+
+  /** @throws ERR_BLOCKSTEP_REENTRANT */
+  checkNotBusy(): void {
+    if (!this.busy) return;
+    throw new BlockstepError('ERR_BLOCKSTEP_REENTRANT', 'the engine was called from inside its executor');
+  }
+
+  /** Counts an answer, or a part of one, that makes no sense. */
+  countWrongAnswer(step: number, what: unknown): void {
+    this.counters.wrongAnswers++;
+    if (channels.wrongAnswer.hasSubscribers) channels.wrongAnswer.publish({ step, detail: describe(what) });
+  }
+
+  /** Ends all work for good: every stream fails with this error, steps in flight are given up. The first error counts. */
+  breakOff(error: BlockstepError): void {
+    if (this.poison !== null || this.disposed) return;
+    this.poison = error;
+    this.giveUp(error);
+    this.health.changed();
+    this.poke();
+  }
+
+  /** Fails every stream, and forgets the steps in flight and the aborts. */
+  giveUp(error: BlockstepError): void {
+    const now = this.now();
+    for (const step of this.flight) step.giveUp();
+    this.flight.length = 0;
+    this.aborts.clear();
+    for (const stream of this.streams.takeAll()) {
+      const { code, message, cause } = error;
+      stream.fail(new BlockstepError(code, message, { cause }), now);
+    }
+  }
+}
+
+export function disposedError(): BlockstepError {
+  return new BlockstepError('ERR_BLOCKSTEP_DISPOSED', 'the engine was disposed');
+}
+
+/** What breaks an engine: an error that nobody expected, which leaves in doubt what was done. */
+export function brokenBy(error: unknown): BlockstepError {
+  return new BlockstepError('ERR_BLOCKSTEP_INVARIANT', `a step broke off: ${describe(error)}`, {
+    cause: error,
+  });
+}

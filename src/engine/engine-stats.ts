@@ -1,0 +1,39 @@
+import type { SchedulerStats } from '../scheduler/stats.js';
+import type { EngineCounters, EngineState } from './engine-state.js';
+import type { StepLatency } from './step-times.js';
+
+/** A snapshot as plain data. Counts of events are since the start; gauges are derived from the state at this moment. */
+export interface EngineStats extends EngineCounters {
+  readonly scheduler: SchedulerStats;
+  /** Requests whose streams have not ended. */
+  readonly streams: number;
+  /** Of these, those that a reader waits for. */
+  readonly readersWaiting: number;
+  /** Tokens of these that nobody has read yet. */
+  readonly bufferedTokens: number;
+  /** Steps submitted to the executor and not taken. */
+  readonly stepsInFlight: number;
+  /** Aborts to be carried out before the next step. */
+  readonly abortsQueued: number;
+  /** How long the executor takes for a step, in milliseconds. */
+  readonly stepLatencyMs: StepLatency;
+}
+
+export function readEngineStats(e: EngineState): EngineStats {
+  let readersWaiting = 0;
+  let bufferedTokens = 0;
+  for (const stream of e.streams) {
+    if (stream.isAwaited) readersWaiting++;
+    bufferedTokens += stream.numBuffered;
+  }
+  return {
+    scheduler: e.scheduler.stats(),
+    streams: e.streams.size,
+    readersWaiting,
+    bufferedTokens,
+    stepsInFlight: e.flight.length,
+    abortsQueued: e.aborts.size,
+    stepLatencyMs: e.stepTimes.read(),
+    ...e.counters,
+  };
+}

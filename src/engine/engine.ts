@@ -1,0 +1,221 @@
+import type { OutstandingKind } from '../scheduler/outstanding.js';
+import type { ResetResult } from '../scheduler/prefix-reset.js';
+import { Scheduler } from '../scheduler/scheduler.js';
+import { takeAbortKeys } from '../scheduler/validate.js';
+import { EngineState } from './engine-state.js';
+import { type EngineStats, readEngineStats } from './engine-stats.js';
+import { explain } from './explain.js';
+import type { EngineHealth } from './health.js';
+import { abortByKey, abortStream } from './mailbox.js';
+import { type EngineOptions, takeEngineOptions, takeShutdownOptions } from './options.js';
+import type { RequestHandle } from './request-handle.js';
+import { RunLoop } from './run-loop.js';
+import { Shutdown } from './shutdown.js';
+import { StepLoop, type StepReport } from './step-loop.js';
+import type { SubmitInput, SubmitOptions } from './submission.js';
+import { Submitter } from './submit.js';
+
+/**
+ * An inference engine around an executor: takes requests, schedules and executes steps, streams tokens.
+ *
+ * Either the caller drives it by `step()`, or it drives itself after `run()`. Whatever an executor or a client does wrong
+ * costs the request or the step concerned. What the engine does not survive is an executor that never answers and a broken
+ * invariant: then every stream fails with a code, every call throws it, and `health()` says why.
+ *
+ * From inside `executor.execute` requests may be submitted and aborted, and everything may be read; `step` and `dispose`
+ * are refused (ERR_BLOCKSTEP_REENTRANT).
+ */
+export class Engine implements Disposable, AsyncDisposable {
+  readonly #e: EngineState;
+  readonly #submitter: Submitter;
+  readonly #steps: StepLoop;
+  readonly #loop: RunLoop;
+  readonly #shutdown: Shutdown;
+
+  /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY */
+  constructor(options: EngineOptions) {
+    const config = takeEngineOptions(options);
+    this.#e = new EngineState(new Scheduler(options), config);
+    this.#submitter = new Submitter(this.#e);
+    this.#steps = new StepLoop(this.#e);
+    this.#loop = new RunLoop(this.#e, this.#steps, () => this.#shutdown.advance());
+    this.#shutdown = new Shutdown(this.#e, () => this.#loop.stop());
+  }
+
+  /** The scheduler inside, to be read. The engine is its one owner: whoever changes it breaks the engine. */
+  get scheduler(): Scheduler {
+    return this.#e.scheduler;
+  }
+
+  /**
+   * Submits a request, also while others run. Its prompt is copied. Never waits.
+   * @returns what it brings, to be iterated or awaited; an already aborted signal gives a handle that has ended
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT, ERR_BLOCKSTEP_LIMIT; nothing was changed
+   * @throws ERR_BLOCKSTEP_SHUTDOWN once a shutdown has begun
+   */
+  submit(request: SubmitInput, options: SubmitOptions = {}): RequestHandle {
+    return this.#submitter.submit(request, options);
+  }
+
+  /**
+   * Aborts requests by id or handle. It only queues: their readers are told at once, their blocks go back before the next
+   * step. Those that are unknown or have ended are skipped and counted.
+   * @param reason what readers shall be rejected with; without one their streams end with `finishReason: 'abort'`
+   */
+  abort(ids: string | number | Iterable<string | number>, reason?: unknown): void {
+    this.#e.checkUsable();
+    for (const key of takeAbortKeys(ids)) abortByKey(this.#e, key, reason);
+  }
+
+  /** Aborts every request that has not ended. */
+  abortAll(reason?: unknown): void {
+    this.#e.checkUsable();
+    for (const stream of [...this.#e.streams]) abortStream(this.#e, stream, reason);
+  }
+
+  /**
+   * One round: aborts, schedule, execute; then the oldest step, if it was answered: aborts, update, publish. Never waits, and
+   * submits at most one step.
+   * @throws what the clock throws, with nothing changed
+   * @throws ERR_BLOCKSTEP_REENTRANT, ERR_BLOCKSTEP_DISPOSED
+   * @throws ERR_BLOCKSTEP_EXECUTOR_HUNG, ERR_BLOCKSTEP_INVARIANT when the engine is broken
+   */
+  step(): StepReport {
+    return this.#steps.step();
+  }
+
+  /**
+   * Makes steps by itself until `stop` or the end of the engine, one a turn of the event loop. While it computes it keeps the
+   * process alive; while it waits it does not.
+   * @returns a promise that resolves when it was stopped, and rejects when the engine broke; nobody has to listen to it
+   * @throws ERR_BLOCKSTEP_DISPOSED, or the code that the engine broke with
+   */
+  run(): Promise<void> {
+    this.#e.checkUsable();
+    return this.#loop.start();
+  }
+
+  /** Ends `run`. Requests stay as they are; steps in flight are taken when it goes on. Nothing during a shutdown. */
+  stop(): void {
+    if (!this.#e.draining) this.#loop.stop();
+  }
+
+  /** Whether `run` is driving it. */
+  get isRunning(): boolean {
+    return this.#loop.isRunning;
+  }
+
+  /**
+   * Ends the engine in good order: takes no new requests, goes on until those it has are done, and held blocks are given
+   * back, for at most `drainMs` milliseconds of its clock (default 30,000); then aborts what is left, without a reason, and
+   * disposes everything. It drives itself, whoever did before.
+   * @returns one promise for all calls: the engine and its executor are gone. A later call can shorten the drain.
+   * It rejects only if the executor's own `dispose` failed.
+   * @throws ERR_BLOCKSTEP_BAD_ARG
+   */
+  shutdown(options: { drainMs?: number } = {}): Promise<void> {
+    const { disposed } = this.#e;
+    const ended = this.#shutdown.begin(takeShutdownOptions(options));
+    if (!disposed) this.#loop.start();
+    return ended;
+  }
+
+  /**
+   * Ends the engine now: every stream fails with ERR_BLOCKSTEP_DISPOSED after what came before, steps in flight are given up,
+   * all memory is freed. Idempotent; a broken engine can be disposed too. `shutdown()` afterwards waits for the executor.
+   * @throws ERR_BLOCKSTEP_REENTRANT from inside the executor; what the executor's `dispose` throws, when all is freed
+   */
+  dispose(): void {
+    this.#shutdown.dispose();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  /** `shutdown()` with its default. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.shutdown();
+  }
+
+  /** Admits nothing new (`new`), or schedules nothing at all (`all`), until `resume`. */
+  pause(mode: 'new' | 'all'): void {
+    this.#e.checkUsable();
+    this.#e.scheduler.pause(mode);
+    this.#e.pauseMode = mode;
+  }
+
+  resume(): void {
+    this.#e.checkUsable();
+    this.#e.scheduler.resume();
+    this.#e.pauseMode = 'none';
+    this.#e.poke();
+  }
+
+  /** Forgets all cached prefixes; see `Scheduler.resetPrefixCache`. */
+  resetPrefixCache(options: { resetRunning?: boolean } = {}): ResetResult {
+    this.#e.checkUsable();
+    const result = this.#e.scheduler.resetPrefixCache(options);
+    this.#e.poke();
+    return result;
+  }
+
+  /** Registers a use of a request's blocks by something else than the request; see `Scheduler.hold`. */
+  hold(handle: number, kind: OutstandingKind, owner: string): boolean {
+    this.#e.checkUsable();
+    return this.#e.scheduler.hold(handle, kind, owner);
+  }
+
+  /** Ends a use registered by `hold`; see `Scheduler.complete`. */
+  complete(handle: number, kind: OutstandingKind, owner: string): boolean {
+    this.#e.checkUsable();
+    const completed = this.#e.scheduler.complete(handle, kind, owner);
+    this.#e.poke();
+    return completed;
+  }
+
+  get numRunning(): number {
+    return this.#e.scheduler.numRunning;
+  }
+
+  get numWaiting(): number {
+    return this.#e.scheduler.numWaiting;
+  }
+
+  get numUnfinished(): number {
+    return this.#e.scheduler.numUnfinished;
+  }
+
+  /** Whether stepping can still change or report anything. */
+  hasWork(): boolean {
+    return this.#e.hasWork();
+  }
+
+  /**
+   * What a request waits for and since when, in words for people. Works in every state.
+   * @param id its id, or its handle
+   * @throws ERR_BLOCKSTEP_BAD_ARG
+   */
+  explain(id: string | number): string {
+    return explain(this.#e, id, this.#loop.isRunning || this.#e.rounds > 0);
+  }
+
+  /** Whether it is well, and if not why. Works in every state. */
+  health(): EngineHealth {
+    return this.#e.health.read();
+  }
+
+  /**
+   * Also of a broken engine, unless it is the scheduler that broke.
+   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
+   */
+  stats(): EngineStats {
+    return readEngineStats(this.#e);
+  }
+
+  /** Checks every invariant of the scheduler and the native core. @throws ERR_BLOCKSTEP_INVARIANT */
+  verify(): void {
+    this.#e.checkUsable();
+    this.#e.scheduler.verify();
+  }
+}

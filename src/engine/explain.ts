@@ -1,0 +1,142 @@
+import { Control } from '../core/core.js';
+import { badArgument, show } from '../core/errors.js';
+import type { Request } from '../scheduler/request.js';
+import { finishReasonName } from '../scheduler/status.js';
+import { describe } from './describe.js';
+import type { EngineState } from './engine-state.js';
+
+/**
+ * What a request waits for and since when, in words for people: they may change.
+ * @param key its id, or its handle
+ * @param isDriven whether somebody makes steps
+ */
+export function explain(e: EngineState, key: string | number, isDriven: boolean): string {
+  if (typeof key !== 'string' && !(typeof key === 'number' && Number.isSafeInteger(key) && key >= 0)) {
+    throw badArgument('id', show(key), 'an id or a handle');
+  }
+  const request = find(e, key);
+  if (request === undefined) {
+    return `${name(key)} is not known: it was never submitted, or it has ended and left nothing behind`;
+  }
+  const words = `${name(request.id)}, ${progress(request)}: ${state(e, request, isDriven)}`;
+  if (e.disposed) return `${words}; the engine was disposed`;
+  return e.poison === null ? words : `${words}; the engine is broken: ${e.poison.message}`;
+}
+
+function find({ scheduler }: EngineState, key: string | number): Request | undefined {
+  if (typeof key === 'number') return scheduler.getByHandle(key);
+  return scheduler.get(key) ?? scheduler.inspect().draining.findLast(({ id }) => id === key);
+}
+
+function progress({ numPromptTokens, numOutputTokens, maxTokens, numPreemptions }: Request): string {
+  const preempted = numPreemptions === 0 ? '' : `, preempted ${times(numPreemptions)}`;
+  return `${numPromptTokens} prompt tokens, ${numOutputTokens} of at most ${maxTokens} generated${preempted}`;
+}
+
+function state(e: EngineState, request: Request, isDriven: boolean): string {
+  if (request.isFinished) {
+    const uses = request.outstanding?.describe().join(', ') ?? '';
+    return `finished (${finishReasonName(request.finishReason)}) ${ago(e, request.finishedAt)}, its blocks are still used by ${uses}`;
+  }
+  if (e.aborts.has(request)) return 'aborted, its blocks go back before the next step';
+  if (request.container === 'running') return running(e, request, isDriven);
+  const since = `since it was submitted ${ago(e, request.addedAt)}`;
+  switch (request.status) {
+    case 'WAITING_FOR_REMOTE_KVS':
+      return `waiting for KV blocks that are being loaded, ${since}`;
+    case 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR':
+      return `waiting for its grammar, ${since}`;
+    case 'WAITING_FOR_STREAMING_REQ':
+      return `waiting for the next chunk of its input, ${since}`;
+    default:
+      return waiting(e, request, isDriven);
+  }
+}
+
+function running(e: EngineState, request: Request, isDriven: boolean): string {
+  const step = e.flight.find(({ plan }) => plan.indexOf(request) >= 0);
+  const computed = Math.min(request.numComputedTokens, request.numPromptTokens);
+  const doing =
+    request.numOutputTokens > 0 || computed === request.numPromptTokens
+      ? 'running'
+      : `running, ${computed} prompt tokens scheduled`;
+  const since = `first scheduled ${ago(e, request.firstScheduledAt)}`;
+  if (step !== undefined) {
+    return `${doing}, ${since}; in flight in step ${step.number}, submitted to the executor ${ago(e, step.submittedAt)}`;
+  }
+  return `${doing}, ${since}; ${e.pauseMode === 'all' ? 'everything is paused' : nextStep(e, isDriven, 'it is due in the next step')}`;
+}
+
+function waiting(e: EngineState, request: Request, isDriven: boolean): string {
+  const { waiting: queue, skipped } = e.scheduler.inspect();
+  const order = e.scheduler.config.policy === 'fcfs' ? [...skipped, ...queue] : queue;
+  const place = order.indexOf(request.id);
+  const what = request.status === 'PREEMPTED' ? 'preempted and waiting to be computed again' : 'waiting';
+  const where = `${what} since it was submitted ${ago(e, request.addedAt)}, place ${place + 1} of ${order.length} in the queue`;
+  try {
+    return `${where}; ${whyNotAdmitted(e, request, place, isDriven)}`;
+  } catch (error) {
+    // It asks the native side, which may be broken.
+    return `${where}; why cannot be said: ${describe(error)}`;
+  }
+}
+
+/** The first thing that keeps the scheduler from admitting it, in the order in which the scheduler asks. */
+function whyNotAdmitted(e: EngineState, request: Request, place: number, isDriven: boolean): string {
+  const { scheduler } = e;
+  const { config, core, numRunning } = scheduler;
+  if (e.pauseMode === 'all') return 'everything is paused';
+  if (e.pauseMode === 'new') return 'admission is paused';
+  const stream = e.streams.of(request);
+  if (stream !== undefined && stream.submittedRound === e.rounds) return nextStep(e, isDriven);
+  if (numRunning >= config.maxNumSeqs) return `${numRunning} requests run, the most that maxNumSeqs allows`;
+  if (e.disposed || e.poison !== null) return 'no step will be made';
+  if (core.rowsInUse >= config.numRows) return `all ${config.numRows} rows of the KV slot table are in use`;
+  const head = place === 0 ? request : headOf(e);
+  const whose = place === 0 ? 'it needs' : `${name(head.id)} at the head of the queue needs`;
+  const blocks = neededBlocks(e, head);
+  if (blocks > core.freeBlocks) return `${whose} ${blocks} free blocks, there are ${core.freeBlocks}`;
+  if (e.lastStep.preempted > 0) return 'the last step preempted requests, and so admitted none';
+  if (e.lastStep.totalTokens >= config.maxNumBatchedTokens) {
+    return `the last step used its whole budget of ${config.maxNumBatchedTokens} tokens`;
+  }
+  return nextStep(e, isDriven);
+}
+
+function headOf({ scheduler }: EngineState): Request {
+  return scheduler.get(scheduler.inspect().waiting[0]) as Request;
+}
+
+/** Blocks that must be free for it to be admitted: those that it needs, less its cached ones that others use already. */
+function neededBlocks({ scheduler }: EngineState, request: Request): number {
+  const { config, core } = scheduler;
+  const { blockSize } = config;
+  const fresh = config.enablePrefixCaching && request.numComputedTokens === 0;
+  const hits = fresh ? core.native.match(request.slot, Math.floor((request.numTokens - 1) / blockSize)) : 0;
+  const hitsInUse = hits - (hits > 0 ? core.control[Control.hitFree] : 0);
+  const computed = fresh ? hits * blockSize : request.numComputedTokens;
+  const chunk = config.longPrefillTokenThreshold || config.maxNumBatchedTokens;
+  const next = Math.min(request.numTokens, computed + Math.min(chunk, config.maxNumBatchedTokens));
+  return Math.ceil((config.reserveFullIsl ? request.numTokens : next) / blockSize) - hitsInUse;
+}
+
+function nextStep(e: EngineState, isDriven: boolean, then = 'the next step decides'): string {
+  const { flight, scheduler } = e;
+  if (e.disposed || e.poison !== null) return 'no step will be made';
+  if (flight.length >= scheduler.config.pipelineDepth) {
+    return `the next step is made when the executor has answered step ${flight[0].number}, submitted ${ago(e, flight[0].submittedAt)}`;
+  }
+  return isDriven ? then : 'nobody makes the next step: call run() or step()';
+}
+
+function name(key: string | number): string {
+  return `request ${show(key)}`;
+}
+
+function ago(e: EngineState, time: number): string {
+  return `${Math.max(0, Math.round(e.now() - time))} ms ago`;
+}
+
+function times(n: number): string {
+  return n === 1 ? 'once' : `${n} times`;
+}

@@ -1,0 +1,71 @@
+import { badArgument, checkInteger, show } from '../core/errors.js';
+import type { StepTables } from '../core/tables.js';
+import type { SchedulerOptions } from '../scheduler/options.js';
+import type { Executor, ExecutorPlan } from './executor.js';
+
+/** Longest delay that a timer of the platform can have, in milliseconds. */
+const MAX_DELAY_MS = 2 ** 31 - 1;
+
+const EXECUTOR_TIMEOUT_MS = 60_000;
+const STALL_STEPS = 1000;
+const DRAIN_MS = 30_000;
+
+/** Options of an engine: those of its scheduler, its executor, and when it is to be called sick. */
+export interface EngineOptions extends SchedulerOptions {
+  /** Computes the steps. The engine owns it: it is disposed with the engine. */
+  executor: Executor;
+  /**
+   * Milliseconds of the engine's clock that the executor may take to answer a step; then it counts as hung, and the engine
+   * refuses all further work. 0 = for ever. Default 60,000.
+   */
+  executorTimeoutMs?: number;
+  /** Empty steps in a row, with requests that could run and free blocks, after which health says so. Default 1,000. */
+  stallSteps?: number;
+}
+
+/** The engine's own options, checked, each read once. */
+export interface EngineConfig {
+  readonly execute: (plan: ExecutorPlan, tables: StepTables | null) => unknown;
+  readonly disposeExecutor: (() => unknown) | null;
+  readonly usesTables: boolean;
+  readonly executorTimeoutMs: number;
+  readonly stallSteps: number;
+}
+
+/** @throws ERR_BLOCKSTEP_BAD_ARG naming the option, its value and what was expected */
+export function takeEngineOptions(options: EngineOptions): EngineConfig {
+  if (typeof options !== 'object' || options === null)
+    throw badArgument('options', show(options), 'an object');
+  const { executor, executorTimeoutMs = EXECUTOR_TIMEOUT_MS, stallSteps = STALL_STEPS } = options;
+  return Object.freeze({
+    ...takeExecutor(executor),
+    executorTimeoutMs: checkInteger('executorTimeoutMs', executorTimeoutMs, 0, MAX_DELAY_MS),
+    stallSteps: checkInteger('stallSteps', stallSteps, 1, 2 ** 30),
+  });
+}
+
+/** The drain of a shutdown, in milliseconds. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function takeShutdownOptions(options: unknown): number {
+  if (typeof options !== 'object' || options === null)
+    throw badArgument('options', show(options), 'an object');
+  const { drainMs = DRAIN_MS } = options as { drainMs?: unknown };
+  return checkInteger('drainMs', drainMs, 0, MAX_DELAY_MS);
+}
+
+function takeExecutor(executor: unknown): Pick<EngineConfig, 'execute' | 'disposeExecutor' | 'usesTables'> {
+  const expected = 'an object with a function execute';
+  if (typeof executor !== 'object' || executor === null)
+    throw badArgument('executor', show(executor), expected);
+  const { execute, dispose, usesTables = true } = executor as Executor;
+  if (typeof execute !== 'function') throw badArgument('executor.execute', show(execute), 'a function');
+  if (dispose !== undefined && typeof dispose !== 'function') {
+    throw badArgument('executor.dispose', show(dispose), 'a function');
+  }
+  if (typeof usesTables !== 'boolean')
+    throw badArgument('executor.usesTables', show(usesTables), 'a boolean');
+  return {
+    execute: (plan, tables) => Reflect.apply(execute, executor, [plan, tables]) as unknown,
+    disposeExecutor: dispose === undefined ? null : () => Reflect.apply(dispose, executor, []) as unknown,
+    usesTables,
+  };
+}

@@ -1,0 +1,35 @@
+/** What a reader gets: all that has come since it read last. */
+export interface RequestOutput {
+  /** New tokens, in order; a copy that belongs to the reader. Empty only in a last output. */
+  readonly tokens: Int32Array;
+  /** Generated tokens up to and including these. */
+  readonly numOutputTokens: number;
+  /** Null in every output but the last. */
+  readonly finishReason: EndReason | null;
+  /** The stop token that ended the request, null when something else did. */
+  readonly stopReason: number | null;
+}
+
+/** Everything about a request that has ended. */
+export interface RequestResult {
+  readonly id: string;
+  /** All generated tokens; a copy. */
+  readonly tokens: Int32Array;
+  readonly finishReason: EndReason;
+  readonly stopReason: number | null;
+  readonly numPromptTokens: number;
+  /** Prompt tokens found in the prefix cache when it was first admitted. */
+  readonly numCachedTokens: number;
+  readonly numPreemptions: number;
+  readonly timings: RequestTimings;
+}
+
+/** Milliseconds of the engine's clock since the request was submitted; null = it never came to that. */
+export interface RequestTimings {
+  readonly firstScheduledMs: number | null;
+  readonly firstTokenMs: number | null;
+  readonly endedMs: number;
+}
+
+/** How a request ends that did not fail. */
+export type EndReason = 'stop' | 'length' | 'abort';

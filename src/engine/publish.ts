@@ -1,0 +1,59 @@
+import { BlockstepError, show } from '../core/errors.js';
+import type { Request } from '../scheduler/request.js';
+import { FinishReason, finishReasonName } from '../scheduler/status.js';
+import type { StepOutputs } from '../scheduler/step-outputs.js';
+import type { EngineState } from './engine-state.js';
+import type { EndReason } from './outputs.js';
+import type { RequestStream } from './request-stream.js';
+
+/** What readers are told of a request that ended with `error`. */
+export type FailureOf = (request: Request) => BlockstepError;
+
+const unknownFailure: FailureOf = ({ id }) =>
+  new BlockstepError('ERR_BLOCKSTEP_EXECUTOR', `request ${show(id)} ended with an error`);
+
+/**
+ * Hands the rows of an update to their streams. Readers that wait are woken, each at most once; for the others their tokens
+ * are kept and nothing is allocated.
+ * @returns how many requests ended
+ */
+export function publish(e: EngineState, outputs: StepOutputs, failureOf = unknownFailure): number {
+  const { requests, tokens, tokenOffsets, tokenCounts, finishReasons, length } = outputs;
+  const { bySlot } = e.streams;
+  let ended = 0;
+  for (let row = 0; row < length; row++) {
+    const request = requests[row];
+    const stream = bySlot[request.slot];
+    if (stream === undefined || stream.request !== request) continue;
+    stream.append(tokens, tokenOffsets[row], tokenCounts[row]);
+    if (stream.isAwaited) e.counters.wakes++;
+    if (finishReasons[row] !== FinishReason.none) {
+      ended++;
+      endStream(e, stream, finishReasons[row] as FinishReason, failureOf);
+    } else if (stream.isAwaited) {
+      stream.wake();
+    }
+  }
+  return ended;
+}
+
+/**
+ * Ends the streams of requests that ended without a row: whoever did that went to the scheduler behind the engine's back.
+ * Without this their readers would wait for ever.
+ */
+export function sweepStreams(e: EngineState): void {
+  if (e.streams.size === 0) return;
+  for (const stream of [...e.streams]) {
+    const { request } = stream;
+    if (request.isFinished) endStream(e, stream, request.finishReason, unknownFailure);
+  }
+}
+
+function endStream(e: EngineState, stream: RequestStream, reason: FinishReason, failureOf: FailureOf): void {
+  e.streams.remove(stream);
+  const { request } = stream;
+  if (reason === FinishReason.error) {
+    e.counters.failedRequests++;
+    stream.fail(failureOf(request), request.finishedAt);
+  } else stream.end(finishReasonName(reason) as EndReason, request.finishedAt);
+}

@@ -1,0 +1,116 @@
+import type { RequestOutput, RequestResult } from './outputs.js';
+import type { RequestStream } from './request-stream.js';
+
+/** Ends the request of a stream; `reason` undefined = without a reason. */
+export type Abort = (stream: RequestStream, reason: unknown) => void;
+
+/**
+ * A submitted request, and what it brings. To be read by `for await`, or as a whole by `result()`, or both.
+ *
+ * How reading ends:
+ * - with `stop` or `length`: the last output carries the `finishReason`;
+ * - aborted without a reason (leaving the loop, `abort()`, `engine.abort(id)`, the end of a shutdown): likewise, `abort`;
+ * - aborted with a reason (the signal's, or that of `abort(reason)`): what was not read yet is dropped, and `next` and
+ *   `result` reject with that very reason;
+ * - failed: what came before is delivered, then both reject with a BlockstepError whose cause says why.
+ *
+ * A reader may be as slow as it likes: what it has not read waits for it as one growing chunk, at most `maxTokens` tokens.
+ * A handle that nobody reads, or that is dropped, stalls nothing: its request runs to its end.
+ */
+export class RequestHandle implements AsyncIterable<RequestOutput, undefined, undefined>, AsyncDisposable {
+  readonly #stream: RequestStream;
+  readonly #abort: Abort;
+  readonly #iterator: OutputIterator;
+
+  /** @internal */
+  constructor(stream: RequestStream, abort: Abort) {
+    this.#stream = stream;
+    this.#abort = abort;
+    this.#iterator = new OutputIterator(stream, abort);
+  }
+
+  /** The request's external id. */
+  get id(): string {
+    return this.#stream.request.id;
+  }
+
+  /** Names this incarnation of the request, as `Scheduler.add` gave it out; -1 if it was aborted before it was added. */
+  get handle(): number {
+    return this.#stream.request.handle;
+  }
+
+  /** Tokens generated so far, read or not. */
+  get numOutputTokens(): number {
+    return this.#stream.numTokens;
+  }
+
+  /** Whether the request has ended, in whatever way. Tokens may still be waiting to be read. */
+  get ended(): boolean {
+    return this.#stream.ended;
+  }
+
+  /**
+   * Aborts the request; nothing if it has ended. Its readers are told at once; its blocks go back before the next step.
+   * @param reason what readers shall be rejected with; without one reading ends with `finishReason: 'abort'`
+   */
+  abort(reason?: unknown): void {
+    this.#abort(this.#stream, reason);
+  }
+
+  /**
+   * All tokens, how it ended, counts and times, once the request has ended. Not disturbed by reading, and the same promise
+   * for everyone who asks.
+   */
+  result(): Promise<RequestResult> {
+    return this.#stream.result();
+  }
+
+  /** One iterator for everyone: two loops over the same handle share its outputs between them. */
+  [Symbol.asyncIterator](): OutputIterator {
+    return this.#iterator;
+  }
+
+  /** Aborts the request if it has not ended. */
+  [Symbol.asyncDispose](): Promise<void> {
+    this.abort();
+    return Promise.resolve();
+  }
+}
+
+/** Reads a request's outputs. Several calls of `next` may wait at once; they are answered in their order. */
+export class OutputIterator implements AsyncIterator<RequestOutput, undefined, undefined> {
+  readonly #stream: RequestStream;
+  readonly #abort: Abort;
+
+  /** @internal */
+  constructor(stream: RequestStream, abort: Abort) {
+    this.#stream = stream;
+    this.#abort = abort;
+  }
+
+  /** All tokens since the call before, as soon as there are any. */
+  next(): Promise<IteratorResult<RequestOutput, undefined>> {
+    return this.#stream.next();
+  }
+
+  /** Leaves the stream: aborts the request if it has not ended. What was not read stays in `result()`. */
+  return(): Promise<IteratorResult<RequestOutput, undefined>> {
+    this.#leave();
+    return Promise.resolve({ done: true, value: undefined });
+  }
+
+  /** As `return`, but rejects with `error`. */
+  throw(error?: unknown): Promise<IteratorResult<RequestOutput, undefined>> {
+    this.#leave();
+    return Promise.reject(error);
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  #leave(): void {
+    this.#stream.close();
+    this.#abort(this.#stream, undefined);
+  }
+}

@@ -1,0 +1,203 @@
+import type { Request } from '../scheduler/request.js';
+import type { EndReason, RequestOutput, RequestResult } from './outputs.js';
+
+interface Waiter<T> {
+  resolve(value: T): void;
+  reject(error: unknown): void;
+}
+
+/** A result that was asked for. */
+interface Asked {
+  promise: Promise<RequestResult>;
+  waiter: Waiter<RequestResult>;
+}
+
+type Next = IteratorResult<RequestOutput, undefined>;
+
+const FIRST_CAPACITY = 16;
+const DONE: Next = Object.freeze({ done: true, value: undefined });
+
+/**
+ * What one request has brought and its readers have not taken yet.
+ *
+ * All tokens of a request stand in one array that grows up to its `maxTokens`, and never beyond the model's length; a
+ * reader has a position in it. So a slow reader stalls nobody, loses nothing and holds no more than that, and `append`
+ * allocates nothing but the array's growth.
+ *
+ * Invariants: `read <= numTokens`; while a reader waits, `read === numTokens` and the stream has not ended; it ends once.
+ */
+export class RequestStream {
+  // What every step touches stands first.
+  /** Tokens received. */
+  numTokens = 0;
+  /** Tokens of these that the reader has taken. */
+  read = 0;
+  tokens: Int32Array;
+  /** Readers that wait, the longest first. */
+  readonly #waiting: Waiter<Next>[] = [];
+  /** Whether somebody waits for the next output. */
+  isAwaited = false;
+
+  readonly request: Request;
+  /** Why it ended; null while it lives. A stream with a failure has none. */
+  reason: EndReason | null = null;
+  ended = false;
+  /** What its readers are told instead of an end; undefined = it did not fail. */
+  failure: unknown = undefined;
+  #endedAt = -1;
+  #finalOutputTaken = false;
+  #result: Asked | null = null;
+  /** Takes the listener off the signal; called at the end, at the latest. */
+  release: (() => void) | null = null;
+
+  /** Rounds that the engine had made when it was submitted. */
+  readonly submittedRound: number;
+
+  constructor(request: Request, submittedRound: number) {
+    this.request = request;
+    this.submittedRound = submittedRound;
+    this.tokens = new Int32Array(Math.min(request.maxTokens, FIRST_CAPACITY));
+  }
+
+  get numBuffered(): number {
+    return this.numTokens - this.read;
+  }
+
+  /** Takes in `count` tokens that lie in `source` from `from` on. Wakes nobody. */
+  append(source: Int32Array, from: number, count: number): void {
+    let at = this.numTokens;
+    const end = at + count;
+    if (end > this.tokens.length) this.#grow(end);
+    const { tokens } = this;
+    for (let i = from; at < end; at++, i++) tokens[at] = source[i];
+    this.numTokens = end;
+  }
+
+  /** Hands what has come to the reader that waits longest. */
+  wake(): void {
+    const waiter = this.numBuffered === 0 ? undefined : this.#waiting.shift();
+    if (waiter === undefined) return;
+    this.isAwaited = this.#waiting.length > 0;
+    waiter.resolve({ done: false, value: this.#take() });
+  }
+
+  /** Ends the stream; only the first end counts. @returns whether it ended now */
+  end(reason: EndReason, now: number): boolean {
+    return this.#end(reason, undefined, now);
+  }
+
+  /**
+   * Ends the stream with a failure. What has come before is still delivered, unless `atOnce`.
+   * @returns whether it ended now
+   */
+  fail(failure: unknown, now: number, atOnce = false): boolean {
+    if (atOnce && !this.ended) this.read = this.numTokens;
+    return this.#end(null, failure, now);
+  }
+
+  /** The next output, as soon as there is one. Calls are answered in their order. */
+  next(): Promise<Next> {
+    if (this.read < this.numTokens) return Promise.resolve<Next>({ done: false, value: this.#take() });
+    if (this.ended) return this.#last();
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ resolve, reject });
+      this.isAwaited = true;
+    });
+  }
+
+  /** No output is wanted any more: readers that wait, and all later ones, find the end. */
+  close(): void {
+    this.read = this.numTokens;
+    this.#finalOutputTaken = true;
+    for (const waiter of this.#takeWaiting()) waiter.resolve(DONE);
+  }
+
+  /** The whole, when the request has ended. One promise for all who ask. */
+  result(): Promise<RequestResult> {
+    if (this.#result === null) {
+      let waiter!: Waiter<RequestResult>;
+      const promise = new Promise<RequestResult>((resolve, reject) => {
+        waiter = { resolve, reject };
+      });
+      this.#result = { promise, waiter };
+      if (this.ended) this.#settleResult();
+    }
+    return this.#result.promise;
+  }
+
+  #end(reason: EndReason | null, failure: unknown, now: number): boolean {
+    if (this.ended) return false;
+    this.ended = true;
+    this.reason = reason;
+    this.failure = failure;
+    this.#endedAt = now;
+    this.release?.();
+    this.release = null;
+    const waiting = this.#takeWaiting();
+    // The first gets what is left together with the end, or the failure; the others find the stream over.
+    for (const waiter of waiting) this.next().then(waiter.resolve, waiter.reject);
+    if (this.#result !== null) this.#settleResult();
+    return true;
+  }
+
+  #last(): Promise<Next> {
+    if (this.#finalOutputTaken) return Promise.resolve(DONE);
+    this.#finalOutputTaken = true;
+    if (this.reason === null) return Promise.reject(this.failure);
+    return Promise.resolve<Next>({ done: false, value: this.#output(new Int32Array(0)) });
+  }
+
+  #take(): RequestOutput {
+    const tokens = this.tokens.slice(this.read, this.numTokens);
+    this.read = this.numTokens;
+    if (this.reason !== null) this.#finalOutputTaken = true;
+    return this.#output(tokens);
+  }
+
+  #output(tokens: Int32Array): RequestOutput {
+    const { numTokens, reason, request } = this;
+    return {
+      tokens,
+      numOutputTokens: numTokens,
+      finishReason: reason,
+      stopReason: reason === 'stop' ? request.stopReason : null,
+    };
+  }
+
+  #settleResult(): void {
+    const { waiter } = this.#result as Asked;
+    if (this.reason === null) waiter.reject(this.failure);
+    else waiter.resolve(this.#whole(this.reason));
+  }
+
+  #whole(finishReason: EndReason): RequestResult {
+    const { request, numTokens } = this;
+    const { addedAt, firstScheduledAt, firstTokenAt } = request;
+    return {
+      id: request.id,
+      tokens: this.tokens.slice(0, numTokens),
+      finishReason,
+      stopReason: finishReason === 'stop' ? request.stopReason : null,
+      numPromptTokens: request.numPromptTokens,
+      numCachedTokens: Math.max(0, request.numCachedTokens),
+      numPreemptions: request.numPreemptions,
+      timings: {
+        firstScheduledMs: firstScheduledAt < 0 ? null : firstScheduledAt - addedAt,
+        firstTokenMs: firstTokenAt < 0 ? null : firstTokenAt - addedAt,
+        endedMs: this.#endedAt - addedAt,
+      },
+    };
+  }
+
+  #takeWaiting(): Waiter<Next>[] {
+    this.isAwaited = false;
+    return this.#waiting.splice(0);
+  }
+
+  #grow(atLeast: number): void {
+    const doubled = Math.min(2 * this.tokens.length, this.request.maxTokens);
+    const grown = new Int32Array(Math.max(atLeast, doubled));
+    grown.set(this.tokens.subarray(0, this.numTokens));
+    this.tokens = grown;
+  }
+}

@@ -1,0 +1,142 @@
+import { brokenBy, type EngineState } from './engine-state.js';
+import type { StepLoop, StepReport } from './step-loop.js';
+
+/** Delay between two looks while there is work and nothing of it can be scheduled. */
+const BACKOFF_MS = 1;
+/** Longest delay while a deadline is open, so that a clock that is not the platform's is not overslept for long. */
+const WATCH_MS = 1000;
+
+interface End {
+  promise: Promise<void>;
+  resolve: () => void;
+  reject: (error: unknown) => void;
+}
+
+/**
+ * Drives the steps by itself, and owns the only timer of the engine.
+ *
+ * A turn takes at most one answer and fills the pipeline, then yields to the event loop, so that I/O, readers and other
+ * engines get theirs. Between turns it waits: for the next turn of the event loop while there is something to do; for the
+ * executor's answer; 1 ms while there is work and nothing of it can be scheduled; for the next request while there is none.
+ * Only the first of these keeps the process alive.
+ */
+export class RunLoop {
+  readonly #e: EngineState;
+  readonly #steps: StepLoop;
+  /** Called after every turn; says after how many milliseconds the next is due at the latest, to be kept alive for it. */
+  readonly #afterTurn: () => number;
+  #running = false;
+  #immediate: NodeJS.Immediate | null = null;
+  #timer: NodeJS.Timeout | null = null;
+  #timerDelay = 0;
+  #stalledTurns = 0;
+  #end: End | null = null;
+
+  constructor(e: EngineState, steps: StepLoop, afterTurn: () => number) {
+    this.#e = e;
+    this.#steps = steps;
+    this.#afterTurn = afterTurn;
+    e.poke = () => this.poke();
+  }
+
+  get isRunning(): boolean {
+    return this.#running;
+  }
+
+  /** Begins, or goes on. Resolves when stopped; rejects when the engine broke, which nobody is obliged to hear. */
+  start(): Promise<void> {
+    this.#end ??= newEnd();
+    this.#running = true;
+    this.poke();
+    return this.#end.promise;
+  }
+
+  /** Does nothing more, and leaves no timer. */
+  stop(error?: unknown): void {
+    this.#running = false;
+    clearImmediate(this.#immediate ?? undefined);
+    this.#immediate = null;
+    this.#clearTimer();
+    const end = this.#end;
+    this.#end = null;
+    if (error === undefined) end?.resolve();
+    else end?.reject(error);
+  }
+
+  /** Something happened: looks again in the next turn of the event loop. */
+  poke(): void {
+    if (!this.#running || this.#immediate !== null) return;
+    this.#immediate = setImmediate(this.#turn);
+  }
+
+  readonly #turn = (): void => {
+    this.#immediate = null;
+    let report: StepReport | null = null;
+    try {
+      // Each of these submits a step or is the last.
+      let left = this.#e.scheduler.config.pipelineDepth + 1;
+      do report = this.#steps.step();
+      while (report.state === 'progress' && !report.answered && this.#running && --left > 0);
+      // So that the executor has something to do while the readers have their turn.
+      if (report.answered && this.#running) this.#steps.submit();
+    } catch (error) {
+      this.#e.breakOff(brokenBy(error));
+    }
+    const wait = this.#afterTurn();
+    if (!this.#running) return;
+    if (report === null || this.#e.poison !== null) this.stop(this.#e.poison ?? undefined);
+    else this.#rest(report, wait);
+  };
+
+  /** Arranges the next turn. */
+  #rest(report: StepReport, wait: number): void {
+    const { state } = report;
+    this.#stalledTurns = state === 'stalled' ? this.#stalledTurns + 1 : 0;
+    if (state === 'progress' || this.#stalledTurns === 1) {
+      this.poke();
+      return;
+    }
+    let delay = wait;
+    if (state === 'stalled' || (state === 'waiting' && this.#mayUnblock())) delay = BACKOFF_MS;
+    else if (state === 'waiting') delay = Math.min(delay, this.#e.health.executorTimeLeft());
+    this.#wakeAfter(delay, wait !== Number.POSITIVE_INFINITY);
+  }
+
+  /** Requests that wait for something outside can become ready while a step runs, and there is room for another step. */
+  #mayUnblock(): boolean {
+    const { flight, scheduler } = this.#e;
+    return scheduler.numSkipped > 0 && flight.length < scheduler.config.pipelineDepth;
+  }
+
+  #wakeAfter(ms: number, keepAlive: boolean): void {
+    if (ms === Number.POSITIVE_INFINITY) return;
+    const delay = Math.max(1, Math.min(ms, WATCH_MS));
+    if (keepAlive) this.#timer?.ref();
+    // A timer that is due soon enough stays: while steps come and go there is one a second, not one a step.
+    if (this.#timer !== null && this.#timerDelay <= delay) return;
+    this.#clearTimer();
+    this.#timerDelay = delay;
+    this.#timer = setTimeout(this.#onTimer, delay);
+    if (!keepAlive) this.#timer.unref();
+  }
+
+  readonly #onTimer = (): void => {
+    this.#timer = null;
+    if (this.#immediate === null) this.#turn();
+  };
+
+  #clearTimer(): void {
+    clearTimeout(this.#timer ?? undefined);
+    this.#timer = null;
+  }
+}
+
+function newEnd(): End {
+  const end = {} as End;
+  end.promise = new Promise((resolve, reject) => {
+    end.resolve = resolve;
+    end.reject = reject;
+  });
+  end.promise.catch(() => {});
+  return end;
+}

@@ -1,0 +1,42 @@
+import { addAbortListener } from 'node:events';
+import type { RequestStream } from './request-stream.js';
+
+interface Watch {
+  readonly streams: Set<RequestStream>;
+  readonly listener: Disposable;
+}
+
+/**
+ * The signals of the requests that have not ended. A signal has one listener however many requests share it, and none when
+ * the last of them has ended.
+ */
+export class Signals {
+  readonly #watches = new WeakMap<AbortSignal, Watch>();
+  readonly #abort: (stream: RequestStream, reason: unknown) => void;
+
+  constructor(abort: (stream: RequestStream, reason: unknown) => void) {
+    this.#abort = abort;
+  }
+
+  /** Ties a stream to a signal that is not aborted yet, until the stream's end. */
+  watch(signal: AbortSignal, stream: RequestStream): void {
+    const watch = this.#watches.get(signal) ?? this.#listen(signal);
+    watch.streams.add(stream);
+    stream.release = () => {
+      watch.streams.delete(stream);
+      if (watch.streams.size > 0) return;
+      watch.listener[Symbol.dispose]();
+      this.#watches.delete(signal);
+    };
+  }
+
+  #listen(signal: AbortSignal): Watch {
+    const streams = new Set<RequestStream>();
+    const listener = addAbortListener(signal, () => {
+      for (const stream of [...streams]) this.#abort(stream, signal.reason);
+    });
+    const watch = { streams, listener };
+    this.#watches.set(signal, watch);
+    return watch;
+  }
+}

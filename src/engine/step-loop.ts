@@ -1,0 +1,178 @@
+import { BlockstepError } from '../core/errors.js';
+import type { Plan } from '../scheduler/plan.js';
+import { channels } from './channels.js';
+import { brokenBy, type EngineState } from './engine-state.js';
+import { drainAborts } from './mailbox.js';
+import { publish, sweepStreams } from './publish.js';
+import { Step } from './step.js';
+import { updateDrafts, updateStep } from './step-update.js';
+
+/** What one `Engine.step()` did, and what the next one waits for. */
+export interface StepReport {
+  /** Entries and tokens of the step that was scheduled and submitted; 0 = none was. */
+  readonly scheduledRequests: number;
+  readonly scheduledTokens: number;
+  /** Whether the answer to the oldest step in flight was taken. */
+  readonly answered: boolean;
+  /** Requests that ended, aborted ones included. */
+  readonly ended: number;
+  /** Steps in flight now. */
+  readonly stepsInFlight: number;
+  /**
+   * `progress`: something was done, so call again. Nothing was done because: `waiting` the executor has not answered yet;
+   * `stalled` there is work and nothing of it can be scheduled; `idle` there is no work.
+   */
+  readonly state: 'progress' | 'waiting' | 'stalled' | 'idle';
+}
+
+const NOTHING = { tokens: new Int32Array(0), counts: new Int32Array(0) };
+
+/**
+ * One round of the engine, in vLLM's order: aborts, schedule, execute, aborts, update, publish. It does what can be done
+ * now and never waits: at most one step is submitted, and the oldest is taken if it was answered.
+ */
+export class StepLoop {
+  readonly #e: EngineState;
+  /** Of the present round: requests that ended, and whether anything changed besides. */
+  #ended = 0;
+  #moved = false;
+
+  constructor(e: EngineState) {
+    this.#e = e;
+  }
+
+  /**
+   * @throws what the clock throws, with nothing changed
+   * @throws ERR_BLOCKSTEP_EXECUTOR_HUNG, ERR_BLOCKSTEP_INVARIANT when the engine broke on it
+   */
+  step(): StepReport {
+    return this.#round(true);
+  }
+
+  /** The first half of a step: gives the executor work, and leaves what was answered for the next round. */
+  submit(): StepReport {
+    return this.#round(false);
+  }
+
+  #round(takes: boolean): StepReport {
+    const e = this.#e;
+    e.checkIdle();
+    e.busy = true;
+    try {
+      e.health.checkExecutor();
+      e.rounds++;
+      this.#moved = false;
+      this.#ended = drainAborts(e);
+      const plan = this.#canSchedule() ? this.#schedule() : null;
+      const answered = takes && e.flight.length > 0 && e.flight[0].state !== 'pending';
+      if (answered) {
+        this.#ended += drainAborts(e);
+        this.#takeOldest(e.flight[0]);
+      }
+      return this.#report(plan, answered);
+    } catch (error) {
+      throw judge(e, error);
+    } finally {
+      e.busy = false;
+    }
+  }
+
+  #report(plan: Plan | null, answered: boolean): StepReport {
+    const ended = this.#ended;
+    const stepsInFlight = this.#e.flight.length;
+    const scheduledRequests = plan?.numRequests ?? 0;
+    const scheduledTokens = plan?.totalTokens ?? 0;
+    const progress = answered || this.#moved || scheduledTokens + ended > 0;
+    const state = progress ? 'progress' : this.#whyNot();
+    return { scheduledRequests, scheduledTokens, answered, ended, stepsInFlight, state };
+  }
+
+  #canSchedule(): boolean {
+    const { flight, scheduler } = this.#e;
+    if (flight.length >= scheduler.config.pipelineDepth) return false;
+    // What is left to report besides requests goes out with the update of the steps in flight.
+    return scheduler.numUnfinished > 0 || (flight.length === 0 && scheduler.hasWork());
+  }
+
+  #schedule(): Plan {
+    const { scheduler, lastStep } = this.#e;
+    const plan = scheduler.schedule();
+    lastStep.totalTokens = plan.totalTokens;
+    lastStep.preempted = plan.preempted.length;
+    if (plan.totalTokens > 0) this.#submit(plan);
+    else this.#takeEmpty(plan);
+    return plan;
+  }
+
+  #submit(plan: Plan): void {
+    const e = this.#e;
+    if (e.finished.length + e.preempted.length > 0) {
+      plan.finished = e.finished.concat(plan.finished);
+      plan.preempted = e.preempted.concat(plan.preempted);
+      e.finished = [];
+      e.preempted = [];
+    }
+    e.health.scheduled();
+    const step = new Step(e, plan, e.now());
+    e.flight.push(step);
+    step.execute();
+  }
+
+  /**
+   * A plan with nothing to execute. What it says is kept for the next plan that the executor sees; what ended while it was
+   * made goes to the clients now.
+   */
+  #takeEmpty(plan: Plan): void {
+    const e = this.#e;
+    const { finished, preempted } = plan;
+    if (finished.length > 0) e.finished = e.finished.concat(finished);
+    if (preempted.length > 0) e.preempted = e.preempted.concat(preempted);
+    this.#moved = finished.length + preempted.length > 0;
+    if (e.flight.length === 0) e.health.scheduledNothing();
+    this.#ended += publish(e, e.scheduler.update(plan, NOTHING));
+  }
+
+  #takeOldest(step: Step): void {
+    const e = this.#e;
+    const { outputs, failureOf } = updateStep(e, step);
+    e.flight.shift();
+    const failed = step.state === 'failed';
+    const latencyMs = step.answeredAt - step.submittedAt;
+    e.counters.steps++;
+    if (failed) e.counters.failedSteps++;
+    e.stepTimes.record(latencyMs);
+    e.health.answered(failed ? step.answer : undefined, failed);
+    this.#ended += publish(e, outputs, failureOf);
+    if (!failed) updateDrafts(e, step);
+    if (channels.step.hasSubscribers) {
+      const { numRequests, totalTokens } = step.plan;
+      channels.step.publish({ step: step.number, numRequests, totalTokens, latencyMs, failed });
+    }
+  }
+
+  #whyNot(): StepReport['state'] {
+    const e = this.#e;
+    if (e.flight.length > 0) return 'waiting';
+    sweepStreams(e);
+    return e.hasWork() ? 'stalled' : 'idle';
+  }
+}
+
+/** An error that leaves the scheduler whole is the caller's; any other one breaks the engine. */
+function judge(e: EngineState, error: unknown): unknown {
+  if (e.poison !== null) return error;
+  const isAnomaly = error instanceof BlockstepError && error.code === 'ERR_BLOCKSTEP_ANOMALY';
+  if (!isAnomaly && isUsable(e)) return error;
+  const broken = brokenBy(error);
+  e.breakOff(broken);
+  return broken;
+}
+
+function isUsable({ scheduler }: EngineState): boolean {
+  try {
+    scheduler.stats();
+    return true;
+  } catch {
+    return false;
+  }
+}

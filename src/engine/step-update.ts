@@ -1,0 +1,89 @@
+import { BlockstepError, show } from '../core/errors.js';
+import type { Plan } from '../scheduler/plan.js';
+import type { Request } from '../scheduler/request.js';
+import type { StepOutputs } from '../scheduler/step-outputs.js';
+import { lacksTokens, repairAnswer, takeDrafts } from './answer.js';
+import { describe } from './describe.js';
+import type { EngineState } from './engine-state.js';
+import type { Step } from './step.js';
+
+/** What an update brought, and why those of its rows failed that did. */
+export interface StepUpdate {
+  readonly outputs: StepOutputs;
+  readonly failureOf: (request: Request) => BlockstepError;
+}
+
+/**
+ * Hands the answer of the oldest step to the scheduler. Rows that are wrong fail alone where the others can be told from
+ * them; else the step fails.
+ */
+export function updateStep(e: EngineState, step: Step): StepUpdate {
+  const { plan } = step;
+  const taken = step.take();
+  if (taken === null) return failStep(e, step);
+  const { result } = taken;
+  if (!lacksTokens(plan, result)) {
+    try {
+      const outputs = e.scheduler.update(plan, result);
+      return { outputs, failureOf: (request) => rowFailure(plan, result.errors, request) };
+    } catch (error) {
+      // If it is not the answer that was refused, it is refused again below.
+      if (!isBadArgument(error)) throw error;
+    }
+  }
+  let repaired: ReturnType<typeof repairAnswer>;
+  try {
+    repaired = repairAnswer(plan, result);
+  } catch (error) {
+    step.fail(error);
+    e.countWrongAnswer(step.number, error);
+    return failStep(e, step);
+  }
+  const { wrong } = repaired;
+  const outputs = e.scheduler.update(plan, repaired.result);
+  for (const [request, what] of wrong)
+    e.countWrongAnswer(step.number, `request ${show(request.id)}: ${what}`);
+  return { outputs, failureOf: (request) => rowFailure(plan, result.errors, request, wrong.get(request)) };
+}
+
+/** Hands over the drafts of the step that was just updated. They are hints: wrong ones are counted and dropped. */
+export function updateDrafts(e: EngineState, step: Step): void {
+  const { pipelineDepth, numSpeculativeTokens } = e.scheduler.config;
+  const drafts = step.take()?.drafts;
+  if (drafts === undefined || pipelineDepth > 1 || numSpeculativeTokens === 0) return;
+  try {
+    e.scheduler.updateDraftTokens(step.plan, takeDrafts(drafts));
+  } catch (error) {
+    if (error instanceof BlockstepError && !isBadArgument(error)) throw error;
+    e.countWrongAnswer(step.number, error);
+  }
+}
+
+function failStep(e: EngineState, step: Step): StepUpdate {
+  const cause = step.answer;
+  const what = describe(cause);
+  return {
+    outputs: e.scheduler.failStep(step.plan),
+    failureOf: ({ id }) => failure(`the step of request ${show(id)} failed: ${what}`, { cause }),
+  };
+}
+
+function rowFailure(
+  plan: Plan,
+  errors: Uint8Array | undefined,
+  request: Request,
+  wrong?: string,
+): BlockstepError {
+  const name = `request ${show(request.id)}`;
+  if (wrong !== undefined) return failure(`the executor answered ${name} wrongly: ${wrong}`);
+  const code = errors?.[plan.indexOf(request)] ?? 0;
+  return failure(`the executor failed ${name} with error ${code}`);
+}
+
+function failure(message: string, options?: ErrorOptions): BlockstepError {
+  return new BlockstepError('ERR_BLOCKSTEP_EXECUTOR', message, options);
+}
+
+function isBadArgument(error: unknown): boolean {
+  return error instanceof BlockstepError && error.code === 'ERR_BLOCKSTEP_BAD_ARG';
+}

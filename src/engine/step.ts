@@ -1,0 +1,94 @@
+import type { Plan } from '../scheduler/plan.js';
+import { type TakenAnswer, takeAnswer } from './answer.js';
+import type { EngineState } from './engine-state.js';
+
+/** A step that was submitted to the executor and not taken yet. */
+export class Step {
+  readonly plan: Plan;
+  readonly number: number;
+  /** When it was submitted, by the engine's clock. */
+  readonly submittedAt: number;
+  state: 'pending' | 'answered' | 'failed' | 'given up' = 'pending';
+  /** What was answered, or, if it failed, thrown. */
+  answer: unknown = undefined;
+  answeredAt = -1;
+  #taken: TakenAnswer | null = null;
+  readonly #engine: EngineState;
+
+  constructor(engine: EngineState, plan: Plan, submittedAt: number) {
+    this.#engine = engine;
+    this.plan = plan;
+    this.number = plan.step;
+    this.submittedAt = submittedAt;
+  }
+
+  /** Has the executor compute the plan. Never throws: what it throws is its answer. */
+  execute(): void {
+    const { config, scheduler } = this.#engine;
+    try {
+      const { core } = scheduler;
+      const tables = config.usesTables ? core.gather(this.plan.frame, this.plan.numRequests) : null;
+      const answer = config.execute(this.plan, tables);
+      const then = thenOf(answer);
+      if (then === null) this.#settle('answered', answer);
+      else this.#follow(answer, then);
+    } catch (error) {
+      this.#settle('failed', error);
+    }
+  }
+
+  /** Nobody waits for it any more: its answer will be late. */
+  giveUp(): void {
+    this.state = 'given up';
+    this.answer = undefined;
+  }
+
+  /** The answer's arrays, read once; null if it failed, which it has too if its answer cannot be read. */
+  take(): TakenAnswer | null {
+    if (this.#taken !== null || this.state === 'failed') return this.#taken;
+    try {
+      this.#taken = takeAnswer(this.plan, this.answer);
+    } catch (error) {
+      this.fail(error);
+      this.#engine.countWrongAnswer(this.number, error);
+    }
+    return this.#taken;
+  }
+
+  /** The answer turned out to be none. */
+  fail(error: unknown): void {
+    this.#taken = null;
+    this.state = 'failed';
+    this.answer = error;
+  }
+
+  /** A promise of our own, since one of theirs may settle twice, call back at once, or throw while it is asked. */
+  #follow(answer: unknown, then: (...callbacks: unknown[]) => unknown): void {
+    const promise = new Promise((resolve, reject) => {
+      Reflect.apply(then, answer, [resolve, reject]);
+    });
+    promise.then(
+      (value) => this.#settle('answered', value),
+      (error: unknown) => this.#settle('failed', error),
+    );
+  }
+
+  #settle(state: 'answered' | 'failed', answer: unknown): void {
+    const engine = this.#engine;
+    if (this.state !== 'pending') {
+      engine.counters.lateAnswers++;
+      return;
+    }
+    this.state = state;
+    this.answer = answer;
+    this.answeredAt = engine.now();
+    engine.answeredAt = this.answeredAt;
+    engine.poke();
+  }
+}
+
+function thenOf(answer: unknown): ((...callbacks: unknown[]) => unknown) | null {
+  if (typeof answer !== 'object' && typeof answer !== 'function') return null;
+  const then: unknown = (answer as { then?: unknown } | null)?.then;
+  return typeof then === 'function' ? (then as (...callbacks: unknown[]) => unknown) : null;
+}

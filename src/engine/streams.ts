@@ -1,0 +1,43 @@
+import type { Request } from '../scheduler/request.js';
+import type { RequestStream } from './request-stream.js';
+
+/** The streams that have not ended. Those of the running are found by slot, without hashing anything. */
+export class Streams {
+  /** @internal By slot; the stream of an earlier incarnation is told by its request. */
+  readonly bySlot: (RequestStream | undefined)[] = [];
+  readonly #live = new Set<RequestStream>();
+
+  get size(): number {
+    return this.#live.size;
+  }
+
+  add(stream: RequestStream): void {
+    this.#live.add(stream);
+    this.bySlot[stream.request.slot] = stream;
+  }
+
+  /** The stream of this very incarnation. */
+  of(request: Request): RequestStream | undefined {
+    const stream = this.bySlot[request.slot];
+    return stream !== undefined && stream.request === request ? stream : undefined;
+  }
+
+  /** Forgets a stream that has ended. */
+  remove(stream: RequestStream): void {
+    this.#live.delete(stream);
+    const { slot } = stream.request;
+    if (this.bySlot[slot] === stream) this.bySlot[slot] = undefined;
+  }
+
+  /** Forgets all of them, and gives them back. */
+  takeAll(): RequestStream[] {
+    const all = [...this.#live];
+    this.#live.clear();
+    this.bySlot.length = 0;
+    return all;
+  }
+
+  [Symbol.iterator](): IterableIterator<RequestStream> {
+    return this.#live.values();
+  }
+}

@@ -1,0 +1,81 @@
+import { BlockstepError, badArgument, show } from '../core/errors.js';
+import type { Request, RequestInput } from '../scheduler/request.js';
+import { channels } from './channels.js';
+import type { EngineState } from './engine-state.js';
+import { abortStream, drainAborts } from './mailbox.js';
+import { type Abort, RequestHandle } from './request-handle.js';
+import { RequestStream } from './request-stream.js';
+import { Signals } from './signals.js';
+import { isAborted, type SubmitInput, type SubmitOptions, takeSignal, takeSubmission } from './submission.js';
+
+/** Gives requests to the scheduler, and their readers a handle. */
+export class Submitter {
+  readonly #e: EngineState;
+  readonly #abort: Abort;
+  readonly #signals: Signals;
+  #nextId = 1;
+
+  constructor(e: EngineState) {
+    this.#e = e;
+    this.#abort = (stream, reason) => abortStream(e, stream, reason);
+    this.#signals = new Signals(this.#abort);
+  }
+
+  /** See `Engine.submit`. */
+  submit(input: SubmitInput, options: SubmitOptions): RequestHandle {
+    const e = this.#e;
+    e.checkUsable();
+    if (e.draining) throw new BlockstepError('ERR_BLOCKSTEP_SHUTDOWN', 'the engine is shutting down');
+    const signal = takeSignal(options);
+    const request = takeSubmission(input);
+    request.id ??= this.#newId();
+    if (signal !== null && isAborted(signal)) return this.#stillborn(request.id, signal.reason);
+    const stream = new RequestStream(this.#add(request as RequestInput), e.rounds);
+    e.streams.add(stream);
+    if (signal !== null) this.#watch(signal, stream);
+    if (channels.submit.hasSubscribers) {
+      channels.submit.publish({ id: stream.request.id, handle: stream.request.handle });
+    }
+    e.poke();
+    return new RequestHandle(stream, this.#abort);
+  }
+
+  #add(request: RequestInput): Request {
+    const e = this.#e;
+    // An id is free again as soon as its request was aborted, not only with the next step.
+    if (!e.busy && typeof request.id === 'string' && this.#isAborted(request.id)) drainAborts(e);
+    return e.scheduler.getByHandle(e.scheduler.add(request)) as Request;
+  }
+
+  /** Something that passes for a signal may still refuse to be listened to. */
+  #watch(signal: AbortSignal, stream: RequestStream): void {
+    try {
+      this.#signals.watch(signal, stream);
+    } catch (error) {
+      this.#abort(stream, undefined);
+      throw error;
+    }
+  }
+
+  #isAborted(id: string): boolean {
+    const known = this.#e.aborts.size === 0 ? undefined : this.#e.scheduler.get(id);
+    return known !== undefined && this.#e.aborts.has(known);
+  }
+
+  /** A request that was aborted before it was submitted: the scheduler never hears of it. */
+  #stillborn(id: unknown, reason: unknown): RequestHandle {
+    if (typeof id !== 'string') throw badArgument('id', show(id), 'a string');
+    const now = this.#e.now();
+    const request = { id, handle: -1, slot: -1, maxTokens: 1, numPromptTokens: 0, addedAt: now } as Request;
+    const stream = new RequestStream(request, this.#e.rounds);
+    stream.fail(reason, now, true);
+    return new RequestHandle(stream, this.#abort);
+  }
+
+  #newId(): string {
+    for (;;) {
+      const id = `request-${this.#nextId++}`;
+      if (this.#e.scheduler.get(id) === undefined) return id;
+    }
+  }
+}

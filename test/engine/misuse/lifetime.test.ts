@@ -1,0 +1,95 @@
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { Worker } from 'node:worker_threads';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { seeded } from '../../core/bench-core.js';
+import { Compiled } from '../../misuse/process/compiled.js';
+import { EngineBench, leftovers, prompt } from '../support.js';
+
+const script = (name: string) => fileURLToPath(new URL(`process/${name}.mjs`, import.meta.url));
+const run = promisify(execFile);
+
+describe('other threads and processes', () => {
+  let compiled: Compiled;
+  beforeAll(() => {
+    compiled = new Compiled();
+  });
+  afterAll(() => compiled.remove());
+
+  it('a worker with engines at work is terminated at a random moment, 30 times', async () => {
+    const random = seeded(11);
+    for (let round = 0; round < 30; round++) {
+      const worker = new Worker(script('worker'), { env: compiled.env });
+      await once(worker, 'message');
+      await new Promise((resolve) => setTimeout(resolve, random(40)));
+      expect(await worker.terminate()).toBe(1);
+    }
+  });
+
+  it.each([
+    ['idle', [0, 1, 2, 3, 4]],
+    ['idle, answered later', [0, 1, 2, 3, 4]],
+    ['abandoned', 5],
+    ['disposed', 'ERR_BLOCKSTEP_DISPOSED'],
+    ['shut down', ['abort', true]],
+    ['shut down while stalled', true],
+    ['dispose fails', ['disposed', 'ERR_BLOCKSTEP_EXECUTOR', 'ERR_BLOCKSTEP_EXECUTOR_HUNG', 'disposed']],
+    ['stalled', 'length'],
+    ['hung', 'waiting'],
+    ['broken', 'ERR_BLOCKSTEP_EXECUTOR_HUNG'],
+    ['exits at work', 'exiting'],
+    ['no handles or listeners are left', [[], 0]],
+  ])('a process with an engine ends by itself: %s', async (life, expected) => {
+    const { stdout, stderr } = await run(process.execPath, [script('exit'), life], {
+      env: compiled.env,
+      timeout: 20_000,
+    });
+    expect(JSON.parse(stdout)).toEqual(expected);
+    expect(stderr).toBe('');
+  });
+
+  it('what nobody holds is collected', async () => {
+    const { stdout } = await run(process.execPath, ['--expose-gc', script('collect')], {
+      env: compiled.env,
+      timeout: 30_000,
+    });
+    const left = JSON.parse(stdout) as { engines: number; handles: number; listeners: number };
+    expect(left.engines).toBeLessThan(10);
+    expect(left.handles).toBeLessThan(10);
+    expect(left.listeners).toBe(0);
+  });
+});
+
+describe('two engines in one process', () => {
+  it('know nothing of each other', async () => {
+    const [one, other] = [new EngineBench(), new EngineBench({ pipelineDepth: 2 }, true)];
+    const mine = one.submit({ id: 'a', maxTokens: 4 });
+    const theirs = other.submit({ id: 'a', prompt: prompt(9, 1), maxTokens: 4 });
+    other.engine.step();
+    one.engine.step();
+    one.engine.abort(theirs.handle + 2 ** 21);
+    one.engine.abort('a');
+    expect([mine.ended, theirs.ended]).toEqual([true, false]);
+    one.engine.dispose();
+    await other.finish();
+    expect([...(await theirs.result()).tokens]).toEqual([900, 1000, 1100, 1200]);
+    expect(leftovers(other.engine)).toEqual([]);
+  });
+
+  it('may drive each other from inside their executors', async () => {
+    const inner = new EngineBench();
+    const outer = new EngineBench();
+    const results: Promise<unknown>[] = [];
+    outer.executor.onExecute = () => {
+      results.push(inner.submit({ maxTokens: 2 }).result());
+      inner.steps();
+    };
+    const handle = outer.submit({ maxTokens: 3 });
+    outer.steps();
+    expect((await handle.result()).tokens).toHaveLength(3);
+    expect(await Promise.all(results)).toHaveLength(3);
+    for (const { engine } of [inner, outer]) expect(leftovers(engine)).toEqual([]);
+  });
+});

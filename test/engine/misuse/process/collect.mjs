@@ -1,0 +1,44 @@
+// Engines, handles and results that nobody holds must go, also those that were never disposed. Run with --expose-gc; prints
+// what is left.
+const { Engine } = await import(process.env.BLOCKSTEP_INDEX);
+const tick = () => new Promise((resolve) => setImmediate(resolve));
+
+const watched = { engines: [], handles: [], streams: 0 };
+const signal = new AbortController().signal;
+
+function drop(n) {
+  const engine = new Engine({
+    numBlocks: 10_000,
+    maxModelLen: 4096,
+    executor: {
+      execute: (plan) => ({
+        counts: new Int32Array(plan.numRequests).fill(1),
+        tokens: new Int32Array(plan.numRequests),
+      }),
+    },
+  });
+  const handle = engine.submit({ prompt: Int32Array.of(n, 2, 3), maxTokens: 4 }, n % 2 ? { signal } : {});
+  for (let i = 0; i < (n % 3 === 0 ? 2 : 6); i++) engine.step();
+  // One with an open request and a signal that outlives it is held by the signal, as it should be: so it is disposed.
+  if (n % 2 === 1 && n % 3 === 0) engine.dispose();
+  watched.engines.push(new WeakRef(engine.scheduler.core.native));
+  watched.handles.push(new WeakRef(handle));
+}
+
+for (let n = 0; n < 120; n++) {
+  drop(n);
+  if (n % 10 === 9) {
+    await tick();
+    global.gc();
+    await tick();
+  }
+}
+const alive = (refs) => refs.filter((ref) => ref.deref() !== undefined).length;
+const { getEventListeners } = await import('node:events');
+process.stdout.write(
+  JSON.stringify({
+    engines: alive(watched.engines),
+    handles: alive(watched.handles),
+    listeners: getEventListeners(signal, 'abort').length,
+  }),
+);

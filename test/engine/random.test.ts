@@ -1,0 +1,69 @@
+import { getEventListeners } from 'node:events';
+import { describe, expect, it } from 'vitest';
+import { BlockstepError } from '../../src/index.js';
+import { type Client, EngineLife } from './random-life.js';
+import { leftovers, tokensOf } from './support.js';
+
+const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? 60);
+const EVENTS = 500;
+
+/** How a client's request ended, by every way in which he can be told; they must agree. */
+async function endOf(client: Client): Promise<string> {
+  const settled = await client.result;
+  const left = client.handle.ended && client.ended === 'done' && client.read.at(-1)?.finishReason == null;
+  if (settled.status === 'rejected') {
+    const { reason } = settled;
+    if (!left) expect(client.ended).toBe(reason);
+    return reason instanceof BlockstepError ? reason.code : 'aborted with a reason';
+  }
+  const { finishReason } = settled.value;
+  if (!left) expect(client.read.at(-1)?.finishReason).toBe(finishReason);
+  return finishReason;
+}
+
+describe('random lives', () => {
+  const seen = new Set<string>();
+
+  for (let seed = 0; seed < SEEDS; seed++) {
+    it(`seed ${seed}: every text is right, every client is told once how it ended, nothing is left`, async () => {
+      const life = new EngineLife(seed);
+      await life.run(EVENTS);
+      const { engine, clients, model } = life;
+      expect(leftovers(engine)).toEqual([]);
+      const ends: Record<string, number> = {};
+      for (const client of clients) {
+        const end = await endOf(client);
+        ends[end] = (ends[end] ?? 0) + 1;
+        seen.add(end);
+        if (client.controller !== null)
+          expect(getEventListeners(client.controller.signal, 'abort')).toEqual([]);
+        expect(['stop', 'length', 'abort', 'aborted with a reason', 'ERR_BLOCKSTEP_EXECUTOR']).toContain(end);
+        if (client.handle.handle < 0) continue;
+        const settled = await client.result;
+        const read = tokensOf(client.read);
+        const right = model.text(client.handle.handle, client.handle.numOutputTokens);
+        expect(read).toEqual(right.slice(0, read.length));
+        if (settled.status === 'fulfilled') expect([...settled.value.tokens]).toEqual(right);
+        if (end === 'length') expect(right.length).toBeGreaterThan(0);
+        expect(client.read.filter(({ finishReason }) => finishReason !== null).length).toBeLessThanOrEqual(1);
+        expect(right.length).toBeLessThanOrEqual(client.input.maxTokens);
+      }
+      const { scheduler, failedRequests } = engine.stats();
+      expect(ends['ERR_BLOCKSTEP_EXECUTOR'] ?? 0).toBeLessThanOrEqual(failedRequests);
+      // Whoever aborts before he is told that his request has ended is told that it was aborted.
+      expect(scheduler.finished.length).toBeGreaterThanOrEqual(ends['length'] ?? 0);
+      expect(life.failing > 0 || failedRequests === 0).toBe(true);
+      engine.dispose();
+    });
+  }
+
+  it('had every kind of end', () => {
+    expect([...seen].sort()).toEqual([
+      'ERR_BLOCKSTEP_EXECUTOR',
+      'abort',
+      'aborted with a reason',
+      'length',
+      'stop',
+    ]);
+  });
+});

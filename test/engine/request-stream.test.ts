@@ -1,0 +1,65 @@
+import { describe, expect, it } from 'vitest';
+import { RequestStream } from '../../src/engine/request-stream.js';
+import type { Request } from '../../src/index.js';
+import { rejection } from './support.js';
+
+function stream(maxTokens = 100): RequestStream {
+  return new RequestStream({ id: 'a', maxTokens, addedAt: 0, stopReason: null } as Request, 0);
+}
+
+describe('a stream', () => {
+  it('ends once: the first end counts', async () => {
+    const one = stream();
+    expect([one.end('stop', 1), one.end('length', 2), one.fail(new Error('late'), 3)]).toEqual([
+      true,
+      false,
+      false,
+    ]);
+    expect((await one.result()).finishReason).toBe('stop');
+    expect((await one.next()).value?.finishReason).toBe('stop');
+
+    const other = stream();
+    const mine = new Error('mine');
+    expect([other.fail(mine, 1), other.fail(new Error('late'), 2, true), other.end('stop', 3)]).toEqual([
+      true,
+      false,
+      false,
+    ]);
+    expect(await rejection(other.next())).toBe(mine);
+  });
+
+  it('lets go of its signal at its end, once', () => {
+    const one = stream();
+    let released = 0;
+    one.release = () => {
+      released++;
+    };
+    one.end('stop', 1);
+    one.end('stop', 1);
+    expect(released).toBe(1);
+  });
+
+  it('grows with what comes, up to its limit and not beyond', () => {
+    const tokens = Int32Array.from({ length: 1000 }, (_, i) => i);
+    const one = stream(100);
+    const capacities = new Set<number>();
+    for (let i = 0; i < 100; i++) {
+      one.append(tokens, i, 1);
+      capacities.add(one.tokens.length);
+    }
+    expect([...capacities]).toEqual([16, 32, 64, 100]);
+    expect([...one.tokens]).toEqual([...tokens.subarray(0, 100)]);
+    const small = stream(3);
+    expect(small.tokens).toHaveLength(3);
+  });
+
+  it('takes more than was announced rather than lose it', async () => {
+    const one = stream(4);
+    one.append(
+      Int32Array.from({ length: 50 }, (_, i) => i),
+      0,
+      50,
+    );
+    expect((await one.next()).value?.tokens).toHaveLength(50);
+  });
+});

@@ -16,13 +16,13 @@ export type {
 export type { EngineHealth } from './engine/health.js';
 export type { EngineOptions } from './engine/options.js';
 export type { EndReason, RequestOutput, RequestResult, RequestTimings } from './engine/outputs.js';
+export { ReferenceExecutor } from './engine/reference-executor.js';
+export type { ReferenceFault } from './engine/reference-fault.js';
+export type { ReferenceExecutorOptions } from './engine/reference-options.js';
 export type { OutputIterator, RequestHandle } from './engine/request-handle.js';
 export type { StepReport } from './engine/step-loop.js';
 export type { StepLatency } from './engine/step-times.js';
 export type { SubmitInput, SubmitOptions } from './engine/submission.js';
-export { ReferenceExecutor } from './engine/reference-executor.js';
-export type { ReferenceFault } from './engine/reference-fault.js';
-export type { ReferenceExecutorOptions } from './engine/reference-options.js';
 export type { AnomalyReason } from './scheduler/anomalies.js';
 export type {
   ConnectorOutput,

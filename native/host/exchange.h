@@ -20,7 +20,7 @@ enum Control : u32 {
 };
 
 /// Operations that TypeScript leaves in the pending area: word 0 = op << 24 | slot, word 1 = argument.
-enum class PendingOp : u32 { kAppend = 1, kPublish, kRelease, kClose, kEvict, kTruncate };
+enum class PendingOp : u32 { kAppend = 1, kPublish, kRelease, kClose, kEvict, kTruncate, kRewind };
 constexpr u32 kSlotBits = 0xffffff;
 
 /// One plan's arrays of max_entries words each. TypeScript writes the first three.

@@ -81,6 +81,11 @@ void HostCore::apply_pending(u32 word, std::int32_t argument) {
       if (match_.slot == index) match_.slot = kNone;
       table_.truncate(slot, static_cast<u32>(argument));
       return;
+    case PendingOp::kRewind:
+      if (argument < 0) break;
+      if (match_.slot == index) match_.slot = kNone;
+      table_.rewind(slot, static_cast<u32>(argument));
+      return;
   }
   poison("pending operation " + std::to_string(word >> 24) + " with argument " + std::to_string(argument) +
          " makes no sense");

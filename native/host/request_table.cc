@@ -83,6 +83,12 @@ void RequestTable::truncate(Slot& slot, u32 count) noexcept {
   slot.num_hashes = std::min(slot.num_hashes, count / block_size_);
 }
 
+void RequestTable::rewind(Slot& slot, u32 count) {
+  if (count >= slot.num_tokens) return;
+  extend_hashes(slot, full_blocks(slot));
+  slot.num_tokens = count;
+}
+
 void RequestTable::extend_hashes(Slot& slot, u32 blocks) {
   if (!hashing_ || blocks <= slot.num_hashes) return;
   if (blocks >= slot.hash_capacity) {

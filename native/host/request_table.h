@@ -72,6 +72,11 @@ class RequestTable {
   /// Drops the tokens from `count` on, and the hashes of blocks that are no longer full.
   void truncate(Slot& slot, u32 count) noexcept;
 
+  /// As truncate(), but every hash stays, also that of a block which is no longer full: what is appended next stands in
+  /// that block under the hash of the tokens that were dropped, and the blocks behind it chain on that. This is what
+  /// vLLM does with a session's dropped token. @throws std::bad_alloc
+  void rewind(Slot& slot, u32 count);
+
   /// Hashes the slot's blocks up to `blocks`, which must be full. Does nothing without hashing. @throws std::bad_alloc
   void extend_hashes(Slot& slot, u32 blocks);
 

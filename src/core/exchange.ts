@@ -40,6 +40,11 @@ export const PendingOp = {
   evict: 5,
   /** argument: a token count; drops the tokens from there on and the hashes of blocks that are no longer full */
   truncate: 6,
+  /**
+   * argument: a token count; drops the tokens from there on and keeps every hash, also that of a block that is no longer
+   * full, as vLLM does with a session's dropped token. At least as many tokens must be appended before verify().
+   */
+  rewind: 7,
 } as const;
 
 /** One plan's worth of entries: five parallel arrays, valid up to the number of entries of the plan. */

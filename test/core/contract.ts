@@ -475,6 +475,24 @@ function describePending(bench: Bench): void {
     expect(core.native.blockHash(slot, 1)).toBe(core.native.blockHash(core.open([...range(7), 70]), 1));
   });
 
+  it('rewind drops tokens and keeps every hash, so that what is appended stands under the old one', () => {
+    using core = bench();
+    const slot = core.open(range(12));
+    core.native.match(slot, 3);
+    core.push(PendingOp.rewind, slot, 7);
+    core.push(PendingOp.rewind, slot, 9);
+    for (const token of range(5, 70)) core.push(PendingOp.append, slot, token);
+    expect([...core.tokens(slot)]).toEqual([...range(7), ...range(5, 70)]);
+    core.native.verify();
+    const original = core.open(range(12));
+    expect(core.native.blockHash(slot, 1)).toBe(core.native.blockHash(original, 1));
+    expect(core.native.blockHash(slot, 2)).toBe(core.native.blockHash(original, 2));
+    const truncated = core.open(range(12));
+    core.push(PendingOp.truncate, truncated, 7);
+    for (const token of range(5, 70)) core.push(PendingOp.append, truncated, token);
+    expect(core.native.blockHash(truncated, 1)).not.toBe(core.native.blockHash(slot, 1));
+  });
+
   it('close releases, forgets the match and makes the slot reusable', () => {
     using core = bench();
     const slot = core.start(range(12));
@@ -494,8 +512,9 @@ function describePending(bench: Bench): void {
       [PendingOp.close, SLOT_LIMIT - 1, 0],
       [PendingOp.evict, 0, -1],
       [PendingOp.truncate, 0, -1],
+      [PendingOp.rewind, 0, -1],
       [0, 0, 0],
-      [7, 0, 0],
+      [8, 0, 0],
       [127, 0, 0],
     ];
     for (const [op, slot, arg] of bad) {

@@ -5,10 +5,10 @@ import { type FlagParsers, flagParsers } from './flag-values.js';
 /** Pool size unless given: 56 GiB at 2 MiB a block of 16 tokens, about what the default cost model's GPU has free. */
 export const DEFAULT_NUM_BLOCKS = 28_672;
 
-/** The options of a scheduler that can stand on a command line. */
+/** The options of a scheduler that can stand on a command line. A trace has nothing that could miss a deadline. */
 type FlagKey = Exclude<
   keyof SchedulerOptions,
-  'now' | 'log' | 'deviations' | 'hashSeed' | 'backend' | 'authority' | 'device' | 'stream'
+  'now' | 'log' | 'deviations' | 'hashSeed' | 'deadlines' | 'backend' | 'authority' | 'device' | 'stream'
 >;
 
 interface SchedulerFlag {
@@ -41,6 +41,7 @@ const FLAGS: readonly SchedulerFlag[] = [
   { key: 'pipelineDepth', help: 'steps in flight; from 2 on as vLLM with --async-scheduling' },
   { key: 'numSpeculativeTokens', help: 'draft tokens a step' },
   { key: 'speculativeMethod', help: 'where drafts come from', choices: ['ngram', 'eagle', 'draft_model'] },
+  { key: 'maxLoras', help: 'most LoRA adapters in one step, 0 = no cap' },
   {
     key: 'numRows',
     help: 'requests that hold blocks at once (default: 2 x max-num-seqs)',

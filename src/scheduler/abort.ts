@@ -1,5 +1,5 @@
 import { finishAll } from './finish.js';
-import { getForAbort, realignStatuses, sweepRunning } from './guards.js';
+import { getUnfinished, realignStatuses, sweepRunning } from './guards.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { FinishReason } from './status.js';
@@ -8,7 +8,7 @@ import { FinishReason } from './status.js';
 export function abortTargets(s: SchedulerState, keys: Iterable<string | number>): Set<Request> {
   const targets = new Set<Request>();
   for (const key of keys) {
-    const request = getForAbort(s, key);
+    const request = getUnfinished(s, key, 'abort');
     if (request !== undefined) targets.add(request);
   }
   return targets;

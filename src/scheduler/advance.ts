@@ -15,7 +15,17 @@ export function advance(s: SchedulerState, plan: Plan): void {
     needsAllTokens[i] = lastSteps[slot] === previousStep ? 0 : 1;
     lastSteps[slot] = step;
   }
+  if (s.pipelined && s.structured.size > 0) plan.pendingStructuredOutputTokens = hasPendingTokens(plan);
   if (s.pipelined || s.maxDrafts > 0) expectOutputs(s, plan);
+}
+
+/** Whether an entry to be sampled has a grammar that must first see tokens which a step in flight makes. */
+function hasPendingTokens({ requests, numRequests, maxOutputTokens }: Plan): boolean {
+  for (let i = 0; i < numRequests; i++) {
+    const { grammar, numOutputPlaceholders } = requests[i];
+    if (grammar !== null && numOutputPlaceholders > 0 && maxOutputTokens[i] > 0) return true;
+  }
+  return false;
 }
 
 function expectOutputs(s: SchedulerState, plan: Plan): void {

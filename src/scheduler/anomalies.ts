@@ -3,12 +3,22 @@ import { channels } from './channels.js';
 
 /**
  * Events that a correct peer would not send. Each is skipped and counted by its reason; in strict mode the call in which
- * it was found throws it at its end, so that nothing is left half done. `abort-unknown` and `abort-finished` are the exceptions: a client that disconnects races with the end of
- * its request and is not wrong, so they are counted and never thrown.
+ * it was found throws it at its end, so that nothing is left half done. Those about what has ended are the exceptions: a
+ * client that disconnects, or still speaks, races with the end of its request and is not wrong, so they are counted and
+ * never thrown.
  */
 export type AnomalyReason =
   | 'abort-unknown'
   | 'abort-finished'
+  | 'chunk-unknown'
+  | 'chunk-finished'
+  | 'chunk-not-resumable'
+  | 'chunk-after-end'
+  | 'end-unknown'
+  | 'end-finished'
+  | 'end-not-resumable'
+  | 'duplicate-end'
+  | 'grammar-failed'
   | 'stale-handle'
   | 'unknown-completion'
   | 'duplicate-completion'
@@ -18,7 +28,14 @@ export type AnomalyReason =
   | 'swept-running'
   | 'purged-untracked';
 
-const NEVER_THROWN: ReadonlySet<AnomalyReason> = new Set(['abort-unknown', 'abort-finished']);
+const NEVER_THROWN: ReadonlySet<AnomalyReason> = new Set([
+  'abort-unknown',
+  'abort-finished',
+  'chunk-unknown',
+  'chunk-finished',
+  'end-unknown',
+  'end-finished',
+]);
 
 export class Anomalies {
   readonly #counts = new Map<AnomalyReason, number>();

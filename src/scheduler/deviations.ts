@@ -21,6 +21,23 @@ export interface Deviations {
   endOutgrown: boolean;
   /** A prompt that fits neither `maxModelLen` nor the pool is refused by `add`. vLLM's scheduler queues it for ever. */
   refuseUnfit: boolean;
+  /**
+   * When a session's next chunk begins, the token dropped from its last answer leaves no hash behind. In vLLM a block
+   * that this token completed keeps its hash although another token stands there now, and a later request with the
+   * dropped token reads the wrong text.
+   */
+  sessionHashes: boolean;
+  /** An answer to a chunk that did not end by a stop token has no stop reason. In vLLM that of an earlier answer stays. */
+  clearStopReason: boolean;
+  /** A chunk's own `maxTokens` limits its answer. vLLM takes that of the first chunk, and ignores later ones. */
+  chunkMaxTokens: boolean;
+  /**
+   * Blocks and rows of sessions that wait for input are taken back when something else needs them, the longest idle first
+   * and before anything is preempted; and those of sessions that wait for admission when otherwise nothing could run. A
+   * forced reset of the prefix cache takes them too. They are computed again, as far as they are not cached. In vLLM
+   * idle sessions hold their blocks until somebody aborts them, and several of them can block one another for ever.
+   */
+  reclaimIdleSessions: boolean;
 }
 
 const ALL_ON: Deviations = {
@@ -28,6 +45,10 @@ const ALL_ON: Deviations = {
   evictOnStepFailure: true,
   endOutgrown: true,
   refuseUnfit: true,
+  sessionHashes: true,
+  clearStopReason: true,
+  chunkMaxTokens: true,
+  reclaimIdleSessions: true,
 };
 
 /** Names of all deviations. */

@@ -1,7 +1,11 @@
+import { askValidate, NO_ANSWER } from './ask-grammar.js';
+import { endUnreported } from './finish.js';
 import type { Plan } from './plan.js';
+import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
+import { FinishReason } from './status.js';
 
-/** Draft tokens for the entries of the plan just updated, in plan order. */
+/** Draft tokens for the entries of a plan, in plan order. */
 export interface Drafts {
   tokens: Int32Array;
   /** Drafts of each entry, 0 to numSpeculativeTokens. */
@@ -9,23 +13,65 @@ export interface Drafts {
 }
 
 /**
- * Gives every request of the plan the drafts that its next step shall verify (vLLM `update_draft_token_ids`). Those of
- * a request that ended meanwhile are ignored, and one whose prompt is not computed yet gets none.
+ * Gives every request of the plan the drafts that its next step shall verify (vLLM `update_draft_token_ids`), as far as
+ * its grammar allows them. Those of a request that ended meanwhile are ignored; one whose prompt is not computed yet, and
+ * a session whose answer ended, get none.
  */
 export function setDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): void {
+  const constrained = s.structured.size > 0;
   let offset = 0;
   for (let i = 0; i < plan.numRequests; i++) {
     const request = plan.requests[i];
-    const count = drafts.counts[i];
     const from = offset;
+    let count = drafts.counts[i];
     offset += count;
     if (request.isFinished) continue;
     if (plan.maxOutputTokens[i] === 0) {
       request.numDraftTokens = 0;
       continue;
     }
+    if (constrained) count = numValid(s, request, drafts.tokens, from, count);
     request.numDraftTokens = count;
     const target = request.slot * s.maxDrafts;
     for (let j = 0; j < count; j++) s.drafts[target + j] = drafts.tokens[from + j];
   }
+  for (const session of s.continued) session.numDraftTokens = 0;
+}
+
+/**
+ * Puts the drafts that a step in flight has made into a plan that was scheduled with placeholders (vLLM
+ * `update_draft_token_ids_in_output`), -1 where the grammar allows no further one. Entries of finished requests and those
+ * without placeholders are left as they are.
+ */
+export function replaceDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): void {
+  let offset = 0;
+  for (let i = 0; i < plan.numRequests; i++) {
+    const request = plan.requests[i];
+    const from = offset;
+    offset += drafts.counts[i];
+    const scheduled = plan.numDraftTokens[i];
+    if (request.isFinished || scheduled === 0) continue;
+    const count = numValid(s, request, drafts.tokens, from, Math.min(drafts.counts[i], scheduled));
+    const target = i * plan.maxDrafts;
+    for (let j = 0; j < scheduled; j++) {
+      plan.draftTokens[target + j] = j < count ? drafts.tokens[from + j] : -1;
+    }
+    plan.numInvalidDraftTokens[i] = scheduled - count;
+    plan.numInvalidDrafts += scheduled - count;
+  }
+}
+
+/** How many of these drafts the request's grammar allows. A grammar that does not answer ends the request. */
+function numValid(
+  s: SchedulerState,
+  request: Request,
+  tokens: Int32Array,
+  from: number,
+  count: number,
+): number {
+  if (request.grammar === null || count === 0) return count;
+  const valid = askValidate(s, request, tokens, from, count);
+  if (valid !== NO_ANSWER) return valid;
+  endUnreported(s, request, FinishReason.error);
+  return 0;
 }

@@ -17,6 +17,11 @@ export function finish(s: SchedulerState, request: Request, reason: FinishReason
   return true;
 }
 
+/** Ends a request outside an update: its row goes out with the next one. */
+export function endUnreported(s: SchedulerState, request: Request, reason: FinishReason): void {
+  if (finish(s, request, reason)) s.unreported.push(request);
+}
+
 /** As `finish`, but many can leave `running` in one pass: the caller ends with `s.queues.sweepRunning()`. */
 export function finishDetached(s: SchedulerState, request: Request, reason: FinishReason): boolean {
   if (request.isFinished) return false;
@@ -38,6 +43,9 @@ function end(s: SchedulerState, request: Request, reason: FinishReason): void {
   request.status = finishedStatus(reason);
   request.finishedAt = s.now;
   request.numDraftTokens = 0;
+  request.session?.close();
+  s.deadlines.stop(request);
+  s.structured.delete(request);
   s.requests.delete(request.id);
   s.finishedIds.push(request.id);
   s.counters.finished[reason]++;

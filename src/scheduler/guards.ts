@@ -1,8 +1,9 @@
 import { generationOf, slotOf } from '../core/core.js';
 import { badArgument, show } from '../core/errors.js';
-import type { Request } from './request.js';
+import type { Container, Request } from './request.js';
 import type { RequestQueue } from './request-queue.js';
 import type { SchedulerState } from './scheduler-state.js';
+import type { RequestStatus } from './status.js';
 
 /**
  * The guards this project was founded on. In our own rooms they find nothing; they are for the events and adapters of
@@ -25,18 +26,45 @@ export function getByHandle(s: SchedulerState, handle: number): Request | undefi
 }
 
 /**
- * Get and skip for a client's abort by external id or handle: the unfinished request, or undefined, counted.
+ * Get and skip for what a client says by external id or handle: the unfinished request, or undefined, counted.
  * An abort of a finished request is ignored: whatever still uses its blocks owns them (vLLM #25067).
  */
-export function getForAbort(s: SchedulerState, key: string | number): Request | undefined {
+export function getUnfinished(
+  s: SchedulerState,
+  key: string | number,
+  event: 'abort' | 'chunk' | 'end',
+): Request | undefined {
   if (typeof key === 'string') {
     const request = s.requests.get(key);
-    if (request === undefined) s.anomalies.report('abort-unknown', `no unfinished request has id ${key}`);
+    if (request === undefined) s.anomalies.report(`${event}-unknown`, `no unfinished request has id ${key}`);
     return request;
   }
   const request = getByHandle(s, key);
   if (request?.isFinished) {
-    s.anomalies.report('abort-finished', `request ${request.id} has finished`);
+    s.anomalies.report(`${event}-finished`, `request ${request.id} has finished`);
+    return undefined;
+  }
+  return request;
+}
+
+/**
+ * Get and skip for a chunk or an end marker: the session that still takes it, or undefined, counted. Nothing that comes
+ * late brings a request back, and nothing becomes a session that was not added as one (vllm-omni #4271).
+ */
+export function getOpenSession(
+  s: SchedulerState,
+  key: string | number,
+  event: 'chunk' | 'end',
+): Request | undefined {
+  const request = getUnfinished(s, key, event);
+  if (request === undefined) return undefined;
+  if (request.session === null) {
+    s.anomalies.report(`${event}-not-resumable`, `request ${request.id} is no session`);
+    return undefined;
+  }
+  if (request.session.ended) {
+    const reason = event === 'chunk' ? 'chunk-after-end' : 'duplicate-end';
+    s.anomalies.report(reason, `the end of session ${request.id} was announced`);
     return undefined;
   }
   return request;
@@ -53,14 +81,21 @@ export function realignStatuses(s: SchedulerState, targets: Iterable<Request>): 
   for (const request of targets) {
     if (request.isFinished) continue;
     const { container, status } = request;
-    const stale = container === 'running' ? status !== 'RUNNING' : container !== null && status === 'RUNNING';
-    if (!stale) continue;
-    request.status =
-      container === 'running' ? 'RUNNING' : request.numPreemptions > 0 ? 'PREEMPTED' : 'WAITING';
+    const isIdle = s.queues.idle.has(request);
+    if (container === null || isAligned(status, container, isIdle)) continue;
+    if (isIdle) request.status = 'WAITING_FOR_STREAMING_REQ';
+    else if (container === 'running') request.status = 'RUNNING';
+    else request.status = request.numPreemptions > 0 ? 'PREEMPTED' : 'WAITING';
     repaired++;
     s.anomalies.report('realigned-status', `request ${request.id} was ${status} in ${container}`);
   }
   return repaired;
+}
+
+/** Running exactly in `running`, waiting for input exactly in `idle`. */
+function isAligned(status: RequestStatus, container: Container, isIdle: boolean): boolean {
+  if ((status === 'RUNNING') !== (container === 'running')) return false;
+  return (status === 'WAITING_FOR_STREAMING_REQ') === isIdle;
 }
 
 /**
@@ -120,6 +155,7 @@ export function purgeWaiting(s: SchedulerState): void {
   for (const queue of [s.queues.waiting, s.queues.skipped]) {
     for (const request of queue.toArray()) dropZombie(s, queue, request);
   }
+  for (const request of s.queues.idle) dropZombie(s, s.queues.skipped, request);
 }
 
 /** Tracked, unfinished, and this very incarnation. */

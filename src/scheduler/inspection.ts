@@ -18,7 +18,7 @@ export function inspect(s: SchedulerState): Inspection {
   return {
     running: ids(s.queues.running),
     waiting: ids(s.queues.waiting.toArray()),
-    skipped: ids(s.queues.skipped.toArray()),
+    skipped: ids(s.queues.allSkipped()),
     requests: [...s.requests.values()],
     draining: [...s.draining],
   };
@@ -28,11 +28,12 @@ export function inspect(s: SchedulerState): Inspection {
 export function numUnfinished({ pauseMode, queues }: SchedulerState): number {
   if (pauseMode === 'all') return 0;
   if (pauseMode === 'new') return queues.running.length;
+  // A session that waits for input is in `idle`, beside the skipped ones.
   return queues.running.length + queues.waiting.length + queues.skipped.length;
 }
 
 /** Whether stepping can still change or report anything; see `Scheduler.hasWork`. */
 export function hasWork(s: SchedulerState): boolean {
-  const unreported = s.finishedIds.length + s.endedInSchedule.length;
+  const unreported = s.finishedIds.length + s.unreported.length;
   return numUnfinished(s) + s.inFlight.length + unreported + s.draining.size > 0;
 }

@@ -1,13 +1,20 @@
 import { takeUint8Array } from '../core/arrays.js';
 import { BlockstepError, show } from '../core/errors.js';
+import { type GrammarAnswer, GrammarQuestion } from './grammar.js';
 import { type BlockUse, LOG_MAGIC, LOG_VERSION, type LogHeader, padding, RecordKind } from './log.js';
 import type { RequestInput } from './request.js';
+import type { ChunkInput } from './session.js';
 
 /** One record of a log, decoded. Arrays are copies. */
 export type LogRecord =
   | { kind: 'header'; header: LogHeader }
   | { kind: 'commands'; words: Uint32Array }
-  | { kind: 'add'; now: number; input: RequestInput }
+  /** `constrained`: it had a grammar, whose answers stand in records of their own. */
+  | { kind: 'add'; now: number; input: Omit<RequestInput, 'grammar'>; constrained: boolean }
+  | { kind: 'chunk'; now: number; handle: number; input: ChunkInput }
+  | { kind: 'end'; now: number; handle: number }
+  | { kind: 'grammar'; answer: GrammarAnswer }
+  | { kind: 'replacedDrafts'; step: number; counts: Int32Array; tokens: Int32Array }
   | { kind: 'abort'; now: number; handles: number[] }
   | { kind: 'schedule'; now: number }
   | { kind: 'update'; now: number; counts: Int32Array; tokens: Int32Array; errors: Uint8Array | undefined }
@@ -54,14 +61,28 @@ function decode(kind: number, payload: Payload): LogRecord {
       return { kind: 'commands', words: new Uint32Array(payload.words(payload.rest / 4)) };
     case RecordKind.add: {
       const now = payload.f64();
-      const length = payload.u32();
-      const meta = payload.object(length) as unknown as Omit<RequestInput, 'prompt'>;
-      payload.skip(padding(length));
-      return {
-        kind: 'add',
-        now,
-        input: { ...meta, prompt: new Int32Array(payload.words(payload.rest / 4)) },
-      };
+      const { grammar, ...input } = payload.withPrompt<
+        Omit<RequestInput, 'grammar'> & { grammar?: unknown }
+      >();
+      return { kind: 'add', now, input, constrained: grammar === true };
+    }
+    case RecordKind.chunk: {
+      const now = payload.f64();
+      const handle = payload.f64();
+      return { kind: 'chunk', now, handle, input: payload.withPrompt<ChunkInput>() };
+    }
+    case RecordKind.end: {
+      const now = payload.f64();
+      return { kind: 'end', now, handle: payload.f64() };
+    }
+    case RecordKind.grammar: {
+      const handle = payload.f64();
+      const question = payload.oneOf(Object.keys(GrammarQuestion) as GrammarQuestion[]);
+      return { kind: 'grammar', answer: { handle, question, answer: payload.i32() } };
+    }
+    case RecordKind.replacedDrafts: {
+      const step = payload.u32();
+      return { kind: 'replacedDrafts', step, ...payload.flat() };
     }
     case RecordKind.abort: {
       const now = payload.f64();
@@ -127,6 +148,10 @@ class Payload {
     return this.#view.getUint32(this.skip(4), true);
   }
 
+  i32(): number {
+    return this.#view.getInt32(this.skip(4), true);
+  }
+
   f64(): number {
     return this.#view.getFloat64(this.skip(8), true);
   }
@@ -140,6 +165,14 @@ class Payload {
   words(count: number): ArrayBuffer {
     if (!Number.isInteger(count)) throw badLog(this.origin + this.#at, `${count} words`);
     return this.bytes(4 * count).buffer as ArrayBuffer;
+  }
+
+  /** What `withPrompt` of the writer wrote, up to the end of the record. */
+  withPrompt<T extends { prompt: Int32Array }>(): T {
+    const length = this.u32();
+    const meta = this.object(length);
+    this.skip(padding(length));
+    return { ...meta, prompt: new Int32Array(this.words(this.rest / 4)) } as unknown as T;
   }
 
   flat(): { counts: Int32Array; tokens: Int32Array } {

@@ -7,6 +7,7 @@ import type { LogHeader } from './log.js';
 import { type LogRecord, readLog } from './log-reader.js';
 import type { SchedulerOptions } from './options.js';
 import type { Plan } from './plan.js';
+import { type RecordedCall, RecordedGrammars, recordedCalls } from './recorded-grammars.js';
 import { Scheduler } from './scheduler.js';
 
 /**
@@ -49,16 +50,11 @@ export function replayInputs(bytes: Uint8Array, onPlan: (plan: Plan) => void = (
   const header = first.done !== true && first.value.kind === 'header' ? first.value.header : undefined;
   let now = 0;
   const scheduler = new Scheduler({ ...optionsOf(header), now: () => now });
-  const inFlight: Plan[] = [];
-  let last: Plan | undefined;
+  const replay = new Replay(scheduler, onPlan);
   try {
-    for (const record of records) {
-      if ('now' in record) now = record.now;
-      if (record.kind === 'schedule') {
-        last = scheduler.schedule();
-        if (last.totalTokens > 0) inFlight.push(last);
-        onPlan(last);
-      } else feed(scheduler, record, inFlight, last);
+    for (const call of recordedCalls(records)) {
+      if ('now' in call.record) now = call.record.now;
+      replay.carryOut(call);
     }
   } catch (error) {
     scheduler.dispose();
@@ -67,11 +63,51 @@ export function replayInputs(bytes: Uint8Array, onPlan: (plan: Plan) => void = (
   return scheduler;
 }
 
-/** Carries out one recorded input other than `schedule`. */
+/** Carries out recorded inputs, one after the other. */
+class Replay {
+  readonly #scheduler: Scheduler;
+  readonly #onPlan: (plan: Plan) => void;
+  readonly #grammars = new RecordedGrammars();
+  readonly #inFlight: Plan[] = [];
+  #last: Plan | undefined;
+
+  constructor(scheduler: Scheduler, onPlan: (plan: Plan) => void) {
+    this.#scheduler = scheduler;
+    this.#onPlan = onPlan;
+  }
+
+  carryOut({ record, answers }: RecordedCall): void {
+    this.#grammars.begin(answers);
+    if (record.kind === 'schedule') this.#schedule();
+    else if (record.kind === 'add') this.#add(record);
+    else feed(this.#scheduler, record, this.#inFlight, this.#last);
+    this.#grammars.check();
+  }
+
+  #schedule(): void {
+    this.#last = this.#scheduler.schedule();
+    if (this.#last.totalTokens > 0) this.#inFlight.push(this.#last);
+    this.#onPlan(this.#last);
+  }
+
+  #add({ input, constrained }: LogRecord & { kind: 'add' }): void {
+    let handle = 0;
+    const grammar = constrained ? { grammar: this.#grammars.grammar(() => handle) } : {};
+    handle = this.#scheduler.add({ ...input, ...grammar });
+  }
+}
+
+/** Carries out one recorded input that makes neither a request nor a plan. */
 function feed(scheduler: Scheduler, record: LogRecord, inFlight: Plan[], last: Plan | undefined): void {
   switch (record.kind) {
-    case 'add':
-      scheduler.add(record.input);
+    case 'chunk':
+      scheduler.addChunk(record.handle, record.input);
+      return;
+    case 'end':
+      scheduler.endSession(record.handle);
+      return;
+    case 'replacedDrafts':
+      scheduler.replaceDraftTokens(requirePlan(inFlight.find(({ step }) => step === record.step)), record);
       return;
     case 'abort':
       if (record.handles.length === 0) scheduler.abortAll();

@@ -1,6 +1,8 @@
+import { type GrammarAnswer, GrammarQuestion } from './grammar.js';
 import type { SchedulerConfig } from './options.js';
 import type { OutstandingKind } from './outstanding.js';
-import type { RequestInput } from './request.js';
+import type { TakenRequest } from './request.js';
+import type { Chunk } from './session.js';
 
 /**
  * The log of a scheduler: every input, and every command that its decisions became, in the order of execution. The
@@ -10,14 +12,17 @@ import type { RequestInput } from './request.js';
  * with zeros to a multiple of four. The first record is the header.
  */
 export const LOG_MAGIC = 'BSTEPLOG';
-export const LOG_VERSION = 1;
+export const LOG_VERSION = 2;
 
 export const RecordKind = {
   /** JSON of the configuration. */
   header: 1,
   /** u32 words as `NativeCore.takeLog` gives them: batches of commands, each behind its length. */
   commands: 2,
-  /** f64 clock, u32 length of the JSON, JSON of the request without its prompt, prompt as i32. */
+  /**
+   * f64 clock, u32 length of the JSON, JSON of the request without its prompt, prompt as i32. In place of its grammar
+   * stands `true`: what it answered stands in records of its own.
+   */
   add: 3,
   /** f64 clock, handles as f64; none = all requests. */
   abort: 4,
@@ -37,6 +42,17 @@ export const RecordKind = {
   hold: 11,
   /** The same. */
   complete: 12,
+  /** f64 clock, f64 handle, u32 length of the JSON, JSON of the chunk without its prompt, prompt as i32. */
+  chunk: 13,
+  /** f64 clock, f64 handle; the session's input is complete. */
+  end: 14,
+  /** u32 step of the plan, u32 entries, counts as i32, tokens as i32. */
+  replacedDrafts: 15,
+  /**
+   * f64 handle, u32 question, i32 answer. What a grammar answered, in the order in which it was asked by the call whose
+   * record stands before; that one is not ready yet is not recorded. -1: it threw, or answered what makes no sense.
+   */
+  grammar: 16,
 } as const;
 export type RecordKind = (typeof RecordKind)[keyof typeof RecordKind];
 
@@ -92,32 +108,51 @@ export class LogWriter {
     if (words.length > 0) this.#record(RecordKind.commands, bytesOf(words));
   }
 
-  add(now: number, input: RequestInput): void {
-    const { prompt, ...rest } = input;
-    const meta = json(rest);
-    const gap = new Uint8Array(padding(meta.length));
-    this.#record(RecordKind.add, clock(now), u32(meta.length), meta, gap, bytesOf(prompt));
+  add(now: number, input: TakenRequest): void {
+    const { prompt, grammar, grammarCalls: _calls, ...rest } = input;
+    const meta = grammar === undefined ? rest : { ...rest, grammar: true };
+    this.#record(RecordKind.add, f64(now), ...withPrompt(meta, prompt));
+  }
+
+  chunk(now: number, handle: number, { prompt, stops, arrivalTime }: Chunk): void {
+    const content = withPrompt({ ...stops, arrivalTime }, prompt);
+    this.#record(RecordKind.chunk, f64(now), f64(handle), ...content);
+  }
+
+  end(now: number, handle: number): void {
+    this.#record(RecordKind.end, f64(now), f64(handle));
+  }
+
+  grammar({ handle, question, answer }: GrammarAnswer): void {
+    const content = Int32Array.of(GrammarQuestion[question], answer);
+    this.#record(RecordKind.grammar, f64(handle), bytesOf(content));
   }
 
   /** `handles` null: all requests. */
   abort(now: number, handles: readonly number[] | null): void {
-    this.#record(RecordKind.abort, clock(now), bytesOf(Float64Array.from(handles ?? [])));
+    this.#record(RecordKind.abort, f64(now), bytesOf(Float64Array.from(handles ?? [])));
   }
 
   schedule(now: number): void {
-    this.#record(RecordKind.schedule, clock(now));
+    this.#record(RecordKind.schedule, f64(now));
   }
 
   update(now: number, numEntries: number, { tokens, counts, numTokens, errors }: LoggedTokens): void {
     const entries = bytesOf(counts.subarray(0, numEntries));
     const ids = bytesOf(tokens.subarray(0, numTokens));
     const flags = errors === undefined ? new Uint8Array(0) : errors.subarray(0, numEntries);
-    this.#record(RecordKind.update, clock(now), u32(numEntries), entries, ids, flags);
+    this.#record(RecordKind.update, f64(now), u32(numEntries), entries, ids, flags);
   }
 
   drafts(numEntries: number, { tokens, counts, numTokens }: LoggedTokens): void {
     const entries = bytesOf(counts.subarray(0, numEntries));
     this.#record(RecordKind.drafts, u32(numEntries), entries, bytesOf(tokens.subarray(0, numTokens)));
+  }
+
+  replacedDrafts(step: number, numEntries: number, { tokens, counts, numTokens }: LoggedTokens): void {
+    const entries = bytesOf(counts.subarray(0, numEntries));
+    const ids = bytesOf(tokens.subarray(0, numTokens));
+    this.#record(RecordKind.replacedDrafts, u32(step), u32(numEntries), entries, ids);
   }
 
   reset(resetRunning: boolean): void {
@@ -129,15 +164,15 @@ export class LogWriter {
   }
 
   stepFailed(now: number): void {
-    this.#record(RecordKind.stepFailed, clock(now));
+    this.#record(RecordKind.stepFailed, f64(now));
   }
 
   hold(now: number, use: BlockUse): void {
-    this.#record(RecordKind.hold, clock(now), json(use));
+    this.#record(RecordKind.hold, f64(now), json(use));
   }
 
   complete(now: number, use: BlockUse): void {
-    this.#record(RecordKind.complete, clock(now), json(use));
+    this.#record(RecordKind.complete, f64(now), json(use));
   }
 
   #record(kind: RecordKind, ...parts: Uint8Array[]): void {
@@ -160,8 +195,14 @@ function json(value: unknown): Uint8Array {
   return encoder.encode(JSON.stringify(value));
 }
 
-function clock(now: number): Uint8Array {
-  return bytesOf(Float64Array.of(now));
+/** u32 length of the JSON, the JSON padded, the prompt. */
+function withPrompt(rest: object, prompt: Int32Array): Uint8Array[] {
+  const meta = json(rest);
+  return [u32(meta.length), meta, new Uint8Array(padding(meta.length)), bytesOf(prompt)];
+}
+
+function f64(value: number): Uint8Array {
+  return bytesOf(Float64Array.of(value));
 }
 
 function u32(value: number): Uint8Array {

@@ -4,6 +4,7 @@ import { type BlockstepError, badArgument, checkInteger, show } from '../core/er
 import { type Placement, type PlacementOptions, resolvePlacement } from '../core/placement.js';
 import { DEVIATIONS, type Deviations, resolveDeviations } from './deviations.js';
 import type { LogSink } from './log.js';
+import { DEFAULT_DEADLINES, type Deadlines } from './wait.js';
 
 /** Options of a scheduler, under vLLM's names. Only `numBlocks` has no default. */
 export interface SchedulerOptions extends PlacementOptions {
@@ -33,12 +34,16 @@ export interface SchedulerOptions extends PlacementOptions {
   numSpeculativeTokens?: number;
   /** Where drafts come from; decides lookahead and what a prefix hit gives. Default `ngram`. */
   speculativeMethod?: 'ngram' | 'eagle' | 'draft_model';
+  /** Most LoRA adapters in one step (vLLM's max_loras); 0 = no such cap. Default 0. */
+  maxLoras?: number;
   /** Rows of the KV slot table: requests that hold blocks at once, running or not. Default 2 x maxNumSeqs. */
   numRows?: number;
   /** Key of the block hash, 128 bits. Default: random; give the same one where replicas share a cache. */
   hashSeed?: Uint8Array | bigint | number;
   /** Places where vLLM's behaviour is not copied; all on by default, `false` turns all off. */
   deviations?: Partial<Deviations> | false;
+  /** How long requests may wait for what others do; `false` = for ever. */
+  deadlines?: Partial<Deadlines> | false;
   /** Clock, in milliseconds, never going back. Default performance.now. */
   now?: () => number;
   /** Throw anomalies instead of counting them. Default false. */
@@ -62,10 +67,12 @@ export interface SchedulerConfig {
   readonly pipelineDepth: number;
   readonly numSpeculativeTokens: number;
   readonly speculativeMethod: 'ngram' | 'eagle' | 'draft_model';
+  readonly maxLoras: number;
   readonly numRows: number;
   readonly hashSeed: Uint8Array;
   readonly deviations: Readonly<Deviations>;
   readonly placement: Placement;
+  readonly deadlines: Readonly<Deadlines>;
   readonly now: () => number;
   readonly strict: boolean;
   readonly log: LogSink | null;
@@ -75,6 +82,8 @@ const MAX_BLOCKS = 2 ** 20;
 const MAX_ROWS = 4096;
 const MAX_BLOCKS_PER_ROW = 2 ** 20;
 const MAX_TOKENS = 2 ** 30;
+/** Ten years; a log holds no infinite number. */
+const MAX_TIMEOUT = 10 * 365 * 24 * 3600 * 1000;
 
 /**
  * Checks the options and fills in the defaults.
@@ -108,10 +117,12 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
       'eagle',
       'draft_model',
     ] as const),
+    maxLoras: integer('maxLoras', o.maxLoras, 0, 0, MAX_ROWS),
     numRows: integer('numRows', o.numRows, Math.min(2 * maxNumSeqs, MAX_ROWS), maxNumSeqs, MAX_ROWS),
     hashSeed: hashSeedBytes(o.hashSeed ?? randomBytes(16)),
     deviations: resolveDeviations(takeDeviations(o.deviations)),
     placement: resolvePlacement(o),
+    deadlines: takeDeadlines(o.deadlines),
     now: o.now === undefined ? () => performance.now() : checkClock(o.now),
     strict: boolean('strict', o.strict, false),
     log: o.log === undefined || o.log === null ? null : checkSink(o.log),
@@ -176,6 +187,30 @@ function takeDeviations(value: SchedulerOptions['deviations']): Partial<Deviatio
     if (on !== undefined) taken[known] = boolean(`deviations.${name}`, on, true);
   }
   return taken;
+}
+
+function takeDeadlines(value: SchedulerOptions['deadlines']): Readonly<Deadlines> {
+  const resolved: Deadlines = { ...DEFAULT_DEADLINES };
+  const names = Object.keys(resolved) as (keyof Deadlines)[];
+  if (value === undefined) return DEFAULT_DEADLINES;
+  if (value === false) {
+    for (const name of names) resolved[name] = 0;
+    return Object.freeze(resolved);
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw badOption('deadlines', value, 'an object or false');
+  }
+  for (const [name, timeout] of Object.entries(value)) {
+    const known = names.find((deadline) => deadline === name);
+    if (known === undefined) throw badOption('deadlines', name, `names among ${names.join(', ')}`);
+    if (timeout !== undefined) resolved[known] = takeTimeout(`deadlines.${name}`, timeout);
+  }
+  return Object.freeze(resolved);
+}
+
+function takeTimeout(name: string, value: unknown): number {
+  if (typeof value === 'number' && value >= 0 && value <= MAX_TIMEOUT) return value + 0;
+  throw badOption(name, value, `milliseconds from 0 to ${MAX_TIMEOUT}, 0 = none`);
 }
 
 function checkSink(value: unknown): LogSink {

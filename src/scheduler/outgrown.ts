@@ -1,4 +1,4 @@
-import { finish } from './finish.js';
+import { endUnreported } from './finish.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { FinishReason } from './status.js';
@@ -10,7 +10,6 @@ import { FinishReason } from './status.js';
  */
 export function endOutgrown(s: SchedulerState, request: Request): boolean {
   if (request.numOutputPlaceholders > 0) return false;
-  finish(s, request, FinishReason.length);
-  s.endedInSchedule.push(request);
+  endUnreported(s, request, FinishReason.length);
   return true;
 }

@@ -44,6 +44,15 @@ export class Plan {
   readonly needsAllTokens: Uint8Array;
   /** Most tokens that each entry can bring: 0 while known tokens of it remain to be computed, else 1 and its drafts. */
   readonly maxOutputTokens: Uint8Array;
+  /** Drafts of each entry that its grammar refused after they were scheduled (`Scheduler.replaceDraftTokens`). */
+  readonly numInvalidDraftTokens: Uint8Array;
+  /** @internal The sum of these. */
+  numInvalidDrafts = 0;
+  /**
+   * Steps are pipelined, and what an entry with a grammar may sample depends on tokens that a step in flight makes. Such
+   * a plan may be computed at once, but is sampled only when every plan before it was updated.
+   */
+  pendingStructuredOutputTokens = false;
   /** External ids of the requests preempted by this step, in order. */
   preempted: string[] = [];
   /** External ids of the requests that finished since the plan before. */
@@ -77,6 +86,7 @@ export class Plan {
     this.maxOutputTokens = new Uint8Array(capacity);
     this.maxNextDrafts = new Uint8Array(capacity).fill(maxDrafts);
     this.dropped = new Uint8Array(capacity);
+    this.numInvalidDraftTokens = new Uint8Array(capacity);
   }
 
   /**
@@ -89,12 +99,29 @@ export class Plan {
     return request.numOutputTokens + request.numOutputPlaceholders - ofThisStep;
   }
 
+  /**
+   * The entries whose tokens a grammar constrains now, ascending: those to be sampled whose request is unfinished (vLLM
+   * get_grammar_bitmask). Each stands for 1 + numDraftTokens rows of a bitmask, one for every token it may bring, in this
+   * order: what the grammar allows after the drafts before it. Empty: nothing is constrained. Allocates.
+   */
+  bitmaskEntries(): number[] {
+    const entries: number[] = [];
+    for (let i = 0; i < this.numRequests; i++) {
+      const request = this.requests[i];
+      if (request.grammar !== null && this.maxOutputTokens[i] > 0 && !request.isFinished) entries.push(i);
+    }
+    return entries;
+  }
+
   /** @internal Empties the plan for the given step. */
   begin(step: number): void {
     this.step = step;
     this.totalTokens = 0;
     this.numCommonPrefixBlocks = 0;
     this.dropped.fill(0, 0, this.numRequests);
+    if (this.numInvalidDrafts > 0) this.numInvalidDraftTokens.fill(0);
+    this.numInvalidDrafts = 0;
+    this.pendingStructuredOutputTokens = false;
     this.numRequests = 0;
     // The lists are the caller's once they were handed out.
     if (this.preempted.length > 0) this.preempted = [];

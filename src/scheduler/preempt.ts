@@ -12,6 +12,7 @@ import type { SchedulerState } from './scheduler-state.js';
 export function preempt(s: SchedulerState, request: Request): void {
   s.core.push(PendingOp.release, request.slot, 0);
   request.status = 'PREEMPTED';
+  request.waitingSince = s.now;
   request.numComputedTokens = 0;
   request.numDraftTokens = 0;
   request.nextPublish = 0;

@@ -1,4 +1,5 @@
 import { preemptByForce } from './preempt.js';
+import { reclaimAllSessions } from './reclaim.js';
 import type { SchedulerState } from './scheduler-state.js';
 
 /** What a reset of the prefix cache did. */
@@ -9,12 +10,14 @@ export interface ResetResult {
   blockers: string[];
   /** External ids of the running requests that were preempted, in order. */
   preempted: string[];
+  /** External ids of the sessions that did not run and whose blocks were taken back. */
+  reclaimed: string[];
 }
 
 /**
  * Forgets all cached prefixes, for instance because the model's weights changed (vLLM `reset_prefix_cache`). With
  * `resetRunning` the running requests are preempted first, last admitted first, and their outputs in flight dropped.
- * A request that still holds blocks is a blocker, never an exception.
+ * So are the blocks of sessions that do not run, unless `reclaimIdleSessions` is off. A request that still holds blocks is a blocker, never an exception.
  */
 export function resetPrefixCache(s: SchedulerState, resetRunning: boolean): ResetResult {
   const preempted: string[] = [];
@@ -23,8 +26,9 @@ export function resetPrefixCache(s: SchedulerState, resetRunning: boolean): Rese
     preemptByForce(s, request);
     preempted.push(request.id);
   }
+  const reclaimed = resetRunning ? reclaimAllSessions(s) : [];
   const ok = s.core.native.reset();
-  return { ok, blockers: ok ? [] : holders(s), preempted };
+  return { ok, blockers: ok ? [] : holders(s), preempted, reclaimed };
 }
 
 function holders(s: SchedulerState): string[] {

@@ -5,6 +5,9 @@ import { comesBefore, FcfsQueue, PriorityQueue, type RequestQueue } from './requ
  * The containers of unfinished requests, as in vLLM: `waiting` may be admitted, `skipped` waits for something else or
  * was passed over, `running` holds those that are computed, in order of admission.
  *
+ * Sessions that wait for input are among the skipped, but stand apart in `idle`, so that no step ever looks at them. Their
+ * place among the others is kept in `order`.
+ *
  * Invariant: `request.container` names the one container that holds it, and only this class writes it.
  */
 export class Queues {
@@ -12,6 +15,11 @@ export class Queues {
   readonly skipped: RequestQueue;
   /** In order of admission. Entries may be removed only through this class. */
   readonly running: Request[] = [];
+  /** Sessions that wait for input, the longest idle first. Their container is `skipped`. */
+  readonly idle = new Set<Request>();
+  /** Those that the present pass took out of their queues, in order; empty between passes. */
+  readonly #passedOver: Request[] = [];
+  #lastOrder = 0;
   readonly #byPriority: boolean;
 
   constructor(policy: 'fcfs' | 'priority') {
@@ -31,12 +39,50 @@ export class Queues {
     this.waiting.prepend(request);
   }
 
-  /** Puts requests, given in admission order, ahead of those skipped earlier. */
-  prependSkipped(requests: readonly Request[]): void {
-    for (let i = requests.length - 1; i >= 0; i--) {
-      requests[i].container = 'skipped';
-      this.skipped.prepend(requests[i]);
-    }
+  /** A new request that is blocked from the start. */
+  pushSkipped(request: Request): void {
+    request.container = 'skipped';
+    request.order = ++this.#lastOrder;
+    this.skipped.push(request);
+  }
+
+  /** A session has nothing to do until its next chunk comes. */
+  park(request: Request): void {
+    request.container = 'skipped';
+    request.order = ++this.#lastOrder;
+    this.idle.add(request);
+  }
+
+  /** A parked session may be admitted again, from its place. */
+  unpark(request: Request): void {
+    this.idle.delete(request);
+    this.skipped.insert(request);
+  }
+
+  /** Takes the head of a queue out of this admission pass. It stays among the skipped, or comes behind them. */
+  passOver(queue: RequestQueue, request: Request): void {
+    queue.remove(request);
+    if (request.container !== 'skipped') request.order = ++this.#lastOrder;
+    request.container = 'skipped';
+    this.#passedOver.push(request);
+  }
+
+  /** Ends an admission pass: what it passed over stands ahead of what it did not reach, in the order of before. */
+  endPass(): void {
+    const passedOver = this.#passedOver;
+    if (passedOver.length === 0) return;
+    for (let i = passedOver.length - 1; i >= 0; i--) this.skipped.prepend(passedOver[i]);
+    passedOver.length = 0;
+  }
+
+  /** All skipped requests, idle ones included, in admission order; allocates. */
+  allSkipped(): Request[] {
+    const all = [...this.skipped.toArray(), ...this.idle];
+    return all.sort((a, b) => (this.#byPriority ? (comesBefore(a, b) ? -1 : 1) : a.order - b.order));
+  }
+
+  get numSkipped(): number {
+    return this.skipped.length + this.idle.size;
   }
 
   pushRunning(request: Request): void {
@@ -82,6 +128,6 @@ export class Queues {
 
   private removeWaiting(request: Request): void {
     if (request.container === 'waiting') this.waiting.remove(request);
-    else if (request.container === 'skipped') this.skipped.remove(request);
+    else if (request.container === 'skipped' && !this.idle.delete(request)) this.skipped.remove(request);
   }
 }

@@ -12,6 +12,8 @@ export interface RequestQueue {
   push(request: Request): void;
   /** At the front (fcfs), or where its order puts it (priority). */
   prepend(request: Request): void;
+  /** Where its `order` puts it (fcfs), or its own order (priority). */
+  insert(request: Request): void;
   /** The request must stand in this queue. */
   remove(request: Request): void;
   /** All requests in admission order; allocates. */
@@ -38,6 +40,12 @@ export class FcfsQueue implements RequestQueue {
 
   prepend(request: Request): void {
     this.#link(null, request, this.#head);
+  }
+
+  insert(request: Request): void {
+    let prev = this.#tail;
+    while (prev !== null && prev.order > request.order) prev = prev.prev;
+    this.#link(prev, request, prev === null ? this.#head : prev.next);
   }
 
   remove(request: Request): void {
@@ -96,6 +104,10 @@ export class PriorityQueue implements RequestQueue {
   }
 
   prepend(request: Request): void {
+    this.push(request);
+  }
+
+  insert(request: Request): void {
     this.push(request);
   }
 

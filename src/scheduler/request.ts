@@ -1,22 +1,16 @@
+import type { Grammar, GrammarCalls } from './grammar.js';
 import type { Outstanding } from './outstanding.js';
+import type { Session } from './session.js';
 import { FinishReason, type RequestStatus } from './status.js';
+import { type RequestLimits, type StopConditions, setStops } from './stop-conditions.js';
+import { NO_DEADLINE, type WaitReason, waitReason } from './wait.js';
 
 /** What a caller gives to `Scheduler.add`. */
-export interface RequestInput {
+export interface RequestInput extends StopConditions {
   /** External id. Refused while an unfinished request has it. */
   id: string;
   /** Prompt token ids, at least one; copied. Each must be an integer in [0, 2^31 - 2]. */
   prompt: Int32Array;
-  /** Most tokens to generate, >= 1. */
-  maxTokens: number;
-  /** No stop of any kind before this many tokens were generated. Default 0. */
-  minTokens?: number;
-  /** The token that ends the text; default: none. */
-  eosTokenId?: number;
-  /** `eosTokenId` does not stop the request. Default false. */
-  ignoreEos?: boolean;
-  /** Further tokens that end the request; the one that did becomes `stopReason`. */
-  stopTokenIds?: readonly number[];
   /** With policy `priority`: lower is more important. Default 0. */
   priority?: number;
   /** With policy `priority`: breaks ties, lower first. Any unit; default: the scheduler's clock. */
@@ -25,10 +19,19 @@ export interface RequestInput {
   cacheSalt?: string;
   /** Name of the LoRA adapter; requests share cached prefixes only under an equal adapter. */
   adapter?: string;
+  /** Opens a session: when its answer ends, the request waits for the next chunk (`addChunk`, `endSession`). */
+  resumable?: boolean;
+  /** Constrains what is generated; the request waits until it is ready. */
+  grammar?: Grammar;
 }
 
 /** The container that holds an unfinished request; `null` once it finished. */
 export type Container = 'waiting' | 'skipped' | 'running' | null;
+
+/** A checked `RequestInput`: the grammar's methods were looked up once. */
+export interface TakenRequest extends RequestInput {
+  grammarCalls?: GrammarCalls;
+}
 
 /**
  * One incarnation of a request: from `add` to its terminal event. Counts are in tokens, times in milliseconds of the
@@ -49,7 +52,7 @@ export class Request {
   readonly slot: number = 0;
   finishReason: FinishReason = FinishReason.none;
   /** The stop token, or -1. */
-  readonly eosTokenId: number = -1;
+  eosTokenId = -1;
   /** Token count from which on `checkStop` has to look; below it only `eosTokenId` matters. 0 until the first token. */
   checkFrom = 0;
   /** Tokens that steps in flight will bring. */
@@ -57,68 +60,88 @@ export class Request {
   /** Draft tokens to be verified by the next step. */
   numDraftTokens = 0;
   /** prompt + maxTokens, which may lie beyond the model's length. */
-  readonly promptPlusMaxTokens: number = 0;
+  promptPlusMaxTokens = 0;
   /** Token count from which the next full block can be published by an update (pipelined steps only; a lower bound). */
   nextPublish = 0;
 
   status: RequestStatus = 'WAITING';
   /** Token count at which the request ends with `length`: prompt + maxTokens, or the model's length. */
-  readonly lengthLimit: number;
+  lengthLimit = 0;
   /** Below this token count nothing stops the request (prompt + minTokens). */
-  readonly minStopTokens: number;
-  readonly stopTokenIds: readonly number[] | null;
+  minStopTokens = 0;
+  stopTokenIds: readonly number[] | null = null;
   /** Step that admitted it last, -1 = never. */
   admittedStep = -1;
   readonly id: string;
   readonly handle: number;
   container: Container = null;
+  /** Of a session: everything up to the end of the present chunk, the answers before it included. */
   numPromptTokens: number;
   /** Prompt tokens found in the prefix cache at first admission, -1 = not admitted yet. */
   numCachedTokens = -1;
   numPreemptions = 0;
-  readonly maxTokens: number;
+  maxTokens = 0;
   readonly priority: number;
-  readonly arrivalTime: number;
+  /** Of a session: that of the present chunk. */
+  arrivalTime: number;
   readonly cacheSalt: string;
   readonly adapter: string;
-  /** The stop token that ended it; null when something else did. */
+  /** The stop token that ended it, or ended the last answer of a session; null when something else did. */
   stopReason: number | null = null;
+  /** Why it ended with `error`, for people; null when it did not. */
+  failure: string | null = null;
   /** Transfers that still use its blocks; null = none was ever registered. */
   outstanding: Outstanding | null = null;
+  /** What is known of its session; null if it was not added as resumable. */
+  readonly session: Session | null;
+  /** What constrains its tokens, as it was given to `add`. */
+  readonly grammar: Grammar | null;
 
   readonly addedAt: number;
   firstScheduledAt = -1;
   firstTokenAt = -1;
   finishedAt = -1;
+  /** Since when it waits for what `waitReason` says, or runs. */
+  waitingSince: number;
+  /** It stood at the head of the queue and was passed over, because `maxLoras` other adapters ran. */
+  waitsForAdapter = false;
 
-  // Links of the one waiting container that may hold it.
+  // Links of the one waiting container that may hold it, its place among the skipped ones, and its deadline.
   /** @internal */ prev: Request | null = null;
   /** @internal */ next: Request | null = null;
   /** @internal */ heapIndex = -1;
+  /** @internal */ order = 0;
+  /** @internal When its present wait ends it, or `NO_DEADLINE`. */ deadline = NO_DEADLINE;
+  /** @internal */ deadlineIndex = -1;
+  /** @internal */ forgetStopReason = false;
+  /** @internal */ readonly grammarCalls: GrammarCalls | null;
 
   /** @internal */
-  constructor(input: RequestInput, handle: number, slot: number, limits: RequestLimits) {
-    const numPrompt = input.prompt.length;
-    this.numTokens = numPrompt;
+  constructor(
+    input: TakenRequest,
+    handle: number,
+    slot: number,
+    limits: RequestLimits,
+    session: Session | null,
+  ) {
+    this.numTokens = input.prompt.length;
     this.slot = slot;
-    this.eosTokenId = input.ignoreEos === true || input.eosTokenId === undefined ? -1 : input.eosTokenId;
-    this.promptPlusMaxTokens = Math.min(numPrompt + input.maxTokens, 2 ** 30);
-    this.lengthLimit = Math.min(limits.maxModelLen, this.promptPlusMaxTokens);
-    this.minStopTokens = Math.min(numPrompt + (input.minTokens ?? 0), limits.minStopCap);
-    const stops = input.stopTokenIds;
-    this.stopTokenIds = stops === undefined || stops.length === 0 ? null : [...stops];
     this.id = input.id;
     this.handle = handle;
-    this.numPromptTokens = numPrompt;
-    this.maxTokens = input.maxTokens;
+    this.numPromptTokens = input.prompt.length;
     this.priority = input.priority ?? 0;
     this.arrivalTime = input.arrivalTime ?? limits.now;
     this.cacheSalt = input.cacheSalt ?? '';
     this.adapter = input.adapter ?? '';
+    this.session = session;
+    this.grammar = input.grammar ?? null;
+    this.grammarCalls = input.grammarCalls ?? null;
     this.addedAt = limits.now;
+    this.waitingSince = limits.now;
+    setStops(this, input, limits);
   }
 
-  /** Generated tokens that are known. */
+  /** Generated tokens that are known; of a session those that answer the present chunk. */
   get numOutputTokens(): number {
     return this.numTokens - this.numPromptTokens;
   }
@@ -126,31 +149,9 @@ export class Request {
   get isFinished(): boolean {
     return this.finishReason !== FinishReason.none;
   }
-}
 
-/** What the scheduler's configuration and clock add to a request. */
-export interface RequestLimits {
-  maxModelLen: number;
-  /** Upper bound of `minStopTokens`. */
-  minStopCap: number;
-  now: number;
-}
-
-/**
- * Whether the token just appended ends the request, in vLLM's order: nothing before `minTokens`, then end of text,
- * then stop tokens, then length (`vllm.v1.core.sched.utils.check_stop`). Sets `stopReason`, and the time of the first
- * token.
- */
-export function checkStop(request: Request, token: number, now: number): FinishReason {
-  if (request.firstTokenAt < 0) {
-    request.firstTokenAt = now;
-    request.checkFrom = request.stopTokenIds === null ? request.lengthLimit : 0;
+  /** What it waits for since `waitingSince`; null while it runs and when it has finished. */
+  get waitReason(): WaitReason | null {
+    return waitReason(this);
   }
-  if (request.numTokens < request.minStopTokens) return FinishReason.none;
-  if (token === request.eosTokenId) return FinishReason.stop;
-  if (request.stopTokenIds?.includes(token)) {
-    request.stopReason = token;
-    return FinishReason.stop;
-  }
-  return request.numTokens >= request.lengthLimit ? FinishReason.length : FinishReason.none;
 }

@@ -1,12 +1,15 @@
 import { Core, slotOf } from '../core/core.js';
 import { Anomalies } from './anomalies.js';
 import { coreConfig } from './core-config.js';
+import { DeadlineHeap } from './deadline-heap.js';
+import type { GrammarAnswer } from './grammar.js';
 import { dropsLastHit, numLookaheadTokens, type SchedulerConfig } from './options.js';
 import { NEVER, Plan } from './plan.js';
 import { Queues } from './queues.js';
-import type { Request, RequestLimits } from './request.js';
+import type { Request } from './request.js';
 import { Counters } from './stats.js';
 import { StepOutputs } from './step-outputs.js';
+import type { RequestLimits } from './stop-conditions.js';
 
 /**
  * Everything a scheduler knows, shared by the passes that read and write it. It decides nothing.
@@ -32,10 +35,21 @@ export class SchedulerState {
   readonly outputs: StepOutputs;
   /** External ids that finished since the last plan. */
   finishedIds: string[] = [];
-  /** Requests that finished inside `schedule`; their terminal rows go out with the next update. */
-  readonly endedInSchedule: Request[] = [];
-  /** Blocked requests that the current waiting pass came across, in order; empty between passes. */
-  readonly passedOver: Request[] = [];
+  /** Requests that finished outside an update; their terminal rows go out with the next one. */
+  readonly unreported: Request[] = [];
+  /** Sessions that went on after an answer ended in the last update. */
+  readonly continued: Request[] = [];
+  /** Unfinished requests with a grammar. */
+  readonly structured = new Set<Request>();
+  /** Waits that must not take for ever. */
+  readonly deadlines = new DeadlineHeap();
+  /** Adapters of the step `stepAdaptersOf`, as far as its plan is made. */
+  readonly stepAdapters = new Set<string>();
+  stepAdaptersOf = NEVER;
+  /** Arrays of 0, 1, 2, ... tokens, in which grammars are shown tokens. */
+  readonly grammarTokens: Int32Array[] = [];
+  /** Where the answers of grammars are written down; null without a log. */
+  facts: { grammar(answer: GrammarAnswer): void } | null = null;
   /** Requests of the current update whose newly filled blocks can be published; empty between updates. */
   readonly settled: Request[] = [];
   pauseMode: 'none' | 'new' | 'all' = 'none';
@@ -93,6 +107,7 @@ export class SchedulerState {
   /** Remembers a new incarnation and makes room in the columns by slot. */
   track(request: Request): void {
     this.requests.set(request.id, request);
+    if (request.grammar !== null) this.structured.add(request);
     this.bySlot[request.slot] = request;
     this.lastSteps = grow(this.lastSteps, request.slot + 1);
     this.lastSteps[request.slot] = NEVER;

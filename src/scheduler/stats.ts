@@ -17,6 +17,11 @@ export class Counters {
   specDrafts = 0;
   specDraftTokens = 0;
   specAcceptedTokens = 0;
+  sessionChunks = 0;
+  sessionsReclaimed = 0;
+  streamingInputTimeouts = 0;
+  grammarTimeouts = 0;
+  grammarRejections = 0;
   finished = new Float64Array(Object.keys(FinishReason).length);
 }
 
@@ -27,6 +32,8 @@ export interface SchedulerStats {
   numRunning: number;
   numWaiting: number;
   numSkipped: number;
+  /** Sessions that wait for their next chunk; they are among the skipped. */
+  numIdleSessions: number;
   /** Finished requests whose blocks something still uses. */
   numDraining: number;
   /** Plans scheduled and not updated yet. */
@@ -57,6 +64,15 @@ export interface SchedulerStats {
   specDrafts: number;
   specDraftTokens: number;
   specAcceptedTokens: number;
+  /** Answers that ended while their session went on. */
+  sessionChunks: number;
+  /** Times that a session that did not run lost its blocks to somebody else. */
+  sessionsReclaimed: number;
+  /** Requests that ended because nothing came for too long. */
+  streamingInputTimeouts: number;
+  grammarTimeouts: number;
+  /** Requests that ended because their grammar did not accept what was generated. */
+  grammarRejections: number;
   /** Requests by finish reason. */
   finished: Record<'stop' | 'length' | 'abort' | 'error', number>;
   /** Events that a correct peer would not send, by reason. */
@@ -74,7 +90,8 @@ export function readStats(s: SchedulerState): SchedulerStats {
     step: s.step,
     numRunning: s.queues.running.length,
     numWaiting: s.queues.waiting.length,
-    numSkipped: s.queues.skipped.length,
+    numSkipped: s.queues.numSkipped,
+    numIdleSessions: s.queues.idle.size,
     numDraining: s.draining.size,
     stepsInFlight: s.inFlight.length,
     kvCacheUsage: s.core.usage,

@@ -2,6 +2,7 @@ import { PendingOp } from '../core/core.js';
 import { finish } from './finish.js';
 import type { Plan } from './plan.js';
 import { discardOutputs, preemptByForce } from './preempt.js';
+import { releaseSession } from './reclaim.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { FinishReason } from './status.js';
@@ -32,7 +33,12 @@ export function failEntries(s: SchedulerState, plan: Plan, failed: (entry: numbe
 
 /** Whether the request still has the row that it had in that step. */
 function holdsSince(request: Request, step: number): boolean {
-  return request.container === 'running' && request.admittedStep <= step;
+  return holdsBlocks(request) && request.admittedStep <= step;
+}
+
+/** A running request does, and a session between two answers may. */
+function holdsBlocks({ container, session, numComputedTokens }: Request): boolean {
+  return container === 'running' || (container !== null && session !== null && numComputedTokens > 0);
 }
 
 /**
@@ -69,7 +75,10 @@ function forgetSince(s: SchedulerState, plan: Plan): void {
   recompute(s, plan, (request) => (request.admittedStep >= plan.step ? 0 : -1));
 }
 
-/** Preempts, from the back as vLLM's forced reset does, the running requests with a bad block; -1 = none is bad. */
+/**
+ * Preempts, from the back as vLLM's forced reset does, the running requests with a bad block, and takes the blocks of
+ * sessions that have one; -1 = none is bad.
+ */
 function recompute(s: SchedulerState, plan: Plan, firstBadBlock: (request: Request) => number): void {
   for (const request of [...s.queues.running].reverse()) {
     const firstBad = firstBadBlock(request);
@@ -77,6 +86,13 @@ function recompute(s: SchedulerState, plan: Plan, firstBadBlock: (request: Reque
     // What a sharer filled behind the bad prefix was computed from it, and is wrong with it.
     s.core.push(PendingOp.evict, request.slot, firstBad);
     preemptByForce(s, request, plan);
+  }
+  for (const request of s.requests.values()) {
+    if (request.container === 'running' || !holdsBlocks(request)) continue;
+    const firstBad = firstBadBlock(request);
+    if (firstBad < 0) continue;
+    s.core.push(PendingOp.evict, request.slot, firstBad);
+    releaseSession(s, request);
   }
 }
 

@@ -5,6 +5,9 @@ import type { FinishReason } from './status.js';
  * What one update says to the clients (vLLM's EngineCoreOutputs), as flat arrays in batch order; row i belongs to
  * `requests[i]`, for i < `length`. A request that finished stands here once with its reason; an aborted one does not
  * stand here, its canceller knows. The object is reused by the next update.
+ *
+ * A session has a row with a reason for each chunk that was answered, and goes on where `continues` says so; the row of
+ * its end is the one with a reason that does not.
  */
 export class StepOutputs {
   length = 0;
@@ -15,22 +18,35 @@ export class StepOutputs {
   tokenCounts: Int32Array;
   /** `FinishReason` of each row, 0 while the request goes on. */
   finishReasons: Uint8Array;
+  /** 1: the reason ended only the answer to a chunk; the session waits for the next one, or begins it. */
+  continues: Uint8Array;
+  #anyContinues = false;
 
   /** @internal */
   constructor(capacity: number) {
     this.tokenOffsets = new Int32Array(capacity);
     this.tokenCounts = new Int32Array(capacity);
     this.finishReasons = new Uint8Array(capacity);
+    this.continues = new Uint8Array(capacity);
   }
 
   /** @internal Makes room for `rows` rows and forgets the last update's. */
   begin(tokens: Int32Array, rows: number): void {
     this.tokens = tokens;
     this.length = 0;
+    if (this.#anyContinues) this.continues.fill(0);
+    this.#anyContinues = false;
     if (rows <= this.tokenOffsets.length) return;
     this.tokenOffsets = new Int32Array(rows);
     this.tokenCounts = new Int32Array(rows);
     this.finishReasons = new Uint8Array(rows);
+    this.continues = new Uint8Array(rows);
+  }
+
+  /** @internal */
+  markContinued(row: number): void {
+    this.continues[row] = 1;
+    this.#anyContinues = true;
   }
 
   /** @internal */

@@ -2,10 +2,10 @@ import { Control } from '../core/core.js';
 import { BlockstepError, show } from '../core/errors.js';
 import { advance } from './advance.js';
 import { channels } from './channels.js';
+import { endExpired } from './deadlines.js';
 import type { Plan } from './plan.js';
 import { runningPass } from './running-pass.js';
 import type { SchedulerState } from './scheduler-state.js';
-import { FinishReason } from './status.js';
 import { failEntries } from './step-failure.js';
 import type { StepOutputs } from './step-outputs.js';
 import { updatePass } from './update-pass.js';
@@ -18,6 +18,7 @@ const NO_TOKENS = new Int32Array(0);
 export function schedule(s: SchedulerState): Plan {
   const plan = freePlan(s);
   plan.begin(s.step++);
+  endExpired(s);
   const { running } = s.queues;
   const head = running.length > 0 ? running[0] : null;
   s.core.control[Control.headSlot] = head === null ? -1 : head.slot;
@@ -94,9 +95,11 @@ function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array): void {
     plan.inFlight = false;
     s.inFlight.shift();
   }
-  s.outputs.begin(tokens, plan.numRequests + s.endedInSchedule.length);
-  for (const request of s.endedInSchedule) s.outputs.push(request, 0, 0, FinishReason.length);
-  s.endedInSchedule.length = 0;
+  if (s.continued.length > 0) s.continued.length = 0;
+  s.outputs.begin(tokens, plan.numRequests + s.unreported.length);
+  if (s.unreported.length === 0) return;
+  for (const request of s.unreported) s.outputs.push(request, 0, 0, request.finishReason);
+  s.unreported.length = 0;
 }
 
 function wrongPlan(s: SchedulerState, plan: unknown): BlockstepError {

@@ -1,9 +1,12 @@
 import { Control, PendingOp } from '../core/core.js';
+import { askAccept } from './ask-grammar.js';
 import { finishDetached } from './finish.js';
 import type { Plan } from './plan.js';
-import { checkStop, type Request } from './request.js';
+import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
+import { continueSession } from './sessions.js';
 import { FinishReason } from './status.js';
+import { checkStop } from './stop-conditions.js';
 import type { TakenResult } from './validate.js';
 
 /** The first word of a queued append, less its slot. */
@@ -74,14 +77,44 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
   s.counters.generationTokens += (cursor >> 1) - control[Control.numPending];
   control[Control.numPending] = cursor >> 1;
   publishSettled(s);
+  // As in vLLM drafts that a grammar refused were not proposed.
+  s.counters.specDraftTokens -= plan.numInvalidDrafts;
+  if (s.structured.size > 0) stopped |= acceptTokens(s, firstRow);
   if (stopped !== 0) endStopped(s, firstRow);
 }
 
+/**
+ * Shows the grammars what was appended, also what ended a request. One that does not take it ends with `error`, whatever
+ * else it ended with.
+ * @returns not 0 if there was one
+ */
+function acceptTokens(s: SchedulerState, firstRow: number): number {
+  const { requests, tokens, tokenOffsets, tokenCounts, finishReasons, length } = s.outputs;
+  let failed = 0;
+  for (let row = firstRow; row < length; row++) {
+    const request = requests[row];
+    if (request.grammar === null) continue;
+    const answer = askAccept(s, request, tokens, tokenOffsets[row], tokenCounts[row]);
+    if (answer === 1) continue;
+    if (answer === 0) {
+      request.failure = 'its grammar did not accept what was generated';
+      s.counters.grammarRejections++;
+    }
+    finishReasons[row] = FinishReason.error;
+    failed |= FinishReason.error;
+  }
+  return failed;
+}
+
+/** Ends what stopped, in batch order. A session goes on when only the answer to a chunk ended. */
 function endStopped(s: SchedulerState, firstRow: number): void {
   const { requests, finishReasons, length } = s.outputs;
   for (let row = firstRow; row < length; row++) {
     const reason = finishReasons[row] as FinishReason;
-    if (reason !== FinishReason.none) finishDetached(s, requests[row], reason);
+    const request = requests[row];
+    if (reason === FinishReason.none) continue;
+    if (reason !== FinishReason.error && continueSession(s, request)) s.outputs.markContinued(row);
+    else finishDetached(s, request, reason);
   }
   s.queues.sweepRunning();
 }

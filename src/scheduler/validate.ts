@@ -1,60 +1,14 @@
 import { takeInt32Array, takeUint8Array } from '../core/arrays.js';
 import { TOKEN_MAX } from '../core/core.js';
-import { BlockstepError, badArgument, checkInteger, show } from '../core/errors.js';
+import { badArgument, checkInteger, show } from '../core/errors.js';
 import type { Drafts } from './drafts.js';
 import type { BlockUse } from './log.js';
 import { OUTSTANDING_KINDS, type OutstandingKind } from './outstanding.js';
 import type { Plan } from './plan.js';
-import type { RequestInput } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import type { StepResult } from './update-pass.js';
 
-const INT32_MAX = 2 ** 31 - 1;
 const MAX_NAME = 65_536;
-
-/**
- * Everything about a new request that can be checked without native code; that the prompt's ids are in range is checked
- * once, by the core that copies them. Each field is read once, so what was checked is what is used.
- * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT
- */
-export function takeRequest(s: SchedulerState, input: RequestInput): RequestInput {
-  if (typeof input !== 'object' || input === null) throw badArgument('request', show(input), 'an object');
-  const { id, prompt, maxTokens, minTokens, eosTokenId, ignoreEos, stopTokenIds } = input;
-  const { priority, arrivalTime, cacheSalt, adapter } = input;
-  checkName('id', id, 1);
-  const request: RequestInput = { id, prompt: takeInt32Array('prompt', prompt), maxTokens };
-  if (request.prompt.length === 0) throw badArgument('prompt', 'none', 'at least one token');
-  checkInteger('maxTokens', maxTokens, 1, INT32_MAX);
-  if (minTokens !== undefined) request.minTokens = checkInteger('minTokens', minTokens, 0, maxTokens);
-  if (eosTokenId !== undefined) request.eosTokenId = checkInteger('eosTokenId', eosTokenId, 0, TOKEN_MAX);
-  if (ignoreEos !== undefined) request.ignoreEos = checkBoolean('ignoreEos', ignoreEos);
-  if (stopTokenIds !== undefined) request.stopTokenIds = takeStopTokens(stopTokenIds);
-  if (priority !== undefined) request.priority = checkInteger('priority', priority, -INT32_MAX, INT32_MAX);
-  if (arrivalTime !== undefined) request.arrivalTime = checkFinite('arrivalTime', arrivalTime);
-  if (cacheSalt !== undefined) request.cacheSalt = checkName('cacheSalt', cacheSalt, 0);
-  if (adapter !== undefined) request.adapter = checkName('adapter', adapter, 0);
-  if (s.requests.has(id)) {
-    throw new BlockstepError('ERR_BLOCKSTEP_DUPLICATE_ID', `id ${show(id)} belongs to an unfinished request`);
-  }
-  if (s.config.deviations.refuseUnfit) checkFits(s, request.prompt.length);
-  return request;
-}
-
-function checkFits(s: SchedulerState, numPrompt: number): void {
-  const { maxModelLen } = s.config;
-  if (numPrompt >= maxModelLen) {
-    throw new BlockstepError(
-      'ERR_BLOCKSTEP_UNFIT',
-      `a prompt of ${numPrompt} tokens leaves no room for output: maxModelLen is ${maxModelLen}`,
-    );
-  }
-  if (numPrompt > s.poolTokens) {
-    throw new BlockstepError(
-      'ERR_BLOCKSTEP_UNFIT',
-      `a prompt of ${numPrompt} tokens never fits the pool, which holds ${s.poolTokens}`,
-    );
-  }
-}
 
 /** A checked `StepResult`, and the sum of its counts. */
 export interface TakenResult extends StepResult {
@@ -87,6 +41,18 @@ export function takeDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): Taken
     const { pipelineDepth, numSpeculativeTokens } = s.config;
     const got = `pipelineDepth ${pipelineDepth} and numSpeculativeTokens ${numSpeculativeTokens}`;
     throw badArgument('drafts', got, 'given only at pipelineDepth 1 with speculative tokens');
+  }
+  if (typeof drafts !== 'object' || drafts === null) throw badArgument('drafts', show(drafts), 'an object');
+  const { tokens, counts } = drafts;
+  return takeFlat(plan.numRequests, tokens, counts, plan.maxNextDrafts);
+}
+
+/** Drafts for the entries of a plan in flight, made by the steps before it. */
+export function takeReplacedDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): TakenResult {
+  if (!s.pipelined || s.maxDrafts === 0) {
+    const { pipelineDepth, numSpeculativeTokens } = s.config;
+    const got = `pipelineDepth ${pipelineDepth} and numSpeculativeTokens ${numSpeculativeTokens}`;
+    throw badArgument('drafts', got, 'replaced only at pipelineDepth 2 or 3 with speculative tokens');
   }
   if (typeof drafts !== 'object' || drafts === null) throw badArgument('drafts', show(drafts), 'an object');
   const { tokens, counts } = drafts;
@@ -136,6 +102,13 @@ export function takeAbortKeys(keys: unknown): (string | number)[] {
   return list as (string | number)[];
 }
 
+/** Key of one request: an external id or a handle. */
+export function takeKey(key: unknown): string | number {
+  if (typeof key === 'string') return key;
+  if (typeof key === 'number') return checkInteger('handle', key, 0, Number.MAX_SAFE_INTEGER);
+  throw badArgument('key', show(key), 'an id or a handle');
+}
+
 /** One use of a request's blocks. */
 export function takeBlockUse(handle: unknown, kind: unknown, owner: unknown): BlockUse {
   if (!OUTSTANDING_KINDS.includes(kind as OutstandingKind)) {
@@ -167,14 +140,7 @@ function takeIterable(value: unknown): unknown[] {
   throw badArgument('ids', show(value), 'an id, a handle, or an iterable of them');
 }
 
-function takeStopTokens(value: unknown): number[] {
-  if (!Array.isArray(value)) throw badArgument('stopTokenIds', show(value), 'an array of token ids');
-  return Array.from(value as unknown[], (token, i) =>
-    checkInteger(`stopTokenIds[${i}]`, token, 0, TOKEN_MAX),
-  );
-}
-
-function checkName(field: string, value: unknown, minLength: number): string {
+export function checkName(field: string, value: unknown, minLength: number): string {
   if (typeof value !== 'string') throw badArgument(field, show(value), 'a string');
   if (value.length >= minLength && value.length <= MAX_NAME) return value;
   throw badArgument(
@@ -184,12 +150,12 @@ function checkName(field: string, value: unknown, minLength: number): string {
   );
 }
 
-function checkBoolean(field: string, value: unknown): boolean {
+export function checkBoolean(field: string, value: unknown): boolean {
   if (typeof value === 'boolean') return value;
   throw badArgument(field, show(value), 'a boolean');
 }
 
-function checkFinite(field: string, value: unknown): number {
+export function checkFinite(field: string, value: unknown): number {
   if (typeof value === 'number' && Number.isFinite(value)) return value;
   throw badArgument(field, show(value), 'a finite number');
 }

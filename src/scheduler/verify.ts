@@ -1,6 +1,7 @@
 import { BlockstepError } from '../core/errors.js';
 import type { Container, Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
+import { NO_DEADLINE } from './wait.js';
 
 /**
  * Checks the scheduler's own invariants, then those of the native core: each tracked request stands in exactly the
@@ -14,7 +15,7 @@ export function verifyScheduler(s: SchedulerState): void {
   const containers: [Container, readonly Request[]][] = [
     ['running', queues.running],
     ['waiting', queues.waiting.toArray()],
-    ['skipped', queues.skipped.toArray()],
+    ['skipped', queues.allSkipped()],
   ];
   for (const [name, requests] of containers) {
     for (const request of requests) {
@@ -33,13 +34,56 @@ export function verifyScheduler(s: SchedulerState): void {
   for (const request of s.requests.values()) {
     expect(seen.has(request), request, 'is tracked but stands in no container');
     expect(!request.isFinished, request, 'is tracked and finished');
+    verifyWait(s, request);
     verifyCounts(s, request);
+  }
+  for (const request of [...s.structured, ...s.deadlines.requests]) {
+    expect(
+      s.requests.get(request.id) === request,
+      request,
+      'is not tracked, but its grammar or its deadline is',
+    );
+  }
+  for (const request of s.deadlines.requests) {
+    expect(s.deadlines.isInPlace(request), request, 'stands in the wrong place among the deadlines');
   }
   for (const request of s.draining) {
     expect(request.isFinished, request, 'drains and is not finished');
     expect((request.outstanding?.size ?? 0) > 0, request, 'drains though nothing uses its blocks');
   }
   s.core.native.verify();
+}
+
+/** That a request waits for input exactly where such requests stand, and that nobody waits longer than allowed. */
+function verifyWait(s: SchedulerState, request: Request): void {
+  const { status, session, grammar, numTokens, numComputedTokens, container } = request;
+  const isIdle = s.queues.idle.has(request);
+  const needsGrammar = status === 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR';
+  expect(isIdle === (status === 'WAITING_FOR_STREAMING_REQ'), request, `is ${status}, idle: ${isIdle}`);
+  expect(s.structured.has(request) === (grammar !== null), request, 'has a grammar, or is noted to have one');
+  expect(!needsGrammar || (grammar !== null && numComputedTokens === 0), request, `is ${status} in vain`);
+  if (isIdle) {
+    const idle = session !== null && !session.ended && session.queue.length === 0;
+    expect(idle, request, 'waits for input that is there or will not come');
+    expect(numComputedTokens < numTokens, request, 'waits for input with its last token computed');
+    expect(request.numOutputPlaceholders === 0, request, 'waits for input and for steps in flight');
+    expect(request.numDraftTokens === 0, request, 'waits for input with drafts');
+  }
+  if (session !== null) {
+    const queued = session.queue.reduce((sum, { prompt }) => sum + prompt.length, 0);
+    expect(
+      session.numQueuedTokens === queued,
+      request,
+      `has ${queued} queued tokens, counts ${session.numQueuedTokens}`,
+    );
+  }
+  const holds = container === 'running' || session !== null || numComputedTokens === 0;
+  expect(holds, request, `has ${numComputedTokens} computed tokens in ${container}`);
+  const { streamingInput, grammar: compilation } = s.config.deadlines;
+  const timeout = isIdle ? streamingInput : needsGrammar ? compilation : 0;
+  const deadline = timeout > 0 ? request.waitingSince + timeout : NO_DEADLINE;
+  expect(request.deadline === deadline, request, `has deadline ${request.deadline}, not ${deadline}`);
+  expect(request.deadlineIndex >= 0 === timeout > 0, request, `has deadline index ${request.deadlineIndex}`);
 }
 
 function verifyCounts(s: SchedulerState, request: Request): void {

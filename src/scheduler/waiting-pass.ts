@@ -1,10 +1,15 @@
+import { enterAdapter, fitsAdapters } from './adapters.js';
+import { askReady } from './ask-grammar.js';
 import { channels } from './channels.js';
+import { stopDeadline } from './deadlines.js';
+import { endUnreported } from './finish.js';
 import { dropZombie } from './guards.js';
 import { endOutgrown } from './outgrown.js';
 import { EntryKind, type Plan } from './plan.js';
+import { reclaimSession } from './reclaim.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
-import { isBlocked } from './status.js';
+import { FinishReason, isBlocked } from './status.js';
 
 /** What `NativeCore.admit` answers instead of a row. */
 const NO_FREE_ROW = -2;
@@ -16,26 +21,51 @@ const NO_FREE_ROW = -2;
  */
 export function waitingPass(s: SchedulerState, plan: Plan, tokenBudget: number): void {
   const { queues, config } = s;
-  const passedOver = s.passedOver;
   while (plan.totalTokens < tokenBudget && queues.running.length < config.maxNumSeqs) {
     const queue = queues.nextQueue();
     const request = queue?.peek();
     if (queue == null || request == null) break;
     if (dropZombie(s, queue, request)) continue;
-    if (isBlocked(request.status)) {
-      queues.remove(request);
-      passedOver.push(request);
+    if (isBlocked(request.status) && !promote(s, request)) {
+      if (!request.isFinished) queues.passOver(queue, request);
       continue;
     }
-    if (request.numTokens > s.slotLimit) {
+    request.waitsForAdapter = !fitsAdapters(s, plan, request);
+    if (request.waitsForAdapter) {
+      queues.passOver(queue, request);
+      continue;
+    }
+    if (request.numTokens > s.slotLimit || isFull(s, request)) {
       if (endOutgrown(s, request)) continue;
       break;
     }
     if (!admit(s, plan, request, tokenBudget - plan.totalTokens)) break;
   }
-  if (passedOver.length === 0) return;
-  queues.prependSkipped(passedOver);
-  passedOver.length = 0;
+  queues.endPass();
+}
+
+/** Whether a session has said so much that no answer to its next chunk fits the model. `add` refuses such a prompt. */
+function isFull({ config }: SchedulerState, { session, numTokens }: Request): boolean {
+  return session !== null && config.deviations.refuseUnfit && numTokens >= config.maxModelLen;
+}
+
+/**
+ * A blocked request that need not wait any longer may be admitted in the same pass. A session that waits for input
+ * stands in no queue that this pass sees.
+ * @returns false if it is still blocked, or ended because its grammar failed
+ */
+function promote(s: SchedulerState, request: Request): boolean {
+  if (request.status !== 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR') return false;
+  const ready = askReady(s, request);
+  if (ready === 0) return false;
+  if (ready !== 1) {
+    endUnreported(s, request, FinishReason.error);
+    return false;
+  }
+  stopDeadline(s, request);
+  request.status = 'WAITING';
+  request.waitingSince = s.now;
+  return true;
 }
 
 /**
@@ -57,20 +87,21 @@ function admit(s: SchedulerState, plan: Plan, request: Request, budget: number):
   }
   const known = Math.min(request.numTokens, config.maxModelLen);
   const needed = Math.min(computed + numNew + (fresh ? 0 : s.lookahead), s.slotLimit);
-  const row = native.admit(
-    request.slot,
-    numHits,
-    config.reserveFullIsl ? known : 0,
-    needed,
-    config.enablePrefixCaching ? Math.min(computed + numNew, request.numTokens) : 0,
-  );
+  const reserved = config.reserveFullIsl ? known : 0;
+  const publishTo = config.enablePrefixCaching ? Math.min(computed + numNew, request.numTokens) : 0;
+  let row = native.admit(request.slot, numHits, reserved, needed, publishTo);
+  while (row < 0 && reclaimSession(s, request)) {
+    row = native.admit(request.slot, numHits, reserved, needed, publishTo);
+  }
   if (row < 0) {
     if (row === NO_FREE_ROW) s.counters.rowStalls++;
     return false;
   }
   request.numComputedTokens = computed;
-  countLookup(s, request, computed);
-  enterPlan(s, plan, request, numNew, Math.ceil(needed / config.blockSize));
+  if (fresh) countLookup(s, request, computed);
+  // A session may hold more than it needs now: what lay behind a stop in its last answer.
+  const numBlocks = fresh ? Math.ceil(needed / config.blockSize) : s.core.blocks(request.slot).length;
+  enterPlan(s, plan, request, numNew, numBlocks);
   return true;
 }
 
@@ -108,7 +139,9 @@ function enterPlan(s: SchedulerState, plan: Plan, request: Request, numNew: numb
   plan.numDraftTokens[at] = 0;
   s.queues.remove(request);
   s.queues.pushRunning(request);
+  enterAdapter(s, plan, request);
   request.status = 'RUNNING';
+  request.waitingSince = s.now;
   request.admittedStep = plan.step;
   if (request.firstScheduledAt < 0) request.firstScheduledAt = s.now;
   if (channels.admit.hasSubscribers) {

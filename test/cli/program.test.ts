@@ -129,7 +129,7 @@ describe('the command line', () => {
 describe('scheduler flags', () => {
   it('exist for every option of the scheduler', async () => {
     const { options } = await replay('--requests', '1');
-    const { now, log, placement, ...config } = resolveOptions({ numBlocks: 2 });
+    const { now, log, placement, deadlines, ...config } = resolveOptions({ numBlocks: 2 });
     expect(Object.keys(options)).toEqual(expect.arrayContaining(Object.keys(config)));
     const { stdout } = await run(['replay', '--help']);
     for (const key of Object.keys(config)) {
@@ -150,6 +150,7 @@ describe('scheduler flags', () => {
       pipelineDepth: 2,
       numSpeculativeTokens: 2,
       speculativeMethod: 'eagle',
+      maxLoras: 3,
       numRows: 9,
     };
     const flags = Object.entries(values).flatMap(([key, value]) => [

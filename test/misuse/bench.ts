@@ -6,6 +6,7 @@ import {
   type ErrorCode,
   type Plan,
   type Request,
+  type RequestInput,
   Scheduler,
   type SchedulerOptions,
   type StepResult,
@@ -61,8 +62,8 @@ export class Bench {
     });
   }
 
-  add(id: string, length = 6): number {
-    return this.scheduler.add({ id, prompt: prompt(length), maxTokens: 20 });
+  add(id: string, length = 6, more: Partial<RequestInput> = {}): number {
+    return this.scheduler.add({ id, prompt: prompt(length), maxTokens: 20, ...more });
   }
 
   schedule(): Plan {
@@ -101,12 +102,12 @@ export class Bench {
 export const LIVE_STATES = ['fresh', 'running', 'in flight', 'draining'] as const;
 export type LiveState = (typeof LIVE_STATES)[number];
 
-/** a and b run, c waits; `draining`: d has finished and a transfer still reads its blocks. */
+/** a and b run, b is a session, c waits; `draining`: d has finished and a transfer still reads its blocks. */
 export function benchIn(state: LiveState, options: Partial<SchedulerOptions> = {}): Bench {
   const bench = new Bench(options);
   if (state === 'fresh') return bench;
   bench.add('a', 6);
-  bench.add('b', 9);
+  bench.add('b', 9, { resumable: true });
   if (state === 'draining') {
     const handle = bench.add('d', 5);
     bench.step();

@@ -12,6 +12,12 @@ const goodLog = (() => {
   bench.scheduler.pause('new');
   bench.step();
   bench.scheduler.resume();
+  const grammar = { ready: () => true, acceptTokens: () => true, validateTokens: () => 1 };
+  bench.add('g', 5, { grammar });
+  bench.scheduler.addChunk('b', { prompt: Int32Array.of(1, 2) });
+  bench.step();
+  bench.step();
+  bench.scheduler.endSession('b');
   bench.schedule();
   bench.scheduler.failStep(bench.plan);
   bench.scheduler.resetPrefixCache({ resetRunning: true });
@@ -53,6 +59,12 @@ const MALFORMED: Record<string, Uint8Array> = {
   'an add whose JSON is cut': logOf(RecordKind.add, join(meta('{"id":'), words(1))),
   'an add without a clock': logOf(RecordKind.add, words(1)),
   'an add longer than its record': logOf(RecordKind.add, words(0, 0, 2 ** 30)),
+  'a chunk whose JSON is an array': logOf(RecordKind.chunk, join(words(0, 0), meta('[]'), words(1))),
+  'a chunk without a handle': logOf(RecordKind.chunk, words(0, 0)),
+  'half an end': logOf(RecordKind.end, words(0, 0, 1)),
+  'a grammar without an answer': logOf(RecordKind.grammar, words(0, 0, 1)),
+  'an unknown question': logOf(RecordKind.grammar, words(0, 0, 3, 1)),
+  'replaced drafts beyond the record': logOf(RecordKind.replacedDrafts, words(0, 1000)),
   'half a handle': logOf(RecordKind.abort, words(0, 0, 1)),
   'counts beyond the record': logOf(RecordKind.update, words(0, 0, 1000)),
   'a negative count': logOf(RecordKind.update, words(0, 0, 1, -2, 5)),

@@ -46,6 +46,8 @@ const CALLS: Record<
     state: 'running',
     call: ({ scheduler }) => scheduler.add({ id: 'n', prompt: prompt(5), maxTokens: 2 }),
   },
+  chunk: { state: 'running', call: ({ scheduler }) => scheduler.addChunk('b', { prompt: prompt(3) }) },
+  end: { state: 'running', call: ({ scheduler }) => scheduler.endSession('b') },
   abort: { state: 'running', call: ({ scheduler }) => scheduler.abort(['a', 'c']) },
   abortAll: { state: 'in flight', call: ({ scheduler }) => scheduler.abortAll() },
   schedule: { state: 'running', call: (bench) => bench.schedule() },

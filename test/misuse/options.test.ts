@@ -19,6 +19,11 @@ const GOOD: SchedulerOptions = { numBlocks: 33, maxModelLen: 64, maxNumBatchedTo
 const make = (options: unknown) => new Scheduler(options as SchedulerOptions);
 const deviations = (value: unknown) => ({ [DEVIATIONS[0]]: value });
 
+const NO_TIMEOUTS = [
+  ...NO_COUNTS.filter((value) => typeof value !== 'number'),
+  ...[Number.NaN, Infinity, -Infinity, -1, -0.5, 1e15, 2 ** 53],
+];
+
 const NO_OPTIONS: Record<keyof SchedulerOptions, unknown[]> = {
   numBlocks: [...NO_COUNTS, undefined, 0, 1, -0, 2 ** 20 + 1, 2 ** 31 - 1],
   blockSize: [...NO_COUNTS, 0, -0, 2 ** 16 + 1, 2 ** 31 - 1],
@@ -30,6 +35,7 @@ const NO_OPTIONS: Record<keyof SchedulerOptions, unknown[]> = {
   enableChunkedPrefill: NO_BOOLEANS,
   longPrefillTokenThreshold: [...NO_COUNTS, 2 ** 30 + 1, 2 ** 31 - 1],
   reserveFullIsl: NO_BOOLEANS,
+  maxLoras: [...NO_COUNTS, 4097, 2 ** 31 - 1],
   pipelineDepth: [...NO_COUNTS, 0, -0, 4, 2 ** 31 - 1],
   numSpeculativeTokens: [...NO_COUNTS, 65, 2 ** 31 - 1],
   speculativeMethod: [...NO_STRINGS, '', 'NGRAM', 'medusa', ['ngram']],
@@ -66,6 +72,10 @@ const NO_OPTIONS: Record<keyof SchedulerOptions, unknown[]> = {
   deviations: [
     ...[null, true, 0, 1, '', 'x', 1n, Symbol('s'), () => ({}), [], [true], { unknown: true }],
     ...[{ toString: true }, { constructor: false }, ...NO_BOOLEANS.map(deviations)],
+  ],
+  deadlines: [
+    ...[null, true, 0, 1, '', 'x', 1n, Symbol('s'), () => ({}), [], [1], { unknown: 1 }, { toString: 1 }],
+    ...NO_TIMEOUTS.flatMap((timeout) => [{ streamingInput: timeout }, { grammar: timeout }]),
   ],
   now: [null, 0, 1, true, 'x', 1n, Symbol('s'), {}, [], new Date(0)],
   strict: NO_BOOLEANS,
@@ -123,6 +133,7 @@ describe('the constructor', () => {
     }
     expect(errorOf(() => make(throwingProxy(GOOD)))).toBe(MINE);
     expect(errorOf(() => make({ ...GOOD, deviations: throwingProxy({}) }))).toBe(MINE);
+    expect(errorOf(() => make({ ...GOOD, deadlines: throwingProxy({}) }))).toBe(MINE);
   });
 
   it('keeps the deviations that it checked', () => {

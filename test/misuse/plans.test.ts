@@ -284,6 +284,37 @@ describe('updateDraftTokens', () => {
   });
 });
 
+describe('replaceDraftTokens', () => {
+  const ASYNC = { pipelineDepth: 2 as const };
+  const replace = (bench: Bench, drafts: unknown) =>
+    bench.scheduler.replaceDraftTokens(bench.plan, drafts as Drafts);
+  const replaceWith = (field: keyof Drafts) => (bench: Bench, value: unknown) =>
+    replace(bench, { ...draftsOf(bench.plan), [field]: value });
+
+  it('refuses all bad drafts', () => {
+    const misuses = [
+      ...each('drafts', [...NO_OBJECTS, {}, []], replace),
+      ...each('drafts', [throwingProxy({}), getter('tokens'), getter('counts')], replace, MINE),
+      ...eachMade('counts', BAD_ARRAYS, replaceWith('counts')),
+      ...eachMade('tokens', BAD_ARRAYS, replaceWith('tokens')),
+      ...each('counts', [Int32Array.of(3, 0), Int32Array.of(1)], replaceWith('counts')),
+      ...refusedPlans('replaceDraftTokens', (bench, plan) =>
+        bench.scheduler.replaceDraftTokens(plan, draftsOf(bench.plan)),
+      ),
+    ];
+    checkRefused('in flight', misuses, ASYNC);
+    checkRefused('in flight', misuses, { ...ASYNC, log: { write() {} } });
+  });
+
+  it.each([{}, { pipelineDepth: 2 as const, numSpeculativeTokens: 0 }])('is refused with %j', (options) => {
+    checkRefused(
+      'in flight',
+      each('drafts', [{}], (bench) => replace(bench, draftsOf(bench.plan))),
+      options,
+    );
+  });
+});
+
 describe('the lists of a plan', () => {
   it('stay as they were when they were handed out, until the plan is reused', () => {
     const bench = benchIn('in flight');

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { RequestInput } from '../../src/index.js';
+import type { Grammar, RequestInput } from '../../src/index.js';
 import {
   booby,
   detach,
@@ -39,7 +39,10 @@ function withGetter(name: keyof RequestInput, get: () => unknown): RequestInput 
 }
 
 const FIELDS = ['id', 'prompt', 'maxTokens', 'minTokens', 'eosTokenId', 'ignoreEos', 'stopTokenIds'] as const;
-const MORE_FIELDS = ['priority', 'arrivalTime', 'cacheSalt', 'adapter'] as const;
+const MORE_FIELDS = ['priority', 'arrivalTime', 'cacheSalt', 'adapter', 'resumable', 'grammar'] as const;
+
+const GRAMMAR: Grammar = { ready: () => true, acceptTokens: () => true, validateTokens: () => 0 };
+const GRAMMAR_METHODS = ['ready', 'acceptTokens', 'validateTokens'] as const;
 
 const sparse = [1, 2, 3];
 delete sparse[1];
@@ -85,6 +88,23 @@ const MISUSES: Record<string, Misuse[]> = {
   arrivalTime: field('arrivalTime', NO_FINITE_NUMBERS),
   cacheSalt: field('cacheSalt', [...NO_STRINGS, TOO_LONG]),
   adapter: field('adapter', [...NO_STRINGS, TOO_LONG]),
+  resumable: field('resumable', NO_BOOLEANS),
+  grammar: [
+    ...field('grammar', [null, 1, 'x', true, 1n, Symbol('s'), () => GRAMMAR, {}, [], new Map()]),
+    ...GRAMMAR_METHODS.flatMap((name) =>
+      field(
+        'grammar',
+        [undefined, null, 1, 'x', {}, Symbol('s')].map((method) => ({ ...GRAMMAR, [name]: method })),
+      ),
+    ),
+    ...each(
+      'grammar',
+      GRAMMAR_METHODS.map((name) => Object.defineProperty({ ...GRAMMAR }, name, { get: hostile })),
+      addWith('grammar'),
+      MINE,
+    ),
+    ...each('grammar', [throwingProxy({}), throwingProxy(GRAMMAR)], addWith('grammar'), MINE),
+  ],
   fit: [...each('prompt', [prompt(64), prompt(1000)], addWith('prompt'), 'ERR_BLOCKSTEP_UNFIT')],
 };
 

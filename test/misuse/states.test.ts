@@ -24,11 +24,14 @@ const foreignPlan = benchIn('in flight').plan;
 function changes({ scheduler, plan = foreignPlan }: Bench): Record<string, () => unknown> {
   return {
     add: () => scheduler.add({ id: 'new', prompt: prompt(4), maxTokens: 1 }),
+    addChunk: () => scheduler.addChunk('a', { prompt: prompt(1) }),
+    endSession: () => scheduler.endSession('a'),
     abortAll: () => scheduler.abortAll(),
     schedule: () => scheduler.schedule(),
     update: () => scheduler.update(plan, resultOf(plan)),
     failStep: () => scheduler.failStep(plan),
     updateDraftTokens: () => scheduler.updateDraftTokens(plan, draftsOf(plan)),
+    replaceDraftTokens: () => scheduler.replaceDraftTokens(plan, draftsOf(plan)),
     resetPrefixCache: () => scheduler.resetPrefixCache(),
     pause: () => scheduler.pause('all'),
     resume: () => scheduler.resume(),
@@ -48,8 +51,13 @@ function natives({ scheduler }: Bench): Record<string, () => unknown> {
 
 /** What reads only what JavaScript knows: it works in every state. */
 function readers(scheduler: Scheduler): unknown {
-  const { config, core, numRunning, numWaiting, numSkipped, numUnfinished } = scheduler;
-  const found = [scheduler.get('a')?.id, scheduler.getByHandle(STALE_HANDLE), scheduler.hasWork()];
+  const { config, core, numRunning, numWaiting, numSkipped, numUnfinished, nextDeadline } = scheduler;
+  const found = [
+    nextDeadline,
+    scheduler.get('a')?.id,
+    scheduler.getByHandle(STALE_HANDLE),
+    scheduler.hasWork(),
+  ];
   return [config, core, numRunning, numWaiting, numSkipped, numUnfinished, found, mirror(scheduler)];
 }
 
@@ -271,12 +279,23 @@ describe('from inside a getter of an argument', () => {
 
 describe('a wrong receiver', () => {
   const names = [...Object.keys(changes(benchIn('fresh'))), ...Object.keys(natives(benchIn('fresh')))];
-  const others = ['get', 'getByHandle', 'inspect', 'hasWork', 'dispose', 'numRunning', 'config', 'core'];
+  const others = [
+    'get',
+    'getByHandle',
+    'inspect',
+    'hasWork',
+    'dispose',
+    'numRunning',
+    'nextDeadline',
+    'config',
+    'core',
+  ];
 
   it.each([...names, ...others])('is refused by %s', (name) => {
     const bench = benchIn('in flight');
     const before = snapshot(bench.scheduler);
-    const descriptor = Object.getOwnPropertyDescriptor(Scheduler.prototype, name)!;
+    const owner = Object.hasOwn(Scheduler.prototype, name) ? Scheduler : Object.getPrototypeOf(Scheduler);
+    const descriptor = Object.getOwnPropertyDescriptor(owner.prototype, name)!;
     const method = (descriptor.value ?? descriptor.get) as (...args: unknown[]) => unknown;
     const args: unknown[] = name === 'pause' ? ['new'] : ['a', 'load', 'x'];
     const receivers = [

@@ -169,6 +169,210 @@ describe('evictUnscheduled', () => {
   });
 });
 
+describe('sessionHashes', () => {
+  /** Blocks of four: the token that the session drops has filled one. Then somebody asks with just that token. */
+  function askedBehind(sessionHashes: boolean): Driver {
+    const driver = new Driver({ deviations: { sessionHashes } });
+    const s = driver.add({ id: 's', prompt: prompt(6), maxTokens: 2, resumable: true });
+    driver.run(9, () => driver.request(s).status !== 'WAITING_FOR_STREAMING_REQ');
+    const said = [...driver.scheduler.core.tokens(driver.request(s).slot)];
+    expect(said).toHaveLength(8);
+    driver.addChunk(s, { prompt: prompt(5, 7), maxTokens: 2 });
+    driver.step();
+    driver.add({ id: 'asks', prompt: Int32Array.from([...said, 1, 2, 3]), maxTokens: 2 });
+    return driver;
+  }
+
+  it('on: only what was computed for these tokens is found', () => {
+    const driver = askedBehind(true);
+    const plan = driver.schedule();
+    const at = plan.requests.findIndex(({ id }) => id === 'asks');
+    expect(plan.numComputedTokens[at]).toBe(4);
+    driver.update();
+    driver.endSession(driver.scheduler.get('s')?.handle as number);
+    driver.run();
+    expect(leftovers(driver.scheduler)).toEqual([]);
+  });
+
+  it('off: the block with the chunk in it answers for the dropped token, as in vLLM', () => {
+    const driver = askedBehind(false);
+    expect(() => driver.run(20)).toThrow(/asks got tokens from unwritten blocks/);
+  });
+});
+
+describe('clearStopReason', () => {
+  for (const clearStopReason of [true, false]) {
+    it(`${clearStopReason ? 'on' : 'off'}: an answer that ends by length has ${clearStopReason ? 'no' : 'the last'} stop reason`, () => {
+      const driver = new Driver(
+        { deviations: { clearStopReason } },
+        { tokenAt: (_, position) => 100 + position },
+      );
+      const s = driver.add({
+        id: 's',
+        prompt: prompt(6),
+        maxTokens: 3,
+        stopTokenIds: [107],
+        resumable: true,
+      });
+      driver.addChunk(s);
+      driver.endSession(s);
+      const reasons: (number | null)[] = [];
+      const request = driver.request(s);
+      while (driver.scheduler.hasWork() && !request.isFinished) {
+        driver.step();
+        reasons.push(request.stopReason);
+      }
+      expect(reasons).toEqual([null, 107, ...new Array(3).fill(clearStopReason ? null : 107)]);
+      expect(driver.last).toEqual(['s:1:length']);
+    });
+  }
+});
+
+describe('chunkMaxTokens', () => {
+  for (const chunkMaxTokens of [true, false]) {
+    it(`${chunkMaxTokens ? 'on' : 'off'}: a chunk's maxTokens ${chunkMaxTokens ? 'limit its answer' : 'are not heard'}`, () => {
+      const driver = new Driver({ deviations: { chunkMaxTokens } });
+      const s = driver.add({ id: 's', prompt: prompt(6), maxTokens: 3, resumable: true });
+      driver.addChunk(s, { maxTokens: 5 });
+      driver.endSession(s);
+      driver.run();
+      expect(driver.text(s)).toHaveLength(chunkMaxTokens ? 8 : 6);
+    });
+  }
+});
+
+describe('reclaimIdleSessions', () => {
+  function addIdle(driver: Driver, id: string, length = 10): number {
+    const handle = driver.add({
+      id,
+      prompt: prompt(length, id.charCodeAt(0)),
+      maxTokens: 2,
+      resumable: true,
+    });
+    driver.run(60, () => driver.request(handle).status !== 'WAITING_FOR_STREAMING_REQ');
+    while (driver.inFlight.length > 0) driver.update();
+    return handle;
+  }
+
+  function held(driver: Driver, handles: number[]): number[] {
+    return handles.map((handle) => driver.scheduler.core.blocks(driver.request(handle).slot).length);
+  }
+
+  for (const pipelineDepth of [1, 2, 3] as const) {
+    const crowd = (reclaimIdleSessions: boolean) => {
+      const driver = new Driver({ pipelineDepth, numBlocks: 13, deviations: { reclaimIdleSessions } });
+      return { driver, idle: ['a', 'b', 'c'].map((id) => addIdle(driver, id)) };
+    };
+
+    it(`on, depth ${pipelineDepth}: what waits gets the blocks of the longest idle, and no more than it needs`, () => {
+      const { driver, idle } = crowd(true);
+      expect(held(driver, idle)).toEqual([3, 3, 3]);
+      const next = driver.add({ id: 'next', prompt: prompt(17, 5), maxTokens: 2 });
+      driver.run();
+      expect(driver.text(next)).toEqual(driver.model.text(next, 2));
+      expect(held(driver, idle)).toEqual([0, 3, 3]);
+      expect(driver.scheduler.stats()).toMatchObject({ sessionsReclaimed: 1, numIdleSessions: 3 });
+      for (const handle of idle) driver.addChunk(handle, { maxTokens: 3 });
+      for (const handle of idle) driver.endSession(handle);
+      driver.run();
+      for (const handle of idle) expect(driver.text(handle)).toHaveLength(5);
+      expect(leftovers(driver.scheduler)).toEqual([]);
+    });
+
+    it(`on, depth ${pipelineDepth}: idle sessions give way before anything is preempted`, () => {
+      const { driver, idle } = crowd(true);
+      const long = driver.add({ id: 'long', prompt: prompt(9, 5), maxTokens: 30 });
+      driver.run();
+      expect(driver.text(long)).toEqual(driver.model.text(long, 30));
+      expect(driver.scheduler.stats()).toMatchObject({ numPreemptions: 0, sessionsReclaimed: 3 });
+      expect(held(driver, idle)).toEqual([0, 0, 0]);
+    });
+
+    it(`off, depth ${pipelineDepth}: what waits waits until one is aborted, as in vLLM`, () => {
+      const { driver, idle } = crowd(false);
+      const next = driver.add({ id: 'next', prompt: prompt(17, 5), maxTokens: 2 });
+      for (let i = 0; i < 20; i++) expect(driver.schedule().totalTokens).toBe(0);
+      driver.abort('b');
+      driver.run(20);
+      expect(driver.ends.get(next)).toEqual(['length']);
+      expect(held(driver, [idle[0], idle[2]])).toEqual([3, 3]);
+    });
+
+    it(`off, depth ${pipelineDepth}: what runs preempts itself for ever while they hold the pool`, () => {
+      const { driver } = crowd(false);
+      const long = driver.add({ id: 'long', prompt: prompt(9, 5), maxTokens: 30 });
+      for (let i = 0; i < 60; i++) {
+        const plan = driver.schedule();
+        if (plan.totalTokens > 0) driver.update();
+      }
+      expect(driver.ends.get(long)).toEqual([]);
+      expect(driver.scheduler.stats().numPreemptions).toBeGreaterThan(0);
+    });
+  }
+
+  it('on: rows run out as blocks do', () => {
+    const driver = new Driver({ numRows: 2, maxNumSeqs: 2 });
+    const idle = ['a', 'b'].map((id) => addIdle(driver, id));
+    const next = driver.add({ id: 'next', maxTokens: 2 });
+    driver.run();
+    expect(driver.ends.get(next)).toEqual(['length']);
+    expect(held(driver, idle)).toEqual([0, 3]);
+    const off = new Driver({ numRows: 2, maxNumSeqs: 2, deviations: { reclaimIdleSessions: false } });
+    for (const id of ['a', 'b']) addIdle(off, id);
+    off.add({ id: 'next', maxTokens: 2 });
+    expect(off.schedule().totalTokens).toBe(0);
+    expect(off.scheduler.stats().rowStalls).toBe(1);
+  });
+
+  it('on: sessions whose chunk came and that block one another are taken from the back, until one runs', () => {
+    for (const reclaimIdleSessions of [true, false]) {
+      const driver = new Driver({ numBlocks: 10, deviations: { reclaimIdleSessions } });
+      const idle = ['a', 'b', 'c'].map((id) => addIdle(driver, id));
+      for (const handle of idle) driver.addChunk(handle, { prompt: prompt(6, 9), maxTokens: 2 });
+      for (const handle of idle) driver.endSession(handle);
+      expect(held(driver, idle)).toEqual([3, 3, 3]);
+      if (!reclaimIdleSessions) {
+        for (let i = 0; i < 9; i++) expect(driver.schedule().totalTokens).toBe(0);
+        continue;
+      }
+      driver.schedule();
+      expect(held(driver, idle)).toEqual([5, 3, 0]);
+      driver.update();
+      driver.run();
+      for (const handle of idle) expect(driver.ends.get(handle)).toEqual(['length']);
+    }
+  });
+
+  it('on: one whose blocks a transfer uses is left alone', () => {
+    const driver = new Driver({ numBlocks: 10 });
+    const idle = ['a', 'b', 'c'].map((id) => addIdle(driver, id));
+    driver.scheduler.hold(idle[0], 'store', 'job');
+    driver.add({ id: 'next', maxTokens: 1 });
+    driver.run();
+    expect(held(driver, idle)).toEqual([3, 0, 3]);
+  });
+
+  it('on: a forced reset takes them all; off: they are what blocks it', () => {
+    const driver = new Driver();
+    const idle = ['a', 'b'].map((id) => addIdle(driver, id));
+    driver.addChunk(idle[1]);
+    expect(driver.scheduler.resetPrefixCache()).toMatchObject({ ok: false, blockers: ['a', 'b'] });
+    const reset = driver.scheduler.resetPrefixCache({ resetRunning: true });
+    expect(reset).toEqual({ ok: true, blockers: [], preempted: [], reclaimed: ['a', 'b'] });
+    driver.addChunk(idle[0]);
+    driver.run();
+    expect(driver.text(idle[1]).length).toBeGreaterThan(2);
+    const off = new Driver({ deviations: { reclaimIdleSessions: false } });
+    addIdle(off, 'a');
+    expect(off.scheduler.resetPrefixCache({ resetRunning: true })).toEqual({
+      ok: false,
+      blockers: ['a'],
+      preempted: [],
+      reclaimed: [],
+    });
+  });
+});
+
 describe('all deviations', () => {
   function plansOf(seed: number, deviations: SchedulerOptions['deviations']): string[] {
     const random = new Random(seed);

@@ -15,6 +15,8 @@ export interface Executed {
   /** Rows that read KV which nobody had written for them: what they sampled is wrong. */
   tainted: string[];
   requests: Request[];
+  /** Which answer of its session each row belongs to. */
+  answers: number[];
 }
 
 /** What the model knows of one incarnation, as a worker would. */
@@ -29,6 +31,8 @@ interface Sequence {
   computed: number;
   /** A row of it failed, so what it knows means nothing until it is admitted again. */
   lost: boolean;
+  /** Answers that ended while the session went on. */
+  answers: number;
 }
 
 const GARBAGE = -1;
@@ -53,16 +57,24 @@ export class FakeModel {
   }
 
   know(handle: number, input: RequestInput): void {
-    let root = mix(textPrint(input.adapter ?? ''), textPrint(input.cacheSalt ?? ''));
-    for (const token of input.prompt) root = mix(root, token);
-    this.#sequences.set(handle, {
-      input,
-      root,
-      prints: [],
-      length: input.prompt.length,
-      computed: 0,
-      lost: false,
-    });
+    const root = rootOf(input);
+    const length = input.prompt.length;
+    this.#sequences.set(handle, { input, root, prints: [], length, computed: 0, lost: false, answers: 0 });
+  }
+
+  /** A session goes on: of all that was said its prompt is now `kept` tokens and the chunk. */
+  continue(handle: number, kept: readonly number[], chunk: Int32Array): void {
+    const sequence = this.#sequence(handle);
+    sequence.input = { ...sequence.input, prompt: Int32Array.from([...kept, ...chunk]) };
+    sequence.root = rootOf(sequence.input);
+    sequence.prints.length = Math.min(sequence.prints.length, kept.length);
+    sequence.length = sequence.input.prompt.length;
+    sequence.answers++;
+  }
+
+  /** The prompt of a request, or of a session's present answer. */
+  prompt(handle: number): Int32Array {
+    return this.#sequence(handle).input.prompt;
   }
 
   /** The text that a request must get when nothing stops it early. */
@@ -89,7 +101,35 @@ export class FakeModel {
       tokens.push(...sampled);
     }
     const requests = plan.requests.slice(0, plan.numRequests);
-    return { plan, tokens: Int32Array.from(tokens), counts, errors, tainted, requests };
+    const answers = requests.map(({ handle }) => this.#sequence(handle).answers);
+    return { plan, tokens: Int32Array.from(tokens), counts, errors, tainted, requests, answers };
+  }
+
+  /** Takes back what rows of the plan executed last accepted of drafts that were refused before it was sampled. */
+  refuse(executed: Executed): void {
+    const { plan, requests, answers } = executed;
+    const tokens: number[] = [];
+    let from = 0;
+    requests.forEach(({ handle }, i) => {
+      const count = executed.counts[i];
+      const most = 1 + plan.numDraftTokens[i] - plan.numInvalidDraftTokens[i];
+      const sequence = this.#sequence(handle);
+      tokens.push(...executed.tokens.subarray(from, from + Math.min(count, most)));
+      from += count;
+      if (count <= most) return;
+      executed.counts[i] = most;
+      if (sequence.answers !== answers[i]) return;
+      sequence.length -= count - most;
+      sequence.computed -= count - most;
+    });
+    executed.tokens = Int32Array.from(tokens);
+  }
+
+  /** Drafts for a plan in flight, made by the step before it: any tokens will do. */
+  draftsFor(plan: Plan, count: number): { tokens: Int32Array; counts: Int32Array } {
+    const counts = new Int32Array(plan.numRequests).fill(count);
+    const tokens = Int32Array.from({ length: plan.numRequests * count }, (_, i) => mix(plan.step, i) % 1000);
+    return { tokens, counts };
   }
 
   /** Drafts for the plan that was just updated: some right, some wrong, as many as `count` says. */
@@ -210,6 +250,12 @@ export function mix(a: number, b: number): number {
   let h = Math.imul(a ^ 0x9e3779b9, 0x85ebca6b) ^ Math.imul(b + 0x7f4a7c15, 0xc2b2ae35);
   h = Math.imul(h ^ (h >>> 15), 0x27d4eb2f);
   return (h ^ (h >>> 13)) & 0x7fffffff;
+}
+
+function rootOf({ adapter = '', cacheSalt = '', prompt }: RequestInput): number {
+  let root = mix(textPrint(adapter), textPrint(cacheSalt));
+  for (const token of prompt) root = mix(root, token);
+  return root;
 }
 
 function textPrint(text: string): number {

@@ -226,7 +226,7 @@ describe('purge', () => {
     expect(purgeUntracked([], new Map(), () => expect.unreachable())).toBe(0);
   });
 
-  for (const how of ['pushWaiting', 'prependWaiting', 'prependSkipped'] as const) {
+  for (const how of ['pushWaiting', 'prependWaiting', 'pushSkipped'] as const) {
     it(`a finished request restored through ${how} is dropped at admission, and the others run`, () => {
       const driver = new Driver();
       const queues = seizeQueues(driver);
@@ -234,8 +234,7 @@ describe('purge', () => {
       const dead = driver.request(handle);
       driver.abort('dead');
       const live = driver.add({ id: 'live', maxTokens: 2 });
-      if (how === 'prependSkipped') queues.prependSkipped([dead]);
-      else queues[how](dead);
+      queues[how](dead);
       if (how === 'prependWaiting') dead.container = null;
       const plan = driver.schedule();
       expect(plan.requests.slice(0, plan.numRequests).map(({ id }) => id)).toEqual(['live']);
@@ -275,7 +274,13 @@ function state(options: Partial<SchedulerOptions> = {}): SchedulerState {
 function track(s: SchedulerState, id: string): Request {
   const handle = s.core.native.add(prompt(4), '', '');
   const limits = { maxModelLen: 64, minStopCap: 64, now: 0 };
-  const request = new Request({ id, prompt: prompt(4), maxTokens: 1 }, handle, handle % 2 ** 21, limits);
+  const request = new Request(
+    { id, prompt: prompt(4), maxTokens: 1 },
+    handle,
+    handle % 2 ** 21,
+    limits,
+    null,
+  );
   s.track(request);
   s.queues.pushWaiting(request);
   return request;

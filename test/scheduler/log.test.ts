@@ -9,6 +9,7 @@ import type { LogSink } from '../../src/scheduler/log.js';
 import { type LogRecord, readLog } from '../../src/scheduler/log-reader.js';
 import { replayCommands, replayInputs } from '../../src/scheduler/log-replay.js';
 import type { Scheduler } from '../../src/scheduler/scheduler.js';
+import { FakeGrammar } from './fake-grammar.js';
 import { Life } from './random-life.js';
 import { codeOf, Driver, describePlan, leftovers, makeScheduler, prompt, Random } from './support.js';
 
@@ -27,7 +28,7 @@ class MemorySink implements LogSink {
 /** A random life on record, with the plans that it saw. */
 function recorded(seed: number): { bytes: Uint8Array; scheduler: Scheduler; plans: string[] } {
   const log = new MemorySink();
-  const life = new Life(seed, { log });
+  const life = new Life(seed, { log }, seed % 2 === 1);
   const { scheduler } = life.driver;
   const plans: string[] = [];
   const { schedule } = scheduler;
@@ -42,6 +43,14 @@ function recorded(seed: number): { bytes: Uint8Array; scheduler: Scheduler; plan
 
 function kinds(bytes: Uint8Array): string[] {
   return [...readLog(bytes)].map(({ kind }) => kind).filter((kind) => kind !== 'commands');
+}
+
+/** Where record `index` begins. */
+function offsetOf(bytes: Uint8Array, index: number): number {
+  const view = new DataView(bytes.buffer, bytes.byteOffset);
+  let at = 12;
+  for (let i = 0; i < index; i++) at += 8 + 4 * Math.ceil(view.getUint32(at + 4, true) / 4);
+  return at;
 }
 
 describe('a log', () => {
@@ -117,6 +126,76 @@ describe('a log', () => {
     expect(header).toMatchObject({ header: { numBlocks: 33, pipelineDepth: 1 } });
     const input = { id: 'a', cacheSalt: 'salt', stopTokenIds: [1, 2], minTokens: 1, maxTokens: 8 };
     expect(add).toMatchObject({ input: { ...input, prompt: prompt(8) } });
+  });
+
+  it('records sessions, and what grammars answered behind the call that asked', () => {
+    const log = new MemorySink();
+    const driver = new Driver({ log, numSpeculativeTokens: 2, pipelineDepth: 2 });
+    const grammar = new FakeGrammar({ notReady: 1, allows: 1, accepts: 2 });
+    const handle = driver.add({
+      id: 's',
+      maxTokens: 9,
+      minTokens: 1,
+      stopTokenIds: [4],
+      resumable: true,
+      grammar,
+    });
+    driver.addChunk(handle, { prompt: prompt(2, 5), arrivalTime: 0.25 });
+    driver.schedule();
+    driver.schedule();
+    driver.schedule();
+    driver.update();
+    driver.endSession(handle);
+    expect(kinds(log.bytes)).toEqual([
+      ...['header', 'add', 'chunk', 'schedule', 'schedule', 'grammar', 'schedule', 'update', 'grammar'],
+      ...['replacedDrafts', 'grammar', 'update', 'grammar', 'end'],
+    ]);
+    const records = [...readLog(log.bytes)];
+    const [add, chunk] = records.filter(({ kind }) => kind === 'add' || kind === 'chunk');
+    expect(add).toMatchObject({ constrained: true, input: { id: 's', resumable: true } });
+    expect(add).not.toHaveProperty('input.grammar');
+    const stops = { maxTokens: 9, minTokens: 1, stopTokenIds: [4] };
+    expect(chunk).toMatchObject({ handle, input: { prompt: prompt(2, 5), arrivalTime: 0.25, ...stops } });
+    expect(records.flatMap((record) => (record.kind === 'grammar' ? [record.answer] : []))).toEqual([
+      { handle, question: 'ready', answer: 1 },
+      { handle, question: 'acceptTokens', answer: 1 },
+      { handle, question: 'validateTokens', answer: 1 },
+      { handle, question: 'acceptTokens', answer: expect.any(Number) },
+    ]);
+    const replayed = replayInputs(log.bytes);
+    expect(replayed.digest()).toBe(driver.scheduler.digest());
+  });
+
+  it('replays a deadline, a grammar that broke, and one that refused', () => {
+    const log = new MemorySink();
+    let now = 0;
+    const driver = new Driver({ log, now: () => now, deadlines: { grammar: 10 }, numSpeculativeTokens: 1 });
+    driver.add({ id: 'late', grammar: new FakeGrammar({ notReady: 99 }) });
+    for (let throwsAt = 1; throwsAt < 4; throwsAt++) {
+      driver.add({ id: `broken${throwsAt}`, grammar: new FakeGrammar({ throwsAt }) });
+    }
+    driver.add({ id: 'refuses', grammar: new FakeGrammar({ accepts: 3 }) });
+    for (; now < 14; now++) driver.step();
+    const replayed = replayInputs(log.bytes);
+    expect(driver.scheduler.stats().finished.error).toBe(5);
+    expect(replayed.digest()).toBe(driver.scheduler.digest());
+    const { prefixCacheHits: _, ...stats } = driver.scheduler.stats();
+    expect(replayed.stats()).toMatchObject(stats);
+  });
+
+  it('whose grammars were asked otherwise than it says is refused', () => {
+    const log = new MemorySink();
+    const driver = new Driver({ log });
+    driver.add({ id: 'g', maxTokens: 3, grammar: new FakeGrammar() });
+    driver.run();
+    const { bytes } = log;
+    const at = [...readLog(bytes)].findIndex(({ kind }) => kind === 'grammar');
+    expect(at).toBeGreaterThan(0);
+    for (const field of [0, 8]) {
+      const damaged = bytes.slice();
+      new DataView(damaged.buffer).setUint32(offsetOf(bytes, at) + 8 + field, 2, true);
+      expect(codeOf(() => replayInputs(damaged))).toBe('ERR_BLOCKSTEP_BAD_LOG');
+    }
   });
 
   it('keeps ids, salts and clocks of any kind', () => {

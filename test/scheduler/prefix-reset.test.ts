@@ -17,7 +17,12 @@ describe('resetPrefixCache', () => {
     driver.add({ id: 'a', prompt: prompt(12) });
     driver.run();
     expect(driver.scheduler.stats().cachedBlocks).toBeGreaterThan(0);
-    expect(driver.scheduler.resetPrefixCache()).toEqual({ ok: true, blockers: [], preempted: [] });
+    expect(driver.scheduler.resetPrefixCache()).toEqual({
+      ok: true,
+      blockers: [],
+      preempted: [],
+      reclaimed: [],
+    });
     expect(driver.scheduler.stats().cachedBlocks).toBe(0);
     driver.add({ id: 'b', prompt: prompt(12), maxTokens: 1 });
     driver.run();
@@ -31,6 +36,7 @@ describe('resetPrefixCache', () => {
       ok: false,
       blockers: ['a', 'b', 'c'],
       preempted: [],
+      reclaimed: [],
     });
     expect(driver.scheduler.digest()).toBe(before);
     expect(driver.scheduler.numRunning).toBe(3);
@@ -43,6 +49,7 @@ describe('resetPrefixCache', () => {
         ok: true,
         blockers: [],
         preempted: ['c', 'b', 'a'],
+        reclaimed: [],
       });
       expect(driver.scheduler.inspect()).toMatchObject({ running: [], waiting: ['a', 'b', 'c'] });
       expect(driver.scheduler.stats()).toMatchObject({ cachedBlocks: 0, rowsInUse: 0, numPreemptions: 3 });
@@ -58,10 +65,15 @@ describe('resetPrefixCache', () => {
     driver.scheduler.hold(handles[1], 'store', 'job');
     driver.abort('b');
     const result = driver.scheduler.resetPrefixCache({ resetRunning: true });
-    expect(result).toEqual({ ok: false, blockers: ['b'], preempted: ['c', 'a'] });
+    expect(result).toEqual({ ok: false, blockers: ['b'], preempted: ['c', 'a'], reclaimed: [] });
     expect(driver.scheduler.stats().cachedBlocks).toBeGreaterThan(0);
     driver.scheduler.complete(handles[1], 'store', 'job');
-    expect(driver.scheduler.resetPrefixCache()).toEqual({ ok: true, blockers: [], preempted: [] });
+    expect(driver.scheduler.resetPrefixCache()).toEqual({
+      ok: true,
+      blockers: [],
+      preempted: [],
+      reclaimed: [],
+    });
     driver.run();
     expect(driver.text(handles[0])).toEqual(driver.model.text(handles[0], 6));
   });

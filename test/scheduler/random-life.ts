@@ -1,5 +1,16 @@
+import type { BlockstepError } from '../../src/core/errors.js';
 import type { SchedulerOptions } from '../../src/scheduler/options.js';
+import { FakeGrammar } from './fake-grammar.js';
+import { mix } from './fake-model.js';
 import { Driver, prompt, Random } from './support.js';
+
+/** Ends texts now and then, for requests that take it for the end. */
+const END = 7;
+
+function tokenAt(_input: unknown, position: number, root: number): number {
+  const token = mix(root, position);
+  return token % 9 === 0 ? END : 1000 + (token % 100_000);
+}
 
 /** A configuration under pressure, its features drawn by the seed. */
 function drawOptions(random: Random, depth: 1 | 2 | 3): Partial<SchedulerOptions> {
@@ -20,10 +31,20 @@ function drawOptions(random: Random, depth: 1 | 2 | 3): Partial<SchedulerOptions
   };
 }
 
+/** What sessions, grammars and adapters add to it. */
+function drawLimits(random: Random): Partial<SchedulerOptions> {
+  return {
+    maxLoras: random.chance(50) ? 1 + random.below(2) : 0,
+    deadlines: random.chance(50) ? { streamingInput: 40, grammar: 25 } : false,
+  };
+}
+
 interface Live {
   handle: number;
   id: string;
   maxTokens: number;
+  grammar: FakeGrammar | null;
+  isSession: boolean;
 }
 
 /** One seeded life: everything that clients, executors and operators do, in random order. */
@@ -33,13 +54,17 @@ export class Life {
   readonly added: Live[] = [];
   readonly #held: [number, string][] = [];
   readonly #failing: number;
+  readonly #converses: boolean;
   #next = 0;
 
-  constructor(seed: number, options: Partial<SchedulerOptions> = {}) {
+  /** @param converses with sessions, grammars and adapters, some of whose waits have deadlines */
+  constructor(seed: number, options: Partial<SchedulerOptions> = {}, converses = false) {
     this.random = new Random(seed);
     this.#failing = [0, 3, 15][this.random.below(3)];
     const drawn = drawOptions(this.random, (1 + (seed % 3)) as 1 | 2 | 3);
-    this.driver = new Driver({ ...drawn, ...options });
+    this.#converses = converses;
+    const limits = converses ? drawLimits(this.random) : {};
+    this.driver = new Driver({ ...drawn, ...limits, ...options }, converses ? { tokenAt } : {});
   }
 
   run(events: number): void {
@@ -52,6 +77,11 @@ export class Life {
 
   #event(): void {
     const { driver, random } = this;
+    if (this.#converses && random.chance(12)) {
+      if (random.chance(80)) this.#chunk();
+      else this.#end();
+      return;
+    }
     const dice = random.below(100);
     if (dice < 22) this.#add();
     else if (dice < 60) this.#schedule();
@@ -72,6 +102,9 @@ export class Life {
     const maxTokens = 1 + random.below(12);
     const id = `r${random.chance(30) ? random.below(4) : this.#next++ + 10}`;
     if (driver.scheduler.get(id) !== undefined) return;
+    const converses = this.#converses;
+    const grammar = converses && random.chance(25) ? this.#grammar() : null;
+    const isSession = converses && random.chance(30);
     const handle = driver.add({
       id,
       prompt: prompt(length, random.below(3)),
@@ -79,9 +112,49 @@ export class Life {
       minTokens: random.below(maxTokens + 1),
       priority: random.below(3),
       ...(random.chance(20) ? { cacheSalt: 'salt' } : {}),
-      ...(random.chance(10) ? { adapter: 'lora' } : {}),
+      ...(random.chance(converses ? 40 : 10)
+        ? { adapter: converses ? `lora${random.below(3)}` : 'lora' }
+        : {}),
+      ...(converses && random.chance(50) ? { eosTokenId: END } : {}),
+      ...(converses && random.chance(20) ? { stopTokenIds: [END] } : {}),
+      ...(grammar === null ? {} : { grammar }),
+      ...(isSession ? { resumable: true } : {}),
     });
-    this.added.push({ handle, id, maxTokens });
+    this.added.push({ handle, id, maxTokens, grammar, isSession });
+  }
+
+  #grammar(): FakeGrammar {
+    const { random } = this;
+    return new FakeGrammar({
+      notReady: random.below(4),
+      allows: random.below(4),
+      ...(random.chance(20) ? { accepts: random.below(8) } : {}),
+      ...(random.chance(10) ? { throwsAt: 1 + random.below(12) } : {}),
+    });
+  }
+
+  /** A chunk for any session, alive or not. */
+  #chunk(): void {
+    const { driver, random } = this;
+    const handle = this.#anySession();
+    if (handle === undefined) return;
+    const maxTokens = 1 + random.below(8);
+    const chunk = { prompt: prompt(1 + random.below(7), 20 + random.below(2)), maxTokens, minTokens: 0 };
+    try {
+      driver.addChunk(handle, chunk);
+    } catch (error) {
+      if ((error as BlockstepError).code !== 'ERR_BLOCKSTEP_UNFIT') throw error;
+    }
+  }
+
+  #end(): void {
+    const handle = this.#anySession();
+    if (handle !== undefined) this.driver.endSession(handle);
+  }
+
+  #anySession(): number | undefined {
+    const sessions = this.added.filter(({ isSession }) => isSession).slice(-8);
+    return sessions[this.random.below(Math.max(1, sessions.length))]?.handle;
   }
 
   #schedule(): void {
@@ -132,6 +205,7 @@ export class Life {
   #drain(): void {
     while (this.#held.length > 0) this.#complete();
     this.driver.scheduler.resume();
+    for (const { handle, isSession } of this.added) if (isSession) this.driver.endSession(handle);
     this.driver.run();
   }
 }

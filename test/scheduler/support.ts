@@ -3,6 +3,7 @@ import type { SchedulerOptions } from '../../src/scheduler/options.js';
 import type { Plan } from '../../src/scheduler/plan.js';
 import type { Request, RequestInput } from '../../src/scheduler/request.js';
 import { Scheduler } from '../../src/scheduler/scheduler.js';
+import type { ChunkInput } from '../../src/scheduler/session.js';
 import { FinishReason, finishReasonName } from '../../src/scheduler/status.js';
 import type { StepOutputs } from '../../src/scheduler/step-outputs.js';
 import { type Executed, FakeModel, type TokenAt } from './fake-model.js';
@@ -78,6 +79,8 @@ export class Driver {
   readonly model: FakeModel;
   /** Tokens delivered to each incarnation. */
   readonly texts = new Map<number, number[]>();
+  /** Of sessions: the answer that is being given, and chunks that are still to be answered. */
+  readonly #answers = new Map<number, { tokens: number[]; chunks: Int32Array[] }>();
   /** Terminal reports of each incarnation: its row's reason, or `abort`. */
   readonly ends = new Map<number, string[]>();
   /** Ids in `plan.finished`, in order. */
@@ -100,7 +103,30 @@ export class Driver {
     this.model.know(handle, full);
     this.texts.set(handle, []);
     this.ends.set(handle, []);
+    if (full.resumable === true) this.#answers.set(handle, { tokens: [], chunks: [] });
     return handle;
+  }
+
+  addChunk(handle: number, chunk: Partial<ChunkInput> = {}): string {
+    const full: ChunkInput = { prompt: prompt(3, 9), ...chunk };
+    const outcome = this.scheduler.addChunk(handle, full);
+    if (outcome !== 'skipped') this.#answers.get(handle)?.chunks.push(full.prompt.slice());
+    if (outcome === 'started') this.#continue(handle);
+    return outcome;
+  }
+
+  endSession(handle: number): string {
+    const outcome = this.scheduler.endSession(handle);
+    if (outcome === 'ended') this.ends.get(handle)?.push('abort');
+    return outcome;
+  }
+
+  /** Tells the model what the next answer of a session is to: all that was said but the last token, and the chunk. */
+  #continue(handle: number): void {
+    const answer = this.#answers.get(handle) as { tokens: number[]; chunks: Int32Array[] };
+    const kept = [...this.model.prompt(handle), ...answer.tokens.slice(0, -1)];
+    this.model.continue(handle, kept, answer.chunks.shift() as Int32Array);
+    answer.tokens = [];
   }
 
   abort(ids: string | number | Iterable<string | number>): string[] {
@@ -122,10 +148,33 @@ export class Driver {
   schedule(fails?: (entry: number, plan: Plan) => boolean): Plan {
     const plan = this.scheduler.schedule();
     this.finished.push(...plan.finished);
+    this.#checkAdapters(plan);
     if (plan.totalTokens > 0) {
       this.inFlight.push(this.model.execute(plan, fails && ((entry) => fails(entry, plan))));
+      if (plan.pendingStructuredOutputTokens) this.#defer(plan);
     }
     return plan;
+  }
+
+  /** Samples a plan whose grammars must see what is in flight first: everything before it is delivered. */
+  #defer(plan: Plan): void {
+    while (this.inFlight.length > 1) {
+      const { errors } = this.inFlight[0];
+      if (errors.length > 0 && errors.every((code) => code === 1)) this.failStep();
+      else this.update();
+    }
+    const { numSpeculativeTokens } = this.scheduler.config;
+    if (numSpeculativeTokens > 0) {
+      this.scheduler.replaceDraftTokens(plan, this.model.draftsFor(plan, numSpeculativeTokens));
+      this.model.refuse(this.inFlight[0]);
+    }
+  }
+
+  #checkAdapters(plan: Plan): void {
+    const { maxLoras } = this.scheduler.config;
+    const requests = plan.requests.slice(0, plan.numRequests);
+    const adapters = new Set(requests.flatMap(({ adapter }) => (adapter === '' ? [] : [adapter])));
+    if (maxLoras > 0 && adapters.size > maxLoras) throw new Error(`${adapters.size} adapters in one step`);
   }
 
   /** Delivers the oldest result, or an empty one for the given empty plan. */
@@ -181,6 +230,21 @@ export class Driver {
     return this.texts.get(handle) as number[];
   }
 
+  /** A session's answer must be the one that the model gives to everything that was said before. */
+  #checkAnswer(handle: number, tokens: Int32Array): void {
+    const answer = this.#answers.get(handle) as { tokens: number[] };
+    answer.tokens.push(...tokens);
+    const right = this.model.text(handle, answer.tokens.length);
+    if (answer.tokens.some((token, i) => token !== right[i])) {
+      throw new Error(`a session answered ${answer.tokens}, not ${right}`);
+    }
+  }
+
+  /** An answer has ended; with a chunk waiting, the next one begins. */
+  #pause(handle: number): void {
+    if ((this.#answers.get(handle)?.chunks.length ?? 0) > 0) this.#continue(handle);
+  }
+
   /** How often each id stood in `plan.finished`. */
   timesFinished(id: string): number {
     return this.finished.filter((other) => other === id).length;
@@ -196,7 +260,9 @@ export class Driver {
         throw new Error(`${id} got tokens from unwritten blocks`);
       this.texts.get(handle)?.push(...tokens);
       const reason = outputs.finishReasons[i];
-      if (reason !== FinishReason.none) this.ends.get(handle)?.push(finishReasonName(reason));
+      if (this.#answers.has(handle)) this.#checkAnswer(handle, tokens);
+      if (outputs.continues[i] === 1) this.#pause(handle);
+      else if (reason !== FinishReason.none) this.ends.get(handle)?.push(finishReasonName(reason));
       this.last.push(`${id}:${tokens.length}${reason === 0 ? '' : `:${finishReasonName(reason)}`}`);
     }
     return outputs;

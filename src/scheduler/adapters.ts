@@ -1,0 +1,28 @@
+import type { Plan } from './plan.js';
+import type { Request } from './request.js';
+import type { SchedulerState } from './scheduler-state.js';
+
+/**
+ * Whether one more adapter may run in this step, or the request's runs already (vLLM `max_loras`). Which adapters the plan
+ * has is looked up when the first waiting request with one is considered, so that steps without such pay nothing.
+ */
+export function fitsAdapters(s: SchedulerState, plan: Plan, request: Request): boolean {
+  const { maxLoras } = s.config;
+  if (maxLoras === 0 || request.adapter === '') return true;
+  const { stepAdapters } = s;
+  if (s.stepAdaptersOf !== plan.step) {
+    s.stepAdaptersOf = plan.step;
+    stepAdapters.clear();
+    for (let i = 0; i < plan.numRequests; i++) noteAdapter(stepAdapters, plan.requests[i]);
+  }
+  return stepAdapters.size < maxLoras || stepAdapters.has(request.adapter);
+}
+
+/** A request enters the plan. */
+export function enterAdapter(s: SchedulerState, plan: Plan, request: Request): void {
+  if (s.stepAdaptersOf === plan.step) noteAdapter(s.stepAdapters, request);
+}
+
+function noteAdapter(adapters: Set<string>, { adapter }: Request): void {
+  if (adapter !== '') adapters.add(adapter);
+}

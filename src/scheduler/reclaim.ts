@@ -1,0 +1,55 @@
+import { PendingOp } from '../core/core.js';
+import { dropZombie } from './guards.js';
+import type { Request } from './request.js';
+import type { SchedulerState } from './scheduler-state.js';
+
+/**
+ * Takes the blocks of one session that does not run, because something else needs them: that of the longest idle one, or
+ * if nothing else runs, so that nothing else can ever give blocks back, of the last one in line for admission. Its blocks keep their hashes, so that it finds again
+ * what was not reused meanwhile. Sessions whose blocks a transfer uses are left alone.
+ * @param needy never this one
+ * @returns false if there is none
+ */
+export function reclaimSession(s: SchedulerState, needy: Request): boolean {
+  if (!s.config.deviations.reclaimIdleSessions) return false;
+  for (const request of s.queues.idle) {
+    if (dropZombie(s, s.queues.skipped, request)) continue;
+    if (canReclaim(request, needy)) return reclaim(s, request);
+  }
+  const { running } = s.queues;
+  if (running.length > 1 || (running.length === 1 && running[0] !== needy)) return false;
+  // Those of `skipped` are ahead of those of `waiting`.
+  for (const queue of [s.queues.waiting, s.queues.skipped]) {
+    const last = queue.toArray().findLast((request) => canReclaim(request, needy));
+    if (last !== undefined) return reclaim(s, last);
+  }
+  return false;
+}
+
+/** Takes the blocks of every session that does not run. @returns their external ids */
+export function reclaimAllSessions(s: SchedulerState): string[] {
+  if (!s.config.deviations.reclaimIdleSessions) return [];
+  const { waiting, idle, skipped } = s.queues;
+  const all = [...idle, ...skipped.toArray(), ...waiting.toArray()].filter((request) => canReclaim(request));
+  for (const request of all) reclaim(s, request);
+  return all.map((request) => request.id);
+}
+
+function canReclaim(request: Request, needy?: Request): boolean {
+  const { session, numComputedTokens, outstanding } = request;
+  if (request.isFinished || session === null || numComputedTokens === 0 || request === needy) return false;
+  return outstanding === null || outstanding.size === 0;
+}
+
+function reclaim(s: SchedulerState, request: Request): true {
+  releaseSession(s, request);
+  s.counters.sessionsReclaimed++;
+  return true;
+}
+
+/** Gives the blocks of a session that does not run back. Its next admission looks for a cached prefix again. */
+export function releaseSession(s: SchedulerState, request: Request): void {
+  s.core.push(PendingOp.release, request.slot, 0);
+  request.numComputedTokens = 0;
+  request.nextPublish = 0;
+}

@@ -1,0 +1,114 @@
+import { BlockstepError, show } from '../core/errors.js';
+import { abort, abortTargets } from './abort.js';
+import { CallGate } from './call-gate.js';
+import { purgeWaiting } from './guards.js';
+import { type LogSink, LogWriter } from './log.js';
+import type { SchedulerConfig } from './options.js';
+import type { Request } from './request.js';
+import { SchedulerState } from './scheduler-state.js';
+
+/**
+ * How every public call of a scheduler runs: behind the gate, under one reading of the clock, written to the log; and the
+ * aborts that come from inside a callback, which wait until the call that is running is over.
+ */
+export class SchedulerCalls {
+  readonly state: SchedulerState;
+  readonly gate = new CallGate();
+  readonly log: LogWriter | null;
+  readonly #lateAborts = new Set<Request>();
+
+  constructor(config: SchedulerConfig) {
+    this.state = new SchedulerState(config);
+    this.log = config.log === null ? null : this.#openLog(config.log);
+    this.state.facts = this.log;
+  }
+
+  /** Aborts wait to be carried out by the next call that steps. */
+  get hasLateAborts(): boolean {
+    return this.#lateAborts.size > 0;
+  }
+
+  /** Runs one public call: reads the clock, refuses calls from inside a callback, hands commands to the log. */
+  enter<T>(act: () => T): T {
+    this.gate.enter();
+    let result: T;
+    try {
+      const now = this.state.config.now();
+      if (typeof now !== 'number' || !Number.isFinite(now)) {
+        throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `now() must return milliseconds, got ${show(now)}`);
+      }
+      this.state.now = now;
+      result = act();
+      if (this.log !== null) this.gate.change(() => this.flushLog());
+    } finally {
+      this.gate.leave();
+    }
+    this.state.anomalies.throwFirst();
+    return result;
+  }
+
+  abort(keys: readonly (string | number)[]): string[] {
+    if (this.gate.isBusy) {
+      // Resolved now: the id may belong to another request by then.
+      for (const target of abortTargets(this.state, keys)) this.#lateAborts.add(target);
+      return [];
+    }
+    return this.enter(() => this.#abort(abortTargets(this.state, keys)));
+  }
+
+  /** Carries out the aborts that wait. */
+  drainLateAborts(): void {
+    while (this.#lateAborts.size > 0) {
+      const targets = new Set(this.#lateAborts);
+      this.#lateAborts.clear();
+      this.#abort(targets);
+    }
+  }
+
+  /** In strict mode what does not belong into the waiting queues is thrown before a step plans anything. */
+  checkWaiting(): void {
+    if (!this.state.config.strict) return;
+    purgeWaiting(this.state);
+    this.state.anomalies.throwFirst();
+  }
+
+  flushLog(): void {
+    if (this.log === null || this.gate.isPoisoned) return;
+    this.state.core.flush();
+    this.log.commands(this.state.core.native.takeLog());
+  }
+
+  /** Frees the native memory, once. */
+  dispose(): void {
+    this.gate.dispose(() => {
+      try {
+        this.flushLog();
+      } finally {
+        this.state.core.dispose();
+      }
+    });
+  }
+
+  #abort(targets: ReadonlySet<Request>): string[] {
+    const live = Array.from(targets).filter((target) => !target.isFinished);
+    if (live.length === 0) return [];
+    this.log?.abort(
+      this.state.now,
+      live.map((target) => target.handle),
+    );
+    return abort(this.state, live);
+  }
+
+  /** A sink that throws leaves a hole in the log, and poisons. */
+  #openLog(sink: LogSink): LogWriter {
+    const { state, gate } = this;
+    try {
+      const log = new LogWriter({ write: (bytes) => gate.change(() => sink.write(bytes)) }, state.config);
+      state.core.native.record(true);
+      return log;
+    } catch (error) {
+      state.core.dispose();
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,90 @@
+import type { Core } from '../core/core.js';
+import { hasWork, type Inspection, inspect, numUnfinished } from './inspection.js';
+import type { SchedulerConfig } from './options.js';
+import type { Request } from './request.js';
+import type { SchedulerCalls } from './scheduler-calls.js';
+import type { SchedulerState } from './scheduler-state.js';
+import { readStats, type SchedulerStats } from './stats.js';
+import { verifyScheduler } from './verify.js';
+
+/** What can be read of a scheduler. Nothing here changes a decision. */
+export class SchedulerReader {
+  readonly #calls: SchedulerCalls;
+  readonly #s: SchedulerState;
+
+  /** @internal */
+  constructor(calls: SchedulerCalls) {
+    this.#calls = calls;
+    this.#s = calls.state;
+  }
+
+  get config(): SchedulerConfig {
+    return this.#s.config;
+  }
+
+  /** The native block manager and tables, to be read. Whoever changes it breaks the scheduler. */
+  get core(): Core {
+    return this.#s.core;
+  }
+
+  get numRunning(): number {
+    return this.#s.queues.running.length;
+  }
+
+  get numWaiting(): number {
+    return this.#s.queues.waiting.length;
+  }
+
+  get numSkipped(): number {
+    return this.#s.queues.numSkipped;
+  }
+
+  /** Requests that a step could bring further (vLLM get_num_unfinished_requests): none while all is paused. */
+  get numUnfinished(): number {
+    return numUnfinished(this.#s);
+  }
+
+  /**
+   * Whether stepping can still change anything: requests, plans in flight, rows or ids not reported yet, held blocks.
+   * Sessions that wait for input are no work; when only they are left, step again at `nextDeadline`.
+   */
+  hasWork(): boolean {
+    return hasWork(this.#s) || this.#calls.hasLateAborts;
+  }
+
+  /** When the first wait that has a deadline is over, on the scheduler's clock: a `schedule` from then on ends it. */
+  get nextDeadline(): number {
+    return this.#s.deadlines.next;
+  }
+
+  /** The unfinished request with this external id. */
+  get(id: string): Request | undefined {
+    return this.#s.requests.get(id);
+  }
+
+  /** The request that a handle names while it is unfinished or holds blocks; undefined when stale. */
+  getByHandle(handle: number): Request | undefined {
+    return this.#s.incarnation(handle);
+  }
+
+  stats(): SchedulerStats {
+    this.#calls.gate.checkUsable();
+    return readStats(this.#s);
+  }
+
+  inspect(): Inspection {
+    return inspect(this.#s);
+  }
+
+  /** Checks every invariant of the scheduler and of the native core. @throws ERR_BLOCKSTEP_INVARIANT */
+  verify(): void {
+    this.#calls.enter(() => this.#calls.gate.change(() => verifyScheduler(this.#s)));
+  }
+
+  /** Canonical digest of the native state: equal for equal free queues, references, hashes and rows. */
+  digest(): bigint {
+    this.#calls.gate.checkUsable();
+    this.#s.core.flush();
+    return this.#s.core.native.digest();
+  }
+}

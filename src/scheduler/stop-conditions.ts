@@ -1,0 +1,60 @@
+import type { Request } from './request.js';
+import { FinishReason } from './status.js';
+
+/** When a request ends, or in a session the answer to one chunk. */
+export interface StopConditions {
+  /** Most tokens to generate, >= 1. */
+  maxTokens: number;
+  /** No stop of any kind before this many tokens were generated. Default 0. */
+  minTokens?: number;
+  /** The token that ends the text; default: none. */
+  eosTokenId?: number;
+  /** `eosTokenId` does not stop the request. Default false. */
+  ignoreEos?: boolean;
+  /** Further tokens that end the request; the one that did becomes `stopReason`. */
+  stopTokenIds?: readonly number[];
+}
+
+/** What the scheduler's configuration and clock add to a request. */
+export interface RequestLimits {
+  maxModelLen: number;
+  /** Upper bound of `minStopTokens`. */
+  minStopCap: number;
+  now: number;
+}
+
+/** Lets a request end by these conditions, counted from its present number of prompt tokens. */
+export function setStops(request: Request, stops: StopConditions, limits: RequestLimits): void {
+  const numPrompt = request.numPromptTokens;
+  request.eosTokenId = stops.ignoreEos === true || stops.eosTokenId === undefined ? -1 : stops.eosTokenId;
+  request.checkFrom = 0;
+  request.promptPlusMaxTokens = Math.min(numPrompt + stops.maxTokens, 2 ** 30);
+  request.lengthLimit = Math.min(limits.maxModelLen, request.promptPlusMaxTokens);
+  request.minStopTokens = Math.min(numPrompt + (stops.minTokens ?? 0), limits.minStopCap);
+  const ids = stops.stopTokenIds;
+  request.stopTokenIds = ids === undefined || ids.length === 0 ? null : ids;
+  request.maxTokens = stops.maxTokens;
+}
+
+/**
+ * Whether the token just appended ends the request, in vLLM's order: nothing before `minTokens`, then end of text,
+ * then stop tokens, then length (`vllm.v1.core.sched.utils.check_stop`). Sets `stopReason`, and the time of the first
+ * token.
+ */
+export function checkStop(request: Request, token: number, now: number): FinishReason {
+  if (request.checkFrom === 0) {
+    if (request.firstTokenAt < 0) request.firstTokenAt = now;
+    if (request.forgetStopReason) {
+      request.forgetStopReason = false;
+      request.stopReason = null;
+    }
+    request.checkFrom = request.stopTokenIds === null ? request.lengthLimit : 0;
+  }
+  if (request.numTokens < request.minStopTokens) return FinishReason.none;
+  if (token === request.eosTokenId) return FinishReason.stop;
+  if (request.stopTokenIds?.includes(token)) {
+    request.stopReason = token;
+    return FinishReason.stop;
+  }
+  return request.numTokens >= request.lengthLimit ? FinishReason.length : FinishReason.none;
+}

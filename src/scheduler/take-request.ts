@@ -1,0 +1,145 @@
+import { takeInt32Array } from '../core/arrays.js';
+import { TOKEN_MAX } from '../core/core.js';
+import { BlockstepError, badArgument, checkInteger, show } from '../core/errors.js';
+import type { Grammar, GrammarCalls } from './grammar.js';
+import type { Request, RequestInput, TakenRequest } from './request.js';
+import type { SchedulerState } from './scheduler-state.js';
+import type { Chunk, ChunkInput, Session } from './session.js';
+import type { StopConditions } from './stop-conditions.js';
+import { checkBoolean, checkFinite, checkName } from './validate.js';
+
+const INT32_MAX = 2 ** 31 - 1;
+
+/**
+ * Everything about a new request that can be checked without native code; that the prompt's ids are in range is checked
+ * once, by the core that copies them. Each field is read once, so what was checked is what is used.
+ * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT
+ */
+export function takeRequest(s: SchedulerState, input: RequestInput): TakenRequest {
+  if (typeof input !== 'object' || input === null) throw badArgument('request', show(input), 'an object');
+  const { id, prompt, priority, arrivalTime, cacheSalt, adapter, resumable, grammar, maxTokens } = input;
+  checkName('id', id, 1);
+  const tokens = takeInt32Array('prompt', prompt);
+  if (tokens.length === 0) throw badArgument('prompt', 'none', 'at least one token');
+  checkInteger('maxTokens', maxTokens, 1, INT32_MAX);
+  const request: TakenRequest = { id, prompt: tokens, maxTokens, ...takeStops(input, maxTokens) };
+  if (priority !== undefined) request.priority = checkInteger('priority', priority, -INT32_MAX, INT32_MAX);
+  if (arrivalTime !== undefined) request.arrivalTime = checkFinite('arrivalTime', arrivalTime);
+  if (cacheSalt !== undefined) request.cacheSalt = checkName('cacheSalt', cacheSalt, 0);
+  if (adapter !== undefined) request.adapter = checkName('adapter', adapter, 0);
+  if (resumable !== undefined) request.resumable = checkBoolean('resumable', resumable);
+  if (grammar !== undefined) {
+    request.grammarCalls = takeGrammar(grammar);
+    request.grammar = grammar;
+  }
+  if (s.requests.has(id)) {
+    throw new BlockstepError('ERR_BLOCKSTEP_DUPLICATE_ID', `id ${show(id)} belongs to an unfinished request`);
+  }
+  if (s.config.deviations.refuseUnfit) checkFits(s, tokens.length, tokens.length);
+  return request;
+}
+
+/** A chunk as its caller gave it, checked as far as it can be without its session. */
+export interface TakenChunk {
+  prompt: Int32Array;
+  stops: Partial<StopConditions>;
+  arrivalTime: number | undefined;
+}
+
+/** Checks and copies a chunk. Each field is read once. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function takeChunk(input: ChunkInput): TakenChunk {
+  if (typeof input !== 'object' || input === null) throw badArgument('chunk', show(input), 'an object');
+  const { prompt, maxTokens, arrivalTime } = input;
+  const tokens = takeInt32Array('prompt', prompt).slice();
+  if (tokens.length === 0) throw badArgument('prompt', 'none', 'at least one token');
+  if (maxTokens !== undefined) checkInteger('maxTokens', maxTokens, 1, INT32_MAX);
+  const stops: Partial<StopConditions> = takeStops(input, maxTokens ?? INT32_MAX);
+  if (maxTokens !== undefined) stops.maxTokens = maxTokens;
+  checkTokens(tokens);
+  return {
+    prompt: tokens,
+    stops,
+    arrivalTime: arrivalTime === undefined ? undefined : checkFinite('arrivalTime', arrivalTime),
+  };
+}
+
+function checkTokens(tokens: Int32Array): void {
+  // The sign bit collects what is wrong with any token, so that the loop needs no branch.
+  let wrong = 0;
+  for (const token of tokens) wrong |= token | (token + 1);
+  if (wrong >= 0) return;
+  const at = tokens.findIndex((token) => token < 0 || token > TOKEN_MAX);
+  checkInteger(`prompt[${at}]`, tokens[at], 0, TOKEN_MAX);
+}
+
+/**
+ * Completes a chunk by what its session says. What the session will have said by the time of a queued chunk is not known
+ * yet, so that such a chunk is refused only if it is sure not to fit.
+ * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_UNFIT
+ */
+export function completeChunk(s: SchedulerState, request: Request, chunk: TakenChunk): Chunk {
+  const { stops: first, numQueuedTokens } = request.session as Session;
+  const { deviations } = s.config;
+  const stops = { ...first, ...chunk.stops };
+  checkInteger('minTokens', stops.minTokens ?? 0, 0, stops.maxTokens);
+  if (!deviations.chunkMaxTokens) stops.maxTokens = first.maxTokens;
+  if (deviations.refuseUnfit) {
+    const said = s.queues.idle.has(request) ? request.numTokens - 1 : request.numPromptTokens;
+    checkFits(s, said + numQueuedTokens + chunk.prompt.length, chunk.prompt.length);
+  }
+  return { prompt: chunk.prompt, stops, arrivalTime: chunk.arrivalTime ?? s.now };
+}
+
+/** Every stop condition but `maxTokens`, which `minTokens` must not exceed. */
+function takeStops(input: Partial<StopConditions>, maxTokens: number): Partial<StopConditions> {
+  const { minTokens, eosTokenId, ignoreEos, stopTokenIds } = input;
+  const stops: Partial<StopConditions> = {};
+  if (minTokens !== undefined) stops.minTokens = checkInteger('minTokens', minTokens, 0, maxTokens);
+  if (eosTokenId !== undefined) stops.eosTokenId = checkInteger('eosTokenId', eosTokenId, 0, TOKEN_MAX);
+  if (ignoreEos !== undefined) stops.ignoreEos = checkBoolean('ignoreEos', ignoreEos);
+  if (stopTokenIds !== undefined) stops.stopTokenIds = takeStopTokens(stopTokenIds);
+  return stops;
+}
+
+function takeStopTokens(value: unknown): number[] {
+  if (!Array.isArray(value)) throw badArgument('stopTokenIds', show(value), 'an array of token ids');
+  return Array.from(value as unknown[], (token, i) =>
+    checkInteger(`stopTokenIds[${i}]`, token, 0, TOKEN_MAX),
+  );
+}
+
+/** The methods of a grammar, each looked up once and bound to it. */
+function takeGrammar(grammar: Grammar): GrammarCalls {
+  if (typeof grammar !== 'object' || grammar === null) {
+    throw badArgument('grammar', show(grammar), 'an object');
+  }
+  const { ready, acceptTokens, validateTokens } = grammar;
+  const bound = (name: string, method: unknown): (() => unknown) => {
+    if (typeof method !== 'function') throw badArgument(`grammar.${name}`, show(method), 'a function');
+    return Reflect.apply(Function.prototype.bind, method, [grammar]) as () => unknown;
+  };
+  return {
+    ready: bound('ready', ready),
+    acceptTokens: bound('acceptTokens', acceptTokens),
+    validateTokens: bound('validateTokens', validateTokens),
+  };
+}
+
+/** @param total tokens of the whole text, of which `numPrompt` are new */
+function checkFits(s: SchedulerState, total: number, numPrompt: number): void {
+  const { maxModelLen } = s.config;
+  const what =
+    total === numPrompt ? `a prompt of ${total} tokens` : `a chunk of ${numPrompt} tokens, ${total} in all,`;
+  if (total >= maxModelLen) {
+    throw new BlockstepError(
+      'ERR_BLOCKSTEP_UNFIT',
+      `${what} leaves no room for output: maxModelLen is ${maxModelLen}`,
+    );
+  }
+  if (total > s.poolTokens) {
+    throw new BlockstepError(
+      'ERR_BLOCKSTEP_UNFIT',
+      `${what} never fits the pool, which holds ${s.poolTokens}`,
+    );
+  }
+}

@@ -1,0 +1,45 @@
+import type { Request } from './request.js';
+
+/**
+ * What an unfinished request that does not run waits for. `admission`: blocks, a row, tokens of the budget, a place in
+ * `running`, or the end of a pause; `resumption`: the same after a preemption; `adapter`: a place among `maxLoras`
+ * adapters; `grammar`: that its grammar is ready; `streaming-input`: the next chunk of its session; `remote-kv`: a load.
+ */
+export type WaitReason = 'admission' | 'resumption' | 'adapter' | 'grammar' | 'streaming-input' | 'remote-kv';
+
+/** Derived from the status, so that it cannot say anything else than what the scheduler does. */
+export function waitReason(request: Request): WaitReason | null {
+  switch (request.status) {
+    case 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR':
+      return 'grammar';
+    case 'WAITING_FOR_STREAMING_REQ':
+      return 'streaming-input';
+    case 'WAITING_FOR_REMOTE_KVS':
+      return 'remote-kv';
+    case 'WAITING':
+      return request.waitsForAdapter ? 'adapter' : 'admission';
+    case 'PREEMPTED':
+      return request.waitsForAdapter ? 'adapter' : 'resumption';
+    default:
+      return null;
+  }
+}
+
+/**
+ * How long requests may wait for what others do, in milliseconds of the scheduler's clock; 0 = for ever. A request whose
+ * time is over ends with `error`, when the next step is scheduled.
+ */
+export interface Deadlines {
+  /** For the next chunk of a session. Default 600,000. */
+  streamingInput: number;
+  /** For a grammar to be ready. Default 60,000. */
+  grammar: number;
+}
+
+export const DEFAULT_DEADLINES: Readonly<Deadlines> = Object.freeze({
+  streamingInput: 600_000,
+  grammar: 60_000,
+});
+
+/** Later than any time. */
+export const NO_DEADLINE = Number.POSITIVE_INFINITY;

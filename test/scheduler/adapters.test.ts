@@ -1,0 +1,88 @@
+import { describe, expect, it } from 'vitest';
+import { FakeGrammar } from './fake-grammar.js';
+import { Driver, leftovers, prompt } from './support.js';
+
+function add(driver: Driver, id: string, adapter: string, maxTokens = 3): number {
+  return driver.add({ id, prompt: prompt(4, id.charCodeAt(0)), maxTokens, ...(adapter ? { adapter } : {}) });
+}
+
+function admitted(driver: Driver): string[] {
+  const plan = driver.schedule();
+  const ids = plan.requests.slice(0, plan.numRequests).map(({ id }) => id);
+  driver.update(plan);
+  return ids;
+}
+
+describe('maxLoras', () => {
+  it('0: any number of adapters runs at once', () => {
+    const driver = new Driver();
+    for (const id of ['a', 'b', 'c', 'd']) add(driver, id, `lora-${id}`);
+    expect(admitted(driver)).toHaveLength(4);
+  });
+
+  it('passes over who would be one too many, and nobody else', () => {
+    const driver = new Driver({ maxLoras: 2 });
+    for (const [id, adapter] of ['a1', 'b2', 'c3', 'd1', 'e', 'f4', 'g2'].map((text) => [
+      text[0],
+      text[1] ?? '',
+    ]))
+      add(driver, id as string, adapter as string);
+    expect(admitted(driver)).toEqual(['a', 'b', 'd', 'e', 'g']);
+    expect(driver.scheduler.inspect()).toMatchObject({ waiting: [], skipped: ['c', 'f'] });
+    expect(driver.scheduler.get('c')?.waitReason).toBe('adapter');
+    expect(driver.scheduler.numUnfinished).toBe(7);
+  });
+
+  it('lets in from the front as soon as an adapter is gone', () => {
+    const driver = new Driver({ maxLoras: 1 });
+    add(driver, 'a', '1', 1);
+    for (const id of ['b', 'c']) add(driver, id, id, 1);
+    expect(admitted(driver)).toEqual(['a']);
+    expect(admitted(driver)).toEqual(['b']);
+    add(driver, 'd', 'c', 1);
+    expect(admitted(driver)).toEqual(['c', 'd']);
+    driver.run();
+    expect(leftovers(driver.scheduler)).toEqual([]);
+  });
+
+  it('keeps the order among the passed over: older ones stay ahead', () => {
+    const driver = new Driver({ maxLoras: 1 });
+    add(driver, 'a', '1', 9);
+    driver.add({ id: 'g', grammar: new FakeGrammar({ notReady: 2 }), maxTokens: 1 });
+    add(driver, 'b', '2');
+    driver.schedule();
+    driver.update();
+    add(driver, 'c', '3');
+    driver.schedule();
+    driver.update();
+    expect(driver.scheduler.inspect().skipped).toEqual(['g', 'b', 'c']);
+    driver.schedule();
+    expect(driver.scheduler.inspect()).toMatchObject({ running: ['a', 'g'], skipped: ['b', 'c'] });
+  });
+
+  it('knows whose adapter runs, and sees when it is gone', () => {
+    const driver = new Driver({ maxLoras: 1, policy: 'priority' });
+    add(driver, 'a', '1', 9);
+    driver.step();
+    add(driver, 'b', '2');
+    expect(admitted(driver)).toEqual(['a']);
+    expect(driver.scheduler.get('b')?.waitsForAdapter).toBe(true);
+    driver.abort('a');
+    expect(admitted(driver)).toEqual(['b']);
+    expect(driver.scheduler.get('b')?.waitsForAdapter).toBe(false);
+  });
+
+  it('holds for requests that come back: preempted ones and sessions', () => {
+    for (const pipelineDepth of [1, 2, 3] as const) {
+      const driver = new Driver({ maxLoras: 1, pipelineDepth, numBlocks: 12 });
+      const handles = ['a', 'b', 'c'].map((id) =>
+        driver.add({ id, prompt: prompt(9, id.charCodeAt(0)), maxTokens: 8, resumable: true, adapter: id }),
+      );
+      for (const handle of handles) driver.addChunk(handle, { prompt: prompt(3), maxTokens: 8 });
+      for (const handle of handles) driver.endSession(handle);
+      driver.run();
+      for (const handle of handles) expect(driver.text(handle)).toHaveLength(16);
+      expect(leftovers(driver.scheduler)).toEqual([]);
+    }
+  });
+});

@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import { DEVIATIONS } from '../../src/scheduler/deviations.js';
 import { ABSENT } from './compare.js';
 import { replay } from './driver.js';
 import { fixtureNames, readFixture } from './fixtures.js';
 import { makeScheduler } from './scheduler-under-test.js';
+import type { MakeSubject } from './subject.js';
 import type { Sched, Trace, Update } from './trace.js';
 
 /** A parity check that nothing can fail proves nothing: here recorded decisions are falsified one at a time. */
@@ -102,6 +104,18 @@ describe('the parity runner finds', () => {
     expect(bites(trace)).toEqual(['steps[0].upd', 'steps[9].upd']);
   });
 
+  it('a batch whose sampling was or was not deferred', () => {
+    const trace = readFixture('t47_structured_spec_async_deferred');
+    const deferred = trace.steps.findIndex((step) => step.defer);
+    const { defer } = trace.steps[deferred];
+    delete trace.steps[deferred].defer;
+    expect(bites(trace)[0]).toBe(`steps[${deferred}].defer`);
+    const again = readFixture('t47_structured_spec_async_deferred');
+    const other = again.steps.findIndex((step) => step.sched?.pend === 0);
+    Object.assign(again.steps[other], { defer });
+    expect(bites(again)).toContain(`steps[${other}].defer`);
+  });
+
   it('a trace that was cut off', () => {
     const trace = readFixture(TRACE);
     trace.steps.length = 40;
@@ -132,13 +146,27 @@ describe('the parity runner finds', () => {
   });
 });
 
+describe('the parity runner finds a deviation from vLLM', () => {
+  const off = Object.fromEntries(DEVIATIONS.map((name) => [name, false]));
+
+  it.each([
+    ['sessionHashes', 't36_sessions', /\.(new|cached|fq)/],
+    ['clearStopReason', 't36_sessions', /\.upd\.out\[\d+\]\[3\]$/],
+    ['chunkMaxTokens', 't36_sessions', /\.upd\.out/],
+  ])('%s in %s', (name, fixture, path) => {
+    const make: MakeSubject = (options) =>
+      makeScheduler({ ...options, deviations: { ...off, [name]: true } });
+    expect(replay(readFixture(fixture), make).differences[0].path).toMatch(path);
+  });
+});
+
 /** Leaves that a replay is driven by, or that only inform; everything else in a trace is a decision. */
 const GIVEN = [
   /^(version|name|seed|vllm_commit|config|connector|workload|coverage|eos_id|stop_id)\b/,
   // A step without schedule() is the trace's wish; that update() follows from it is shown above.
-  /^steps\[\]\.(step$|sched$|upd$|sample|upd\.drafts)/,
+  /^steps\[\]\.(step$|sched$|upd$|sample|upd\.drafts|defer\.drafts)/,
   /^steps\[\]\.(events|mid)\[\]\.(t|id|idx|prompt|max_tokens|priority|arrival|eos_at|stop_at)\b/,
-  /^steps\[\]\.(events|mid)\[\]\.(ignore_eos|min_tokens|kv|salt|running|state)$/,
+  /^steps\[\]\.(events|mid)\[\]\.(ignore_eos|min_tokens|kv|salt|running|state|resumable|lora|so)\b/,
 ];
 
 interface Leaf {
@@ -159,6 +187,7 @@ function* leaves(value: unknown, path: string): Generator<Leaf> {
 function falsified({ pattern, value }: Leaf): unknown {
   if (/\.(ok|out\[\]\[\])$/.test(pattern) && (value === 0 || value === 1)) return 1 - value;
   if (typeof value === 'number') return pattern.endsWith('usage') ? value + 0.25 : value + 1;
+  if (value === null && pattern.endsWith('.bitmask')) return ['r0'];
   if (value === null) return pattern.includes('.running[]') ? [1] : 'stop';
   return value === 'stop' ? 'length' : value === 'length' ? 'stop' : `${value}x`;
 }

@@ -1,7 +1,15 @@
 import { Comparison, type Difference } from './compare.js';
 import { EventPlayer } from './events.js';
 import { unsupportedFeatures } from './features.js';
-import { observeFinal, observeOutputs, observePlan, observePool, observeState } from './observe.js';
+import {
+  observeBitmask,
+  observeDeferred,
+  observeFinal,
+  observeOutputs,
+  observePlan,
+  observePool,
+  observeState,
+} from './observe.js';
 import { Pipeline } from './pipeline.js';
 import type { FlatTokens, MakeSubject, Subject, SubjectOptions, SubjectPlan } from './subject.js';
 import { Prompts } from './tokens.js';
@@ -86,9 +94,11 @@ export function optionsOf({ config, n_requests, seed }: Trace, now: () => number
     numSpeculativeTokens: config.num_speculative_tokens ?? 0,
     ...(config.spec_method ? { speculativeMethod: config.spec_method } : {}),
     // vLLM has no such limit: enough for every request to hold blocks at once.
+    maxLoras: config.max_loras ?? 0,
     numRows: Math.max(config.max_num_seqs, n_requests),
     hashSeed: seed,
     deviations: false,
+    deadlines: false,
     now,
     strict: true,
   };
@@ -162,6 +172,7 @@ class Driver {
     const sched = step.sched === null ? null : this.#schedule(step, `${path}.sched`);
     for (const [i, event] of (step.mid ?? []).entries()) this.#apply(event, `${path}.mid[${i}]`);
     const upd = this.#update(step, sched === null ? 0 : sched.total, `${path}.upd`);
+    this.#defer(step, sched, `${path}.defer`);
     if (this.#readsState) this.#subject.verify();
     if (this.#comparison.differences.length > before) this.scene ??= { step: step.step, sched, upd };
   }
@@ -172,7 +183,9 @@ class Driver {
     this.#pipeline.push({ step, plan, ids: seen.tokens.map(([id]) => id) });
     // A trace without speculative decoding does not record that nothing was speculated.
     const { free, usage, ...recorded } = { spec: [], ...step.sched };
-    this.#comparison.compareRecorded(recorded, seen, path);
+    // Of a batch whose sampling is deferred the bitmask stands there.
+    const bitmask = step.defer ? {} : { bitmask: observeBitmask(plan) };
+    this.#comparison.compareRecorded(recorded, { ...seen, ...bitmask }, path);
     if (this.#readsState) {
       this.#comparison.compareRecorded({ free, usage }, observePool(this.#subject.core), path);
     }
@@ -199,6 +212,19 @@ class Driver {
     const seenState = observeState(this.#subject);
     this.#comparison.compareRecorded(state, seenState, path);
     return { ...seen, ...seenState };
+  }
+
+  /** What happens to a batch that had to wait for the tokens of the one before. */
+  #defer(step: TraceStep, sched: ReturnType<typeof observePlan> | null, path: string): void {
+    const isDeferred = sched !== null && sched.pend === 1 && sched.total > 0;
+    if (!isDeferred || !step.defer) {
+      this.#comparison.compare(step.defer !== undefined, isDeferred, path);
+      return;
+    }
+    const { plan, ids } = this.#pipeline.last;
+    const { drafts, ...recorded } = step.defer;
+    if (drafts !== null) this.#subject.replaceDraftTokens(plan, flatten(ids, drafts));
+    this.#comparison.compareRecorded(recorded, observeDeferred(plan), path);
   }
 
   #apply(event: TraceEvent, path: string): void {

@@ -1,6 +1,7 @@
-import type { Subject, SubjectInput } from './subject.js';
+import { TraceGrammar } from './grammar.js';
+import type { Subject, SubjectChunk, SubjectInput } from './subject.js';
 import type { EndTokens, Prompts } from './tokens.js';
-import type { AddEvent, TraceEvent } from './trace.js';
+import type { AddEvent, ChunkEvent, TraceEvent } from './trace.js';
 
 /** What came of an event, in the fields under which a trace records it. */
 export interface Outcome {
@@ -10,19 +11,34 @@ export interface Outcome {
   preempted?: string[];
 }
 
-/** What add() is given for an add event. */
-export function inputOf(end: EndTokens, event: AddEvent, prompt: Int32Array): SubjectInput {
+/** What addChunk() is given for a chunk event. */
+export function chunkOf(end: EndTokens, event: AddEvent | ChunkEvent, prompt: Int32Array): SubjectChunk {
   return {
-    id: event.id,
     prompt,
     maxTokens: event.max_tokens,
     minTokens: event.min_tokens,
     eosTokenId: end.eos_id,
     ignoreEos: event.ignore_eos === 1,
     stopTokenIds: event.stop_at >= 0 ? [end.stop_id] : [],
-    priority: event.priority,
     arrivalTime: event.arrival,
+  };
+}
+
+/** What add() is given for an add event. */
+export function inputOf(
+  end: EndTokens,
+  event: AddEvent,
+  prompt: Int32Array,
+  grammar: TraceGrammar | undefined,
+): SubjectInput {
+  return {
+    ...chunkOf(end, event, prompt),
+    id: event.id,
+    priority: event.priority,
     ...(event.salt ? { cacheSalt: event.salt } : {}),
+    ...(event.lora ? { adapter: event.lora[0] } : {}),
+    ...(event.resumable ? { resumable: true } : {}),
+    ...(grammar ? { grammar } : {}),
   };
 }
 
@@ -32,6 +48,7 @@ export class EventPlayer {
   readonly #end: EndTokens;
   readonly #prompts: Prompts;
   readonly #policy: 'fcfs' | 'priority';
+  readonly #grammars = new Map<string, TraceGrammar>();
 
   constructor(subject: Subject, end: EndTokens, prompts: Prompts, policy: 'fcfs' | 'priority') {
     this.#subject = subject;
@@ -40,17 +57,32 @@ export class EventPlayer {
     this.#policy = policy;
   }
 
-  /** Throws for an event of a feature that is not supported. */
   play(event: TraceEvent): Outcome {
     const subject = this.#subject;
     switch (event.t) {
       case 'add': {
         const prompt = this.#prompts.spell(event);
-        subject.add(inputOf(this.#end, event, prompt));
+        const grammar = event.so && new TraceGrammar(event.so);
+        if (grammar) this.#grammars.set(event.id, grammar);
+        subject.add(inputOf(this.#end, event, prompt, grammar));
         return { n: prompt.length };
       }
+      case 'chunk': {
+        const prompt = this.#prompts.spell(event);
+        const was = this.#statusOf(event.id);
+        subject.addChunk(event.id, chunkOf(this.#end, event, prompt));
+        return { n: prompt.length, was };
+      }
+      case 'end': {
+        const was = this.#statusOf(event.id);
+        subject.endSession(event.id);
+        return { was };
+      }
+      case 'grammar':
+        this.#grammars.get(event.id)?.finish();
+        return {};
       case 'abort': {
-        const was = subject.get(event.id)?.status ?? 'UNKNOWN';
+        const was = this.#statusOf(event.id);
         return { was, ok: subject.abort(event.id).join() === event.id ? 1 : 0 };
       }
       case 'abort_many':
@@ -63,9 +95,11 @@ export class EventPlayer {
         if (event.state === 'UNPAUSED') subject.resume();
         else subject.pause(event.state === 'PAUSED_ALL' ? 'all' : 'new');
         return {};
-      default:
-        throw new Error(`the runner cannot play an event "${event.t}"`);
     }
+  }
+
+  #statusOf(id: string): string {
+    return this.#subject.get(id)?.status ?? 'UNKNOWN';
   }
 
   #reset(resetRunning: boolean): Outcome {

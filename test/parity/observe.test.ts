@@ -1,5 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import { observeFinal, observeOutputs, observePlan, observePool, observeState, round6 } from './observe.js';
+import {
+  observeBitmask,
+  observeDeferred,
+  observeFinal,
+  observeOutputs,
+  observePlan,
+  observePool,
+  observeState,
+  round6,
+} from './observe.js';
 import type { SubjectOutputs, SubjectPlan, SubjectRequest } from './subject.js';
 
 function request(id: string, fields: Partial<SubjectRequest> = {}): SubjectRequest {
@@ -46,6 +55,9 @@ const plan: SubjectPlan = {
   draftTokens: Int32Array.of(900, 901, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1),
   maxDrafts: 3,
   needsAllTokens: Uint8Array.of(0, 1, 1, 1, 1),
+  pendingStructuredOutputTokens: true,
+  numInvalidDraftTokens: Uint8Array.of(1, 0, 0, 0, 2),
+  bitmaskEntries: () => [3, 0],
   preempted: ['r9', 'r8'],
   finished: ['r7', 'r10'],
   numCommonPrefixBlocks: 2,
@@ -74,6 +86,7 @@ describe('observePlan', () => {
       all_tokens: { r2: 51, r4: 30 },
       common: 2,
       spec: [['r1', [900, 901]]],
+      pend: 1,
     });
   });
 
@@ -82,6 +95,23 @@ describe('observePlan', () => {
     const seen = observePlan(plan, core(blocks));
     expect(seen.running.map((row) => row[1])).toEqual([[99], [6]]);
     expect([seen.new[0][1], seen.resumed[0][1]]).toEqual([[8, 9, 98], [10]]);
+  });
+});
+
+describe('observeBitmask', () => {
+  it('says what a trace says', () => {
+    expect(observeBitmask(plan)).toEqual(['r4', 'r1']);
+    expect(observeBitmask({ ...plan, bitmaskEntries: () => [] })).toBeNull();
+  });
+});
+
+describe('observeDeferred', () => {
+  it('says what a trace says', () => {
+    expect(observeDeferred(plan)).toEqual({
+      spec: [['r1', [900, 901]]],
+      invalid: { r1: 1 },
+      bitmask: ['r4', 'r1'],
+    });
   });
 });
 

@@ -1,11 +1,11 @@
 import { crc32 } from 'node:zlib';
 import type { Subject, SubjectCore, SubjectOutputs, SubjectPlan } from './subject.js';
-import type { OutputRow, Sched, Trace, Update } from './trace.js';
+import type { OutputRow, Sched, Trace, TraceStep, Update } from './trace.js';
 
 /** The state fields that a trace records after every step. */
 export type State = Omit<Required<Update>, 'for' | 'out' | 'kv' | 'conn' | 'drafts'>;
-/** What a plan itself shows; `conn`, `pend` and `bitmask` stand only in traces of features not offered. */
-export type ObservedPlan = Omit<Required<Sched>, 'conn' | 'pend' | 'bitmask' | 'free' | 'usage'>;
+/** What a plan itself shows; `conn` stands only in traces of features not offered. */
+export type ObservedPlan = Omit<Required<Sched>, 'conn' | 'bitmask' | 'free' | 'usage'>;
 
 /** vLLM's names of finish reasons, by blockstep's code. An abort makes no row in a trace, so it has no valid name. */
 const REASONS = [null, 'stop', 'length', 'abort', 'error'] as const;
@@ -40,7 +40,8 @@ export function observePlan(plan: SubjectPlan, core: Pick<SubjectCore, 'native'>
     finished: [...plan.finished].sort(),
     all_tokens: {},
     common: plan.numCommonPrefixBlocks,
-    spec: [],
+    spec: draftRows(plan),
+    pend: plan.pendingStructuredOutputTokens ? 1 : 0,
   };
   for (let i = 0; i < plan.numRequests; i++) {
     const { id, numTokens } = plan.requests[i];
@@ -54,10 +55,33 @@ export function observePlan(plan: SubjectPlan, core: Pick<SubjectCore, 'native'>
     else seen.resumed.push([id, blocks, computed, output]);
     seen.tokens.push([id, plan.numScheduledTokens[i]]);
     if (plan.kinds[i] !== 1 && plan.needsAllTokens[i] === 1) seen.all_tokens[id] = numTokens;
-    const drafts = plan.draftTokens.subarray(i * plan.maxDrafts).subarray(0, plan.numDraftTokens[i]);
-    if (drafts.length > 0) seen.spec.push([id, Array.from(drafts)]);
   }
   return seen;
+}
+
+/** The drafts of a plan, of the entries that have any. */
+function draftRows(plan: SubjectPlan): [string, number[]][] {
+  return plan.requests.slice(0, plan.numRequests).flatMap(({ id }, i): [string, number[]][] => {
+    const drafts = plan.draftTokens.subarray(i * plan.maxDrafts).subarray(0, plan.numDraftTokens[i]);
+    return drafts.length > 0 ? [[id, Array.from(drafts)]] : [];
+  });
+}
+
+/** Who has rows in the grammar bitmask of a plan now; null if nobody. */
+export function observeBitmask(plan: SubjectPlan): string[] | null {
+  const ids = plan.bitmaskEntries().map((i) => plan.requests[i].id);
+  return ids.length > 0 ? ids : null;
+}
+
+/** A plan whose sampling was deferred, just before it is sampled. */
+export function observeDeferred(plan: SubjectPlan): Omit<NonNullable<TraceStep['defer']>, 'drafts'> {
+  const ids = plan.requests.slice(0, plan.numRequests).map(({ id }) => id);
+  const invalid = ids.map((id, i) => [id, plan.numInvalidDraftTokens[i]] as const);
+  return {
+    spec: draftRows(plan),
+    invalid: Object.fromEntries(invalid.filter(([, count]) => count > 0)),
+    bitmask: observeBitmask(plan),
+  };
 }
 
 /** The rows that update() returned, in the words of a trace. Must be called before the next call of the scheduler. */

@@ -12,6 +12,11 @@ export class Pipeline<Batch> {
     this.#batches.push(batch);
   }
 
+  /** The batch pushed last. */
+  get last(): Batch {
+    return this.#batches[this.#batches.length - 1];
+  }
+
   /** The batch that the present step processes, if any. `scheduled` is what the present step scheduled, in tokens. */
   take(scheduled: number): Batch | undefined {
     const fills = this.isAsync && scheduled > 0 && this.#batches.length === 1;

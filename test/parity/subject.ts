@@ -37,6 +37,12 @@ export interface SubjectPlan {
   readonly preempted: readonly string[];
   readonly finished: readonly string[];
   readonly numCommonPrefixBlocks: number;
+  /** Sampling waits until the batches before were updated, because a grammar must see their tokens first. */
+  readonly pendingStructuredOutputTokens: boolean;
+  /** Drafts of each entry that a grammar refused after they were scheduled. */
+  readonly numInvalidDraftTokens: Uint8Array;
+  /** Entries that have rows in the grammar bitmask, in its order. */
+  bitmaskEntries(): readonly number[];
   /** Output tokens of entry i before this step, those that steps in flight will bring included. */
   numOutputTokens(i: number): number;
 }
@@ -69,7 +75,24 @@ export interface SubjectInput {
   priority: number;
   arrivalTime: number;
   cacheSalt?: string;
+  adapter?: string;
+  resumable?: boolean;
+  grammar?: SubjectGrammar;
 }
+
+/** What a scheduler asks of the grammar that comes with a request. */
+export interface SubjectGrammar {
+  ready(): boolean;
+  acceptTokens(tokens: Int32Array): boolean;
+  /** How many leading tokens it would accept. */
+  validateTokens(tokens: Int32Array): number;
+}
+
+/** A further chunk of a session. */
+export type SubjectChunk = Pick<
+  SubjectInput,
+  'prompt' | 'maxTokens' | 'minTokens' | 'eosTokenId' | 'ignoreEos' | 'stopTokenIds' | 'arrivalTime'
+>;
 
 /** Readers of the native core. They see every operation that was queued before. */
 export interface SubjectCore {
@@ -86,11 +109,15 @@ export interface SubjectCore {
 
 export interface Subject<Plan extends SubjectPlan = SubjectPlan> {
   add(input: SubjectInput): unknown;
+  addChunk(id: string, chunk: SubjectChunk): unknown;
+  endSession(id: string): unknown;
   abort(ids: string | readonly string[]): string[];
   abortAll(): string[];
   schedule(): Plan;
   update(plan: Plan, result: FlatTokens): SubjectOutputs;
   updateDraftTokens(plan: Plan, drafts: FlatTokens): void;
+  /** Before a plan with pendingStructuredOutputTokens is sampled: the drafts behind its placeholders. */
+  replaceDraftTokens(plan: Plan, drafts: FlatTokens): void;
   resetPrefixCache(options: { resetRunning: boolean }): { ok: boolean };
   pause(mode: 'new' | 'all'): void;
   resume(): void;
@@ -124,9 +151,11 @@ export interface SubjectOptions {
   pipelineDepth: 1 | 2;
   numSpeculativeTokens: number;
   speculativeMethod?: 'ngram' | 'eagle' | 'draft_model';
+  maxLoras: number;
   numRows: number;
   hashSeed: number;
   deviations: false;
+  deadlines: false;
   now: () => number;
   strict: true;
 }

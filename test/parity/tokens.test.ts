@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { fixtureNames, readFixture } from './fixtures.js';
 import { outputToken, Prompts, seedToken } from './tokens.js';
-import type { AddEvent, Segment } from './trace.js';
+import type { AddEvent, ChunkEvent, Segment } from './trace.js';
 
 const end = { eos_id: 2, stop_id: 3 };
 
@@ -30,15 +30,28 @@ describe('tokens', () => {
 
   it.each(fixtureNames)('are those that the requests of %s got', (name) => {
     const trace = readFixture(name);
-    const adds = new Map<string, AddEvent>();
-    const outputs = new Map<string, number[]>();
+    // Of each request its chunks, and to each chunk the answer; a plain request is one chunk.
+    const chunks = new Map<string, (AddEvent | ChunkEvent)[]>();
+    const answers = new Map<string, number[][]>();
     for (const { events, upd } of trace.steps) {
-      for (const event of events) if (event.t === 'add') adds.set(event.id, event);
-      for (const [id, tokens] of upd?.out ?? []) outputs.set(id, [...(outputs.get(id) ?? []), ...tokens]);
+      for (const event of events) {
+        if (event.t === 'add') answers.set(event.id, [[]]);
+        if (event.t === 'add') chunks.set(event.id, [event]);
+        if (event.t === 'chunk') chunks.get(event.id)?.push(event);
+      }
+      for (const [id, tokens, reason] of upd?.out ?? []) {
+        answers
+          .get(id)
+          ?.at(-1)
+          ?.push(...tokens);
+        if (reason !== null) answers.get(id)?.push([]);
+      }
     }
-    expect(outputs.size).toBeGreaterThan(10);
-    for (const [id, tokens] of outputs) {
-      const { idx, eos_at, stop_at } = adds.get(id) as AddEvent;
+    const given = [...answers].flatMap(([id, all]) => all.map((tokens, i) => ({ id, tokens, i })));
+    const spoken = given.filter(({ tokens }) => tokens.length > 0);
+    expect(spoken.length).toBeGreaterThan(10);
+    for (const { id, tokens, i } of spoken) {
+      const { idx, eos_at, stop_at } = (chunks.get(id) as AddEvent[])[i];
       const ending = { eosAt: eos_at, stopAt: stop_at };
       expect(tokens).toEqual(tokens.map((_, k) => outputToken(trace, idx, k, ending)));
     }

@@ -152,6 +152,12 @@ describe('unsupportedFeatures', () => {
   });
 
   it('names each feature once', () => {
-    expect(unsupportedFeatures(everything())).toEqual(['LoRA', 'connector', 'sessions', 'structured output']);
+    const trace = everything();
+    Object.assign(trace.config, { max_num_scheduled_tokens: 5, use_v2_model_runner: true });
+    expect(unsupportedFeatures(trace)).toEqual([
+      'connector',
+      'max_num_scheduled_tokens',
+      'use_v2_model_runner',
+    ]);
   });
 });

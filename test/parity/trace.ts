@@ -97,6 +97,8 @@ const add = object(
   },
 );
 
+const chunk = object({ t: literal('chunk'), was: text, ...work });
+
 const event = tagged('t', {
   add,
   abort: object({ t: literal('abort'), id, was: text, ok: flag }),
@@ -104,7 +106,7 @@ const event = tagged('t', {
   abort_all: object({ t: literal('abort_all'), ok: ids }),
   reset_prefix_cache: object({ t: literal('reset_prefix_cache'), running: flag, ok: flag, preempted: ids }),
   pause: object({ t: literal('pause'), state: literal('UNPAUSED', 'PAUSED_NEW', 'PAUSED_ALL') }),
-  chunk: object({ t: literal('chunk'), was: text, ...work }),
+  chunk,
   end: object({ t: literal('end'), id, was: text }),
   grammar: object({ t: literal('grammar'), id }),
 });
@@ -203,6 +205,7 @@ export type TraceConfig = TypeOf<typeof config>;
 export type TraceStep = TypeOf<typeof step>;
 export type TraceEvent = TypeOf<typeof event>;
 export type AddEvent = TypeOf<typeof add>;
+export type ChunkEvent = TypeOf<typeof chunk>;
 export type Segment = TypeOf<typeof segment>;
 export type Sched = TypeOf<typeof sched>;
 export type Update = TypeOf<typeof upd>;

@@ -18,7 +18,15 @@ export class ReferenceBlocks {
   open(input: SubjectInput): ReferenceRequest {
     const request = new ReferenceRequest(input, this.#requests.length);
     this.#requests.push(request);
+    this.name(request);
     return request;
+  }
+
+  /** Names the blocks that a request has filled. As in vLLM a name stays when the tokens it stood for are dropped. */
+  name(request: ReferenceRequest): void {
+    const { cacheSalt = '', adapter = '' } = request.input;
+    const owner = JSON.stringify([adapter, cacheSalt]);
+    this.#contents.extend(request.names, request.tokens, this.#options.blockSize, owner);
   }
 
   /** The cached blocks that a request may start from: never its last token, and for eagle one block fewer. */
@@ -26,7 +34,7 @@ export class ReferenceBlocks {
     const { blockSize, enablePrefixCaching, numSpeculativeTokens, speculativeMethod } = this.#options;
     if (!enablePrefixCaching) return [];
     const most = Math.floor((request.numTokens - 1) / blockSize);
-    const hits = this.pool.match(this.#names(request).slice(0, most));
+    const hits = this.pool.match(request.names.slice(0, most));
     if (numSpeculativeTokens > 0 && speculativeMethod === 'eagle') hits.pop();
     return hits;
   }
@@ -62,7 +70,7 @@ export class ReferenceBlocks {
   /** Publishes the full blocks of the first `tokens` tokens. */
   publish(request: ReferenceRequest, tokens: number): void {
     if (!this.#options.enablePrefixCaching) return;
-    const names = this.#names(request);
+    const { names } = request;
     const full = Math.floor(tokens / this.#options.blockSize);
     for (; request.numPublished < full; request.numPublished++) {
       this.pool.publish(request.blocks[request.numPublished], names[request.numPublished]);
@@ -111,9 +119,5 @@ export class ReferenceBlocks {
         throw new Error(`block ${block} is referenced ${counted[block]} times`);
       if (free.includes(block) !== (refs[block] === 0)) throw new Error(`block ${block} is free and in use`);
     }
-  }
-
-  #names(request: ReferenceRequest): number[] {
-    return this.#contents.name(request.tokens, this.#options.blockSize, request.input.cacheSalt ?? '');
   }
 }

@@ -27,6 +27,8 @@ export class ReferencePlan implements SubjectPlan {
   readonly numNewBlocks: Int32Array;
   readonly numDraftTokens: Int32Array;
   readonly draftTokens: Int32Array;
+  readonly numInvalidDraftTokens: Uint8Array;
+  pendingStructuredOutputTokens = false;
   readonly needsAllTokens: Uint8Array;
 
   constructor(
@@ -48,7 +50,16 @@ export class ReferencePlan implements SubjectPlan {
     this.numDraftTokens = Int32Array.from(entries, (entry) => entry.drafts.length);
     this.draftTokens = new Int32Array(entries.length * maxDrafts);
     for (const [i, entry] of entries.entries()) this.draftTokens.set(entry.drafts, i * maxDrafts);
+    this.numInvalidDraftTokens = new Uint8Array(entries.length);
     this.needsAllTokens = Uint8Array.from(entries, (entry) => (entry.needsAllTokens ? 1 : 0));
+  }
+
+  /** vLLM's get_grammar_bitmask. */
+  bitmaskEntries(): number[] {
+    return [...this.requests.keys()].filter((i) => {
+      const { input, isPrefillChunk, isFinished } = this.requests[i];
+      return input.grammar !== undefined && !isPrefillChunk && !isFinished;
+    });
   }
 
   numOutputTokens(i: number): number {

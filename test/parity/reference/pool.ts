@@ -5,18 +5,18 @@ export type ContentName = number;
 export class Contents {
   readonly #names = new Map<string, ContentName>();
 
-  /** Names of the full blocks of a token list. `salt` tells the contents of different salts apart. */
-  name(tokens: readonly number[], blockSize: number, salt: string): ContentName[] {
-    const names: ContentName[] = [];
-    let parent: string | number = `salt ${salt}`;
-    for (let end = blockSize; end <= tokens.length; end += blockSize) {
+  /**
+   * Adds the names of the full blocks of a token list that have none yet. `owner` tells the contents of different salts
+   * and adapters apart.
+   */
+  extend(names: ContentName[], tokens: readonly number[], blockSize: number, owner: string): void {
+    for (let end = (names.length + 1) * blockSize; end <= tokens.length; end += blockSize) {
+      const parent = names.length === 0 ? owner : names[names.length - 1];
       const key = `${parent}:${tokens.slice(end - blockSize, end).join()}`;
       const name: ContentName = this.#names.get(key) ?? this.#names.size + 1;
       this.#names.set(key, name);
       names.push(name);
-      parent = name;
     }
-    return names;
   }
 }
 

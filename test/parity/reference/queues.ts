@@ -2,46 +2,60 @@ import type { ReferenceRequest } from './request.js';
 
 /** vLLM's order under policy priority. */
 function byPriority(a: ReferenceRequest, b: ReferenceRequest): number {
-  const [p, q] = [a.input, b.input];
-  return p.priority - q.priority || p.arrivalTime - q.arrivalTime || (p.id < q.id ? -1 : 1);
+  return a.input.priority - b.input.priority || a.arrivalTime - b.arrivalTime || (a.id < b.id ? -1 : 1);
 }
 
-/** The two queues that requests without connector, grammar or session can be in. */
+/** The queues of a scheduler without connectors. */
 export class ReferenceQueues {
   readonly waiting: ReferenceRequest[] = [];
+  /** Blocked, or passed over. */
+  readonly skipped: ReferenceRequest[] = [];
   readonly running: ReferenceRequest[] = [];
 
   constructor(private readonly policy: 'fcfs' | 'priority') {}
 
+  /** Where a request waits depends on what for. */
   push(request: ReferenceRequest): void {
-    this.waiting.push(request);
-    this.#sort();
+    const isBlocked = request.status.startsWith('WAITING_FOR');
+    (isBlocked ? this.skipped : this.waiting).push(request);
+    this.sort();
   }
 
   /** From `running` to the front of `waiting`. */
   requeue(request: ReferenceRequest): void {
     this.running.splice(this.running.indexOf(request), 1);
     this.waiting.unshift(request);
-    this.#sort();
+    this.sort();
+  }
+
+  /** The queue whose head is next: what was skipped first, or the better head. */
+  next(): ReferenceRequest[] | undefined {
+    const { waiting, skipped } = this;
+    if (waiting.length === 0 || skipped.length === 0)
+      return [skipped, waiting].find(({ length }) => length > 0);
+    return this.policy === 'fcfs' || byPriority(skipped[0], waiting[0]) < 0 ? skipped : waiting;
   }
 
   /** Who is preempted next: the latest admitted, or the first of the least important. */
   victim(): ReferenceRequest {
     if (this.policy === 'fcfs') return this.running[this.running.length - 1];
     return this.running.reduce((worst, request) => {
-      const [a, b] = [request.input, worst.input];
-      return (a.priority - b.priority || a.arrivalTime - b.arrivalTime) > 0 ? request : worst;
+      const priority = request.input.priority - worst.input.priority;
+      return (priority || request.arrivalTime - worst.arrivalTime) > 0 ? request : worst;
     });
   }
 
   /** Drops what has finished. */
   sweep(): void {
-    for (const queue of [this.waiting, this.running]) {
+    for (const queue of [this.waiting, this.skipped, this.running]) {
       queue.splice(0, queue.length, ...queue.filter((request) => !request.isFinished));
     }
   }
 
-  #sort(): void {
-    if (this.policy === 'priority') this.waiting.sort(byPriority);
+  /** To be called when an arrival has changed, too. */
+  sort(): void {
+    if (this.policy === 'fcfs') return;
+    this.waiting.sort(byPriority);
+    this.skipped.sort(byPriority);
   }
 }

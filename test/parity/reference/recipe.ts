@@ -12,6 +12,12 @@ export interface Recipe {
   /** Whether a reset may preempt what runs. */
   resetsRunning: boolean;
   numSalts: number;
+  numAdapters: number;
+  /** How often a request is constrained by a grammar, and opens a session. */
+  grammarRate: number;
+  sessionRate: number;
+  /** Every answer ends by its length: with steps in flight vLLM spoils sessions that a token ends. */
+  lengthStopsOnly: boolean;
   /** Short prompts make many decodes meet in a tight pool; short outputs make many end there. */
   longestPrompt: number;
   longestOutput: number;
@@ -22,7 +28,32 @@ export interface Recipe {
 /** A recipe for one trace: most often anything, sometimes a crowd. */
 export function randomRecipe(random: Random): Recipe {
   const recipe = anyRecipe(random);
-  return random.chance(0.2) ? crowded(recipe, random) : recipe;
+  if (random.chance(0.2)) return crowded(recipe, random);
+  return random.chance(0.35) ? conversing(recipe, random) : recipe;
+}
+
+/**
+ * Sessions, as far as vLLM keeps them whole: without drafts, and with steps in flight only where nothing is preempted and
+ * every answer ends by its length.
+ */
+function conversing(recipe: Recipe, random: Random): Recipe {
+  const isAsync = recipe.config.async_scheduling;
+  const config: Recipe['config'] = { ...recipe.config, num_speculative_tokens: 0, spec_method: null };
+  if (isAsync) {
+    config.block_size = random.pick([4, 16]);
+    config.max_model_len = random.pick([48, 96]);
+    config.num_gpu_blocks = 2 + 60 * Math.ceil(config.max_model_len / config.block_size);
+    if (!config.enable_chunked_prefill) config.max_num_batched_tokens = config.max_model_len + 8;
+  }
+  return {
+    ...recipe,
+    config,
+    addRate: isAsync ? 0.2 : recipe.addRate,
+    sessionRate: random.pick([0.3, 0.8]),
+    lengthStopsOnly: isAsync,
+    resetsRunning: true,
+    mayOutgrowPool: false,
+  };
 }
 
 /**
@@ -74,7 +105,7 @@ function anyRecipe(random: Random): Recipe {
       kv_load_failure_policy: 'fail',
       num_speculative_tokens: drafts,
       spec_method: drafts === 0 ? null : random.pick(['ngram', 'eagle', 'draft_model']),
-      max_loras: null,
+      max_loras: random.pick([null, null, 1, 2]),
     },
     steps: random.integer(40, 160),
     addRate: random.pick([0.1, 0.3, 0.6]),
@@ -84,6 +115,10 @@ function anyRecipe(random: Random): Recipe {
     // With drafts in flight vLLM drops too many batches after such a reset and may hang.
     resetsRunning: !(isAsync && drafts > 0),
     numSalts: random.pick([0, 0, 2]),
+    numAdapters: random.pick([0, 2, 4]),
+    grammarRate: random.pick([0, 0, 0.4]),
+    sessionRate: 0,
+    lengthStopsOnly: false,
     longestPrompt: random.pick([5, 14, maxModelLen]),
     longestOutput: random.pick([5, 20, 60]),
     mayOutgrowPool: random.chance(0.1),

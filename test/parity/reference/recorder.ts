@@ -1,6 +1,14 @@
-import { optionsOf } from '../driver.js';
+import { flatten, optionsOf } from '../driver.js';
 import { EventPlayer } from '../events.js';
-import { observeFinal, observeOutputs, observePlan, observePool, observeState } from '../observe.js';
+import {
+  observeBitmask,
+  observeDeferred,
+  observeFinal,
+  observeOutputs,
+  observePlan,
+  observePool,
+  observeState,
+} from '../observe.js';
 import { Pipeline } from '../pipeline.js';
 import { outputToken, Prompts } from '../tokens.js';
 import type { Trace, TraceEvent, TraceStep } from '../trace.js';
@@ -30,7 +38,7 @@ class Recorder {
   readonly #player: EventPlayer;
   readonly #subject: ReferenceScheduler;
   readonly #pipeline: Pipeline<Batch>;
-  /** Tokens that the fake model has sampled for a request, in flight included. */
+  /** Tokens that the fake model has sampled for each answer, in flight included. */
   readonly #sampled = new Map<string, number>();
 
   constructor(seed: number, recipe: Recipe, random: Random) {
@@ -100,18 +108,42 @@ class Recorder {
     }
     const batch = this.#pipeline.take(step.sched?.total ?? 0);
     if (batch) this.#update(step, batch);
+    if (step.sched?.pend === 1 && step.sched.total > 0) this.#defer(step, this.#pipeline.last.plan);
+  }
+
+  /** The batch before is updated, so that grammars have seen its tokens: now this one can be sampled. */
+  #defer(step: TraceStep, plan: ReferencePlan): void {
+    let drafts: [string, number[]][] | null = null;
+    if (this.#recipe.config.num_speculative_tokens > 0) {
+      drafts = plan.requests.map(({ id }) => [id, this.#draft(this.#recipe.config.num_speculative_tokens)]);
+      this.#subject.replaceDraftTokens(
+        plan,
+        flatten(
+          plan.requests.map(({ id }) => id),
+          drafts,
+        ),
+      );
+    }
+    step.defer = { drafts, ...observeDeferred(plan) };
+  }
+
+  #draft(count: number): number[] {
+    return Array.from({ length: count }, () => this.#random.integer(90000, 90999));
   }
 
   #schedule(step: TraceStep): void {
     const plan = this.#subject.schedule();
-    step.sched = { ...observePlan(plan, this.#subject.core), ...observePool(this.#subject.core) };
+    const seen = observePlan(plan, this.#subject.core);
+    const bitmask = seen.pend === 1 && seen.total > 0 ? {} : { bitmask: observeBitmask(plan) };
+    step.sched = { ...seen, ...bitmask, ...observePool(this.#subject.core) };
     step.sample = plan.entries
       .filter(({ request }) => !request.isPrefillChunk)
       .map(({ request, drafts }) => {
-        const from = this.#sampled.get(request.id) ?? 0;
+        const answer = `${request.id} ${request.chunk}`;
+        const from = this.#sampled.get(answer) ?? 0;
         const count = 1 + this.#random.integer(0, drafts.length);
-        this.#sampled.set(request.id, from + count);
-        const { idx, eosAt, stopAt } = this.#workload.ending(request.id);
+        this.#sampled.set(answer, from + count);
+        const { idx, eosAt, stopAt } = this.#workload.ending(request.id, request.chunk);
         const tokens = Array.from({ length: count }, (_, i) =>
           outputToken(this.#trace, idx, from + i, { eosAt, stopAt }),
         );
@@ -132,13 +164,8 @@ class Recorder {
     let drafts: [string, number[]][] | null | undefined;
     if (k > 0 && !async_scheduling) {
       const count = () => (spec_method === 'ngram' ? this.#random.integer(0, k) : k);
-      drafts = ids.map((id) => [
-        id,
-        Array.from({ length: count() }, () => this.#random.integer(90000, 90999)),
-      ]);
-      const flat = Int32Array.from(drafts.flatMap(([, row]) => row));
-      const counts = Int32Array.from(drafts, ([, row]) => row.length);
-      if (ids.length > 0) this.#subject.updateDraftTokens(plan, { tokens: flat, counts });
+      drafts = ids.map((id) => [id, this.#draft(count())]);
+      if (ids.length > 0) this.#subject.updateDraftTokens(plan, flatten(ids, drafts));
       else drafts = null;
     }
     this.#subject.verify();
@@ -154,8 +181,10 @@ class Recorder {
   #apply(event: TraceEvent): TraceEvent {
     const outcome = this.#player.play(event);
     // What was in flight for these is dropped, so the model samples it again.
-    for (const id of outcome.preempted ?? [])
-      this.#sampled.set(id, this.#subject.get(id)?.numOutputTokens ?? 0);
+    for (const id of outcome.preempted ?? []) {
+      const request = this.#subject.get(id);
+      if (request) this.#sampled.set(`${id} ${request.chunk}`, request.numOutputTokens);
+    }
     return { ...event, ...outcome } as TraceEvent;
   }
 }

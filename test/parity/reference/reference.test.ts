@@ -1,12 +1,15 @@
 import { describe, expect, it } from 'vitest';
+import { DEVIATIONS } from '../../../src/scheduler/deviations.js';
 import { replay } from '../driver.js';
 import { fixtureNames, readFixture } from '../fixtures.js';
 import { report } from '../report.js';
+import { makeScheduler } from '../scheduler-under-test.js';
 import type { MakeSubject } from '../subject.js';
 import type { Trace } from '../trace.js';
 import { generateTrace } from './recorder.js';
 import { ReferenceScheduler } from './scheduler.js';
 
+const OFF = Object.fromEntries(DEVIATIONS.map((name) => [name, false]));
 const makeReference: MakeSubject = (options) => new ReferenceScheduler(options);
 
 describe('the reference scheduler', () => {
@@ -30,8 +33,19 @@ function census(traces: Trace[]): Record<string, number> {
     pauses: 0,
     stops: 0,
     lengths: 0,
+    chunks: 0,
+    queuedChunks: 0,
+    ends: 0,
+    continued: 0,
+    grammars: 0,
+    rejections: 0,
+    deferred: 0,
+    refusedDrafts: 0,
+    passedOverForAdapters: 0,
   };
-  for (const { sched, upd, events } of traces.flatMap((trace) => trace.steps)) {
+  const admitted = new Set<string>();
+  const steps = traces.flatMap(({ name, steps }) => steps.map((step) => ({ ...step, name })));
+  for (const { sched, upd, events, defer, name } of steps) {
     count.preempted += sched?.preempted.length ?? 0;
     count.resumed += sched?.resumed.length ?? 0;
     count.hits += sched?.new.filter(([, , computed]) => computed > 0).length ?? 0;
@@ -41,8 +55,25 @@ function census(traces: Trace[]): Record<string, number> {
       (event) => event.t === 'reset_prefix_cache' && event.preempted.length > 0,
     ).length;
     count.pauses += events.filter((event) => event.t === 'pause' && event.state !== 'UNPAUSED').length;
+    const chunks = events.filter((event) => event.t === 'chunk');
+    count.chunks += chunks.length;
+    count.queuedChunks += chunks.filter(({ was }) => was !== 'WAITING_FOR_STREAMING_REQ').length;
+    count.ends += events.filter((event) => event.t === 'end').length;
+    count.continued += sched?.new.filter(([id]) => admitted.has(name + id)).length ?? 0;
+    for (const [id] of sched?.new ?? []) admitted.add(name + id);
+    count.grammars += events.filter((event) => event.t === 'grammar').length;
+    count.rejections += upd?.out.filter((row) => row[2] === 'error').length ?? 0;
+    count.deferred += defer ? 1 : 0;
+    count.refusedDrafts += Object.keys(defer?.invalid ?? {}).length;
     count.stops += upd?.out.filter((row) => row[2] === 'stop').length ?? 0;
     count.lengths += upd?.out.filter((row) => row[2] === 'length').length ?? 0;
+  }
+  for (const { config, steps } of traces) {
+    if (config.max_loras === null) continue;
+    const adds = steps.flatMap(({ events }) => events.filter((event) => event.t === 'add'));
+    const plain = new Set(adds.filter(({ so, resumable }) => !so && !resumable).map(({ id }) => id));
+    const skipped = steps.flatMap(({ upd }) => upd?.skip ?? []);
+    count.passedOverForAdapters += skipped.filter((id) => plain.has(id)).length;
   }
   return count;
 }
@@ -54,6 +85,15 @@ describe('generated traces', () => {
     for (const [what, count] of Object.entries(census(traces))) expect(count, what).toBeGreaterThan(10);
   });
 
+  it('show a hash that is left of a token which a session dropped', () => {
+    const found = traces.filter((trace) => {
+      const make: MakeSubject = (options) =>
+        makeScheduler({ ...options, deviations: { ...OFF, sessionHashes: true } });
+      return replay(trace, make).differences.length > 0;
+    });
+    expect(found.length).toBeGreaterThan(1);
+  });
+
   it('cover every option', () => {
     const of = (pick: (config: Trace['config']) => unknown) =>
       new Set(traces.map((trace) => pick(trace.config))).size;
@@ -63,6 +103,7 @@ describe('generated traces', () => {
     expect(of((config) => config.enable_prefix_caching)).toBe(2);
     expect(of((config) => config.scheduler_reserve_full_isl)).toBe(2);
     expect(of((config) => config.spec_method)).toBe(4);
+    expect(of((config) => config.max_loras)).toBe(3);
     expect(of((config) => config.long_prefill_token_threshold)).toBe(5);
   });
 

@@ -1,8 +1,8 @@
-import type { SubjectInput, SubjectRequest } from '../subject.js';
+import type { SubjectChunk, SubjectInput, SubjectRequest } from '../subject.js';
 
 /** A request of the reference scheduler: vLLM's Request, with its blocks. */
 export class ReferenceRequest implements SubjectRequest {
-  status = 'WAITING';
+  status: string;
   stopReason: number | null = null;
   numComputedTokens = 0;
   numOutputPlaceholders = 0;
@@ -13,13 +13,27 @@ export class ReferenceRequest implements SubjectRequest {
   isPrefillChunk = false;
   /** Batches in flight whose tokens are dropped, because the request was preempted by force. */
   framesToDrop = 0;
+  /** Content names of its full blocks. */
+  readonly names: number[] = [];
   readonly tokens: number[];
-  readonly numPromptTokens: number;
+  numPromptTokens: number;
+  arrivalTime: number;
+  /** What ends the present answer; its `maxTokens` counts only in the first. */
+  stops: SubjectChunk;
+  /** A session's further input; null = its end. */
+  readonly inputs: (SubjectChunk | null)[] = [];
+  isResumable: boolean;
+  /** Which chunk is answered, from 0. */
+  chunk = 0;
 
   constructor(
     readonly input: SubjectInput,
     readonly slot: number,
   ) {
+    this.status = input.grammar ? 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR' : 'WAITING';
+    this.isResumable = input.resumable === true;
+    this.arrivalTime = input.arrivalTime;
+    this.stops = input;
     this.tokens = Array.from(input.prompt);
     this.numPromptTokens = this.tokens.length;
   }
@@ -44,10 +58,22 @@ export class ReferenceRequest implements SubjectRequest {
     return this.status.startsWith('FINISHED');
   }
 
+  /** Goes on with a session's next chunk (vLLM _update_request_as_session). */
+  begin(chunk: SubjectChunk): void {
+    this.tokens.length = Math.min(this.tokens.length, this.numComputedTokens);
+    this.tokens.push(...chunk.prompt);
+    this.numPromptTokens = this.tokens.length;
+    this.stops = chunk;
+    this.arrivalTime = chunk.arrivalTime;
+    this.status = 'WAITING';
+    this.chunk++;
+  }
+
   /** Appends a sampled token; the name of the reason if it ends the request (vLLM check_stop). */
   append(token: number, maxModelLen: number): 'stop' | 'length' | null {
     this.tokens.push(token);
-    const { minTokens, maxTokens, eosTokenId, ignoreEos, stopTokenIds } = this.input;
+    const { minTokens, eosTokenId, ignoreEos, stopTokenIds } = this.stops;
+    const { maxTokens } = this.input;
     if (this.numOutputTokens < minTokens) return null;
     if (token === eosTokenId && !ignoreEos) return 'stop';
     if (stopTokenIds.includes(token)) {

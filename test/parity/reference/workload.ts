@@ -1,4 +1,5 @@
 import type { AddEvent, Segment, TraceEvent } from '../trace.js';
+import { Conversations } from './conversations.js';
 import type { Random } from './random.js';
 import type { Recipe } from './recipe.js';
 import type { ReferenceScheduler } from './scheduler.js';
@@ -10,19 +11,21 @@ export class Workload {
   readonly #recipe: Recipe;
   readonly #random: Random;
   readonly #adds: AddEvent[] = [];
+  readonly #conversations: Conversations;
 
   constructor(recipe: Recipe, random: Random) {
     this.#recipe = recipe;
     this.#random = random;
+    this.#conversations = new Conversations(recipe, random);
   }
 
   get numRequests(): number {
     return this.#adds.length;
   }
 
-  /** Where the fake model ends the request. */
-  ending(id: string): { idx: number; eosAt: number; stopAt: number } {
-    const { idx, eos_at, stop_at } = this.#adds[Number(id.slice(1))];
+  /** Where the fake model ends the answer to a request, or to one chunk of it. */
+  ending(id: string, chunk: number): { idx: number; eosAt: number; stopAt: number } {
+    const { idx, eos_at, stop_at } = this.#conversations.chunk(id, chunk) ?? this.#adds[Number(id.slice(1))];
     return { idx, eosAt: eos_at, stopAt: stop_at };
   }
 
@@ -33,6 +36,7 @@ export class Workload {
     const events: TraceEvent[] = [];
     const adds = step === 0 ? random.integer(1, 12) : random.chance(addRate) ? random.integer(1, 3) : 0;
     for (let i = 0; i < adds; i++) events.push(this.#add(step));
+    events.push(...this.#conversations.events(step, subject, this.#longest()), ...this.#grammars(subject));
     if (random.chance(abortRate)) events.push(this.abort(subject));
     if (random.chance(pauseRate)) {
       events.push({ t: 'pause', state: random.pick(['UNPAUSED', 'UNPAUSED', 'PAUSED_NEW', 'PAUSED_ALL']) });
@@ -60,12 +64,24 @@ export class Workload {
     return { t: 'abort', id, was: '', ok: 0 };
   }
 
+  /** Some of those that wait for a grammar get it. */
+  #grammars(subject: ReferenceScheduler): TraceEvent[] {
+    return subject
+      .inspect()
+      .requests.filter(({ status }) => status === 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR')
+      .filter(() => this.#random.chance(0.4))
+      .map(({ id }) => ({ t: 'grammar', id }));
+  }
+
   #add(step: number): AddEvent {
     const random = this.#random;
-    const { config, numSalts, longestOutput } = this.#recipe;
+    const { config, numSalts, numAdapters, grammarRate, sessionRate, longestOutput } = this.#recipe;
     const idx = this.#adds.length;
     const prompt = this.#prompt(idx);
-    const n = prompt.reduce((sum, segment) => sum + (segment[segment.length - 1] as number), 0);
+    const lengths = prompt.map((segment) =>
+      segment[0] === 'x' ? segment[1].length : (segment.at(-1) as number),
+    );
+    const n = lengths.reduce((sum, length) => sum + length, 0);
     const room = this.#longest() - n;
     const max_tokens = random.integer(1, Math.max(1, Math.min(room, longestOutput)));
     const at = () => (random.chance(0.3) ? random.integer(0, max_tokens) : -1);
@@ -91,6 +107,13 @@ export class Workload {
       kv: null,
     };
     if (numSalts > 0 && random.chance(0.6)) add.salt = `S${random.integer(1, numSalts)}`;
+    const adapter = random.integer(1, Math.max(1, numAdapters));
+    if (numAdapters > 0 && random.chance(0.6)) add.lora = [`L${adapter}`, adapter];
+    if (random.chance(grammarRate)) {
+      add.so = { mod: random.pick([0, 2, 3]), reject_at: random.chance(0.2) ? random.integer(0, 8) : -1 };
+    }
+    if (random.chance(sessionRate)) this.#conversations.open(add);
+    else if (this.#recipe.lengthStopsOnly) Object.assign(add, { eos_at: -1, stop_at: -1 });
     this.#adds.push(add);
     return add;
   }
@@ -110,6 +133,8 @@ export class Workload {
       const outputs = random.integer(1, Math.min(earlier.max_tokens, 40));
       if (earlier.n + outputs <= longest) return [...earlier.prompt, ['o', earlier.idx, outputs]];
     }
+    const quote = random.chance(0.6) ? this.#conversations.quote(idx, longest) : null;
+    if (quote) return quote;
     const shared = random.chance(0.6) ? random.integer(1, longest) : 0;
     const own = Math.min(random.integer(shared === 0 ? 1 : 0, longest), longest - shared);
     const segments: Segment[] = [];

@@ -44,6 +44,12 @@ export function takeDrafts(drafts: unknown): Drafts {
   return { tokens: takeInt32Array('drafts.tokens', tokens), counts: takeInt32Array('drafts.counts', counts) };
 }
 
+/** That drafts can be told apart. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function checkDrafts({ numRequests }: Plan, tokens: Int32Array, counts: Int32Array): void {
+  checkLength('drafts.counts', counts, numRequests);
+  checkLayout(numRequests, { tokens, counts });
+}
+
 /** Whether an entry that had to bring a token brought none: its request could never be scheduled again. */
 export function lacksTokens({ numRequests, maxOutputTokens }: Plan, { counts }: StepResult): boolean {
   let missing = 0;

@@ -1,4 +1,5 @@
 import type { StepTables } from '../core/tables.js';
+import type { Grammar } from '../scheduler/grammar.js';
 
 /** What an executor reads of a request. `Request` of the scheduler has all of it. */
 export interface ExecutorRequest {
@@ -9,6 +10,8 @@ export interface ExecutorRequest {
   /** What decides the KV of a token beside the tokens before it; empty for none. */
   readonly adapter?: string;
   readonly cacheSalt?: string;
+  /** What constrains its tokens, as its client gave it. */
+  readonly grammar: Grammar | null;
 }
 
 /**
@@ -39,6 +42,8 @@ export interface ExecutorPlan {
   /** Draft tokens of entry i from i * maxDrafts on; -1 where a step in flight makes them. */
   readonly draftTokens: Int32Array;
   readonly maxDrafts: number;
+  /** Drafts of each entry, the last ones, that its grammar does not allow: they stand as -1 and are not to be accepted. */
+  readonly numInvalidDraftTokens: Uint8Array;
   /** 1: not scheduled in the step before, so a worker that mirrors tokens needs the whole list. */
   readonly needsAllTokens: Uint8Array;
   /** Most tokens that each entry can bring: 0 while known tokens of it remain to be computed, else 1 and its drafts. */
@@ -46,6 +51,11 @@ export interface ExecutorPlan {
   /** External ids of the requests that were preempted, and of those that finished, since the step executed before. */
   readonly preempted: readonly string[];
   readonly finished: readonly string[];
+  /**
+   * The entries whose tokens a grammar constrains, ascending. Each stands for 1 + numDraftTokens rows of a bitmask: what the
+   * grammar allows after the drafts before it. A step is executed only when its grammars know all that came before.
+   */
+  bitmaskEntries(): number[];
 }
 
 /**

@@ -40,14 +40,14 @@ function state(e: EngineState, request: Request, isDriven: boolean): string {
   }
   if (e.aborts.has(request)) return 'aborted, its blocks go back before the next step';
   if (request.container === 'running') return running(e, request, isDriven);
-  const since = `since it was submitted ${ago(e, request.addedAt)}`;
-  switch (request.status) {
-    case 'WAITING_FOR_REMOTE_KVS':
-      return `waiting for KV blocks that are being loaded, ${since}`;
-    case 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR':
-      return `waiting for its grammar, ${since}`;
-    case 'WAITING_FOR_STREAMING_REQ':
-      return `waiting for the next chunk of its input, ${since}`;
+  const since = `for ${ms(e, request.waitingSince)}`;
+  switch (request.waitReason) {
+    case 'remote-kv':
+      return `waiting ${since} for KV blocks that are being loaded`;
+    case 'grammar':
+      return `waiting ${since} for its grammar`;
+    case 'streaming-input':
+      return `waiting ${since} for the next chunk of its session`;
     default:
       return waiting(e, request, isDriven);
   }
@@ -72,7 +72,7 @@ function waiting(e: EngineState, request: Request, isDriven: boolean): string {
   const order = e.scheduler.config.policy === 'fcfs' ? [...skipped, ...queue] : queue;
   const place = order.indexOf(request.id);
   const what = request.status === 'PREEMPTED' ? 'preempted and waiting to be computed again' : 'waiting';
-  const where = `${what} since it was submitted ${ago(e, request.addedAt)}, place ${place + 1} of ${order.length} in the queue`;
+  const where = `${what} for ${ms(e, request.waitingSince)}, place ${place + 1} of ${order.length} in the queue`;
   try {
     return `${where}; ${whyNotAdmitted(e, request, place, isDriven)}`;
   } catch (error) {
@@ -91,6 +91,7 @@ function whyNotAdmitted(e: EngineState, request: Request, place: number, isDrive
   if (stream !== undefined && stream.submittedRound === e.rounds) return nextStep(e, isDriven);
   if (numRunning >= config.maxNumSeqs) return `${numRunning} requests run, the most that maxNumSeqs allows`;
   if (e.disposed || e.poison !== null) return 'no step will be made';
+  if (request.waitsForAdapter) return `${config.maxLoras} other adapters run, the most that maxLoras allows`;
   if (core.rowsInUse >= config.numRows) return `all ${config.numRows} rows of the KV slot table are in use`;
   const head = place === 0 ? request : headOf(e);
   const whose = place === 0 ? 'it needs' : `${name(head.id)} at the head of the queue needs`;
@@ -134,7 +135,11 @@ function name(key: string | number): string {
 }
 
 function ago(e: EngineState, time: number): string {
-  return `${Math.max(0, Math.round(e.now() - time))} ms ago`;
+  return `${ms(e, time)} ago`;
+}
+
+function ms(e: EngineState, since: number): string {
+  return `${Math.max(0, Math.round(e.now() - since))} ms`;
 }
 
 function times(n: number): string {

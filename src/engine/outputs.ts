@@ -4,8 +4,10 @@ export interface RequestOutput {
   readonly tokens: Int32Array;
   /** Generated tokens up to and including these. */
   readonly numOutputTokens: number;
-  /** Null in every output but the last. */
+  /** Null in every output but the last. Of a session: in every output that does not end the answer to a chunk. */
   readonly finishReason: EndReason | null;
+  /** The reason ended only the answer to one chunk of a session; it goes on. */
+  readonly continues: boolean;
   /** The stop token that ended the request, null when something else did. */
   readonly stopReason: number | null;
 }

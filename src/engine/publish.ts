@@ -9,16 +9,17 @@ import type { RequestStream } from './request-stream.js';
 /** What readers are told of a request that ended with `error`. */
 export type FailureOf = (request: Request) => BlockstepError;
 
-const unknownFailure: FailureOf = ({ id }) =>
-  new BlockstepError('ERR_BLOCKSTEP_EXECUTOR', `request ${show(id)} ended with an error`);
+/** It was not the executor: a wait took too long, or a grammar failed. */
+export const schedulerFailure: FailureOf = ({ id, failure }) =>
+  new BlockstepError('ERR_BLOCKSTEP_REQUEST', `request ${show(id)} ${failure ?? 'ended with an error'}`);
 
 /**
  * Hands the rows of an update to their streams. Readers that wait are woken, each at most once; for the others their tokens
  * are kept and nothing is allocated.
  * @returns how many requests ended
  */
-export function publish(e: EngineState, outputs: StepOutputs, failureOf = unknownFailure): number {
-  const { requests, tokens, tokenOffsets, tokenCounts, finishReasons, length } = outputs;
+export function publish(e: EngineState, outputs: StepOutputs, failureOf = schedulerFailure): number {
+  const { requests, tokens, tokenOffsets, tokenCounts, finishReasons, continues, length } = outputs;
   const { bySlot } = e.streams;
   let ended = 0;
   for (let row = 0; row < length; row++) {
@@ -27,12 +28,16 @@ export function publish(e: EngineState, outputs: StepOutputs, failureOf = unknow
     if (stream === undefined || stream.request !== request) continue;
     stream.append(tokens, tokenOffsets[row], tokenCounts[row]);
     if (stream.isAwaited) e.counters.wakes++;
-    if (finishReasons[row] !== FinishReason.none) {
-      ended++;
-      endStream(e, stream, finishReasons[row] as FinishReason, failureOf);
-    } else if (stream.isAwaited) {
-      stream.wake();
+    const reason = finishReasons[row] as FinishReason;
+    if (reason !== FinishReason.none) {
+      if (continues[row] === 0) {
+        ended++;
+        endStream(e, stream, reason, failureOf);
+        continue;
+      }
+      stream.endAnswer(finishReasonName(reason) as EndReason);
     }
+    if (stream.isAwaited) stream.wake();
   }
   return ended;
 }
@@ -45,7 +50,7 @@ export function sweepStreams(e: EngineState): void {
   if (e.streams.size === 0) return;
   for (const stream of [...e.streams]) {
     const { request } = stream;
-    if (request.isFinished) endStream(e, stream, request.finishReason, unknownFailure);
+    if (request.isFinished) endStream(e, stream, request.finishReason, schedulerFailure);
   }
 }
 
@@ -53,7 +58,7 @@ function endStream(e: EngineState, stream: RequestStream, reason: FinishReason, 
   e.streams.remove(stream);
   const { request } = stream;
   if (reason === FinishReason.error) {
-    e.counters.failedRequests++;
+    if (request.failure === null) e.counters.failedRequests++;
     stream.fail(failureOf(request), request.finishedAt);
   } else stream.end(finishReasonName(reason) as EndReason, request.finishedAt);
 }

@@ -1,8 +1,15 @@
+import type { ChunkInput } from '../scheduler/session.js';
+import type { ChunkOutcome, EndOutcome } from '../scheduler/sessions.js';
 import type { RequestOutput, RequestResult } from './outputs.js';
 import type { RequestStream } from './request-stream.js';
 
-/** Ends the request of a stream; `reason` undefined = without a reason. */
-export type Abort = (stream: RequestStream, reason: unknown) => void;
+/** What a handle asks of its engine. */
+export interface HandleCalls {
+  /** Ends the request of a stream; `reason` undefined = without a reason. */
+  abort(stream: RequestStream, reason: unknown): void;
+  addChunk(stream: RequestStream, chunk: ChunkInput): ChunkOutcome;
+  endInput(stream: RequestStream): EndOutcome;
+}
 
 /**
  * A submitted request, and what it brings. To be read by `for await`, or as a whole by `result()`, or both.
@@ -15,18 +22,19 @@ export type Abort = (stream: RequestStream, reason: unknown) => void;
  * - failed: what came before is delivered, then both reject with a BlockstepError whose cause says why.
  *
  * A reader may be as slow as it likes: what it has not read waits for it as one growing chunk, at most `maxTokens` tokens.
+ * Of a session each answer ends with an output that has a `finishReason` and `continues`; it may keep `maxTokens` for each.
  * A handle that nobody reads, or that is dropped, stalls nothing: its request runs to its end.
  */
 export class RequestHandle implements AsyncIterable<RequestOutput, undefined, undefined>, AsyncDisposable {
   readonly #stream: RequestStream;
-  readonly #abort: Abort;
+  readonly #calls: HandleCalls;
   readonly #iterator: OutputIterator;
 
   /** @internal */
-  constructor(stream: RequestStream, abort: Abort) {
+  constructor(stream: RequestStream, calls: HandleCalls) {
     this.#stream = stream;
-    this.#abort = abort;
-    this.#iterator = new OutputIterator(stream, abort);
+    this.#calls = calls;
+    this.#iterator = new OutputIterator(stream, calls);
   }
 
   /** The request's external id. */
@@ -54,7 +62,22 @@ export class RequestHandle implements AsyncIterable<RequestOutput, undefined, un
    * @param reason what readers shall be rejected with; without one reading ends with `finishReason: 'abort'`
    */
   abort(reason?: unknown): void {
-    this.#abort(this.#stream, reason);
+    this.#calls.abort(this.#stream, reason);
+  }
+
+  /**
+   * Continues a session, a request submitted as `resumable`: what was said so far and the chunk become the prompt of the next
+   * answer. One that comes before the last answer has ended is queued.
+   * @returns `skipped` if the request has ended or is no session
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_UNFIT; nothing was changed
+   */
+  addChunk(chunk: ChunkInput): ChunkOutcome {
+    return this.#calls.addChunk(this.#stream, chunk);
+  }
+
+  /** No chunk will come any more: the request ends with the answer to the last one, or now, if that has ended. */
+  endInput(): EndOutcome {
+    return this.#calls.endInput(this.#stream);
   }
 
   /**
@@ -80,12 +103,12 @@ export class RequestHandle implements AsyncIterable<RequestOutput, undefined, un
 /** Reads a request's outputs. Several calls of `next` may wait at once; they are answered in their order. */
 export class OutputIterator implements AsyncIterator<RequestOutput, undefined, undefined> {
   readonly #stream: RequestStream;
-  readonly #abort: Abort;
+  readonly #calls: HandleCalls;
 
   /** @internal */
-  constructor(stream: RequestStream, abort: Abort) {
+  constructor(stream: RequestStream, calls: HandleCalls) {
     this.#stream = stream;
-    this.#abort = abort;
+    this.#calls = calls;
   }
 
   /** All tokens since the call before, as soon as there are any. */
@@ -111,6 +134,6 @@ export class OutputIterator implements AsyncIterator<RequestOutput, undefined, u
 
   #leave(): void {
     this.#stream.close();
-    this.#abort(this.#stream, undefined);
+    this.#calls.abort(this.#stream, undefined);
   }
 }

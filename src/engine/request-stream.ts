@@ -1,6 +1,13 @@
 import type { Request } from '../scheduler/request.js';
 import type { EndReason, RequestOutput, RequestResult } from './outputs.js';
 
+/** Where an answer of a session ended, and how. */
+interface Answer {
+  readonly end: number;
+  readonly reason: EndReason;
+  readonly stopReason: number | null;
+}
+
 interface Waiter<T> {
   resolve(value: T): void;
   reject(error: unknown): void;
@@ -46,6 +53,10 @@ export class RequestStream {
   failure: unknown = undefined;
   #endedAt = -1;
   #finalOutputTaken = false;
+  /** Of a session: the answers that have ended and were not read to their ends, oldest first. */
+  readonly #answers: Answer[] = [];
+  /** Of a session: how its last answer ended. */
+  lastAnswer: EndReason | null = null;
   #result: Asked | null = null;
   /** Takes the listener off the signal; called at the end, at the latest. */
   release: (() => void) | null = null;
@@ -79,6 +90,16 @@ export class RequestStream {
     if (waiter === undefined) return;
     this.isAwaited = this.#waiting.length > 0;
     waiter.resolve({ done: false, value: this.#take() });
+  }
+
+  /** The answer to a chunk of a session ends with what has come so far; more will come. */
+  endAnswer(reason: EndReason): void {
+    this.lastAnswer = reason;
+    this.#answers.push({
+      end: this.numTokens,
+      reason,
+      stopReason: reason === 'stop' ? this.request.stopReason : null,
+    });
   }
 
   /** Ends the stream; only the first end counts. @returns whether it ended now */
@@ -147,9 +168,16 @@ export class RequestStream {
     return Promise.resolve<Next>({ done: false, value: this.#output(new Int32Array(0)) });
   }
 
+  /** What has come, up to the end of one answer at most. */
   #take(): RequestOutput {
-    const tokens = this.tokens.slice(this.read, this.numTokens);
-    this.read = this.numTokens;
+    const answer = this.#answers.shift();
+    const end = answer?.end ?? this.numTokens;
+    const tokens = this.tokens.slice(this.read, end);
+    this.read = end;
+    if (answer !== undefined) {
+      const { reason, stopReason } = answer;
+      return { tokens, numOutputTokens: end, finishReason: reason, continues: true, stopReason };
+    }
     if (this.reason !== null) this.#finalOutputTaken = true;
     return this.#output(tokens);
   }
@@ -160,6 +188,7 @@ export class RequestStream {
       tokens,
       numOutputTokens: numTokens,
       finishReason: reason,
+      continues: false,
       stopReason: reason === 'stop' ? request.stopReason : null,
     };
   }

@@ -99,6 +99,8 @@ export class RunLoop {
     let delay = wait;
     if (state === 'stalled' || (state === 'waiting' && this.#mayUnblock())) delay = BACKOFF_MS;
     else if (state === 'waiting') delay = Math.min(delay, this.#e.health.executorTimeLeft());
+    const { nextDeadline } = this.#e.scheduler;
+    if (nextDeadline !== Number.POSITIVE_INFINITY) delay = Math.min(delay, nextDeadline - this.#e.now());
     this.#wakeAfter(delay, wait !== Number.POSITIVE_INFINITY);
   }
 

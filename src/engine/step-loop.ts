@@ -64,7 +64,7 @@ export class StepLoop {
       this.#moved = false;
       this.#ended = drainAborts(e);
       const plan = this.#canSchedule() ? this.#schedule() : null;
-      const answered = takes && e.flight.length > 0 && e.flight[0].state !== 'pending';
+      const answered = takes && e.flight.length > 0 && e.flight[0].isSettled;
       if (answered) {
         this.#ended += drainAborts(e);
         this.#takeOldest(e.flight[0]);
@@ -89,9 +89,14 @@ export class StepLoop {
 
   #canSchedule(): boolean {
     const { flight, scheduler } = this.#e;
-    if (flight.length >= scheduler.config.pipelineDepth) return false;
+    const inFlight = flight.length;
+    if (inFlight >= scheduler.config.pipelineDepth) return false;
+    // Steps are executed in order, and the youngest waits for those before it.
+    if (inFlight > 0 && flight[inFlight - 1].state === 'kept back') return false;
+    if (scheduler.nextDeadline !== Number.POSITIVE_INFINITY && scheduler.nextDeadline <= this.#e.now())
+      return true;
     // What is left to report besides requests goes out with the update of the steps in flight.
-    return scheduler.numUnfinished > 0 || (flight.length === 0 && scheduler.hasWork());
+    return scheduler.numUnfinished > 0 || (inFlight === 0 && scheduler.hasWork());
   }
 
   #schedule(): Plan {
@@ -113,9 +118,10 @@ export class StepLoop {
       e.preempted = [];
     }
     e.health.scheduled();
-    const step = new Step(e, plan, e.now());
+    const step = new Step(e, plan);
     e.flight.push(step);
-    step.execute();
+    // What it may sample depends on tokens that a step in flight makes: then it waits until that was taken.
+    if (!plan.pendingStructuredOutputTokens || e.flight.length === 1) step.execute();
   }
 
   /**
@@ -144,6 +150,7 @@ export class StepLoop {
     e.health.answered(failed ? step.answer : undefined, failed);
     this.#ended += publish(e, outputs, failureOf);
     if (!failed) updateDrafts(e, step);
+    if (e.flight.length > 0 && e.flight[0].state === 'kept back') e.flight[0].execute();
     if (channels.step.hasSubscribers) {
       const { numRequests, totalTokens } = step.plan;
       channels.step.publish({ step: step.number, numRequests, totalTokens, latencyMs, failed });

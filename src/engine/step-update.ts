@@ -2,9 +2,10 @@ import { BlockstepError, show } from '../core/errors.js';
 import type { Plan } from '../scheduler/plan.js';
 import type { Request } from '../scheduler/request.js';
 import type { StepOutputs } from '../scheduler/step-outputs.js';
-import { lacksTokens, repairAnswer, takeDrafts } from './answer.js';
+import { checkDrafts, lacksTokens, repairAnswer, takeDrafts } from './answer.js';
 import { describe } from './describe.js';
 import type { EngineState } from './engine-state.js';
+import { schedulerFailure } from './publish.js';
 import type { Step } from './step.js';
 
 /** What an update brought, and why those of its rows failed that did. */
@@ -50,13 +51,37 @@ export function updateStep(e: EngineState, step: Step): StepUpdate {
 export function updateDrafts(e: EngineState, step: Step): void {
   const { pipelineDepth, numSpeculativeTokens } = e.scheduler.config;
   const drafts = step.take()?.drafts;
-  if (drafts === undefined || pipelineDepth > 1 || numSpeculativeTokens === 0) return;
+  if (drafts === undefined || numSpeculativeTokens === 0) return;
   try {
-    e.scheduler.updateDraftTokens(step.plan, takeDrafts(drafts));
+    if (pipelineDepth === 1) e.scheduler.updateDraftTokens(step.plan, takeDrafts(drafts));
+    else replaceDrafts(e, step.plan, drafts);
   } catch (error) {
     if (error instanceof BlockstepError && !isBadArgument(error)) throw error;
     e.countWrongAnswer(step.number, error);
   }
+}
+
+/**
+ * With several steps in flight drafts stay with the executor, which has made them before it was asked. Only a step that
+ * was kept back until its grammars know what came before has placeholders that are to be filled in.
+ */
+function replaceDrafts(e: EngineState, from: Plan, drafts: unknown): void {
+  const next = e.flight.length === 0 ? null : e.flight[0];
+  if (next === null || next.state !== 'kept back') return;
+  const { tokens, counts } = takeDrafts(drafts);
+  checkDrafts(from, tokens, counts);
+  const starts = new Int32Array(from.numRequests);
+  for (let i = 1; i < from.numRequests; i++) starts[i] = starts[i - 1] + counts[i - 1];
+  const { plan } = next;
+  const moved: number[] = [];
+  const movedCounts = new Int32Array(plan.numRequests);
+  for (let i = 0; i < plan.numRequests; i++) {
+    const at = from.indexOf(plan.requests[i]);
+    if (at < 0 || plan.numDraftTokens[i] === 0) continue;
+    movedCounts[i] = counts[at];
+    moved.push(...tokens.subarray(starts[at], starts[at] + counts[at]));
+  }
+  e.scheduler.replaceDraftTokens(plan, { tokens: Int32Array.from(moved), counts: movedCounts });
 }
 
 function failStep(e: EngineState, step: Step): StepUpdate {
@@ -77,6 +102,7 @@ function rowFailure(
   const name = `request ${show(request.id)}`;
   if (wrong !== undefined) return failure(`the executor answered ${name} wrongly: ${wrong}`);
   const code = errors?.[plan.indexOf(request)] ?? 0;
+  if (code === 0) return schedulerFailure(request);
   return failure(`the executor failed ${name} with error ${code}`);
 }
 

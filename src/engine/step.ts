@@ -1,3 +1,4 @@
+import type { StepTables } from '../core/tables.js';
 import type { Plan } from '../scheduler/plan.js';
 import { type TakenAnswer, takeAnswer } from './answer.js';
 import type { EngineState } from './engine-state.js';
@@ -6,35 +7,43 @@ import type { EngineState } from './engine-state.js';
 export class Step {
   readonly plan: Plan;
   readonly number: number;
-  /** When it was submitted, by the engine's clock. */
-  readonly submittedAt: number;
-  state: 'pending' | 'answered' | 'failed' | 'given up' = 'pending';
+  /** When it was executed, by the engine's clock; -1 while it is kept back. */
+  submittedAt = -1;
+  /** `kept back`: not executed yet, because its grammars must know first what the steps before it bring. */
+  state: 'kept back' | 'pending' | 'answered' | 'failed' | 'given up' = 'kept back';
   /** What was answered, or, if it failed, thrown. */
   answer: unknown = undefined;
   answeredAt = -1;
   #taken: TakenAnswer | null = null;
+  #tables: StepTables | null = null;
+  #gatherError: { cause: unknown } | null = null;
   readonly #engine: EngineState;
 
-  constructor(engine: EngineState, plan: Plan, submittedAt: number) {
+  constructor(engine: EngineState, plan: Plan) {
     this.#engine = engine;
     this.plan = plan;
     this.number = plan.step;
-    this.submittedAt = submittedAt;
+    this.#gather();
   }
 
   /** Has the executor compute the plan. Never throws: what it throws is its answer. */
   execute(): void {
-    const { config, scheduler } = this.#engine;
+    this.state = 'pending';
+    this.submittedAt = this.#engine.now();
     try {
-      const { core } = scheduler;
-      const tables = config.usesTables ? core.gather(this.plan.frame, this.plan.numRequests) : null;
-      const answer = config.execute(this.plan, tables);
+      if (this.#gatherError !== null) throw this.#gatherError.cause;
+      const answer = this.#engine.config.execute(this.plan, this.#tables);
       const then = thenOf(answer);
       if (then === null) this.#settle('answered', answer);
       else this.#follow(answer, then);
     } catch (error) {
       this.#settle('failed', error);
     }
+  }
+
+  /** Whether there is something to take. */
+  get isSettled(): boolean {
+    return this.state === 'answered' || this.state === 'failed';
   }
 
   /** Nobody waits for it any more: its answer will be late. */
@@ -60,6 +69,17 @@ export class Step {
     this.#taken = null;
     this.state = 'failed';
     this.answer = error;
+  }
+
+  /** Right after its schedule, also if it is kept back: later its rows may be gone. What fails here fails the step. */
+  #gather(): void {
+    const { config, scheduler } = this.#engine;
+    if (!config.usesTables) return;
+    try {
+      this.#tables = scheduler.core.gather(this.plan.frame, this.plan.numRequests);
+    } catch (cause) {
+      this.#gatherError = { cause };
+    }
   }
 
   /** A promise of our own, since one of theirs may settle twice, call back at once, or throw while it is asked. */

@@ -16,7 +16,7 @@ export interface SubmitOptions {
 export function takeSubmission(input: SubmitInput): SubmitInput {
   if (typeof input !== 'object' || input === null) throw badArgument('request', show(input), 'an object');
   const { id, prompt, maxTokens, minTokens, eosTokenId, ignoreEos, stopTokenIds } = input;
-  const { priority, arrivalTime, cacheSalt, adapter } = input;
+  const { priority, arrivalTime, cacheSalt, adapter, resumable, grammar } = input;
   // All fields there are, or this does not compile.
   const copy: { [field in keyof Required<SubmitInput>]: SubmitInput[field] | undefined } = {
     id,
@@ -30,6 +30,8 @@ export function takeSubmission(input: SubmitInput): SubmitInput {
     arrivalTime,
     cacheSalt,
     adapter,
+    resumable,
+    grammar,
   };
   return copy as SubmitInput;
 }

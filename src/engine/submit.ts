@@ -3,22 +3,27 @@ import type { Request, RequestInput } from '../scheduler/request.js';
 import { channels } from './channels.js';
 import type { EngineState } from './engine-state.js';
 import { abortStream, drainAborts } from './mailbox.js';
-import { type Abort, RequestHandle } from './request-handle.js';
+import { type HandleCalls, RequestHandle } from './request-handle.js';
 import { RequestStream } from './request-stream.js';
+import { addChunk, endInput } from './session-input.js';
 import { Signals } from './signals.js';
 import { isAborted, type SubmitInput, type SubmitOptions, takeSignal, takeSubmission } from './submission.js';
 
 /** Gives requests to the scheduler, and their readers a handle. */
 export class Submitter {
   readonly #e: EngineState;
-  readonly #abort: Abort;
+  readonly #calls: HandleCalls;
   readonly #signals: Signals;
   #nextId = 1;
 
   constructor(e: EngineState) {
     this.#e = e;
-    this.#abort = (stream, reason) => abortStream(e, stream, reason);
-    this.#signals = new Signals(this.#abort);
+    this.#calls = {
+      abort: (stream, reason) => abortStream(e, stream, reason),
+      addChunk: (stream, chunk) => addChunk(e, stream, chunk),
+      endInput: (stream) => endInput(e, stream),
+    };
+    this.#signals = new Signals(this.#calls.abort);
   }
 
   /** See `Engine.submit`. */
@@ -37,7 +42,7 @@ export class Submitter {
       channels.submit.publish({ id: stream.request.id, handle: stream.request.handle });
     }
     e.poke();
-    return new RequestHandle(stream, this.#abort);
+    return new RequestHandle(stream, this.#calls);
   }
 
   #add(request: RequestInput): Request {
@@ -52,7 +57,7 @@ export class Submitter {
     try {
       this.#signals.watch(signal, stream);
     } catch (error) {
-      this.#abort(stream, undefined);
+      this.#calls.abort(stream, undefined);
       throw error;
     }
   }
@@ -69,7 +74,7 @@ export class Submitter {
     const request = { id, handle: -1, slot: -1, maxTokens: 1, numPromptTokens: 0, addedAt: now } as Request;
     const stream = new RequestStream(request, this.#e.rounds);
     stream.fail(reason, now, true);
-    return new RequestHandle(stream, this.#abort);
+    return new RequestHandle(stream, this.#calls);
   }
 
   #newId(): string {

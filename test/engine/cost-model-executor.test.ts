@@ -34,7 +34,7 @@ function plan(...entries: Entry[]): ExecutorPlan {
     numDraftTokens: Int32Array.from(entries, (entry) => entry.drafts?.length ?? 0),
     draftTokens,
     maxDrafts,
-  } as Partial<ExecutorPlan> as ExecutorPlan;
+  } as unknown as ExecutorPlan;
 }
 
 function executor(options: Partial<CostModelExecutorOptions> = {}): CostModelExecutor {

@@ -9,7 +9,7 @@ describe('explain', () => {
     bench.submit({ id: 'a' });
     bench.time += 12;
     expect(bench.engine.explain('a')).toBe(
-      `${A}waiting since it was submitted 12 ms ago, place 1 of 1 in the queue; nobody makes the next step: call run() or step()`,
+      `${A}waiting for 12 ms, place 1 of 1 in the queue; nobody makes the next step: call run() or step()`,
     );
     void bench.engine.run();
     expect(bench.engine.explain('a')).toMatch(/; the next step decides$/);
@@ -107,7 +107,7 @@ describe('explain', () => {
     bench.submit({ id: 'a', prompt: prompt(7, 1), maxTokens: 20 });
     while (bench.engine.stats().scheduler.numPreemptions === 0) bench.engine.step();
     expect(bench.engine.explain('a')).toMatch(
-      /generated, preempted once: preempted and waiting to be computed again since it was submitted .*; (it needs \d+ free blocks|the last step preempted)/,
+      /generated, preempted once: preempted and waiting to be computed again for 0 ms, .*; (it needs \d+ free blocks|the last step preempted)/,
     );
   });
 

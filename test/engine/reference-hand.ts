@@ -68,6 +68,7 @@ export function handMade(entries: HandEntry[], step = 0): { plan: ExecutorPlan; 
       id: `h${handle}`,
       handle,
       numPromptTokens: numPrompt ?? known?.length ?? 1,
+      grammar: null,
     })),
     kinds: Uint8Array.from(entries, ({ kind = 0 }) => kind),
     slots: columns(({ handle }) => handle % 2 ** 21),

@@ -80,6 +80,8 @@ export function handMade(entries: HandEntry[], step = 0): { plan: ExecutorPlan; 
     draftTokens,
     maxDrafts,
     needsAllTokens: Uint8Array.from(entries, ({ kind = 0 }) => (kind === 0 ? 0 : 1)),
+    numInvalidDraftTokens: new Uint8Array(entries.length),
+    bitmaskEntries: () => [],
     maxOutputTokens: Uint8Array.from(entries, ({ samples = true, drafts = [] }) =>
       samples ? 1 + drafts.length : 0,
     ),

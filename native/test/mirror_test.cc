@@ -163,6 +163,35 @@ static void test_room_for_ids() {
   EXPECT(pair.mirror.logs() == kDepth + 3, "%llu logs", wide(pair.mirror.logs()));  // two turns take 40 ids
 }
 
+/// A log goes by the smallest carrier that takes it, to the word.
+static void test_carriers() {
+  const std::pair<u32, Carrier> cases[] = {{kSmallWords, Carrier::kSmall},
+                                           {kSmallWords + 1, Carrier::kLarge},
+                                           {kLargeWords, Carrier::kLarge},
+                                           {kLargeWords + 1, Carrier::kSlot}};
+  for (const auto& [words, carrier] : cases) {
+    Pair pair({40, 8, 16, 0}, kSlotWords, 0);
+    Log log;
+    log.add(Op::kPin, words - 1, std::vector<u32>(words - 1, 7));
+    pair.apply(log);
+    pair.mirror.submit();
+    pair.settle();
+    EXPECT(pair.device->carried[static_cast<u32>(carrier)] == 1, "%u words went another way", words);
+  }
+}
+
+/// A device that is lost with the last log that it was given is found by whoever waits for that.
+static void test_lost_at_the_end() {
+  Pair pair({40, 8, 16, 0}, kSlotWords, 0, {.lost = 1});
+  pair.apply(open_rows(0, 1));
+  pair.mirror.submit();
+  std::string message;
+  const std::string code = code_of([&] {
+    for (u32 polls = 0; polls < 1000000; ++polls) pair.mirror.poll();
+  }, message);
+  EXPECT(code == kCuda, "nothing was found");
+}
+
 static void test_streams() {
   Pair pair({40, 8, 16, 0}, kSlotWords, 0);
   pair.apply(open_rows(0, 1));
@@ -234,13 +263,13 @@ static void test_given_up() {
 static void test_digest_in_between() {
   Pair pair({40, 32, 16, 0}, kSlotWords, 0);
   pair.device->allow(0);
-  for (u32 row = 0; row < 8; ++row) {
+  for (u32 row = 0; row < kDepth + 1; ++row) {
     pair.apply(open_rows(row, 1));
     pair.mirror.submit();
   }
   const u64 then = digest(pair.host.state);
   pair.mirror.start_digest(then);
-  pair.apply(open_rows(8, 8));
+  pair.apply(open_rows(8, 8));  // most of the words before were given: they are forgotten now
   pair.mirror.submit();
   std::string message;
   const std::string code = code_of([&] { pair.mirror.start_digest(then); }, message);
@@ -311,6 +340,8 @@ static int all(int argc, char** argv) {
   test_bound();
   test_cut();
   test_room_for_ids();
+  test_carriers();
+  test_lost_at_the_end();
   test_streams();
   test_accidents();
   test_given_up();

@@ -269,7 +269,7 @@ static void test_digest_in_between() {
   }
   const u64 then = digest(pair.host.state);
   pair.mirror.start_digest(then);
-  pair.apply(open_rows(8, 8));  // most of the words before were given: they are forgotten now
+  pair.apply(open_rows(8, 8));
   pair.mirror.submit();
   std::string message;
   const std::string code = code_of([&] { pair.mirror.start_digest(then); }, message);
@@ -278,6 +278,27 @@ static void test_digest_in_between() {
   pair.device->allow(~u64{0});
   pair.settle();
   EXPECT(pair.mirror.digest() == then && digest(pair.device->machine.state) != then, "a digest of another state");
+}
+
+/// The same when the words that wait before it were given in part, and are forgotten.
+static void test_digest_moves() {
+  Pair pair({40, 32, 16, 0}, 8, 0);
+  pair.device->allow(0);
+  for (u32 row = 0; row < kDepth; ++row) {
+    pair.apply(open_rows(row, 1));
+    pair.mirror.submit();
+  }
+  for (u32 row = kDepth; row < kDepth + 7; ++row) pair.apply(open_rows(row, 1));
+  const u64 then = digest(pair.host.state);
+  pair.mirror.start_digest(then);
+  pair.device->allow(1);
+  while (pair.mirror.logs() == kDepth) pair.mirror.poll();
+  EXPECT(pair.mirror.waiting_words() == 6, "%llu words wait", wide(pair.mirror.waiting_words()));
+  pair.apply(open_rows(kDepth + 7, 3));
+  pair.device->allow(~u64{0});
+  pair.mirror.submit();
+  pair.settle();
+  EXPECT(pair.mirror.digest() == then, "a digest of another state");
 }
 
 /// A kernel for the self-test of mapped memory, and what the test should say of it.
@@ -346,6 +367,7 @@ static int all(int argc, char** argv) {
   test_accidents();
   test_given_up();
   test_digest_in_between();
+  test_digest_moves();
   test_self_test();
   u32 carried[3] = {};
   u64 logs = 0, seed = 900;

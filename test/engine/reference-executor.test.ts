@@ -314,7 +314,7 @@ describe('what a reference executor finds', () => {
     run(executor, again);
     const next = { handle: 1, computed: 6, input: [-1], blocks: [4, 5] };
     expect(kindsOf(() => run(executor, next))).toEqual([]);
-    expect(executor.faults.at(-1)?.kind).toBe('scheduled-tokens');
+    expect(executor.faults.at(-1)).toMatchObject({ kind: 'scheduled-tokens', expected: 0, found: 1 });
   });
 
   it('a slot of the null block, which nobody may write into', () => {

@@ -1,11 +1,8 @@
 import { badArgument, show } from '../core/errors.js';
 import type { RequestInput } from '../scheduler/request.js';
 
-/**
- * A request as a client submits it: as for a scheduler, but the id may be left out and is made up then. Sessions and
- * grammars are the scheduler's alone so far.
- */
-export type SubmitInput = Omit<RequestInput, 'id' | 'resumable' | 'grammar'> & { id?: string };
+/** A request as a client submits it: as for a scheduler, but the id may be left out and is made up then. */
+export type SubmitInput = Omit<RequestInput, 'id'> & { id?: string };
 
 export interface SubmitOptions {
   /** Aborts the request; its reason is what the readers are rejected with. */
@@ -18,7 +15,7 @@ export function takeSubmission(input: SubmitInput): SubmitInput {
   const { id, prompt, maxTokens, minTokens, eosTokenId, ignoreEos, stopTokenIds } = input;
   const { priority, arrivalTime, cacheSalt, adapter, resumable, grammar } = input;
   // All fields there are, or this does not compile.
-  const copy: { [field in keyof Required<SubmitInput>]: SubmitInput[field] | undefined } = {
+  const copy: { [field in keyof Required<RequestInput>]: SubmitInput[field] | undefined } = {
     id,
     prompt,
     maxTokens,

@@ -16,6 +16,7 @@ describe('a session', () => {
     }
     expect(handle.ended).toBe(false);
     expect(handle.endInput()).toBe('ended');
+    expect(bench.engine.stats()).toMatchObject({ streams: 0, readersWaiting: 0 });
     const read = await all;
     const answer = [
       [1, null, false],
@@ -258,15 +259,32 @@ describe('a grammar', () => {
     expect(leftovers(bench.engine)).toEqual([]);
   });
 
+  it('leaves the drafts of a step that was not kept back to the executor', async () => {
+    const bench = new EngineBench({ pipelineDepth: 2, numSpeculativeTokens: 2 }, true);
+    const plans: ExecutorPlan[] = [];
+    bench.executor.onExecute = (plan) => plans.push(plan);
+    bench.executor.answer = (plan: ExecutorPlan) => ({
+      ...answerOf(plan),
+      drafts: { counts: Int32Array.of(2), tokens: Int32Array.of(7, 8) },
+    });
+    bench.submit({ maxTokens: 9 });
+    bench.steps();
+    await bench.executor.deliver();
+    expect(bench.engine.step().answered).toBe(true);
+    expect([...plans[1].draftTokens.subarray(0, 2)]).toEqual([-1, -1]);
+  });
+
   it('is not troubled by wrong drafts for a step that was kept back', async () => {
     for (const drafts of [
       5,
       { counts: Int32Array.of(-1), tokens: new Int32Array(2) },
       { counts: Int32Array.of(9), tokens: new Int32Array(9) },
+      { counts: Int32Array.of(2), tokens: new Int32Array(9) },
     ]) {
       const bench = new EngineBench({ pipelineDepth: 2, numSpeculativeTokens: 2 }, true);
       bench.executor.answer = (plan: ExecutorPlan) => ({ ...answerOf(plan), drafts });
       const handle = bench.submit({ id: 'a', grammar: new FakeGrammar(), maxTokens: 4 });
+      bench.submit({ id: 'b', grammar: new FakeGrammar(), prompt: prompt(6, 1), maxTokens: 4 });
       await bench.finish();
       expect((await handle.result()).tokens).toHaveLength(4);
       expect(bench.engine.stats().wrongAnswers).toBeGreaterThan(0);

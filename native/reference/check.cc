@@ -44,7 +44,7 @@ void ReferenceModel::check(const StepIo& io, Span<const std::int32_t> known) {
             io.num_drafts[e], "at most maxDrafts and less than numScheduledTokens");
     for (u32 j = 0; j < drafts; ++j) {
       const std::int32_t token = io.draft_tokens[u64{e} * config_.max_drafts + j];
-      require(token >= -1 && token <= kMaxTokenId, "a draft token", e, token, "a token id or -1");
+      require(token >= -2 && token <= kMaxTokenId, "a draft token", e, token, "a token id, -1 or -2");
     }
     const bool admitted = io.kinds[e] != 0;
     const bool expected = admitted ? io.num_known[e] >= 1 : io.num_known[e] == 0;

@@ -181,14 +181,14 @@ void ReferenceModel::take_drafts(const StepIo& io, Work& work) {
   const auto count = static_cast<u32>(io.num_drafts[work.entry]);
   for (u32 j = 0; j < count; ++j) {
     std::int32_t token = io.draft_tokens[u64{work.entry} * config_.max_drafts + j];
-    if (token < 0 && config_.pipeline_depth > 1) {
+    if (token == -1 && config_.pipeline_depth > 1) {
       if (j < sequence.drafts.size()) {
         token = sequence.drafts[j];
       } else {
         report(work, {Mismatch::kDraft, work.entry, sequence.handle, std::int64_t{work.known} + j});
       }
     }
-    sequence.append(token);  // -1 is a draft that nobody would sample
+    sequence.append(token);  // one below 0 is a draft that nobody would sample
   }
 }
 

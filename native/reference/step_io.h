@@ -29,7 +29,7 @@ struct StepIo {
   const std::int32_t* num_known;     // tokens that come with the step: of admitted entries all, of others 0
   const std::int32_t* num_prompt;    // of admitted entries
   const std::int32_t* roots;         // [2] a key of adapter and salt, of admitted entries
-  const std::int32_t* draft_tokens;  // [max_drafts]
+  const std::int32_t* draft_tokens;  // [max_drafts]; -1: the one that was made here, -2: one that is not to be accepted
   // The answer.
   std::int32_t* counts;
   std::int32_t* tokens;              // [1 + max_drafts], one entry after the other without gaps

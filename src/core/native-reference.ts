@@ -80,6 +80,7 @@ export interface StepIo {
   readonly numPrompt: Int32Array;
   /** Two words an entry: a key of adapter and salt. */
   readonly roots: Int32Array;
+  /** -1: the one that the executor made itself; -2: one that is not to be accepted. */
   readonly draftTokens: Int32Array;
   readonly counts: Int32Array;
   readonly tokens: Int32Array;

@@ -34,7 +34,7 @@ interface Pending {
  * Its texts go on as they went on before: the next token is the one that followed the longest earlier occurrence of the
  * text's end, the earliest of equally long ones. Where there is none, it is a token of the prompt, drawn by seed, length
  * and last token. With `eosTokenId` a text ends where the token to be copied would be a generated one, that is where it
- * would begin to repeat itself. Drafts are made by the same rule, some of them wrong. So a text depends on seed and prompt
+ * would begin to repeat itself. Grammars are not heeded, but for the drafts that they forbid. Drafts are made by the same rule, some of them wrong. So a text depends on seed and prompt
  * alone, never on batches, blocks or drafts.
  *
  * Memory: 32 bytes a token of the pool and 16 a block, where they are used; and 12 bytes a token of every request that has

@@ -1,4 +1,5 @@
 import { takeInt32Array, takeUint8Array } from '../core/arrays.js';
+import { TOKEN_MAX } from '../core/core.js';
 import { badArgument, checkInteger, show } from '../core/errors.js';
 import {
   makeStepIo,
@@ -10,6 +11,9 @@ import type { StepTables } from '../core/tables.js';
 import { EntryKind } from '../scheduler/plan.js';
 import { mix, textKey } from '../workload/random.js';
 import type { ExecutorPlan, ExecutorRequest } from './executor.js';
+
+/** For native code: a draft that is not to be accepted, whatever it is. */
+const INVALID_DRAFT = -2;
 
 /** Columns of a plan with one word for each entry, which go into native code as they are. */
 const COLUMNS = ['numScheduledTokens', 'numBlocks', 'numNewBlocks', 'numDraftTokens'] as const;
@@ -52,15 +56,20 @@ export class ReferenceStep {
     this.tables = tables.buffer;
   }
 
+  /** The drafts to verify; of those that a grammar does not allow, the last ones, native code learns that nobody may. */
   #fillDrafts(plan: ExecutorPlan, n: number, stride: number): void {
     const drafts = takeInt32Array('plan.draftTokens', plan.draftTokens);
+    const invalid = takeUint8Array('plan.numInvalidDraftTokens', plan.numInvalidDraftTokens);
     checkLength('draftTokens', drafts.length, n * stride);
+    checkLength('numInvalidDraftTokens', invalid.length, n);
     const { maxDrafts } = this.#config;
     const { draftTokens, numDraftTokens } = this.io;
     for (let i = 0; i < n; i++) {
-      if (numDraftTokens[i] > stride)
-        throw badArgument('plan.numDraftTokens', String(numDraftTokens[i]), `at most ${stride}`);
-      for (let j = 0; j < numDraftTokens[i]; j++) draftTokens[i * maxDrafts + j] = drafts[i * stride + j];
+      const count = checkInteger('plan.numDraftTokens', numDraftTokens[i], 0, stride);
+      for (let j = 0; j < count; j++) {
+        const token = checkInteger('plan.draftTokens', drafts[i * stride + j], -1, TOKEN_MAX);
+        draftTokens[i * maxDrafts + j] = j < count - invalid[i] ? token : INVALID_DRAFT;
+      }
     }
   }
 

@@ -128,6 +128,19 @@ describe('drafts of a reference executor', () => {
     }
   });
 
+  it('that a grammar does not allow are not accepted, although it would have said the same', () => {
+    for (const pipelineDepth of [1, 2]) {
+      using executor = handExecutor({ pipelineDepth, draftErrorRate: 0 });
+      run(executor, admitted);
+      const drafts = pipelineDepth === 1 ? [5, 6] : [-1, -1];
+      const { plan, tables } = handMade([
+        { handle: 1, computed: 5, input: [7, -1, -1], blocks: [1, 2], drafts },
+      ]);
+      plan.numInvalidDraftTokens[0] = 1;
+      expect(sampled(executor.execute(plan, tables) as ExecutorResult, 1)).toEqual([[5, 6]]);
+    }
+  });
+
   it('are right as often as asked', async () => {
     const accepted = async (draftErrorRate: number) => {
       using driver = new ReferenceDriver({ numSpeculativeTokens: 3, numBlocks: 65 }, { draftErrorRate });

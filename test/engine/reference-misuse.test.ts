@@ -128,7 +128,7 @@ describe('misuse of a reference executor', () => {
       for (const column of columns)
         expect(refusal(change({ [name]: column })), name).toBe('ERR_BLOCKSTEP_BAD_ARG');
     }
-    for (const name of ['kinds', 'maxOutputTokens']) {
+    for (const name of ['kinds', 'maxOutputTokens', 'numInvalidDraftTokens']) {
       for (const column of [
         undefined,
         [1],
@@ -349,9 +349,28 @@ describe('misuse of the native part', () => {
         'ERR_BLOCKSTEP_BAD_ARG',
       );
     }
+    io.numScheduledTokens[0] = 9;
+    io.numDraftTokens[0] = 3;
+    expect(codeOf(() => native.step(io.buffer, tables, Int32Array.of(1, 2)))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    io.numDraftTokens[0] = 1;
+    for (const draft of [-3, 2 ** 31 - 1]) {
+      io.draftTokens[0] = draft;
+      expect(codeOf(() => native.step(io.buffer, tables, Int32Array.of(1, 2)))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    }
+    io.numDraftTokens[0] = 0;
     io.kinds[0] = 0;
     expect(codeOf(() => native.step(io.buffer, tables, Int32Array.of(1, 2)))).toBe('ERR_BLOCKSTEP_BAD_ARG');
     expect(native.memory().numSequences).toBe(0);
+    native.dispose();
+  });
+
+  it('one buffer for both, where both have the same size', () => {
+    const even = { ...config, maxEntries: 4, maxDrafts: 0, maxTokens: 4, maxBlocksPerRow: 363 };
+    const both = makeStepIo(even).buffer;
+    expect(both.byteLength).toBe(tablesBytes(even));
+    const native = loadAddon().createReference(even);
+    expect(codeOf(() => native.step(both, both, NONE))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    native.step(both, new ArrayBuffer(both.byteLength), NONE);
     native.dispose();
   });
 

@@ -22,10 +22,8 @@ __device__ void complete(Completion* completion, u32 number, u32 fault, u64 dige
 
 __device__ void apply_log(Home* home, u32 number, u32 slot, const u32* log, u32 words) {
   __shared__ CtaTeam::Shared shared;
-  __shared__ Results results;
   CtaTeam team(shared);
-  if (team.rank() == 0) results = {home->ids, home->state.config.num_blocks, 0, 0, 0};
-  team.sync();
+  Results results{home->ids, home->state.config.num_blocks, 0, 0, 0};  // each thread's own; rank 0's has the answer
   apply(team, home->state, log, words, results);
   if (team.rank() == 0) complete(home->completions + slot, number, results.fault, home->state.rolling_digest);
 }

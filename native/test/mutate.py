@@ -331,7 +331,6 @@ KERNEL_MUTANTS = [
     ('cuda/cta_team.cuh', 'a sum of 32 bits', 'across_warps<u64>(value', 'across_warps<u64>(static_cast<u32>(value)'),
     ('cuda/kernels.cu', 'the completion is not released', 'cuda::memory_order_release);\n}', 'cuda::memory_order_relaxed);\n}'),
     ('cuda/kernels.cu', 'the completion without its fault', 'u64{number} << 32 | fault', 'u64{number} << 32'),
-    ('cuda/kernels.cu', 'results are not there yet', '  team.sync();\n  apply(', '  apply('),
     ('cuda/kernels.cu', 'another completion', 'home->completions + slot', 'home->completions'),
     ('cuda/kernels.cu', 'the fetch is not synchronised', '  __syncthreads();\n}', '}'),
     ('cuda/kernels.cu', 'the fetch forgets the end', 'const u32 count = (words + 3) / 4;', 'const u32 count = words / 4;'),

@@ -343,6 +343,62 @@ describe('reclaimIdleSessions', () => {
     }
   });
 
+  it('on: sessions whose chunk came keep their blocks while somebody else runs, who will give some back', () => {
+    const driver = new Driver({ numBlocks: 14, maxNumSeqs: 2 });
+    const idle = ['a', 'b'].map((id) => addIdle(driver, id));
+    driver.add({ id: 'runs', prompt: prompt(21, 5), maxTokens: 3 });
+    driver.step();
+    expect(held(driver, idle)).toEqual([3, 3]);
+    for (const handle of idle) driver.addChunk(handle, { prompt: prompt(16, 9), maxTokens: 2 });
+    const plan = driver.schedule();
+    expect(plan.requests.slice(0, plan.numRequests).map(({ id }) => id)).toEqual(['runs']);
+    expect(held(driver, idle)).toEqual([3, 3]);
+    driver.update();
+    for (const handle of idle) driver.endSession(handle);
+    driver.run();
+    for (const handle of idle) expect(driver.ends.get(handle)).toEqual(['length']);
+  });
+
+  it('on: what runs alone takes the blocks of sessions that wait to run, rather than preempt itself for ever', () => {
+    const driver = new Driver({ numBlocks: 11, maxNumSeqs: 1, policy: 'priority' });
+    const idle = ['a', 'b'].map((id) => addIdle(driver, id));
+    for (const handle of idle)
+      driver.addChunk(handle, { prompt: prompt(4, 9), maxTokens: 2, arrivalTime: 1e9 });
+    for (const handle of idle) driver.endSession(handle);
+    const long = driver.add({ id: 'long', prompt: prompt(9, 5), maxTokens: 20, arrivalTime: 0 });
+    driver.run(9, () => driver.scheduler.stats().sessionsReclaimed === 0);
+    expect(held(driver, idle)).toEqual([3, 0]);
+    driver.run();
+    expect(driver.text(long)).toEqual(driver.model.text(long, 20));
+    expect(driver.scheduler.stats().numPreemptions).toBe(0);
+    for (const handle of idle) expect(driver.ends.get(handle)).toEqual(['length']);
+  });
+
+  it('on: never takes the blocks of the one that needs more', () => {
+    const driver = new Driver({ numBlocks: 8 });
+    const s = addIdle(driver, 'a');
+    const gone = driver.add({ id: 'gone', prompt: prompt(13, 5), maxTokens: 3 });
+    driver.step();
+    driver.scheduler.hold(gone, 'store', 'job');
+    driver.abort('gone');
+    driver.addChunk(s, { prompt: prompt(8, 9), maxTokens: 2 });
+    driver.endSession(s);
+    expect(driver.schedule().totalTokens).toBe(0);
+    expect(held(driver, [s])).toEqual([3]);
+    driver.scheduler.complete(gone, 'store', 'job');
+    driver.run();
+    expect(driver.ends.get(s)).toEqual(['length']);
+  });
+
+  it('on: a session that lost its blocks publishes from the first block again', () => {
+    const driver = new Driver({ numBlocks: 10, pipelineDepth: 2 });
+    const idle = ['a', 'b', 'c'].map((id) => addIdle(driver, id));
+    expect(driver.request(idle[0]).nextPublish).toBeGreaterThan(0);
+    driver.add({ id: 'next', maxTokens: 1 });
+    driver.run();
+    expect(idle.map((handle) => driver.request(handle).nextPublish === 0)).toEqual([true, false, false]);
+  });
+
   it('on: one whose blocks a transfer uses is left alone', () => {
     const driver = new Driver({ numBlocks: 10 });
     const idle = ['a', 'b', 'c'].map((id) => addIdle(driver, id));

@@ -134,6 +134,49 @@ describe('realign', () => {
     s.core.dispose();
   });
 
+  it('a session waits for input exactly where such sessions stand', () => {
+    const s = state();
+    const [idle, waiting, aligned] = ['a', 'b', 'c'].map((id) => track(s, id));
+    for (const request of [idle, aligned]) {
+      s.queues.remove(request);
+      s.queues.park(request);
+    }
+    aligned.status = 'WAITING_FOR_STREAMING_REQ';
+    idle.status = 'RUNNING';
+    waiting.status = 'WAITING_FOR_STREAMING_REQ';
+    expect(realignStatuses(s, [idle, waiting, aligned])).toBe(2);
+    const statuses = [idle, waiting, aligned].map(({ status }) => status);
+    expect(statuses).toEqual(['WAITING_FOR_STREAMING_REQ', 'WAITING', 'WAITING_FOR_STREAMING_REQ']);
+    s.core.dispose();
+  });
+
+  it('a finished request restored among the idle sessions is dropped when somebody needs blocks', () => {
+    const driver = new Driver({ numBlocks: 5 });
+    const queues = seizeQueues(driver);
+    const dead = driver.request(driver.add({ id: 'dead', resumable: true }));
+    driver.step();
+    driver.abort('dead');
+    queues.park(dead);
+    dead.numComputedTokens = 8;
+    const big = driver.add({ id: 'big', prompt: prompt(9), maxTokens: 4 });
+    const other = driver.add({ id: 'other', prompt: prompt(7, 1), maxTokens: 2 });
+    driver.run();
+    expect(driver.ends.get(big)).toEqual(['length']);
+    expect(driver.ends.get(other)).toEqual(['length']);
+    expect(anomalies(driver)).toEqual({ 'purged-untracked': 1 });
+    expect(leftovers(driver.scheduler)).toEqual([]);
+  });
+
+  it('and at once in strict mode', () => {
+    const driver = new Driver(STRICT);
+    const queues = seizeQueues(driver);
+    const dead = driver.request(driver.add({ id: 'dead', resumable: true }));
+    driver.abort('dead');
+    queues.park(dead);
+    expect(codeOf(() => driver.schedule())).toBe('ERR_BLOCKSTEP_ANOMALY');
+    expect(driver.scheduler.numSkipped).toBe(0);
+  });
+
   it('what is aligned, blocked in its queue, or finished is left alone', () => {
     const s = state();
     const [waiting, blocked, running, finished] = ['a', 'b', 'c', 'd'].map((id) => track(s, id));

@@ -154,6 +154,25 @@ for (const pipelineDepth of [1, 2, 3] as const) {
   });
 }
 
+describe('a session whose status an adapter restamps while it waits for input', () => {
+  it('takes its next chunk all the same: it is found where it stands', () => {
+    const { driver, handle } = inState(STATES[4], 1);
+    driver.request(handle).status = 'WAITING';
+    expect(driver.addChunk(handle)).toBe('started');
+    driver.endSession(handle);
+    driver.run();
+    expect(driver.ends.get(handle)).toEqual(['length']);
+  });
+
+  it('is ended by its end marker all the same', () => {
+    const { driver, handle } = inState(STATES[4], 1);
+    driver.request(handle).status = 'WAITING';
+    expect(driver.endSession(handle)).toBe('ended');
+    expect(driver.scheduler.stats().numIdleSessions).toBe(0);
+    expect(leftovers(driver.scheduler)).toEqual([]);
+  });
+});
+
 describe('what is no session', () => {
   it('takes no chunk and no end: both are skipped and counted, and thrown in strict mode', () => {
     const driver = new Driver();

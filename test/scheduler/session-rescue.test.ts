@@ -50,6 +50,29 @@ describe('a stop inside accepted drafts', () => {
   }
 });
 
+describe('a stop inside accepted drafts that took a block of their own', () => {
+  it('leaves the session that block, and the plan says so', () => {
+    const driver = new Driver({ numSpeculativeTokens: 3 }, { tokenAt: endsAt(3) });
+    const handle = addSession(driver);
+    while (driver.text(handle).length < 3) driver.step();
+    driver.addChunk(handle, { prompt: prompt(1, 7), maxTokens: 6, ignoreEos: true });
+    const plan = driver.schedule();
+    const held = driver.scheduler.core.blocks(driver.request(handle).slot).length;
+    expect([plan.numScheduledTokens[0], plan.numBlocks[0], plan.numNewBlocks[0]]).toEqual([1, held, held]);
+    expect(held).toBe(4);
+  });
+
+  it('leaves the session no drafts, but gives it some again when it decodes', () => {
+    const driver = new Driver({ numSpeculativeTokens: 3 }, { tokenAt: endsAt(3) });
+    const handle = addSession(driver);
+    driver.addChunk(handle, { prompt: prompt(1, 7), maxTokens: 9, ignoreEos: true });
+    while (driver.text(handle).length < 3) driver.step();
+    expect(driver.request(handle).numDraftTokens).toBe(0);
+    driver.step();
+    expect(driver.request(handle).numDraftTokens).toBe(3);
+  });
+});
+
 describe('a stop token while the next batch is in flight', () => {
   for (const pipelineDepth of [2, 3] as const) {
     for (const queued of [false, true]) {
@@ -164,6 +187,18 @@ describe('a failed step', () => {
       expect(driver.ends.get(handle)).toEqual(['length']);
     });
   }
+
+  it('of a session that was aborted meanwhile has no blocks to look at', () => {
+    const driver = new Driver({ pipelineDepth: 2 });
+    const handle = addSession(driver);
+    driver.schedule(() => true);
+    driver.schedule(() => true);
+    driver.abort(handle);
+    driver.failStep();
+    driver.failStep();
+    expect(driver.ends.get(handle)).toEqual(['abort']);
+    expect(leftovers(driver.scheduler)).toEqual([]);
+  });
 
   it('that computed for a session ends it with error', () => {
     const driver = new Driver();

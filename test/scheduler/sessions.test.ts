@@ -144,13 +144,15 @@ describe('the limits of a chunk', () => {
     expect(driver.ends.get(handle)).toEqual(['length']);
   });
 
-  it('end the session where nothing more fits the model, with length', () => {
-    const driver = new Driver({ maxModelLen: 20 });
+  // 16 tokens are kept: with four more an answer has no room, with five the prompt has none.
+  it.each([4, 5])('end the session where nothing more fits the model, with length (%i)', (length) => {
+    const driver = new Driver({ maxModelLen: 20, longPrefillTokenThreshold: 3 });
     const handle = session(driver, { maxTokens: 8 });
-    driver.addChunk(handle, { prompt: prompt(4, 4) });
+    driver.addChunk(handle, { prompt: prompt(length, 4) });
     driver.addChunk(handle, { prompt: prompt(3, 5) });
     driver.run();
     expect(driver.ends.get(handle)).toEqual(['length']);
+    expect(driver.text(handle)).toHaveLength(8);
     expect(driver.timesFinished('s')).toBe(1);
     expect(leftovers(driver.scheduler)).toEqual([]);
   });

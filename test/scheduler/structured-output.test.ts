@@ -164,6 +164,23 @@ describe('drafts of a request with a grammar', () => {
     });
   }
 
+  it('beyond those that were scheduled are forgotten', () => {
+    const { scheduler } = new Driver({ pipelineDepth: 2, numSpeculativeTokens: 3, maxNumBatchedTokens: 6 });
+    scheduler.add({ id: 'free', prompt: prompt(3), maxTokens: 9 });
+    scheduler.add({ id: 'g', prompt: prompt(3, 1), maxTokens: 9, grammar: new FakeGrammar({ allows: 1 }) });
+    const [first, second] = [scheduler.schedule(), scheduler.schedule()];
+    expect([...second.numDraftTokens.subarray(0, 2)]).toEqual([3, 1]);
+    scheduler.update(first, { tokens: Int32Array.of(1, 2), counts: Int32Array.of(1, 1) });
+    const [g, free] = second.requests[0].id === 'g' ? [0, 1] : [1, 0];
+    scheduler.replaceDraftTokens(second, {
+      tokens: Int32Array.of(11, 12, 13, 21, 22, 23),
+      counts: Int32Array.of(3, 3),
+    });
+    const numInvalid = [second.numInvalidDraftTokens[g], second.numInvalidDraftTokens[free]];
+    expect(numInvalid).toEqual(g === 0 ? [2, 0] : [0, 0]);
+    expect([...second.draftTokens.subarray(0, 4)]).toEqual(g === 0 ? [11, -1, -1, 21] : [11, 12, 13, 21]);
+  });
+
   it('are left alone where the request has ended meanwhile', () => {
     const { scheduler } = new Driver({ pipelineDepth: 2, numSpeculativeTokens: 2 });
     scheduler.add({ id: 'g', prompt: prompt(6), maxTokens: 9, grammar: new FakeGrammar() });

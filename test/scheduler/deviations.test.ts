@@ -360,13 +360,13 @@ describe('reclaimIdleSessions', () => {
   });
 
   it('on: what runs alone takes the blocks of sessions that wait to run, rather than preempt itself for ever', () => {
-    const driver = new Driver({ numBlocks: 11, maxNumSeqs: 1, policy: 'priority' });
+    const driver = new Driver({ numBlocks: 11, numRows: 8, maxNumSeqs: 1, policy: 'priority' });
     const idle = ['a', 'b'].map((id) => addIdle(driver, id));
     for (const handle of idle)
       driver.addChunk(handle, { prompt: prompt(4, 9), maxTokens: 2, arrivalTime: 1e9 });
     for (const handle of idle) driver.endSession(handle);
     const long = driver.add({ id: 'long', prompt: prompt(9, 5), maxTokens: 20, arrivalTime: 0 });
-    driver.run(9, () => driver.scheduler.stats().sessionsReclaimed === 0);
+    driver.run(20, () => driver.scheduler.stats().sessionsReclaimed === 0);
     expect(held(driver, idle)).toEqual([3, 0]);
     driver.run();
     expect(driver.text(long)).toEqual(driver.model.text(long, 20));

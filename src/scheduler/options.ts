@@ -36,7 +36,7 @@ export interface SchedulerOptions extends PlacementOptions {
   speculativeMethod?: 'ngram' | 'eagle' | 'draft_model';
   /** Most LoRA adapters in one step (vLLM's max_loras); 0 = no such cap. Default 0. */
   maxLoras?: number;
-  /** Rows of the KV slot table: requests that hold blocks at once, running or not. Default 2 x maxNumSeqs. */
+  /** Rows of the KV slot table: requests that hold blocks at once, running, idle sessions or delayed. Default 2 x maxNumSeqs. */
   numRows?: number;
   /** Key of the block hash, 128 bits. Default: random; give the same one where replicas share a cache. */
   hashSeed?: Uint8Array | bigint | number;

@@ -1,18 +1,10 @@
 import type { EChartsOption } from 'echarts';
-import {
-  baseOption,
-  type Chart,
-  logTicks,
-  pointerTooltip,
-  SERIES_COLORS,
-  xAxis,
-} from '../../src/report/chart.js';
+import { baseOption, type Chart, pointerTooltip, SERIES_COLORS, xAxis } from '../../src/report/chart.js';
 import { datum, figure } from '../../src/report/figures.js';
 import { dataTable } from '../../src/report/tables.js';
 import type { Verdict } from '../budgets.js';
+import { logAxisTicks, rowAxis, rowLabels, rowsHeight } from './rows.js';
 
-const ROW_HEIGHT = 30;
-const MARGINS = 84;
 const [MET, MISSED] = [SERIES_COLORS[2], SERIES_COLORS[1]];
 /** What is far below its budget stands at the edge: how far is in the table. */
 const LEAST = 0.1;
@@ -21,27 +13,15 @@ const LEAST = 0.1;
 export function budgetChart(verdicts: readonly Verdict[]): Chart {
   const ratios = verdicts.map(({ ratio }) => Math.max(LEAST, ratio));
   const high = 1.25 * Math.max(2, ...ratios);
-  const ticks = (most: number): object => {
-    const customValues = logTicks(LEAST, high, most);
-    const axisLabel = { color: 'var(--muted)', fontSize: 12, hideOverlap: true, formatter: 'fn:figure' };
-    return { axisTick: { customValues }, axisLabel: { ...axisLabel, customValues } };
-  };
-  // In narrow pages long names take two lines.
-  const labels = (width: number, fontSize: number): object => ({
-    axisLabel: { color: 'var(--text)', fontSize, lineHeight: 13, interval: 0, width, overflow: 'break' },
-  });
+  const ticks = (most: number): object => logAxisTicks(LEAST, high, most);
   const option: EChartsOption = {
     grid: { left: 240, right: 24, top: 28, bottom: 52 },
     tooltip: pointerTooltip('shadow'),
     xAxis: xAxis('measured over limit', { type: 'log', min: LEAST, max: high, ...ticks(8) }),
-    yAxis: {
-      type: 'category',
-      data: verdicts.map(({ what }) => what),
-      inverse: true,
-      axisTick: { show: false },
-      axisLine: { lineStyle: { color: 'var(--axis)' } },
-      ...labels(220, 12),
-    },
+    yAxis: rowAxis(
+      verdicts.map(({ what }) => what),
+      220,
+    ),
     series: {
       type: 'scatter',
       name: 'budgets',
@@ -69,13 +49,13 @@ export function budgetChart(verdicts: readonly Verdict[]): Chart {
     title: 'Budgets',
     source: 'measured',
     wide: true,
-    height: MARGINS + ROW_HEIGHT * verdicts.length,
+    height: rowsHeight(verdicts.length),
     note: `Our own limits. Left of the line they are met (circles), right of it missed (diamonds). What is below ${LEAST} of its limit is drawn there.`,
     description: `Figures over their limits: ${words.join('; ')}.`,
     option: baseOption(option, {
       grid: { left: 136, right: 16, top: 28, bottom: 52 },
       xAxis: ticks(4),
-      yAxis: labels(122, 11),
+      yAxis: rowLabels(122, 11),
     }),
     tooltip: {
       heading: '{0}',

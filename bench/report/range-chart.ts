@@ -1,20 +1,12 @@
 import type { EChartsOption } from 'echarts';
-import {
-  baseOption,
-  type Chart,
-  logTicks,
-  pointerTooltip,
-  SERIES_COLORS,
-  xAxis,
-} from '../../src/report/chart.js';
+import { baseOption, type Chart, pointerTooltip, SERIES_COLORS, xAxis } from '../../src/report/chart.js';
 import { datum, figure } from '../../src/report/figures.js';
 import { dataTable } from '../../src/report/tables.js';
 import type { Group, Latency, Row } from '../row.js';
+import { logAxisTicks, rowAxis, rowLabels, rowsHeight } from './rows.js';
 
 type TimeRow = Row & { latency: Latency };
 
-const ROW_HEIGHT = 30;
-const MARGINS = 84;
 const COLOR = SERIES_COLORS[0];
 
 /** The times of one group, one line each: p50 as a point, from p1 to p99 as a bar, on a log axis. */
@@ -23,15 +15,7 @@ export function rangeChart(group: Group, rows: readonly Row[]): Chart {
   const low = 0.8 * Math.min(...own.map(({ latency }) => latency.p1));
   const high = 1.25 * Math.max(...own.map(({ latency }) => latency.p99));
   const names = own.map(({ name }) => name);
-  const ticks = (most: number): object => {
-    const customValues = logTicks(low, high, most);
-    const axisLabel = { color: 'var(--muted)', fontSize: 12, hideOverlap: true, formatter: 'fn:figure' };
-    return { axisTick: { customValues }, axisLabel: { ...axisLabel, customValues } };
-  };
-  // In narrow pages long names take two lines.
-  const labels = (width: number, fontSize: number): object => ({
-    axisLabel: { color: 'var(--text)', fontSize, lineHeight: 13, interval: 0, width, overflow: 'break' },
-  });
+  const ticks = (most: number): object => logAxisTicks(low, high, most);
   const option: EChartsOption = {
     grid: { left: 200, right: 24, top: 10, bottom: 52 },
     dataset: {
@@ -39,14 +23,7 @@ export function rangeChart(group: Group, rows: readonly Row[]): Chart {
     },
     tooltip: pointerTooltip('shadow'),
     xAxis: xAxis('time, µs', { type: 'log', min: low, max: high, ...ticks(8) }),
-    yAxis: {
-      type: 'category',
-      data: names,
-      inverse: true,
-      axisTick: { show: false },
-      axisLine: { lineStyle: { color: 'var(--axis)' } },
-      ...labels(180, 12),
-    },
+    yAxis: rowAxis(names, 180),
     series: {
       type: 'scatter',
       name: group,
@@ -67,13 +44,13 @@ export function rangeChart(group: Group, rows: readonly Row[]): Chart {
     title: `${group}, in detail`,
     source: 'measured',
     wide: true,
-    height: MARGINS + ROW_HEIGHT * own.length,
+    height: rowsHeight(own.length),
     note: 'The point is the p50, the bar spans p1 to p99. The axis is logarithmic.',
     description: `Times of ${group} in microseconds: ${own.map(({ name, value }) => `${name} ${figure(value)}`).join(', ')}.`,
     option: baseOption(option, {
       grid: { left: 126, right: 16, top: 10, bottom: 52 },
       xAxis: ticks(4),
-      yAxis: labels(112, 11),
+      yAxis: rowLabels(112, 11),
     }),
     tooltip: {
       heading: '{0}',

@@ -1,4 +1,5 @@
 import type { Request } from './request.js';
+import { RequestHeap } from './request-heap.js';
 
 /**
  * A queue of requests that wait to be admitted. A request stands in at most one queue, through links of its own, so
@@ -86,71 +87,45 @@ export function comesBefore(a: Request, b: Request): boolean {
   return a.id < b.id;
 }
 
-/** A binary heap in the order of `comesBefore`; each request knows its index. */
-export class PriorityQueue implements RequestQueue {
-  readonly #heap: Request[] = [];
-
+/** The requests in the order of `comesBefore`. */
+export class PriorityQueue extends RequestHeap implements RequestQueue {
   get length(): number {
-    return this.#heap.length;
+    return this.heap.length;
   }
 
   peek(): Request | null {
-    return this.#heap.length === 0 ? null : this.#heap[0];
+    return this.heap.length === 0 ? null : this.heap[0];
   }
 
   push(request: Request): void {
-    this.#heap.push(request);
-    this.#siftUp(request, this.#heap.length - 1);
+    this.insertIntoHeap(request);
   }
 
   prepend(request: Request): void {
-    this.push(request);
+    this.insertIntoHeap(request);
   }
 
   insert(request: Request): void {
-    this.push(request);
+    this.insertIntoHeap(request);
   }
 
   remove(request: Request): void {
-    const index = request.heapIndex;
-    const last = this.#heap.pop() as Request;
-    request.heapIndex = -1;
-    if (last === request) return;
-    if (index > 0 && comesBefore(last, this.#heap[(index - 1) >> 1])) this.#siftUp(last, index);
-    else this.#siftDown(last, index);
+    this.removeFromHeap(request);
   }
 
   toArray(): Request[] {
-    return [...this.#heap].sort((a, b) => (comesBefore(a, b) ? -1 : 1));
+    return [...this.heap].sort((a, b) => (comesBefore(a, b) ? -1 : 1));
   }
 
-  #siftUp(request: Request, from: number): void {
-    let index = from;
-    while (index > 0) {
-      const parent = (index - 1) >> 1;
-      if (!comesBefore(request, this.#heap[parent])) break;
-      this.#place(this.#heap[parent], index);
-      index = parent;
-    }
-    this.#place(request, index);
+  protected comesBefore(a: Request, b: Request): boolean {
+    return comesBefore(a, b);
   }
 
-  #siftDown(request: Request, from: number): void {
-    let index = from;
-    const heap = this.#heap;
-    for (;;) {
-      let child = 2 * index + 1;
-      if (child >= heap.length) break;
-      if (child + 1 < heap.length && comesBefore(heap[child + 1], heap[child])) child++;
-      if (!comesBefore(heap[child], request)) break;
-      this.#place(heap[child], index);
-      index = child;
-    }
-    this.#place(request, index);
+  protected indexOf(request: Request): number {
+    return request.heapIndex;
   }
 
-  #place(request: Request, index: number): void {
-    this.#heap[index] = request;
+  protected setIndex(request: Request, index: number): void {
     request.heapIndex = index;
   }
 }

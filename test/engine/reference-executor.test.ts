@@ -3,21 +3,8 @@ import type { ExecutorResult } from '../../src/engine/executor.js';
 import { ReferenceExecutor } from '../../src/engine/reference-executor.js';
 import { describeFault, type ReferenceFault } from '../../src/engine/reference-fault.js';
 import { BlockstepError, Scheduler } from '../../src/index.js';
-import { type HandEntry, handExecutor, handMade } from './reference-hand.js';
+import { ADMITTED, type HandEntry, handExecutor, handMade, PROMPT } from './reference-hand.js';
 import { ReferenceDriver, unpagedText, wordy } from './reference-support.js';
-
-const PROMPT = [5, 6, 7, 5, 6];
-
-/** A new request of five tokens in blocks 1 and 2. */
-const admitted: HandEntry = {
-  handle: 1,
-  kind: 1,
-  computed: 0,
-  input: PROMPT,
-  blocks: [1, 2],
-  newBlocks: 2,
-  known: PROMPT,
-};
 
 function run(executor: ReferenceExecutor, ...entries: HandEntry[]): ExecutorResult {
   const { plan, tables } = handMade(entries);
@@ -73,7 +60,7 @@ describe('the text of a reference executor', () => {
   it('depends on the seed where nothing is to be copied, and on nothing else', () => {
     const tokens = (seed: number) => {
       using executor = handExecutor({ seed });
-      return sampled(run(executor, { ...admitted, known: [1, 2, 3, 4, 9], input: [1, 2, 3, 4, 9] }), 1)[0];
+      return sampled(run(executor, { ...ADMITTED, known: [1, 2, 3, 4, 9], input: [1, 2, 3, 4, 9] }), 1)[0];
     };
     const all = Array.from({ length: 30 }, (_, seed) => tokens(seed));
     expect(all).toEqual(
@@ -93,7 +80,7 @@ describe('the text of a reference executor', () => {
 
   it('a row that computes only part of a prompt gets none', () => {
     using executor = handExecutor();
-    const first = { ...admitted, input: PROMPT.slice(0, 3), samples: false };
+    const first = { ...ADMITTED, input: PROMPT.slice(0, 3), samples: false };
     expect(sampled(run(executor, first), 1)).toEqual([[]]);
     const rest = { handle: 1, computed: 3, input: PROMPT.slice(3), blocks: [1, 2] };
     expect(sampled(run(executor, rest), 1)).toEqual([[7]]);
@@ -115,7 +102,7 @@ describe('drafts of a reference executor', () => {
       [[-1, 5], [7]],
     ]) {
       using executor = handExecutor();
-      run(executor, { ...admitted, input: PROMPT.slice(0, 4), samples: false });
+      run(executor, { ...ADMITTED, input: PROMPT.slice(0, 4), samples: false });
       const entry = { handle: 1, computed: 4, input: [6, -1, -1], blocks: [1, 2], drafts };
       expect(sampled(run(executor, entry), 1)).toEqual([tokens]);
       const next = {
@@ -131,7 +118,7 @@ describe('drafts of a reference executor', () => {
   it('that a grammar does not allow are not accepted, although it would have said the same', () => {
     for (const pipelineDepth of [1, 2]) {
       using executor = handExecutor({ pipelineDepth, draftErrorRate: 0 });
-      run(executor, admitted);
+      run(executor, ADMITTED);
       const drafts = pipelineDepth === 1 ? [5, 6] : [-1, -1];
       const { plan, tables } = handMade([
         { handle: 1, computed: 5, input: [7, -1, -1], blocks: [1, 2], drafts },
@@ -160,7 +147,7 @@ describe('drafts of a reference executor', () => {
 
   it('that it made itself are verified where the plan was made before them', () => {
     using executor = handExecutor({ pipelineDepth: 2, draftErrorRate: 0 });
-    const result = run(executor, admitted);
+    const result = run(executor, ADMITTED);
     expect([...(result.drafts?.tokens ?? [])].slice(0, 2)).toEqual([5, 6]);
     const entry = { handle: 1, computed: 5, input: [-1, -1, -1], blocks: [1, 2], drafts: [-1, -1] };
     expect(sampled(run(executor, entry), 1)).toEqual([[5, 6, 7]]);
@@ -170,7 +157,7 @@ describe('drafts of a reference executor', () => {
 describe('what a reference executor finds', () => {
   it('a foreign write, by him who writes; and a foreign read, by him whose block it was', () => {
     using executor = handExecutor({ onMismatch: 'report' });
-    run(executor, admitted, { ...admitted, handle: 2, blocks: [3, 4] });
+    run(executor, ADMITTED, { ...ADMITTED, handle: 2, blocks: [3, 4] });
     const { plan, tables } = handMade([
       { handle: 1, computed: 5, input: [7], blocks: [1, 2] },
       { handle: 2, computed: 5, input: [7], blocks: [3, 4] },
@@ -193,9 +180,9 @@ describe('what a reference executor finds', () => {
 
   it('equal content of another owner is shared where it came from the cache, and wrong anywhere else', () => {
     using executor = handExecutor();
-    run(executor, admitted);
+    run(executor, ADMITTED);
     // The first block is a hit, the second its own.
-    const sharer = { ...admitted, handle: 2, computed: 4, input: PROMPT.slice(4), blocks: [1, 3] };
+    const sharer = { ...ADMITTED, handle: 2, computed: 4, input: PROMPT.slice(4), blocks: [1, 3] };
     expect(faultsOf(() => run(executor, sharer))).toEqual([]);
     const thief = { handle: 2, computed: 5, input: [7], blocks: [1, 3] };
     const { plan, tables } = handMade([thief]);
@@ -205,10 +192,10 @@ describe('what a reference executor finds', () => {
 
   it('the content of another prefix, adapter or salt, although the tokens are equal', () => {
     using executor = handExecutor();
-    run(executor, admitted);
+    run(executor, ADMITTED);
     const other = (change: object) => {
       const { plan, tables } = handMade([
-        { ...admitted, handle: 2, computed: 4, input: PROMPT.slice(4), blocks: [1, 3] },
+        { ...ADMITTED, handle: 2, computed: 4, input: PROMPT.slice(4), blocks: [1, 3] },
       ]);
       Object.assign(plan.requests[0], change);
       return kindsOf(() => executor.execute(plan, tables));
@@ -217,34 +204,34 @@ describe('what a reference executor finds', () => {
     for (const change of [{ adapter: 'a' }, { cacheSalt: 'a' }])
       expect(other(change)).toEqual(['foreign-read']);
     const longer = [9, 5, 6, 7, 5, 6, 7, 5, 6];
-    const shifted = { ...admitted, handle: 3, known: longer, computed: 8, input: [6], blocks: [5, 1, 6] };
+    const shifted = { ...ADMITTED, handle: 3, known: longer, computed: 8, input: [6], blocks: [5, 1, 6] };
     expect(kindsOf(() => run(executor, shifted))).toEqual(['unwritten-read', 'foreign-read']);
   });
 
   it('a read of what was written before the block was taken again', () => {
     using executor = handExecutor();
-    run(executor, admitted);
-    run(executor, { ...admitted, handle: 2, blocks: [2, 3], input: PROMPT.slice(0, 2), samples: false });
+    run(executor, ADMITTED);
+    run(executor, { ...ADMITTED, handle: 2, blocks: [2, 3], input: PROMPT.slice(0, 2), samples: false });
     const stale = { handle: 1, computed: 5, input: [7], blocks: [1, 2] };
     const [foreignWrite, wrong] = faultsOf(() => run(executor, stale));
     expect([foreignWrite.kind, wrong.kind, wrong.owner]).toEqual(['foreign-write', 'foreign-read', 2]);
     using other = handExecutor();
-    run(other, admitted);
+    run(other, ADMITTED);
     // Taken by a request that has not written into it yet: what stands there looks right.
-    run(other, { ...admitted, handle: 2, blocks: [3, 1], input: PROMPT.slice(0, 2), samples: false });
+    run(other, { ...ADMITTED, handle: 2, blocks: [3, 1], input: PROMPT.slice(0, 2), samples: false });
     expect(faultsOf(() => run(other, stale))).toMatchObject([
       { kind: 'stale-read', position: 0, block: 1, owner: 1, generation: 2, foundGeneration: 1 },
     ]);
   });
 
-  it('a running request that was never admitted, drafts that nobody made, and a plan for other tokens than there are', () => {
+  it('a running request that was never ADMITTED, drafts that nobody made, and a plan for other tokens than there are', () => {
     using executor = handExecutor({ pipelineDepth: 2 });
     const stranger = { handle: 9, computed: 5, input: [7], blocks: [1, 2] };
     expect(kindsOf(() => run(executor, stranger))).toEqual(['unknown-request']);
-    run(executor, { ...admitted, input: PROMPT.slice(0, 4), samples: false });
+    run(executor, { ...ADMITTED, input: PROMPT.slice(0, 4), samples: false });
     const draft = { handle: 1, computed: 4, input: [6, -1], blocks: [1, 2], drafts: [-1] };
     expect(kindsOf(() => run(executor, draft))).toEqual(['missing-draft']);
-    run(executor, { ...admitted, handle: 2, blocks: [3, 4] });
+    run(executor, { ...ADMITTED, handle: 2, blocks: [3, 4] });
     const tooMany = { handle: 2, computed: 5, input: [-1, -1], blocks: [3, 4] };
     expect(faultsOf(() => run(executor, tooMany))).toMatchObject([
       { kind: 'scheduled-tokens', expected: 1, found: 2 },
@@ -254,8 +241,8 @@ describe('what a reference executor finds', () => {
   it('goes into the text where it is only reported: what is sampled comes from what was read', () => {
     const text = (block: number) => {
       using executor = handExecutor({ onMismatch: 'report' });
-      run(executor, admitted, {
-        ...admitted,
+      run(executor, ADMITTED, {
+        ...ADMITTED,
         handle: 2,
         known: [5, 6, 7, 9, 6],
         input: [5, 6, 7, 9, 6],
@@ -289,7 +276,7 @@ describe('what a reference executor finds', () => {
       [6, ['computed-tokens', 'sequence-length']],
     ] as const) {
       using executor = handExecutor({ pipelineDepth: 3, draftErrorRate: 1, onMismatch: 'report' });
-      run(executor, { ...admitted, blocks: [1, 2, 3, 4], newBlocks: 4 });
+      run(executor, { ...ADMITTED, blocks: [1, 2, 3, 4], newBlocks: 4 });
       run(executor, decode(5));
       run(executor, decode(8));
       expect(executor.numFaults).toBe(0);
@@ -298,17 +285,17 @@ describe('what a reference executor finds', () => {
     }
   });
 
-  it('nothing in a block that a request goes on to fill when it is admitted again', () => {
+  it('nothing in a block that a request goes on to fill when it is ADMITTED again', () => {
     using executor = handExecutor();
-    run(executor, admitted);
+    run(executor, ADMITTED);
     const known = [...PROMPT, 9, 9];
-    run(executor, { ...admitted, kind: 1, computed: 5, known, input: [9, 9], blocks: [1, 2] });
+    run(executor, { ...ADMITTED, kind: 1, computed: 5, known, input: [9, 9], blocks: [1, 2] });
     expect(executor.numFaults).toBe(0);
   });
 
-  it('nothing of a failed step when its request is admitted again', () => {
+  it('nothing of a failed step when its request is ADMITTED again', () => {
     using executor = handExecutor({ onMismatch: 'fail-row', pipelineDepth: 3, draftErrorRate: 0 });
-    run(executor, { ...admitted, blocks: [1, 2, 3], newBlocks: 3 });
+    run(executor, { ...ADMITTED, blocks: [1, 2, 3], newBlocks: 3 });
     const { plan, tables } = handMade([
       { handle: 1, computed: 5, input: [-1, -1, -1], blocks: [1, 2, 3], drafts: [-1, -1] },
     ]);
@@ -317,7 +304,7 @@ describe('what a reference executor finds', () => {
     expect(executor.numFaults).toBe(1);
     // The scheduler knows one token more than the prompt, and there is nothing that it does not know.
     const again = {
-      ...admitted,
+      ...ADMITTED,
       kind: 2,
       known: [...PROMPT, 7],
       input: [...PROMPT, 7],
@@ -333,7 +320,7 @@ describe('what a reference executor finds', () => {
   it('a slot of the null block, which nobody may write into', () => {
     for (const slot of [0n, 3n, -1n, 40n, 2n ** 40n]) {
       using executor = handExecutor();
-      const { plan, tables } = handMade([admitted]);
+      const { plan, tables } = handMade([ADMITTED]);
       tables.slotMapping[2] = slot;
       expect(faultsOf(() => executor.execute(plan, tables))).toMatchObject([
         { kind: 'slot', position: 2, found: slot < 0n ? null : Number(slot) },
@@ -344,7 +331,7 @@ describe('what a reference executor finds', () => {
 
   it('makes a step fail, with an error that names the first and lists all', () => {
     using executor = handExecutor();
-    const { plan, tables } = handMade([admitted]);
+    const { plan, tables } = handMade([ADMITTED]);
     tables.blockTable.fill(9, 0, 2);
     let error: BlockstepError | undefined;
     try {
@@ -361,10 +348,10 @@ describe('what a reference executor finds', () => {
     expect(error?.cause).toEqual(executor.faults);
   });
 
-  it('can fail rows alone; either way the request is not heard of until it is admitted again', () => {
+  it('can fail rows alone; either way the request is not heard of until it is ADMITTED again', () => {
     for (const onMismatch of ['fail-row', 'fail-step'] as const) {
       using executor = handExecutor({ onMismatch });
-      run(executor, admitted, { ...admitted, handle: 2, blocks: [3, 4] });
+      run(executor, ADMITTED, { ...ADMITTED, handle: 2, blocks: [3, 4] });
       const decode = (handle: number, computed: number, token: number, first: number) => ({
         handle,
         computed,
@@ -381,7 +368,7 @@ describe('what a reference executor finds', () => {
       }
       const later = run(executor, decode(1, 6, 5, 1), decode(2, 6, 5, 3));
       expect([...(later.errors ?? []).slice(0, 2)]).toEqual([1, 0]);
-      const again = run(executor, { ...admitted, kind: 2 });
+      const again = run(executor, { ...ADMITTED, kind: 2 });
       expect([again.errors, sampled(again, 1)]).toEqual([undefined, [[7]]]);
       expect(executor.numFaults).toBe(2);
     }
@@ -390,7 +377,7 @@ describe('what a reference executor finds', () => {
   it('is remembered within bounds', () => {
     using executor = handExecutor({ onMismatch: 'report' });
     for (let i = 0; i < 3000; i++) {
-      const { plan, tables } = handMade([admitted], i);
+      const { plan, tables } = handMade([ADMITTED], i);
       tables.blockTable.fill(9, 0, 2);
       executor.execute(plan, tables);
     }
@@ -405,7 +392,7 @@ describe('the memory of a reference executor', () => {
     using executor = handExecutor();
     expect(executor.memory()).toEqual({ arenaBytes: 10 * 4 * 32 + 10 * 16, numSequences: 0 });
     for (let generation = 1; generation <= 50; generation++) {
-      run(executor, { ...admitted, handle: 3 + generation * 2 ** 21 });
+      run(executor, { ...ADMITTED, handle: 3 + generation * 2 ** 21 });
       expect(executor.memory().numSequences).toBeLessThanOrEqual(2);
     }
   });
@@ -463,7 +450,7 @@ describe('steps in flight', () => {
   it('are computed later, in the order of submission, by whoever was asked to', async () => {
     const waiting: (() => void)[] = [];
     using executor = handExecutor({ pipelineDepth: 2, defer: (compute) => waiting.push(compute) });
-    const first = handMade([admitted]);
+    const first = handMade([ADMITTED]);
     const second = handMade([{ handle: 1, computed: 5, input: [-1], blocks: [1, 2] }]);
     const order: number[] = [];
     const answers = [first, second].map(async ({ plan, tables }, i) => {
@@ -484,7 +471,7 @@ describe('steps in flight', () => {
 
   it('are computed at once where the caller says so, and not at all where he throws', async () => {
     using prompt = handExecutor({ defer: (compute) => compute() });
-    const { plan, tables } = handMade([admitted]);
+    const { plan, tables } = handMade([ADMITTED]);
     const answer = prompt.execute(plan, tables);
     expect(prompt.memory().numSequences).toBe(1);
     expect((await answer).counts[0]).toBe(1);
@@ -506,7 +493,7 @@ describe('steps in flight', () => {
 
   it('are computed after a while', async () => {
     using executor = handExecutor({ pipelineDepth: 2, latencyMs: 5 });
-    const { plan, tables } = handMade([admitted]);
+    const { plan, tables } = handMade([ADMITTED]);
     const answer = executor.execute(plan, tables);
     expect(executor.memory().numSequences).toBe(0);
     expect((await answer).counts[0]).toBe(1);
@@ -514,7 +501,7 @@ describe('steps in flight', () => {
 
   it('fail when the executor is disposed, and so does everything after', async () => {
     const executor = handExecutor({ defer: () => {} });
-    const { plan, tables } = handMade([admitted]);
+    const { plan, tables } = handMade([ADMITTED]);
     const answer = executor.execute(plan, tables);
     executor.dispose();
     executor.dispose();
@@ -526,7 +513,7 @@ describe('steps in flight', () => {
 
   it('whose mismatch nobody waits for do not end the process', async () => {
     using executor = handExecutor({ latencyMs: 0 });
-    const { plan, tables } = handMade([admitted]);
+    const { plan, tables } = handMade([ADMITTED]);
     tables.blockTable[0] = 9;
     void executor.execute(plan, tables);
     await new Promise((resolve) => setTimeout(resolve, 10));

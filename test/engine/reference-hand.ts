@@ -35,6 +35,19 @@ export interface HandEntry {
   numPrompt?: number;
 }
 
+export const PROMPT = [5, 6, 7, 5, 6];
+
+/** A new request of five tokens in blocks 1 and 2. */
+export const ADMITTED: HandEntry = {
+  handle: 1,
+  kind: 1,
+  computed: 0,
+  input: PROMPT,
+  blocks: [1, 2],
+  newBlocks: 2,
+  known: PROMPT,
+};
+
 /** A plan and its tables, right in themselves, made of these entries. */
 export function handMade(entries: HandEntry[], step = 0): { plan: ExecutorPlan; tables: StepTables } {
   const buffer = new ArrayBuffer(tablesBytes(SHAPE));

@@ -8,18 +8,8 @@ import { ReferenceExecutor } from '../../src/engine/reference-executor.js';
 import { Scheduler } from '../../src/index.js';
 import { BenchCore, codeOf } from '../core/bench-core.js';
 import { MINE, NO_COUNTS, NO_FINITE_NUMBERS, throwingProxy } from '../misuse/bad-values.js';
-import { HAND, type HandEntry, handExecutor, handMade } from './reference-hand.js';
+import { ADMITTED, HAND, type HandEntry, handExecutor, handMade } from './reference-hand.js';
 
-const PROMPT = [5, 6, 7, 5, 6];
-const admitted: HandEntry = {
-  handle: 1,
-  kind: 1,
-  computed: 0,
-  input: PROMPT,
-  blocks: [1, 2],
-  newBlocks: 2,
-  known: PROMPT,
-};
 const decode: HandEntry = { handle: 1, computed: 5, input: [7], blocks: [1, 2] };
 
 function detachedOf<T extends ArrayBufferView>(array: T): T {
@@ -91,7 +81,7 @@ describe('misuse of a reference executor', () => {
 
   /** That the executor is as good as new. */
   function expectUnharmed(): void {
-    const first = handMade([admitted]);
+    const first = handMade([ADMITTED]);
     expect([...(executor.execute(first.plan, first.tables) as ExecutorResult).counts.slice(0, 1)]).toEqual([
       1,
     ]);
@@ -101,12 +91,12 @@ describe('misuse of a reference executor', () => {
   }
 
   const change = (changes: object) => {
-    const { plan, tables } = handMade([admitted]);
+    const { plan, tables } = handMade([ADMITTED]);
     return () => executor.execute({ ...plan, ...changes } as ExecutorPlan, tables);
   };
 
   it('what is no plan', () => {
-    const { tables } = handMade([admitted]);
+    const { tables } = handMade([ADMITTED]);
     for (const plan of [undefined, null, 1, 'x', {}, []]) {
       expect(refusal(() => executor.execute(plan as never, tables))).toBe('ERR_BLOCKSTEP_BAD_ARG');
     }
@@ -185,14 +175,14 @@ describe('misuse of a reference executor', () => {
       expect(refusal(requests({ ...good, adapter: value }))).toBe('ERR_BLOCKSTEP_BAD_ARG');
       expect(refusal(requests({ ...good, cacheSalt: value }))).toBe('ERR_BLOCKSTEP_BAD_ARG');
     }
-    const { plan, tables } = handMade([admitted, admitted]);
+    const { plan, tables } = handMade([ADMITTED, ADMITTED]);
     expect(refusal(() => executor.execute(plan, tables))).toBe('ERR_BLOCKSTEP_BAD_ARG');
     expect(refusal(requests(throwingProxy(good)))).toBe('mine');
     expectUnharmed();
   });
 
   it('tables that are none, or another size, or gone', () => {
-    const { plan, tables } = handMade([admitted]);
+    const { plan, tables } = handMade([ADMITTED]);
     const buffers = [
       undefined,
       null,
@@ -223,7 +213,7 @@ describe('misuse of a reference executor', () => {
       readTokens: (_: number, _from: number, out: Int32Array) => out.fill(-1, 0, 5) && 5,
     };
     expect(refusal(() => executor.execute(plan, wrong))).toBe('ERR_BLOCKSTEP_BAD_ARG');
-    const gone = handMade([admitted]);
+    const gone = handMade([ADMITTED]);
     structuredClone(gone.tables.buffer, { transfer: [gone.tables.buffer] });
     expect(refusal(() => executor.execute(gone.plan, gone.tables))).toBe('ERR_BLOCKSTEP_DETACHED');
     expectUnharmed();
@@ -233,7 +223,7 @@ describe('misuse of a reference executor', () => {
     using reporting = handExecutor({ onMismatch: 'report', pipelineDepth: 3 });
     const words = [0, 1, -1, 2 ** 31 - 1, -(2 ** 31), 0x7fff0000, 5];
     for (let i = 0; i < 400; i++) {
-      const { plan, tables } = handMade([{ ...admitted, handle: 1 + i * 2 ** 21 }], i);
+      const { plan, tables } = handMade([{ ...ADMITTED, handle: 1 + i * 2 ** 21 }], i);
       const all = new Int32Array(tables.buffer);
       for (let at = i % 7; at < all.length; at += 1 + (i % 5)) all[at] = words[(at + i) % words.length];
       reporting.execute(plan, tables);
@@ -245,7 +235,7 @@ describe('misuse of a reference executor', () => {
   });
 
   it('getters that dispose the executor', () => {
-    const { plan, tables } = handMade([admitted]);
+    const { plan, tables } = handMade([ADMITTED]);
     const treacherous = {
       ...plan,
       get requests() {

@@ -7,10 +7,11 @@ import {
   finishReasonName,
   type Plan,
   type RequestInput,
-  Scheduler,
+  type Scheduler,
   type SchedulerOptions,
 } from '../../src/index.js';
 import { mix } from '../../src/workload/random.js';
+import { makeScheduler } from '../scheduler/support.js';
 
 const NO_RESULT = { tokens: new Int32Array(0), counts: new Int32Array(0) };
 
@@ -80,17 +81,8 @@ export class ReferenceDriver {
   tamper: Tamper | null = null;
 
   constructor(options: Partial<SchedulerOptions> = {}, reference: Partial<ReferenceExecutorOptions> = {}) {
-    let tick = 0; // with equal arrival times two requests of one priority can preempt each other for ever
-    this.scheduler = new Scheduler({
-      numBlocks: 33,
-      blockSize: 4,
-      maxNumSeqs: 8,
-      maxNumBatchedTokens: 64,
-      maxModelLen: 128,
-      hashSeed: 7,
-      now: () => tick++,
-      ...options,
-    });
+    // Its clock ticks: with equal arrival times two requests of one priority can preempt each other for ever.
+    this.scheduler = makeScheduler(options);
     this.executor = new ReferenceExecutor({
       ...this.scheduler.config,
       defer: (computeOldest) => this.#waiting.push(computeOldest),

@@ -1,0 +1,33 @@
+import type { YAXisComponentOption } from 'echarts';
+import { logTicks } from '../../src/report/chart.js';
+
+/** Height of a chart of `count` named rows, one below the other, in pixels. */
+export function rowsHeight(count: number): number {
+  return 84 + 30 * count;
+}
+
+/** Ticks of a logarithmic axis of figures, at most so many. */
+export function logAxisTicks(low: number, high: number, most: number): object {
+  const customValues = logTicks(low, high, most);
+  const axisLabel = { color: 'var(--muted)', fontSize: 12, hideOverlap: true, formatter: 'fn:figure' };
+  return { axisTick: { customValues }, axisLabel: { ...axisLabel, customValues } };
+}
+
+/** How the names of rows are written in so many pixels. In narrow pages long names take two lines. */
+export function rowLabels(width: number, fontSize: number): object {
+  return {
+    axisLabel: { color: 'var(--text)', fontSize, lineHeight: 13, interval: 0, width, overflow: 'break' },
+  };
+}
+
+/** The axis that names the rows, the first one on top. */
+export function rowAxis(names: readonly string[], labelWidth: number): YAXisComponentOption {
+  return {
+    type: 'category',
+    data: [...names],
+    inverse: true,
+    axisTick: { show: false },
+    axisLine: { lineStyle: { color: 'var(--axis)' } },
+    ...rowLabels(labelWidth, 12),
+  } as YAXisComponentOption;
+}

@@ -25,12 +25,16 @@ export type { StepLatency } from './engine/step-times.js';
 export type { SubmitInput, SubmitOptions } from './engine/submission.js';
 export type { AnomalyReason } from './scheduler/anomalies.js';
 export type {
+  BlockPins,
   ConnectorOutput,
   Finished,
+  InvalidBlock,
   Match,
   Protection,
   SchedulerConnector,
+  TransferReport,
   WorkerConnector,
+  WorkerStep,
 } from './scheduler/connector.js';
 export { DEVIATIONS, type Deviations } from './scheduler/deviations.js';
 export type { Drafts } from './scheduler/drafts.js';

@@ -40,7 +40,7 @@ export class OneBlockConnector implements SchedulerConnector<Loads> {
   }
 
   updateConnectorOutput(output: ConnectorOutput): void {
-    for (const handle of output.finishedReceiving) this.#loads.delete(handle);
+    for (const { handle } of output.finishedReceiving ?? []) this.#loads.delete(handle);
   }
 
   requestFinished(request: Request, reason: number, blocks: Int32Array): Finished {
@@ -53,18 +53,14 @@ export class OneBlockConnector implements SchedulerConnector<Loads> {
 export class OneBlockWorker implements WorkerConnector<Loads> {
   #done: number[] = [];
 
-  handlePreemptions(_metadata: Loads): void {}
-
   startLoads({ loads }: Loads): void {
     this.#done.push(...loads.keys());
   }
 
-  async waitForSaves(): Promise<void> {}
-
-  getFinished(finishedHandles: readonly number[]): ConnectorOutput {
-    const finishedReceiving = this.#done;
+  getFinished(finished: readonly number[]): ConnectorOutput {
+    const finishedReceiving = this.#done.map((handle) => ({ handle }));
     this.#done = [];
-    return { finishedSending: [...finishedHandles], finishedReceiving, invalidBlocks: [] };
+    return { finishedSending: finished.map((handle) => ({ handle })), finishedReceiving };
   }
 }
 
@@ -76,11 +72,11 @@ export const unknownProtection: SchedulerConnector['protection'] = 'none';
 // @ts-expect-error A match says whether it is asynchronous.
 export const halfMatch: Match = { numTokens: 16 };
 
-// @ts-expect-error All three reports are there, if empty.
-export const halfOutput: ConnectorOutput = { finishedSending: [], finishedReceiving: [] };
-
 // @ts-expect-error Reports name incarnations by handle, not requests by external id.
-export const reportById: ConnectorOutput['finishedSending'] = ['a'];
+export const reportById: ConnectorOutput = { finishedSending: ['a'] };
+
+// @ts-expect-error A block that failed is named.
+export const nameless: ConnectorOutput = { invalidBlocks: [{ handle: 1 }] };
 
 // @ts-expect-error A connector must say what happens when a request ends.
 export class Forgetful implements SchedulerConnector {

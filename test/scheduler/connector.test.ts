@@ -48,7 +48,7 @@ describe('the connector contract', () => {
     const metadata = connector.buildMetadata(plan);
     expect(metadata).toEqual({ step: 0, loads: new Map([[handle, blocks[0]]]) });
     worker.startLoads(metadata);
-    expect(worker.getFinished([]).finishedReceiving).toEqual([handle]);
+    expect(worker.getFinished([]).finishedReceiving).toEqual([{ handle }]);
     driver.update();
     driver.run();
     const ended = connector.requestFinished(request, request.finishReason, blocks);

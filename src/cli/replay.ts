@@ -70,7 +70,7 @@ export class Replay {
     this.#workload = workload;
     this.#options = options;
     this.#aborts = new AbortPlan(options.abortRate, seed);
-    const { log, pipelineDepth, ...rest } = scheduler;
+    const { log, pipelineDepth, connector: _none, ...rest } = scheduler;
     const depth = pipelineDepth as 1 | 2 | 3;
     this.scheduler = new Scheduler({ ...rest, pipelineDepth: depth, now, ...(log !== null && { log }) });
     this.#executor = new CostModelExecutor({

@@ -72,6 +72,17 @@ export function show(value: unknown): string {
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
 
+/** Any thrown value in a few words: never throws, whatever its getters do. */
+export function describeError(error: unknown): string {
+  if (typeof error === 'string') return error;
+  try {
+    if (error instanceof Error) return `${error.name}: ${error.message}`.slice(0, 300);
+  } catch {
+    return 'an error that cannot be read';
+  }
+  return show(error);
+}
+
 /** The error of an argument: its name, what it was found to be, in words, and what was expected instead. */
 export function badArgument(name: string, got: string, expected: string): BlockstepError {
   return new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${name} must be ${expected}, got ${got}`);

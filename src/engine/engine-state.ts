@@ -1,8 +1,7 @@
-import { BlockstepError } from '../core/errors.js';
+import { BlockstepError, describeError } from '../core/errors.js';
 import type { Request } from '../scheduler/request.js';
 import type { Scheduler } from '../scheduler/scheduler.js';
 import { channels } from './channels.js';
-import { describe } from './describe.js';
 import { HealthWatch } from './health.js';
 import type { EngineConfig } from './options.js';
 import type { Step } from './step.js';
@@ -107,7 +106,8 @@ export class EngineState {
   /** Counts an answer, or a part of one, that makes no sense. */
   countWrongAnswer(step: number, what: unknown): void {
     this.counters.wrongAnswers++;
-    if (channels.wrongAnswer.hasSubscribers) channels.wrongAnswer.publish({ step, detail: describe(what) });
+    if (channels.wrongAnswer.hasSubscribers)
+      channels.wrongAnswer.publish({ step, detail: describeError(what) });
   }
 
   /** Ends all work for good: every stream fails with this error, steps in flight are given up. The first error counts. */
@@ -138,7 +138,7 @@ export function disposedError(): BlockstepError {
 
 /** What breaks an engine: an error that nobody expected, which leaves in doubt what was done. */
 export function brokenBy(error: unknown): BlockstepError {
-  return new BlockstepError('ERR_BLOCKSTEP_INVARIANT', `a step broke off: ${describe(error)}`, {
+  return new BlockstepError('ERR_BLOCKSTEP_INVARIANT', `a step broke off: ${describeError(error)}`, {
     cause: error,
   });
 }

@@ -1,8 +1,7 @@
 import { Control } from '../core/core.js';
-import { badArgument, show } from '../core/errors.js';
+import { badArgument, describeError, show } from '../core/errors.js';
 import type { Request } from '../scheduler/request.js';
 import { finishReasonName } from '../scheduler/status.js';
-import { describe } from './describe.js';
 import type { EngineState } from './engine-state.js';
 
 /**
@@ -77,7 +76,7 @@ function waiting(e: EngineState, request: Request, isDriven: boolean): string {
     return `${where}; ${whyNotAdmitted(e, request, place, isDriven)}`;
   } catch (error) {
     // It asks the native side, which may be broken.
-    return `${where}; why cannot be said: ${describe(error)}`;
+    return `${where}; why cannot be said: ${describeError(error)}`;
   }
 }
 

@@ -1,6 +1,5 @@
-import { BlockstepError } from '../core/errors.js';
+import { BlockstepError, describeError } from '../core/errors.js';
 import { channels } from './channels.js';
-import { describe } from './describe.js';
 import type { EngineState } from './engine-state.js';
 
 /** What an operator asks. */
@@ -96,7 +95,7 @@ export class HealthWatch {
     if (this.executorTimeLeft() <= 0) reasons.push(this.#hungFor());
     if (this.#stalledSteps >= config.stallSteps) reasons.push(this.#stalled());
     if (this.#failedSteps >= FAILING_STEPS) {
-      reasons.push(`the last ${this.#failedSteps} steps failed: ${describe(this.#lastFailure)}`);
+      reasons.push(`the last ${this.#failedSteps} steps failed: ${describeError(this.#lastFailure)}`);
     }
     return reasons;
   }

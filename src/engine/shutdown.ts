@@ -1,5 +1,4 @@
-import { BlockstepError } from '../core/errors.js';
-import { describe } from './describe.js';
+import { BlockstepError, describeError } from '../core/errors.js';
 import { disposedError, type EngineState } from './engine-state.js';
 import { abortStream, drainAborts } from './mailbox.js';
 
@@ -89,7 +88,7 @@ export class Shutdown {
   #disposeExecutor(errors: unknown[]): Promise<void> {
     const { config, poison } = this.#e;
     const failure = (cause: unknown): BlockstepError =>
-      new BlockstepError('ERR_BLOCKSTEP_EXECUTOR', `the executor's dispose failed: ${describe(cause)}`, {
+      new BlockstepError('ERR_BLOCKSTEP_EXECUTOR', `the executor's dispose failed: ${describeError(cause)}`, {
         cause,
       });
     try {

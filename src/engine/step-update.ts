@@ -1,9 +1,8 @@
-import { BlockstepError, show } from '../core/errors.js';
+import { BlockstepError, describeError, show } from '../core/errors.js';
 import type { Plan } from '../scheduler/plan.js';
 import type { Request } from '../scheduler/request.js';
 import type { StepOutputs } from '../scheduler/step-outputs.js';
 import { checkDrafts, lacksTokens, repairAnswer, takeDrafts } from './answer.js';
-import { describe } from './describe.js';
 import type { EngineState } from './engine-state.js';
 import { schedulerFailure } from './publish.js';
 import type { Step } from './step.js';
@@ -86,7 +85,7 @@ function replaceDrafts(e: EngineState, from: Plan, drafts: unknown): void {
 
 function failStep(e: EngineState, step: Step): StepUpdate {
   const cause = step.answer;
-  const what = describe(cause);
+  const what = describeError(cause);
   return {
     outputs: e.scheduler.failStep(step.plan),
     failureOf: ({ id }) => failure(`the step of request ${show(id)} failed: ${what}`, { cause }),

@@ -1,4 +1,4 @@
-import { show } from '../core/errors.js';
+import { describeError, show } from '../core/errors.js';
 import type { GrammarQuestion } from './grammar.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
@@ -48,7 +48,7 @@ function ask(s: SchedulerState, request: Request, question: GrammarQuestion, tok
     answer = question === 'validateTokens' ? asCount(given, most) : asTruth(given);
     if (answer === NO_ANSWER) fail(s, request, `${question} of its grammar answered ${show(given)}`);
   } catch (error) {
-    fail(s, request, `${question} of its grammar threw ${describe(error)}`);
+    fail(s, request, `${question} of its grammar threw ${describeError(error)}`);
   }
   if (s.facts !== null && (question !== 'ready' || answer !== 0)) {
     s.facts.grammar({ handle: request.handle, question, answer });
@@ -80,14 +80,4 @@ function copied(s: SchedulerState, source: Int32Array, from: number, count: numb
   const tokens = grammarTokens[count];
   for (let i = 0; i < count; i++) tokens[i] = source[from + i];
   return tokens;
-}
-
-/** An error's own getters may throw as well. */
-function describe(error: unknown): string {
-  try {
-    if (error instanceof Error) return show(`${error.name}: ${error.message}`);
-  } catch {
-    return 'an error that cannot be read';
-  }
-  return show(error);
 }

@@ -9,7 +9,7 @@ export function hold(s: SchedulerState, { handle, kind, owner }: BlockUse): bool
   const request = getByHandle(s, handle);
   if (request === undefined) return false;
   request.outstanding ??= new Outstanding();
-  if (request.outstanding.add(kind, owner)) return true;
+  if (request.outstanding.add(kind, owner, s.now)) return true;
   s.anomalies.report('duplicate-hold', `${kind}:${owner} of request ${request.id}`);
   return false;
 }

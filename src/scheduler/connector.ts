@@ -51,6 +51,11 @@ export interface TransferReport {
   readonly child?: number;
   /** Default 0; stamped by the engine for the worker that it comes from. */
   readonly rank?: number;
+  /**
+   * The step whose metadata began the load: tells a second load of a request from a late report of its first. Without it
+   * both look alike.
+   */
+  readonly step?: number;
 }
 
 /** A block whose load failed. */
@@ -74,7 +79,7 @@ export interface ConnectorOutput {
 
 /** Reference counts for connectors with `protection: 'pin'`: blocks with a pin are not reused. */
 export interface BlockPins {
-  /** One pin more for each block. @throws ERR_BLOCKSTEP_BAD_ARG for a block that nobody holds */
+  /** One pin more for each block; a free one leaves the free queue. @throws ERR_BLOCKSTEP_BAD_ARG for what is no block */
   pin(blocks: Int32Array): void;
   /** One pin less for each. @throws ERR_BLOCKSTEP_BAD_ARG for a block that has none */
   unpin(blocks: Int32Array): void;
@@ -113,12 +118,12 @@ export interface SchedulerConnector<Metadata = unknown> {
    * If it throws, the loads of this plan never begin: they count as failed.
    */
   buildMetadata(plan: Plan): Metadata;
-  /** Before the scheduler looks at it, in every update with connector output. */
+  /** In every update with connector output, after the step's tokens and before the reports in it are looked at. */
   updateConnectorOutput?(output: ConnectorOutput): void;
   /**
    * Exactly once per incarnation, also of one that was never scheduled, before its blocks go back; `blocks` is empty if it
    * holds none. An abort normally means "do not send". With a load outstanding the request keeps its blocks anyway.
-   * If it throws, the blocks stay until the reclaim deadline.
+   * If it throws, it counts as having answered true, for every child.
    */
   requestFinished(request: Request, reason: FinishReason, blocks: Int32Array): Finished;
   /**
@@ -127,7 +132,7 @@ export interface SchedulerConnector<Metadata = unknown> {
    */
   requiresKvDelivery?(request: Request): boolean;
   /**
-   * An abort of a request that has finished and whose blocks the connector owns (with `reclaim: 'on-confirmation'`): stop
+   * An abort of a request that has finished and whose blocks the connector owns (only with `reclaim: 'on-confirmation'`, once): stop
    * sending, then report it in `finishedSending` as ever. Its blocks stay until that comes.
    */
   cancelSending?(request: Request): void;

@@ -6,7 +6,9 @@ import { numLookaheadTokens, type SchedulerConfig } from './options.js';
 const OPS_PER_ENTRY = 4;
 
 /** What decides something; the placement does not, so a recorded log does not name one. */
-type DecidingConfig = Omit<SchedulerConfig, 'now' | 'log' | 'placement'> & { placement?: Placement };
+type DecidingConfig = Omit<SchedulerConfig, 'now' | 'log' | 'placement' | 'connector'> & {
+  placement?: Placement;
+};
 
 /** The native core that a scheduler of this configuration stands on. */
 export function coreConfig(config: DecidingConfig): Required<CoreConfig> {

@@ -1,4 +1,4 @@
-import { endUnreported } from './finish.js';
+import { endUnreported, quarantine } from './finish.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { FinishReason } from './status.js';
@@ -14,19 +14,33 @@ export function stopDeadline(s: SchedulerState, request: Request): void {
 }
 
 /**
- * Ends with `error` every request whose wait took too long. One comparison when there is none. Their rows go out with the
- * next update.
+ * Ends with `error` every request whose wait took too long, and quarantines the finished ones whose blocks were used for too
+ * long. One comparison when there is none. Rows go out with the next update.
  */
 export function endExpired(s: SchedulerState): void {
   for (;;) {
     const request = s.deadlines.expired(s.now);
     if (request === null) return;
     s.deadlines.stop(request);
-    const waited = s.now - request.waitingSince;
-    const forGrammar = !s.queues.idle.has(request);
-    if (forGrammar) s.counters.grammarTimeouts++;
-    else s.counters.streamingInputTimeouts++;
-    request.failure = `waited ${waited} ms for ${forGrammar ? 'its grammar' : 'the next chunk of its session'}`;
+    if (request.isFinished) {
+      quarantine(s, request);
+      continue;
+    }
+    request.failure = `waited ${s.now - request.waitingSince} ms for ${countTimeout(s, request)}`;
     endUnreported(s, request, FinishReason.error);
   }
+}
+
+/** @returns what it waited for, in words */
+function countTimeout(s: SchedulerState, request: Request): string {
+  if (s.queues.idle.has(request)) {
+    s.counters.streamingInputTimeouts++;
+    return 'the next chunk of its session';
+  }
+  if (s.loading.has(request)) {
+    s.counters.loadTimeouts++;
+    return 'its KV to be loaded';
+  }
+  s.counters.grammarTimeouts++;
+  return 'its grammar';
 }

@@ -38,6 +38,26 @@ export interface Deviations {
    * idle sessions hold their blocks until somebody aborts them, and several of them can block one another for ever.
    */
   reclaimIdleSessions: boolean;
+  /**
+   * A synchronous load that failed leaves no hash on its blocks and those behind them, whatever the policy, until they were
+   * computed. vLLM lets others find them meanwhile, and under `fail` forgets what a request computed on them that has left.
+   */
+  evictFailedLoads: boolean;
+  /**
+   * Requests that share blocks whose load failed for another one are computed again behind it. In vLLM they go on with what
+   * is not there yet (#49250), or fail with it.
+   */
+  sharersWait: boolean;
+  /**
+   * When nothing runs and the first in line does not fit because others hold blocks that were loaded for them, the last of
+   * those gives its blocks back. vLLM schedules nothing for ever (#27074, #29877).
+   */
+  admitStuckLoads: boolean;
+  /**
+   * A request that has to deliver its KV and stops after it was preempted forgets its last tokens and is computed again.
+   * vLLM ends it without blocks, and the consumer gets nothing (#50297).
+   */
+  finalTokenDelivery: boolean;
 }
 
 const ALL_ON: Deviations = {
@@ -49,6 +69,10 @@ const ALL_ON: Deviations = {
   clearStopReason: true,
   chunkMaxTokens: true,
   reclaimIdleSessions: true,
+  evictFailedLoads: true,
+  sharersWait: true,
+  admitStuckLoads: true,
+  finalTokenDelivery: true,
 };
 
 /** Names of all deviations. */

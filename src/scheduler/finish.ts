@@ -1,5 +1,7 @@
 import { PendingOp } from '../core/core.js';
 import { channels } from './channels.js';
+import { handOver } from './hand-over.js';
+import { leaveLoading } from './load.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { type FinishReason, finishedStatus, finishReasonName } from './status.js';
@@ -30,12 +32,39 @@ export function finishDetached(s: SchedulerState, request: Request, reason: Fini
   return true;
 }
 
-/** Gives the blocks and the slot of a finished request back, once nothing uses them. */
+/**
+ * After a use of its blocks ended: when none is left, blocks that a preemption had to keep go back, and with a finished
+ * request all that it has.
+ */
 export function releaseIfDrained(s: SchedulerState, request: Request): void {
-  if (!request.isFinished || (request.outstanding !== null && request.outstanding.size > 0)) return;
+  if (request.outstanding !== null && request.outstanding.size > 0) return;
+  if (request.keptBlocks !== null) {
+    s.core.native.unpin(request.keptBlocks);
+    request.keptBlocks = null;
+  }
+  if (!request.isFinished) return;
+  s.deadlines.stop(request);
   s.draining.delete(request);
+  s.quarantined.delete(request);
   s.bySlot[request.slot] = undefined;
   s.core.push(PendingOp.close, request.slot, 0);
+}
+
+/**
+ * Gives up waiting for what still uses a finished request's blocks: nobody waits for them any more, and nobody gets them
+ * until a report comes after all, or `fenceTransfers` says that nothing touches them.
+ */
+export function quarantine(s: SchedulerState, request: Request): void {
+  s.draining.delete(request);
+  s.quarantined.add(request);
+  s.counters.quarantines++;
+}
+
+/** Something still uses its blocks. */
+function drain(s: SchedulerState, request: Request): void {
+  const { reclaim } = s.config.deadlines;
+  s.draining.add(request);
+  if (reclaim > 0) s.deadlines.start(request, s.now + reclaim);
 }
 
 function end(s: SchedulerState, request: Request, reason: FinishReason): void {
@@ -44,13 +73,16 @@ function end(s: SchedulerState, request: Request, reason: FinishReason): void {
   request.finishedAt = s.now;
   request.numDraftTokens = 0;
   request.session?.close();
+  leaveLoading(s, request);
   s.deadlines.stop(request);
   s.structured.delete(request);
   s.requests.delete(request.id);
+  handOver(s, request, reason);
   s.finishedIds.push(request.id);
+  s.finishedHandles.push(request.handle);
   s.counters.finished[reason]++;
-  s.draining.add(request);
-  releaseIfDrained(s, request);
+  if (request.outstanding === null || request.outstanding.size === 0) releaseIfDrained(s, request);
+  else drain(s, request);
   if (channels.finish.hasSubscribers) {
     const { id, handle, numOutputTokens } = request;
     channels.finish.publish({ id, handle, numOutputTokens, reason: finishReasonName(reason) });

@@ -1,3 +1,4 @@
+import { askPendingWork } from './ask-connector.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 
@@ -11,6 +12,8 @@ export interface Inspection {
   requests: Request[];
   /** Finished ones whose blocks something still uses. */
   draining: Request[];
+  /** Finished ones whose blocks nobody waits for any more. */
+  quarantined: Request[];
 }
 
 export function inspect(s: SchedulerState): Inspection {
@@ -21,6 +24,7 @@ export function inspect(s: SchedulerState): Inspection {
     skipped: ids(s.queues.allSkipped()),
     requests: [...s.requests.values()],
     draining: [...s.draining],
+    quarantined: [...s.quarantined],
   };
 }
 
@@ -35,5 +39,6 @@ export function numUnfinished({ pauseMode, queues }: SchedulerState): number {
 /** Whether stepping can still change or report anything; see `Scheduler.hasWork`. */
 export function hasWork(s: SchedulerState): boolean {
   const unreported = s.finishedIds.length + s.unreported.length;
-  return numUnfinished(s) + s.inFlight.length + unreported + s.draining.size > 0;
+  if (numUnfinished(s) + s.inFlight.length + unreported + s.draining.size > 0) return true;
+  return askPendingWork(s);
 }

@@ -19,7 +19,7 @@ export type LogRecord =
   | { kind: 'schedule'; now: number }
   | { kind: 'update'; now: number; counts: Int32Array; tokens: Int32Array; errors: Uint8Array | undefined }
   | { kind: 'drafts'; counts: Int32Array; tokens: Int32Array }
-  | { kind: 'reset'; resetRunning: boolean }
+  | { kind: 'reset'; resetRunning: boolean; resetConnector: boolean }
   | { kind: 'pause'; mode: 'none' | 'new' | 'all' }
   | { kind: 'stepFailed'; now: number }
   | { kind: 'hold' | 'complete'; now: number; use: BlockUse };
@@ -101,7 +101,7 @@ function decode(kind: number, payload: Payload): LogRecord {
     case RecordKind.drafts:
       return { kind: 'drafts', ...payload.flat() };
     case RecordKind.reset:
-      return { kind: 'reset', resetRunning: payload.u32() === 1 };
+      return { kind: 'reset', resetRunning: payload.u32() === 1, resetConnector: payload.u32() === 1 };
     case RecordKind.pause:
       return { kind: 'pause', mode: payload.oneOf(['none', 'new', 'all']) };
     case RecordKind.stepFailed:

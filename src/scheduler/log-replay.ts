@@ -145,7 +145,7 @@ function feed(scheduler: Scheduler, record: LogRecord, inFlight: Plan[], last: P
 }
 
 function optionsOf(header: LogHeader | undefined): SchedulerOptions {
-  const { pipelineDepth, hashSeed, ...rest } = requireHeader(header);
+  const { pipelineDepth, hashSeed, connector: _connector, ...rest } = requireHeader(header);
   const options = { ...rest, hashSeed: new Uint8Array(Buffer.from(hashSeed, 'hex')) };
   return { ...options, pipelineDepth: pipelineDepth as 1 | 2 | 3 };
 }

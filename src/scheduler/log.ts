@@ -1,6 +1,10 @@
+import type { ConnectorAnswer } from './ask-connector.js';
+import type { ConnectorCalls } from './connector-calls.js';
+import type { TakenOutput } from './connector-output.js';
 import { type GrammarAnswer, GrammarQuestion } from './grammar.js';
 import type { SchedulerConfig } from './options.js';
 import type { OutstandingKind } from './outstanding.js';
+import type { ResetOptions } from './prefix-reset.js';
 import type { TakenRequest } from './request.js';
 import type { Chunk } from './session.js';
 
@@ -12,7 +16,7 @@ import type { Chunk } from './session.js';
  * with zeros to a multiple of four. The first record is the header.
  */
 export const LOG_MAGIC = 'BSTEPLOG';
-export const LOG_VERSION = 2;
+export const LOG_VERSION = 3;
 
 export const RecordKind = {
   /** JSON of the configuration. */
@@ -32,7 +36,7 @@ export const RecordKind = {
   update: 6,
   /** u32 entries, counts as i32, tokens as i32. */
   drafts: 7,
-  /** u32 1 = running requests too. */
+  /** u32 1 = running requests too, u32 1 = the connector too. */
   reset: 8,
   /** u32 0 = resume, 1 = new, 2 = all. */
   pause: 9,
@@ -53,6 +57,17 @@ export const RecordKind = {
    * record stands before; that one is not ready yet is not recorded. -1: it threw, or answered what makes no sense.
    */
   grammar: 16,
+  /**
+   * JSON of handle, question and answer. What the connector answered, in the order in which it was asked by the call whose
+   * record stands before.
+   */
+  connector: 17,
+  /** f64 clock, u32 1 = it goes with the update or the failed step behind it, JSON of the reports. */
+  transfers: 18,
+  /** f64 clock, f64 child, -1 = all. */
+  fence: 19,
+  /** u32 1 = pinned, 0 = unpinned, block ids as i32. What a connector did to the pins, in or after the call before. */
+  pins: 20,
 } as const;
 export type RecordKind = (typeof RecordKind)[keyof typeof RecordKind];
 
@@ -65,8 +80,10 @@ export interface LogSink {
 }
 
 /** What the header says: enough to build the same scheduler again. */
-export type LogHeader = Omit<SchedulerConfig, 'now' | 'log' | 'hashSeed' | 'placement'> & {
+export type LogHeader = Omit<SchedulerConfig, 'now' | 'log' | 'hashSeed' | 'placement' | 'connector'> & {
   hashSeed: string;
+  /** What is known of the connector without asking it; null = there was none. */
+  connector: Pick<ConnectorCalls, 'protection' | 'reporters'> | null;
 };
 
 /** Tokens of a plan's entries, checked, in arrays that may be longer than what they hold. */
@@ -100,8 +117,10 @@ export class LogWriter {
     version.set(encoder.encode(LOG_MAGIC));
     new DataView(version.buffer).setUint32(8, LOG_VERSION, true);
     sink.write(version);
-    const { now: _now, log: _log, placement: _placement, hashSeed, ...plain } = config;
-    this.#record(RecordKind.header, json({ ...plain, hashSeed: Buffer.from(hashSeed).toString('hex') }));
+    const { now: _now, log: _log, placement: _placement, hashSeed, connector: calls, ...plain } = config;
+    const connector = calls && { protection: calls.protection, reporters: calls.reporters };
+    const header = { ...plain, connector, hashSeed: Buffer.from(hashSeed).toString('hex') };
+    this.#record(RecordKind.header, json(header));
   }
 
   commands(words: Uint32Array): void {
@@ -155,8 +174,24 @@ export class LogWriter {
     this.#record(RecordKind.replacedDrafts, u32(step), u32(numEntries), entries, ids);
   }
 
-  reset(resetRunning: boolean): void {
-    this.#record(RecordKind.reset, u32(resetRunning ? 1 : 0));
+  reset({ resetRunning, resetConnector }: Required<ResetOptions>): void {
+    this.#record(RecordKind.reset, u32(resetRunning ? 1 : 0), u32(resetConnector ? 1 : 0));
+  }
+
+  connector(answer: ConnectorAnswer): void {
+    this.#record(RecordKind.connector, json(answer));
+  }
+
+  transfers(now: number, output: TakenOutput, withUpdate: boolean): void {
+    this.#record(RecordKind.transfers, f64(now), u32(withUpdate ? 1 : 0), json(output));
+  }
+
+  fence(now: number, child: number | undefined): void {
+    this.#record(RecordKind.fence, f64(now), f64(child ?? -1));
+  }
+
+  pins(pinned: boolean, blocks: Int32Array): void {
+    this.#record(RecordKind.pins, u32(pinned ? 1 : 0), bytesOf(blocks));
   }
 
   pause(mode: 'none' | 'new' | 'all'): void {

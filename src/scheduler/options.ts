@@ -2,6 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { hashSeedBytes } from '../core/core.js';
 import { type BlockstepError, badArgument, checkInteger, show } from '../core/errors.js';
 import { type Placement, type PlacementOptions, resolvePlacement } from '../core/placement.js';
+import type { SchedulerConnector } from './connector.js';
+import { type ConnectorCalls, takeConnector } from './connector-calls.js';
 import { DEVIATIONS, type Deviations, resolveDeviations } from './deviations.js';
 import type { LogSink } from './log.js';
 import { DEFAULT_DEADLINES, type Deadlines } from './wait.js';
@@ -42,6 +44,18 @@ export interface SchedulerOptions extends PlacementOptions {
   hashSeed?: Uint8Array | bigint | number;
   /** Places where vLLM's behaviour is not copied; all on by default, `false` turns all off. */
   deviations?: Partial<Deviations> | false;
+  /** What moves KV blocks between this engine and elsewhere. */
+  connector?: SchedulerConnector | null;
+  /**
+   * What becomes of a request whose KV could not be loaded (kv_load_failure_policy): it ends with `error`, or computes
+   * what is missing. Default `fail`.
+   */
+  loadFailurePolicy?: 'fail' | 'recompute';
+  /**
+   * What an abort of a request does that has finished and whose blocks the connector still reads: nothing, or the connector
+   * is asked to stop. In both cases they come back when it has reported the request. Default `on-report`.
+   */
+  reclaim?: 'on-report' | 'on-confirmation';
   /** How long requests may wait for what others do; `false` = for ever. */
   deadlines?: Partial<Deadlines> | false;
   /** Clock, in milliseconds, never going back. Default performance.now. */
@@ -72,6 +86,9 @@ export interface SchedulerConfig {
   readonly hashSeed: Uint8Array;
   readonly deviations: Readonly<Deviations>;
   readonly placement: Placement;
+  readonly connector: ConnectorCalls | null;
+  readonly loadFailurePolicy: 'fail' | 'recompute';
+  readonly reclaim: 'on-report' | 'on-confirmation';
   readonly deadlines: Readonly<Deadlines>;
   readonly now: () => number;
   readonly strict: boolean;
@@ -122,6 +139,9 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
     hashSeed: hashSeedBytes(o.hashSeed ?? randomBytes(16)),
     deviations: resolveDeviations(takeDeviations(o.deviations)),
     placement: resolvePlacement(o),
+    connector: o.connector === undefined || o.connector === null ? null : takeConnector(o.connector),
+    loadFailurePolicy: oneOf('loadFailurePolicy', o.loadFailurePolicy, ['fail', 'recompute'] as const),
+    reclaim: oneOf('reclaim', o.reclaim, ['on-report', 'on-confirmation'] as const),
     deadlines: takeDeadlines(o.deadlines),
     now: o.now === undefined ? () => performance.now() : checkClock(o.now),
     strict: boolean('strict', o.strict, false),

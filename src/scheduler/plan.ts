@@ -1,4 +1,5 @@
 import type { Frame } from '../core/core.js';
+import type { SyncLoad } from './load.js';
 import type { Request } from './request.js';
 
 /** Number of the step of what was never scheduled: not the one before any step. */
@@ -57,6 +58,14 @@ export class Plan {
   preempted: string[] = [];
   /** External ids of the requests that finished since the plan before. */
   finished: string[] = [];
+  /** Their handles, in the same order: an id among them may be that of a new request of this plan. */
+  finishedHandles: number[] = [];
+  /** What the connector's scheduler side says to its workers; undefined without a connector, or if it failed. */
+  connectorMetadata: unknown = undefined;
+  /** @internal Loads that must be there when the plan is executed. */
+  syncLoads: SyncLoad[] = [];
+  /** @internal The metadata could not be made, so nothing that it was to begin began. */
+  lacksMetadata = false;
   /** Leading blocks that all requests holding blocks share (0 with prefix caching off). */
   numCommonPrefixBlocks = 0;
 
@@ -113,6 +122,11 @@ export class Plan {
     return entries;
   }
 
+  /** Whether something is loaded that the step itself reads, so that it may be executed only behind all steps before it. */
+  get hasSyncLoads(): boolean {
+    return this.syncLoads.length > 0;
+  }
+
   /** @internal Empties the plan for the given step. */
   begin(step: number): void {
     this.step = step;
@@ -126,6 +140,10 @@ export class Plan {
     // The lists are the caller's once they were handed out.
     if (this.preempted.length > 0) this.preempted = [];
     if (this.finished.length > 0) this.finished = [];
+    if (this.finishedHandles.length > 0) this.finishedHandles = [];
+    if (this.syncLoads.length > 0) this.syncLoads = [];
+    this.connectorMetadata = undefined;
+    this.lacksMetadata = false;
   }
 
   /**

@@ -10,7 +10,7 @@ import type { SchedulerState } from './scheduler-state.js';
  * for it is kept (vLLM `_preempt_request`).
  */
 export function preempt(s: SchedulerState, request: Request): void {
-  s.core.push(PendingOp.release, request.slot, 0);
+  giveBlocksBack(s, request);
   request.status = 'PREEMPTED';
   request.waitingSince = s.now;
   request.numComputedTokens = 0;
@@ -20,6 +20,24 @@ export function preempt(s: SchedulerState, request: Request): void {
   s.counters.numPreemptions++;
   s.queues.prependWaiting(request);
   if (channels.preempt.hasSubscribers) channels.preempt.publish({ id: request.id, handle: request.handle });
+}
+
+/**
+ * Gives the blocks of a request that goes on back to the pool. While a transfer still uses them they stay pinned, so that
+ * nobody gets them (vLLM #29870, #46014).
+ */
+export function giveBlocksBack(s: SchedulerState, request: Request): void {
+  if (isUsed(request)) {
+    const held = s.core.blocks(request.slot);
+    s.core.native.pin(held);
+    request.keptBlocks = Int32Array.from([...(request.keptBlocks ?? []), ...held]);
+  }
+  s.core.push(PendingOp.release, request.slot, 0);
+}
+
+/** Whether something besides the request uses its blocks, so that taking them would free none. */
+export function isUsed({ outstanding }: Request): boolean {
+  return outstanding !== null && outstanding.size > 0;
 }
 
 /**
@@ -33,12 +51,17 @@ export function preemptByForce(s: SchedulerState, request: Request, updating?: P
   preempt(s, request);
 }
 
-/** Drops what the steps in flight, and the one being updated, bring for a request. */
+/** Drops what the steps in flight, and the one being updated, bring for a request that starts again. */
 export function discardOutputs(s: SchedulerState, request: Request, updating?: Plan): void {
+  dropOutputs(s, request, updating);
+  s.lastSteps[request.slot] = NEVER;
+}
+
+/** The same for one that goes on. */
+export function dropOutputs(s: SchedulerState, request: Request, updating?: Plan): void {
   dropEntries(s.inFlight, request);
   if (updating !== undefined) dropEntries([updating], request);
   request.numOutputPlaceholders = 0;
-  s.lastSteps[request.slot] = NEVER;
 }
 
 function dropEntries(plans: readonly Plan[], request: Request): void {

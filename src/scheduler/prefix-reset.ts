@@ -1,11 +1,19 @@
+import { askReset } from './ask-connector.js';
 import { preemptByForce } from './preempt.js';
 import { reclaimAllSessions } from './reclaim.js';
 import type { SchedulerState } from './scheduler-state.js';
 
 /** What a reset of the prefix cache did. */
 export interface ResetResult {
-  /** Every hash is gone. False: blocks are still in use, and nothing was forgotten. */
+  /** Every tier that was asked for has forgotten everything: the local cache, and with `resetConnector` the connector's. */
   ok: boolean;
+  /** Every hash is gone. False: blocks are still in use, by requests or by transfers, and nothing was forgotten. */
+  local: boolean;
+  /**
+   * What the connector's tier did; false: transfers are pending and it kept its content, or it failed. Null: it was not
+   * asked, because that was not asked for or the local cache was not reset, or it has nothing to reset.
+   */
+  connector: boolean | null;
   /** External ids of the requests that hold blocks, when not ok. */
   blockers: string[];
   /** External ids of the running requests that were preempted, in order. */
@@ -14,12 +22,23 @@ export interface ResetResult {
   reclaimed: string[];
 }
 
+/** What to reset besides what lies in the pool unused. */
+export interface ResetOptions {
+  /** Running requests too: they are computed again. Default false. */
+  resetRunning?: boolean;
+  /** The connector's tier too. Default false. */
+  resetConnector?: boolean;
+}
+
 /**
  * Forgets all cached prefixes, for instance because the model's weights changed (vLLM `reset_prefix_cache`). With
  * `resetRunning` the running requests are preempted first, last admitted first, and their outputs in flight dropped.
  * So are the blocks of sessions that do not run, unless `reclaimIdleSessions` is off. A request that still holds blocks is a blocker, never an exception.
  */
-export function resetPrefixCache(s: SchedulerState, resetRunning: boolean): ResetResult {
+export function resetPrefixCache(
+  s: SchedulerState,
+  { resetRunning, resetConnector }: Required<ResetOptions>,
+): ResetResult {
   const preempted: string[] = [];
   while (resetRunning && s.queues.running.length > 0) {
     const request = s.queues.running[s.queues.running.length - 1];
@@ -27,11 +46,15 @@ export function resetPrefixCache(s: SchedulerState, resetRunning: boolean): Rese
     preempted.push(request.id);
   }
   const reclaimed = resetRunning ? reclaimAllSessions(s) : [];
-  const ok = s.core.native.reset();
-  return { ok, blockers: ok ? [] : holders(s), preempted, reclaimed };
+  const local = s.core.native.reset();
+  const connector = local && resetConnector ? askReset(s) : null;
+  const ok = local && connector !== false;
+  return { ok, local, connector, blockers: local ? [] : holders(s), preempted, reclaimed };
 }
 
 function holders(s: SchedulerState): string[] {
-  const all = [...s.requests.values(), ...s.draining];
-  return all.filter((request) => s.core.blocks(request.slot).length > 0).map((request) => request.id);
+  const all = [...s.requests.values(), ...s.draining, ...s.quarantined];
+  return all
+    .filter(({ slot, keptBlocks }) => keptBlocks !== null || s.core.blocks(slot).length > 0)
+    .map((request) => request.id);
 }

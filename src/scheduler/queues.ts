@@ -18,7 +18,7 @@ export class Queues {
   /** Sessions that wait for input, the longest idle first. Their container is `skipped`. */
   readonly idle = new Set<Request>();
   /** Those that the present pass took out of their queues, in order; empty between passes. */
-  readonly #passedOver: Request[] = [];
+  readonly passedOver: Request[] = [];
   #lastOrder = 0;
   readonly #byPriority: boolean;
 
@@ -64,12 +64,12 @@ export class Queues {
     queue.remove(request);
     if (request.container !== 'skipped') request.order = ++this.#lastOrder;
     request.container = 'skipped';
-    this.#passedOver.push(request);
+    this.passedOver.push(request);
   }
 
   /** Ends an admission pass: what it passed over stands ahead of what it did not reach, in the order of before. */
   endPass(): void {
-    const passedOver = this.#passedOver;
+    const passedOver = this.passedOver;
     if (passedOver.length === 0) return;
     for (let i = passedOver.length - 1; i >= 0; i--) this.skipped.prepend(passedOver[i]);
     passedOver.length = 0;

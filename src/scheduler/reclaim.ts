@@ -1,5 +1,7 @@
-import { PendingOp } from '../core/core.js';
 import { dropZombie } from './guards.js';
+import { endLoading } from './loads.js';
+import type { Plan } from './plan.js';
+import { giveBlocksBack, isUsed } from './preempt.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 
@@ -26,6 +28,32 @@ export function reclaimSession(s: SchedulerState, needy: Request): boolean {
   return false;
 }
 
+/**
+ * Takes the blocks of one request whose load is done and that does not run yet: of the last in line, when nothing runs,
+ * nothing was scheduled and the first in line does not fit, so that otherwise nothing ever would. It is looked up again.
+ * @param needy never this one
+ * @returns false if there is none
+ */
+export function reclaimStuckLoad(s: SchedulerState, plan: Plan, needy: Request): boolean {
+  if (!s.config.deviations.admitStuckLoads || s.connector === null) return false;
+  if (s.queues.running.length > 0 || plan.totalTokens > 0 || s.inFlight.length > 0) return false;
+  for (const requests of [s.queues.waiting.toArray(), s.queues.skipped.toArray(), s.queues.passedOver]) {
+    const last = requests.findLast((request) => isStuckLoad(request, needy));
+    if (last === undefined) continue;
+    releaseWaiting(s, last);
+    s.counters.loadsReclaimed++;
+    return true;
+  }
+  return false;
+}
+
+/** It holds blocks that nothing writes any more. */
+function isStuckLoad(request: Request, needy: Request): boolean {
+  const { session, numComputedTokens, load } = request;
+  if (request === needy || request.isFinished || session !== null) return false;
+  return (numComputedTokens > 0 || load !== null) && !isUsed(request);
+}
+
 /** Takes the blocks of every session that does not run. @returns their external ids */
 export function reclaimAllSessions(s: SchedulerState): string[] {
   if (!s.config.deviations.reclaimIdleSessions) return [];
@@ -36,20 +64,21 @@ export function reclaimAllSessions(s: SchedulerState): string[] {
 }
 
 function canReclaim(request: Request, needy?: Request): boolean {
-  const { session, numComputedTokens, outstanding } = request;
+  const { session, numComputedTokens } = request;
   if (request.isFinished || session === null || numComputedTokens === 0 || request === needy) return false;
-  return outstanding === null || outstanding.size === 0;
+  return !isUsed(request);
 }
 
 function reclaim(s: SchedulerState, request: Request): true {
-  releaseSession(s, request);
+  releaseWaiting(s, request);
   s.counters.sessionsReclaimed++;
   return true;
 }
 
-/** Gives the blocks of a session that does not run back. Its next admission looks for a cached prefix again. */
-export function releaseSession(s: SchedulerState, request: Request): void {
-  s.core.push(PendingOp.release, request.slot, 0);
+/** Gives the blocks of a request that does not run back. Its next admission looks for a cached prefix again. */
+export function releaseWaiting(s: SchedulerState, request: Request): void {
+  if (request.load !== null) endLoading(s, request);
+  giveBlocksBack(s, request);
   request.numComputedTokens = 0;
   request.nextPublish = 0;
 }

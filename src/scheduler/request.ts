@@ -1,4 +1,5 @@
 import type { Grammar, GrammarCalls } from './grammar.js';
+import type { Load } from './load.js';
 import type { Outstanding } from './outstanding.js';
 import type { Session } from './session.js';
 import { FinishReason, type RequestStatus } from './status.js';
@@ -77,7 +78,7 @@ export class Request {
   container: Container = null;
   /** Of a session: everything up to the end of the present chunk, the answers before it included. */
   numPromptTokens: number;
-  /** Prompt tokens found in the prefix cache at first admission, -1 = not admitted yet. */
+  /** Prompt tokens found in the prefix cache, or brought by a connector, at first admission; -1 = not admitted yet. */
   numCachedTokens = -1;
   numPreemptions = 0;
   maxTokens = 0;
@@ -92,6 +93,14 @@ export class Request {
   failure: string | null = null;
   /** Transfers that still use its blocks; null = none was ever registered. */
   outstanding: Outstanding | null = null;
+  /** Tokens that a connector was to bring at the last admission. */
+  numExternalTokens = 0;
+  /** The load that it waits for, or that is done and not promoted yet. */
+  load: Load | null = null;
+  /** Blocks of an earlier residency that a transfer still used when it was preempted; pinned until that ends. */
+  keptBlocks: Int32Array | null = null;
+  /** What the connector gave for the client when it ended. */
+  transferParams: Readonly<Record<string, unknown>> | null = null;
   /** What is known of its session; null if it was not added as resumable. */
   readonly session: Session | null;
   /** What constrains its tokens, as it was given to `add`. */
@@ -114,6 +123,7 @@ export class Request {
   /** @internal When its present wait ends it, or `NO_DEADLINE`. */ deadline = NO_DEADLINE;
   /** @internal */ deadlineIndex = -1;
   /** @internal */ forgetStopReason = false;
+  /** @internal The connector was asked to stop sending it. */ cancelled = false;
   /** @internal */ readonly grammarCalls: GrammarCalls | null;
 
   /** @internal */

@@ -1,7 +1,7 @@
 import { PendingOp } from '../core/core.js';
 import { endOutgrown } from './outgrown.js';
 import { EntryKind, type Plan } from './plan.js';
-import { preempt } from './preempt.js';
+import { isUsed, preempt } from './preempt.js';
 import { reclaimSession } from './reclaim.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
@@ -143,11 +143,17 @@ function takeBlocks(s: SchedulerState, plan: Plan, at: number): boolean {
   return true;
 }
 
+/** One whose blocks a transfer uses gives none, so it is taken only if there is no other. */
 function chooseVictim(s: SchedulerState): Request {
   const { running } = s.queues;
-  if (s.config.policy === 'fcfs') return running[running.length - 1];
-  let worst = running[0];
-  for (const request of running) {
+  const free = running.some(isUsed) ? running.filter((request) => !isUsed(request)) : running;
+  return worstOf(s, free.length > 0 ? free : running);
+}
+
+function worstOf(s: SchedulerState, candidates: readonly Request[]): Request {
+  if (s.config.policy === 'fcfs') return candidates[candidates.length - 1];
+  let worst = candidates[0];
+  for (const request of candidates) {
     if (request.priority > worst.priority) worst = request;
     else if (request.priority === worst.priority && request.arrivalTime > worst.arrivalTime) worst = request;
   }

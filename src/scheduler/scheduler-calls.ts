@@ -1,6 +1,9 @@
+import { takeInt32Array } from '../core/arrays.js';
 import { BlockstepError, show } from '../core/errors.js';
 import { abort, abortTargets } from './abort.js';
+import { tellShutdown } from './ask-connector.js';
 import { CallGate } from './call-gate.js';
+import type { BlockPins } from './connector.js';
 import { purgeWaiting } from './guards.js';
 import { type LogSink, LogWriter } from './log.js';
 import type { SchedulerConfig } from './options.js';
@@ -21,6 +24,7 @@ export class SchedulerCalls {
     this.state = new SchedulerState(config);
     this.log = config.log === null ? null : this.#openLog(config.log);
     this.state.facts = this.log;
+    this.#bindPins();
   }
 
   /** Aborts wait to be carried out by the next call that steps. */
@@ -83,10 +87,31 @@ export class SchedulerCalls {
     this.gate.dispose(() => {
       try {
         this.flushLog();
+        tellShutdown(this.state);
       } finally {
         this.state.core.dispose();
       }
     });
+  }
+
+  /** A connector that cannot take its pins is of no use. */
+  #bindPins(): void {
+    const { connector, core } = this.state;
+    if (connector?.bindPins === undefined) return;
+    const change = (pinned: boolean, blocks: unknown): void => {
+      this.gate.checkUsable();
+      const ids = takeInt32Array('blocks', blocks);
+      if (pinned) core.native.pin(ids);
+      else core.native.unpin(ids);
+      this.log?.pins(pinned, ids);
+    };
+    const pins: BlockPins = { pin: (ids) => change(true, ids), unpin: (ids) => change(false, ids) };
+    try {
+      connector.bindPins(pins);
+    } catch (error) {
+      core.dispose();
+      throw error;
+    }
   }
 
   #abort(targets: ReadonlySet<Request>): string[] {

@@ -1,5 +1,7 @@
 import { Core, slotOf } from '../core/core.js';
 import { Anomalies } from './anomalies.js';
+import type { ConnectorAnswer } from './ask-connector.js';
+import type { ConnectorCalls } from './connector-calls.js';
 import { coreConfig } from './core-config.js';
 import { DeadlineHeap } from './deadline-heap.js';
 import type { GrammarAnswer } from './grammar.js';
@@ -15,7 +17,7 @@ import type { RequestLimits } from './stop-conditions.js';
  * Everything a scheduler knows, shared by the passes that read and write it. It decides nothing.
  *
  * Invariants: `requests` holds exactly the unfinished incarnations, each in the container that it names;
- * `draining` the finished ones whose blocks something still uses; `bySlot` both, by slot.
+ * `draining` and `quarantined` the finished ones whose blocks something still uses; `bySlot` all of them, by slot.
  */
 export class SchedulerState {
   readonly config: SchedulerConfig;
@@ -27,6 +29,11 @@ export class SchedulerState {
   readonly requests = new Map<string, Request>();
   /** Finished requests that still hold blocks. */
   readonly draining = new Set<Request>();
+  /** Finished requests whose blocks nobody waits for any more: what used them never said that it is done. */
+  readonly quarantined = new Set<Request>();
+  /** Requests that wait for a load, or whose load is done and which no step has reached since. */
+  readonly loading = new Set<Request>();
+  readonly connector: ConnectorCalls | null;
   /** The incarnation that has each slot now. */
   readonly bySlot: (Request | undefined)[] = [];
   /** Plans that were scheduled with tokens and not updated yet, oldest first; at most `pipelineDepth`. */
@@ -35,6 +42,8 @@ export class SchedulerState {
   readonly outputs: StepOutputs;
   /** External ids that finished since the last plan. */
   finishedIds: string[] = [];
+  /** Their handles. */
+  finishedHandles: number[] = [];
   /** Requests that finished outside an update; their terminal rows go out with the next one. */
   readonly unreported: Request[] = [];
   /** Sessions that went on after an answer ended in the last update. */
@@ -48,8 +57,8 @@ export class SchedulerState {
   stepAdaptersOf = NEVER;
   /** Arrays of 0, 1, 2, ... tokens, in which grammars are shown tokens. */
   readonly grammarTokens: Int32Array[] = [];
-  /** Where the answers of grammars are written down; null without a log. */
-  facts: { grammar(answer: GrammarAnswer): void } | null = null;
+  /** Where the answers of grammars and of the connector are written down; null without a log. */
+  facts: { grammar(answer: GrammarAnswer): void; connector(answer: ConnectorAnswer): void } | null = null;
   /** Requests of the current update whose newly filled blocks can be published; empty between updates. */
   readonly settled: Request[] = [];
   pauseMode: 'none' | 'new' | 'all' = 'none';
@@ -74,6 +83,7 @@ export class SchedulerState {
 
   constructor(config: SchedulerConfig) {
     this.config = config;
+    this.connector = config.connector;
     this.pipelined = config.pipelineDepth > 1;
     this.maxDrafts = config.numSpeculativeTokens;
     this.lookahead = numLookaheadTokens(config);

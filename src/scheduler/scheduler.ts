@@ -1,13 +1,16 @@
-import { BlockstepError } from '../core/errors.js';
+import { BlockstepError, badArgument, checkInteger, show } from '../core/errors.js';
 import { addRequest } from './add-request.js';
 import { complete, hold } from './block-use.js';
+import type { ConnectorOutput } from './connector.js';
+import { takeOutput } from './connector-output.js';
 import { type Drafts, replaceDrafts, setDrafts } from './drafts.js';
+import { fenceTransfers } from './fence.js';
 import { finishAll } from './finish.js';
 import { getOpenSession } from './guards.js';
 import { resolveOptions, type SchedulerOptions } from './options.js';
 import type { OutstandingKind } from './outstanding.js';
 import type { Plan } from './plan.js';
-import { type ResetResult, resetPrefixCache } from './prefix-reset.js';
+import { type ResetOptions, type ResetResult, resetPrefixCache } from './prefix-reset.js';
 import type { RequestInput } from './request.js';
 import { SchedulerCalls } from './scheduler-calls.js';
 import { SchedulerReader } from './scheduler-reader.js';
@@ -15,7 +18,7 @@ import type { SchedulerState } from './scheduler-state.js';
 import type { ChunkInput } from './session.js';
 import { addChunk, type ChunkOutcome, type EndOutcome, endSession } from './sessions.js';
 import { FinishReason } from './status.js';
-import { checkOldest, checkUpdatedLast, failStep, schedule, update } from './step.js';
+import { checkOldest, checkUpdatedLast, failStep, schedule, update, updateTransfers } from './step.js';
 import type { StepOutputs } from './step-outputs.js';
 import { completeChunk, takeChunk, takeRequest } from './take-request.js';
 import type { StepResult } from './update-pass.js';
@@ -132,16 +135,50 @@ export class Scheduler extends SchedulerReader {
    * Takes what a plan's execution sampled: appends it, stops requests, frees their blocks. Clients' rows are in the
    * returned object, which is valid until the next update.
    * @param result flat and in plan order; `counts[i]` tokens of entry i
+   * @param output what the connector's workers report; see `ConnectorOutput`
    * @throws ERR_BLOCKSTEP_PLAN_ORDER unless it is the oldest plan in flight; ERR_BLOCKSTEP_BAD_ARG; nothing was changed
    */
-  update(plan: Plan, result: StepResult): StepOutputs {
+  update(plan: Plan, result: StepResult, output?: ConnectorOutput | null): StepOutputs {
     return this.#calls.enter(() => {
       const s = this.#s;
       checkOldest(s, plan);
       const taken = take.takeStepResult(plan, result);
+      const reports = takeOutput(s, output);
       this.#calls.drainLateAborts();
+      if (reports !== null) this.#calls.log?.transfers(s.now, reports, true);
       this.#calls.log?.update(s.now, plan.numRequests, taken);
-      return this.#calls.gate.change(() => update(s, plan, taken));
+      return this.#calls.gate.change(() => update(s, plan, taken, reports));
+    });
+  }
+
+  /**
+   * Takes what the connector's workers report while no step is there to be updated. Requests that end of it have their
+   * rows in the next update. Late, duplicate and foreign reports change nothing and are counted.
+   * @throws ERR_BLOCKSTEP_BAD_ARG; nothing was changed
+   */
+  updateTransfers(output: ConnectorOutput): void {
+    this.#calls.enter(() => {
+      const s = this.#s;
+      const reports = takeOutput(s, output);
+      if (reports === null) throw badArgument('output', show(output), 'an object');
+      this.#calls.drainLateAborts();
+      this.#calls.log?.transfers(s.now, reports, false);
+      this.#calls.gate.change(() => updateTransfers(s, reports));
+    });
+  }
+
+  /**
+   * For when a peer is gone: the caller vouches that no transfer of the connector (of this child of it) that was begun so
+   * far reads or writes any more, because its lane was fenced or its transport torn down. Every use of blocks by it ends:
+   * those of finished requests come back, quarantined ones too, and requests that wait for a load have failed to get it.
+   * @returns how many requests it concerned
+   */
+  fenceTransfers(child?: number): number {
+    return this.#calls.enter(() => {
+      const which =
+        child === undefined ? undefined : checkInteger('child', child, 0, Number.MAX_SAFE_INTEGER);
+      this.#calls.log?.fence(this.#s.now, which);
+      return this.#calls.gate.change(() => fenceTransfers(this.#s, which));
     });
   }
 
@@ -149,13 +186,15 @@ export class Scheduler extends SchedulerReader {
    * Takes the failure of a whole step instead of its result: its requests end with `error`.
    * @throws ERR_BLOCKSTEP_PLAN_ORDER unless it is the oldest plan in flight
    */
-  failStep(plan: Plan): StepOutputs {
+  failStep(plan: Plan, output?: ConnectorOutput | null): StepOutputs {
     return this.#calls.enter(() => {
       const s = this.#s;
       checkOldest(s, plan);
+      const reports = takeOutput(s, output);
       this.#calls.drainLateAborts();
+      if (reports !== null) this.#calls.log?.transfers(s.now, reports, true);
       this.#calls.log?.stepFailed(s.now);
-      return this.#calls.gate.change(() => failStep(s, plan));
+      return this.#calls.gate.change(() => failStep(s, plan, reports));
     });
   }
 
@@ -188,11 +227,11 @@ export class Scheduler extends SchedulerReader {
   }
 
   /** Forgets all cached prefixes; see `ResetResult`. Never throws because of what is running. */
-  resetPrefixCache(options: { resetRunning?: boolean } = {}): ResetResult {
+  resetPrefixCache(options: ResetOptions = {}): ResetResult {
     return this.#calls.enter(() => {
-      const resetRunning = take.takeResetOptions(options);
-      this.#calls.log?.reset(resetRunning);
-      return this.#calls.gate.change(() => resetPrefixCache(this.#s, resetRunning));
+      const taken = take.takeResetOptions(options);
+      this.#calls.log?.reset(taken);
+      return this.#calls.gate.change(() => resetPrefixCache(this.#s, taken));
     });
   }
 
@@ -207,7 +246,8 @@ export class Scheduler extends SchedulerReader {
 
   /**
    * Registers a use of a request's blocks by something else than the request: they go back only when it has finished and
-   * every registered use has ended. A preemption takes a running request's blocks all the same.
+   * every registered use has ended. A running request with such a use is preempted only if there is no other; the blocks
+   * that it had then stay pinned. A `load` also keeps a request that waits for its KV waiting.
    * @param owner names the use among those of its kind, for instance a transfer's job
    * @returns false, and counted, if the handle is stale or the use is registered already
    */

@@ -1,3 +1,5 @@
+import type { OutstandingKind } from './outstanding.js';
+import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { FinishReason, finishReasonName } from './status.js';
 
@@ -22,6 +24,12 @@ export class Counters {
   streamingInputTimeouts = 0;
   grammarTimeouts = 0;
   grammarRejections = 0;
+  loadTimeouts = 0;
+  failedLoads = 0;
+  loadsReclaimed = 0;
+  quarantines = 0;
+  externalQueries = 0;
+  externalHits = 0;
   finished = new Float64Array(Object.keys(FinishReason).length);
 }
 
@@ -34,8 +42,15 @@ export interface SchedulerStats {
   numSkipped: number;
   /** Sessions that wait for their next chunk; they are among the skipped. */
   numIdleSessions: number;
+  /** Requests that wait for KV to be loaded; they are among the skipped. */
+  numLoading: number;
   /** Finished requests whose blocks something still uses. */
   numDraining: number;
+  /** Finished requests whose blocks nobody waits for any more, and the blocks that they hold. */
+  numQuarantined: number;
+  quarantinedBlocks: number;
+  /** What uses blocks besides requests: how many uses, and the age of the oldest in milliseconds. */
+  outstanding: Record<OutstandingKind, { count: number; oldestMs: number }>;
   /** Plans scheduled and not updated yet. */
   stepsInFlight: number;
   /** Fraction of the pool in use, 0 to 1. */
@@ -73,6 +88,17 @@ export interface SchedulerStats {
   grammarTimeouts: number;
   /** Requests that ended because their grammar did not accept what was generated. */
   grammarRejections: number;
+  /** Requests that ended because their load took too long. */
+  loadTimeouts: number;
+  /** Loads of which something did not come. */
+  failedLoads: number;
+  /** Times that a request which did not run yet lost what was loaded for it, because otherwise nothing could run. */
+  loadsReclaimed: number;
+  /** Times that the blocks of a finished request were given up. */
+  quarantines: number;
+  /** Tokens that a connector was asked for, and those that it was to bring. */
+  externalQueries: number;
+  externalHits: number;
   /** Requests by finish reason. */
   finished: Record<'stop' | 'length' | 'abort' | 'error', number>;
   /** Events that a correct peer would not send, by reason. */
@@ -92,7 +118,11 @@ export function readStats(s: SchedulerState): SchedulerStats {
     numWaiting: s.queues.waiting.length,
     numSkipped: s.queues.numSkipped,
     numIdleSessions: s.queues.idle.size,
+    numLoading: s.loading.size,
     numDraining: s.draining.size,
+    numQuarantined: s.quarantined.size,
+    quarantinedBlocks: numBlocksOf(s, s.quarantined),
+    outstanding: readOutstanding(s),
     stepsInFlight: s.inFlight.length,
     kvCacheUsage: s.core.usage,
     freeBlocks: s.core.freeBlocks,
@@ -103,4 +133,25 @@ export function readStats(s: SchedulerState): SchedulerStats {
     finished: byReason,
     anomalies: s.anomalies.toObject(),
   };
+}
+
+function numBlocksOf(s: SchedulerState, requests: Iterable<Request>): number {
+  const blocks = new Set<number>();
+  for (const { slot, keptBlocks } of requests) {
+    for (const id of s.core.blocks(slot)) blocks.add(id);
+    for (const id of keptBlocks ?? []) blocks.add(id);
+  }
+  return blocks.size;
+}
+
+function readOutstanding(s: SchedulerState): SchedulerStats['outstanding'] {
+  const none = { count: 0, oldestMs: 0 };
+  const all = { load: { ...none }, store: { ...none }, lease: { ...none } };
+  for (const request of s.bySlot) {
+    for (const { kind, since } of request?.outstanding?.uses() ?? []) {
+      all[kind].count++;
+      all[kind].oldestMs = Math.max(all[kind].oldestMs, s.now - since);
+    }
+  }
+  return all;
 }

@@ -1,18 +1,27 @@
 import { Control } from '../core/core.js';
 import { BlockstepError, show } from '../core/errors.js';
 import { advance } from './advance.js';
+import { askMetadata, FAILED } from './ask-connector.js';
 import { channels } from './channels.js';
+import type { TakenOutput } from './connector-output.js';
 import { endExpired } from './deadlines.js';
+import { loseLoadsOf } from './fence.js';
+import { endUnreported, finish } from './finish.js';
+import { failLoads } from './load-failure.js';
 import type { Plan } from './plan.js';
+import type { Request } from './request.js';
 import { runningPass } from './running-pass.js';
 import type { SchedulerState } from './scheduler-state.js';
+import { FinishReason } from './status.js';
 import { failEntries } from './step-failure.js';
 import type { StepOutputs } from './step-outputs.js';
+import { takeTransfers } from './transfers.js';
 import { updatePass } from './update-pass.js';
 import type { TakenResult } from './validate.js';
 import { waitingPass } from './waiting-pass.js';
 
 const NO_TOKENS = new Int32Array(0);
+const NOBODY: readonly Request[] = [];
 
 /** vLLM's `schedule()`: running requests first, then admissions if nothing was preempted. */
 export function schedule(s: SchedulerState): Plan {
@@ -36,8 +45,11 @@ export function schedule(s: SchedulerState): Plan {
   advance(s, plan);
   if (s.finishedIds.length > 0) {
     plan.finished = s.finishedIds;
+    plan.finishedHandles = s.finishedHandles;
     s.finishedIds = [];
+    s.finishedHandles = [];
   }
+  if (s.connector !== null) attachMetadata(s, plan);
   if (plan.totalTokens > 0) {
     plan.inFlight = true;
     s.inFlight.push(plan);
@@ -50,20 +62,58 @@ export function schedule(s: SchedulerState): Plan {
   return plan;
 }
 
-/** vLLM's `update_from_output`: failed entries first, since nobody may build on what they published. */
-export function update(s: SchedulerState, plan: Plan, result: TakenResult): StepOutputs {
+/** What goes to the workers with the plan. If there is none, what it was to begin never begins. */
+function attachMetadata(s: SchedulerState, plan: Plan): void {
+  const metadata = askMetadata(s, plan);
+  if (metadata !== FAILED) {
+    plan.connectorMetadata = metadata;
+    return;
+  }
+  plan.lacksMetadata = true;
+  loseLoadsOf(s, plan.step);
+}
+
+/**
+ * vLLM's `update_from_output`: what failed first, entries and loads, since nobody may build on what they published; then
+ * the tokens; then what transfers have ended.
+ */
+export function update(
+  s: SchedulerState,
+  plan: Plan,
+  result: TakenResult,
+  output: TakenOutput | null,
+): StepOutputs {
   beginUpdate(s, plan, result.tokens);
   const { errors } = result;
   if (errors !== undefined) failEntries(s, plan, (entry) => errors[entry] !== 0);
+  const lost = output !== null || plan.lacksMetadata ? failLoads(s, plan, output) : NOBODY;
   updatePass(s, plan, result);
+  endLost(s, lost);
+  if (output !== null) takeTransfers(s, output);
   return s.outputs;
 }
 
 /** A step that failed as a whole. */
-export function failStep(s: SchedulerState, plan: Plan): StepOutputs {
+export function failStep(s: SchedulerState, plan: Plan, output: TakenOutput | null): StepOutputs {
   beginUpdate(s, plan, NO_TOKENS);
   failEntries(s, plan, () => true);
+  if (output === null) return s.outputs;
+  endLost(s, failLoads(s, plan, output));
+  takeTransfers(s, output);
   return s.outputs;
+}
+
+/** The transfer half of an update, without a step. */
+export function updateTransfers(s: SchedulerState, output: TakenOutput): void {
+  for (const request of failLoads(s, null, output)) endUnreported(s, request, FinishReason.error);
+  takeTransfers(s, output);
+}
+
+/** Requests whose load failed end behind those that stopped. */
+function endLost(s: SchedulerState, lost: readonly Request[]): void {
+  for (const request of lost) {
+    if (finish(s, request, FinishReason.error)) s.outputs.push(request, 0, 0, FinishReason.error);
+  }
 }
 
 /**
@@ -96,7 +146,7 @@ function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array): void {
     s.inFlight.shift();
   }
   if (s.continued.length > 0) s.continued.length = 0;
-  s.outputs.begin(tokens, plan.numRequests + s.unreported.length);
+  s.outputs.begin(tokens, plan.numRequests + s.unreported.length + s.loading.size);
   if (s.unreported.length === 0) return;
   for (const request of s.unreported) s.outputs.push(request, 0, 0, request.finishReason);
   s.unreported.length = 0;

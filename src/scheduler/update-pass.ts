@@ -1,7 +1,9 @@
 import { Control, PendingOp } from '../core/core.js';
+import { askDelivery } from './ask-connector.js';
 import { askAccept } from './ask-grammar.js';
 import { finishDetached } from './finish.js';
 import type { Plan } from './plan.js';
+import { discardOutputs } from './preempt.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { continueSession } from './sessions.js';
@@ -32,6 +34,7 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
   const { tokens, counts, numTokens } = result;
   const { maxDrafts, now } = s;
   const pipelined = s.pipelined === true;
+  const delivers = s.config.deviations.finalTokenDelivery && s.connector?.requiresKvDelivery !== undefined;
   const { requests, numRequests, dropped, numDraftTokens } = plan;
   const { requests: rowRequests, tokenOffsets, tokenCounts, finishReasons } = s.outputs;
   const { control, pending } = s.core;
@@ -52,6 +55,11 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
       continue;
     }
     if (end === from) continue;
+    if (delivers && request.container !== 'running' && mustRecompute(s, request, tokens, from, end)) {
+      s.counters.droppedOutputs++;
+      discardOutputs(s, request);
+      continue;
+    }
     if (maxDrafts > 0 && numDraftTokens[i] > 0) rejectDrafts(s, plan, i, end - from);
 
     const append = APPEND | request.slot;
@@ -81,6 +89,27 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
   s.counters.specDraftTokens -= plan.numInvalidDrafts;
   if (s.structured.size > 0) stopped |= acceptTokens(s, firstRow);
   if (stopped !== 0) endStopped(s, firstRow);
+}
+
+/**
+ * Whether a request that was preempted while this step ran would stop with it, and must not: it has no blocks to deliver
+ * any more. What it would have said is forgotten, and said again (vLLM #50297).
+ */
+function mustRecompute(
+  s: SchedulerState,
+  request: Request,
+  tokens: Int32Array,
+  from: number,
+  end: number,
+): boolean {
+  const { numTokens, stopReason, checkFrom, forgetStopReason, firstTokenAt } = request;
+  let reason: FinishReason = FinishReason.none;
+  for (let next = from; next < end && reason === FinishReason.none; next++) {
+    request.numTokens++;
+    reason = checkStop(request, tokens[next], s.now);
+  }
+  Object.assign(request, { numTokens, stopReason, checkFrom, forgetStopReason, firstTokenAt });
+  return reason !== FinishReason.none && askDelivery(s, request);
 }
 
 /**

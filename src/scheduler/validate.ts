@@ -5,6 +5,7 @@ import type { Drafts } from './drafts.js';
 import type { BlockUse } from './log.js';
 import { OUTSTANDING_KINDS, type OutstandingKind } from './outstanding.js';
 import type { Plan } from './plan.js';
+import type { ResetOptions } from './prefix-reset.js';
 import type { SchedulerState } from './scheduler-state.js';
 import type { StepResult } from './update-pass.js';
 
@@ -121,11 +122,14 @@ export function takeBlockUse(handle: unknown, kind: unknown, owner: unknown): Bl
   };
 }
 
-export function takeResetOptions(options: unknown): boolean {
+export function takeResetOptions(options: unknown): Required<ResetOptions> {
   if (typeof options !== 'object' || options === null)
     throw badArgument('options', show(options), 'an object');
-  const { resetRunning = false } = options as { resetRunning?: unknown };
-  return checkBoolean('resetRunning', resetRunning);
+  const { resetRunning = false, resetConnector = false } = options as Record<string, unknown>;
+  return {
+    resetRunning: checkBoolean('resetRunning', resetRunning),
+    resetConnector: checkBoolean('resetConnector', resetConnector),
+  };
 }
 
 export function takePauseMode(mode: unknown): 'new' | 'all' {

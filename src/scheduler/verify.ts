@@ -37,7 +37,8 @@ export function verifyScheduler(s: SchedulerState): void {
     verifyWait(s, request);
     verifyCounts(s, request);
   }
-  for (const request of [...s.structured, ...s.deadlines.requests]) {
+  const live = s.deadlines.requests.filter((request) => !s.draining.has(request));
+  for (const request of [...s.structured, ...live]) {
     expect(
       s.requests.get(request.id) === request,
       request,
@@ -47,9 +48,15 @@ export function verifyScheduler(s: SchedulerState): void {
   for (const request of s.deadlines.requests) {
     expect(s.deadlines.isInPlace(request), request, 'stands in the wrong place among the deadlines');
   }
-  for (const request of s.draining) {
+  for (const request of [...s.draining, ...s.quarantined]) {
     expect(request.isFinished, request, 'drains and is not finished');
     expect((request.outstanding?.size ?? 0) > 0, request, 'drains though nothing uses its blocks');
+    expect(!(s.draining.has(request) && s.quarantined.has(request)), request, 'drains and is quarantined');
+    expect(s.bySlot[request.slot] === request, request, 'drains without its slot');
+  }
+  for (const request of s.loading) {
+    const isKnown = s.requests.get(request.id) === request && request.load !== null;
+    expect(isKnown && request.status === 'WAITING_FOR_REMOTE_KVS', request, `loads and is ${request.status}`);
   }
   s.core.native.verify();
 }
@@ -77,10 +84,16 @@ function verifyWait(s: SchedulerState, request: Request): void {
       `has ${queued} queued tokens, counts ${session.numQueuedTokens}`,
     );
   }
-  const holds = container === 'running' || session !== null || numComputedTokens === 0;
+  const loaded = s.connector !== null;
+  const holds = container === 'running' || session !== null || loaded || numComputedTokens === 0;
   expect(holds, request, `has ${numComputedTokens} computed tokens in ${container}`);
-  const { streamingInput, grammar: compilation } = s.config.deadlines;
-  const timeout = isIdle ? streamingInput : needsGrammar ? compilation : 0;
+  const isLoading = s.loading.has(request);
+  expect(isLoading === (status === 'WAITING_FOR_REMOTE_KVS'), request, `is ${status}, loading: ${isLoading}`);
+  expect(isLoading === (request.load !== null), request, 'has a load, or is noted to have one');
+  const used = (request.outstanding?.size ?? 0) > 0;
+  expect(request.keptBlocks === null || used, request, 'keeps blocks that nothing uses');
+  const { streamingInput, grammar: compilation, load } = s.config.deadlines;
+  const timeout = isIdle ? streamingInput : needsGrammar ? compilation : isLoading ? load : 0;
   const deadline = timeout > 0 ? request.waitingSince + timeout : NO_DEADLINE;
   expect(request.deadline === deadline, request, `has deadline ${request.deadline}, not ${deadline}`);
   expect(request.deadlineIndex >= 0 === timeout > 0, request, `has deadline index ${request.deadlineIndex}`);

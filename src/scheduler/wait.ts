@@ -34,11 +34,20 @@ export interface Deadlines {
   streamingInput: number;
   /** For a grammar to be ready. Default 60,000. */
   grammar: number;
+  /** For KV that a connector loads. Default 120,000. The blocks stay until the load has reported. */
+  load: number;
+  /**
+   * For what still uses a finished request's blocks: then they are quarantined. Not shorter than a peer may take, so longer
+   * than its lease. Default 60,000.
+   */
+  reclaim: number;
 }
 
 export const DEFAULT_DEADLINES: Readonly<Deadlines> = Object.freeze({
   streamingInput: 600_000,
   grammar: 60_000,
+  load: 120_000,
+  reclaim: 60_000,
 });
 
 /** Later than any time. */

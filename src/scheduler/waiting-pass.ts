@@ -1,13 +1,16 @@
 import { enterAdapter, fitsAdapters } from './adapters.js';
+import { askMatch, FAILED, type TakenMatch } from './ask-connector.js';
 import { askReady } from './ask-grammar.js';
 import { channels } from './channels.js';
 import { stopDeadline } from './deadlines.js';
 import { endUnreported } from './finish.js';
 import { dropZombie } from './guards.js';
+import { beginLoad, endLoading } from './loads.js';
 import { endOutgrown } from './outgrown.js';
 import { EntryKind, type Plan } from './plan.js';
-import { reclaimSession } from './reclaim.js';
+import { reclaimSession, reclaimStuckLoad } from './reclaim.js';
 import type { Request } from './request.js';
+import type { RequestQueue } from './request-queue.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { FinishReason, isBlocked } from './status.js';
 
@@ -39,7 +42,12 @@ export function waitingPass(s: SchedulerState, plan: Plan, tokenBudget: number):
       if (endOutgrown(s, request)) continue;
       break;
     }
-    if (!admit(s, plan, request, tokenBudget - plan.totalTokens)) break;
+    const match = findPrefix(s, request);
+    if (match === null) {
+      if (!request.isFinished) queues.passOver(queue, request);
+      continue;
+    }
+    if (!admit(s, plan, queue, match, tokenBudget - plan.totalTokens)) break;
   }
   queues.endPass();
 }
@@ -55,6 +63,7 @@ function isFull({ config }: SchedulerState, { session, numTokens }: Request): bo
  * @returns false if it is still blocked, or ended because its grammar failed
  */
 function promote(s: SchedulerState, request: Request): boolean {
+  if (request.status === 'WAITING_FOR_REMOTE_KVS') return endLoading(s, request);
   if (request.status !== 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR') return false;
   const ready = askReady(s, request);
   if (ready === 0) return false;
@@ -68,18 +77,43 @@ function promote(s: SchedulerState, request: Request): boolean {
   return true;
 }
 
+/** What a request need not compute: blocks of the local cache, and behind them what the connector can bring. */
+interface Prefix {
+  readonly request: Request;
+  /** Nothing of it is computed yet, so both were asked. */
+  readonly fresh: boolean;
+  readonly numHits: number;
+  readonly external: TakenMatch;
+}
+
+const NO_MATCH: TakenMatch = { numTokens: 0, async: false, child: 0 };
+
 /**
- * Admits one request: its cached prefix, blocks for its next chunk, a row, a place in the plan.
+ * Looks for the prefix of the request at the head of the line.
+ * @returns null if the connector asks for patience, or failed, and the request ended with it
+ */
+function findPrefix(s: SchedulerState, request: Request): Prefix | null {
+  if (request.numComputedTokens > 0) return { request, fresh: false, numHits: 0, external: NO_MATCH };
+  const numHits = matchPrefix(s, request);
+  if (s.connector === null) return { request, fresh: true, numHits, external: NO_MATCH };
+  const external = askMatch(s, request, numHits * s.config.blockSize);
+  if (external === FAILED) endUnreported(s, request, FinishReason.error);
+  if (external === FAILED || external.numTokens === null) return null;
+  return { request, fresh: true, numHits, external };
+}
+
+/**
+ * Admits one request: its cached prefix, blocks for its next chunk, a row, a place in the plan; or, if its prefix has to be
+ * loaded first, a place among those that wait.
  * @returns false if it does not fit, and nothing was changed
  */
-function admit(s: SchedulerState, plan: Plan, request: Request, budget: number): boolean {
+function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefix, budget: number): boolean {
   const { config } = s;
-  const { native } = s.core;
-  const fresh = request.numComputedTokens === 0;
-  const numHits = fresh ? matchPrefix(s, request) : 0;
-  const computed = fresh ? numHits * config.blockSize : request.numComputedTokens;
+  const { request, fresh, numHits, external } = prefix;
+  const local = fresh ? numHits * config.blockSize : 0;
+  const computed = fresh ? local + (external.numTokens ?? 0) : request.numComputedTokens;
 
-  let numNew = request.numTokens - computed;
+  let numNew = external.async ? 0 : request.numTokens - computed;
   if (config.longPrefillTokenThreshold > 0) numNew = Math.min(numNew, config.longPrefillTokenThreshold);
   if (numNew > budget) {
     if (!config.enableChunkedPrefill) return false;
@@ -88,17 +122,26 @@ function admit(s: SchedulerState, plan: Plan, request: Request, budget: number):
   const known = Math.min(request.numTokens, config.maxModelLen);
   const needed = Math.min(computed + numNew + (fresh ? 0 : s.lookahead), s.slotLimit);
   const reserved = config.reserveFullIsl ? known : 0;
-  const publishTo = config.enablePrefixCaching ? Math.min(computed + numNew, request.numTokens) : 0;
-  let row = native.admit(request.slot, numHits, reserved, needed, publishTo);
-  while (row < 0 && reclaimSession(s, request)) {
-    row = native.admit(request.slot, numHits, reserved, needed, publishTo);
-  }
+  // What is still to be loaded must not be found.
+  const publishes = config.enablePrefixCaching && !external.async;
+  const publishTo = publishes ? Math.min(computed + numNew, request.numTokens) : 0;
+  const take = (): number => s.core.native.admit(request.slot, numHits, reserved, needed, publishTo);
+  let row = take();
+  while (row < 0 && (reclaimSession(s, request) || reclaimStuckLoad(s, plan, request))) row = take();
   if (row < 0) {
     if (row === NO_FREE_ROW) s.counters.rowStalls++;
     return false;
   }
+  if (fresh) countLookup(s, request, local, external.numTokens ?? 0);
+  if (s.connector !== null) {
+    const match = fresh ? external : NO_MATCH;
+    if (!beginLoad(s, plan, request, match, computed - (match.numTokens ?? 0))) return true;
+  }
   request.numComputedTokens = computed;
-  if (fresh) countLookup(s, request, computed);
+  if (external.async) {
+    s.queues.passOver(queue, request);
+    return true;
+  }
   // A session may hold more than it needs now: what lay behind a stop in its last answer.
   const numBlocks = fresh ? Math.ceil(needed / config.blockSize) : s.core.blocks(request.slot).length;
   enterPlan(s, plan, request, numNew, numBlocks);
@@ -113,11 +156,15 @@ function matchPrefix(s: SchedulerState, request: Request): number {
 }
 
 /** Lookups are counted once per admission; vLLM counts again each time that a request is looked up and does not fit. */
-function countLookup(s: SchedulerState, request: Request, hitTokens: number): void {
+function countLookup(s: SchedulerState, request: Request, hitTokens: number, externalTokens: number): void {
   const { counters } = s;
   if (request.numCachedTokens < 0) {
-    request.numCachedTokens = hitTokens;
+    request.numCachedTokens = hitTokens + externalTokens;
     counters.promptTokens += request.numPromptTokens;
+  }
+  if (s.connector !== null) {
+    counters.externalQueries += request.numTokens - hitTokens;
+    counters.externalHits += externalTokens;
   }
   if (!s.config.enablePrefixCaching) return;
   if (request.numPreemptions > 0) {

@@ -75,8 +75,16 @@ const NO_OPTIONS: Record<keyof SchedulerOptions, unknown[]> = {
   ],
   deadlines: [
     ...[null, true, 0, 1, '', 'x', 1n, Symbol('s'), () => ({}), [], [1], { unknown: 1 }, { toString: 1 }],
-    ...NO_TIMEOUTS.flatMap((timeout) => [{ streamingInput: timeout }, { grammar: timeout }]),
+    ...NO_TIMEOUTS.flatMap((timeout) => [
+      { streamingInput: timeout },
+      { grammar: timeout },
+      { load: timeout },
+      { reclaim: timeout },
+    ]),
   ],
+  connector: [true, 0, 1, '', 'x', 1n, Symbol('s'), {}, [], () => ({})],
+  loadFailurePolicy: [...NO_STRINGS, '', 'FAIL', 'retry', ['fail']],
+  reclaim: [...NO_STRINGS, '', 'never', ['on-report']],
   now: [null, 0, 1, true, 'x', 1n, Symbol('s'), {}, [], new Date(0)],
   strict: NO_BOOLEANS,
   backend: [...NO_STRINGS, '', 'CUDA', 'gpu', 'device', 'toString', ['host']],

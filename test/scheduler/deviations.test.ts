@@ -412,9 +412,21 @@ describe('reclaimIdleSessions', () => {
     const driver = new Driver();
     const idle = ['a', 'b'].map((id) => addIdle(driver, id));
     driver.addChunk(idle[1]);
-    expect(driver.scheduler.resetPrefixCache()).toMatchObject({ ok: false, blockers: ['a', 'b'] });
+    expect(driver.scheduler.resetPrefixCache()).toMatchObject({
+      ok: false,
+      local: false,
+      connector: null,
+      blockers: ['a', 'b'],
+    });
     const reset = driver.scheduler.resetPrefixCache({ resetRunning: true });
-    expect(reset).toEqual({ ok: true, blockers: [], preempted: [], reclaimed: ['a', 'b'] });
+    expect(reset).toEqual({
+      ok: true,
+      local: true,
+      connector: null,
+      blockers: [],
+      preempted: [],
+      reclaimed: ['a', 'b'],
+    });
     driver.addChunk(idle[0]);
     driver.run();
     expect(driver.text(idle[1]).length).toBeGreaterThan(2);
@@ -422,6 +434,8 @@ describe('reclaimIdleSessions', () => {
     addIdle(off, 'a');
     expect(off.scheduler.resetPrefixCache({ resetRunning: true })).toEqual({
       ok: false,
+      local: false,
+      connector: null,
       blockers: ['a'],
       preempted: [],
       reclaimed: [],

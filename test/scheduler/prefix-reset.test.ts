@@ -19,6 +19,8 @@ describe('resetPrefixCache', () => {
     expect(driver.scheduler.stats().cachedBlocks).toBeGreaterThan(0);
     expect(driver.scheduler.resetPrefixCache()).toEqual({
       ok: true,
+      local: true,
+      connector: null,
       blockers: [],
       preempted: [],
       reclaimed: [],
@@ -34,6 +36,8 @@ describe('resetPrefixCache', () => {
     const before = driver.scheduler.digest();
     expect(driver.scheduler.resetPrefixCache()).toEqual({
       ok: false,
+      local: false,
+      connector: null,
       blockers: ['a', 'b', 'c'],
       preempted: [],
       reclaimed: [],
@@ -47,6 +51,8 @@ describe('resetPrefixCache', () => {
       const { driver, handles } = threeRunning(pipelineDepth);
       expect(driver.scheduler.resetPrefixCache({ resetRunning: true })).toEqual({
         ok: true,
+        local: true,
+        connector: null,
         blockers: [],
         preempted: ['c', 'b', 'a'],
         reclaimed: [],
@@ -65,11 +71,20 @@ describe('resetPrefixCache', () => {
     driver.scheduler.hold(handles[1], 'store', 'job');
     driver.abort('b');
     const result = driver.scheduler.resetPrefixCache({ resetRunning: true });
-    expect(result).toEqual({ ok: false, blockers: ['b'], preempted: ['c', 'a'], reclaimed: [] });
+    expect(result).toEqual({
+      ok: false,
+      local: false,
+      connector: null,
+      blockers: ['b'],
+      preempted: ['c', 'a'],
+      reclaimed: [],
+    });
     expect(driver.scheduler.stats().cachedBlocks).toBeGreaterThan(0);
     driver.scheduler.complete(handles[1], 'store', 'job');
     expect(driver.scheduler.resetPrefixCache()).toEqual({
       ok: true,
+      local: true,
+      connector: null,
       blockers: [],
       preempted: [],
       reclaimed: [],

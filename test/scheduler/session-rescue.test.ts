@@ -155,7 +155,14 @@ describe('a forced reset with a batch in flight', () => {
         while (driver.inFlight.length < pipelineDepth) driver.schedule();
         const { numTokens } = driver.request(handle);
         const reset = driver.scheduler.resetPrefixCache({ resetRunning: true });
-        expect(reset).toEqual({ ok: true, blockers: [], preempted: ['s'], reclaimed: [] });
+        expect(reset).toEqual({
+          ok: true,
+          local: true,
+          connector: null,
+          blockers: [],
+          preempted: ['s'],
+          reclaimed: [],
+        });
         settle(driver);
         expect(driver.request(handle).numTokens).toBe(numTokens);
         driver.addChunk(handle, { prompt: prompt(2, 7) });

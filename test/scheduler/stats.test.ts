@@ -4,8 +4,10 @@ import { Driver, prompt } from './support.js';
 
 describe('statistics', () => {
   it('of a fresh scheduler are zero, with the whole pool free', () => {
-    const { anomalies, finished, ...numbers } = new Driver().scheduler.stats();
+    const { anomalies, finished, outstanding, ...numbers } = new Driver().scheduler.stats();
     expect(anomalies).toEqual({});
+    const none = { count: 0, oldestMs: 0 };
+    expect(outstanding).toEqual({ load: none, store: none, lease: none });
     expect(finished).toEqual({ stop: 0, length: 0, abort: 0, error: 0 });
     for (const [name, value] of Object.entries(numbers)) expect(value).toBe(name === 'freeBlocks' ? 32 : 0);
   });

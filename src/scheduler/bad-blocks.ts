@@ -1,0 +1,95 @@
+import { PendingOp } from '../core/core.js';
+import { isLoading } from './load.js';
+import type { Plan } from './plan.js';
+import { discardOutputs, preemptByForce } from './preempt.js';
+import { releaseWaiting } from './reclaim.js';
+import type { Request } from './request.js';
+import type { SchedulerState } from './scheduler-state.js';
+import { FinishReason } from './status.js';
+
+/**
+ * What follows from blocks that were published and then not written, or wrongly: by a step that failed, by a load that
+ * failed. Nobody may find them, and whoever shares them is computed again without them.
+ */
+
+/** Whether the request still has the row that it had in that step. */
+export function holdsSince(request: Request, step: number): boolean {
+  return holdsBlocks(request) && request.admittedStep <= step;
+}
+
+/** A running request does; one that waits may: a session, or one whose prefix is or was loaded. */
+function holdsBlocks({ container, numComputedTokens, load }: Request): boolean {
+  return container === 'running' || (container !== null && (numComputedTokens > 0 || load !== null));
+}
+
+/** Unpublishes a request's blocks from `firstBad` on, and notes their ids. */
+export function evictRow(s: SchedulerState, request: Request, firstBad: number, bad: Set<number>): void {
+  for (const id of s.core.blocks(request.slot).subarray(firstBad)) bad.add(id);
+  s.core.push(PendingOp.evict, request.slot, firstBad);
+}
+
+/**
+ * Whether a request that was admitted in this step or later, and may have shared a bad block, has given its own blocks
+ * back meanwhile. What it computed on top of the bad ones can be found and is wrong.
+ */
+export function someSharerLeft(s: SchedulerState, plan: Plan): boolean {
+  return [plan, ...s.inFlight].some(({ requests, numRequests, step }) =>
+    requests
+      .slice(0, numRequests)
+      .some((request) => request.finishReason !== FinishReason.error && !holdsSince(request, step)),
+  );
+}
+
+/**
+ * Which of the free blocks belong to what failed is no longer known. So the whole cache is forgotten, and whoever was
+ * admitted since may have hit them.
+ */
+export function forgetSince(s: SchedulerState, plan: Plan): void {
+  s.core.native.evict(s.core.published());
+  for (const request of s.requests.values()) {
+    // Preempted since, so that it has no row to take; but what it still has in flight was computed with one.
+    if (request.container !== 'running' && request.admittedStep >= plan.step)
+      discardOutputs(s, request, plan);
+  }
+  recompute(s, plan, (request) => (request.admittedStep >= plan.step ? 0 : -1));
+}
+
+/** Computes again whoever holds one of these blocks, but for those that are `spared`. */
+export function recomputeSharers(
+  s: SchedulerState,
+  plan: Plan,
+  bad: ReadonlySet<number>,
+  spared: ReadonlySet<Request>,
+): void {
+  recompute(s, plan, (request) =>
+    spared.has(request) ? -1 : s.core.blocks(request.slot).findIndex((id) => bad.has(id)),
+  );
+}
+
+/**
+ * Preempts, from the back as vLLM's forced reset does, the running requests with a bad block, and takes the blocks of
+ * those that wait and have one; -1 = none is bad.
+ */
+function recompute(s: SchedulerState, plan: Plan, firstBadBlock: (request: Request) => number): void {
+  for (const request of [...s.queues.running].reverse()) {
+    const firstBad = firstBadBlock(request);
+    if (firstBad < 0) continue;
+    // What a sharer filled behind the bad prefix was computed from it, and is wrong with it.
+    s.core.push(PendingOp.evict, request.slot, firstBad);
+    preemptByForce(s, request, plan);
+  }
+  for (const request of s.requests.values()) {
+    if (request.container === 'running' || !holdsBlocks(request)) continue;
+    const firstBad = firstBadBlock(request);
+    if (firstBad < 0) continue;
+    s.core.push(PendingOp.evict, request.slot, firstBad);
+    if (isLoading(request)) truncateLoad(s, request, firstBad);
+    else releaseWaiting(s, request);
+  }
+}
+
+/** A load still writes its blocks: it keeps them, and when it is done only what stands before the bad one counts. */
+export function truncateLoad(s: SchedulerState, request: Request, firstBad: number): void {
+  if (request.load !== null) request.load.failed = true;
+  request.numComputedTokens = Math.min(request.numComputedTokens, firstBad * s.config.blockSize);
+}

@@ -1,0 +1,76 @@
+import { type BlockstepError, badArgument, show } from '../core/errors.js';
+import type { Protection, SchedulerConnector } from './connector.js';
+
+const REQUIRED = [
+  'getNumNewMatchedTokens',
+  'updateStateAfterAlloc',
+  'buildMetadata',
+  'requestFinished',
+] as const;
+const OPTIONAL = [
+  'bindPins',
+  'onNewRequest',
+  'updateConnectorOutput',
+  'requiresKvDelivery',
+  'cancelSending',
+  'resetCache',
+  'hasPendingWork',
+  'shutdown',
+] as const;
+const PROTECTIONS: readonly Protection[] = ['own', 'pin', 'fence'];
+const MAX_RANK = 65_535;
+
+type Method = (typeof REQUIRED)[number] | (typeof OPTIONAL)[number];
+type Bound = (...args: unknown[]) => unknown;
+
+/** A connector, checked; its methods were looked up once and are called on the object itself. */
+export interface ConnectorCalls extends Partial<Record<Method, Bound>> {
+  readonly getNumNewMatchedTokens: Bound;
+  readonly updateStateAfterAlloc: Bound;
+  readonly buildMetadata: Bound;
+  readonly requestFinished: Bound;
+  readonly protection: Protection;
+  /** Ranks that report, by child. */
+  readonly reporters: readonly (readonly number[])[];
+}
+
+/** @throws ERR_BLOCKSTEP_BAD_ARG naming what is missing or wrong */
+export function takeConnector(connector: SchedulerConnector): ConnectorCalls {
+  if (typeof connector !== 'object' || connector === null) {
+    throw bad('connector', connector, 'an object with the methods of a SchedulerConnector');
+  }
+  const { protection = 'own', reporters = [[0]] } = connector;
+  if (!PROTECTIONS.includes(protection)) {
+    throw bad('connector.protection', protection, `one of ${PROTECTIONS.join(', ')}`);
+  }
+  const calls: Partial<Record<Method, Bound>> = {};
+  for (const name of [...REQUIRED, ...OPTIONAL]) {
+    const method: unknown = connector[name];
+    if (method === undefined && OPTIONAL.includes(name as (typeof OPTIONAL)[number])) continue;
+    if (typeof method !== 'function') throw bad(`connector.${name}`, method, 'a function');
+    calls[name] = (...args) => Reflect.apply(method, connector, args) as unknown;
+  }
+  return { ...(calls as ConnectorCalls), protection, reporters: takeReporters(reporters) };
+}
+
+function takeReporters(reporters: unknown): readonly (readonly number[])[] {
+  const expected = 'for each child a list of different ranks';
+  if (!Array.isArray(reporters) || reporters.length === 0) {
+    throw bad('connector.reporters', reporters, expected);
+  }
+  return reporters.map((ranks: unknown, child) => {
+    const name = `connector.reporters[${child}]`;
+    if (!Array.isArray(ranks) || ranks.length === 0 || new Set(ranks).size < ranks.length) {
+      throw bad(name, ranks, 'a list of at least one rank, each once');
+    }
+    for (const rank of ranks) {
+      if (Number.isInteger(rank) && rank >= 0 && rank <= MAX_RANK) continue;
+      throw bad(name, rank, `ranks from 0 to ${MAX_RANK}`);
+    }
+    return [...(ranks as number[])];
+  });
+}
+
+function bad(name: string, value: unknown, expected: string): BlockstepError {
+  return badArgument(name, show(value), expected);
+}

@@ -1,0 +1,83 @@
+import { badArgument, show } from '../core/errors.js';
+import type { ConnectorOutput, InvalidBlock, TransferReport } from './connector.js';
+import type { SchedulerState } from './scheduler-state.js';
+
+/** A checked report: whose, and of which load of it, if that was said. */
+export interface TakenReport {
+  readonly handle: number;
+  readonly child: number;
+  readonly rank: number;
+  readonly step?: number;
+}
+
+/** A checked `ConnectorOutput`: plain data, read once. */
+export interface TakenOutput {
+  readonly finishedReceiving: readonly TakenReport[];
+  readonly finishedSending: readonly TakenReport[];
+  readonly failedReceiving: readonly TakenReport[];
+  readonly invalidBlocks: readonly InvalidBlock[];
+}
+
+/**
+ * Reads what workers report. A list that is none is refused; an entry that says nothing is skipped and counted, so that one
+ * bad report costs none of the others.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
+export function takeOutput(
+  s: SchedulerState,
+  output: ConnectorOutput | null | undefined,
+): TakenOutput | null {
+  if (output === undefined || output === null) return null;
+  if (typeof output !== 'object') throw badArgument('output', show(output), 'an object');
+  const { finishedReceiving, finishedSending, failedReceiving, invalidBlocks } = output;
+  const taken: TakenOutput = {
+    finishedReceiving: takeList(s, 'finishedReceiving', finishedReceiving, takeReport),
+    finishedSending: takeList(s, 'finishedSending', finishedSending, takeReport),
+    failedReceiving: takeList(s, 'failedReceiving', failedReceiving, takeReport),
+    invalidBlocks: takeList(s, 'invalidBlocks', invalidBlocks, takeBlock),
+  };
+  return taken;
+}
+
+function takeList<T>(
+  s: SchedulerState,
+  name: string,
+  list: unknown,
+  take: (entry: unknown) => T | null,
+): readonly T[] {
+  if (list === undefined) return [];
+  if (!Array.isArray(list)) throw badArgument(`output.${name}`, show(list), 'an array');
+  const taken: T[] = [];
+  for (const entry of list) {
+    const good = tryTake(take, entry);
+    if (good !== null) taken.push(good);
+    else s.anomalies.report('connector-failed', `${name} has ${show(entry)}, which names nothing`);
+  }
+  return taken;
+}
+
+function tryTake<T>(take: (entry: unknown) => T | null, entry: unknown): T | null {
+  try {
+    return take(entry);
+  } catch {
+    return null;
+  }
+}
+
+function takeReport(entry: unknown): TakenReport | null {
+  const { handle, child = 0, rank = 0, step } = entry as TransferReport;
+  if (!isCount(handle) || !isCount(child) || !isCount(rank)) return null;
+  if (step === undefined) return { handle, child, rank };
+  return isCount(step) ? { handle, child, rank, step } : null;
+}
+
+function takeBlock(entry: unknown): InvalidBlock | null {
+  const { block, handle } = entry as InvalidBlock;
+  if (typeof block !== 'number') return null;
+  if (handle === undefined) return { block };
+  return isCount(handle) ? { block, handle } : null;
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}

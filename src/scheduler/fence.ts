@@ -1,0 +1,45 @@
+import { endUnreported, releaseIfDrained } from './finish.js';
+import { isLoading, loseLoad } from './load.js';
+import { isPeer } from './outstanding.js';
+import type { Request } from './request.js';
+import type { SchedulerState } from './scheduler-state.js';
+import { FinishReason } from './status.js';
+
+/**
+ * Ends every use of blocks by the connector, because whoever runs the transfers vouches that none of them touches memory
+ * any more; see `Scheduler.fenceTransfers`. What had not come counts as failed.
+ * @returns the requests that a use of ended
+ */
+export function fenceTransfers(s: SchedulerState, child: number | undefined): number {
+  const all = [...s.requests.values(), ...s.draining, ...s.quarantined];
+  let fenced = 0;
+  for (const request of all) {
+    const { outstanding } = request;
+    if (outstanding === null) continue;
+    const passes = (owner: string): boolean => isPeer(owner, child);
+    const loads = outstanding.removeWhere('load', passes);
+    const stores = outstanding.removeWhere('store', passes);
+    if (!loads && !stores) continue;
+    fenced++;
+    if (loads && request.load !== null) loseOrEnd(s, request);
+    releaseIfDrained(s, request);
+  }
+  return fenced;
+}
+
+/** The loads of this step never began, because their metadata could not be made: nothing writes their blocks. */
+export function loseLoadsOf(s: SchedulerState, step: number): void {
+  for (const request of [...s.loading]) {
+    if (request.load?.step !== step) continue;
+    request.outstanding?.removeWhere('load', (owner) => isPeer(owner, request.load?.child));
+    loseOrEnd(s, request);
+  }
+}
+
+function loseOrEnd(s: SchedulerState, request: Request): void {
+  loseLoad(request);
+  s.counters.failedLoads++;
+  if (isLoading(request) || s.config.loadFailurePolicy === 'recompute') return;
+  request.failure ??= 'its KV could not be loaded';
+  endUnreported(s, request, FinishReason.error);
+}

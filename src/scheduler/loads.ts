@@ -1,0 +1,77 @@
+import { PendingOp } from '../core/core.js';
+import { type TakenMatch, tellAllocated } from './ask-connector.js';
+import { startDeadline } from './deadlines.js';
+import { endUnreported } from './finish.js';
+import { isLoading, type Load, leaveLoading, reportersOf } from './load.js';
+import { Outstanding, peer } from './outstanding.js';
+import type { Plan } from './plan.js';
+import type { Request } from './request.js';
+import type { SchedulerState } from './scheduler-state.js';
+import { FinishReason } from './status.js';
+
+/**
+ * Tells the connector of an admission, and notes what it will bring.
+ * @returns false if the connector failed, and the request ended with it
+ */
+export function beginLoad(
+  s: SchedulerState,
+  plan: Plan,
+  request: Request,
+  match: TakenMatch,
+  localTokens: number,
+): boolean {
+  const numExternal = match.numTokens ?? 0;
+  const held = s.core.blocks(request.slot);
+  if (!tellAllocated(s, request, held.slice(), numExternal)) {
+    // It was published when its blocks were taken, and nobody will compute it.
+    s.core.push(PendingOp.evict, request.slot, Math.floor(localTokens / s.config.blockSize));
+    endUnreported(s, request, FinishReason.error);
+    return false;
+  }
+  request.numExternalTokens = numExternal;
+  if (numExternal === 0) return true;
+  const { blockSize } = s.config;
+  const first = Math.floor(localTokens / blockSize);
+  const blocks = held.slice(first, Math.ceil((localTokens + numExternal) / blockSize));
+  const load: Load = { child: match.child, step: plan.step, localTokens, blocks, failed: false };
+  if (match.async) startLoading(s, request, load);
+  else {
+    const generations = Array.from(blocks, (id) => s.core.native.blockGeneration(id));
+    plan.syncLoads.push({ ...load, request, generations });
+  }
+  return true;
+}
+
+/** The request waits until every rank of the child has reported. Its computed tokens count what is to come (as in vLLM). */
+function startLoading(s: SchedulerState, request: Request, load: Load): void {
+  request.outstanding ??= new Outstanding();
+  for (const rank of reportersOf(s, load.child)) {
+    request.outstanding.add('load', peer(load.child, rank), s.now);
+  }
+  request.load = load;
+  request.status = 'WAITING_FOR_REMOTE_KVS';
+  request.waitingSince = s.now;
+  request.admittedStep = load.step;
+  s.loading.add(request);
+  startDeadline(s, request, s.config.deadlines.load);
+}
+
+/**
+ * Ends the wait for a load that is done (vLLM `_update_waiting_for_remote_kv`): what is good of it can be found from now
+ * on, and not earlier. Where nothing is good the blocks go back, so that the next lookup may find local ones. One token is
+ * always left to be computed, to sample from.
+ * @returns false if it is not done
+ */
+export function endLoading(s: SchedulerState, request: Request): boolean {
+  if (isLoading(request)) return false;
+  const failed = request.load?.failed === true;
+  if (request.numComputedTokens === 0) s.core.push(PendingOp.release, request.slot, 0);
+  else if (s.config.enablePrefixCaching) {
+    s.core.push(PendingOp.publish, request.slot, request.numComputedTokens);
+  }
+  if (!failed && request.numComputedTokens === request.numTokens) request.numComputedTokens--;
+  leaveLoading(s, request);
+  request.status = request.numPreemptions > 0 ? 'PREEMPTED' : 'WAITING';
+  request.waitingSince = s.now;
+  return true;
+}

@@ -1,0 +1,76 @@
+import { tellOutput } from './ask-connector.js';
+import type { TakenOutput, TakenReport } from './connector-output.js';
+import { releaseIfDrained } from './finish.js';
+import { getByHandle } from './guards.js';
+import { reportersOf } from './load.js';
+import { Outstanding, type OutstandingKind, peer } from './outstanding.js';
+import type { Request } from './request.js';
+import type { SchedulerState } from './scheduler-state.js';
+
+/**
+ * Takes what ended (vLLM `_update_from_kv_xfer_finished`): loads first, then sends, each in listed order. vLLM asserts that
+ * the request is known and frees its blocks at the first report. Here each report ends the one use that it names, and one
+ * that names none changes nothing (get and skip, #43226): the request it belongs to ended, the peer has said so before, or
+ * it is not the peer that was asked.
+ */
+export function takeTransfers(s: SchedulerState, output: TakenOutput): void {
+  tellOutput(s, output);
+  for (const report of output.finishedReceiving) takeReceived(s, report);
+  for (const report of output.finishedSending) takeSent(s, report);
+}
+
+/** One rank has loaded all that it had to. A request whose ranks all have is promoted when a step reaches it. */
+function takeReceived(s: SchedulerState, report: TakenReport): void {
+  const request = getByHandle(s, report.handle);
+  if (request === undefined) return;
+  const { child, rank, step } = report;
+  const isEarlier = step !== undefined && request.load !== null && step !== request.load.step;
+  if (!isEarlier && request.outstanding?.remove('load', peer(child, rank))) releaseIfDrained(s, request);
+  else reportForeign(s, request, 'load', report, isEarlier);
+}
+
+/** One rank reads nothing of the request any more. Of one that still runs this is remembered, and nothing is freed. */
+function takeSent(s: SchedulerState, report: TakenReport): void {
+  const request = getByHandle(s, report.handle);
+  if (request === undefined) return;
+  const owner = peer(report.child, report.rank);
+  if (request.outstanding?.remove('store', owner)) {
+    releaseIfDrained(s, request);
+    return;
+  }
+  if (!request.isFinished && isDeclared(s, report)) {
+    request.outstanding ??= new Outstanding();
+    if (request.outstanding.addEarly('store', owner)) {
+      s.anomalies.report('live-completion', `request ${request.id} has not finished: ${owner} sent it`);
+      return;
+    }
+  }
+  reportForeign(s, request, 'store', report, false);
+}
+
+/** Counts a report that ended nothing, by what is wrong with it. */
+function reportForeign(
+  s: SchedulerState,
+  request: Request,
+  kind: OutstandingKind,
+  report: TakenReport,
+  isEarlier: boolean,
+): void {
+  const { outstanding } = request;
+  const owner = peer(report.child, report.rank);
+  const what = `${kind} of request ${request.id} by ${owner}`;
+  const other: OutstandingKind = kind === 'load' ? 'store' : 'load';
+  if (isEarlier || outstanding?.knew(kind, owner)) s.anomalies.report('duplicate-completion', what);
+  else if (!isDeclared(s, report) || outstanding?.hasAny(kind)) s.anomalies.report('wrong-owner', what);
+  else if (outstanding?.has(other, owner)) s.anomalies.report('wrong-direction', what);
+  else if (!request.isFinished && kind === 'load') s.anomalies.report('live-completion', what);
+  else
+    s.anomalies.report(
+      kind === 'store' && !request.isFinished ? 'duplicate-completion' : 'unknown-completion',
+      what,
+    );
+}
+
+function isDeclared(s: SchedulerState, { child, rank }: TakenReport): boolean {
+  return reportersOf(s, child).includes(rank);
+}

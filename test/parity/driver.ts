@@ -1,4 +1,5 @@
 import { Comparison, type Difference } from './compare.js';
+import { TraceConnector } from './connector.js';
 import { EventPlayer } from './events.js';
 import { unsupportedFeatures } from './features.js';
 import {
@@ -11,9 +12,16 @@ import {
   observeState,
 } from './observe.js';
 import { Pipeline } from './pipeline.js';
-import type { FlatTokens, MakeSubject, Subject, SubjectOptions, SubjectPlan } from './subject.js';
+import type {
+  FlatTokens,
+  MakeSubject,
+  Subject,
+  SubjectConnector,
+  SubjectOptions,
+  SubjectPlan,
+} from './subject.js';
 import { Prompts } from './tokens.js';
-import { checkTrace, type Trace, type TraceEvent, type TraceStep } from './trace.js';
+import { type ConnectorCall, checkTrace, type Trace, type TraceEvent, type TraceStep } from './trace.js';
 
 export interface ReplayOptions {
   /**
@@ -78,7 +86,11 @@ export function replay(trace: Trace, make: MakeSubject, options: ReplayOptions =
 }
 
 /** The options of the scheduler that a trace was recorded on. */
-export function optionsOf({ config, n_requests, seed }: Trace, now: () => number): SubjectOptions {
+export function optionsOf(
+  { config, n_requests, seed }: Trace,
+  connector: SubjectConnector | null,
+  now: () => number,
+): SubjectOptions {
   return {
     numBlocks: config.num_gpu_blocks,
     blockSize: config.block_size,
@@ -97,6 +109,7 @@ export function optionsOf({ config, n_requests, seed }: Trace, now: () => number
     maxLoras: config.max_loras ?? 0,
     numRows: Math.max(config.max_num_seqs, n_requests),
     hashSeed: seed,
+    ...(connector ? { connector, loadFailurePolicy: config.kv_load_failure_policy } : {}),
     deviations: false,
     deadlines: false,
     now,
@@ -122,6 +135,7 @@ class Driver {
   readonly #comparison: Comparison;
   readonly #readsState: boolean;
   readonly #player: EventPlayer;
+  readonly #connector: TraceConnector | null;
   readonly #subject: Subject;
   readonly #pipeline: Pipeline<Batch>;
   #clock = 0;
@@ -131,8 +145,15 @@ class Driver {
     this.#comparison = comparison;
     this.#readsState = observe === 'state';
     this.#pipeline = new Pipeline(trace.config.async_scheduling);
-    this.#subject = make(optionsOf(trace, () => this.#clock));
-    this.#player = new EventPlayer(this.#subject, trace, new Prompts(trace), trace.config.policy);
+    this.#connector = trace.connector === null ? null : new TraceConnector();
+    this.#subject = make(optionsOf(trace, this.#connector, () => this.#clock));
+    this.#player = new EventPlayer(
+      this.#subject,
+      trace,
+      new Prompts(trace),
+      trace.config.policy,
+      this.#connector,
+    );
   }
 
   /** Returns the number of steps that went through without an error. */
@@ -169,17 +190,29 @@ class Driver {
     this.#clock = step.step;
     const before = this.#comparison.differences.length;
     for (const [i, event] of step.events.entries()) this.#apply(event, `${path}.events[${i}]`);
+    this.#compareCalls(step.conn_pre, `${path}.conn_pre`);
     const sched = step.sched === null ? null : this.#schedule(step, `${path}.sched`);
     for (const [i, event] of (step.mid ?? []).entries()) this.#apply(event, `${path}.mid[${i}]`);
+    this.#compareCalls(step.conn_mid, `${path}.conn_mid`);
     const upd = this.#update(step, sched === null ? 0 : sched.total, `${path}.upd`);
     this.#defer(step, sched, `${path}.defer`);
     if (this.#readsState) this.#subject.verify();
     if (this.#comparison.differences.length > before) this.scene ??= { step: step.step, sched, upd };
   }
 
+  /** The connector calls since the last time, under the name that they have in a trace. */
+  #calls(): { conn?: ConnectorCall[] } {
+    return this.#connector ? { conn: this.#connector.takeCalls() } : {};
+  }
+
+  /** Compares the connector calls that events have caused. */
+  #compareCalls(recorded: readonly ConnectorCall[] = [], path: string): void {
+    if (this.#connector) this.#comparison.compare(recorded, this.#connector.takeCalls(), path);
+  }
+
   #schedule(step: TraceStep, path: string): ReturnType<typeof observePlan> {
     const plan = this.#subject.schedule();
-    const seen = observePlan(plan, this.#subject.core);
+    const seen = { ...observePlan(plan, this.#subject.core), ...this.#calls() };
     this.#pipeline.push({ step, plan, ids: seen.tokens.map(([id]) => id) });
     // A trace without speculative decoding does not record that nothing was speculated.
     const { free, usage, ...recorded } = { spec: [], ...step.sched };
@@ -202,12 +235,17 @@ class Driver {
     // The scheduler does not count an empty plan as being in flight, so after the next schedule() the object may be
     // another step's plan.
     const isGone = batch.ids.length === 0 && batch.step !== step;
-    const rows = isGone ? [] : observeOutputs(this.#subject.update(batch.plan, flatten(batch.ids, sample)));
+    const kv = step.upd?.kv ?? null;
+    const output = kv === null ? undefined : this.#connector?.outputOf(kv);
+    if (isGone && output) this.#subject.updateTransfers(output);
+    const tokens = flatten(batch.ids, sample);
+    const rows = isGone ? [] : observeOutputs(this.#subject.update(batch.plan, tokens, output));
+    const calls = this.#calls();
     if (step.upd?.drafts) this.#subject.updateDraftTokens(batch.plan, flatten(batch.ids, step.upd.drafts));
     if (!step.upd) return rows;
-    const { for: source, out, kv: _given, drafts: _also, ...state } = step.upd;
-    const seen = { for: batch.step.step, out: rows };
-    this.#comparison.compareRecorded({ for: source, out }, seen, path);
+    const { for: source, out, conn, kv: _given, drafts: _also, ...state } = step.upd;
+    const seen = { for: batch.step.step, out: rows, ...calls };
+    this.#comparison.compareRecorded({ for: source, out, ...(conn ? { conn } : {}) }, seen, path);
     if (!this.#readsState) return seen;
     const seenState = observeState(this.#subject);
     this.#comparison.compareRecorded(state, seenState, path);

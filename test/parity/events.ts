@@ -1,3 +1,4 @@
+import type { TraceConnector } from './connector.js';
 import { TraceGrammar } from './grammar.js';
 import type { Subject, SubjectChunk, SubjectInput } from './subject.js';
 import type { EndTokens, Prompts } from './tokens.js';
@@ -48,13 +49,21 @@ export class EventPlayer {
   readonly #end: EndTokens;
   readonly #prompts: Prompts;
   readonly #policy: 'fcfs' | 'priority';
+  readonly #connector: TraceConnector | null;
   readonly #grammars = new Map<string, TraceGrammar>();
 
-  constructor(subject: Subject, end: EndTokens, prompts: Prompts, policy: 'fcfs' | 'priority') {
+  constructor(
+    subject: Subject,
+    end: EndTokens,
+    prompts: Prompts,
+    policy: 'fcfs' | 'priority',
+    connector: TraceConnector | null,
+  ) {
     this.#subject = subject;
     this.#end = end;
     this.#prompts = prompts;
     this.#policy = policy;
+    this.#connector = connector;
   }
 
   play(event: TraceEvent): Outcome {
@@ -64,6 +73,7 @@ export class EventPlayer {
         const prompt = this.#prompts.spell(event);
         const grammar = event.so && new TraceGrammar(event.so);
         if (grammar) this.#grammars.set(event.id, grammar);
+        this.#connector?.expect(event.id, event.kv);
         subject.add(inputOf(this.#end, event, prompt, grammar));
         return { n: prompt.length };
       }

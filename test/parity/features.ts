@@ -4,7 +4,6 @@ import type { Trace } from './trace.js';
 export function unsupportedFeatures(trace: Trace): string[] {
   const needed: string[] = [];
   const { config } = trace;
-  if (trace.connector !== null) needed.push('connector');
   if (config.max_num_scheduled_tokens !== null) needed.push('max_num_scheduled_tokens');
   if (config.use_v2_model_runner) needed.push('use_v2_model_runner');
   return needed;

@@ -4,7 +4,7 @@ import type { OutputRow, Sched, Trace, TraceStep, Update } from './trace.js';
 
 /** The state fields that a trace records after every step. */
 export type State = Omit<Required<Update>, 'for' | 'out' | 'kv' | 'conn' | 'drafts'>;
-/** What a plan itself shows; `conn` stands only in traces of features not offered. */
+/** What a plan itself shows. */
 export type ObservedPlan = Omit<Required<Sched>, 'conn' | 'bitmask' | 'free' | 'usage'>;
 
 /** vLLM's names of finish reasons, by blockstep's code. An abort makes no row in a trace, so it has no valid name. */
@@ -84,6 +84,11 @@ export function observeDeferred(plan: SubjectPlan): Omit<NonNullable<TraceStep['
   };
 }
 
+/** Whether the client of a row is sent where its KV is (has_kv_transfer_params). */
+function hasTransferParams(outputs: SubjectOutputs, i: number): boolean {
+  return outputs.transferParams?.get(outputs.requests[i]) !== undefined;
+}
+
 /** The rows that update() returned, in the words of a trace. Must be called before the next call of the scheduler. */
 export function observeOutputs(outputs: SubjectOutputs): OutputRow[] {
   const rows: OutputRow[] = [];
@@ -92,8 +97,9 @@ export function observeOutputs(outputs: SubjectOutputs): OutputRow[] {
     const from = outputs.tokenOffsets[i];
     const tokens = Array.from(outputs.tokens.subarray(from, from + outputs.tokenCounts[i]));
     const reason = REASONS[outputs.finishReasons[i]] as OutputRow[2];
-    // The last field is has_kv_transfer_params: without a connector there are none.
-    rows.push(stopReason === null ? [id, tokens, reason] : [id, tokens, reason, stopReason, 0]);
+    const hasParams = hasTransferParams(outputs, i) ? 1 : 0;
+    const isPlain = stopReason === null && hasParams === 0;
+    rows.push(isPlain ? [id, tokens, reason] : [id, tokens, reason, stopReason, hasParams]);
   }
   return rows;
 }

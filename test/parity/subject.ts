@@ -1,9 +1,13 @@
+import type { ConnectorOutput, Finished, Match } from '../../src/scheduler/connector.js';
+
 /**
  * What the runner asks of a scheduler, and no more: the part of the public API that a trace can drive or observe.
  * The real Scheduler fits it; so does any other implementation that wants to be compared with vLLM.
  */
 export interface SubjectRequest {
   readonly id: string;
+  /** Names this request and never a later one with the same id. */
+  readonly handle: number;
   /** vLLM's name of the status, such as WAITING or FINISHED_STOPPED. */
   readonly status: string;
   readonly numTokens: number;
@@ -56,6 +60,18 @@ export interface SubjectOutputs {
   readonly tokenCounts: Int32Array;
   /** 0 none, 1 stop, 2 length, 3 abort, 4 error. */
   readonly finishReasons: Uint8Array;
+  /** What the connector sends to the clients of requests whose blocks it keeps; none without a connector. */
+  readonly transferParams?: ReadonlyMap<SubjectRequest, unknown>;
+}
+
+/** The connector that a scheduler asks: of SchedulerConnector what vLLM's scheduler calls. */
+export interface SubjectConnector {
+  onNewRequest(request: SubjectRequest): void;
+  getNumNewMatchedTokens(request: SubjectRequest, numLocalTokens: number): Match;
+  updateStateAfterAlloc(request: SubjectRequest, blocks: Int32Array, numExternalTokens: number): void;
+  buildMetadata(plan: SubjectPlan): unknown;
+  updateConnectorOutput(output: ConnectorOutput): void;
+  requestFinished(request: SubjectRequest, reason: number, blocks: Int32Array): Finished;
 }
 
 /** Tokens per entry of a plan, flat and in plan order. */
@@ -114,7 +130,9 @@ export interface Subject<Plan extends SubjectPlan = SubjectPlan> {
   abort(ids: string | readonly string[]): string[];
   abortAll(): string[];
   schedule(): Plan;
-  update(plan: Plan, result: FlatTokens): SubjectOutputs;
+  update(plan: Plan, result: FlatTokens, output?: ConnectorOutput): SubjectOutputs;
+  /** What workers reported when there is no plan to update; requests that fail get their rows in the next update. */
+  updateTransfers(output: ConnectorOutput): void;
   updateDraftTokens(plan: Plan, drafts: FlatTokens): void;
   /** Before a plan with pendingStructuredOutputTokens is sampled: the drafts behind its placeholders. */
   replaceDraftTokens(plan: Plan, drafts: FlatTokens): void;
@@ -154,6 +172,8 @@ export interface SubjectOptions {
   maxLoras: number;
   numRows: number;
   hashSeed: number;
+  connector?: SubjectConnector;
+  loadFailurePolicy?: 'fail' | 'recompute';
   deviations: false;
   deadlines: false;
   now: () => number;

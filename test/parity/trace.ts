@@ -154,10 +154,13 @@ const outputRow = choice<TypeOf<typeof plainRow> | TypeOf<typeof fullRow>>('an o
   return (long ? fullRow : plainRow) as Shape<TypeOf<typeof plainRow> | TypeOf<typeof fullRow>>;
 });
 
+/** What the connector's workers reported. */
+const kvReport = object({ recv: ids, send: ids }, { invalid: blocks });
+
 const upd = object(
   { for: integer, out: list(outputRow), ...state },
   {
-    kv: nullable(object({ recv: ids, send: ids }, { invalid: blocks })),
+    kv: nullable(kvReport),
     conn: list(connectorCall),
     drafts: nullable(tokenRows),
     ...newerState,
@@ -209,6 +212,9 @@ export type ChunkEvent = TypeOf<typeof chunk>;
 export type Segment = TypeOf<typeof segment>;
 export type Sched = TypeOf<typeof sched>;
 export type Update = TypeOf<typeof upd>;
+export type ConnectorCall = TypeOf<typeof connectorCall>;
+export type KvParameters = TypeOf<typeof kvParameters>;
+export type KvReport = TypeOf<typeof kvReport>;
 export type OutputRow = TypeOf<typeof outputRow>;
 
 /** Everything about a parsed document that is not a trace as this runner knows it. */

@@ -2,6 +2,21 @@ import type { SubjectCore, SubjectInput, SubjectOptions } from '../subject.js';
 import { Contents, ReferencePool } from './pool.js';
 import { ReferenceRequest } from './request.js';
 
+/** What a request needs blocks for, behind what is computed. */
+export interface Need {
+  /** Computed in this step. */
+  tokens: number;
+  /** Cached blocks to start from. */
+  hits?: number[];
+  /** Tokens that a connector brings. */
+  external?: number;
+  lookahead: number;
+  /** Whether all known tokens of the request must fit, not only these. */
+  reserve?: boolean;
+  /** False while a load is only begun. */
+  publishes?: boolean;
+}
+
 /** vLLM's KVCacheManager for one group of full attention. */
 export class ReferenceBlocks {
   readonly pool: ReferencePool;
@@ -39,19 +54,13 @@ export class ReferenceBlocks {
     return hits;
   }
 
-  /**
-   * Blocks for `tokens` more tokens after what is computed and what `hits` bring, or false and no change.
-   * @param reserve whether all known tokens of the request must fit, not only these
-   */
+  /** Blocks for more tokens of a request, or false and no change. */
   allocate(
     request: ReferenceRequest,
-    tokens: number,
-    hits: number[],
-    lookahead: number,
-    reserve: boolean,
+    { tokens, hits = [], external = 0, lookahead, reserve = false, publishes = true }: Need,
   ): boolean {
-    const { blockSize, maxModelLen, enablePrefixCaching } = this.#options;
-    const after = request.numComputedTokens + hits.length * blockSize + tokens;
+    const { blockSize, maxModelLen } = this.#options;
+    const after = request.numComputedTokens + hits.length * blockSize + external + tokens;
     const held = request.blocks.length + hits.length;
     const missing = (count: number) =>
       Math.max(Math.ceil(Math.min(count, maxModelLen) / blockSize) - held, 0);
@@ -63,7 +72,7 @@ export class ReferenceBlocks {
     request.blocks.push(...hits);
     request.numPublished += hits.length;
     request.blocks.push(...this.pool.take(needed));
-    if (enablePrefixCaching) this.publish(request, Math.min(after, request.numTokens));
+    if (publishes) this.publish(request, Math.min(after, request.numTokens));
     return true;
   }
 

@@ -78,6 +78,12 @@ export class ReferencePool {
     this.#published.push(block);
   }
 
+  /** Takes names away; who holds the blocks keeps them. */
+  unpublish(blocks: ReadonlySet<number>): void {
+    for (const block of blocks) this.#names[block] = null;
+    this.#published = this.#published.filter((block) => !blocks.has(block));
+  }
+
   /** Gives blocks back, the last one first. */
   release(blocks: readonly number[]): void {
     for (const block of [...blocks].reverse()) {

@@ -5,7 +5,7 @@ function byPriority(a: ReferenceRequest, b: ReferenceRequest): number {
   return a.input.priority - b.input.priority || a.arrivalTime - b.arrivalTime || (a.id < b.id ? -1 : 1);
 }
 
-/** The queues of a scheduler without connectors. */
+/** The queues of a scheduler. */
 export class ReferenceQueues {
   readonly waiting: ReferenceRequest[] = [];
   /** Blocked, or passed over. */

@@ -73,12 +73,13 @@ class Recorder {
     this.#recipe = recipe;
     this.#random = random;
     this.#workload = new Workload(recipe, random);
-    this.#subject = new ReferenceScheduler(optionsOf(this.#trace, () => 0));
+    this.#subject = new ReferenceScheduler(optionsOf(this.#trace, null, () => 0));
     this.#player = new EventPlayer(
       this.#subject,
       this.#trace,
       new Prompts(this.#trace),
       recipe.config.policy,
+      null,
     );
     this.#pipeline = new Pipeline(recipe.config.async_scheduling);
   }

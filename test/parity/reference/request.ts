@@ -11,6 +11,7 @@ export class ReferenceRequest implements SubjectRequest {
   /** Leading blocks of `blocks` that carry a content name. */
   numPublished = 0;
   isPrefillChunk = false;
+  wasPreempted = false;
   /** Batches in flight whose tokens are dropped, because the request was preempted by force. */
   framesToDrop = 0;
   /** Content names of its full blocks. */
@@ -36,6 +37,10 @@ export class ReferenceRequest implements SubjectRequest {
     this.stops = input;
     this.tokens = Array.from(input.prompt);
     this.numPromptTokens = this.tokens.length;
+  }
+
+  get handle(): number {
+    return this.slot + 1;
   }
 
   get id(): string {

@@ -1,8 +1,18 @@
+import type { ConnectorOutput } from '../../../src/scheduler/connector.js';
 import type { FlatTokens, Subject, SubjectOutputs } from '../subject.js';
 import { allowed, replaceDrafts } from './grammars.js';
+import { invalidate } from './loads.js';
 import { type Entry, ReferencePlan } from './plan.js';
 import type { ReferenceRequest } from './request.js';
 import { ReferenceState } from './state.js';
+
+/** A row of an update. */
+interface Row {
+  request: ReferenceRequest;
+  tokens: number[];
+  reason: number;
+  params?: unknown;
+}
 
 const REASONS = { stop: 1, length: 2, error: 4 } as const;
 const STATUSES = {
@@ -16,6 +26,9 @@ const STATUSES = {
  * oracle of its own for what no recorded trace covers, and itself held to the traces.
  */
 export class ReferenceScheduler extends ReferenceState implements Subject<ReferencePlan> {
+  /** Rows of requests that failed outside of an update. */
+  #failures: Row[] = [];
+
   schedule(): ReferencePlan {
     const entries: Entry[] = [];
     const preempted: string[] = [];
@@ -32,27 +45,72 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
       common,
     );
     this.finished = [];
+    this.options.connector?.buildMetadata(plan);
     for (const entry of entries) {
       if (this.#advance(entry)) plan.pendingStructuredOutputTokens = true;
     }
     return plan;
   }
 
-  update(plan: ReferencePlan, result: FlatTokens): SubjectOutputs {
-    const rows: { request: ReferenceRequest; tokens: number[]; reason: number }[] = [];
+  update(plan: ReferencePlan, result: FlatTokens, output: ConnectorOutput = {}): SubjectOutputs {
+    const rows: Row[] = [];
+    const failed = this.#fail(output, plan);
     const paused: ReferenceRequest[] = [];
     let offset = 0;
     for (const [i, { request, drafts }] of plan.entries.entries()) {
       const sampled = Array.from(result.tokens.subarray(offset, offset + result.counts[i]));
       offset += result.counts[i];
-      if (request.isFinished || sampled.length === 0) continue;
+      if (failed.includes(request) || request.isFinished || sampled.length === 0) continue;
       const row = this.#accept(request, drafts.length, sampled);
       if (row) rows.push(row);
       if (row && row.reason > 0 && !request.isFinished) paused.push(request);
     }
+    rows.push(...this.#endFailed(failed));
     this.queues.sweep();
     const { running } = this.queues;
     running.splice(0, running.length, ...running.filter((request) => !paused.includes(request)));
+    this.transfer(output);
+    return this.#outputs(rows);
+  }
+
+  updateTransfers(output: ConnectorOutput): void {
+    this.#failures.push(...this.#endFailed(this.#fail(output)));
+    this.queues.sweep();
+    this.transfer(output);
+  }
+
+  /**
+   * vLLM's _handle_invalid_blocks. Returns the requests whose tokens of this step are void: under the policy `fail` those
+   * that end, otherwise those that run and compute again.
+   */
+  #fail({ invalidBlocks = [] }: ConnectorOutput, plan?: ReferencePlan): ReferenceRequest[] {
+    const invalid = new Set(invalidBlocks.map(({ block }) => block));
+    const scheduled = (request: ReferenceRequest) =>
+      plan?.entries.find((entry) => entry.request === request)?.tokens ?? 0;
+    const { blockSize, loadFailurePolicy } = this.options;
+    const loading = this.queues.skipped.filter(({ status }) => status === 'WAITING_FOR_REMOTE_KVS');
+    const { affected: loads } = invalidate(loading, invalid, scheduled, blockSize);
+    const { affected: runs, blocks } = invalidate(this.queues.running, invalid, scheduled, blockSize);
+    if (loadFailurePolicy === 'fail') {
+      this.blocks.pool.unpublish(blocks);
+      return [...loads, ...runs];
+    }
+    for (const request of loads) this.failedLoads.add(request);
+    return runs;
+  }
+
+  /** Ends those whose loads failed, under the policy `fail`; their rows come last, and tell nothing of their blocks. */
+  #endFailed(failed: readonly ReferenceRequest[]): Row[] {
+    if (this.options.loadFailurePolicy !== 'fail') return [];
+    return failed.map((request) => {
+      this.finish(request, STATUSES.error);
+      return { request, tokens: [], reason: REASONS.error };
+    });
+  }
+
+  #outputs(present: Row[]): SubjectOutputs {
+    const rows = [...this.#failures, ...present];
+    this.#failures = [];
     let at = 0;
     return {
       length: rows.length,
@@ -64,6 +122,9 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
       }),
       tokenCounts: Int32Array.from(rows, (row) => row.tokens.length),
       finishReasons: Uint8Array.from(rows, (row) => row.reason),
+      transferParams: new Map(
+        rows.filter(({ params }) => params).map(({ request, params }) => [request, params]),
+      ),
     };
   }
 
@@ -95,7 +156,7 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
       const tokens = this.#demand(request, budget);
       if (tokens === 0) continue;
       const held = request.blocks.length;
-      while (!this.blocks.allocate(request, tokens, [], this.#lookahead, false)) {
+      while (!this.blocks.allocate(request, { tokens, lookahead: this.#lookahead })) {
         const victim = this.queues.victim();
         const scheduled = entries.findIndex((entry) => entry.request === victim);
         if (scheduled >= 0) {
@@ -132,6 +193,7 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
       longPrefillTokenThreshold: threshold,
       enableChunkedPrefill,
       reserveFullIsl,
+      connector,
     } = this.options;
     let budget = tokenBudget;
     const { running, skipped } = this.queues;
@@ -148,13 +210,30 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
       }
       const isFresh = request.numComputedTokens === 0;
       const hits = isFresh ? this.blocks.match(request) : [];
-      const computed = isFresh ? hits.length * this.options.blockSize : request.numComputedTokens;
+      const local = isFresh ? hits.length * this.options.blockSize : request.numComputedTokens;
+      const match = isFresh ? connector?.getNumNewMatchedTokens(request, local) : undefined;
+      if (match?.numTokens === null) {
+        passedOver.push(request);
+        queue.shift();
+        continue;
+      }
+      const external = match?.numTokens ?? 0;
+      const loads = match?.async === true;
+      const computed = local + external;
       const wanted = Math.min(request.numTokens - computed, threshold || request.numTokens);
-      if (!enableChunkedPrefill && wanted > budget) break;
-      const tokens = Math.min(wanted, budget);
+      if (!loads && !enableChunkedPrefill && wanted > budget) break;
+      const tokens = loads ? 0 : Math.min(wanted, budget);
       const lookahead = isFresh ? 0 : this.#lookahead;
-      if (!this.blocks.allocate(request, tokens, hits, lookahead, reserveFullIsl)) break;
+      const need = { tokens, hits, external, lookahead, reserve: reserveFullIsl, publishes: !loads };
+      if (!this.blocks.allocate(request, need)) break;
+      connector?.updateStateAfterAlloc(request, Int32Array.from(request.blocks), external);
       queue.shift();
+      if (loads) {
+        request.status = 'WAITING_FOR_REMOTE_KVS';
+        request.numComputedTokens = computed;
+        passedOver.push(request);
+        continue;
+      }
       running.push(request);
       if (request.input.adapter) adapters.add(request.input.adapter);
       const kind = request.status === 'PREEMPTED' ? 2 : 1;
@@ -172,6 +251,7 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
     const { grammar } = request.input;
     if (request.status === 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR' && grammar?.ready())
       request.status = 'WAITING';
+    if (this.received.has(request)) this.receive(request);
     return !request.status.startsWith('WAITING_FOR');
   }
 
@@ -202,7 +282,7 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
     return isPending;
   }
 
-  #accept(request: ReferenceRequest, numDrafts: number, sampled: number[]) {
+  #accept(request: ReferenceRequest, numDrafts: number, sampled: number[]): Row | null {
     if (numDrafts > 0) {
       const rejected = numDrafts - (sampled.length - 1);
       if (request.numComputedTokens > 0) request.numComputedTokens -= rejected;
@@ -230,21 +310,19 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
       reason = 'error';
       request.isResumable = false;
     }
-    if (reason) this.#stop(request, STATUSES[reason]);
-    return { request, tokens, reason: reason ? REASONS[reason] : 0 };
+    const params = reason ? this.#stop(request, STATUSES[reason]) : undefined;
+    return { request, tokens, reason: reason ? REASONS[reason] : 0, params };
   }
 
   /** Ends a request, or only its answer to a chunk (vLLM _handle_stopped_request). */
-  #stop(request: ReferenceRequest, status: string): void {
+  #stop(request: ReferenceRequest, status: string): unknown {
     const next = request.isResumable ? request.inputs.shift() : null;
-    if (next === null) {
-      this.finish(request, status);
-      return;
-    }
+    if (next === null) return this.finish(request, status);
     if (next) {
       request.begin(next);
       this.blocks.name(request);
     } else request.status = 'WAITING_FOR_STREAMING_REQ';
     this.queues.push(request);
+    return undefined;
   }
 }

@@ -1,7 +1,17 @@
+import type { ConnectorOutput, TransferReport } from '../../../src/scheduler/connector.js';
+import { FinishReason } from '../../../src/scheduler/status.js';
 import type { SubjectChunk, SubjectCore, SubjectInput, SubjectOptions } from '../subject.js';
 import { ReferenceBlocks } from './blocks.js';
 import { ReferenceQueues } from './queues.js';
 import type { ReferenceRequest } from './request.js';
+
+/** Finish reasons of the statuses that end a request. */
+const REASONS: Readonly<Record<string, number>> = {
+  FINISHED_STOPPED: FinishReason.stop,
+  FINISHED_LENGTH_CAPPED: FinishReason.length,
+  FINISHED_ABORTED: FinishReason.abort,
+  FINISHED_ERROR: FinishReason.error,
+};
 
 export const isIdle = ({ status }: ReferenceRequest) => status === 'WAITING_FOR_STREAMING_REQ';
 
@@ -9,11 +19,15 @@ export const isIdle = ({ status }: ReferenceRequest) => status === 'WAITING_FOR_
 export abstract class ReferenceState {
   protected readonly options: SubjectOptions;
   protected readonly blocks: ReferenceBlocks;
-  /** Every known request, in the order of add. */
+  /** Every known request, in the order of add; finished ones too, while a connector keeps their blocks. */
   protected readonly requests = new Map<string, ReferenceRequest>();
   protected readonly queues: ReferenceQueues;
   protected finished: string[] = [];
   protected previous = new Set<string>();
+  /** Their load has ended, and they have not been looked at since. */
+  protected readonly received = new Set<ReferenceRequest>();
+  /** Part of what they load has failed, and they are to compute it. */
+  protected readonly failedLoads = new Set<ReferenceRequest>();
   protected paused: 'no' | 'new' | 'all' = 'no';
 
   constructor(options: SubjectOptions) {
@@ -27,6 +41,7 @@ export abstract class ReferenceState {
     const request = this.blocks.open(input);
     this.requests.set(input.id, request);
     this.queues.push(request);
+    this.options.connector?.onNewRequest(request);
   }
 
   addChunk(id: string, chunk: SubjectChunk): void {
@@ -51,9 +66,9 @@ export abstract class ReferenceState {
   }
 
   abort(ids: string | readonly string[]): string[] {
-    const requests = [...new Set(typeof ids === 'string' ? [ids] : ids)].flatMap(
-      (id) => this.requests.get(id) ?? [],
-    );
+    const requests = [...new Set(typeof ids === 'string' ? [ids] : ids)]
+      .flatMap((id) => this.requests.get(id) ?? [])
+      .filter((request) => !request.isFinished);
     for (const request of requests) this.finish(request, 'FINISHED_ABORTED');
     this.queues.sweep();
     return requests.map((request) => request.id);
@@ -119,15 +134,63 @@ export abstract class ReferenceState {
   protected preempt(request: ReferenceRequest): void {
     this.blocks.release(request);
     request.status = 'PREEMPTED';
+    request.wasPreempted = true;
     request.numComputedTokens = 0;
     request.drafts = [];
     this.queues.requeue(request);
   }
 
-  protected finish(request: ReferenceRequest, status: string): void {
+  /** Ends a request, and gives its blocks back unless they are still read or written. Returns what its client is told. */
+  protected finish(request: ReferenceRequest, status: string): unknown {
+    const isWritten = request.status === 'WAITING_FOR_REMOTE_KVS' && !this.received.has(request);
+    this.received.delete(request);
+    this.failedLoads.delete(request);
     request.status = status;
+    const blocks = Int32Array.from(request.blocks);
+    const answer = this.options.connector?.requestFinished(request, REASONS[status], blocks);
+    this.finished.push(request.id);
+    if (!isWritten && !answer?.delayFree) this.#forget(request);
+    return answer?.transferParams;
+  }
+
+  /** vLLM's _update_from_kv_xfer_finished. */
+  protected transfer(output: ConnectorOutput): void {
+    this.options.connector?.updateConnectorOutput(output);
+    for (const report of output.finishedReceiving ?? []) {
+      const request = this.#reported(report);
+      if (request.status === 'WAITING_FOR_REMOTE_KVS') this.received.add(request);
+      else this.#release(request);
+    }
+    for (const report of output.finishedSending ?? []) this.#release(this.#reported(report));
+  }
+
+  #reported({ handle }: TransferReport): ReferenceRequest {
+    const request = [...this.requests.values()].find((known) => known.handle === handle);
+    if (!request) throw new Error(`no known request has the handle ${handle}`);
+    return request;
+  }
+
+  #release(request: ReferenceRequest): void {
+    if (!request.isFinished)
+      throw new Error(`${request.id} is ${request.status}, so nobody may free its blocks`);
+    this.#forget(request);
+  }
+
+  #forget(request: ReferenceRequest): void {
     this.blocks.release(request);
     this.requests.delete(request.id);
-    this.finished.push(request.id);
+  }
+
+  /** A load has ended: what was loaded is published, and what failed is not computed (vLLM _update_waiting_for_remote_kv). */
+  protected receive(request: ReferenceRequest): void {
+    this.received.delete(request);
+    if (this.failedLoads.delete(request)) {
+      if (request.numComputedTokens > 0) this.blocks.publish(request, request.numComputedTokens);
+      else this.blocks.release(request);
+    } else {
+      this.blocks.publish(request, request.numComputedTokens);
+      if (request.numComputedTokens === request.numTokens) request.numComputedTokens--;
+    }
+    request.status = request.wasPreempted ? 'PREEMPTED' : 'WAITING';
   }
 }

@@ -1,0 +1,108 @@
+import type { ConnectorOutput, Finished, Match } from '../../src/scheduler/connector.js';
+import type { SubjectConnector, SubjectRequest } from './subject.js';
+import type { ConnectorCall, KvParameters, KvReport } from './trace.js';
+
+/** What the connector of a trace remembers of one request. */
+interface Transfer {
+  readonly parameters: KvParameters;
+  handle: number;
+  /** It was to bring something at least once: a `oneshot` brings nothing again. */
+  loaded: boolean;
+  /** A load is in flight, so the end of the request must wait for it and not for a send. */
+  receives: boolean;
+  /** Lookups that it still answers with "ask again". */
+  deferrals: number;
+}
+
+/**
+ * The scheduler side of the connector that a trace was recorded with: what it answers follows from the parameters of the
+ * requests alone. It writes down how it is called; its worker side is the trace itself.
+ */
+export class TraceConnector implements SubjectConnector {
+  readonly #transfers = new Map<string, Transfer>();
+  #calls: ConnectorCall[] = [];
+
+  /** A request with these parameters is about to be added. */
+  expect(id: string, parameters: KvParameters | null): void {
+    const { defer = 0 } = parameters ?? {};
+    this.#transfers.set(id, {
+      parameters: parameters ?? {},
+      handle: 0,
+      loaded: false,
+      receives: false,
+      deferrals: defer,
+    });
+  }
+
+  /** The calls since the last time, oldest first. */
+  takeCalls(): ConnectorCall[] {
+    const calls = this.#calls;
+    this.#calls = [];
+    return calls;
+  }
+
+  /** The output of the workers that a trace names. Throws for a request that the scheduler never announced. */
+  outputOf({ recv, send, invalid }: KvReport): ConnectorOutput {
+    const report = (id: string) => {
+      const handle = this.#transfers.get(id)?.handle;
+      if (!handle) throw new Error(`onNewRequest was not called for ${id}`);
+      return { handle };
+    };
+    return {
+      finishedReceiving: recv.map(report),
+      finishedSending: send.map(report),
+      ...(invalid ? { invalidBlocks: invalid.map((block) => ({ block })) } : {}),
+    };
+  }
+
+  onNewRequest({ id, handle }: SubjectRequest): void {
+    this.#of(id).handle = handle;
+  }
+
+  getNumNewMatchedTokens({ id }: SubjectRequest, numLocalTokens: number): Match {
+    const transfer = this.#of(id);
+    const { ext = 0, oneshot, async } = transfer.parameters;
+    if (transfer.deferrals > 0) {
+      transfer.deferrals--;
+      this.#calls.push(['match', id, numLocalTokens, null, 0]);
+      return { numTokens: null, async: false };
+    }
+    const numTokens = oneshot && transfer.loaded ? 0 : Math.max(0, ext - numLocalTokens);
+    const isAsync = numTokens > 0 && async === 1;
+    this.#calls.push(['match', id, numLocalTokens, numTokens, isAsync ? 1 : 0]);
+    return { numTokens, async: isAsync };
+  }
+
+  updateStateAfterAlloc({ id }: SubjectRequest, blocks: Int32Array, numExternalTokens: number): void {
+    this.#calls.push(['alloc', id, numExternalTokens, blocks.length]);
+    if (numExternalTokens === 0) return;
+    const transfer = this.#of(id);
+    transfer.loaded = true;
+    transfer.receives = transfer.parameters.async === 1;
+  }
+
+  buildMetadata(): null {
+    return null;
+  }
+
+  updateConnectorOutput({ finishedReceiving = [] }: ConnectorOutput): void {
+    const received = new Set(finishedReceiving.map(({ handle }) => handle));
+    for (const transfer of this.#transfers.values()) {
+      if (received.has(transfer.handle)) transfer.receives = false;
+    }
+  }
+
+  requestFinished({ id, status }: SubjectRequest, _reason: number, blocks: Int32Array): Finished {
+    const { parameters, receives } = this.#of(id);
+    const wants = status === 'FINISHED_ABORTED' ? parameters.delay_abort : parameters.delay_free;
+    const delayFree = blocks.length > 0 && !receives && wants === 1;
+    this.#calls.push(['finished', id, status, delayFree ? 1 : 0, blocks.length]);
+    return delayFree ? { delayFree, transferParams: { of: id } } : { delayFree };
+  }
+
+  #of(id: string): Transfer {
+    const transfer = this.#transfers.get(id);
+    if (!transfer) throw new Error(`the connector was not told of ${id}`);
+    return transfer;
+  }
+}

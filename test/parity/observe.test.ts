@@ -12,7 +12,13 @@ import {
 import type { SubjectOutputs, SubjectPlan, SubjectRequest } from './subject.js';
 
 function request(id: string, fields: Partial<SubjectRequest> = {}): SubjectRequest {
-  const counts = { handle: 1, numTokens: 0, numComputedTokens: 0, numOutputPlaceholders: 0, numDraftTokens: 0 };
+  const counts = {
+    handle: 1,
+    numTokens: 0,
+    numComputedTokens: 0,
+    numOutputPlaceholders: 0,
+    numDraftTokens: 0,
+  };
   return { id, status: 'RUNNING', stopReason: null, ...counts, ...fields };
 }
 

@@ -1,6 +1,22 @@
 import type { TraceConfig } from '../trace.js';
 import type { Random } from './random.js';
 
+/** What a connector does in a generated trace. */
+export interface ConnectorRecipe {
+  /** How often a request has parameters for it, is loaded after the step, is deferred, and keeps its blocks. */
+  rate: number;
+  asyncRate: number;
+  deferRate: number;
+  delayRate: number;
+  /** Most updates until a load, or a send, is reported. */
+  longestLoad: number;
+  longestSend: number;
+  /** How often a load fails. */
+  failRate: number;
+  /** Whether synchronous loads fail: with steps in flight vLLM goes on with what they read, and miscounts placeholders. */
+  failsSync: boolean;
+}
+
 /** What a generated trace is made of: a configuration, and how often what happens. Rates are per step. */
 export interface Recipe {
   config: TraceConfig & { num_speculative_tokens: number };
@@ -23,13 +39,37 @@ export interface Recipe {
   longestOutput: number;
   /** Whether a request may grow beyond the pool: vLLM then preempts and admits it again for ever. */
   mayOutgrowPool: boolean;
+  connector: ConnectorRecipe | null;
 }
 
-/** A recipe for one trace: most often anything, sometimes a crowd. */
+/** A recipe for one trace: most often anything, sometimes a crowd, and often with a connector. */
 export function randomRecipe(random: Random): Recipe {
   const recipe = anyRecipe(random);
-  if (random.chance(0.2)) return crowded(recipe, random);
-  return random.chance(0.35) ? conversing(recipe, random) : recipe;
+  const shaped = random.chance(0.2)
+    ? crowded(recipe, random)
+    : random.chance(0.35)
+      ? conversing(recipe, random)
+      : recipe;
+  return random.chance(0.5) ? connected(shaped, random) : shaped;
+}
+
+/** With a connector. */
+function connected(recipe: Recipe, random: Random): Recipe {
+  const policy = random.pick(['fail', 'recompute']);
+  return {
+    ...recipe,
+    config: { ...recipe.config, kv_load_failure_policy: policy },
+    connector: {
+      rate: random.pick([0.4, 0.9]),
+      asyncRate: random.pick([0, 0.5, 0.8, 1]),
+      deferRate: random.pick([0, 0.2]),
+      delayRate: random.pick([0, 0.4]),
+      longestLoad: random.pick([0, 3, 10]),
+      longestSend: random.pick([0, 8]),
+      failRate: random.pick([0, 0.2, 0.5]),
+      failsSync: !(recipe.config.async_scheduling && policy === 'recompute'),
+    },
+  };
 }
 
 /**
@@ -122,5 +162,6 @@ function anyRecipe(random: Random): Recipe {
     longestPrompt: random.pick([5, 14, maxModelLen]),
     longestOutput: random.pick([5, 20, 60]),
     mayOutgrowPool: random.chance(0.1),
+    connector: null,
   };
 }

@@ -1,3 +1,4 @@
+import { TraceConnector } from '../connector.js';
 import { flatten, optionsOf } from '../driver.js';
 import { EventPlayer } from '../events.js';
 import {
@@ -11,11 +12,12 @@ import {
 } from '../observe.js';
 import { Pipeline } from '../pipeline.js';
 import { outputToken, Prompts } from '../tokens.js';
-import type { Trace, TraceEvent, TraceStep } from '../trace.js';
+import type { ConnectorCall, Trace, TraceEvent, TraceStep } from '../trace.js';
 import type { ReferencePlan } from './plan.js';
 import { Random } from './random.js';
 import { type Recipe, randomRecipe } from './recipe.js';
 import { ReferenceScheduler } from './scheduler.js';
+import { Worker } from './worker.js';
 import { Workload } from './workload.js';
 
 interface Batch {
@@ -35,6 +37,8 @@ class Recorder {
   readonly #recipe: Recipe;
   readonly #random: Random;
   readonly #workload: Workload;
+  readonly #connector: TraceConnector | null;
+  readonly #worker: Worker | null;
   readonly #player: EventPlayer;
   readonly #subject: ReferenceScheduler;
   readonly #pipeline: Pipeline<Batch>;
@@ -60,7 +64,7 @@ class Recorder {
       seed,
       vllm_commit: 'none: the reference scheduler',
       config: recipe.config,
-      connector: null,
+      connector: recipe.connector,
       workload: recipe,
       eos_id: 2,
       stop_id: 3,
@@ -73,13 +77,15 @@ class Recorder {
     this.#recipe = recipe;
     this.#random = random;
     this.#workload = new Workload(recipe, random);
-    this.#subject = new ReferenceScheduler(optionsOf(this.#trace, null, () => 0));
+    this.#connector = recipe.connector && new TraceConnector();
+    this.#worker = recipe.connector && new Worker(recipe.connector, random, recipe.config.block_size);
+    this.#subject = new ReferenceScheduler(optionsOf(this.#trace, this.#connector, () => 0));
     this.#player = new EventPlayer(
       this.#subject,
       this.#trace,
       new Prompts(this.#trace),
       recipe.config.policy,
-      null,
+      this.#connector,
     );
     this.#pipeline = new Pipeline(recipe.config.async_scheduling);
   }
@@ -90,7 +96,8 @@ class Recorder {
     this.#step([{ t: 'pause', state: 'UNPAUSED' }]);
     // Drained as far as it drains: a request that outgrew the pool never ends.
     const limit = steps.length + 200;
-    while (this.#subject.numUnfinished > 0 && steps.length < limit) this.#step([]);
+    const isBusy = () => this.#subject.numUnfinished > 0 || this.#worker?.isBusy === true;
+    while (isBusy() && steps.length < limit) this.#step([]);
     while (steps[steps.length - 1].upd !== null && steps.length <= limit) this.#step([], false);
     this.#trace.n_steps = steps.length;
     this.#trace.n_requests = this.#workload.numRequests;
@@ -102,10 +109,12 @@ class Recorder {
     const step: TraceStep = { step: this.#trace.steps.length, events: [], sched: null, upd: null };
     this.#trace.steps.push(step);
     step.events = events.map((event) => this.#apply(event));
+    Object.assign(step, this.#calls('conn_pre', step.step));
     const idles = !mayRun || (this.#subject.numUnfinished === 0 && this.#random.chance(0.5));
     if (!idles) this.#schedule(step);
     if (!idles && this.#random.chance(this.#recipe.abortRate / 2)) {
       step.mid = [this.#apply(this.#workload.abort(this.#subject))];
+      Object.assign(step, this.#calls('conn_mid', step.step));
     }
     const batch = this.#pipeline.take(step.sched?.total ?? 0);
     if (batch) this.#update(step, batch);
@@ -136,7 +145,8 @@ class Recorder {
     const plan = this.#subject.schedule();
     const seen = observePlan(plan, this.#subject.core);
     const bitmask = seen.pend === 1 && seen.total > 0 ? {} : { bitmask: observeBitmask(plan) };
-    step.sched = { ...seen, ...bitmask, ...observePool(this.#subject.core) };
+    const calls = this.#calls('conn', step.step);
+    step.sched = { ...seen, ...bitmask, ...observePool(this.#subject.core), ...calls };
     step.sample = plan.entries
       .filter(({ request }) => !request.isPrefillChunk)
       .map(({ request, drafts }) => {
@@ -158,9 +168,14 @@ class Recorder {
     const tokensOf = (id: string) => rows.get(id) ?? [];
     const ids = plan.requests.map((request) => request.id);
     const tokens = Int32Array.from(ids.flatMap(tokensOf));
-    const out = observeOutputs(
-      this.#subject.update(plan, { tokens, counts: Int32Array.from(ids, (id) => tokensOf(id).length) }),
-    );
+    // The rows of what fails while an empty batch is in flight would come with a later update.
+    const mayFail = ids.length > 0 || source === step;
+    const kv = this.#worker?.report(source.step, mayFail) ?? null;
+    const counts = Int32Array.from(ids, (id) => tokensOf(id).length);
+    const output = kv === null ? undefined : this.#connector?.outputOf(kv);
+    const out = observeOutputs(this.#subject.update(plan, { tokens, counts }, output));
+    const calls = this.#calls('conn', step.step);
+    if (kv?.invalid) this.#forget(plan);
     const { num_speculative_tokens: k, async_scheduling, spec_method } = this.#recipe.config;
     let drafts: [string, number[]][] | null | undefined;
     if (k > 0 && !async_scheduling) {
@@ -173,9 +188,27 @@ class Recorder {
     step.upd = {
       for: source.step,
       out,
+      ...(this.#connector ? { kv } : {}),
+      ...calls,
       ...(drafts === undefined ? {} : { drafts }),
       ...observeState(this.#subject),
     };
+  }
+
+  /** The connector calls since the last time, under the name that they get in the trace. */
+  #calls(name: 'conn' | 'conn_pre' | 'conn_mid', step: number): { [key in typeof name]?: ConnectorCall[] } {
+    if (!this.#connector) return {};
+    const calls = this.#connector.takeCalls();
+    this.#worker?.watch(calls, step, this.#subject);
+    return { [name]: calls };
+  }
+
+  /** What was sampled from a load that failed is sampled again. */
+  #forget(plan: ReferencePlan): void {
+    if (this.#recipe.config.async_scheduling) return;
+    for (const request of plan.requests) {
+      this.#sampled.set(`${request.id} ${request.chunk}`, request.numOutputTokens);
+    }
   }
 
   /** Carries an event out and completes it with what came of it. */

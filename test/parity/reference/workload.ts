@@ -104,7 +104,7 @@ export class Workload {
         ? random.integer(0, Math.min(max_tokens, config.max_model_len - n - 1))
         : 0,
       priority: config.policy === 'priority' ? random.integer(0, 3) : 0,
-      kv: null,
+      kv: this.#transfer(n),
     };
     if (numSalts > 0 && random.chance(0.6)) add.salt = `S${random.integer(1, numSalts)}`;
     const adapter = random.integer(1, Math.max(1, numAdapters));
@@ -116,6 +116,26 @@ export class Workload {
     else if (this.#recipe.lengthStopsOnly) Object.assign(add, { eos_at: -1, stop_at: -1 });
     this.#adds.push(add);
     return add;
+  }
+
+  /** What the connector does for a request of n prompt tokens. */
+  #transfer(n: number): AddEvent['kv'] {
+    const { connector } = this.#recipe;
+    const random = this.#random;
+    if (!connector || !random.chance(connector.rate)) return null;
+    const flag = (rate: number): 0 | 1 => (random.chance(rate) ? 1 : 0);
+    const isAsync = flag(connector.asyncRate);
+    // A request whose tokens are all there already would have nothing to compute in the step.
+    const most = isAsync === 1 ? n : n - 1;
+    const ext = random.chance(0.3) ? most : random.chance(0.2) ? 0 : random.integer(0, most);
+    return {
+      ext,
+      async: isAsync,
+      oneshot: flag(0.5),
+      defer: random.chance(connector.deferRate) ? random.integer(1, 3) : 0,
+      delay_free: flag(connector.delayRate),
+      delay_abort: flag(connector.delayRate / 2),
+    };
   }
 
   /** Most tokens of one request. */

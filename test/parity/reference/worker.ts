@@ -1,0 +1,106 @@
+import type { ConnectorCall, KvReport } from '../trace.js';
+import type { Random } from './random.js';
+import type { ConnectorRecipe } from './recipe.js';
+import type { ReferenceRequest } from './request.js';
+import type { ReferenceScheduler } from './scheduler.js';
+
+/** A load that has begun. */
+interface Load {
+  request: ReferenceRequest;
+  /** The blocks that it fills. */
+  blocks: number[];
+  /** The step that began it. */
+  step: number;
+  isAsync: boolean;
+  /** Updates until it is reported; a failure is reported no later. */
+  left: number;
+  fails: boolean;
+}
+
+/** Thinks up the worker side of the connector of a generated trace: when transfers end, and which fail. */
+export class Worker {
+  readonly #recipe: ConnectorRecipe;
+  readonly #random: Random;
+  readonly #blockSize: number;
+  #loads: Load[] = [];
+  #sends: { id: string; left: number }[] = [];
+
+  constructor(recipe: ConnectorRecipe, random: Random, blockSize: number) {
+    this.#recipe = recipe;
+    this.#random = random;
+    this.#blockSize = blockSize;
+  }
+
+  /** Whether transfers are still to be reported. */
+  get isBusy(): boolean {
+    return this.#sends.length > 0 || this.#loads.some(({ isAsync }) => isAsync);
+  }
+
+  /** Takes note of what a scheduler asked of the connector in a step. */
+  watch(calls: readonly ConnectorCall[], step: number, subject: ReferenceScheduler): void {
+    const locals = new Map<string, { local: number; isAsync: boolean }>();
+    for (const call of calls) {
+      if (call[0] === 'match') locals.set(call[1], { local: call[2], isAsync: call[4] === 1 });
+      if (call[0] === 'finished' && call[3] === 1) this.#send(call[1]);
+      const match = locals.get(call[1]);
+      if (call[0] === 'alloc' && call[2] > 0 && match) {
+        this.#load(subject.get(call[1]) as ReferenceRequest, match.local, call[2], step, match.isAsync);
+      }
+    }
+  }
+
+  /**
+   * What is reported with the update of the batch of a step; null if nothing.
+   * @param mayFail whether a failure may stand in this update
+   */
+  report(step: number, mayFail: boolean): KvReport | null {
+    const invalid: number[] = [];
+    if (mayFail) for (const load of this.#loads) invalid.push(...this.#failure(load, step));
+    const due = <T extends { left: number }>(transfers: readonly T[]) =>
+      transfers.filter((transfer) => --transfer.left < 0);
+    // Whose failure could not be reported yet goes on.
+    const received = due(this.#loads.filter(({ isAsync, fails }) => isAsync && (mayFail || !fails)));
+    const sent = due(this.#sends);
+    this.#loads = this.#loads.filter((load) => (load.isAsync ? !received.includes(load) : load.step > step));
+    this.#sends = this.#sends.filter((send) => !sent.includes(send));
+    if (received.length + sent.length + invalid.length === 0) return null;
+    const recv = this.#shuffled(received.map(({ request }) => request.id));
+    const send = this.#shuffled(sent.map(({ id }) => id));
+    return { recv, send, ...(invalid.length > 0 ? { invalid: [...new Set(invalid)] } : {}) };
+  }
+
+  #send(id: string): void {
+    this.#sends.push({ id, left: this.#random.integer(0, this.#recipe.longestSend) });
+  }
+
+  #load(request: ReferenceRequest, local: number, external: number, step: number, isAsync: boolean): void {
+    const from = Math.floor(local / this.#blockSize);
+    const blocks = request.blocks.slice(from, Math.ceil((local + external) / this.#blockSize));
+    const { longestLoad, failRate, failsSync } = this.#recipe;
+    const fails = (isAsync || failsSync) && this.#random.chance(failRate);
+    const left = this.#random.integer(0, longestLoad);
+    this.#loads.push({ request, blocks, step, isAsync, left, fails });
+  }
+
+  /** The blocks of a load that turn out to have failed in the update of a step. */
+  #failure(load: Load, step: number): number[] {
+    const { request, blocks, isAsync, left } = load;
+    if (!load.fails) return [];
+    const isDue = isAsync ? left === 0 || this.#random.chance(0.3) : load.step === step;
+    if (!isDue) return [];
+    load.fails = isAsync && left > 0 && this.#random.chance(0.2);
+    // What ended or was preempted meanwhile has no such blocks any more.
+    const isLive = request.status === (isAsync ? 'WAITING_FOR_REMOTE_KVS' : 'RUNNING');
+    if (!isLive || !blocks.every((block) => request.blocks.includes(block))) return [];
+    return this.#random.chance(0.7)
+      ? [this.#random.pick(blocks)]
+      : blocks.filter(() => this.#random.chance(0.5));
+  }
+
+  #shuffled<T>(values: T[]): T[] {
+    return values
+      .map((value) => ({ value, key: this.#random.next() }))
+      .sort((a, b) => a.key - b.key)
+      .map(({ value }) => value);
+  }
+}

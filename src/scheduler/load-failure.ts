@@ -86,6 +86,7 @@ function takeInvalid(
 function failSyncLoads(s: SchedulerState, plan: Plan, missing: Set<number>, failed: Set<Request>): void {
   const { blockSize, deviations, loadFailurePolicy } = s.config;
   const evicts = deviations.evictFailedLoads || loadFailurePolicy === 'fail';
+  if (!deviations.sharersWait) failPrefixes(s, missing, failed);
   const bad = new Set(missing);
   const owners = new Set<Request>();
   const marked = new Set<number>();
@@ -109,6 +110,16 @@ function failSyncLoads(s: SchedulerState, plan: Plan, missing: Set<number>, fail
   );
   if (deviations.evictFailedLoads && (traceless || someSharerLeft(s, plan))) forgetSince(s, plan);
   else if (deviations.sharersWait) recomputeSharers(s, plan, bad, owners);
+}
+
+/** As in vLLM a load fails with the cached prefix in front of it, where somebody else was to load that. */
+function failPrefixes(s: SchedulerState, missing: ReadonlySet<number>, failed: Set<Request>): void {
+  for (const request of s.loading) {
+    const first = s.core.blocks(request.slot).findIndex((id) => missing.has(id));
+    if (first < 0) continue;
+    truncateLoad(s, request, first);
+    failed.add(request);
+  }
 }
 
 /** Tokens of a running request that it had before this step and the ones behind it. */

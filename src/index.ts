@@ -47,7 +47,7 @@ export { replayCommands, replayInputs } from './scheduler/log-replay.js';
 export type { SchedulerConfig, SchedulerOptions } from './scheduler/options.js';
 export type { OutstandingKind } from './scheduler/outstanding.js';
 export { EntryKind, type Plan } from './scheduler/plan.js';
-export type { ResetResult } from './scheduler/prefix-reset.js';
+export type { ResetOptions, ResetResult } from './scheduler/prefix-reset.js';
 export type { Container, Request, RequestInput } from './scheduler/request.js';
 export { Scheduler } from './scheduler/scheduler.js';
 export type { ChunkInput, Session } from './scheduler/session.js';

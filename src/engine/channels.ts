@@ -7,11 +7,13 @@ import { channel } from 'node:diagnostics_channel';
  *   blockstep:request:submit        { id, handle }
  *   blockstep:engine:step           { step, numRequests, totalTokens, latencyMs, failed }
  *   blockstep:engine:wrong-answer   { step, detail }
+ *   blockstep:engine:worker-failure { rank, method, detail }
  *   blockstep:engine:health         { healthy, reasons }, whenever `healthy` changes
  */
 export const channels = {
   submit: channel('blockstep:request:submit'),
   step: channel('blockstep:engine:step'),
   wrongAnswer: channel('blockstep:engine:wrong-answer'),
+  workerFailure: channel('blockstep:engine:worker-failure'),
   health: channel('blockstep:engine:health'),
 } as const;

@@ -7,6 +7,7 @@ import type { EngineConfig } from './options.js';
 import type { Step } from './step.js';
 import { StepTimes } from './step-times.js';
 import { Streams } from './streams.js';
+import { Workers } from './workers.js';
 
 /** Events that leave no trace in the state, counted since the start. */
 export class EngineCounters {
@@ -20,6 +21,8 @@ export class EngineCounters {
   wrongAnswers = 0;
   /** Answers that came after the engine had given the step up. */
   lateAnswers = 0;
+  /** Calls of the connector's workers that threw, or answered what cannot be read. */
+  workerFailures = 0;
   /** Times that a reader was woken by a step. */
   wakes = 0;
 }
@@ -40,6 +43,8 @@ export class EngineState {
   readonly counters = new EngineCounters();
   readonly stepTimes = new StepTimes();
   readonly health: HealthWatch;
+  /** The connector's workers; null if there are none. */
+  readonly workers: Workers | null;
   /** Ids of requests that were preempted or finished in steps with nothing to execute: the next plan carries them. */
   preempted: string[] = [];
   finished: string[] = [];
@@ -65,6 +70,7 @@ export class EngineState {
     this.scheduler = scheduler;
     this.config = config;
     this.health = new HealthWatch(this);
+    this.workers = config.workers.length === 0 ? null : new Workers(this, config.workers);
   }
 
   /** The clock; where it throws or tells no time, what it told last. The scheduler is who complains about it. */
@@ -108,6 +114,13 @@ export class EngineState {
     this.counters.wrongAnswers++;
     if (channels.wrongAnswer.hasSubscribers)
       channels.wrongAnswer.publish({ step, detail: describeError(what) });
+  }
+
+  /** Counts a worker that failed. */
+  countWorkerFailure(rank: number, method: string, error: unknown): void {
+    this.counters.workerFailures++;
+    if (channels.workerFailure.hasSubscribers)
+      channels.workerFailure.publish({ rank, method, detail: describeError(error) });
   }
 
   /** Ends all work for good: every stream fails with this error, steps in flight are given up. The first error counts. */

@@ -1,5 +1,5 @@
 import type { OutstandingKind } from '../scheduler/outstanding.js';
-import type { ResetResult } from '../scheduler/prefix-reset.js';
+import type { ResetOptions, ResetResult } from '../scheduler/prefix-reset.js';
 import { Scheduler } from '../scheduler/scheduler.js';
 import { takeAbortKeys } from '../scheduler/validate.js';
 import { EngineState } from './engine-state.js';
@@ -153,7 +153,7 @@ export class Engine implements Disposable, AsyncDisposable {
   }
 
   /** Forgets all cached prefixes; see `Scheduler.resetPrefixCache`. */
-  resetPrefixCache(options: { resetRunning?: boolean } = {}): ResetResult {
+  resetPrefixCache(options: ResetOptions = {}): ResetResult {
     this.#e.checkUsable();
     const result = this.#e.scheduler.resetPrefixCache(options);
     this.#e.poke();
@@ -172,6 +172,14 @@ export class Engine implements Disposable, AsyncDisposable {
     const completed = this.#e.scheduler.complete(handle, kind, owner);
     this.#e.poke();
     return completed;
+  }
+
+  /** Ends every use of blocks by the connector, or by one child of it; see `Scheduler.fenceTransfers`. */
+  fenceTransfers(child?: number): number {
+    this.#e.checkUsable();
+    const fenced = this.#e.scheduler.fenceTransfers(child);
+    this.#e.poke();
+    return fenced;
   }
 
   get numRunning(): number {

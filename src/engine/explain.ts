@@ -1,5 +1,6 @@
 import { Control } from '../core/core.js';
 import { badArgument, describeError, show } from '../core/errors.js';
+import { isUsed } from '../scheduler/preempt.js';
 import type { Request } from '../scheduler/request.js';
 import { finishReasonName } from '../scheduler/status.js';
 import type { EngineState } from './engine-state.js';
@@ -24,7 +25,8 @@ export function explain(e: EngineState, key: string | number, isDriven: boolean)
 
 function find({ scheduler }: EngineState, key: string | number): Request | undefined {
   if (typeof key === 'number') return scheduler.getByHandle(key);
-  return scheduler.get(key) ?? scheduler.inspect().draining.findLast(({ id }) => id === key);
+  const { draining, quarantined } = scheduler.inspect();
+  return scheduler.get(key) ?? [...quarantined, ...draining].findLast(({ id }) => id === key);
 }
 
 function progress({ numPromptTokens, numOutputTokens, maxTokens, numPreemptions }: Request): string {
@@ -34,15 +36,18 @@ function progress({ numPromptTokens, numOutputTokens, maxTokens, numPreemptions 
 
 function state(e: EngineState, request: Request, isDriven: boolean): string {
   if (request.isFinished) {
-    const uses = request.outstanding?.describe().join(', ') ?? '';
-    return `finished (${finishReasonName(request.finishReason)}) ${ago(e, request.finishedAt)}, its blocks are still used by ${uses}`;
+    const given = e.scheduler.inspect().quarantined.includes(request) ? 'quarantined, ' : '';
+    const ended = `finished (${finishReasonName(request.finishReason)}) ${ago(e, request.finishedAt)}`;
+    return `${ended}, ${given}its blocks are still used by ${uses(e, request)}`;
   }
   if (e.aborts.has(request)) return 'aborted, its blocks go back before the next step';
   if (request.container === 'running') return running(e, request, isDriven);
   const since = `for ${ms(e, request.waitingSince)}`;
   switch (request.waitReason) {
     case 'remote-kv':
-      return `waiting ${since} for KV blocks that are being loaded`;
+      return isUsed(request)
+        ? `waiting ${since} for KV blocks that are being loaded: ${uses(e, request)}`
+        : `waiting ${since} for KV blocks that were loaded; ${nextStep(e, isDriven, 'it goes on when a step reaches it')}`;
     case 'grammar':
       return `waiting ${since} for its grammar`;
     case 'streaming-input':
@@ -50,6 +55,12 @@ function state(e: EngineState, request: Request, isDriven: boolean): string {
     default:
       return waiting(e, request, isDriven);
   }
+}
+
+/** What uses its blocks besides itself, each with its age. */
+function uses(e: EngineState, { outstanding }: Request): string {
+  const all = outstanding?.uses() ?? [];
+  return all.map(({ kind, owner, since }) => `${kind}:${owner} for ${ms(e, since)}`).join(', ');
 }
 
 function running(e: EngineState, request: Request, isDriven: boolean): string {

@@ -1,7 +1,9 @@
 import { badArgument, checkInteger, show } from '../core/errors.js';
 import type { StepTables } from '../core/tables.js';
+import type { WorkerConnector } from '../scheduler/connector.js';
 import type { SchedulerOptions } from '../scheduler/options.js';
 import type { Executor, ExecutorPlan } from './executor.js';
+import { takeWorkers, type WorkerCalls } from './worker-calls.js';
 
 /** Longest delay that a timer of the platform can have, in milliseconds. */
 const MAX_DELAY_MS = 2 ** 31 - 1;
@@ -14,6 +16,11 @@ const DRAIN_MS = 30_000;
 export interface EngineOptions extends SchedulerOptions {
   /** Computes the steps. The engine owns it: it is disposed with the engine. */
   executor: Executor;
+  /**
+   * The worker sides of `connector`, where the model runs; what worker i reports comes from rank i. The engine owns them:
+   * they are shut down with it. Default: none.
+   */
+  workers?: readonly WorkerConnector[];
   /**
    * Milliseconds of the engine's clock that the executor may take to answer a step; then it counts as hung, and the engine
    * refuses all further work. 0 = for ever. Default 60,000.
@@ -30,17 +37,27 @@ export interface EngineConfig {
   readonly usesTables: boolean;
   readonly executorTimeoutMs: number;
   readonly stallSteps: number;
+  readonly workers: readonly WorkerCalls[];
 }
 
 /** @throws ERR_BLOCKSTEP_BAD_ARG naming the option, its value and what was expected */
 export function takeEngineOptions(options: EngineOptions): EngineConfig {
   if (typeof options !== 'object' || options === null)
     throw badArgument('options', show(options), 'an object');
-  const { executor, executorTimeoutMs = EXECUTOR_TIMEOUT_MS, stallSteps = STALL_STEPS } = options;
+  const {
+    executor,
+    executorTimeoutMs = EXECUTOR_TIMEOUT_MS,
+    stallSteps = STALL_STEPS,
+    workers = [],
+  } = options;
+  const taken = takeWorkers(workers);
+  if (taken.length > 0 && (options.connector ?? null) === null)
+    throw badArgument('workers', `${taken.length} workers`, 'empty without a connector');
   return Object.freeze({
     ...takeExecutor(executor),
     executorTimeoutMs: checkInteger('executorTimeoutMs', executorTimeoutMs, 0, MAX_DELAY_MS),
     stallSteps: checkInteger('stallSteps', stallSteps, 1, 2 ** 30),
+    workers: taken,
   });
 }
 

@@ -20,9 +20,11 @@ export interface RequestResult {
   readonly finishReason: EndReason;
   readonly stopReason: number | null;
   readonly numPromptTokens: number;
-  /** Prompt tokens found in the prefix cache when it was first admitted. */
+  /** Prompt tokens found in the prefix cache, or loaded by the connector, when it was first admitted. */
   readonly numCachedTokens: number;
   readonly numPreemptions: number;
+  /** What the connector gave for the client, for instance where a decode engine finds the KV; null = nothing. */
+  readonly transferParams: Readonly<Record<string, unknown>> | null;
   readonly timings: RequestTimings;
 }
 

@@ -75,6 +75,7 @@ export class Shutdown {
     }
     e.disposed = true;
     this.#stopLoop();
+    e.workers?.shutdown();
     e.giveUp(disposedError());
     const gone = this.#disposeExecutor(errors);
     this.#gone = errors.length === 0 ? gone : Promise.reject(errors[0]);

@@ -1,4 +1,5 @@
 import { BlockstepError } from '../core/errors.js';
+import type { ConnectorOutput } from '../scheduler/connector.js';
 import type { Plan } from '../scheduler/plan.js';
 import { channels } from './channels.js';
 import { brokenBy, type EngineState } from './engine-state.js';
@@ -28,7 +29,8 @@ export interface StepReport {
 const NOTHING = { tokens: new Int32Array(0), counts: new Int32Array(0) };
 
 /**
- * One round of the engine, in vLLM's order: aborts, schedule, execute, aborts, update, publish. It does what can be done
+ * One round of the engine, in vLLM's order: aborts, schedule, execute, aborts, what transfers have ended, update, publish. It
+ * does what can be done
  * now and never waits: at most one step is submitted, and the oldest is taken if it was answered.
  */
 export class StepLoop {
@@ -36,6 +38,8 @@ export class StepLoop {
   /** Of the present round: requests that ended, and whether anything changed besides. */
   #ended = 0;
   #moved = false;
+  /** Whether the workers were asked in the present round. */
+  #collected = false;
 
   constructor(e: EngineState) {
     this.#e = e;
@@ -62,6 +66,7 @@ export class StepLoop {
       e.health.checkExecutor();
       e.rounds++;
       this.#moved = false;
+      this.#collected = false;
       this.#ended = drainAborts(e);
       const plan = this.#canSchedule() ? this.#schedule() : null;
       const answered = takes && e.flight.length > 0 && e.flight[0].isSettled;
@@ -69,6 +74,7 @@ export class StepLoop {
         this.#ended += drainAborts(e);
         this.#takeOldest(e.flight[0]);
       }
+      if (e.workers !== null) this.#takeTransfers();
       return this.#report(plan, answered);
     } catch (error) {
       throw judge(e, error);
@@ -104,6 +110,7 @@ export class StepLoop {
     const plan = scheduler.schedule();
     lastStep.totalTokens = plan.totalTokens;
     lastStep.preempted = plan.preempted.length;
+    this.#e.workers?.planned(plan);
     if (plan.totalTokens > 0) this.#submit(plan);
     else this.#takeEmpty(plan);
     return plan;
@@ -111,6 +118,7 @@ export class StepLoop {
 
   #submit(plan: Plan): void {
     const e = this.#e;
+    const { preempted } = plan;
     if (e.finished.length + e.preempted.length > 0) {
       plan.finished = e.finished.concat(plan.finished);
       plan.preempted = e.preempted.concat(plan.preempted);
@@ -118,10 +126,12 @@ export class StepLoop {
       e.preempted = [];
     }
     e.health.scheduled();
-    const step = new Step(e, plan);
+    const step = new Step(e, plan, preempted);
     e.flight.push(step);
-    // What it may sample depends on tokens that a step in flight makes: then it waits until that was taken.
-    if (!plan.pendingStructuredOutputTokens || e.flight.length === 1) step.execute();
+    // What it may sample depends on tokens that a step in flight makes, or it loads into blocks that one still writes: then
+    // it waits until that was taken.
+    const waits = plan.pendingStructuredOutputTokens || (plan.hasSyncLoads && e.workers !== null);
+    if (!waits || e.flight.length === 1) step.execute();
   }
 
   /**
@@ -135,12 +145,16 @@ export class StepLoop {
     if (preempted.length > 0) e.preempted = e.preempted.concat(preempted);
     this.#moved = finished.length + preempted.length > 0;
     if (e.flight.length === 0) e.health.scheduledNothing();
-    this.#ended += publish(e, e.scheduler.update(plan, NOTHING));
+    e.workers?.begin(plan, preempted);
+    if (e.flight.length === 0) e.workers?.settle(plan.step);
+    this.#ended += publish(e, e.scheduler.update(plan, NOTHING, this.#collect()));
   }
 
   #takeOldest(step: Step): void {
     const e = this.#e;
-    const { outputs, failureOf } = updateStep(e, step);
+    e.workers?.end(step.plan);
+    e.workers?.settle(step.number);
+    const { outputs, failureOf } = updateStep(e, step, this.#collect());
     e.flight.shift();
     const failed = step.state === 'failed';
     const latencyMs = step.answeredAt - step.submittedAt;
@@ -155,6 +169,21 @@ export class StepLoop {
       const { numRequests, totalTokens } = step.plan;
       channels.step.publish({ step: step.number, numRequests, totalTokens, latencyMs, failed });
     }
+  }
+
+  /** What the workers have to say, once a round. */
+  #collect(): ConnectorOutput | null {
+    if (this.#collected) return null;
+    this.#collected = true;
+    const output = this.#e.workers?.collect() ?? null;
+    if (output !== null) this.#moved = true;
+    return output;
+  }
+
+  /** In a round without an update. */
+  #takeTransfers(): void {
+    const output = this.#collect();
+    if (output !== null) this.#e.scheduler.updateTransfers(output);
   }
 
   #whyNot(): StepReport['state'] {

@@ -1,4 +1,5 @@
 import { BlockstepError, describeError, show } from '../core/errors.js';
+import type { ConnectorOutput } from '../scheduler/connector.js';
 import type { Plan } from '../scheduler/plan.js';
 import type { Request } from '../scheduler/request.js';
 import type { StepOutputs } from '../scheduler/step-outputs.js';
@@ -17,14 +18,14 @@ export interface StepUpdate {
  * Hands the answer of the oldest step to the scheduler. Rows that are wrong fail alone where the others can be told from
  * them; else the step fails.
  */
-export function updateStep(e: EngineState, step: Step): StepUpdate {
+export function updateStep(e: EngineState, step: Step, output: ConnectorOutput | null): StepUpdate {
   const { plan } = step;
   const taken = step.take();
-  if (taken === null) return failStep(e, step);
+  if (taken === null) return failStep(e, step, output);
   const { result } = taken;
   if (!lacksTokens(plan, result)) {
     try {
-      const outputs = e.scheduler.update(plan, result);
+      const outputs = e.scheduler.update(plan, result, output);
       return { outputs, failureOf: (request) => rowFailure(plan, result.errors, request) };
     } catch (error) {
       // If it is not the answer that was refused, it is refused again below.
@@ -37,10 +38,10 @@ export function updateStep(e: EngineState, step: Step): StepUpdate {
   } catch (error) {
     step.fail(error);
     e.countWrongAnswer(step.number, error);
-    return failStep(e, step);
+    return failStep(e, step, output);
   }
   const { wrong } = repaired;
-  const outputs = e.scheduler.update(plan, repaired.result);
+  const outputs = e.scheduler.update(plan, repaired.result, output);
   for (const [request, what] of wrong)
     e.countWrongAnswer(step.number, `request ${show(request.id)}: ${what}`);
   return { outputs, failureOf: (request) => rowFailure(plan, result.errors, request, wrong.get(request)) };
@@ -66,7 +67,7 @@ export function updateDrafts(e: EngineState, step: Step): void {
  */
 function replaceDrafts(e: EngineState, from: Plan, drafts: unknown): void {
   const next = e.flight.length === 0 ? null : e.flight[0];
-  if (next === null || next.state !== 'kept back') return;
+  if (next === null || next.state !== 'kept back' || !next.plan.pendingStructuredOutputTokens) return;
   const { tokens, counts } = takeDrafts(drafts);
   checkDrafts(from, tokens, counts);
   const starts = new Int32Array(from.numRequests);
@@ -83,11 +84,11 @@ function replaceDrafts(e: EngineState, from: Plan, drafts: unknown): void {
   e.scheduler.replaceDraftTokens(plan, { tokens: Int32Array.from(moved), counts: movedCounts });
 }
 
-function failStep(e: EngineState, step: Step): StepUpdate {
+function failStep(e: EngineState, step: Step, output: ConnectorOutput | null): StepUpdate {
   const cause = step.answer;
   const what = describeError(cause);
   return {
-    outputs: e.scheduler.failStep(step.plan),
+    outputs: e.scheduler.failStep(step.plan, output),
     failureOf: ({ id }) => failure(`the step of request ${show(id)} failed: ${what}`, { cause }),
   };
 }

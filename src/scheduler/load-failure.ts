@@ -6,7 +6,8 @@ import {
   someSharerLeft,
   truncateLoad,
 } from './bad-blocks.js';
-import type { TakenOutput } from './connector-output.js';
+import type { InvalidBlock } from './connector.js';
+import type { TakenOutput, TakenReport } from './connector-output.js';
 import { getByHandle } from './guards.js';
 import { loseLoad } from './load.js';
 import type { Plan } from './plan.js';
@@ -23,37 +24,46 @@ import type { SchedulerState } from './scheduler-state.js';
  */
 export function failLoads(s: SchedulerState, plan: Plan | null, output: TakenOutput | null): Request[] {
   const failed = new Set<Request>();
-  const missing = new Set<number>();
-  if (output !== null) {
-    for (const { handle, step } of output.failedReceiving) {
-      const request = getByHandle(s, handle);
-      if (request === undefined) continue;
-      const sync = plan?.syncLoads.find((load) => load.request === request);
-      if (sync !== undefined) for (const id of sync.blocks) missing.add(id);
-      else if (request.load !== null && (step === undefined || step === request.load.step)) {
-        loseLoad(request);
-        failed.add(request);
-      }
-    }
-    for (const { block, handle } of output.invalidBlocks)
-      takeInvalid(s, plan, block, handle, failed, missing);
-  }
-  if (plan?.lacksMetadata) for (const { blocks } of plan.syncLoads) for (const id of blocks) missing.add(id);
+  const plans = plan === null ? s.inFlight : [plan, ...s.inFlight];
+  for (const report of output?.failedReceiving ?? []) takeFailed(s, plans, report, failed);
+  for (const invalid of output?.invalidBlocks ?? []) takeInvalid(s, plans, invalid, failed);
   s.counters.failedLoads += failed.size;
-  if (plan !== null && missing.size > 0) failSyncLoads(s, plan, missing, failed);
+  if (plan !== null && plan.missing.size > 0) failSyncLoads(s, plan, plan.missing, failed);
   if (s.config.loadFailurePolicy === 'recompute') return [];
   for (const request of failed) request.failure ??= 'its KV could not be loaded';
   return [...failed];
 }
 
-/** Finds the loads that were to fill the block. One that nobody loads, or that is somebody else's by now, hurts nobody. */
+/** A load of which nothing is known to have come. */
+function takeFailed(
+  s: SchedulerState,
+  plans: readonly Plan[],
+  { handle, step }: TakenReport,
+  failed: Set<Request>,
+): void {
+  const request = getByHandle(s, handle);
+  if (request === undefined) return;
+  if (request.load !== null && (step === undefined || step === request.load.step)) {
+    loseLoad(request);
+    failed.add(request);
+    return;
+  }
+  for (const plan of plans) {
+    if (step !== undefined && step !== plan.step) continue;
+    const load = plan.syncLoads.find((each) => each.request === request);
+    for (const id of load?.blocks ?? []) plan.missing.add(id);
+  }
+}
+
+/**
+ * Finds the loads that were to fill the block. What a step in flight is still to read counts at its update. A block that
+ * nobody loads, or that is somebody else's by now, hurts nobody.
+ */
 function takeInvalid(
   s: SchedulerState,
-  plan: Plan | null,
-  block: number,
-  handle: number | undefined,
+  plans: readonly Plan[],
+  { block, handle }: InvalidBlock,
   failed: Set<Request>,
-  missing: Set<number>,
 ): void {
   let known = false;
   let reassigned = false;
@@ -66,11 +76,13 @@ function takeInvalid(
     failed.add(request);
     truncateLoad(s, request, Math.floor(load.localTokens / s.config.blockSize) + at);
   }
-  for (const { request, blocks, generations } of plan?.syncLoads ?? []) {
-    const at = handle === undefined || request.handle === handle ? blocks.indexOf(block) : -1;
-    if (at < 0) continue;
-    if (s.core.native.blockGeneration(block) === generations[at]) known = missing.add(block).size > 0;
-    else reassigned = true;
+  for (const plan of plans) {
+    for (const { request, blocks, generations } of plan.syncLoads) {
+      const at = handle === undefined || request.handle === handle ? blocks.indexOf(block) : -1;
+      if (at < 0) continue;
+      if (s.core.native.blockGeneration(block) === generations[at]) known = plan.missing.add(block).size > 0;
+      else reassigned = true;
+    }
   }
   if (known) return;
   const whose = handle === undefined ? '' : ` of handle ${handle}`;
@@ -83,7 +95,12 @@ function takeInvalid(
  * Synchronous loads: the step has read what is missing. Whoever was first to hold a missing block has to write it; as in
  * vLLM the others count on that, unless `sharersWait`.
  */
-function failSyncLoads(s: SchedulerState, plan: Plan, missing: Set<number>, failed: Set<Request>): void {
+function failSyncLoads(
+  s: SchedulerState,
+  plan: Plan,
+  missing: ReadonlySet<number>,
+  failed: Set<Request>,
+): void {
   const { blockSize, deviations, loadFailurePolicy } = s.config;
   const evicts = deviations.evictFailedLoads || loadFailurePolicy === 'fail';
   if (!deviations.sharersWait) failPrefixes(s, missing, failed);

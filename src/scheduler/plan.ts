@@ -64,8 +64,8 @@ export class Plan {
   connectorMetadata: unknown = undefined;
   /** @internal Loads that must be there when the plan is executed. */
   syncLoads: SyncLoad[] = [];
-  /** @internal The metadata could not be made, so nothing that it was to begin began. */
-  lacksMetadata = false;
+  /** @internal Blocks of these that are known not to have come; its update has to know. */
+  readonly missing = new Set<number>();
   /** Leading blocks that all requests holding blocks share (0 with prefix caching off). */
   numCommonPrefixBlocks = 0;
 
@@ -143,7 +143,7 @@ export class Plan {
     if (this.finishedHandles.length > 0) this.finishedHandles = [];
     if (this.syncLoads.length > 0) this.syncLoads = [];
     this.connectorMetadata = undefined;
-    this.lacksMetadata = false;
+    if (this.missing.size > 0) this.missing.clear();
   }
 
   /**

@@ -69,7 +69,7 @@ function attachMetadata(s: SchedulerState, plan: Plan): void {
     plan.connectorMetadata = metadata;
     return;
   }
-  plan.lacksMetadata = true;
+  for (const { blocks } of plan.syncLoads) for (const id of blocks) plan.missing.add(id);
   loseLoadsOf(s, plan.step);
 }
 
@@ -86,7 +86,7 @@ export function update(
   beginUpdate(s, plan, result.tokens);
   const { errors } = result;
   if (errors !== undefined) failEntries(s, plan, (entry) => errors[entry] !== 0);
-  const lost = output !== null || plan.lacksMetadata ? failLoads(s, plan, output) : NOBODY;
+  const lost = output !== null || plan.missing.size > 0 ? failLoads(s, plan, output) : NOBODY;
   updatePass(s, plan, result);
   endLost(s, lost);
   if (output !== null) takeTransfers(s, output);

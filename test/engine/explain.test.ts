@@ -130,7 +130,7 @@ describe('explain', () => {
     expect(bench.engine.explain('b')).toMatch(/: aborted, its blocks go back before the next step$/);
     bench.steps();
     bench.time += 5;
-    const words = /: finished \(length\) 5 ms ago, its blocks are still used by store:job 7$/;
+    const words = /: finished \(length\) 5 ms ago, its blocks are still used by store:job 7 for \d+ ms$/;
     expect(bench.engine.explain('a')).toMatch(words);
     expect(bench.engine.explain(handle)).toMatch(words);
     bench.engine.complete(handle, 'store', 'job 7');

@@ -234,6 +234,7 @@ describe('the result', () => {
       numPromptTokens: 9,
       numCachedTokens: 8,
       numPreemptions: 0,
+      transferParams: null,
       timings: { firstScheduledMs: 5, firstTokenMs: 15, endedMs: 25 },
     });
   });

@@ -2,11 +2,9 @@ import { slotOf } from '../core/core.js';
 import { tellNew } from './ask-connector.js';
 import { channels } from './channels.js';
 import { startDeadline } from './deadlines.js';
-import { endUnreported } from './finish.js';
 import { Request, type TakenRequest } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { Session } from './session.js';
-import { FinishReason } from './status.js';
 
 /** Queues a new request whose slot is open. One with a grammar waits until that is ready. */
 export function addRequest(s: SchedulerState, input: TakenRequest, handle: number): Request {
@@ -22,7 +20,7 @@ export function addRequest(s: SchedulerState, input: TakenRequest, handle: numbe
   if (channels.add.hasSubscribers) {
     channels.add.publish({ id: request.id, handle, numPromptTokens: request.numPromptTokens });
   }
-  if (s.connector !== null && !tellNew(s, request)) endUnreported(s, request, FinishReason.error);
+  if (s.connector !== null && !tellNew(s, request)) s.doomed.push(request);
   return request;
 }
 

@@ -9,7 +9,12 @@ export function hold(s: SchedulerState, { handle, kind, owner }: BlockUse): bool
   const request = getByHandle(s, handle);
   if (request === undefined) return false;
   request.outstanding ??= new Outstanding();
-  if (request.outstanding.add(kind, owner, s.now)) return true;
+  if (request.outstanding.add(kind, owner, s.now)) {
+    // Its load was done; now it waits for one more.
+    const waits = kind === 'load' && request.load !== null && !s.queues.loading.has(request);
+    if (waits) s.queues.parkLoading(s.queues.skipped, request);
+    return true;
+  }
   s.anomalies.report('duplicate-hold', `${kind}:${owner} of request ${request.id}`);
   return false;
 }

@@ -33,6 +33,7 @@ export function loseLoadsOf(s: SchedulerState, step: number): void {
     if (request.load?.step !== step) continue;
     request.outstanding?.removeWhere('load', (owner) => isPeer(owner, request.load?.child));
     loseOrEnd(s, request);
+    releaseIfDrained(s, request);
   }
 }
 

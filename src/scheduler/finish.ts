@@ -1,7 +1,7 @@
 import { PendingOp } from '../core/core.js';
 import { channels } from './channels.js';
 import { handOver } from './hand-over.js';
-import { leaveLoading } from './load.js';
+import { isLoading, leaveLoading } from './load.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { type FinishReason, finishedStatus, finishReasonName } from './status.js';
@@ -33,16 +33,17 @@ export function finishDetached(s: SchedulerState, request: Request, reason: Fini
 }
 
 /**
- * After a use of its blocks ended: when none is left, blocks that a preemption had to keep go back, and with a finished
- * request all that it has.
+ * After a use of its blocks ended: with the last load its request can go on; when no use is left, blocks that a preemption
+ * had to keep go back, and with a finished request all that it has.
  */
 export function releaseIfDrained(s: SchedulerState, request: Request): void {
+  if (request.load !== null && !isLoading(request)) s.queues.unparkLoading(request);
   if (request.outstanding !== null && request.outstanding.size > 0) return;
   if (request.keptBlocks !== null) {
     s.core.native.unpin(request.keptBlocks);
     request.keptBlocks = null;
   }
-  if (!request.isFinished) return;
+  if (!request.isFinished || s.bySlot[request.slot] !== request) return;
   s.deadlines.stop(request);
   s.draining.delete(request);
   s.quarantined.delete(request);

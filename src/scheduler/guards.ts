@@ -155,7 +155,7 @@ export function purgeWaiting(s: SchedulerState): void {
   for (const queue of [s.queues.waiting, s.queues.skipped]) {
     for (const request of queue.toArray()) dropZombie(s, queue, request);
   }
-  for (const request of s.queues.idle) dropZombie(s, s.queues.skipped, request);
+  for (const request of [...s.queues.idle, ...s.queues.loading]) dropZombie(s, s.queues.skipped, request);
 }
 
 /** Tracked, unfinished, and this very incarnation. */

@@ -33,7 +33,7 @@ export function numUnfinished({ pauseMode, queues }: SchedulerState): number {
   if (pauseMode === 'all') return 0;
   if (pauseMode === 'new') return queues.running.length;
   // A session that waits for input is in `idle`, beside the skipped ones.
-  return queues.running.length + queues.waiting.length + queues.skipped.length;
+  return queues.running.length + queues.waiting.length + queues.skipped.length + queues.loading.size;
 }
 
 /** Whether stepping can still change or report anything; see `Scheduler.hasWork`. */

@@ -5,8 +5,8 @@ import { comesBefore, FcfsQueue, PriorityQueue, type RequestQueue } from './requ
  * The containers of unfinished requests, as in vLLM: `waiting` may be admitted, `skipped` waits for something else or
  * was passed over, `running` holds those that are computed, in order of admission.
  *
- * Sessions that wait for input are among the skipped, but stand apart in `idle`, so that no step ever looks at them. Their
- * place among the others is kept in `order`.
+ * Sessions that wait for input and requests whose KV is being loaded are among the skipped, but stand apart in `idle` and
+ * `loading`, so that no step ever looks at them. Their place among the others is kept in `order`.
  *
  * Invariant: `request.container` names the one container that holds it, and only this class writes it.
  */
@@ -17,6 +17,8 @@ export class Queues {
   readonly running: Request[] = [];
   /** Sessions that wait for input, the longest idle first. Their container is `skipped`. */
   readonly idle = new Set<Request>();
+  /** Requests whose load is under way. Their container is `skipped`. */
+  readonly loading = new Set<Request>();
   /** Those that the present pass took out of their queues, in order; empty between passes. */
   readonly passedOver: Request[] = [];
   #lastOrder = 0;
@@ -59,6 +61,19 @@ export class Queues {
     this.skipped.insert(request);
   }
 
+  /** The head of a queue has nothing to do until its load is done. */
+  parkLoading(queue: RequestQueue, request: Request): void {
+    queue.remove(request);
+    if (request.container !== 'skipped') request.order = ++this.#lastOrder;
+    request.container = 'skipped';
+    this.loading.add(request);
+  }
+
+  /** A load is done: its request may be admitted again, from its place. Nothing if it is not among the loading. */
+  unparkLoading(request: Request): void {
+    if (this.loading.delete(request)) this.skipped.insert(request);
+  }
+
   /** Takes the head of a queue out of this admission pass. It stays among the skipped, or comes behind them. */
   passOver(queue: RequestQueue, request: Request): void {
     queue.remove(request);
@@ -75,14 +90,14 @@ export class Queues {
     passedOver.length = 0;
   }
 
-  /** All skipped requests, idle ones included, in admission order; allocates. */
+  /** All skipped requests, those that stand apart included, in admission order; allocates. */
   allSkipped(): Request[] {
-    const all = [...this.skipped.toArray(), ...this.idle];
+    const all = [...this.skipped.toArray(), ...this.idle, ...this.loading];
     return all.sort((a, b) => (this.#byPriority ? (comesBefore(a, b) ? -1 : 1) : a.order - b.order));
   }
 
   get numSkipped(): number {
-    return this.skipped.length + this.idle.size;
+    return this.skipped.length + this.idle.size + this.loading.size;
   }
 
   pushRunning(request: Request): void {
@@ -128,6 +143,7 @@ export class Queues {
 
   private removeWaiting(request: Request): void {
     if (request.container === 'waiting') this.waiting.remove(request);
-    else if (request.container === 'skipped' && !this.idle.delete(request)) this.skipped.remove(request);
+    else if (request.container !== 'skipped') return;
+    else if (!this.idle.delete(request) && !this.loading.delete(request)) this.skipped.remove(request);
   }
 }

@@ -34,6 +34,8 @@ export class SchedulerState {
   /** Requests that wait for a load, or whose load is done and which no step has reached since. */
   readonly loading = new Set<Request>();
   readonly connector: ConnectorCalls | null;
+  /** Requests whose connector failed when they were added: the next step ends them. */
+  readonly doomed: Request[] = [];
   /** The incarnation that has each slot now. */
   readonly bySlot: (Request | undefined)[] = [];
   /** Plans that were scheduled with tokens and not updated yet, oldest first; at most `pipelineDepth`. */

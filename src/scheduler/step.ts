@@ -28,6 +28,7 @@ export function schedule(s: SchedulerState): Plan {
   const plan = freePlan(s);
   plan.begin(s.step++);
   endExpired(s);
+  if (s.doomed.length > 0) endDoomed(s);
   const { running } = s.queues;
   const head = running.length > 0 ? running[0] : null;
   s.core.control[Control.headSlot] = head === null ? -1 : head.slot;
@@ -60,6 +61,12 @@ export function schedule(s: SchedulerState): Plan {
     channels.step.publish({ step, numRequests, totalTokens, freeBlocks: s.core.freeBlocks });
   }
   return plan;
+}
+
+/** Whoever added them has their handle by now. */
+function endDoomed(s: SchedulerState): void {
+  for (const request of s.doomed) endUnreported(s, request, FinishReason.error);
+  s.doomed.length = 0;
 }
 
 /** What goes to the workers with the plan. If there is none, what it was to begin never begins. */

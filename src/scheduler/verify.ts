@@ -1,4 +1,5 @@
 import { BlockstepError } from '../core/errors.js';
+import { isLoading } from './load.js';
 import type { Container, Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { NO_DEADLINE } from './wait.js';
@@ -57,6 +58,10 @@ export function verifyScheduler(s: SchedulerState): void {
   for (const request of s.loading) {
     const isKnown = s.requests.get(request.id) === request && request.load !== null;
     expect(isKnown && request.status === 'WAITING_FOR_REMOTE_KVS', request, `loads and is ${request.status}`);
+    expect(queues.loading.has(request) || !isLoading(request), request, 'is being loaded in the queue');
+  }
+  for (const request of queues.loading) {
+    expect(s.loading.has(request) && isLoading(request), request, 'stands apart though nothing is loaded');
   }
   s.core.native.verify();
 }
@@ -87,13 +92,13 @@ function verifyWait(s: SchedulerState, request: Request): void {
   const loaded = s.connector !== null;
   const holds = container === 'running' || session !== null || loaded || numComputedTokens === 0;
   expect(holds, request, `has ${numComputedTokens} computed tokens in ${container}`);
-  const isLoading = s.loading.has(request);
-  expect(isLoading === (status === 'WAITING_FOR_REMOTE_KVS'), request, `is ${status}, loading: ${isLoading}`);
-  expect(isLoading === (request.load !== null), request, 'has a load, or is noted to have one');
+  const loads = s.loading.has(request);
+  expect(loads === (status === 'WAITING_FOR_REMOTE_KVS'), request, `is ${status}, loading: ${loads}`);
+  expect(loads === (request.load !== null), request, 'has a load, or is noted to have one');
   const used = (request.outstanding?.size ?? 0) > 0;
   expect(request.keptBlocks === null || used, request, 'keeps blocks that nothing uses');
   const { streamingInput, grammar: compilation, load } = s.config.deadlines;
-  const timeout = isIdle ? streamingInput : needsGrammar ? compilation : isLoading ? load : 0;
+  const timeout = isIdle ? streamingInput : needsGrammar ? compilation : loads ? load : 0;
   const deadline = timeout > 0 ? request.waitingSince + timeout : NO_DEADLINE;
   expect(request.deadline === deadline, request, `has deadline ${request.deadline}, not ${deadline}`);
   expect(request.deadlineIndex >= 0 === timeout > 0, request, `has deadline index ${request.deadlineIndex}`);

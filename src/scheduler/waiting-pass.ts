@@ -139,7 +139,7 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
   }
   request.numComputedTokens = computed;
   if (external.async) {
-    s.queues.passOver(queue, request);
+    s.queues.parkLoading(queue, request);
     return true;
   }
   // A session may hold more than it needs now: what lay behind a stop in its last answer.

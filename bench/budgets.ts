@@ -6,8 +6,9 @@ export interface Budget {
   what: string;
   group: Group;
   name: string;
-  /** The p50 in microseconds; `tail`: p99 over p50; `bytes`: the value. */
-  of: 'p50' | 'tail' | 'bytes';
+  /** The p50 in microseconds; `tail`: p99 over p50; `bytes`: the value; `ratio`: p50 over that of row `to` of the group. */
+  of: 'p50' | 'tail' | 'bytes' | 'ratio';
+  to?: string;
   limit: number;
 }
 
@@ -23,6 +24,14 @@ export const BUDGETS: readonly Budget[] = [
   p50('full hit of 2,048 tokens', 'operations', 'full hit, 10k cached', 2),
   p50('cold allocate of 2,048 tokens', 'operations', 'cold allocate, 10k empty', 4),
   p50('release of 2,048 tokens', 'operations', 'release, 10k cached', 0.6),
+  {
+    what: 'step of 256 with 64 transfers in flight over one without',
+    group: 'decode',
+    name: '256, 64 transfers',
+    of: 'ratio',
+    to: '256',
+    limit: 1.2,
+  },
   tail('p99 over p50, step of 256', 'decode', '256'),
   tail('p99 over p50, step of 1,024', 'decode', '1024'),
   tail('p99 over p50, prefill and decode', 'mixed', 'step'),
@@ -50,12 +59,20 @@ export function judge(rows: readonly Row[]): Verdict[] {
   for (const budget of BUDGETS) {
     const row = rows.find(({ group, name }) => group === budget.group && name === budget.name);
     if (row === undefined) continue;
-    const measured =
-      budget.of === 'tail' && row.latency ? row.latency.p99 / row.latency.p50 : Math.max(0, row.value);
+    const measured = measuredOf(budget, row, rows);
+    if (measured === null) continue;
     const best = budget.of === 'p50' && row.latency ? row.latency.min / budget.limit : null;
     verdicts.push({ ...budget, measured, ratio: measured / budget.limit, bestRatio: best });
   }
   return verdicts;
+}
+
+/** What is limited, as measured; null if the row that it is compared with was not. */
+function measuredOf({ of, group, to }: Budget, row: Row, rows: readonly Row[]): number | null {
+  if (of === 'tail' && row.latency) return row.latency.p99 / row.latency.p50;
+  if (of !== 'ratio') return Math.max(0, row.value);
+  const other = rows.find((each) => each.group === group && each.name === to);
+  return other === undefined ? null : row.value / other.value;
 }
 
 function p50(what: string, group: Group, name: string, limit: number): Budget {

@@ -11,6 +11,7 @@ const VARIANTS: Record<string, DecodeVariant> = {
   '256 evicting': { evicting: true },
   '256 depth 2': { pipelineDepth: 2 },
   '256 drafts 3': { drafts: 3 },
+  '256, 64 transfers': { transfers: 64 },
 };
 
 /** One whole step, schedule and update through Node-API, of N running decodes; and its variants at 256. */
@@ -27,6 +28,9 @@ function decodeRow(name: string, size: number, effort: Effort, variant: DecodeVa
   const latency = measure({ run: step }, effort);
   const stats = scheduler.stats();
   const evicted = stats.evictions > 0;
+  const numTransfers = stats.outstanding.load.count + stats.outstanding.store.count;
+  if (numTransfers !== (variant.transfers ?? 0))
+    throw new Error(`decode ${name} has ${numTransfers} transfers`);
   if (stats.numRunning !== size || stats.numPreemptions > 0 || evicted !== (variant.evicting ?? false)) {
     throw new Error(`decode ${name} is not what it says: ${JSON.stringify(stats)}`);
   }

@@ -1,5 +1,6 @@
 import { type Plan, Scheduler } from '../src/index.js';
 import { Random } from '../src/workload/random.js';
+import { EndlessConnector, TRANSFERRED } from './connector.js';
 
 export const BLOCK_SIZE = 16;
 
@@ -41,6 +42,8 @@ export interface DecodeVariant {
   drafts?: number;
   /** Every block taken evicts a cached one, as in an engine that has run for a while. Default: the cache is empty. */
   evicting?: boolean;
+  /** Requests besides whose transfers are in flight: half of them wait for a load, half have ended and are being sent. */
+  transfers?: number;
 }
 
 /** Requests in decode, and all that is needed to step them without allocating. */
@@ -55,24 +58,34 @@ export interface Decode {
  * every step one request in 16 fills a block and takes another. None ends and nothing is preempted within `numSteps`.
  */
 export function makeDecode(numRequests: number, numSteps: number, variant: DecodeVariant = {}): Decode {
-  const { pipelineDepth = 1, drafts = 0, evicting = false } = variant;
+  const { pipelineDepth = 1, drafts = 0, evicting = false, transfers = 0 } = variant;
   const longest = 512 + BLOCK_SIZE + numSteps * (1 + drafts);
   const blocksEach = Math.ceil(longest / BLOCK_SIZE) + 1;
   const scheduler = new Scheduler({
-    numBlocks: numRequests * blocksEach + 1,
+    numBlocks: (numRequests + transfers) * blocksEach + 1,
     blockSize: BLOCK_SIZE,
-    maxNumSeqs: numRequests,
+    maxNumSeqs: numRequests + transfers,
     maxNumBatchedTokens: numRequests * blocksEach * BLOCK_SIZE,
     maxModelLen: blocksEach * BLOCK_SIZE,
     pipelineDepth,
     numSpeculativeTokens: drafts,
     hashSeed: HASH_SEED,
+    connector: transfers > 0 ? new EndlessConnector() : null,
+    deadlines: false,
   });
   const prompts = new Prompts(blocksEach * BLOCK_SIZE);
   touchPool(scheduler, prompts, numRequests, blocksEach, evicting);
+  for (let i = 0; i < transfers / 2; i++) {
+    scheduler.add({ id: `send-${i}`, prompt: prompts.next(TRANSFERRED), maxTokens: 1 });
+  }
+  while (scheduler.numUnfinished > 0)
+    scheduler.update(scheduler.schedule(), acceptances(numRequests, 1, 0)[0]);
   for (let i = 0; i < numRequests; i++) {
     const prompt = prompts.next(512 + (i % BLOCK_SIZE));
     scheduler.add({ id: `decode-${i}`, prompt, maxTokens: longest, eosTokenId: EOS });
+  }
+  for (let i = 0; i < transfers / 2; i++) {
+    scheduler.add({ id: `load-${i}`, prompt: prompts.next(TRANSFERRED), maxTokens: 1 });
   }
   const one = acceptances(numRequests, 1, 0)[0];
   scheduler.update(scheduler.schedule(), one);

@@ -9,11 +9,13 @@ import {
 import type { InvalidBlock } from './connector.js';
 import type { TakenOutput, TakenReport } from './connector-output.js';
 import { getByHandle } from './guards.js';
-import { loseLoad } from './load.js';
+import { type Load, loseLoad } from './load.js';
+import { peer } from './outstanding.js';
 import type { Plan } from './plan.js';
 import { dropOutputs } from './preempt.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
+import { isDeclared, reportForeign } from './transfers.js';
 
 /**
  * Takes what could not be loaded (vLLM `_handle_invalid_blocks`), before anybody builds on it. A request whose load failed
@@ -34,25 +36,31 @@ export function failLoads(s: SchedulerState, plan: Plan | null, output: TakenOut
   return [...failed];
 }
 
-/** A load of which nothing is known to have come. */
+/** A load of which nothing is known to have come. Only the ranks of the child that loads can say so. */
 function takeFailed(
   s: SchedulerState,
   plans: readonly Plan[],
-  { handle, step }: TakenReport,
+  report: TakenReport,
   failed: Set<Request>,
 ): void {
+  const { handle, child, step } = report;
   const request = getByHandle(s, handle);
   if (request === undefined) return;
-  if (request.load !== null && (step === undefined || step === request.load.step)) {
+  const isOurs = (load: Load): boolean =>
+    load.child === child && (step === undefined || step === load.step) && isDeclared(s, report);
+  if (request.load !== null && isOurs(request.load)) {
     loseLoad(request);
     failed.add(request);
     return;
   }
-  for (const plan of plans) {
-    if (step !== undefined && step !== plan.step) continue;
-    const load = plan.syncLoads.find((each) => each.request === request);
-    for (const id of load?.blocks ?? []) plan.missing.add(id);
-  }
+  // It ended meanwhile, and nobody was to read what has not come.
+  if (request.isFinished && request.outstanding?.has('load', peer(child, report.rank))) return;
+  const reader = plans.find(({ syncLoads }) =>
+    syncLoads.some((load) => load.request === request && isOurs(load)),
+  );
+  const load = reader?.syncLoads.find((each) => each.request === request);
+  if (load === undefined) reportForeign(s, request, 'load', report, false);
+  for (const id of load?.blocks ?? []) reader?.missing.add(id);
 }
 
 /**
@@ -84,11 +92,21 @@ function takeInvalid(
       else reassigned = true;
     }
   }
-  if (known) return;
+  if (known || isDrained(s, block, handle)) return;
   const whose = handle === undefined ? '' : ` of handle ${handle}`;
   if (reassigned)
     s.anomalies.report('reassigned-block', `block ${block}${whose} belongs to somebody else now`);
   else s.anomalies.report('invalid-block', `block ${block}${whose} is not being loaded`);
+}
+
+/** Whether the block is still being loaded for a request that has ended: abort and failure may meet. */
+function isDrained(s: SchedulerState, block: number, handle: number | undefined): boolean {
+  return [...s.draining, ...s.quarantined].some(
+    (request) =>
+      (handle === undefined || request.handle === handle) &&
+      request.outstanding?.hasAny('load') === true &&
+      s.core.blocks(request.slot).includes(block),
+  );
 }
 
 /**

@@ -49,7 +49,7 @@ function takeSent(s: SchedulerState, report: TakenReport): void {
 }
 
 /** Counts a report that ended nothing, by what is wrong with it. */
-function reportForeign(
+export function reportForeign(
   s: SchedulerState,
   request: Request,
   kind: OutstandingKind,
@@ -71,6 +71,7 @@ function reportForeign(
     );
 }
 
-function isDeclared(s: SchedulerState, { child, rank }: TakenReport): boolean {
+/** Whether this rank of this child is one whose reports are awaited. */
+export function isDeclared(s: SchedulerState, { child, rank }: TakenReport): boolean {
   return reportersOf(s, child).includes(rank);
 }

@@ -10,7 +10,10 @@
         "native/addon/environment.cc",
         "native/addon/methods.cc",
         "native/addon/reference_object.cc",
+        "native/addon/transfer_objects.cc",
+        "native/host/completion_ring.cc",
         "native/host/core.cc",
+        "native/host/host_lane.cc",
         "native/host/mirror.cc",
         "native/host/mirrored.cc",
         "native/host/pending.cc",
@@ -28,6 +31,7 @@
       "cflags_cc!": ["-fno-exceptions", "-fno-rtti"],
       "cflags_cc": ["-std=c++20", "-O3", "-fexceptions", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wconversion"],
       "conditions": [
+        ["OS=='linux'", { "cflags_cc": ["-pthread"], "libraries": ["-pthread"] }],
         ["OS=='mac'", {
           "xcode_settings": {
             "CLANG_CXX_LANGUAGE_STANDARD": "c++20",

@@ -4,12 +4,13 @@
 #include "call.h"
 #include "configuration.h"
 #include "reference_object.h"
+#include "transfer_objects.h"
 
 namespace blockstep {
 namespace {
 
 /// Version of the border between TypeScript and native code; src/core/loader.ts expects the same.
-constexpr double kAbi = 2;
+constexpr double kAbi = 3;
 
 Napi::Value create(const Call& call) {
   const HostConfig config = read_configuration(call[0]);
@@ -47,13 +48,17 @@ void define_module(Napi::Env env, Napi::Object exports) {
   auto* home = new Environment;
   env.SetInstanceData(home);  // which owns it from now on
   home->core_class = Napi::Persistent(CoreObject::define_class(env));
-  home->reference_class = Napi::Persistent(ReferenceObject::define_class(env));
+  define_reference_class(env);
+  define_transfer_classes(env);
   exports.DefineProperties({
       constant("abi", Napi::Number::New(env, kAbi)),
       constant("backends", backend_names(env)),
       method<create>(env, "create", napi_enumerable),
       method<probe_backends>(env, "probe", napi_enumerable),
-      method<ReferenceObject::create>(env, "createReference", napi_enumerable),
+      method<create_reference>(env, "createReference", napi_enumerable),
+      method<create_ring>(env, "createRing", napi_enumerable),
+      method<create_arena>(env, "createArena", napi_enumerable),
+      method<create_lane>(env, "createLane", napi_enumerable),
       method<replay_log>(env, "replay", napi_enumerable),
       method<use_error_class>(env, "useErrorClass", napi_enumerable),
   });

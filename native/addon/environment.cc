@@ -1,13 +1,14 @@
 #include "environment.h"
 
 #include "call.h"
-#include "reference_object.h"
 
 namespace blockstep {
 
 Environment::~Environment() {
   for (CoreObject* object : live) object->orphan();
-  for (ReferenceObject* object : references) object->orphan();
+  for (WrapClass* each : {&lanes, &references, &rings, &arenas}) {
+    for (const auto& [address, object] : each->live) object->orphan();
+  }
 }
 
 Napi::Object CoreObject::make(Environment& home, std::unique_ptr<HostCore> core, Napi::ArrayBuffer exchange) {

@@ -5,6 +5,7 @@
 #include <napi.h>
 
 #include <memory>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -13,7 +14,6 @@
 namespace blockstep {
 
 class CoreObject;
-class ReferenceObject;
 
 /// A flag that is up as long as this lives.
 class Raised {
@@ -25,8 +25,24 @@ class Raised {
   bool& flag_;
 };
 
+/// A wrapped object, as its environment sees it.
+class Orphan {
+ public:
+  /// The environment ends before this object does.
+  virtual void orphan() = 0;
+
+ protected:
+  ~Orphan() = default;
+};
+
+/// One class of wrapped objects (wrapped.h). A receiver or an argument is ours exactly if its wrap stands in `live`.
+struct WrapClass {
+  Napi::FunctionReference constructor;
+  std::unordered_map<const void*, Orphan*> live;
+};
+
 struct Environment {
-  /// Frees the cores and references that are left. Node finalizes wraps before instance data, but does not promise to.
+  /// Frees the objects that are left. Node finalizes wraps before instance data, but does not promise to.
   ~Environment();
 
   Napi::FunctionReference core_class;
@@ -36,8 +52,11 @@ struct Environment {
   /// copy of this one or of another environment has another address. As sure as a type tag, and 60 ns a call cheaper.
   std::unordered_set<CoreObject*> live;
   CoreObject* recent = nullptr;  // the last one found in `live`
-  Napi::FunctionReference reference_class;
-  std::unordered_set<ReferenceObject*> references;  // what `live` is for the other class
+  // What is destroyed last stands first: lanes stop before anything that they use is dropped.
+  WrapClass arenas;
+  WrapClass rings;
+  WrapClass references;
+  WrapClass lanes;
 };
 
 /// The native part of a NativeCore. The JavaScript object owns it; the core inside goes earlier, at dispose() or when

@@ -26,7 +26,7 @@ ReferenceConfig read_reference_config(Napi::Value value) {
 }
 
 Napi::Value step(const Call& call) {
-  ReferenceModel& model = ReferenceObject::receiver(call).model();
+  ReferenceModel& model = receiver<ReferenceModel>(call);
   const ReferenceConfig& config = model.config();
   void* io = Call::buffer(call[0], "io", step_io_bytes(config));
   void* tables = Call::buffer(call[1], "tables", tables_bytes(config.tables));
@@ -37,7 +37,7 @@ Napi::Value step(const Call& call) {
 }
 
 Napi::Value memory(const Call& call) {
-  const ReferenceModel& model = ReferenceObject::receiver(call).model();
+  const ReferenceModel& model = receiver<ReferenceModel>(call);
   auto result = Napi::Object::New(call.env);
   result.DefineProperties({
       field("arenaBytes", call.number(static_cast<double>(model.arena_bytes()))),
@@ -46,83 +46,20 @@ Napi::Value memory(const Call& call) {
   return result;
 }
 
-Napi::Value dispose_reference(const Call& call) {
-  ReferenceObject::receiver(call).dispose();
-  return {};
-}
-
 }  // namespace
 
-Napi::Value ReferenceObject::create(const Call& call) {
-  auto model = std::make_unique<ReferenceModel>(read_reference_config(call[0]));
-  const Raised constructing(call.home.constructing);
-  const Napi::Object instance = call.home.reference_class.New({});
-  ReferenceObject& object = *Unwrap(instance);
-  call.home.references.insert(&object);
-  object.home_ = &call.home;
-  object.model_ = std::move(model);
-  object.weigh(static_cast<std::int64_t>(object.model_->arena_bytes()));
-  return instance;
+Napi::Value create_reference(const Call& call) {
+  auto model = std::make_shared<ReferenceModel>(read_reference_config(call[0]));
+  const u64 bytes = model->arena_bytes();
+  return Wrapped<ReferenceModel>::make(call.home, std::move(model), bytes);
 }
 
-Napi::Function ReferenceObject::define_class(Napi::Env env) {
-  const Napi::Function reference_class = DefineClass(env, "NativeReference", {});
-  reference_class.Get("prototype").As<Napi::Object>().DefineProperties({
-      method<step>(env, "step"),
-      method<memory>(env, "memory"),
-      method<dispose_reference>(env, "dispose"),
-  });
-  return reference_class;
-}
-
-ReferenceObject::ReferenceObject(const Napi::CallbackInfo& info) : ObjectWrap(info) {
-  if (!info.Env().GetInstanceData<Environment>()->constructing) refuse(info.Env());
-}
-
-Napi::Value ReferenceObject::OnCalledAsFunction(const Napi::CallbackInfo& info) {
-  refuse(info.Env());
-  return {};
-}
-
-void ReferenceObject::refuse(Napi::Env env) {
-  throw_error(env, kBadArg, "a native reference is made by createReference(), not by its constructor");
-}
-
-ReferenceObject::~ReferenceObject() {
-  if (!home_) return;
-  dispose();
-  home_->references.erase(this);
-}
-
-ReferenceObject& ReferenceObject::receiver(const Call& call) {
-  void* wrapped = nullptr;
-  const napi_status status = napi_unwrap(call.env, call.receiver(), &wrapped);
-  auto* object = static_cast<ReferenceObject*>(wrapped);  // only an address until it is found to be one of ours
-  if (status != napi_ok || call.home.references.count(object) == 0) {
-    throw Error{kBadReceiver, "this method needs a native reference as its receiver"};
-  }
-  return *object;
-}
-
-ReferenceModel& ReferenceObject::model() const {
-  if (!model_) throw Error{kDisposed, "the reference executor was disposed"};
-  return *model_;
-}
-
-void ReferenceObject::dispose() {
-  if (!model_) return;
-  model_.reset();
-  weigh(0);
-}
-
-void ReferenceObject::orphan() {
-  dispose();
-  home_ = nullptr;
-}
-
-void ReferenceObject::weigh(std::int64_t bytes) {
-  Napi::MemoryManagement::AdjustExternalMemory(Env(), bytes - reported_bytes_);
-  reported_bytes_ = bytes;
+void define_reference_class(Napi::Env env) {
+  Wrapped<ReferenceModel>::define(env, {
+                                           method<step>(env, "step"),
+                                           method<memory>(env, "memory"),
+                                           method<dispose_receiver<ReferenceModel>>(env, "dispose"),
+                                       });
 }
 
 }  // namespace blockstep

@@ -25,5 +25,6 @@ constexpr const char* kMirror = "ERR_BLOCKSTEP_MIRROR";
 constexpr const char* kNoMemory = "ERR_BLOCKSTEP_NO_MEMORY";
 constexpr const char* kNoRow = "ERR_BLOCKSTEP_NO_ROW";
 constexpr const char* kNotPinned = "ERR_BLOCKSTEP_NOT_PINNED";
+constexpr const char* kRingFull = "ERR_BLOCKSTEP_RING_FULL";
 
 }  // namespace blockstep

@@ -18,6 +18,8 @@ OPTIMISED="-O2"
 CHECKED="-O1 -fsanitize=address,undefined -fno-sanitize-recover=all"
 RACES="-O1 -fsanitize=thread"
 MIRROR="../host/mirror.cc"
+RING="../host/completion_ring.cc"
+LANE="$RING ../host/host_lane.cc"
 KERNELS="-Wno-unknown-pragmas -I gpu_shim"
 HOST="$(echo ../host/*.cc)"
 
@@ -85,6 +87,8 @@ sources="hash_test index_test log_test state_test model_test decide_test referen
   for kind in races:"$RACES" checked:"$CHECKED"; do
     echo "mirror_test ${kind%%:*} ${kind#*:} $MIRROR"
     echo "host_test ${kind%%:*} ${kind#*:} $HOST"
+    echo "ring_test ${kind%%:*} ${kind#*:} $RING"
+    echo "lane_test ${kind%%:*} ${kind#*:} $LANE"
   done
   echo "kernel_test races $RACES $KERNELS"
   echo "comparison_test optimised $OPTIMISED $MIRROR"
@@ -113,6 +117,8 @@ run decide_test races $((60 * times)) 2 3 5
 for kind in races checked; do
   run mirror_test $kind $((250 * times))
   run host_test $kind $((500 * times))
+  run ring_test $kind $((200 * times))
+  run lane_test $kind $((200 * times))
 done
 run kernel_test races $((times > 1 ? 300 : 20))
 run comparison_test optimised $((300 * times))

@@ -36,6 +36,8 @@ export const ERROR_CODES = {
     'the plan is not the oldest one in flight: plans are updated in the order of schedule()',
   ERR_BLOCKSTEP_REENTRANT: 'a callback that the scheduler is just running called back into it',
   ERR_BLOCKSTEP_REQUEST: 'the request failed by itself: a wait took too long, or its grammar failed',
+  ERR_BLOCKSTEP_RING_FULL:
+    'every slot of the completion queue is held by a transfer; drain it, then submit again; nothing is lost',
   ERR_BLOCKSTEP_SHUTDOWN: 'the engine is shutting down and takes no new requests',
   ERR_BLOCKSTEP_UNFIT: 'the prompt fits neither the model length nor the pool, and never will',
 } as const;

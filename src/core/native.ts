@@ -1,4 +1,11 @@
 import type { NativeReference, NativeReferenceConfig } from './native-reference.js';
+import type {
+  NativeArena,
+  NativeArenaConfig,
+  NativeLane,
+  NativeLaneConfig,
+  NativeRing,
+} from './native-transfer.js';
 
 /**
  * The border between TypeScript and native code. Native code checks every argument before it changes anything and
@@ -69,7 +76,7 @@ export interface NativeMemory {
 export type NativeErrorClass = new (code: never, message: string) => Error;
 
 export interface NativeAddon {
-  readonly abi: 2;
+  readonly abi: 3;
   /** The back ends that were compiled into this binary. */
   readonly backends: readonly string[];
   /** Tries every back end, CUDA on this GPU: makes a context there and tests mapped memory. */
@@ -79,6 +86,20 @@ export interface NativeAddon {
   create(config: NativeConfig, exchange: ArrayBuffer): NativeCore;
   /** @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY */
   createReference(config: NativeReferenceConfig): NativeReference;
+  /** Room for so many transfers at once, 1 to 2^20. @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY */
+  createRing(capacity: number): NativeRing;
+  /** @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY */
+  createArena(config: NativeArenaConfig): NativeArena;
+  /**
+   * From one arena to another with blocks of the same size.
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_LIMIT if a thread cannot be started, ERR_BLOCKSTEP_DISPOSED
+   */
+  createLane(
+    ring: NativeRing,
+    source: NativeArena,
+    target: NativeArena,
+    config: NativeLaneConfig,
+  ): NativeLane;
   /** Checks each batch of a recorded log and applies it to a fresh state of the same configuration. */
   replay(config: NativeConfig, log: Uint32Array): ReplayResult;
 }

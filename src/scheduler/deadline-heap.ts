@@ -1,12 +1,12 @@
+import { IndexedHeap } from '../core/indexed-heap.js';
 import type { Request } from './request.js';
-import { RequestHeap } from './request-heap.js';
 import { NO_DEADLINE } from './wait.js';
 
 /**
  * The requests whose present wait has a deadline, the earliest first. So a step asks once, whatever waits, and a wait that
  * ends early leaves nothing behind.
  */
-export class DeadlineHeap extends RequestHeap {
+export class DeadlineHeap extends IndexedHeap<Request> {
   get size(): number {
     return this.heap.length;
   }

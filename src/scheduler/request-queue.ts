@@ -1,5 +1,5 @@
+import { IndexedHeap } from '../core/indexed-heap.js';
 import type { Request } from './request.js';
-import { RequestHeap } from './request-heap.js';
 
 /**
  * A queue of requests that wait to be admitted. A request stands in at most one queue, through links of its own, so
@@ -88,7 +88,7 @@ export function comesBefore(a: Request, b: Request): boolean {
 }
 
 /** The requests in the order of `comesBefore`. */
-export class PriorityQueue extends RequestHeap implements RequestQueue {
+export class PriorityQueue extends IndexedHeap<Request> implements RequestQueue {
   get length(): number {
     return this.heap.length;
   }

@@ -1,0 +1,115 @@
+// JavaScript objects that own a piece of native code, with the lifetime rules of CoreObject: it goes when it is disposed,
+// when the object is collected, or when the environment ends, whichever comes first. What is shared with others, as an
+// arena is with lanes, stays as long as they need it.
+#pragma once
+
+#include "call.h"
+
+namespace blockstep {
+
+/// What is said of a wrapped type: `kClass` and `kWhat` for messages, and where its class is kept.
+template <class T>
+struct WrapTraits;
+
+template <class T>
+class Wrapped : public Napi::ObjectWrap<Wrapped<T>>, public Orphan {
+  using Base = Napi::ObjectWrap<Wrapped<T>>;
+  using Traits = WrapTraits<T>;
+
+ public:
+  /// A new object of the environment's class. @param bytes what the garbage collector is told that it weighs
+  static Napi::Object make(Environment& home, std::shared_ptr<T> owned, u64 bytes) {
+    WrapClass& type = Traits::of(home);
+    const Raised constructing(home.constructing);
+    const Napi::Object instance = type.constructor.New({});
+    Wrapped& object = *Base::Unwrap(instance);
+    type.live.emplace(&object, &object);
+    object.home_ = &home;
+    object.owned_ = std::move(owned);
+    object.weigh(static_cast<std::int64_t>(bytes));
+    return instance;
+  }
+
+  /// Creates the class, with these methods on its prototype; see CoreObject::define_class for why there.
+  static void define(Napi::Env env, const std::initializer_list<Napi::PropertyDescriptor>& methods) {
+    const Napi::Function type = Base::DefineClass(env, Traits::kClass, {});
+    type.Get("prototype").template As<Napi::Object>().DefineProperties(methods);
+    Traits::of(*env.GetInstanceData<Environment>()).constructor = Napi::Persistent(type);
+  }
+
+  // For Napi::ObjectWrap: `new` and a call of the class. Both refuse everybody but make().
+  explicit Wrapped(const Napi::CallbackInfo& info) : Base(info) {
+    if (!info.Env().template GetInstanceData<Environment>()->constructing) refuse(info.Env());
+  }
+  static Napi::Value OnCalledAsFunction(const Napi::CallbackInfo& info) {
+    refuse(info.Env());
+    return {};
+  }
+  ~Wrapped() {
+    if (!home_) return;
+    dispose();
+    Traits::of(*home_).live.erase(this);
+  }
+
+  /// The receiver of a call. @throws Error kBadReceiver
+  static Wrapped& receiver(const Call& call) {
+    Wrapped* object = find(call, call.receiver());
+    if (!object) throw Error{kBadReceiver, std::string("this method needs ") + Traits::kWhat + " as its receiver"};
+    return *object;
+  }
+  /// An argument of a call. @throws Error kBadArg
+  static Wrapped& argument(const Call& call, u32 index, const char* name) {
+    Wrapped* object = find(call, call[index]);
+    if (!object) Call::refuse(name, Traits::kWhat, call[index]);
+    return *object;
+  }
+
+  /// @throws Error kDisposed
+  const std::shared_ptr<T>& owned() const {
+    if (!owned_) throw Error{kDisposed, std::string(Traits::kWhat) + " was used that was disposed"};
+    return owned_;
+  }
+  /// Gives up its share now. Idempotent.
+  void dispose() {
+    if (!owned_) return;
+    owned_.reset();
+    weigh(0);
+  }
+  void orphan() override {
+    dispose();
+    home_ = nullptr;
+  }
+
+ private:
+  static Wrapped* find(const Call& call, napi_value value) {
+    void* wrapped = nullptr;
+    if (napi_unwrap(call.env, value, &wrapped) != napi_ok) return nullptr;
+    // Only an address until it is found to be one of ours.
+    return Traits::of(call.home).live.count(wrapped) ? static_cast<Wrapped*>(wrapped) : nullptr;
+  }
+  static void refuse(Napi::Env env) {
+    throw_error(env, kBadArg, std::string(Traits::kWhat) + " is not made by its constructor");
+  }
+  void weigh(std::int64_t bytes) {
+    Napi::MemoryManagement::AdjustExternalMemory(this->Env(), bytes - reported_bytes_);
+    reported_bytes_ = bytes;
+  }
+
+  Environment* home_ = nullptr;  // null before make(), and once the environment has ended
+  std::shared_ptr<T> owned_;
+  std::int64_t reported_bytes_ = 0;
+};
+
+/// The receiver's native part. @throws Error kBadReceiver, kDisposed
+template <class T>
+T& receiver(const Call& call) {
+  return *Wrapped<T>::receiver(call).owned();
+}
+
+template <class T>
+Napi::Value dispose_receiver(const Call& call) {
+  Wrapped<T>::receiver(call).dispose();
+  return {};
+}
+
+}  // namespace blockstep

@@ -1,0 +1,64 @@
+/** The slots of a completion queue; see `CompletionQueue`. Used by one thread, as every native object is. */
+export interface NativeRing {
+  /** Gives a transfer that somebody outside completes its job. @throws ERR_BLOCKSTEP_RING_FULL */
+  begin(): number;
+  /** Completes such a job with 1 ok, 2 failed, 3 cancelled. @returns one of `Posted` */
+  post(job: number, verdict: number): number;
+  /**
+   * Takes the completions that there are and for which `out` has room: first two words, how many of jobs from before a
+   * reset were dropped and how many words of jobs that were over; then job and verdict of each.
+   * @returns how many completions
+   */
+  drain(out: Int32Array): number;
+  /** The jobs in flight are nobody's from now on. @returns how many */
+  reset(): number;
+  inFlight(): number;
+  counts(): { inFlight: number; abandoned: number; late: number };
+  dispose(): void;
+}
+
+/** What became of a foreign completion. */
+export const Posted = { unknown: -1, late: 0, taken: 1, owned: 2 } as const;
+
+/** Words before the completions of a drain. */
+export const DRAIN_HEADER = 2;
+
+/** Jobs are numbered from 1 to this, then from 1 again. */
+export const MAX_JOB = 2 ** 31 - 1;
+
+export interface NativeArenaConfig {
+  numBlocks: number;
+  /** At most 2^31 - 1. */
+  bytesPerBlock: number;
+}
+
+/** Blocks of native memory; see `BlockArena`. */
+export interface NativeArena {
+  /**
+   * The memory, shared and not copied, as a new ArrayBuffer over all of it. It stays as long as the ArrayBuffer does.
+   * @throws ERR_BLOCKSTEP_LIMIT for an arena of 4 GiB or more, and where the runtime allows no such ArrayBuffer
+   */
+  buffer(): ArrayBuffer;
+  /** How often a lane has filled the block. */
+  arrivals(block: number): number;
+  /** Gives up this share of the memory. */
+  dispose(): void;
+}
+
+export interface NativeLaneConfig {
+  /** 1 to 16. */
+  threads: number;
+  /** Most bytes that are copied in one go; one block at least. */
+  pieceBytes: number;
+}
+
+/** A lane with threads of its own; see `HostLane`. */
+export interface NativeLane {
+  submit(sources: Int32Array, targets: Int32Array, notBefore: number): number;
+  settle(step: number): void;
+  cancel(job: number): boolean;
+  flush(jobs: Int32Array): void;
+  fence(): void;
+  counts(): { pending: number; waiting: number; bytes: number; copies: number };
+  dispose(): void;
+}

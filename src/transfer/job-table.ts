@@ -1,0 +1,154 @@
+import { takeInt32Array } from '../core/arrays.js';
+import { badArgument, checkInteger, show } from '../core/errors.js';
+import { MAX_JOB } from '../core/native-transfer.js';
+import type { Anomalies } from '../scheduler/anomalies.js';
+import type { BlockPins } from '../scheduler/connector.js';
+
+const MAX_BLOCK = 2 ** 31 - 1;
+const KINDS: readonly unknown[] = ['load', 'store'];
+
+/** What one job moves, and for whom. */
+export interface TransferJob {
+  readonly job: number;
+  /** The request. */
+  readonly handle: number;
+  readonly kind: 'load' | 'store';
+  readonly child: number;
+  readonly rank: number;
+  /** The blocks of the request that it reads or writes. */
+  readonly blocks: Int32Array;
+}
+
+/** What is said of a job when it is added. */
+export type TransferJobInput = Pick<TransferJob, 'handle' | 'kind' | 'blocks'> &
+  Partial<Pick<TransferJob, 'child' | 'rank'>>;
+
+/**
+ * The jobs of a connector that are not over: by request, which tells a connector with protection `own` whether a request
+ * still has some; by block, which tells one with protection `fence` what to flush before a block is reused; and with
+ * `pins`, for protection `pin`, their blocks are pinned from `add` to `complete`.
+ */
+export class TransferJobs {
+  readonly #anomalies: Anomalies;
+  readonly #pins: BlockPins | null;
+  readonly #jobs = new Map<number, TransferJob>();
+  readonly #byHandle = new Map<number, Set<TransferJob>>();
+  readonly #byBlock = new Map<number, Set<TransferJob>>();
+
+  constructor(anomalies: Anomalies, pins: BlockPins | null = null) {
+    this.#anomalies = anomalies;
+    this.#pins = pins;
+  }
+
+  /** Jobs that are not over. */
+  get size(): number {
+    return this.#jobs.size;
+  }
+
+  /**
+   * Notes a job that was submitted.
+   * @param input `child` and `rank` default to 0; the blocks are copied
+   * @returns false if there is a job of this number that is not over, which is counted as `duplicate-job`
+   * @throws ERR_BLOCKSTEP_BAD_ARG, also from `BlockPins.pin`, and nothing is changed
+   */
+  add(job: number, input: TransferJobInput): boolean {
+    const entry = takeJob(job, input);
+    if (this.#jobs.has(entry.job)) {
+      this.#anomalies.report('duplicate-job', `job ${job} is not over`);
+      return false;
+    }
+    this.#pins?.pin(entry.blocks);
+    this.#jobs.set(entry.job, entry);
+    link(this.#byHandle, entry.handle, entry);
+    for (const block of entry.blocks) link(this.#byBlock, block, entry);
+    return true;
+  }
+
+  /**
+   * A job is over, however it ended: its blocks are not its any more.
+   * @returns what it was, or null if there is no such job, which is counted as `unknown-completion`
+   * @throws ERR_BLOCKSTEP_BAD_ARG; what `BlockPins.unpin` throws, when the job is gone
+   */
+  complete(job: number): TransferJob | null {
+    const entry = this.#jobs.get(checkInteger('job', job, 1, MAX_JOB));
+    if (entry === undefined) {
+      this.#anomalies.report('unknown-completion', `job ${job} is over, or was never submitted`);
+      return null;
+    }
+    this.#remove(entry);
+    return entry;
+  }
+
+  /** A job that is not over. */
+  get(job: number): TransferJob | null {
+    return this.#jobs.get(job) ?? null;
+  }
+
+  /** Whether a request has jobs that are not over, of one kind or of any. */
+  has(handle: number, kind?: TransferJob['kind']): boolean {
+    const jobs = this.#byHandle.get(handle);
+    if (jobs === undefined) return false;
+    if (kind === undefined) return true;
+    for (const entry of jobs) if (entry.kind === kind) return true;
+    return false;
+  }
+
+  /** The jobs of a request that are not over, as they were added. */
+  of(handle: number): TransferJob[] {
+    return [...(this.#byHandle.get(handle) ?? [])];
+  }
+
+  /**
+   * The jobs that read or write any of these blocks, each once, ascending: for `Lane.flush`.
+   * @throws ERR_BLOCKSTEP_BAD_ARG
+   */
+  touching(blocks: Int32Array): Int32Array {
+    const found = new Set<number>();
+    for (const block of takeInt32Array('blocks', blocks)) {
+      for (const { job } of this.#byBlock.get(block) ?? []) found.add(job);
+    }
+    return Int32Array.from(found).sort();
+  }
+
+  /** Forgets every job, as when nothing submitted so far touches memory any more. @returns those there were */
+  clear(): TransferJob[] {
+    const all = [...this.#jobs.values()];
+    for (const entry of all) this.#remove(entry);
+    return all;
+  }
+
+  #remove(entry: TransferJob): void {
+    this.#jobs.delete(entry.job);
+    unlink(this.#byHandle, entry.handle, entry);
+    for (const block of entry.blocks) unlink(this.#byBlock, block, entry);
+    this.#pins?.unpin(entry.blocks);
+  }
+}
+
+function takeJob(job: unknown, input: unknown): TransferJob {
+  if (typeof input !== 'object' || input === null) throw badArgument('input', show(input), 'an object');
+  const { handle, kind, child = 0, rank = 0, blocks } = input as Record<keyof TransferJob, unknown>;
+  if (!KINDS.includes(kind)) throw badArgument('kind', show(kind), "'load' or 'store'");
+  const entry: TransferJob = {
+    job: checkInteger('job', job, 1, MAX_JOB),
+    handle: checkInteger('handle', handle, 1, Number.MAX_SAFE_INTEGER),
+    kind: kind as TransferJob['kind'],
+    child: checkInteger('child', child, 0, MAX_BLOCK),
+    rank: checkInteger('rank', rank, 0, MAX_BLOCK),
+    blocks: takeInt32Array('blocks', blocks).slice(),
+  };
+  const bad = entry.blocks.findIndex((block) => block < 0);
+  if (bad < 0) return entry;
+  throw badArgument(`blocks[${bad}]`, String(entry.blocks[bad]), `an integer from 0 to ${MAX_BLOCK}`);
+}
+
+function link(index: Map<number, Set<TransferJob>>, key: number, entry: TransferJob): void {
+  const jobs = index.get(key);
+  if (jobs === undefined) index.set(key, new Set([entry]));
+  else jobs.add(entry);
+}
+
+function unlink(index: Map<number, Set<TransferJob>>, key: number, entry: TransferJob): void {
+  const jobs = index.get(key);
+  if (jobs?.delete(entry) && jobs.size === 0) index.delete(key);
+}

@@ -1,0 +1,152 @@
+import { badArgument, checkInteger, show } from '../core/errors.js';
+import { IndexedHeap } from '../core/indexed-heap.js';
+import type { Anomalies } from '../scheduler/anomalies.js';
+import { checkFinite, checkName } from '../scheduler/validate.js';
+
+/** What a lease is of: a request's handle, or a name. */
+export type LeaseKey = number | string;
+
+interface Lease<Key> {
+  readonly key: Key;
+  /** The lease is over from this time on. */
+  deadline: number;
+  index: number;
+}
+
+/** By deadline. An entry leaves from anywhere, so one that ended is never hidden behind one that was renewed. */
+class LeaseHeap<Key> extends IndexedHeap<Lease<Key>> {
+  get first(): Lease<Key> | undefined {
+    return this.heap[0];
+  }
+
+  insert(lease: Lease<Key>): void {
+    this.insertIntoHeap(lease);
+  }
+
+  remove(lease: Lease<Key>): void {
+    this.removeFromHeap(lease);
+  }
+
+  protected comesBefore(a: Lease<Key>, b: Lease<Key>): boolean {
+    return a.deadline < b.deadline;
+  }
+
+  protected indexOf(lease: Lease<Key>): number {
+    return lease.index;
+  }
+
+  protected setIndex(lease: Lease<Key>, index: number): void {
+    lease.index = index;
+  }
+}
+
+/**
+ * Promises that blocks stay where they are for a while, so that a peer may read them. Times are milliseconds of the
+ * caller's clock. A lease is over when its time is, whether anybody asked or not: from then on it cannot be read or
+ * renewed, so whoever got it from `expire` may reuse its blocks.
+ */
+export class Leases<Key extends LeaseKey = number> {
+  readonly #anomalies: Anomalies;
+  readonly #leases = new Map<Key, Lease<Key>>();
+  readonly #heap = new LeaseHeap<Key>();
+
+  /** @param anomalies counts reads and renewals that are refused, as `expired-lease` */
+  constructor(anomalies: Anomalies) {
+    this.#anomalies = anomalies;
+  }
+
+  /** Leases that were neither released nor handed out by `expire`. */
+  get size(): number {
+    return this.#leases.size;
+  }
+
+  /** The earliest deadline; infinite without a lease. */
+  get nextDeadline(): number {
+    return this.#heap.first?.deadline ?? Number.POSITIVE_INFINITY;
+  }
+
+  /**
+   * Begins a lease of `ms` milliseconds, more than 0.
+   * @throws ERR_BLOCKSTEP_BAD_ARG, also if the key has a lease that was neither released nor handed out by `expire`
+   */
+  grant(key: Key, now: number, ms: number): void {
+    checkKey(key);
+    const deadline = deadlineOf(now, ms);
+    if (this.#leases.has(key)) throw badArgument('key', show(key), 'one without a lease');
+    const lease = { key, deadline, index: -1 };
+    this.#leases.set(key, lease);
+    this.#heap.insert(lease);
+  }
+
+  /**
+   * Makes a lease last until `now + ms` if that is later than it would.
+   * @returns false if it is over; counted
+   * @throws ERR_BLOCKSTEP_BAD_ARG
+   */
+  renew(key: Key, now: number, ms: number): boolean {
+    checkKey(key);
+    const deadline = deadlineOf(now, ms);
+    const lease = this.#living(key, now, 'renewed');
+    if (lease === null) return false;
+    if (deadline > lease.deadline) {
+      this.#heap.remove(lease);
+      lease.deadline = deadline;
+      this.#heap.insert(lease);
+    }
+    return true;
+  }
+
+  /** Ends a lease early. @returns false if there is none any more @throws ERR_BLOCKSTEP_BAD_ARG */
+  release(key: Key): boolean {
+    checkKey(key);
+    const lease = this.#leases.get(key);
+    if (lease === undefined) return false;
+    this.#remove(lease);
+    return true;
+  }
+
+  /** Whether what is leased may be read now. @returns false if the lease is over; counted @throws ERR_BLOCKSTEP_BAD_ARG */
+  mayRead(key: Key, now: number): boolean {
+    checkKey(key);
+    checkFinite('now', now);
+    return this.#living(key, now, 'read') !== null;
+  }
+
+  /** Takes every lease that is over out, and hands their keys out: the earliest deadline first. @throws ERR_BLOCKSTEP_BAD_ARG */
+  expire(now: number): Key[] {
+    checkFinite('now', now);
+    const keys: Key[] = [];
+    for (
+      let lease = this.#heap.first;
+      lease !== undefined && lease.deadline <= now;
+      lease = this.#heap.first
+    ) {
+      this.#remove(lease);
+      keys.push(lease.key);
+    }
+    return keys;
+  }
+
+  #living(key: Key, now: number, what: string): Lease<Key> | null {
+    const lease = this.#leases.get(key);
+    if (lease !== undefined && lease.deadline > now) return lease;
+    this.#anomalies.report('expired-lease', `${show(key)} cannot be ${what} any more`);
+    return null;
+  }
+
+  #remove(lease: Lease<Key>): void {
+    this.#leases.delete(lease.key);
+    this.#heap.remove(lease);
+  }
+}
+
+function checkKey(key: unknown): void {
+  if (typeof key === 'string') checkName('key', key, 1);
+  else checkInteger('key', key, 0, Number.MAX_SAFE_INTEGER);
+}
+
+function deadlineOf(now: number, ms: number): number {
+  const deadline = checkFinite('now', now) + checkFinite('ms', ms);
+  if (ms > 0 && Number.isFinite(deadline)) return deadline;
+  throw badArgument('ms', show(ms), 'more than 0');
+}

@@ -74,7 +74,7 @@ export function askFinished(
       (!delayFree || (children.length > 0 && children.every((child) => isChild(s, child)))) &&
       (transferParams === undefined || (typeof transferParams === 'object' && transferParams !== null));
     if (!good) return undefined;
-    const taken = { delayFree, children: [...children] as number[] };
+    const taken = { delayFree, children: [...new Set(children)] as number[] };
     return transferParams === undefined ? taken : { ...taken, transferParams };
   });
 }

@@ -32,6 +32,7 @@ export type {
   Match,
   Protection,
   SchedulerConnector,
+  StoreStep,
   TransferReport,
   WorkerConnector,
   WorkerStep,

@@ -152,9 +152,9 @@ export class StepLoop {
 
   #takeOldest(step: Step): void {
     const e = this.#e;
-    e.workers?.end(step.plan);
     e.workers?.settle(step.number);
-    const { outputs, failureOf } = updateStep(e, step, this.#collect());
+    const { outputs, failureOf, failed: failedHandles } = updateStep(e, step, this.#collect());
+    e.workers?.end(step.plan, failedHandles());
     e.flight.shift();
     const failed = step.state === 'failed';
     const latencyMs = step.answeredAt - step.submittedAt;

@@ -12,6 +12,8 @@ import type { Step } from './step.js';
 export interface StepUpdate {
   readonly outputs: StepOutputs;
   readonly failureOf: (request: Request) => BlockstepError;
+  /** Handles of the entries that brought nothing, because they or the step failed. */
+  readonly failed: () => readonly number[];
 }
 
 /**
@@ -26,7 +28,8 @@ export function updateStep(e: EngineState, step: Step, output: ConnectorOutput |
   if (!lacksTokens(plan, result)) {
     try {
       const outputs = e.scheduler.update(plan, result, output);
-      return { outputs, failureOf: (request) => rowFailure(plan, result.errors, request) };
+      const failed = (): number[] => failedHandles(plan, (entry) => (result.errors?.[entry] ?? 0) !== 0);
+      return { outputs, failureOf: (request) => rowFailure(plan, result.errors, request), failed };
     } catch (error) {
       // If it is not the answer that was refused, it is refused again below.
       if (!isBadArgument(error)) throw error;
@@ -44,7 +47,11 @@ export function updateStep(e: EngineState, step: Step, output: ConnectorOutput |
   const outputs = e.scheduler.update(plan, repaired.result, output);
   for (const [request, what] of wrong)
     e.countWrongAnswer(step.number, `request ${show(request.id)}: ${what}`);
-  return { outputs, failureOf: (request) => rowFailure(plan, result.errors, request, wrong.get(request)) };
+  return {
+    outputs,
+    failureOf: (request) => rowFailure(plan, result.errors, request, wrong.get(request)),
+    failed: () => failedHandles(plan, (entry) => (repaired.result.errors?.[entry] ?? 0) !== 0),
+  };
 }
 
 /** Hands over the drafts of the step that was just updated. They are hints: wrong ones are counted and dropped. */
@@ -90,7 +97,13 @@ function failStep(e: EngineState, step: Step, output: ConnectorOutput | null): S
   return {
     outputs: e.scheduler.failStep(step.plan, output),
     failureOf: ({ id }) => failure(`the step of request ${show(id)} failed: ${what}`, { cause }),
+    failed: () => failedHandles(step.plan, () => true),
   };
+}
+
+function failedHandles(plan: Plan, failed: (entry: number) => boolean): number[] {
+  const entries = plan.requests.slice(0, plan.numRequests);
+  return entries.filter((_request, entry) => failed(entry)).map(({ handle }) => handle);
 }
 
 function rowFailure(

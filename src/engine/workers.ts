@@ -50,9 +50,9 @@ export class Workers {
     });
   }
 
-  /** After the plan was executed, and before its requests can end. */
-  end({ connectorMetadata: metadata, step }: Plan): void {
-    const times = { step, notBefore: step };
+  /** After the plan was executed and updated, and before a block that it freed is reused. */
+  end({ connectorMetadata: metadata, step }: Plan, failed: readonly number[]): void {
+    const times = { step, failed };
     this.#workers.forEach((worker, rank) => {
       this.#try(rank, 'startStores', () => worker.startStores?.(metadata, times));
     });
@@ -103,9 +103,10 @@ export class Workers {
 
   /** Nobody knows what of the plan's loads this rank has begun: they failed, and those in flight are waited for. */
   #lose({ step, syncLoads }: Plan, rank: number): void {
-    const loading = this.#e.scheduler.inspect().requests.filter(({ load }) => load?.step === step);
-    for (const { handle } of [...syncLoads.map(({ request }) => request), ...loading]) {
-      this.#lost.push({ handle, rank, step });
+    for (const { request, child } of syncLoads)
+      this.#lost.push({ handle: request.handle, child, rank, step });
+    for (const { handle, load } of this.#e.scheduler.inspect().requests) {
+      if (load?.step === step) this.#lost.push({ handle, child: load.child, rank, step });
     }
   }
 

@@ -154,6 +154,13 @@ export interface WorkerStep {
   readonly notBefore: number;
 }
 
+/** What became of a step whose blocks may be stored. */
+export interface StoreStep {
+  readonly step: number;
+  /** Handles of the requests for which the step computed nothing, because it or their row failed: nothing to store. */
+  readonly failed: readonly number[];
+}
+
 /**
  * Worker side, one per rank, in the order in which one step calls it. With nothing to compute the same calls run without
  * a forward, so transfers progress while the engine steps. No method may wait: what takes time ends in a report. A method
@@ -171,8 +178,8 @@ export interface WorkerConnector<Metadata = unknown> {
   waitForLayerLoad?(layer: number): void | PromiseLike<void>;
   /** For executors that save layer by layer; the engine never calls it. */
   saveLayer?(layer: number): void;
-  /** After the step was executed and before its requests can end: stores read the blocks from here on (wait_for_save). */
-  startStores?(metadata: Metadata, step: WorkerStep): void;
+  /** After the step was executed, and before a block that it freed is reused: stores read the blocks from here on. */
+  startStores?(metadata: Metadata, step: StoreStep): void;
   /** Every step up to this one was executed: loads that waited for it may write. */
   onStepSettled?(step: number): void;
   /**

@@ -41,6 +41,12 @@ function loseOrEnd(s: SchedulerState, request: Request): void {
   loseLoad(request);
   s.counters.failedLoads++;
   if (isLoading(request) || s.config.loadFailurePolicy === 'recompute') return;
+  endUnloaded(s, request);
+}
+
+/** Ends a request outside an update, because its KV could not be loaded. */
+export function endUnloaded(s: SchedulerState, request: Request): void {
   request.failure ??= 'its KV could not be loaded';
   endUnreported(s, request, FinishReason.error);
+  request.transferParams = null;
 }

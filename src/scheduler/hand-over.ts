@@ -3,7 +3,7 @@ import { reportersOf } from './load.js';
 import { Outstanding, peer } from './outstanding.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
-import { FinishReason } from './status.js';
+import type { FinishReason } from './status.js';
 
 /**
  * Tells the connector that a request has ended, once: `finish` is the only caller. If the connector wants its blocks, they
@@ -15,9 +15,7 @@ export function handOver(s: SchedulerState, request: Request, reason: FinishReas
   const { connector } = s;
   if (connector === null) return;
   const answer = askFinished(s, request, reason, s.core.blocks(request.slot));
-  // As in vLLM only a request that ended well tells its client where to go on.
-  const isGood = reason === FinishReason.stop || reason === FinishReason.length;
-  if (answer !== FAILED && isGood) request.transferParams = answer.transferParams ?? null;
+  if (answer !== FAILED) request.transferParams = answer.transferParams ?? null;
   if (answer !== FAILED && !answer.delayFree) return;
   const children = answer === FAILED ? connector.reporters.keys() : answer.children;
   request.outstanding ??= new Outstanding();

@@ -5,6 +5,7 @@ import { endUnreported } from './finish.js';
 import { isLoading, type Load, leaveLoading, reportersOf } from './load.js';
 import { Outstanding, peer } from './outstanding.js';
 import type { Plan } from './plan.js';
+import { giveBlocksBack } from './preempt.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { FinishReason } from './status.js';
@@ -49,10 +50,12 @@ function startLoading(s: SchedulerState, request: Request, load: Load): void {
     request.outstanding.add('load', peer(load.child, rank), s.now);
   }
   request.load = load;
+  request.loadStep = load.step;
   request.status = 'WAITING_FOR_REMOTE_KVS';
   request.waitingSince = s.now;
   request.admittedStep = load.step;
   s.loading.add(request);
+  s.blocksMoved = true;
   startDeadline(s, request, s.config.deadlines.load);
 }
 
@@ -65,7 +68,7 @@ function startLoading(s: SchedulerState, request: Request, load: Load): void {
 export function endLoading(s: SchedulerState, request: Request): boolean {
   if (isLoading(request)) return false;
   const failed = request.load?.failed === true;
-  if (request.numComputedTokens === 0) s.core.push(PendingOp.release, request.slot, 0);
+  if (request.numComputedTokens === 0) giveBlocksBack(s, request);
   else if (s.config.enablePrefixCaching) {
     s.core.push(PendingOp.publish, request.slot, request.numComputedTokens);
   }

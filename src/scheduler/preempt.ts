@@ -33,6 +33,7 @@ export function giveBlocksBack(s: SchedulerState, request: Request): void {
     request.keptBlocks = Int32Array.from([...(request.keptBlocks ?? []), ...held]);
   }
   s.core.push(PendingOp.release, request.slot, 0);
+  s.blocksMoved = true;
 }
 
 /** Whether something besides the request uses its blocks, so that taking them would free none. */

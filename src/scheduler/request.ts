@@ -97,6 +97,8 @@ export class Request {
   numExternalTokens = 0;
   /** The load that it waits for, or that is done and not promoted yet. */
   load: Load | null = null;
+  /** The step that began its last asynchronous load, -1 = it had none. */
+  loadStep = -1;
   /** Blocks of an earlier residency that a transfer still used when it was preempted; pinned until that ends. */
   keptBlocks: Int32Array | null = null;
   /** What the connector gave for the client when it ended. */

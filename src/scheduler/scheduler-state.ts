@@ -63,6 +63,8 @@ export class SchedulerState {
   facts: { grammar(answer: GrammarAnswer): void; connector(answer: ConnectorAnswer): void } | null = null;
   /** Requests of the current update whose newly filled blocks can be published; empty between updates. */
   readonly settled: Request[] = [];
+  /** In the present schedule a request took or gave back blocks without standing in the plan. */
+  blocksMoved = false;
   pauseMode: 'none' | 'new' | 'all' = 'none';
   step = 0;
   /** The clock as read at the start of the current call. */

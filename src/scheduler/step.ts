@@ -5,7 +5,7 @@ import { askMetadata, FAILED } from './ask-connector.js';
 import { channels } from './channels.js';
 import type { TakenOutput } from './connector-output.js';
 import { endExpired } from './deadlines.js';
-import { loseLoadsOf } from './fence.js';
+import { endUnloaded, loseLoadsOf } from './fence.js';
 import { endUnreported, finish } from './finish.js';
 import { failLoads } from './load-failure.js';
 import type { Plan } from './plan.js';
@@ -35,10 +35,12 @@ export function schedule(s: SchedulerState): Plan {
   const budget = s.pauseMode === 'all' ? 0 : s.config.maxNumBatchedTokens;
   runningPass(s, plan, budget);
   const numContinued = plan.numRequests;
+  s.blocksMoved = false;
   if (plan.preempted.length === 0 && s.pauseMode === 'none') waitingPass(s, plan, budget);
 
   // run() has left the common prefix behind; whatever happened after it makes that stale.
-  const fresh = numContinued > 0 && plan.numRequests === numContinued && plan.preempted.length === 0;
+  const fresh =
+    numContinued > 0 && plan.numRequests === numContinued && plan.preempted.length === 0 && !s.blocksMoved;
   if (running.length === 0 || !s.config.enablePrefixCaching) plan.numCommonPrefixBlocks = 0;
   else if (fresh && running[0] === head) plan.numCommonPrefixBlocks = s.core.control[Control.commonPrefix];
   else plan.numCommonPrefixBlocks = s.core.native.commonPrefix(running[0].slot);
@@ -112,7 +114,7 @@ export function failStep(s: SchedulerState, plan: Plan, output: TakenOutput | nu
 
 /** The transfer half of an update, without a step. */
 export function updateTransfers(s: SchedulerState, output: TakenOutput): void {
-  for (const request of failLoads(s, null, output)) endUnreported(s, request, FinishReason.error);
+  for (const request of failLoads(s, null, output)) endUnloaded(s, request);
   takeTransfers(s, output);
 }
 
@@ -120,6 +122,8 @@ export function updateTransfers(s: SchedulerState, output: TakenOutput): void {
 function endLost(s: SchedulerState, lost: readonly Request[]): void {
   for (const request of lost) {
     if (finish(s, request, FinishReason.error)) s.outputs.push(request, 0, 0, FinishReason.error);
+    // As in vLLM its client is told nothing but that.
+    request.transferParams = null;
   }
 }
 

@@ -24,7 +24,7 @@ function takeReceived(s: SchedulerState, report: TakenReport): void {
   const request = getByHandle(s, report.handle);
   if (request === undefined) return;
   const { child, rank, step } = report;
-  const isEarlier = step !== undefined && request.load !== null && step !== request.load.step;
+  const isEarlier = step !== undefined && request.loadStep >= 0 && step !== request.loadStep;
   if (!isEarlier && request.outstanding?.remove('load', peer(child, rank))) releaseIfDrained(s, request);
   else reportForeign(s, request, 'load', report, isEarlier);
 }

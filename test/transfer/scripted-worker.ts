@@ -1,4 +1,4 @@
-import type { ConnectorOutput, WorkerConnector, WorkerStep } from '../../src/index.js';
+import type { ConnectorOutput, StoreStep, WorkerConnector, WorkerStep } from '../../src/index.js';
 
 /** A worker side that reports what a test puts into `next`, and writes down every call. */
 export class ScriptedWorker implements WorkerConnector {
@@ -17,8 +17,8 @@ export class ScriptedWorker implements WorkerConnector {
     this.#called('loads', `${step} not before ${notBefore}`);
   }
 
-  startStores(_metadata: unknown, { step }: WorkerStep): void {
-    this.#called('stores', `${step}`);
+  startStores(_metadata: unknown, { step, failed }: StoreStep): void {
+    this.#called('stores', failed.length === 0 ? `${step}` : `${step} without ${failed.join(',')}`);
   }
 
   onStepSettled(step: number): void {

@@ -30,7 +30,7 @@ describe('npm run parity', () => {
     write('all/below/good.json', trace);
     (trace.steps[20].upd as Update).fq += 1;
     write('bad.json', trace);
-    trace.connector = {};
+    trace.config.max_num_scheduled_tokens = 5;
     write('all/unsupported.json', trace);
     writeFileSync(file('broken.json'), '{');
   });
@@ -56,7 +56,7 @@ describe('npm run parity', () => {
 
   it('fails on a trace that it cannot replay, unless told to skip it', () => {
     const { code, out } = parity(file('all'));
-    expect(out).toContain('t42_async_spec_eagle: unsupported: connector');
+    expect(out).toContain('t42_async_spec_eagle: unsupported: max_num_scheduled_tokens');
     expect(out).toContain('0 differences, 1 traces unsupported');
     expect(code).toBe(1);
     expect(parity('--skip-unsupported', file('all')).code).toBe(0);

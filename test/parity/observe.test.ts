@@ -145,6 +145,15 @@ describe('observeOutputs', () => {
       ['r4', [], 'error'],
       ['r5', [9], 'length'],
     ]);
+    const [, r2, r3] = outputs.requests;
+    const transferParams = new Map([r2, r3].map((request) => [request, { of: request.id }]));
+    expect(observeOutputs({ ...outputs, transferParams })).toEqual([
+      ['r1', [7, 8], null],
+      ['r2', [2], 'stop', null, 1],
+      ['r3', [3], 'stop', 3, 1],
+      ['r4', [], 'error'],
+      ['r5', [9], 'length'],
+    ]);
   });
 });
 

@@ -154,10 +154,6 @@ describe('unsupportedFeatures', () => {
   it('names each feature once', () => {
     const trace = everything();
     Object.assign(trace.config, { max_num_scheduled_tokens: 5, use_v2_model_runner: true });
-    expect(unsupportedFeatures(trace)).toEqual([
-      'connector',
-      'max_num_scheduled_tokens',
-      'use_v2_model_runner',
-    ]);
+    expect(unsupportedFeatures(trace)).toEqual(['max_num_scheduled_tokens', 'use_v2_model_runner']);
   });
 });

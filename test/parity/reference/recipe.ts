@@ -36,6 +36,8 @@ export interface Recipe {
   lengthStopsOnly: boolean;
   /** Short prompts make many decodes meet in a tight pool; short outputs make many end there. */
   longestPrompt: number;
+  /** How often a prompt begins with a shared text. */
+  sharedRate: number;
   longestOutput: number;
   /** Whether a request may grow beyond the pool: vLLM then preempts and admits it again for ever. */
   mayOutgrowPool: boolean;
@@ -50,7 +52,30 @@ export function randomRecipe(random: Random): Recipe {
     : random.chance(0.35)
       ? conversing(recipe, random)
       : recipe;
+  if (random.chance(0.1)) return sharing(connected(recipe, random), random);
   return random.chance(0.5) ? connected(shaped, random) : shaped;
+}
+
+/** Requests that start together from the same blocks, some of which then turn out to have failed. */
+function sharing(recipe: Recipe, random: Random): Recipe {
+  const config: Recipe['config'] = {
+    ...recipe.config,
+    block_size: random.pick([1, 2, 4]),
+    max_model_len: 48,
+    num_gpu_blocks: random.pick([60, 200]),
+    max_num_seqs: 16,
+    max_num_batched_tokens: 256,
+    enable_prefix_caching: true,
+    async_scheduling: recipe.config.kv_load_failure_policy === 'fail' && random.chance(0.5),
+  };
+  const connector: ConnectorRecipe = {
+    ...(recipe.connector as ConnectorRecipe),
+    rate: 0.7,
+    asyncRate: random.pick([0, 0.3]),
+    failRate: 0.5,
+    failsSync: true,
+  };
+  return { ...recipe, config, connector, addRate: 0.6, longestPrompt: 20, sharedRate: 0.95 };
 }
 
 /** With a connector. */
@@ -160,6 +185,7 @@ function anyRecipe(random: Random): Recipe {
     sessionRate: 0,
     lengthStopsOnly: false,
     longestPrompt: random.pick([5, 14, maxModelLen]),
+    sharedRate: 0.6,
     longestOutput: random.pick([5, 20, 60]),
     mayOutgrowPool: random.chance(0.1),
     connector: null,

@@ -79,7 +79,7 @@ function census(traces: Trace[]): Record<string, number> {
 }
 
 describe('generated traces', () => {
-  const traces = Array.from({ length: 40 }, (_, i) => generateTrace(i + 1));
+  const traces = Array.from({ length: 60 }, (_, i) => generateTrace(i + 1));
 
   it('exercise everything that they are for', () => {
     for (const [what, count] of Object.entries(census(traces))) expect(count, what).toBeGreaterThan(10);

@@ -155,7 +155,7 @@ export class Workload {
     }
     const quote = random.chance(0.6) ? this.#conversations.quote(idx, longest) : null;
     if (quote) return quote;
-    const shared = random.chance(0.6) ? random.integer(1, longest) : 0;
+    const shared = random.chance(this.#recipe.sharedRate) ? random.integer(1, longest) : 0;
     const own = Math.min(random.integer(shared === 0 ? 1 : 0, longest), longest - shared);
     const segments: Segment[] = [];
     if (shared > 0) segments.push(['s', random.integer(1, SHARED_SEEDS), 0, shared]);

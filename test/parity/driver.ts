@@ -10,6 +10,7 @@ import {
   observePlan,
   observePool,
   observeState,
+  recordedState,
 } from './observe.js';
 import { Pipeline } from './pipeline.js';
 import type {
@@ -248,7 +249,7 @@ class Driver {
     this.#comparison.compareRecorded({ for: source, out, ...(conn ? { conn } : {}) }, seen, path);
     if (!this.#readsState) return seen;
     const seenState = observeState(this.#subject);
-    this.#comparison.compareRecorded(state, seenState, path);
+    this.#comparison.compareRecorded(recordedState(state, this.#subject), seenState, path);
     return { ...seen, ...seenState };
   }
 

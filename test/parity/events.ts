@@ -109,7 +109,8 @@ export class EventPlayer {
   }
 
   #statusOf(id: string): string {
-    return this.#subject.get(id)?.status ?? 'UNKNOWN';
+    const finished = () => this.#subject.inspect().draining.find((request) => request.id === id);
+    return (this.#subject.get(id) ?? finished())?.status ?? 'UNKNOWN';
   }
 
   #reset(resetRunning: boolean): Outcome {

@@ -7,6 +7,7 @@ import {
   observePlan,
   observePool,
   observeState,
+  recordedState,
   round6,
 } from './observe.js';
 import type { SubjectOutputs, SubjectPlan, SubjectRequest } from './subject.js';
@@ -19,7 +20,7 @@ function request(id: string, fields: Partial<SubjectRequest> = {}): SubjectReque
     numOutputPlaceholders: 0,
     numDraftTokens: 0,
   };
-  return { id, status: 'RUNNING', stopReason: null, ...counts, ...fields };
+  return { id, status: 'RUNNING', stopReason: null, transferParams: null, ...counts, ...fields };
 }
 
 /** A core whose slot s holds blocks 10 s, 10 s + 1, ... */
@@ -124,19 +125,21 @@ describe('observeDeferred', () => {
 describe('observeOutputs', () => {
   it('says what a trace says', () => {
     const outputs: SubjectOutputs = {
-      length: 5,
+      length: 7,
       requests: [
         request('r1'),
         request('r2'),
         request('r3', { stopReason: 3 }),
         request('r4'),
         request('r5'),
+        request('r6', { transferParams: {} }),
+        request('r7', { transferParams: {} }),
         request('stale'),
       ],
       tokens: Int32Array.of(0, 7, 8, 2, 3, 9),
-      tokenOffsets: Int32Array.of(1, 3, 4, 5, 5, 0),
-      tokenCounts: Int32Array.of(2, 1, 1, 0, 1, 6),
-      finishReasons: Uint8Array.of(0, 1, 1, 4, 2, 3),
+      tokenOffsets: Int32Array.of(1, 3, 4, 5, 5, 0, 0, 0),
+      tokenCounts: Int32Array.of(2, 1, 1, 0, 1, 1, 0, 6),
+      finishReasons: Uint8Array.of(0, 1, 1, 4, 2, 1, 4, 3),
     };
     expect(observeOutputs(outputs)).toEqual([
       ['r1', [7, 8], null],
@@ -144,15 +147,9 @@ describe('observeOutputs', () => {
       ['r3', [3], 'stop', 3, 0],
       ['r4', [], 'error'],
       ['r5', [9], 'length'],
-    ]);
-    const [, r2, r3] = outputs.requests;
-    const transferParams = new Map([r2, r3].map((request) => [request, { of: request.id }]));
-    expect(observeOutputs({ ...outputs, transferParams })).toEqual([
-      ['r1', [7, 8], null],
-      ['r2', [2], 'stop', null, 1],
-      ['r3', [3], 'stop', 3, 1],
-      ['r4', [], 'error'],
-      ['r5', [9], 'length'],
+      ['r6', [0], 'stop', null, 1],
+      // A load that failed.
+      ['r7', [], 'error'],
     ]);
   });
 });
@@ -171,6 +168,7 @@ describe('observeState', () => {
         request('r3', { numTokens: 9, numOutputPlaceholders: 1 }),
         request('r4', { numTokens: 9, numDraftTokens: 2 }),
       ],
+      draining: [request('r5', { numTokens: 9, numComputedTokens: 9 })],
     }),
   };
   const state = {
@@ -195,8 +193,15 @@ describe('observeState', () => {
     expect(observeState(subject)).toEqual(state);
   });
 
+  it('leaves out of what was recorded the counters of requests that have finished', () => {
+    const live = state.reqs.slice(0, 2) as [string, number, number, number, number][];
+    const reqs = [...live, ['r5', 9, 9, 1, 2] as (typeof live)[number]];
+    expect(recordedState({ free: 1, reqs }, subject)).toEqual({ free: 1, reqs: live });
+    expect(recordedState({ free: 1 }, subject)).toEqual({ free: 1 });
+  });
+
   it('adds what only the end of a trace has', () => {
-    const ids = ['r1', 'r2', 'r3', 'r4'];
+    const ids = ['r1', 'r2', 'r3', 'r4', 'r5'];
     expect(observeFinal(subject)).toEqual({
       ...state,
       free_queue: [5, 1, 7],

@@ -86,7 +86,9 @@ export function observeDeferred(plan: SubjectPlan): Omit<NonNullable<TraceStep['
 
 /** Whether the client of a row is sent where its KV is (has_kv_transfer_params). */
 function hasTransferParams(outputs: SubjectOutputs, i: number): boolean {
-  return outputs.transferParams?.get(outputs.requests[i]) !== undefined;
+  // The row of a load that failed is made apart in vLLM, and leaves them out.
+  const isFailedLoad = REASONS[outputs.finishReasons[i]] === 'error' && outputs.tokenCounts[i] === 0;
+  return outputs.requests[i].transferParams !== null && !isFailedLoad;
 }
 
 /** The rows that update() returned, in the words of a trace. Must be called before the next call of the scheduler. */
@@ -126,14 +128,24 @@ export function observeState(subject: Pick<Subject, 'core' | 'inspect' | 'numUnf
   };
 }
 
+/**
+ * The recorded state less what vLLM's counters said when a request finished whose blocks are still sent: in `reqs` it
+ * lists them like those of a live one, and nothing reads them any more.
+ */
+export function recordedState<S extends Partial<State>>(state: S, subject: Pick<Subject, 'inspect'>): S {
+  const finished = new Set(subject.inspect().draining.map((request) => request.id));
+  return state.reqs ? { ...state, reqs: state.reqs.filter(([id]) => !finished.has(id)) } : state;
+}
+
 /** The state after the last step, in the words of a trace. */
 export function observeFinal(
   subject: Pick<Subject, 'core' | 'inspect' | 'numUnfinished'>,
 ): Required<Trace['final']> {
+  const { requests, draining } = subject.inspect();
   return {
     ...observeState(subject),
     free_queue: Array.from(subject.core.freeQueue()),
     cached_ids: Array.from(subject.core.published()),
-    requests_left: subject.inspect().requests.map((request) => request.id),
+    requests_left: [...requests, ...draining].map((request) => request.id),
   };
 }

@@ -16,6 +16,8 @@ export interface SubjectRequest {
   readonly numDraftTokens: number;
   /** The stop token that ended the request, if one did. */
   readonly stopReason: number | null;
+  /** What the connector sends to the client of a request whose blocks it keeps. */
+  readonly transferParams: object | null;
 }
 
 /** A plan, as far as it is observed: entries 0 to numRequests - 1, in scheduling order. */
@@ -60,8 +62,6 @@ export interface SubjectOutputs {
   readonly tokenCounts: Int32Array;
   /** 0 none, 1 stop, 2 length, 3 abort, 4 error. */
   readonly finishReasons: Uint8Array;
-  /** What the connector sends to the clients of requests whose blocks it keeps; none without a connector. */
-  readonly transferParams?: ReadonlyMap<SubjectRequest, unknown>;
 }
 
 /** The connector that a scheduler asks: of SchedulerConnector what vLLM's scheduler calls. */
@@ -147,6 +147,8 @@ export interface Subject<Plan extends SubjectPlan = SubjectPlan> {
     waiting: readonly string[];
     skipped: readonly string[];
     requests: readonly SubjectRequest[];
+    /** Finished ones whose blocks are still read or written. */
+    draining: readonly SubjectRequest[];
   };
   /** Throws if an invariant is broken. */
   verify(): void;

@@ -56,7 +56,7 @@ export class Conversations {
     const events: TraceEvent[] = [];
     for (const conversation of this.#open.values()) {
       const request = subject.get(conversation.add.id);
-      if (!request || request.isFinished || conversation.ended) continue;
+      if (!request || conversation.ended) continue;
       if (isIdle(request)) this.#said.set(`${request.id} ${request.chunk}`, [...request.tokens]);
       if (this.#random.chance(isIdle(request) ? 0.5 : 0.1)) {
         const chunk = this.#next(step, conversation, longest);

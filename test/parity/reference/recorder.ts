@@ -78,7 +78,7 @@ class Recorder {
     this.#random = random;
     this.#workload = new Workload(recipe, random);
     this.#connector = recipe.connector && new TraceConnector();
-    this.#worker = recipe.connector && new Worker(recipe.connector, random, recipe.config.block_size);
+    this.#worker = recipe.connector && new Worker(recipe.connector, random, recipe.config);
     this.#subject = new ReferenceScheduler(optionsOf(this.#trace, this.#connector, () => 0));
     this.#player = new EventPlayer(
       this.#subject,

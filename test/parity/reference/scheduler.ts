@@ -11,7 +11,6 @@ interface Row {
   request: ReferenceRequest;
   tokens: number[];
   reason: number;
-  params?: unknown;
 }
 
 const REASONS = { stop: 1, length: 2, error: 4 } as const;
@@ -122,9 +121,6 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
       }),
       tokenCounts: Int32Array.from(rows, (row) => row.tokens.length),
       finishReasons: Uint8Array.from(rows, (row) => row.reason),
-      transferParams: new Map(
-        rows.filter(({ params }) => params).map(({ request, params }) => [request, params]),
-      ),
     };
   }
 
@@ -310,19 +306,21 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
       reason = 'error';
       request.isResumable = false;
     }
-    const params = reason ? this.#stop(request, STATUSES[reason]) : undefined;
-    return { request, tokens, reason: reason ? REASONS[reason] : 0, params };
+    if (reason) this.#stop(request, STATUSES[reason]);
+    return { request, tokens, reason: reason ? REASONS[reason] : 0 };
   }
 
   /** Ends a request, or only its answer to a chunk (vLLM _handle_stopped_request). */
-  #stop(request: ReferenceRequest, status: string): unknown {
+  #stop(request: ReferenceRequest, status: string): void {
     const next = request.isResumable ? request.inputs.shift() : null;
-    if (next === null) return this.finish(request, status);
+    if (next === null) {
+      this.finish(request, status);
+      return;
+    }
     if (next) {
       request.begin(next);
       this.blocks.name(request);
     } else request.status = 'WAITING_FOR_STREAMING_REQ';
     this.queues.push(request);
-    return undefined;
   }
 }

@@ -105,17 +105,19 @@ export abstract class ReferenceState {
   }
 
   get(id: string): ReferenceRequest | undefined {
-    return this.requests.get(id);
+    const request = this.requests.get(id);
+    return request?.isFinished ? undefined : request;
   }
 
-  inspect(): { running: string[]; waiting: string[]; skipped: string[]; requests: ReferenceRequest[] } {
+  inspect() {
     const ids = (requests: ReferenceRequest[]) => requests.map((request) => request.id);
     const { running, waiting, skipped } = this.queues;
     return {
       running: ids(running),
       waiting: ids(waiting),
       skipped: ids(skipped),
-      requests: [...this.requests.values()],
+      requests: [...this.requests.values()].filter((request) => !request.isFinished),
+      draining: [...this.requests.values()].filter((request) => request.isFinished),
     };
   }
 
@@ -140,8 +142,8 @@ export abstract class ReferenceState {
     this.queues.requeue(request);
   }
 
-  /** Ends a request, and gives its blocks back unless they are still read or written. Returns what its client is told. */
-  protected finish(request: ReferenceRequest, status: string): unknown {
+  /** Ends a request, and gives its blocks back unless they are still read or written. */
+  protected finish(request: ReferenceRequest, status: string): void {
     const isWritten = request.status === 'WAITING_FOR_REMOTE_KVS' && !this.received.has(request);
     this.received.delete(request);
     this.failedLoads.delete(request);
@@ -149,8 +151,8 @@ export abstract class ReferenceState {
     const blocks = Int32Array.from(request.blocks);
     const answer = this.options.connector?.requestFinished(request, REASONS[status], blocks);
     this.finished.push(request.id);
+    request.transferParams = answer?.transferParams ?? null;
     if (!isWritten && !answer?.delayFree) this.#forget(request);
-    return answer?.transferParams;
   }
 
   /** vLLM's _update_from_kv_xfer_finished. */

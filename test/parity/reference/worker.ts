@@ -1,4 +1,4 @@
-import type { ConnectorCall, KvReport } from '../trace.js';
+import type { ConnectorCall, KvReport, TraceConfig } from '../trace.js';
 import type { Random } from './random.js';
 import type { ConnectorRecipe } from './recipe.js';
 import type { ReferenceRequest } from './request.js';
@@ -22,13 +22,15 @@ export class Worker {
   readonly #recipe: ConnectorRecipe;
   readonly #random: Random;
   readonly #blockSize: number;
+  readonly #endsFailed: boolean;
   #loads: Load[] = [];
   #sends: { id: string; left: number }[] = [];
 
-  constructor(recipe: ConnectorRecipe, random: Random, blockSize: number) {
+  constructor(recipe: ConnectorRecipe, random: Random, { block_size, kv_load_failure_policy }: TraceConfig) {
     this.#recipe = recipe;
     this.#random = random;
-    this.#blockSize = blockSize;
+    this.#blockSize = block_size;
+    this.#endsFailed = kv_load_failure_policy === 'fail';
   }
 
   /** Whether transfers are still to be reported. */
@@ -55,11 +57,16 @@ export class Worker {
    */
   report(step: number, mayFail: boolean): KvReport | null {
     const invalid: number[] = [];
-    if (mayFail) for (const load of this.#loads) invalid.push(...this.#failure(load, step));
+    for (const load of this.#loads) {
+      // vLLM ends several of them in no particular order.
+      if (mayFail && !(load.isAsync && this.#endsFailed && invalid.length > 0)) {
+        invalid.push(...this.#failure(load, step));
+      }
+    }
     const due = <T extends { left: number }>(transfers: readonly T[]) =>
       transfers.filter((transfer) => --transfer.left < 0);
     // Whose failure could not be reported yet goes on.
-    const received = due(this.#loads.filter(({ isAsync, fails }) => isAsync && (mayFail || !fails)));
+    const received = due(this.#loads.filter(({ isAsync, fails }) => isAsync && !fails));
     const sent = due(this.#sends);
     this.#loads = this.#loads.filter((load) => (load.isAsync ? !received.includes(load) : load.step > step));
     this.#sends = this.#sends.filter((send) => !sent.includes(send));

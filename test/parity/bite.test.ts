@@ -236,7 +236,7 @@ function falsified({ path, pattern, value }: Leaf, part: string | null): unknown
   if (part === 'match 3' && value === null) return 0;
   if (/\.(ok|out\[\]\[\])$/.test(pattern) && (value === 0 || value === 1)) return 1 - value;
   if (typeof value === 'number') return pattern.endsWith('usage') ? value + 0.25 : value + 1;
-  // A stop reason, in a row whose request goes on elsewhere.
+  // The stop reason of a row that only has transfer params.
   if (value === null && path.endsWith('[3]')) return 3;
   if (value === null && pattern.endsWith('.bitmask')) return ['r0'];
   if (value === null) return pattern.includes('.running[]') ? [1] : 'stop';

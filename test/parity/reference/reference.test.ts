@@ -42,8 +42,20 @@ function census(traces: Trace[]): Record<string, number> {
     deferred: 0,
     refusedDrafts: 0,
     passedOverForAdapters: 0,
+    lookupsDeferred: 0,
+    loads: 0,
+    syncLoads: 0,
+    received: 0,
+    sent: 0,
+    loadsAborted: 0,
+    abortsWhileSending: 0,
+    failures: 0,
+    endedByFailure: 0,
+    sharedFailures: 0,
+    resumedFromLoad: 0,
   };
   const admitted = new Set<string>();
+  const loading = new Set<string>();
   const steps = traces.flatMap(({ name, steps }) => steps.map((step) => ({ ...step, name })));
   for (const { sched, upd, events, defer, name } of steps) {
     count.preempted += sched?.preempted.length ?? 0;
@@ -67,6 +79,33 @@ function census(traces: Trace[]): Record<string, number> {
     count.refusedDrafts += Object.keys(defer?.invalid ?? {}).length;
     count.stops += upd?.out.filter((row) => row[2] === 'stop').length ?? 0;
     count.lengths += upd?.out.filter((row) => row[2] === 'length').length ?? 0;
+  }
+  for (const { name, sched, sample, upd, events } of steps) {
+    if (!upd?.conn) continue;
+    const calls = sched?.conn ?? [];
+    const asynchronous = new Set(
+      calls.flatMap((call) => (call[0] === 'match' && call[4] === 1 ? call[1] : [])),
+    );
+    for (const call of calls) {
+      count.lookupsDeferred += call[0] === 'match' && call[3] === null ? 1 : 0;
+      if (call[0] !== 'alloc' || call[2] === 0) continue;
+      if (asynchronous.has(call[1])) loading.add(name + call[1]);
+      count[asynchronous.has(call[1]) ? 'loads' : 'syncLoads']++;
+    }
+    for (const [id] of sched?.resumed ?? []) count.resumedFromLoad += loading.has(name + id) ? 1 : 0;
+    for (const [id] of sched?.tokens ?? []) loading.delete(name + id);
+    const was = events.map((event) => (event.t === 'abort' ? event.was : ''));
+    count.loadsAborted += was.filter((status) => status === 'WAITING_FOR_REMOTE_KVS').length;
+    count.abortsWhileSending += was.filter((status) => status.startsWith('FINISHED')).length;
+    count.received += upd.kv?.recv.length ?? 0;
+    count.sent += upd.kv?.send.length ?? 0;
+    if (!upd.kv?.invalid) continue;
+    const rows = new Set(upd.out.filter(([, tokens]) => tokens.length > 0).map(([id]) => id));
+    const ended = upd.out.filter(([, tokens]) => tokens.length === 0).length;
+    const dropped = sample?.filter(([id]) => !rows.has(id)).length ?? 0;
+    count.failures++;
+    count.endedByFailure += ended;
+    count.sharedFailures += Math.max(ended, dropped) > 1 ? 1 : 0;
   }
   for (const { config, steps } of traces) {
     if (config.max_loras === null) continue;

@@ -51,7 +51,11 @@ export class Workload {
   /** An abort of one or several requests, known or not. */
   abort(subject: ReferenceScheduler): TraceEvent {
     const random = this.#random;
-    const live = subject.inspect().requests.map((request) => request.id);
+    const { requests, draining } = subject.inspect();
+    const live = requests.map((request) => request.id);
+    const transferred = [...requests, ...draining].filter(({ status }) =>
+      /^(FINISHED|WAITING_FOR_REMOTE)/.test(status),
+    );
     const any = () => `r${random.integer(0, this.#adds.length)}`;
     if (random.chance(0.03)) return { t: 'abort_all', ok: [] };
     if (random.chance(0.2)) {
@@ -60,6 +64,8 @@ export class Workload {
       const unknown = `r${this.#adds.length}`;
       return { t: 'abort_many', ids: [...waiting, unknown, ...waiting.slice(0, 1)], ok: [] };
     }
+    if (transferred.length > 0 && random.chance(0.4))
+      return { t: 'abort', id: random.pick(transferred).id, was: '', ok: 0 };
     const id = live.length > 0 && random.chance(0.8) ? random.pick(live) : any();
     return { t: 'abort', id, was: '', ok: 0 };
   }

@@ -1,7 +1,9 @@
+import { startDeadline } from './deadlines.js';
 import { releaseIfDrained } from './finish.js';
 import { getByHandle } from './guards.js';
 import type { BlockUse } from './log.js';
 import { Outstanding } from './outstanding.js';
+import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 
 /** Registers a use of a request's blocks; see `Scheduler.hold`. */
@@ -12,7 +14,7 @@ export function hold(s: SchedulerState, { handle, kind, owner }: BlockUse): bool
   if (request.outstanding.add(kind, owner, s.now)) {
     // Its load was done; now it waits for one more.
     const waits = kind === 'load' && request.load !== null && !s.queues.loading.has(request);
-    if (waits) s.queues.parkLoading(s.queues.skipped, request);
+    if (waits) waitAgain(s, request);
     return true;
   }
   s.anomalies.report('duplicate-hold', `${kind}:${owner} of request ${request.id}`);
@@ -33,4 +35,10 @@ export function complete(s: SchedulerState, { handle, kind, owner }: BlockUse): 
     `${kind}:${owner} of request ${request.id}`,
   );
   return false;
+}
+
+function waitAgain(s: SchedulerState, request: Request): void {
+  s.queues.parkLoading(s.queues.skipped, request);
+  request.waitingSince = s.now;
+  startDeadline(s, request, s.config.deadlines.load);
 }

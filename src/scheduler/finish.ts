@@ -37,7 +37,11 @@ export function finishDetached(s: SchedulerState, request: Request, reason: Fini
  * had to keep go back, and with a finished request all that it has.
  */
 export function releaseIfDrained(s: SchedulerState, request: Request): void {
-  if (request.load !== null && !isLoading(request)) s.queues.unparkLoading(request);
+  if (request.load !== null && !isLoading(request)) {
+    // It waits for nobody else any more, however long it takes until a step reaches it.
+    s.deadlines.stop(request);
+    s.queues.unparkLoading(request);
+  }
   if (request.outstanding !== null && request.outstanding.size > 0) return;
   if (request.keptBlocks !== null) {
     s.core.native.unpin(request.keptBlocks);

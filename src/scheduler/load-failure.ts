@@ -127,10 +127,11 @@ function failSyncLoads(
   const marked = new Set<number>();
   for (const request of s.queues.running) {
     const before = computedBefore(s, plan, request);
+    if (deviations.sharersWait) marked.clear();
     const touched = findMissing(s, request, Math.ceil(before / blockSize), missing, marked);
     if (touched === null) continue;
-    const { firstOwn, isSharer } = touched;
-    if (deviations.sharersWait && isSharer) continue;
+    const { firstOwn, first } = touched;
+    if (deviations.sharersWait && !loads(plan, request, first)) continue;
     failed.add(request);
     s.counters.failedLoads++;
     dropOutputs(s, request, plan);
@@ -166,23 +167,27 @@ function computedBefore(s: SchedulerState, plan: Plan, request: Request): number
   return request.numComputedTokens;
 }
 
-/** The first missing block that nobody before has to write, -1 if none; and whether somebody else's comes first. */
+/** Whether this was the request's own load. */
+function loads({ syncLoads }: Plan, request: Request, block: number): boolean {
+  return syncLoads.some((load) => load.request === request && load.blocks.includes(block));
+}
+
+/** The first missing block of a request, and the index of the first one that nobody before has to write, -1 if none. */
 function findMissing(
   s: SchedulerState,
   request: Request,
   numBlocks: number,
   missing: ReadonlySet<number>,
   marked: Set<number>,
-): { firstOwn: number; isSharer: boolean } | null {
+): { firstOwn: number; first: number } | null {
   const ids = s.core.blocks(request.slot).subarray(0, numBlocks);
   let firstOwn = -1;
-  let firstShared = -1;
+  let first = -1;
   ids.forEach((id, i) => {
     if (!missing.has(id)) return;
-    if (marked.has(id)) firstShared = firstShared < 0 ? i : firstShared;
-    else if (firstOwn < 0) firstOwn = i;
+    if (first < 0) first = id;
+    if (firstOwn < 0 && !marked.has(id)) firstOwn = i;
     marked.add(id);
   });
-  if (firstOwn < 0 && firstShared < 0) return null;
-  return { firstOwn, isSharer: firstShared >= 0 && (firstOwn < 0 || firstShared < firstOwn) };
+  return first < 0 ? null : { firstOwn, first };
 }

@@ -68,6 +68,7 @@ export function verifyScheduler(s: SchedulerState): void {
 
 /** That a request waits for input exactly where such requests stand, and that nobody waits longer than allowed. */
 function verifyWait(s: SchedulerState, request: Request): void {
+  const { queues } = s;
   const { status, session, grammar, numTokens, numComputedTokens, container } = request;
   const isIdle = s.queues.idle.has(request);
   const needsGrammar = status === 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR';
@@ -98,7 +99,13 @@ function verifyWait(s: SchedulerState, request: Request): void {
   const used = (request.outstanding?.size ?? 0) > 0;
   expect(request.keptBlocks === null || used, request, 'keeps blocks that nothing uses');
   const { streamingInput, grammar: compilation, load } = s.config.deadlines;
-  const timeout = isIdle ? streamingInput : needsGrammar ? compilation : loads ? load : 0;
+  const timeout = isIdle
+    ? streamingInput
+    : needsGrammar
+      ? compilation
+      : queues.loading.has(request)
+        ? load
+        : 0;
   const deadline = timeout > 0 ? request.waitingSince + timeout : NO_DEADLINE;
   expect(request.deadline === deadline, request, `has deadline ${request.deadline}, not ${deadline}`);
   expect(request.deadlineIndex >= 0 === timeout > 0, request, `has deadline index ${request.deadlineIndex}`);

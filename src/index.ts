@@ -23,7 +23,7 @@ export type { OutputIterator, RequestHandle } from './engine/request-handle.js';
 export type { StepReport } from './engine/step-loop.js';
 export type { StepLatency } from './engine/step-times.js';
 export type { SubmitInput, SubmitOptions } from './engine/submission.js';
-export type { AnomalyReason } from './scheduler/anomalies.js';
+export { Anomalies, type AnomalyReason } from './scheduler/anomalies.js';
 export type {
   BlockPins,
   ConnectorOutput,
@@ -59,3 +59,15 @@ export type { StepOutputs } from './scheduler/step-outputs.js';
 export type { StopConditions } from './scheduler/stop-conditions.js';
 export type { StepResult } from './scheduler/update-pass.js';
 export { DEFAULT_DEADLINES, type Deadlines, type WaitReason } from './scheduler/wait.js';
+export { BlockArena } from './transfer/block-arena.js';
+export {
+  type CompletionCounts,
+  CompletionQueue,
+  type CompletionQueueOptions,
+} from './transfer/completion-queue.js';
+export { HostLane, type HostLaneOptions } from './transfer/host-lane.js';
+export { type TransferJob, type TransferJobInput, TransferJobs } from './transfer/job-table.js';
+export type { Lane, LaneCounts } from './transfer/lane.js';
+export { type LeaseKey, Leases } from './transfer/leases.js';
+export { TransferGroup } from './transfer/transfer-group.js';
+export { Verdict, verdictName, worseVerdict } from './transfer/verdict.js';

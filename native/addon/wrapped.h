@@ -88,7 +88,7 @@ class Wrapped : public Napi::ObjectWrap<Wrapped<T>>, public Orphan {
     return Traits::of(call.home).live.count(wrapped) ? static_cast<Wrapped*>(wrapped) : nullptr;
   }
   static void refuse(Napi::Env env) {
-    throw_error(env, kBadArg, std::string(Traits::kWhat) + " is not made by its constructor");
+    throw_error(env, kBadArg, std::string(Traits::kWhat) + " must be made by the addon, got a call of its constructor");
   }
   void weigh(std::int64_t bytes) {
     Napi::MemoryManagement::AdjustExternalMemory(this->Env(), bytes - reported_bytes_);

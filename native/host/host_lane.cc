@@ -46,7 +46,7 @@ HostLane::HostLane(std::shared_ptr<CompletionRing> ring, std::shared_ptr<BlockAr
           options.piece_bytes / source_->bytes_per_block(), 1, source_->num_blocks()))),
       marks_(target_->num_blocks()),
       by_slot_(ring_->capacity()) {
-  if (source_ == target_) throw Error{kBadArg, "target must be another arena than source"};
+  if (source_ == target_) throw Error{kBadArg, "target must be another arena than source, got the same"};
   if (source_->bytes_per_block() != target_->bytes_per_block()) {
     throw Error{kBadArg, "target must have blocks of " + std::to_string(source_->bytes_per_block()) +
                              " bytes as source has, got " + std::to_string(target_->bytes_per_block())};
@@ -102,7 +102,7 @@ u32 HostLane::submit(BlockList sources, BlockList targets, std::int64_t not_befo
 }
 
 void HostLane::check_blocks(BlockList sources, BlockList targets) {
-  if (sources.count == 0) throw Error{kBadArg, "sources must name at least one block"};
+  if (sources.count == 0) throw Error{kBadArg, "sources must name at least one block, got none"};
   if (sources.count != targets.count) {
     throw Error{kBadArg, "targets must name as many blocks as sources, " + std::to_string(sources.count) + ", got " +
                              std::to_string(targets.count)};

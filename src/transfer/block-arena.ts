@@ -21,7 +21,7 @@ export class BlockArena {
   }
 
   /**
-   * @param config numBlocks 1 to 2^30, bytesPerBlock 1 to 2^31 - 1
+   * @param config numBlocks 1 to 2^24, bytesPerBlock 1 to 2^31 - 1
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE
    */
   static allocate(config: Readonly<NativeArenaConfig>, addon: NativeAddon = loadAddon()): BlockArena {

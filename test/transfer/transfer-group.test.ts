@@ -1,0 +1,118 @@
+import { describe, expect, it } from 'vitest';
+import { Anomalies, HostLane, TransferGroup, Verdict, worseVerdict } from '../../src/index.js';
+import { codeOf } from '../misuse/bench.js';
+import { ids, LaneBench } from './support.js';
+
+const { ok, failed, cancelled } = Verdict;
+
+describe('a transfer of several parts', () => {
+  it.each([
+    [[ok, ok, ok], ok],
+    [[ok, failed, ok], failed],
+    [[cancelled, ok, ok], cancelled],
+    [[cancelled, failed, ok], failed],
+    [[failed, cancelled, cancelled], failed],
+    [[cancelled, cancelled, cancelled], cancelled],
+  ] as const)('is over once, when all parts are: %j', (verdicts, expected) => {
+    for (const order of [
+      [0, 1, 2],
+      [2, 1, 0],
+      [1, 0, 2],
+    ]) {
+      const group = new TransferGroup(new Anomalies(false));
+      for (const job of [11, 12, 13]) group.add(job);
+      expect(group.seal()).toBe(null);
+      const ends = order.map((part) => group.complete(11 + part, verdicts[part]));
+      expect(ends).toEqual([null, null, expected]);
+      expect([group.isOver, group.pending, group.numParts]).toEqual([true, [], 3]);
+    }
+  });
+
+  it('is not over before it was sealed', () => {
+    const group = new TransferGroup(new Anomalies(false));
+    group.add(1);
+    expect(group.complete(1, failed)).toBe(null);
+    group.add(2);
+    expect(group.complete(2, ok)).toBe(null);
+    expect(group.isOver).toBe(false);
+    expect(group.seal()).toBe(failed);
+    expect(group.seal()).toBe(null);
+    expect(codeOf(() => group.add(3))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+  });
+
+  it('without parts is over when it is sealed', () => {
+    expect(new TransferGroup(new Anomalies(false)).seal()).toBe(ok);
+  });
+
+  it('skips and counts what ends twice or is no part of it', () => {
+    const anomalies = new Anomalies(false);
+    const group = new TransferGroup(anomalies);
+    group.add(1);
+    group.add(2);
+    group.seal();
+    expect([group.complete(1, ok), group.complete(1, ok), group.complete(9, ok)]).toEqual([null, null, null]);
+    expect(group.isOver).toBe(false);
+    expect(group.complete(2, ok)).toBe(ok);
+    expect(group.complete(2, failed)).toBe(null);
+    expect(anomalies.toObject()).toEqual({ 'unknown-completion': 3 });
+  });
+
+  it('goes over several lanes', () => {
+    using bench = new LaneBench();
+    using other = new HostLane(bench.queue, bench.source, bench.target);
+    const group = new TransferGroup(bench.anomalies);
+    const jobs = [
+      group.submit(bench.lane, ids(1, 2), ids(1, 2)),
+      group.submit(other, ids(3), ids(3), 4),
+      group.submit(other, ids(4), ids(4)),
+    ];
+    group.seal();
+    bench.lane.flush(ids(jobs[0]));
+    other.flush(ids(jobs[2]));
+    const ends: unknown[] = [];
+    bench.queue.drain((job, verdict) => ends.push(group.complete(job, verdict)));
+    expect([ends, group.pending]).toEqual([[null, null], [jobs[1]]]);
+    other.settle(4);
+    other.flush(ids(jobs[1]));
+    bench.queue.drain((job, verdict) => ends.push(group.complete(job, verdict)));
+    expect(ends).toEqual([null, null, ok]);
+    expect(bench.origins(1, 2, 3, 4)).toEqual([1, 2, 3, 4]);
+  });
+
+  it('that a lane refuses a part of cancels the others and fails', () => {
+    using bench = new LaneBench({}, 2);
+    const group = new TransferGroup(bench.anomalies);
+    group.submit(bench.lane, ids(1), ids(1), 5);
+    group.submit(bench.lane, ids(2), ids(2), 5);
+    expect(codeOf(() => group.submit(bench.lane, ids(3), ids(3)))).toBe('ERR_BLOCKSTEP_RING_FULL');
+    expect(group.seal()).toBe(null);
+    const ends: unknown[] = [];
+    bench.queue.drain((job, verdict) => ends.push([verdict, group.complete(job, verdict)]));
+    expect(ends).toEqual([
+      [cancelled, null],
+      [cancelled, failed],
+    ]);
+    expect(bench.origins(1, 2, 3)).toEqual([-1, -1, -1]);
+  });
+
+  it('cancels the parts that it submitted', () => {
+    using bench = new LaneBench();
+    const group = new TransferGroup(bench.anomalies);
+    const running = group.submit(bench.lane, ids(1), ids(1));
+    group.submit(bench.lane, ids(2), ids(2), 5);
+    group.add(bench.queue.begin());
+    bench.lane.flush(ids(running));
+    expect(group.cancel()).toBe(1);
+    expect(Object.values(bench.drain())).toEqual(['ok', 'cancelled']);
+  });
+
+  it('knows the worse of two verdicts', () => {
+    const all = [ok, failed, cancelled];
+    const table = all.map((a) => all.map((b) => worseVerdict(a, b)));
+    expect(table).toEqual([
+      [ok, failed, cancelled],
+      [failed, failed, failed],
+      [cancelled, failed, cancelled],
+    ]);
+  });
+});

@@ -9,17 +9,33 @@ import type { FinishReason } from './status.js';
 /** The answer of a connector that threw, or answered what makes no sense. */
 export const FAILED = Symbol('the connector failed');
 
-/** A connector's answer to one question, as it stands in a log. */
-export interface ConnectorAnswer {
-  handle: number;
-  question: 'match' | 'alloc' | 'finished' | 'metadata' | 'delivery' | 'reset' | 'new';
-  /** As plain data; `failed` where there was no good answer. */
-  answer: unknown;
-}
-
 /** An answer that was checked. */
 export type TakenMatch = Required<Match>;
 export type TakenFinished = Required<Omit<Finished, 'transferParams'>> & Pick<Finished, 'transferParams'>;
+
+/** The good answers to each question, as plain data. Where the answer decides nothing it is `true`. */
+export interface ConnectorAnswers {
+  match: TakenMatch;
+  alloc: true;
+  finished: TakenFinished;
+  metadata: true;
+  delivery: { answer: boolean };
+  reset: { answer?: boolean | undefined };
+  new: true;
+  output: true;
+  cancel: true;
+}
+
+export type ConnectorQuestion = keyof ConnectorAnswers;
+
+/** A connector's answer to one question, as it stands in a log. */
+export interface ConnectorAnswer {
+  /** The request that it is about; 0 = none. */
+  handle: number;
+  question: ConnectorQuestion;
+  /** `failed` where there was no good answer. */
+  answer: ConnectorAnswers[ConnectorQuestion] | 'failed';
+}
 
 const NOTHING: TakenMatch = { numTokens: 0, async: false, child: 0 };
 
@@ -74,15 +90,19 @@ export function askFinished(
       (!delayFree || (children.length > 0 && children.every((child) => isChild(s, child)))) &&
       (transferParams === undefined || (typeof transferParams === 'object' && transferParams !== null));
     if (!good) return undefined;
-    const taken = { delayFree, children: [...new Set(children)] as number[] };
+    const taken = { delayFree, children: delayFree ? ([...new Set(children)] as number[]) : [] };
     return transferParams === undefined ? taken : { ...taken, transferParams };
   });
 }
 
 /** The metadata for the workers of this plan. */
 export function askMetadata(s: SchedulerState, plan: Plan): unknown {
-  const given = ask(s, null, 'metadata', ({ buildMetadata }) => ({ metadata: buildMetadata(plan) }));
-  return given === FAILED ? FAILED : given.metadata;
+  let metadata: unknown;
+  const given = ask(s, null, 'metadata', ({ buildMetadata }) => {
+    metadata = buildMetadata(plan);
+    return true;
+  });
+  return given === FAILED ? FAILED : metadata;
 }
 
 /** Whether the request must not end without blocks to send. */
@@ -114,13 +134,21 @@ export function tellNew(s: SchedulerState, request: Request): boolean {
   return told !== FAILED;
 }
 
-/** The calls below decide nothing. */
+/** The calls below decide nothing. Two of them stand in a log all the same: a connector may pin and unpin there. */
 export function tellOutput(s: SchedulerState, output: ConnectorOutput): void {
-  tell(s, 'updateConnectorOutput', ({ updateConnectorOutput }) => updateConnectorOutput?.(output));
+  if (s.connector?.updateConnectorOutput === undefined) return;
+  ask(s, null, 'output', ({ updateConnectorOutput }) => {
+    updateConnectorOutput?.(output);
+    return true;
+  });
 }
 
 export function tellCancel(s: SchedulerState, request: Request): void {
-  tell(s, 'cancelSending', ({ cancelSending }) => cancelSending?.(request));
+  if (s.connector?.cancelSending === undefined) return;
+  ask(s, null, 'cancel', ({ cancelSending }) => {
+    cancelSending?.(request);
+    return true;
+  });
 }
 
 export function tellShutdown(s: SchedulerState): void {
@@ -139,13 +167,13 @@ export function askPendingWork(s: SchedulerState): boolean {
  * The one place that asks a connector. Whatever it does costs a request at most: an exception and a bad answer are counted
  * and become `FAILED`. Answers are facts for the log.
  */
-function ask<T>(
+function ask<Q extends ConnectorQuestion>(
   s: SchedulerState,
   request: Request | null,
-  question: ConnectorAnswer['question'],
-  call: (connector: ConnectorCalls) => T | undefined,
-): T | typeof FAILED {
-  let answer: T | typeof FAILED = FAILED;
+  question: Q,
+  call: (connector: ConnectorCalls) => ConnectorAnswers[Q] | undefined,
+): ConnectorAnswers[Q] | typeof FAILED {
+  let answer: ConnectorAnswers[Q] | typeof FAILED = FAILED;
   try {
     answer = call(s.connector as ConnectorCalls) ?? FAILED;
     if (answer === FAILED) fail(s, request, `answered ${question} with what makes no sense`);
@@ -153,10 +181,23 @@ function ask<T>(
     fail(s, request, `threw at ${question}: ${describeError(error)}`);
   }
   if (s.facts !== null) {
-    const fact = answer === FAILED ? 'failed' : question === 'metadata' ? true : answer;
+    const fact = answer === FAILED ? 'failed' : asPlain(answer);
     s.facts.connector({ handle: request?.handle ?? 0, question, answer: fact });
   }
   return answer;
+}
+
+/** Transfer params may be anything. They decide nothing, so what no log can hold of them is left out. */
+function asPlain<T>(answer: T): T {
+  if (typeof answer !== 'object' || answer === null || !('transferParams' in answer)) return answer;
+  const { transferParams, ...rest } = answer;
+  try {
+    const plain = JSON.parse(JSON.stringify(transferParams)) as unknown;
+    if (typeof plain === 'object' && plain !== null) return { ...rest, transferParams: plain } as T;
+  } catch {
+    // Left out.
+  }
+  return rest as T;
 }
 
 function tell(s: SchedulerState, what: string, call: (connector: ConnectorCalls) => void): void {

@@ -20,7 +20,9 @@ const OPTIONAL = [
 const PROTECTIONS: readonly Protection[] = ['own', 'pin', 'fence'];
 const MAX_RANK = 65_535;
 
-type Method = (typeof REQUIRED)[number] | (typeof OPTIONAL)[number];
+/** A method that a connector may leave out. */
+export type OptionalMethod = (typeof OPTIONAL)[number];
+type Method = (typeof REQUIRED)[number] | OptionalMethod;
 type Bound = (...args: unknown[]) => unknown;
 
 /** A connector, checked; its methods were looked up once and are called on the object itself. */
@@ -46,11 +48,16 @@ export function takeConnector(connector: SchedulerConnector): ConnectorCalls {
   const calls: Partial<Record<Method, Bound>> = {};
   for (const name of [...REQUIRED, ...OPTIONAL]) {
     const method: unknown = connector[name];
-    if (method === undefined && OPTIONAL.includes(name as (typeof OPTIONAL)[number])) continue;
+    if (method === undefined && OPTIONAL.includes(name as OptionalMethod)) continue;
     if (typeof method !== 'function') throw bad(`connector.${name}`, method, 'a function');
     calls[name] = (...args) => Reflect.apply(method, connector, args) as unknown;
   }
   return { ...(calls as ConnectorCalls), protection, reporters: takeReporters(reporters) };
+}
+
+/** Which of the methods that may be left out it has. */
+export function optionalMethods(calls: ConnectorCalls): OptionalMethod[] {
+  return OPTIONAL.filter((name) => calls[name] !== undefined);
 }
 
 function takeReporters(reporters: unknown): readonly (readonly number[])[] {

@@ -73,7 +73,7 @@ function takeReport(entry: unknown): TakenReport | null {
 
 function takeBlock(entry: unknown): InvalidBlock | null {
   const { block, handle } = entry as InvalidBlock;
-  if (typeof block !== 'number') return null;
+  if (!Number.isSafeInteger(block)) return null;
   if (handle === undefined) return { block };
   return isCount(handle) ? { block, handle } : null;
 }

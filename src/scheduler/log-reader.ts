@@ -1,7 +1,10 @@
 import { takeUint8Array } from '../core/arrays.js';
 import { BlockstepError, show } from '../core/errors.js';
+import type { ConnectorAnswer } from './ask-connector.js';
+import type { TakenOutput } from './connector-output.js';
 import { type GrammarAnswer, GrammarQuestion } from './grammar.js';
 import { type BlockUse, LOG_MAGIC, LOG_VERSION, type LogHeader, padding, RecordKind } from './log.js';
+import { isConnectorAnswer, isObject, isTakenOutput, type JsonCheck } from './log-json.js';
 import type { RequestInput } from './request.js';
 import type { ChunkInput } from './session.js';
 
@@ -21,8 +24,14 @@ export type LogRecord =
   | { kind: 'drafts'; counts: Int32Array; tokens: Int32Array }
   | { kind: 'reset'; resetRunning: boolean; resetConnector: boolean }
   | { kind: 'pause'; mode: 'none' | 'new' | 'all' }
-  | { kind: 'stepFailed'; now: number }
-  | { kind: 'hold' | 'complete'; now: number; use: BlockUse };
+  | { kind: 'stepFailed'; now: number; numEntries: number }
+  | { kind: 'hold' | 'complete'; now: number; use: BlockUse }
+  | { kind: 'connector'; answer: ConnectorAnswer }
+  /** `withUpdate`: it goes with the update or the failed step behind it. */
+  | { kind: 'transfers'; now: number; withUpdate: boolean; output: TakenOutput }
+  /** `child` undefined: all. */
+  | { kind: 'fence'; now: number; child: number | undefined }
+  | { kind: 'pins'; pinned: boolean; blocks: Int32Array };
 
 /**
  * Reads a log from its bytes, record by record. A last record that was cut off (the process died) ends the log.
@@ -101,17 +110,38 @@ function decode(kind: number, payload: Payload): LogRecord {
     case RecordKind.drafts:
       return { kind: 'drafts', ...payload.flat() };
     case RecordKind.reset:
-      return { kind: 'reset', resetRunning: payload.u32() === 1, resetConnector: payload.u32() === 1 };
+      return { kind: 'reset', resetRunning: payload.flag(), resetConnector: payload.flag() };
     case RecordKind.pause:
       return { kind: 'pause', mode: payload.oneOf(['none', 'new', 'all']) };
     case RecordKind.stepFailed:
-      return { kind: 'stepFailed', now: payload.f64() };
+      return { kind: 'stepFailed', now: payload.f64(), numEntries: payload.u32() };
     case RecordKind.hold:
     case RecordKind.complete: {
       const now = payload.f64();
       const use = payload.object(payload.rest) as unknown as BlockUse;
       return { kind: kind === RecordKind.hold ? 'hold' : 'complete', now, use };
     }
+    case RecordKind.connector: {
+      const answer = payload.json(payload.rest, isConnectorAnswer, 'an answer of a connector');
+      return { kind: 'connector', answer };
+    }
+    case RecordKind.transfers: {
+      const now = payload.f64();
+      const withUpdate = payload.flag();
+      const output = payload.json(payload.rest, isTakenOutput, 'reports of transfers');
+      return { kind: 'transfers', now, withUpdate, output };
+    }
+    case RecordKind.fence: {
+      const now = payload.f64();
+      const child = payload.integer(-1);
+      return { kind: 'fence', now, child: child < 0 ? undefined : child };
+    }
+    case RecordKind.pins:
+      return {
+        kind: 'pins',
+        pinned: payload.flag(),
+        blocks: new Int32Array(payload.words(payload.rest / 4)),
+      };
     default:
       throw badLog(payload.origin, `record kind ${kind}`);
   }
@@ -186,6 +216,10 @@ class Payload {
   }
 
   object(length: number): Record<string, unknown> {
+    return this.json(length, isObject, 'an object');
+  }
+
+  json<T>(length: number, isGood: JsonCheck<T>, expected: string): T {
     const at = this.origin + this.#at;
     let value: unknown;
     try {
@@ -195,15 +229,26 @@ class Payload {
         ? cause
         : badLog(at, `JSON that does not parse (${String(cause)})`);
     }
-    if (typeof value === 'object' && value !== null && !Array.isArray(value))
-      return value as Record<string, unknown>;
-    throw badLog(at, `JSON of ${show(value)} where an object is expected`);
+    if (isGood(value)) return value;
+    throw badLog(at, `JSON of ${show(value)} where ${expected} is expected`);
+  }
+
+  /** An integer of at least `least`, as f64. */
+  integer(least: number): number {
+    const at = this.origin + this.#at;
+    const value = this.f64();
+    if (Number.isSafeInteger(value) && value >= least) return value;
+    throw badLog(at, `${value} where an integer from ${least} on is expected`);
+  }
+
+  flag(): boolean {
+    return this.oneOf([false, true]);
   }
 
   oneOf<T>(values: readonly T[]): T {
+    const at = this.origin + this.#at;
     const index = this.u32();
-    if (index >= values.length)
-      throw badLog(this.origin, `${index} where 0 to ${values.length - 1} is expected`);
+    if (index >= values.length) throw badLog(at, `${index} where 0 to ${values.length - 1} is expected`);
     return values[index];
   }
 }

@@ -2,12 +2,15 @@ import { hashSeedBytes } from '../core/core.js';
 import { BlockstepError } from '../core/errors.js';
 import { loadAddon } from '../core/loader.js';
 import type { NativeAddon, ReplayResult } from '../core/native.js';
+import type { TakenOutput } from './connector-output.js';
 import { coreConfig } from './core-config.js';
-import type { LogHeader } from './log.js';
+import type { LogHeader, LogSink } from './log.js';
 import { type LogRecord, readLog } from './log-reader.js';
 import type { SchedulerOptions } from './options.js';
 import type { Plan } from './plan.js';
-import { type RecordedCall, RecordedGrammars, recordedCalls } from './recorded-grammars.js';
+import { RecordedAnswers, type RecordedCall, recordedCalls } from './recorded-answers.js';
+import { recordedConnector } from './recorded-connector.js';
+import { recordedGrammar } from './recorded-grammars.js';
 import { Scheduler } from './scheduler.js';
 
 /**
@@ -40,19 +43,36 @@ export function replayCommands(bytes: Uint8Array, addon: NativeAddon = loadAddon
 
 /**
  * Feeds the recorded inputs of a log to a new scheduler of the same configuration, under the recorded clock, so that it
- * decides everything again. The caller disposes it.
+ * decides everything again. Grammars and the connector answer what was recorded. Only `strict` is off: it decides nothing,
+ * and the calls that it broke off had done their work. The caller disposes the scheduler.
  * @param onPlan sees every plan right after it was scheduled
- * @throws ERR_BLOCKSTEP_BAD_LOG, and whatever an input throws
+ * @param log takes the log of the run over again: behind the header the same records, as long as the decisions are the same
+ * @throws ERR_BLOCKSTEP_BAD_LOG, also where something else is asked than was answered, and whatever an input throws
  */
-export function replayInputs(bytes: Uint8Array, onPlan: (plan: Plan) => void = () => {}): Scheduler {
-  const records = readLog(bytes);
-  const first = records.next();
-  const header = first.done !== true && first.value.kind === 'header' ? first.value.header : undefined;
+export function replayInputs(
+  bytes: Uint8Array,
+  onPlan: (plan: Plan) => void = () => {},
+  log?: LogSink,
+): Scheduler {
+  const calls = recordedCalls(readLog(bytes));
+  const first = calls.next().value as RecordedCall | undefined;
+  const { connector, ...options } = optionsOf(
+    first?.record.kind === 'header' ? first.record.header : undefined,
+  );
+  const answers = new RecordedAnswers();
   let now = 0;
-  const scheduler = new Scheduler({ ...optionsOf(header), now: () => now });
-  const replay = new Replay(scheduler, onPlan);
+  const scheduler = new Scheduler({
+    ...options,
+    connector: connector === null ? null : recordedConnector(connector, answers),
+    strict: false,
+    now: () => now,
+    ...(log && { log }),
+  });
+  const replay = new Replay(scheduler, answers, onPlan);
   try {
-    for (const call of recordedCalls(records)) {
+    answers.begin(first?.facts ?? []);
+    answers.end();
+    for (const call of calls) {
       if ('now' in call.record) now = call.record.now;
       replay.carryOut(call);
     }
@@ -66,22 +86,53 @@ export function replayInputs(bytes: Uint8Array, onPlan: (plan: Plan) => void = (
 /** Carries out recorded inputs, one after the other. */
 class Replay {
   readonly #scheduler: Scheduler;
+  readonly #answers: RecordedAnswers;
   readonly #onPlan: (plan: Plan) => void;
-  readonly #grammars = new RecordedGrammars();
   readonly #inFlight: Plan[] = [];
   #last: Plan | undefined;
+  /** Reports that go with the update behind them. */
+  #reports: TakenOutput | null = null;
 
-  constructor(scheduler: Scheduler, onPlan: (plan: Plan) => void) {
+  constructor(scheduler: Scheduler, answers: RecordedAnswers, onPlan: (plan: Plan) => void) {
     this.#scheduler = scheduler;
+    this.#answers = answers;
     this.#onPlan = onPlan;
   }
 
-  carryOut({ record, answers }: RecordedCall): void {
-    this.#grammars.begin(answers);
-    if (record.kind === 'schedule') this.#schedule();
-    else if (record.kind === 'add') this.#add(record);
-    else feed(this.#scheduler, record, this.#inFlight, this.#last);
-    this.#grammars.check();
+  carryOut({ record, facts }: RecordedCall): void {
+    this.#answers.begin(facts);
+    if (this.#reports !== null && record.kind !== 'update' && record.kind !== 'stepFailed') {
+      throw badLog(`has reports for an update, and behind them the record ${record.kind}`);
+    }
+    switch (record.kind) {
+      case 'schedule':
+        this.#schedule();
+        break;
+      case 'add':
+        this.#add(record);
+        break;
+      case 'update':
+        this.#update(record);
+        break;
+      case 'stepFailed':
+        this.#scheduler.failStep(this.#planOf(record.numEntries), this.#takeReports());
+        break;
+      case 'replacedDrafts': {
+        const plan = this.#inFlight.find(({ step }) => step === record.step);
+        this.#scheduler.replaceDraftTokens(requirePlan(plan), record);
+        break;
+      }
+      case 'drafts':
+        this.#scheduler.updateDraftTokens(requirePlan(this.#last), record);
+        break;
+      case 'transfers':
+        if (record.withUpdate) this.#reports = record.output;
+        else this.#scheduler.updateTransfers(record.output);
+        break;
+      default:
+        feed(this.#scheduler, record);
+    }
+    this.#answers.end();
   }
 
   #schedule(): void {
@@ -92,13 +143,29 @@ class Replay {
 
   #add({ input, constrained }: LogRecord & { kind: 'add' }): void {
     let handle = 0;
-    const grammar = constrained ? { grammar: this.#grammars.grammar(() => handle) } : {};
+    const grammar = constrained ? { grammar: recordedGrammar(this.#answers, () => handle) } : {};
     handle = this.#scheduler.add({ ...input, ...grammar });
+  }
+
+  #update({ counts, tokens, errors }: LogRecord & { kind: 'update' }): void {
+    const result = errors === undefined ? { counts, tokens } : { counts, tokens, errors };
+    this.#scheduler.update(this.#planOf(counts.length), result, this.#takeReports());
+  }
+
+  /** The oldest plan in flight, or the empty one that was scheduled last. */
+  #planOf(numEntries: number): Plan {
+    return requirePlan(numEntries === 0 ? this.#last : this.#inFlight.shift());
+  }
+
+  #takeReports(): TakenOutput | null {
+    const reports = this.#reports;
+    this.#reports = null;
+    return reports;
   }
 }
 
-/** Carries out one recorded input that makes neither a request nor a plan. */
-function feed(scheduler: Scheduler, record: LogRecord, inFlight: Plan[], last: Plan | undefined): void {
+/** Carries out one recorded input that has to do with no plan. */
+function feed(scheduler: Scheduler, record: RecordedCall['record']): void {
   switch (record.kind) {
     case 'chunk':
       scheduler.addChunk(record.handle, record.input);
@@ -106,30 +173,15 @@ function feed(scheduler: Scheduler, record: LogRecord, inFlight: Plan[], last: P
     case 'end':
       scheduler.endSession(record.handle);
       return;
-    case 'replacedDrafts':
-      scheduler.replaceDraftTokens(requirePlan(inFlight.find(({ step }) => step === record.step)), record);
-      return;
     case 'abort':
       if (record.handles.length === 0) scheduler.abortAll();
       else scheduler.abort(record.handles);
       return;
-    case 'update': {
-      const { counts, tokens, errors } = record;
-      const plan = counts.length === 0 ? last : inFlight.shift();
-      scheduler.update(
-        requirePlan(plan),
-        errors === undefined ? { counts, tokens } : { counts, tokens, errors },
-      );
-      return;
-    }
-    case 'stepFailed':
-      scheduler.failStep(requirePlan(inFlight.shift()));
-      return;
-    case 'drafts':
-      scheduler.updateDraftTokens(requirePlan(last), record);
+    case 'fence':
+      scheduler.fenceTransfers(record.child);
       return;
     case 'reset':
-      scheduler.resetPrefixCache({ resetRunning: record.resetRunning });
+      scheduler.resetPrefixCache(record);
       return;
     case 'pause':
       if (record.mode === 'none') scheduler.resume();
@@ -144,18 +196,25 @@ function feed(scheduler: Scheduler, record: LogRecord, inFlight: Plan[], last: P
   }
 }
 
-function optionsOf(header: LogHeader | undefined): SchedulerOptions {
-  const { pipelineDepth, hashSeed, connector: _connector, ...rest } = requireHeader(header);
+/** The options of the scheduler that wrote the log, and what is known of its connector. */
+function optionsOf(
+  header: LogHeader | undefined,
+): Omit<SchedulerOptions, 'connector'> & { connector: LogHeader['connector'] } {
+  const { pipelineDepth, hashSeed, connector = null, ...rest } = requireHeader(header);
   const options = { ...rest, hashSeed: new Uint8Array(Buffer.from(hashSeed, 'hex')) };
-  return { ...options, pipelineDepth: pipelineDepth as 1 | 2 | 3 };
+  return { ...options, pipelineDepth: pipelineDepth as 1 | 2 | 3, connector };
 }
 
 function requireHeader(header: LogHeader | undefined): LogHeader {
   if (typeof header?.hashSeed === 'string') return header;
-  throw new BlockstepError('ERR_BLOCKSTEP_BAD_LOG', 'the log does not begin with the header of a scheduler');
+  throw badLog('does not begin with the header of a scheduler');
 }
 
 function requirePlan(plan: Plan | undefined): Plan {
   if (plan !== undefined) return plan;
-  throw new BlockstepError('ERR_BLOCKSTEP_BAD_LOG', 'the log updates a step that it did not schedule');
+  throw badLog('updates a step that it did not schedule');
+}
+
+function badLog(problem: string): BlockstepError {
+  return new BlockstepError('ERR_BLOCKSTEP_BAD_LOG', `the log ${problem}`);
 }

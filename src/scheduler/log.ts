@@ -1,5 +1,5 @@
 import type { ConnectorAnswer } from './ask-connector.js';
-import type { ConnectorCalls } from './connector-calls.js';
+import { type ConnectorCalls, type OptionalMethod, optionalMethods } from './connector-calls.js';
 import type { TakenOutput } from './connector-output.js';
 import { type GrammarAnswer, GrammarQuestion } from './grammar.js';
 import type { SchedulerConfig } from './options.js';
@@ -40,7 +40,7 @@ export const RecordKind = {
   reset: 8,
   /** u32 0 = resume, 1 = new, 2 = all. */
   pause: 9,
-  /** f64 clock; the oldest step failed as a whole. */
+  /** f64 clock, u32 entries of the plan; its step failed as a whole, the oldest one or, without entries, an empty one. */
   stepFailed: 10,
   /** f64 clock, JSON of handle, kind, owner. */
   hold: 11,
@@ -59,14 +59,17 @@ export const RecordKind = {
   grammar: 16,
   /**
    * JSON of handle, question and answer. What the connector answered, in the order in which it was asked by the call whose
-   * record stands before.
+   * record stands before; `failed` where it threw, or answered what makes no sense.
    */
   connector: 17,
   /** f64 clock, u32 1 = it goes with the update or the failed step behind it, JSON of the reports. */
   transfers: 18,
   /** f64 clock, f64 child, -1 = all. */
   fence: 19,
-  /** u32 1 = pinned, 0 = unpinned, block ids as i32. What a connector did to the pins, in or after the call before. */
+  /**
+   * u32 1 = pinned, 0 = unpinned, block ids as i32. What a connector did to the pins: while it was asked what the next
+   * record says, or where none follows behind the call before.
+   */
   pins: 20,
 } as const;
 export type RecordKind = (typeof RecordKind)[keyof typeof RecordKind];
@@ -83,8 +86,13 @@ export interface LogSink {
 export type LogHeader = Omit<SchedulerConfig, 'now' | 'log' | 'hashSeed' | 'placement' | 'connector'> & {
   hashSeed: string;
   /** What is known of the connector without asking it; null = there was none. */
-  connector: Pick<ConnectorCalls, 'protection' | 'reporters'> | null;
+  connector: LoggedConnector | null;
 };
+
+export interface LoggedConnector extends Pick<ConnectorCalls, 'protection' | 'reporters'> {
+  /** Those that it has of the methods that may be left out. */
+  methods: OptionalMethod[];
+}
 
 /** Tokens of a plan's entries, checked, in arrays that may be longer than what they hold. */
 export interface LoggedTokens {
@@ -118,7 +126,11 @@ export class LogWriter {
     new DataView(version.buffer).setUint32(8, LOG_VERSION, true);
     sink.write(version);
     const { now: _now, log: _log, placement: _placement, hashSeed, connector: calls, ...plain } = config;
-    const connector = calls && { protection: calls.protection, reporters: calls.reporters };
+    const connector: LoggedConnector | null = calls && {
+      protection: calls.protection,
+      reporters: calls.reporters,
+      methods: optionalMethods(calls),
+    };
     const header = { ...plain, connector, hashSeed: Buffer.from(hashSeed).toString('hex') };
     this.#record(RecordKind.header, json(header));
   }
@@ -198,8 +210,8 @@ export class LogWriter {
     this.#record(RecordKind.pause, u32(['none', 'new', 'all'].indexOf(mode)));
   }
 
-  stepFailed(now: number): void {
-    this.#record(RecordKind.stepFailed, f64(now));
+  stepFailed(now: number, numEntries: number): void {
+    this.#record(RecordKind.stepFailed, f64(now), u32(numEntries));
   }
 
   hold(now: number, use: BlockUse): void {

@@ -86,8 +86,8 @@ export class SchedulerCalls {
   dispose(): void {
     this.gate.dispose(() => {
       try {
-        this.flushLog();
         tellShutdown(this.state);
+        this.flushLog();
       } finally {
         this.state.core.dispose();
       }
@@ -104,6 +104,8 @@ export class SchedulerCalls {
       if (pinned) core.native.pin(ids);
       else core.native.unpin(ids);
       this.log?.pins(pinned, ids);
+      // Between calls nobody else hands the command over.
+      if (!this.gate.isBusy) this.gate.change(() => this.flushLog());
     };
     const pins: BlockPins = { pin: (ids) => change(true, ids), unpin: (ids) => change(false, ids) };
     try {

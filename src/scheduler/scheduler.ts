@@ -193,7 +193,7 @@ export class Scheduler extends SchedulerReader {
       const reports = takeOutput(s, output);
       this.#calls.drainLateAborts();
       if (reports !== null) this.#calls.log?.transfers(s.now, reports, true);
-      this.#calls.log?.stepFailed(s.now);
+      this.#calls.log?.stepFailed(s.now, plan.numRequests);
       return this.#calls.gate.change(() => failStep(s, plan, reports));
     });
   }

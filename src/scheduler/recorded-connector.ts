@@ -1,0 +1,61 @@
+import { BlockstepError, show } from '../core/errors.js';
+import type { ConnectorAnswers, ConnectorQuestion } from './ask-connector.js';
+import type { SchedulerConnector } from './connector.js';
+import type { LoggedConnector } from './log.js';
+import type { RecordedAnswers } from './recorded-answers.js';
+import type { Request } from './request.js';
+
+/**
+ * A connector that answers what was recorded, throws where it was recorded that there was no good answer, and pins and
+ * unpins where that was recorded. What only says whether to go on stepping is not there.
+ * @param header what is known of the one that was recorded
+ * @throws ERR_BLOCKSTEP_BAD_LOG if the header says what no connector can be
+ */
+export function recordedConnector(header: LoggedConnector, answers: RecordedAnswers): SchedulerConnector {
+  const ask = <Q extends ConnectorQuestion>(request: Request | null, question: Q): ConnectorAnswers[Q] => {
+    const answer = answers.take(request?.handle ?? 0, question);
+    if (answer === undefined || answer === 'failed') throw new Error('as recorded');
+    return answer as ConnectorAnswers[Q];
+  };
+  const { protection, reporters } = header;
+  const check = (isGood: boolean, answer: object): void => {
+    if (!isGood) answers.refuse(`an answer that was no good one: ${show(JSON.stringify(answer))}`);
+  };
+  const required: SchedulerConnector = {
+    protection,
+    reporters,
+    getNumNewMatchedTokens: (request, numLocalTokens) => {
+      const match = ask(request, 'match');
+      const most = request.numTokens - numLocalTokens;
+      check((match.numTokens ?? 0) <= most && match.child < reporters.length, match);
+      return match;
+    },
+    updateStateAfterAlloc: (request) => void ask(request, 'alloc'),
+    buildMetadata: () => ask(null, 'metadata'),
+    requestFinished: (request) => {
+      const finished = ask(request, 'finished');
+      check(
+        finished.children.every((child) => child < reporters.length),
+        finished,
+      );
+      return finished;
+    },
+  };
+  const optional: Partial<SchedulerConnector> = {
+    bindPins: (pins) => {
+      answers.pins = pins;
+    },
+    onNewRequest: (request) => void ask(request, 'new'),
+    updateConnectorOutput: () => void ask(null, 'output'),
+    requiresKvDelivery: (request) => ask(request, 'delivery').answer,
+    cancelSending: () => void ask(null, 'cancel'),
+    resetCache: () => ask(null, 'reset').answer,
+  };
+  const has = Object.entries(optional).filter(([name]) => methodsOf(header).includes(name));
+  return { ...required, ...Object.fromEntries(has) };
+}
+
+function methodsOf({ methods }: LoggedConnector): readonly string[] {
+  if (Array.isArray(methods)) return methods;
+  throw new BlockstepError('ERR_BLOCKSTEP_BAD_LOG', `the log's connector has the methods ${show(methods)}`);
+}

@@ -60,12 +60,13 @@ export class SchedulerCalls {
     return this.enter(() => this.#abort(abortTargets(this.state, keys)));
   }
 
-  /** Carries out the aborts that wait. */
+  /** Carries out the aborts that wait, as a call of its own would: they have their own clock and commands in the log. */
   drainLateAborts(): void {
     while (this.#lateAborts.size > 0) {
       const targets = new Set(this.#lateAborts);
       this.#lateAborts.clear();
       this.#abort(targets);
+      this.gate.change(() => this.flushLog());
     }
   }
 

@@ -5,38 +5,53 @@ import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { FinishReason } from './status.js';
 
-/** The unfinished requests that external ids and handles name, in that order, each once; others are counted. */
+/**
+ * The requests that external ids and handles name and an abort can concern, in that order, each once: unfinished ones, and
+ * those that are still sent where the connector can be asked to stop. Others are counted.
+ */
 export function abortTargets(s: SchedulerState, keys: Iterable<string | number>): Set<Request> {
   const targets = new Set<Request>();
   for (const key of keys) {
-    if (cancel(s, key)) continue;
-    const request = getUnfinished(s, key, 'abort');
+    const request = findSent(s, key) ?? getUnfinished(s, key, 'abort');
     if (request !== undefined) targets.add(request);
   }
   return targets;
 }
 
+/** Whether an abort of this target changes anything now: it may have ended since it was named. */
+export function isAbortable(s: SchedulerState, request: Request): boolean {
+  return !request.isFinished || (isCancellable(s, request) && !request.cancelled);
+}
+
 /** Aborts requests in every state. @returns the external ids of those that ended now */
-export function abort(s: SchedulerState, targets: Iterable<Request>): string[] {
-  realignStatuses(s, targets);
-  const ended = finishAll(s, targets, FinishReason.abort);
+export function abort(s: SchedulerState, targets: readonly Request[]): string[] {
+  const live = targets.filter((target) => !target.isFinished);
+  for (const target of targets) if (target.isFinished) cancel(s, target);
+  realignStatuses(s, live);
+  const ended = finishAll(s, live, FinishReason.abort);
   sweepRunning(s);
   return ended;
 }
 
-/**
- * An abort of a request that has finished and whose blocks the connector still reads: it is asked to stop, once. Its blocks
- * stay until it has reported (vLLM #25067; to free them at once, #35506, is to free them under a reader).
- * @returns whether the key names such a request
- */
-function cancel(s: SchedulerState, key: string | number): boolean {
-  if (s.config.reclaim !== 'on-confirmation') return false;
-  if (typeof key === 'string' && s.requests.has(key)) return false;
-  for (const request of s.draining) {
-    if (key !== request.id && key !== request.handle) continue;
-    if (!request.cancelled) tellCancel(s, request);
-    request.cancelled = true;
-    return true;
+/** A finished request that this key names now, and no unfinished one. */
+function findSent(s: SchedulerState, key: string | number): Request | undefined {
+  if (s.config.reclaim !== 'on-confirmation') return undefined;
+  if (typeof key === 'number') {
+    const request = s.incarnation(key);
+    return request !== undefined && isCancellable(s, request) ? request : undefined;
   }
-  return false;
+  return s.requests.has(key) ? undefined : [...s.draining].findLast(({ id }) => id === key);
+}
+
+function isCancellable(s: SchedulerState, request: Request): boolean {
+  return s.config.reclaim === 'on-confirmation' && s.draining.has(request);
+}
+
+/**
+ * The connector still reads the blocks of a request that has finished, and nobody wants them any more: it is asked to stop,
+ * once. They stay until it has reported (vLLM #25067; to free them at once, #35506, is to free them under a reader).
+ */
+function cancel(s: SchedulerState, request: Request): void {
+  if (!request.cancelled) tellCancel(s, request);
+  request.cancelled = true;
 }

@@ -1,6 +1,6 @@
 import { takeInt32Array } from '../core/arrays.js';
 import { BlockstepError, show } from '../core/errors.js';
-import { abort, abortTargets } from './abort.js';
+import { abort, abortTargets, isAbortable } from './abort.js';
 import { tellShutdown } from './ask-connector.js';
 import { CallGate } from './call-gate.js';
 import type { BlockPins } from './connector.js';
@@ -118,13 +118,13 @@ export class SchedulerCalls {
   }
 
   #abort(targets: ReadonlySet<Request>): string[] {
-    const live = Array.from(targets).filter((target) => !target.isFinished);
-    if (live.length === 0) return [];
+    const abortable = Array.from(targets).filter((target) => isAbortable(this.state, target));
+    if (abortable.length === 0) return [];
     this.log?.abort(
       this.state.now,
-      live.map((target) => target.handle),
+      abortable.map((target) => target.handle),
     );
-    return abort(this.state, live);
+    return abort(this.state, abortable);
   }
 
   /** A sink that throws leaves a hole in the log, and poisons. */

@@ -1,5 +1,5 @@
 import { PendingOp } from '../core/core.js';
-import { isLoading } from './load.js';
+import { isLoading, markFailed } from './load.js';
 import type { Plan } from './plan.js';
 import { discardOutputs, preemptByForce } from './preempt.js';
 import { releaseWaiting } from './reclaim.js';
@@ -90,6 +90,6 @@ function recompute(s: SchedulerState, plan: Plan, firstBadBlock: (request: Reque
 
 /** A load still writes its blocks: it keeps them, and when it is done only what stands before the bad one counts. */
 export function truncateLoad(s: SchedulerState, request: Request, firstBad: number): void {
-  if (request.load !== null) request.load.failed = true;
+  if (request.load !== null) markFailed(s, request.load);
   request.numComputedTokens = Math.min(request.numComputedTokens, firstBad * s.config.blockSize);
 }

@@ -38,8 +38,7 @@ export function loseLoadsOf(s: SchedulerState, step: number): void {
 }
 
 function loseOrEnd(s: SchedulerState, request: Request): void {
-  loseLoad(request);
-  s.counters.failedLoads++;
+  loseLoad(s, request);
   if (isLoading(request) || s.config.loadFailurePolicy === 'recompute') return;
   endUnloaded(s, request);
 }

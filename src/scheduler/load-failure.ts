@@ -29,7 +29,6 @@ export function failLoads(s: SchedulerState, plan: Plan | null, output: TakenOut
   const plans = plan === null ? s.inFlight : [plan, ...s.inFlight];
   for (const report of output?.failedReceiving ?? []) takeFailed(s, plans, report, failed);
   for (const invalid of output?.invalidBlocks ?? []) takeInvalid(s, plans, invalid, failed);
-  s.counters.failedLoads += failed.size;
   if (plan !== null && plan.missing.size > 0) failSyncLoads(s, plan, plan.missing, failed);
   if (s.config.loadFailurePolicy === 'recompute') return [];
   for (const request of failed) request.failure ??= 'its KV could not be loaded';
@@ -49,7 +48,7 @@ function takeFailed(
   const isOurs = (load: Load): boolean =>
     load.child === child && (step === undefined || step === load.step) && isDeclared(s, report);
   if (request.load !== null && isOurs(request.load)) {
-    loseLoad(request);
+    loseLoad(s, request);
     failed.add(request);
     return;
   }
@@ -133,7 +132,7 @@ function failSyncLoads(
     const { firstOwn, first } = touched;
     if (deviations.sharersWait && !loads(plan, request, first)) continue;
     failed.add(request);
-    s.counters.failedLoads++;
+    if (firstOwn >= 0) s.counters.failedLoads++;
     dropOutputs(s, request, plan);
     request.numDraftTokens = 0;
     request.numComputedTokens = firstOwn < 0 ? before : firstOwn * blockSize;

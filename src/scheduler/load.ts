@@ -41,9 +41,15 @@ export function leaveLoading(s: SchedulerState, request: Request): void {
 }
 
 /** Nothing of a load came, or nobody knows what: only what was found locally counts. */
-export function loseLoad(request: Request): void {
+export function loseLoad(s: SchedulerState, request: Request): void {
   const { load } = request;
   if (load === null) return;
-  load.failed = true;
+  markFailed(s, load);
   request.numComputedTokens = Math.min(request.numComputedTokens, load.localTokens);
+}
+
+/** A load fails once, however many reports say so. */
+export function markFailed(s: SchedulerState, load: Load): void {
+  if (!load.failed) s.counters.failedLoads++;
+  load.failed = true;
 }

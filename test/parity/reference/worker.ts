@@ -23,14 +23,16 @@ export class Worker {
   readonly #random: Random;
   readonly #blockSize: number;
   readonly #endsFailed: boolean;
+  readonly #isPipelined: boolean;
   #loads: Load[] = [];
   #sends: { id: string; left: number }[] = [];
 
-  constructor(recipe: ConnectorRecipe, random: Random, { block_size, kv_load_failure_policy }: TraceConfig) {
+  constructor(recipe: ConnectorRecipe, random: Random, config: TraceConfig) {
     this.#recipe = recipe;
     this.#random = random;
-    this.#blockSize = block_size;
-    this.#endsFailed = kv_load_failure_policy === 'fail';
+    this.#blockSize = config.block_size;
+    this.#endsFailed = config.kv_load_failure_policy === 'fail';
+    this.#isPipelined = config.async_scheduling;
   }
 
   /** Whether transfers are still to be reported. */
@@ -91,17 +93,24 @@ export class Worker {
 
   /** The blocks of a load that turn out to have failed in the update of a step. */
   #failure(load: Load, step: number): number[] {
-    const { request, blocks, isAsync, left } = load;
+    const { blocks, isAsync, left } = load;
     if (!load.fails) return [];
     const isDue = isAsync ? left === 0 || this.#random.chance(0.3) : load.step === step;
     if (!isDue) return [];
     load.fails = isAsync && left > 0 && this.#random.chance(0.2);
-    // What ended or was preempted meanwhile has no such blocks any more.
-    const isLive = request.status === (isAsync ? 'WAITING_FOR_REMOTE_KVS' : 'RUNNING');
-    if (!isLive || !blocks.every((block) => request.blocks.includes(block))) return [];
+    if (!this.#mayName(load)) return [];
     return this.#random.chance(0.7)
       ? [this.#random.pick(blocks)]
       : blocks.filter(() => this.#random.chance(0.5));
+  }
+
+  /** Whether the blocks of a load that failed can still be told from those of others. */
+  #mayName({ request, blocks, isAsync }: Load): boolean {
+    // A synchronous one fails in the step that began it: only with another step in between can its blocks have gone on.
+    if (!isAsync && !this.#isPipelined) return true;
+    // Of one that ended meanwhile only those that the load still writes.
+    const isLive = request.status === (isAsync ? 'WAITING_FOR_REMOTE_KVS' : 'RUNNING');
+    return (isLive || isAsync) && blocks.every((block) => request.blocks.includes(block));
   }
 
   #shuffled<T>(values: T[]): T[] {

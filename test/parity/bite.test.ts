@@ -194,6 +194,8 @@ describe('the parity runner finds a deviation from vLLM', () => {
     ['sessionHashes', 't36_sessions', /\.(new|cached|fq)/],
     ['clearStopReason', 't36_sessions', /\.upd\.out\[\d+\]\[3\]$/],
     ['chunkMaxTokens', 't36_sessions', /\.upd\.out/],
+    ['evictFailedLoads', 't20_conn_load_failures', /\.upd\.cached$/],
+    ['admitStuckLoads', 't52_long_mixed', /\.sched\.new/],
   ])('%s in %s', (name, fixture, path) => {
     const make: MakeSubject = (options) =>
       makeScheduler({ ...options, deviations: { ...off, [name]: true } });

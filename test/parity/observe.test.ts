@@ -133,7 +133,7 @@ describe('observeOutputs', () => {
         request('r4'),
         request('r5'),
         request('r6', { transferParams: {} }),
-        request('r7', { transferParams: {} }),
+        request('r7', { stopReason: 3, transferParams: {} }),
         request('stale'),
       ],
       tokens: Int32Array.of(0, 7, 8, 2, 3, 9),
@@ -148,8 +148,7 @@ describe('observeOutputs', () => {
       ['r4', [], 'error'],
       ['r5', [9], 'length'],
       ['r6', [0], 'stop', null, 1],
-      // A load that failed.
-      ['r7', [], 'error'],
+      ['r7', [], 'error', 3, 1],
     ]);
   });
 });

@@ -84,22 +84,15 @@ export function observeDeferred(plan: SubjectPlan): Omit<NonNullable<TraceStep['
   };
 }
 
-/** Whether the client of a row is sent where its KV is (has_kv_transfer_params). */
-function hasTransferParams(outputs: SubjectOutputs, i: number): boolean {
-  // The row of a load that failed is made apart in vLLM, and leaves them out.
-  const isFailedLoad = REASONS[outputs.finishReasons[i]] === 'error' && outputs.tokenCounts[i] === 0;
-  return outputs.requests[i].transferParams !== null && !isFailedLoad;
-}
-
 /** The rows that update() returned, in the words of a trace. Must be called before the next call of the scheduler. */
 export function observeOutputs(outputs: SubjectOutputs): OutputRow[] {
   const rows: OutputRow[] = [];
   for (let i = 0; i < outputs.length; i++) {
-    const { id, stopReason } = outputs.requests[i];
+    const { id, stopReason, transferParams } = outputs.requests[i];
     const from = outputs.tokenOffsets[i];
     const tokens = Array.from(outputs.tokens.subarray(from, from + outputs.tokenCounts[i]));
     const reason = REASONS[outputs.finishReasons[i]] as OutputRow[2];
-    const hasParams = hasTransferParams(outputs, i) ? 1 : 0;
+    const hasParams = transferParams === null ? 0 : 1;
     const isPlain = stopReason === null && hasParams === 0;
     rows.push(isPlain ? [id, tokens, reason] : [id, tokens, reason, stopReason, hasParams]);
   }

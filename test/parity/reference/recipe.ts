@@ -75,7 +75,8 @@ function sharing(recipe: Recipe, random: Random): Recipe {
     failRate: 0.5,
     failsSync: true,
   };
-  return { ...recipe, config, connector, addRate: 0.6, longestPrompt: 20, sharedRate: 0.95 };
+  const resetsRunning = !(config.async_scheduling && config.num_speculative_tokens > 0);
+  return { ...recipe, config, connector, resetsRunning, addRate: 0.6, longestPrompt: 20, sharedRate: 0.95 };
 }
 
 /** With a connector. */

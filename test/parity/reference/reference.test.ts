@@ -80,7 +80,7 @@ function census(traces: Trace[]): Record<string, number> {
     count.stops += upd?.out.filter((row) => row[2] === 'stop').length ?? 0;
     count.lengths += upd?.out.filter((row) => row[2] === 'length').length ?? 0;
   }
-  for (const { name, sched, sample, upd, events } of steps) {
+  for (const { name, sched, sample, upd, events, mid = [] } of steps) {
     if (!upd?.conn) continue;
     const calls = sched?.conn ?? [];
     const asynchronous = new Set(
@@ -94,7 +94,7 @@ function census(traces: Trace[]): Record<string, number> {
     }
     for (const [id] of sched?.resumed ?? []) count.resumedFromLoad += loading.has(name + id) ? 1 : 0;
     for (const [id] of sched?.tokens ?? []) loading.delete(name + id);
-    const was = events.map((event) => (event.t === 'abort' ? event.was : ''));
+    const was = [...events, ...mid].map((event) => (event.t === 'abort' ? event.was : ''));
     count.loadsAborted += was.filter((status) => status === 'WAITING_FOR_REMOTE_KVS').length;
     count.abortsWhileSending += was.filter((status) => status.startsWith('FINISHED')).length;
     count.received += upd.kv?.recv.length ?? 0;

@@ -103,6 +103,7 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
     if (this.options.loadFailurePolicy !== 'fail') return [];
     return failed.map((request) => {
       this.finish(request, STATUSES.error);
+      request.transferParams = null;
       return { request, tokens: [], reason: REASONS.error };
     });
   }

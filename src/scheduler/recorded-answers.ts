@@ -75,8 +75,10 @@ export class RecordedAnswers {
    */
   end(): void {
     this.#applyPins();
-    const left = this.#facts.length - this.#at;
-    if (left > 0) this.refuse(`${left} answers that nobody asked for`);
+    const left = this.#facts.at(this.#at);
+    if (left !== undefined && left.kind !== 'pins') {
+      this.refuse(`nobody asked ${left.answer.question} of handle ${left.answer.handle}`);
+    }
     if (this.#wrong === undefined) return;
     throw new BlockstepError(
       'ERR_BLOCKSTEP_BAD_LOG',

@@ -1,13 +1,14 @@
 import { BlockstepError, show } from '../core/errors.js';
 import type { ConnectorAnswers, ConnectorQuestion } from './ask-connector.js';
 import type { SchedulerConnector } from './connector.js';
+import type { OptionalMethod } from './connector-calls.js';
 import type { LoggedConnector } from './log.js';
 import type { RecordedAnswers } from './recorded-answers.js';
 import type { Request } from './request.js';
 
 /**
  * A connector that answers what was recorded, throws where it was recorded that there was no good answer, and pins and
- * unpins where that was recorded. What only says whether to go on stepping is not there.
+ * unpins where that was recorded. What decides nothing is not recorded: there is never work pending.
  * @param header what is known of the one that was recorded
  * @throws ERR_BLOCKSTEP_BAD_LOG if the header says what no connector can be
  */
@@ -41,7 +42,7 @@ export function recordedConnector(header: LoggedConnector, answers: RecordedAnsw
       return finished;
     },
   };
-  const optional: Partial<SchedulerConnector> = {
+  const optional: Required<Pick<SchedulerConnector, OptionalMethod>> = {
     bindPins: (pins) => {
       answers.pins = pins;
     },
@@ -50,6 +51,8 @@ export function recordedConnector(header: LoggedConnector, answers: RecordedAnsw
     requiresKvDelivery: (request) => ask(request, 'delivery').answer,
     cancelSending: () => void ask(null, 'cancel'),
     resetCache: () => ask(null, 'reset').answer,
+    hasPendingWork: () => false,
+    shutdown: () => {},
   };
   const has = Object.entries(optional).filter(([name]) => methodsOf(header).includes(name));
   return { ...required, ...Object.fromEntries(has) };

@@ -1,3 +1,4 @@
+import { badArgument, show } from '../core/errors.js';
 import type { ConnectorOutput, InvalidBlock, TransferReport } from '../scheduler/connector.js';
 import type { Plan } from '../scheduler/plan.js';
 import type { EngineState } from './engine-state.js';
@@ -80,11 +81,11 @@ export class Workers {
     this.#lost = [];
     this.#workers.forEach((worker, rank) => {
       this.#try(rank, 'getFinished', () => {
-        const output = worker.getFinished(finished) as ConnectorOutput | null;
+        const output = takeReports(worker.getFinished(finished));
         if (output === null) return;
         // Read as a whole first: a list that cannot be read must not leave half of the others behind.
-        const lists = LISTS.map((name) => Array.from(output[name] ?? [], (report) => ({ ...report, rank })));
-        const blocks = [...(output.invalidBlocks ?? [])];
+        const lists = LISTS.map((name) => listOf(output, name).map((report) => ({ ...report, rank })));
+        const blocks = listOf(output, 'invalidBlocks');
         LISTS.forEach((name, i) => {
           all[name].push(...lists[i]);
         });
@@ -119,4 +120,20 @@ export class Workers {
       return false;
     }
   }
+}
+
+/** A worker's answer; a promise is none, since nobody waits for it. */
+function takeReports(answer: unknown): ConnectorOutput | null {
+  if (answer === null || answer === undefined) return null;
+  if (typeof answer === 'object' && !('then' in answer)) return answer;
+  throw badArgument('getFinished()', show(answer), 'an object of lists, or null');
+}
+
+function listOf<Name extends keyof ConnectorOutput>(
+  output: ConnectorOutput,
+  name: Name,
+): NonNullable<ConnectorOutput[Name]> {
+  const list: unknown = output[name] ?? [];
+  if (Array.isArray(list)) return list as unknown as NonNullable<ConnectorOutput[Name]>;
+  throw badArgument(`getFinished().${name}`, show(list), 'an array');
 }

@@ -29,9 +29,11 @@ function find({ scheduler }: EngineState, key: string | number): Request | undef
   return scheduler.get(key) ?? [...quarantined, ...draining].findLast(({ id }) => id === key);
 }
 
-function progress({ numPromptTokens, numOutputTokens, maxTokens, numPreemptions }: Request): string {
+function progress(request: Request): string {
+  const { numPromptTokens, numOutputTokens, maxTokens, numPreemptions, numAnomalies, lastAnomaly } = request;
+  const anomalies = numAnomalies === 0 ? '' : `, ${numAnomalies} anomalies, the last: ${lastAnomaly}`;
   const preempted = numPreemptions === 0 ? '' : `, preempted ${times(numPreemptions)}`;
-  return `${numPromptTokens} prompt tokens, ${numOutputTokens} of at most ${maxTokens} generated${preempted}`;
+  return `${numPromptTokens} prompt tokens, ${numOutputTokens} of at most ${maxTokens} generated${preempted}${anomalies}`;
 }
 
 function state(e: EngineState, request: Request, isDriven: boolean): string {

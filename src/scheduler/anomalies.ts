@@ -46,6 +46,12 @@ const NEVER_THROWN: ReadonlySet<AnomalyReason> = new Set([
   'end-finished',
 ]);
 
+/** Whoever an anomaly is about, as far as it is told of it. */
+export interface AnomalySubject {
+  numAnomalies: number;
+  lastAnomaly: AnomalyReason | null;
+}
+
 export class Anomalies {
   readonly #counts = new Map<AnomalyReason, number>();
   readonly #strict: boolean;
@@ -55,8 +61,12 @@ export class Anomalies {
     this.#strict = strict;
   }
 
-  /** Counts one anomaly. */
-  report(reason: AnomalyReason, detail: string): void {
+  /** Counts one anomaly, also with the request that it is about, where there is one. */
+  report(reason: AnomalyReason, detail: string, about?: AnomalySubject | null): void {
+    if (about) {
+      about.numAnomalies++;
+      about.lastAnomaly = reason;
+    }
     this.#counts.set(reason, (this.#counts.get(reason) ?? 0) + 1);
     if (channels.anomaly.hasSubscribers) channels.anomaly.publish({ reason, detail });
     if (this.#strict && !NEVER_THROWN.has(reason)) {

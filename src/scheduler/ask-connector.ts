@@ -212,7 +212,7 @@ function tell(s: SchedulerState, what: string, call: (connector: ConnectorCalls)
 function fail(s: SchedulerState, request: Request | null, what: string): void {
   if (request !== null) request.failure ??= `its connector ${what}`;
   const who = request === null ? '' : ` of request ${show(request.id)}`;
-  s.anomalies.report('connector-failed', `the connector${who} ${what}`);
+  s.anomalies.report('connector-failed', `the connector${who} ${what}`, request);
 }
 
 function isChild(s: SchedulerState, child: unknown): child is number {

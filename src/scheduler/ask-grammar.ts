@@ -69,7 +69,7 @@ function asCount(given: unknown, most: number): number {
 
 function fail(s: SchedulerState, request: Request, what: string): void {
   request.failure = what;
-  s.anomalies.report('grammar-failed', `request ${request.id}: ${what}`);
+  s.anomalies.report('grammar-failed', `request ${request.id}: ${what}`, request);
 }
 
 /** The tokens in an array of just their number: there is one for each number, and none is made in a step. */

@@ -17,7 +17,7 @@ export function hold(s: SchedulerState, { handle, kind, owner }: BlockUse): bool
     if (waits) waitAgain(s, request);
     return true;
   }
-  s.anomalies.report('duplicate-hold', `${kind}:${owner} of request ${request.id}`);
+  s.anomalies.report('duplicate-hold', `${kind}:${owner} of request ${request.id}`, request);
   return false;
 }
 
@@ -33,6 +33,7 @@ export function complete(s: SchedulerState, { handle, kind, owner }: BlockUse): 
   s.anomalies.report(
     known ? 'duplicate-completion' : 'unknown-completion',
     `${kind}:${owner} of request ${request.id}`,
+    request,
   );
   return false;
 }

@@ -41,7 +41,7 @@ export function getUnfinished(
   }
   const request = getByHandle(s, key);
   if (request?.isFinished) {
-    s.anomalies.report(`${event}-finished`, `request ${request.id} has finished`);
+    s.anomalies.report(`${event}-finished`, `request ${request.id} has finished`, request);
     return undefined;
   }
   return request;
@@ -59,12 +59,12 @@ export function getOpenSession(
   const request = getUnfinished(s, key, event);
   if (request === undefined) return undefined;
   if (request.session === null) {
-    s.anomalies.report(`${event}-not-resumable`, `request ${request.id} is no session`);
+    s.anomalies.report(`${event}-not-resumable`, `request ${request.id} is no session`, request);
     return undefined;
   }
   if (request.session.ended) {
     const reason = event === 'chunk' ? 'chunk-after-end' : 'duplicate-end';
-    s.anomalies.report(reason, `the end of session ${request.id} was announced`);
+    s.anomalies.report(reason, `the end of session ${request.id} was announced`, request);
     return undefined;
   }
   return request;
@@ -87,7 +87,7 @@ export function realignStatuses(s: SchedulerState, targets: Iterable<Request>): 
     else if (container === 'running') request.status = 'RUNNING';
     else request.status = request.numPreemptions > 0 ? 'PREEMPTED' : 'WAITING';
     repaired++;
-    s.anomalies.report('realigned-status', `request ${request.id} was ${status} in ${container}`);
+    s.anomalies.report('realigned-status', `request ${request.id} was ${status} in ${container}`, request);
   }
   return repaired;
 }
@@ -146,7 +146,7 @@ export function dropZombie(s: SchedulerState, queue: RequestQueue, request: Requ
   // A foreign hand may have cleared the mark, so it is set again from where the request was found.
   request.container = queue === s.queues.waiting ? 'waiting' : 'skipped';
   s.queues.remove(request);
-  s.anomalies.report('purged-untracked', `request ${request.id} (${request.status})`);
+  s.anomalies.report('purged-untracked', `request ${request.id} (${request.status})`, request);
   return true;
 }
 

@@ -1,3 +1,4 @@
+import type { AnomalyReason } from './anomalies.js';
 import type { Grammar, GrammarCalls } from './grammar.js';
 import type { Load } from './load.js';
 import type { Outstanding } from './outstanding.js';
@@ -93,6 +94,9 @@ export class Request {
   failure: string | null = null;
   /** Transfers that still use its blocks; null = none was ever registered. */
   outstanding: Outstanding | null = null;
+  /** Anomalies that were about it, and the reason of the last one. */
+  numAnomalies = 0;
+  lastAnomaly: AnomalyReason | null = null;
   /** Tokens that a connector was to bring at the last admission. */
   numExternalTokens = 0;
   /** The load that it waits for, or that is done and not promoted yet. */

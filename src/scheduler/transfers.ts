@@ -1,3 +1,4 @@
+import type { AnomalyReason } from './anomalies.js';
 import { tellOutput } from './ask-connector.js';
 import type { TakenOutput, TakenReport } from './connector-output.js';
 import { releaseIfDrained } from './finish.js';
@@ -41,7 +42,11 @@ function takeSent(s: SchedulerState, report: TakenReport): void {
   if (!request.isFinished && isDeclared(s, report)) {
     request.outstanding ??= new Outstanding();
     if (request.outstanding.addEarly('store', owner)) {
-      s.anomalies.report('live-completion', `request ${request.id} has not finished: ${owner} sent it`);
+      s.anomalies.report(
+        'live-completion',
+        `request ${request.id} has not finished: ${owner} sent it`,
+        request,
+      );
       return;
     }
   }
@@ -60,15 +65,12 @@ export function reportForeign(
   const owner = peer(report.child, report.rank);
   const what = `${kind} of request ${request.id} by ${owner}`;
   const other: OutstandingKind = kind === 'load' ? 'store' : 'load';
-  if (isEarlier || outstanding?.knew(kind, owner)) s.anomalies.report('duplicate-completion', what);
-  else if (!isDeclared(s, report) || outstanding?.hasAny(kind)) s.anomalies.report('wrong-owner', what);
-  else if (outstanding?.has(other, owner)) s.anomalies.report('wrong-direction', what);
-  else if (!request.isFinished && kind === 'load') s.anomalies.report('live-completion', what);
-  else
-    s.anomalies.report(
-      kind === 'store' && !request.isFinished ? 'duplicate-completion' : 'unknown-completion',
-      what,
-    );
+  let reason: AnomalyReason = 'unknown-completion';
+  if (isEarlier || outstanding?.knew(kind, owner)) reason = 'duplicate-completion';
+  else if (!isDeclared(s, report) || outstanding?.hasAny(kind)) reason = 'wrong-owner';
+  else if (outstanding?.has(other, owner)) reason = 'wrong-direction';
+  else if (!request.isFinished) reason = kind === 'load' ? 'live-completion' : 'duplicate-completion';
+  s.anomalies.report(reason, what, request);
 }
 
 /** Whether this rank of this child is one whose reports are awaited. */

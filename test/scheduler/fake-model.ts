@@ -89,6 +89,15 @@ export class FakeModel {
     return this.#sequence(handle).computed;
   }
 
+  /** A connector writes the KV of these positions of a request into its blocks. */
+  load(handle: number, blocks: Int32Array, from: number, to: number): void {
+    const { blockSize } = this.#scheduler.config;
+    const sequence = this.#sequence(handle);
+    for (let p = from; p < to; p++) {
+      this.#kv[blocks[Math.floor(p / blockSize)] * blockSize + (p % blockSize)] = this.#print(sequence, p);
+    }
+  }
+
   /** Runs a plan just scheduled; rows for which `fails` is true write nothing and answer nothing. */
   execute(plan: Plan, fails: (entry: number) => boolean = () => false): Executed {
     const counts = new Int32Array(plan.numRequests);
@@ -153,7 +162,8 @@ export class FakeModel {
     const sequence = this.#sequence(request.handle);
     const numDrafts = plan.numDraftTokens[i];
     const samples = plan.maxOutputTokens[i] > 0;
-    if (plan.kinds[i] !== 0) {
+    // A running request goes back to where its load failed.
+    if (plan.kinds[i] !== 0 || plan.numComputedTokens[i] < sequence.computed) {
       sequence.computed = plan.numComputedTokens[i];
       // Without outputs in flight, the scheduler's tokens are all there are; what was dropped is computed again.
       const expected = request.numOutputPlaceholders - (samples ? 1 + numDrafts : 0);

@@ -1,4 +1,5 @@
 import { BlockstepError } from '../../src/core/errors.js';
+import type { ConnectorOutput } from '../../src/scheduler/connector.js';
 import type { SchedulerOptions } from '../../src/scheduler/options.js';
 import type { Plan } from '../../src/scheduler/plan.js';
 import type { Request, RequestInput } from '../../src/scheduler/request.js';
@@ -89,6 +90,8 @@ export class Driver {
   readonly inFlight: Executed[] = [];
   /** Outputs of the last update, as `id:tokens[:reason]`. */
   last: string[] = [];
+  /** What the connector's workers report with the next update. */
+  report: ConnectorOutput | null = null;
   readonly #draft: number;
 
   constructor(options: Partial<SchedulerOptions> | Scheduler = {}, driver: DriverOptions = {}) {
@@ -180,13 +183,15 @@ export class Driver {
   /** Delivers the oldest result, or an empty one for the given empty plan. */
   update(empty?: Plan): StepOutputs {
     const [executed] = this.inFlight;
+    const report = this.report;
+    this.report = null;
     if (executed === undefined) {
       if (empty === undefined) throw new Error('nothing is in flight');
-      return this.#deliver(this.scheduler.update(empty, NO_RESULT), []);
+      return this.#deliver(this.scheduler.update(empty, NO_RESULT, report), []);
     }
     const { plan, tokens, counts, errors, tainted } = executed;
     const result = { tokens, counts, ...(errors.some((code) => code !== 0) ? { errors } : {}) };
-    const outputs = this.#deliver(this.scheduler.update(plan, result), tainted);
+    const outputs = this.#deliver(this.scheduler.update(plan, result, report), tainted);
     this.inFlight.shift();
     const { numSpeculativeTokens, pipelineDepth } = this.scheduler.config;
     if (numSpeculativeTokens > 0 && pipelineDepth === 1) {
@@ -197,7 +202,9 @@ export class Driver {
 
   /** Delivers the failure of the oldest step as a whole; it must have been executed with every row failing. */
   failStep(): StepOutputs {
-    const outputs = this.#deliver(this.scheduler.failStep(this.inFlight[0].plan), []);
+    const report = this.report;
+    this.report = null;
+    const outputs = this.#deliver(this.scheduler.failStep(this.inFlight[0].plan, report), []);
     this.inFlight.shift();
     return outputs;
   }

@@ -1,0 +1,162 @@
+import type {
+  ConnectorOutput,
+  Match,
+  Plan,
+  Request,
+  RequestInput,
+  SchedulerOptions,
+  TransferReport,
+} from '../../src/index.js';
+import { Driver, type DriverOptions } from '../scheduler/support.js';
+import { type Script, ScriptedConnector } from '../transfer/scripted-connector.js';
+
+/** A load that the connector was asked for: positions `from` to `to` of the request, into its blocks. */
+export interface RemoteLoad {
+  handle: number;
+  id: string;
+  blocks: Int32Array;
+  from: number;
+  to: number;
+  async: boolean;
+  child: number;
+  /** The step whose metadata begins it; -1 until then. */
+  step: number;
+}
+
+/** A scripted connector that keeps what it is to load, for whoever plays its workers. */
+export class RemoteConnector extends ScriptedConnector {
+  /** Every load so far, oldest first. */
+  readonly loads: RemoteLoad[] = [];
+  /** Called with the loads that the metadata of a plan begins. */
+  onBegin: (loads: readonly RemoteLoad[]) => void = () => {};
+  readonly #matches = new Map<number, Match & { local: number }>();
+
+  override getNumNewMatchedTokens(request: Request, local: number): Match {
+    const match = super.getNumNewMatchedTokens(request, local);
+    this.#matches.set(request.handle, { ...match, local });
+    return match;
+  }
+
+  override updateStateAfterAlloc(request: Request, blocks: Int32Array, numExternalTokens: number): void {
+    super.updateStateAfterAlloc(request, blocks, numExternalTokens);
+    const match = this.#matches.get(request.handle);
+    if (numExternalTokens === 0 || match === undefined) return;
+    const { id, handle } = request;
+    const { local, async, child = 0 } = match;
+    this.loads.push({ handle, id, blocks, from: local, to: local + numExternalTokens, async, child, step: -1 });
+  }
+
+  override buildMetadata(plan: Plan): unknown {
+    const metadata = super.buildMetadata(plan);
+    const begun = this.loads.filter(({ step }) => step < 0);
+    for (const load of begun) load.step = plan.step;
+    this.onBegin(begun);
+    return { ...(metadata as object), loads: begun };
+  }
+
+  /** The last load of a request. */
+  loadOf(handle: number): RemoteLoad {
+    const load = this.loads.findLast((each) => each.handle === handle);
+    if (load === undefined) throw new Error(`handle ${handle} was never to be loaded`);
+    return load;
+  }
+}
+
+export interface RemoteOptions {
+  reporters?: readonly (readonly number[])[];
+  protection?: 'own' | 'pin' | 'fence';
+}
+
+/**
+ * A driver with a remote connector over the fake model's memory. Synchronous loads are there when the step is executed,
+ * but for blocks in `broken`; asynchronous ones when the test lets them land.
+ */
+export class RemoteDriver extends Driver {
+  readonly connector: RemoteConnector;
+  /** Places among the blocks of a request where loads bring nothing. */
+  broken: readonly number[] = [];
+
+  constructor(
+    scripts: Record<string, Script>,
+    options: Partial<SchedulerOptions> & RemoteOptions = {},
+    driver: DriverOptions = {},
+  ) {
+    const { reporters, protection, ...rest } = options;
+    const connector = new RemoteConnector(scripts, {
+      ...(reporters && { reporters }),
+      ...(protection && { protection }),
+    });
+    super({ connector, ...rest }, driver);
+    this.connector = connector;
+    connector.onBegin = (loads) => {
+      for (const load of loads) if (!load.async) this.#write(load);
+    };
+  }
+
+  /** Adds a request and schedules, so that its load has begun if it fits; nothing is to be computed besides. */
+  loading(input: Partial<RequestInput> & { id: string }): number {
+    const handle = this.add(input);
+    this.empty();
+    return handle;
+  }
+
+  /** An empty step. */
+  empty(): Plan {
+    const plan = this.schedule();
+    if (plan.totalTokens > 0) throw new Error(`${plan.totalTokens} tokens were scheduled`);
+    this.update(plan);
+    return plan;
+  }
+
+  /** The KV of a request's last load is in its blocks now; nobody has said so yet. */
+  land(handle: number): void {
+    this.#write(this.connector.loadOf(handle));
+  }
+
+  /** The load landed and is reported, by all of these ranks. */
+  received(handle: number, ...ranks: (number | TransferReport)[]): void {
+    this.land(handle);
+    this.say({ finishedReceiving: reports(handle, ranks) });
+  }
+
+  sent(handle: number, ...ranks: (number | TransferReport)[]): void {
+    this.say({ finishedSending: reports(handle, ranks) });
+  }
+
+  /** What workers report while no step is there, and that all invariants hold after it. */
+  say(output: ConnectorOutput): void {
+    this.scheduler.updateTransfers(output);
+    this.scheduler.verify();
+  }
+
+  get free(): number {
+    return this.scheduler.core.freeBlocks;
+  }
+
+  get anomalies(): Record<string, number> {
+    return this.scheduler.stats().anomalies;
+  }
+
+  blocks(handle: number): number[] {
+    return [...this.scheduler.core.blocks(this.request(handle).slot)];
+  }
+
+  /** Ids of the entries of a plan. */
+  ids(plan: Plan): string[] {
+    return plan.requests.slice(0, plan.numRequests).map(({ id }) => id);
+  }
+
+  #write({ handle, blocks, from, to }: RemoteLoad): void {
+    const { blockSize } = this.scheduler.config;
+    for (let at = from; at < to; ) {
+      const next = Math.min(to, (Math.floor(at / blockSize) + 1) * blockSize);
+      if (!this.broken.includes(Math.floor(at / blockSize))) this.model.load(handle, blocks, at, next);
+      at = next;
+    }
+  }
+}
+
+function reports(handle: number, ranks: (number | TransferReport)[]): TransferReport[] {
+  const given = ranks.length === 0 ? [0] : ranks;
+  return given.map((rank) => (typeof rank === 'number' ? { handle, rank } : { ...rank, handle }));
+}

@@ -43,7 +43,16 @@ export class RemoteConnector extends ScriptedConnector {
     if (numExternalTokens === 0 || match === undefined) return;
     const { id, handle } = request;
     const { local, async, child = 0 } = match;
-    this.loads.push({ handle, id, blocks, from: local, to: local + numExternalTokens, async, child, step: -1 });
+    this.loads.push({
+      handle,
+      id,
+      blocks,
+      from: local,
+      to: local + numExternalTokens,
+      async,
+      child,
+      step: -1,
+    });
   }
 
   override buildMetadata(plan: Plan): unknown {

@@ -1,0 +1,18 @@
+/** One guard taken out of the real source: the tests of its failure must turn red. */
+export interface Mutation {
+  /** The failure that the guard is for, `F10`. Its tests stand in a `describe` whose name begins with that word. */
+  failure: string;
+  /** From the root of the repository. */
+  file: string;
+  /** Must occur exactly once in the file. */
+  find: string;
+  replace: string;
+  /** Where the tests are. */
+  test: string;
+  /** More edits, where one guard stands behind another and neither alone is missed. */
+  also?: readonly Edit[];
+  /** What the source does with it, in a few words. */
+  means?: string;
+}
+
+export type Edit = Pick<Mutation, 'file' | 'find' | 'replace'>;

@@ -24,6 +24,8 @@ export interface Script {
   /** Wants the blocks of a request that ended; of one that was aborted. */
   delayFree?: boolean;
   delayAbort?: boolean;
+  /** Answers so even if there are none. */
+  delayEmpty?: boolean;
   /** Who reports that it was sent. */
   children?: number[];
   delivers?: boolean;
@@ -95,8 +97,9 @@ export class ScriptedConnector implements SchedulerConnector {
 
   requestFinished(request: Request, reason: FinishReason, blocks: Int32Array): Finished {
     this.#called('finished', request, `${finishReasonName(reason)} ${blocks.length}`);
-    const { delayFree = false, delayAbort = false, children } = this.#script(request);
-    const delay = blocks.length > 0 && (reason === FinishReason.abort ? delayAbort : delayFree);
+    const { delayFree = false, delayAbort = false, delayEmpty = false, children } = this.#script(request);
+    const delay =
+      (blocks.length > 0 || delayEmpty) && (reason === FinishReason.abort ? delayAbort : delayFree);
     const params = delay ? { transferParams: { remote: request.id } } : {};
     return { delayFree: delay, ...(children && { children }), ...params };
   }

@@ -1,0 +1,109 @@
+import type { Mutation } from './mutation.js';
+
+const test = 'test/guards/finishing.test.ts';
+
+export const mutations: readonly Mutation[] = [
+  {
+    failure: 'F2',
+    file: 'src/scheduler/guards.ts',
+    find: 'if (request?.isFinished) {',
+    replace: 'if (request?.isFinished && s.step < 0) {',
+    test,
+    also: [
+      {
+        file: 'src/scheduler/finish.ts',
+        find: `if (request.isFinished) return false;
+  s.queues.detach(request);`,
+        replace: 's.queues.detach(request);',
+      },
+    ],
+    means: 'a finished request is finished again',
+  },
+  {
+    failure: 'F2',
+    file: 'src/scheduler/guards.ts',
+    find: 'if (request?.isFinished) {',
+    replace: 'if (request?.isFinished && s.step < 0) {',
+    test,
+    means: 'an abort of a finished request is not counted',
+  },
+  {
+    failure: 'F4',
+    file: 'src/scheduler/abort.ts',
+    find: 'if (!request.cancelled) tellCancel(s, request);',
+    replace: '',
+    test,
+    means: 'nobody asks the connector to stop',
+  },
+  {
+    failure: 'F4',
+    file: 'src/scheduler/abort.ts',
+    find: 'if (!request.cancelled) tellCancel(s, request);',
+    replace: 'tellCancel(s, request);',
+    test,
+    means: 'it is asked again and again',
+  },
+  {
+    failure: 'F4',
+    file: 'src/scheduler/abort.ts',
+    find: 'request.cancelled = true;',
+    replace: 'request.cancelled = true; request.outstanding = null; releaseIfDrained(s, request);',
+    test,
+    also: [
+      {
+        file: 'src/scheduler/abort.ts',
+        find: "import { finishAll } from './finish.js';",
+        replace: "import { finishAll, releaseIfDrained } from './finish.js';",
+      },
+    ],
+    means: 'the blocks go back at once, under the reader',
+  },
+  {
+    failure: 'F5',
+    file: 'src/scheduler/update-pass.ts',
+    find: 'if (request.finishReason !== goesOn || dropped[i] !== 0) {',
+    replace: 'if (dropped[i] !== 0) {',
+    test,
+    means: 'an update takes tokens of a finished request',
+  },
+  {
+    failure: 'F6',
+    file: 'src/scheduler/finish.ts',
+    find: `if (request.isFinished) return false;
+  s.queues.detach(request);`,
+    replace: 's.queues.detach(request);',
+    test,
+    also: [
+      {
+        file: 'src/scheduler/update-pass.ts',
+        find: 'if (request.finishReason !== goesOn || dropped[i] !== 0) {',
+        replace: 'if (dropped[i] !== 0) {',
+      },
+    ],
+    means: 'a request that stops after its abort is finished again',
+  },
+  {
+    failure: 'F7',
+    file: 'src/scheduler/finish.ts',
+    find: 'if (reclaim > 0) s.deadlines.start(request, s.now + reclaim);',
+    replace: 'if (reclaim < 0) s.deadlines.start(request, s.now + reclaim);',
+    test,
+    means: 'what is never reported is waited for without end',
+  },
+  {
+    failure: 'F7',
+    file: 'src/scheduler/finish.ts',
+    find: 's.quarantined.add(request);',
+    replace: 'request.outstanding = null; releaseIfDrained(s, request);',
+    test,
+    means: 'what is given up goes back to the pool',
+  },
+  {
+    failure: 'F7',
+    file: 'src/scheduler/fence.ts',
+    find: '...s.draining, ...s.quarantined]',
+    replace: '...s.draining]',
+    test,
+    means: 'a fence does not give back what was given up',
+  },
+];

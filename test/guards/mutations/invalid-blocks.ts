@@ -1,0 +1,79 @@
+import type { Mutation } from './mutation.js';
+
+const test = 'test/guards/invalid-blocks.test.ts';
+
+export const mutations: readonly Mutation[] = [
+  {
+    failure: 'F19',
+    file: 'src/scheduler/load-failure.ts',
+    find: 'if (evicts) evictRow(s, request, firstOwn, bad);',
+    replace: '',
+    test,
+    means: 'what did not come can be found',
+  },
+  {
+    failure: 'F19',
+    file: 'src/scheduler/load-failure.ts',
+    find: 'dropOutputs(s, request, plan);',
+    replace: '',
+    test,
+    means: 'what was sampled from it goes to the client',
+  },
+  {
+    failure: 'F20',
+    file: 'src/scheduler/bad-blocks.ts',
+    find: 'request.numComputedTokens = Math.min(request.numComputedTokens, firstBad * s.config.blockSize);',
+    replace: '',
+    test,
+    means: 'what did not come counts as computed',
+  },
+  {
+    failure: 'F20',
+    file: 'src/scheduler/loads.ts',
+    find: 's.core.push(PendingOp.publish, request.slot, request.numComputedTokens);',
+    replace: `const all = 4 * s.core.blocks(request.slot).length;
+    s.core.push(PendingOp.publish, request.slot, Math.min(all, request.numTokens));`,
+    test,
+    means: 'what did not come can be found',
+  },
+  {
+    failure: 'F20',
+    file: 'src/scheduler/loads.ts',
+    find: 'if (request.numComputedTokens === 0) s',
+    replace: 'if (s.step < 0) s',
+    test,
+    means: 'a request of which nothing came keeps its blocks, and is not looked up',
+  },
+  {
+    failure: 'F21',
+    file: 'src/scheduler/load-failure.ts',
+    find: 'else if (deviations.sharersWait) recomputeSharers(s, plan, bad, owners);',
+    replace: '',
+    test,
+    means: 'sharers go on',
+  },
+  {
+    failure: 'F22',
+    file: 'src/scheduler/load-failure.ts',
+    find: 's.core.native.blockGeneration(block) === generations[at]',
+    replace: 's.core.native.blockGeneration(block) >= generations[at]',
+    test,
+    means: 'whose block it is now does not matter',
+  },
+  {
+    failure: 'F22',
+    file: 'src/scheduler/load-failure.ts',
+    find: "else s.anomalies.report('invalid-block'",
+    replace: "else if (!(block >= 0)) throw new Error('no block'); else s.anomalies.report('invalid-block'",
+    test,
+    means: 'a block that is none is an error',
+  },
+  {
+    failure: 'F22',
+    file: 'src/scheduler/bad-blocks.ts',
+    find: 'request.numComputedTokens = Math.min(request.numComputedTokens, firstBad * s.config.blockSize);',
+    replace: 'request.numComputedTokens = firstBad * s.config.blockSize;',
+    test,
+    means: 'the last piece of a report counts',
+  },
+];

@@ -230,8 +230,7 @@ describe('F17 a load that never ends', () => {
     expectText(driver, other, 3);
   });
 
-  // Fails: the deadline of a load ends with the admission behind it, not with the load.
-  it.fails('one that ended in time is not held against a request that is still to be admitted', () => {
+  it('one that ended in time is not held against a request that is still to be admitted', () => {
     let now = 0;
     const driver = new RemoteDriver(
       { r: { ext: 8, async: true } },

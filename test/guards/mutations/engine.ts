@@ -1,0 +1,40 @@
+import type { Mutation } from './mutation.js';
+
+const test = 'test/guards/engine.test.ts';
+
+export const mutations: readonly Mutation[] = [
+  {
+    failure: 'F3',
+    file: 'src/engine/step-loop.ts',
+    find: `      if (answered) {
+        this.#ended += drainAborts(e);`,
+    replace: '      if (answered) {',
+    test,
+    means: 'aborts wait until the step was updated',
+  },
+  {
+    failure: 'F8',
+    file: 'src/engine/workers.ts',
+    find: `this.#e.countWorkerFailure(rank, method, error);
+      return false;`,
+    replace: 'throw error;',
+    test,
+    means: 'what a worker throws breaks the engine',
+  },
+  {
+    failure: 'F16',
+    file: 'src/scheduler/step.ts',
+    find: 'plan.finishedHandles = s.finishedHandles;',
+    replace: '',
+    test,
+    means: 'the plan names by external id only what has finished',
+  },
+  {
+    failure: 'F16',
+    file: 'src/engine/workers.ts',
+    find: 'if (finished.length > 0) this.#finished = [];',
+    replace: '',
+    test,
+    means: 'workers are told of what finished with every round again',
+  },
+];

@@ -1,5 +1,6 @@
 import type {
   ConnectorOutput,
+  Finished,
   Match,
   Plan,
   Request,
@@ -7,6 +8,7 @@ import type {
   SchedulerOptions,
   TransferReport,
 } from '../../src/index.js';
+import type { FinishReason } from '../../src/scheduler/status.js';
 import { Driver, type DriverOptions } from '../scheduler/support.js';
 import { type Script, ScriptedConnector } from '../transfer/scripted-connector.js';
 
@@ -29,10 +31,13 @@ export class RemoteConnector extends ScriptedConnector {
   readonly loads: RemoteLoad[] = [];
   /** Called with the loads that the metadata of a plan begins. */
   onBegin: (loads: readonly RemoteLoad[]) => void = () => {};
+  /** Answers to give instead of the scripted ones, whatever they are. */
+  readonly instead: { match?: (request: Request) => unknown; finished?: (request: Request) => unknown } = {};
   readonly #matches = new Map<number, Match & { local: number }>();
 
   override getNumNewMatchedTokens(request: Request, local: number): Match {
-    const match = super.getNumNewMatchedTokens(request, local);
+    const scripted = super.getNumNewMatchedTokens(request, local);
+    const match = this.instead.match === undefined ? scripted : (this.instead.match(request) as Match);
     this.#matches.set(request.handle, { ...match, local });
     return match;
   }
@@ -61,6 +66,16 @@ export class RemoteConnector extends ScriptedConnector {
     for (const load of begun) load.step = plan.step;
     this.onBegin(begun);
     return { ...(metadata as object), loads: begun };
+  }
+
+  override requestFinished(request: Request, reason: FinishReason, blocks: Int32Array): Finished {
+    const scripted = super.requestFinished(request, reason, blocks);
+    return this.instead.finished === undefined ? scripted : (this.instead.finished(request) as Finished);
+  }
+
+  override hasPendingWork(): boolean {
+    this.during('pending', null);
+    return super.hasPendingWork();
   }
 
   /** The last load of a request. */

@@ -1,0 +1,284 @@
+import {
+  type ConnectorOutput,
+  Engine,
+  type EngineOptions,
+  type Executor,
+  type ExecutorPlan,
+  type ExecutorResult,
+  type RequestHandle,
+  type StepTables,
+  type SubmitInput,
+  type WorkerConnector,
+  type WorkerStep,
+} from '../../src/index.js';
+import { settled } from '../engine/support.js';
+import { mix } from '../scheduler/fake-model.js';
+import { prompt } from '../scheduler/support.js';
+import type { Script } from '../transfer/scripted-connector.js';
+import { RemoteConnector, type RemoteLoad } from './remote.js';
+
+/** What a row that read wrong KV answers. */
+export const WRONG = 999_999;
+
+/** What one row of a step does, as its tables said when it was submitted. */
+interface Row {
+  id: string;
+  blocks: Int32Array;
+  from: number;
+  to: number;
+  samples: boolean;
+}
+
+/**
+ * An executor with memory, one plane a rank: what a step computes it writes when the step is delivered, as a GPU does, and
+ * not when it is submitted. It reads back what a row says is computed; who reads anything else answers `WRONG`.
+ */
+export class KvExecutor implements Executor {
+  readonly usesTables = true;
+  readonly planes: Int32Array[];
+  readonly prompts = new Map<string, Int32Array>();
+  /** Steps, loads and stores in the order in which they touched memory. */
+  readonly log: string[] = [];
+  readonly pending: { run: () => ExecutorResult; resolve: (result: ExecutorResult) => void }[] = [];
+  readonly #blockSize: number;
+  readonly #prints = new Map<string, number[]>();
+
+  constructor(numBlocks: number, blockSize: number, ranks: number) {
+    this.#blockSize = blockSize;
+    this.planes = Array.from({ length: ranks }, () => new Int32Array(numBlocks * blockSize).fill(-1));
+  }
+
+  execute(plan: ExecutorPlan, tables: StepTables | null): Promise<ExecutorResult> {
+    const { step } = plan;
+    const width = (tables as StepTables).maxBlocksPerRow;
+    const rows = plan.requests.slice(0, plan.numRequests).map(({ id }, i): Row => {
+      const [from, n] = [plan.numComputedTokens[i], plan.numScheduledTokens[i]];
+      const blocks = (tables as StepTables).blockTable.slice(i * width, i * width + plan.numBlocks[i]);
+      return { id, blocks, from, to: from + n, samples: plan.maxOutputTokens[i] > 0 };
+    });
+    return new Promise((resolve) => {
+      this.pending.push({ run: () => this.#run(step, rows), resolve });
+    });
+  }
+
+  /** Computes the oldest steps, and answers them. */
+  async deliver(count = 1): Promise<void> {
+    for (const { run, resolve } of this.pending.splice(0, count)) resolve(run());
+    await settled();
+  }
+
+  /** The KV of positions of a request, into one plane. */
+  write(plane: number, id: string, blocks: Int32Array, from: number, to: number): void {
+    for (let p = from; p < to; p++) this.planes[plane][this.#slot(blocks, p)] = this.#print(id, p);
+  }
+
+  /** The text that a request gets if nothing goes wrong. */
+  text(id: string, count: number): number[] {
+    const from = (this.prompts.get(id) as Int32Array).length;
+    return Array.from({ length: count }, (_, i) => this.#token(id, from + i));
+  }
+
+  #run(step: number, rows: readonly Row[]): ExecutorResult {
+    this.log.push(`step ${step}`);
+    const good = rows.map((row) => this.#reads(row));
+    rows.forEach(({ id, blocks, from, to }) => {
+      for (let plane = 0; plane < this.planes.length; plane++) this.write(plane, id, blocks, from, to);
+    });
+    const tokens: number[] = [];
+    rows.forEach(({ id, to, samples }, i) => {
+      if (samples) tokens.push(good[i] ? this.#token(id, to) : WRONG);
+    });
+    const counts = Int32Array.from(rows, ({ samples }) => (samples ? 1 : 0));
+    return { tokens: Int32Array.from(tokens), counts };
+  }
+
+  #reads({ id, blocks, from }: Row): boolean {
+    for (const plane of this.planes) {
+      for (let p = 0; p < from; p++) if (plane[this.#slot(blocks, p)] !== this.#print(id, p)) return false;
+    }
+    return true;
+  }
+
+  #slot(blocks: Int32Array, position: number): number {
+    return blocks[Math.floor(position / this.#blockSize)] * this.#blockSize + (position % this.#blockSize);
+  }
+
+  #token(id: string, position: number): number {
+    const given = this.prompts.get(id) as Int32Array;
+    return position < given.length ? given[position] : 1 + (mix(given[0], position) % 1000);
+  }
+
+  #print(id: string, position: number): number {
+    const prints = this.#prints.get(id) ?? [];
+    this.#prints.set(id, prints);
+    for (let p = prints.length; p <= position; p++)
+      prints.push(mix(p === 0 ? 1 : prints[p - 1], this.#token(id, p)));
+    return prints[position];
+  }
+}
+
+/** Writes what it is told to load into the plane of its rank, when the test lets it land and the contract allows it. */
+export class RemoteWorker implements WorkerConnector<{ loads: readonly RemoteLoad[] }> {
+  readonly calls: string[] = [];
+  /** Steps that had loads: what it was told of them. */
+  readonly begun: { step: number; notBefore: number; ids: string[] }[] = [];
+  /** Handles of the requests that finished, as it was told. */
+  readonly finished: number[] = [];
+  /** What it says with its next answer, besides loads that ended. */
+  extra: ConnectorOutput[] = [];
+  /** Called first in each method; may throw. */
+  during: (method: string) => void = () => {};
+  /** It does not wait for the steps that still write a load's blocks. */
+  hasty = false;
+  readonly #kv: KvExecutor;
+  readonly #plane: number;
+  readonly #loads: { load: RemoteLoad; notBefore: number; landed: boolean }[] = [];
+  #settled = -1;
+  #done: RemoteLoad[] = [];
+
+  constructor(kv: KvExecutor, plane: number) {
+    this.#kv = kv;
+    this.#plane = plane;
+  }
+
+  startLoads({ loads }: { loads: readonly RemoteLoad[] }, { step, notBefore }: WorkerStep): void {
+    this.#called('startLoads', step);
+    if (loads.length > 0) this.begun.push({ step, notBefore, ids: loads.map(({ id }) => id) });
+    for (const load of loads) {
+      if (load.async) this.#loads.push({ load, notBefore, landed: false });
+      else this.#write(load);
+    }
+  }
+
+  startStores(_metadata: unknown, { step }: WorkerStep): void {
+    this.#called('startStores', step);
+  }
+
+  onStepSettled(step: number): void {
+    this.#called('onStepSettled', step);
+    this.#settled = step;
+    this.#advance();
+  }
+
+  getFinished(finished: readonly number[]): ConnectorOutput | null {
+    this.during('getFinished');
+    this.finished.push(...finished);
+    const done = this.#done.map(({ handle, child, step }) => ({ handle, child, step }));
+    const [extra] = this.extra.splice(0, 1);
+    this.#done = [];
+    if (done.length === 0 && extra === undefined) return null;
+    return { ...extra, finishedReceiving: [...done, ...(extra?.finishedReceiving ?? [])] };
+  }
+
+  shutdown(): void {
+    this.#called('shutdown', '');
+  }
+
+  /** The bytes of a request's load have come. */
+  land(id: string): void {
+    for (const each of this.#loads) if (each.load.id === id) each.landed = true;
+    this.#advance();
+  }
+
+  #advance(): void {
+    for (const each of [...this.#loads]) {
+      const { load, notBefore, landed } = each;
+      if (!landed || (!this.hasty && notBefore > this.#settled)) continue;
+      this.#loads.splice(this.#loads.indexOf(each), 1);
+      this.#write(load);
+      this.#done.push(load);
+    }
+  }
+
+  #write({ id, blocks, from, to }: RemoteLoad): void {
+    this.#kv.log.push(`load ${id} on rank ${this.#plane}`);
+    this.#kv.write(this.#plane, id, blocks, from, to);
+  }
+
+  #called(method: string, what: string | number): void {
+    this.calls.push(`${method} ${what}`.trim());
+    this.during(method);
+  }
+}
+
+/** An engine over such an executor, a remote connector, and one worker a rank. */
+export class RemoteEngine {
+  readonly engine: Engine;
+  readonly kv: KvExecutor;
+  readonly connector: RemoteConnector;
+  readonly workers: RemoteWorker[];
+  time = 1000;
+
+  constructor(scripts: Record<string, Script>, options: Partial<EngineOptions> & { ranks?: number } = {}) {
+    const { ranks = 1, ...rest } = options;
+    const { numBlocks = 33, blockSize = 4 } = rest;
+    const all = Array.from({ length: ranks }, (_, rank) => rank);
+    this.kv = new KvExecutor(numBlocks, blockSize, ranks);
+    this.connector = new RemoteConnector(scripts, { reporters: [all] });
+    this.workers = all.map((rank) => new RemoteWorker(this.kv, rank));
+    this.engine = new Engine({
+      numBlocks,
+      blockSize,
+      maxNumSeqs: 4,
+      maxNumBatchedTokens: 64,
+      maxModelLen: 64,
+      hashSeed: 7,
+      executor: this.kv,
+      connector: this.connector,
+      workers: this.workers,
+      now: () => this.time,
+      ...rest,
+    });
+  }
+
+  submit(input: Partial<SubmitInput> & { id: string }): RequestHandle {
+    const full = { prompt: prompt(9), maxTokens: 4, ...input };
+    this.kv.prompts.set(full.id, full.prompt);
+    const handle = this.engine.submit(full);
+    handle.result().catch(() => {});
+    return handle;
+  }
+
+  /** Steps until nothing moves by itself. @returns the state that it ended in */
+  steps(most = 50): string {
+    for (let i = 0; i < most; i++) {
+      const { state } = this.engine.step();
+      this.engine.verify();
+      if (state !== 'progress') return state;
+    }
+    throw new Error('it never rests');
+  }
+
+  /** Steps and answers until there is nothing left to do, or the executor has nothing to answer. */
+  async finish(most = 200): Promise<string> {
+    for (let i = 0; i < most; i++) {
+      const state = this.steps();
+      if (state !== 'waiting') return state;
+      await this.kv.deliver();
+    }
+    throw new Error('it never ends');
+  }
+
+  /** Every rank has the bytes of a request's load. */
+  land(id: string): void {
+    for (const worker of this.workers) worker.land(id);
+  }
+
+  /** Every rank reports the request as sent, with its next answer. */
+  send({ handle }: RequestHandle): void {
+    for (const worker of this.workers) worker.extra.push({ finishedSending: [{ handle }] });
+  }
+
+  get free(): number {
+    return this.engine.stats().scheduler.freeBlocks;
+  }
+
+  get anomalies(): Record<string, number> {
+    return this.engine.stats().scheduler.anomalies;
+  }
+
+  blocks({ handle }: RequestHandle): number[] {
+    const { scheduler } = this.engine;
+    return [...scheduler.core.blocks(scheduler.getByHandle(handle)?.slot as number)];
+  }
+}

@@ -128,6 +128,8 @@ export class RemoteWorker implements WorkerConnector<{ loads: readonly RemoteLoa
   extra: ConnectorOutput[] = [];
   /** Called first in each method; may throw. */
   during: (method: string) => void = () => {};
+  /** Answers instead of it, where it answers anything. */
+  instead: (() => unknown) | null = null;
   /** It does not wait for the steps that still write a load's blocks. */
   hasty = false;
   readonly #kv: KvExecutor;
@@ -162,6 +164,8 @@ export class RemoteWorker implements WorkerConnector<{ loads: readonly RemoteLoa
 
   getFinished(finished: readonly number[]): ConnectorOutput | null {
     this.during('getFinished');
+    const planted = this.instead?.();
+    if (planted !== undefined) return planted as ConnectorOutput;
     this.finished.push(...finished);
     const done = this.#done.map(({ handle, child, step }) => ({ handle, child, step }));
     const [extra] = this.extra.splice(0, 1);

@@ -13,7 +13,8 @@ describe('F38 a load into blocks that were freed under a step in flight', () => 
   async function freedUnderStep(script: Script, hasty = false) {
     const bench = new RemoteEngine({ q: script }, { numBlocks: 7, pipelineDepth: 2, maxNumSeqs: 2 });
     for (const worker of bench.workers) worker.hasty = hasty;
-    const [first] = (bench.kv.prompts.set('r', prompt(22)), bench.kv.text('r', 1));
+    bench.kv.prompts.set('r', prompt(22));
+    const [first] = bench.kv.text('r', 1);
     const r = bench.submit({ id: 'r', prompt: prompt(22), maxTokens: 20, stopTokenIds: [first] });
     bench.steps();
     expect(bench.kv.pending).toHaveLength(2);

@@ -163,7 +163,7 @@ describe('F29 the last request has finished, and its blocks are still sent', () 
     });
   }
 
-  it('a connector with work of its own keeps it stepping, and no longer', async () => {
+  it('a connector with work of its own keeps it stepping, and no longer', () => {
     const bench = new RemoteEngine({});
     bench.connector.pending = true;
     expect(bench.engine.hasWork()).toBe(true);

@@ -19,6 +19,40 @@ function codeOf(error: unknown): string {
   return (error as BlockstepError).code;
 }
 
+describe('F25 what a failed step was to write is not stored', () => {
+  // Pinned by: StoreStep.failed (updateStep, step-update.ts; end, workers.ts).
+  for (const pipelineDepth of DEPTHS) {
+    it(`depth ${pipelineDepth}: the workers are told for which requests nothing was computed`, async () => {
+      const bench = new RemoteEngine({}, { pipelineDepth });
+      const [worker] = bench.workers;
+      const a = bench.submit({ id: 'a', maxTokens: 3 });
+      const b = bench.submit({ id: 'b', prompt: prompt(9, 1), maxTokens: 3 });
+      bench.steps();
+      bench.kv.plant = () => ({
+        tokens: Int32Array.of(bench.kv.text('b', 1)[0]),
+        counts: Int32Array.of(0, 1),
+        errors: Uint8Array.of(1, 0),
+      });
+      await bench.kv.deliver();
+      bench.steps();
+      expect(worker.unstored).toEqual([a.handle]);
+      expect(codeOf(await rejection(a.result()))).toBe('ERR_BLOCKSTEP_EXECUTOR');
+      worker.unstored.length = 0;
+      await bench.kv.deliver(pipelineDepth - 1);
+      bench.steps();
+      bench.kv.plant = () => {
+        throw new Error('planted');
+      };
+      await bench.kv.deliver();
+      bench.steps();
+      expect(worker.unstored).toContain(b.handle);
+      expect(codeOf(await rejection(b.result()))).toBe('ERR_BLOCKSTEP_EXECUTOR');
+      await bench.finish();
+      expect(leftovers(bench.engine)).toEqual([]);
+    });
+  }
+});
+
 describe('F28 a worker that throws, or answers nonsense', () => {
   // Pinned by: one exception boundary around every call of a worker (Workers.#try, workers.ts).
   for (const pipelineDepth of DEPTHS) {

@@ -7,6 +7,7 @@ import {
   type ExecutorResult,
   type RequestHandle,
   type StepTables,
+  type StoreStep,
   type SubmitInput,
   type WorkerConnector,
   type WorkerStep,
@@ -37,7 +38,9 @@ export class KvExecutor implements Executor {
   readonly usesTables = true;
   readonly planes: Int32Array[];
   readonly prompts = new Map<string, Int32Array>();
-  /** Steps, loads and stores in the order in which they touched memory. */
+  /** Runs instead of the next step, and makes its answer. */
+  plant: (() => ExecutorResult | never) | null = null;
+  /** Steps and loads in the order in which they touched memory. */
   readonly log: string[] = [];
   readonly pending: { run: () => ExecutorResult; resolve: (result: ExecutorResult) => void }[] = [];
   readonly #blockSize: number;
@@ -63,7 +66,12 @@ export class KvExecutor implements Executor {
 
   /** Computes the oldest steps, and answers them. */
   async deliver(count = 1): Promise<void> {
-    for (const { run, resolve } of this.pending.splice(0, count)) resolve(run());
+    for (const { run, resolve } of this.pending.splice(0, count)) {
+      const { plant } = this;
+      this.plant = null;
+      if (plant === null) resolve(run());
+      else resolve(new Promise<ExecutorResult>((settle) => settle(plant())) as unknown as ExecutorResult);
+    }
     await settled();
   }
 
@@ -128,6 +136,8 @@ export class RemoteWorker implements WorkerConnector<{ loads: readonly RemoteLoa
   extra: ConnectorOutput[] = [];
   /** Called first in each method; may throw. */
   during: (method: string) => void = () => {};
+  /** Handles of which it was told that a step computed nothing for them. */
+  readonly unstored: number[] = [];
   /** Answers instead of it, where it answers anything. */
   instead: (() => unknown) | null = null;
   /** It does not wait for the steps that still write a load's blocks. */
@@ -152,8 +162,9 @@ export class RemoteWorker implements WorkerConnector<{ loads: readonly RemoteLoa
     }
   }
 
-  startStores(_metadata: unknown, { step }: WorkerStep): void {
+  startStores(_metadata: unknown, { step, failed }: StoreStep): void {
     this.#called('startStores', step);
+    this.unstored.push(...failed);
   }
 
   onStepSettled(step: number): void {

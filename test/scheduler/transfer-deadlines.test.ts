@@ -49,7 +49,7 @@ describe('the deadline of a load', () => {
       expect(leftovers(driver.scheduler)).toEqual([]);
     });
 
-    it.fails(`depth ${pipelineDepth}: is not held against a request whose load is done and that waits for its turn`, () => {
+    it(`depth ${pipelineDepth}: is not held against a request whose load is done and that waits for its turn`, () => {
       const driver = TimedDriver.make(
         { r: { ext: 8, async: true } },
         { pipelineDepth, maxNumSeqs: 1, deadlines: { load: 100 } },

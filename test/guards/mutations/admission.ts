@@ -1,0 +1,99 @@
+import type { Mutation } from './mutation.js';
+
+const test = 'test/guards/admission.test.ts';
+
+export const mutations: readonly Mutation[] = [
+  {
+    failure: 'F33',
+    file: 'src/scheduler/waiting-pass.ts',
+    find: '(reclaimSession(s, request) || reclaimStuckLoad(s, plan, request))',
+    replace: 'reclaimSession(s, request)',
+    also: [
+      {
+        file: 'src/scheduler/waiting-pass.ts',
+        find: "import { reclaimSession, reclaimStuckLoad } from './reclaim.js';",
+        replace: "import { reclaimSession } from './reclaim.js';",
+      },
+    ],
+    test,
+    means: 'loads that block one another keep their blocks',
+  },
+  {
+    failure: 'F33',
+    file: 'src/scheduler/reclaim.ts',
+    find: 'return (numComputedTokens > 0 || load !== null) && !isUsed(request);',
+    replace: 'return numComputedTokens > 0 || load !== null;',
+    test,
+    means: 'blocks are taken from what still loads',
+  },
+  {
+    failure: 'F33',
+    file: 'src/scheduler/reclaim.ts',
+    find: 'if (s.queues.running.length > 0 || plan.totalTokens > 0 || s.inFlight.length > 0) return false;',
+    replace: 'void plan;',
+    test,
+    means: 'loads are given up while something runs',
+  },
+  {
+    failure: 'F34',
+    file: 'src/scheduler/waiting-pass.ts',
+    find: 'if (dropZombie(s, queue, request)) continue;',
+    replace: '',
+    also: [
+      {
+        file: 'src/scheduler/waiting-pass.ts',
+        find: "import { dropZombie } from './guards.js';\n",
+        replace: '',
+      },
+    ],
+    test,
+    means: 'a finished object is admitted',
+  },
+  {
+    failure: 'F55',
+    file: 'src/scheduler/load.ts',
+    find: '  s.loading.delete(request);\n',
+    replace: '',
+    test,
+    means: 'what has loaded counts as loading',
+  },
+  {
+    failure: 'F55',
+    file: 'src/scheduler/stats.ts',
+    find: 'numLoading: s.loading.size,',
+    replace: 'numLoading: s.externalLoads++,',
+    also: [
+      {
+        file: 'src/scheduler/scheduler-state.ts',
+        find: '  step = 0;\n',
+        replace: '  step = 0;\n  externalLoads = 0;\n',
+      },
+    ],
+    test,
+    means: 'a counter beside the state',
+  },
+  {
+    failure: 'F56',
+    file: 'src/scheduler/waiting-pass.ts',
+    find: 'queues.running.length < config.maxNumSeqs',
+    replace: 'queues.running.length + s.loading.size < config.maxNumSeqs',
+    test,
+    means: 'what loads takes places of what runs',
+  },
+  {
+    failure: 'F56',
+    file: 'src/scheduler/waiting-pass.ts',
+    find: 'queues.running.length < config.maxNumSeqs',
+    replace: 'queues.running.length + s.draining.size < config.maxNumSeqs',
+    test,
+    means: 'what drains takes places of what runs',
+  },
+  {
+    failure: 'F57',
+    file: 'src/scheduler/take-request.ts',
+    find: '  if (s.config.deviations.refuseUnfit) checkFits(s, tokens.length, tokens.length);\n',
+    replace: '',
+    test,
+    means: 'what never fits is queued',
+  },
+];

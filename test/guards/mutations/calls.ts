@@ -1,0 +1,137 @@
+import type { Mutation } from './mutation.js';
+
+const test = 'test/guards/connector-calls.test.ts';
+
+export const mutations: readonly Mutation[] = [
+  {
+    failure: 'F26',
+    file: 'src/scheduler/hand-over.ts',
+    find: 'if (connector === null) return;',
+    replace: 'if (connector === null || request.admittedStep < 0) return;',
+    test,
+    means: 'the connector does not hear of what was never admitted',
+  },
+  {
+    failure: 'F27',
+    file: 'src/scheduler/hand-over.ts',
+    find: 'if (connector === null) return;',
+    replace: 'if (connector === null || s.core.blocks(request.slot).length === 0) return;',
+    test,
+    means: 'the connector does not hear of what holds no blocks',
+  },
+  {
+    failure: 'F27',
+    file: 'src/scheduler/loads.ts',
+    find: '    s.core.push(PendingOp.evict, request.slot, Math.floor(localTokens / s.config.blockSize));\n',
+    replace: '',
+    test,
+    means: 'what was published for a load that never began stays',
+  },
+  {
+    failure: 'F28',
+    file: 'src/scheduler/ask-connector.ts',
+    find: '    fail(s, request, `threw at ${question}: ${describeError(error)}`);\n  }\n  if',
+    replace: '    throw error;\n  }\n  if',
+    test,
+    means: 'an exception of the connector goes through',
+  },
+  {
+    failure: 'F28',
+    file: 'src/scheduler/ask-connector.ts',
+    find: 'return good ? { numTokens, async: isAsync, child } : undefined;',
+    replace: 'return { numTokens, async: isAsync, child };',
+    also: [
+      {
+        file: 'src/scheduler/ask-connector.ts',
+        find: '    const good =\n      (numTokens',
+        replace: '    void [\n      (numTokens',
+      },
+      {
+        file: 'src/scheduler/ask-connector.ts',
+        find: '      isChild(s, child);\n    return',
+        replace: '      isChild(s, child)];\n    return',
+      },
+    ],
+    test,
+    means: 'answers to a lookup are not checked',
+  },
+  {
+    failure: 'F28',
+    file: 'src/scheduler/hand-over.ts',
+    find: 'if (answer !== FAILED && !answer.delayFree) return;',
+    replace: 'if (answer === FAILED || !answer.delayFree) return;',
+    also: [
+      {
+        file: 'src/scheduler/hand-over.ts',
+        find: 'const children = answer === FAILED ? connector.reporters.keys() : answer.children;',
+        replace: 'const { children } = answer;',
+      },
+    ],
+    test,
+    means: 'a connector that failed at the end of a request loses its blocks',
+  },
+  {
+    failure: 'F28',
+    file: 'src/scheduler/step.ts',
+    find: '  for (const { blocks } of plan.syncLoads) for (const id of blocks) plan.missing.add(id);\n',
+    replace: '',
+    test,
+    means: 'synchronous loads without metadata are read',
+  },
+  {
+    failure: 'F28',
+    file: 'src/scheduler/step.ts',
+    find: '  loseLoadsOf(s, plan.step);\n',
+    replace: '',
+    also: [
+      {
+        file: 'src/scheduler/step.ts',
+        find: "import { endUnloaded, loseLoadsOf } from './fence.js';",
+        replace: "import { endUnloaded } from './fence.js';",
+      },
+    ],
+    test,
+    means: 'loads without metadata are waited for',
+  },
+  {
+    failure: 'F28',
+    file: 'src/engine/workers.ts',
+    find: '      this.#e.countWorkerFailure(rank, method, error);\n      return false;',
+    replace: '      this.#e.countWorkerFailure(rank, method, error);\n      throw error;',
+    test: 'test/guards/engine-transfers.test.ts',
+    means: 'an exception of a worker goes through',
+  },
+  {
+    failure: 'F28',
+    file: 'src/engine/workers.ts',
+    find: 'if (!begun) this.#lose(plan, rank);',
+    replace: 'void begun;',
+    test: 'test/guards/engine-transfers.test.ts',
+    means: 'loads that a worker failed to begin are waited for, or read',
+  },
+  {
+    failure: 'F59',
+    file: 'src/scheduler/queues.ts',
+    find: "if (request.container === 'running') this.running.splice(this.running.indexOf(request), 1);",
+    replace: "if (request.status === 'RUNNING') this.running.splice(this.running.indexOf(request), 1);",
+    also: [
+      {
+        file: 'src/scheduler/finish.ts',
+        find: 'export function finishDetached(s: SchedulerState, request: Request, reason: FinishReason): boolean {',
+        replace:
+          "export function finishDetached(s: SchedulerState, request: Request, reason: FinishReason): boolean {\n  if (request.status === 'WAITING_FOR_REMOTE_KVS') return false;",
+      },
+    ],
+    test,
+    means: 'an abort does not reach what loads',
+  },
+  {
+    failure: 'F59',
+    file: 'src/scheduler/finish.ts',
+    find: '  leaveLoading(s, request);\n',
+    replace: '',
+    also: [{ file: 'src/scheduler/finish.ts', find: 'isLoading, leaveLoading', replace: 'isLoading' }],
+    test,
+    means: 'what ended is still noted as loading',
+  },
+];

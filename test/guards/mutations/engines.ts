@@ -1,0 +1,120 @@
+import type { Mutation } from './mutation.js';
+
+const test = 'test/guards/engine-transfers.test.ts';
+const inFlight = 'test/guards/steps-in-flight.test.ts';
+
+export const mutations: readonly Mutation[] = [
+  {
+    failure: 'F29',
+    file: 'src/scheduler/inspection.ts',
+    find: 'unreported + s.draining.size > 0',
+    replace: 'unreported > 0',
+    test,
+    means: 'what drains is no work',
+  },
+  {
+    failure: 'F29',
+    file: 'src/scheduler/inspection.ts',
+    find: 'unreported + s.draining.size > 0',
+    replace: 'unreported + s.draining.size + s.quarantined.size > 0',
+    test,
+    means: 'quarantine is work for ever',
+  },
+  {
+    failure: 'F29',
+    file: 'src/scheduler/inspection.ts',
+    find: 'return askPendingWork(s);',
+    replace: 'return askPendingWork(s) && s.step < 0;',
+    test,
+    means: 'the connector is not asked for work of its own',
+  },
+  {
+    failure: 'F29',
+    file: 'src/engine/step-loop.ts',
+    find: '      if (e.workers !== null) this.#takeTransfers();\n',
+    replace:
+      '      if (e.workers !== null && plan !== null && plan.totalTokens > 0) this.#takeTransfers();\n',
+    also: [
+      {
+        file: 'src/engine/step-loop.ts',
+        find: 'e.scheduler.update(plan, NOTHING, this.#collect())',
+        replace: 'e.scheduler.update(plan, NOTHING)',
+      },
+    ],
+    test,
+    means: 'workers are asked only with a step',
+  },
+  {
+    failure: 'F30',
+    file: 'src/engine/run-loop.ts',
+    find: "if (state === 'stalled' || (state === 'waiting' && this.#mayUnblock())) delay = BACKOFF_MS;",
+    replace: "if (state === 'waiting' && this.#mayUnblock()) delay = BACKOFF_MS;",
+    test,
+    means: 'an engine that can schedule nothing sleeps',
+  },
+  {
+    failure: 'F30',
+    file: 'src/scheduler/inspection.ts',
+    find: 'queues.skipped.length + queues.loading.size;',
+    replace: 'queues.skipped.length;',
+    test,
+    means: 'what loads is no work',
+  },
+  {
+    failure: 'F38',
+    file: 'src/engine/workers.ts',
+    find: 'const times = { step, notBefore: step - 1 };',
+    replace: 'const times = { step, notBefore: -1 };',
+    test: inFlight,
+    means: 'a load may write at once',
+  },
+  {
+    failure: 'F38',
+    file: 'src/engine/step-loop.ts',
+    find: '|| (plan.hasSyncLoads && e.workers !== null);',
+    replace: '|| (plan.hasSyncLoads && e.workers === null);',
+    test: inFlight,
+    means: 'a step with synchronous loads is not kept back',
+  },
+  {
+    failure: 'F38',
+    file: 'src/engine/step-loop.ts',
+    find: 'if (e.flight.length === 0) e.workers?.settle(plan.step);',
+    replace: 'e.workers?.settle(plan.step);',
+    test: inFlight,
+    means: 'an empty step settles those in flight',
+  },
+  {
+    failure: 'F38',
+    file: 'src/engine/step-loop.ts',
+    find: "    if (inFlight > 0 && flight[inFlight - 1].state === 'kept back') return false;\n",
+    replace: '',
+    test: inFlight,
+    means: 'steps are scheduled behind one that is kept back',
+  },
+  {
+    failure: 'F58',
+    file: 'src/scheduler/finish.ts',
+    find: 'export function finish(s: SchedulerState, request: Request, reason: FinishReason): boolean {\n  if (request.isFinished) return false;',
+    replace: 'export function finish(s: SchedulerState, request: Request, reason: FinishReason): boolean {',
+    test,
+    means: 'the last reason wins',
+  },
+  {
+    failure: 'F60',
+    file: 'src/scheduler/guards.ts',
+    find: '  if (request !== undefined) return request;\n  s.anomalies.report(',
+    replace:
+      "  if (request !== undefined) return request;\n  if (handle > 0) throw new Error('a completion for an untracked request');\n  s.anomalies.report(",
+    test,
+    means: 'a report for nobody throws, as in vLLM',
+  },
+  {
+    failure: 'F60',
+    file: 'src/engine/workers.ts',
+    find: '      this.#e.countWorkerFailure(rank, method, error);\n      return false;',
+    replace: '      this.#e.countWorkerFailure(rank, method, error);\n      throw error;',
+    test,
+    means: 'an exception of a worker goes through',
+  },
+];

@@ -39,6 +39,14 @@ MIRROR = [
                            if name.endswith('.cc')], ['400']),
 ]
 KERNELS = [('kernel_test', RACES + ['-Wno-unknown-pragmas', '-Itest/gpu_shim'], ['6'])]
+LANE_SOURCES = ['host/completion_ring.cc', 'host/host_lane.cc']
+TRANSFER = [
+    ('ring_test', PLAIN + LANE_SOURCES, ['100']),
+    ('lane_test', PLAIN + LANE_SOURCES, ['100']),
+    ('lane_test', RACES + LANE_SOURCES, ['200']),
+    ('ring_test', RACES + LANE_SOURCES, ['100']),
+]
+TRANSFER_FILES = ['host/completion_ring.cc', 'host/host_lane.cc', 'host/block_arena.h']
 SLOW = ('mirror_test', 'host_test', 'kernel_test')
 PATIENCE = (25, 120)  # seconds
 LOG = [('log_test', ['-O0'], ['50'])]
@@ -361,6 +369,87 @@ GENERATED = [
     ('block_hash.h', r'    hash\.add_word\([^\n]*\);', HASH),
     ('block_hash.h', r'round\(\);', HASH),
 ]
+TRANSFER_MUTANTS = [
+    ('host/completion_ring.cc', 'a full ring gives out one more', 'if (held == capacity_) return 0;', ''),
+    ('host/completion_ring.cc', 'a slot keeps its number', 'entry.lap = entry.lap + 1 == laps_ ? 0 : entry.lap + 1;', ''),
+    ('host/completion_ring.cc', 'the last lap is not the last', 'entry.lap + 1 == laps_ ? 0 :', ''),
+    ('host/completion_ring.cc', 'an old word is not counted', 'std::memory_order_release) != 0) ++num_late_;',
+     'std::memory_order_release) != 0) {}'),
+    ('host/completion_ring.cc', 'posts overwrite what is there',
+     'if (address_of(job)->compare_exchange_strong(awaited, word, std::memory_order_release, std::memory_order_relaxed)) {',
+     'if (address_of(job)->store(word), awaited) {'),
+    ('host/completion_ring.cc', 'posts release nothing', 'word, std::memory_order_release, std::memory_order_relaxed',
+     'word, std::memory_order_relaxed, std::memory_order_relaxed'),
+    ('host/completion_ring.cc', 'drains acquire nothing', 'words_[slot].load(std::memory_order_acquire)',
+     'words_[slot].load(std::memory_order_relaxed)'),
+    ('host/completion_ring.cc', 'late posts are not counted', '  num_late_posts_.fetch_add(1, std::memory_order_relaxed);\n'
+     '  return false;', '  return false;'),
+    ('host/completion_ring.cc', "a lane's job is anybody's", 'if (slot.owned) return Posted::kOwned;', ''),
+    ('host/completion_ring.cc', 'a job that nobody began is late', 'if ((job - 1) / capacity_ >= slot.lap) return '
+     'Posted::kUnknown;', ''),
+    ('host/completion_ring.cc', 'no limit of numbers', 'if (job == 0 || job > laps_ * capacity_) return Posted::kUnknown;', ''),
+    ('host/completion_ring.cc', 'any word ends a job', 'const bool ours = word >> 32 == entry.job;', 'const bool ours = true;'),
+    ('host/completion_ring.cc', 'a late word stays', '  words_[slot].compare_exchange_strong(word, pending('
+     'slots_[slot].job), std::memory_order_relaxed);', ''),
+    ('host/completion_ring.cc', 'a pending word ends a job', '|| static_cast<u32>(word) == 0', ''),
+    ('host/completion_ring.cc', 'an abandoned job is handed out', 'if (entry.abandoned) {', 'if (false) {'),
+    ('host/completion_ring.cc', 'abandoned jobs stay counted', '      --num_abandoned_;', ''),
+    ('host/completion_ring.cc', 'abandoned for ever', '  entry.abandoned = false;', ''),
+    ('host/completion_ring.cc', 'a verdict that there is not', 'known ? verdict : static_cast<u32>(Verdict::kFailed)',
+     'verdict'),
+    ('host/completion_ring.cc', 'a drained word stays', '  words_[slot].exchange(0, std::memory_order_relaxed);\n'
+     '  slots_[slot].job = 0;', '  slots_[slot].job = 0;'),
+    ('host/completion_ring.cc', 'a drained slot keeps its job', '  slots_[slot].job = 0;', ''),
+    ('host/completion_ring.cc', 'more than there is room for', '&& drained.pairs < max_pairs', ''),
+    ('host/completion_ring.cc', 'the rest is lost', 'const auto rest = std::copy(active_.begin() + '
+     'static_cast<std::ptrdiff_t>(at), active_.end(),', 'const auto rest = std::copy(active_.end(), active_.end(),'),
+    ('host/completion_ring.cc', 'the first job is not the first slot', 'std::iota(free_.begin(), free_.end(), 0u);', ''),
+    ('host/host_lane.cc', 'one arena', 'if (source_ == target_) throw', 'if (false) throw'),
+    ('host/host_lane.cc', 'blocks of two sizes', 'if (source_->bytes_per_block() != target_->bytes_per_block()) {',
+     'if (false) {'),
+    ('host/host_lane.cc', 'an end with jobs left', '    drop_if(true);', ''),
+    ('host/host_lane.cc', 'an end that nobody hears', '  wake_.notify_all();\n  for', '  for'),
+    ('host/host_lane.cc', 'a full ring is not noticed', 'if (number == 0) {', 'if (false) {'),
+    ('host/host_lane.cc', 'no step is waited for', 'if (not_before <= settled_) {', 'if (true) {'),
+    ('host/host_lane.cc', 'waiting jobs as submitted', 'while (prev && prev->not_before > not_before) prev = prev->prev;', ''),
+    ('host/host_lane.cc', 'an empty job', 'if (sources.count == 0) throw', 'if (false) throw'),
+    ('host/host_lane.cc', 'a source that is not there', 'if (from >= source_->num_blocks()) refuse_block', 'if (false) '
+     'refuse_block'),
+    ('host/host_lane.cc', 'a target that is not there', 'if (to >= target_->num_blocks()) refuse_block', 'if (false) '
+     'refuse_block'),
+    ('host/host_lane.cc', 'a target twice', 'if (marks_[to] == mark_) throw', 'if (false) throw'),
+    ('host/host_lane.cc', 'runs that are not consecutive in the source',
+     'from == job->runs.back().source + job->runs.back().count', 'true'),
+    ('host/host_lane.cc', 'runs that are not consecutive in the target',
+     'to == job->runs.back().target + job->runs.back().count', 'true'),
+    ('host/host_lane.cc', 'no runs', 'if (!first &&', 'if (false &&'),
+    ('host/host_lane.cc', 'runs over the end of a piece', 'if (!first &&', 'if (!job->runs.empty() &&'),
+    ('host/host_lane.cc', 'one piece a job', '    if (room == 0) {', '    if (false) {'),
+    ('host/host_lane.cc', 'steps go back', 'settled_ = std::max(settled_, step);', 'settled_ = step;'),
+    ('host/host_lane.cc', 'a settled job is not woken', 'waiting_.remove(job);\n    make_ready(job);',
+     'waiting_.remove(job);\n    ready_.insert_behind(ready_.last, job);'),
+    ('host/host_lane.cc', 'a cancelled job goes on', '  job.cancelled = true;', ''),
+    ('host/host_lane.cc', 'cancelled while it is copied', '  if (job.active == 0) end(job);', '  end(job);'),
+    ('host/host_lane.cc', 'a fence leaves waiting jobs', '  while (waiting_.first) drop(*waiting_.first);', ''),
+    ('host/host_lane.cc', 'a fence waits for nobody', '  while (ready_.first) over_.wait(lock);', ''),
+    ('host/host_lane.cc', 'a flush waits for nobody', '    while (find(static_cast<u32>(jobs.ids[i]))) over_.wait(lock);', ''),
+    ('host/host_lane.cc', 'a flush of a waiting job', '    if (!job || job->list != &waiting_) continue;', '    continue;'),
+    ('host/host_lane.cc', "another lane's job", 'return job && job->number == number ? job : nullptr;', 'return job;'),
+    ('host/host_lane.cc', 'a job begins before the one in front is over',
+     '  Job* job = ready_.first;\n  return', '  Job* job = ready_.first;\n  if (job && job->next) job = job->next;\n  return'),
+    ('host/host_lane.cc', 'cancelled jobs begin pieces', 'return job && !job->cancelled &&', 'return job &&'),
+    ('host/host_lane.cc', 'over with the first piece', 'if (job->active == 0 && job != next_job()) end(*job);',
+     'if (job->active == 0) end(*job);'),
+    ('host/host_lane.cc', 'over while pieces are copied', 'if (job->active == 0 && job != next_job()) end(*job);',
+     'if (job != next_job()) end(*job);'),
+    ('host/host_lane.cc', 'copied under the lock of nobody', '    lock.lock();\n    traffic_', '    traffic_'),
+    ('host/host_lane.cc', 'every job is whole', 'const bool whole = job.next_piece == job.piece_ends.size();',
+     'const bool whole = true;'),
+    ('host/host_lane.cc', 'a place that stays taken', '  by_slot_[ring_->slot_of(number)] = nullptr;\n', ''),
+    ('host/host_lane.cc', 'the next job is not woken', '  if (next_job()) wake(*ready_.first);', ''),
+    ('host/host_lane.cc', 'an end that a flush does not hear', '  if (blocked_) over_.notify_one();', ''),
+    ('host/block_arena.h', 'arrivals of the first block alone', 'i < first + count;', 'i < first + 1;'),
+]
 SYNC_FILES = ['free_queue.h', 'block_pool.h', 'prefix_index.h', 'row_table.h', 'apply.h', 'draft.h', 'admit.h', 'decide.h']
 DECIDE_FILES = ['batch.h', 'draft.h', 'admit.h', 'decide.h']
 
@@ -380,7 +469,7 @@ def line_of(text, at):
 
 def all_mutants():
     """Yields (name, file, mutated text, tests)."""
-    for file, what, old, new in MUTANTS + MIRROR_MUTANTS + KERNEL_MUTANTS + DIGEST_MUTANTS:
+    for file, what, old, new in MUTANTS + MIRROR_MUTANTS + KERNEL_MUTANTS + DIGEST_MUTANTS + TRANSFER_MUTANTS:
         text = read(file)
         if text.count(old) < 1:
             sys.exit(f'{file}, "{what}": the text to replace is gone: {old!r}')
@@ -389,6 +478,8 @@ def all_mutants():
             tests = MIRROR[::-1]
         if file in DECIDE_FILES:
             tests = DECIDE
+        if file in TRANSFER_FILES:
+            tests = TRANSFER
         if (file, what, old, new) in DIGEST_MUTANTS:
             tests = MIRROR
         yield f'{file}: {what}', file, text.replace(old, new, 1), tests

@@ -45,6 +45,16 @@ void Call::refuse_integer(Napi::Value value, const char* name, u32 min, u32 max)
   refuse(name, "an integer from " + std::to_string(min) + " to " + std::to_string(max), value);
 }
 
+u64 Call::check_handle(Napi::Value value, const char* name) {
+  constexpr double kMax = 9007199254740991.0;
+  double number;
+  if (napi_get_value_double(value.Env(), value, &number) == napi_ok && number >= 1 && number <= kMax) {
+    const u64 handle = static_cast<u64>(number);
+    if (static_cast<double>(handle) == number) return handle;
+  }
+  refuse(name, "a handle", value);
+}
+
 bool Call::check_boolean(Napi::Value value, const char* name) {
   if (!value.IsBoolean()) refuse(name, "a boolean", value);
   return value.As<Napi::Boolean>();

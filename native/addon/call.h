@@ -62,6 +62,8 @@ class Call {
     }
     refuse_integer(value, name, min, max);
   }
+  /// A handle as a safe integer, from 1.
+  static u64 check_handle(Napi::Value value, const char* name);
   static bool check_boolean(Napi::Value value, const char* name);
   /// The elements of a typed array of exactly this type. Its memory is not shared, not detached, and its length is
   /// read now, so a resizable buffer is safe as long as no JavaScript runs in between.

@@ -36,6 +36,19 @@ Napi::Value step(const Call& call) {
   return {};
 }
 
+Napi::Value adopt(const Call& call) {
+  ReferenceModel& model = receiver<ReferenceModel>(call);
+  const u64 handle = Call::check_handle(call[0], "handle");
+  const Span<std::int32_t> blocks = call.int32_array(1, "blocks");
+  model.adopt(handle, {blocks.data, blocks.size});
+  return {};
+}
+
+/// The reference already says what it weighs.
+Napi::Value arena(const Call& call) {
+  return Wrapped<BlockArena>::make(call.home, receiver<ReferenceModel>(call).blocks(), 0);
+}
+
 Napi::Value memory(const Call& call) {
   const ReferenceModel& model = receiver<ReferenceModel>(call);
   auto result = Napi::Object::New(call.env);
@@ -57,6 +70,8 @@ Napi::Value create_reference(const Call& call) {
 void define_reference_class(Napi::Env env) {
   Wrapped<ReferenceModel>::define(env, {
                                            method<step>(env, "step"),
+                                           method<adopt>(env, "adopt"),
+                                           method<arena>(env, "arena"),
                                            method<memory>(env, "memory"),
                                            method<dispose_receiver<ReferenceModel>>(env, "dispose"),
                                        });

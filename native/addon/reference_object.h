@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../reference/reference.h"
-#include "wrapped.h"
+#include "transfer_objects.h"
 
 namespace blockstep {
 

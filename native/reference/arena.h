@@ -1,8 +1,9 @@
 // The KV memory of the reference executor, in the shape of a real one: num_blocks blocks of block_size entries.
 #pragma once
 
-#include "../core/types.h"
-#include "../host/memory.h"
+#include <memory>
+
+#include "../host/block_arena.h"
 
 namespace blockstep {
 
@@ -21,29 +22,34 @@ static_assert(sizeof(KvEntry) == 32);
 struct Possession {
   u64 owner;
   u32 generation;
-  u32 unused;
+  u32 arrivals;  // how often lanes had filled it then
 };
 
-/// 32 bytes a token and 16 a block, zeroed, which take memory where they are written.
+/// 32 bytes a token and 20 a block, zeroed, which take memory where they are written. Lanes copy the entries.
 class Arena {
  public:
-  /// @throws Error kNoMemory
+  /// @throws Error kNoMemory, std::bad_alloc
   Arena(u32 num_blocks, u32 block_size)
       : num_blocks_(num_blocks),
         block_size_(block_size),
-        entries_(u64{num_blocks} * block_size * sizeof(KvEntry)),
+        blocks_(std::make_shared<BlockArena>(num_blocks, u64{block_size} * sizeof(KvEntry))),
+        entries_(reinterpret_cast<KvEntry*>(blocks_->base())),
         possessions_(u64{num_blocks} * sizeof(Possession)) {}
 
   u64 num_slots() const { return u64{num_blocks_} * block_size_; }
   u32 num_blocks() const { return num_blocks_; }
-  KvEntry& at(u64 slot) { return static_cast<KvEntry*>(entries_.base())[slot]; }
+  KvEntry& at(u64 slot) { return entries_[slot]; }
   Possession& possession(u32 block) { return static_cast<Possession*>(possessions_.base())[block]; }
-  u64 bytes() const { return entries_.bytes() + possessions_.bytes(); }
+  u64 bytes() const { return blocks_->bytes() + possessions_.bytes(); }
+  /// How often lanes have filled a block.
+  u32 arrivals(u32 block) const { return blocks_->arrivals(block); }
+  const std::shared_ptr<BlockArena>& blocks() const { return blocks_; }
 
  private:
   u32 num_blocks_;
   u32 block_size_;
-  Memory entries_;
+  std::shared_ptr<BlockArena> blocks_;
+  KvEntry* entries_;
   Memory possessions_;
 };
 

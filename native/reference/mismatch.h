@@ -25,6 +25,7 @@ enum class Mismatch : u32 {
   kStale,         // read what was written before the block was taken last
   kForeign,       // read what another request wrote
   kWrong,         // read what this request wrote for another position or text
+  kUnexpectedLoad,  // read a block that a lane filled after it was taken, or declared to be loaded
 };
 
 /// One finding. What does not apply is -1, or 0 in `owner`.

@@ -71,6 +71,7 @@ void ReferenceModel::take_blocks(const StepIo& io, const Tables& tables, Work& w
     Possession& possession = arena_.possession(block);
     possession.owner = static_cast<u64>(io.handles[e]);
     possession.generation += 1;
+    possession.arrivals = arena_.arrivals(block);
   }
 }
 

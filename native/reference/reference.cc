@@ -31,6 +31,31 @@ void ReferenceModel::step(const StepIo& io, const Tables& tables, Span<const std
   publish_findings(io);
 }
 
+void ReferenceModel::adopt(u64 handle, Span<const std::int32_t> blocks) {
+  if (!poisoned_.empty()) throw Error{kInvariant, poisoned_};
+  for (u32 i = 0; i < blocks.size; ++i) {
+    const auto block = static_cast<u32>(blocks.data[i]);
+    if (std::find(blocks.data, blocks.data + i, blocks.data[i]) != blocks.data + i) {
+      throw Error{kBadArg, "blocks must name a block once, got " + std::to_string(block) + " twice"};
+    }
+    if (block != kNullBlock && block < arena_.num_blocks()) continue;
+    throw Error{kBadArg, "blocks[" + std::to_string(i) + "] must be an integer from 1 to " +
+                             std::to_string(arena_.num_blocks() - 1) + ", got " + std::to_string(blocks.data[i])};
+  }
+  for (u32 i = 0; i < blocks.size; ++i) {
+    const auto block = static_cast<u32>(blocks.data[i]);
+    Possession& possession = arena_.possession(block);
+    const u32 arrivals = arena_.arrivals(block);
+    const bool filled = arrivals != possession.arrivals;
+    possession = {handle, possession.generation + 1, arrivals};
+    KvEntry* entries = &arena_.at(u64{block} * config_.block_size);
+    for (u32 at = 0; at < config_.block_size; ++at) {
+      if (filled) entries[at].generation = possession.generation;
+      else entries[at] = {};
+    }
+  }
+}
+
 /// Writes the entries of all tokens that this step computes. The slot mapping is that of the plan; where drafts were
 /// rejected since it was made, the positions begin earlier, and what it says of the last ones is not used.
 void ReferenceModel::write(const Tables& tables, Work& work) {
@@ -103,6 +128,10 @@ bool ReferenceModel::read_block(Work& work, std::int32_t block, u32 from, u32 to
   const KvEntry* entries = &arena_.at(u64{static_cast<u32>(block)} * config_.block_size);
   const u32 generation = arena_.possession(static_cast<u32>(block)).generation;
   bool good = true;
+  if (arena_.arrivals(static_cast<u32>(block)) != arena_.possession(static_cast<u32>(block)).arrivals) {
+    report(work, {Mismatch::kUnexpectedLoad, work.entry, sequence.handle, from, block});
+    good = false;
+  }
   for (u32 p = from; p < to; ++p) {
     const KvEntry& entry = entries[p - from];
     text_[p] = entry.token;

@@ -7,7 +7,8 @@
 // What may be shared: a block that a request got from the prefix cache may have been written by any other request, as
 // long as every entry is of the same token, position and prefix. Everything behind that the request must have written
 // itself, into blocks that it took itself, and nobody may have taken them since. Who took a block when is learned from
-// the plans: of a running entry its new blocks, of an admitted one those behind its cached prefix.
+// the plans: of a running entry its new blocks, of an admitted one those behind its cached prefix. Of blocks that lanes
+// have loaded it is told (adopt): they are part of a cached prefix, and are judged by what they hold.
 #pragma once
 
 #include <memory>
@@ -35,7 +36,14 @@ class ReferenceModel {
   /// @throws Error kBadArg for a plan that makes no sense, and nothing is changed; kNoMemory, and from then on kInvariant
   void step(const StepIo& io, const Tables& tables, Span<const std::int32_t> known);
 
+  /// These blocks were taken by this request, and lanes have filled them: whatever entries they hold now are what it loaded.
+  /// One that no lane filled since it was taken last holds nothing any more.
+  /// @throws Error kBadArg, kInvariant; and nothing is changed
+  void adopt(u64 handle, Span<const std::int32_t> blocks);
+
   const ReferenceConfig& config() const { return config_; }
+  /// The KV memory, in blocks of block_size entries.
+  const std::shared_ptr<BlockArena>& blocks() const { return arena_.blocks(); }
   /// The arena's memory. That of the copies, 12 bytes a known token, comes on top.
   u64 arena_bytes() const { return arena_.bytes(); }
   u32 num_sequences() const { return static_cast<u32>(sequences_.size()); }

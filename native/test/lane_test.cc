@@ -116,7 +116,6 @@ void test_random(u32 rounds) {
         EXPECT(one.not_before <= step || verdict == kCancelled, "job %u ran before step %lld", one.job,
                static_cast<long long>(one.not_before));
         EXPECT(one.cancelled || verdict == kOk, "job %u ended with %u", one.job, verdict);
-        u32 copied = 0;
         for (std::size_t i = 0; i < one.targets.size(); ++i) {
           const auto to = static_cast<u32>(one.targets[i]);
           const auto from = static_cast<u32>(one.sources[i]);
@@ -125,7 +124,6 @@ void test_random(u32 rounds) {
                                              : holds(*bench.target, to, static_cast<u32>(origin[to]), 1);
           EXPECT(verdict == kOk ? is_new : is_new || is_old, "block %u of job %u", to, one.job);
           if (is_new) origin[to] = one.sources[i];
-          copied += is_new && !is_old;
           busy[to] = false;
         }
         if (verdict == kOk) ++ok;
@@ -307,6 +305,32 @@ void test_fence(u32 rounds) {
   }
 }
 
+/// A cancelled job stops between two pieces.
+void test_stop() {
+  constexpr u32 kPieces = 64;
+  constexpr u64 kSize = 1u << 18;
+  const auto ring = std::make_shared<CompletionRing>(4);
+  const auto source = make_arena(kPieces, kSize);
+  const auto target = make_arena(kPieces, kSize);
+  HostLane lane(ring, source, target, {1, kSize});
+  std::vector<std::int32_t> all(kPieces);
+  for (u32 i = 0; i < kPieces; ++i) all[i] = static_cast<std::int32_t>(i);
+  u32 stopped = 0;
+  for (u32 round = 0; round < 50 && stopped < 3; ++round) {
+    const u32 before = target->arrivals(kPieces - 1);
+    const u32 job = lane.submit({all.data(), kPieces}, {all.data(), kPieces}, HostLane::kNoFence);
+    while (target->arrivals(0) == round) std::this_thread::yield();
+    lane.cancel(job);
+    lane.fence();
+    std::int32_t out[8];
+    EXPECT(ring->drain(out, 4).pairs == 1, "job %u", job);
+    const bool whole = target->arrivals(kPieces - 1) != before;
+    EXPECT(out[1] == static_cast<std::int32_t>(whole ? Verdict::kOk : Verdict::kCancelled), "job %u ended with %d", job, out[1]);
+    stopped += !whole;
+  }
+  EXPECT(stopped == 3, "%u jobs were stopped", stopped);
+}
+
 /// Two lanes in opposite directions, and one ring.
 void test_two_lanes(u32 rounds) {
   Bench bench({2, 5 * kBytes});
@@ -332,6 +356,7 @@ int main(int argc, char** argv) {
   test_order();
   test_runs();
   test_refusals();
+  test_stop();
   test_fence(rounds);
   test_two_lanes(rounds);
   test_random(rounds);

@@ -1,3 +1,4 @@
+import type { NativeArena } from './native-transfer.js';
 import type { TablesShape } from './tables.js';
 
 /** What a native reference executor is made for. Native code checks every field. */
@@ -28,6 +29,13 @@ export interface NativeReference {
    * middle of a step, and from then on ERR_BLOCKSTEP_INVARIANT
    */
   step(io: ArrayBuffer, tables: ArrayBuffer, known: Int32Array): void;
+  /**
+   * These blocks were taken by this request and lanes have filled them: what they hold is what it loaded.
+   * @throws ERR_BLOCKSTEP_BAD_ARG; nothing is changed then
+   */
+  adopt(handle: number, blocks: Int32Array): void;
+  /** The KV memory, in blocks of blockSize entries of 32 bytes. */
+  arena(): NativeArena;
   /** Bytes of the KV memory, which takes memory where it is written; and requests that it has a copy of. */
   memory(): { arenaBytes: number; numSequences: number };
   dispose(): void;
@@ -50,8 +58,12 @@ export const MISMATCHES = [
   'stale-read',
   'foreign-read',
   'wrong-read',
+  'unexpected-load',
 ] as const;
 export type MismatchKind = (typeof MISMATCHES)[number];
+
+/** Bytes of an entry of the KV memory, which stands for the KV of one token. */
+export const KV_ENTRY_BYTES = 32;
 
 /** Findings of one step that are kept; those after them are counted only. */
 export const MAX_FINDINGS = 64;

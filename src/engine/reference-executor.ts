@@ -1,6 +1,7 @@
 import { BlockstepError } from '../core/errors.js';
-import { MAX_FINDINGS, type NativeReference, StepControl } from '../core/native-reference.js';
+import { KV_ENTRY_BYTES, MAX_FINDINGS, type NativeReference, StepControl } from '../core/native-reference.js';
 import type { StepTables } from '../core/tables.js';
+import { BlockArena } from '../transfer/block-arena.js';
 import type { Executor, ExecutorPlan, ExecutorResult } from './executor.js';
 import { mismatchError, type ReferenceFault, readFaults } from './reference-fault.js';
 import {
@@ -37,7 +38,10 @@ interface Pending {
  * would begin to repeat itself. Grammars are not heeded, but for the drafts that they forbid. Drafts are made by the same rule, some of them wrong. So a text depends on seed and prompt
  * alone, never on batches, blocks or drafts.
  *
- * Memory: 32 bytes a token of the pool and 16 a block, where they are used; and 12 bytes a token of every request that has
+ * Lanes may copy its KV memory, `kv`. What they load is declared by `adopt`, and is good if token, position and prefix are
+ * right, whoever wrote it and wherever it stood; see there.
+ *
+ * Memory: 32 bytes a token of the pool and 20 a block, where they are used; and 12 bytes a token of every request that has
  * a slot of the request table, until the slot is used again.
  */
 export class ReferenceExecutor implements Executor {
@@ -46,6 +50,8 @@ export class ReferenceExecutor implements Executor {
   readonly #policy: MismatchPolicy;
   readonly #defer: ReferenceSetup['defer'];
   readonly #depth: number;
+  readonly #shape: { numBlocks: number; bytesPerBlock: number };
+  #kv: BlockArena | undefined;
   /** One more than can be in flight, so that the answer given last stays readable while the next step is submitted. */
   readonly #steps: readonly ReferenceStep[];
   #nextStep = 0;
@@ -61,6 +67,7 @@ export class ReferenceExecutor implements Executor {
     this.#policy = policy;
     this.#defer = defer;
     this.#depth = native.pipelineDepth;
+    this.#shape = { numBlocks: native.numBlocks, bytesPerBlock: native.blockSize * KV_ENTRY_BYTES };
     this.#steps = Array.from({ length: native.pipelineDepth + 1 }, () => new ReferenceStep(native));
   }
 
@@ -80,6 +87,32 @@ export class ReferenceExecutor implements Executor {
   /** Bytes of the KV memory, and requests of which there is a copy. @throws ERR_BLOCKSTEP_DISPOSED */
   memory(): { arenaBytes: number; numSequences: number } {
     return this.#native.memory();
+  }
+
+  /**
+   * The KV memory, for lanes: `blockSize` x 32 bytes a block, under the block ids of the scheduler. A lane that copies
+   * between two executors needs the same `blockSize`.
+   * @throws ERR_BLOCKSTEP_DISPOSED
+   */
+  get kv(): BlockArena {
+    this.#kv ??= new BlockArena(this.#native.arena(), this.#shape);
+    return this.#kv;
+  }
+
+  /**
+   * Declares blocks as loaded for a request: call it when the lane's job is over and before a step reads them. From then
+   * on they are part of the request's cached prefix, and every entry that a step reads of them must be of the right token,
+   * position and prefix.
+   *
+   * A block counts as loaded only if a lane filled it whole since it was taken last: one that was skipped, or is written
+   * to `kv.buffer` from here, is found as `unwritten-read`. One that a lane fills again afterwards, or that is taken and
+   * then filled without being declared, is found as `unexpected-load`.
+   * @param handle the request
+   * @param blocks each once; a load is declared once
+   * @throws ERR_BLOCKSTEP_BAD_ARG, and nothing is changed; ERR_BLOCKSTEP_DISPOSED
+   */
+  adopt(handle: number, blocks: Int32Array): void {
+    this.#native.adopt(handle, blocks);
   }
 
   /**
@@ -106,6 +139,7 @@ export class ReferenceExecutor implements Executor {
   /** Frees the memory; steps that wait fail with ERR_BLOCKSTEP_DISPOSED, as does every later call. Idempotent. */
   dispose(): void {
     this.#disposed = true;
+    this.#kv = undefined;
     this.#native.dispose();
     for (const { reject } of this.#pending.splice(0)) reject(disposed());
   }

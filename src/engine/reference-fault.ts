@@ -19,7 +19,8 @@ import type { ExecutorPlan } from './executor.js';
  * its request was resident.
  * The memory: `foreign-write` into a block that another request took; `unwritten-read` where nobody ever wrote;
  * `stale-read` of what was written before the block was taken last; `foreign-read` of what another request wrote;
- * `wrong-read` of what the request itself wrote, for another position or another text.
+ * `wrong-read` of what the request itself wrote, for another position or another text; `unexpected-load` of a block that a
+ * lane filled after its request took it, or after it was declared to be loaded.
  */
 export interface ReferenceFault {
   kind: MismatchKind;

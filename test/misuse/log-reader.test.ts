@@ -2,13 +2,23 @@ import { describe, expect, it } from 'vitest';
 import { BlockstepError, readLog, replayCommands, replayInputs } from '../../src/index.js';
 import { LOG_MAGIC, LOG_VERSION, RecordKind } from '../../src/scheduler/log.js';
 import { seeded } from '../core/bench-core.js';
+import { ScriptedConnector } from '../transfer/scripted-connector.js';
 import { booby, detach, throwingProxy } from './bad-values.js';
 import { benchIn, codeOf, errorOf } from './bench.js';
 
 const goodLog = (() => {
   const bytes: number[] = [];
   const log = { write: (part: Uint8Array) => bytes.push(...part) };
-  const bench = benchIn('draining', { log });
+  const connector = new ScriptedConnector({
+    x: { ext: 4, async: true },
+    d: { delayFree: true, delayAbort: true },
+  });
+  const bench = benchIn('draining', { log, connector });
+  const loading = bench.add('x', 5);
+  connector.pins?.pin(Int32Array.of(31, 32));
+  connector.during = (method) => {
+    if (method === 'output') connector.pins?.unpin(Int32Array.of(32));
+  };
   bench.scheduler.pause('new');
   bench.step();
   bench.scheduler.resume();
@@ -19,8 +29,9 @@ const goodLog = (() => {
   bench.step();
   bench.scheduler.endSession('b');
   bench.schedule();
-  bench.scheduler.failStep(bench.plan);
-  bench.scheduler.resetPrefixCache({ resetRunning: true });
+  bench.scheduler.failStep(bench.plan, { finishedReceiving: [{ handle: loading, step: 7 }] });
+  bench.scheduler.fenceTransfers();
+  bench.scheduler.resetPrefixCache({ resetRunning: true, resetConnector: true });
   bench.scheduler.abortAll();
   return Uint8Array.from(bytes);
 })();
@@ -50,6 +61,14 @@ const join = (...parts: Uint8Array[]) => Uint8Array.from(parts.flatMap((part) =>
 const meta = (json: string) =>
   join(words(0, 0, json.length), text(json.padEnd(Math.ceil(json.length / 4) * 4, '\0')));
 
+const connectorSays = (question: string, answer: unknown, handle: unknown = 0) =>
+  logOf(RecordKind.connector, text(JSON.stringify({ handle, question, answer })));
+const match = { numTokens: 4, async: false, child: 0 };
+const lists = { finishedReceiving: [], finishedSending: [], failedReceiving: [], invalidBlocks: [] };
+const transfers = (more: object) =>
+  logOf(RecordKind.transfers, join(words(0, 0, 0), text(JSON.stringify({ ...lists, ...more }))));
+const fence = (child: number) => logOf(RecordKind.fence, new Uint8Array(Float64Array.of(0, child).buffer));
+
 const MALFORMED: Record<string, Uint8Array> = {
   'an unknown kind': logOf(99, words(1)),
   'kind 0': logOf(0, words()),
@@ -73,6 +92,66 @@ const MALFORMED: Record<string, Uint8Array> = {
   'an unknown pause mode': logOf(RecordKind.pause, words(3)),
   'an empty reset': logOf(RecordKind.reset, words()),
   'a hold of null': logOf(RecordKind.hold, join(words(0, 0), text('null'))),
+  'a reset of half': logOf(RecordKind.reset, words(1)),
+  'a reset of 2': logOf(RecordKind.reset, words(2, 0)),
+  'a reset of the connector of 2': logOf(RecordKind.reset, words(0, 2)),
+  'a failed step without entries said': logOf(RecordKind.stepFailed, words(0, 0)),
+  'an answer that is no JSON': logOf(RecordKind.connector, text('{"handle":0,')),
+  'an answer that is null': logOf(RecordKind.connector, text('null')),
+  'an answer that is an array': logOf(RecordKind.connector, text('[0,"metadata",true]')),
+  'an answer without JSON': logOf(RecordKind.connector, words()),
+  'an answer to no question': logOf(RecordKind.connector, text('{"handle":0,"answer":true}')),
+  'an answer to an unknown question': connectorSays('matches', true),
+  'an answer to a question of every object': connectorSays('toString', true),
+  'an answer about no handle': connectorSays('metadata', true, null),
+  'an answer about half a handle': connectorSays('metadata', true, 0.5),
+  'an answer about a negative handle': connectorSays('metadata', true, -1),
+  'metadata that is false': connectorSays('metadata', false),
+  'metadata that failed otherwise': connectorSays('metadata', 'threw'),
+  'an allocation without an answer': connectorSays('alloc', undefined),
+  'a match that is a number': connectorSays('match', 4),
+  'a match without tokens': connectorSays('match', { ...match, numTokens: undefined }),
+  'a match of half a token': connectorSays('match', { ...match, numTokens: 0.5 }),
+  'a match of less than nothing': connectorSays('match', { ...match, numTokens: -4 }),
+  'a match of nothing that comes later': connectorSays('match', { ...match, numTokens: 0, async: true }),
+  'a match that may come later': connectorSays('match', { ...match, async: 1 }),
+  'a match of no child': connectorSays('match', { ...match, child: null }),
+  'an end that says nothing': connectorSays('finished', {}),
+  'an end that may be delayed': connectorSays('finished', { delayFree: 'yes', children: [0] }),
+  'an end that nobody reports': connectorSays('finished', { delayFree: true, children: [] }),
+  'an end that half a child reports': connectorSays('finished', { delayFree: true, children: [0.5] }),
+  'an end without children': connectorSays('finished', { delayFree: false }),
+  'an end whose params are text': connectorSays('finished', {
+    delayFree: false,
+    children: [],
+    transferParams: 'here',
+  }),
+  'an end whose params are null': connectorSays('finished', {
+    delayFree: false,
+    children: [],
+    transferParams: null,
+  }),
+  'a delivery of a number': connectorSays('delivery', { answer: 1 }),
+  'a delivery that is true': connectorSays('delivery', true),
+  'a reset that is text': connectorSays('reset', { answer: 'yes' }),
+  'reports of half a clock': logOf(RecordKind.transfers, words(0)),
+  'reports with a third flag': logOf(RecordKind.transfers, join(words(0, 0, 2), text(JSON.stringify(lists)))),
+  'reports that are null': logOf(RecordKind.transfers, join(words(0, 0, 0), text('null'))),
+  'reports without a list': transfers({ finishedSending: undefined }),
+  'reports that are no list': transfers({ finishedReceiving: { handle: 1, child: 0, rank: 0 } }),
+  'a report of nothing': transfers({ finishedSending: [null] }),
+  'a report without a rank': transfers({ finishedSending: [{ handle: 1, child: 0 }] }),
+  'a report of half a step': transfers({ failedReceiving: [{ handle: 1, child: 0, rank: 0, step: 0.5 }] }),
+  'a report of a negative child': transfers({ failedReceiving: [{ handle: 1, child: -1, rank: 0 }] }),
+  'an invalid block without a number': transfers({ invalidBlocks: [{ handle: 1 }] }),
+  'an invalid block of half a handle': transfers({ invalidBlocks: [{ block: 1, handle: 0.5 }] }),
+  'half a fence': logOf(RecordKind.fence, words(0, 0)),
+  'a fence of half a child': fence(0.5),
+  'a fence of child -2': fence(-2),
+  'a fence of no number': fence(Number.NaN),
+  'pins that are neither': logOf(RecordKind.pins, words(2, 1)),
+  'pins of half a block': logOf(RecordKind.pins, new Uint8Array(6)),
+  'empty pins': logOf(RecordKind.pins, words()),
   'no header': logOf(RecordKind.schedule, words(0, 0), false),
   'a header that is null': logOf(RecordKind.header, text('null'), false),
   'a header that is an array': logOf(RecordKind.header, text('[]'), false),
@@ -122,6 +201,7 @@ describe.each(Object.keys(FUNCTIONS))('%s', (name) => {
     expect(error).toBeInstanceOf(BlockstepError);
     expect(error.code).toBe('ERR_BLOCKSTEP_BAD_LOG');
     expect(error.message.length).toBeLessThan(400);
+    if (name === 'readLog') expect(error.message).toMatch(/ at byte \d+$/);
   });
 
   it('reads a log that was cut anywhere up to the cut, or says that it is none', () => {

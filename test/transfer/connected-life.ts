@@ -5,7 +5,7 @@ import { mix } from '../scheduler/fake-model.js';
 import { NO_RESULT, prompt, Random } from '../scheduler/support.js';
 import { type Script, ScriptedConnector } from './scripted-connector.js';
 
-const THROWING = ['new', 'match', 'alloc', 'metadata', 'output', 'finished', 'cancel', 'reset'] as const;
+const THROWING = ['new', 'match', 'alloc', 'metadata', 'output', 'finished', 'cancel', 'reset'];
 const NEVER_ENDS = { load: 0, reclaim: 0, grammar: 0, streamingInput: 0 };
 
 /** What each request's connector does, drawn by its name. */
@@ -20,7 +20,7 @@ function drawScript(seed: number, id: string, children: number): Script {
     defer: chance(20) ? random.below(3) : 0,
     delayFree: chance(50),
     delayAbort: chance(30),
-    delivers: chance(25),
+    delivers: chance(50),
     ...(chance(50) ? { children: Array.from({ length: 1 + random.below(children) }, (_, i) => i) } : {}),
   };
 }
@@ -79,7 +79,7 @@ export class ConnectedLife {
     this.connector = new ScriptedConnector(scripts, { protection, reporters });
     const options = drawOptions(random, (1 + (seed % 3)) as 1 | 2 | 3);
     this.scheduler = new Scheduler({ ...options, connector: this.connector, now: () => this.#now, log });
-    this.connector.during = (method, request) => this.#inside(method, request?.handle);
+    this.connector.during = () => this.#inside();
   }
 
   run(events: number): void {
@@ -93,6 +93,7 @@ export class ConnectedLife {
   #event(): void {
     const { random, scheduler } = this;
     const dice = random.below(100);
+    if (random.chance(20)) this.connector.throwing.clear();
     if (dice < 20) this.#add();
     else if (dice < 50) this.#schedule();
     else if (dice < 74) this.#update();
@@ -100,7 +101,7 @@ export class ConnectedLife {
     else if (dice < 89) this.#abort();
     else if (dice < 91) this.#fence();
     else if (dice < 93) this.#reset();
-    else if (dice < 96) this.#throwOrNot();
+    else if (dice < 96) this.connector.throwing.add(THROWING[random.below(THROWING.length)]);
     else if (dice < 98) this.#pin();
     else if (dice < 99) scheduler.pause(random.chance(50) ? 'new' : 'all');
     else scheduler.resume();
@@ -226,21 +227,15 @@ export class ConnectedLife {
     const { random } = this;
     this.connector.tier = [true, false, undefined][random.below(3)];
     const options = { resetRunning: random.chance(50), resetConnector: random.chance(70) };
-    if (this.scheduler.resetPrefixCache(options).connector !== null) this.#count('reset of the connector');
-  }
-
-  #throwOrNot(): void {
-    const { throwing } = this.connector;
-    if (throwing.size > 0) throwing.clear();
-    else throwing.add(THROWING[this.random.below(THROWING.length)]);
+    this.scheduler.resetPrefixCache(options);
   }
 
   /** What the connector does while it is asked. */
-  #inside(method: string, handle: number | undefined): void {
+  #inside(): void {
     if (this.random.chance(10)) this.#pin();
-    if (this.random.chance(2) && this.#handles.length > 0) this.scheduler.abort(this.#recent());
-    if (this.connector.throwing.has(method)) this.#count(`${method} threw`);
-    if (handle !== undefined && this.scheduler.getByHandle(handle) === undefined) this.#count('unknown');
+    if (!this.random.chance(2) || this.#handles.length === 0) return;
+    this.scheduler.abort(this.#recent());
+    this.#count('late abort');
   }
 
   #pin(): void {

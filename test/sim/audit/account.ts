@@ -1,0 +1,76 @@
+import type { Asked, Reason } from './facts.js';
+
+/** How a request that ended outside of an abort is told to its client. */
+export type Notice = 'none' | 'due' | 'given';
+
+/** What the auditor knows of one incarnation, from inputs and answers alone. */
+export class Account {
+  readonly handle: number;
+  readonly asked: Asked;
+  /** Prompt and delivered tokens. */
+  numTokens: number;
+  reason: Reason | null = null;
+  notice: Notice = 'none';
+  endedAt = -1;
+  /** Times that the connector was told of its end. */
+  timesFinished = 0;
+  /** The reason that the connector was told. */
+  toldReason: Reason | null = null;
+  /** `direction:child:rank` of what still uses its blocks, and of what did. */
+  readonly uses = new Set<string>();
+  readonly ended = new Set<string>();
+  /** Reported as sent before it ended. */
+  readonly early = new Set<string>();
+  /** Loading, since when. */
+  loadingSince = -1;
+  loadFailed = false;
+  /** The last wait for a load: when it began, and when the load was over. */
+  waitedSince = -1;
+  waitedUntil = -1;
+  /** Where it was seen last. */
+  container: string | null = null;
+  /** Its connector failed when it was added. */
+  isDoomed = false;
+  /** The child of the connector, and the step, that began its last load. */
+  loadChild = -1;
+  loadStep = -1;
+  /** Blocks that its last load fills. */
+  loadBlocks: readonly number[] = [];
+  /** What may end it with `error`, seen in a call that has not said so yet. */
+  mayFail: string | null = null;
+  /** Tokens that steps in flight are expected to bring. */
+  expected = 0;
+  /** Some of it may be void: how much is still expected, the scheduler says. */
+  unsure = false;
+  /** If it ends in this call, it does so when the plan was made already. */
+  endsLate = false;
+  readonly name: string;
+
+  constructor(handle: number, asked: Asked, nth: number) {
+    this.handle = handle;
+    this.asked = asked;
+    this.numTokens = asked.prompt.length;
+    this.name = `${asked.id}#${nth}`;
+  }
+
+  get isLive(): boolean {
+    return this.reason === null;
+  }
+
+  get numOutputTokens(): number {
+    return this.numTokens - this.asked.prompt.length;
+  }
+
+  /** Whether its blocks must stay although it has ended. */
+  get holdsOn(): boolean {
+    return !this.isLive && this.uses.size > 0;
+  }
+
+  /** Why the token just counted ends it, as its client asked; null = it goes on. */
+  stopAfter(token: number, maxModelLen: number): 'stop' | 'length' | null {
+    const { maxTokens, minTokens, eosTokenId, stopTokenIds } = this.asked;
+    if (this.numOutputTokens < minTokens) return null;
+    if (token === eosTokenId || stopTokenIds.includes(token)) return 'stop';
+    return this.numOutputTokens >= maxTokens || this.numTokens >= maxModelLen ? 'length' : null;
+  }
+}

@@ -1,0 +1,102 @@
+import { ClientAudit } from './client-audit.js';
+import { type Reason, type Rules, type Sight, Violation } from './facts.js';
+import { Ledger } from './ledger.js';
+import { SightAudit } from './sight-audit.js';
+import { StepAudit } from './step-audit.js';
+import { TransferAudit } from './transfer-audit.js';
+
+/**
+ * Recomputes from inputs and answers what must be true, and compares after every call. It knows nothing of how the
+ * scheduler does it.
+ *
+ *   clients   who was let in, who ended by an abort, who uses blocks
+ *   steps     which plans are possible, which rows are due
+ *   transfers what connectors were asked, answered and reported
+ *   sights    what can be seen of the scheduler between two calls
+ */
+export class Auditor {
+  readonly ledger: Ledger;
+  readonly clients: ClientAudit;
+  readonly steps: StepAudit;
+  readonly transfers: TransferAudit;
+  readonly sights: SightAudit;
+
+  constructor(rules: Rules, tokenAt: (handle: number, position: number) => number) {
+    this.ledger = new Ledger(rules);
+    this.sights = new SightAudit(this.ledger);
+    this.clients = new ClientAudit(this.ledger);
+    this.steps = new StepAudit(this.ledger, tokenAt);
+    this.transfers = new TransferAudit(this.ledger, this.sights.turns);
+  }
+
+  /** A call begins, at this time. */
+  began(now: number, drains: boolean, schedules = false): void {
+    this.ledger.now = now;
+    this.ledger.isScheduling = schedules;
+    if (drains) this.clients.drain();
+  }
+
+  /** A call is over, its answers were told, and this is what can be seen. */
+  saw(sight: Sight): void {
+    this.transfers.callEnded();
+    this.sights.check(sight);
+    for (const seen of sight.requests) {
+      const account = this.ledger.account(seen.handle);
+      account.container = seen.container;
+      if (seen.status !== 'WAITING_FOR_REMOTE_KVS') account.waitedSince = -1;
+      account.mayFail = null;
+      account.endsLate = false;
+      if (account.unsure) account.expected = seen.placeholders;
+      account.unsure = false;
+      if (account.loadFailed && account.loadingSince < 0 && this.ledger.rules.loadFailurePolicy === 'fail') {
+        throw new Violation('I14', `${account.name} goes on, though its load has failed`);
+      }
+    }
+  }
+
+  /**
+   * Requests that ended inside of a call without a word: their rows are due with the next update. Only three things end a
+   * request so: it outgrew the pool, its wait took too long, its connector or its load failed.
+   */
+  unannounced(sight: Sight): void {
+    this.clients.drained();
+    const { live, rules, now } = this.ledger;
+    if (sight.requests.length === live.size) return;
+    const seen = new Set(sight.requests.map(({ handle }) => handle));
+    const gone = [...live.values()].filter(({ handle }) => !seen.has(handle));
+    for (const account of gone.sort((a, b) => Number(a.endsLate) - Number(b.endsLate))) {
+      if (account.endsLate) this.ledger.endedLate++;
+      const reason = this.#causeOf(account.handle, rules, now);
+      if (reason === null)
+        throw new Violation('I1', `${account.name} is tracked no more, and nothing ended it`);
+      this.ledger.end(account, reason, 'due');
+      if (account.timesFinished > 0) this.ledger.untold.delete(account);
+    }
+  }
+
+  #causeOf(handle: number, rules: Rules, now: number): Reason | null {
+    const account = this.ledger.account(handle);
+    if (account.mayFail !== null || account.isDoomed) return 'error';
+    const { loadDeadline, maxModelLen, numBlocks, blockSize } = rules;
+    const { waitedSince, waitedUntil } = account;
+    const waited = (waitedUntil < 0 ? now : waitedUntil) - waitedSince;
+    if (waitedSince >= 0 && loadDeadline > 0 && waited >= loadDeadline) return 'error';
+    if (account.numTokens >= Math.min(maxModelLen, (numBlocks - 1) * blockSize)) return 'length';
+    return null;
+  }
+
+  /** Nothing may be left of anybody: I19, and the engine is empty. */
+  empty(sight: Sight): void {
+    const { live, held, due, finishedIds, rules } = this.ledger;
+    const left: string[] = [];
+    for (const { name } of live.values()) left.push(`${name} has not ended`);
+    for (const { name, uses } of held) left.push(`${name} is held by ${[...uses]}`);
+    for (const { name } of due) left.push(`the end of ${name} was not told`);
+    if (finishedIds.length > 0) left.push(`the ends of [${finishedIds}] stood in no plan`);
+    const used = rules.numBlocks - 1 - sight.free.length;
+    if (used > 0) left.push(`${used} blocks are not free`);
+    if (sight.rowsInUse > 0) left.push(`${sight.rowsInUse} rows are in use`);
+    if (sight.hasWork) left.push('hasWork() is true');
+    if (left.length > 0) throw new Violation('I19', left.join('; '));
+  }
+}

@@ -1,0 +1,144 @@
+/**
+ * What the auditor is told: plain data, copied where it came from. Nothing here, and nothing in this folder, imports from
+ * src; a test sees to it.
+ */
+
+/** What the configuration says about what may happen. */
+export interface Rules {
+  numBlocks: number;
+  blockSize: number;
+  maxNumSeqs: number;
+  maxNumBatchedTokens: number;
+  maxModelLen: number;
+  numRows: number;
+  pipelineDepth: number;
+  maxDrafts: number;
+  /** Ranks that report, by child; null without a connector. */
+  reporters: readonly (readonly number[])[] | null;
+  loadFailurePolicy: 'fail' | 'recompute';
+  /** Milliseconds, 0 = none. */
+  loadDeadline: number;
+  reclaimDeadline: number;
+  /** An abort of a finished request whose blocks are in use asks the connector to stop. */
+  cancels: boolean;
+}
+
+export type Reason = 'stop' | 'length' | 'abort' | 'error';
+
+/** A request as its client asked for it. */
+export interface Asked {
+  id: string;
+  prompt: Int32Array;
+  /** Keeps prefixes apart. */
+  salt: number;
+  maxTokens: number;
+  minTokens: number;
+  eosTokenId: number;
+  stopTokenIds: readonly number[];
+}
+
+export interface EntryFacts {
+  handle: number;
+  kind: 'running' | 'new' | 'resumed';
+  scheduled: number;
+  computed: number;
+  drafts: number;
+  /** Most tokens that it may bring. */
+  samples: number;
+  numBlocks: number;
+  numNewBlocks: number;
+}
+
+export interface PlanFacts {
+  step: number;
+  totalTokens: number;
+  entries: EntryFacts[];
+  preempted: readonly string[];
+  finished: readonly string[];
+  finishedHandles: readonly number[];
+}
+
+/** What the executor answered for one entry. */
+export interface EntryResult {
+  tokens: readonly number[];
+  failed: boolean;
+  /** Its first computed position that did not hold its text when it ran, -1 = it read what it should. */
+  wrongAt: number;
+}
+
+export interface RowFacts {
+  handle: number;
+  tokens: readonly number[];
+  reason: Reason | null;
+}
+
+export interface ReportFacts {
+  handle: number;
+  child: number;
+  rank: number;
+  /** The step that began the load, if the worker says so. */
+  step?: number;
+}
+
+export interface TransferFacts {
+  received: readonly ReportFacts[];
+  sent: readonly ReportFacts[];
+  failed: readonly ReportFacts[];
+  invalid: readonly { block: number; handle: number | undefined }[];
+}
+
+export interface MatchFacts {
+  numTokens: number | null;
+  async: boolean;
+  child: number;
+}
+
+/** One request as the scheduler shows it. */
+export interface Seen {
+  handle: number;
+  id: string;
+  status: string;
+  container: string | null;
+  finished: boolean;
+  numTokens: number;
+  numComputed: number;
+  placeholders: number;
+  blocks: number[];
+  /** Blocks that it had before a preemption and that something still uses. */
+  kept: readonly number[];
+}
+
+/** All that can be seen of the scheduler between two calls. */
+export interface Sight {
+  now: number;
+  /** External ids in their order. */
+  running: readonly string[];
+  waiting: readonly string[];
+  skipped: readonly string[];
+  /** Unfinished. */
+  requests: Seen[];
+  /** Finished, and their blocks are in use. */
+  draining: Seen[];
+  /** Finished, and their blocks stay out of use because nobody said in time that they are not in use. */
+  quarantined: Seen[];
+  free: readonly number[];
+  /** References of each block. */
+  refs: readonly number[];
+  /** Pins of each block that the connector has; absent = 0. */
+  pins: ReadonlyMap<number, number>;
+  rowsInUse: number;
+  hasWork: boolean;
+  anomalies: Readonly<Record<string, number>>;
+  gauges: Readonly<Record<string, number>>;
+}
+
+/** Something that must not happen did. */
+export class Violation extends Error {
+  readonly invariant: string;
+
+  constructor(invariant: string, message: string) {
+    super(`${invariant}: ${message}`);
+    this.name = 'Violation';
+    this.invariant = invariant;
+  }
+}

@@ -1,0 +1,97 @@
+import { Account } from './account.js';
+import { type Asked, type Reason, type Rules, Violation } from './facts.js';
+
+/** Every request that there ever was, who of them lives, and what must be told of whom. */
+export class Ledger {
+  readonly rules: Rules;
+  readonly accounts = new Map<number, Account>();
+  /** Unfinished, in the order in which they were added. */
+  readonly live = new Map<string, Account>();
+  /** Finished, and something uses their blocks. */
+  readonly held = new Set<Account>();
+  /** Ended outside of an update, so that their rows are due with the next one. */
+  readonly due = new Set<Account>();
+  /** External ids that the next plan must name, and their handles. */
+  finishedIds: string[] = [];
+  finishedHandles: number[] = [];
+  /** Anomalies that were caused, by reason. */
+  readonly anomalies = new Map<string, number>();
+  /** Ended, and the connector has not been told in the same call. */
+  readonly untold = new Set<Account>();
+  now = 0;
+  /** Aborts of which it is not known here whether they were asked for in time to be passed on. */
+  unsureAborts = 0;
+  /** The call is one that ends waits which took too long. */
+  isScheduling = false;
+  /** Whose end the connector is being told. */
+  telling: Account | null = null;
+  /** Finished, and nobody waits for their blocks any more. */
+  quarantined: ReadonlySet<number> = new Set();
+  /** External ids that may be named by the plan after the next one: they ended at the end of this call. */
+  endedLate = 0;
+  /** Reports of bad blocks of which it is not known here whether they came too late. */
+  unclear = 0;
+  #incarnations = new Map<string, number>();
+
+  constructor(rules: Rules) {
+    this.rules = rules;
+  }
+
+  open(handle: number, asked: Asked): Account {
+    if (this.accounts.has(handle)) throw new Violation('I20', `handle ${handle} was given out twice`);
+    const nth = (this.#incarnations.get(asked.id) ?? 0) + 1;
+    this.#incarnations.set(asked.id, nth);
+    const account = new Account(handle, asked, nth);
+    this.accounts.set(handle, account);
+    this.live.set(asked.id, account);
+    return account;
+  }
+
+  /** The request that a handle names as long as it lives or its blocks are held. */
+  known(handle: number): Account | undefined {
+    const account = this.accounts.get(handle);
+    return account !== undefined && (account.isLive || account.uses.size > 0) ? account : undefined;
+  }
+
+  account(handle: number): Account {
+    const account = this.accounts.get(handle);
+    if (account === undefined) throw new Violation('I20', `handle ${handle} was never given out`);
+    return account;
+  }
+
+  end(account: Account, reason: Reason, notice: 'none' | 'due' | 'given'): void {
+    if (!account.isLive) throw new Violation('I14', `${account.name} ended twice`);
+    if (account.toldReason !== null && account.toldReason !== reason) {
+      const told = `its connector was told ${account.toldReason}`;
+      throw new Violation('I14', `${account.name} ended with ${reason}, ${told}`);
+    }
+    account.reason = reason;
+    account.notice = notice;
+    account.endedAt = this.now;
+    account.mayFail = null;
+    this.live.delete(account.asked.id);
+    this.finishedIds.push(account.asked.id);
+    this.finishedHandles.push(account.handle);
+    if (notice === 'due') this.due.add(account);
+    if (this.rules.reporters !== null && account.timesFinished === 0) this.untold.add(account);
+    if (account.uses.size > 0) this.held.add(account);
+  }
+
+  use(account: Account, key: string): boolean {
+    if (account.uses.has(key)) return false;
+    account.uses.add(key);
+    if (!account.isLive) this.held.add(account);
+    return true;
+  }
+
+  unuse(account: Account, key: string): boolean {
+    if (!account.uses.delete(key)) return false;
+    account.ended.add(key);
+    if (account.uses.size === 0) this.held.delete(account);
+    return true;
+  }
+
+  anomaly(reason: string): void {
+    this.anomalies.set(reason, (this.anomalies.get(reason) ?? 0) + 1);
+  }
+}

@@ -1,0 +1,210 @@
+import type { Account } from './account.js';
+import { type Seen, type Sight, Violation } from './facts.js';
+import type { Ledger } from './ledger.js';
+import { Turns } from './turns.js';
+
+/** Anomalies whose exact reason is a matter of taste where several apply: only their sum is compared. */
+const OF_TRANSFERS = new Set([
+  'stale-handle',
+  'duplicate-completion',
+  'live-completion',
+  'wrong-owner',
+  'wrong-direction',
+  'after-reset',
+  'unknown-completion',
+]);
+const OF_ABORTS = new Set(['abort-unknown', 'abort-finished']);
+const OF_BLOCKS = new Set(['invalid-block', 'reassigned-block']);
+
+/** Compares what the scheduler shows after a call with what must be so: containers, blocks, counts, anomalies. */
+export class SightAudit {
+  readonly turns = new Turns();
+  readonly #ledger: Ledger;
+
+  constructor(ledger: Ledger) {
+    this.#ledger = ledger;
+  }
+
+  check(sight: Sight): void {
+    this.#containers(sight);
+    this.#draining(sight);
+    this.#blocks(sight);
+    this.#counts(sight);
+    this.#anomalies(sight);
+    this.turns.see(sight);
+    this.#ledger.quarantined = new Set(sight.quarantined.map(({ handle }) => handle));
+  }
+
+  /** I1, I2, I9. */
+  #containers(sight: Sight): void {
+    const { live, rules } = this.#ledger;
+    const place = new Map<string, string>();
+    for (const name of ['running', 'waiting', 'skipped'] as const) {
+      for (const id of sight[name]) {
+        const other = place.get(id);
+        if (other !== undefined) throw new Violation('I1', `${id} stands in ${other} and in ${name}`);
+        place.set(id, name);
+      }
+    }
+    for (const seen of sight.requests) {
+      const account = live.get(seen.id);
+      if (account?.handle !== seen.handle) throw new Violation('I1', `${seen.id} is tracked and has ended`);
+      const where = place.get(seen.id);
+      place.delete(seen.id);
+      if (where === undefined) throw new Violation('I1', `${account.name} is tracked and in no container`);
+      if (where !== seen.container)
+        throw new Violation('I1', `${account.name} is in ${where}, says ${seen.container}`);
+      const belongs = belongsTo(seen.status);
+      if (!belongs.includes(where))
+        throw new Violation('I2', `${account.name} is ${seen.status} in ${where}`);
+      if (seen.finished) throw new Violation('I1', `${account.name} is tracked and finished`);
+      this.#request(seen, account);
+    }
+    if (sight.requests.length !== live.size) {
+      const seen = new Set(sight.requests.map(({ handle }) => handle));
+      const lost = [...live.values()].filter(({ handle }) => !seen.has(handle));
+      throw new Violation('I1', `${lost.map(({ name }) => name)} went without an end`);
+    }
+    for (const [id, where] of place) throw new Violation('I1', `${id} stands in ${where} and is not tracked`);
+    if (sight.running.length > rules.maxNumSeqs) throw new Violation('I9', `${sight.running.length} run`);
+    if (sight.rowsInUse > rules.numRows) throw new Violation('I12', `${sight.rowsInUse} rows`);
+  }
+
+  /** I18, and that a load is waited for exactly where there is one. */
+  #request(seen: Seen, account: Account): void {
+    const { maxDrafts, blockSize } = this.#ledger.rules;
+    const { numTokens, numComputed, placeholders } = seen;
+    const { name } = account;
+    if (numTokens !== account.numTokens) {
+      throw new Violation('I18', `${name} has ${numTokens} tokens, its client ${account.numTokens}`);
+    }
+    const most = numTokens + placeholders + maxDrafts;
+    if (numComputed < 0 || placeholders < 0 || numComputed > most) {
+      throw new Violation('I18', `${name}: ${numComputed} of ${numTokens} + ${placeholders} tokens computed`);
+    }
+    if (seen.blocks.length * blockSize < Math.min(numComputed, numTokens)) {
+      throw new Violation(
+        'I4',
+        `${name} has computed ${numComputed} tokens, and ${seen.blocks.length} blocks`,
+      );
+    }
+    if (account.loadingSince >= 0 && seen.status !== 'WAITING_FOR_REMOTE_KVS') {
+      throw new Violation(
+        'I8',
+        `${name} is ${seen.status}, and its load is outstanding: ${[...account.uses]}`,
+      );
+    }
+  }
+
+  /** I6. */
+  #draining(sight: Sight): void {
+    const { held } = this.#ledger;
+    let found = 0;
+    for (const list of [sight.draining, sight.quarantined]) {
+      for (const seen of list) {
+        const account = this.#ledger.account(seen.handle);
+        if (!held.has(account)) {
+          throw new Violation(
+            'I6',
+            `${account.name} (${account.reason}) drains, and nothing uses its blocks`,
+          );
+        }
+        if (!seen.finished) throw new Violation('I6', `${account.name} drains and has not finished`);
+        found++;
+      }
+    }
+    if (found !== held.size) {
+      const seen = new Set([...sight.draining, ...sight.quarantined].map(({ handle }) => handle));
+      const lost = [...held].filter(({ handle }) => !seen.has(handle));
+      const said = lost.map(({ name, uses }) => `${name} (${[...uses]})`);
+      throw new Violation('I6', `${said} drains no more, and its blocks are in use`);
+    }
+  }
+
+  /** I3, I4. */
+  #blocks(sight: Sight): void {
+    const { numBlocks } = this.#ledger.rules;
+    const refs = new Int32Array(numBlocks);
+    let rows = 0;
+    for (const list of [sight.requests, sight.draining, sight.quarantined]) {
+      for (const { blocks, kept, handle } of list) {
+        if (blocks.length > 0) rows++;
+        for (const block of blocks) refs[block]++;
+        for (const block of kept) refs[block]++;
+        if (kept.length > 0 && this.#ledger.account(handle).uses.size === 0) {
+          throw new Violation('I4', `handle ${handle} keeps blocks that nothing uses`);
+        }
+      }
+    }
+    for (const [block, pins] of sight.pins) refs[block] += pins;
+    let used = 0;
+    for (let block = 1; block < numBlocks; block++) {
+      if (refs[block] > 0) used++;
+      if (sight.refs[block] !== refs[block]) {
+        throw new Violation(
+          'I3',
+          `block ${block} has ${sight.refs[block]} references and ${refs[block]} holders`,
+        );
+      }
+    }
+    if (refs[0] > 0) throw new Violation('I3', 'somebody holds the null block');
+    for (const block of sight.free) {
+      if (block === 0) throw new Violation('I3', 'the null block is free');
+      if (refs[block] !== 0) throw new Violation('I3', `block ${block} is free twice, or free and held`);
+      refs[block] = -1;
+    }
+    if (used + sight.free.length !== numBlocks - 1) {
+      throw new Violation('I3', `${used} blocks held and ${sight.free.length} free of ${numBlocks - 1}`);
+    }
+    if (rows > sight.rowsInUse) throw new Violation('I12', `${rows} hold blocks in ${sight.rowsInUse} rows`);
+  }
+
+  /** I13, I10. */
+  #counts(sight: Sight): void {
+    const { gauges, running, waiting, skipped, draining, free } = sight;
+    const right: Record<string, number> = {
+      numRunning: running.length,
+      numWaiting: waiting.length,
+      numSkipped: skipped.length,
+      numDraining: draining.length,
+      freeBlocks: free.length,
+    };
+    if (gauges['numQuarantined'] !== undefined) right['numQuarantined'] = sight.quarantined.length;
+    if (gauges['numLoading'] !== undefined) {
+      right['numLoading'] = sight.requests.filter(({ status }) => status === 'WAITING_FOR_REMOTE_KVS').length;
+    }
+    for (const [name, value] of Object.entries(right)) {
+      if (gauges[name] !== value) throw new Violation('I13', `${name} is ${gauges[name]}, counted ${value}`);
+    }
+    const { due, held, finishedIds } = this.#ledger;
+    const quarantined = new Set(sight.quarantined.map(({ handle }) => handle));
+    const outstanding = [...held].some(({ handle }) => !quarantined.has(handle));
+    const work = due.size > 0 || finishedIds.length > 0 || outstanding;
+    if (work && !sight.hasWork) throw new Violation('I10', 'there is work, and hasWork() is false');
+  }
+
+  /** I8. */
+  #anomalies(sight: Sight): void {
+    const { anomalies, unclear, unsureAborts } = this.#ledger;
+    const off = { transfers: 0, blocks: 0, aborts: 0 };
+    for (const reason of new Set([...anomalies.keys(), ...Object.keys(sight.anomalies)])) {
+      const difference = (sight.anomalies[reason] ?? 0) - (anomalies.get(reason) ?? 0);
+      if (OF_TRANSFERS.has(reason)) off.transfers += difference;
+      else if (OF_BLOCKS.has(reason)) off.blocks += difference;
+      else if (OF_ABORTS.has(reason)) off.aborts += difference;
+      else if (difference !== 0) {
+        throw new Violation('I8', `${reason} counted ${sight.anomalies[reason]} times, was ${anomalies.get(reason)}`);
+      }
+    }
+    const isRight = off.transfers === 0 && off.blocks >= 0 && off.blocks <= unclear;
+    if (isRight && off.aborts >= 0 && off.aborts <= unsureAborts) return;
+    const told = [JSON.stringify(sight.anomalies), JSON.stringify(Object.fromEntries(anomalies))];
+    throw new Violation('I8', `anomalies ${told[0]}, caused ${told[1]}`);
+  }
+}
+
+function belongsTo(status: string): readonly string[] {
+  if (status === 'RUNNING') return ['running'];
+  if (status.startsWith('WAITING_FOR_')) return ['skipped'];
+  return status === 'WAITING' || status === 'PREEMPTED' ? ['waiting', 'skipped'] : [];
+}

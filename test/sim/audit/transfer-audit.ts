@@ -1,0 +1,305 @@
+import type { Account } from './account.js';
+import { type MatchFacts, type Reason, type ReportFacts, type TransferFacts, Violation } from './facts.js';
+import type { Ledger } from './ledger.js';
+import type { Turns } from './turns.js';
+
+/** A load that a step itself waits for. */
+interface SyncLoad {
+  readonly account: Account;
+  readonly blocks: readonly number[];
+  /** What the step brings for it counts. */
+  isSure: boolean;
+}
+
+/** What a connector was asked and answered, and what its workers report. */
+export class TransferAudit {
+  readonly #ledger: Ledger;
+  readonly #turns: Turns;
+  /** The last answer for each request that was asked about. */
+  readonly #matches = new Map<Account, MatchFacts & { numLocal: number }>();
+  /** Whom the step loads for that is to read it. */
+  readonly #syncLoads = new Map<number, SyncLoad[]>();
+  /** Steps whose metadata could not be made. */
+  readonly #lacking = new Set<number>();
+  /** Requests whose load was begun in the plan that is being made. */
+  #begun: Account[] = [];
+
+  constructor(ledger: Ledger, turns: Turns) {
+    this.#ledger = ledger;
+    this.#turns = turns;
+  }
+
+  /** @param answer null: it threw, or answered what makes no sense */
+  matched(handle: number, numLocal: number, answer: MatchFacts | null): void {
+    const account = this.#live(handle, 'asked about');
+    if (answer === null) this.failed(handle);
+    else this.#matches.set(account, { numLocal, ...answer });
+  }
+
+  /** The connector threw for this request, or answered nonsense: it may end now. */
+  failed(handle: number): void {
+    const account = this.#ledger.account(handle);
+    this.#ledger.anomaly('connector-failed');
+    if (account.isLive) account.mayFail = 'its connector failed';
+  }
+
+  /** It threw when it was told of a new request, which ends at the next step. */
+  doomed(handle: number): void {
+    this.#ledger.anomaly('connector-failed');
+    this.#ledger.account(handle).isDoomed = true;
+  }
+
+  /** It threw where nothing depends on it. */
+  threw(): void {
+    this.#ledger.anomaly('connector-failed');
+  }
+
+  allocated(handle: number, blocks: readonly number[], numExternal: number, step: number): void {
+    const account = this.#live(handle, 'given blocks for');
+    const match = this.#matches.get(account);
+    this.#matches.delete(account);
+    if (numExternal === 0) return;
+    if (match === undefined)
+      throw new Violation('I8', `${account.name}: ${numExternal} tokens that nobody offered`);
+    const { numTokens, numLocal, child } = match;
+    if (numExternal > (numTokens ?? 0)) {
+      throw new Violation('I8', `${account.name}: ${numExternal} external tokens, ${numTokens} were offered`);
+    }
+    const { blockSize } = this.#ledger.rules;
+    account.loadFailed = false;
+    account.loadStep = step;
+    account.loadChild = child;
+    const end = Math.ceil((numLocal + numExternal) / blockSize);
+    account.loadBlocks = blocks.slice(Math.floor(numLocal / blockSize), end);
+    if (!match.async) {
+      const load = { account, blocks: account.loadBlocks, isSure: true };
+      this.#syncLoads.set(step, [...(this.#syncLoads.get(step) ?? []), load]);
+      return;
+    }
+    account.loadingSince = this.#ledger.now;
+    account.waitedSince = this.#ledger.now;
+    account.waitedUntil = -1;
+    for (const rank of this.#ranks(child)) this.#ledger.use(account, `load:${child}:${rank}`);
+    this.#begun.push(account);
+  }
+
+  /** The metadata of a plan was made, or could not be: then its loads never begin, and count as failed. */
+  metadata(step: number, threw: boolean): readonly number[] {
+    const begun = this.#begun.filter(({ loadStep }) => loadStep === step);
+    this.#begun = [];
+    if (!threw) return [];
+    this.#ledger.anomaly('connector-failed');
+    this.#lacking.add(step);
+    for (const account of begun) {
+      for (const key of [...account.uses]) if (key.startsWith('load:')) this.#ledger.unuse(account, key);
+      this.#loadEnded(account, true);
+      // The plan was made by then.
+      account.endsLate = true;
+    }
+    return begun.map(({ handle }) => handle);
+  }
+
+  /** The connector is told of an end. */
+  finishing(handle: number, reason: Reason): void {
+    const account = this.#ledger.account(handle);
+    account.toldReason = reason;
+    this.#ledger.telling = account;
+  }
+
+  /** @param children that will report; null: none, the blocks are free; 'failed': it threw, or answered nonsense */
+  finished(handle: number, reason: Reason, children: readonly number[] | null | 'failed'): void {
+    const ledger = this.#ledger;
+    const account = ledger.account(handle);
+    ledger.telling = null;
+    account.timesFinished++;
+    if (account.timesFinished > 1)
+      throw new Violation('I5', `${account.name} was finished twice to its connector`);
+    if (account.reason !== null && account.reason !== reason) {
+      throw new Violation(
+        'I14',
+        `${account.name} ended with ${account.reason}, its connector was told ${reason}`,
+      );
+    }
+    account.toldReason = reason;
+    ledger.untold.delete(account);
+    this.#matches.delete(account);
+    if (children === null) return;
+    if (children === 'failed') ledger.anomaly('connector-failed');
+    const all = children === 'failed' ? [...(ledger.rules.reporters ?? []).keys()] : children;
+    for (const child of all) {
+      for (const rank of this.#ranks(child)) {
+        const key = `store:${child}:${rank}`;
+        if (account.early.has(key)) account.ended.add(key);
+        else ledger.use(account, key);
+      }
+    }
+  }
+
+  /**
+   * Which loads failed: looked at before the tokens of the step.
+   * @param step the one that is updated, -1 = none
+   */
+  failures(facts: TransferFacts, step: number): void {
+    for (const { handle, child, rank } of facts.failed) this.#failedWhole(handle, child, rank);
+    for (const { block, handle } of facts.invalid) this.#invalid(block, handle);
+    if (!this.#lacking.delete(step)) return;
+    for (const load of this.#syncLoads.get(step) ?? []) this.#markFailed(load.account, load.isSure);
+  }
+
+  /** What ended: looked at after the tokens of the step, received before sent, each in the order of the report. */
+  completions(facts: TransferFacts): void {
+    for (const report of facts.received) this.#received(report);
+    for (const { handle, child, rank } of facts.sent) this.#sent(handle, child, rank);
+  }
+
+  /** Whether the metadata of a step could not be made. */
+  lacks(step: number): boolean {
+    return this.#lacking.has(step);
+  }
+
+  /** Whatever is in flight may be void: what it waited for too. */
+  voided(): void {
+    for (const load of this.#readersOf(undefined)) load.isSure = false;
+  }
+
+  /** A step was executed, and with it the loads that it waited for. */
+  settled(step: number): void {
+    this.#syncLoads.delete(step);
+  }
+
+  #received({ handle, child, rank, step }: ReportFacts): void {
+    const ledger = this.#ledger;
+    const account = ledger.known(handle);
+    if (account === undefined) ledger.anomaly('stale-handle');
+    else if (step !== undefined && step !== account.loadStep) ledger.anomaly('duplicate-completion');
+    else if (!ledger.unuse(account, `load:${child}:${rank}`)) ledger.anomaly('duplicate-completion');
+    else if (!hasLoad(account)) this.#loadEnded(account, account.loadFailed);
+  }
+
+  #sent(handle: number, child: number, rank: number): void {
+    const ledger = this.#ledger;
+    const account = ledger.known(handle);
+    const key = `store:${child}:${rank}`;
+    if (account === undefined) ledger.anomaly('stale-handle');
+    else if (ledger.unuse(account, key)) return;
+    else {
+      ledger.anomaly('live-completion');
+      if (account.isLive && this.#isRank(child, rank)) account.early.add(key);
+    }
+  }
+
+  #failedWhole(handle: number, child: number, rank: number): void {
+    const account = this.#ledger.known(handle);
+    if (account === undefined) {
+      this.#ledger.anomaly('stale-handle');
+      return;
+    }
+    const isOwner = account.loadChild === child && this.#isRank(child, rank);
+    const isWaiting = account.isLive && account.waitedSince >= 0;
+    const reads = isWaiting || this.#readersOf(handle).length > 0;
+    if (account.uses.has(`load:${child}:${rank}`) || (isOwner && reads)) this.#markFailed(account);
+    else this.#ledger.anomaly('wrong-owner');
+  }
+
+  /** Loads that steps in flight wait for; of one request, if that is given. */
+  #readersOf(handle: number | undefined): SyncLoad[] {
+    const all = [...this.#syncLoads.values()].flat();
+    return handle === undefined ? all : all.filter(({ account }) => account.handle === handle);
+  }
+
+  #invalid(block: number, handle: number | undefined): void {
+    const { live, held } = this.#ledger;
+    let isKnown = false;
+    let isUnclear = false;
+    const take = (account: Account, blocks: readonly number[], isSure = true): void => {
+      if (!blocks.includes(block)) return;
+      if (this.#turns.of(account.handle).blocks.includes(block)) isKnown = true;
+      else isUnclear = true;
+      this.#markFailed(account, isSure);
+    };
+    for (const account of [...live.values(), ...held]) {
+      if ((handle === undefined || account.handle === handle) && isLoaded(account)) {
+        take(account, account.isLive ? account.loadBlocks : this.#turns.of(account.handle).blocks);
+      }
+    }
+    for (const { account, blocks, isSure } of this.#readersOf(handle)) take(account, blocks, isSure);
+    if (isKnown || isUnclear) this.#shared(block);
+    if (isKnown) return;
+    if (isUnclear) this.#ledger.unclear++;
+    else this.#ledger.anomaly('invalid-block');
+  }
+
+  /** Whoever shares the block may have to wait or to start again, and under `fail` may end with it. */
+  #shared(block: number): void {
+    for (const account of this.#ledger.live.values()) {
+      const { blocks } = this.#turns.of(account.handle);
+      if (blocks.includes(block)) account.mayFail ??= 'it shares a block that failed';
+    }
+  }
+
+  /** @param isSure whether the load that failed is one that still matters to it */
+  #markFailed(account: Account, isSure = true): void {
+    const matters = hasLoad(account) || account.waitedSince >= 0 || account.container === 'running';
+    if (isSure && matters) account.loadFailed = true;
+    if (account.isLive && this.#ledger.rules.loadFailurePolicy === 'fail')
+      account.mayFail = 'its load failed';
+  }
+
+  #loadEnded(account: Account, failed: boolean): void {
+    account.loadingSince = -1;
+    account.waitedUntil = this.#ledger.now;
+    if (failed) this.#markFailed(account);
+  }
+
+  /** What a fence ends: all uses by the connector, or by a child of it, that there are before. */
+  fencing(child: number | undefined): [Account, string][] {
+    const { live, held } = this.#ledger;
+    const fits = (key: string): boolean => isPeers(key) && (child === undefined || key.split(':')[1] === `${child}`);
+    return [...live.values(), ...held].flatMap((account) =>
+      [...account.uses].filter(fits).map((key): [Account, string] => [account, key]),
+    );
+  }
+
+  fenced(uses: readonly [Account, string][]): void {
+    for (const [account, key] of uses) {
+      this.#ledger.unuse(account, key);
+      if (key.startsWith('load:') && !hasLoad(account)) this.#loadEnded(account, true);
+    }
+  }
+
+  /** Whoever ended must have been told to the connector in the same call. */
+  callEnded(): void {
+    for (const { name } of this.#ledger.untold)
+      throw new Violation('I5', `${name} ended without requestFinished`);
+  }
+
+  #live(handle: number, what: string): Account {
+    const account = this.#ledger.account(handle);
+    if (!account.isLive)
+      throw new Violation('I5', `the connector was ${what} ${account.name}, which has ended`);
+    return account;
+  }
+
+  #ranks(child: number): readonly number[] {
+    return this.#ledger.rules.reporters?.[child] ?? [];
+  }
+
+  #isRank(child: number, rank: number): boolean {
+    return this.#ranks(child).includes(rank);
+  }
+}
+
+function hasLoad({ uses }: Account): boolean {
+  for (const key of uses) if (key.startsWith('load:')) return true;
+  return false;
+}
+
+/** Whether it waits for a load, or for the end of one. */
+function isLoaded(account: Account): boolean {
+  return hasLoad(account) || (account.isLive && account.waitedSince >= 0);
+}
+
+/** Whether a use is one by the connector. */
+function isPeers(key: string): boolean {
+  return /^(load|store):\d+:\d+$/.test(key);
+}

@@ -1,0 +1,61 @@
+import type { Seen, Sight } from './facts.js';
+
+/** The blocks of one request, and for each the turn in which it was handed to it. */
+export interface Held {
+  readonly name: string;
+  blocks: number[];
+  turns: number[];
+}
+
+/**
+ * In whose turn a block is: each time that a block appears in a request's list it is in a new turn. A transfer or a step
+ * notes the turns of its blocks when it is planned; a write in an older turn over a newer one went into somebody else's block.
+ */
+export class Turns {
+  readonly #held = new Map<number, Held>();
+  #next = 1;
+
+  see(sight: Sight): void {
+    const seen = new Set<number>();
+    for (const list of [sight.requests, sight.draining, sight.quarantined]) {
+      for (const request of list) {
+        seen.add(request.handle);
+        this.#note(request);
+      }
+    }
+    for (const handle of this.#held.keys()) if (!seen.has(handle)) this.#held.delete(handle);
+  }
+
+  /** What a request holds now; empty when it holds nothing. */
+  of(handle: number): Held {
+    return this.#held.get(handle) ?? { name: `handle ${handle}`, blocks: [], turns: [] };
+  }
+
+  /** Whether the request holds this block still, in that same turn. */
+  holds(handle: number, block: number, turn: number): boolean {
+    const held = this.#held.get(handle);
+    if (held === undefined) return false;
+    const at = held.blocks.indexOf(block);
+    return at >= 0 && held.turns[at] === turn;
+  }
+
+  /** Who holds a block, for people. */
+  holders(block: number): string[] {
+    return [...this.#held.values()].filter(({ blocks }) => blocks.includes(block)).map(({ name }) => name);
+  }
+
+  #note({ handle, id, blocks }: Seen): void {
+    const held = this.#held.get(handle);
+    if (held === undefined) {
+      this.#held.set(handle, { name: `${id} (${handle})`, blocks, turns: blocks.map(() => this.#next++) });
+      return;
+    }
+    const same = held.blocks.length;
+    let i = 0;
+    while (i < same && i < blocks.length && held.blocks[i] === blocks[i]) i++;
+    // A list that was let go and taken anew may begin with the same blocks only if it kept them, or hit them again.
+    if (i === same && i === blocks.length) return;
+    held.turns = blocks.map((_, at) => (at < i ? held.turns[at] : this.#next++));
+    held.blocks = blocks;
+  }
+}

@@ -1,0 +1,102 @@
+import type { Plan } from '../../src/scheduler/plan.js';
+import type { Request } from '../../src/scheduler/request.js';
+import type { Scheduler } from '../../src/scheduler/scheduler.js';
+import { finishReasonName } from '../../src/scheduler/status.js';
+import type { StepOutputs } from '../../src/scheduler/step-outputs.js';
+import type { PlanFacts, Reason, RowFacts, Seen, Sight } from './audit/facts.js';
+
+const KINDS = ['running', 'new', 'resumed'] as const;
+const NONE: readonly number[] = [];
+const NO_PINS: ReadonlyMap<number, number> = new Map();
+
+/** Copies what a scheduler shows into plain data, for an auditor that knows none of its types. */
+export class Observer {
+  readonly #scheduler: Scheduler;
+  readonly #blocks: Int32Array;
+  readonly #free: Int32Array;
+
+  constructor(scheduler: Scheduler) {
+    this.#scheduler = scheduler;
+    this.#blocks = new Int32Array(scheduler.core.config.maxBlocksPerRow);
+    this.#free = new Int32Array(scheduler.config.numBlocks);
+  }
+
+  sight(now: number, pins = NO_PINS): Sight {
+    const scheduler = this.#scheduler;
+    const { native } = scheduler.core;
+    scheduler.core.flush();
+    const { running, waiting, skipped, requests, draining, quarantined } = scheduler.inspect();
+    const { anomalies, ...stats } = scheduler.stats();
+    const numFree = native.readFreeQueue(this.#free);
+    const refs: number[] = [];
+    for (let block = 0; block < scheduler.config.numBlocks; block++) refs.push(native.refCount(block));
+    const seen = (request: Request) => this.#seen(request);
+    return {
+      now,
+      running,
+      waiting,
+      skipped,
+      requests: requests.map(seen),
+      draining: draining.map(seen),
+      quarantined: quarantined.map(seen),
+      free: Array.from(this.#free.subarray(0, numFree)),
+      refs,
+      pins,
+      rowsInUse: stats.rowsInUse,
+      hasWork: scheduler.hasWork(),
+      anomalies,
+      gauges: stats as unknown as Record<string, number>,
+    };
+  }
+
+  #seen(request: Request): Seen {
+    const { handle, id, status, container, numTokens, slot } = request;
+    const count = this.#scheduler.core.native.readBlocks(slot, 0, this.#blocks);
+    return {
+      handle,
+      id,
+      status,
+      container,
+      finished: request.isFinished,
+      numTokens,
+      numComputed: request.numComputedTokens,
+      placeholders: request.numOutputPlaceholders,
+      blocks: Array.from(this.#blocks.subarray(0, count)),
+      kept: request.keptBlocks === null ? NONE : Array.from(request.keptBlocks),
+    };
+  }
+
+  plan(plan: Plan): PlanFacts {
+    const entries = Array.from({ length: plan.numRequests }, (_, i) => ({
+      handle: plan.requests[i].handle,
+      kind: KINDS[plan.kinds[i]],
+      scheduled: plan.numScheduledTokens[i],
+      computed: plan.numComputedTokens[i],
+      drafts: plan.numDraftTokens[i],
+      samples: plan.maxOutputTokens[i],
+      numBlocks: plan.numBlocks[i],
+      numNewBlocks: plan.numNewBlocks[i],
+    }));
+    const { step, totalTokens, preempted, finished, finishedHandles } = plan;
+    return { step, totalTokens, entries, preempted, finished, finishedHandles };
+  }
+
+  drafts(plan: Plan): number[][] {
+    return Array.from({ length: plan.numRequests }, (_, i) => {
+      const from = i * plan.maxDrafts;
+      return Array.from(plan.draftTokens.subarray(from, from + plan.numDraftTokens[i]));
+    });
+  }
+
+  rows(outputs: StepOutputs): RowFacts[] {
+    return Array.from({ length: outputs.length }, (_, i) => {
+      const from = outputs.tokenOffsets[i];
+      const reason = finishReasonName(outputs.finishReasons[i]);
+      return {
+        handle: outputs.requests[i].handle,
+        tokens: Array.from(outputs.tokens.subarray(from, from + outputs.tokenCounts[i])),
+        reason: reason === 'none' ? null : (reason as Reason),
+      };
+    });
+  }
+}

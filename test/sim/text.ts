@@ -1,0 +1,43 @@
+/** A hash of two numbers, 0 to 2^31 - 1. */
+export function mix(a: number, b: number): number {
+  let h = Math.imul(a ^ 0x9e3779b9, 0x85ebca6b) ^ Math.imul(b + 0x7f4a7c15, 0xc2b2ae35);
+  h = Math.imul(h ^ (h >>> 15), 0x27d4eb2f);
+  return (h ^ (h >>> 13)) & 0x7fffffff;
+}
+
+/** Ends texts now and then, for requests that take it for the end. */
+export const END_TOKEN = 7;
+
+/**
+ * All that a model would ever say after one prompt, and what its KV cache would hold. A pure function of the prompt and of
+ * what keeps prefixes apart, so that a preempted request says the same again, and equal prompts share their answers' blocks.
+ */
+export class Text {
+  readonly #prompt: Int32Array;
+  readonly #root: number;
+  readonly #prints: number[] = [];
+  readonly #salt: number;
+
+  constructor(prompt: Int32Array, salt: number) {
+    this.#prompt = prompt;
+    this.#salt = salt;
+    let root = salt;
+    for (const token of prompt) root = mix(root, token);
+    this.#root = root;
+  }
+
+  token(position: number): number {
+    if (position < this.#prompt.length) return this.#prompt[position];
+    const token = mix(this.#root, position);
+    return token % 23 === 0 ? END_TOKEN : 1000 + (token % 100_000);
+  }
+
+  /** What stands in the KV cache at a position: of all tokens up to there, this one included. Never negative. */
+  print(position: number): number {
+    const prints = this.#prints;
+    for (let p = prints.length; p <= position; p++) {
+      prints.push(mix(p === 0 ? this.#salt : prints[p - 1], this.token(p)));
+    }
+    return prints[position];
+  }
+}

@@ -144,11 +144,7 @@ export class SimConnector implements SchedulerConnector<number> {
     });
   }
 
-  requestFinished(
-    { handle, failure }: Request,
-    reason: FinishReason,
-    blocks: Int32Array,
-  ): Finished {
+  requestFinished({ handle, failure }: Request, reason: FinishReason, blocks: Int32Array): Finished {
     return this.#guard(() => {
       this.note(`  ends ${handle} ${finishReasonName(reason)} ${failure ?? ''}`);
       this.#offers.delete(handle);

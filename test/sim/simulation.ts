@@ -194,7 +194,8 @@ export class Simulation {
       for (const report of facts[kind]) {
         this.#past.push({ kind, report });
         if (this.#past.length > KEPT_REPORTS) this.#past.shift();
-        if (this.#strikes('duplicate', rng)) world.fabric.post(kind, world.now + rng.below(60), report, 0, false, true);
+        if (this.#strikes('duplicate', rng))
+          world.fabric.post(kind, world.now + rng.below(60), report, 0, false, true);
       }
     }
     return facts;
@@ -227,7 +228,8 @@ export class Simulation {
       const uses = auditor.ledger.accounts.get(report.handle)?.uses ?? new Set();
       const key = `${report.child}:${report.rank}`;
       // What is true is no fault.
-      if (!uses.has(`load:${key}`) && !uses.has(`store:${key}`)) fabric.post(rng.pick(kinds), now, report, 0, false, true);
+      if (!uses.has(`load:${key}`) && !uses.has(`store:${key}`))
+        fabric.post(rng.pick(kinds), now, report, 0, false, true);
     }
     if (this.#strikes('foreignFailure', rng)) {
       fabric.post('failed', now, anyone(), 0, false, true);

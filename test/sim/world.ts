@@ -1,4 +1,7 @@
-import type { ConnectorOutput } from '../../src/scheduler/connector.js';
+import type { EngineState } from '../../src/engine/engine-state.js';
+import type { WorkerCalls } from '../../src/engine/worker-calls.js';
+import { Workers } from '../../src/engine/workers.js';
+import type { ConnectorOutput, WorkerStep } from '../../src/scheduler/connector.js';
 import type { SchedulerOptions } from '../../src/scheduler/options.js';
 import type { Plan } from '../../src/scheduler/plan.js';
 import type { RequestInput } from '../../src/scheduler/request.js';
@@ -62,6 +65,9 @@ export class World {
   /** Loads that a step waits for, by step, and the blocks that they left wrong. */
   readonly #syncFailures = new Map<number, TransferFacts['invalid'][number][]>();
   #wrong: string | null = null;
+  /** The engine's calls of workers, for what it says about when a load may write. */
+  readonly #workers: Workers;
+  #notBefore = -1;
 
   constructor({ scheduler, connector, decisions, hooks }: WorldOptions) {
     this.connector =
@@ -92,6 +98,11 @@ export class World {
       ended: (job) => this.#jobEnded(job),
     });
     this.#observer = new Observer(this.scheduler);
+    const startLoads = (_metadata: unknown, { notBefore }: WorkerStep): void => {
+      this.#notBefore = notBefore;
+    };
+    const engine = { scheduler: this.scheduler } as EngineState;
+    this.#workers = new Workers(engine, [{ startLoads, getFinished: () => null } as unknown as WorkerCalls]);
   }
 
   /** The last events, oldest first. */
@@ -228,6 +239,7 @@ export class World {
     this.auditor.saw(sight);
     this.#lastEmpty.plan = plan.totalTokens === 0 ? plan : null;
     const { turns } = this.auditor.sights;
+    this.#workers.begin(plan, plan.preempted);
     const syncLoads = this.#dispatchLoads(plan.step);
     if (plan.totalTokens > 0) {
       this.plans.set(plan.step, plan);
@@ -422,7 +434,7 @@ export class World {
       }
       for (const rank of ranks) {
         const timing = this.timing({ ...shape, rank, numBlocks, firstBlock });
-        this.fabric.submit({ ...common, rank, notBefore: step - 1, ...timing });
+        this.fabric.submit({ ...common, rank, notBefore: this.#notBefore, ...timing });
       }
     }
     return sync;

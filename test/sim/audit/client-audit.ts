@@ -69,7 +69,8 @@ export class ClientAudit {
       if (account.isLive && account.toldReason === 'abort') this.#ledger.end(account, 'abort', 'none');
     }
     for (const { toldReason, isLive, name } of this.#due) {
-      if (toldReason === null && isLive) throw new Violation('I14', `the abort of ${name} was not carried out`);
+      if (toldReason === null && isLive)
+        throw new Violation('I14', `the abort of ${name} was not carried out`);
     }
     this.#due = [];
   }

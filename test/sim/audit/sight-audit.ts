@@ -193,7 +193,10 @@ export class SightAudit {
       else if (OF_BLOCKS.has(reason)) off.blocks += difference;
       else if (OF_ABORTS.has(reason)) off.aborts += difference;
       else if (difference !== 0) {
-        throw new Violation('I8', `${reason} counted ${sight.anomalies[reason]} times, was ${anomalies.get(reason)}`);
+        throw new Violation(
+          'I8',
+          `${reason} counted ${sight.anomalies[reason]} times, was ${anomalies.get(reason)}`,
+        );
       }
     }
     const isRight = off.transfers === 0 && off.blocks >= 0 && off.blocks <= unclear;

@@ -9,6 +9,8 @@ interface SyncLoad {
   readonly blocks: readonly number[];
   /** What the step brings for it counts. */
   isSure: boolean;
+  /** Something of it did not come, which counts when the step is updated. */
+  hasFailed: boolean;
 }
 
 /** What a connector was asked and answered, and what its workers report. */
@@ -72,7 +74,7 @@ export class TransferAudit {
     const end = Math.ceil((numLocal + numExternal) / blockSize);
     account.loadBlocks = blocks.slice(Math.floor(numLocal / blockSize), end);
     if (!match.async) {
-      const load = { account, blocks: account.loadBlocks, isSure: true };
+      const load = { account, blocks: account.loadBlocks, isSure: true, hasFailed: false };
       this.#syncLoads.set(step, [...(this.#syncLoads.get(step) ?? []), load]);
       return;
     }
@@ -142,8 +144,10 @@ export class TransferAudit {
   failures(facts: TransferFacts, step: number): void {
     for (const { handle, child, rank } of facts.failed) this.#failedWhole(handle, child, rank);
     for (const { block, handle } of facts.invalid) this.#invalid(block, handle);
-    if (!this.#lacking.delete(step)) return;
-    for (const load of this.#syncLoads.get(step) ?? []) this.#markFailed(load.account, load.isSure);
+    const lacks = this.#lacking.delete(step);
+    for (const { account, isSure, hasFailed } of this.#syncLoads.get(step) ?? []) {
+      if (hasFailed || lacks) this.#markFailed(account, isSure);
+    }
   }
 
   /** What ended: looked at after the tokens of the step, received before sent, each in the order of the report. */
@@ -195,10 +199,11 @@ export class TransferAudit {
       return;
     }
     const isOwner = account.loadChild === child && this.#isRank(child, rank);
-    const isWaiting = account.isLive && account.waitedSince >= 0;
-    const reads = isWaiting || this.#readersOf(handle).length > 0;
-    if (account.uses.has(`load:${child}:${rank}`) || (isOwner && reads)) this.#markFailed(account);
-    else this.#ledger.anomaly('wrong-owner');
+    const readers = isOwner ? this.#readersOf(handle) : [];
+    for (const load of readers) load.hasFailed = true;
+    const isWaiting = isOwner && account.isLive && account.waitedSince >= 0;
+    if (account.uses.has(`load:${child}:${rank}`) || isWaiting) this.#markFailed(account);
+    else if (readers.length === 0) this.#ledger.anomaly('wrong-owner');
   }
 
   /** Loads that steps in flight wait for; of one request, if that is given. */
@@ -211,18 +216,18 @@ export class TransferAudit {
     const { live, held } = this.#ledger;
     let isKnown = false;
     let isUnclear = false;
-    const take = (account: Account, blocks: readonly number[], isSure = true): void => {
-      if (!blocks.includes(block)) return;
+    const holds = (account: Account, blocks: readonly number[]): boolean => {
+      if (!blocks.includes(block)) return false;
       if (this.#turns.of(account.handle).blocks.includes(block)) isKnown = true;
       else isUnclear = true;
-      this.#markFailed(account, isSure);
+      return true;
     };
     for (const account of [...live.values(), ...held]) {
-      if ((handle === undefined || account.handle === handle) && isLoaded(account)) {
-        take(account, account.isLive ? account.loadBlocks : this.#turns.of(account.handle).blocks);
-      }
+      if ((handle !== undefined && account.handle !== handle) || !isLoaded(account)) continue;
+      const { blocks } = this.#turns.of(account.handle);
+      if (holds(account, account.isLive ? account.loadBlocks : blocks)) this.#markFailed(account);
     }
-    for (const { account, blocks, isSure } of this.#readersOf(handle)) take(account, blocks, isSure);
+    for (const load of this.#readersOf(handle)) if (holds(load.account, load.blocks)) load.hasFailed = true;
     if (isKnown || isUnclear) this.#shared(block);
     if (isKnown) return;
     if (isUnclear) this.#ledger.unclear++;
@@ -254,7 +259,8 @@ export class TransferAudit {
   /** What a fence ends: all uses by the connector, or by a child of it, that there are before. */
   fencing(child: number | undefined): [Account, string][] {
     const { live, held } = this.#ledger;
-    const fits = (key: string): boolean => isPeers(key) && (child === undefined || key.split(':')[1] === `${child}`);
+    const fits = (key: string): boolean =>
+      isPeers(key) && (child === undefined || key.split(':')[1] === `${child}`);
     return [...live.values(), ...held].flatMap((account) =>
       [...account.uses].filter(fits).map((key): [Account, string] => [account, key]),
     );

@@ -1,0 +1,70 @@
+import { spawn } from 'node:child_process';
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { PLANTS, type Plant } from './plants.js';
+
+const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
+
+/** @throws if there is none of this name */
+export function findPlant(name: string): Plant {
+  const plant = PLANTS.find((each) => each.name === name);
+  if (plant !== undefined) return plant;
+  throw new Error(`no plant ${name}; there are ${PLANTS.map((each) => each.name).join(', ')}`);
+}
+
+/** The source with a bug in it. @throws if the text that it replaces does not stand there exactly once */
+export function plantInto(source: string, { name, file, text, replacement }: Plant): string {
+  const parts = source.split(text);
+  if (parts.length !== 2)
+    throw new Error(`plant ${name}: ${file} has its text ${parts.length - 1} times, not once`);
+  return parts.join(replacement);
+}
+
+/**
+ * Runs the simulator in a copy of the sources in which one bug was planted.
+ * @param args of the simulator, without the plant
+ * @returns its exit code, and what it wrote
+ */
+export async function runPlanted(
+  plant: Plant,
+  args: readonly string[],
+): Promise<{ code: number; output: string }> {
+  const folder = mkdtempSync(join(tmpdir(), 'blockstep-sim-'));
+  try {
+    for (const name of ['src', 'test/sim', 'package.json', 'tsconfig.json']) {
+      cpSync(join(ROOT, name), join(folder, name), { recursive: true });
+    }
+    symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+    symlinkSync(join(ROOT, 'native'), join(folder, 'native'));
+    const path = join(folder, plant.file);
+    writeFileSync(path, plantInto(readFileSync(path, 'utf8'), plant));
+    const command = [
+      '--import',
+      'tsx',
+      join(folder, 'test', 'sim', 'main.ts'),
+      ...args,
+      '--planted',
+      plant.name,
+    ];
+    return await runNode(command, folder);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function runNode(args: readonly string[], cwd: string): Promise<{ code: number; output: string }> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, args, { cwd, stdio: ['ignore', 'pipe', 'pipe'] });
+    let output = '';
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding('utf8');
+      stream.on('data', (text: string) => {
+        output += text;
+      });
+    }
+    child.on('error', reject);
+    child.on('close', (code) => resolve({ code: code ?? -1, output }));
+  });
+}

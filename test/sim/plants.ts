@@ -1,0 +1,136 @@
+/**
+ * Bugs to be planted: the guard against one failure of the table in the design, taken out of the real source. The simulator
+ * must find each. `text` stands exactly once in `file`.
+ */
+export interface Plant {
+  readonly name: string;
+  /** What breaks then. */
+  readonly why: string;
+  readonly file: string;
+  readonly text: string;
+  readonly replacement: string;
+}
+
+const RECEIVED = "request.outstanding?.remove('load', peer(child, rank))";
+
+export const PLANTS: readonly Plant[] = [
+  {
+    name: 'F1',
+    why: 'a report about an unknown request is not skipped',
+    file: 'src/scheduler/transfers.ts',
+    text: `  if (request === undefined) return;
+  const { child, rank, step } = report;`,
+    replacement: '  const { child, rank, step } = report as typeof report;',
+  },
+  {
+    name: 'F2',
+    why: 'an abort of a finished request ends it again',
+    file: 'src/scheduler/guards.ts',
+    text: `  if (request?.isFinished) {
+    s.anomalies.report(\`\${event}-finished\`, \`request \${request.id} has finished\`);
+    return undefined;
+  }`,
+    replacement: '  if (request?.isFinished) request.finishReason = 0;',
+  },
+  {
+    name: 'F5',
+    why: 'an update goes on with a request that was aborted while its step ran',
+    file: 'src/scheduler/update-pass.ts',
+    text: 'if (request.finishReason !== goesOn || dropped[i] !== 0) {',
+    replacement: 'if (dropped[i] !== 0) {',
+  },
+  {
+    name: 'F9',
+    why: 'a request reported as sent while it runs is waited for all the same',
+    file: 'src/scheduler/hand-over.ts',
+    text: "if (request.outstanding.takeEarly('store', peer(child, rank))) continue;",
+    replacement: '',
+  },
+  {
+    name: 'F10',
+    why: 'the first of several transfers that ends frees the blocks',
+    file: 'src/scheduler/finish.ts',
+    text: '  if (request.outstanding !== null && request.outstanding.size > 0) return;\n',
+    replacement: '',
+  },
+  {
+    name: 'F11',
+    why: 'reports are counted, not told apart by rank',
+    file: 'src/scheduler/transfers.ts',
+    text: RECEIVED,
+    replacement: "request.outstanding?.removeWhere('load', ((n) => () => n++ === 0)(0))",
+  },
+  {
+    name: 'F13',
+    why: 'an abort frees blocks that a load still writes',
+    file: 'src/scheduler/finish.ts',
+    text: '  handOver(s, request, reason);\n',
+    replacement: "  request.outstanding?.removeWhere('load', () => true);\n  handOver(s, request, reason);\n",
+  },
+  {
+    name: 'F15',
+    why: 'a handle names whoever has its slot now',
+    file: 'src/scheduler/scheduler-state.ts',
+    text: 'return request?.handle === handle ? request : undefined;',
+    replacement: 'return request;',
+  },
+  {
+    name: 'F20',
+    why: 'blocks that were not loaded count as computed',
+    file: 'src/scheduler/bad-blocks.ts',
+    text: '  request.numComputedTokens = Math.min(request.numComputedTokens, firstBad * s.config.blockSize);\n',
+    replacement: '  void firstBad;\n  void s;\n',
+  },
+  {
+    name: 'F25',
+    why: 'what is still to be loaded can be found by others',
+    file: 'src/scheduler/waiting-pass.ts',
+    text: 'const publishes = config.enablePrefixCaching && !external.async;',
+    replacement: 'const publishes = config.enablePrefixCaching;',
+  },
+  {
+    name: 'F28',
+    why: 'what a connector throws goes through the scheduler',
+    file: 'src/scheduler/ask-connector.ts',
+    text: '    fail(s, request, `threw at ${question}: ${describeError(error)}`);\n',
+    replacement: '    throw error;\n',
+  },
+  {
+    name: 'F29',
+    why: 'blocks that are still used are no work',
+    file: 'src/scheduler/inspection.ts',
+    text: ' + s.draining.size > 0',
+    replacement: ' > 0',
+  },
+  {
+    name: 'F33',
+    why: 'requests whose prefix was loaded keep their blocks although nobody can run',
+    file: 'src/scheduler/reclaim.ts',
+    text: 'if (!s.config.deviations.admitStuckLoads || s.connector === null) return false;',
+    replacement: 'return false;',
+  },
+  {
+    name: 'F37',
+    why: 'a preemption frees blocks that a transfer uses',
+    file: 'src/scheduler/preempt.ts',
+    text: '  if (isUsed(request)) {',
+    replacement: '  if (isUsed(request) && request.slot < 0) {',
+  },
+  {
+    name: 'F38',
+    why: 'a load writes while a step in flight still writes the same blocks',
+    file: 'src/engine/workers.ts',
+    text: 'notBefore: step - 1',
+    replacement: 'notBefore: -1',
+  },
+  {
+    name: 'F42',
+    why: 'a report of the child that does not load counts',
+    file: 'src/scheduler/transfers.ts',
+    text: RECEIVED,
+    replacement: "request.outstanding?.remove('load', peer(request.load?.child ?? child, rank))",
+  },
+];
+
+/** The eight that the design names. */
+export const REQUIRED = ['F1', 'F5', 'F10', 'F11', 'F15', 'F29', 'F38', 'F42'];

@@ -1,0 +1,86 @@
+import { Violation } from './audit/facts.js';
+import { drawSetup, FAULTS, type Fault, type Setup } from './setup.js';
+import { Simulation, type Tally } from './simulation.js';
+
+export interface RunOptions {
+  /** Events with faults. */
+  steps: number;
+  /** Kinds of faults that are left out. */
+  without: readonly Fault[];
+}
+
+/** What went wrong in one run. */
+export interface Failure {
+  seed: number;
+  /** The event at which it did; after the last one it is the phase without faults. */
+  step: number;
+  invariant: string;
+  message: string;
+  /** The last events before it. */
+  journal: readonly string[];
+  setup: Setup;
+  without: readonly Fault[];
+}
+
+/** Runs one seed to its end, or to what breaks first. */
+export function runSeed(
+  seed: number,
+  { steps, without }: RunOptions,
+): { failure: Failure | null; tally: Tally } {
+  const setup = drawSetup(seed);
+  for (const fault of without) setup.faults[fault] = 0;
+  let simulation: Simulation | null = null;
+  try {
+    simulation = new Simulation(setup);
+    simulation.run(steps);
+    return { failure: null, tally: simulation.tally() };
+  } catch (error) {
+    const isViolation = error instanceof Violation;
+    const failure: Failure = {
+      seed,
+      step: simulation?.step ?? 0,
+      invariant: isViolation ? error.invariant : 'simulator',
+      message: isViolation ? error.message : String((error as Error).stack),
+      journal: simulation?.world.journal ?? [],
+      setup,
+      without,
+    };
+    return { failure, tally: {} };
+  } finally {
+    simulation?.world.dispose();
+  }
+}
+
+/**
+ * Makes a failure smaller: fewer events, then fewer kinds of faults, as long as the same invariant breaks. Without a kind
+ * of fault everything that is drawn after it moves, so that a smaller failure is another one of the same kind.
+ */
+export function shrink(failure: Failure): Failure {
+  let best = rerun(failure, failure.step, failure.without) ?? failure;
+  for (const fault of FAULTS) {
+    if (best.setup.faults[fault] === 0) continue;
+    best = rerun(best, best.step, [...best.without, fault]) ?? best;
+  }
+  return best;
+}
+
+function rerun(failure: Failure, steps: number, without: readonly Fault[]): Failure | null {
+  const again = runSeed(failure.seed, { steps, without }).failure;
+  return again?.invariant === failure.invariant ? again : null;
+}
+
+/** Seed, step, what broke, what led to it, and the command that shows it again. */
+export function describe(failure: Failure, plant: string | null): string {
+  const { seed, step, message, journal, setup, without } = failure;
+  const { seed: _, ...rest } = setup;
+  const flags = [
+    plant === null ? '' : ` --plant ${plant}`,
+    without.length > 0 ? ` --without ${without.join()}` : '',
+  ];
+  return [
+    `seed ${seed}, step ${step}: ${message}`,
+    JSON.stringify(rest),
+    ...journal.slice(-30).map((line) => `  ${line}`),
+    `replay: npm run sim -- --first ${seed} --seeds 1 --steps ${Math.max(1, step)}${flags.join('')}`,
+  ].join('\n');
+}

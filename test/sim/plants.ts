@@ -92,7 +92,7 @@ export const PLANTS: readonly Plant[] = [
     name: 'F28',
     why: 'what a connector throws goes through the scheduler',
     file: 'src/scheduler/ask-connector.ts',
-    text: '    fail(s, request, `threw at ${question}: ${describeError(error)}`);\n',
+    text: `    fail(s, request, \`threw at \${question}: \${describeError(error)}\`);\n`,
     replacement: '    throw error;\n',
   },
   {

@@ -107,36 +107,45 @@ export class Simulation {
     const rng = this.#rng.events;
     switch (event) {
       case 'add':
-        return this.#add();
+        this.#add();
+        break;
       case 'schedule':
-        return this.#schedule();
+        this.#schedule();
+        break;
       case 'execute':
         world.execute();
-        return;
+        break;
       case 'update':
         this.#update();
-        return;
+        break;
       case 'report':
-        return this.#report();
+        this.#report();
+        break;
       case 'progress':
         world.now += rng.below(40);
         world.progress();
-        return;
+        break;
       case 'abort':
-        return world.abort(this.#someKeys());
+        world.abort(this.#someKeys());
+        break;
       case 'hold':
-        return this.#hold();
+        this.#hold();
+        break;
       case 'complete':
-        return this.#complete();
+        this.#complete();
+        break;
       case 'reset':
         world.reset({ resetRunning: rng.chance(0.5), resetConnector: rng.chance(0.3) });
-        return;
+        break;
       case 'pause':
-        return world.pause(rng.chance(0.5) ? 'new' : 'all');
+        world.pause(rng.chance(0.5) ? 'new' : 'all');
+        break;
       case 'resume':
-        return world.pause('none');
+        world.pause('none');
+        break;
       case 'fence':
-        return this.#fence();
+        this.#fence();
+        break;
     }
   }
 

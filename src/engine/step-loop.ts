@@ -132,6 +132,7 @@ export class StepLoop {
     // it waits until that was taken.
     const waits = plan.pendingStructuredOutputTokens || (plan.hasSyncLoads && e.workers !== null);
     if (!waits || e.flight.length === 1) step.execute();
+    else step.keepBack();
   }
 
   /**

@@ -2,6 +2,7 @@ import type { StepTables } from '../core/tables.js';
 import type { Plan } from '../scheduler/plan.js';
 import { type TakenAnswer, takeAnswer } from './answer.js';
 import type { EngineState } from './engine-state.js';
+import { keepTables } from './kept-tables.js';
 
 /** A step that was submitted to the executor and not taken yet. */
 export class Step {
@@ -30,6 +31,12 @@ export class Step {
     this.preempted = preempted;
     this.number = plan.step;
     this.#gather();
+  }
+
+  /** It is executed later: what ends until then must not be missing in its tables. */
+  keepBack(): void {
+    const { core } = this.#engine.scheduler;
+    if (this.#tables !== null) this.#tables = keepTables(this.plan, this.#tables, core);
   }
 
   /** Has the executor compute the plan. Never throws: what it throws is its answer. */

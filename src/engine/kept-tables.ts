@@ -1,0 +1,31 @@
+import type { Core } from '../core/core.js';
+import { BlockstepError, checkInteger, show } from '../core/errors.js';
+import type { StepTables } from '../core/tables.js';
+import { EntryKind, type Plan } from '../scheduler/plan.js';
+
+/**
+ * The tables of a step that is kept back: they stay as they were gathered, but before it is executed requests may end, and
+ * their slots may become others'. So the tokens of the requests that it admits, which an executor has to read, are copied.
+ */
+export function keepTables(plan: Plan, tables: StepTables, core: Core): StepTables {
+  const kept = new Map<number, Int32Array>();
+  for (let i = 0; i < plan.numRequests; i++) {
+    if (plan.kinds[i] !== EntryKind.running) kept.set(i, core.tokens(plan.slots[i]));
+  }
+  const readTokens = (entry: number, from: number, out: Int32Array): number => {
+    const tokens = kept.get(entry);
+    if (tokens === undefined) return readLive(plan, tables, entry, from, out);
+    const some = tokens.subarray(checkInteger('from', from, 0, tokens.length)).subarray(0, out.length);
+    out.set(some);
+    return some.length;
+  };
+  return Object.create(tables, { readTokens: { value: readTokens } }) as StepTables;
+}
+
+function readLive(plan: Plan, tables: StepTables, entry: number, from: number, out: Int32Array): number {
+  const request = entry < plan.numRequests ? plan.requests[entry] : undefined;
+  if (request?.isFinished === true) {
+    throw new BlockstepError('ERR_BLOCKSTEP_BAD_SLOT', `request ${show(request.id)} has ended`);
+  }
+  return tables.readTokens(entry, from, out);
+}

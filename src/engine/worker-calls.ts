@@ -1,5 +1,6 @@
 import { badArgument, show } from '../core/errors.js';
 import type { WorkerConnector } from '../scheduler/connector.js';
+import { bindForeign } from '../scheduler/foreign-method.js';
 
 const OPTIONAL = ['handlePreemptions', 'startLoads', 'startStores', 'onStepSettled', 'shutdown'] as const;
 
@@ -21,7 +22,7 @@ export function takeWorkers(workers: unknown): readonly WorkerCalls[] {
       if (method === undefined && isOptional) return undefined;
       if (typeof method !== 'function')
         throw badArgument(`workers[${rank}].${name}`, show(method), 'a function');
-      return (...args) => Reflect.apply(method, worker, args) as unknown;
+      return bindForeign(method, worker);
     };
     const calls: Partial<Record<Method, Bound>> = {};
     for (const name of OPTIONAL) {

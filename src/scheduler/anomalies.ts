@@ -44,6 +44,8 @@ const NEVER_THROWN: ReadonlySet<AnomalyReason> = new Set([
   'chunk-finished',
   'end-unknown',
   'end-finished',
+  // Who reports a block cannot know that its request was preempted or aborted meanwhile.
+  'reassigned-block',
 ]);
 
 /** Whoever an anomaly is about, as far as it is told of it. */

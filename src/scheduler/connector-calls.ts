@@ -1,5 +1,6 @@
 import { type BlockstepError, badArgument, show } from '../core/errors.js';
 import type { Protection, SchedulerConnector } from './connector.js';
+import { bindForeign } from './foreign-method.js';
 
 const REQUIRED = [
   'getNumNewMatchedTokens',
@@ -50,7 +51,7 @@ export function takeConnector(connector: SchedulerConnector): ConnectorCalls {
     const method: unknown = connector[name];
     if (method === undefined && OPTIONAL.includes(name as OptionalMethod)) continue;
     if (typeof method !== 'function') throw bad(`connector.${name}`, method, 'a function');
-    calls[name] = (...args) => Reflect.apply(method, connector, args) as unknown;
+    calls[name] = bindForeign(method, connector);
   }
   return { ...(calls as ConnectorCalls), protection, reporters: takeReporters(reporters) };
 }

@@ -1,6 +1,7 @@
 import { takeInt32Array } from '../core/arrays.js';
 import { TOKEN_MAX } from '../core/core.js';
 import { BlockstepError, badArgument, checkInteger, show } from '../core/errors.js';
+import { bindForeign } from './foreign-method.js';
 import type { Grammar, GrammarCalls } from './grammar.js';
 import type { Request, RequestInput, TakenRequest } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
@@ -116,7 +117,7 @@ function takeGrammar(grammar: Grammar): GrammarCalls {
   const { ready, acceptTokens, validateTokens } = grammar;
   const bound = (name: string, method: unknown): (() => unknown) => {
     if (typeof method !== 'function') throw badArgument(`grammar.${name}`, show(method), 'a function');
-    return Reflect.apply(Function.prototype.bind, method, [grammar]) as () => unknown;
+    return bindForeign(method, grammar);
   };
   return {
     ready: bound('ready', ready),

@@ -11,6 +11,10 @@ export interface ConnectorRecipe {
   /** Most updates until a load, or a send, is reported. */
   longestLoad: number;
   longestSend: number;
+  /** How often a load brings as much as it may. */
+  fullRate: number;
+  /** Whether a load may bring all tokens: vLLM has nothing left to compute if it counts on what another one lost. */
+  loadsAll: boolean;
   /** How often a load fails. */
   failRate: number;
   /** Whether synchronous loads fail: with steps in flight vLLM goes on with what they read, and miscounts placeholders. */
@@ -22,6 +26,8 @@ export interface Recipe {
   config: TraceConfig & { num_speculative_tokens: number };
   steps: number;
   addRate: number;
+  /** Requests that come in one step. */
+  mostAdds: number;
   abortRate: number;
   pauseRate: number;
   resetRate: number;
@@ -38,6 +44,8 @@ export interface Recipe {
   longestPrompt: number;
   /** How often a prompt begins with a shared text. */
   sharedRate: number;
+  /** Texts that are shared; 0: each step its own, so that nothing of it is cached yet. */
+  numShared: number;
   longestOutput: number;
   /** Whether a request may grow beyond the pool: vLLM then preempts and admits it again for ever. */
   mayOutgrowPool: boolean;
@@ -71,12 +79,24 @@ function sharing(recipe: Recipe, random: Random): Recipe {
   const connector: ConnectorRecipe = {
     ...(recipe.connector as ConnectorRecipe),
     rate: 0.7,
-    asyncRate: random.pick([0, 0.3]),
+    asyncRate: random.pick([0, 0.4, 0.6]),
+    fullRate: 0.8,
     failRate: 0.5,
     failsSync: true,
+    loadsAll: false,
   };
   const resetsRunning = !(config.async_scheduling && config.num_speculative_tokens > 0);
-  return { ...recipe, config, connector, resetsRunning, addRate: 0.6, longestPrompt: 20, sharedRate: 0.95 };
+  return {
+    ...recipe,
+    config,
+    connector,
+    resetsRunning,
+    addRate: 0.2,
+    mostAdds: 8,
+    longestPrompt: 20,
+    sharedRate: 0.95,
+    numShared: 0,
+  };
 }
 
 /** With a connector. */
@@ -92,6 +112,8 @@ function connected(recipe: Recipe, random: Random): Recipe {
       delayRate: random.pick([0, 0.4]),
       longestLoad: random.pick([0, 3, 10]),
       longestSend: random.pick([0, 8]),
+      fullRate: 0.3,
+      loadsAll: true,
       failRate: random.pick([0, 0.2, 0.5]),
       failsSync: !(recipe.config.async_scheduling && policy === 'recompute'),
     },
@@ -175,6 +197,7 @@ function anyRecipe(random: Random): Recipe {
     },
     steps: random.integer(40, 160),
     addRate: random.pick([0.1, 0.3, 0.6]),
+    mostAdds: 3,
     abortRate: random.pick([0, 0.05, 0.2]),
     pauseRate: random.pick([0, 0, 0.05]),
     resetRate: random.pick([0, 0, 0.05]),
@@ -187,6 +210,7 @@ function anyRecipe(random: Random): Recipe {
     lengthStopsOnly: false,
     longestPrompt: random.pick([5, 14, maxModelLen]),
     sharedRate: 0.6,
+    numShared: 4,
     longestOutput: random.pick([5, 20, 60]),
     mayOutgrowPool: random.chance(0.1),
     connector: null,

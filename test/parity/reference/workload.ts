@@ -4,8 +4,6 @@ import type { Random } from './random.js';
 import type { Recipe } from './recipe.js';
 import type { ReferenceScheduler } from './scheduler.js';
 
-const SHARED_SEEDS = 4;
-
 /** Thinks up what happens to a scheduler: requests that share prefixes and continue one another, aborts, pauses. */
 export class Workload {
   readonly #recipe: Recipe;
@@ -31,10 +29,11 @@ export class Workload {
 
   /** The events of a step, before they are carried out: `was`, `ok` and `preempted` are still to be filled in. */
   events(step: number, subject: ReferenceScheduler): TraceEvent[] {
-    const { addRate, abortRate, pauseRate, resetRate, resetsRunning } = this.#recipe;
+    const { addRate, mostAdds, abortRate, pauseRate, resetRate, resetsRunning } = this.#recipe;
     const random = this.#random;
     const events: TraceEvent[] = [];
-    const adds = step === 0 ? random.integer(1, 12) : random.chance(addRate) ? random.integer(1, 3) : 0;
+    const adds =
+      step === 0 ? random.integer(1, 12) : random.chance(addRate) ? random.integer(1, mostAdds) : 0;
     for (let i = 0; i < adds; i++) events.push(this.#add(step));
     events.push(...this.#conversations.events(step, subject, this.#longest()), ...this.#grammars(subject));
     if (random.chance(abortRate)) events.push(this.abort(subject));
@@ -83,7 +82,7 @@ export class Workload {
     const random = this.#random;
     const { config, numSalts, numAdapters, grammarRate, sessionRate, longestOutput } = this.#recipe;
     const idx = this.#adds.length;
-    const prompt = this.#prompt(idx);
+    const prompt = this.#prompt(idx, step);
     const lengths = prompt.map((segment) =>
       segment[0] === 'x' ? segment[1].length : (segment.at(-1) as number),
     );
@@ -132,8 +131,8 @@ export class Workload {
     const flag = (rate: number): 0 | 1 => (random.chance(rate) ? 1 : 0);
     const isAsync = flag(connector.asyncRate);
     // A request whose tokens are all there already would have nothing to compute in the step.
-    const most = isAsync === 1 ? n : n - 1;
-    const ext = random.chance(0.3) ? most : random.chance(0.2) ? 0 : random.integer(0, most);
+    const most = isAsync === 1 && connector.loadsAll ? n : n - 1;
+    const ext = random.chance(connector.fullRate) ? most : random.chance(0.2) ? 0 : random.integer(0, most);
     return {
       ext,
       async: isAsync,
@@ -151,7 +150,13 @@ export class Workload {
     return mayOutgrowPool ? config.max_model_len : Math.min(config.max_model_len, pool);
   }
 
-  #prompt(idx: number): Segment[] {
+  /** Seed of a text that others begin with, too. */
+  #sharedText(step: number): number {
+    const { numShared } = this.#recipe;
+    return numShared > 0 ? this.#random.integer(1, numShared) : 5000 + step;
+  }
+
+  #prompt(idx: number, step: number): Segment[] {
     const random = this.#random;
     const longest = Math.max(1, Math.min(this.#longest() - 2, this.#recipe.longestPrompt));
     if (idx > 0 && random.chance(0.25)) {
@@ -164,7 +169,7 @@ export class Workload {
     const shared = random.chance(this.#recipe.sharedRate) ? random.integer(1, longest) : 0;
     const own = Math.min(random.integer(shared === 0 ? 1 : 0, longest), longest - shared);
     const segments: Segment[] = [];
-    if (shared > 0) segments.push(['s', random.integer(1, SHARED_SEEDS), 0, shared]);
+    if (shared > 0) segments.push(['s', this.#sharedText(step), 0, shared]);
     if (own > 0) segments.push(['s', 1000 + idx, 0, own]);
     return segments;
   }

@@ -9,7 +9,7 @@ import {
 import type { InvalidBlock } from './connector.js';
 import type { TakenOutput, TakenReport } from './connector-output.js';
 import { getByHandle } from './guards.js';
-import { type Load, loseLoad } from './load.js';
+import { type Load, loseLoad, markFailed } from './load.js';
 import { peer } from './outstanding.js';
 import type { Plan } from './plan.js';
 import { dropOutputs } from './preempt.js';
@@ -147,12 +147,18 @@ function failSyncLoads(
   else if (deviations.sharersWait) recomputeSharers(s, plan, bad, owners);
 }
 
-/** As in vLLM a load fails with the cached prefix in front of it, where somebody else was to load that. */
+/**
+ * As in vLLM a load fails with the cached prefix in front of it, where somebody else was to load that; of several loads
+ * behind the same prefix the first one does, and the others count on it.
+ */
 function failPrefixes(s: SchedulerState, missing: ReadonlySet<number>, failed: Set<Request>): void {
-  for (const request of s.loading) {
-    const first = s.core.blocks(request.slot).findIndex((id) => missing.has(id));
-    if (first < 0) continue;
-    truncateLoad(s, request, first);
+  const marked = new Set<number>();
+  for (const request of s.queues.allSkipped()) {
+    if (request.load === null) continue;
+    const touched = findMissing(s, request, s.core.blocks(request.slot).length, missing, marked);
+    if (touched === null) continue;
+    markFailed(s, request.load);
+    if (touched.firstOwn >= 0) truncateLoad(s, request, touched.firstOwn);
     failed.add(request);
   }
 }

@@ -67,12 +67,11 @@ function startLoading(s: SchedulerState, request: Request, load: Load): void {
  */
 export function endLoading(s: SchedulerState, request: Request): boolean {
   if (isLoading(request)) return false;
-  const failed = request.load?.failed === true;
   if (request.numComputedTokens === 0) giveBlocksBack(s, request);
   else if (s.config.enablePrefixCaching) {
     s.core.push(PendingOp.publish, request.slot, request.numComputedTokens);
   }
-  if (!failed && request.numComputedTokens === request.numTokens) request.numComputedTokens--;
+  if (request.numComputedTokens === request.numTokens) request.numComputedTokens--;
   leaveLoading(s, request);
   request.status = request.numPreemptions > 0 ? 'PREEMPTED' : 'WAITING';
   request.waitingSince = s.now;

@@ -94,7 +94,6 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
       this.blocks.pool.unpublish(blocks);
       return [...loads, ...runs];
     }
-    for (const request of loads) this.failedLoads.add(request);
     return runs;
   }
 

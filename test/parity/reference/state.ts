@@ -26,8 +26,6 @@ export abstract class ReferenceState {
   protected previous = new Set<string>();
   /** Their load has ended, and they have not been looked at since. */
   protected readonly received = new Set<ReferenceRequest>();
-  /** Part of what they load has failed, and they are to compute it. */
-  protected readonly failedLoads = new Set<ReferenceRequest>();
   protected paused: 'no' | 'new' | 'all' = 'no';
 
   constructor(options: SubjectOptions) {
@@ -146,7 +144,6 @@ export abstract class ReferenceState {
   protected finish(request: ReferenceRequest, status: string): void {
     const isWritten = request.status === 'WAITING_FOR_REMOTE_KVS' && !this.received.has(request);
     this.received.delete(request);
-    this.failedLoads.delete(request);
     request.status = status;
     const blocks = Int32Array.from(request.blocks);
     const answer = this.options.connector?.requestFinished(request, REASONS[status], blocks);
@@ -183,16 +180,12 @@ export abstract class ReferenceState {
     this.requests.delete(request.id);
   }
 
-  /** A load has ended: what was loaded is published, and what failed is not computed (vLLM _update_waiting_for_remote_kv). */
+  /** A load has ended: what of it is good is published (vLLM _update_waiting_for_remote_kv). */
   protected receive(request: ReferenceRequest): void {
     this.received.delete(request);
-    if (this.failedLoads.delete(request)) {
-      if (request.numComputedTokens > 0) this.blocks.publish(request, request.numComputedTokens);
-      else this.blocks.release(request);
-    } else {
-      this.blocks.publish(request, request.numComputedTokens);
-      if (request.numComputedTokens === request.numTokens) request.numComputedTokens--;
-    }
+    if (request.numComputedTokens === 0) this.blocks.release(request);
+    this.blocks.publish(request, request.numComputedTokens);
+    if (request.numComputedTokens === request.numTokens) request.numComputedTokens--;
     request.status = request.wasPreempted ? 'PREEMPTED' : 'WAITING';
   }
 }

@@ -236,6 +236,22 @@ describe.each(Object.keys(FUNCTIONS))('%s', (name) => {
   });
 });
 
+it('names the byte at which the content of a record is wrong', () => {
+  const start = logOf(RecordKind.pins, words()).length;
+  const badFlag = logOf(RecordKind.reset, words(0, 2));
+  const logs: [Uint8Array, number][] = [
+    [connectorSays('metadata', false), 0],
+    [transfers({ invalidBlocks: [{}] }), 12],
+    [fence(-2), 8],
+    [badFlag, 4],
+  ];
+  for (const [log, at] of logs) {
+    expect((errorOf(() => [...readLog(log)]) as Error).message).toMatch(
+      new RegExp(` at byte ${start + at}$`),
+    );
+  }
+});
+
 it('a log that is given away while it is read does not look like one that ends there', () => {
   const log = Uint8Array.from(goodLog);
   const records = readLog(log);

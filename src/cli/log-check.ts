@@ -46,7 +46,7 @@ export function checkLog(bytes: Uint8Array): CheckedLog {
   for (const record of readLog(bytes)) {
     if (record.kind === 'header') header = record.header;
     if (record.kind === 'add') requests++;
-    if (record.kind === 'stepFailed') results.push(-1);
+    if (record.kind === 'stepFailed' && record.numEntries > 0) results.push(-1);
     if (record.kind === 'update' && record.counts.length > 0) results.push(record.counts.length);
   }
   checkWhole(bytes);

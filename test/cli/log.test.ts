@@ -8,6 +8,7 @@ import { callEnds } from '../../src/cli/log-records.js';
 import { runProgram } from '../../src/cli/program.js';
 import type { Report } from '../../src/cli/report.js';
 import { RecordKind } from '../../src/scheduler/log.js';
+import { ConnectedLife } from '../transfer/connected-life.js';
 import { run } from './run-program.js';
 import { useTempFiles } from './temp-file.js';
 
@@ -108,6 +109,48 @@ describe('a recorded log', () => {
     const { code, stdout } = await run(['replay', '--log', path]);
     expect(code).toBe(0);
     expect(stdout).toMatch(/│ decisions +│ identical +│/);
+  });
+});
+
+describe('a log with a connector', () => {
+  function live(seed: number): Uint8Array {
+    const parts: Buffer[] = [];
+    const log = { write: (bytes: Uint8Array) => parts.push(Buffer.from(bytes)) };
+    new ConnectedLife(seed, log, () => {}).run(150);
+    return new Uint8Array(Buffer.concat(parts));
+  }
+
+  it.each([0, 1, 2, 3, 4, 5])('leads to the same decisions: seed %i', async (seed) => {
+    const { code, report } = await again(write(`connected-${seed}.log`, Buffer.from(live(seed))));
+    expect(code).toBe(0);
+    expect(report).toMatchObject({ identical: true, difference: null, digest: report.recordedDigest });
+    expect(report.steps).toBeGreaterThan(5);
+    expect(report.options['connector']).toHaveProperty('protection');
+  });
+
+  it('differs, or is refused, where the connector is said to have answered otherwise', async () => {
+    const bytes = Buffer.from(live(1));
+    const edits: [string, string][] = [
+      ['"delayFree":true', '"delayFree":fals'],
+      ['"async":true,', '"async":null,'],
+      ['"question":"alloc","answer":true', '"question":"alloc","answer":fals'],
+    ];
+    for (const [from, to] of edits) {
+      const damaged = Buffer.from(bytes);
+      damaged.write(to, damaged.indexOf(from));
+      const { code } = await run(['replay', '--json', '--log', write('answers.log', damaged)]);
+      expect(code).toBe(2);
+    }
+    const handle = Buffer.from(bytes);
+    const at = frames(bytes).find(({ kind, at: from, end }) => {
+      return kind === RecordKind.connector && bytes.subarray(from, end).includes('"question":"match"');
+    })!.at;
+    handle.write('9', handle.indexOf('"handle":', at) + 9);
+    const { code, report } = await again(write('handle.log', handle));
+    expect(code).toBe(3);
+    expect(report.difference).toMatchObject({ field: 'error', expected: 'none' });
+    expect(report.difference!.found).toContain('was not recorded here');
+    expect(report.difference!.byte).toBeGreaterThan(at);
   });
 });
 

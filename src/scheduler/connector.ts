@@ -77,7 +77,10 @@ export interface ConnectorOutput {
   readonly failedReceiving?: readonly TransferReport[];
 }
 
-/** Reference counts for connectors with `protection: 'pin'`: blocks with a pin are not reused. */
+/**
+ * Reference counts for connectors with `protection: 'pin'`: blocks with a pin are not reused. To be called in a method of the
+ * connector, or between calls of the scheduler: of anywhere else, for instance a grammar, a log cannot tell the place.
+ */
 export interface BlockPins {
   /** One pin more for each block; a free one leaves the free queue. @throws ERR_BLOCKSTEP_BAD_ARG for what is no block */
   pin(blocks: Int32Array): void;

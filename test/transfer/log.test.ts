@@ -12,6 +12,7 @@ import {
   type SchedulerOptions,
 } from '../../src/index.js';
 import { RecordKind } from '../../src/scheduler/log.js';
+import { RemoteEngine } from '../guards/remote-engine.js';
 import { codeOf, Driver, describePlan, prompt } from '../scheduler/support.js';
 import { ConnectedLife } from './connected-life.js';
 import { type Script, ScriptedConnector } from './scripted-connector.js';
@@ -348,6 +349,36 @@ describe('a log with a connector', () => {
     });
     expectSame(log.bytes, driver.scheduler.digest());
   });
+
+  it.each([1, 2, 3] as const)(
+    'of an engine with workers is run again without either, depth %i',
+    async (depth) => {
+      const log = new MemorySink();
+      const scripts: Record<string, Script> = {
+        r: { ext: 8, async: true, delayFree: true },
+        s: { ext: 4 },
+        lost: { ext: 8, async: true },
+      };
+      const bench = new RemoteEngine(scripts, { pipelineDepth: depth, log, ranks: 2, numBlocks: 16 });
+      const handles = ['r', 'o', 'lost', 's', 'p', 'q'].map((id, i) =>
+        bench.submit({ id, prompt: prompt(9, i) }),
+      );
+      bench.workers[1].extra.push({ failedReceiving: [{ handle: handles[2].handle }] });
+      bench.steps();
+      bench.land('r');
+      bench.land('lost');
+      handles[5].abort();
+      await bench.finish();
+      bench.send(handles[0]);
+      await bench.finish();
+      const said = new Set(say(log.bytes).map((what) => what.replace(/ .*/, '')));
+      expect([...said]).toEqual(
+        expect.arrayContaining(['match', 'transfers', 'output', 'finished', 'abort']),
+      );
+      expect(bench.engine.stats().scheduler.finished).toMatchObject({ length: 4, error: 1, abort: 1 });
+      expectSame(log.bytes, bench.engine.scheduler.digest());
+    },
+  );
 
   it('of a strict scheduler is run again past what was thrown', () => {
     const { driver, connector, log } = connected({ a: { ext: 4, async: true } }, { strict: true });

@@ -1,0 +1,33 @@
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+
+const script = fileURLToPath(new URL('process/async-connector.ts', import.meta.url));
+
+/** Runs an engine of which this method is asynchronous and rejects, in a process of its own. */
+function run(method: string): { status: number | null; stdout: string } {
+  const args = ['--import', 'tsx', script, method];
+  return spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 30_000 });
+}
+
+// Fails: nobody listens to what an asynchronous method rejects with, and Node ends the process.
+describe('a method that is asynchronous and rejects costs one request, never the process', () => {
+  const METHODS = {
+    'connector.getNumNewMatchedTokens': 'ERR_BLOCKSTEP_REQUEST',
+    'connector.updateConnectorOutput': 'length',
+    'worker.startStores': 'length',
+  };
+  for (const [method, ended] of Object.entries(METHODS)) {
+    it.fails(method, () => {
+      const { status, stdout } = run(method);
+      expect(status).toBe(0);
+      expect(JSON.parse(stdout)).toEqual({ ended, healthy: true });
+    });
+  }
+
+  it('the same engine with no such method ends well', () => {
+    const { status, stdout } = run('connector.none');
+    expect(status).toBe(0);
+    expect(JSON.parse(stdout)).toEqual({ ended: 'length', healthy: true });
+  });
+});

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { SchedulerConnector } from '../../src/index.js';
 import { Request } from '../../src/scheduler/request.js';
-import { leftovers, prompt } from '../scheduler/support.js';
+import { codeOf, leftovers, makeScheduler, prompt } from '../scheduler/support.js';
+import { ScriptedConnector } from '../transfer/scripted-connector.js';
+import { NONSENSE, REENTRANT, readAll, THROWN } from './attacks.js';
 import { RemoteDriver } from './remote.js';
 import { callbacks } from './support.js';
 
@@ -97,104 +99,12 @@ function expectContained(driver: RemoteDriver, b: number, what: unknown): void {
   driver.scheduler.dispose();
 }
 
-const unreadable = (): object =>
-  new Proxy(
-    {},
-    {
-      get: () => {
-        throw new Error('planted in a getter');
-      },
-    },
-  );
-
-const THROWN: Record<string, () => never> = {
-  'an error': () => {
-    throw new Error('planted');
-  },
-  'a string': () => {
-    throw 'planted';
-  },
-  undefined: () => {
-    throw undefined;
-  },
-  null: () => {
-    throw null;
-  },
-  'an object that cannot be read': () => {
-    throw unreadable();
-  },
-  'an error whose message throws': () => {
-    throw Object.defineProperty(new Error('x'), 'message', {
-      get: () => {
-        throw new Error('planted in a message');
-      },
-    });
-  },
-  'a stack overflow': () => {
-    const down = (): never => down();
-    return down();
-  },
-};
-
-const NONSENSE: Record<string, () => unknown> = {
-  undefined: () => undefined,
-  null: () => null,
-  'not a number': () => Number.NaN,
-  'a string': () => 'none',
-  true: () => true,
-  'a symbol': () => Symbol('x'),
-  'a bigint': () => 1n,
-  'an empty object': () => ({}),
-  'an array': () => [1],
-  'a function': () => () => 0,
-  'a promise': () => Promise.resolve({ numTokens: 8, async: true, delayFree: false }),
-  'an object that cannot be read': unreadable,
-  'numTokens as text': () => ({ numTokens: '8', async: true }),
-  'a negative numTokens': () => ({ numTokens: -1, async: false }),
-  'half a token': () => ({ numTokens: 0.5, async: false }),
-  'more tokens than there are': () => ({ numTokens: 10, async: true }),
-  'endless tokens': () => ({ numTokens: Number.POSITIVE_INFINITY, async: true }),
-  'async that is none': () => ({ numTokens: 8, async: 1 }),
-  'nothing, asynchronously': () => ({ numTokens: 0, async: true }),
-  'a child that it has not': () => ({ numTokens: 8, async: true, child: 1, delayFree: true, children: [1] }),
-  'a child that is none': () => ({ numTokens: 8, async: true, child: '0', delayFree: true, children: ['0'] }),
-  'delayFree that is none': () => ({ delayFree: 1 }),
-  'no child at all': () => ({ delayFree: true, children: [] }),
-  'children that are no list': () => ({ delayFree: true, children: 0 }),
-  'params that are none': () => ({ delayFree: false, transferParams: 'x' }),
-};
-
 /** Answers among these that are good ones of a method. */
 const GOOD: Partial<Record<Method, readonly string[]>> = {
   resetCache: ['undefined', 'true'],
 };
 
 const DECIDES: readonly Method[] = ['getNumNewMatchedTokens', 'requestFinished', 'resetCache'];
-
-const REENTRANT: Record<string, (driver: RemoteDriver, handle: number) => unknown> = {
-  add: ({ scheduler }) => scheduler.add({ id: 'x', prompt: prompt(4), maxTokens: 1 }),
-  addChunk: ({ scheduler }) => scheduler.addChunk('v', { prompt: prompt(4) }),
-  endSession: ({ scheduler }) => scheduler.endSession('v'),
-  abortAll: ({ scheduler }) => scheduler.abortAll(),
-  schedule: ({ scheduler }) => scheduler.schedule(),
-  updateTransfers: ({ scheduler }) => scheduler.updateTransfers({}),
-  fenceTransfers: ({ scheduler }) => scheduler.fenceTransfers(),
-  resetPrefixCache: ({ scheduler }) => scheduler.resetPrefixCache({ resetRunning: true }),
-  pause: ({ scheduler }) => scheduler.pause('all'),
-  resume: ({ scheduler }) => scheduler.resume(),
-  hold: ({ scheduler }, handle) => scheduler.hold(handle, 'store', 'x'),
-  complete: ({ scheduler }, handle) => scheduler.complete(handle, 'store', 'x'),
-  verify: ({ scheduler }) => scheduler.verify(),
-  dispose: ({ scheduler }) => scheduler.dispose(),
-};
-
-function readAll({ scheduler }: RemoteDriver): void {
-  scheduler.stats();
-  scheduler.inspect();
-  scheduler.digest();
-  scheduler.get('v');
-  for (const { handle } of scheduler.inspect().requests) scheduler.getByHandle(handle);
-}
 
 // Pinned by: the boundary around every call of a connector, `ask` and `tell` in src/scheduler/ask-connector.ts.
 describe('a hostile connector costs one request, never the engine', () => {
@@ -313,5 +223,79 @@ describe('a hostile connector costs one request, never the engine', () => {
     const { v, b } = live(bench);
     expect(bench.driver.text(v)).toEqual(bench.driver.model.text(v, 3));
     expectContained(bench.driver, b, 'wiped');
+  });
+});
+
+// Pinned by: `askDelivery` in src/scheduler/ask-connector.ts: no answer means no.
+describe('requiresKvDelivery, asked about a request that stops after it was preempted', () => {
+  /** `v` has its last token in flight when `b` takes its blocks. */
+  function preempted(attack: (normal: () => unknown, driver: RemoteDriver) => unknown) {
+    let driver: RemoteDriver | undefined;
+    const script = {
+      get delivers(): boolean {
+        return attack(() => true, driver as RemoteDriver) as boolean;
+      },
+    };
+    driver = new RemoteDriver({ v: script }, { numBlocks: 5, pipelineDepth: 2 });
+    const b = driver.add({ id: 'b', prompt: prompt(7, 1), maxTokens: 4 });
+    const v = driver.add({ id: 'v', prompt: prompt(4), maxTokens: 2 });
+    driver.run(50);
+    expect(driver.scheduler.stats().numPreemptions).toBe(1);
+    expect(driver.text(b)).toEqual(driver.model.text(b, 4));
+    expect(driver.ends.get(v)).toEqual(['length']);
+    expect(leftovers(driver.scheduler)).toEqual([]);
+    return driver;
+  }
+
+  it('it is computed again, and ends with blocks to send', () => {
+    expect(
+      callbacks(
+        preempted((normal) => normal()),
+        'v',
+      ),
+    ).toEqual(['finished v length 2']);
+  });
+
+  it('throws whatever can be thrown: it ends without', () => {
+    for (const [what, attack] of Object.entries(THROWN)) {
+      const driver = preempted(attack);
+      expect([what, callbacks(driver, 'v')]).toEqual([what, ['finished v length 0']]);
+      expect([what, driver.anomalies]).toEqual([what, { 'connector-failed': 1 }]);
+    }
+  });
+
+  it('calls back into the scheduler: refused, and it may go on', () => {
+    for (const [what, call] of Object.entries(REENTRANT)) {
+      const driver = preempted((normal, { scheduler }) => {
+        expect([what, codeOf(() => call(driverOf(scheduler), 1))]).toEqual([what, 'ERR_BLOCKSTEP_REENTRANT']);
+        return normal();
+      });
+      expect([what, callbacks(driver, 'v')]).toEqual([what, ['finished v length 2']]);
+    }
+  });
+
+  const driverOf = (scheduler: RemoteDriver['scheduler']): RemoteDriver => ({ scheduler }) as RemoteDriver;
+});
+
+describe('bindPins', () => {
+  it('throws: there is no scheduler, and its error is the constructor’s', () => {
+    const planted = new Error('planted');
+    const connector = new ScriptedConnector({}, { protection: 'pin' });
+    connector.bindPins = () => {
+      throw planted;
+    };
+    expect(() => makeScheduler({ connector })).toThrow(planted);
+  });
+
+  it('pins what is none: refused, and nothing is pinned', () => {
+    const connector = new ScriptedConnector({}, { protection: 'pin' });
+    const scheduler = makeScheduler({ connector });
+    for (const bad of [[0], [33], [-1], [1, 99]]) {
+      for (const change of [connector.pins?.pin, connector.pins?.unpin]) {
+        expect(codeOf(() => change?.(Int32Array.from(bad)))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+      }
+    }
+    expect(codeOf(() => connector.pins?.pin([1] as unknown as Int32Array))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    expect(leftovers(scheduler)).toEqual([]);
   });
 });

@@ -75,6 +75,19 @@ describe('F33 loads hold all blocks, and none of them can compute its next token
     expect(leftovers(driver.scheduler)).toEqual([]);
   });
 
+  it('on: one whose blocks a transfer uses would give none, so it keeps them', () => {
+    const { driver, handles } = stuck();
+    const [, , , d, e] = handles;
+    driver.scheduler.hold(e, 'store', 'job');
+    const held = driver.blocks(e);
+    expect(driver.ids(driver.schedule())).toEqual(['a', 'b']);
+    expect(driver.blocks(e)).toEqual(held);
+    expect(driver.blocks(d)).toEqual([]);
+    expect(driver.scheduler.stats().loadsReclaimed).toBe(1);
+    driver.scheduler.complete(e, 'store', 'job');
+    driver.scheduler.verify();
+  });
+
   it('on: while something runs, which will give blocks back, nobody loses what was loaded', () => {
     const scripts = { b: { ext: 8, async: true }, c: { ext: 8, async: true } };
     const driver = new RemoteDriver(scripts, { numBlocks: 7, reserveFullIsl: false });
@@ -172,7 +185,7 @@ describe('F55 requests that load are counted from the state', () => {
       driver.scheduler.fenceTransfers();
     },
     'a deadline': (driver, r) => {
-      while (driver.scheduler.stats().numLoading > 0) driver.schedule();
+      for (let i = 0; i < 20 && driver.scheduler.stats().numLoading > 0; i++) driver.schedule();
       driver.received(r);
     },
     'a promotion': (driver, r) => {

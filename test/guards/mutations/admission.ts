@@ -24,7 +24,7 @@ export const mutations: readonly Mutation[] = [
     find: 'return (numComputedTokens > 0 || load !== null) && !isUsed(request);',
     replace: 'return numComputedTokens > 0 || load !== null;',
     test,
-    means: 'blocks are taken from what still loads',
+    means: 'blocks are taken from what would give none',
   },
   {
     failure: 'F33',

@@ -245,7 +245,11 @@ describe('F30 a load ends while the engine has nothing else to do', () => {
     for (const bad of [false, true]) {
       it(`depth ${pipelineDepth}: ${bad ? 'with a bad block, to be computed' : 'well'}; nobody has to come to wake it`, async () => {
         const scripts = { r: { ext: 8, async: true, oneshot: true } };
-        const bench = new RemoteEngine(scripts, { pipelineDepth, loadFailurePolicy: 'recompute' });
+        const bench = new RemoteEngine(scripts, {
+          pipelineDepth,
+          loadFailurePolicy: 'recompute',
+          deadlines: false,
+        });
         void bench.engine.run();
         const r = bench.submit({ id: 'r', maxTokens: 2 });
         await until(() => bench.engine.stats().scheduler.numLoading === 1);
@@ -268,7 +272,7 @@ describe('F30 a load ends while the engine has nothing else to do', () => {
     }
 
     it(`depth ${pipelineDepth}: a load that failed for good is told to its reader, with no other request there`, async () => {
-      const bench = new RemoteEngine({ r: { ext: 8, async: true } }, { pipelineDepth });
+      const bench = new RemoteEngine({ r: { ext: 8, async: true } }, { pipelineDepth, deadlines: false });
       void bench.engine.run();
       const r = bench.submit({ id: 'r' });
       await until(() => bench.engine.stats().scheduler.numLoading === 1);
@@ -346,6 +350,24 @@ describe('F58 the first reason is the reason', () => {
       expect(bench.connector.calls.filter((call) => call.startsWith('finished'))).toEqual([
         'finished r abort 3',
       ]);
+      expect(leftovers(bench.engine)).toEqual([]);
+    });
+
+    it(`depth ${pipelineDepth}: what would have been its last step read a load that failed: an error, and no token`, async () => {
+      const bench = new RemoteEngine({ r: { ext: 8, delayFree: true } }, { pipelineDepth });
+      const r = bench.submit({ id: 'r', maxTokens: 1 });
+      bench.engine.step();
+      const [block] = bench.blocks(r);
+      await bench.kv.deliver();
+      bench.workers[0].extra.push({ invalidBlocks: [{ block, handle: r.handle }] });
+      await bench.finish();
+      expect(codeOf(await rejection(r.result()))).toBe('ERR_BLOCKSTEP_REQUEST');
+      expect(r.numOutputTokens).toBe(0);
+      expect(bench.connector.calls.filter((call) => call.startsWith('finished'))).toEqual([
+        'finished r error 3',
+      ]);
+      bench.send(r);
+      await bench.finish();
       expect(leftovers(bench.engine)).toEqual([]);
     });
 

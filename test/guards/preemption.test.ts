@@ -282,4 +282,21 @@ describe('F39 preemption of requests whose blocks do not come back', () => {
       expect(leftovers(driver.scheduler)).toEqual([]);
     });
   }
+
+  it('where one would give its blocks, it is the one, and no other is preempted before it', () => {
+    const driver = new RemoteDriver({}, { numBlocks: 10, strict: true });
+    const handles = [7, 7, 9, 5].map((length, i) =>
+      driver.add({ id: `r${i}`, prompt: prompt(length, i), maxTokens: 6 }),
+    );
+    driver.step();
+    for (const used of handles.slice(2)) driver.scheduler.hold(used, 'store', 'job');
+    driver.step();
+    expect(driver.free).toBe(0);
+    expect(driver.schedule().preempted).toEqual(['r1']);
+    driver.update();
+    for (const used of handles.slice(2)) driver.scheduler.complete(used, 'store', 'job');
+    driver.run();
+    for (const handle of handles) expect(driver.text(handle)).toEqual(driver.model.text(handle, 6));
+    expect(leftovers(driver.scheduler)).toEqual([]);
+  });
 });

@@ -94,9 +94,41 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F58',
+    file: 'src/scheduler/load-failure.ts',
+    find: '    dropOutputs(s, request, plan);\n',
+    replace: '',
+    also: [
+      {
+        file: 'src/scheduler/load-failure.ts',
+        find: "import { dropOutputs } from './preempt.js';\n",
+        replace: '',
+      },
+    ],
+    test,
+    means: 'what stopped on a load that failed counts as a success',
+  },
+  {
+    failure: 'F58',
     file: 'src/scheduler/finish.ts',
-    find: 'export function finish(s: SchedulerState, request: Request, reason: FinishReason): boolean {\n  if (request.isFinished) return false;',
-    replace: 'export function finish(s: SchedulerState, request: Request, reason: FinishReason): boolean {',
+    find: '  if (request.isFinished) return false;\n  s.queues.detach(request);',
+    replace: '  s.queues.detach(request);',
+    also: [
+      {
+        file: 'src/scheduler/abort.ts',
+        find: 'const live = targets.filter((target) => !target.isFinished);',
+        replace: 'const live = targets;',
+      },
+      {
+        file: 'src/scheduler/abort.ts',
+        find: 'return !request.isFinished || (isC',
+        replace: 'return request.slot >= 0 || (isC',
+      },
+      {
+        file: 'src/scheduler/guards.ts',
+        find: 'if (request?.isFinished) {\n    s.anomalies',
+        replace: 'if (request?.isFinished && key < 0) {\n    s.anomalies',
+      },
+    ],
     test,
     means: 'the last reason wins',
   },

@@ -68,11 +68,10 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F39',
-    file: 'src/scheduler/waiting-pass.ts',
-    find: '    if (row === NO_FREE_ROW) s.counters.rowStalls++;\n    return false;',
-    replace:
-      '    if (row === NO_FREE_ROW) s.counters.rowStalls++;\n    s.counters.numPreemptions++;\n    return false;',
+    file: 'src/scheduler/running-pass.ts',
+    find: 'return worstOf(s, free.length > 0 ? free : running);',
+    replace: 'void free;\n  return worstOf(s, running);',
     test,
-    means: 'each admission that does not fit preempts once more',
+    means: 'one after the other that gives nothing',
   },
 ];

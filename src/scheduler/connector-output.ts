@@ -30,23 +30,31 @@ export function takeOutput(
   if (output === undefined || output === null) return null;
   if (typeof output !== 'object') throw badArgument('output', show(output), 'an object');
   const { finishedReceiving, finishedSending, failedReceiving, invalidBlocks } = output;
-  const taken: TakenOutput = {
-    finishedReceiving: takeList(s, 'finishedReceiving', finishedReceiving, takeReport),
-    finishedSending: takeList(s, 'finishedSending', finishedSending, takeReport),
-    failedReceiving: takeList(s, 'failedReceiving', failedReceiving, takeReport),
-    invalidBlocks: takeList(s, 'invalidBlocks', invalidBlocks, takeBlock),
+  // All of them are looked at before anything is counted: what is refused leaves no trace.
+  const received = copyList('finishedReceiving', finishedReceiving);
+  const sent = copyList('finishedSending', finishedSending);
+  const failed = copyList('failedReceiving', failedReceiving);
+  const invalid = copyList('invalidBlocks', invalidBlocks);
+  return {
+    finishedReceiving: takeEntries(s, 'finishedReceiving', received, takeReport),
+    finishedSending: takeEntries(s, 'finishedSending', sent, takeReport),
+    failedReceiving: takeEntries(s, 'failedReceiving', failed, takeReport),
+    invalidBlocks: takeEntries(s, 'invalidBlocks', invalid, takeBlock),
   };
-  return taken;
 }
 
-function takeList<T>(
+function copyList(name: string, list: unknown): unknown[] {
+  if (list === undefined) return [];
+  if (Array.isArray(list)) return [...(list as unknown[])];
+  throw badArgument(`output.${name}`, show(list), 'an array');
+}
+
+function takeEntries<T>(
   s: SchedulerState,
   name: string,
-  list: unknown,
+  list: readonly unknown[],
   take: (entry: unknown) => T | null,
 ): readonly T[] {
-  if (list === undefined) return [];
-  if (!Array.isArray(list)) throw badArgument(`output.${name}`, show(list), 'an array');
   const taken: T[] = [];
   for (const entry of list) {
     const good = tryTake(take, entry);

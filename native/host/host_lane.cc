@@ -299,13 +299,12 @@ void HostLane::end(Job& job) {
   const u32 number = job.number;
   const bool whole = job.next_piece == job.piece_ends.size();
   job.list->remove(job);
-  by_slot_[ring_->slot_of(number)] = nullptr;
   job.number = job.next_piece = 0;
   job.cancelled = false;
   spare_.push_back(&job);
   --pending_;
   ring_->post(number, whole ? Verdict::kOk : Verdict::kCancelled);
-  if (next_job()) wake(*ready_.first);
+  if (next_job()) wake(*ready_.first);  // this thread goes on anyway; others may join
   if (blocked_) over_.notify_one();
 }
 

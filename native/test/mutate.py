@@ -445,8 +445,6 @@ TRANSFER_MUTANTS = [
     ('host/host_lane.cc', 'copied under the lock of nobody', '    lock.lock();\n    traffic_', '    traffic_'),
     ('host/host_lane.cc', 'every job is whole', 'const bool whole = job.next_piece == job.piece_ends.size();',
      'const bool whole = true;'),
-    ('host/host_lane.cc', 'a place that stays taken', '  by_slot_[ring_->slot_of(number)] = nullptr;\n', ''),
-    ('host/host_lane.cc', 'the next job is not woken', '  if (next_job()) wake(*ready_.first);', ''),
     ('host/host_lane.cc', 'an end that a flush does not hear', '  if (blocked_) over_.notify_one();', ''),
     ('host/block_arena.h', 'arrivals of the first block alone', 'i < first + count;', 'i < first + 1;'),
 ]

@@ -32,6 +32,7 @@ export const BUDGETS: readonly Budget[] = [
     to: '256',
     limit: 1.2,
   },
+  p50('drain of 1,000 completions', 'transfers', 'drain 1,000', 50),
   tail('p99 over p50, step of 256', 'decode', '256'),
   tail('p99 over p50, step of 1,024', 'decode', '1024'),
   tail('p99 over p50, prefill and decode', 'mixed', 'step'),

@@ -11,6 +11,7 @@
  *   operations   what a request of 2,048 tokens costs at the native border, in pools of 10k to 1M blocks
  *   tables       gathering the tables of a step for a model runner
  *   reference    one step of the reference executor
+ *   transfers    draining completions, submitting jobs, and a host lane's throughput against a plain memcpy
  *   heap         what a step allocates in V8, and what a request holds
  *   engine       the same steps through an Engine with an executor that does nothing: over the bare scheduler, tokens a second
  *                through submit, latency under garbage collection, delay of the event loop, heap
@@ -46,6 +47,7 @@ import { defaultFile, type Results, readResults, SCHEMA, writeResults } from './
 import { GROUPS, type Group, type Row } from './row.js';
 import { renderRows, renderVerdicts } from './table.js';
 import { benchTables, TABLES_EFFORT } from './tables.js';
+import { benchTransfers, TRANSFERS_EFFORT } from './transfers.js';
 
 interface Options {
   only: Group | null;
@@ -101,6 +103,8 @@ function runGroup(group: Group, quick: boolean): Row[] | Promise<Row[]> {
       return benchTables(effort(TABLES_EFFORT));
     case 'reference':
       return benchReference(effort(REFERENCE_EFFORT));
+    case 'transfers':
+      return benchTransfers(effort(TRANSFERS_EFFORT));
     case 'heap':
       return benchHeap(quick ? 1000 : 4000);
     case 'engine':

@@ -19,6 +19,7 @@ export const GROUPS = [
   'operations',
   'tables',
   'reference',
+  'transfers',
   'heap',
   'engine',
 ] as const;

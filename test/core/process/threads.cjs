@@ -4,6 +4,7 @@
 const { join } = require('node:path');
 const { Worker } = require('node:worker_threads');
 const { load, create, exercise } = require('./bare-core.cjs');
+const { createLane, exerciseLane } = require('./bare-lanes.cjs');
 
 const path = process.argv[2];
 
@@ -16,10 +17,13 @@ function start() {
 }
 
 async function main() {
-  const core = create(load(path));
+  const addon = load(path);
+  const core = create(addon);
+  const lane = createLane(addon, 3);
   for (let round = 0; round < 5; round++) {
     const workers = await Promise.all([start(), start()]);
     for (let i = 0; i < 50; i++) exercise(core);
+    for (let i = 0; i < 20; i++) exerciseLane(lane);
     await Promise.all(workers.map((worker) => worker.terminate()));
   }
   core.native.dispose();

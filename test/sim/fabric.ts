@@ -16,6 +16,8 @@ export interface Job {
   /** Positions [from, to). */
   readonly from: number;
   readonly to: number;
+  /** The step that began it. */
+  readonly step: number;
   /** It may touch memory once every step up to this one was executed. */
   readonly notBefore: number;
   /** On the simulation's clock. */
@@ -55,6 +57,8 @@ export interface FabricHooks {
   wrong(what: string): void;
   /** Whether a block that failed is reported with its request. */
   isNamed(): boolean;
+  /** Whether reports of loads say which step began them. */
+  readonly isStamped: boolean;
   /** A job is over. */
   ended(job: Job): void;
 }
@@ -69,13 +73,11 @@ export class Fabric {
   readonly #hooks: FabricHooks;
   #jobs: Job[] = [];
   #letters: Letter[] = [];
-  readonly #mostRanks: number;
   #nextId = 0;
 
-  constructor(memory: Memory, turns: Turns, mostRanks: number, hooks: FabricHooks) {
+  constructor(memory: Memory, turns: Turns, hooks: FabricHooks) {
     this.#memory = memory;
     this.#turns = turns;
-    this.#mostRanks = mostRanks;
     this.#hooks = hooks;
   }
 
@@ -137,7 +139,7 @@ export class Fabric {
     job.done++;
     this.#checkOwner(job, from, to);
     if (job.direction === 'store') return;
-    const ranks = job.rank < 0 ? 2 ** this.#mostRanks - 1 : 2 ** job.rank;
+    const ranks = 2 ** job.rank;
     for (let p = from; p < to; p++) {
       const isBad = job.bad.has(this.#memory.blockIndex(p));
       const wrong = this.#memory.write(isBad ? null : job.text, job.holding, p, p + 1, ranks);
@@ -165,7 +167,9 @@ export class Fabric {
     this.#hooks.ended(job);
     if (job.fenced || job.pinned !== null) return;
     const at = now + this.#hooks.delay(job);
-    const report = { handle: job.handle, child: job.child, rank: Math.max(0, job.rank) };
+    const { handle, child, rank, step } = job;
+    const isStamped = this.#hooks.isStamped && job.direction === 'load';
+    const report: ReportFacts = isStamped ? { handle, child, rank, step } : { handle, child, rank };
     let first: Letter | null = null;
     for (const index of job.bad) {
       const block = job.holding.blocks[index];
@@ -218,17 +222,20 @@ export class Fabric {
     };
   }
 
-  /** Whether a report would be taken for that of a job which has not ended: no protocol can tell. */
+  /** Whether a report would be taken for that of a job which has not ended, or not been reported: no protocol can tell. */
   #wouldLie({ at, kind, report }: Letter, now: number): boolean {
     if (at > now || kind === 'invalid') return false;
     const direction = kind === 'sent' ? 'store' : 'load';
-    return this.#jobs.some(
+    const { handle, child, rank, step } = report;
+    const isUnderWay = this.#jobs.some(
       (job) =>
-        job.handle === report.handle &&
+        job.handle === handle &&
         job.direction === direction &&
-        job.child === report.child &&
-        job.rank === report.rank,
+        job.child === child &&
+        job.rank === rank &&
+        (step === undefined || job.step === step),
     );
+    return isUnderWay || this.#letters.some((letter) => !letter.foreign && isSame(letter, kind, report));
   }
 
   /** Nothing of a child, or of all, touches memory any more. Reports that travel still arrive. */
@@ -252,4 +259,12 @@ export class Fabric {
     }
     for (const letter of this.#letters) letter.at = Math.min(letter.at, now + 20);
   }
+}
+
+/** Whether a letter is the end of the same job. */
+function isSame(letter: Letter, kind: Letter['kind'], { handle, child, rank, step }: ReportFacts): boolean {
+  const { report } = letter;
+  const isEnd = (letter.kind === 'sent') === (kind === 'sent') && letter.kind !== 'invalid';
+  if (!isEnd || report.handle !== handle || report.child !== child || report.rank !== rank) return false;
+  return step === undefined || report.step === undefined || step === report.step;
 }

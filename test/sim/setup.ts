@@ -50,6 +50,8 @@ export interface Workload {
   stores: number;
   /** Milliseconds that a transfer takes at most. */
   slowest: number;
+  /** Reports of loads say which step began them. */
+  isStamped: boolean;
   /** An incarnation may load again after a preemption or a failure. */
   reloads: boolean;
 }
@@ -135,7 +137,8 @@ function drawWorkload(rng: Rng, faults: Record<Fault, number>): Workload {
     ...{ hold: rng.pick([0, 0, 1, 4]), complete: 4, reset: rng.pick([0, 0, 1, 2]) },
     ...{ pause: rng.pick([0, 0, 1]), resume: 2, fence: faults.fence > 0 ? 1 : 0 },
   };
-  // A report of an earlier load of the same incarnation cannot be told from one of the present load.
+  const isStamped = rng.chance(0.5);
+  // Unless it says so, a report of an earlier load of the same incarnation cannot be told from one of the present load.
   const ambiguous = faults.duplicate + faults.wrongOwner + faults.stale + faults.fence > 0;
   return {
     weights,
@@ -148,6 +151,7 @@ function drawWorkload(rng: Rng, faults: Record<Fault, number>): Workload {
     asksLater: rng.pick([0, 0, 0.3]),
     stores: rng.pick([0, 0.4, 1]),
     slowest: rng.pick([5, 40, 200]),
-    reloads: !ambiguous && rng.chance(0.5),
+    isStamped,
+    reloads: (isStamped || !ambiguous) && rng.chance(0.5),
   };
 }

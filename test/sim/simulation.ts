@@ -52,7 +52,7 @@ export class Simulation {
     this.#weights = EVENTS.map((event) => workload.weights[event]);
     this.#totalWeight = this.#weights.reduce((sum, weight) => sum + weight, 0);
     const isNamed = () => !this.#strikes('blockUnnamed', this.#rng.fabric);
-    const hooks = { delay: () => this.#delay(), isNamed };
+    const hooks = { delay: () => this.#delay(), isNamed, isStamped: workload.isStamped };
     this.world = new World({ scheduler, connector, decisions: this.#decisions(), hooks });
     this.world.timing = ({ numBlocks, firstBlock, direction }) => {
       const rng = this.#rng.fabric;

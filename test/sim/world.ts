@@ -27,7 +27,7 @@ export interface WorldOptions {
   scheduler: Omit<SchedulerOptions, 'now' | 'connector'>;
   connector: ConnectorShape | null;
   decisions?: Decisions;
-  hooks?: Partial<Pick<FabricHooks, 'delay' | 'isNamed'>>;
+  hooks?: Partial<Pick<FabricHooks, 'delay' | 'isNamed' | 'isStamped'>>;
 }
 
 /** When the loads and stores begun by one plan run, and which blocks they leave wrong. */
@@ -90,10 +90,11 @@ export class World {
       this.connector.audit = this.auditor.transfers;
       this.connector.note = (event) => this.note(event);
     }
-    this.fabric = new Fabric(this.memory, this.auditor.sights.turns, ranks, {
+    this.fabric = new Fabric(this.memory, this.auditor.sights.turns, {
       isSettled: (step) => this.executor.isSettled(step),
       delay: hooks?.delay ?? (() => 0),
       isNamed: hooks?.isNamed ?? (() => true),
+      isStamped: hooks?.isStamped ?? false,
       wrong,
       ended: (job) => this.#jobEnded(job),
     });
@@ -434,7 +435,7 @@ export class World {
       }
       for (const rank of ranks) {
         const timing = this.timing({ ...shape, rank, numBlocks, firstBlock });
-        this.fabric.submit({ ...common, rank, notBefore: this.#notBefore, ...timing });
+        this.fabric.submit({ ...common, rank, step, notBefore: this.#notBefore, ...timing });
       }
     }
     return sync;
@@ -442,7 +443,7 @@ export class World {
 
   /** A load that the step itself waits for. */
   #loadNow(
-    load: Omit<Job, 'id' | 'done' | 'rank' | 'notBefore' | 'startAt' | 'endAt' | 'bad' | 'lost'> & {
+    load: Omit<Job, 'id' | 'done' | 'rank' | 'step' | 'notBefore' | 'startAt' | 'endAt' | 'bad' | 'lost'> & {
       numBlocks: number;
       firstBlock: number;
     },
@@ -482,6 +483,7 @@ export class World {
       const { uses } = this.auditor.ledger.account(handle);
       const common = { direction: 'store' as const, handle, holding, text: this.text(handle), from: 0, to };
       const rest = {
+        step: -1,
         notBefore: -1,
         fenced: protection === 'fence',
         pinned: protection === 'pin' ? blocks : null,

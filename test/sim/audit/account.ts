@@ -31,6 +31,8 @@ export class Account {
   container: string | null = null;
   /** Its connector failed when it was added. */
   isDoomed = false;
+  /** Times that it was given blocks. */
+  admissions = 0;
   /** The child of the connector, and the step, that began its last load. */
   loadChild = -1;
   loadStep = -1;

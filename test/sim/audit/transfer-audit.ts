@@ -7,6 +7,8 @@ import type { Turns } from './turns.js';
 interface SyncLoad {
   readonly account: Account;
   readonly blocks: readonly number[];
+  /** Which admission of the request it belongs to: the blocks may be somebody else's after another one. */
+  readonly admission: number;
   /** What the step brings for it counts. */
   isSure: boolean;
   /** Something of it did not come, which counts when the step is updated. */
@@ -58,6 +60,7 @@ export class TransferAudit {
 
   allocated(handle: number, blocks: readonly number[], numExternal: number, step: number): void {
     const account = this.#live(handle, 'given blocks for');
+    account.admissions++;
     const match = this.#matches.get(account);
     this.#matches.delete(account);
     if (numExternal === 0) return;
@@ -74,7 +77,8 @@ export class TransferAudit {
     const end = Math.ceil((numLocal + numExternal) / blockSize);
     account.loadBlocks = blocks.slice(Math.floor(numLocal / blockSize), end);
     if (!match.async) {
-      const load = { account, blocks: account.loadBlocks, isSure: true, hasFailed: false };
+      const { admissions: admission, loadBlocks: blocks } = account;
+      const load = { account, blocks, admission, isSure: true, hasFailed: false };
       this.#syncLoads.set(step, [...(this.#syncLoads.get(step) ?? []), load]);
       return;
     }
@@ -216,9 +220,9 @@ export class TransferAudit {
     const { live, held } = this.#ledger;
     let isKnown = false;
     let isUnclear = false;
-    const holds = (account: Account, blocks: readonly number[]): boolean => {
+    const holds = (account: Account, blocks: readonly number[], isPresent = true): boolean => {
       if (!blocks.includes(block)) return false;
-      if (this.#turns.of(account.handle).blocks.includes(block)) isKnown = true;
+      if (isPresent && this.#turns.of(account.handle).blocks.includes(block)) isKnown = true;
       else isUnclear = true;
       return true;
     };
@@ -227,7 +231,10 @@ export class TransferAudit {
       const { blocks } = this.#turns.of(account.handle);
       if (holds(account, account.isLive ? account.loadBlocks : blocks)) this.#markFailed(account);
     }
-    for (const load of this.#readersOf(handle)) if (holds(load.account, load.blocks)) load.hasFailed = true;
+    for (const load of this.#readersOf(handle)) {
+      const { account, blocks, admission } = load;
+      if (holds(account, blocks, account.admissions === admission)) load.hasFailed = true;
+    }
     if (isKnown || isUnclear) this.#shared(block);
     if (isKnown) return;
     if (isUnclear) this.#ledger.unclear++;

@@ -1,0 +1,240 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { Auditor } from './audit/auditor.js';
+import type { Asked, EntryFacts, PlanFacts, RowFacts, Rules, Seen, Sight } from './audit/facts.js';
+
+const FOLDER = join(dirname(fileURLToPath(import.meta.url)), 'audit');
+
+const RULES: Rules = {
+  ...{ numBlocks: 9, blockSize: 4, maxNumSeqs: 2, maxNumBatchedTokens: 16, maxModelLen: 24, numRows: 4 },
+  ...{ pipelineDepth: 1, maxDrafts: 0, reporters: [[0, 1], [0]], loadFailurePolicy: 'fail' },
+  ...{ loadDeadline: 100, reclaimDeadline: 0, cancels: false },
+};
+
+const TOKEN = 77;
+
+function ask(id: string, length = 5): Asked {
+  const prompt = new Int32Array(length);
+  return { id, prompt, salt: 0, maxTokens: 3, minTokens: 0, eosTokenId: -1, stopTokenIds: [] };
+}
+
+function see(handle: number, id: string, more: Partial<Seen> = {}): Seen {
+  return {
+    ...{ handle, id, status: 'RUNNING', container: 'running', finished: false },
+    ...{ numTokens: 5, numComputed: 5, placeholders: 0, blocks: [1, 2], kept: [], ...more },
+  };
+}
+
+/** What a scheduler shows that has these requests, all else as it must be. */
+function show(requests: Seen[], draining: Seen[] = [], more: Partial<Sight> = {}): Sight {
+  const refs = Array.from({ length: RULES.numBlocks }, () => 0);
+  for (const { blocks } of [...requests, ...draining]) for (const block of blocks) refs[block]++;
+  const free = refs.flatMap((count, block) => (block > 0 && count === 0 ? [block] : []));
+  const ids = (name: string) => requests.filter(({ container }) => container === name).map(({ id }) => id);
+  const [running, waiting, skipped] = ['running', 'waiting', 'skipped'].map(ids);
+  return {
+    ...{
+      now: 0,
+      running,
+      waiting,
+      skipped,
+      requests,
+      draining,
+      quarantined: [],
+      free,
+      refs,
+      pins: new Map(),
+    },
+    rowsInUse: [...requests, ...draining].filter(({ blocks }) => blocks.length > 0).length,
+    hasWork: true,
+    anomalies: {},
+    gauges: {
+      ...{ numRunning: running.length, numWaiting: waiting.length, numSkipped: skipped.length },
+      ...{ numDraining: draining.length, numQuarantined: 0, freeBlocks: free.length },
+      numLoading: requests.filter(({ status }) => status === 'WAITING_FOR_REMOTE_KVS').length,
+    },
+    ...more,
+  };
+}
+
+function entry(handle: number, more: Partial<EntryFacts> = {}): EntryFacts {
+  const counts = { scheduled: 5, computed: 0, drafts: 0, samples: 1, numBlocks: 2, numNewBlocks: 2 };
+  return { handle, kind: 'new', ...counts, ...more };
+}
+
+function plan(step: number, entries: EntryFacts[], more: Partial<PlanFacts> = {}): PlanFacts {
+  const totalTokens = entries.reduce((sum, { scheduled }) => sum + scheduled, 0);
+  return { step, totalTokens, entries, preempted: [], finished: [], finishedHandles: [], ...more };
+}
+
+const RIGHT = [{ tokens: [TOKEN], failed: false, wrongAt: -1 }];
+
+/** An auditor to whom one running request was told; all that it is shown next is up to the test. */
+function running(): Auditor {
+  const auditor = new Auditor(RULES, () => TOKEN);
+  auditor.began(0, false);
+  auditor.clients.added(ask('a'), 100);
+  auditor.saw(show([see(100, 'a', { status: 'WAITING', container: 'waiting', blocks: [], numComputed: 0 })]));
+  auditor.began(1, true, true);
+  auditor.steps.planned(plan(0, [entry(100)]));
+  auditor.saw(show([see(100, 'a')]));
+  return auditor;
+}
+
+function update(auditor: Auditor, rows: RowFacts[], results = RIGHT): void {
+  auditor.began(2, true);
+  auditor.steps.updated(0, results, rows);
+}
+
+describe('the auditor', () => {
+  it('imports nothing but itself, so that no mistake of the scheduler can be its own', () => {
+    const files = readdirSync(FOLDER);
+    expect(files.length).toBeGreaterThan(5);
+    for (const file of files) {
+      const text = readFileSync(join(FOLDER, file), 'utf8');
+      const imports = [...text.matchAll(/(?:from|import)\s*\(?\s*'([^']+)'/g)].map(([, path]) => path);
+      for (const path of imports) expect(path, file).toMatch(/^\.\/[a-z-]+\.js$/);
+      expect(text, file).not.toMatch(/require\(/);
+    }
+  });
+
+  it('has nothing against what is right', () => {
+    const auditor = running();
+    update(auditor, [{ handle: 100, tokens: [TOKEN], reason: null }]);
+    auditor.saw(show([see(100, 'a', { numTokens: 6 })]));
+  });
+
+  it.each<[string, string, (seen: Seen) => Sight]>([
+    ['I1', 'a request in no container', (seen) => show([seen], [], { running: [] })],
+    ['I1', 'a request in two', (seen) => show([seen], [], { waiting: ['a'] })],
+    ['I1', 'a stranger in running', (seen) => show([seen], [], { running: ['a', 'z'] })],
+    ['I1', 'a request that finished and is tracked', (seen) => show([{ ...seen, finished: true }])],
+    ['I1', 'a request that went without an end', () => show([])],
+    ['I2', 'a waiting request that runs', (seen) => show([{ ...seen, status: 'WAITING' }])],
+    ['I3', 'a block that is free and held', (seen) => show([seen], [], { free: [1, 3, 4, 5, 6, 7, 8] })],
+    ['I3', 'a block that is free twice', (seen) => show([seen], [], { free: [3, 3, 4, 5, 6, 7, 8] })],
+    ['I3', 'a block that is nowhere', (seen) => show([seen], [], { free: [3, 4, 5, 6, 7] })],
+    ['I3', 'the null block in use', (seen) => show([{ ...seen, blocks: [0, 1] }])],
+    ['I3', 'a reference too many', (seen) => show([seen], [], { refs: [0, 2, 1, 0, 0, 0, 0, 0, 0] })],
+    ['I4', 'more computed than there are blocks', (seen) => show([{ ...seen, blocks: [1] }])],
+    ['I4', 'blocks kept for nothing', (seen) => show([{ ...seen, kept: [3] }])],
+    ['I6', 'a live request that drains', (seen) => show([seen], [see(100, 'a', { blocks: [3] })])],
+    ['I8', 'an anomaly that nobody caused', (seen) => show([seen], [], { anomalies: { 'stale-handle': 1 } })],
+    ['I13', 'a gauge that is off', (seen) => show([seen], [], { gauges: { numRunning: 2 } })],
+    ['I18', 'a token that nobody sampled', (seen) => show([{ ...seen, numTokens: 6 }])],
+    ['I18', 'more computed than there is', (seen) => show([{ ...seen, numComputed: 6 }])],
+  ])('%s: sees %s', (invariant, _, broken) => {
+    const auditor = running();
+    const sight = broken(see(100, 'a'));
+    expect(() => {
+      auditor.unannounced(sight);
+      auditor.saw(sight);
+    }).toThrow(new RegExp(`^${invariant}:`));
+  });
+
+  it.each<[string, string, RowFacts[], typeof RIGHT?]>([
+    ['I14', 'a row that is missing', []],
+    ['I14', 'two rows', [0, 1].map(() => ({ handle: 100, tokens: [TOKEN], reason: null }))],
+    ['I14', 'an end that is none', [{ handle: 100, tokens: [TOKEN], reason: 'length' }]],
+    ['I14', 'another token than was sampled', [{ handle: 100, tokens: [TOKEN + 1], reason: null }]],
+    [
+      'I18',
+      'a wrong token',
+      [{ handle: 100, tokens: [TOKEN + 1], reason: null }],
+      [{ tokens: [TOKEN + 1], failed: false, wrongAt: -1 }],
+    ],
+    [
+      'I11',
+      'a token computed from what was never written',
+      [{ handle: 100, tokens: [TOKEN], reason: null }],
+      [{ tokens: [TOKEN], failed: false, wrongAt: 3 }],
+    ],
+    ['I20', 'a row for nobody', [{ handle: 5, tokens: [], reason: 'abort' }]],
+  ])('%s: sees %s', (invariant, _, rows, results) => {
+    expect(() => update(running(), rows, results)).toThrow(new RegExp(`^${invariant}:`));
+  });
+
+  it.each<[string, string, (auditor: Auditor) => void]>([
+    ['I18', 'a step that is left out', (a) => a.steps.planned(plan(2, []))],
+    ['I18', 'more tokens than there are', (a) => a.steps.planned(plan(1, [entry(100, { scheduled: 9 })]))],
+    ['I18', 'a sample too many', (a) => a.steps.planned(plan(1, [entry(100, { scheduled: 1 })]))],
+    ['I18', 'a request twice', (a) => a.steps.planned(plan(1, [entry(100, { samples: 0 }), entry(100)]))],
+    ['I18', 'more tokens than a step may have', (a) => a.steps.planned(plan(1, [], { totalTokens: 17 }))],
+    ['I12', 'an end that was none', (a) => a.steps.planned(plan(1, [], { finished: ['a'] }))],
+    ['I20', 'a handle given out twice', (a) => a.clients.added(ask('b'), 100)],
+    ['I20', 'an id in use that is let in', (a) => a.clients.added(ask('a'), 101)],
+    ['I20', 'a refusal without a reason', (a) => a.clients.added(ask('b'), 'ERR_BLOCKSTEP_UNFIT')],
+    ['I20', 'a prompt let in that never fits', (a) => a.clients.added(ask('b', 24), 101)],
+    ['I14', 'an abort that ends nobody', (a) => a.clients.aborted(a.clients.aborting(['a']), [])],
+    ['I8', 'a completion of nothing', (a) => a.clients.completed(100, 'store', 'x', true)],
+    ['I8', 'tokens that nobody offered', (a) => a.transfers.allocated(100, [1, 2], 4, 1)],
+    [
+      'I5',
+      'a request finished twice',
+      (a) => {
+        a.transfers.finished(100, 'abort', null);
+        a.transfers.finished(100, 'abort', null);
+      },
+    ],
+    [
+      'I14',
+      'another reason for the connector than for the client',
+      (a) => {
+        a.transfers.finished(100, 'length', null);
+        a.clients.aborted(a.clients.aborting(['a']), ['a']);
+      },
+    ],
+    [
+      'I5',
+      'an end that its connector is not told',
+      (a) => {
+        a.clients.aborted(a.clients.aborting(['a']), ['a']);
+        a.saw(show([], [], { hasWork: true }));
+      },
+    ],
+    [
+      'I6',
+      'blocks that go while a rank still sends them',
+      (a) => {
+        a.transfers.finished(100, 'abort', [0]);
+        a.clients.aborted(a.clients.aborting(['a']), ['a']);
+        a.transfers.completions({
+          received: [],
+          sent: [{ handle: 100, child: 0, rank: 1 }],
+          failed: [],
+          invalid: [],
+        });
+        a.saw(show([]));
+      },
+    ],
+    [
+      'I10',
+      'an engine that sleeps while blocks are sent',
+      (a) => {
+        a.transfers.finished(100, 'abort', [1]);
+        a.clients.aborted(a.clients.aborting(['a']), ['a']);
+        a.saw(show([], [see(100, 'a', { finished: true, container: null })], { hasWork: false }));
+      },
+    ],
+    [
+      'I8',
+      'a load that one rank of two has brought',
+      (a) => {
+        a.transfers.matched(100, 0, { numTokens: 4, async: true, child: 0 });
+        a.transfers.allocated(100, [1, 2], 4, 1);
+        a.transfers.completions({
+          received: [{ handle: 100, child: 0, rank: 0 }],
+          sent: [],
+          failed: [],
+          invalid: [],
+        });
+        a.saw(show([see(100, 'a')]));
+      },
+    ],
+    ['I19', 'an engine that is not empty', (a) => a.empty(show([see(100, 'a')]))],
+  ])('%s: sees %s', (invariant, _, breaks) => {
+    expect(() => breaks(running())).toThrow(new RegExp(`^${invariant}:`));
+  });
+});

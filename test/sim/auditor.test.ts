@@ -182,8 +182,9 @@ describe('the auditor', () => {
       'I14',
       'another reason for the connector than for the client',
       (a) => {
+        const targets = a.clients.aborting(['a']);
         a.transfers.finished(100, 'length', null);
-        a.clients.aborted(a.clients.aborting(['a']), ['a']);
+        a.clients.aborted(targets, ['a']);
       },
     ],
     [
@@ -198,8 +199,9 @@ describe('the auditor', () => {
       'I6',
       'blocks that go while a rank still sends them',
       (a) => {
+        const targets = a.clients.aborting(['a']);
         a.transfers.finished(100, 'abort', [0]);
-        a.clients.aborted(a.clients.aborting(['a']), ['a']);
+        a.clients.aborted(targets, ['a']);
         a.transfers.completions({
           received: [],
           sent: [{ handle: 100, child: 0, rank: 1 }],
@@ -213,8 +215,9 @@ describe('the auditor', () => {
       'I10',
       'an engine that sleeps while blocks are sent',
       (a) => {
+        const targets = a.clients.aborting(['a']);
         a.transfers.finished(100, 'abort', [1]);
-        a.clients.aborted(a.clients.aborting(['a']), ['a']);
+        a.clients.aborted(targets, ['a']);
         a.saw(show([], [see(100, 'a', { finished: true, container: null })], { hasWork: false }));
       },
     ],

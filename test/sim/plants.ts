@@ -26,11 +26,9 @@ export const PLANTS: readonly Plant[] = [
     name: 'F2',
     why: 'an abort of a finished request ends it again',
     file: 'src/scheduler/guards.ts',
-    text: `  if (request?.isFinished) {
-    s.anomalies.report(\`\${event}-finished\`, \`request \${request.id} has finished\`);
-    return undefined;
-  }`,
-    replacement: '  if (request?.isFinished) request.finishReason = 0;',
+    text: `    s.anomalies.report(\`\${event}-finished\`, \`request \${request.id} has finished\`, request);
+    return undefined;`,
+    replacement: '    request.finishReason = 0;',
   },
   {
     name: 'F5',

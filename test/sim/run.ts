@@ -52,21 +52,20 @@ export function runSeed(
 }
 
 /**
- * Makes a failure smaller: fewer events, then fewer kinds of faults, as long as the same invariant breaks. Without a kind
+ * Makes a failure smaller: fewer events, then fewer kinds of faults, as long as the same invariant breaks in what `run` makes of it. Without a kind
  * of fault everything that is drawn after it moves, so that a smaller failure is another one of the same kind.
  */
-export function shrink(failure: Failure): Failure {
-  let best = rerun(failure, failure.step, failure.without) ?? failure;
+export function shrink(failure: Failure, run: typeof runSeed = runSeed): Failure {
+  const rerun = (steps: number, without: readonly Fault[]): Failure | null => {
+    const again = run(failure.seed, { steps, without }).failure;
+    return again?.invariant === failure.invariant ? again : null;
+  };
+  let best = rerun(failure.step, failure.without) ?? failure;
   for (const fault of FAULTS) {
     if (best.setup.faults[fault] === 0) continue;
-    best = rerun(best, best.step, [...best.without, fault]) ?? best;
+    best = rerun(best.step, [...best.without, fault]) ?? best;
   }
   return best;
-}
-
-function rerun(failure: Failure, steps: number, without: readonly Fault[]): Failure | null {
-  const again = runSeed(failure.seed, { steps, without }).failure;
-  return again?.invariant === failure.invariant ? again : null;
 }
 
 /** Seed, step, what broke, what led to it, and the command that shows it again. */

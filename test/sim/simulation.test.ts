@@ -5,8 +5,8 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { plantInto } from './planted.js';
 import { PLANTS, REQUIRED } from './plants.js';
-import { runSeed, shrink } from './run.js';
-import { drawSetup } from './setup.js';
+import { type Failure, runSeed, shrink } from './run.js';
+import { drawSetup, FAULTS, type Fault } from './setup.js';
 import { Simulation, type Tally } from './simulation.js';
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
@@ -114,12 +114,24 @@ describe('the command', () => {
 });
 
 describe('shrinking', () => {
-  it('keeps what broke, with fewer events and fewer faults', () => {
-    // The pool is smaller than the simulation thinks, which no run survives.
+  it('keeps what broke, with fewer events and fewer kinds of faults', () => {
     const setup = drawSetup(3);
-    const failure = {
-      ...{ seed: 3, step: 2000, invariant: 'I99', message: '', journal: [], setup, without: [] },
+    for (const fault of FAULTS) setup.faults[fault] = 0.1;
+    const fails = (steps: number, without: readonly Fault[], invariant: string): Failure => {
+      const left = { ...setup.faults };
+      for (const fault of without) left[fault] = 0;
+      return {
+        ...{ seed: 3, step: Math.min(steps, 37), invariant, message: '', journal: [], without },
+        setup: { ...setup, faults: left },
+      };
     };
-    expect(shrink(failure)).toBe(failure);
+    // It needs late reports; without duplicates something else breaks.
+    const run: typeof runSeed = (_, { steps, without }) => {
+      if (without.includes('late')) return { failure: null, tally: {} };
+      return { failure: fails(steps, without, without.includes('duplicate') ? 'I1' : 'I7'), tally: {} };
+    };
+    const { step, without } = shrink(fails(2000, [], 'I7'), run);
+    expect(step).toBe(37);
+    expect(FAULTS.filter((fault) => !without.includes(fault))).toEqual(['late', 'duplicate']);
   });
 });

@@ -160,9 +160,10 @@ export class TransferAudit {
     for (const { handle, child, rank } of facts.sent) this.#sent(handle, child, rank);
   }
 
-  /** Whether the metadata of a step could not be made. */
+  /** Whether the step reads loads that are known to have failed, or never to have begun. */
   lacks(step: number): boolean {
-    return this.#lacking.has(step);
+    const loads = this.#syncLoads.get(step) ?? [];
+    return this.#lacking.has(step) || loads.some(({ hasFailed }) => hasFailed);
   }
 
   /** Whatever is in flight may be void: what it waited for too. */

@@ -27,8 +27,6 @@ export interface Job {
   done: 0 | 1 | 2;
   /** Indexes of blocks that it leaves wrong. */
   readonly bad: ReadonlySet<number>;
-  /** A fault: it ends, and nobody says so until the faults are over. */
-  lost: boolean;
   /** Its blocks are free as far as the scheduler knows; it is flushed before they are reused. */
   readonly fenced: boolean;
   /** Its blocks were pinned for it. */
@@ -253,7 +251,6 @@ export class Fabric {
   /** The faults are over: what was lost is found, and everything ends soon. */
   calm(now: number): void {
     for (const job of this.#jobs) {
-      job.lost = false;
       job.startAt = Math.min(job.startAt, now + 10);
       job.endAt = Math.min(job.endAt, now + 20);
     }

@@ -10,7 +10,7 @@ import { drawSetup, FAULTS, type Fault } from './setup.js';
 import { Simulation, type Tally } from './simulation.js';
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
-const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? 60);
+const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? 40);
 const STEPS = 2000;
 /** What a simulation is for: each of it must happen often. */
 const WANTED = [

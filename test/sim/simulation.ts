@@ -61,7 +61,7 @@ export class Simulation {
       if (direction === 'load' && this.#strikes('loadFails', rng)) {
         for (let index = firstBlock; index < numBlocks; index++) if (rng.chance(0.4)) bad.add(index);
       }
-      return { startAt, endAt: startAt + rng.below(workload.slowest), bad, lost: false };
+      return { startAt, endAt: startAt + rng.below(workload.slowest), bad };
     };
   }
 

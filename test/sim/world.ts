@@ -38,7 +38,7 @@ export type Timing = (job: {
   rank: number;
   numBlocks: number;
   firstBlock: number;
-}) => { startAt: number; endAt: number; bad: ReadonlySet<number>; lost: boolean };
+}) => { startAt: number; endAt: number; bad: ReadonlySet<number> };
 
 const NO_TRANSFERS: TransferFacts = { received: [], sent: [], failed: [], invalid: [] };
 const KEPT = 60;
@@ -58,7 +58,7 @@ export class World {
   /** Plans that were dispatched, by step. */
   readonly plans = new Map<number, Plan>();
   now = 0;
-  timing: Timing = () => ({ startAt: this.now, endAt: this.now, bad: new Set(), lost: false });
+  timing: Timing = () => ({ startAt: this.now, endAt: this.now, bad: new Set() });
   readonly #observer: Observer;
   readonly #journal: string[] = [];
   readonly #lastEmpty: { plan: Plan | null } = { plan: null };
@@ -443,7 +443,7 @@ export class World {
 
   /** A load that the step itself waits for. */
   #loadNow(
-    load: Omit<Job, 'id' | 'done' | 'rank' | 'step' | 'notBefore' | 'startAt' | 'endAt' | 'bad' | 'lost'> & {
+    load: Omit<Job, 'id' | 'done' | 'rank' | 'step' | 'notBefore' | 'startAt' | 'endAt' | 'bad'> & {
       numBlocks: number;
       firstBlock: number;
     },

@@ -45,7 +45,7 @@ describe('simulated lives of the scheduler', () => {
   }
 
   it('do everything that they are for', () => {
-    for (const what of WANTED) expect(total[what], what).toBeGreaterThan(9);
+    for (const what of WANTED) expect(total[what], what).toBeGreaterThan(4);
   });
 
   it('are the same again from the same seed, to the last word', () => {

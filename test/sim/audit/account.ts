@@ -24,6 +24,8 @@ export class Account {
   /** Loading, since when. */
   loadingSince = -1;
   loadFailed = false;
+  /** It also shares a block that failed for another one, behind which it may be computed again. */
+  sharesBad = false;
   /** The last wait for a load: when it began, and when the load was over. */
   waitedSince = -1;
   waitedUntil = -1;

@@ -45,6 +45,8 @@ export class Auditor {
       account.container = seen.container;
       if (seen.status !== 'WAITING_FOR_REMOTE_KVS') account.waitedSince = -1;
       account.mayFail = null;
+      if (account.sharesBad) account.loadFailed = false;
+      account.sharesBad = false;
       account.endsLate = false;
       if (account.unsure) account.expected = seen.placeholders;
       account.unsure = false;

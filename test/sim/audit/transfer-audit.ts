@@ -246,7 +246,9 @@ export class TransferAudit {
   #shared(block: number): void {
     for (const account of this.#ledger.live.values()) {
       const { blocks } = this.#turns.of(account.handle);
-      if (blocks.includes(block)) account.mayFail ??= 'it shares a block that failed';
+      if (!blocks.includes(block)) continue;
+      account.mayFail ??= 'it shares a block that failed';
+      if (!account.loadBlocks.includes(block)) account.sharesBad = true;
     }
   }
 

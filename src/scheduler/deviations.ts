@@ -44,7 +44,8 @@ export interface Deviations {
    */
   evictFailedLoads: boolean;
   /**
-   * Requests that share blocks whose load failed for another one are computed again behind it. In vLLM they go on with what
+   * Requests that share blocks whose load failed for another one are computed again behind it, under `fail` too, also if
+   * a load of their own failed with it. In vLLM they go on with what
    * is not there yet (#49250), or fail with it.
    */
   sharersWait: boolean;

@@ -55,6 +55,11 @@ export interface Deviations {
    */
   admitStuckLoads: boolean;
   /**
+   * Under `recompute` a request of whose loads nothing came three times computes by itself from then on. vLLM asks the
+   * connector again each time, and a connector that always fails keeps the request for ever.
+   */
+  limitLoadRetries: boolean;
+  /**
    * A request that has to deliver its KV and stops after it was preempted forgets its last tokens and is computed again.
    * vLLM ends it without blocks, and the consumer gets nothing (#50297).
    */
@@ -73,6 +78,7 @@ const ALL_ON: Deviations = {
   evictFailedLoads: true,
   sharersWait: true,
   admitStuckLoads: true,
+  limitLoadRetries: true,
   finalTokenDelivery: true,
 };
 

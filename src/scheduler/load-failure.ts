@@ -35,7 +35,10 @@ export function failLoads(s: SchedulerState, plan: Plan | null, output: TakenOut
   return [...failed];
 }
 
-/** A load of which nothing is known to have come. Only the ranks of the child that loads can say so. */
+/**
+ * A load of which nothing is known to have come. Only the ranks of the child that loads can say so. What a step in flight is
+ * to read goes by the plan, not by the request: that may have ended meanwhile, and its blocks can still be found.
+ */
 function takeFailed(
   s: SchedulerState,
   plans: readonly Plan[],
@@ -43,10 +46,18 @@ function takeFailed(
   failed: Set<Request>,
 ): void {
   const { handle, child, step } = report;
-  const request = getByHandle(s, handle);
-  if (request === undefined) return;
   const isOurs = (load: Load): boolean =>
     load.child === child && (step === undefined || step === load.step) && isDeclared(s, report);
+  for (const { syncLoads, missing } of plans) {
+    const load = syncLoads.find((each) => each.request.handle === handle && isOurs(each));
+    if (load === undefined) continue;
+    load.blocks.forEach((id, i) => {
+      if (s.core.native.blockGeneration(id) === load.generations[i]) missing.add(id);
+    });
+    return;
+  }
+  const request = getByHandle(s, handle);
+  if (request === undefined) return;
   if (request.load !== null && isOurs(request.load)) {
     loseLoad(s, request);
     failed.add(request);
@@ -54,12 +65,7 @@ function takeFailed(
   }
   // It ended meanwhile, and nobody was to read what has not come.
   if (request.isFinished && request.outstanding?.has('load', peer(child, report.rank))) return;
-  const reader = plans.find(({ syncLoads }) =>
-    syncLoads.some((load) => load.request === request && isOurs(load)),
-  );
-  const load = reader?.syncLoads.find((each) => each.request === request);
-  if (load === undefined) reportForeign(s, request, 'load', report, false);
-  for (const id of load?.blocks ?? []) reader?.missing.add(id);
+  reportForeign(s, request, 'load', report, false);
 }
 
 /**

@@ -17,6 +17,9 @@ import { FinishReason, isBlocked } from './status.js';
 /** What `NativeCore.admit` answers instead of a row. */
 const NO_FREE_ROW = -2;
 
+/** With the deviation `limitLoadRetries`. */
+const MAX_LOST_LOADS = 3;
+
 /**
  * The second half of vLLM's `schedule()`: admits waiting requests, best first, until the first one that does not fit.
  * Not called when something was preempted in this step, or while admission is paused. The budget is what
@@ -50,6 +53,11 @@ export function waitingPass(s: SchedulerState, plan: Plan, tokenBudget: number):
     if (!admit(s, plan, queue, match, tokenBudget - plan.totalTokens)) break;
   }
   queues.endPass();
+}
+
+/** Not one whose loads were lost again and again: it computes by itself. */
+function asksConnector({ connector, config }: SchedulerState, { numLostLoads }: Request): boolean {
+  return connector !== null && !(config.deviations.limitLoadRetries && numLostLoads >= MAX_LOST_LOADS);
 }
 
 /** Whether a session has said so much that no answer to its next chunk fits the model. `add` refuses such a prompt. */
@@ -95,7 +103,7 @@ const NO_MATCH: TakenMatch = { numTokens: 0, async: false, child: 0 };
 function findPrefix(s: SchedulerState, request: Request): Prefix | null {
   if (request.numComputedTokens > 0) return { request, fresh: false, numHits: 0, external: NO_MATCH };
   const numHits = matchPrefix(s, request);
-  if (s.connector === null) return { request, fresh: true, numHits, external: NO_MATCH };
+  if (!asksConnector(s, request)) return { request, fresh: true, numHits, external: NO_MATCH };
   const external = askMatch(s, request, numHits * s.config.blockSize);
   if (external === FAILED) endUnreported(s, request, FinishReason.error);
   if (external === FAILED || external.numTokens === null) return null;

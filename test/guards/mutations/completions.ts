@@ -27,9 +27,9 @@ export const mutations: readonly Mutation[] = [
     failure: 'F1',
     file: 'src/scheduler/load-failure.ts',
     find: `if (request === undefined) return;
-  if (request.load`,
+  const isOurs`,
     replace: `if (request === undefined) throw new Error('an untracked request failed');
-  if (request.load`,
+  const isOurs`,
     test,
     means: 'a failed load of an unknown request is an assertion',
   },
@@ -70,8 +70,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F9',
     file: 'src/scheduler/ask-connector.ts',
-    find: 'children: [...new Set(children)] as number[]',
-    replace: 'children: [...children] as number[]',
+    find: '[...new Set(children)] as number[]',
+    replace: '[...children] as number[]',
     test,
     means: 'a child named twice is waited for twice',
   },
@@ -94,16 +94,16 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F11',
     file: 'src/scheduler/transfers.ts',
-    find: 'const isEarlier = step !== undefined && request.load !== null && step !== request.load.step;',
-    replace: 'const isEarlier = false && step !== undefined;',
+    find: 'const isEarlier = step !== undefined && request.loadStep >= 0 && step !== request.loadStep;',
+    replace: 'const isEarlier = step === -1;',
     test,
     means: 'reports of a first load count for the second',
   },
   {
     failure: 'F11',
     file: 'src/scheduler/load-failure.ts',
-    find: '(step === undefined || step === request.load.step)',
-    replace: '(step === undefined || step <= request.load.step)',
+    find: '(step === undefined || step === load.step)',
+    replace: '(step === undefined || step <= load.step)',
     test,
     means: 'the failure of a first load counts for the second',
   },

@@ -41,6 +41,13 @@ export const mutations: readonly Mutation[] = [
     find: 'if (!request.cancelled) tellCancel(s, request);',
     replace: 'tellCancel(s, request);',
     test,
+    also: [
+      {
+        file: 'src/scheduler/abort.ts',
+        find: '(isCancellable(s, request) && !request.cancelled)',
+        replace: 'isCancellable(s, request)',
+      },
+    ],
     means: 'it is asked again and again',
   },
   {

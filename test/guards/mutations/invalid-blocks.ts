@@ -39,8 +39,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F20',
     file: 'src/scheduler/loads.ts',
-    find: 'if (request.numComputedTokens === 0) s',
-    replace: 'if (s.step < 0) s',
+    find: 'if (request.numComputedTokens === 0) giveBlocksBack(s, request);',
+    replace: 'if (s.step < 0) giveBlocksBack(s, request);',
     test,
     means: 'a request of which nothing came keeps its blocks, and is not looked up',
   },

@@ -23,9 +23,9 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F12',
     file: 'src/scheduler/load-failure.ts',
-    find: `    loseLoad(request);
+    find: `    loseLoad(s, request);
     failed.add(request);`,
-    replace: `    loseLoad(request);
+    replace: `    loseLoad(s, request);
     request.outstanding?.removeWhere('load', () => true);
     s.queues.unparkLoading(request);
     failed.add(request);`,

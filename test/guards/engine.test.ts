@@ -122,8 +122,9 @@ describe('F8 a worker does not know the slot that it is told of', () => {
     for (let i = 0; i < 4; i++) bench.workers[0].next.push({ finishedSending: [{ handle: handle.handle }] });
     bench.steps();
     bench.engine.verify();
-    const { anomalies } = bench.engine.stats().scheduler;
-    expect(Object.values(anomalies).reduce((sum, count) => sum + count, 0)).toBeGreaterThanOrEqual(1);
+    // The first report meets the end of the request in one round; nobody has that handle any more in those behind it.
+    for (let i = 0; i < 3; i++) bench.engine.step();
+    expect(bench.engine.stats().scheduler.anomalies).toEqual({ 'stale-handle': 3 });
     expect(bench.engine.stats().workerFailures).toBe(0);
     await expect(handle.result()).resolves.toMatchObject({ finishReason: 'length' });
     expect(leftovers(bench.engine)).toEqual([]);

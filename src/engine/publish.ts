@@ -24,8 +24,9 @@ export function publish(e: EngineState, outputs: StepOutputs, failureOf = schedu
   let ended = 0;
   for (let row = 0; row < length; row++) {
     const request = requests[row];
-    const stream = bySlot[request.slot];
-    if (stream === undefined || stream.request !== request) continue;
+    const own = bySlot[request.slot];
+    const stream = own?.request === request ? own : e.streams.displaced.get(request);
+    if (stream === undefined) continue;
     stream.append(tokens, tokenOffsets[row], tokenCounts[row]);
     if (stream.isAwaited) e.counters.wakes++;
     const reason = finishReasons[row] as FinishReason;

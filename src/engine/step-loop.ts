@@ -26,6 +26,7 @@ export interface StepReport {
   readonly state: 'progress' | 'waiting' | 'stalled' | 'idle';
 }
 
+const NOBODY: readonly number[] = [];
 const NOTHING = { tokens: new Int32Array(0), counts: new Int32Array(0) };
 
 /**
@@ -118,7 +119,6 @@ export class StepLoop {
 
   #submit(plan: Plan): void {
     const e = this.#e;
-    const { preempted } = plan;
     if (e.finished.length + e.preempted.length > 0) {
       plan.finished = e.finished.concat(plan.finished);
       plan.preempted = e.preempted.concat(plan.preempted);
@@ -126,11 +126,11 @@ export class StepLoop {
       e.preempted = [];
     }
     e.health.scheduled();
-    const step = new Step(e, plan, preempted);
+    const step = new Step(e, plan);
     e.flight.push(step);
-    // What it may sample depends on tokens that a step in flight makes, or it loads into blocks that one still writes: then
+    // What it may sample depends on tokens that a step in flight makes, or its blocks are still used by one: then
     // it waits until that was taken.
-    const waits = plan.pendingStructuredOutputTokens || (plan.hasSyncLoads && e.workers !== null);
+    const waits = plan.pendingStructuredOutputTokens || e.workers?.mustWait(plan) === true;
     if (!waits || e.flight.length === 1) step.execute();
     else step.keepBack();
   }
@@ -146,9 +146,10 @@ export class StepLoop {
     if (preempted.length > 0) e.preempted = e.preempted.concat(preempted);
     this.#moved = finished.length + preempted.length > 0;
     if (e.flight.length === 0) e.health.scheduledNothing();
-    e.workers?.begin(plan, preempted);
+    e.workers?.begin(plan, e.flight.length === 0);
     if (e.flight.length === 0) e.workers?.settle(plan.step);
     this.#ended += publish(e, e.scheduler.update(plan, NOTHING, this.#collect()));
+    e.workers?.end(plan, NOBODY);
   }
 
   #takeOldest(step: Step): void {

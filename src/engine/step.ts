@@ -8,13 +8,11 @@ import { keepTables } from './kept-tables.js';
 export class Step {
   readonly plan: Plan;
   readonly number: number;
-  /** Requests that its schedule preempted, and no earlier ones. */
-  readonly preempted: readonly string[];
   /** When it was executed, by the engine's clock; -1 while it is kept back. */
   submittedAt = -1;
   /**
-   * `kept back`: not executed yet, because its grammars must know first what the steps before it bring, or because it loads
-   * into blocks that these may still write.
+   * `kept back`: not executed yet, because its grammars must know first what the steps before it bring, or because it
+   * takes blocks that these still use.
    */
   state: 'kept back' | 'pending' | 'answered' | 'failed' | 'given up' = 'kept back';
   /** What was answered, or, if it failed, thrown. */
@@ -25,10 +23,9 @@ export class Step {
   #gatherError: { cause: unknown } | null = null;
   readonly #engine: EngineState;
 
-  constructor(engine: EngineState, plan: Plan, preempted: readonly string[]) {
+  constructor(engine: EngineState, plan: Plan) {
     this.#engine = engine;
     this.plan = plan;
-    this.preempted = preempted;
     this.number = plan.step;
     this.#gather();
   }
@@ -43,7 +40,7 @@ export class Step {
   execute(): void {
     this.state = 'pending';
     this.submittedAt = this.#engine.now();
-    this.#engine.workers?.begin(this.plan, this.preempted);
+    this.#engine.workers?.begin(this.plan, true);
     try {
       if (this.#gatherError !== null) throw this.#gatherError.cause;
       const answer = this.#engine.config.execute(this.plan, this.#tables);

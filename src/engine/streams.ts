@@ -5,6 +5,8 @@ import type { RequestStream } from './request-stream.js';
 export class Streams {
   /** @internal By slot; the stream of an earlier incarnation is told by its request. */
   readonly bySlot: (RequestStream | undefined)[] = [];
+  /** @internal Streams whose slot has another by now. */
+  readonly displaced = new Map<Request, RequestStream>();
   readonly #live = new Set<RequestStream>();
 
   get size(): number {
@@ -13,18 +15,22 @@ export class Streams {
 
   add(stream: RequestStream): void {
     this.#live.add(stream);
+    // Its request has ended outside an update, and its row is still to come; meanwhile the slot is somebody else's.
+    const displaced = this.bySlot[stream.request.slot];
+    if (displaced !== undefined) this.displaced.set(displaced.request, displaced);
     this.bySlot[stream.request.slot] = stream;
   }
 
   /** The stream of this very incarnation. */
   of(request: Request): RequestStream | undefined {
     const stream = this.bySlot[request.slot];
-    return stream !== undefined && stream.request === request ? stream : undefined;
+    return stream !== undefined && stream.request === request ? stream : this.displaced.get(request);
   }
 
   /** Forgets a stream that has ended. */
   remove(stream: RequestStream): void {
     this.#live.delete(stream);
+    this.displaced.delete(stream.request);
     const { slot } = stream.request;
     if (this.bySlot[slot] === stream) this.bySlot[slot] = undefined;
   }
@@ -33,6 +39,7 @@ export class Streams {
   takeAll(): RequestStream[] {
     const all = [...this.#live];
     this.#live.clear();
+    this.displaced.clear();
     this.bySlot.length = 0;
     return all;
   }

@@ -23,6 +23,8 @@ export class Workers {
   readonly #workers: readonly WorkerCalls[];
   /** Handles of the requests that finished since the workers were asked last. */
   #finished: number[] = [];
+  /** Handles of those that gave their blocks back and whose stores are to be over before the next step. */
+  #released: number[] = [];
   /** What is to be reported besides what workers say: loads that they failed to begin. */
   #lost: TransferReport[] = [];
   /** Every step up to this one was executed. */
@@ -34,17 +36,31 @@ export class Workers {
   }
 
   /** A plan was made: the requests that finished before it are known to the workers from now on. */
-  planned({ finishedHandles }: Plan): void {
+  planned({ finishedHandles, releasedHandles }: Plan): void {
     if (finishedHandles.length > 0) this.#finished = this.#finished.concat(finishedHandles);
+    if (releasedHandles.length > 0) this.#released = this.#released.concat(releasedHandles);
   }
 
-  /** Before the plan is executed, or when it has nothing to execute. */
-  begin(plan: Plan, preempted: readonly string[]): void {
+  /**
+   * Whether the plan may be executed only behind all steps before it: it loads into blocks that they may still write, or
+   * takes blocks whose stores have not begun.
+   */
+  mustWait({ hasSyncLoads }: Plan): boolean {
+    return hasSyncLoads || this.#released.length > 0;
+  }
+
+  /**
+   * Before the plan is executed, or when it has nothing to execute.
+   * @param isFirst every step before it was executed; otherwise what gave its blocks back is left to the next plan
+   */
+  begin(plan: Plan, isFirst: boolean): void {
     const { connectorMetadata: metadata, step } = plan;
     const times = { step, notBefore: step - 1 };
+    const released = isFirst ? this.#released : [];
+    if (released.length > 0) this.#released = [];
     this.#workers.forEach((worker, rank) => {
       const begun = this.#try(rank, 'startLoads', () => {
-        worker.handlePreemptions?.(metadata, preempted);
+        worker.handlePreemptions?.(metadata, released);
         worker.startLoads?.(metadata, times);
       });
       if (!begun) this.#lose(plan, rank);

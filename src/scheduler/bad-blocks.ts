@@ -90,6 +90,6 @@ function recompute(s: SchedulerState, plan: Plan, firstBadBlock: (request: Reque
 
 /** A load still writes its blocks: it keeps them, and when it is done only what stands before the bad one counts. */
 export function truncateLoad(s: SchedulerState, request: Request, firstBad: number): void {
-  if (request.load !== null) markFailed(s, request.load);
+  if (request.load !== null) markFailed(s, request, request.load);
   request.numComputedTokens = Math.min(request.numComputedTokens, firstBad * s.config.blockSize);
 }

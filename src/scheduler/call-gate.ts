@@ -26,6 +26,17 @@ export class CallGate {
     this.#busy = false;
   }
 
+  /** Runs what asks others but changes nothing: whom it asks must not call back. */
+  during<T>(act: () => T): T {
+    const before = this.#busy;
+    this.#busy = true;
+    try {
+      return act();
+    } finally {
+      this.#busy = before;
+    }
+  }
+
   /** Runs what changes the state: an error in it poisons the scheduler. */
   change<T>(act: () => T): T {
     try {

@@ -170,8 +170,11 @@ export interface StoreStep {
  * that throws is counted, and the loads of the step's plan count as failed on this rank.
  */
 export interface WorkerConnector<Metadata = unknown> {
-  /** Before any block of this step may be overwritten; `preempted` are external ids. */
-  handlePreemptions?(metadata: Metadata, preempted: readonly string[]): void;
+  /**
+   * Before any block of this step may be overwritten, and when the stores of every step before it have begun: those of the
+   * requests that gave their blocks back since, named by handle, must be over when it returns (`Lane.flush`).
+   */
+  handlePreemptions?(metadata: Metadata, released: readonly number[]): void;
   /**
    * Before the step is executed. Synchronous loads must have written when it returns, or the executor must wait for them
    * (`waitForLayerLoad`); a step with such loads is executed only when every step before it has been.
@@ -181,7 +184,11 @@ export interface WorkerConnector<Metadata = unknown> {
   waitForLayerLoad?(layer: number): void | PromiseLike<void>;
   /** For executors that save layer by layer; the engine never calls it. */
   saveLayer?(layer: number): void;
-  /** After the step was executed, and before a block that it freed is reused: stores read the blocks from here on. */
+  /**
+   * After the step was executed and updated: stores read the blocks from here on. Requests that end before keep them only with
+   * `own` or `pin`. With `fence` and steps in flight a block may have been given to a step that runs already, so such a
+   * connector begins what a step computed in `startLoads` of a plan that was made after its update.
+   */
   startStores?(metadata: Metadata, step: StoreStep): void;
   /** Every step up to this one was executed: loads that waited for it may write. */
   onStepSettled?(step: number): void;

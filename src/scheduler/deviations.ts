@@ -55,7 +55,7 @@ export interface Deviations {
    */
   admitStuckLoads: boolean;
   /**
-   * Under `recompute` a request of whose loads nothing came three times computes by itself from then on. vLLM asks the
+   * Under `recompute` a request three of whose loads have failed computes by itself from then on. vLLM asks the
    * connector again each time, and a connector that always fails keeps the request for ever.
    */
   limitLoadRetries: boolean;

@@ -146,9 +146,9 @@ function failSyncLoads(
     owners.add(request);
     if (evicts) evictRow(s, request, firstOwn, bad);
   }
-  const traceless = plan.syncLoads.some(
-    ({ request, blocks }) => !holdsSince(request, plan.step) && blocks.some((id) => missing.has(id)),
-  );
+  const lost = plan.syncLoads.filter(({ blocks }) => blocks.some((id) => missing.has(id)));
+  for (const { request } of lost) request.numFailedLoads++;
+  const traceless = lost.some(({ request }) => !holdsSince(request, plan.step));
   if (deviations.evictFailedLoads && (traceless || someSharerLeft(s, plan))) forgetSince(s, plan);
   else if (deviations.sharersWait) recomputeSharers(s, plan, bad, owners);
 }
@@ -163,7 +163,7 @@ function failPrefixes(s: SchedulerState, missing: ReadonlySet<number>, failed: S
     if (request.load === null) continue;
     const touched = findMissing(s, request, s.core.blocks(request.slot).length, missing, marked);
     if (touched === null) continue;
-    markFailed(s, request.load);
+    markFailed(s, request, request.load);
     if (touched.firstOwn >= 0) truncateLoad(s, request, touched.firstOwn);
     failed.add(request);
   }

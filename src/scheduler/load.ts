@@ -44,12 +44,14 @@ export function leaveLoading(s: SchedulerState, request: Request): void {
 export function loseLoad(s: SchedulerState, request: Request): void {
   const { load } = request;
   if (load === null) return;
-  markFailed(s, load);
+  markFailed(s, request, load);
   request.numComputedTokens = Math.min(request.numComputedTokens, load.localTokens);
 }
 
 /** A load fails once, however many reports say so. */
-export function markFailed(s: SchedulerState, load: Load): void {
-  if (!load.failed) s.counters.failedLoads++;
+export function markFailed(s: SchedulerState, request: Request, load: Load): void {
+  if (load.failed) return;
   load.failed = true;
+  request.numFailedLoads++;
+  s.counters.failedLoads++;
 }

@@ -67,9 +67,7 @@ function startLoading(s: SchedulerState, request: Request, load: Load): void {
  */
 export function endLoading(s: SchedulerState, request: Request): boolean {
   if (isLoading(request)) return false;
-  const isLost = request.numComputedTokens === 0;
-  request.numLostLoads = isLost ? request.numLostLoads + 1 : 0;
-  if (isLost) giveBlocksBack(s, request);
+  if (request.numComputedTokens === 0) giveBlocksBack(s, request);
   else if (s.config.enablePrefixCaching) {
     s.core.push(PendingOp.publish, request.slot, request.numComputedTokens);
   }

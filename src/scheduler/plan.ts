@@ -60,6 +60,11 @@ export class Plan {
   finished: string[] = [];
   /** Their handles, in the same order: an id among them may be that of a new request of this plan. */
   finishedHandles: number[] = [];
+  /**
+   * With a connector: handles of the requests that gave their blocks back since the plan before, and go on: preempted ones,
+   * by whatever cause, and those that waited with blocks which others needed.
+   */
+  releasedHandles: number[] = [];
   /** What the connector's scheduler side says to its workers; undefined without a connector, or if it failed. */
   connectorMetadata: unknown = undefined;
   /** @internal Loads that must be there when the plan is executed. */
@@ -141,6 +146,7 @@ export class Plan {
     if (this.preempted.length > 0) this.preempted = [];
     if (this.finished.length > 0) this.finished = [];
     if (this.finishedHandles.length > 0) this.finishedHandles = [];
+    if (this.releasedHandles.length > 0) this.releasedHandles = [];
     if (this.syncLoads.length > 0) this.syncLoads = [];
     this.connectorMetadata = undefined;
     if (this.missing.size > 0) this.missing.clear();

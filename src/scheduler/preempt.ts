@@ -34,6 +34,7 @@ export function giveBlocksBack(s: SchedulerState, request: Request): void {
   }
   s.core.push(PendingOp.release, request.slot, 0);
   s.blocksMoved = true;
+  if (s.connector !== null) s.releasedHandles.push(request.handle);
 }
 
 /** Whether something besides the request uses its blocks, so that taking them would free none. */

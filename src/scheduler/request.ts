@@ -101,8 +101,8 @@ export class Request {
   numExternalTokens = 0;
   /** The load that it waits for, or that is done and not promoted yet. */
   load: Load | null = null;
-  /** Asynchronous loads of which nothing came, one after the other. */
-  numLostLoads = 0;
+  /** Loads of which something did not come. */
+  numFailedLoads = 0;
   /** The step that began its last asynchronous load, -1 = it had none. */
   loadStep = -1;
   /** Blocks of an earlier residency that a transfer still used when it was preempted; pinned until that ends. */

@@ -49,7 +49,7 @@ export class SchedulerReader {
    * Sessions that wait for input are no work; when only they are left, step again at `nextDeadline`.
    */
   hasWork(): boolean {
-    return hasWork(this.#s) || this.#calls.hasLateAborts;
+    return this.#calls.gate.during(() => hasWork(this.#s)) || this.#calls.hasLateAborts;
   }
 
   /** When the first wait that has a deadline is over, on the scheduler's clock: a `schedule` from then on ends it. */

@@ -46,6 +46,8 @@ export class SchedulerState {
   finishedIds: string[] = [];
   /** Their handles. */
   finishedHandles: number[] = [];
+  /** With a connector: handles of requests that gave their blocks back since the last plan, and go on. */
+  releasedHandles: number[] = [];
   /** Requests that finished outside an update; their terminal rows go out with the next one. */
   readonly unreported: Request[] = [];
   /** Sessions that went on after an answer ended in the last update. */

@@ -52,6 +52,10 @@ export function schedule(s: SchedulerState): Plan {
     s.finishedIds = [];
     s.finishedHandles = [];
   }
+  if (s.releasedHandles.length > 0) {
+    plan.releasedHandles = s.releasedHandles;
+    s.releasedHandles = [];
+  }
   if (s.connector !== null) attachMetadata(s, plan);
   if (plan.totalTokens > 0) {
     plan.inFlight = true;

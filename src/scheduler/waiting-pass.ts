@@ -18,7 +18,7 @@ import { FinishReason, isBlocked } from './status.js';
 const NO_FREE_ROW = -2;
 
 /** With the deviation `limitLoadRetries`. */
-const MAX_LOST_LOADS = 3;
+const MAX_FAILED_LOADS = 3;
 
 /**
  * The second half of vLLM's `schedule()`: admits waiting requests, best first, until the first one that does not fit.
@@ -55,9 +55,9 @@ export function waitingPass(s: SchedulerState, plan: Plan, tokenBudget: number):
   queues.endPass();
 }
 
-/** Not one whose loads were lost again and again: it computes by itself. */
-function asksConnector({ connector, config }: SchedulerState, { numLostLoads }: Request): boolean {
-  return connector !== null && !(config.deviations.limitLoadRetries && numLostLoads >= MAX_LOST_LOADS);
+/** Not for a request whose loads failed again and again: it computes by itself. */
+function asksConnector({ connector, config }: SchedulerState, { numFailedLoads }: Request): boolean {
+  return connector !== null && !(config.deviations.limitLoadRetries && numFailedLoads >= MAX_FAILED_LOADS);
 }
 
 /** Whether a session has said so much that no answer to its next chunk fits the model. `add` refuses such a prompt. */

@@ -147,6 +147,13 @@ export class LaneWorker implements WorkerConnector<Metadata> {
     this.stores = new HostLane(this.queue, kv, this.host);
   }
 
+  handlePreemptions(_metadata: Metadata, released: readonly number[]): void {
+    for (const handle of released) {
+      const jobs = this.jobs.of(handle).filter(({ kind }) => kind === 'store');
+      this.stores.flush(Int32Array.from(jobs, ({ job }) => job));
+    }
+  }
+
   startLoads({ loads, stores }: Metadata, { notBefore }: WorkerStep): void {
     for (const { handle } of stores) this.#storing.add(handle);
     for (const { handle, host, device, async: isAsync } of loads) {

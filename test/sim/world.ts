@@ -240,7 +240,7 @@ export class World {
     this.auditor.saw(sight);
     this.#lastEmpty.plan = plan.totalTokens === 0 ? plan : null;
     const { turns } = this.auditor.sights;
-    this.#workers.begin(plan, plan.preempted);
+    this.#workers.begin(plan, true);
     const syncLoads = this.#dispatchLoads(plan.step);
     if (plan.totalTokens > 0) {
       this.plans.set(plan.step, plan);

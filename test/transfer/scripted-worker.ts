@@ -9,8 +9,8 @@ export class ScriptedWorker implements WorkerConnector {
   readonly next: (ConnectorOutput | null)[] = [];
   readonly throwing = new Set<string>();
 
-  handlePreemptions(_metadata: unknown, preempted: readonly string[]): void {
-    this.#called('preemptions', preempted.join(','));
+  handlePreemptions(_metadata: unknown, released: readonly number[]): void {
+    this.#called('preemptions', released.join(','));
   }
 
   startLoads(_metadata: unknown, { step, notBefore }: WorkerStep): void {

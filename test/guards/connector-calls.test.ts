@@ -160,6 +160,23 @@ describe('F28 a connector that throws, or answers nonsense', () => {
     });
   }
 
+  for (const broken of ['buildMetadata', 'every load']) {
+    it.fails(`recompute, and ${broken} fails for ever: the request computes, or ends; it does not ask for ever`, () => {
+      const scripts = { r: { ext: 8, async: true } };
+      const driver = new RemoteDriver(scripts, { loadFailurePolicy: 'recompute', deadlines: { load: 50 } });
+      if (broken === 'buildMetadata') driver.connector.throwing.add('metadata');
+      const r = driver.add({ id: 'r', prompt: prompt(9), maxTokens: 1 });
+      for (let i = 0; i < 200 && driver.ends.get(r)?.length === 0; i++) {
+        const plan = driver.schedule();
+        const failed = [{ handle: r }];
+        if (driver.request(r).load !== null)
+          driver.report = { failedReceiving: failed, finishedReceiving: failed };
+        driver.update(plan);
+      }
+      expect(driver.ends.get(r)).toHaveLength(1);
+    });
+  }
+
   it('hasPendingWork that throws does not keep the engine awake', () => {
     const driver = failing('pending');
     expect(driver.scheduler.hasWork()).toBe(false);

@@ -23,14 +23,7 @@ export const mutations: readonly Mutation[] = [
     failure: 'F32',
     file: 'src/scheduler/load-failure.ts',
     find: '    loseLoad(s, request);\n    failed.add(request);',
-    replace: '    failed.add(request);',
-    also: [
-      {
-        file: 'src/scheduler/load-failure.ts',
-        find: "import { type Load, loseLoad } from './load.js';",
-        replace: "import type { Load } from './load.js';",
-      },
-    ],
+    replace: '    if (request.slot < 0) loseLoad(s, request);\n    failed.add(request);',
     test,
     means: 'what was refused counts as read',
   },

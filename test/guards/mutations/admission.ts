@@ -8,13 +8,6 @@ export const mutations: readonly Mutation[] = [
     file: 'src/scheduler/waiting-pass.ts',
     find: '(reclaimSession(s, request) || reclaimStuckLoad(s, plan, request))',
     replace: 'reclaimSession(s, request)',
-    also: [
-      {
-        file: 'src/scheduler/waiting-pass.ts',
-        find: "import { reclaimSession, reclaimStuckLoad } from './reclaim.js';",
-        replace: "import { reclaimSession } from './reclaim.js';",
-      },
-    ],
     test,
     means: 'loads that block one another keep their blocks',
   },
@@ -39,13 +32,6 @@ export const mutations: readonly Mutation[] = [
     file: 'src/scheduler/waiting-pass.ts',
     find: 'if (dropZombie(s, queue, request)) continue;',
     replace: '',
-    also: [
-      {
-        file: 'src/scheduler/waiting-pass.ts',
-        find: "import { dropZombie } from './guards.js';\n",
-        replace: '',
-      },
-    ],
     test,
     means: 'a finished object is admitted',
   },

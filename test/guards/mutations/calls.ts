@@ -83,13 +83,6 @@ export const mutations: readonly Mutation[] = [
     file: 'src/scheduler/step.ts',
     find: '  loseLoadsOf(s, plan.step);\n',
     replace: '',
-    also: [
-      {
-        file: 'src/scheduler/step.ts',
-        find: "import { endUnloaded, loseLoadsOf } from './fence.js';",
-        replace: "import { endUnloaded } from './fence.js';",
-      },
-    ],
     test,
     means: 'loads without metadata are waited for',
   },
@@ -130,7 +123,6 @@ export const mutations: readonly Mutation[] = [
     file: 'src/scheduler/finish.ts',
     find: '  leaveLoading(s, request);\n',
     replace: '',
-    also: [{ file: 'src/scheduler/finish.ts', find: 'isLoading, leaveLoading', replace: 'isLoading' }],
     test,
     means: 'what ended is still noted as loading',
   },

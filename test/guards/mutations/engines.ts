@@ -97,13 +97,6 @@ export const mutations: readonly Mutation[] = [
     file: 'src/scheduler/load-failure.ts',
     find: '    dropOutputs(s, request, plan);\n',
     replace: '',
-    also: [
-      {
-        file: 'src/scheduler/load-failure.ts',
-        find: "import { dropOutputs } from './preempt.js';\n",
-        replace: '',
-      },
-    ],
     test,
     means: 'what stopped on a load that failed counts as a success',
   },

@@ -91,13 +91,6 @@ export const mutations: readonly Mutation[] = [
     file: 'src/scheduler/loads.ts',
     find: '  startDeadline(s, request, s.config.deadlines.load);\n',
     replace: '',
-    also: [
-      {
-        file: 'src/scheduler/loads.ts',
-        find: "import { startDeadline } from './deadlines.js';\n",
-        replace: '',
-      },
-    ],
     test: children,
     means: 'a load may take for ever',
   },

@@ -25,13 +25,6 @@ export const mutations: readonly Mutation[] = [
     file: 'src/scheduler/load-failure.ts',
     find: '  for (const report of output?.failedReceiving ?? []) takeFailed(s, plans, report, failed);\n',
     replace: '',
-    also: [
-      {
-        file: 'src/scheduler/load-failure.ts',
-        find: 'function takeFailed(',
-        replace: 'export function takeFailed(',
-      },
-    ],
     test,
     means: 'only blocks fail, not requests',
   },
@@ -104,13 +97,6 @@ export const mutations: readonly Mutation[] = [
     file: 'src/scheduler/load-failure.ts',
     find: 'if (known || isDrained(s, block, handle)) return;',
     replace: 'if (known) return;',
-    also: [
-      {
-        file: 'src/scheduler/load-failure.ts',
-        find: 'function isDrained(',
-        replace: 'export function isDrained(',
-      },
-    ],
     test,
     means: 'a failure after an abort is held against the peer',
   },

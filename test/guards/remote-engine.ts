@@ -88,14 +88,14 @@ export class KvExecutor implements Executor {
 
   #run(step: number, rows: readonly Row[]): ExecutorResult {
     this.log.push(`step ${step}`);
-    const good = rows.map((row) => this.#reads(row));
+    // All of the step is written before any of it is read, since a row may share what another one writes.
     rows.forEach(({ id, blocks, from, to }) => {
       for (let plane = 0; plane < this.planes.length; plane++) this.write(plane, id, blocks, from, to);
     });
     const tokens: number[] = [];
-    rows.forEach(({ id, to, samples }, i) => {
-      if (samples) tokens.push(good[i] ? this.#token(id, to) : WRONG);
-    });
+    for (const row of rows) {
+      if (row.samples) tokens.push(this.#reads(row) ? this.#token(row.id, row.to) : WRONG);
+    }
     const counts = Int32Array.from(rows, ({ samples }) => (samples ? 1 : 0));
     return { tokens: Int32Array.from(tokens), counts };
   }
@@ -138,6 +138,8 @@ export class RemoteWorker implements WorkerConnector<{ loads: readonly RemoteLoa
   during: (method: string) => void = () => {};
   /** Handles of which it was told that a step computed nothing for them. */
   readonly unstored: number[] = [];
+  /** Requests whose loads bring nothing, and are reported as failed. */
+  readonly spoiled = new Set<string>();
   /** Answers instead of it, where it answers anything. */
   instead: (() => unknown) | null = null;
   /** It does not wait for the steps that still write a load's blocks. */
@@ -147,6 +149,7 @@ export class RemoteWorker implements WorkerConnector<{ loads: readonly RemoteLoa
   readonly #loads: { load: RemoteLoad; notBefore: number; landed: boolean }[] = [];
   #settled = -1;
   #done: RemoteLoad[] = [];
+  #failed: RemoteLoad[] = [];
 
   constructor(kv: KvExecutor, plane: number) {
     this.#kv = kv;
@@ -158,6 +161,7 @@ export class RemoteWorker implements WorkerConnector<{ loads: readonly RemoteLoa
     if (loads.length > 0) this.begun.push({ step, notBefore, ids: loads.map(({ id }) => id) });
     for (const load of loads) {
       if (load.async) this.#loads.push({ load, notBefore, landed: false });
+      else if (this.spoiled.has(load.id)) this.#failed.push(load);
       else this.#write(load);
     }
   }
@@ -178,11 +182,18 @@ export class RemoteWorker implements WorkerConnector<{ loads: readonly RemoteLoa
     const planted = this.instead?.();
     if (planted !== undefined) return planted as ConnectorOutput;
     this.finished.push(...finished);
-    const done = this.#done.map(({ handle, child, step }) => ({ handle, child, step }));
+    const [done, failed] = [this.#done, this.#failed].map((loads) =>
+      loads.map(({ handle, child, step }) => ({ handle, child, step })),
+    );
     const [extra] = this.extra.splice(0, 1);
     this.#done = [];
-    if (done.length === 0 && extra === undefined) return null;
-    return { ...extra, finishedReceiving: [...done, ...(extra?.finishedReceiving ?? [])] };
+    this.#failed = [];
+    if (done.length + failed.length === 0 && extra === undefined) return null;
+    return {
+      ...extra,
+      finishedReceiving: [...done, ...(extra?.finishedReceiving ?? [])],
+      failedReceiving: [...failed, ...(extra?.failedReceiving ?? [])],
+    };
   }
 
   shutdown(): void {
@@ -200,7 +211,8 @@ export class RemoteWorker implements WorkerConnector<{ loads: readonly RemoteLoa
       const { load, notBefore, landed } = each;
       if (!landed || (!this.hasty && notBefore > this.#settled)) continue;
       this.#loads.splice(this.#loads.indexOf(each), 1);
-      this.#write(load);
+      if (this.spoiled.has(load.id)) this.#failed.push(load);
+      else this.#write(load);
       this.#done.push(load);
     }
   }

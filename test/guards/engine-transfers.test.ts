@@ -371,6 +371,22 @@ describe('F58 the first reason is the reason', () => {
       expect(leftovers(bench.engine)).toEqual([]);
     });
 
+    it.fails(`depth ${pipelineDepth}: who ends while a step is in flight is told with it, though its slot is another's by then`, async () => {
+      const bench = new RemoteEngine({ r: { ext: 8, async: true } }, { pipelineDepth });
+      bench.submit({ id: 'o', prompt: prompt(9, 1), maxTokens: 30 });
+      const r = bench.submit({ id: 'r' });
+      bench.steps();
+      bench.workers[0].extra.push({ failedReceiving: [{ handle: r.handle }] });
+      bench.land('r');
+      bench.steps();
+      bench.submit({ id: 'next', prompt: prompt(9, 2), maxTokens: 30 });
+      for (let i = 0; i < 9; i++) {
+        await bench.kv.deliver();
+        bench.steps();
+      }
+      expect(r.ended).toBe(true);
+    });
+
     it(`depth ${pipelineDepth}: it stopped and is still sent; the abort neither ends it again nor frees it`, async () => {
       const bench = new RemoteEngine({ r: { delayFree: true } }, { pipelineDepth });
       const r = bench.submit({ id: 'r' });

@@ -219,8 +219,8 @@ export class Simulation {
     const kinds = ['received', 'sent'] as const;
     const anyone = (): ReportFacts => ({
       handle: this.#anyHandle(rng) ?? 1,
-      child: rng.below(reporters.length + 1),
-      rank: rng.below(4),
+      child: rng.below(reporters.length + (rng.chance(0.2) ? 1 : 0)),
+      rank: rng.below(rng.chance(0.2) ? 4 : reporters[0].length),
     });
     if (this.#past.length > 0 && this.#strikes('stale', rng)) {
       const { kind, report } = rng.pick(this.#past);
@@ -258,10 +258,11 @@ export class Simulation {
   #anyHandle(rng: Rng): number | undefined {
     const { accounts, live, held } = this.world.auditor.ledger;
     if (accounts.size === 0) return undefined;
-    const near: Account[] = rng.chance(0.5) ? [...live.values()] : [...held];
+    const all = [...live.values(), ...held];
+    const near: Account[] = rng.chance(0.5) ? all.filter(({ uses }) => uses.size > 0) : all;
     if (near.length > 0) return rng.pick(near).handle;
-    const all = [...accounts.keys()];
-    return all[Math.max(0, all.length - 1 - rng.below(20))];
+    const ever = [...accounts.keys()];
+    return ever[Math.max(0, ever.length - 1 - rng.below(20))];
   }
 
   #someKeys(): (string | number)[] {

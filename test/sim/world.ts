@@ -336,6 +336,7 @@ export class World {
     this.#begin(true);
     this.note(`reports${describeTransfers(facts, this)}`);
     this.#call('updateTransfers', () => this.scheduler.updateTransfers(this.#output(facts) ?? {}));
+    this.auditor.clients.drained();
     this.auditor.transfers.failures(facts, -1);
     if (facts.invalid.length + facts.failed.length > 0) this.#mayVoid();
     this.auditor.transfers.completions(facts);

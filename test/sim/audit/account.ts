@@ -19,6 +19,8 @@ export class Account {
   /** `direction:child:rank` of what still uses its blocks, and of what did. */
   readonly uses = new Set<string>();
   readonly ended = new Set<string>();
+  /** Those that used them when it was seen last. */
+  usedBy: readonly string[] = [];
   /** Reported as sent before it ended. */
   readonly early = new Set<string>();
   /** Loading, since when. */

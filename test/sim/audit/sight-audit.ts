@@ -31,6 +31,9 @@ export class SightAudit {
     this.#blocks(sight);
     this.#counts(sight);
     this.#anomalies(sight);
+    for (const list of [sight.requests, sight.draining, sight.quarantined]) {
+      for (const seen of list) this.#kept(seen);
+    }
     this.turns.see(sight);
     this.#ledger.quarantined = new Set(sight.quarantined.map(({ handle }) => handle));
   }
@@ -157,6 +160,21 @@ export class SightAudit {
       throw new Violation('I3', `${used} blocks held and ${sight.free.length} free of ${numBlocks - 1}`);
     }
     if (rows > sight.rowsInUse) throw new Violation('I12', `${rows} hold blocks in ${sight.rowsInUse} rows`);
+  }
+
+  /** I7: what is used stays with its request, or is kept for it. */
+  #kept({ handle, blocks, kept }: Seen): void {
+    const account = this.#ledger.account(handle);
+    const { uses, usedBy, name } = account;
+    const user = usedBy.find((use) => uses.has(use));
+    if (user !== undefined) {
+      const lost = this.turns
+        .of(handle)
+        .blocks.find((block) => !blocks.includes(block) && !kept.includes(block));
+      if (lost !== undefined) throw new Violation('I7', `${name} lost block ${lost}, which ${user} uses`);
+    }
+    if (uses.size > 0) account.usedBy = [...uses];
+    else if (usedBy.length > 0) account.usedBy = [];
   }
 
   /** I13, I10. */

@@ -149,8 +149,10 @@ export class TransferAudit {
     for (const { handle, child, rank } of facts.failed) this.#failedWhole(handle, child, rank);
     for (const { block, handle } of facts.invalid) this.#invalid(block, handle);
     const lacks = this.#lacking.delete(step);
-    for (const { account, isSure, hasFailed } of this.#syncLoads.get(step) ?? []) {
-      if (hasFailed || lacks) this.#markFailed(account, isSure);
+    for (const { account, blocks, isSure, hasFailed } of this.#syncLoads.get(step) ?? []) {
+      if (!hasFailed && !lacks) continue;
+      for (const block of blocks) this.#shared(block);
+      this.#markFailed(account, isSure);
     }
   }
 

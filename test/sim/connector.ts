@@ -10,6 +10,8 @@ export interface Decisions {
   match(handle: number, numTokens: number, numLocal: number): Match;
   /** The children that will report the end; null: the blocks are free. */
   finished(handle: number, reason: Reason, numBlocks: number): readonly number[] | null;
+  /** Whether a request must not end without blocks to send. */
+  delivers(handle: number): boolean;
   /** At any call of a method of the connector. */
   called(method: string): void;
 }
@@ -171,6 +173,15 @@ export class SimConnector implements SchedulerConnector<number> {
       for (const block of blocks) this.#count(block, -1);
     }
     this.#unpin = [];
+  }
+
+  requiresKvDelivery({ handle }: Request): boolean {
+    return this.#guard(() => {
+      this.#call('requiresKvDelivery', () => this.audit?.threw());
+      const answer = this.#decisions.delivers(handle);
+      if (answer) this.audit?.delivers(handle);
+      return answer;
+    });
   }
 
   hasPendingWork(): boolean {

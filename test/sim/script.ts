@@ -11,6 +11,8 @@ export interface Behaviour {
   child?: number;
   /** Children that want the blocks when it ended, also by an abort. */
   sends?: readonly number[];
+  /** It must not end without blocks to send. */
+  delivers?: boolean;
   /** Indexes of blocks that its load leaves wrong. */
   bad?: readonly number[];
 }
@@ -47,6 +49,7 @@ export class Script {
           return { numTokens: count, async: count > 0 && !sync, child };
         },
         finished: (handle, _reason, numBlocks) => (numBlocks > 0 ? (this.#of(handle).sends ?? null) : null),
+        delivers: (handle) => this.#of(handle).delivers === true,
         called: () => {},
       },
     });

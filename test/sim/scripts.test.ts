@@ -252,6 +252,23 @@ describe('scripts at depth 2', () => {
     script.end();
   });
 
+  it('F36: one that must deliver is computed again, and has them', () => {
+    const scheduler = { pipelineDepth: 2 as const, numBlocks: 5, enablePrefixCaching: false };
+    const script = new Script({ scheduler, behaviours: { r: { sends: [0], delivers: true } } });
+    script.add('q', 32, 2);
+    const r = script.add('r', 16, 5, undefined, 16);
+    script.schedule();
+    script.schedule();
+    script.update();
+    expect(script.reason(r)).toBeNull();
+    script.update();
+    script.steps(2);
+    expect(script.reason(r)).toBe('stop');
+    expect(script.stats.numDraining).toBe(1);
+    script.report({ sent: by(r, BOTH) });
+    script.end();
+  });
+
   it('F38: blocks of a request that ended may be given away at once, and are loaded only when its steps have run', () => {
     const scheduler = { pipelineDepth: 2 as const, numBlocks: 5, enablePrefixCaching: false };
     const script = new Script({ scheduler, behaviours: { q: { has: 48 } } });

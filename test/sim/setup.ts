@@ -48,6 +48,8 @@ export interface Workload {
   asksLater: number;
   /** Probability that a child wants to send when a request has ended. */
   stores: number;
+  /** Probability that a request which lost its blocks must have them to end. */
+  delivers: number;
   /** Milliseconds that a transfer takes at most. */
   slowest: number;
   /** Reports of loads say which step began them. */
@@ -132,7 +134,7 @@ function drawFaults(rng: Rng): Record<Fault, number> {
 
 function drawWorkload(rng: Rng, faults: Record<Fault, number>): Workload {
   const weights: Record<Event, number> = {
-    ...{ add: rng.between(5, 25), schedule: 30, execute: rng.between(5, 30), update: rng.between(20, 40) },
+    ...{ add: rng.between(5, 45), schedule: 30, execute: rng.between(5, 30), update: rng.between(20, 40) },
     ...{ report: rng.between(2, 15), progress: rng.between(5, 20), abort: rng.pick([0, 1, 4, 12]) },
     ...{ hold: rng.pick([0, 0, 1, 4]), complete: 4, reset: rng.pick([0, 0, 1, 2]) },
     ...{ pause: rng.pick([0, 0, 1]), resume: 2, fence: faults.fence > 0 ? 1 : 0 },
@@ -151,6 +153,7 @@ function drawWorkload(rng: Rng, faults: Record<Fault, number>): Workload {
     asksLater: rng.pick([0, 0, 0.3]),
     stores: rng.pick([0, 0.4, 1]),
     slowest: rng.pick([5, 40, 200]),
+    delivers: rng.pick([0, 0.5, 1]),
     isStamped,
     reloads: (isStamped || !ambiguous) && rng.chance(0.5),
   };

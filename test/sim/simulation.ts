@@ -315,6 +315,7 @@ export class Simulation {
         const children = Array.from({ length: numChildren }, (_, child) => child);
         return rng.chance(0.5) ? children : [rng.below(numChildren)];
       },
+      delivers: () => rng.chance(workload.delivers),
       called: (method) => {
         if (this.#strikes('abortInside', rng)) this.world.abortInside(this.#someKeys());
         if (this.#strikes('connectorThrows', rng)) throw new Refusal(`planted in ${method}`);

@@ -50,6 +50,8 @@ export class Account {
   unsure = false;
   /** If it ends in this call, it does so when the plan was made already. */
   endsLate = false;
+  /** It is to be computed again, since it has no blocks to send: what this step brings for it is void. */
+  isSentBack = false;
   readonly name: string;
 
   constructor(handle: number, asked: Asked, nth: number) {

@@ -154,6 +154,11 @@ export class StepAudit {
       if (entry.fate === 'either') account.unsure = true;
       if (entry.fate !== 'void') account.expected = Math.max(0, account.expected - entry.facts.samples);
       if (!account.isLive || results === null || results[i].failed) continue;
+      if (account.isSentBack) {
+        account.isSentBack = false;
+        this.void(account, 'void');
+        continue;
+      }
       const row = told.get(account.handle);
       if (account.mayFail !== null && row?.reason === 'error' && row.tokens.length === 0) continue;
       const may = entry.fate === 'either' || anyFailed || account.mayFail !== null;

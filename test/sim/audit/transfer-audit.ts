@@ -53,6 +53,14 @@ export class TransferAudit {
     this.#ledger.account(handle).isDoomed = true;
   }
 
+  /** A request that stops must not, since it has nothing to send. */
+  delivers(handle: number): void {
+    const account = this.#live(handle, 'asked to deliver');
+    if (account.container === 'running')
+      throw new Violation('I5', `${account.name} runs, and has what it is to send`);
+    account.isSentBack = true;
+  }
+
   /** It threw where nothing depends on it. */
   threw(): void {
     this.#ledger.anomaly('connector-failed');

@@ -95,7 +95,7 @@ function drawScheduler(rng: Rng): Setup['scheduler'] {
     pipelineDepth,
     maxNumSeqs,
     // From less than one request to a few: what does not fit is preempted, refused or ended.
-    numBlocks: Math.max(3, 1 + Math.floor(needed * (0.6 + 0.2 * rng.below(15)))),
+    numBlocks: Math.max(3, 1 + Math.floor(needed * (0.6 + 0.15 * rng.below(12)))),
     maxNumBatchedTokens: rng.between(4, 40),
     numRows: maxNumSeqs + rng.below(6),
     policy: rng.pick(['fcfs', 'priority'] as const),

@@ -29,7 +29,7 @@ export class Text {
   token(position: number): number {
     if (position < this.#prompt.length) return this.#prompt[position];
     const token = mix(this.#root, position);
-    return token % 23 === 0 ? END_TOKEN : 1000 + (token % 100_000);
+    return token % 11 === 0 ? END_TOKEN : 1000 + (token % 100_000);
   }
 
   /** What stands in the KV cache at a position: of all tokens up to there, this one included. Never negative. */

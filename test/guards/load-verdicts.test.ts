@@ -240,7 +240,7 @@ describe('F54 reports come in any order', () => {
     expect(leftovers(driver.scheduler)).toEqual([]);
   });
 
-  it.fails('nor one that the step itself was to read: nothing of it is found, though it is named by its request alone', () => {
+  it('nor one that the step itself was to read: nothing of it is found, though it is named by its request alone', () => {
     const driver = new RemoteDriver({ r: { ext: 8 } }, { strict: true });
     driver.broken = [0, 1];
     const r = driver.add({ id: 'r', prompt: prompt(9) });

@@ -24,7 +24,16 @@ export class Memory {
   readonly #ranks: Uint8Array;
   readonly #allRanks: number;
 
-  constructor(numBlocks: number, blockSize: number, numRanks: number) {
+  /** Whether the block is still in the hands of whoever got it in that turn, so that it may be written. */
+  readonly #isHeld: (block: number, turn: number) => boolean;
+
+  constructor(
+    numBlocks: number,
+    blockSize: number,
+    numRanks: number,
+    isHeld: (block: number, turn: number) => boolean,
+  ) {
+    this.#isHeld = isHeld;
     this.#blockSize = blockSize;
     this.#content = new Int32Array(numBlocks * blockSize).fill(GARBAGE);
     this.#turns = new Int32Array(numBlocks * blockSize);
@@ -68,7 +77,7 @@ export class Memory {
       if (index >= holding.blocks.length) return `${holding.name} has no block for position ${p}`;
       const at = this.#at(holding, p);
       const turn = holding.turns[index];
-      if (this.#turns[at] > turn) {
+      if (this.#turns[at] > turn && !this.#isHeld(holding.blocks[index], turn)) {
         wrong = `${holding.name} writes position ${p} into block ${holding.blocks[index]} over a later owner's`;
       }
       const content = text === null ? GARBAGE : text.print(p);

@@ -78,7 +78,9 @@ export class World {
     this.scheduler = new Scheduler({ ...scheduler, ...extra, now: () => this.now });
     const ranks = connector === null ? 1 : Math.max(...connector.reporters.flat()) + 1;
     const { numBlocks, blockSize } = this.scheduler.config;
-    this.memory = new Memory(numBlocks, blockSize, ranks);
+    this.memory = new Memory(numBlocks, blockSize, ranks, (block, turn) =>
+      this.auditor.sights.turns.isHeld(block, turn),
+    );
     const wrong = (what: string) => {
       this.#wrong ??= what;
     };

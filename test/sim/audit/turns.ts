@@ -39,6 +39,15 @@ export class Turns {
     return at >= 0 && held.turns[at] === turn;
   }
 
+  /** Whether somebody holds the block still in that turn. */
+  isHeld(block: number, turn: number): boolean {
+    for (const { blocks, turns } of this.#held.values()) {
+      const at = turns.indexOf(turn);
+      if (at >= 0) return blocks[at] === block;
+    }
+    return false;
+  }
+
   /** Who holds a block, for people. */
   holders(block: number): string[] {
     return [...this.#held.values()].filter(({ blocks }) => blocks.includes(block)).map(({ name }) => name);

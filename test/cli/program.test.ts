@@ -129,7 +129,11 @@ describe('the command line', () => {
 describe('scheduler flags', () => {
   it('exist for every option of the scheduler', async () => {
     const { options } = await replay('--requests', '1');
-    const { now, log, placement, deadlines, ...config } = resolveOptions({ numBlocks: 2 });
+    // A replay has no connector.
+    const { now, log, placement, deadlines, connector, loadFailurePolicy, reclaim, ...config } =
+      resolveOptions({
+        numBlocks: 2,
+      });
     expect(Object.keys(options)).toEqual(expect.arrayContaining(Object.keys(config)));
     const { stdout } = await run(['replay', '--help']);
     for (const key of Object.keys(config)) {

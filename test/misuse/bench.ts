@@ -131,14 +131,23 @@ export function snapshot(scheduler: Scheduler): unknown {
 
 /** The part of a snapshot that needs no native state: what is left to read of a scheduler that refuses to work. */
 export function mirror(scheduler: Scheduler): unknown {
-  const { requests, ...queues } = scheduler.inspect();
+  const { requests, draining, quarantined, ...queues } = scheduler.inspect();
   const { numRunning, numWaiting, numSkipped, numUnfinished } = scheduler;
   const counts = { numRunning, numWaiting, numSkipped, numUnfinished, hasWork: scheduler.hasWork() };
-  return { ...queues, ...counts, requests: requests.map(fields) };
+  const ended = [...draining, ...quarantined].map(fields);
+  return { ...queues, ...counts, requests: requests.map(fields), ended };
 }
 
 function fields(request: Request): unknown {
-  const { prev: _prev, next: _next, outstanding, ...plain } = request;
+  // Anomalies are counted; nothing else comes of them.
+  const {
+    prev: _prev,
+    next: _next,
+    numAnomalies: _count,
+    lastAnomaly: _last,
+    outstanding,
+    ...plain
+  } = request;
   return { ...plain, outstanding: outstanding?.describe() ?? [] };
 }
 

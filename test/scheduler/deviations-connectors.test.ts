@@ -285,3 +285,33 @@ describe('the deviations about connectors', () => {
     }
   });
 });
+
+describe('limitLoadRetries', () => {
+  /** Every load of `r` fails; says after how many of them it was told that its answer is complete, -1 = never. */
+  function loadsUntilAnswered(limitLoadRetries: boolean): number {
+    const scripts = { r: { ext: 8, async: true } };
+    const driver = make(scripts, { limitLoadRetries }, { loadFailurePolicy: 'recompute' });
+    const r = driver.add({ id: 'r', prompt: prompt(9), maxTokens: 1 });
+    const request = driver.request(r);
+    for (let i = 0; i < 100; i++) {
+      const plan = driver.schedule();
+      const failed = [{ handle: r }];
+      if (request.load !== null) driver.report = { failedReceiving: failed, finishedReceiving: failed };
+      driver.update(plan);
+      if (driver.ends.get(r)?.length === 1) {
+        expect(driver.text(r)).toEqual(driver.model.text(r, 1));
+        return request.numFailedLoads;
+      }
+    }
+    expect(request.numFailedLoads).toBeGreaterThan(40);
+    return -1;
+  }
+
+  it('on: after three of them it computes by itself', () => {
+    expect(loadsUntilAnswered(true)).toBe(3);
+  });
+
+  it('off: it is loaded again for ever', () => {
+    expect(loadsUntilAnswered(false)).toBe(-1);
+  });
+});

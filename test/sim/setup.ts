@@ -106,7 +106,7 @@ function drawScheduler(rng: Rng): Setup['scheduler'] {
     hashSeed: 7,
     loadFailurePolicy: rng.pick(['fail', 'recompute'] as const),
     deadlines: {
-      load: rng.chance(0.5) ? rng.between(50, 600) : 0,
+      load: rng.chance(0.6) ? rng.between(15, 250) : 0,
       reclaim: rng.chance(0.5) ? rng.between(50, 600) : 0,
     },
     reclaim: rng.pick(['on-report', 'on-confirmation'] as const),

@@ -55,8 +55,8 @@ export interface Deviations {
    */
   admitStuckLoads: boolean;
   /**
-   * Under `recompute` a request three of whose loads have failed computes by itself from then on. vLLM asks the
-   * connector again each time, and a connector that always fails keeps the request for ever.
+   * Under `recompute` a request three of whose loads have failed computes by itself from then on, and one of a single token
+   * always does. vLLM asks the connector again each time, and one that always fails keeps the request for ever.
    */
   limitLoadRetries: boolean;
   /**

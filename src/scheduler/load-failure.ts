@@ -29,7 +29,11 @@ export function failLoads(s: SchedulerState, plan: Plan | null, output: TakenOut
   const plans = plan === null ? s.inFlight : [plan, ...s.inFlight];
   for (const report of output?.failedReceiving ?? []) takeFailed(s, plans, report, failed);
   for (const invalid of output?.invalidBlocks ?? []) takeInvalid(s, plans, invalid, failed);
-  if (plan !== null && plan.missing.size > 0) failSyncLoads(s, plan, plan.missing, failed);
+  if (s.config.loadFailurePolicy === 'fail' && plan !== null) {
+    // An older step may still bring something for a request that was preempted since, and loaded again.
+    for (const request of failed) dropOutputs(s, request, plan);
+  }
+  if (plan?.syncLoads.some((load) => load.failed)) failSyncLoads(s, plan, plan.missing, failed);
   if (s.config.loadFailurePolicy === 'recompute') return [];
   for (const request of failed) request.failure ??= 'its KV could not be loaded';
   return [...failed];
@@ -51,6 +55,7 @@ function takeFailed(
   for (const { syncLoads, missing } of plans) {
     const load = syncLoads.find((each) => each.request.handle === handle && isOurs(each));
     if (load === undefined) continue;
+    load.failed = true;
     load.blocks.forEach((id, i) => {
       if (s.core.native.blockGeneration(id) === load.generations[i]) missing.add(id);
     });
@@ -90,10 +95,13 @@ function takeInvalid(
     truncateLoad(s, request, Math.floor(load.localTokens / s.config.blockSize) + at);
   }
   for (const plan of plans) {
-    for (const { request, blocks, generations } of plan.syncLoads) {
-      const at = handle === undefined || request.handle === handle ? blocks.indexOf(block) : -1;
+    for (const load of plan.syncLoads) {
+      const isNamed = handle === undefined || load.request.handle === handle;
+      const at = isNamed ? load.blocks.indexOf(block) : -1;
       if (at < 0) continue;
-      if (s.core.native.blockGeneration(block) === generations[at]) known = plan.missing.add(block).size > 0;
+      load.failed = true;
+      if (s.core.native.blockGeneration(block) === load.generations[at])
+        known = plan.missing.add(block).size > 0;
       else reassigned = true;
     }
   }
@@ -146,7 +154,8 @@ function failSyncLoads(
     owners.add(request);
     if (evicts) evictRow(s, request, firstOwn, bad);
   }
-  const lost = plan.syncLoads.filter(({ blocks }) => blocks.some((id) => missing.has(id)));
+  // Those whose blocks are somebody else's by now too: what was read of them and published is wrong all the same.
+  const lost = plan.syncLoads.filter(({ failed: isLost }) => isLost);
   for (const { request } of lost) request.numFailedLoads++;
   const traceless = lost.some(({ request }) => !holdsSince(request, plan.step));
   if (deviations.evictFailedLoads && (traceless || someSharerLeft(s, plan))) forgetSince(s, plan);

@@ -69,7 +69,7 @@ export class Plan {
   connectorMetadata: unknown = undefined;
   /** @internal Loads that must be there when the plan is executed. */
   syncLoads: SyncLoad[] = [];
-  /** @internal Blocks of these that are known not to have come; its update has to know. */
+  /** @internal Blocks of these that are known not to have come, and are still theirs; its update has to know. */
   readonly missing = new Set<number>();
   /** Leading blocks that all requests holding blocks share (0 with prefix caching off). */
   numCommonPrefixBlocks = 0;

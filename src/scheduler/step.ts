@@ -82,7 +82,10 @@ function attachMetadata(s: SchedulerState, plan: Plan): void {
     plan.connectorMetadata = metadata;
     return;
   }
-  for (const { blocks } of plan.syncLoads) for (const id of blocks) plan.missing.add(id);
+  for (const load of plan.syncLoads) {
+    load.failed = true;
+    for (const id of load.blocks) plan.missing.add(id);
+  }
   loseLoadsOf(s, plan.step);
 }
 
@@ -99,7 +102,8 @@ export function update(
   beginUpdate(s, plan, result.tokens);
   const { errors } = result;
   if (errors !== undefined) failEntries(s, plan, (entry) => errors[entry] !== 0);
-  const lost = output !== null || plan.missing.size > 0 ? failLoads(s, plan, output) : NOBODY;
+  const lost =
+    output !== null || plan.syncLoads.some((load) => load.failed) ? failLoads(s, plan, output) : NOBODY;
   updatePass(s, plan, result);
   endLost(s, lost);
   if (output !== null) takeTransfers(s, output);

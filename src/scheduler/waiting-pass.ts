@@ -55,9 +55,12 @@ export function waitingPass(s: SchedulerState, plan: Plan, tokenBudget: number):
   queues.endPass();
 }
 
-/** Not for a request whose loads failed again and again: it computes by itself. */
-function asksConnector({ connector, config }: SchedulerState, { numFailedLoads }: Request): boolean {
-  return connector !== null && !(config.deviations.limitLoadRetries && numFailedLoads >= MAX_FAILED_LOADS);
+/** Not for a request whose loads failed again and again, or would never end: it computes by itself. */
+function asksConnector({ connector, config }: SchedulerState, request: Request): boolean {
+  if (connector === null) return false;
+  if (!config.deviations.limitLoadRetries) return true;
+  // Of a single token nothing is left when it was loaded, since the last one is computed anyway.
+  return request.numFailedLoads < MAX_FAILED_LOADS && request.numTokens > 1;
 }
 
 /** Whether a session has said so much that no answer to its next chunk fits the model. `add` refuses such a prompt. */

@@ -22,7 +22,7 @@ export function failEntries(s: SchedulerState, plan: Plan, failed: (entry: numbe
     const request = plan.requests[i];
     if (!holdsSince(request, plan.step)) traceless = true;
     else if (s.config.deviations.evictOnStepFailure) {
-      evictRow(s, request, Math.floor(plan.numComputedTokens[i] / s.config.blockSize), bad);
+      evictRow(s, request, Math.floor(firstUnsure(plan, i) / s.config.blockSize), bad);
     }
     if (plan.dropped[i] === 0 && finish(s, request, FinishReason.error)) {
       s.outputs.push(request, 0, 0, FinishReason.error);
@@ -31,4 +31,10 @@ export function failEntries(s: SchedulerState, plan: Plan, failed: (entry: numbe
   if (!anyFailed || !s.config.deviations.evictOnStepFailure) return;
   if (traceless || someSharerLeft(s, plan)) forgetSince(s, plan);
   else if (bad.size > 0) recomputeSharers(s, plan, bad, NOBODY);
+}
+
+/** The first token of an entry that a failed step may not have left in its block: whether it waited for its load is not known. */
+function firstUnsure(plan: Plan, entry: number): number {
+  const load = plan.syncLoads.find(({ request }) => request === plan.requests[entry]);
+  return load?.localTokens ?? plan.numComputedTokens[entry];
 }

@@ -208,17 +208,19 @@ export class TransferAudit {
   }
 
   #failedWhole(handle: number, child: number, rank: number): void {
+    // What a step in flight waits for can fail also when its request has ended: others may have found its blocks.
+    const isOwnRank = this.#isRank(child, rank);
+    const readers = this.#readersOf(handle).filter(({ account }) => isOwnRank && account.loadChild === child);
+    for (const load of readers) load.hasFailed = true;
+    if (readers.length > 0) return;
     const account = this.#ledger.known(handle);
     if (account === undefined) {
       this.#ledger.anomaly('stale-handle');
       return;
     }
-    const isOwner = account.loadChild === child && this.#isRank(child, rank);
-    const readers = isOwner ? this.#readersOf(handle) : [];
-    for (const load of readers) load.hasFailed = true;
-    const isWaiting = isOwner && account.isLive && account.waitedSince >= 0;
+    const isWaiting = isOwnRank && account.loadChild === child && account.isLive && account.waitedSince >= 0;
     if (account.uses.has(`load:${child}:${rank}`) || isWaiting) this.#markFailed(account);
-    else if (readers.length === 0) this.#ledger.anomaly('wrong-owner');
+    else this.#ledger.anomaly('wrong-owner');
   }
 
   /** Loads that steps in flight wait for; of one request, if that is given. */

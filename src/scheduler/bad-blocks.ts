@@ -1,5 +1,5 @@
 import { PendingOp } from '../core/core.js';
-import { isLoading, markFailed } from './load.js';
+import { markFailed } from './load.js';
 import type { Plan } from './plan.js';
 import { discardOutputs, preemptByForce } from './preempt.js';
 import { releaseWaiting } from './reclaim.js';
@@ -83,12 +83,13 @@ function recompute(s: SchedulerState, plan: Plan, firstBadBlock: (request: Reque
     const firstBad = firstBadBlock(request);
     if (firstBad < 0) continue;
     s.core.push(PendingOp.evict, request.slot, firstBad);
-    if (isLoading(request)) truncateLoad(s, request, firstBad);
+    // Also when its load is done: it is not promoted yet, and only then is anything of it published.
+    if (request.load !== null) truncateLoad(s, request, firstBad);
     else releaseWaiting(s, request);
   }
 }
 
-/** A load still writes its blocks: it keeps them, and when it is done only what stands before the bad one counts. */
+/** A load may still write its blocks: it keeps them, and when it is promoted only what stands before the bad one counts. */
 export function truncateLoad(s: SchedulerState, request: Request, firstBad: number): void {
   if (request.load !== null) markFailed(s, request, request.load);
   request.numComputedTokens = Math.min(request.numComputedTokens, firstBad * s.config.blockSize);

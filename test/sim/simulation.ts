@@ -340,6 +340,7 @@ export class Simulation {
     const numOffered = rng.chance(0.5) ? most : rng.below(Math.floor(most / blockSize) + 1) * blockSize;
     if (numOffered === 0) return { numTokens: 0, async: false };
     const isSync = rng.chance(workload.syncLoads);
+    this.#offered.add(handle);
     return { numTokens: numOffered, async: !isSync, child: rng.below(numChildren) };
   }
 

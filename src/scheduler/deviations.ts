@@ -50,8 +50,9 @@ export interface Deviations {
    */
   sharersWait: boolean;
   /**
-   * When nothing runs and the first in line does not fit because others hold blocks that were loaded for them, the last of
-   * those gives its blocks back. vLLM schedules nothing for ever (#27074, #29877).
+   * When nothing runs and the first in line does not fit, or the only one that runs cannot grow, because others hold blocks
+   * that were loaded for them, the last of those gives its blocks back. vLLM schedules nothing for ever (#27074, #29877), or
+   * preempts that one for ever.
    */
   admitStuckLoads: boolean;
   /**

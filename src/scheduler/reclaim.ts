@@ -29,14 +29,15 @@ export function reclaimSession(s: SchedulerState, needy: Request): boolean {
 }
 
 /**
- * Takes the blocks of one request whose load is done and that does not run yet: of the last in line, when nothing runs,
- * nothing was scheduled and the first in line does not fit, so that otherwise nothing ever would. It is looked up again.
+ * Takes the blocks of one request whose load is done and that does not run yet: of the last in line, when otherwise nothing
+ * ever would go on, because nothing runs and the first in line does not fit, or the only one that runs cannot grow. It is
+ * looked up again.
  * @param needy never this one
  * @returns false if there is none
  */
 export function reclaimStuckLoad(s: SchedulerState, plan: Plan, needy: Request): boolean {
   if (!s.config.deviations.admitStuckLoads || s.connector === null) return false;
-  if (s.queues.running.length > 0 || plan.totalTokens > 0 || s.inFlight.length > 0) return false;
+  if (!isAlone(s, plan, needy)) return false;
   for (const requests of [s.queues.waiting.toArray(), s.queues.skipped.toArray(), s.queues.passedOver]) {
     const last = requests.findLast((request) => isStuckLoad(request, needy));
     if (last === undefined) continue;
@@ -45,6 +46,12 @@ export function reclaimStuckLoad(s: SchedulerState, plan: Plan, needy: Request):
     return true;
   }
   return false;
+}
+
+/** Nothing runs but the needy request itself, so that nobody else can ever give blocks back. */
+function isAlone({ queues: { running }, inFlight }: SchedulerState, plan: Plan, needy: Request): boolean {
+  if (running.length > 0) return running.length === 1 && running[0] === needy;
+  return plan.totalTokens === 0 && inFlight.length === 0;
 }
 
 /** It holds blocks that nothing writes any more. */

@@ -2,7 +2,7 @@ import { PendingOp } from '../core/core.js';
 import { endOutgrown } from './outgrown.js';
 import { EntryKind, type Plan } from './plan.js';
 import { isUsed, preempt } from './preempt.js';
-import { reclaimSession } from './reclaim.js';
+import { reclaimSession, reclaimStuckLoad } from './reclaim.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 
@@ -113,7 +113,7 @@ function makeRoom(s: SchedulerState, plan: Plan, request: Request, numScheduled:
     if (s.maxDrafts > 0) planDrafts(s, plan, at, request, numDrafts);
     if (takeBlocks(s, plan, at)) return entriesBack;
     plan.truncate(at);
-    if (reclaimSession(s, request)) continue;
+    if (reclaimSession(s, request) || reclaimStuckLoad(s, plan, request)) continue;
 
     const victim = chooseVictim(s);
     s.queues.remove(victim);

@@ -209,6 +209,38 @@ describe('admitStuckLoads', () => {
   }
 });
 
+describe('admitStuckLoads, while one request runs', () => {
+  /** `a` runs alone and needs the whole pool in the end; `b`, less important, has loaded two blocks of it. */
+  function growing(admitStuckLoads: boolean) {
+    const small = { numBlocks: 7, maxNumSeqs: 1, maxNumBatchedTokens: 4, enablePrefixCaching: false };
+    const options = { ...small, reserveFullIsl: false, policy: 'priority' } as const;
+    const driver = make({ b: { ext: 8, async: true } }, { admitStuckLoads }, options);
+    const b = driver.add({ id: 'b', prompt: prompt(9, 1), maxTokens: 2, priority: 1 });
+    driver.empty();
+    driver.received(b);
+    return { driver, b, a: driver.add({ id: 'a', prompt: prompt(9), maxTokens: 14 }) };
+  }
+
+  it('on: it takes them where it cannot grow, and both get their texts', () => {
+    const { driver, a, b } = growing(true);
+    driver.run(60, () => driver.ends.get(a)?.length === 0);
+    expect(driver.scheduler.stats()).toMatchObject({ loadsReclaimed: 1, numPreemptions: 0 });
+    expect(driver.text(a)).toEqual(driver.model.text(a, 14));
+    driver.empty();
+    driver.received(b);
+    driver.run();
+    expect(driver.text(b)).toEqual(driver.model.text(b, 2));
+    expect(leftovers(driver.scheduler)).toEqual([]);
+  });
+
+  it('off: it preempts itself for ever, as in vLLM', () => {
+    const { driver, a } = growing(false);
+    for (let i = 0; i < 100; i++) driver.step();
+    expect(driver.ends.get(a)).toEqual([]);
+    expect(driver.scheduler.stats().numPreemptions).toBeGreaterThan(5);
+  });
+});
+
 describe('finalTokenDelivery', () => {
   for (const finalTokenDelivery of [true, false]) {
     const what = finalTokenDelivery

@@ -73,8 +73,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F28',
     file: 'src/scheduler/step.ts',
-    find: '  for (const { blocks } of plan.syncLoads) for (const id of blocks) plan.missing.add(id);\n',
-    replace: '',
+    find: '  for (const load of plan.syncLoads) {\n    load.failed = true;',
+    replace: '  for (const load of plan.syncLoads) {',
     test,
     means: 'synchronous loads without metadata are read',
   },

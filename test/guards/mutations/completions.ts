@@ -27,9 +27,9 @@ export const mutations: readonly Mutation[] = [
     failure: 'F1',
     file: 'src/scheduler/load-failure.ts',
     find: `if (request === undefined) return;
-  const isOurs`,
+  if (request.load !== null && isOurs`,
     replace: `if (request === undefined) throw new Error('an untracked request failed');
-  const isOurs`,
+  if (request.load !== null && isOurs`,
     test,
     means: 'a failed load of an unknown request is an assertion',
   },

@@ -71,8 +71,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F38',
     file: 'src/engine/step-loop.ts',
-    find: '|| (plan.hasSyncLoads && e.workers !== null);',
-    replace: '|| (plan.hasSyncLoads && e.workers === null);',
+    find: '|| e.workers?.mustWait(plan) === true;',
+    replace: '|| e.workers?.mustWait(plan) === undefined;',
     test: inFlight,
     means: 'a step with synchronous loads is not kept back',
   },

@@ -14,7 +14,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F19',
     file: 'src/scheduler/load-failure.ts',
-    find: 'dropOutputs(s, request, plan);',
+    find: 'dropOutputs(s, request, plan);\n    request.numDraftTokens = 0;',
     replace: '',
     test,
     means: 'what was sampled from it goes to the client',
@@ -55,8 +55,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F22',
     file: 'src/scheduler/load-failure.ts',
-    find: 's.core.native.blockGeneration(block) === generations[at]',
-    replace: 's.core.native.blockGeneration(block) >= generations[at]',
+    find: 's.core.native.blockGeneration(block) === load.generations[at]',
+    replace: 's.core.native.blockGeneration(block) >= load.generations[at]',
     test,
     means: 'whose block it is now does not matter',
   },

@@ -50,4 +50,5 @@ const LIVES = {
   },
 };
 
-await LIVES[process.argv[2]]();
+// Outside of the module's evaluation; see worker.mjs.
+setImmediate(() => LIVES[process.argv[2]]());

@@ -14,9 +14,12 @@ flags=(-std=c++20 -O3 -Werror all-warnings -Xptxas=-v --threads 0)
 for architecture in $architectures; do
   flags+=("--generate-code=arch=compute_$architecture,code=sm_$architecture")
 done
-"$nvcc" "${flags[@]}" -c kernels.cu -o "$scratch/kernels.o" >"$scratch/report" 2>&1 || { cat "$scratch/report"; exit 1; }
+for source in *.cu; do
+  "$nvcc" "${flags[@]}" -c "$source" -o "$scratch/object" >>"$scratch/report" 2>&1 || { cat "$scratch/report"; exit 1; }
+done
 
 python3 - "$scratch/report" $architectures <<'PY'
+import pathlib
 import re
 import sys
 
@@ -24,7 +27,7 @@ text = open(sys.argv[1], encoding='utf-8').read()
 wanted = ['sm_' + number for number in sys.argv[2:]]
 pattern = re.compile(r"Compiling entry function '(\S+)' for '(\S+)'.*?(\d+) bytes stack frame, (\d+) bytes spill stores, "
                      r'(\d+) bytes spill loads.*?Used (\d+) registers', re.S)
-source = open('kernels.cu', encoding='utf-8').read()
+source = ''.join(path.read_text(encoding='utf-8') for path in pathlib.Path('.').glob('*.cu'))
 names = re.findall(r'__global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(', source)
 kernels = {}
 failed = False

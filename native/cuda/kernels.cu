@@ -5,20 +5,13 @@
 #include "../core/apply.h"
 #include "../core/digest.h"
 #include "cta_team.cuh"
+#include "fetch.cuh"
+#include "launch.cuh"
 
 namespace blockstep::cuda {
 namespace {
 
 constexpr u64 kPatienceNanoseconds = u64{kMailboxPatience.count()} * 1000000;
-
-/// Says that something is done. Called by one thread; the barrier that ends apply() and the others has made what the
-/// block wrote its own, so this release covers it all.
-__device__ void complete(Completion* completion, u32 number, u32 fault, u64 digest) {
-  completion->digest = digest;
-  u64& word = *reinterpret_cast<u64*>(&completion->word);
-  ::cuda::atomic_ref<u64, ::cuda::thread_scope_system>(word).store(u64{number} << 32 | fault,
-                                                                   ::cuda::memory_order_release);
-}
 
 __device__ void apply_log(Home* home, u32 number, u32 slot, const u32* log, u32 words) {
   __shared__ CtaTeam::Shared shared;
@@ -26,29 +19,6 @@ __device__ void apply_log(Home* home, u32 number, u32 slot, const u32* log, u32 
   Results results{home->ids, home->state.config.num_blocks, 0, 0, 0};  // each thread's own; rank 0's has the answer
   apply(team, home->state, log, words, results);
   if (team.rank() == 0) complete(home->completions + slot, number, results.fault, home->state.rolling_digest);
-}
-
-/// Copies from mapped memory, 16 bytes at a time and several of them under way at once: a read over the bus takes a
-/// microsecond, whatever its size. Both sides are aligned, and rounded up to 16 bytes. Ends synchronised.
-__device__ void fetch(u32* to, const u32* mapped, u32 words) {
-  constexpr u32 kAtOnce = 8;
-  const uint4* source = reinterpret_cast<const uint4*>(mapped);
-  uint4* target = reinterpret_cast<uint4*>(to);
-  const u32 count = (words + 3) / 4;
-  for (u32 base = 0; base < count; base += kThreads * kAtOnce) {
-    uint4 quad[kAtOnce];
-#pragma unroll
-    for (u32 i = 0; i < kAtOnce; ++i) {
-      const u32 at = base + i * kThreads + threadIdx.x;
-      if (at < count) quad[i] = __ldcv(source + at);  // never from a cache: the slot was used before
-    }
-#pragma unroll
-    for (u32 i = 0; i < kAtOnce; ++i) {
-      const u32 at = base + i * kThreads + threadIdx.x;
-      if (at < count) target[at] = quad[i];
-    }
-  }
-  __syncthreads();
 }
 
 template <u32 Words>
@@ -108,11 +78,6 @@ __global__ void answer_mailbox(Mailbox* mailbox) {
     second = ask.load(::cuda::memory_order_acquire);
   }
   answer.store(second == first ? kMailboxGaveUp : mailbox_reply(second), ::cuda::memory_order_release);
-}
-
-template <class Function>
-const void* address(Function* kernel) {
-  return reinterpret_cast<const void*>(kernel);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ struct alignas(64) Completion {
 };
 static_assert(std::atomic<u64>::is_always_lock_free && sizeof(std::atomic<u64>) == 8 && sizeof(Completion) == 64);
 
-constexpr u64 completion_word(u32 number, u32 fault) { return u64{number} << 32 | fault; }
+BLOCKSTEP_HD constexpr u64 completion_word(u32 number, u32 fault) { return u64{number} << 32 | fault; }
 
 /// How a log travels. By value it is part of the launch itself, so nothing can overwrite it before it is read; CUDA
 /// allows 4 KB of parameters on every GPU and 32,764 bytes since Volta. What is longer lies in a ring slot, which the

@@ -6,6 +6,7 @@ export default defineConfig({
   test: {
     root: fileURLToPath(new URL('..', import.meta.url)),
     include: ['test/**/*.test.ts'],
+    globalSetup: ['test/support/emulated-gpu.ts'],
     pool: 'forks',
     testTimeout: 60_000,
     hookTimeout: 60_000,

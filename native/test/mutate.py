@@ -38,7 +38,7 @@ MIRROR = [
     ('host_test', PLAIN + ['host/' + name for name in sorted(os.listdir(os.path.join(NATIVE, 'host')))
                            if name.endswith('.cc')], ['400']),
 ]
-KERNELS = [('kernel_test', RACES + ['-Wno-unknown-pragmas', '-Itest/gpu_shim'], ['6'])]
+KERNELS = [('kernel_test', RACES + ['-Wno-unknown-pragmas', '-Itest/gpu_shim', '-DGPU_SHIM_THREADS'], ['6'])]
 LANE_SOURCES = ['host/completion_ring.cc', 'host/host_lane.cc']
 TRANSFER = [
     ('ring_test', PLAIN + LANE_SOURCES, ['100']),
@@ -337,12 +337,12 @@ KERNEL_MUTANTS = [
     ('cuda/cta_team.cuh', 'the sum starts too low', 'distance = 16; distance', 'distance = 8; distance'),
     ('cuda/cta_team.cuh', 'the scan of the first lane', 'lane() == 31, total', 'lane() == 0, total'),
     ('cuda/cta_team.cuh', 'a sum of 32 bits', 'across_warps<u64>(value', 'across_warps<u64>(static_cast<u32>(value)'),
-    ('cuda/kernels.cu', 'the completion is not released', 'cuda::memory_order_release);\n}', 'cuda::memory_order_relaxed);\n}'),
-    ('cuda/kernels.cu', 'the completion without its fault', 'u64{number} << 32 | fault', 'u64{number} << 32'),
+    ('cuda/launch.cuh', 'the completion is not released', 'cuda::memory_order_release);\n}', 'cuda::memory_order_relaxed);\n}'),
+    ('cuda/launch.cuh', 'the completion without its fault', 'completion_word(number, fault)', 'completion_word(number, 0)'),
     ('cuda/kernels.cu', 'another completion', 'home->completions + slot', 'home->completions'),
-    ('cuda/kernels.cu', 'the fetch is not synchronised', '  __syncthreads();\n}', '}'),
-    ('cuda/kernels.cu', 'the fetch forgets the end', 'const u32 count = (words + 3) / 4;', 'const u32 count = words / 4;'),
-    ('cuda/kernels.cu', 'the fetch writes past the end', 'if (at < count) target[at]', 'target[at]'),
+    ('cuda/fetch.cuh', 'the fetch is not synchronised', '  __syncthreads();\n}', '}'),
+    ('cuda/fetch.cuh', 'the fetch forgets the end', 'const u32 count = (words + 3) / 4;', 'const u32 count = words / 4;'),
+    ('cuda/fetch.cuh', 'the fetch writes past the end', 'if (at < count) target[at]', 'target[at]'),
     ('cuda/kernels.cu', 'parts count themselves', 'team.rank() < blockIdx.x ?', 'team.rank() <= blockIdx.x ?'),
     ('cuda/kernels.cu', 'the sum stays', 'sum.exchange(0, ::cuda::memory_order_relaxed)',
      'sum.load(::cuda::memory_order_relaxed)'),

@@ -20,7 +20,7 @@ RACES="-O1 -fsanitize=thread"
 MIRROR="../host/mirror.cc"
 RING="../host/completion_ring.cc"
 LANE="$RING ../host/host_lane.cc"
-KERNELS="-Wno-unknown-pragmas -I gpu_shim"
+KERNELS="-Wno-unknown-pragmas -I gpu_shim -DGPU_SHIM_THREADS"
 HOST="$(echo ../host/*.cc)"
 
 passed=0

@@ -1,0 +1,15 @@
+// What of the driver's interface is fetched through the runtime.
+#pragma once
+
+#include <cstdint>
+
+typedef struct CUstream_st* CUstream;
+typedef int CUdevice;
+typedef unsigned long long CUdeviceptr;
+typedef std::uint64_t cuuint64_t;
+typedef enum cudaError_enum { CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_LAUNCH_FAILED = 719 } CUresult;
+typedef enum CUdevice_attribute_enum {
+  CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS = 122
+} CUdevice_attribute;
+typedef enum CUstreamWriteValue_flags_enum { CU_STREAM_WRITE_VALUE_DEFAULT = 0 } CUstreamWriteValue_flags;
+#define CUDAAPI

@@ -1,0 +1,85 @@
+#include "faults.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+
+#include "stream.h"
+
+namespace gpu_shim {
+namespace {
+
+struct State {
+  std::mutex mutex;
+  std::string text;
+  Faults faults;
+  std::uint64_t calls = 0;
+  std::uint64_t launches = 0;
+};
+State& state() {
+  static State* const one = new State;
+  return *one;
+}
+
+void read(const std::string& text, Faults& faults) {
+  const struct {
+    const char* name;
+    std::uint64_t* value;
+  } numbers[] = {{"devices", &faults.devices}, {"memory", &faults.memory}, {"fail", &faults.fail},
+                 {"lose", &faults.lose},       {"hang", &faults.hang},     {"skip", &faults.skip},
+                 {"delay", &faults.delay}};
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::string item = text.substr(at, end - at);
+    at = end + 1;
+    bool known = item == "none" || item == "unguarded" || item.empty();
+    if (item == "none") faults.none = true;
+    if (item == "unguarded") faults.unguarded = true;
+    for (const auto& [name, value] : numbers) {
+      const std::string head = std::string(name) + "=";
+      if (item.compare(0, head.size(), head) != 0) continue;
+      *value = std::strtoull(item.c_str() + head.size(), nullptr, 10);
+      known = true;
+    }
+    if (!known) std::abort();  // a test that plants nothing would prove nothing
+  }
+}
+
+/// With the mutex held. Says whether there is anything new.
+bool refresh(State& one) {
+  const char* value = std::getenv("EMULATED_GPU");
+  const char* text = value ? value : "";
+  if (one.text == text) return false;
+  one.text = text;
+  one.faults = {};
+  one.calls = one.launches = 0;
+  read(one.text, one.faults);
+  return true;
+}
+
+}  // namespace
+
+Faults faults() {
+  State& one = state();
+  const std::lock_guard lock(one.mutex);
+  return one.faults;
+}
+
+bool fails_now() {
+  State& one = state();
+  const std::lock_guard lock(one.mutex);
+  if (refresh(one)) revive_device();
+  return ++one.calls == one.faults.fail;
+}
+
+Fate fate_of_launch() {
+  State& one = state();
+  const std::lock_guard lock(one.mutex);
+  const std::uint64_t launch = ++one.launches;
+  if (one.faults.lose != 0 && launch >= one.faults.lose) return Fate::kLost;
+  if (launch == one.faults.hang) return Fate::kHangs;
+  return launch == one.faults.skip ? Fate::kSkipped : Fate::kRuns;
+}
+
+}  // namespace gpu_shim

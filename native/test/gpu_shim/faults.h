@@ -1,0 +1,41 @@
+// What goes wrong on the emulated GPU. Read from the environment variable EMULATED_GPU whenever a CUDA call is made, so
+// that a test can set it while it runs: a list like "fail=12,delay=50". A new value begins to count anew, and a device that
+// was lost is there again.
+//
+//   devices=N    so many GPUs (default 1)
+//   none         there is no driver
+//   memory=N     bytes of device memory (default 2^30)
+//   fail=N       the N-th call that can fail does, with cudaErrorInvalidValue; nothing else is wrong
+//   lose=N       from the N-th launch on the device is lost: nothing is executed, every call fails
+//   hang=N       the N-th launch never ends, nor does what is behind it
+//   skip=N       the N-th launch does nothing
+//   delay=N      every piece of work takes N microseconds longer
+//   unguarded    device memory stays readable for the host
+#pragma once
+
+#include <cstdint>
+
+namespace gpu_shim {
+
+struct Faults {
+  bool none = false;
+  bool unguarded = false;
+  std::uint64_t devices = 1;
+  std::uint64_t memory = std::uint64_t{1} << 30;
+  std::uint64_t fail = 0;
+  std::uint64_t lose = 0;
+  std::uint64_t hang = 0;
+  std::uint64_t skip = 0;
+  std::uint64_t delay = 0;
+};
+
+/// What the environment said at the last call. Any thread.
+Faults faults();
+/// Reads the environment, and counts a call that can fail: true if it is the one that does. For threads that make CUDA
+/// calls, which may read the environment.
+bool fails_now();
+enum class Fate { kRuns, kSkipped, kHangs, kLost };
+/// Counts a launch, and says what becomes of it.
+Fate fate_of_launch();
+
+}  // namespace gpu_shim

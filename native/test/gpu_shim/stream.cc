@@ -1,0 +1,150 @@
+#include "stream.h"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <pthread.h>
+#include <set>
+#include <signal.h>
+#include <thread>
+
+#include "faults.h"
+#include "memory.h"
+
+namespace gpu_shim {
+namespace {
+
+/// One lock for all streams: they wait for each other's signals. Never destroyed, since streams may outlive everything.
+struct Shared {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool lost = false;
+  std::uint64_t unfinished = 0;
+};
+Shared& shared() {
+  static Shared* const one = new Shared;
+  return *one;
+}
+
+}  // namespace
+
+struct Stream::State {
+  std::deque<Step> queue;
+  bool busy = false;
+  bool ending = false;
+};
+
+Stream::Stream() : state_(std::make_shared<State>()) {
+  // Signals are for the threads of the program.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread([state = state_] { work(state); }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Stream::push(Step step) {
+  if (capture_) {
+    capture_->push_back(std::move(step));
+    return;
+  }
+  Shared& all = shared();
+  const std::lock_guard lock(all.mutex);
+  state_->queue.push_back(std::move(step));
+  all.unfinished += 1;
+  all.changed.notify_all();
+}
+
+void Stream::hang() { push({nullptr, std::make_shared<Signal>(), nullptr}); }
+
+bool Stream::idle() const {
+  const std::lock_guard lock(shared().mutex);
+  return state_->queue.empty() && !state_->busy;
+}
+
+void Stream::wait() const {
+  Shared& all = shared();
+  std::unique_lock lock(all.mutex);
+  all.changed.wait(lock, [&] { return all.lost || (state_->queue.empty() && !state_->busy); });
+}
+
+void Stream::end() {
+  Shared& all = shared();
+  const std::lock_guard lock(all.mutex);
+  state_->ending = true;
+  all.changed.notify_all();
+}
+
+void Stream::work(const std::shared_ptr<State>& state) {
+  Shared& all = shared();
+  std::unique_lock lock(all.mutex);
+  for (;;) {
+    all.changed.wait(lock, [&] {
+      if (all.lost && !state->queue.empty()) {
+        all.unfinished -= state->queue.size();
+        state->queue.clear();
+        all.changed.notify_all();
+      }
+      if (state->queue.empty()) return state->ending;
+      const auto& signal = state->queue.front().waits_for;
+      return !signal || signal->done;
+    });
+    if (state->queue.empty()) return;
+    const Step step = std::move(state->queue.front());
+    state->queue.pop_front();
+    state->busy = true;
+    if (step.work) {
+      lock.unlock();
+      const std::uint64_t delay = faults().delay;
+      if (delay != 0) std::this_thread::sleep_for(std::chrono::microseconds(delay));
+      {
+        const Working working;
+        step.work();
+      }
+      lock.lock();
+    }
+    if (step.raises) {
+      step.raises->done = true;
+      step.raises->at = std::chrono::steady_clock::now();
+    }
+    state->busy = false;
+    all.unfinished -= 1;
+    all.changed.notify_all();
+  }
+}
+
+bool is_done(const Signal& signal) {
+  const std::lock_guard lock(shared().mutex);
+  return signal.done;
+}
+
+void wait_for(const Signal& signal) {
+  Shared& all = shared();
+  std::unique_lock lock(all.mutex);
+  all.changed.wait(lock, [&] { return all.lost || signal.done; });
+}
+
+void lose_device() {
+  Shared& all = shared();
+  const std::lock_guard lock(all.mutex);
+  all.lost = true;
+  all.changed.notify_all();
+}
+
+void revive_device() {
+  const std::lock_guard lock(shared().mutex);
+  shared().lost = false;
+}
+
+bool device_lost() {
+  const std::lock_guard lock(shared().mutex);
+  return shared().lost;
+}
+
+void wait_for_all() {
+  Shared& all = shared();
+  std::unique_lock lock(all.mutex);
+  all.changed.wait(lock, [&] { return all.lost || all.unfinished == 0; });
+}
+
+}  // namespace gpu_shim

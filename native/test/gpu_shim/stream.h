@@ -1,0 +1,67 @@
+// Streams of the emulated GPU: each a thread that does one piece of work after the other. What is queued is there to
+// stay: streams that are destroyed finish it.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace gpu_shim {
+
+/// Something that happens once.
+struct Signal {
+  bool done = false;  // guarded by the lock of all streams
+  std::chrono::steady_clock::time_point at;
+};
+
+/// One piece of work. It may touch device memory.
+using Work = std::function<void()>;
+
+/// What a capture collects: work and signals in their order.
+struct Step {
+  Work work;                          // or
+  std::shared_ptr<Signal> waits_for;  // or
+  std::shared_ptr<Signal> raises;
+};
+
+class Stream {
+ public:
+  Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  /// Queues a step, or adds it to what is being captured.
+  void push(Step step);
+  /// Nothing behind what is queued now is ever done.
+  void hang();
+  bool idle() const;
+  void wait() const;
+  /// Ends once all is done; the object goes with its thread.
+  void end();
+
+  bool capturing() const { return capture_ != nullptr; }
+  void begin_capture() { capture_ = std::make_unique<std::vector<Step>>(); }
+  std::vector<Step> end_capture() {
+    const auto steps = std::move(capture_);
+    return std::move(*steps);
+  }
+
+ private:
+  struct State;
+  static void work(const std::shared_ptr<State>& state);
+
+  std::shared_ptr<State> state_;
+  std::unique_ptr<std::vector<Step>> capture_;
+};
+
+/// Has it happened? And: waits until it has, or the device is lost.
+bool is_done(const Signal& signal);
+void wait_for(const Signal& signal);
+/// The device is gone: nothing that is queued is done any more, and nobody waits.
+void lose_device();
+void revive_device();
+bool device_lost();
+void wait_for_all();
+
+}  // namespace gpu_shim

@@ -2,11 +2,9 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { BlockstepError } from '../../src/core/errors.js';
 import { probeBackends } from '../../src/core/placement.js';
 import { Scheduler } from '../../src/index.js';
-import { codeOf } from '../core/bench-core.js';
 import { isEmulated, plant } from '../support/gpu.js';
 
 const OPTIONS = { numBlocks: 200, blockSize: 4, maxModelLen: 128, maxNumSeqs: 8, backend: 'cuda' } as const;
-const CODES = ['ERR_BLOCKSTEP_CUDA', 'ERR_BLOCKSTEP_NO_MEMORY', 'ERR_BLOCKSTEP_MIRROR'];
 
 /** Waits for the GPU, for a second at most. True: it has done all that it was given. */
 async function settle({ core }: Scheduler): Promise<boolean> {
@@ -17,24 +15,30 @@ async function settle({ core }: Scheduler): Promise<boolean> {
   return false;
 }
 
+function step(scheduler: Scheduler): void {
+  const plan = scheduler.schedule();
+  const counts = Int32Array.from({ length: plan.numRequests }, (_, i) => plan.maxOutputTokens[i]);
+  scheduler.update(plan, { tokens: new Int32Array(plan.numRequests).fill(9), counts });
+}
+
+function addRequests(scheduler: Scheduler, maxTokens: number): void {
+  for (let i = 0; i < 8; i++) {
+    scheduler.add({ id: `r${i}`, prompt: Int32Array.from({ length: 20 + i }, (_, at) => at), maxTokens });
+  }
+}
+
 /** Some steps of eight requests on the GPU, whose state is compared with the host's at the end. */
 async function live(): Promise<void> {
   using scheduler = new Scheduler(OPTIONS);
-  for (let i = 0; i < 8; i++) {
-    scheduler.add({ id: `r${i}`, prompt: Int32Array.from({ length: 20 + i }, (_, at) => at), maxTokens: 5 });
-  }
-  for (let step = 0; step < 6; step++) {
-    const plan = scheduler.schedule();
-    const counts = Int32Array.from({ length: plan.numRequests }, (_, i) => plan.maxOutputTokens[i]);
-    scheduler.update(plan, { tokens: new Int32Array(plan.numRequests).fill(9), counts });
-  }
+  addRequests(scheduler, 5);
+  for (let i = 0; i < 6; i++) step(scheduler);
   expect(await settle(scheduler)).toBe(true);
   scheduler.core.native.startMirrorDigest();
   expect(await settle(scheduler)).toBe(true);
   expect(scheduler.core.native.mirrorDigest()).toBe(scheduler.core.native.digest());
 }
 
-/** What a life ends with: null, or its error, which has a code. */
+/** What a life ends with: null, or an error with a code. Anything else is thrown. */
 async function outcome(): Promise<BlockstepError | null> {
   try {
     await live();
@@ -45,25 +49,129 @@ async function outcome(): Promise<BlockstepError | null> {
   }
 }
 
+/** What was tried when it failed, in the words of the error. */
+const CALL =
+  /cuda(?!Error)[A-Z]\w+|launch of (?:the self-test|a digest|apply|initialise)|loading a kernel|could not allocate|the (?:initialisation|self-test)|work on the GPU|CUDA cannot be used/;
+
 describe.skipIf(!isEmulated)('an error of CUDA', () => {
   afterEach(() => plant(''));
 
-  it('has a code at whatever call it comes, and leaves nothing behind', async () => {
-    let failures = 0;
-    const words = new Set<string>();
-    for (let call = 1; ; call++) {
+  it('has a code at whatever call it comes, and leaves nothing behind', { timeout: 120_000 }, async () => {
+    const named = new Set<string>();
+    // The life makes some fifty calls.
+    for (let call = 1; call <= 60; call++) {
       plant(`fail=${call}`);
       const error = await outcome();
       plant('');
       expect(await outcome(), `after call ${call} had failed`).toBeNull();
-      if (error === null && call > 40) break;
-      if (error === null) continue; // a call that only tells what a GPU is called
-      failures++;
-      expect(CODES, `${call}: ${error.message}`).toContain(error.code);
-      expect(error.message).toMatch(/\w+ failed|could not allocate|cannot be used/);
-      words.add(error.message.replace(/.*?(\w+|launch of [\w ]+) failed.*/, '$1'));
+      if (error === null) continue;
+      expect(['ERR_BLOCKSTEP_CUDA', 'ERR_BLOCKSTEP_NO_MEMORY']).toContain(error.code);
+      const [what] = CALL.exec(error.message) ?? [];
+      expect(what, error.message).toBeDefined();
+      named.add(what);
     }
-    expect(failures).toBeGreaterThan(30);
-    expect([...words].length).toBeGreaterThan(8);
+    expect([...named]).toEqual(
+      expect.arrayContaining([
+        'CUDA cannot be used',
+        'could not allocate',
+        'cudaEventCreateWithFlags',
+        'cudaHostAlloc',
+        'cudaHostGetDevicePointer',
+        'cudaMemcpyAsync',
+        'cudaMemsetAsync',
+        'cudaStreamCreateWithPriority',
+        'launch of a digest',
+        'launch of apply',
+        'launch of initialise',
+        'launch of the self-test',
+        'loading a kernel',
+        'the initialisation',
+        'the self-test',
+      ]),
+    );
+  });
+
+  it('is a lost device at whatever launch that happens: said once, and then always', async () => {
+    let launch = 1;
+    for (; ; launch++) {
+      plant(`lose=${launch}`);
+      const error = await outcome();
+      if (error === null) break;
+      expect(error.code, `launch ${launch}`).toBe('ERR_BLOCKSTEP_CUDA');
+      expect(error.message).toContain('cudaErrorLaunchFailure');
+      const reason = expect.stringContaining('cudaErrorLaunchFailure');
+      expect(probeBackends()[1]).toMatchObject({ usable: false, reason });
+    }
+    // The self-test, the initial state, a log or more, and the two halves of a digest.
+    expect(launch).toBeGreaterThan(5);
+    plant('');
+    expect(await outcome()).toBeNull();
+  });
+
+  it('poisons the scheduler that it comes to, and no other', () => {
+    using other = new Scheduler({ ...OPTIONS, backend: 'host' });
+    using scheduler = new Scheduler(OPTIONS);
+    addRequests(scheduler, 50);
+    addRequests(other, 50);
+    step(scheduler);
+    plant('lose=1');
+    let thrown: unknown;
+    for (let i = 0; i < 200 && thrown === undefined; i++) {
+      try {
+        step(scheduler);
+      } catch (error) {
+        thrown = error;
+      }
+    }
+    expect(thrown).toMatchObject({ code: 'ERR_BLOCKSTEP_CUDA' });
+    for (const call of [
+      () => scheduler.schedule(),
+      () => scheduler.verify(),
+      () => addRequests(scheduler, 1),
+    ]) {
+      expect(call).toThrow((thrown as Error).message);
+    }
+    step(other);
+    expect(other.schedule().numRequests).toBe(8);
+  });
+
+  it('is too little memory, at the start and never later', () => {
+    plant('memory=100000');
+    expect(() => new Scheduler(OPTIONS)).toThrow(
+      /could not allocate \d+ bytes on the GPU: cudaErrorMemoryAllocation/,
+    );
+    using fallback = new Scheduler({ ...OPTIONS, backend: 'auto', device: 'cuda' });
+    expect(fallback.core.backend).toMatchObject({
+      name: 'host',
+      reason: expect.stringContaining('could not allocate'),
+    });
+    plant('memory=10000000');
+    using scheduler = new Scheduler(OPTIONS);
+    const { deviceBytes, pinnedBytes } = scheduler.core.native.memory();
+    addRequests(scheduler, 20);
+    for (let i = 0; i < 22; i++) step(scheduler);
+    expect(scheduler.core.native.memory()).toMatchObject({ deviceBytes, pinnedBytes });
+  });
+
+  it('is no driver, or no such GPU, in words', () => {
+    plant('none');
+    expect(probeBackends()[1]).toEqual({
+      name: 'cuda',
+      usable: false,
+      reason: expect.stringMatching(/^no CUDA driver: /),
+    });
+    plant('devices=2');
+    expect(probeBackends('cuda:1')[1].usable).toBe(true);
+    expect(probeBackends('cuda:2')[1].reason).toBe('there is no GPU 2: CUDA sees 2');
+  });
+
+  it('ends a scheduler whose GPU hangs within seconds, and no process', { timeout: 40_000 }, () => {
+    const scheduler = new Scheduler(OPTIONS);
+    addRequests(scheduler, 5);
+    plant('hang=1');
+    step(scheduler);
+    const start = performance.now();
+    scheduler.dispose();
+    expect(performance.now() - start).toBeLessThan(15_000);
   });
 });

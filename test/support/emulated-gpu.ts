@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { readdirSync, statSync } from 'node:fs';
+import { readdirSync, statSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { probeBackends } from '../../src/core/placement.js';
@@ -21,6 +21,7 @@ export default function chooseGpu(): void {
     encoding: 'utf8',
   });
   if (status !== 0) throw new Error(`the addon on an emulated GPU was not built:\n${stdout}\n${stderr}`);
+  utimesSync(EMULATED_ADDON, new Date(), new Date()); // it is not written anew where nothing had changed
 }
 
 function newestSource(): number {

@@ -5,7 +5,8 @@
 //   devices=N    so many GPUs (default 1)
 //   none         there is no driver
 //   memory=N     bytes of device memory (default 2^30)
-//   fail=N       the N-th call that can fail does, with cudaErrorInvalidValue; nothing else is wrong
+//   fail=N       the N-th call fails with cudaErrorInvalidValue, queries and what gives back not counted; nothing else
+//                is wrong
 //   lose=N       from the N-th launch on the device is lost: nothing is executed, every call fails
 //   hang=N       the N-th launch never ends, nor does what is behind it
 //   skip=N       the N-th launch does nothing

@@ -36,7 +36,8 @@ cudaError_t note(cudaError_t error) {
   return error;
 }
 
-/// What every call begins with: a driver, and a device that is there. A call that does not `count` cannot be failed by a test.
+/// What every call begins with: a driver, and a device that is there. Calls that only ask, or give something back, do not
+/// count: how many of them there are is a matter of time.
 cudaError_t begin(bool counts = true) {
   const bool fails = counts && fails_now();
   if (faults().none) return cudaErrorInsufficientDriver;
@@ -171,7 +172,7 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
 }
 cudaError_t cudaFree(void* memory) {
   const cudaError_t error = begin(false);
-  if (memory && error == cudaSuccess) wait_for_all();
+  if (memory) wait_for_all();
   if (memory && !release(Kind::kDevice, memory)) return note(cudaErrorInvalidValue);
   return note(error);
 }
@@ -188,7 +189,7 @@ cudaError_t cudaHostGetDevicePointer(void** on_device, void* on_host, unsigned) 
 }
 cudaError_t cudaFreeHost(void* memory) {
   const cudaError_t error = begin(false);
-  if (memory && error == cudaSuccess) wait_for_all();
+  if (memory) wait_for_all();
   if (memory && !release(Kind::kPinned, memory)) return note(cudaErrorInvalidValue);
   return note(error);
 }
@@ -254,7 +255,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return note(begin(false));
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  if (const cudaError_t error = begin()) return note(error);
+  if (const cudaError_t error = begin(false)) return note(error);
   if (of(stream).capturing()) return note(cudaErrorStreamCaptureUnsupported);
   return note(of(stream).idle() ? cudaSuccess : cudaErrorNotReady);
 }
@@ -322,7 +323,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  if (const cudaError_t error = begin()) return note(error);
+  if (const cudaError_t error = begin(false)) return note(error);
   return note(!event->signal || is_done(*event->signal) ? cudaSuccess : cudaErrorNotReady);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {

@@ -19,7 +19,9 @@ struct Shared {
   std::mutex mutex;
   std::condition_variable changed;
   bool lost = false;
+  unsigned losses = 0;
   std::uint64_t unfinished = 0;
+  unsigned busy = 0;  // streams that are at work
 };
 Shared& shared() {
   static Shared* const one = new Shared;
@@ -50,6 +52,7 @@ void Stream::push(Step step) {
   }
   Shared& all = shared();
   const std::lock_guard lock(all.mutex);
+  step.losses = all.losses;
   state_->queue.push_back(std::move(step));
   all.unfinished += 1;
   all.changed.notify_all();
@@ -80,9 +83,9 @@ void Stream::work(const std::shared_ptr<State>& state) {
   std::unique_lock lock(all.mutex);
   for (;;) {
     all.changed.wait(lock, [&] {
-      if (all.lost && !state->queue.empty()) {
-        all.unfinished -= state->queue.size();
-        state->queue.clear();
+      while (!state->queue.empty() && state->queue.front().losses != all.losses) {  // it went with the device
+        state->queue.pop_front();
+        all.unfinished -= 1;
         all.changed.notify_all();
       }
       if (state->queue.empty()) return state->ending;
@@ -93,6 +96,7 @@ void Stream::work(const std::shared_ptr<State>& state) {
     const Step step = std::move(state->queue.front());
     state->queue.pop_front();
     state->busy = true;
+    all.busy += 1;
     if (step.work) {
       lock.unlock();
       const std::uint64_t delay = faults().delay;
@@ -108,6 +112,7 @@ void Stream::work(const std::shared_ptr<State>& state) {
       step.raises->at = std::chrono::steady_clock::now();
     }
     state->busy = false;
+    all.busy -= 1;
     all.unfinished -= 1;
     all.changed.notify_all();
   }
@@ -128,6 +133,7 @@ void lose_device() {
   Shared& all = shared();
   const std::lock_guard lock(all.mutex);
   all.lost = true;
+  all.losses += 1;
   all.changed.notify_all();
 }
 
@@ -144,7 +150,7 @@ bool device_lost() {
 void wait_for_all() {
   Shared& all = shared();
   std::unique_lock lock(all.mutex);
-  all.changed.wait(lock, [&] { return all.lost || all.unfinished == 0; });
+  all.changed.wait(lock, [&] { return all.unfinished == 0 || (all.lost && all.busy == 0); });
 }
 
 }  // namespace gpu_shim

@@ -23,6 +23,7 @@ struct Step {
   Work work;                          // or
   std::shared_ptr<Signal> waits_for;  // or
   std::shared_ptr<Signal> raises;
+  unsigned losses = 0;  // how often the device had been lost when it was queued
 };
 
 class Stream {
@@ -62,6 +63,7 @@ void wait_for(const Signal& signal);
 void lose_device();
 void revive_device();
 bool device_lost();
+/// Waits until all that is queued is done, or if the device is lost, until nothing is being done any more.
 void wait_for_all();
 
 }  // namespace gpu_shim

@@ -22,6 +22,8 @@ RING="../host/completion_ring.cc"
 LANE="$RING ../host/host_lane.cc"
 KERNELS="-Wno-unknown-pragmas -I gpu_shim -DGPU_SHIM_THREADS"
 HOST="$(echo ../host/*.cc)"
+# The CUDA back end on the emulated GPU.
+GPU="-DBLOCKSTEP_BLOCK_THREADS=64 -Wno-unknown-pragmas -I gpu_shim $(echo gpu_shim/*.cc) $(echo ../cuda/*.cc) -x c++ $(echo ../cuda/*.cu) -x none"
 
 passed=0
 failed=0
@@ -92,6 +94,8 @@ sources="hash_test index_test log_test state_test model_test decide_test referen
   done
   echo "kernel_test races $RACES $KERNELS"
   echo "comparison_test optimised $OPTIMISED $MIRROR"
+  echo "gpu_test races $RACES -DGPU_SHIM_THREADS $GPU $MIRROR"
+  echo "gpu_test optimised $OPTIMISED $GPU $MIRROR"
   for source in $sources; do echo "$source checked $CHECKED"; done
   for source in $sources churn_test bench_core; do echo "$source optimised $OPTIMISED"; done
 } > "$BUILD/list"
@@ -122,6 +126,8 @@ for kind in races checked; do
 done
 run kernel_test races $((times > 1 ? 300 : 20))
 run comparison_test optimised $((300 * times))
+run gpu_test races 0
+run gpu_test optimised $((200 * times))
 run fuzz optimised $((8000 * times))
 run fuzz checked $((1500 * times))
 run churn_test optimised $((times > 1 ? 10 : 1))

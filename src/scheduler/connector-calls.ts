@@ -1,6 +1,6 @@
 import { type BlockstepError, badArgument, show } from '../core/errors.js';
 import type { Protection, SchedulerConnector } from './connector.js';
-import { bindForeign } from './foreign-method.js';
+import { type Bound, bindMethods } from './foreign-method.js';
 
 const REQUIRED = [
   'getNumNewMatchedTokens',
@@ -24,7 +24,6 @@ const MAX_RANK = 65_535;
 /** A method that a connector may leave out. */
 export type OptionalMethod = (typeof OPTIONAL)[number];
 type Method = (typeof REQUIRED)[number] | OptionalMethod;
-type Bound = (...args: unknown[]) => unknown;
 
 /** A connector, checked; its methods were looked up once and are called on the object itself. */
 export interface ConnectorCalls extends Partial<Record<Method, Bound>> {
@@ -46,14 +45,8 @@ export function takeConnector(connector: SchedulerConnector): ConnectorCalls {
   if (!PROTECTIONS.includes(protection)) {
     throw bad('connector.protection', protection, `one of ${PROTECTIONS.join(', ')}`);
   }
-  const calls: Partial<Record<Method, Bound>> = {};
-  for (const name of [...REQUIRED, ...OPTIONAL]) {
-    const method: unknown = connector[name];
-    if (method === undefined && OPTIONAL.includes(name as OptionalMethod)) continue;
-    if (typeof method !== 'function') throw bad(`connector.${name}`, method, 'a function');
-    calls[name] = bindForeign(method, connector);
-  }
-  return { ...(calls as ConnectorCalls), protection, reporters: takeReporters(reporters) };
+  const calls = bindMethods('connector', connector, REQUIRED, OPTIONAL);
+  return { ...calls, protection, reporters: takeReporters(reporters) };
 }
 
 /** Which of the methods that may be left out it has. */

@@ -1,7 +1,7 @@
 import { takeInt32Array } from '../core/arrays.js';
 import { TOKEN_MAX } from '../core/core.js';
 import { BlockstepError, badArgument, checkInteger, show } from '../core/errors.js';
-import { bindForeign } from './foreign-method.js';
+import { bindMethods } from './foreign-method.js';
 import type { Grammar, GrammarCalls } from './grammar.js';
 import type { Request, RequestInput, TakenRequest } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
@@ -10,6 +10,7 @@ import type { StopConditions } from './stop-conditions.js';
 import { checkBoolean, checkFinite, checkName } from './validate.js';
 
 const INT32_MAX = 2 ** 31 - 1;
+const GRAMMAR_METHODS = ['ready', 'acceptTokens', 'validateTokens'] as const;
 
 /**
  * Everything about a new request that can be checked without native code; that the prompt's ids are in range is checked
@@ -114,16 +115,7 @@ function takeGrammar(grammar: Grammar): GrammarCalls {
   if (typeof grammar !== 'object' || grammar === null) {
     throw badArgument('grammar', show(grammar), 'an object');
   }
-  const { ready, acceptTokens, validateTokens } = grammar;
-  const bound = (name: string, method: unknown): (() => unknown) => {
-    if (typeof method !== 'function') throw badArgument(`grammar.${name}`, show(method), 'a function');
-    return bindForeign(method, grammar);
-  };
-  return {
-    ready: bound('ready', ready),
-    acceptTokens: bound('acceptTokens', acceptTokens),
-    validateTokens: bound('validateTokens', validateTokens),
-  };
+  return bindMethods('grammar', grammar, GRAMMAR_METHODS);
 }
 
 /** @param total tokens of the whole text, of which `numPrompt` are new */

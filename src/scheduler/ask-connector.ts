@@ -37,14 +37,14 @@ export interface ConnectorAnswer {
   answer: ConnectorAnswers[ConnectorQuestion] | 'failed';
 }
 
-const NOTHING: TakenMatch = { numTokens: 0, async: false, child: 0 };
+/** The answer of one that has nothing, or was not asked. */
+export const NO_MATCH: TakenMatch = { numTokens: 0, async: false, child: 0 };
 
 /**
  * What the connector can bring of a request beyond `numLocal` tokens. Of a synchronous load the last token is left to be
  * computed.
  */
 export function askMatch(s: SchedulerState, request: Request, numLocal: number): TakenMatch | typeof FAILED {
-  if (s.connector === null) return NOTHING;
   const most = request.numTokens - numLocal;
   const given = ask(s, request, 'match', ({ getNumNewMatchedTokens }) => {
     const answer = getNumNewMatchedTokens(request, numLocal) as Match;

@@ -1,5 +1,5 @@
 import { enterAdapter, fitsAdapters } from './adapters.js';
-import { askMatch, FAILED, type TakenMatch } from './ask-connector.js';
+import { askMatch, FAILED, NO_MATCH, type TakenMatch } from './ask-connector.js';
 import { askReady } from './ask-grammar.js';
 import { channels } from './channels.js';
 import { stopDeadline } from './deadlines.js';
@@ -96,8 +96,6 @@ interface Prefix {
   readonly numHits: number;
   readonly external: TakenMatch;
 }
-
-const NO_MATCH: TakenMatch = { numTokens: 0, async: false, child: 0 };
 
 /**
  * Looks for the prefix of the request at the head of the line.

@@ -20,12 +20,10 @@ export const schedulerFailure: FailureOf = ({ id, failure }) =>
  */
 export function publish(e: EngineState, outputs: StepOutputs, failureOf = schedulerFailure): number {
   const { requests, tokens, tokenOffsets, tokenCounts, finishReasons, continues, length } = outputs;
-  const { bySlot } = e.streams;
   let ended = 0;
   for (let row = 0; row < length; row++) {
     const request = requests[row];
-    const own = bySlot[request.slot];
-    const stream = own?.request === request ? own : e.streams.displaced.get(request);
+    const stream = e.streams.of(request);
     if (stream === undefined) continue;
     stream.append(tokens, tokenOffsets[row], tokenCounts[row]);
     if (stream.isAwaited) e.counters.wakes++;

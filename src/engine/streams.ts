@@ -3,10 +3,10 @@ import type { RequestStream } from './request-stream.js';
 
 /** The streams that have not ended. Those of the running are found by slot, without hashing anything. */
 export class Streams {
-  /** @internal By slot; the stream of an earlier incarnation is told by its request. */
-  readonly bySlot: (RequestStream | undefined)[] = [];
-  /** @internal Streams whose slot has another by now. */
-  readonly displaced = new Map<Request, RequestStream>();
+  /** By slot; the stream of an earlier incarnation is told by its request. */
+  readonly #bySlot: (RequestStream | undefined)[] = [];
+  /** Streams whose slot has another by now. */
+  readonly #displaced = new Map<Request, RequestStream>();
   readonly #live = new Set<RequestStream>();
 
   get size(): number {
@@ -16,31 +16,31 @@ export class Streams {
   add(stream: RequestStream): void {
     this.#live.add(stream);
     // Its request has ended outside an update, and its row is still to come; meanwhile the slot is somebody else's.
-    const displaced = this.bySlot[stream.request.slot];
-    if (displaced !== undefined) this.displaced.set(displaced.request, displaced);
-    this.bySlot[stream.request.slot] = stream;
+    const displaced = this.#bySlot[stream.request.slot];
+    if (displaced !== undefined) this.#displaced.set(displaced.request, displaced);
+    this.#bySlot[stream.request.slot] = stream;
   }
 
   /** The stream of this very incarnation. */
   of(request: Request): RequestStream | undefined {
-    const stream = this.bySlot[request.slot];
-    return stream !== undefined && stream.request === request ? stream : this.displaced.get(request);
+    const stream = this.#bySlot[request.slot];
+    return stream !== undefined && stream.request === request ? stream : this.#displaced.get(request);
   }
 
   /** Forgets a stream that has ended. */
   remove(stream: RequestStream): void {
     this.#live.delete(stream);
-    this.displaced.delete(stream.request);
+    this.#displaced.delete(stream.request);
     const { slot } = stream.request;
-    if (this.bySlot[slot] === stream) this.bySlot[slot] = undefined;
+    if (this.#bySlot[slot] === stream) this.#bySlot[slot] = undefined;
   }
 
   /** Forgets all of them, and gives them back. */
   takeAll(): RequestStream[] {
     const all = [...this.#live];
     this.#live.clear();
-    this.displaced.clear();
-    this.bySlot.length = 0;
+    this.#displaced.clear();
+    this.#bySlot.length = 0;
     return all;
   }
 

@@ -19,7 +19,7 @@ export class Outstanding {
 
   /** Registers a use that begins `now`; false if it is registered already. */
   add(kind: OutstandingKind, owner: string, now: number): boolean {
-    const key = `${kind}:${owner}`;
+    const key = keyOf(kind, owner);
     if (this.#since.has(key)) return false;
     this.#since.set(key, now);
     this.#ended.delete(key);
@@ -28,7 +28,7 @@ export class Outstanding {
 
   /** Ends a use; false if it is not registered. */
   remove(kind: OutstandingKind, owner: string): boolean {
-    const key = `${kind}:${owner}`;
+    const key = keyOf(kind, owner);
     if (!this.#since.delete(key)) return false;
     this.#ended.add(key);
     return true;
@@ -36,7 +36,7 @@ export class Outstanding {
 
   /** Notes that a use is over before it began; false if that is known. */
   addEarly(kind: OutstandingKind, owner: string): boolean {
-    const key = `${kind}:${owner}`;
+    const key = keyOf(kind, owner);
     if (this.#early.has(key)) return false;
     this.#early.add(key);
     return true;
@@ -44,14 +44,14 @@ export class Outstanding {
 
   /** Whether the use was reported done before it began. It counts as ended from then on. */
   takeEarly(kind: OutstandingKind, owner: string): boolean {
-    const key = `${kind}:${owner}`;
+    const key = keyOf(kind, owner);
     if (!this.#early.delete(key)) return false;
     this.#ended.add(key);
     return true;
   }
 
   has(kind: OutstandingKind, owner: string): boolean {
-    return this.#since.has(`${kind}:${owner}`);
+    return this.#since.has(keyOf(kind, owner));
   }
 
   /** Whether any use of this kind is registered. */
@@ -62,7 +62,7 @@ export class Outstanding {
 
   /** Whether the use was registered once and has ended. */
   knew(kind: OutstandingKind, owner: string): boolean {
-    return this.#ended.has(`${kind}:${owner}`);
+    return this.#ended.has(keyOf(kind, owner));
   }
 
   /** Ends every use of this kind whose owner passes. @returns whether there was one */
@@ -93,6 +93,10 @@ export class Outstanding {
 export type OutstandingKind = 'load' | 'store' | 'lease';
 
 export const OUTSTANDING_KINDS: readonly OutstandingKind[] = ['load', 'store', 'lease'];
+
+function keyOf(kind: OutstandingKind, owner: string): string {
+  return `${kind}:${owner}`;
+}
 
 const PEER = /^child (\d+) rank \d+$/;
 

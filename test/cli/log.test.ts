@@ -8,6 +8,7 @@ import { callEnds } from '../../src/cli/log-records.js';
 import { runProgram } from '../../src/cli/program.js';
 import type { Report } from '../../src/cli/report.js';
 import { RecordKind } from '../../src/scheduler/log.js';
+import { frames } from '../scheduler/recorded-log.js';
 import { ConnectedLife } from '../transfer/connected-life.js';
 import { run } from './run-program.js';
 import { useTempFiles } from './temp-file.js';
@@ -30,23 +31,6 @@ async function again(path: string): Promise<{ code: number; report: LogReport }>
   const { code, stdout, stderr } = await run(['replay', '--json', '--log', path]);
   expect(stderr).toBe('');
   return { code, report: JSON.parse(stdout) as LogReport };
-}
-
-interface Frame {
-  kind: number;
-  at: number;
-  end: number;
-}
-
-function frames(bytes: Uint8Array): Frame[] {
-  const view = new DataView(bytes.buffer, bytes.byteOffset);
-  const found: Frame[] = [];
-  for (let at = 12; at < bytes.length; ) {
-    const end = at + 8 + Math.ceil(view.getUint32(at + 4, true) / 4) * 4;
-    found.push({ kind: view.getUint32(at, true), at, end });
-    at = end;
-  }
-  return found;
 }
 
 const SMALL = ['--requests', '60', '--num-blocks', '900', '--max-num-seqs', '8'];

@@ -5,25 +5,13 @@ import { describe, expect, it } from 'vitest';
 import { BlockstepError } from '../../src/core/errors.js';
 import { loadAddon } from '../../src/core/loader.js';
 import { coreConfig } from '../../src/scheduler/core-config.js';
-import type { LogSink } from '../../src/scheduler/log.js';
 import { type LogRecord, readLog } from '../../src/scheduler/log-reader.js';
 import { replayCommands, replayInputs } from '../../src/scheduler/log-replay.js';
 import type { Scheduler } from '../../src/scheduler/scheduler.js';
 import { FakeGrammar } from './fake-grammar.js';
 import { Life } from './random-life.js';
+import { MemorySink } from './recorded-log.js';
 import { codeOf, Driver, describePlan, leftovers, makeScheduler, prompt, Random } from './support.js';
-
-class MemorySink implements LogSink {
-  readonly #parts: Buffer[] = [];
-
-  write(bytes: Uint8Array): void {
-    this.#parts.push(Buffer.from(bytes));
-  }
-
-  get bytes(): Uint8Array {
-    return new Uint8Array(Buffer.concat(this.#parts));
-  }
-}
 
 /** A random life on record, with the plans that it saw. */
 function recorded(seed: number): { bytes: Uint8Array; scheduler: Scheduler; plans: string[] } {

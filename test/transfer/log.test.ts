@@ -4,7 +4,6 @@ import {
   BlockstepError,
   type Finished,
   type LogRecord,
-  type LogSink,
   readLog,
   replayCommands,
   replayInputs,
@@ -13,21 +12,10 @@ import {
 } from '../../src/index.js';
 import { RecordKind } from '../../src/scheduler/log.js';
 import { RemoteEngine } from '../guards/remote-engine.js';
+import { type Frame, frames, MemorySink } from '../scheduler/recorded-log.js';
 import { codeOf, Driver, describePlan, prompt } from '../scheduler/support.js';
 import { ConnectedLife } from './connected-life.js';
 import { type Script, ScriptedConnector } from './scripted-connector.js';
-
-class MemorySink implements LogSink {
-  readonly #parts: Buffer[] = [];
-
-  write(bytes: Uint8Array): void {
-    this.#parts.push(Buffer.from(bytes));
-  }
-
-  get bytes(): Uint8Array {
-    return new Uint8Array(Buffer.concat(this.#parts));
-  }
-}
 
 function recorded(seed: number, events = 250): { life: ConnectedLife; bytes: Uint8Array; plans: string[] } {
   const log = new MemorySink();
@@ -65,23 +53,6 @@ function say(bytes: Uint8Array): string[] {
     if (record.kind === 'pins') return [`${record.pinned ? 'pin' : 'unpin'} ${record.blocks.join(',')}`];
     return record.kind === 'commands' || record.kind === 'header' ? [] : [record.kind];
   });
-}
-
-interface Frame {
-  kind: number;
-  at: number;
-  end: number;
-}
-
-function frames(bytes: Uint8Array): Frame[] {
-  const view = new DataView(bytes.buffer, bytes.byteOffset);
-  const found: Frame[] = [];
-  for (let at = 12; at < bytes.length; ) {
-    const end = at + 8 + Math.ceil(view.getUint32(at + 4, true) / 4) * 4;
-    found.push({ kind: view.getUint32(at, true), at, end });
-    at = end;
-  }
-  return found;
 }
 
 /** A record of JSON in place of the one at `at`; null: none. */

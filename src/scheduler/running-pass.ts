@@ -41,7 +41,7 @@ export function runningPass(s: SchedulerState, plan: Plan, tokenBudget: number):
  * Plans running requests from index `from` on until the budget is used up; returns the index after the last one seen.
  * It is the inner loop of every step: columns and limits stand in locals, and all numbers are small integers.
  */
-function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget: number): number {
+export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget: number): number {
   const { running } = s.queues;
   const { requests, slots, kinds, numScheduledTokens, numComputedTokens, maxOutputTokens } = plan;
   const pipelined = s.pipelined === true;
@@ -97,36 +97,54 @@ function planDrafts(s: SchedulerState, plan: Plan, at: number, request: Request,
     plan.draftTokens[at * s.maxDrafts + j] = s.pipelined ? -1 : s.drafts[source + j];
 }
 
-/**
- * Preempts victims until the entry behind the plan gets its blocks and stands in the plan again, or is the victim itself.
- *
- * Victims are the last admitted (fcfs), or the worst by priority and arrival, the first of equals (priority). As in vLLM
- * a victim that stands before the entry in `running` but not in the plan does not shift the caller's index, so that the
- * request after the entry is passed over once.
- * @returns how many entries victims left in the plan before this one, or -1 if the request was preempted itself
- */
+/** Takes blocks from others until the entry behind the plan gets its own and stands in the plan again; see `takeFromOthers`. */
 function makeRoom(s: SchedulerState, plan: Plan, request: Request, numScheduled: number): number {
   const numDrafts = plan.numDraftTokens[plan.numRequests];
   let entriesBack = 0;
   for (;;) {
-    const at = plan.push(request, numScheduled, EntryKind.running);
-    if (s.maxDrafts > 0) planDrafts(s, plan, at, request, numDrafts);
+    const at = planAgain(s, plan, request, numScheduled, numDrafts);
     if (takeBlocks(s, plan, at)) return entriesBack;
     plan.truncate(at);
-    if (reclaimSession(s, request) || reclaimStuckLoad(s, plan, request)) continue;
-
-    const victim = chooseVictim(s);
-    s.queues.remove(victim);
-    const entry = victim === request ? -1 : plan.indexOf(victim);
-    if (entry >= 0) {
-      unschedule(s, plan, entry, victim);
-      plan.removeEntry(entry);
-      entriesBack++;
-    }
-    preempt(s, victim);
-    plan.preempted.push(victim.id);
-    if (victim === request) return -1;
+    const left = takeFromOthers(s, plan, request);
+    if (left < 0) return -1;
+    entriesBack += left;
   }
+}
+
+/** Puts an entry that found no blocks behind the plan again, with what it had. Returns its place. */
+export function planAgain(
+  s: SchedulerState,
+  plan: Plan,
+  request: Request,
+  numScheduled: number,
+  numDrafts: number,
+): number {
+  const at = plan.push(request, numScheduled, EntryKind.running);
+  if (s.maxDrafts > 0) planDrafts(s, plan, at, request, numDrafts);
+  return at;
+}
+
+/**
+ * Takes blocks from one other request, because this one found none: from one that does not run, else it preempts a victim.
+ *
+ * Victims are the last admitted (fcfs), or the worst by priority and arrival, the first of equals (priority). As in vLLM
+ * a victim that stands before the entry in `running` but not in the plan does not shift the caller's index, so that the
+ * request after the entry is passed over once.
+ * @returns how many entries the victim left in the plan before this one, or -1 if the request was preempted itself
+ */
+export function takeFromOthers(s: SchedulerState, plan: Plan, request: Request): number {
+  if (reclaimSession(s, request) || reclaimStuckLoad(s, plan, request)) return 0;
+  const victim = chooseVictim(s);
+  s.queues.remove(victim);
+  const entry = victim === request ? -1 : plan.indexOf(victim);
+  if (entry >= 0) {
+    unschedule(s, plan, entry, victim);
+    plan.removeEntry(entry);
+  }
+  preempt(s, victim);
+  plan.preempted.push(victim.id);
+  if (victim === request) return -1;
+  return entry >= 0 ? 1 : 0;
 }
 
 /** Blocks for one entry. Where drafts would look ahead beyond what the pool can ever hold, they look less far. */

@@ -1,16 +1,10 @@
-import { Control } from '../core/core.js';
 import { BlockstepError, show } from '../core/errors.js';
-import { advance } from './advance.js';
-import { askMetadata, FAILED } from './ask-connector.js';
-import { channels } from './channels.js';
 import type { TakenOutput } from './connector-output.js';
-import { endExpired } from './deadlines.js';
-import { endUnloaded, loseLoadsOf } from './fence.js';
-import { endUnreported, finish } from './finish.js';
+import { endUnloaded } from './fence.js';
+import { finish } from './finish.js';
 import { failLoads } from './load-failure.js';
 import type { Plan } from './plan.js';
 import type { Request } from './request.js';
-import { runningPass } from './running-pass.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { FinishReason } from './status.js';
 import { failEntries } from './step-failure.js';
@@ -18,76 +12,9 @@ import type { StepOutputs } from './step-outputs.js';
 import { takeTransfers } from './transfers.js';
 import { updatePass } from './update-pass.js';
 import type { TakenResult } from './validate.js';
-import { waitingPass } from './waiting-pass.js';
 
 const NO_TOKENS = new Int32Array(0);
 const NOBODY: readonly Request[] = [];
-
-/** vLLM's `schedule()`: running requests first, then admissions if nothing was preempted. */
-export function schedule(s: SchedulerState): Plan {
-  const plan = freePlan(s);
-  plan.begin(s.step++);
-  endExpired(s);
-  if (s.doomed.length > 0) endDoomed(s);
-  const { running } = s.queues;
-  const head = running.length > 0 ? running[0] : null;
-  s.core.control[Control.headSlot] = head === null ? -1 : head.slot;
-  const budget = s.pauseMode === 'all' ? 0 : s.config.maxNumBatchedTokens;
-  runningPass(s, plan, budget);
-  const numContinued = plan.numRequests;
-  s.blocksMoved = false;
-  if (plan.preempted.length === 0 && s.pauseMode === 'none') waitingPass(s, plan, budget);
-
-  // run() has left the common prefix behind; whatever happened after it makes that stale.
-  const fresh =
-    numContinued > 0 && plan.numRequests === numContinued && plan.preempted.length === 0 && !s.blocksMoved;
-  if (running.length === 0 || !s.config.enablePrefixCaching) plan.numCommonPrefixBlocks = 0;
-  else if (fresh && running[0] === head) plan.numCommonPrefixBlocks = s.core.control[Control.commonPrefix];
-  else plan.numCommonPrefixBlocks = s.core.native.commonPrefix(running[0].slot);
-
-  advance(s, plan);
-  if (s.finishedIds.length > 0) {
-    plan.finished = s.finishedIds;
-    plan.finishedHandles = s.finishedHandles;
-    s.finishedIds = [];
-    s.finishedHandles = [];
-  }
-  if (s.releasedHandles.length > 0) {
-    plan.releasedHandles = s.releasedHandles;
-    s.releasedHandles = [];
-  }
-  if (s.connector !== null) attachMetadata(s, plan);
-  if (plan.totalTokens > 0) {
-    plan.inFlight = true;
-    s.inFlight.push(plan);
-  }
-  s.core.submit();
-  if (channels.step.hasSubscribers) {
-    const { step, numRequests, totalTokens } = plan;
-    channels.step.publish({ step, numRequests, totalTokens, freeBlocks: s.core.freeBlocks });
-  }
-  return plan;
-}
-
-/** Whoever added them has their handle by now. */
-function endDoomed(s: SchedulerState): void {
-  for (const request of s.doomed) endUnreported(s, request, FinishReason.error);
-  s.doomed.length = 0;
-}
-
-/** What goes to the workers with the plan. If there is none, what it was to begin never begins. */
-function attachMetadata(s: SchedulerState, plan: Plan): void {
-  const metadata = askMetadata(s, plan);
-  if (metadata !== FAILED) {
-    plan.connectorMetadata = metadata;
-    return;
-  }
-  for (const load of plan.syncLoads) {
-    load.failed = true;
-    for (const id of load.blocks) plan.missing.add(id);
-  }
-  loseLoadsOf(s, plan.step);
-}
 
 /**
  * vLLM's `update_from_output`: what failed first, entries and loads, since nobody may build on what they published; then
@@ -148,11 +75,6 @@ export function checkOldest(s: SchedulerState, plan: Plan): void {
 /** That the plan is the one whose update was the last call. @throws ERR_BLOCKSTEP_PLAN_ORDER */
 export function checkUpdatedLast(s: SchedulerState, plan: Plan): void {
   if (!isLast(s, plan) || plan.inFlight) throw wrongPlan(s, plan);
-}
-
-/** A plan that is neither in flight nor the one scheduled last, which its caller may still read. */
-function freePlan(s: SchedulerState): Plan {
-  return s.plans.find((plan) => !plan.inFlight && plan.step !== s.step - 1) as Plan;
 }
 
 function isLast(s: SchedulerState, plan: Plan): boolean {

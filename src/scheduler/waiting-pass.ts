@@ -26,11 +26,27 @@ const MAX_FAILED_LOADS = 3;
  * `plan.totalTokens` may grow to.
  */
 export function waitingPass(s: SchedulerState, plan: Plan, tokenBudget: number): void {
+  const { queues } = s;
+  for (;;) {
+    const queue = nextInLine(s, plan, tokenBudget);
+    if (queue === null) break;
+    const prefix = findPrefix(s, queue);
+    if (prefix === null) continue;
+    if (!admit(s, plan, queue, prefix, tokenBudget - plan.totalTokens)) break;
+  }
+  queues.endPass();
+}
+
+/**
+ * Deals with those at the head of the line that cannot be admitted now, up to the first that can.
+ * @returns the queue that it is the head of; null if no more are admitted in this step
+ */
+export function nextInLine(s: SchedulerState, plan: Plan, tokenBudget: number): RequestQueue | null {
   const { queues, config } = s;
   while (plan.totalTokens < tokenBudget && queues.running.length < config.maxNumSeqs) {
     const queue = queues.nextQueue();
     const request = queue?.peek();
-    if (queue == null || request == null) break;
+    if (queue == null || request == null) return null;
     if (dropZombie(s, queue, request)) continue;
     if (isBlocked(request.status) && !promote(s, request)) {
       if (!request.isFinished) queues.passOver(queue, request);
@@ -41,18 +57,15 @@ export function waitingPass(s: SchedulerState, plan: Plan, tokenBudget: number):
       queues.passOver(queue, request);
       continue;
     }
-    if (request.numTokens > s.slotLimit || isFull(s, request)) {
-      if (endOutgrown(s, request)) continue;
-      break;
-    }
-    const match = findPrefix(s, request);
-    if (match === null) {
-      if (!request.isFinished) queues.passOver(queue, request);
-      continue;
-    }
-    if (!admit(s, plan, queue, match, tokenBudget - plan.totalTokens)) break;
+    if (!outgrows(s, request)) return queue;
+    if (!endOutgrown(s, request)) return null;
   }
-  queues.endPass();
+  return null;
+}
+
+/** Whether it has said more than the pool holds, or the model. */
+export function outgrows(s: SchedulerState, request: Request): boolean {
+  return request.numTokens > s.slotLimit || isFull(s, request);
 }
 
 /** Not for a request whose loads failed again and again, or would never end: it computes by itself. */
@@ -89,7 +102,7 @@ function promote(s: SchedulerState, request: Request): boolean {
 }
 
 /** What a request need not compute: blocks of the local cache, and behind them what the connector can bring. */
-interface Prefix {
+export interface Prefix {
   readonly request: Request;
   /** Nothing of it is computed yet, so both were asked. */
   readonly fresh: boolean;
@@ -99,16 +112,18 @@ interface Prefix {
 
 /**
  * Looks for the prefix of the request at the head of the line.
- * @returns null if the connector asks for patience, or failed, and the request ended with it
+ * @returns null if the connector asks for patience, so that the request is passed over, or failed, and it ended with it
  */
-function findPrefix(s: SchedulerState, request: Request): Prefix | null {
+export function findPrefix(s: SchedulerState, queue: RequestQueue): Prefix | null {
+  const request = queue.peek() as Request;
   if (request.numComputedTokens > 0) return { request, fresh: false, numHits: 0, external: NO_MATCH };
   const numHits = matchPrefix(s, request);
   if (!asksConnector(s, request)) return { request, fresh: true, numHits, external: NO_MATCH };
   const external = askMatch(s, request, numHits * s.config.blockSize);
   if (external === FAILED) endUnreported(s, request, FinishReason.error);
-  if (external === FAILED || external.numTokens === null) return null;
-  return { request, fresh: true, numHits, external };
+  else if (external.numTokens !== null) return { request, fresh: true, numHits, external };
+  else s.queues.passOver(queue, request);
+  return null;
 }
 
 /**
@@ -119,9 +134,7 @@ function findPrefix(s: SchedulerState, request: Request): Prefix | null {
 function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefix, budget: number): boolean {
   const { config } = s;
   const { request, fresh, numHits, external } = prefix;
-  const local = fresh ? numHits * config.blockSize : 0;
-  const computed = fresh ? local + (external.numTokens ?? 0) : request.numComputedTokens;
-
+  const computed = computedBefore(s, prefix);
   let numNew = external.async ? 0 : request.numTokens - computed;
   if (config.longPrefillTokenThreshold > 0) numNew = Math.min(numNew, config.longPrefillTokenThreshold);
   if (numNew > budget) {
@@ -141,20 +154,39 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
     if (row === NO_FREE_ROW) s.counters.rowStalls++;
     return false;
   }
-  if (fresh) countLookup(s, request, local, external.numTokens ?? 0);
-  if (s.connector !== null) {
-    const match = fresh ? external : NO_MATCH;
-    if (!beginLoad(s, plan, request, match, computed - (match.numTokens ?? 0))) return true;
-  }
-  request.numComputedTokens = computed;
-  if (external.async) {
-    s.queues.parkLoading(queue, request);
-    return true;
-  }
   // A session may hold more than it needs now: what lay behind a stop in its last answer.
   const numBlocks = fresh ? Math.ceil(needed / config.blockSize) : s.core.blocks(request.slot).length;
-  enterPlan(s, plan, request, numNew, numBlocks);
+  enter(s, plan, queue, prefix, numNew, numBlocks);
   return true;
+}
+
+/** Tokens that need not be computed any more when the request is admitted. */
+function computedBefore({ config }: SchedulerState, { request, fresh, numHits, external }: Prefix): number {
+  return fresh ? numHits * config.blockSize + (external.numTokens ?? 0) : request.numComputedTokens;
+}
+
+/**
+ * The request has its row and its blocks: it enters the plan, or, if its prefix has to be loaded first, those that wait. If
+ * its connector fails now, it ends.
+ * @param numNew tokens to compute in this step
+ * @param numBlocks blocks of its row
+ */
+export function enter(
+  s: SchedulerState,
+  plan: Plan,
+  queue: RequestQueue,
+  prefix: Prefix,
+  numNew: number,
+  numBlocks: number,
+): void {
+  const { request, fresh, numHits, external } = prefix;
+  const computed = computedBefore(s, prefix);
+  const local = fresh ? numHits * s.config.blockSize : computed;
+  if (fresh) countLookup(s, request, local, external.numTokens ?? 0);
+  if (s.connector !== null && !beginLoad(s, plan, request, external, local)) return;
+  request.numComputedTokens = computed;
+  if (external.async) s.queues.parkLoading(queue, request);
+  else enterPlan(s, plan, request, numNew, numBlocks);
 }
 
 /** Cached leading blocks. Never the last token's: one token must be computed to sample from. */

@@ -72,7 +72,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F28',
-    file: 'src/scheduler/step.ts',
+    file: 'src/scheduler/schedule.ts',
     find: '  for (const load of plan.syncLoads) {\n    load.failed = true;',
     replace: '  for (const load of plan.syncLoads) {',
     test,
@@ -80,7 +80,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F28',
-    file: 'src/scheduler/step.ts',
+    file: 'src/scheduler/schedule.ts',
     find: '  loseLoadsOf(s, plan.step);\n',
     replace: '',
     test,

@@ -23,7 +23,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F16',
-    file: 'src/scheduler/step.ts',
+    file: 'src/scheduler/schedule.ts',
     find: 'plan.finishedHandles = s.finishedHandles;',
     replace: '',
     test,

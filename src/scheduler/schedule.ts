@@ -1,0 +1,108 @@
+import { Control } from '../core/core.js';
+import { advance } from './advance.js';
+import { askMetadata, FAILED } from './ask-connector.js';
+import { channels } from './channels.js';
+import { endExpired } from './deadlines.js';
+import { loseLoadsOf } from './fence.js';
+import { endUnreported } from './finish.js';
+import type { Plan } from './plan.js';
+import { runningPass } from './running-pass.js';
+import type { SchedulerState } from './scheduler-state.js';
+import { FinishReason } from './status.js';
+import { waitingPass } from './waiting-pass.js';
+
+/** vLLM's `schedule()`: running requests first, then admissions if nothing was preempted. */
+export function schedule(s: SchedulerState): Plan {
+  const plan = beginSchedule(s);
+  const { running } = s.queues;
+  const head = running.length > 0 ? running[0] : null;
+  s.core.control[Control.headSlot] = head === null ? -1 : head.slot;
+  const budget = tokenBudget(s);
+  runningPass(s, plan, budget);
+  const numContinued = plan.numRequests;
+  s.blocksMoved = false;
+  if (mayAdmit(s, plan)) waitingPass(s, plan, budget);
+
+  // run() has left the common prefix behind; whatever happened after it makes that stale.
+  const fresh =
+    numContinued > 0 && plan.numRequests === numContinued && plan.preempted.length === 0 && !s.blocksMoved;
+  endSchedule(s, plan, fresh && running[0] === head ? s.core.control[Control.commonPrefix] : -1);
+  return plan;
+}
+
+/** An empty plan for the next step, when what is over by now has ended. */
+export function beginSchedule(s: SchedulerState): Plan {
+  const plan = freePlan(s);
+  plan.begin(s.step++);
+  endExpired(s);
+  if (s.doomed.length > 0) endDoomed(s);
+  return plan;
+}
+
+/** What `plan.totalTokens` may grow to. */
+export function tokenBudget({ pauseMode, config }: SchedulerState): number {
+  return pauseMode === 'all' ? 0 : config.maxNumBatchedTokens;
+}
+
+/** Whether waiting requests have their turn behind the running ones: not where one was preempted, or admission is paused. */
+export function mayAdmit(s: SchedulerState, plan: Plan): boolean {
+  return plan.preempted.length === 0 && s.pauseMode === 'none';
+}
+
+/**
+ * Completes a plan that has all its entries, and hands it out.
+ * @param commonPrefix leading blocks that all rows share, as far as that is known already; -1: it is not
+ */
+export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number): void {
+  const { running } = s.queues;
+  if (running.length === 0 || !s.config.enablePrefixCaching) plan.numCommonPrefixBlocks = 0;
+  else if (commonPrefix >= 0) plan.numCommonPrefixBlocks = commonPrefix;
+  else plan.numCommonPrefixBlocks = s.core.native.commonPrefix(running[0].slot);
+
+  advance(s, plan);
+  if (s.finishedIds.length > 0) {
+    plan.finished = s.finishedIds;
+    plan.finishedHandles = s.finishedHandles;
+    s.finishedIds = [];
+    s.finishedHandles = [];
+  }
+  if (s.releasedHandles.length > 0) {
+    plan.releasedHandles = s.releasedHandles;
+    s.releasedHandles = [];
+  }
+  if (s.connector !== null) attachMetadata(s, plan);
+  if (plan.totalTokens > 0) {
+    plan.inFlight = true;
+    s.inFlight.push(plan);
+  }
+  s.core.submit();
+  if (channels.step.hasSubscribers) {
+    const { step, numRequests, totalTokens } = plan;
+    channels.step.publish({ step, numRequests, totalTokens, freeBlocks: s.core.freeBlocks });
+  }
+}
+
+/** A plan that is neither in flight nor the one scheduled last, which its caller may still read. */
+function freePlan(s: SchedulerState): Plan {
+  return s.plans.find((plan) => !plan.inFlight && plan.step !== s.step - 1) as Plan;
+}
+
+/** Whoever added them has their handle by now. */
+function endDoomed(s: SchedulerState): void {
+  for (const request of s.doomed) endUnreported(s, request, FinishReason.error);
+  s.doomed.length = 0;
+}
+
+/** What goes to the workers with the plan. If there is none, what it was to begin never begins. */
+function attachMetadata(s: SchedulerState, plan: Plan): void {
+  const metadata = askMetadata(s, plan);
+  if (metadata !== FAILED) {
+    plan.connectorMetadata = metadata;
+    return;
+  }
+  for (const load of plan.syncLoads) {
+    load.failed = true;
+    for (const id of load.blocks) plan.missing.add(id);
+  }
+  loseLoadsOf(s, plan.step);
+}

@@ -1,6 +1,7 @@
 export { Core, generationOf, SLOT_LIMIT, slotOf } from './core/core.js';
 export { BlockstepError, ERROR_CODES, type ErrorCode } from './core/errors.js';
 export type { BackendReport } from './core/native.js';
+export type { Place } from './core/native-transfer.js';
 export { type Backend, type PlacementOptions, probeBackends } from './core/placement.js';
 export { type StepTables, type TablesShape, tablesBytes } from './core/tables.js';
 export { CostModelExecutor } from './engine/cost-model-executor.js';

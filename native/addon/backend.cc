@@ -29,6 +29,10 @@ struct Probe {
 constexpr const char* kNotBuilt = "this build of the addon has no CUDA back end";
 Probe probe(u32) { return {false, kNotBuilt}; }
 std::unique_ptr<Device> open(const Config&, const Options&) { throw Error{kCuda, kNotBuilt}; }
+std::unique_ptr<BlockMemory> allocate_blocks(Place place, u32, u64 bytes) {
+  if (place == Place::kHost) return std::make_unique<HostBlocks>(bytes);
+  throw Error{kCuda, kNotBuilt};
+}
 
 }  // namespace cuda
 #endif
@@ -45,10 +49,29 @@ Napi::Object entry_of(Napi::Env env, const char* name, bool usable, const std::s
 
 bool absent(Napi::Value value) { return value.IsUndefined() || value.IsNull(); }
 
+Place read_place(Napi::Value value) {
+  if (absent(value)) return Place::kHost;
+  if (value.IsString()) {
+    const std::string name = value.As<Napi::String>();
+    if (name == "host") return Place::kHost;
+    if (name == "pinned") return Place::kPinned;
+    if (name == "device") return Place::kDevice;
+  }
+  Call::refuse("place", "'host', 'pinned' or 'device'", value);
+}
+
 }  // namespace
 
+u32 read_device(Napi::Value value, const char* name) { return Call::check_integer(value, name, 0, kMaxGpus - 1); }
+
+std::unique_ptr<BlockMemory> allocate_blocks(Napi::Value configuration, u64 bytes) {
+  const Place place = read_place(read_property(configuration, "place"));
+  const Napi::Value device = read_property(configuration, "device");
+  return cuda::allocate_blocks(place, absent(device) ? 0 : read_device(device, "device"), bytes);
+}
+
 Napi::Value probe_backends(const Call& call) {
-  const cuda::Probe found = cuda::probe(call.integer(0, "device", 0, kMaxGpus - 1));
+  const cuda::Probe found = cuda::probe(read_device(call[0], "device"));
   auto list = Napi::Array::New(call.env, 2);
   list.Set(0u, entry_of(call.env, "host", true, "always there"));
   list.Set(1u, entry_of(call.env, "cuda", found.usable, found.reason));
@@ -77,7 +100,7 @@ MirrorRequest open_mirror(Napi::Value configuration, const Config& pool) {
   if (absent(wanted)) return {};
   if (wanted.Type() != napi_object) Call::refuse("cuda", "an object", wanted);
   cuda::Options options;
-  options.device = Call::check_integer(read_property(wanted, "device"), "cuda.device", 0, kMaxGpus - 1);
+  options.device = read_device(read_property(wanted, "device"), "cuda.device");
   options.max_logs = Call::check_integer(read_property(wanted, "maxLogs"), "cuda.maxLogs", 1, kMaxLogs);
   options.stream = read_stream(read_property(wanted, "stream"));
   return {cuda::open(pool, options), options.max_logs};

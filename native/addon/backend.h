@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "../host/block_memory.h"
 #include "call.h"
 
 namespace blockstep {
@@ -21,6 +22,10 @@ struct MirrorRequest {
 
 /// Reads `cuda` of a configuration, and opens the GPU if it is there. @throws Error kBadArg, kCuda, kNoMemory
 MirrorRequest open_mirror(Napi::Value configuration, const Config& pool);
+
+/// Zeroed memory where `place` and `device` of a configuration say; absent: the host's, and GPU 0.
+/// @throws Error kBadArg, kCuda, kNoMemory
+std::unique_ptr<BlockMemory> allocate_blocks(Napi::Value configuration, u64 bytes);
 
 /// A cudaStream_t as a BigInt; undefined or null: none. @throws Error kBadArg
 std::optional<u64> read_stream(Napi::Value value);

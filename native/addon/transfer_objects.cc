@@ -1,5 +1,7 @@
 #include "transfer_objects.h"
 
+#include "backend.h"
+
 namespace blockstep {
 namespace {
 
@@ -69,7 +71,8 @@ Napi::Value ring_counts(const Call& call) {
 Napi::Value buffer(const Call& call) {
   using Share = std::shared_ptr<BlockArena>;
   const Share& arena = Wrapped<BlockArena>::receiver(call).owned();
-  const u64 bytes = u64{arena->num_blocks()} * arena->bytes_per_block();
+  const u64 bytes = arena->bytes();
+  if (arena->place() == Place::kDevice) throw Error{kLimit, "an ArrayBuffer cannot have memory of a GPU: use readBlock()"};
   if (bytes > kNone) throw Error{kLimit, "an ArrayBuffer cannot have " + std::to_string(bytes) + " bytes everywhere"};
   auto share = std::make_unique<Share>(arena);
   const auto drop = [](napi_env, void*, void* hint) { delete static_cast<Share*>(hint); };
@@ -84,9 +87,37 @@ Napi::Value buffer(const Call& call) {
   return {call.env, result};
 }
 
+Napi::Value pointer(const Call& call) {
+  return call.bigint(reinterpret_cast<std::uintptr_t>(receiver<BlockArena>(call).base()));
+}
+
+u32 read_block_id(const Call& call, const BlockArena& arena) {
+  return call.integer(0, "block", 0, arena.num_blocks() - 1);
+}
+
+/// The bytes of one block, of exactly its size.
+void* block_bytes(const Call& call, const BlockArena& arena) {
+  const auto bytes = Call::typed_array<u8>(call[1], "bytes", napi_uint8_array, "a Uint8Array");
+  if (bytes.size == arena.bytes_per_block()) return bytes.data;
+  throw Error{kBadArg, "bytes must have " + std::to_string(arena.bytes_per_block()) + " elements, got " +
+                           std::to_string(bytes.size)};
+}
+
+Napi::Value read_block(const Call& call) {
+  const BlockArena& arena = receiver<BlockArena>(call);
+  arena.read_block(read_block_id(call, arena), block_bytes(call, arena));
+  return {};
+}
+
+Napi::Value write_block(const Call& call) {
+  BlockArena& arena = receiver<BlockArena>(call);
+  arena.write_block(read_block_id(call, arena), block_bytes(call, arena));
+  return {};
+}
+
 Napi::Value arrivals(const Call& call) {
   const BlockArena& arena = receiver<BlockArena>(call);
-  return call.number(arena.arrivals(call.integer(0, "block", 0, arena.num_blocks() - 1)));
+  return call.number(arena.arrivals(read_block_id(call, arena)));
 }
 
 Napi::Value submit(const Call& call) {
@@ -154,8 +185,8 @@ Napi::Value create_arena(const Call& call) {
   check_config(call[0]);
   const u32 num_blocks = read_integer(call[0], "numBlocks", 1, kMaxBlocks);
   const u32 bytes_per_block = read_integer(call[0], "bytesPerBlock", 1, 0x7fffffff);
-  auto arena = std::make_shared<BlockArena>(num_blocks, bytes_per_block);
-  const u64 bytes = arena->bytes();
+  const u64 bytes = u64{num_blocks} * bytes_per_block;
+  auto arena = std::make_shared<BlockArena>(num_blocks, bytes_per_block, allocate_blocks(call[0], bytes));
   return Wrapped<BlockArena>::make(call.home, std::move(arena), bytes);
 }
 
@@ -182,6 +213,9 @@ void define_transfer_classes(Napi::Env env) {
                                        });
   Wrapped<BlockArena>::define(env, {
                                        method<buffer>(env, "buffer"),
+                                       method<pointer>(env, "pointer"),
+                                       method<read_block>(env, "readBlock"),
+                                       method<write_block>(env, "writeBlock"),
                                        method<arrivals>(env, "arrivals"),
                                        method<dispose_receiver<BlockArena>>(env, "dispose"),
                                    });

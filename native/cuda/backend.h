@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "../host/block_memory.h"
 #include "../host/device.h"
 
 namespace blockstep::cuda {
@@ -26,5 +27,8 @@ Probe probe(u32 device);
 
 /// A state on the GPU, in its initial state, after a probe. @throws Error kCuda, kNoMemory
 std::unique_ptr<Device> open(const Config& pool, const Options& options);
+
+/// Zeroed memory of an arena; `device` is of no matter for the host's. @throws Error kCuda, kNoMemory
+std::unique_ptr<BlockMemory> allocate_blocks(Place place, u32 device, u64 bytes);
 
 }  // namespace blockstep::cuda

@@ -51,15 +51,13 @@ class OnDevice {
   bool changed_ = false;
 };
 
-/// Device memory. @throws Error kNoMemory
+/// The same for an allocation. @throws Error kNoMemory if there is not so much, kCuda for anything else
+void require_memory(cudaError_t error, u64 bytes, const char* what);
+
+/// Device memory. @throws Error kNoMemory, kCuda
 class DeviceMemory {
  public:
-  explicit DeviceMemory(u64 bytes) : bytes_(bytes) {
-    const cudaError_t error = cudaMalloc(&base_, bytes);
-    if (error == cudaSuccess) return;
-    static_cast<void>(cudaGetLastError());
-    throw Error{kNoMemory, "could not allocate " + std::to_string(bytes) + " bytes on the GPU: " + describe(error)};
-  }
+  explicit DeviceMemory(u64 bytes) : bytes_(bytes) { require_memory(cudaMalloc(&base_, bytes), bytes, "of the GPU"); }
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
   ~DeviceMemory() { static_cast<void>(cudaFree(base_)); }
@@ -75,7 +73,7 @@ class DeviceMemory {
 };
 
 /// Pinned memory of the host that the device can read and write, zeroed. Not write-combined: the host reads it.
-/// @throws Error kCuda
+/// @throws Error kNoMemory, kCuda
 class MappedMemory {
  public:
   explicit MappedMemory(u64 bytes);

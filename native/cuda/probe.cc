@@ -60,7 +60,7 @@ const char* test_mapped_memory() {
 
 }  // namespace
 
-void require_usable(u32 device) {
+void require_device(u32 device) {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess) {
@@ -70,6 +70,10 @@ void require_usable(u32 device) {
   if (device >= static_cast<u32>(count)) {
     throw Error{kCuda, "there is no GPU " + std::to_string(device) + ": CUDA sees " + std::to_string(count)};
   }
+}
+
+void require_usable(u32 device) {
+  require_device(device);
   const OnDevice on(static_cast<int>(device));
   int can_map = 0;
   require(cudaDeviceGetAttribute(&can_map, cudaDevAttrCanMapHostMemory, static_cast<int>(device)),

@@ -5,6 +5,9 @@
 
 namespace blockstep::cuda {
 
+/// Is there a driver and such a GPU? @throws Error kCuda saying what is missing
+void require_device(u32 device);
+
 /// Runs every check of probe(). @throws Error kCuda saying what is missing
 void require_usable(u32 device);
 

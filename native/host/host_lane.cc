@@ -51,6 +51,10 @@ HostLane::HostLane(std::shared_ptr<CompletionRing> ring, std::shared_ptr<BlockAr
     throw Error{kBadArg, "target must have blocks of " + std::to_string(source_->bytes_per_block()) +
                              " bytes as source has, got " + std::to_string(target_->bytes_per_block())};
   }
+  if (source_->place() == Place::kDevice || target_->place() == Place::kDevice) {
+    throw Error{kBadArg, std::string(source_->place() == Place::kDevice ? "source" : "target") +
+                             " must be an arena in memory of the host, got one on a GPU: a CUDA lane copies those"};
+  }
   start_threads(options.threads);
 }
 

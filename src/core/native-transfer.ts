@@ -26,19 +26,33 @@ export const DRAIN_HEADER = 2;
 /** Jobs are numbered from 1 to this, then from 1 again. */
 export const MAX_JOB = 2 ** 31 - 1;
 
+/** Where memory is: the host's, the host's and known to CUDA, or a GPU's own. */
+export type Place = 'host' | 'pinned' | 'device';
+
 export interface NativeArenaConfig {
   numBlocks: number;
   /** At most 2^31 - 1. */
   bytesPerBlock: number;
+  /** Default 'host'. */
+  place?: Place;
+  /** Which GPU, as CUDA counts them. Default 0. */
+  device?: number;
 }
 
 /** Blocks of native memory; see `BlockArena`. */
 export interface NativeArena {
   /**
    * The memory, shared and not copied, as a new ArrayBuffer over all of it. It stays as long as the ArrayBuffer does.
-   * @throws ERR_BLOCKSTEP_LIMIT for an arena of 4 GiB or more, and where the runtime allows no such ArrayBuffer
+   * @throws ERR_BLOCKSTEP_LIMIT for an arena of 4 GiB or more, for one on a GPU, and where the runtime allows no such
+   * ArrayBuffer
    */
   buffer(): ArrayBuffer;
+  /** Address of the first block. */
+  pointer(): bigint;
+  /** Copies a block out; `bytes` has its size. Waits for a GPU. @throws ERR_BLOCKSTEP_CUDA */
+  readBlock(block: number, bytes: Uint8Array): void;
+  /** Copies a block in; `bytes` has its size. Waits for a GPU. @throws ERR_BLOCKSTEP_CUDA */
+  writeBlock(block: number, bytes: Uint8Array): void;
   /** How often a lane has filled the block. */
   arrivals(block: number): number;
   /** Gives up this share of the memory. */

@@ -88,7 +88,7 @@ export interface NativeAddon {
   createReference(config: NativeReferenceConfig): NativeReference;
   /** Room for so many transfers at once, 1 to 2^20. @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY */
   createRing(capacity: number): NativeRing;
-  /** @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY */
+  /** @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_CUDA */
   createArena(config: NativeArenaConfig): NativeArena;
   /**
    * From one arena to another with blocks of the same size.

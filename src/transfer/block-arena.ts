@@ -1,34 +1,44 @@
 import { badArgument, checkInteger, show } from '../core/errors.js';
 import { loadAddon } from '../core/loader.js';
 import type { NativeAddon } from '../core/native.js';
-import type { NativeArena, NativeArenaConfig } from '../core/native-transfer.js';
+import type { NativeArena, NativeArenaConfig, Place } from '../core/native-transfer.js';
 
 /**
- * Blocks of bytes in native memory: a tier of KV blocks (host memory), or what stands in for a device. Zeroed at first;
- * memory is taken where it is written. Lanes keep it for as long as they use it.
+ * Blocks of bytes in native memory: a tier of KV blocks in the host's memory, or on a GPU. Zeroed at first. Lanes keep it for
+ * as long as they use it.
+ *
+ * Its `place` decides who can touch it. `host`: JavaScript and host lanes; memory is taken where it is written. `pinned`: the
+ * same, and CUDA lanes and kernels; all of it is taken at once. `device`: CUDA lanes and kernels only.
  */
 export class BlockArena {
   readonly native: NativeArena;
   readonly numBlocks: number;
   readonly bytesPerBlock: number;
+  readonly place: Place;
+  /** Which GPU, as CUDA counts them; of no matter to `host`. */
+  readonly device: number;
   #buffer: ArrayBuffer | undefined;
 
-  /** Over native memory that somebody else has, of this shape; `allocate` makes some. */
-  constructor(native: NativeArena, { numBlocks, bytesPerBlock }: Readonly<NativeArenaConfig>) {
+  /** Over native memory that somebody else has, of this shape and place; `allocate` makes some. */
+  constructor(native: NativeArena, config: Readonly<NativeArenaConfig>) {
     this.native = native;
-    this.numBlocks = numBlocks;
-    this.bytesPerBlock = bytesPerBlock;
+    this.numBlocks = config.numBlocks;
+    this.bytesPerBlock = config.bytesPerBlock;
+    this.place = config.place ?? 'host';
+    this.device = config.device ?? 0;
   }
 
   /**
-   * @param config numBlocks 1 to 2^24, bytesPerBlock 1 to 2^31 - 1
-   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE
+   * @param config numBlocks 1 to 2^24, bytesPerBlock 1 to 2^31 - 1, place default 'host', device default 0. Only a place
+   * other than 'host' makes a CUDA context.
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE; ERR_BLOCKSTEP_CUDA where a place other
+   * than 'host' cannot be had
    */
   static allocate(config: Readonly<NativeArenaConfig>, addon: NativeAddon = loadAddon()): BlockArena {
     if (typeof config !== 'object' || config === null) throw badArgument('config', show(config), 'an object');
-    const { numBlocks, bytesPerBlock } = config;
-    const shape = { numBlocks, bytesPerBlock };
-    return new BlockArena(addon.createArena(shape), shape);
+    const { numBlocks, bytesPerBlock, place = 'host', device = 0 } = config;
+    const taken = { numBlocks, bytesPerBlock, place, device };
+    return new BlockArena(addon.createArena(taken), taken);
   }
 
   /** Bytes of all blocks. */
@@ -38,8 +48,8 @@ export class BlockArena {
 
   /**
    * All blocks, one after the other: the memory itself, not a copy. What a lane writes shows here at once, in pieces.
-   * @throws ERR_BLOCKSTEP_LIMIT for 4 GiB or more, and where the runtime allows no ArrayBuffer over native memory;
-   * ERR_BLOCKSTEP_DISPOSED
+   * @throws ERR_BLOCKSTEP_LIMIT for 4 GiB or more, for memory of a GPU, and where the runtime allows no ArrayBuffer over
+   * native memory; ERR_BLOCKSTEP_DISPOSED
    */
   get buffer(): ArrayBuffer {
     this.#buffer ??= this.native.buffer();
@@ -50,6 +60,35 @@ export class BlockArena {
   block(id: number): Uint8Array {
     checkInteger('block', id, 0, this.numBlocks - 1);
     return new Uint8Array(this.buffer, id * this.bytesPerBlock, this.bytesPerBlock);
+  }
+
+  /**
+   * Address of the first block, for other addons; the others follow without a gap. Of `device` it is an address of the GPU,
+   * of `pinned` one of both. It is good until the arena is disposed.
+   * @throws ERR_BLOCKSTEP_DISPOSED
+   */
+  get pointer(): bigint {
+    return this.native.pointer();
+  }
+
+  /**
+   * A copy of one block's bytes, wherever they are. Of `device` it is copied by the GPU, and the thread waits for it: for
+   * tests and for debugging.
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_DISPOSED
+   */
+  readBlock(id: number): Uint8Array {
+    const bytes = new Uint8Array(this.bytesPerBlock);
+    this.native.readBlock(id, bytes);
+    return bytes;
+  }
+
+  /**
+   * Overwrites one block, as `readBlock` reads it: waiting for a GPU.
+   * @param bytes as many as a block has
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_DETACHED
+   */
+  writeBlock(id: number, bytes: Uint8Array): void {
+    this.native.writeBlock(id, bytes);
   }
 
   /** How often a lane has filled the block, modulo 2^32. @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DISPOSED */

@@ -66,8 +66,8 @@ describe.skipIf(!isEmulated)('an error of CUDA', () => {
       expect(await outcome(), `after call ${call} had failed`).toBeNull();
       if (error === null) continue;
       expect(['ERR_BLOCKSTEP_CUDA', 'ERR_BLOCKSTEP_NO_MEMORY']).toContain(error.code);
-      const [what] = CALL.exec(error.message) ?? [];
-      expect(what, error.message).toBeDefined();
+      const what = CALL.exec(error.message)?.[0] ?? '';
+      expect(what, error.message).not.toBe('');
       named.add(what);
     }
     expect([...named]).toEqual(
@@ -75,7 +75,6 @@ describe.skipIf(!isEmulated)('an error of CUDA', () => {
         'CUDA cannot be used',
         'could not allocate',
         'cudaEventCreateWithFlags',
-        'cudaHostAlloc',
         'cudaHostGetDevicePointer',
         'cudaMemcpyAsync',
         'cudaMemsetAsync',
@@ -138,7 +137,7 @@ describe.skipIf(!isEmulated)('an error of CUDA', () => {
   it('is too little memory, at the start and never later', () => {
     plant('memory=100000');
     expect(() => new Scheduler(OPTIONS)).toThrow(
-      /could not allocate \d+ bytes on the GPU: cudaErrorMemoryAllocation/,
+      /could not allocate \d+ bytes of the GPU: cudaErrorMemoryAllocation/,
     );
     using fallback = new Scheduler({ ...OPTIONS, backend: 'auto', device: 'cuda' });
     expect(fallback.core.backend).toMatchObject({

@@ -13,6 +13,8 @@
         "native/addon/transfer_objects.cc",
         "native/host/completion_ring.cc",
         "native/host/core.cc",
+        "native/host/gathered.cc",
+        "native/host/gatherer.cc",
         "native/host/host_lane.cc",
         "native/host/mirror.cc",
         "native/host/mirrored.cc",

@@ -45,6 +45,7 @@ void CudaDevice::initialise(const Config& pool) {
   Home home{};
   bind_state(home.state, pool, memory_.base() + whole_lines(sizeof(Home)));
   init_scalars(home.state);
+  at_ = home.state;
   home.ids = ids_;
   home.staging = reinterpret_cast<u32*>(memory_.base() + staging_at(pool));
   home.completions = mapped_.on_device(completions_);
@@ -69,6 +70,7 @@ CudaDevice::~CudaDevice() {
     if (std::chrono::steady_clock::now() >= deadline) {
       mapped_.abandon();
       memory_.abandon();
+      if (tables_) tables_->abandon();
       return;
     }
     std::this_thread::yield();
@@ -80,7 +82,8 @@ bool CudaDevice::at_work() const {
   const auto done = [](const Completion& completion, u32 number) {
     return static_cast<u32>(completion.word.load(std::memory_order_acquire) >> 32) == number;
   };
-  return !done(completions_[last_job_.slot], last_job_.number) || !done(digest_completion(), last_digest_);
+  return !done(completions_[last_job_.slot], last_job_.number) || !done(digest_completion(), last_digest_) ||
+         (tables_ && tables_->at_work());
 }
 
 void CudaDevice::apply_value(Job job, Carrier carrier, const u32* log, u32 words) {
@@ -112,6 +115,12 @@ void CudaDevice::start_digest(u32 number) {
 void CudaDevice::launch(const void* kernel, u32 blocks, void** arguments, const char* what) {
   const OnDevice on(device_);
   require(cudaLaunchKernel(kernel, dim3(blocks), dim3(kThreads), arguments, 0, stream_), what);
+}
+
+DeviceTables& CudaDevice::make_tables(const TablesShape& shape, u32 block_size, u32 num_slots) {
+  const OnDevice on(device_);
+  tables_ = std::make_unique<CudaTables>(at_, shape, block_size, num_slots, device_, stream_);
+  return *tables_;
 }
 
 void CudaDevice::follow(u64 stream) {

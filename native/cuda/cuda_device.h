@@ -5,6 +5,7 @@
 
 #include "backend.h"
 #include "call.h"
+#include "device_tables.h"
 #include "kernels.h"
 
 namespace blockstep::cuda {
@@ -24,9 +25,10 @@ class CudaDevice final : public Device {
   void start_digest(u32 number) override;
   void follow(u64 stream) override;
   void lead(u64 stream) override;
+  DeviceTables& make_tables(const TablesShape& shape, u32 block_size, u32 num_slots) override;
   void check() override;
-  u64 device_bytes() const override { return memory_.bytes(); }
-  u64 pinned_bytes() const override { return mapped_.bytes(); }
+  u64 device_bytes() const override { return memory_.bytes() + (tables_ ? tables_->device_bytes() : 0); }
+  u64 pinned_bytes() const override { return mapped_.bytes() + (tables_ ? tables_->pinned_bytes() : 0); }
 
   /// For tests: waits for everything, and copies the first `count` ids that the last log took.
   void read_ids(u32* ids, u32 count);
@@ -49,6 +51,8 @@ class CudaDevice final : public Device {
   u32* slots_;
   Home* home_;  // on the GPU
   u32* ids_;    // on the GPU
+  State at_;    // where the arrays of the state lie; its scalars are those of the beginning
+  std::unique_ptr<CudaTables> tables_;
   Letter<kLargeWords> letter_;
   Job last_job_{0, 0};
   u32 last_digest_ = 0;

@@ -1,4 +1,5 @@
 #include "call.h"
+#include "gather.h"
 #include "kernels.h"
 #include "probe.h"
 
@@ -24,8 +25,10 @@ std::string why_no_device(cudaError_t error) {
 /// Kernels are loaded when they are first used, which can wait for whatever runs on the GPU. So they are used now.
 void load_kernels() {
   const Kernels& all = kernels();
+  const GatherKernels& gather = gather_kernels();
   for (const void* kernel : {all.apply_small, all.apply_large, all.apply_slot, all.initialise, all.count_parts,
-                             all.digest_parts, all.answer_mailbox}) {
+                             all.digest_parts, all.answer_mailbox, gather.small, gather.large, gather.staged,
+                             gather.fetch}) {
     cudaFuncAttributes attributes;
     require(cudaFuncGetAttributes(&attributes, kernel), "loading a kernel");
   }

@@ -15,6 +15,7 @@
 #include "error.h"
 #include "exchange.h"
 #include "free_rows.h"
+#include "gatherer.h"
 #include "log_writer.h"
 #include "memory.h"
 #include "mirror.h"
@@ -70,6 +71,18 @@ class HostCore {
   void bind_tables(u32 frame, void* base, u32 max_tokens);
   /// Fills the frame's tables with its first `num_entries` entries.
   void gather(u32 frame, u32 num_entries);
+
+  // The same on the device of the mirror (gathered.cc), where there is one set of tables for all frames.
+  /// Makes the tables, at the first call. @throws Error kCuda without a device, kNoMemory; kBadArg if there are some of
+  /// another size
+  const blockstep_tables& make_device_tables(u32 max_tokens);
+  /// Has the device fill its tables with the frame's first `num_entries` entries, behind all logs so far. With a
+  /// stream: behind what is queued there now, and before what will be. Waits for nothing but what gatherer.h names.
+  void gather_on_device(u32 frame, u32 num_entries, std::optional<u64> stream);
+  /// For tests and for debugging: waits for the device, and copies an array of the tables.
+  void read_device_table(Table which, void* out);
+  /// @throws Error kBadArg if there are no tables on a device
+  Gatherer& gatherer() const;
 
   // The pool.
   void pin(Span<const std::int32_t> ids);
@@ -167,6 +180,7 @@ class HostCore {
   // tables.cc
   void check_gather(const Frame& frame, u32 num_entries, u32 max_tokens) const;
   void gather_entry(FrameTables& tables, const Frame& frame, u32 entry, u32 token) const;
+  static u32 known_tokens(const Slot& slot, u32 computed, u32 scheduled);
 
   HostConfig config_;
   Exchange exchange_;
@@ -185,6 +199,20 @@ class HostCore {
   std::string poisoned_;
   const char* poison_code_ = kInvariant;
   std::unique_ptr<Mirror> mirror_;  // null: there is only the host
+  std::unique_ptr<Gatherer> gatherer_;  // null: the mirror's device has no tables. It uses the device
 };
+
+/// Runs one call of the mirror or its device. Whatever it throws poisons the core: host and device no longer agree, or
+/// nobody can say whether they do.
+template <class Call>
+auto HostCore::ask_mirror(const Call& call) {
+  try {
+    return call();
+  } catch (Error& error) {
+    poison(std::move(error.message), error.code);
+  } catch (const std::bad_alloc&) {
+    poison("out of memory for what the mirror still has to apply", kMirror);
+  }
+}
 
 }  // namespace blockstep

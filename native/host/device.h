@@ -48,6 +48,9 @@ struct Job {
   u32 slot;
 };
 
+class DeviceTables;
+struct TablesShape;
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -68,6 +71,10 @@ class Device {
   virtual void follow(u64 stream) = 0;
   /// What is queued in `stream` from now on happens behind all that was given to the device. @throws Error
   virtual void lead(u64 stream) = 0;
+
+  /// Makes the tables of a step (device_tables.h), all padding, with so many slots for long messages. At most once; what
+  /// throws has made none. @throws Error kNoMemory, kCuda
+  virtual DeviceTables& make_tables(const TablesShape& shape, u32 block_size, u32 num_slots) = 0;
 
   /// Is the device still there? Asked when a completion is late. @throws Error
   virtual void check() = 0;

@@ -114,8 +114,7 @@ bool Mirror::collect_digest() {
   return true;
 }
 
-/// Gives the device what is waiting, as long as there is a free slot. The tables that a model runner reads are to be
-/// gathered behind the log that ends a step's words: that launch belongs at the end of this.
+/// Gives the device what is waiting, as long as there is a free slot.
 void Mirror::pump() {
   for (;;) {
     const bool digest_waits = digest_state_ == Digest::kWaiting;

@@ -54,6 +54,8 @@ class Mirror {
   /// The last digest that was asked for, once the device has confirmed it. poll() first.
   std::optional<u64> digest() const { return digest_; }
 
+  /// The device was given everything that was submitted.
+  bool all_given() const { return sent_ == ready_; }
   u32 outstanding() const { return static_cast<u32>(given_ - done_); }
   u64 waiting_words() const { return words_.size() - sent_; }
   u64 logs() const { return given_; }

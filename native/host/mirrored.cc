@@ -4,19 +4,6 @@
 
 namespace blockstep {
 
-/// Runs one call of the mirror. Whatever it throws poisons the core: host and device no longer agree, or nobody can say
-/// whether they do.
-template <class Call>
-auto HostCore::ask_mirror(const Call& call) {
-  try {
-    return call();
-  } catch (Error& error) {
-    poison(std::move(error.message), error.code);
-  } catch (const std::bad_alloc&) {
-    poison("out of memory for what the mirror still has to apply", kMirror);
-  }
-}
-
 /// The log that was just applied, and how many blocks it took.
 void HostCore::mirror_log(u32 taken) {
   ask_mirror([&] { mirror_->append(log_.words(), log_.size(), taken, state_.rolling_digest); });

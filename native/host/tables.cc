@@ -87,6 +87,11 @@ void HostCore::check_gather(const Frame& frame, u32 num_entries, u32 max_tokens)
                            std::to_string(tokens)};
 }
 
+/// How many of the `scheduled` tokens behind `computed` ones the request table knows; they are the first of them.
+u32 HostCore::known_tokens(const Slot& slot, u32 computed, u32 scheduled) {
+  return slot.num_tokens > computed ? std::min(scheduled, slot.num_tokens - computed) : 0;
+}
+
 /// Writes one entry, whose first token stands at index `token` of the step.
 void HostCore::gather_entry(FrameTables& tables, const Frame& frame, u32 entry, u32 token) const {
   const Tables& at = tables.at;
@@ -98,7 +103,7 @@ void HostCore::gather_entry(FrameTables& tables, const Frame& frame, u32 entry, 
   at.seq_lens[entry] = static_cast<std::int32_t>(after);
   at.num_computed[entry] = static_cast<std::int32_t>(computed);
 
-  const u32 known = slot.num_tokens > computed ? std::min(scheduled, slot.num_tokens - computed) : 0;
+  const u32 known = known_tokens(slot, computed, scheduled);
   std::copy_n(slot.tokens + computed, known, at.input_ids + token);
   std::fill_n(at.input_ids + token + known, scheduled - known, -1);
 

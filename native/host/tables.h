@@ -44,14 +44,14 @@ inline Tables lay_out_tables(const TablesShape& shape, void* base) {
   return tables;
 }
 
+/// What a row of the block table holds: the first `width` blocks of one residency.
+struct RowContent {
+  u64 residency;  // row << 32 | its generation; 0 = none
+  u32 width;
+};
+
 /// The tables of one frame, and what the last gather wrote: everything behind that is padding.
 struct FrameTables {
-  /// What a row of the block table holds: the first `width` blocks of one residency.
-  struct RowContent {
-    u64 residency = 0;  // row << 32 | its generation; 0 = none
-    u32 width = 0;
-  };
-
   TablesShape shape{0, 0, 0};
   Tables at{};  // null before bind()
   u32 num_tokens = 0;

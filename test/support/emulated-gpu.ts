@@ -6,7 +6,7 @@ import { probeBackends } from '../../src/core/placement.js';
 import { EMULATED_ADDON } from './gpu.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-const ROOMS = ['core', 'host', 'cuda', 'reference', 'addon', 'test/gpu_shim'];
+const ROOMS = ['core', 'host', 'include', 'cuda', 'reference', 'addon', 'test/gpu_shim'];
 
 /**
  * Before all suites: where there is no GPU, the addon on an emulated one is built, unless nothing changed since it was, and

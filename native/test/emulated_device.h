@@ -10,6 +10,7 @@
 
 #include "../host/device.h"
 #include "../host/error.h"
+#include "emulated_tables.h"
 #include "support.h"
 #include "thread_team.h"
 
@@ -22,6 +23,7 @@ struct Accidents {
   u32 wrong_digest = 0;   // says another rolling digest
   u32 wrong_number = 0;   // the completion says another number
   u32 damaged = 0;        // the log is not what was given
+  u32 gather_fails = 0;   // the call of a gather
   u32 state_damaged = 0;  // after it, a bit of the state is another that no result has shown yet
 };
 
@@ -49,16 +51,36 @@ class EmulatedDevice final : public Device {
     EXPECT(carrier == Carrier::kSmall ? words <= kSmallWords : carrier == Carrier::kLarge && words <= kLargeWords,
            "%u words as a parameter of size %u", words, static_cast<u32>(carrier));
     carried[static_cast<u32>(carrier)] += 1;
+    calls += 'a';
     give({job, Kind::kValue, words, std::vector<u32>(log, log + words)});
   }
   void apply_slot(Job job, u32 words) override {
     EXPECT(words <= slot_words_, "%u words in a slot of %u", words, slot_words_);
     carried[static_cast<u32>(Carrier::kSlot)] += 1;
+    calls += 'a';
     give({job, Kind::kSlot, words, {}});
   }
   void start_digest(u32 number) override { give({{number, max_logs_}, Kind::kDigest, 0, {}}); }
-  void follow(u64 stream) override { followed.push_back(stream); }
-  void lead(u64 stream) override { led.push_back(stream); }
+  DeviceTables& make_tables(const TablesShape& shape, u32 block_size, u32 num_slots) override {
+    tables = std::make_unique<EmulatedTables>(
+        machine.state, shape, block_size, num_slots,
+        [this](std::function<void()> gather) {
+          gathers_ += 1;
+          calls += 'g';
+          if (gathers_ == accidents_.gather_fails) throw Error{kCuda, "the emulated launch failed"};
+          give({{0, 0}, Kind::kGather, 0, {}, std::move(gather)});
+        },
+        [this] { settle(); });
+    return *tables;
+  }
+  void follow(u64 stream) override {
+    calls += 'f';
+    followed.push_back(stream);
+  }
+  void lead(u64 stream) override {
+    calls += 'l';
+    led.push_back(stream);
+  }
   void check() override {
     const std::lock_guard lock(mutex_);
     checks += 1;
@@ -81,20 +103,30 @@ class EmulatedDevice final : public Device {
   u32 checks = 0;
   u32 most_outstanding = 0;
   std::vector<u64> followed, led;
+  std::string calls;  // of the host, in their order: a log applied, a gather, follow, lead
+  std::unique_ptr<EmulatedTables> tables;
 
  private:
-  enum class Kind { kValue, kSlot, kDigest };
+  enum class Kind { kValue, kSlot, kDigest, kGather };
   struct Work {
     Job job;
     Kind kind;
     u32 words;
     std::vector<u32> log;
+    std::function<void()> gather = {};
   };
+
+  /// Waits until nothing is queued and nothing is being done.
+  void settle() {
+    std::unique_lock lock(mutex_);
+    settled_.wait(lock, [&] { return is_lost_ || (queue_.empty() && !busy_); });
+    if (is_lost_) throw Error{kCuda, "the emulated device is lost"};
+  }
 
   void give(Work work) {
     const std::lock_guard lock(mutex_);
     if (is_lost_) throw Error{kCuda, "the emulated device is lost"};
-    if (work.kind != Kind::kDigest) {
+    if (work.kind == Kind::kValue || work.kind == Kind::kSlot) {
       if (work.job.number == accidents_.launch_fails) throw Error{kCuda, "the emulated launch failed"};
       outstanding_ += 1;
       most_outstanding = std::max(most_outstanding, outstanding_);
@@ -115,12 +147,21 @@ class EmulatedDevice final : public Device {
         next = std::move(queue_.front());
         queue_.pop_front();
         allowed_ -= 1;
-        if (next.kind != Kind::kDigest && next.job.number == accidents_.lost) {
+        if (next.kind != Kind::kDigest && next.kind != Kind::kGather && next.job.number == accidents_.lost) {
           is_lost_ = true;
+          settled_.notify_all();
           continue;
         }
+        busy_ = true;
       }
-      next.kind == Kind::kDigest ? digest(next.job) : apply(next);
+      switch (next.kind) {
+        case Kind::kDigest: digest(next.job); break;
+        case Kind::kGather: next.gather(); break;
+        default: apply(next);
+      }
+      const std::lock_guard lock(mutex_);
+      busy_ = false;
+      if (queue_.empty()) settled_.notify_all();
     }
   }
 
@@ -178,9 +219,12 @@ class EmulatedDevice final : public Device {
 
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::condition_variable settled_;
   std::deque<Work> queue_;
   u64 allowed_ = ~u64{0};
   u32 outstanding_ = 0;
+  u32 gathers_ = 0;
+  bool busy_ = false;
   bool is_lost_ = false;
   bool stop_ = false;
   std::thread worker_;  // last: it uses all the others

@@ -1,5 +1,7 @@
 #include "gather.h"
 
+#include <cuda/atomic>
+
 #include "fetch.cuh"
 #include "launch.cuh"
 

@@ -49,9 +49,9 @@ build() {
 export -f build
 export CXX BUILD FLAGS
 
-# run SOURCE KIND ARGUMENTS...
+# run SOURCE KIND ARGUMENTS...; no KIND: the program itself
 run() {
-  local binary=$BUILD/$1.$2
+  local binary=$BUILD/$1${2:+.$2}
   shift 2
   local start output
   start=$(date +%s%N)
@@ -89,10 +89,12 @@ sources="hash_test index_test log_test state_test model_test decide_test referen
   for kind in races:"$RACES" checked:"$CHECKED"; do
     echo "mirror_test ${kind%%:*} ${kind#*:} $MIRROR"
     echo "host_test ${kind%%:*} ${kind#*:} $HOST"
+    echo "gatherer_test ${kind%%:*} ${kind#*:} $HOST"
     echo "ring_test ${kind%%:*} ${kind#*:} $RING"
     echo "lane_test ${kind%%:*} ${kind#*:} $LANE"
   done
   echo "kernel_test races $RACES $KERNELS"
+  echo "gather_test races $RACES $KERNELS $HOST"
   echo "comparison_test optimised $OPTIMISED $MIRROR"
   echo "gpu_test races $RACES -DGPU_SHIM_THREADS $GPU $MIRROR"
   echo "gpu_test optimised $OPTIMISED $GPU $MIRROR"
@@ -102,6 +104,13 @@ sources="hash_test index_test log_test state_test model_test decide_test referen
 rm -f "$BUILD"/*.new
 while read -r source kind _; do remove_stale "$source" "$kind"; done < "$BUILD/list"
 xargs -P "$JOBS" -L 1 bash -c 'build "$@"' build < "$BUILD/list"
+
+# What needs a GPU, over an emulated one: the same programs that a GPU host runs.
+if ! { cmake -S cuda -B "$BUILD/cuda" -DBLOCKSTEP_EMULATED=ON && cmake --build "$BUILD/cuda" --target tables_test -j "$JOBS"; } \
+  > "$BUILD/cuda.log" 2>&1; then
+  cat "$BUILD/cuda.log"
+  rm -f "$BUILD/cuda/tables_test"
+fi
 
 times=1
 if [ "$mode" = --long ]; then times=60; fi
@@ -121,10 +130,13 @@ run decide_test races $((60 * times)) 2 3 5
 for kind in races checked; do
   run mirror_test $kind $((250 * times))
   run host_test $kind $((500 * times))
+  run gatherer_test $kind $((300 * times))
   run ring_test $kind $((200 * times))
   run lane_test $kind $((200 * times))
 done
 run kernel_test races $((times > 1 ? 300 : 20))
+run gather_test races $((40 * times))
+run cuda/tables_test '' --steps $((600 * times))
 run comparison_test optimised $((300 * times))
 run gpu_test races 0
 run gpu_test optimised $((200 * times))

@@ -1,4 +1,5 @@
 export { Core, generationOf, SLOT_LIMIT, slotOf } from './core/core.js';
+export type { DeviceArray, DeviceTableSet, DeviceTables, TableName } from './core/device-tables.js';
 export { BlockstepError, ERROR_CODES, type ErrorCode } from './core/errors.js';
 export type { BackendReport } from './core/native.js';
 export type { Place } from './core/native-transfer.js';

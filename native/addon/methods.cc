@@ -4,6 +4,7 @@
 
 #include "backend.h"
 #include "call.h"
+#include "device_tables.h"
 
 namespace blockstep {
 namespace {
@@ -184,7 +185,9 @@ Napi::Value dispose_core(const Call& call) {
 /// those with a TypeError that has no code.
 Napi::Function CoreObject::define_class(Napi::Env env) {
   const Napi::Function core_class = DefineClass(env, "NativeCore", {});
-  core_class.Get("prototype").As<Napi::Object>().DefineProperties({
+  const auto prototype = core_class.Get("prototype").As<Napi::Object>();
+  prototype.DefineProperties(device_table_methods(env));
+  prototype.DefineProperties({
       method<run>(env, "run"),
       method<add>(env, "add"),
       method<match>(env, "match"),

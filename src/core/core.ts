@@ -1,4 +1,5 @@
 import { takeUint8Array } from './arrays.js';
+import { DeviceGatherer, type DeviceTableSet, type DeviceTables } from './device-tables.js';
 import { BlockstepError, checkInteger } from './errors.js';
 import { Control, type Frame, makeExchange } from './exchange.js';
 import { loadAddon } from './loader.js';
@@ -75,6 +76,7 @@ export class Core {
   readonly #mirrored: boolean;
   readonly #pendingCapacity: number;
   readonly #gatherer: Gatherer;
+  readonly #deviceGatherer: DeviceGatherer;
 
   /**
    * @throws ERR_BLOCKSTEP_BAD_ARG for a bad configuration, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE,
@@ -95,7 +97,9 @@ export class Core {
     this.backend = backend;
     this.#mirrored = backend.name !== 'host';
     const { maxEntries, maxBlocksPerRow } = this.config;
-    this.#gatherer = new Gatherer(this.native, this.frames, { maxTokens, maxEntries, maxBlocksPerRow });
+    const shape = { maxTokens, maxEntries, maxBlocksPerRow };
+    this.#gatherer = new Gatherer(this.native, this.frames, shape);
+    this.#deviceGatherer = new DeviceGatherer(this.native, this.frames, shape);
   }
 
   /**
@@ -110,6 +114,33 @@ export class Core {
    */
   gather(frame: number, numEntries: number): StepTables {
     return this.#gatherer.gather(frame, numEntries);
+  }
+
+  /**
+   * The tables on the GPU, all padding before the first `gatherOnDevice`; made at the first call of either, which
+   * allocates. They are the size of a set on the host, and a message, on the GPU, and pinned a message of
+   * 12 bytes an entry and 4 a token for each frame; `native.memory()` counts both.
+   * @throws ERR_BLOCKSTEP_CUDA if the state is on the host alone, ERR_BLOCKSTEP_NO_MEMORY
+   */
+  deviceTables(): DeviceTableSet {
+    return this.#deviceGatherer.set;
+  }
+
+  /**
+   * As `gather`, but done on the GPU, in its one set of tables and out of its own copy of the rows: what is sent is the
+   * row and two counts of each entry, and the tokens. Call it where `gather` is called; it gives the GPU the log of the
+   * step too, if that was not done yet.
+   *
+   * It returns when the gather is on its way. It waits only if the GPU cannot be given the step's log yet: when more logs
+   * are on their way than there are frames, which takes plans that compute nothing (aborts, preemptions) while a long step
+   * runs, or logs of more than 65,536 words. Then it waits until the oldest step on the GPU is done, for 60 seconds at
+   * most; `waits` of the tables counts that.
+   * @param stream a cudaStream_t: behind what is queued there now, and before what will be; null: the core's own
+   * @throws as `gather` does, and nothing was sent then; ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR: the core refuses
+   * everything from then on
+   */
+  gatherOnDevice(frame: number, numEntries: number, stream: bigint | null = null): DeviceTables {
+    return this.#deviceGatherer.gather(frame, numEntries, stream);
   }
 
   /**

@@ -1,4 +1,5 @@
 import type { NativeReference, NativeReferenceConfig } from './native-reference.js';
+import type { NativeDeviceGather } from './native-tables.js';
 import type {
   NativeArena,
   NativeArenaConfig,
@@ -108,7 +109,7 @@ export interface NativeAddon {
  * The block manager, the request table and the KV slot table of one engine. Every method but memory() and dispose()
  * first applies what is pending in the exchange buffer; every one refreshes the counts in its control words.
  */
-export interface NativeCore {
+export interface NativeCore extends NativeDeviceGather {
   /**
    * Extends the rows of entries [from, to) of a frame in order, publishes their full blocks, and writes numBlocks and
    * numNewBlocks. Stops at the first entry that does not fit; returns how many were done.

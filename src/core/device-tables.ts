@@ -1,0 +1,139 @@
+import { badArgument, checkInteger, show } from './errors.js';
+import type { Frame } from './exchange.js';
+import type { NativeCore } from './native.js';
+import type { StepTables, TablesShape, TableViews } from './tables.js';
+
+/** An array in the memory of a GPU: dense, row after row, at a multiple of 256 bytes. */
+export interface DeviceArray {
+  /** Its address on the device. */
+  readonly pointer: bigint;
+  readonly shape: readonly number[];
+  readonly dtype: 'int32' | 'int64';
+  /** `cuda:N`, as in the options of a scheduler. */
+  readonly device: string;
+}
+
+/** The arrays by name, in the order in which native code numbers them. */
+export const TABLE_NAMES = [
+  'slotMapping',
+  'inputIds',
+  'queryStart',
+  'seqLens',
+  'numComputedTokens',
+  'blockTable',
+] as const satisfies readonly (keyof TableViews)[];
+
+/** The name of an array of the tables. */
+export type TableName = (typeof TABLE_NAMES)[number];
+
+/**
+ * The tables of a step in the memory of a GPU. A core has one set of them, at the same addresses as long as it lives, so
+ * that a CUDA graph may capture them. They hold what `StepTables` of the same plan hold, padding included: -1 for
+ * `slotMapping` and `inputIds`, the number of tokens for `queryStart`, otherwise 0. They are to be read only.
+ *
+ * Order: a gather runs on the GPU behind everything that was queued before it in the core's stream (option `stream`), or in
+ * the stream that was passed with the call, and before everything that is queued there later. So what reads the tables of a
+ * plan must be queued in that stream between the gather of this plan and that of the next.
+ */
+export interface DeviceTableSet extends TablesShape, Readonly<Record<TableName, DeviceArray>> {
+  /**
+   * Address of a `struct blockstep_tables` in memory of the host, for other addons: native/include/blockstep_tables.h
+   * describes it. It is there until the core is disposed.
+   */
+  readonly descriptor: bigint;
+  /**
+   * Gathers that had to wait for the GPU, ever. 0 while each plan is updated before more than `pipelineDepth` are in flight,
+   * unless plans without tokens (aborts, preemptions) or very long logs come in between.
+   */
+  readonly waits: number;
+  /**
+   * An array, copied from the GPU. For debugging and tests: it waits for everything that was queued in the core's stream.
+   * @throws ERR_BLOCKSTEP_BAD_ARG for a name that is none, ERR_BLOCKSTEP_CUDA
+   */
+  read(name: 'slotMapping'): BigInt64Array;
+  read(name: Exclude<TableName, 'slotMapping'>): Int32Array;
+  read(name: TableName): BigInt64Array | Int32Array;
+}
+
+/** The tables of one plan on a GPU, as `gatherOnDevice` left them there. */
+export interface DeviceTables extends DeviceTableSet, Pick<StepTables, 'readTokens'> {}
+
+/** The tables of a core on its GPU, made when they are asked for first. */
+export class DeviceGatherer {
+  readonly #native: NativeCore;
+  readonly #frames: readonly Frame[];
+  readonly #shape: TablesShape;
+  #set: DeviceTableSet | null = null;
+  readonly #plans: PlanTables[] = [];
+
+  constructor(native: NativeCore, frames: readonly Frame[], shape: TablesShape) {
+    this.#native = native;
+    this.#frames = frames;
+    this.#shape = shape;
+  }
+
+  /** See `Core.deviceTables`. */
+  get set(): DeviceTableSet {
+    this.#set ??= makeSet(this.#native, this.#shape);
+    return this.#set;
+  }
+
+  /** See `Core.gatherOnDevice`. */
+  gather(frame: number, numEntries: number, stream: bigint | null): DeviceTables {
+    const plan = this.#plans[frame] ?? this.#make(frame);
+    this.#native.gatherOnDevice(frame, numEntries, stream);
+    plan.numEntries = numEntries;
+    return plan.tables;
+  }
+
+  #make(frame: number): PlanTables {
+    const index = checkInteger('frame', frame, 0, this.#frames.length - 1);
+    const plan = new PlanTables(this.#native, this.#frames[index], this.set);
+    this.#plans[index] = plan;
+    return plan;
+  }
+}
+
+/** What a frame adds to the set that all frames share: whose tokens they are. */
+class PlanTables {
+  numEntries = 0;
+  readonly tables: DeviceTables;
+
+  constructor(native: NativeCore, { slots }: Frame, set: DeviceTableSet) {
+    const readTokens = (entry: number, from: number, out: Int32Array): number => {
+      if (this.numEntries === 0)
+        throw badArgument('entry', show(entry), 'an entry of the plan, which has none');
+      checkInteger('entry', entry, 0, this.numEntries - 1);
+      return native.readTokens(slots[entry], from, out);
+    };
+    this.tables = Object.freeze(Object.create(set, { readTokens: { value: readTokens, enumerable: true } }));
+  }
+}
+
+function makeSet(native: NativeCore, shape: TablesShape): DeviceTableSet {
+  const made = native.makeDeviceTables(shape.maxTokens);
+  const arrays = TABLE_NAMES.map((name, i) => {
+    const { pointer, shape: dimensions, dtype } = made.arrays[i];
+    return [
+      name,
+      Object.freeze({ pointer, shape: Object.freeze(dimensions), dtype, device: `cuda:${made.device}` }),
+    ];
+  });
+  const read = (name: TableName): BigInt64Array | Int32Array => {
+    const index = TABLE_NAMES.indexOf(name);
+    if (index < 0) throw badArgument('name', show(name), `one of ${TABLE_NAMES.join(', ')}`);
+    const elements = made.arrays[index].shape.reduce((product, dimension) => product * dimension, 1);
+    const out = made.arrays[index].dtype === 'int64' ? new BigInt64Array(elements) : new Int32Array(elements);
+    native.readDeviceTable(index, out.buffer);
+    return out;
+  };
+  return Object.freeze({
+    ...(Object.fromEntries(arrays) as Record<TableName, DeviceArray>),
+    ...shape,
+    descriptor: made.descriptor,
+    get waits() {
+      return native.gatherWaits();
+    },
+    read: read as DeviceTableSet['read'],
+  });
+}

@@ -67,11 +67,11 @@ void ReferenceModel::take_blocks(const StepIo& io, const Tables& tables, Work& w
   }
   for (u32 i = from; i < num_blocks; ++i) {
     const auto block = static_cast<u32>(row(tables, e)[i]);
-    if (block == kNullBlock || block >= arena_.num_blocks()) continue;  // found when it is read
-    Possession& possession = arena_.possession(block);
+    if (block == kNullBlock || block >= config_.num_blocks) continue;  // found when it is read
+    Possession& possession = possessions_[block];
     possession.owner = static_cast<u64>(io.handles[e]);
     possession.generation += 1;
-    possession.arrivals = arena_.arrivals(block);
+    possession.arrivals = blocks()->arrivals(block);
   }
 }
 

@@ -2,57 +2,82 @@
 
 #include <algorithm>
 
+#include "host_memory.h"
+
 namespace blockstep {
 
-ReferenceModel::ReferenceModel(const ReferenceConfig& config)
-    : config_(config), arena_(config.num_blocks, config.block_size), continuation_(config.seed, config.eos_token) {
+ReferenceModel::ReferenceModel(const ReferenceConfig& config, std::unique_ptr<EntryMemory> memory)
+    : config_(config),
+      memory_(std::move(memory)),
+      possessions_(config.num_blocks),
+      continuation_(config.seed, config.eos_token) {
   work_.reserve(config.tables.max_entries);
   findings_.reserve(kMaxFindings);
 }
 
+ReferenceModel::ReferenceModel(const ReferenceConfig& config)
+    : ReferenceModel(config, std::make_unique<HostMemory>(config.num_blocks, config.block_size)) {}
+
 void ReferenceModel::step(const StepIo& io, const Tables& tables, Span<const std::int32_t> known) {
-  if (!poisoned_.empty()) throw Error{kInvariant, poisoned_};
+  require_sound();
   check(io, known);
+  put(io, tables, known);
+  judge(io, tables);
+}
+
+void ReferenceModel::put(const StepIo& io, const Tables& tables, Span<const std::int32_t> known) {
+  require_sound();
   findings_.clear();
   num_findings_ = num_tokens_ = num_drafts_ = 0;
   step_ += 1;
-  try {
+  attempt([&] {
     begin(io, tables, known);
     for (Work& work : work_) write(tables, work);
+  });
+}
+
+void ReferenceModel::judge(const StepIo& io, const Tables& tables) {
+  require_sound();
+  attempt([&] {
+    report_astray();
     for (Work& work : work_) {
       read(tables, work);
       answer(io, work);
     }
     forget_retired();
+  });
+  publish_findings(io);
+}
+
+/// A part of a step, from which there is no way back.
+template <class Part>
+void ReferenceModel::attempt(const Part& part) {
+  try {
+    part();
   } catch (const std::bad_alloc&) {
     poisoned_ = "the reference executor ran out of memory in the middle of a step";
     throw Error{kNoMemory, poisoned_};
   }
-  publish_findings(io);
 }
 
 void ReferenceModel::adopt(u64 handle, Span<const std::int32_t> blocks) {
-  if (!poisoned_.empty()) throw Error{kInvariant, poisoned_};
+  require_sound();
   for (u32 i = 0; i < blocks.size; ++i) {
     const auto block = static_cast<u32>(blocks.data[i]);
     if (std::find(blocks.data, blocks.data + i, blocks.data[i]) != blocks.data + i) {
       throw Error{kBadArg, "blocks must name a block once, got " + std::to_string(block) + " twice"};
     }
-    if (block != kNullBlock && block < arena_.num_blocks()) continue;
+    if (block != kNullBlock && block < config_.num_blocks) continue;
     throw Error{kBadArg, "blocks[" + std::to_string(i) + "] must be an integer from 1 to " +
-                             std::to_string(arena_.num_blocks() - 1) + ", got " + std::to_string(blocks.data[i])};
+                             std::to_string(config_.num_blocks - 1) + ", got " + std::to_string(blocks.data[i])};
   }
   for (u32 i = 0; i < blocks.size; ++i) {
     const auto block = static_cast<u32>(blocks.data[i]);
-    Possession& possession = arena_.possession(block);
-    const u32 arrivals = arena_.arrivals(block);
+    Possession& possession = possessions_[block];
+    const u32 arrivals = memory_->blocks()->arrivals(block);
     const bool filled = arrivals != possession.arrivals;
     possession = {handle, possession.generation + 1, arrivals};
-    KvEntry* entries = &arena_.at(u64{block} * config_.block_size);
-    for (u32 at = 0; at < config_.block_size; ++at) {
-      if (filled) entries[at].generation = possession.generation;
-      else entries[at] = {};
-    }
+    memory_->adopt(block, possession.generation, filled);
   }
 }
 
@@ -64,7 +89,8 @@ void ReferenceModel::write(const Tables& tables, Work& work) {
   const std::int64_t* mapping = tables.slot_mapping + work.query;
   const u32 planned = work.first + work.shift;
   for (u32 p = work.first; p < work.end; ++p) {
-    write_entry(work, p, p < planned ? slot_in(blocks, p) : mapping[p - planned]);
+    if (p < planned) write_entry(work, p, slot_in(blocks, p), kNone);
+    else write_entry(work, p, mapping[p - planned], work.query + (p - planned));
   }
   for (u32 p = std::max(planned, work.end); p < work.planned_end; ++p) {
     const std::int64_t slot = mapping[p - planned];
@@ -76,16 +102,18 @@ void ReferenceModel::write(const Tables& tables, Work& work) {
   }
 }
 
-void ReferenceModel::write_entry(Work& work, u32 position, std::int64_t slot) {
+/// `mapping`: where in the slot mapping the slot stands, or kNone if the block table names it.
+void ReferenceModel::write_entry(Work& work, u32 position, std::int64_t slot, u32 mapping) {
   const Sequence& sequence = *work.sequence;
-  if (slot < config_.block_size || static_cast<u64>(slot) >= arena_.num_slots()) {  // the null block is nobody's
+  const u64 end = u64{config_.num_blocks} * config_.block_size;
+  if (slot < config_.block_size || static_cast<u64>(slot) >= end) {  // the null block is nobody's
     Finding finding{Mismatch::kSlot, work.entry, sequence.handle, position};
     finding.found = slot;
     report(work, finding);
     return;
   }
   const u32 block = static_cast<u32>(static_cast<u64>(slot) / config_.block_size);
-  const Possession& possession = arena_.possession(block);
+  const Possession& possession = possessions_[block];
   if (possession.owner != sequence.handle && block != work.trespassed) {
     work.trespassed = block;
     Finding finding{Mismatch::kForeignWrite, work.entry, sequence.handle, position, block};
@@ -93,8 +121,21 @@ void ReferenceModel::write_entry(Work& work, u32 position, std::int64_t slot) {
     finding.generation = possession.generation;
     report(work, finding);
   }
-  KvEntry& entry = arena_.at(static_cast<u64>(slot));
+  KvEntry& entry = memory_->place({work.entry, mapping}, static_cast<u64>(slot));
   entry = {sequence.hash_of(position), sequence.handle, sequence.tokens[position], position, possession.generation, 0};
+}
+
+/// The tables must stay as they are until the step is over.
+void ReferenceModel::report_astray() {
+  const Span<const Astray> all = memory_->astray();
+  for (u32 i = 0; i < all.size; ++i) {
+    const Astray& astray = all.data[i];
+    Work& work = work_[astray.entry];
+    Finding finding{Mismatch::kSlot, work.entry, work.sequence->handle, astray.position};
+    finding.expected = astray.expected;
+    finding.found = astray.found;
+    report(work, finding);
+  }
 }
 
 /// Reads the whole sequence back through its block table into text_. Only what was read goes on from here.
@@ -112,24 +153,26 @@ void ReferenceModel::read(const Tables& tables, Work& work) {
       finding.found = blocks[i];
       report(work, finding);
     }
-    read_block(work, blocks[i], i * size, std::min((i + 1) * size, work.end));
+    read_block(work, blocks[i], i, std::min((i + 1) * size, work.end));
   }
   if (!work.faulty) sequence.blocks.assign(blocks, blocks + num_blocks);
 }
 
-/// Reads positions [from, to) from one block, and reports the first one that is not as it must be.
-bool ReferenceModel::read_block(Work& work, std::int32_t block, u32 from, u32 to) {
+/// Reads the positions up to `to` from the row's index-th block, and reports the first one that is not as it must be.
+void ReferenceModel::read_block(Work& work, std::int32_t named, u32 index, u32 to) {
   const Sequence& sequence = *work.sequence;
-  if (block < 1 || static_cast<u32>(block) >= arena_.num_blocks()) {
-    report(work, {Mismatch::kBlock, work.entry, sequence.handle, from, block});
+  const u32 from = index * config_.block_size;
+  const auto block = static_cast<u32>(named);
+  if (named < 1 || block >= config_.num_blocks) {
+    report(work, {Mismatch::kBlock, work.entry, sequence.handle, from, named});
     std::fill(text_.begin() + from, text_.begin() + to, 0);
-    return false;
+    return;
   }
-  const KvEntry* entries = &arena_.at(u64{static_cast<u32>(block)} * config_.block_size);
-  const u32 generation = arena_.possession(static_cast<u32>(block)).generation;
+  const KvEntry* entries = memory_->read(work.entry, index, block);
+  const Possession& possession = possessions_[block];
   bool good = true;
-  if (arena_.arrivals(static_cast<u32>(block)) != arena_.possession(static_cast<u32>(block)).arrivals) {
-    report(work, {Mismatch::kUnexpectedLoad, work.entry, sequence.handle, from, block});
+  if (blocks()->arrivals(block) != possession.arrivals) {
+    report(work, {Mismatch::kUnexpectedLoad, work.entry, sequence.handle, from, named});
     good = false;
   }
   for (u32 p = from; p < to; ++p) {
@@ -137,18 +180,17 @@ bool ReferenceModel::read_block(Work& work, std::int32_t block, u32 from, u32 to
     text_[p] = entry.token;
     // The hash alone would tell, but for memory that somebody copied badly.
     const bool same = entry.hash == sequence.hash_of(p) && entry.token == sequence.tokens[p] && entry.position == p &&
-                      entry.generation == generation && (entry.owner == sequence.handle || p < sequence.adopted);
+                      entry.generation == possession.generation && (entry.owner == sequence.handle || p < sequence.adopted);
     if (same || !good) [[likely]] continue;
     good = false;
-    judge(work, p, static_cast<u32>(block), entry);
+    judge_entry(work, p, block, entry);
   }
-  return good;
 }
 
 /// Says what is wrong with an entry that is not what stands in the copy.
-void ReferenceModel::judge(Work& work, u32 position, u32 block, const KvEntry& entry) {
+void ReferenceModel::judge_entry(Work& work, u32 position, u32 block, const KvEntry& entry) {
   const Sequence& sequence = *work.sequence;
-  const u32 generation = arena_.possession(block).generation;
+  const u32 generation = possessions_[block].generation;
   Mismatch kind = Mismatch::kWrong;
   if (entry.owner == 0) kind = Mismatch::kUnwritten;
   else if (entry.generation != generation) kind = Mismatch::kStale;

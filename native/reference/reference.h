@@ -17,8 +17,9 @@
 #include <vector>
 
 #include "../host/core.h"
-#include "arena.h"
 #include "continuation.h"
+#include "entry_memory.h"
+#include "possession.h"
 #include "sequence.h"
 #include "step_io.h"
 
@@ -26,7 +27,9 @@ namespace blockstep {
 
 class ReferenceModel {
  public:
-  /// @throws Error kNoMemory
+  /// Over memory of num_blocks blocks of block_size entries, never written. @throws Error kNoMemory
+  ReferenceModel(const ReferenceConfig& config, std::unique_ptr<EntryMemory> memory);
+  /// Over memory of the host. @throws Error kNoMemory
   explicit ReferenceModel(const ReferenceConfig& config);
   ReferenceModel(const ReferenceModel&) = delete;
   ReferenceModel& operator=(const ReferenceModel&) = delete;
@@ -36,6 +39,16 @@ class ReferenceModel {
   /// @throws Error kBadArg for a plan that makes no sense, and nothing is changed; kNoMemory, and from then on kInvariant
   void step(const StepIo& io, const Tables& tables, Span<const std::int32_t> known);
 
+  // A step in its parts, where writing and reading are the memory's own affair: check(), put(), then, when all entries
+  // are written and can be read, judge(). What a part gets of a step is the same each time.
+
+  /// Does the plan make sense by itself? Reads and changes nothing of the model. @throws Error kBadArg
+  void check(const StepIo& io, Span<const std::int32_t> known);
+  /// Finds out what is to be computed, and puts the entries. @throws as step()
+  void put(const StepIo& io, const Tables& tables, Span<const std::int32_t> known);
+  /// Reads every sequence back, and answers. @throws as step()
+  void judge(const StepIo& io, const Tables& tables);
+
   /// These blocks were taken by this request, and lanes have filled them: whatever entries they hold now are what it loaded.
   /// One that no lane filled since it was taken last holds nothing any more.
   /// @throws Error kBadArg, kInvariant; and nothing is changed
@@ -43,9 +56,9 @@ class ReferenceModel {
 
   const ReferenceConfig& config() const { return config_; }
   /// The KV memory, in blocks of block_size entries.
-  const std::shared_ptr<BlockArena>& blocks() const { return arena_.blocks(); }
-  /// The arena's memory. That of the copies, 12 bytes a known token, comes on top.
-  u64 arena_bytes() const { return arena_.bytes(); }
+  const std::shared_ptr<BlockArena>& blocks() const { return memory_->blocks(); }
+  /// Its memory, and who has which block. That of the copies, 12 bytes a known token, comes on top.
+  u64 arena_bytes() const { return blocks()->bytes() + possessions_.bytes(); }
   u32 num_sequences() const { return static_cast<u32>(sequences_.size()); }
 
  private:
@@ -64,9 +77,6 @@ class ReferenceModel {
     bool faulty;
   };
 
-  // check.cc: whether a plan makes sense.
-  void check(const StepIo& io, Span<const std::int32_t> known);
-
   // plan.cc: what is to be done, and whether tables and plan agree.
   void begin(const StepIo& io, const Tables& tables, Span<const std::int32_t> known);
   Sequence* admit(const StepIo& io, u32 entry, const std::int32_t* known);
@@ -80,14 +90,20 @@ class ReferenceModel {
 
   // reference.cc: the memory.
   void write(const Tables& tables, Work& work);
-  void write_entry(Work& work, u32 position, std::int64_t slot);
+  void write_entry(Work& work, u32 position, std::int64_t slot, u32 mapping);
+  void report_astray();
   void read(const Tables& tables, Work& work);
-  bool read_block(Work& work, std::int32_t block, u32 from, u32 to);
-  void judge(Work& work, u32 position, u32 block, const KvEntry& entry);
+  void read_block(Work& work, std::int32_t named, u32 index, u32 to);
+  void judge_entry(Work& work, u32 position, u32 block, const KvEntry& entry);
   void answer(const StepIo& io, Work& work);
   void draft(Sequence& sequence);
   void report(Work& work, Finding finding);
   void publish_findings(const StepIo& io) const;
+  void require_sound() const {
+    if (!poisoned_.empty()) throw Error{kInvariant, poisoned_};
+  }
+  template <class Part>
+  void attempt(const Part& part);
 
   const std::int32_t* row(const Tables& tables, u32 entry) const {
     return tables.block_table + u64{entry} * config_.tables.max_blocks_per_row;
@@ -97,7 +113,8 @@ class ReferenceModel {
   }
 
   ReferenceConfig config_;
-  Arena arena_;
+  std::unique_ptr<EntryMemory> memory_;
+  Possessions possessions_;
   Continuation continuation_;
   std::unordered_map<u64, std::unique_ptr<Sequence>> sequences_;  // by handle
   std::vector<u64> by_slot_;  // handle of the last request that was admitted in each slot; 0 = none

@@ -1,0 +1,34 @@
+// KV memory of the host, in the shape of a real one.
+#pragma once
+
+#include "entry_memory.h"
+
+namespace blockstep {
+
+/// 32 bytes a token, zeroed, which take memory where they are written.
+class HostMemory final : public EntryMemory {
+ public:
+  /// @throws Error kNoMemory, std::bad_alloc
+  HostMemory(u32 num_blocks, u32 block_size)
+      : EntryMemory(std::make_shared<BlockArena>(num_blocks, u64{block_size} * sizeof(KvEntry))),
+        block_size_(block_size),
+        entries_(reinterpret_cast<KvEntry*>(blocks()->base())) {}
+
+  KvEntry& place(SlotSource, u64 slot) override { return entries_[slot]; }
+  const KvEntry* read(u32, u32, u32 block) override { return block_at(block); }
+  void adopt(u32 block, u32 generation, bool filled) override {
+    KvEntry* entries = block_at(block);
+    for (u32 at = 0; at < block_size_; ++at) {
+      if (filled) entries[at].generation = generation;
+      else entries[at] = {};
+    }
+  }
+
+ private:
+  KvEntry* block_at(u32 block) const { return entries_ + u64{block} * block_size_; }
+
+  u32 block_size_;
+  KvEntry* entries_;
+};
+
+}  // namespace blockstep

@@ -9,6 +9,7 @@ export { CostModelExecutor } from './engine/cost-model-executor.js';
 export { Engine } from './engine/engine.js';
 export type { EngineStats } from './engine/engine-stats.js';
 export type {
+  DeviceExecutor,
   Executor,
   ExecutorPlan,
   ExecutorRequest,

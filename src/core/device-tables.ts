@@ -80,14 +80,16 @@ export class DeviceGatherer {
 
   /** See `Core.gatherOnDevice`. */
   gather(frame: number, numEntries: number, stream: bigint | null): DeviceTables {
-    const plan = this.#plans[frame] ?? this.#make(frame);
+    const plan = this.#plans[frame] ?? this.#make(frame, numEntries);
     this.#native.gatherOnDevice(frame, numEntries, stream);
     plan.numEntries = numEntries;
     return plan.tables;
   }
 
-  #make(frame: number): PlanTables {
+  /** Takes no memory for a call that makes no sense. */
+  #make(frame: number, numEntries: number): PlanTables {
     const index = checkInteger('frame', frame, 0, this.#frames.length - 1);
+    checkInteger('numEntries', numEntries, 0, this.#shape.maxEntries);
     const plan = new PlanTables(this.#native, this.#frames[index], this.set);
     this.#plans[index] = plan;
     return plan;

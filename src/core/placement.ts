@@ -39,16 +39,28 @@ export function resolvePlacement(options: PlacementOptions): Placement {
     throw badArgument('backend', show(backend), 'one of auto, host, cuda');
   }
   if (authority !== 'host') throw badArgument('authority', show(authority), 'host');
-  if (typeof device !== 'string' || !DEVICE.test(device)) {
-    throw badArgument('device', show(device), 'cpu, cuda or cuda:N');
-  }
-  if (stream !== null && typeof stream !== 'bigint') {
-    throw badArgument('stream', show(stream), 'a BigInt or null');
-  }
-  if (stream !== null && (stream < 0n || stream >= 1n << 64n)) {
-    throw badArgument('stream', show(stream), 'an address, from 0n to 2n ** 64n - 1n');
-  }
+  checkDevice('device', device);
+  checkStream('stream', stream);
   return Object.freeze({ backend, authority, device, stream });
+}
+
+/** Returns the name of a device. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function checkDevice(name: string, device: unknown): string {
+  if (typeof device === 'string' && DEVICE.test(device)) return device;
+  throw badArgument(name, show(device), 'cpu, cuda or cuda:N');
+}
+
+/** Returns a cudaStream_t, or null for none. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function checkStream(name: string, stream: unknown): bigint | null {
+  if (stream === null) return null;
+  if (typeof stream !== 'bigint') throw badArgument(name, show(stream), 'a BigInt or null');
+  if (stream >= 0n && stream < 1n << 64n) return stream;
+  throw badArgument(name, show(stream), 'an address, from 0n to 2n ** 64n - 1n');
+}
+
+/** Do both names mean the same device? `cuda` is the GPU 0. */
+export function isSameDevice(a: string, b: string): boolean {
+  return a.replace(/^cuda$/, 'cuda:0') === b.replace(/^cuda$/, 'cuda:0');
 }
 
 /**

@@ -2,6 +2,7 @@ import { BlockstepError, describeError } from '../core/errors.js';
 import type { Request } from '../scheduler/request.js';
 import type { Scheduler } from '../scheduler/scheduler.js';
 import { channels } from './channels.js';
+import { ExecutorTables } from './executor-place.js';
 import { HealthWatch } from './health.js';
 import type { EngineConfig } from './options.js';
 import type { Step } from './step.js';
@@ -36,6 +37,7 @@ export class EngineCounters {
 export class EngineState {
   readonly scheduler: Scheduler;
   readonly config: EngineConfig;
+  readonly tables: ExecutorTables;
   readonly streams = new Streams();
   /** Requests to be aborted before the next step; their streams have ended. */
   readonly aborts = new Set<Request>();
@@ -69,6 +71,7 @@ export class EngineState {
   constructor(scheduler: Scheduler, config: EngineConfig) {
     this.scheduler = scheduler;
     this.config = config;
+    this.tables = new ExecutorTables(scheduler, config);
     this.health = new HealthWatch(this);
     this.workers = config.workers.length === 0 ? null : new Workers(this, config.workers);
   }

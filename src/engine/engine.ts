@@ -4,6 +4,7 @@ import { Scheduler } from '../scheduler/scheduler.js';
 import { takeAbortKeys } from '../scheduler/validate.js';
 import { EngineState } from './engine-state.js';
 import { type EngineStats, readEngineStats } from './engine-stats.js';
+import { placed } from './executor-place.js';
 import { explain } from './explain.js';
 import type { EngineHealth } from './health.js';
 import { abortByKey, abortStream } from './mailbox.js';
@@ -35,7 +36,7 @@ export class Engine implements Disposable, AsyncDisposable {
   /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY */
   constructor(options: EngineOptions) {
     const config = takeEngineOptions(options);
-    this.#e = new EngineState(new Scheduler(options), config);
+    this.#e = new EngineState(new Scheduler(placed(options, config.place)), config);
     this.#submitter = new Submitter(this.#e);
     this.#steps = new StepLoop(this.#e);
     this.#loop = new RunLoop(this.#e, this.#steps, () => this.#shutdown.advance());

@@ -1,3 +1,4 @@
+import type { DeviceTables } from '../core/device-tables.js';
 import type { StepTables } from '../core/tables.js';
 import type { Grammar } from '../scheduler/grammar.js';
 
@@ -85,6 +86,8 @@ export interface ExecutorResult extends FlatTokens {
 export interface Executor {
   /** false: the engine spares itself the tables and passes null. Default true. */
   readonly usesTables?: boolean;
+  /** On a GPU: see `DeviceExecutor`. */
+  readonly device?: undefined;
   /**
    * Called in order; up to `pipelineDepth` steps are submitted before the oldest was answered. A throw or a rejection
    * fails the whole step. It may submit and abort requests; it must not step or dispose the engine.
@@ -92,4 +95,21 @@ export interface Executor {
   execute(plan: ExecutorPlan, tables: StepTables | null): ExecutorResult | PromiseLike<ExecutorResult>;
   /** Called once when the engine is disposed, also with steps in flight, whose answers are then ignored. */
   dispose?(): void | PromiseLike<void>;
+}
+
+/**
+ * An executor that may compute on a GPU. The state is mirrored there then, and with it come the tables: `execute` is given
+ * `DeviceTables`, or `StepTables` where CUDA cannot be used (`backend` of the scheduler's core says why). Only the former
+ * have a `descriptor`.
+ */
+export interface DeviceExecutor extends Omit<Executor, 'device' | 'execute'> {
+  /** Where it computes: `cpu`, `cuda` (the GPU 0) or `cuda:N`. Read once, like `stream`. */
+  readonly device: string;
+  /** The cudaStream_t in which it computes, as an address; null on the host. */
+  readonly stream: bigint | null;
+  /** As that of an `Executor`. All that reads the tables must be queued in `stream` when it returns. */
+  execute(
+    plan: ExecutorPlan,
+    tables: StepTables | DeviceTables | null,
+  ): ExecutorResult | PromiseLike<ExecutorResult>;
 }

@@ -1,13 +1,14 @@
 import type { Core } from '../core/core.js';
 import { BlockstepError, checkInteger, show } from '../core/errors.js';
-import type { StepTables } from '../core/tables.js';
 import { EntryKind, type Plan } from '../scheduler/plan.js';
+import type { PlanTables } from './executor-place.js';
 
 /**
  * The tables of a step that is kept back: they stay as they were gathered, but before it is executed requests may end, and
  * their slots may become others'. So the tokens of the requests that it admits, which an executor has to read, are copied.
+ * The one set on a GPU stays too: nothing is planned behind a step that is kept back, so nothing is gathered.
  */
-export function keepTables(plan: Plan, tables: StepTables, core: Core): StepTables {
+export function keepTables<T extends PlanTables>(plan: Plan, tables: T, core: Core): T {
   const kept = new Map<number, Int32Array>();
   for (let i = 0; i < plan.numRequests; i++) {
     if (plan.kinds[i] !== EntryKind.running) kept.set(i, core.tokens(plan.slots[i]));
@@ -19,10 +20,10 @@ export function keepTables(plan: Plan, tables: StepTables, core: Core): StepTabl
     out.set(some);
     return some.length;
   };
-  return Object.create(tables, { readTokens: { value: readTokens } }) as StepTables;
+  return Object.create(tables, { readTokens: { value: readTokens } }) as T;
 }
 
-function readLive(plan: Plan, tables: StepTables, entry: number, from: number, out: Int32Array): number {
+function readLive(plan: Plan, tables: PlanTables, entry: number, from: number, out: Int32Array): number {
   const request = entry < plan.numRequests ? plan.requests[entry] : undefined;
   if (request?.isFinished === true) {
     throw new BlockstepError('ERR_BLOCKSTEP_BAD_SLOT', `request ${show(request.id)} has ended`);

@@ -1,8 +1,8 @@
 import { badArgument, checkInteger, show } from '../core/errors.js';
-import type { StepTables } from '../core/tables.js';
 import type { WorkerConnector } from '../scheduler/connector.js';
 import type { SchedulerOptions } from '../scheduler/options.js';
-import type { Executor, ExecutorPlan } from './executor.js';
+import type { DeviceExecutor, Executor, ExecutorPlan } from './executor.js';
+import { type ExecutorPlace, type PlanTables, takePlace } from './executor-place.js';
 import { takeWorkers, type WorkerCalls } from './worker-calls.js';
 
 /** Longest delay that a timer of the platform can have, in milliseconds. */
@@ -15,7 +15,7 @@ const DRAIN_MS = 30_000;
 /** Options of an engine: those of its scheduler, its executor, and when it is to be called sick. */
 export interface EngineOptions extends SchedulerOptions {
   /** Computes the steps. The engine owns it: it is disposed with the engine. */
-  executor: Executor;
+  executor: Executor | DeviceExecutor;
   /**
    * The worker sides of `connector`, where the model runs; what worker i reports comes from rank i. The engine owns them:
    * they are shut down with it. Default: none.
@@ -32,9 +32,11 @@ export interface EngineOptions extends SchedulerOptions {
 
 /** The engine's own options, checked, each read once. */
 export interface EngineConfig {
-  readonly execute: (plan: ExecutorPlan, tables: StepTables | null) => unknown;
+  readonly execute: (plan: ExecutorPlan, tables: PlanTables | null) => unknown;
   readonly disposeExecutor: (() => unknown) | null;
   readonly usesTables: boolean;
+  /** Where the executor computes; null: it says nothing of a GPU. */
+  readonly place: ExecutorPlace | null;
   readonly executorTimeoutMs: number;
   readonly stallSteps: number;
   readonly workers: readonly WorkerCalls[];
@@ -69,11 +71,13 @@ export function takeShutdownOptions(options: unknown): number {
   return checkInteger('drainMs', drainMs, 0, MAX_DELAY_MS);
 }
 
-function takeExecutor(executor: unknown): Pick<EngineConfig, 'execute' | 'disposeExecutor' | 'usesTables'> {
+function takeExecutor(
+  executor: unknown,
+): Pick<EngineConfig, 'execute' | 'disposeExecutor' | 'usesTables' | 'place'> {
   const expected = 'an object with a function execute';
   if (typeof executor !== 'object' || executor === null)
     throw badArgument('executor', show(executor), expected);
-  const { execute, dispose, usesTables = true } = executor as Executor;
+  const { execute, dispose, usesTables = true, device, stream } = executor as DeviceExecutor;
   if (typeof execute !== 'function') throw badArgument('executor.execute', show(execute), 'a function');
   if (dispose !== undefined && typeof dispose !== 'function') {
     throw badArgument('executor.dispose', show(dispose), 'a function');
@@ -84,5 +88,6 @@ function takeExecutor(executor: unknown): Pick<EngineConfig, 'execute' | 'dispos
     execute: (plan, tables) => Reflect.apply(execute, executor, [plan, tables]) as unknown,
     disposeExecutor: dispose === undefined ? null : () => Reflect.apply(dispose, executor, []) as unknown,
     usesTables,
+    place: takePlace(device, stream),
   };
 }

@@ -1,7 +1,7 @@
-import type { StepTables } from '../core/tables.js';
 import type { Plan } from '../scheduler/plan.js';
 import { type TakenAnswer, takeAnswer } from './answer.js';
 import type { EngineState } from './engine-state.js';
+import type { PlanTables } from './executor-place.js';
 import { keepTables } from './kept-tables.js';
 
 /** A step that was submitted to the executor and not taken yet. */
@@ -19,7 +19,7 @@ export class Step {
   answer: unknown = undefined;
   answeredAt = -1;
   #taken: TakenAnswer | null = null;
-  #tables: StepTables | null = null;
+  #tables: PlanTables | null = null;
   #gatherError: { cause: unknown } | null = null;
   readonly #engine: EngineState;
 
@@ -84,10 +84,8 @@ export class Step {
 
   /** Right after its schedule, also if it is kept back: later its rows may be gone. What fails here fails the step. */
   #gather(): void {
-    const { config, scheduler } = this.#engine;
-    if (!config.usesTables) return;
     try {
-      this.#tables = scheduler.core.gather(this.plan.frame, this.plan.numRequests);
+      this.#tables = this.#engine.tables.gather(this.plan);
     } catch (cause) {
       this.#gatherError = { cause };
     }

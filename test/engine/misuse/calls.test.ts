@@ -266,6 +266,13 @@ const NO_EXECUTORS: unknown[] = [
   { execute: answerOf, dispose: null },
   { execute: answerOf, usesTables: 1 },
   { execute: answerOf, usesTables: null },
+  { execute: answerOf, device: 'gpu' },
+  { execute: answerOf, device: 0 },
+  { execute: answerOf, device: 'cuda' },
+  { execute: answerOf, device: 'cuda', stream: null },
+  { execute: answerOf, device: 'cuda', stream: 7 },
+  { execute: answerOf, device: 'cuda', stream: -1n },
+  { execute: answerOf, device: 'cpu', stream: 7n },
 ];
 const OPTIONS: Record<string, readonly unknown[]> = {
   executor: NO_EXECUTORS,
@@ -296,7 +303,7 @@ describe('bad options', () => {
     }
     expect(errorOf(() => new Engine(throwingProxy({}) as never))).toBe(MINE);
     expect(errorOf(() => new Engine({ ...GOOD, executor: throwingProxy({}) as never }))).toBe(MINE);
-    for (const name of ['execute', 'dispose', 'usesTables']) {
+    for (const name of ['execute', 'dispose', 'usesTables', 'device', 'stream']) {
       const executor = Object.defineProperty({ execute: answerOf }, name, { get: hostile });
       expect(errorOf(() => new Engine({ ...GOOD, executor }))).toBe(MINE);
     }
@@ -304,15 +311,15 @@ describe('bad options', () => {
 
   it('are read once, also those of the executor, which is called on itself', () => {
     const reads: string[] = [];
-    const counting = <T extends object>(target: T): T =>
+    const counting = <T extends object>(whose: string, target: T): T =>
       new Proxy(target, {
         get(object, key) {
-          reads.push(String(key));
+          reads.push(`${whose} ${String(key)}`);
           return Reflect.get(object, key) as unknown;
         },
       });
     let receiver: unknown;
-    const executor = counting({
+    const executor = counting('executor', {
       usesTables: false,
       execute(plan: Parameters<typeof answerOf>[0]) {
         receiver = this;
@@ -322,7 +329,7 @@ describe('bad options', () => {
         receiver = this;
       },
     });
-    const engine = new Engine(counting({ ...GOOD, executor }));
+    const engine = new Engine(counting('options', { ...GOOD, executor }));
     expect(reads.length).toBe(new Set(reads).size);
     engine.submit({ prompt: prompt(4), maxTokens: 1 });
     reads.length = 0;

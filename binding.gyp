@@ -13,6 +13,7 @@
         "native/addon/reference_object.cc",
         "native/addon/transfer_objects.cc",
         "native/host/completion_ring.cc",
+        "native/host/copy_plan.cc",
         "native/host/core.cc",
         "native/host/gathered.cc",
         "native/host/gatherer.cc",

@@ -2,7 +2,7 @@ export { Core, generationOf, SLOT_LIMIT, slotOf } from './core/core.js';
 export type { DeviceArray, DeviceTableSet, DeviceTables, TableName } from './core/device-tables.js';
 export { BlockstepError, ERROR_CODES, type ErrorCode } from './core/errors.js';
 export type { BackendReport } from './core/native.js';
-export type { Place } from './core/native-transfer.js';
+export type { CompletionMode, CopyMode, Place } from './core/native-transfer.js';
 export { type Backend, type PlacementOptions, probeBackends } from './core/placement.js';
 export { type StepTables, type TablesShape, tablesBytes } from './core/tables.js';
 export { CostModelExecutor } from './engine/cost-model-executor.js';
@@ -68,6 +68,7 @@ export {
   CompletionQueue,
   type CompletionQueueOptions,
 } from './transfer/completion-queue.js';
+export { CudaLane, type CudaLaneInfo, type CudaLaneOptions } from './transfer/cuda-lane.js';
 export { HostLane, type HostLaneOptions } from './transfer/host-lane.js';
 export { type TransferJob, type TransferJobInput, TransferJobs } from './transfer/job-table.js';
 export type { Lane, LaneCounts } from './transfer/lane.js';

@@ -59,6 +59,7 @@ void define_module(Napi::Env env, Napi::Object exports) {
       method<create_ring>(env, "createRing", napi_enumerable),
       method<create_arena>(env, "createArena", napi_enumerable),
       method<create_lane>(env, "createLane", napi_enumerable),
+      method<create_cuda_lane>(env, "createCudaLane", napi_enumerable),
       method<replay_log>(env, "replay", napi_enumerable),
       method<use_error_class>(env, "useErrorClass", napi_enumerable),
   });

@@ -12,6 +12,7 @@ namespace {
 
 constexpr u32 kMaxGpus = 1024;
 constexpr u32 kMaxLogs = 64;
+constexpr u32 kMaxPatienceMs = 3600000;
 
 #if !BLOCKSTEP_CUDA
 namespace cuda {
@@ -33,6 +34,10 @@ std::unique_ptr<BlockMemory> allocate_blocks(Place place, u32, u64 bytes) {
   if (place == Place::kHost) return std::make_unique<HostBlocks>(bytes);
   throw Error{kCuda, kNotBuilt};
 }
+std::unique_ptr<DeviceLane> open_lane(const std::shared_ptr<CompletionRing>&, const std::shared_ptr<BlockArena>&,
+                                      const std::shared_ptr<BlockArena>&, const DeviceLaneOptions&) {
+  throw Error{kCuda, kNotBuilt};
+}
 
 }  // namespace cuda
 #endif
@@ -49,15 +54,37 @@ Napi::Object entry_of(Napi::Env env, const char* name, bool usable, const std::s
 
 bool absent(Napi::Value value) { return value.IsUndefined() || value.IsNull(); }
 
-Place read_place(Napi::Value value) {
-  if (absent(value)) return Place::kHost;
-  if (value.IsString()) {
-    const std::string name = value.As<Napi::String>();
-    if (name == "host") return Place::kHost;
-    if (name == "pinned") return Place::kPinned;
-    if (name == "device") return Place::kDevice;
+/// Names of the values of an enumeration, from 0.
+template <std::size_t Count>
+using Names = const char* const (&)[Count];
+
+constexpr const char* kPlaces[] = {"host", "pinned", "device"};
+constexpr const char* kModes[] = {"auto", "batch", "kernel", "copies"};
+constexpr const char* kCompletions[] = {"auto", "write-value", "event"};
+
+/// One of these names as its number. Absent: 0.
+template <std::size_t Count>
+u32 read_name(Napi::Value object, const char* property, Names<Count> names) {
+  const Napi::Value value = read_property(object, property);
+  if (absent(value)) return 0;
+  std::string expected;
+  const std::string name = value.IsString() ? value.As<Napi::String>().Utf8Value() : "";
+  for (u32 i = 0; i < Count; ++i) {
+    if (value.IsString() && name == names[i]) return i;
+    expected += std::string(i == 0 ? "'" : i + 1 < Count ? ", '" : " or '") + names[i] + "'";
   }
-  Call::refuse("place", "'host', 'pinned' or 'device'", value);
+  Call::refuse(property, expected, value);
+}
+
+u64 read_bytes(Napi::Value object, const char* property) {
+  constexpr double kMax = 9007199254740991.0;
+  const Napi::Value value = read_property(object, property);
+  double number;
+  if (napi_get_value_double(value.Env(), value, &number) == napi_ok && number >= 1 && number <= kMax) {
+    const auto bytes = static_cast<u64>(number);
+    if (static_cast<double>(bytes) == number) return bytes;
+  }
+  Call::refuse(property, "an integer from 1 to 2^53 - 1", value);
 }
 
 }  // namespace
@@ -65,9 +92,43 @@ Place read_place(Napi::Value value) {
 u32 read_device(Napi::Value value, const char* name) { return Call::check_integer(value, name, 0, kMaxGpus - 1); }
 
 std::unique_ptr<BlockMemory> allocate_blocks(Napi::Value configuration, u64 bytes) {
-  const Place place = read_place(read_property(configuration, "place"));
+  const auto place = static_cast<Place>(read_name(configuration, "place", kPlaces));
   const Napi::Value device = read_property(configuration, "device");
   return cuda::allocate_blocks(place, absent(device) ? 0 : read_device(device, "device"), bytes);
+}
+
+std::unique_ptr<DeviceLane> open_device_lane(const std::shared_ptr<CompletionRing>& ring,
+                                             const std::shared_ptr<BlockArena>& source,
+                                             const std::shared_ptr<BlockArena>& target, Napi::Value configuration) {
+  DeviceLaneOptions options;
+  options.mode = static_cast<CopyMode>(read_name(configuration, "mode", kModes));
+  options.completion = static_cast<CompletionMode>(read_name(configuration, "completion", kCompletions));
+  const Napi::Value cut = read_property(configuration, "cut");
+  if (!absent(cut)) options.cut = Call::check_integer(cut, "cut", 0, kNone);
+  options.window_bytes = read_bytes(configuration, "windowBytes");
+  options.patience_ms = Call::check_integer(read_property(configuration, "patienceMs"), "patienceMs", 1, kMaxPatienceMs);
+  return cuda::open_lane(ring, source, target, options);
+}
+
+Napi::Object info_of(const Call& call, const DeviceLaneInfo& info) {
+  auto cuts = Napi::Array::New(call.env, DeviceLaneInfo::kCuts);
+  for (u32 i = 0; i < DeviceLaneInfo::kCuts; ++i) {
+    auto cut = Napi::Object::New(call.env);
+    cut.DefineProperties({
+        field("runs", call.number(info.cuts[i].runs)),
+        field("bytes", call.number(info.cuts[i].bytes)),
+    });
+    cuts.Set(i, cut);
+  }
+  auto result = Napi::Object::New(call.env);
+  result.DefineProperties({
+      field("device", call.number(info.device)),
+      field("mode", Napi::String::New(call.env, kModes[static_cast<u32>(info.mode)])),
+      field("completion", Napi::String::New(call.env, kCompletions[static_cast<u32>(info.completion)])),
+      field("cuts", cuts),
+      field("calibrationMs", call.number(info.calibration_ms)),
+  });
+  return result;
 }
 
 Napi::Value probe_backends(const Call& call) {

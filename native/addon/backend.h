@@ -3,7 +3,8 @@
 
 #include <memory>
 
-#include "../host/block_memory.h"
+#include "../host/completion_ring.h"
+#include "../host/device_lane.h"
 #include "call.h"
 
 namespace blockstep {
@@ -26,6 +27,14 @@ MirrorRequest open_mirror(Napi::Value configuration, const Config& pool);
 /// Zeroed memory where `place` and `device` of a configuration say; absent: the host's, and GPU 0.
 /// @throws Error kBadArg, kCuda, kNoMemory
 std::unique_ptr<BlockMemory> allocate_blocks(Napi::Value configuration, u64 bytes);
+
+/// A lane of a GPU, as `mode`, `completion`, `cut`, `windowBytes` and `patienceMs` of a configuration say.
+/// @throws Error kBadArg, kCuda, kNoMemory
+std::unique_ptr<DeviceLane> open_device_lane(const std::shared_ptr<CompletionRing>& ring,
+                                             const std::shared_ptr<BlockArena>& source,
+                                             const std::shared_ptr<BlockArena>& target, Napi::Value configuration);
+/// NativeCudaLaneInfo of src/core/native-transfer.ts.
+Napi::Object info_of(const Call& call, const DeviceLaneInfo& info);
 
 /// A cudaStream_t as a BigInt; undefined or null: none. @throws Error kBadArg
 std::optional<u64> read_stream(Napi::Value value);

@@ -57,6 +57,7 @@ struct Environment {
   WrapClass rings;
   WrapClass references;
   WrapClass lanes;
+  WrapClass device_lanes;
 };
 
 /// The native part of a NativeCore. The JavaScript object owns it; the core inside goes earlier, at dispose() or when

@@ -120,25 +120,31 @@ Napi::Value arrivals(const Call& call) {
   return call.number(arena.arrivals(read_block_id(call, arena)));
 }
 
+// The methods of every lane.
+
+template <class LaneType>
 Napi::Value submit(const Call& call) {
-  HostLane& lane = receiver<HostLane>(call);
+  LaneType& lane = receiver<LaneType>(call);
   const std::int64_t not_before = read_step(call[2], "notBefore", -1);
   return call.number(lane.submit(read_blocks(call, 0, "sources"), read_blocks(call, 1, "targets"), not_before));
 }
 
+template <class LaneType>
 Napi::Value settle(const Call& call) {
-  HostLane& lane = receiver<HostLane>(call);
+  LaneType& lane = receiver<LaneType>(call);
   lane.settle(read_step(call[0], "step", 0));
   return {};
 }
 
+template <class LaneType>
 Napi::Value cancel(const Call& call) {
-  HostLane& lane = receiver<HostLane>(call);
+  LaneType& lane = receiver<LaneType>(call);
   return Napi::Boolean::New(call.env, lane.cancel(call.integer(0, "job", 1, CompletionRing::kMaxJob)));
 }
 
+template <class LaneType>
 Napi::Value flush(const Call& call) {
-  HostLane& lane = receiver<HostLane>(call);
+  LaneType& lane = receiver<LaneType>(call);
   const BlockList jobs = read_blocks(call, 0, "jobs");
   for (u32 i = 0; i < jobs.count; ++i) {
     if (jobs.ids[i] >= 1) continue;
@@ -148,14 +154,16 @@ Napi::Value flush(const Call& call) {
   return {};
 }
 
+template <class LaneType>
 Napi::Value fence(const Call& call) {
-  receiver<HostLane>(call).fence();
+  receiver<LaneType>(call).fence();
   return {};
 }
 
+template <class LaneType>
 Napi::Value lane_counts(const Call& call) {
-  const HostLane& lane = receiver<HostLane>(call);
-  const HostLane::Traffic traffic = lane.traffic();
+  LaneType& lane = receiver<LaneType>(call);
+  const Lane::Traffic traffic = lane.traffic();
   auto result = Napi::Object::New(call.env);
   result.DefineProperties({
       field("pending", call.number(lane.pending())),
@@ -164,6 +172,32 @@ Napi::Value lane_counts(const Call& call) {
       field("copies", call.number(static_cast<double>(traffic.copies))),
   });
   return result;
+}
+
+Napi::Value record_step(const Call& call) {
+  DeviceLane& lane = receiver<DeviceLane>(call);
+  const std::int64_t step = read_step(call[0], "step", 0);
+  const std::optional<u64> stream = read_stream(call[1]);
+  if (!stream) Call::refuse("stream", "a BigInt", call[1]);
+  lane.record_step(step, *stream);
+  return {};
+}
+
+Napi::Value lane_info(const Call& call) { return info_of(call, receiver<DeviceLane>(call).info()); }
+
+/// Class of a lane, with what it has beside the methods of every lane.
+template <class LaneType>
+void define_lane(Napi::Env env, std::vector<Napi::PropertyDescriptor> methods) {
+  methods.insert(methods.end(), {
+                                    method<submit<LaneType>>(env, "submit"),
+                                    method<settle<LaneType>>(env, "settle"),
+                                    method<cancel<LaneType>>(env, "cancel"),
+                                    method<flush<LaneType>>(env, "flush"),
+                                    method<fence<LaneType>>(env, "fence"),
+                                    method<lane_counts<LaneType>>(env, "counts"),
+                                    method<dispose_receiver<LaneType>>(env, "dispose"),
+                                });
+  Wrapped<LaneType>::define(env, methods);
 }
 
 u32 read_integer(Napi::Value config, const char* name, u32 min, u32 max) {
@@ -201,6 +235,14 @@ Napi::Value create_lane(const Call& call) {
   return Wrapped<HostLane>::make(call.home, std::make_shared<HostLane>(ring, source, target, options), 0);
 }
 
+Napi::Value create_cuda_lane(const Call& call) {
+  check_config(call[3]);
+  const auto& ring = Wrapped<CompletionRing>::argument(call, 0, "ring").owned();
+  const auto& source = Wrapped<BlockArena>::argument(call, 1, "source").owned();
+  const auto& target = Wrapped<BlockArena>::argument(call, 2, "target").owned();
+  return Wrapped<DeviceLane>::make(call.home, open_device_lane(ring, source, target, call[3]), 0);
+}
+
 void define_transfer_classes(Napi::Env env) {
   Wrapped<CompletionRing>::define(env, {
                                            method<begin>(env, "begin"),
@@ -219,15 +261,8 @@ void define_transfer_classes(Napi::Env env) {
                                        method<arrivals>(env, "arrivals"),
                                        method<dispose_receiver<BlockArena>>(env, "dispose"),
                                    });
-  Wrapped<HostLane>::define(env, {
-                                     method<submit>(env, "submit"),
-                                     method<settle>(env, "settle"),
-                                     method<cancel>(env, "cancel"),
-                                     method<flush>(env, "flush"),
-                                     method<fence>(env, "fence"),
-                                     method<lane_counts>(env, "counts"),
-                                     method<dispose_receiver<HostLane>>(env, "dispose"),
-                                 });
+  define_lane<HostLane>(env, {});
+  define_lane<DeviceLane>(env, {method<record_step>(env, "recordStep"), method<lane_info>(env, "info")});
 }
 
 }  // namespace blockstep

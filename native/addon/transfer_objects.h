@@ -1,6 +1,7 @@
 // The completion ring, block arenas and lanes, for JavaScript. src/core/native-transfer.ts describes them.
 #pragma once
 
+#include "../host/device_lane.h"
 #include "../host/host_lane.h"
 #include "wrapped.h"
 
@@ -27,12 +28,20 @@ struct WrapTraits<HostLane> {
   static WrapClass& of(Environment& home) { return home.lanes; }
 };
 
-/// Defines the three classes.
+template <>
+struct WrapTraits<DeviceLane> {
+  static constexpr const char* kClass = "NativeCudaLane";
+  static constexpr const char* kWhat = "a native CUDA lane";
+  static WrapClass& of(Environment& home) { return home.device_lanes; }
+};
+
+/// Defines the four classes.
 void define_transfer_classes(Napi::Env env);
 
-// addon.createRing(), createArena() and createLane().
+// addon.createRing(), createArena(), createLane() and createCudaLane().
 Napi::Value create_ring(const Call& call);
 Napi::Value create_arena(const Call& call);
 Napi::Value create_lane(const Call& call);
+Napi::Value create_cuda_lane(const Call& call);
 
 }  // namespace blockstep

@@ -31,7 +31,7 @@ class Wrapped : public Napi::ObjectWrap<Wrapped<T>>, public Orphan {
   }
 
   /// Creates the class, with these methods on its prototype; see CoreObject::define_class for why there.
-  static void define(Napi::Env env, const std::initializer_list<Napi::PropertyDescriptor>& methods) {
+  static void define(Napi::Env env, const std::vector<Napi::PropertyDescriptor>& methods) {
     const Napi::Function type = Base::DefineClass(env, Traits::kClass, {});
     type.Get("prototype").template As<Napi::Object>().DefineProperties(methods);
     Traits::of(*env.GetInstanceData<Environment>()).constructor = Napi::Persistent(type);

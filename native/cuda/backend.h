@@ -6,7 +6,9 @@
 #include <string>
 
 #include "../host/block_memory.h"
+#include "../host/completion_ring.h"
 #include "../host/device.h"
+#include "../host/device_lane.h"
 
 namespace blockstep::cuda {
 
@@ -30,5 +32,10 @@ std::unique_ptr<Device> open(const Config& pool, const Options& options);
 
 /// Zeroed memory of an arena; `device` is of no matter for the host's. @throws Error kCuda, kNoMemory
 std::unique_ptr<BlockMemory> allocate_blocks(Place place, u32 device, u64 bytes);
+
+/// A lane between two arenas, of which at least one is on a GPU and the other in pinned memory or on the same GPU.
+/// @throws Error kBadArg for others, kCuda, kNoMemory
+std::unique_ptr<DeviceLane> open_lane(std::shared_ptr<CompletionRing> ring, std::shared_ptr<BlockArena> source,
+                                      std::shared_ptr<BlockArena> target, const DeviceLaneOptions& options);
 
 }  // namespace blockstep::cuda

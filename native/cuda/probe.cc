@@ -1,4 +1,5 @@
 #include "call.h"
+#include "copy.h"
 #include "gather.h"
 #include "kernels.h"
 #include "probe.h"
@@ -26,9 +27,10 @@ std::string why_no_device(cudaError_t error) {
 void load_kernels() {
   const Kernels& all = kernels();
   const GatherKernels& gather = gather_kernels();
+  const CopyKernels& copy = copy_kernels();
   for (const void* kernel : {all.apply_small, all.apply_large, all.apply_slot, all.initialise, all.count_parts,
                              all.digest_parts, all.answer_mailbox, gather.small, gather.large, gather.staged,
-                             gather.fetch}) {
+                             gather.fetch, copy.small, copy.large}) {
     cudaFuncAttributes attributes;
     require(cudaFuncGetAttributes(&attributes, kernel), "loading a kernel");
   }

@@ -1,10 +1,15 @@
 # What the CUDA back end is made of, for the builds by nvcc and over the emulated runtime.
 set(BLOCKSTEP_KERNEL_SOURCES
+  copy.cu
   gather.cu
   kernels.cu)
 set(BLOCKSTEP_CUDA_SOURCES
   block_memory.cc
+  calibrate.cc
   call.cc
+  copier.cc
   cuda_device.cc
+  cuda_lane.cc
   device_tables.cc
-  probe.cc)
+  probe.cc
+  timeline.cc)

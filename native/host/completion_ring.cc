@@ -60,6 +60,7 @@ CompletionRing::Posted CompletionRing::post_foreign(u32 job, Verdict verdict) {
 }
 
 CompletionRing::Drained CompletionRing::drain(std::int32_t* out, u32 max_pairs) {
+  for (Collector* collector : collectors_) collector->collect();
   Drained drained{0, 0, 0};
   std::size_t kept = 0;
   std::size_t at = 0;

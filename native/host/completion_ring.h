@@ -17,6 +17,16 @@ namespace blockstep {
 /// How a transfer ended. 0 in a word: not yet.
 enum class Verdict : u32 { kOk = 1, kFailed = 2, kCancelled = 3 };
 
+/// Who completes jobs when it is asked to: what a GPU has done, its lane notes when somebody looks.
+class Collector {
+ public:
+  /// Posts what has ended. Of the ring's owner, and must not change who collects.
+  virtual void collect() = 0;
+
+ protected:
+  ~Collector() = default;
+};
+
 /// Jobs are begun and drained by one thread, the owner; they are completed by any thread, or by a GPU.
 class CompletionRing {
  public:
@@ -52,6 +62,10 @@ class CompletionRing {
   bool post(u32 job, Verdict verdict);
   /// The same for the owner, of a job that somebody outside of this program completes.
   Posted post_foreign(u32 job, Verdict verdict);
+
+  /// From now on drain() asks it first. It leaves before it ends. @throws std::bad_alloc
+  void join(Collector& collector) { collectors_.push_back(&collector); }
+  void leave(Collector& collector) { std::erase(collectors_, &collector); }
 
   /// What one drain() found.
   struct Drained {
@@ -89,6 +103,7 @@ class CompletionRing {
   std::unique_ptr<Memory> memory_;
   std::atomic<u64>* words_;
   std::vector<Slot> slots_;
+  std::vector<Collector*> collectors_;
   std::vector<u32> active_;  // slots in flight, in the order of begin()
   std::vector<u32> free_;    // a ring
   u32 free_head_ = 0;

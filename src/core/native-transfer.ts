@@ -66,7 +66,7 @@ export interface NativeLaneConfig {
   pieceBytes: number;
 }
 
-/** A lane with threads of its own; see `HostLane`. */
+/** What every lane has. */
 export interface NativeLane {
   submit(sources: Int32Array, targets: Int32Array, notBefore: number): number;
   settle(step: number): void;
@@ -75,4 +75,33 @@ export interface NativeLane {
   fence(): void;
   counts(): { pending: number; waiting: number; bytes: number; copies: number };
   dispose(): void;
+}
+
+/** How a CUDA lane copies: `auto` takes the kernel for small runs and batches, or else single copies, for the others. */
+export type CopyMode = 'auto' | 'batch' | 'kernel' | 'copies';
+
+/** How the GPU says what it has done. */
+export type CompletionMode = 'auto' | 'write-value' | 'event';
+
+export interface NativeCudaLaneConfig {
+  mode: CopyMode;
+  completion: CompletionMode;
+  /** Runs of fewer bytes go by the kernel; null: it is measured. */
+  cut: number | null;
+  windowBytes: number;
+  patienceMs: number;
+}
+
+export interface NativeCudaLaneInfo {
+  device: number;
+  mode: 'batch' | 'kernel' | 'copies';
+  completion: 'write-value' | 'event';
+  cuts: { runs: number; bytes: number }[];
+  calibrationMs: number;
+}
+
+/** A lane whose copies a GPU makes; see `CudaLane`. */
+export interface NativeCudaLane extends NativeLane {
+  recordStep(step: number, stream: bigint): void;
+  info(): NativeCudaLaneInfo;
 }

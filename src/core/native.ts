@@ -3,6 +3,8 @@ import type { NativeDeviceGather } from './native-tables.js';
 import type {
   NativeArena,
   NativeArenaConfig,
+  NativeCudaLane,
+  NativeCudaLaneConfig,
   NativeLane,
   NativeLaneConfig,
   NativeRing,
@@ -101,6 +103,17 @@ export interface NativeAddon {
     target: NativeArena,
     config: NativeLaneConfig,
   ): NativeLane;
+  /**
+   * The same by a GPU.
+   * @throws ERR_BLOCKSTEP_BAD_ARG also for memory that CUDA does not know, ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_NO_MEMORY,
+   * ERR_BLOCKSTEP_DISPOSED
+   */
+  createCudaLane(
+    ring: NativeRing,
+    source: NativeArena,
+    target: NativeArena,
+    config: NativeCudaLaneConfig,
+  ): NativeCudaLane;
   /** Checks each batch of a recorded log and applies it to a fresh state of the same configuration. */
   replay(config: NativeConfig, log: Uint32Array): ReplayResult;
 }

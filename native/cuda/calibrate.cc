@@ -1,0 +1,107 @@
+#include "calibrate.h"
+
+#include <chrono>
+#include <cmath>
+#include <memory>
+
+namespace blockstep::cuda {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr u32 kSizes[] = {4 * 1024, 24 * 1024};
+constexpr u32 kMostRuns = 256;
+constexpr u32 kMostBytes = 28 * 1024;
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+/// Blocks of one size on both sides, none beside its neighbour's copy, and who copies them.
+class Rig {
+ public:
+  Rig(Direction direction, CopyMode mode, const MappedMemory& host, const DeviceMemory& device, u32 size,
+      cudaStream_t stream)
+      : stream_(stream) {
+    u8* const at_host = host.base();
+    u8* const mapped = host.on_device(at_host);
+    u8* const there = device.base();
+    const bool up = direction == Direction::kToDevice;
+    const Sides sides = up ? Sides{direction, at_host, there, mapped, there, size}
+                           : Sides{direction, there, at_host, there, mapped, size};
+    DeviceLaneOptions options;
+    options.mode = mode;
+    copier_ = std::make_unique<Copier>(sides, options, stream);
+    for (u32 i = 0; i < kMostRuns; ++i) runs_[i] = {i, kMostRuns - 1 - i, 1};
+  }
+
+  /// From the first call until all is there.
+  double time(u32 runs) {
+    const Clock::time_point start = Clock::now();
+    copier_->copy(runs_, runs, false);
+    cudaError_t status = cudaErrorNotReady;
+    while (status == cudaErrorNotReady) status = query(stream_);
+    require(status, "a measured copy");
+    return milliseconds_since(start);
+  }
+
+ private:
+  cudaStream_t stream_;
+  std::unique_ptr<Copier> copier_;
+  Run runs_[kMostRuns];
+};
+
+/// Kernel against copy engine at one size.
+class Match {
+ public:
+  Match(Direction direction, CopyMode large, const MappedMemory& host, const DeviceMemory& device, u32 size,
+        cudaStream_t stream)
+      : kernel_(direction, CopyMode::kKernel, host, device, size, stream),
+        engine_(direction, large, host, device, size, stream) {}
+
+  /// How long the kernel takes for so many runs, in times of the copy engine.
+  double ratio(u32 runs) {
+    kernel_.time(runs);  // the first time takes longer
+    engine_.time(runs);
+    return kernel_.time(runs) / engine_.time(runs);
+  }
+
+ private:
+  Rig kernel_;
+  Rig engine_;
+};
+
+void measure(Direction direction, CopyMode large, cudaStream_t stream, Copier::Cut (&cuts)[Copier::kCuts],
+             Clock::time_point start) {
+  const MappedMemory host(u64{kMostRuns} * kSizes[1]);
+  const DeviceMemory device(u64{kMostRuns} * kSizes[1]);
+  Match at_small(direction, large, host, device, kSizes[0], stream);
+  Match at_large(direction, large, host, device, kSizes[1], stream);
+  for (Copier::Cut& cut : cuts) {
+    if (milliseconds_since(start) >= kMaxCalibrationMs) return;
+    const double small = at_small.ratio(cut.runs);
+    cut.bytes = break_even(small, at_large.ratio(cut.runs));
+  }
+}
+
+}  // namespace
+
+/// On a line over the logarithms.
+u32 break_even(double at_small, double at_large) {
+  if (at_small >= 1) return 0;
+  if (at_large < 1) return kMostBytes;
+  const double way = std::log(1 / at_small) / std::log(at_large / at_small);
+  return static_cast<u32>(kSizes[0] * std::pow(double{kSizes[1]} / kSizes[0], way));
+}
+
+double calibrate(Direction direction, CopyMode large, cudaStream_t stream, Copier::Cut (&cuts)[Copier::kCuts]) {
+  const Clock::time_point start = Clock::now();
+  try {
+    measure(direction, large, stream, cuts, start);
+  } catch (const Error& error) {
+    if (error.code != kNoMemory) throw;  // a KV cache may have taken all that there is
+  }
+  return milliseconds_since(start);
+}
+
+}  // namespace blockstep::cuda

@@ -1,0 +1,123 @@
+import { badArgument, show } from '../core/errors.js';
+import { loadAddon } from '../core/loader.js';
+import type { NativeAddon } from '../core/native.js';
+import type { CompletionMode, CopyMode, NativeCudaLane } from '../core/native-transfer.js';
+import { BlockArena } from './block-arena.js';
+import { CompletionQueue } from './completion-queue.js';
+import type { Lane, LaneCounts } from './lane.js';
+
+export interface CudaLaneOptions {
+  /**
+   * How runs of blocks are copied. `auto`, the default: small ones by a kernel of a few thread blocks, all others by the copy
+   * engine. `batch`: all by batches for the copy engine. `kernel`: all by the kernel. `copies`: all by one call each.
+   */
+  mode?: CopyMode;
+  /** How the GPU says what it has done. `auto`, the default: it stores it in pinned memory, and where it cannot, by events. */
+  completion?: CompletionMode;
+  /** With `auto`, runs of fewer bytes than this go by the kernel. Default: measured when the lane is made, in some 20 ms. */
+  cut?: number;
+  /** Most bytes that are given to the GPU ahead, one piece at least: what `fence` may have to wait for. Default 1 GiB. */
+  windowBytes?: number;
+  /** So long without any progress `flush`, `fence` and `dispose` wait before the GPU counts as lost. Default 10,000. */
+  patienceMs?: number;
+}
+
+/** How a lane does its work. */
+export interface CudaLaneInfo {
+  /** Which GPU, as CUDA counts them. */
+  readonly device: number;
+  /** `kernel` if all runs go by it; otherwise how those go that are not below their cut. */
+  readonly mode: 'batch' | 'kernel' | 'copies';
+  readonly completion: 'write-value' | 'event';
+  /** Of about so many runs together, those of fewer bytes than this go by the kernel. */
+  readonly cuts: readonly { readonly runs: number; readonly bytes: number }[];
+  /** How long measuring the cuts took; 0 if that was not done. */
+  readonly calibrationMs: number;
+}
+
+/**
+ * A lane whose copies a GPU makes, in a stream of its own: between an arena on that GPU and one in pinned memory, in either
+ * direction, or between two on that GPU. It has no thread. What the GPU has done is noted when the queue is drained or the
+ * lane is called; until then arrivals and counts are as they were.
+ *
+ * Pieces that were given to the GPU are copied: `cancel` and `fence` keep back those that the window did not let through,
+ * and a job all of which was given ends as `ok`. A job fails if a call for a piece of it does. If the GPU is lost, or does
+ * not get on, every job fails, `submit` and `recordStep` throw ERR_BLOCKSTEP_CUDA, and what it may still touch is never freed.
+ */
+export class CudaLane implements Lane {
+  readonly source: BlockArena;
+  readonly target: BlockArena;
+  readonly info: CudaLaneInfo;
+  readonly #native: NativeCudaLane;
+
+  /**
+   * @param queue where its jobs complete
+   * @param source on a GPU or in pinned memory
+   * @param target another one, with blocks of the same size; at least one of the two is on a GPU, and no other GPU
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_NO_MEMORY,
+   * ERR_BLOCKSTEP_NO_NATIVE
+   */
+  constructor(
+    queue: CompletionQueue,
+    source: BlockArena,
+    target: BlockArena,
+    options: CudaLaneOptions = {},
+    addon: NativeAddon = loadAddon(),
+  ) {
+    if (!(queue instanceof CompletionQueue)) throw badArgument('queue', show(queue), 'a CompletionQueue');
+    if (!(source instanceof BlockArena)) throw badArgument('source', show(source), 'a BlockArena');
+    if (!(target instanceof BlockArena)) throw badArgument('target', show(target), 'a BlockArena');
+    if (typeof options !== 'object' || options === null)
+      throw badArgument('options', show(options), 'an object');
+    const { mode = 'auto', completion = 'auto', cut = null } = options;
+    const { windowBytes = 2 ** 30, patienceMs = 10_000 } = options;
+    const config = { mode, completion, cut, windowBytes, patienceMs };
+    this.source = source;
+    this.target = target;
+    this.#native = addon.createCudaLane(queue.native, source.native, target.native, config);
+    this.info = this.#native.info();
+  }
+
+  submit(sources: Int32Array, targets: Int32Array, notBefore = -1): number {
+    return this.#native.submit(sources, targets, notBefore);
+  }
+
+  settle(step: number): void {
+    this.#native.settle(step);
+  }
+
+  /**
+   * Says that all that every step up to this one does is queued in a stream of the lane's GPU. Jobs that wait for such a step
+   * need no `settle` any more: they begin in their turn, and wait on the GPU for what is queued in the stream now. What is
+   * submitted behind them waits with them. Steps come in order; one that was recorded or settled already changes nothing.
+   * @param stream a cudaStream_t, which is not being captured; what is queued there must end without this thread
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_DISPOSED; nothing is changed then
+   */
+  recordStep(step: number, stream: bigint): void {
+    this.#native.recordStep(step, stream);
+  }
+
+  cancel(job: number): boolean {
+    return this.#native.cancel(job);
+  }
+
+  flush(jobs: Int32Array): void {
+    this.#native.flush(jobs);
+  }
+
+  fence(): void {
+    this.#native.fence();
+  }
+
+  counts(): LaneCounts {
+    return this.#native.counts();
+  }
+
+  dispose(): void {
+    this.#native.dispose();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+}

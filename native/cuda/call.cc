@@ -4,15 +4,15 @@
 
 namespace blockstep::cuda {
 
-void require_memory(cudaError_t error, u64 bytes, const char* what) {
-  if (error == cudaSuccess) return;
+void require_memory(cudaError_t error, u64 bytes, const char* call, const char* where) {
+  if (error != cudaErrorMemoryAllocation) return require(error, call);
   static_cast<void>(cudaGetLastError());
-  const char* code = error == cudaErrorMemoryAllocation ? kNoMemory : kCuda;
-  throw Error{code, "could not allocate " + std::to_string(bytes) + " bytes " + what + ": " + describe(error)};
+  throw Error{kNoMemory, "could not allocate " + std::to_string(bytes) + " bytes " + where + ": " + describe(error)};
 }
 
 MappedMemory::MappedMemory(u64 bytes) : bytes_(bytes) {
-  require_memory(cudaHostAlloc(&base_, bytes, cudaHostAllocMapped | cudaHostAllocPortable), bytes, "of pinned memory");
+  const cudaError_t allocated = cudaHostAlloc(&base_, bytes, cudaHostAllocMapped | cudaHostAllocPortable);
+  require_memory(allocated, bytes, "cudaHostAlloc of mapped memory", "of pinned memory");
   void* device_base = nullptr;
   const cudaError_t error = cudaHostGetDevicePointer(&device_base, base_, 0);
   if (error != cudaSuccess) static_cast<void>(cudaFreeHost(base_));

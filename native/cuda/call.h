@@ -52,12 +52,14 @@ class OnDevice {
 };
 
 /// The same for an allocation. @throws Error kNoMemory if there is not so much, kCuda for anything else
-void require_memory(cudaError_t error, u64 bytes, const char* what);
+void require_memory(cudaError_t error, u64 bytes, const char* call, const char* where);
 
 /// Device memory. @throws Error kNoMemory, kCuda
 class DeviceMemory {
  public:
-  explicit DeviceMemory(u64 bytes) : bytes_(bytes) { require_memory(cudaMalloc(&base_, bytes), bytes, "of the GPU"); }
+  explicit DeviceMemory(u64 bytes) : bytes_(bytes) {
+    require_memory(cudaMalloc(&base_, bytes), bytes, "cudaMalloc", "on the GPU");
+  }
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
   ~DeviceMemory() { static_cast<void>(cudaFree(base_)); }

@@ -58,8 +58,8 @@ describe.skipIf(!isEmulated)('an error of CUDA', () => {
 
   it('has a code at whatever call it comes, and leaves nothing behind', { timeout: 120_000 }, async () => {
     const named = new Set<string>();
-    // The life makes some fifty calls.
-    for (let call = 1; call <= 60; call++) {
+    // The life makes some sixty calls.
+    for (let call = 1; call <= 75; call++) {
       plant(`fail=${call}`);
       const error = await outcome();
       plant('');

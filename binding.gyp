@@ -7,6 +7,7 @@
         "native/addon/backend.cc",
         "native/addon/call.cc",
         "native/addon/configuration.cc",
+        "native/addon/device_reference_object.cc",
         "native/addon/device_tables.cc",
         "native/addon/environment.cc",
         "native/addon/methods.cc",

@@ -3,6 +3,7 @@
 #include "backend.h"
 #include "call.h"
 #include "configuration.h"
+#include "device_reference_object.h"
 #include "reference_object.h"
 #include "transfer_objects.h"
 
@@ -49,6 +50,7 @@ void define_module(Napi::Env env, Napi::Object exports) {
   env.SetInstanceData(home);  // which owns it from now on
   home->core_class = Napi::Persistent(CoreObject::define_class(env));
   define_reference_class(env);
+  define_device_reference_class(env);
   define_transfer_classes(env);
   exports.DefineProperties({
       constant("abi", Napi::Number::New(env, kAbi)),
@@ -56,6 +58,7 @@ void define_module(Napi::Env env, Napi::Object exports) {
       method<create>(env, "create", napi_enumerable),
       method<probe_backends>(env, "probe", napi_enumerable),
       method<create_reference>(env, "createReference", napi_enumerable),
+      method<create_device_reference>(env, "createDeviceReference", napi_enumerable),
       method<create_ring>(env, "createRing", napi_enumerable),
       method<create_arena>(env, "createArena", napi_enumerable),
       method<create_lane>(env, "createLane", napi_enumerable),

@@ -38,6 +38,7 @@ std::unique_ptr<DeviceLane> open_lane(const std::shared_ptr<CompletionRing>&, co
                                       const std::shared_ptr<BlockArena>&, const DeviceLaneOptions&) {
   throw Error{kCuda, kNotBuilt};
 }
+std::shared_ptr<DeviceReference> open_reference(const ReferenceConfig&, u32) { throw Error{kCuda, kNotBuilt}; }
 
 }  // namespace cuda
 #endif
@@ -129,6 +130,10 @@ Napi::Object info_of(const Call& call, const DeviceLaneInfo& info) {
       field("calibrationMs", call.number(info.calibration_ms)),
   });
   return result;
+}
+
+std::shared_ptr<DeviceReference> open_reference(const ReferenceConfig& config, u32 device) {
+  return cuda::open_reference(config, device);
 }
 
 Napi::Value probe_backends(const Call& call) {

@@ -5,6 +5,8 @@
 
 #include "../host/completion_ring.h"
 #include "../host/device_lane.h"
+#include "../host/block_memory.h"
+#include "../reference/device_reference.h"
 #include "call.h"
 
 namespace blockstep {
@@ -35,6 +37,11 @@ std::unique_ptr<DeviceLane> open_device_lane(const std::shared_ptr<CompletionRin
                                              const std::shared_ptr<BlockArena>& target, Napi::Value configuration);
 /// NativeCudaLaneInfo of src/core/native-transfer.ts.
 Napi::Object info_of(const Call& call, const DeviceLaneInfo& info);
+/// The number of a GPU, as CUDA counts them. @throws Error kBadArg
+u32 read_device(Napi::Value value, const char* name);
+
+/// A reference executor on this GPU. @throws Error kCuda, kNoMemory
+std::shared_ptr<DeviceReference> open_reference(const ReferenceConfig& config, u32 device);
 
 /// A cudaStream_t as a BigInt; undefined or null: none. @throws Error kBadArg
 std::optional<u64> read_stream(Napi::Value value);

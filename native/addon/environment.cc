@@ -6,7 +6,7 @@ namespace blockstep {
 
 Environment::~Environment() {
   for (CoreObject* object : live) object->orphan();
-  for (WrapClass* each : {&device_lanes, &lanes, &references, &rings, &arenas}) {
+  for (WrapClass* each : {&device_lanes, &lanes, &device_references, &references, &rings, &arenas}) {
     for (const auto& [address, object] : each->live) object->orphan();
   }
 }

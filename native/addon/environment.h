@@ -56,6 +56,7 @@ struct Environment {
   WrapClass arenas;
   WrapClass rings;
   WrapClass references;
+  WrapClass device_references;
   WrapClass lanes;
   WrapClass device_lanes;
 };

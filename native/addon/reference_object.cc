@@ -1,9 +1,7 @@
 #include "reference_object.h"
 
 namespace blockstep {
-namespace {
 
-/// NativeReferenceConfig of src/core/native-reference.ts, checked. Its getters may run JavaScript.
 ReferenceConfig read_reference_config(Napi::Value value) {
   if (value.Type() != napi_object) Call::refuse("config", "an object", value);
   const auto integer = [&](const char* name, u32 min, u32 max) {
@@ -24,6 +22,8 @@ ReferenceConfig read_reference_config(Napi::Value value) {
   config.report_only = Call::check_boolean(read_property(value, "reportOnly"), "reportOnly");
   return config;
 }
+
+namespace {
 
 Napi::Value step(const Call& call) {
   ReferenceModel& model = receiver<ReferenceModel>(call);

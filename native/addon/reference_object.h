@@ -13,6 +13,9 @@ struct WrapTraits<ReferenceModel> {
   static WrapClass& of(Environment& home) { return home.references; }
 };
 
+/// NativeReferenceConfig of src/core/native-reference.ts, checked. Its getters may run JavaScript. @throws Error kBadArg
+ReferenceConfig read_reference_config(Napi::Value value);
+
 /// Defines the class.
 void define_reference_class(Napi::Env env);
 

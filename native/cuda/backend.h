@@ -9,6 +9,7 @@
 #include "../host/completion_ring.h"
 #include "../host/device.h"
 #include "../host/device_lane.h"
+#include "../reference/device_reference.h"
 
 namespace blockstep::cuda {
 
@@ -37,5 +38,7 @@ std::unique_ptr<BlockMemory> allocate_blocks(Place place, u32 device, u64 bytes)
 /// @throws Error kBadArg for others, kCuda, kNoMemory
 std::unique_ptr<DeviceLane> open_lane(std::shared_ptr<CompletionRing> ring, std::shared_ptr<BlockArena> source,
                                       std::shared_ptr<BlockArena> target, const DeviceLaneOptions& options);
+/// A reference executor on the GPU, after a probe. @throws Error kCuda, kNoMemory; std::bad_alloc
+std::shared_ptr<DeviceReference> open_reference(const ReferenceConfig& config, u32 device);
 
 }  // namespace blockstep::cuda

@@ -2,7 +2,8 @@
 set(BLOCKSTEP_KERNEL_SOURCES
   copy.cu
   gather.cu
-  kernels.cu)
+  kernels.cu
+  reference.cu)
 set(BLOCKSTEP_CUDA_SOURCES
   block_memory.cc
   calibrate.cc
@@ -10,6 +11,7 @@ set(BLOCKSTEP_CUDA_SOURCES
   copier.cc
   cuda_device.cc
   cuda_lane.cc
+  cuda_reference.cc
   device_tables.cc
   probe.cc
   timeline.cc)

@@ -41,6 +41,31 @@ export interface NativeReference {
   dispose(): void;
 }
 
+/** The same over memory of a GPU. Nothing but `dispose` waits for it. */
+export interface NativeDeviceReference {
+  /**
+   * Has a step computed: behind what is queued in the stream now, and before what will be.
+   * @param io copied
+   * @param tables addresses that the GPU can read, of the arrays in the order of `StepTables.buffer`; read until the step is
+   * over
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_LIMIT if pipelineDepth steps were not taken, and nothing was changed;
+   * ERR_BLOCKSTEP_CUDA, and from then on always
+   */
+  submit(io: ArrayBuffer, tables: BigUint64Array, known: Int32Array): void;
+  /**
+   * Whether the oldest step that was not taken is over; `io` has its answer then, and it counts as taken.
+   * @throws what it failed with, and it counts as taken; ERR_BLOCKSTEP_CUDA, and from then on always
+   */
+  take(io: ArrayBuffer): boolean;
+  adopt(handle: number, blocks: Int32Array): void;
+  /** The stream in which steps are computed, a cudaStream_t. */
+  stream(): bigint;
+  arena(): NativeArena;
+  /** As of `NativeReference`; and bytes of pinned memory of the host, all of them taken. */
+  memory(): { arenaBytes: number; numSequences: number; pinnedBytes: number };
+  dispose(): void;
+}
+
 /** What can be found wrong, in the order of the native enum. */
 export const MISMATCHES = [
   'unknown-request',

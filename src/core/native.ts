@@ -1,4 +1,4 @@
-import type { NativeReference, NativeReferenceConfig } from './native-reference.js';
+import type { NativeDeviceReference, NativeReference, NativeReferenceConfig } from './native-reference.js';
 import type { NativeDeviceGather } from './native-tables.js';
 import type {
   NativeArena,
@@ -89,6 +89,8 @@ export interface NativeAddon {
   create(config: NativeConfig, exchange: ArrayBuffer): NativeCore;
   /** @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY */
   createReference(config: NativeReferenceConfig): NativeReference;
+  /** On this GPU. @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_CUDA */
+  createDeviceReference(config: NativeReferenceConfig, device: number): NativeDeviceReference;
   /** Room for so many transfers at once, 1 to 2^20. @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY */
   createRing(capacity: number): NativeRing;
   /** @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_CUDA */

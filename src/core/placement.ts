@@ -102,6 +102,7 @@ export function createNative(
   }
 }
 
-function gpuOf({ device }: Placement): number {
+/** The number of the GPU that a device names; 0 for `cpu`. */
+export function gpuOf({ device }: Pick<Placement, 'device'>): number {
   return Number(DEVICE.exec(device)?.[1] ?? 0);
 }

@@ -1,27 +1,21 @@
 import { BlockstepError } from '../core/errors.js';
-import { KV_ENTRY_BYTES, MAX_FINDINGS, type NativeReference, StepControl } from '../core/native-reference.js';
+import { MAX_FINDINGS, StepControl } from '../core/native-reference.js';
 import type { StepTables } from '../core/tables.js';
-import { BlockArena } from '../transfer/block-arena.js';
+import type { BlockArena } from '../transfer/block-arena.js';
 import type { Executor, ExecutorPlan, ExecutorResult } from './executor.js';
+import { DeviceRunner, type TablesOnDevice } from './reference-device.js';
 import { mismatchError, type ReferenceFault, readFaults } from './reference-fault.js';
+import { HostRunner } from './reference-host.js';
 import {
   type MismatchPolicy,
-  makeNativeReference,
   type ReferenceExecutorOptions,
-  type ReferenceSetup,
   resolveReferenceOptions,
 } from './reference-options.js';
+import type { ReferenceRunner } from './reference-runner.js';
 import { ReferenceStep } from './reference-step.js';
 
 /** Faults that are remembered, the latest. */
 const MAX_FAULTS = 1024;
-
-/** A submitted step and who waits for it. */
-interface Pending {
-  step: ReferenceStep;
-  resolve: (result: ExecutorResult) => void;
-  reject: (error: unknown) => void;
-}
 
 /**
  * An executor without a model that really uses the memory it is given, and says so when that memory is wrong.
@@ -46,28 +40,23 @@ interface Pending {
  */
 export class ReferenceExecutor implements Executor {
   readonly usesTables = true;
-  readonly #native: NativeReference;
+  readonly #runner: ReferenceRunner;
   readonly #policy: MismatchPolicy;
-  readonly #defer: ReferenceSetup['defer'];
   readonly #depth: number;
-  readonly #shape: { numBlocks: number; bytesPerBlock: number };
-  #kv: BlockArena | undefined;
   /** One more than can be in flight, so that the answer given last stays readable while the next step is submitted. */
   readonly #steps: readonly ReferenceStep[];
   #nextStep = 0;
-  readonly #pending: Pending[] = [];
   #faults: ReferenceFault[] = [];
   #numFaults = 0;
   #disposed = false;
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE */
   constructor(options: ReferenceExecutorOptions) {
-    const { native, policy, defer } = resolveReferenceOptions(options);
-    this.#native = makeNativeReference(native);
+    const { native, policy, gpu, defer } = resolveReferenceOptions(options);
+    const read = (step: ReferenceStep): ExecutorResult => this.#readAnswer(step);
+    this.#runner = gpu === null ? new HostRunner(native, defer, read) : new DeviceRunner(native, gpu, read);
     this.#policy = policy;
-    this.#defer = defer;
     this.#depth = native.pipelineDepth;
-    this.#shape = { numBlocks: native.numBlocks, bytesPerBlock: native.blockSize * KV_ENTRY_BYTES };
     this.#steps = Array.from({ length: native.pipelineDepth + 1 }, () => new ReferenceStep(native));
   }
 
@@ -84,9 +73,22 @@ export class ReferenceExecutor implements Executor {
     return this.#numFaults;
   }
 
-  /** Bytes of the KV memory, and requests of which there is a copy. @throws ERR_BLOCKSTEP_DISPOSED */
-  memory(): { arenaBytes: number; numSequences: number } {
-    return this.#native.memory();
+  /** `cpu`, or the GPU, `cuda:N`: where a scheduler should have its tables too (`PlacementOptions.device`). */
+  get device(): string {
+    return this.#runner.device;
+  }
+
+  /** On a GPU the stream in which steps are computed, for `PlacementOptions.stream`. It goes with the executor. */
+  get stream(): bigint | null {
+    return this.#runner.stream;
+  }
+
+  /**
+   * Bytes of the KV memory; requests of which there is a copy; and bytes of pinned memory, 0 on the host.
+   * @throws ERR_BLOCKSTEP_DISPOSED
+   */
+  memory(): { arenaBytes: number; numSequences: number; pinnedBytes: number } {
+    return this.#runner.memory();
   }
 
   /**
@@ -95,8 +97,8 @@ export class ReferenceExecutor implements Executor {
    * @throws ERR_BLOCKSTEP_DISPOSED
    */
   get kv(): BlockArena {
-    this.#kv ??= new BlockArena(this.#native.arena(), this.#shape);
-    return this.#kv;
+    if (this.#disposed) throw disposed();
+    return this.#runner.kv;
   }
 
   /**
@@ -112,7 +114,7 @@ export class ReferenceExecutor implements Executor {
    * @throws ERR_BLOCKSTEP_BAD_ARG, and nothing is changed; ERR_BLOCKSTEP_DISPOSED
    */
   adopt(handle: number, blocks: Int32Array): void {
-    this.#native.adopt(handle, blocks);
+    this.#runner.adopt(handle, blocks);
   }
 
   /**
@@ -123,62 +125,38 @@ export class ReferenceExecutor implements Executor {
    * ERR_BLOCKSTEP_PIPELINE_FULL if pipelineDepth steps are waiting; ERR_BLOCKSTEP_KV_MISMATCH, whose `cause` is the list of
    * `ReferenceFault`s; ERR_BLOCKSTEP_DISPOSED
    */
-  execute(plan: ExecutorPlan, tables: StepTables | null): ExecutorResult | Promise<ExecutorResult> {
+  execute(
+    plan: ExecutorPlan,
+    tables: StepTables | TablesOnDevice | null,
+  ): ExecutorResult | Promise<ExecutorResult> {
     if (this.#disposed) throw disposed();
-    if (this.#pending.length >= this.#depth) {
-      const message = `${this.#pending.length} steps wait to be computed already`;
+    if (this.#runner.numPending >= this.#depth) {
+      const message = `${this.#runner.numPending} steps wait to be computed already`;
       throw new BlockstepError('ERR_BLOCKSTEP_PIPELINE_FULL', message);
     }
     const step = this.#steps[this.#nextStep];
     step.fill(plan, tables);
-    this.#nextStep = (this.#nextStep + 1) % this.#steps.length;
-    if (this.#defer === null) return this.#compute(step);
-    return this.#computeLater(step, this.#defer);
+    const index = this.#nextStep;
+    this.#nextStep = (index + 1) % this.#steps.length;
+    try {
+      return this.#runner.run(step);
+    } catch (error) {
+      this.#nextStep = index; // steps that wait keep theirs, however many are refused
+      throw error;
+    }
   }
 
   /** Frees the memory; steps that wait fail with ERR_BLOCKSTEP_DISPOSED, as does every later call. Idempotent. */
   dispose(): void {
     this.#disposed = true;
-    this.#kv = undefined;
-    this.#native.dispose();
-    for (const { reject } of this.#pending.splice(0)) reject(disposed());
+    this.#runner.dispose(disposed());
   }
 
   [Symbol.dispose](): void {
     this.dispose();
   }
 
-  #computeLater(step: ReferenceStep, defer: (computeOldest: () => void) => void): Promise<ExecutorResult> {
-    let pending: Pending | undefined;
-    const answer = new Promise<ExecutorResult>((resolve, reject) => {
-      pending = { step, resolve, reject };
-      this.#pending.push(pending);
-    });
-    // Whoever was answered knows of it; that nobody asked is no reason to end the process.
-    answer.catch(() => {});
-    try {
-      defer(() => this.#computeOldest());
-    } catch (error) {
-      // The step fails, and is not computed later in another's place.
-      const at = this.#pending.indexOf(pending as Pending);
-      if (at >= 0) this.#pending.splice(at, 1);
-      throw error;
-    }
-    return answer;
-  }
-
-  #computeOldest(): void {
-    const pending = this.#pending.shift();
-    if (pending === undefined) return;
-    try {
-      pending.resolve(this.#compute(pending.step));
-    } catch (error) {
-      pending.reject(error);
-    }
-  }
-
-  #compute({ io, plan, tables, known }: ReferenceStep): ExecutorResult {
-    this.#native.step(io.buffer, tables, known);
+  #readAnswer({ io, plan }: ReferenceStep): ExecutorResult {
     const { tokens, counts, errors, nextDrafts, nextCounts, control } = io;
     const numFindings = control[StepControl.numFindings];
     if (numFindings > 0) {

@@ -1,9 +1,10 @@
 import { badArgument, checkInteger, show } from '../core/errors.js';
-import { loadAddon } from '../core/loader.js';
-import type { NativeReference, NativeReferenceConfig } from '../core/native-reference.js';
+import type { NativeReferenceConfig } from '../core/native-reference.js';
+import { gpuOf, resolvePlacement } from '../core/placement.js';
 import { coreConfig } from '../scheduler/core-config.js';
 import { resolveOptions, type SchedulerOptions } from '../scheduler/options.js';
 import { checkNumber } from './cost-model.js';
+import type { Defer } from './reference-host.js';
 
 /** What happens when something is found wrong; see `ReferenceExecutorOptions.onMismatch`. */
 export type MismatchPolicy = 'fail-step' | 'fail-row' | 'report';
@@ -40,20 +41,27 @@ export interface ReferenceExecutorOptions
    * give wrong texts; what was found stands in `faults`.
    */
   onMismatch?: MismatchPolicy;
-  /** A step is computed so many milliseconds after it was submitted. Default: while it is submitted. */
+  /**
+   * Where the KV memory lies and steps are computed: `cpu` (default), `cuda` (the GPU 0) or `cuda:N`. On a GPU kernels write
+   * and read the entries through the tables on the GPU.
+   */
+  device?: string;
+  /** A step is computed so many milliseconds after it was submitted. Default: while it is submitted. Not on a GPU. */
   latencyMs?: number;
   /**
    * Called once for each step, instead of `latencyMs`: the function that it is given computes the oldest step that was
-   * not computed yet, whenever it is called.
+   * not computed yet, whenever it is called. Not on a GPU.
    */
-  defer?: (computeOldest: () => void) => void;
+  defer?: Defer;
 }
 
 /** The options, checked. */
 export interface ReferenceSetup {
   native: NativeReferenceConfig;
   policy: MismatchPolicy;
-  defer: ((computeOldest: () => void) => void) | null;
+  /** The GPU; null for the host. */
+  gpu: number | null;
+  defer: Defer | null;
 }
 
 /**
@@ -65,7 +73,7 @@ export function resolveReferenceOptions(options: ReferenceExecutorOptions): Refe
     throw badArgument('options', show(options), 'an object');
   const { numBlocks, blockSize, maxNumSeqs, maxNumBatchedTokens, maxModelLen } = options;
   const { numSpeculativeTokens, pipelineDepth, seed = 0, eosTokenId, draftErrorRate = 0.25 } = options;
-  const { onMismatch = 'fail-step', latencyMs, defer } = options;
+  const { onMismatch = 'fail-step', device = 'cpu', latencyMs, defer } = options;
   const sizes = {
     blockSize,
     maxNumSeqs,
@@ -81,6 +89,11 @@ export function resolveReferenceOptions(options: ReferenceExecutorOptions): Refe
   }
   if (latencyMs !== undefined && defer !== undefined) {
     throw badArgument('defer', show(defer), 'absent where latencyMs is given');
+  }
+  resolvePlacement({ device });
+  const gpu = device === 'cpu' ? null : gpuOf({ device });
+  for (const [name, value] of Object.entries({ latencyMs, defer })) {
+    if (gpu !== null && value !== undefined) throw badArgument(name, show(value), `absent on ${device}`);
   }
   return {
     native: {
@@ -100,21 +113,17 @@ export function resolveReferenceOptions(options: ReferenceExecutorOptions): Refe
       reportOnly: onMismatch === 'report',
     },
     policy: onMismatch,
+    gpu,
     defer: takeDefer(latencyMs, defer),
   };
 }
 
-/** @throws ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE */
-export function makeNativeReference(config: NativeReferenceConfig): NativeReference {
-  return loadAddon().createReference(config);
-}
-
-function takeDefer(latencyMs: unknown, defer: unknown): ReferenceSetup['defer'] {
+function takeDefer(latencyMs: unknown, defer: unknown): Defer | null {
   if (latencyMs !== undefined) {
     const delay = checkNumber('latencyMs', latencyMs as number, 0, MAX_LATENCY_MS);
     return (computeOldest) => void setTimeout(computeOldest, delay);
   }
   if (defer === undefined) return null;
   if (typeof defer !== 'function') throw badArgument('defer', show(defer), 'a function');
-  return defer as NonNullable<ReferenceSetup['defer']>;
+  return defer as Defer;
 }

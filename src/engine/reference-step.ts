@@ -18,11 +18,15 @@ const INVALID_DRAFT = -2;
 /** Columns of a plan with one word for each entry, which go into native code as they are. */
 const COLUMNS = ['numScheduledTokens', 'numBlocks', 'numNewBlocks', 'numDraftTokens'] as const;
 
+/** What every kind of tables tells of the requests that a step admits. */
+export type ReferenceTables = Pick<StepTables, 'readTokens'>;
+
 /** One submitted step: all of the plan that its computation needs, so that it can be computed later. */
 export class ReferenceStep {
   readonly io: StepIo;
   plan!: ExecutorPlan;
-  tables!: ArrayBuffer;
+  /** As they were submitted: those of the host, or of a GPU. */
+  tables!: ReferenceTables;
   /** Tokens of the entries that were admitted, one entry after the other. */
   known: Int32Array = new Int32Array(0);
   readonly #config: NativeReferenceConfig;
@@ -37,7 +41,7 @@ export class ReferenceStep {
    * Copies the plan, and from the scheduler the tokens of those requests that it admits.
    * @throws ERR_BLOCKSTEP_BAD_ARG for what is no plan, or one that is larger than the executor was made for
    */
-  fill(plan: ExecutorPlan, tables: StepTables | null): void {
+  fill(plan: ExecutorPlan, tables: ReferenceTables | null): void {
     if (typeof plan !== 'object' || plan === null) throw badArgument('plan', show(plan), 'an object');
     if (typeof tables !== 'object' || tables === null)
       throw badArgument('tables', show(tables), 'the step tables');
@@ -53,7 +57,7 @@ export class ReferenceStep {
     this.#fillRequests(plan, n, tables);
     this.io.control[StepControl.numEntries] = n;
     this.plan = plan;
-    this.tables = tables.buffer;
+    this.tables = tables;
   }
 
   /** The drafts to verify; of those that a grammar does not allow, the last ones, native code learns that nobody may. */
@@ -73,7 +77,7 @@ export class ReferenceStep {
     }
   }
 
-  #fillRequests(plan: ExecutorPlan, n: number, tables: StepTables): void {
+  #fillRequests(plan: ExecutorPlan, n: number, tables: ReferenceTables): void {
     const kinds = takeUint8Array('plan.kinds', plan.kinds);
     const most = takeUint8Array('plan.maxOutputTokens', plan.maxOutputTokens);
     checkLength('kinds', kinds.length, n);
@@ -97,7 +101,7 @@ export class ReferenceStep {
   }
 
   /** The tokens of one entry's request, behind those already read. */
-  #readKnown(tables: StepTables, entry: number, at: number): number {
+  #readKnown(tables: ReferenceTables, entry: number, at: number): number {
     const { maxBlocksPerRow, blockSize } = this.#config;
     for (;;) {
       const room = this.#knownBuffer.length - at;

@@ -390,7 +390,7 @@ describe('what a reference executor finds', () => {
 describe('the memory of a reference executor', () => {
   it('is as stated, and is that of the requests that still have a slot', () => {
     using executor = handExecutor();
-    expect(executor.memory()).toEqual({ arenaBytes: 10 * 4 * 32 + 10 * 16, numSequences: 0 });
+    expect(executor.memory()).toEqual({ arenaBytes: 10 * 4 * 32 + 10 * 16, numSequences: 0, pinnedBytes: 0 });
     for (let generation = 1; generation <= 50; generation++) {
       run(executor, { ...ADMITTED, handle: 3 + generation * 2 ** 21 });
       expect(executor.memory().numSequences).toBeLessThanOrEqual(2);

@@ -1,5 +1,6 @@
 import type { StepTables } from '../../src/core/tables.js';
 import type { ExecutorResult } from '../../src/engine/executor.js';
+import type { TablesOnDevice } from '../../src/engine/reference-device.js';
 import { ReferenceExecutor } from '../../src/engine/reference-executor.js';
 import type { ReferenceExecutorOptions } from '../../src/engine/reference-options.js';
 import {
@@ -11,6 +12,7 @@ import {
   type SchedulerOptions,
 } from '../../src/index.js';
 import { mix } from '../../src/workload/random.js';
+import { PinnedTables } from '../cuda/pinned-tables.js';
 import { makeScheduler } from '../scheduler/support.js';
 
 const NO_RESULT = { tokens: new Int32Array(0), counts: new Int32Array(0) };
@@ -67,7 +69,8 @@ export type Tamper = (plan: Plan, tables: StepTables) => void;
 
 /**
  * A scheduler over a reference executor, stepped by hand. Steps are computed one after the other when `computeAll` is
- * called, or at the latest when their answer is needed, so that they are in flight until then.
+ * called, or at the latest when their answer is needed, so that they are in flight until then. On a GPU they are computed
+ * when it comes to them, from tables in pinned memory: the host's, as they are after the tamper.
  */
 export class ReferenceDriver {
   readonly scheduler: Scheduler;
@@ -78,14 +81,18 @@ export class ReferenceDriver {
   readonly inFlight: Submitted[] = [];
   readonly #model: Model;
   readonly #waiting: (() => void)[] = [];
+  /** On a GPU: where it reads the tables. */
+  #pinned: PinnedTables | null = null;
   tamper: Tamper | null = null;
 
   constructor(options: Partial<SchedulerOptions> = {}, reference: Partial<ReferenceExecutorOptions> = {}) {
     // Its clock ticks: with equal arrival times two requests of one priority can preempt each other for ever.
     this.scheduler = makeScheduler(options);
+    const onHost = reference.device === undefined;
+    const defer = (computeOldest: () => void) => this.#waiting.push(computeOldest);
     this.executor = new ReferenceExecutor({
       ...this.scheduler.config,
-      defer: (computeOldest) => this.#waiting.push(computeOldest),
+      ...(onHost ? { defer } : {}),
       ...reference,
     });
     const { seed = 0, eosTokenId } = reference;
@@ -112,7 +119,7 @@ export class ReferenceDriver {
     if (plan.totalTokens === 0) return plan;
     const tables = this.scheduler.core.gather(plan.frame, plan.numRequests);
     this.tamper?.(plan, tables);
-    const answer = Promise.resolve(this.executor.execute(plan, tables));
+    const answer = Promise.resolve(this.executor.execute(plan, this.#whereItIsRead(tables)));
     this.inFlight.push({ plan, tables, answer });
     return plan;
   }
@@ -159,10 +166,17 @@ export class ReferenceDriver {
   dispose(): void {
     this.executor.dispose();
     this.scheduler.dispose();
+    this.#pinned?.dispose();
   }
 
   [Symbol.dispose](): void {
     this.dispose();
+  }
+
+  #whereItIsRead(tables: StepTables): StepTables | TablesOnDevice {
+    if (this.executor.device === 'cpu') return tables;
+    this.#pinned ??= new PinnedTables(tables.buffer.byteLength, this.scheduler.config.pipelineDepth + 1);
+    return this.#pinned.copy(tables);
   }
 
   #deliver(outputs: ReturnType<Scheduler['update']>): void {

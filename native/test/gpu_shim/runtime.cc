@@ -346,6 +346,12 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* ke
   *attributes = {0};
   return note(all.by_kernel.count(kernel) ? cudaSuccess : cudaErrorInvalidDeviceFunction);
 }
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* argument) {
+  if (const cudaError_t error = begin()) return note(error);
+  if (!function) return note(cudaErrorInvalidValue);
+  of(stream).push({[=] { function(argument); }, nullptr, nullptr, true});
+  return cudaSuccess;
+}
 cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared_bytes,
                              cudaStream_t stream) {
   if (const cudaError_t error = begin()) return note(error);

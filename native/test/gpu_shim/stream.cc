@@ -101,7 +101,9 @@ void Stream::work(const std::shared_ptr<State>& state) {
       lock.unlock();
       const std::uint64_t delay = faults().delay;
       if (delay != 0) std::this_thread::sleep_for(std::chrono::microseconds(delay));
-      {
+      if (step.on_host) {
+        step.work();
+      } else {
         const Working working;
         step.work();
       }

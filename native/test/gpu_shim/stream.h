@@ -23,7 +23,8 @@ struct Step {
   Work work;                          // or
   std::shared_ptr<Signal> waits_for;  // or
   std::shared_ptr<Signal> raises;
-  unsigned losses = 0;  // how often the device had been lost when it was queued
+  bool on_host = false;  // work that may not touch device memory
+  unsigned losses = 0;   // how often the device had been lost when it was queued
 };
 
 class Stream {

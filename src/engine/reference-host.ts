@@ -1,0 +1,81 @@
+import { loadAddon } from '../core/loader.js';
+import {
+  KV_ENTRY_BYTES,
+  type NativeReference,
+  type NativeReferenceConfig,
+} from '../core/native-reference.js';
+import type { StepTables } from '../core/tables.js';
+import { BlockArena } from '../transfer/block-arena.js';
+import type { ExecutorResult } from './executor.js';
+import { type PendingStep, pendingStep, type ReadAnswer, type ReferenceRunner } from './reference-runner.js';
+import type { ReferenceStep } from './reference-step.js';
+
+/** Calls the function that it is given once, at any later time. */
+export type Defer = (computeOldest: () => void) => void;
+
+/** Steps over memory of the host, computed by the thread that submits them: while it does so, or when `defer` says. */
+export class HostRunner implements ReferenceRunner {
+  readonly device = 'cpu';
+  readonly stream = null;
+  readonly kv: BlockArena;
+  readonly #native: NativeReference;
+  readonly #defer: Defer | null;
+  readonly #read: ReadAnswer;
+  readonly #pending: PendingStep[] = [];
+
+  /** @throws ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE */
+  constructor(config: NativeReferenceConfig, defer: Defer | null, read: ReadAnswer) {
+    const { numBlocks, blockSize } = config;
+    this.#native = loadAddon().createReference(config);
+    this.kv = new BlockArena(this.#native.arena(), { numBlocks, bytesPerBlock: blockSize * KV_ENTRY_BYTES });
+    this.#defer = defer;
+    this.#read = read;
+  }
+
+  get numPending(): number {
+    return this.#pending.length;
+  }
+
+  run(step: ReferenceStep): ExecutorResult | Promise<ExecutorResult> {
+    if (this.#defer === null) return this.#compute(step);
+    const pending = pendingStep(step);
+    this.#pending.push(pending);
+    try {
+      this.#defer(() => this.#computeOldest());
+    } catch (error) {
+      // The step fails, and is not computed later in another's place.
+      const at = this.#pending.indexOf(pending);
+      if (at >= 0) this.#pending.splice(at, 1);
+      throw error;
+    }
+    return pending.answer;
+  }
+
+  adopt(handle: number, blocks: Int32Array): void {
+    this.#native.adopt(handle, blocks);
+  }
+
+  memory(): { arenaBytes: number; numSequences: number; pinnedBytes: number } {
+    return { ...this.#native.memory(), pinnedBytes: 0 };
+  }
+
+  dispose(error: Error): void {
+    this.#native.dispose();
+    for (const { reject } of this.#pending.splice(0)) reject(error);
+  }
+
+  #computeOldest(): void {
+    const pending = this.#pending.shift();
+    if (pending === undefined) return;
+    try {
+      pending.resolve(this.#compute(pending.step));
+    } catch (error) {
+      pending.reject(error);
+    }
+  }
+
+  #compute(step: ReferenceStep): ExecutorResult {
+    this.#native.step(step.io.buffer, (step.tables as StepTables).buffer, step.known);
+    return this.#read(step);
+  }
+}

@@ -1,0 +1,46 @@
+import type { StepTables } from '../../src/core/tables.js';
+import type { TablesOnDevice } from '../../src/engine/reference-device.js';
+import { BlockArena } from '../../src/index.js';
+
+const ARRAYS = [
+  'slotMapping',
+  'inputIds',
+  'queryStart',
+  'seqLens',
+  'numComputedTokens',
+  'blockTable',
+] as const;
+
+/**
+ * Tables of the host where a GPU reads them: in pinned memory, which a test can damage as it likes. Each call takes the next
+ * of so many places.
+ */
+export class PinnedTables {
+  readonly #places: BlockArena;
+  #next = 0;
+
+  constructor(bytes: number, count: number) {
+    this.#places = BlockArena.allocate({
+      numBlocks: count,
+      bytesPerBlock: (bytes + 7) & ~7,
+      place: 'pinned',
+    });
+  }
+
+  copy(tables: StepTables): TablesOnDevice {
+    const { maxTokens, maxEntries, maxBlocksPerRow, buffer } = tables;
+    const place = this.#next++ % this.#places.numBlocks;
+    this.#places.block(place).set(new Uint8Array(buffer));
+    const base = this.#places.pointer + BigInt(place * this.#places.bytesPerBlock);
+    const arrays = ARRAYS.map((name) => [
+      name,
+      { pointer: base + BigInt(tables[name].byteOffset), dtype: name === 'slotMapping' ? 'int64' : 'int32' },
+    ]);
+    const readTokens: StepTables['readTokens'] = (entry, from, out) => tables.readTokens(entry, from, out);
+    return { maxTokens, maxEntries, maxBlocksPerRow, readTokens, ...Object.fromEntries(arrays) };
+  }
+
+  dispose(): void {
+    this.#places.dispose();
+  }
+}

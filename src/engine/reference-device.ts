@@ -1,3 +1,4 @@
+import { type DeviceArray, type DeviceTables, TABLE_NAMES, type TableName } from '../core/device-tables.js';
 import { BlockstepError, badArgument, show } from '../core/errors.js';
 import { loadAddon } from '../core/loader.js';
 import {
@@ -5,26 +6,16 @@ import {
   type NativeDeviceReference,
   type NativeReferenceConfig,
 } from '../core/native-reference.js';
-import type { StepTables, TablesShape } from '../core/tables.js';
+import type { TablesShape } from '../core/tables.js';
 import { BlockArena } from '../transfer/block-arena.js';
 import type { ExecutorResult } from './executor.js';
 import { type PendingStep, pendingStep, type ReadAnswer, type ReferenceRunner } from './reference-runner.js';
 import type { ReferenceStep } from './reference-step.js';
 
-/** The arrays, in the order in which native code takes their addresses. */
-const ARRAYS = [
-  'slotMapping',
-  'inputIds',
-  'queryStart',
-  'seqLens',
-  'numComputedTokens',
-  'blockTable',
-] as const;
-
 /** What is read of the tables of a step on a GPU. */
 export type TablesOnDevice = TablesShape &
-  Pick<StepTables, 'readTokens'> &
-  Record<(typeof ARRAYS)[number], { readonly pointer: bigint; readonly dtype: string }>;
+  Pick<DeviceTables, 'readTokens'> &
+  Readonly<Record<TableName, Pick<DeviceArray, 'pointer' | 'device'>>>;
 
 /** So many turns of the event loop a step is looked for in each; then every millisecond. */
 const EAGER_TURNS = 256;
@@ -95,14 +86,14 @@ export class DeviceRunner implements ReferenceRunner {
         throw badArgument(`tables.${name}`, show(tables[name]), `${this.#config[name]}`);
       }
     }
-    return BigUint64Array.from(ARRAYS, (name) => {
-      const pointer: unknown = tables[name]?.pointer;
-      if (typeof pointer === 'bigint' && pointer > 0n) return pointer;
-      throw badArgument(
-        `tables.${name}`,
-        show(tables[name]),
-        'an array on a GPU, with its address as pointer',
-      );
+    return BigUint64Array.from(TABLE_NAMES, (name) => {
+      const array: Partial<DeviceArray> | undefined = tables[name];
+      if (array?.device !== this.device) {
+        throw badArgument(`tables.${name}.device`, show(array?.device), `${this.device}, the executor's`);
+      }
+      const { pointer } = array;
+      if (typeof pointer === 'bigint' && pointer > 0n && pointer < 1n << 64n) return pointer;
+      throw badArgument(`tables.${name}.pointer`, show(pointer), 'an address');
     });
   }
 

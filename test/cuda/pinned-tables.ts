@@ -1,15 +1,7 @@
+import { TABLE_NAMES } from '../../src/core/device-tables.js';
 import type { StepTables } from '../../src/core/tables.js';
 import type { TablesOnDevice } from '../../src/engine/reference-device.js';
 import { BlockArena } from '../../src/index.js';
-
-const ARRAYS = [
-  'slotMapping',
-  'inputIds',
-  'queryStart',
-  'seqLens',
-  'numComputedTokens',
-  'blockTable',
-] as const;
 
 /**
  * Tables of the host where a GPU reads them: in pinned memory, which a test can damage as it likes. Each call takes the next
@@ -32,10 +24,9 @@ export class PinnedTables {
     const place = this.#next++ % this.#places.numBlocks;
     this.#places.block(place).set(new Uint8Array(buffer));
     const base = this.#places.pointer + BigInt(place * this.#places.bytesPerBlock);
-    const arrays = ARRAYS.map((name) => [
-      name,
-      { pointer: base + BigInt(tables[name].byteOffset), dtype: name === 'slotMapping' ? 'int64' : 'int32' },
-    ]);
+    const arrays = TABLE_NAMES.map((name) => {
+      return [name, { pointer: base + BigInt(tables[name].byteOffset), device: 'cuda:0' }];
+    });
     const readTokens: StepTables['readTokens'] = (entry, from, out) => tables.readTokens(entry, from, out);
     return { maxTokens, maxEntries, maxBlocksPerRow, readTokens, ...Object.fromEntries(arrays) };
   }

@@ -2,7 +2,7 @@ import { BlockstepError } from '../core/errors.js';
 import { MAX_FINDINGS, StepControl } from '../core/native-reference.js';
 import type { StepTables } from '../core/tables.js';
 import type { BlockArena } from '../transfer/block-arena.js';
-import type { Executor, ExecutorPlan, ExecutorResult } from './executor.js';
+import type { DeviceExecutor, ExecutorPlan, ExecutorResult } from './executor.js';
 import { DeviceRunner, type TablesOnDevice } from './reference-device.js';
 import { mismatchError, type ReferenceFault, readFaults } from './reference-fault.js';
 import { HostRunner } from './reference-host.js';
@@ -38,7 +38,7 @@ const MAX_FAULTS = 1024;
  * Memory: 32 bytes a token of the pool and 20 a block, where they are used; and 12 bytes a token of every request that has
  * a slot of the request table, until the slot is used again.
  */
-export class ReferenceExecutor implements Executor {
+export class ReferenceExecutor implements DeviceExecutor {
   readonly usesTables = true;
   readonly #runner: ReferenceRunner;
   readonly #policy: MismatchPolicy;
@@ -73,12 +73,12 @@ export class ReferenceExecutor implements Executor {
     return this.#numFaults;
   }
 
-  /** `cpu`, or the GPU, `cuda:N`: where a scheduler should have its tables too (`PlacementOptions.device`). */
+  /** `cpu`, or the GPU, `cuda:N`: an engine has its tables there too, and so should a scheduler of your own. */
   get device(): string {
     return this.#runner.device;
   }
 
-  /** On a GPU the stream in which steps are computed, for `PlacementOptions.stream`. It goes with the executor. */
+  /** On a GPU the stream in which steps are computed. It goes with the executor: dispose the scheduler first. */
   get stream(): bigint | null {
     return this.#runner.stream;
   }

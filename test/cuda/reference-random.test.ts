@@ -3,4 +3,8 @@ import { describeLives, RARE } from '../engine/reference-lives.js';
 
 const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? 20);
 
-describeLives([...Array(SEEDS).keys(), ...RARE.filter((seed) => seed >= SEEDS)], { device: 'cuda' });
+describeLives(
+  [...Array(SEEDS).keys(), ...RARE.filter((seed) => seed >= SEEDS)],
+  { device: 'cuda' },
+  'device',
+);

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { ReferenceExecutorOptions } from '../../src/engine/reference-options.js';
 import type { SchedulerOptions } from '../../src/index.js';
 import { seeded } from '../core/bench-core.js';
-import { ReferenceDriver, wordy } from './reference-support.js';
+import { ReferenceDriver, type TablesIn, wordy } from './reference-support.js';
 
 /** Lives that once went wrong: admitted again at depth 3 while drafts of the residency before were still in flight. */
 export const RARE = [107, 161, 275, 488, 3191, 5858];
@@ -73,13 +73,17 @@ async function live(driver: ReferenceDriver, next: Next, events: number): Promis
 }
 
 /** Lives by seeds, each with a configuration of its own: every text must be right, and the memory must never be wrong. */
-export function describeLives(seeds: Iterable<number>, reference: Partial<ReferenceExecutorOptions>): void {
+export function describeLives(
+  seeds: Iterable<number>,
+  reference: Partial<ReferenceExecutorOptions>,
+  tables: TablesIn = 'pinned',
+): void {
   describe('random lives over a small pool', () => {
     for (const seed of seeds) {
       it(`seed ${seed}: every text is that of an unpaged computation, and the memory is never wrong`, async () => {
         const next = seeded(seed);
         const options = drawOptions(next, (1 + (seed % 3)) as 1 | 2 | 3);
-        using driver = new ReferenceDriver(options, { ...drawReference(next), ...reference });
+        using driver = new ReferenceDriver(options, { ...drawReference(next), ...reference }, tables);
         await live(driver, next, 400);
         for (const [handle, text] of driver.texts) expect(text).toEqual(driver.expectedText(handle));
         expect(driver.executor.faults).toEqual([]);

@@ -1,3 +1,4 @@
+import type { DeviceTables } from '../../src/core/device-tables.js';
 import type { StepTables } from '../../src/core/tables.js';
 import type { ExecutorResult } from '../../src/engine/executor.js';
 import type { TablesOnDevice } from '../../src/engine/reference-device.js';
@@ -64,13 +65,18 @@ export interface Submitted {
   answer: Promise<ExecutorResult>;
 }
 
+/** Where a GPU reads the tables. */
+export type TablesIn = 'pinned' | 'device';
+
 /** Called between a gather and the execution of its plan. */
 export type Tamper = (plan: Plan, tables: StepTables) => void;
 
 /**
  * A scheduler over a reference executor, stepped by hand. Steps are computed one after the other when `computeAll` is
- * called, or at the latest when their answer is needed, so that they are in flight until then. On a GPU they are computed
- * when it comes to them, from tables in pinned memory: the host's, as they are after the tamper.
+ * called, or at the latest when their answer is needed, so that they are in flight until then.
+ *
+ * On a GPU (`device`) they are computed when it comes to them. With 'pinned' it reads the host's tables, as they are after
+ * the tamper, in pinned memory; with 'device' the core has a mirror on the GPU, and gathers there too.
  */
 export class ReferenceDriver {
   readonly scheduler: Scheduler;
@@ -84,17 +90,27 @@ export class ReferenceDriver {
   /** On a GPU: where it reads the tables. */
   #pinned: PinnedTables | null = null;
   tamper: Tamper | null = null;
+  /** Called around a gather on the GPU. */
+  beforeGather: ((plan: Plan) => void) | null = null;
+  afterGather: ((plan: Plan, tables: DeviceTables) => void) | null = null;
+  readonly #tablesIn: TablesIn;
 
-  constructor(options: Partial<SchedulerOptions> = {}, reference: Partial<ReferenceExecutorOptions> = {}) {
+  constructor(
+    options: Partial<SchedulerOptions> = {},
+    reference: Partial<ReferenceExecutorOptions> = {},
+    tables: TablesIn = 'pinned',
+  ) {
+    const defer = (computeOldest: () => void) => this.#waiting.push(computeOldest);
+    const where = reference.device === undefined ? { defer } : {};
+    this.#tablesIn = tables;
     // Its clock ticks: with equal arrival times two requests of one priority can preempt each other for ever.
     this.scheduler = makeScheduler(options);
-    const onHost = reference.device === undefined;
-    const defer = (computeOldest: () => void) => this.#waiting.push(computeOldest);
-    this.executor = new ReferenceExecutor({
-      ...this.scheduler.config,
-      ...(onHost ? { defer } : {}),
-      ...reference,
-    });
+    this.executor = new ReferenceExecutor({ ...this.scheduler.config, ...where, ...reference });
+    if (tables === 'device') {
+      this.scheduler.dispose();
+      const { device, stream } = this.executor;
+      this.scheduler = makeScheduler({ ...options, backend: 'cuda', device, stream });
+    }
     const { seed = 0, eosTokenId } = reference;
     this.#model = eosTokenId === undefined ? { seed } : { seed, eosTokenId };
   }
@@ -119,7 +135,7 @@ export class ReferenceDriver {
     if (plan.totalTokens === 0) return plan;
     const tables = this.scheduler.core.gather(plan.frame, plan.numRequests);
     this.tamper?.(plan, tables);
-    const answer = Promise.resolve(this.executor.execute(plan, this.#whereItIsRead(tables)));
+    const answer = Promise.resolve(this.executor.execute(plan, this.#whereItIsRead(plan, tables)));
     this.inFlight.push({ plan, tables, answer });
     return plan;
   }
@@ -164,8 +180,8 @@ export class ReferenceDriver {
   }
 
   dispose(): void {
-    this.executor.dispose();
     this.scheduler.dispose();
+    this.executor.dispose();
     this.#pinned?.dispose();
   }
 
@@ -173,8 +189,14 @@ export class ReferenceDriver {
     this.dispose();
   }
 
-  #whereItIsRead(tables: StepTables): StepTables | TablesOnDevice {
+  #whereItIsRead(plan: Plan, tables: StepTables): StepTables | TablesOnDevice {
     if (this.executor.device === 'cpu') return tables;
+    if (this.#tablesIn === 'device') {
+      this.beforeGather?.(plan);
+      const gathered = this.scheduler.core.gatherOnDevice(plan.frame, plan.numRequests);
+      this.afterGather?.(plan, gathered);
+      return gathered;
+    }
     this.#pinned ??= new PinnedTables(tables.buffer.byteLength, this.scheduler.config.pipelineDepth + 1);
     return this.#pinned.copy(tables);
   }

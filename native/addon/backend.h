@@ -3,9 +3,9 @@
 
 #include <memory>
 
+#include "../host/block_memory.h"
 #include "../host/completion_ring.h"
 #include "../host/device_lane.h"
-#include "../host/block_memory.h"
 #include "../reference/device_reference.h"
 #include "call.h"
 

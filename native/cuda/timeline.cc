@@ -18,9 +18,9 @@ void* driver_function(const char* name) {
 }
 
 /// cuStreamWriteValue64() where this GPU can store 64 bits, otherwise null.
-PFN_cuStreamWriteValue64 find_write_value(u32 device) {
-  const auto attribute = reinterpret_cast<PFN_cuDeviceGetAttribute>(driver_function("cuDeviceGetAttribute"));
-  const auto write = reinterpret_cast<PFN_cuStreamWriteValue64>(driver_function("cuStreamWriteValue64"));
+PFN_cuStreamWriteValue64_v11070 find_write_value(u32 device) {
+  const auto attribute = reinterpret_cast<PFN_cuDeviceGetAttribute_v2000>(driver_function("cuDeviceGetAttribute"));
+  const auto write = reinterpret_cast<PFN_cuStreamWriteValue64_v11070>(driver_function("cuStreamWriteValue64"));
   int can = 0;
   if (!attribute || !write) return nullptr;
   // The runtime counts devices as the driver does.

@@ -30,7 +30,7 @@ class Timeline {
 
  private:
   MappedMemory memory_{64};  // a line of its own
-  PFN_cuStreamWriteValue64 write_ = nullptr;
+  PFN_cuStreamWriteValue64_v11070 write_ = nullptr;
   std::vector<std::unique_ptr<Event>> events_;  // by number modulo their count
   u64 marked_ = 0;
   u64 done_ = 0;

@@ -39,6 +39,20 @@ MIRROR = [
                            if name.endswith('.cc')], ['400']),
 ]
 KERNELS = [('kernel_test', RACES + ['-Wno-unknown-pragmas', '-Itest/gpu_shim', '-DGPU_SHIM_THREADS'], ['6'])]
+HOST_SOURCES = ['host/' + name for name in sorted(os.listdir(os.path.join(NATIVE, 'host'))) if name.endswith('.cc')]
+THREADS = ['-Wno-unknown-pragmas', '-Itest/gpu_shim', '-DGPU_SHIM_THREADS']
+GATHERER = [('gatherer_test', PLAIN + HOST_SOURCES, ['120'])]
+GATHER = [
+    ('gather_test', PLAIN + THREADS + HOST_SOURCES, ['40']),
+    ('gather_test', RACES + THREADS + HOST_SOURCES, ['12']),
+]
+# The CUDA back end on the emulated GPU.
+GPU = (['-O1', '-DBLOCKSTEP_BLOCK_THREADS=64', '-Wno-unknown-pragmas', '-Itest/gpu_shim']
+       + [room + '/' + name for room in ('test/gpu_shim', 'cuda') for name in sorted(os.listdir(os.path.join(NATIVE, room)))
+          if name.endswith('.cc')])
+GPU_KERNELS = ['cuda/' + name for name in sorted(os.listdir(os.path.join(NATIVE, 'cuda'))) if name.endswith('.cu')]
+TABLES = [('cuda/tables_test', GPU + ['-x', 'c++'] + GPU_KERNELS + ['test/cuda/forward.cu', 'test/cuda/tables_reader.c', '-x', 'none']
+           + HOST_SOURCES, ['--steps', '200'])]
 LANE_SOURCES = ['host/completion_ring.cc', 'host/host_lane.cc']
 TRANSFER = [
     ('ring_test', PLAIN + LANE_SOURCES, ['100']),
@@ -47,7 +61,7 @@ TRANSFER = [
     ('ring_test', RACES + LANE_SOURCES, ['100']),
 ]
 TRANSFER_FILES = ['host/completion_ring.cc', 'host/host_lane.cc', 'host/block_arena.h']
-SLOW = ('mirror_test', 'host_test', 'kernel_test')
+SLOW = ('mirror_test', 'host_test', 'kernel_test', 'gather_test', 'gatherer_test', 'cuda/tables_test')
 PATIENCE = (25, 120)  # seconds
 LOG = [('log_test', ['-O0'], ['50'])]
 STATE = [('state_test', ['-O0'], [])]
@@ -311,7 +325,7 @@ MIRROR_MUTANTS = [
     ('host/device.h', 'a log too long for any parameter', 'words <= kLargeWords ?', 'words <= 2 * kLargeWords ?'),
     ('host/mirrored.cc', 'nothing is mirrored', 'ask_mirror([&] { mirror_->append(log_.words(), log_.size(), taken, '
      'state_.rolling_digest); });', ''),
-    ('host/mirrored.cc', 'an error passes by', 'poison(std::move(error.message), error.code);', 'throw;'),
+    ('host/core.h', 'an error passes by', 'poison(std::move(error.message), error.code);', 'throw;'),
     ('host/mirrored.cc', 'a second digest poisons',
      'if (mirror_->digest_pending()) throw Error{kLimit, "a digest is under way already: poll until it is there"};', ''),
     ('host/core.cc', 'the code of the mirror is lost', 'throw Error{poison_code_, poisoned_};',
@@ -448,6 +462,73 @@ TRANSFER_MUTANTS = [
     ('host/host_lane.cc', 'an end that a flush does not hear', '  if (blocked_) over_.notify_one();', ''),
     ('host/block_arena.h', 'arrivals of the first block alone', 'i < first + count;', 'i < first + 1;'),
 ]
+GATHER_MUTANTS = [
+    (GATHERER, 'host/gathered.cc', 'nothing is drained', '  drain();\n  Gatherer&', '  Gatherer&'),
+    (GATHERER, 'host/gathered.cc', 'entries are not checked', '  check_frame(frame, 0, num_entries);\n', ''),
+    (GATHERER, 'host/gathered.cc', 'rows are not checked', '  check_gather(frame, num_entries, gatherer.shape().max_tokens);\n', ''),
+    (GATHERER, 'host/gathered.cc', 'every step is uniform', 'return scheduled == frame.scheduled[0];', 'return scheduled != 0;'),
+    (GATHERER, 'host/gathered.cc', 'logs are not given', '      mirror_->submit();\n', ''),
+    (GATHERER, 'host/gathered.cc', 'no log is waited for', 'return mirror_->all_given();', 'return true;'),
+    (GATHERER, 'host/gathered.cc', 'tables of another size', '} else if (gatherer_->shape().max_tokens != max_tokens) {',
+     '} else if (false) {'),
+    (GATHERER, 'host/gatherer.cc', 'the last gather is forgotten', '  head_.last_entries = last_.num_entries;\n', ''),
+    (GATHERER, 'host/gatherer.cc', 'the last tokens are forgotten', '  head_.last_tokens = last_.num_tokens;\n', ''),
+    (GATHERER, 'host/gatherer.cc', 'the longest row of the last gather', 'std::max({longest_, last_longest_, 1u})',
+     'std::max(longest_, 1u)'),
+    (GATHERER, 'host/gatherer.cc', 'every row is short', 'longest_ = std::max(longest_, num_blocks);', 'longest_ = 1;'),
+    (GATHERER, 'host/gatherer.cc', 'unknown tokens stay', '  std::fill(ids + num_known, ids + scheduled, kNone);\n', ''),
+    (GATHERER, 'host/gatherer.cc', 'ids lie behind starts that are not there', 'head_.uniform == 0 ? 3u : 2u} * entries',
+     '3u} * entries'),
+    (GATHERER, 'host/gatherer.cc', 'slots are not waited for', 'if (carrier == Carrier::kSlot && !slot_is_free()) {', 'if (false) {'),
+    (GATHERER, 'host/gatherer.cc', 'one slot for all', '    next_slot_ = (next_slot_ + 1) % limits_.slots;\n', ''),
+    (GATHERER, 'host/gatherer.cc', 'slots come back one too early', 'of_slot_[next_slot_] <= done()', 'of_slot_[next_slot_] <= done() + 1'),
+    (GATHERER, 'host/gatherer.cc', 'waits are not counted', '  waits_ += 1;\n', ''),
+    (GATHERER, 'host/gatherer.cc', 'patience without end', 'if (std::chrono::steady_clock::now() >= deadline) {', 'if (false) {'),
+    (GATHERER, 'host/gatherer.cc', 'not behind the stream', '  if (stream) device_.follow(*stream);\n', ''),
+    (GATHERER, 'host/gatherer.cc', 'not in front of the stream', '  if (stream) device_.lead(*stream);\n', ''),
+    (GATHERER, 'host/device_tables.h', 'the small parameter is too large', 'words <= kSmallGatherWords ?', 'words <= kLargeGatherWords ?'),
+    (GATHER, 'cuda/gather.cu', 'complete before all threads are', '  __syncthreads();\n  if (threadIdx.x != 0) return;\n',
+     '  if (threadIdx.x != 0) return;\n'),
+    (GATHER, 'cuda/gather.cu', 'the first block completes', '!= gridDim.x - 1) return;', '!= 0) return;'),
+    (GATHER, 'cuda/gather.cu', 'blocks are counted for ever', '  ended.store(0, ::cuda::memory_order_relaxed);\n', ''),
+    (GATHER, 'cuda/gather.cu', 'blocks end without order', 'ended.fetch_add(1, ::cuda::memory_order_acq_rel)',
+     'ended.fetch_add(1, ::cuda::memory_order_relaxed)'),
+    (GATHER, 'cuda/gather.cu', 'one half for what rows hold', '(head.number + 1) % 2', 'head.number % 2'),
+    (GATHER, 'cuda/gather.cu', 'what rows hold is not left', '      if (segment == 0 && lane == 0) after[entry] = now;\n', ''),
+    (GATHER, 'cuda/gather.cu', 'what no gather left is read', 'if (entry < head.last_entries) old = before[entry];', 'old = before[entry];'),
+    (GATHER, 'cuda/gather.cu', 'another residency is the same', 'u64{row} << 32 | site.rows[row].generation', 'u64{row} << 32'),
+    (GATHER, 'cuda/gather.cu', 'another row is the same', 'u64{row} << 32 | site.rows[row].generation', 'u64{site.rows[row].generation}'),
+    (GATHER, 'cuda/gather.cu', 'rows are copied from their first new block on', 'old.width < now.width ? old.width : now.width;',
+     'now.width;'),
+    (GATHER, 'cuda/gather.cu', 'old blocks stay behind a shorter row', 'old.width > now.width ? old.width : now.width;', 'now.width;'),
+    (GATHER, 'cuda/gather.cu', 'old blocks are padding', 'i < now.width ?', 'i < old.width ?'),
+    (GATHER, 'cuda/gather.cu', 'entries of the last gather stay',
+     'head.num_entries > head.last_entries ? head.num_entries : head.last_entries;\n  const u32 lane', 'head.num_entries;\n  const u32 lane'),
+    (GATHER, 'cuda/gather.cu', 'counts of the last gather stay',
+     'head.num_entries > head.last_entries ? head.num_entries : head.last_entries;\n  const u32 last', 'head.num_entries;\n  const u32 last'),
+    (GATHER, 'cuda/gather.cu', 'tokens of the last gather stay',
+     'head.num_tokens > head.last_tokens ? head.num_tokens : head.last_tokens;', 'head.num_tokens;'),
+    (GATHER, 'cuda/gather.cu', 'query starts are not padded', 'head.num_tokens == head.last_tokens ? used : site.max_entries',
+     'used'),
+    (GATHER, 'cuda/gather.cu', 'the word behind the entries', 'entry <= last; entry +=', 'entry < last; entry +='),
+    (GATHER, 'cuda/gather.cu', 'a token belongs to the entry before', 'starts[middle] <= token', 'starts[middle] < token'),
+    (GATHER, 'cuda/gather.cu', 'positions begin at none computed', 'message.computed[entry] + (token - message.start(entry))',
+     '(token - message.start(entry))'),
+    (GATHER, 'cuda/gather.cu', 'blocks without their offset', ' + position % site.block_size;', ';'),
+    (GATHER, 'cuda/gather.cu', 'the first piece is fetched', 'fetch(to + first, mapped + first,', 'fetch(to + first, mapped,'),
+    (GATHER, 'cuda/gather.h', 'too few blocks for what was there', 'most(head.num_tokens, head.last_tokens)', 'head.num_tokens'),
+    (GATHER, 'cuda/gather.h', 'no bound of blocks', 'blocks < kMaxGatherBlocks ? static_cast<u32>(blocks) : kMaxGatherBlocks',
+     'static_cast<u32>(blocks)'),
+    (TABLES, 'cuda/device_tables.cc', 'no padding at first', '  pad();\n}', '}'),
+    (TABLES, 'cuda/device_tables.cc', 'padding of zeros', 'memory_.base(), 0xff,', 'memory_.base(), 0,'),
+    (TABLES, 'cuda/device_tables.cc', 'one slot of two', 'slot_words_ * 4),\n      memory_', 'slot_words_ * 4 - 1),\n      memory_'),
+    (TABLES, 'cuda/device_tables.cc', 'the parameters are exchanged', 'carrier == Carrier::kSmall ?', 'carrier != Carrier::kSmall ?'),
+    (TABLES, 'cuda/device_tables.cc', 'a piece is not fetched', '(count + kFetchWords - 1) / kFetchWords', '1'),
+    (TABLES, 'cuda/device_tables.cc', 'nobody waits for the GPU',
+     '  require(cudaStreamSynchronize(stream_), "work on the GPU");\n', ''),
+    (TABLES, 'host/gatherer.cc', 'not behind the forward pass', '  if (stream) device_.follow(*stream);\n', ''),
+    (TABLES, 'host/gatherer.cc', 'not in front of the forward pass', '  if (stream) device_.lead(*stream);\n', ''),
+]
 SYNC_FILES = ['free_queue.h', 'block_pool.h', 'prefix_index.h', 'row_table.h', 'apply.h', 'draft.h', 'admit.h', 'decide.h']
 DECIDE_FILES = ['batch.h', 'draft.h', 'admit.h', 'decide.h']
 
@@ -472,7 +553,7 @@ def all_mutants():
         if text.count(old) < 1:
             sys.exit(f'{file}, "{what}": the text to replace is gone: {old!r}')
         tests = {'host': MIRROR, 'cuda': KERNELS}.get(file.split('/')[0], FAST)
-        if file in ('host/mirrored.cc', 'host/core.cc'):
+        if file in ('host/mirrored.cc', 'host/core.h', 'host/core.cc'):
             tests = MIRROR[::-1]
         if file in DECIDE_FILES:
             tests = DECIDE
@@ -480,6 +561,11 @@ def all_mutants():
             tests = TRANSFER
         if (file, what, old, new) in DIGEST_MUTANTS:
             tests = MIRROR
+        yield f'{file}: {what}', file, text.replace(old, new, 1), tests
+    for tests, file, what, old, new in GATHER_MUTANTS:
+        text = read(file)
+        if text.count(old) < 1:
+            sys.exit(f'{file}, "{what}": the text to replace is gone: {old!r}')
         yield f'{file}: {what}', file, text.replace(old, new, 1), tests
     for file, pattern, tests in GENERATED:
         text = read(file)
@@ -499,7 +585,7 @@ def verdict(mutant):
     """The test that is red, 'SURVIVED', or what is wrong with the mutant."""
     name, file, text, tests = mutant
     with tempfile.TemporaryDirectory(prefix='blockstep-mutant-') as root:
-        for room in ('core', 'host', 'cuda'):
+        for room in ('core', 'host', 'cuda', 'include'):
             shutil.copytree(os.path.join(NATIVE, room), os.path.join(root, room))
         shutil.copytree(HERE, os.path.join(root, 'test'))
         with open(path_of(root, file), 'w', encoding='utf-8') as out:

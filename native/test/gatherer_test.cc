@@ -185,24 +185,92 @@ static void test_accidents() {
   EXPECT(code_of([&] { bench.life.core().read_device_table(Table::kSeqLens, nullptr); }) == kCuda, "the core goes on");
 }
 
+/// A core with one request of nine tokens in blocks of four, and tables of twelve.
+struct OneRequest {
+  OneRequest() : words(Exchange::words_needed(4, 1, 3), 0), exchange(words.data(), 4, 3), core(config(), exchange, make(), 2) {
+    slot = add();
+    EXPECT(core.admit(slot, 0, 9, 9, 9) >= 0, "no row");
+    core.make_device_tables(12);
+  }
+
+  static HostConfig config() {
+    HostConfig config{};
+    config.pool = {60, 12, 24, 0};
+    config.block_size = 4;
+    config.max_entries = 3;
+    config.num_frames = 1;
+    config.pending_capacity = 4;
+    config.max_model_len = 96;
+    config.seed = {1, 2};
+    return config;
+  }
+  std::unique_ptr<Device> make() {
+    auto made = std::make_unique<EmulatedDevice>(config().pool, 2, slot_words(config().pool), 0);
+    device = made.get();
+    return made;
+  }
+  u32 add() {
+    const std::int32_t prompt[9] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+    return static_cast<u32>(core.add({prompt, 9}, u"", u"") % kSlotLimit);
+  }
+  void entry(u32 index, u32 of_slot, std::int32_t computed, std::int32_t scheduled) {
+    const Frame frame = exchange.frame(0);
+    const_cast<std::int32_t*>(frame.slots)[index] = static_cast<std::int32_t>(of_slot);
+    const_cast<std::int32_t*>(frame.computed)[index] = computed;
+    const_cast<std::int32_t*>(frame.scheduled)[index] = scheduled;
+  }
+  void push(PendingOp op, u32 of_slot, std::int32_t argument) {
+    const std::int32_t n = exchange.control(kNumPending)++;
+    exchange.pending()[2 * n] = static_cast<std::int32_t>(static_cast<u32>(op) << 24 | of_slot);
+    exchange.pending()[2 * n + 1] = argument;
+  }
+
+  std::vector<std::int32_t> words;
+  Exchange exchange;
+  EmulatedDevice* device = nullptr;
+  HostCore core;
+  u32 slot = 0;
+};
+
 /// What makes no sense is refused before anything is sent.
 static void test_refusals() {
-  Bench bench(kShortRows, 7);
-  HostCore& core = bench.life.core();
-  EXPECT(code_of([&] { core.make_device_tables(kShortRows.max_tokens + 1); }) == kBadArg, "tables of another size");
-  EXPECT(&core.make_device_tables(kShortRows.max_tokens) == &core.gatherer().tables().descriptor(), "other tables");
-  EXPECT(code_of([&] { core.gather_on_device(0, 1, {}); }) != "", "an entry that was never planned");
-  EXPECT(bench.device->calls.empty(), "%s was sent", bench.device->calls.c_str());
+  OneRequest bench;
+  HostCore& core = bench.core;
+  EXPECT(code_of([&] { core.make_device_tables(13); }) == kBadArg, "tables of another size");
+  EXPECT(&core.make_device_tables(12) == &core.gatherer().tables().descriptor(), "other tables");
+  const u32 without_row = bench.add();
+  struct Case {
+    u32 slot;
+    std::int32_t computed, scheduled;
+    const char* code;
+  };
+  const Case cases[] = {{7, 8, 1, kBadSlot},          {without_row, 8, 1, kNoRow}, {bench.slot, 8, 5, kBadArg},
+                        {bench.slot, -1, 1, kBadArg}, {bench.slot, 8, 0, kBadArg}, {bench.slot, 0, 12, kBadArg}};
+  bench.entry(0, bench.slot, 8, 1);  // fine, and with the last case a token too many
+  for (const Case& test : cases) {
+    bench.entry(1, test.slot, test.computed, test.scheduled);
+    const std::string code = code_of([&] { core.gather_on_device(0, 2, {}); });
+    EXPECT(code == test.code, "slot %u, %d computed, %d scheduled: %s", test.slot, test.computed, test.scheduled, code.c_str());
+  }
+  EXPECT(bench.device->calls.empty() && core.gatherer().given() == 0, "%s was sent", bench.device->calls.c_str());
 
-  std::vector<std::int32_t> words(Exchange::words_needed(4, 1, 2), 0);
-  HostConfig config = core.config();
-  config.num_frames = 1;
-  config.max_entries = 2;
-  config.pending_capacity = 4;
-  const Exchange exchange(words.data(), 4, 2);
-  HostCore host(config, exchange);
+  std::vector<std::int32_t> words(Exchange::words_needed(4, 1, 3), 0);
+  const Exchange exchange(words.data(), 4, 3);
+  HostCore host(OneRequest::config(), exchange);
   EXPECT(code_of([&] { host.make_device_tables(8); }) == kCuda, "tables without a device");
   EXPECT(code_of([&] { host.gather_on_device(0, 0, {}); }) == kBadArg, "a gather without tables");
+}
+
+/// What TypeScript has left behind counts, and a log that nobody has submitted is given before the gather.
+static void test_pending() {
+  OneRequest bench;
+  bench.entry(0, bench.slot, 8, 3);
+  bench.push(PendingOp::kAppend, bench.slot, 77);
+  bench.core.gather_on_device(0, 1, {});
+  EXPECT(bench.device->calls == "ag", "%s", bench.device->calls.c_str());
+  std::int32_t ids[12];
+  bench.core.read_device_table(Table::kInputIds, ids);
+  EXPECT(ids[0] == 8 && ids[1] == 77 && ids[2] == -1 && ids[3] == -1, "%d %d %d %d", ids[0], ids[1], ids[2], ids[3]);
 }
 
 int main(int argc, char** argv) {
@@ -214,6 +282,7 @@ int main(int argc, char** argv) {
     test_slots();
     test_accidents();
     test_refusals();
+    test_pending();
     u32 carried[3] = {};
     u64 waits = 0;
     u64 seed = 40;

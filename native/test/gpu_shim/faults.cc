@@ -16,6 +16,7 @@ struct State {
   Faults faults;
   std::uint64_t calls = 0;
   std::uint64_t launches = 0;
+  bool poked = false;
 };
 State& state() {
   static State* const one = new State;
@@ -28,7 +29,8 @@ void read(const std::string& text, Faults& faults) {
     std::uint64_t* value;
   } numbers[] = {{"devices", &faults.devices}, {"memory", &faults.memory}, {"fail", &faults.fail},
                  {"lose", &faults.lose},       {"hang", &faults.hang},     {"skip", &faults.skip},
-                 {"delay", &faults.delay}};
+                 {"delay", &faults.delay},     {"poke", &faults.poke},
+                 {"value", &faults.value}};
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
     const std::string item = text.substr(at, end - at);
@@ -54,6 +56,7 @@ bool refresh(State& one) {
   one.text = text;
   one.faults = {};
   one.calls = one.launches = 0;
+  one.poked = false;
   read(one.text, one.faults);
   return true;
 }
@@ -71,6 +74,14 @@ bool fails_now() {
   const std::lock_guard lock(one.mutex);
   if (refresh(one)) revive_device();
   return ++one.calls == one.faults.fail;
+}
+
+std::uint64_t take_poke() {
+  State& one = state();
+  const std::lock_guard lock(one.mutex);
+  if (one.poked) return 0;
+  one.poked = true;
+  return one.faults.poke;
 }
 
 Fate fate_of_launch() {

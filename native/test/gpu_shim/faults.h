@@ -11,6 +11,8 @@
 //   hang=N       the N-th launch never ends, nor does what is behind it
 //   skip=N       the N-th launch does nothing
 //   delay=N      every piece of work takes N microseconds longer
+//   poke=A       once, before the next piece of work: the 32-bit word at address A of the device's memory becomes `value`
+//   value=N      see poke
 //   unguarded    device memory stays readable for the host
 #pragma once
 
@@ -28,6 +30,8 @@ struct Faults {
   std::uint64_t hang = 0;
   std::uint64_t skip = 0;
   std::uint64_t delay = 0;
+  std::uint64_t poke = 0;
+  std::uint64_t value = 0;
 };
 
 /// What the environment said at the last call. Any thread.
@@ -35,6 +39,8 @@ Faults faults();
 /// Reads the environment, and counts a call that can fail: true if it is the one that does. For threads that make CUDA
 /// calls, which may read the environment.
 bool fails_now();
+/// The address that is to be poked now, 0 for none. Answers once.
+std::uint64_t take_poke();
 enum class Fate { kRuns, kSkipped, kHangs, kLost };
 /// Counts a launch, and says what becomes of it.
 Fate fate_of_launch();

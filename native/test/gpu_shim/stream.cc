@@ -50,6 +50,14 @@ void Stream::push(Step step) {
     capture_->push_back(std::move(step));
     return;
   }
+  if (const std::uint64_t address = take_poke()) {
+    const auto value = static_cast<std::uint32_t>(faults().value);
+    queue({[=] { *reinterpret_cast<std::uint32_t*>(address) = value; }, nullptr, nullptr});
+  }
+  queue(std::move(step));
+}
+
+void Stream::queue(Step step) {
   Shared& all = shared();
   const std::lock_guard lock(all.mutex);
   step.losses = all.losses;

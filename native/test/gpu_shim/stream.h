@@ -51,6 +51,7 @@ class Stream {
 
  private:
   struct State;
+  void queue(Step step);
   static void work(const std::shared_ptr<State>& state);
 
   std::shared_ptr<State> state_;

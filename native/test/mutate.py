@@ -43,8 +43,8 @@ HOST_SOURCES = ['host/' + name for name in sorted(os.listdir(os.path.join(NATIVE
 THREADS = ['-Wno-unknown-pragmas', '-Itest/gpu_shim', '-DGPU_SHIM_THREADS']
 GATHERER = [('gatherer_test', PLAIN + HOST_SOURCES, ['120'])]
 GATHER = [
-    ('gather_test', PLAIN + THREADS + HOST_SOURCES, ['40']),
-    ('gather_test', RACES + THREADS + HOST_SOURCES, ['12']),
+    ('gather_test', PLAIN + THREADS + HOST_SOURCES, ['60']),
+    ('gather_test', RACES + THREADS + HOST_SOURCES, ['0']),
 ]
 # The CUDA back end on the emulated GPU.
 GPU = (['-O1', '-DBLOCKSTEP_BLOCK_THREADS=64', '-Wno-unknown-pragmas', '-Itest/gpu_shim']

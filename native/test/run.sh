@@ -132,7 +132,7 @@ for kind in races checked; do
   run lane_test $kind $((200 * times))
 done
 run kernel_test races $((times > 1 ? 300 : 20))
-run gather_test races $((40 * times))
+run gather_test races $((20 * times))
 run comparison_test optimised $((300 * times))
 run gpu_test races 0
 run gpu_test optimised $((200 * times))

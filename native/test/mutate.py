@@ -48,11 +48,12 @@ GATHER = [
 ]
 # The CUDA back end on the emulated GPU.
 GPU = (['-O1', '-DBLOCKSTEP_BLOCK_THREADS=64', '-Wno-unknown-pragmas', '-Itest/gpu_shim']
-       + [room + '/' + name for room in ('test/gpu_shim', 'cuda') for name in sorted(os.listdir(os.path.join(NATIVE, room)))
+       + [room + '/' + name for room in ('test/gpu_shim', 'cuda', 'host', 'reference')
+          for name in sorted(os.listdir(os.path.join(NATIVE, room)))
           if name.endswith('.cc')])
 GPU_KERNELS = ['cuda/' + name for name in sorted(os.listdir(os.path.join(NATIVE, 'cuda'))) if name.endswith('.cu')]
-TABLES = [('cuda/tables_test', GPU + ['-x', 'c++'] + GPU_KERNELS + ['test/cuda/forward.cu', 'test/cuda/tables_reader.c', '-x', 'none']
-           + HOST_SOURCES, ['--steps', '200'])]
+TABLES = [('cuda/tables_test', GPU + ['-x', 'c++'] + GPU_KERNELS + ['test/cuda/forward.cu', 'test/cuda/tables_reader.c', '-x', 'none'],
+           ['--steps', '200'])]
 LANE_SOURCES = ['host/completion_ring.cc', 'host/host_lane.cc']
 TRANSFER = [
     ('ring_test', PLAIN + LANE_SOURCES, ['100']),
@@ -585,7 +586,7 @@ def verdict(mutant):
     """The test that is red, 'SURVIVED', or what is wrong with the mutant."""
     name, file, text, tests = mutant
     with tempfile.TemporaryDirectory(prefix='blockstep-mutant-') as root:
-        for room in ('core', 'host', 'cuda', 'include'):
+        for room in ('core', 'host', 'cuda', 'include', 'reference'):
             shutil.copytree(os.path.join(NATIVE, room), os.path.join(root, room))
         shutil.copytree(HERE, os.path.join(root, 'test'))
         with open(path_of(root, file), 'w', encoding='utf-8') as out:

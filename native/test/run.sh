@@ -24,8 +24,8 @@ KERNELS="-Wno-unknown-pragmas -I gpu_shim -DGPU_SHIM_THREADS"
 HOST="$(echo ../host/*.cc)"
 # What an addon in plain C knows of the tables of a step: the header is compiled as C here, and as C++ everywhere else.
 READER="$BUILD/tables_reader.o"
-# The CUDA back end on the emulated GPU.
-GPU="-DBLOCKSTEP_BLOCK_THREADS=64 -Wno-unknown-pragmas -I gpu_shim $(echo gpu_shim/*.cc) $(echo ../cuda/*.cc) -x c++ $(echo ../cuda/*.cu) -x none"
+# The CUDA back end on the emulated GPU, with all of the host that it calls.
+GPU="-DBLOCKSTEP_BLOCK_THREADS=64 -Wno-unknown-pragmas -I gpu_shim $(echo gpu_shim/*.cc) $(echo ../cuda/*.cc) -x c++ $(echo ../cuda/*.cu) -x none $HOST $(echo ../reference/*.cc)"
 
 passed=0
 failed=0
@@ -99,9 +99,9 @@ sources="hash_test index_test log_test state_test model_test decide_test referen
   echo "kernel_test races $RACES $KERNELS"
   echo "gather_test races $RACES $KERNELS $HOST"
   echo "comparison_test optimised $OPTIMISED $MIRROR"
-  echo "gpu_test races $RACES -DGPU_SHIM_THREADS $GPU $MIRROR"
-  echo "gpu_test optimised $OPTIMISED $GPU $MIRROR"
-  echo "cuda/tables_test optimised $OPTIMISED $GPU -x c++ cuda/forward.cu -x none $HOST $READER"
+  echo "gpu_test races $RACES -DGPU_SHIM_THREADS $GPU"
+  echo "gpu_test optimised $OPTIMISED $GPU"
+  echo "cuda/tables_test optimised $OPTIMISED $GPU -x c++ cuda/forward.cu -x none $READER"
   for source in $sources; do echo "$source checked $CHECKED"; done
   for source in $sources churn_test bench_core; do echo "$source optimised $OPTIMISED"; done
 } > "$BUILD/list"

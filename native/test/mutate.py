@@ -51,9 +51,12 @@ GPU = (['-O1', '-DBLOCKSTEP_BLOCK_THREADS=64', '-Wno-unknown-pragmas', '-Itest/g
        + [room + '/' + name for room in ('test/gpu_shim', 'cuda', 'host', 'reference')
           for name in sorted(os.listdir(os.path.join(NATIVE, room)))
           if name.endswith('.cc')])
+REFERENCE_SOURCES = ['reference/' + name for name in sorted(os.listdir(os.path.join(NATIVE, 'reference'))) if name.endswith('.cc')]
+REFERENCE_KERNELS = [('reference_kernel_test', PLAIN + THREADS, [])]
 GPU_KERNELS = ['cuda/' + name for name in sorted(os.listdir(os.path.join(NATIVE, 'cuda'))) if name.endswith('.cu')]
 TABLES = [('cuda/tables_test', GPU + ['-x', 'c++'] + GPU_KERNELS + ['test/cuda/forward.cu', 'test/cuda/tables_reader.c', '-x', 'none'],
            ['--steps', '200'])]
+DEVICE_REFERENCE = [('device_reference_test', GPU + ['-x', 'c++'] + GPU_KERNELS + ['-x', 'none'], ['30'])]
 LANE_SOURCES = ['host/completion_ring.cc', 'host/host_lane.cc']
 TRANSFER = [
     ('ring_test', PLAIN + LANE_SOURCES, ['100']),
@@ -62,7 +65,8 @@ TRANSFER = [
     ('ring_test', RACES + LANE_SOURCES, ['100']),
 ]
 TRANSFER_FILES = ['host/completion_ring.cc', 'host/host_lane.cc', 'host/block_arena.h']
-SLOW = ('mirror_test', 'host_test', 'kernel_test', 'gather_test', 'gatherer_test', 'cuda/tables_test')
+SLOW = ('mirror_test', 'host_test', 'kernel_test', 'gather_test', 'gatherer_test', 'cuda/tables_test',
+        'device_reference_test')
 PATIENCE = (25, 120)  # seconds
 LOG = [('log_test', ['-O0'], ['50'])]
 STATE = [('state_test', ['-O0'], [])]
@@ -534,6 +538,36 @@ SYNC_FILES = ['free_queue.h', 'block_pool.h', 'prefix_index.h', 'row_table.h', '
 DECIDE_FILES = ['batch.h', 'draft.h', 'admit.h', 'decide.h']
 
 
+# (tests, file, what is broken, text, its replacement)
+REFERENCE_MUTANTS = [
+    (REFERENCE_KERNELS, 'cuda/reference.cu', 'a slot below the pool', 'slot < site.block_size || ', ''),
+    (REFERENCE_KERNELS, 'cuda/reference.cu', 'a slot behind the pool', ' || slot >= std::int64_t{site.num_blocks} * site.block_size', ''),
+    (REFERENCE_KERNELS, 'cuda/reference.cu', 'orders that are none', 'if (i >= *num_orders) return;', 'if (i >= 150) return;'),
+    (REFERENCE_KERNELS, 'cuda/reference.cu', 'the mapping is not asked', 'order.mapping != kNone', 'false'),
+    (REFERENCE_KERNELS, 'cuda/reference.cu', 'the slot is not told', '  order.found = slot;\n', ''),
+    (REFERENCE_KERNELS, 'cuda/reference.cu', 'another row', 'row_of(site, order.row)', 'row_of(site, 0)'),
+    (REFERENCE_KERNELS, 'cuda/reference.cu', 'half an entry', '  target[1] = halves.of[1];\n', ''),
+    (REFERENCE_KERNELS, 'cuda/reference.cu', 'read behind the end', 'std::int64_t{first} + i < length', 'true'),
+    (REFERENCE_KERNELS, 'cuda/reference.cu', 'read the null block', 'block >= 1 && ', ''),
+    (REFERENCE_KERNELS, 'cuda/reference.cu', 'read a block that there is not', ' && static_cast<u32>(block) < site.num_blocks', ''),
+    (REFERENCE_KERNELS, 'cuda/reference.cu', 'read to the beginning', 'u64{stretch.at} * site.block_size', '0'),
+    (REFERENCE_KERNELS, 'cuda/reference.cu', 'read from the beginning', 'row_of(site, stretch.row) + stretch.from', 'row_of(site, stretch.row)'),
+    (REFERENCE_KERNELS, 'cuda/reference.cu', 'the first position of a stretch', 'stretch.from * site.block_size', '0'),
+    (REFERENCE_KERNELS, 'cuda/reference.cu', 'what was not filled is adopted', 'if (adoption.filled)', 'if (true)'),
+    (REFERENCE_KERNELS, 'cuda/reference.cu', 'another block is adopted', 'u64{adoption.block} * block_size', 'u64{blockIdx.x} * block_size'),
+    (DEVICE_REFERENCE, 'cuda/staged_memory.h', 'what was read before stays', '    read_.clear();\n', ''),
+    (DEVICE_REFERENCE, 'cuda/staged_memory.h', 'orders of the step before', '    num_orders_ = 0;\n', ''),
+    (DEVICE_REFERENCE, 'cuda/staged_memory.h', 'what nobody read is read', 'at < (*starts_)[entry + 1] ?', 'true ?'),
+    (DEVICE_REFERENCE, 'cuda/cuda_reference.cc', 'a step is over before it begins', '  step.done.store(false, std::memory_order_relaxed);\n', ''),
+    (DEVICE_REFERENCE, 'cuda/cuda_reference.cc', 'more steps than there is room for', 'if (submitted_ - taken_ == config_.pipeline_depth) {', 'if (false) {'),
+    (DEVICE_REFERENCE, 'cuda/cuda_reference.cc', 'the first window again', 'step.windows[step.next_window++]', 'step.windows[step.next_window]'),
+    (DEVICE_REFERENCE, 'cuda/cuda_reference.cc', 'every window begins with the first stretch', ' + window.first_stretch;', ';'),
+    (DEVICE_REFERENCE, 'cuda/cuda_reference.cc', 'plans are not checked', '  model_.check(step.layout(), {step.known.data(), known.size});\n', ''),
+    (DEVICE_REFERENCE, 'cuda/cuda_reference.cc', 'nothing is adopted on the GPU', '      launch(reference_kernels().adopt', '      if (false) launch(reference_kernels().adopt'),
+    (DEVICE_REFERENCE, 'cuda/cuda_reference.cc', 'the block table is not copied', '  copy(to.block_table', '  if (false) copy(to.block_table'),
+]
+
+
 def path_of(root, name):
     return os.path.join(root, name if '/' in name else os.path.join('core', name))
 
@@ -563,7 +597,7 @@ def all_mutants():
         if (file, what, old, new) in DIGEST_MUTANTS:
             tests = MIRROR
         yield f'{file}: {what}', file, text.replace(old, new, 1), tests
-    for tests, file, what, old, new in GATHER_MUTANTS:
+    for tests, file, what, old, new in GATHER_MUTANTS + REFERENCE_MUTANTS:
         text = read(file)
         if text.count(old) < 1:
             sys.exit(f'{file}, "{what}": the text to replace is gone: {old!r}')

@@ -99,8 +99,11 @@ sources="hash_test index_test log_test state_test model_test decide_test referen
   echo "kernel_test races $RACES $KERNELS"
   echo "gather_test races $RACES $KERNELS $HOST"
   echo "comparison_test optimised $OPTIMISED $MIRROR"
-  echo "gpu_test races $RACES -DGPU_SHIM_THREADS $GPU"
-  echo "gpu_test optimised $OPTIMISED $GPU"
+  echo "reference_kernel_test races $RACES $KERNELS"
+  for source in gpu_test device_reference_test; do
+    echo "$source races $RACES -DGPU_SHIM_THREADS $GPU"
+    echo "$source optimised $OPTIMISED $GPU"
+  done
   echo "cuda/tables_test optimised $OPTIMISED $GPU -x c++ cuda/forward.cu -x none $READER"
   for source in $sources; do echo "$source checked $CHECKED"; done
   for source in $sources churn_test bench_core; do echo "$source optimised $OPTIMISED"; done
@@ -134,6 +137,9 @@ done
 run kernel_test races $((times > 1 ? 300 : 20))
 run gather_test races $((20 * times))
 run comparison_test optimised $((300 * times))
+run reference_kernel_test races
+run device_reference_test races 3
+run device_reference_test optimised $((60 * times))
 run gpu_test races 0
 run gpu_test optimised $((200 * times))
 run cuda/tables_test optimised --steps $((600 * times))

@@ -99,8 +99,9 @@ void CudaTables::read(Table which, void* out) {
   const OnDevice on(device_);
   const blockstep_array& array = array_of(descriptor_, which);
   const void* from = reinterpret_cast<const void*>(static_cast<std::uintptr_t>(array.data));
+  const auto bytes = static_cast<std::size_t>(bytes_of(array));
+  require(cudaMemcpyAsync(out, from, bytes, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
   require(cudaStreamSynchronize(stream_), "work on the GPU");
-  require(cudaMemcpy(out, from, static_cast<std::size_t>(bytes_of(array)), cudaMemcpyDeviceToHost), "cudaMemcpy");
 }
 
 bool CudaTables::at_work() const {

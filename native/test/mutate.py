@@ -526,11 +526,9 @@ GATHER_MUTANTS = [
      'static_cast<u32>(blocks)'),
     (TABLES, 'cuda/device_tables.cc', 'no padding at first', '  pad();\n}', '}'),
     (TABLES, 'cuda/device_tables.cc', 'padding of zeros', 'memory_.base(), 0xff,', 'memory_.base(), 0,'),
-    (TABLES, 'cuda/device_tables.cc', 'one slot of two', 'slot_words_ * 4),\n      memory_', 'slot_words_ * 4 - 1),\n      memory_'),
+    (TABLES, 'cuda/device_tables.cc', 'memory for one slot', 'num_slots * slot_words_ * 4', 'slot_words_ * 4'),
     (TABLES, 'cuda/device_tables.cc', 'the parameters are exchanged', 'carrier == Carrier::kSmall ?', 'carrier != Carrier::kSmall ?'),
     (TABLES, 'cuda/device_tables.cc', 'a piece is not fetched', '(count + kFetchWords - 1) / kFetchWords', '1'),
-    (TABLES, 'cuda/device_tables.cc', 'nobody waits for the GPU',
-     '  require(cudaStreamSynchronize(stream_), "work on the GPU");\n', ''),
     (TABLES, 'host/gatherer.cc', 'not behind the forward pass', '  if (stream) device_.follow(*stream);\n', ''),
     (TABLES, 'host/gatherer.cc', 'not in front of the forward pass', '  if (stream) device_.lead(*stream);\n', ''),
 ]

@@ -116,8 +116,15 @@ static void test_adoption() {
   EXPECT(run(0) == 0, "the text that is copied");
   std::vector<u8> block(gpu->blocks()->bytes_per_block());
   gpu->blocks()->read_block(1, block.data());
-  gpu->blocks()->write_block(5, block.data());
-  gpu->blocks()->arrived(5, 1);
+  const std::int32_t good[] = {5};
+  const std::int32_t bad[] = {7};
+  // Twice, so that what was copied is of another generation than the block.
+  for (const u64 handle : {9, 2}) {
+    gpu->blocks()->write_block(5, block.data());
+    gpu->blocks()->arrived(5, 1);
+    gpu->adopt(handle, {good, 1});
+  }
+  gpu->blocks()->write_block(7, block.data());  // and nobody says so
   // Request 2 has its first block from a lane, and computes the second.
   const auto second = [&](u32 first) {
     fill(config, buffers, 2, 8, first);
@@ -128,10 +135,7 @@ static void test_adoption() {
     tables.query_start[1] = 4;
     for (u32 i = 0; i < 4; ++i) tables.slot_mapping[i] = (first + 1) * 4 + i;
   };
-  const std::int32_t good[] = {5};
-  const std::int32_t bad[] = {7};
   second(5);
-  gpu->adopt(2, {good, 1});
   EXPECT(run(1) == 0, "a block that a lane filled");
   second(7);
   gpu->adopt(2, {bad, 1});

@@ -1,0 +1,12 @@
+import '../support/gpu.js';
+import { CudaLane } from '../../src/index.js';
+import { describeTierLife } from '../engine/tier-life.js';
+
+// Between the KV memory of a GPU and a tier in pinned memory; one way by the copy engine, the other by a kernel.
+describeTierLife({
+  executor: { device: 'cuda' },
+  place: 'pinned',
+  makeLane: (queue, source, target) => {
+    return new CudaLane(queue, source, target, { mode: source.place === 'pinned' ? 'kernel' : 'batch' });
+  },
+});

@@ -1,0 +1,311 @@
+import { describe, expect, it } from 'vitest';
+import {
+  Anomalies,
+  BlockArena,
+  CompletionQueue,
+  type ConnectorOutput,
+  Engine,
+  type Finished,
+  type Lane,
+  type Match,
+  ReferenceExecutor,
+  type ReferenceExecutorOptions,
+  type Request,
+  type SchedulerConnector,
+  TransferJobs,
+  Verdict,
+  type WorkerConnector,
+  type WorkerStep,
+} from '../../src/index.js';
+import { unpagedText, wordy } from './reference-support.js';
+import { Random } from './support.js';
+
+const BLOCK_SIZE = 4;
+
+/** One transfer: blocks of the device and of the tier. */
+interface Copy {
+  handle: number;
+  device: number[];
+  tier: number[];
+}
+
+interface Metadata {
+  loads: Copy[];
+  stores: Copy[];
+}
+
+/** Where the KV memory and the tier are, and what copies between them. */
+export interface Tiers {
+  executor: Pick<ReferenceExecutorOptions, 'device' | 'defer'>;
+  place: 'host' | 'pinned';
+  makeLane(queue: CompletionQueue, source: BlockArena, target: BlockArena): Lane;
+}
+
+/** Bugs that are planted in the worker. */
+type Bug =
+  | 'none'
+  | 'skips'
+  | 'one block short'
+  | 'wrong blocks'
+  | 'reports before it is over'
+  | 'declares nothing';
+
+/**
+ * Stores the prompts of requests that finished in a tier, and loads them for others that begin alike: both sides of a
+ * connector in one object, over real lanes.
+ */
+class TierConnector implements SchedulerConnector<Metadata>, WorkerConnector<Metadata> {
+  readonly protection = 'own';
+  readonly prompts = new Map<string, Int32Array>();
+  readonly anomalies = new Anomalies(true);
+  readonly queue = new CompletionQueue({ capacity: 64, anomalies: this.anomalies });
+  readonly jobs = new TransferJobs(this.anomalies);
+  readonly tier: BlockArena;
+  readonly out: Lane;
+  readonly back: Lane;
+  numLoads = 0;
+  numStores = 0;
+  /** Block of the tier by prefix. */
+  readonly #stored = new Map<string, number>();
+  readonly #storing = new Map<number, Copy>();
+  readonly #keys = new Map<number, string[]>();
+  readonly #executor: ReferenceExecutor;
+  readonly #bug: Bug;
+  #nextBlock = 0;
+  #next: Metadata = { loads: [], stores: [] };
+  #reportNow: number[] = [];
+
+  constructor(executor: ReferenceExecutor, bug: Bug, { place, makeLane }: Tiers) {
+    this.#executor = executor;
+    this.#bug = bug;
+    const { bytesPerBlock } = executor.kv;
+    this.tier = BlockArena.allocate({ numBlocks: 4096, bytesPerBlock, place });
+    this.out = makeLane(this.queue, executor.kv, this.tier);
+    this.back = makeLane(this.queue, this.tier, executor.kv);
+  }
+
+  // The scheduler's side.
+
+  getNumNewMatchedTokens(request: Request, numLocalTokens: number): Match {
+    const from = Math.floor(numLocalTokens / BLOCK_SIZE);
+    const until = this.#lookUp(request.id, from).length + from;
+    // The last token is computed, so that there is something to sample from.
+    const numTokens = Math.min(until * BLOCK_SIZE, request.numTokens - 1) - numLocalTokens;
+    return numTokens > 0 ? { numTokens, async: true } : { numTokens: 0, async: false };
+  }
+
+  updateStateAfterAlloc(request: Request, blocks: Int32Array, numExternalTokens: number): void {
+    if (numExternalTokens === 0) return;
+    const known = this.#lookUp(request.id, 0);
+    const end = Math.ceil(Math.min(known.length * BLOCK_SIZE, request.numTokens - 1) / BLOCK_SIZE);
+    const from = end - Math.ceil(numExternalTokens / BLOCK_SIZE);
+    const device = [...blocks.subarray(from, end)];
+    this.#next.loads.push({ handle: request.handle, device, tier: known.slice(from, end) });
+  }
+
+  buildMetadata(): Metadata {
+    const next = this.#next;
+    this.#next = { loads: [], stores: [] };
+    return next;
+  }
+
+  requestFinished(request: Request, _reason: number, blocks: Int32Array): Finished {
+    const prompt = this.prompts.get(request.id)!;
+    const count = Math.floor(Math.min(prompt.length, request.numComputedTokens) / BLOCK_SIZE);
+    if (request.status === 'FINISHED_ABORTED' || count === 0 || blocks.length < count)
+      return { delayFree: false };
+    const device = [...blocks.subarray(0, count)];
+    const tier = device.map(() => this.#nextBlock++);
+    const copy = { handle: request.handle, device, tier };
+    this.#next.stores.push(copy);
+    this.#storing.set(request.handle, copy);
+    this.#keys.set(request.handle, keysOf(prompt));
+    return { delayFree: true };
+  }
+
+  hasPendingWork(): boolean {
+    return this.jobs.size > 0;
+  }
+
+  // The worker's side.
+
+  startLoads({ loads, stores }: Metadata, { notBefore }: WorkerStep): void {
+    this.#store(stores);
+    for (const { handle, device, tier } of loads) {
+      this.numLoads++;
+      const targets = this.#bug === 'one block short' ? device.slice(0, -1) : device;
+      const sources = this.#bug === 'wrong blocks' ? [...tier.slice(1), tier[0] + 1] : tier;
+      if (this.#bug === 'skips' || targets.length === 0) {
+        this.#executor.adopt(handle, Int32Array.from(device));
+        this.#reportNow.push(handle);
+        continue;
+      }
+      const job = this.back.submit(
+        Int32Array.from(sources.slice(0, targets.length)),
+        Int32Array.from(targets),
+        notBefore,
+      );
+      this.jobs.add(job, { handle, kind: 'load', blocks: Int32Array.from(device) });
+      if (this.#bug === 'reports before it is over') this.#reportNow.push(handle);
+    }
+  }
+
+  onStepSettled(step: number): void {
+    this.back.settle(step);
+  }
+
+  getFinished(): ConnectorOutput {
+    const finishedReceiving = this.#reportNow.splice(0).map((handle) => ({ handle }));
+    const finishedSending: { handle: number }[] = [];
+    this.queue.drain((number, verdict) => {
+      const job = this.jobs.complete(number);
+      if (job === null || verdict !== Verdict.ok) throw new Error(`job ${number} ended with ${verdict}`);
+      if (job.kind === 'load') {
+        if (this.#bug !== 'declares nothing') this.#executor.adopt(job.handle, job.blocks);
+        if (this.#bug !== 'reports before it is over') finishedReceiving.push({ handle: job.handle });
+        return;
+      }
+      const { tier } = this.#storing.get(job.handle)!;
+      this.#storing.delete(job.handle);
+      const keys = this.#keys.get(job.handle)!;
+      for (const [i, block] of tier.entries())
+        if (!this.#stored.has(keys[i])) this.#stored.set(keys[i], block);
+      finishedSending.push({ handle: job.handle });
+    });
+    this.anomalies.throwFirst();
+    return { finishedReceiving, finishedSending };
+  }
+
+  shutdown(): void {
+    this.out.dispose();
+    this.back.dispose();
+  }
+
+  /** Of requests that finished before the step was planned, so what they computed is there. */
+  #store(stores: readonly Copy[]): void {
+    for (const { handle, device, tier } of stores) {
+      this.numStores++;
+      const job = this.out.submit(Int32Array.from(device), Int32Array.from(tier));
+      this.jobs.add(job, { handle, kind: 'store', blocks: Int32Array.from(device) });
+    }
+  }
+
+  /** Blocks of the tier that hold the prompt from a block on, without a gap. */
+  #lookUp(id: string, from: number): number[] {
+    const found: number[] = [];
+    for (const key of keysOf(this.prompts.get(id)!).slice(from)) {
+      const block = this.#stored.get(key);
+      if (block === undefined) break;
+      found.push(block);
+    }
+    return found;
+  }
+}
+
+/** One key for each full block of a text: all of it up to there. */
+function keysOf(text: Int32Array): string[] {
+  return Array.from({ length: Math.floor(text.length / BLOCK_SIZE) }, (_, i) =>
+    text.subarray(0, (i + 1) * BLOCK_SIZE).join(),
+  );
+}
+
+interface Outcome {
+  engine: Engine;
+  connector: TierConnector;
+  faults: string[];
+  wrongTexts: number;
+}
+
+/** Requests with beginnings in common, over an engine with a pool that is too small for all of them. */
+async function live(
+  seed: number,
+  options: { pipelineDepth: 1 | 2 | 3; caching: boolean },
+  bug: Bug,
+  tiers: Tiers,
+): Promise<Outcome> {
+  const random = new Random(seed);
+  const { pipelineDepth, caching } = options;
+  const sizes = { numBlocks: 40, blockSize: BLOCK_SIZE, maxNumSeqs: 5, maxModelLen: 64, pipelineDepth };
+  const executor = new ReferenceExecutor({
+    ...sizes,
+    onMismatch: 'report',
+    ...tiers.executor,
+  });
+  const connector = new TierConnector(executor, bug, tiers);
+  const engine = new Engine({
+    ...sizes,
+    executor,
+    connector,
+    workers: [connector],
+    enablePrefixCaching: caching,
+    hashSeed: 3,
+    strict: bug === 'none',
+  });
+  void engine.run();
+  let wrongTexts = 0;
+  const clients = Array.from({ length: 50 }, async (_, n) => {
+    for (let i = 0; i < 6 * n; i++) await new Promise((resolve) => setImmediate(resolve));
+    const prompt = wordy(6 + random.below(24), random.below(3));
+    const id = `r${n}`;
+    connector.prompts.set(id, prompt);
+    const maxTokens = 1 + random.below(8);
+    const handle = engine.submit({ id, prompt, maxTokens });
+    if (random.chance(10)) {
+      for (let i = random.below(8); i > 0; i--) await new Promise((resolve) => setImmediate(resolve));
+      handle.abort();
+    }
+    const { tokens, finishReason } = await handle.result();
+    const expected = unpagedText(prompt, tokens.length);
+    if (tokens.some((token, i) => token !== expected[i])) wrongTexts++;
+    if (finishReason === 'length' && tokens.length !== maxTokens) wrongTexts++;
+  });
+  await Promise.all(clients);
+  await engine.shutdown({ drainMs: 5000 });
+  return { engine, connector, faults: executor.faults.map(({ kind }) => kind), wrongTexts };
+}
+
+/** Lives over these tiers, all right or with a bug in the worker. */
+export function describeTierLife(tiers: Tiers): void {
+  describe('KV that goes to a tier and comes back while the engine works', () => {
+    for (const pipelineDepth of [1, 2, 3] as const) {
+      for (const caching of [true, false]) {
+        it(`is right in every step (depth ${pipelineDepth}, ${caching ? 'with' : 'without'} a prefix cache)`, async () => {
+          for (const seed of [1, 2]) {
+            const { connector, faults, wrongTexts } = await live(
+              seed,
+              { pipelineDepth, caching },
+              'none',
+              tiers,
+            );
+            expect(faults).toEqual([]);
+            expect(wrongTexts).toBe(0);
+            expect(connector.numStores).toBeGreaterThan(15);
+            expect(connector.numLoads).toBeGreaterThan(caching ? 2 : 15);
+            expect([connector.jobs.size, connector.queue.inFlight]).toEqual([0, 0]);
+          }
+        });
+      }
+    }
+
+    it.each([
+      ['skips', 'unwritten-read'],
+      ['one block short', 'unwritten-read'],
+      ['wrong blocks', 'foreign-read'],
+      ['declares nothing', 'unexpected-load'],
+    ] as const)('and a worker that %s is found out', async (bug, kind) => {
+      const { faults, connector } = await live(3, { pipelineDepth: 2, caching: false }, bug, tiers);
+      expect(connector.numLoads).toBeGreaterThan(5);
+      expect(faults).toContain(kind);
+    });
+
+    it('and a worker that reports before it is over is found out', async () => {
+      const { faults } = await live(
+        3,
+        { pipelineDepth: 2, caching: false },
+        'reports before it is over',
+        tiers,
+      );
+      expect(faults.length).toBeGreaterThan(0);
+    });
+  });
+}

@@ -16,6 +16,8 @@
         "native/host/completion_ring.cc",
         "native/host/copy_plan.cc",
         "native/host/core.cc",
+        "native/host/decided.cc",
+        "native/host/decider.cc",
         "native/host/gathered.cc",
         "native/host/gatherer.cc",
         "native/host/host_lane.cc",

@@ -16,7 +16,7 @@ constexpr double kAbi = 3;
 Napi::Value create(const Call& call) {
   const HostConfig config = read_configuration(call[0]);
   const Exchange exchange = read_exchange(call[1], config);
-  MirrorRequest mirror = open_mirror(call[0], config.pool);
+  MirrorRequest mirror = open_mirror(call[0], config);
   auto core = std::make_unique<HostCore>(config, exchange, std::move(mirror.device), mirror.max_logs);
   return CoreObject::make(call.home, std::move(core), call[1].As<Napi::ArrayBuffer>());
 }

@@ -21,6 +21,7 @@ struct Options {
   u32 device = 0;
   std::optional<u64> stream;
   u32 max_logs = 0;
+  bool decides = false;
 };
 struct Probe {
   bool usable;
@@ -161,15 +162,18 @@ std::optional<u64> read_stream(Napi::Value value) {
   return stream;
 }
 
-MirrorRequest open_mirror(Napi::Value configuration, const Config& pool) {
+MirrorRequest open_mirror(Napi::Value configuration, const HostConfig& config) {
   const Napi::Value wanted = read_property(configuration, "cuda");
+  const bool decides = config.authority == Authority::kDevice;
+  if (absent(wanted) && decides) throw Error{kBadArg, "authority must be host without cuda, got device"};
   if (absent(wanted)) return {};
   if (wanted.Type() != napi_object) Call::refuse("cuda", "an object", wanted);
   cuda::Options options;
   options.device = read_device(read_property(wanted, "device"), "cuda.device");
   options.max_logs = Call::check_integer(read_property(wanted, "maxLogs"), "cuda.maxLogs", 1, kMaxLogs);
   options.stream = read_stream(read_property(wanted, "stream"));
-  return {cuda::open(pool, options), options.max_logs};
+  options.decides = decides;
+  return {cuda::open(config.pool, options), options.max_logs};
 }
 
 }  // namespace blockstep

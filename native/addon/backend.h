@@ -23,8 +23,9 @@ struct MirrorRequest {
   u32 max_logs = 0;
 };
 
-/// Reads `cuda` of a configuration, and opens the GPU if it is there. @throws Error kBadArg, kCuda, kNoMemory
-MirrorRequest open_mirror(Napi::Value configuration, const Config& pool);
+/// Reads `cuda` of a configuration, and opens the GPU if it is there, to decide if that is its authority.
+/// @throws Error kBadArg, kCuda, kNoMemory
+MirrorRequest open_mirror(Napi::Value configuration, const HostConfig& config);
 
 /// Zeroed memory where `place` and `device` of a configuration say; absent: the host's, and GPU 0.
 /// @throws Error kBadArg, kCuda, kNoMemory

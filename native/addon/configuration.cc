@@ -15,6 +15,15 @@ Key read_seed(Napi::Value value) {
   return key;
 }
 
+/// Absent: the host.
+Authority read_authority(Napi::Value value) {
+  if (value.IsUndefined()) return Authority::kHost;
+  const std::u16string name = value.IsString() ? value.As<Napi::String>().Utf16Value() : u"";
+  if (name == u"host") return Authority::kHost;
+  if (name == u"device") return Authority::kDevice;
+  Call::refuse("authority", "host or device", value);
+}
+
 }  // namespace
 
 HostConfig read_configuration(Napi::Value value) {
@@ -34,6 +43,7 @@ HostConfig read_configuration(Napi::Value value) {
   config.max_model_len = integer("maxModelLen", 1, kMaxTokens - 1);
   config.caching = Call::check_boolean(read_property(value, "enablePrefixCaching"), "enablePrefixCaching");
   config.seed = read_seed(read_property(value, "hashSeed"));
+  config.authority = read_authority(read_property(value, "authority"));
   if (u64{config.pool.max_blocks_per_row} * config.block_size < config.max_model_len) {
     throw Error{kBadArg, "maxBlocksPerRow * blockSize must be at least maxModelLen, got " +
                              std::to_string(config.pool.max_blocks_per_row) + " * " +

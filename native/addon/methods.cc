@@ -44,6 +44,22 @@ Napi::Value admit(const Call& call) {
   return call.integer_value(core.admit(slot, hit_blocks, reserve_tokens, need_tokens, publish_tokens));
 }
 
+Napi::Value submit_decision(const Call& call) {
+  HostCore& core = call.core();
+  const HostConfig& config = core.config();
+  const u32 frame = call.integer(0, "frame", 0, config.num_frames - 1);
+  const u32 from = call.integer(1, "from", 0, config.max_entries);
+  const u32 to = call.integer(2, "to", from, config.max_entries);
+  const Span<std::int32_t> request = call.int32_array(3, "request");
+  core.submit_decision(frame, from, to, {request.data, request.size});
+  return {};
+}
+
+Napi::Value poll_decision(const Call& call) {
+  HostCore& core = call.core();
+  return Napi::Boolean::New(call.env, core.poll_decision(call.int32_array(0, "answer")));
+}
+
 Napi::Value bind_tables(const Call& call) {
   const HostConfig& config = call.core().config();
   const u32 frame = call.integer(0, "frame", 0, config.num_frames - 1);
@@ -192,6 +208,8 @@ Napi::Function CoreObject::define_class(Napi::Env env) {
       method<add>(env, "add"),
       method<match>(env, "match"),
       method<admit>(env, "admit"),
+      method<submit_decision>(env, "submitDecision"),
+      method<poll_decision>(env, "pollDecision"),
       method<common_prefix>(env, "commonPrefix"),
       method<bind_tables>(env, "bindTables"),
       method<gather>(env, "gather"),

@@ -28,7 +28,8 @@ BLOCKSTEP_HD inline u32 count_free(T& team, const State& state, const u32* ids, 
 /// computed to sample from.
 BLOCKSTEP_HD inline u32 keys_to_find(const BatchHeader& header, const Admission& admission) {
   if (admission.num_computed != 0 || admission.row != kNone) return 0;
-  return lesser(admission.num_keys, (admission.num_tokens - 1) / header.block_size);
+  const u32 most = lesser(admission.num_keys, (admission.num_tokens - 1) / header.block_size);
+  return lesser(most, admission.num_hits);
 }
 
 /// What an admission would be given: answers kNotStopped, or why it does not fit. Changes nothing, but leaves its hits in
@@ -38,13 +39,15 @@ template <Team T>
 BLOCKSTEP_HD inline u32 fit(T& team, const State& state, const BatchHeader& header, const Admission& admission,
                             const u32* keys, u32 free_row, u32 budget, u32* hits, u32 most, AdmissionAnswer& answer) {
   u32 num_hits = most == 0 ? 0 : lookup(team, state, KeyList{keys}, most, hits);
-  if (num_hits != 0 && (header.flags & kDropLastHit)) num_hits -= 1;
+  const bool drops = admission.num_hits == kNone && (header.flags & kDropLastHit) != 0;
+  if (num_hits != 0 && drops) num_hits -= 1;
   answer.num_hits = num_hits;
+  if (admission.num_hits != kNone && num_hits != admission.num_hits) return kStopHits;
 
   const bool opens = admission.row == kNone;
   const bool fresh = admission.num_computed == 0;
-  const u32 computed = fresh ? num_hits * header.block_size : admission.num_computed;
-  u32 chunk = admission.num_tokens - computed;
+  const u32 computed = computed_tokens(header.block_size, admission, num_hits);
+  u32 chunk = admission.flags & kLoadsFirst ? 0 : admission.num_tokens - computed;
   if (header.prefill_limit != 0) chunk = lesser(chunk, header.prefill_limit);
   if (chunk > budget) {
     if (!(header.flags & kChunkedPrefill)) return kStopBudget;
@@ -88,8 +91,8 @@ BLOCKSTEP_HD inline void grant(T& team, State& state, const BatchHeader& header,
     }
     carry_out(team, state, draft, Op::kExtend, 1);
   }
-  if (state.fault != kNoFault) return;
-  const u32 computed = admission.num_computed == 0 ? answer.num_hits * header.block_size : admission.num_computed;
+  if (state.fault != kNoFault || (admission.flags & kLoadsFirst)) return;
+  const u32 computed = computed_tokens(header.block_size, admission, answer.num_hits);
   const u32 full = lesser((computed + answer.num_tokens) / header.block_size, answer.num_blocks);
   const u32 first_key = opens ? 0 : admission.num_published;
   const u32 published = opens ? answer.num_hits : admission.num_published;

@@ -47,7 +47,7 @@ struct BatchHeader {
   u32 num_admissions;
   u32 flags;           // BatchFlag
   u32 token_budget;    // tokens that the admissions may be given together
-  u32 request_budget;  // how many of them may be admitted
+  u32 request_budget;  // how many of them may be admitted, not counting those that load first
   u32 block_size;
   u32 prefill_limit;   // most tokens that one admission gets (longPrefillTokenThreshold); 0: no such limit
   u32 lookahead;       // tokens to have room for beyond the chunk, where something is computed already
@@ -67,12 +67,36 @@ static_assert(sizeof(RunningEntry) == 12);
 /// A waiting request.
 struct Admission {
   u32 num_tokens;     // known tokens; at most slot_limit
-  u32 num_computed;   // below num_tokens. 0: what the prefix cache holds counts as computed
+  u32 num_computed;   // below num_tokens. 0: what the prefix cache holds counts as computed, and num_external behind it
   u32 row;            // the row it holds, or kNone: it gets the next of the free rows
   u32 num_published;  // leading blocks of that row that need no publication; the keys begin behind them
   u32 num_keys;       // keys of the full blocks of its tokens that follow; 0 without prefix caching
+  u32 num_hits;       // kNone: as many cached blocks as there are. Otherwise the first so many: somebody was told of them
+  u32 num_external;   // tokens that come from elsewhere, behind exactly num_hits blocks
+  u32 flags;          // AdmissionFlag
 };
-static_assert(sizeof(Admission) == 20);
+static_assert(sizeof(Admission) == 32);
+
+/// Bits of Admission::flags.
+enum AdmissionFlag : u32 {
+  kLoadsFirst = 1u << 0,  // num_external is on its way: it gets the blocks for that, and neither tokens nor publications
+};
+
+/// Is there something left to compute, or to load? What is loaded is told of a number of hits.
+BLOCKSTEP_HD inline bool makes_sense(u32 block_size, const Admission& admission) {
+  const bool loads = (admission.flags & kLoadsFirst) != 0;
+  if (admission.num_computed >= admission.num_tokens) return false;
+  if (admission.num_hits == kNone) return admission.num_external == 0 && !loads;
+  if (admission.num_computed != 0) return admission.num_hits == 0 && admission.num_external == 0 && !loads;
+  const u64 known = u64{admission.num_hits} * block_size + admission.num_external;
+  return loads ? known <= admission.num_tokens : known < admission.num_tokens;
+}
+
+/// Tokens that an admission with so many hits need not compute.
+BLOCKSTEP_HD inline u32 computed_tokens(u32 block_size, const Admission& admission, u32 num_hits) {
+  if (admission.num_computed != 0) return admission.num_computed;
+  return num_hits * block_size + admission.num_external;
+}
 
 /// Why a decision ends before the end of its batch. What was decided before it stands.
 enum Stop : u32 {
@@ -82,6 +106,7 @@ enum Stop : u32 {
   kStopRequests,  // as many were admitted as may be
   kStopBlocks,    // the free blocks do not suffice for the admission
   kStopRows,      // they do, and no row is free
+  kStopHits,      // fewer blocks are cached than the admission's num_hits
 };
 
 /// The head of a decision. The counts are those after it.
@@ -103,7 +128,7 @@ struct DecisionHeader {
 };
 static_assert(sizeof(DecisionHeader) == 64);
 
-/// What became of an admission. One that was not admitted has the row kNone and num_hits; the rest of it is 0.
+/// What became of an admission. One that was not admitted has the row kNone and num_hits as found; the rest of it is 0.
 struct AdmissionAnswer {
   u32 row;
   u32 num_hits;    // cached blocks that it was given

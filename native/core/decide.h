@@ -76,15 +76,16 @@ BLOCKSTEP_HD inline u32 decide_admissions(T& team, State& state, const Batch& ba
   const BatchHeader& header = *batch.header;
   u32 budget = header.token_budget;
   u32 num_opened = 0;
+  u32 num_started = 0;
   const u32* at = batch.admissions;
   for (u32 i = 0; i < header.num_admissions; ++i) {
     if (budget == 0) return kStopBudget;
-    if (decision.num_admitted == header.request_budget) return kStopRequests;
+    if (num_started == header.request_budget) return kStopRequests;
     const Admission& admission = record_at<Admission>(at);
     const u32* keys = at + kWordsOf<Admission>;
     const u64 left = static_cast<u64>(batch.end - at);
     if (left < kWordsOf<Admission> || left - kWordsOf<Admission> < u64{4} * admission.num_keys ||
-        admission.num_computed >= admission.num_tokens) {
+        !makes_sense(header.block_size, admission)) {
       state.fault = kBadCommand;
       return kNotStopped;
     }
@@ -99,6 +100,7 @@ BLOCKSTEP_HD inline u32 decide_admissions(T& team, State& state, const Batch& ba
     if (stop != kNotStopped) return stop;
     decision.num_admitted = i + 1;
     num_opened += admission.row == kNone;
+    num_started += (admission.flags & kLoadsFirst) == 0;
     budget -= answer.num_tokens;
   }
   return kNotStopped;

@@ -17,6 +17,7 @@ struct Options {
   u32 device = 0;             // which GPU, as CUDA counts them
   std::optional<u64> stream;  // the executor's cudaStream_t: all launches go there. None: a stream of our own.
   u32 max_logs = 2;           // outstanding at once
+  bool decides = false;       // it has memory to decide batches, too
 };
 
 struct Probe {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <thread>
 
+#include "../host/decision_room.h"
 #include "probe.h"
 
 namespace blockstep::cuda {
@@ -12,16 +13,26 @@ namespace {
 constexpr u64 kLine = 64;
 u64 whole_lines(u64 bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
-u64 slots_at(u32 max_logs) { return (u64{max_logs} + 1) * sizeof(Completion); }
+u64 slots_at(u32 max_logs) { return (u64{max_logs} + 2) * sizeof(Completion); }
 /// Slots begin on a line, so that a log can be read 16 bytes at a time.
 u32 slot_stride(const Config& pool) { return static_cast<u32>(whole_lines(u64{slot_words(pool)} * 4) / 4); }
-u64 mapped_bytes(const Config& pool, u32 max_logs) {
-  return slots_at(max_logs) + u64{max_logs} * slot_stride(pool) * 4;
+u64 batch_at(const Config& pool, u32 max_logs) { return slots_at(max_logs) + u64{max_logs} * slot_stride(pool) * 4; }
+u64 decision_at(const Config& pool, u32 max_logs) {
+  return batch_at(pool, max_logs) + whole_lines(u64{decision_room(pool).batch_words} * 4);
+}
+u64 mapped_bytes(const Config& pool, const Options& options) {
+  if (!options.decides) return batch_at(pool, options.max_logs);
+  return decision_at(pool, options.max_logs) + whole_lines(u64{decision_room(pool).decision_words} * 4);
 }
 
 u64 ids_at(const Config& pool) { return whole_lines(sizeof(Home)) + state_bytes(pool); }
 u64 staging_at(const Config& pool) { return ids_at(pool) + whole_lines(u64{pool.num_blocks} * 4); }
-u64 device_bytes(const Config& pool) { return staging_at(pool) + u64{slot_stride(pool)} * 4; }
+u64 desk_at(const Config& pool) { return staging_at(pool) + u64{slot_stride(pool)} * 4; }
+u64 desk_log_at(const Config& pool) { return desk_at(pool) + whole_lines(u64{decision_room(pool).batch_words} * 4); }
+u64 device_bytes(const Config& pool, const Options& options) {
+  if (!options.decides) return desk_at(pool);
+  return desk_log_at(pool) + whole_lines(u64{decision_room(pool).max_log} * 4);
+}
 
 }  // namespace
 
@@ -29,12 +40,14 @@ CudaDevice::CudaDevice(const Config& pool, const Options& options)
     : device_(static_cast<int>(options.device)),
       max_logs_(options.max_logs),
       slot_words_(slot_stride(pool)),
-      mapped_(mapped_bytes(pool, options.max_logs)),
-      memory_(cuda::device_bytes(pool)),
+      mapped_(mapped_bytes(pool, options)),
+      memory_(cuda::device_bytes(pool, options)),
       stream_(options.stream ? reinterpret_cast<cudaStream_t>(static_cast<std::uintptr_t>(*options.stream))
                              : own_stream_.get()),
       completions_(reinterpret_cast<Completion*>(mapped_.base())),
       slots_(reinterpret_cast<u32*>(mapped_.base() + slots_at(options.max_logs))),
+      batch_(options.decides ? reinterpret_cast<u32*>(mapped_.base() + batch_at(pool, options.max_logs)) : nullptr),
+      decision_(options.decides ? reinterpret_cast<u32*>(mapped_.base() + decision_at(pool, options.max_logs)) : nullptr),
       home_(reinterpret_cast<Home*>(memory_.base())),
       ids_(reinterpret_cast<u32*>(memory_.base() + ids_at(pool))) {
   initialise(pool);
@@ -50,6 +63,11 @@ void CudaDevice::initialise(const Config& pool) {
   home.staging = reinterpret_cast<u32*>(memory_.base() + staging_at(pool));
   home.completions = mapped_.on_device(completions_);
   home.digest = home.completions + max_logs_;
+  if (decision_) {
+    u32* const staged = reinterpret_cast<u32*>(memory_.base() + desk_at(pool));
+    u32* const log = reinterpret_cast<u32*>(memory_.base() + desk_log_at(pool));
+    home.desk = {staged, log, decision_room(pool).max_log, mapped_.on_device(decision_), home.digest + 1};
+  }
   const cudaStream_t stream = own_stream_.get();
   const auto zeroed = static_cast<std::size_t>(reinterpret_cast<u8*>(home.state.row_blocks) - memory_.base());
   require(cudaMemsetAsync(memory_.base(), 0, zeroed, stream), "cudaMemsetAsync");
@@ -83,15 +101,19 @@ bool CudaDevice::at_work() const {
     return static_cast<u32>(completion.word.load(std::memory_order_acquire) >> 32) == number;
   };
   return !done(completions_[last_job_.slot], last_job_.number) || !done(digest_completion(), last_digest_) ||
-         (tables_ && tables_->at_work());
+         !done(decision_completion(), last_decision_) || (tables_ && tables_->at_work());
+}
+
+/// The small letter is the beginning of the large one.
+void CudaDevice::write_letter(Job job, const u32* words, u32 count) {
+  letter_.number = job.number;
+  letter_.slot = job.slot;
+  letter_.words = count;
+  std::memcpy(letter_.log, words, u64{count} * 4);
 }
 
 void CudaDevice::apply_value(Job job, Carrier carrier, const u32* log, u32 words) {
-  letter_.number = job.number;
-  letter_.slot = job.slot;
-  letter_.words = words;
-  std::memcpy(letter_.log, log, u64{words} * 4);
-  // The small letter is the beginning of the large one.
+  write_letter(job, log, words);
   void* arguments[] = {&home_, &letter_};
   launch(carrier == Carrier::kSmall ? kernels().apply_small : kernels().apply_large, 1, arguments, "launch of apply");
   last_job_ = job;
@@ -110,6 +132,21 @@ void CudaDevice::start_digest(u32 number) {
   void* arguments[] = {&home_, &number};
   launch(kernels().digest_parts, kParts, arguments, "launch of a digest");
   last_digest_ = number;
+}
+
+void CudaDevice::decide_value(u32 number, Carrier carrier, const u32* batch, u32 words) {
+  write_letter({number, 0}, batch, words);
+  void* arguments[] = {&home_, &letter_};
+  const DecideKernels& decide = decide_kernels();
+  launch(carrier == Carrier::kSmall ? decide.small : decide.large, 1, arguments, "launch of decide");
+  last_decision_ = number;
+}
+
+void CudaDevice::decide_slot(u32 number, u32 words) {
+  const u32* mapped_batch = mapped_.on_device(batch_);
+  void* arguments[] = {&home_, &number, &words, &mapped_batch};
+  launch(decide_kernels().slot, 1, arguments, "launch of decide");
+  last_decision_ = number;
 }
 
 void CudaDevice::launch(const void* kernel, u32 blocks, void** arguments, const char* what) {

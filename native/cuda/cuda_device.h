@@ -1,4 +1,5 @@
-// A state on a GPU, behind the face of Device: one launch applies one log, and writes its completion last.
+// A state on a GPU, behind the face of Device: one launch applies one log, or decides one batch, and writes its
+// completion last.
 #pragma once
 
 #include <memory>
@@ -23,6 +24,11 @@ class CudaDevice final : public Device {
   void apply_value(Job job, Carrier carrier, const u32* log, u32 words) override;
   void apply_slot(Job job, u32 words) override;
   void start_digest(u32 number) override;
+  u32* batch() override { return batch_; }
+  const u32* decision() const override { return decision_; }
+  const Completion& decision_completion() const override { return completions_[max_logs_ + 1]; }
+  void decide_value(u32 number, Carrier carrier, const u32* batch, u32 words) override;
+  void decide_slot(u32 number, u32 words) override;
   void follow(u64 stream) override;
   void lead(u64 stream) override;
   DeviceTables& make_tables(const TablesShape& shape, u32 block_size, u32 num_slots) override;
@@ -36,19 +42,22 @@ class CudaDevice final : public Device {
  private:
   void initialise(const Config& pool);
   void launch(const void* kernel, u32 blocks, void** arguments, const char* what);
+  void write_letter(Job job, const u32* words, u32 count);
   bool at_work() const;
 
   int device_;
   u32 max_logs_;
   u32 slot_words_;
-  MappedMemory mapped_;  // completions, the digest's completion, ring slots
-  DeviceMemory memory_;  // Home, the state, ids, staging
+  MappedMemory mapped_;  // completions, those of the digest and of the decision, ring slots; the batch, the decision
+  DeviceMemory memory_;  // Home, the state, ids, staging; a batch, the log of a decision
   Stream own_stream_;
   cudaStream_t stream_;  // where launches go: own_stream_, or the executor's
   Event theirs_;
   Event ours_;
   Completion* completions_;
   u32* slots_;
+  u32* batch_;     // null, and so is decision_, if the device does not decide
+  u32* decision_;
   Home* home_;  // on the GPU
   u32* ids_;    // on the GPU
   State at_;    // where the arrays of the state lie; its scalars are those of the beginning
@@ -56,6 +65,7 @@ class CudaDevice final : public Device {
   Letter<kLargeWords> letter_;
   Job last_job_{0, 0};
   u32 last_digest_ = 0;
+  u32 last_decision_ = 0;
 };
 
 }  // namespace blockstep::cuda

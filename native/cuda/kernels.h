@@ -1,9 +1,9 @@
-// The kernels, and what they are launched with. A log is applied by one thread block; the device's authority, when it
-// comes, is one more entry beside apply_value and apply_slot, with the answers in the completion's line.
+// The kernels, and what they are launched with. A log is applied by one thread block; decide.h has those that decide.
 #pragma once
 
 #include "../host/device.h"
 #include "../host/self_test.h"
+#include "decide.h"
 #include "shape.h"
 
 namespace blockstep::cuda {
@@ -18,6 +18,7 @@ struct Home {
   u64 digest_sum;           // of the parts that have come to their end
   u32 digest_parts;         // how many these are
   u32 live[kParts];         // live places in each part of the queue
+  Desk desk;
 };
 
 /// A log that is part of its launch: no copy of it needs to outlive the call, and none can be overtaken.

@@ -28,9 +28,10 @@ void load_kernels() {
   const Kernels& all = kernels();
   const GatherKernels& gather = gather_kernels();
   const CopyKernels& copy = copy_kernels();
+  const DecideKernels& decide = decide_kernels();
   for (const void* kernel : {all.apply_small, all.apply_large, all.apply_slot, all.initialise, all.count_parts,
                              all.digest_parts, all.answer_mailbox, gather.small, gather.large, gather.staged,
-                             gather.fetch, copy.small, copy.large}) {
+                             gather.fetch, copy.small, copy.large, decide.small, decide.large, decide.slot}) {
     cudaFuncAttributes attributes;
     require(cudaFuncGetAttributes(&attributes, kernel), "loading a kernel");
   }

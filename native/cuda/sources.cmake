@@ -1,6 +1,7 @@
 # What the CUDA back end is made of, for the builds by nvcc and over the emulated runtime.
 set(BLOCKSTEP_KERNEL_SOURCES
   copy.cu
+  decide.cu
   gather.cu
   kernels.cu
   reference.cu)

@@ -29,6 +29,8 @@ class BatchWriter {
 
   /// Commands that are applied first.
   void facts(const u32* log, u32 words) { facts_.insert(facts_.end(), log, log + words); }
+  /// The same, for whoever appends them to a list.
+  std::vector<u32>& facts() { return facts_; }
 
   /// The next running entry, and the blocks it takes.
   void run(u32 row, u32 num_new) {
@@ -51,8 +53,8 @@ class BatchWriter {
 
   /// The next admission, with the keys of its full blocks.
   void admission(const Admission& admission, const Key* keys) {
-    admissions_.insert(admissions_.end(), {admission.num_tokens, admission.num_computed, admission.row,
-                                           admission.num_published, admission.num_keys});
+    const u32* record = reinterpret_cast<const u32*>(&admission);
+    admissions_.insert(admissions_.end(), record, record + kWordsOf<Admission>);
     const std::size_t at = admissions_.size();
     admissions_.resize(at + std::size_t{4} * admission.num_keys);
     for (u32 i = 0; i < admission.num_keys; ++i) put_key(&admissions_[at + std::size_t{4} * i], keys[i]);
@@ -79,6 +81,12 @@ class BatchWriter {
     return words_;
   }
 
+  /// Words of the batch as it is now.
+  u64 size() const {
+    return kWordsOf<BatchHeader> + u64{facts_.size()} + running_.size() + publications_.size() + rows_.size() +
+           admissions_.size();
+  }
+  u32 num_running() const { return num_running_; }
   u32 num_admissions() const { return num_admissions_; }
   /// Words that the log of the decision has at most.
   u64 max_log() const { return max_log_; }

@@ -22,6 +22,7 @@ HostCore::HostCore(const HostConfig& config, const Exchange& exchange, std::uniq
   if (device) {
     const MirrorLimits limits{max_logs, slot_words(config.pool), config.pool.num_blocks, kMaxWaitingWords};
     mirror_ = std::make_unique<Mirror>(std::move(device), limits);
+    if (config.authority == Authority::kDevice) decider_.emplace(*mirror_, config.pool);
   }
   match_.ids.resize(config.pool.max_blocks_per_row);
   work_.reserve(config.max_entries);
@@ -32,10 +33,22 @@ void HostCore::require_sound() const {
   if (!poisoned_.empty()) throw Error{poison_code_, poisoned_};
 }
 
+void HostCore::require_host_decides(const char* call) const {
+  if (!decider_) [[likely]] return;
+  throw Error{kAuthority, std::string(call) + " is for a core that decides by itself: here the GPU decides"};
+}
+
+/// Called first by whatever changes the state, or asks for it as it will be: a decision of the device comes before that.
+void HostCore::begin_change() const {
+  require_sound();
+  if (deciding_) throw Error{kDecisionPending, "a decision of the GPU is under way: poll until it is there"};
+}
+
 /// From now on every operation throws this: what the state says can no longer be trusted.
 void HostCore::poison(std::string what, const char* code) {
   poisoned_ = std::move(what);
   poison_code_ = code;
+  set_deciding(false);
   throw Error{code, poisoned_};
 }
 
@@ -49,20 +62,24 @@ void HostCore::begin_log() {
 /// that a check before was wrong.
 void HostCore::commit() {
   if (log_.empty()) return;
-  if (recording_) {
-    try {
-      recorded_.push_back(log_.size());
-      recorded_.insert(recorded_.end(), log_.words(), log_.words() + log_.size());
-    } catch (const std::bad_alloc&) {
-      poison("out of memory while recording the log");
-    }
-  }
+  write_down(log_.words(), log_.size());
   SoloTeam solo;
   Results results{static_cast<u32*>(ids_memory_.base()), config_.pool.num_blocks, 0, 0, 0};
   apply(solo, state_, log_.words(), log_.size(), results);
   if (results.fault != kNoFault) poison(std::string("the block manager refused a command: ") + describe(results.fault));
   if (mirror_) [[unlikely]] mirror_log(results.num_ids);
   begin_log();
+}
+
+/// Keeps a log that is about to be applied, when recording.
+void HostCore::write_down(const u32* log, u32 words) {
+  if (!recording_ || words == 0) return;
+  try {
+    recorded_.push_back(words);
+    recorded_.insert(recorded_.end(), log, log + words);
+  } catch (const std::bad_alloc&) {
+    poison("out of memory while recording the log");
+  }
 }
 
 /// Shows TypeScript the counts that it reads without a call.
@@ -175,7 +192,7 @@ void HostCore::commit_ids(Op op, Span<const std::int32_t> ids) {
 }
 
 void HostCore::pin(Span<const std::int32_t> ids) {
-  require_sound();
+  begin_change();
   check_ids(ids);
   drain();
   for (u32 i = 0; i < ids.size; ++i) {  // far from where a 32-bit count would wrap
@@ -185,7 +202,7 @@ void HostCore::pin(Span<const std::int32_t> ids) {
 }
 
 void HostCore::unpin(Span<const std::int32_t> ids) {
-  require_sound();
+  begin_change();
   check_ids(ids);
   drain();
   std::vector<std::int32_t> sorted(ids.data, ids.data + ids.size);
@@ -203,13 +220,14 @@ void HostCore::unpin(Span<const std::int32_t> ids) {
 }
 
 void HostCore::evict(Span<const std::int32_t> ids) {
-  require_sound();
+  begin_change();
   check_ids(ids);
   drain();
   commit_ids(Op::kEvict, ids);
 }
 
 bool HostCore::reset() {
+  begin_change();
   drain();
   if (state_.num_free != config_.pool.num_blocks - 1) return false;
   begin_log();
@@ -220,6 +238,7 @@ bool HostCore::reset() {
 }
 
 void HostCore::record(bool on) {
+  begin_change();
   drain();
   recording_ = on;
 }

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "../core/apply.h"
+#include "decided.h"
+#include "decider.h"
 #include "error.h"
 #include "exchange.h"
 #include "free_rows.h"
@@ -24,6 +26,9 @@
 
 namespace blockstep {
 
+/// Who decides which blocks a request gets: this instance, or the device's, which it follows then.
+enum class Authority : u32 { kHost, kDevice };
+
 struct HostConfig {
   Config pool;
   u32 block_size;        // 1 .. 2^16
@@ -34,6 +39,7 @@ struct HostConfig {
   u32 max_model_len;     // 1 .. kMaxTokens - 1; fits in max_blocks_per_row blocks
   bool caching;
   Key seed;
+  Authority authority = Authority::kHost;
 };
 
 /// A list that the caller owns.
@@ -51,7 +57,7 @@ constexpr std::int32_t kNoFreeRow = -2;
 class HostCore {
  public:
   HostCore(const HostConfig& config, const Exchange& exchange);
-  /// With a device, a mirror there follows every log; see mirror.h.
+  /// With a device, a mirror there follows every log (mirror.h), or the device decides (decided.cc).
   HostCore(const HostConfig& config, const Exchange& exchange, std::unique_ptr<Device> device, u32 max_logs);
   HostCore(const HostCore&) = delete;
   HostCore& operator=(const HostCore&) = delete;
@@ -62,7 +68,12 @@ class HostCore {
   u32 match(u32 slot, u32 max_blocks);
   std::int32_t admit(u32 slot, u32 hit_blocks, u32 reserve_tokens, u32 need_tokens, u32 publish_tokens);
   u32 common_prefix(u32 slot);
-  void flush() { drain(); }
+  void flush();
+
+  // The step, where the device decides (decided.cc; the words of both spans in decided.h).
+  void submit_decision(u32 frame, u32 from, u32 to, Span<const std::int32_t> request);
+  /// False: it has not come yet. True: it has, and the state follows it.
+  bool poll_decision(Span<std::int32_t> answer);
 
   // What a model runner reads (tables.cc). The frame is one of the configuration's.
   u64 tables_bytes(u32 max_tokens) const;
@@ -121,6 +132,8 @@ class HostCore {
   /// The digest that was asked for last, once the device has confirmed it.
   std::optional<u64> mirror_digest();
   const Mirror* mirror() const { return mirror_.get(); }
+  /// Null: the host decides.
+  const Decider* decider() const { return decider_ ? &*decider_ : nullptr; }
 
   const HostConfig& config() const { return config_; }
   u64 state_bytes() const { return state_memory_.bytes() + ids_memory_.bytes(); }
@@ -134,6 +147,18 @@ class HostCore {
     u32 take;        // blocks to take
     u32 publish_to;  // leading blocks of the row that are to be published
   };
+  /// An admission that the device is asked for.
+  struct Asked {
+    u32 slot;
+    Admission admission;
+  };
+  /// What the decision under way was asked for, besides work_ and admissions_.
+  struct Asking {
+    u32 frame;
+    u32 from;
+    u32 to;
+    bool whole;  // the batch has all of it
+  };
   /// The answer to the last match(), good as long as nothing changed.
   struct Match {
     u32 slot = kNone;
@@ -144,9 +169,12 @@ class HostCore {
 
   // core.cc: what every operation is made of.
   void require_sound() const;
+  void require_host_decides(const char* call) const;
+  void begin_change() const;
   [[noreturn]] void poison(std::string what, const char* code = kInvariant);
   void begin_log();
   void commit();
+  void write_down(const u32* log, u32 words);
   void publish_counts();
   Slot& open_slot(u32 slot);
   void check_ids(Span<const std::int32_t> ids) const;
@@ -158,10 +186,22 @@ class HostCore {
   u32 shared_prefix(const Slot& slot) const;
   const char* verify_slots() const;
 
-  // mirrored.cc
   template <class Call>
   auto ask_mirror(const Call& call);
   void mirror_log(u32 taken);
+
+  // decided.cc
+  void require_decider(const char* call) const;
+  void set_deciding(bool deciding);
+  void check_request(Span<const std::int32_t> request) const;
+  void read_admissions(const Frame& frame, u32 from, u32 to, Span<const std::int32_t> request);
+  bool write_running();
+  bool write_admissions();
+  void follow(const Decision& decision);
+  void check_row(u32 row, u32 num_blocks);
+  u64 take_running(const DecisionHeader& header);
+  u32 entries_done(const DecisionHeader& header);
+  AnswerAdmission take_answer(const Asked& asked, const AdmissionAnswer& answer, bool admitted);
 
   // pending.cc: what TypeScript left in the exchange buffer.
   void drain();
@@ -171,10 +211,12 @@ class HostCore {
   void evict_row(Slot& slot, u32 from);
 
   // step.cc: run and admit.
+  static void check_range(u32 from, u32 to);
   void check_frame(const Frame& frame, u32 from, u32 to) const;
-  u32 plan_run(const Frame& frame, u32 from, u32 to);
-  bool plan_entry(u32 entry, u32 slot, u32 target, u32 full_tokens, u32& left);
+  u32 plan_run(const Frame& frame, u32 from, u32 to, u32 limit, u64 left);
+  bool plan_entry(u32 entry, u32 slot, u32 target, u32 full_tokens, u64& left);
   void finish_run(const Frame& frame);
+  void publish_common_prefix();
   Span<const u32> hits_for(u32 slot, u32 hit_blocks);
 
   // tables.cc
@@ -200,6 +242,11 @@ class HostCore {
   const char* poison_code_ = kInvariant;
   std::unique_ptr<Mirror> mirror_;  // null: there is only the host
   std::unique_ptr<Gatherer> gatherer_;  // null: the mirror's device has no tables. It uses the device
+  std::optional<Decider> decider_;      // none: the host decides
+  BatchWriter batch_;
+  bool deciding_ = false;  // a batch is under way
+  std::vector<Asked> admissions_;
+  Asking asked_{};
 };
 
 /// Runs one call of the mirror or its device. Whatever it throws poisons the core: host and device no longer agree, or

@@ -1,8 +1,9 @@
-// What a mirror asks of a device that keeps a second instance of the state. CUDA is one (cuda/cuda_device.h); the tests
-// have another, of threads.
+// What is asked of a device that keeps a second instance of the state: by a mirror (mirror.h), that it applies logs; by a
+// core that follows it (decided.cc), that it decides batches. CUDA is one (cuda/cuda_device.h); the tests have another,
+// of threads.
 //
-// A device applies logs in the order in which they were given to it, and says so for each of them in a completion: one
-// 64-bit word in memory that both sides see. Nothing here waits for a device.
+// A device does everything in the order in which it was given, and says so in completions: each one 64-bit word in memory
+// that both sides see. Nothing here waits for a device.
 #pragma once
 
 #include <atomic>
@@ -11,10 +12,10 @@
 
 namespace blockstep {
 
-/// What a device says when it is done with a log, or with a digest. On a line of its own.
+/// What a device says when it is done with a log, a digest or a decision. On a line of its own.
 struct alignas(64) Completion {
   std::atomic<u64> word;  // number of the log << 32 | fault; written last, with release. 0: nothing yet
-  u64 digest;             // valid once the word is: the rolling digest after the log, or the digest of the state
+  u64 digest;             // valid once the word is: the rolling digest after it, or the digest of the state
 };
 static_assert(std::atomic<u64>::is_always_lock_free && sizeof(std::atomic<u64>) == 8 && sizeof(Completion) == 64);
 
@@ -66,6 +67,17 @@ class Device {
   virtual void apply_slot(Job job, u32 words) = 0;
   /// Asks for the digest of the state as it is after the logs given so far. @throws Error
   virtual void start_digest(u32 number) = 0;
+
+  // Decisions, one at a time, numbered from 1. Only for a device that was opened to decide.
+  /// The memory of a batch that is too long for a launch; decision_room().batch_words words.
+  virtual u32* batch() = 0;
+  /// Where the answer lands; valid once the completion's word is there, until the next batch is given.
+  virtual const u32* decision() const = 0;
+  virtual const Completion& decision_completion() const = 0;
+  /// Gives the device a batch of at most kSmallWords or kLargeWords words; it is copied before this returns. @throws Error
+  virtual void decide_value(u32 number, Carrier carrier, const u32* batch, u32 words) = 0;
+  /// Gives the device the first `words` words of batch(). @throws Error
+  virtual void decide_slot(u32 number, u32 words) = 0;
 
   /// What is given to the device from now on happens behind all that is queued in `stream` now. @throws Error
   virtual void follow(u64 stream) = 0;

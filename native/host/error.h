@@ -12,11 +12,13 @@ struct Error {
 };
 
 // The codes that native code throws; src/core/errors.ts says when.
+constexpr const char* kAuthority = "ERR_BLOCKSTEP_AUTHORITY";
 constexpr const char* kBadArg = "ERR_BLOCKSTEP_BAD_ARG";
 constexpr const char* kBadLog = "ERR_BLOCKSTEP_BAD_LOG";
 constexpr const char* kBadReceiver = "ERR_BLOCKSTEP_BAD_RECEIVER";
 constexpr const char* kBadSlot = "ERR_BLOCKSTEP_BAD_SLOT";
 constexpr const char* kCuda = "ERR_BLOCKSTEP_CUDA";
+constexpr const char* kDecisionPending = "ERR_BLOCKSTEP_DECISION_PENDING";
 constexpr const char* kDetached = "ERR_BLOCKSTEP_DETACHED";
 constexpr const char* kDisposed = "ERR_BLOCKSTEP_DISPOSED";
 constexpr const char* kInvariant = "ERR_BLOCKSTEP_INVARIANT";

@@ -16,6 +16,7 @@ enum Control : u32 {
   kEvictionsLow,
   kEvictionsHigh,
   kHitFree,
+  kDeciding,
   kControlWords = 64
 };
 

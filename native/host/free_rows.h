@@ -23,6 +23,15 @@ class FreeRows {
     return kNone;
   }
 
+  /// The lowest free row from `from` on, or kNone.
+  u32 lowest_from(u32 from) const {
+    for (u32 w = from / 64; w < words_.size(); ++w) {
+      const u64 rows = w == from / 64 ? words_[w] & ~u64{0} << (from % 64) : words_[w];
+      if (rows) return w * 64 + static_cast<u32>(std::countr_zero(rows));
+    }
+    return kNone;
+  }
+
   /// Takes the row that lowest() returned.
   void take(u32 row) {
     words_[row / 64] &= ~(u64{1} << (row % 64));

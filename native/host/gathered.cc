@@ -25,6 +25,7 @@ Gatherer& HostCore::gatherer() const {
 }
 
 void HostCore::gather_on_device(u32 frame_index, u32 num_entries, std::optional<u64> stream) {
+  begin_change();
   drain();
   Gatherer& gatherer = this->gatherer();
   const Frame frame = exchange_.frame(frame_index);

@@ -9,9 +9,6 @@
 namespace blockstep {
 namespace {
 
-/// How many polls in a row may find nothing before the device is asked whether it is still there.
-constexpr u32 kPatience = 64;
-
 std::string hex(u64 value) {
   char text[17];
   std::snprintf(text, sizeof text, "%016" PRIx64, value);
@@ -48,6 +45,18 @@ void Mirror::submit(std::optional<u64> stream) {
   pump();
   if (stream) device_->lead(*stream);
   if (!news && sent_ != ready_) device_->check();
+}
+
+bool Mirror::hand_over(u64 limit, std::vector<u32>& facts) {
+  if (digest_state_ == Digest::kWaiting || waiting_words() > limit) {
+    submit();
+    return all_given();
+  }
+  facts.insert(facts.end(), words_.begin() + static_cast<std::ptrdiff_t>(sent_), words_.end());
+  sent_ = ready_ = words_.size();
+  next_mark_ = marks_.size();
+  sent_taken_ = taken_;
+  return true;
 }
 
 void Mirror::poll() {

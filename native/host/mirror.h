@@ -29,6 +29,9 @@ struct MirrorLimits {
 /// Enough for some hundred steps of the largest logs. A mirror that is so far behind will not catch up.
 constexpr u64 kMaxWaitingWords = u64{1} << 24;
 
+/// How many polls in a row may find nothing before the device is asked whether it is still there.
+constexpr u32 kPatience = 64;
+
 /// Throws Error: kMirror if the device's state is no longer the host's, or what the device throws. The mirror is of no
 /// use then, and its owner stops calling it.
 class Mirror {
@@ -44,6 +47,11 @@ class Mirror {
   /// Gives the device what is waiting, as far as the bound allows. With a stream: behind what is queued there, and
   /// before what will be. @throws Error
   void submit(std::optional<u64> stream = {});
+
+  /// Hands out what waits, for the caller to give it to the device himself and next: appends it to `facts`, and answers
+  /// true. If it is more than `limit` words, or a digest is to be made in front of some of it, it is submitted instead,
+  /// and the answer says whether all of it has been given. @throws Error, std::bad_alloc
+  bool hand_over(u64 limit, std::vector<u32>& facts);
 
   /// Reads the completions that have come, and refills. @throws Error
   void poll();

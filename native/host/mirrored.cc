@@ -10,6 +10,7 @@ void HostCore::mirror_log(u32 taken) {
 }
 
 void HostCore::submit(std::optional<u64> stream) {
+  begin_change();
   drain();
   if (mirror_) ask_mirror([&] { mirror_->submit(stream); });
 }
@@ -22,6 +23,7 @@ bool HostCore::poll() {
 }
 
 void HostCore::start_mirror_digest() {
+  begin_change();
   drain();
   if (!mirror_) return;
   if (mirror_->digest_pending()) throw Error{kLimit, "a digest is under way already: poll until it is there"};

@@ -5,10 +5,17 @@
 
 namespace blockstep {
 
+void HostCore::flush() {
+  begin_change();
+  drain();
+}
+
 /// Applies everything that is pending. Called at the start of every operation, so that no caller can see a state that
-/// is older than what TypeScript has already said.
+/// is older than what TypeScript has already said; but while the device decides, it all stays pending until the state
+/// has followed.
 void HostCore::drain() {
   require_sound();
+  if (deciding_) return;
   const std::int32_t count = exchange_.control(kNumPending);
   if (count == 0) return;
   if (count < 0 || static_cast<u32>(count) > exchange_.pending_capacity()) {

@@ -10,18 +10,26 @@ namespace blockstep {
 
 u32 HostCore::run(u32 frame_index, u32 from, u32 to) {
   require_sound();
-  if (from > to) {
-    throw Error{kBadArg, "from must not be above to, got " + std::to_string(from) + " and " + std::to_string(to)};
-  }
+  require_host_decides("run");
+  check_range(from, to);
   drain();
   const Frame frame = exchange_.frame(frame_index);
   check_frame(frame, from, to);
-  const u32 end = plan_run(frame, from, to);
+  const u32 end = plan_run(frame, from, to, config_.max_model_len, state_.num_free);
   if (!work_.empty()) finish_run(frame);
+  publish_common_prefix();
+  return end - from;
+}
+
+void HostCore::publish_common_prefix() {
   const auto head = static_cast<u32>(exchange_.control(kHeadSlot));
   exchange_.control(kCommonPrefix) =
       table_.is_open(head) ? static_cast<std::int32_t>(shared_prefix(table_[head])) : 0;
-  return end - from;
+}
+
+void HostCore::check_range(u32 from, u32 to) {
+  if (from <= to) return;
+  throw Error{kBadArg, "from must not be above to, got " + std::to_string(from) + " and " + std::to_string(to)};
 }
 
 /// Every entry names a slot of the table and computes at least one token, and no count is negative or too large to
@@ -50,16 +58,15 @@ void HostCore::check_frame(const Frame& frame, u32 from, u32 to) const {
   }
 }
 
-/// Finds the entries that need anything, and returns the first that does not fit, or `to`. Changes nothing but marks.
-u32 HostCore::plan_run(const Frame& frame, u32 from, u32 to) {
+/// Finds the entries that need anything, and returns the first that does not fit into `left` blocks, or `to`. None gets
+/// room for more than `limit` tokens. Changes nothing but marks.
+u32 HostCore::plan_run(const Frame& frame, u32 from, u32 to, u32 limit, u64 left) {
   for (const Work& work : work_) table_[work.slot].mark = 0;  // left behind by a run that threw
   work_.clear();
-  u32 left = state_.num_free;
   // Copies, or the compiler would load them again after every store into the frame.
   const Frame at = frame;
   const Slot* const slots = table_.slots();
   const u32 lookahead = config_.lookahead;
-  const u32 limit = config_.max_model_len;
   for (u32 e = from; e < to; ++e) {
     const Slot& slot = slots[static_cast<u32>(at.slots[e])];
     const u32 after = static_cast<u32>(at.computed[e]) + static_cast<u32>(at.scheduled[e]);
@@ -74,7 +81,7 @@ u32 HostCore::plan_run(const Frame& frame, u32 from, u32 to) {
 }
 
 /// One entry that outgrew its blocks or filled one. False: the blocks left do not suffice.
-bool HostCore::plan_entry(u32 entry, u32 index, u32 target, u32 full_tokens, u32& left) {
+bool HostCore::plan_entry(u32 entry, u32 index, u32 target, u32 full_tokens, u64& left) {
   Slot& slot = open_slot(index);
   if (slot.row == kNone) throw Error{kNoRow, "slot " + std::to_string(index) + " holds no row"};
   if (slot.mark) throw Error{kBadArg, "slot " + std::to_string(index) + " stands in the frame twice"};
@@ -148,6 +155,8 @@ Span<const u32> HostCore::hits_for(u32 index, u32 hit_blocks) {
 }
 
 std::int32_t HostCore::admit(u32 index, u32 hit_blocks, u32 reserve_tokens, u32 need_tokens, u32 publish_tokens) {
+  require_sound();
+  require_host_decides("admit");
   drain();
   Slot& slot = open_slot(index);
   const u32 limit = config_.max_model_len;

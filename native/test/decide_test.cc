@@ -5,6 +5,7 @@
 
 #include "../core/decide.h"
 #include "decide_workload.h"
+#include "host_core.h"
 #include "thread_team.h"
 
 using namespace blockstep;
@@ -90,12 +91,12 @@ static void replay_step(Machine& mirror, const DecideStep& step) {
 
 /// Several steps a launch, so that the barrier at its end hides none that decide() forgot.
 static void run(const MixShape& shape, u32 size, u64 seed, u64 steps, DecideCoverage& coverage) {
-  DecideWorkload workload(shape, seed);
+  DecideWorkload workload(shape, seed, coverage);
   Machine machine(shape.pool);
   Machine mirror(shape.pool);
   for (u64 at = 0; at < steps;) {
     std::vector<DecideStep> list;
-    for (u32 n = 1 + workload.random.below(4); n != 0; --n) list.push_back(workload.next(coverage));
+    for (u32 n = 1 + workload.random.below(4); n != 0; --n) list.push_back(workload.next());
     std::vector<Played> played;
     for (const DecideStep& step : list) played.push_back(room_for(step, shape.pool.num_blocks));
     const auto play_all = [&](auto& team) {
@@ -162,7 +163,7 @@ static std::vector<u32> good_batch() {
   writer.publication(1, 3, {2, 2});
   writer.free_row(2);
   const Key keys[] = {{3, 3}, {4, 4}};
-  writer.admission({9, 0, kNone, 0, 2}, keys);
+  writer.admission({9, 0, kNone, 0, 2, kNone, 0, 0}, keys);
   return writer.words({kUsual, 100, 4, 4, 0, 0, 32});
 }
 
@@ -180,11 +181,31 @@ static std::vector<BrokenBatch> broken_batches() {
       {"facts past the end", kBadCommand, [](auto& words, auto&) { words[2] = kNone; }},
       {"running entries past the end", kBadCommand, [](auto& words, auto&) { words[3] = kNone; }},
       {"publications past the end", kBadCommand, [](auto& words, auto&) { words[4] = kNone; }},
-      {"rows past the end", kBadCommand, [](auto& words, auto&) { words[5] += 16; }},
+      {"rows past the end", kBadCommand, [](auto& words, auto&) { words[5] += 17; }},
       {"admissions past the end", kBadCommand, [](auto& words, auto&) { words[6] = 2; }},
       {"keys past the end", kBadCommand, [=](auto& words, auto&) { words[admission + 4] = 3; }},
       {"so many keys that their words overflow", kBadCommand, [=](auto& words, auto&) { words[admission + 4] = 1u << 30; }},
       {"everything computed", kBadCommand, [=](auto& words, auto&) { words[admission + 1] = 9; }},
+      {"tokens brought behind any hits", kBadCommand, [=](auto& words, auto&) { words[admission + 6] = 1; }},
+      {"a load behind any hits", kBadCommand, [=](auto& words, auto&) { words[admission + 7] = kLoadsFirst; }},
+      {"everything brought", kBadCommand, [=](auto& words, auto&) {
+         words[admission + 5] = 1, words[admission + 6] = 5;
+       }},
+      {"more loaded than there is", kBadCommand, [=](auto& words, auto&) {
+         words[admission + 5] = 1, words[admission + 6] = 6, words[admission + 7] = kLoadsFirst;
+       }},
+      {"so many hits that their tokens overflow", kBadCommand, [=](auto& words, auto&) {
+         words[admission + 5] = 1u << 30;
+       }},
+      {"hits of what is computed", kBadCommand, [=](auto& words, auto&) {
+         words[admission + 1] = 4, words[admission + 5] = 1;
+       }},
+      {"tokens brought to what is computed", kBadCommand, [=](auto& words, auto&) {
+         words[admission + 1] = 4, words[admission + 5] = 0, words[admission + 6] = 1;
+       }},
+      {"a load of what is computed", kBadCommand, [=](auto& words, auto&) {
+         words[admission + 1] = 4, words[admission + 5] = 0, words[admission + 7] = kLoadsFirst;
+       }},
       {"facts that are none", kBadCommand, [=](auto& words, auto&) { words[header] = 0; }},
       {"more publications than there are", kBadCommand, [=](auto& words, auto&) { words[running + 5] = 3; }},
       {"a row that is not in use", kRowNotInUse, [=](auto& words, auto&) { words[running] = 3; }},
@@ -284,14 +305,16 @@ int main(int argc, char** argv) {
     run_broken(size);
     run_known(size);
   }
-  for (u32 stop = kNotStopped; stop <= kStopRows; ++stop) EXPECT(all.stops[stop], "no decision ended with %u", stop);
+  for (u32 stop = kNotStopped; stop <= kStopHits; ++stop) EXPECT(all.stops[stop], "no decision ended with %u", stop);
   EXPECT(all.partly_run && all.hits && all.dropped_hits && all.free_hits && all.partial_chunks && all.limited_chunks,
          "a path was never taken");
-  EXPECT(all.held_rows && all.longer_rows && all.external && all.contested && all.known && all.evictions && all.facts, "a path was never taken");
+  EXPECT(all.held_rows && all.longer_rows && all.external && all.contested && all.known && all.evictions && all.facts,
+         "a path was never taken");
+  EXPECT(all.told && all.brought && all.loads, "%llu %llu %llu", wide(all.told), wide(all.brought), wide(all.loads));
   std::printf("decide: %llu entries run, %llu hits, %llu publications (%llu contested, %llu known already), stops "
-              "%llu %llu %llu %llu %llu %llu; as the host core\n",
+              "%llu %llu %llu %llu %llu %llu %llu; as the host core\n",
               wide(all.run), wide(all.hits), wide(all.published), wide(all.contested), wide(all.known),
               wide(all.stops[0]), wide(all.stops[1]), wide(all.stops[2]), wide(all.stops[3]), wide(all.stops[4]),
-              wide(all.stops[5]));
+              wide(all.stops[5]), wide(all.stops[6]));
   return 0;
 }

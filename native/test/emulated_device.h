@@ -1,13 +1,16 @@
-// A device of threads, for the tests of what stands around one: it applies the same logs to a state of its own, late or
-// never if it is told to, and answers wrongly on demand. Everything that it shares with the host, it shares as a GPU
+// A device of threads, for the tests of what stands around one: it applies the same logs to a state of its own and decides
+// batches, late or never if it is told to, and answers wrongly on demand. Everything that it shares with the host, it shares as a GPU
 // would: a slot is read when its turn comes, and a completion is the last thing written.
 #pragma once
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <thread>
 
+#include "../core/decide.h"
+#include "../host/decision_room.h"
 #include "../host/device.h"
 #include "../host/error.h"
 #include "emulated_tables.h"
@@ -25,6 +28,13 @@ struct Accidents {
   u32 damaged = 0;        // the log is not what was given
   u32 gather_fails = 0;   // the call of a gather
   u32 state_damaged = 0;  // after it, a bit of the state is another that no result has shown yet
+
+  // The same for batches.
+  u32 decide_fails = 0;
+  u32 decide_lost = 0;
+  u32 decide_wrong_number = 0;
+  u32 tampered = 0;  // whose decision goes through `tamper`, its completion untouched
+  std::function<void(u32* decision)> tamper = {};
 };
 
 class EmulatedDevice final : public Device {
@@ -32,7 +42,8 @@ class EmulatedDevice final : public Device {
   /// `members`: of the team that applies; 0 stands for SoloTeam.
   EmulatedDevice(const Config& config, u32 max_logs, u32 slot_words, u32 members, const Accidents& accidents = {})
       : machine(config), max_logs_(max_logs), slot_words_(slot_words), members_(members), accidents_(accidents),
-        slots_(u64{max_logs} * slot_words), completions_(max_logs + 1), worker_([this] { work(); }) {}
+        room_(decision_room(config)), slots_(u64{max_logs} * slot_words), batch_(room_.batch_words),
+        decision_(room_.decision_words), log_(room_.max_log), completions_(max_logs + 2), worker_([this] { work(); }) {}
 
   ~EmulatedDevice() override {
     {
@@ -61,6 +72,19 @@ class EmulatedDevice final : public Device {
     give({job, Kind::kSlot, words, {}});
   }
   void start_digest(u32 number) override { give({{number, max_logs_}, Kind::kDigest, 0, {}}); }
+  u32* batch() override { return batch_.data(); }
+  const u32* decision() const override { return decision_.data(); }
+  const Completion& decision_completion() const override { return completions_[max_logs_ + 1]; }
+  void decide_value(u32 number, Carrier carrier, const u32* batch, u32 words) override {
+    EXPECT(words <= (carrier == Carrier::kSmall ? kSmallWords : kLargeWords), "%u words as a parameter", words);
+    decided[static_cast<u32>(carrier)] += 1;
+    give({{number, max_logs_ + 1}, Kind::kDecideValue, words, std::vector<u32>(batch, batch + words)});
+  }
+  void decide_slot(u32 number, u32 words) override {
+    EXPECT(words <= room_.batch_words, "%u words in a batch of %u", words, room_.batch_words);
+    decided[static_cast<u32>(Carrier::kSlot)] += 1;
+    give({{number, max_logs_ + 1}, Kind::kDecideSlot, words, {}});
+  }
   DeviceTables& make_tables(const TablesShape& shape, u32 block_size, u32 num_slots) override {
     tables = std::make_unique<EmulatedTables>(
         machine.state, shape, block_size, num_slots,
@@ -99,7 +123,8 @@ class EmulatedDevice final : public Device {
   }
 
   Machine machine;  // read it only while nothing is under way
-  u32 carried[3] = {};
+  u32 carried[3] = {};  // logs, by Carrier
+  u32 decided[3] = {};  // batches
   u32 checks = 0;
   u32 most_outstanding = 0;
   std::vector<u64> followed, led;
@@ -107,13 +132,15 @@ class EmulatedDevice final : public Device {
   std::unique_ptr<EmulatedTables> tables;
 
  private:
-  enum class Kind { kValue, kSlot, kDigest, kGather };
+  enum class Kind { kValue, kSlot, kDigest, kGather, kDecideValue, kDecideSlot };
   struct Work {
     Job job;
     Kind kind;
     u32 words;
-    std::vector<u32> log;
+    std::vector<u32> log;  // or batch
     std::function<void()> gather = {};
+    bool is_log() const { return kind == Kind::kValue || kind == Kind::kSlot; }
+    bool is_batch() const { return kind == Kind::kDecideValue || kind == Kind::kDecideSlot; }
   };
 
   /// Waits until nothing is queued and nothing is being done.
@@ -126,7 +153,8 @@ class EmulatedDevice final : public Device {
   void give(Work work) {
     const std::lock_guard lock(mutex_);
     if (is_lost_) throw Error{kCuda, "the emulated device is lost"};
-    if (work.kind == Kind::kValue || work.kind == Kind::kSlot) {
+    if (work.is_batch() && work.job.number == accidents_.decide_fails) throw Error{kCuda, "the emulated launch failed"};
+    if (work.is_log()) {
       if (work.job.number == accidents_.launch_fails) throw Error{kCuda, "the emulated launch failed"};
       outstanding_ += 1;
       most_outstanding = std::max(most_outstanding, outstanding_);
@@ -147,7 +175,8 @@ class EmulatedDevice final : public Device {
         next = std::move(queue_.front());
         queue_.pop_front();
         allowed_ -= 1;
-        if (next.kind != Kind::kDigest && next.kind != Kind::kGather && next.job.number == accidents_.lost) {
+        const u32 lost = next.is_log() ? accidents_.lost : next.is_batch() ? accidents_.decide_lost : 0;
+        if (lost != 0 && next.job.number == lost) {
           is_lost_ = true;
           settled_.notify_all();
           continue;
@@ -157,6 +186,8 @@ class EmulatedDevice final : public Device {
       switch (next.kind) {
         case Kind::kDigest: digest(next.job); break;
         case Kind::kGather: next.gather(); break;
+        case Kind::kDecideValue:
+        case Kind::kDecideSlot: decide(next); break;
         default: apply(next);
       }
       const std::lock_guard lock(mutex_);
@@ -173,15 +204,9 @@ class EmulatedDevice final : public Device {
     machine.results = {};
     machine.ids.assign(machine.state.config.num_blocks, kNone);
     machine.results = {machine.ids.data(), machine.state.config.num_blocks, 0, 0, 0};
-    const auto all = [&](auto& team) {
+    as_team([&](auto& team) {
       blockstep::apply(team, machine.state, log.words.data(), log.size(), machine.results);
-    };
-    if (members_ == 0) {
-      SoloTeam solo;
-      all(solo);
-    } else {
-      test::launch(members_, [&](ThreadTeam& team) { all(team); });
-    }
+    });
     if (number == accidents_.state_damaged) machine.state.blocks[1].generation ^= 1u << 31;
     const u64 rolling = machine.state.rolling_digest + (number == accidents_.wrong_digest);
     {
@@ -189,6 +214,30 @@ class EmulatedDevice final : public Device {
       outstanding_ -= 1;  // the host may give the next as soon as it sees the word
     }
     complete(work.job.slot, number + (number == accidents_.wrong_number), machine.results.fault, rolling);
+  }
+
+  void decide(Work& work) {
+    const u32 number = work.job.number;
+    if (work.kind == Kind::kDecideSlot) work.log.assign(batch_.begin(), batch_.begin() + work.words);
+    machine.ids.assign(machine.state.config.num_blocks, kNone);
+    const Workspace workspace{machine.ids.data(), machine.state.config.num_blocks, log_.data(), room_.max_log};
+    as_team([&](auto& team) {
+      blockstep::decide(team, machine.state, work.log.data(), work.words, workspace, decision_.data());
+    });
+    const bool tampers = accidents_.tampered != 0 && number == accidents_.tampered;
+    if (tampers) accidents_.tamper(decision_.data());
+    const u32 shift = accidents_.decide_wrong_number != 0 && number == accidents_.decide_wrong_number;
+    complete(work.job.slot, number + shift, machine.state.fault, machine.state.rolling_digest);
+  }
+
+  template <class All>
+  void as_team(const All& all) {
+    if (members_ == 0) {
+      SoloTeam solo;
+      all(solo);
+    } else {
+      test::launch(members_, [&](ThreadTeam& team) { all(team); });
+    }
   }
 
   /// As the GPU does it: in parts that know of each other only how many live places come before.
@@ -214,7 +263,9 @@ class EmulatedDevice final : public Device {
   const u32 slot_words_;
   const u32 members_;
   const Accidents accidents_;
+  const DecisionRoom room_;
   std::vector<u32> slots_;
+  std::vector<u32> batch_, decision_, log_;  // log_ is what decide() works in
   std::vector<Completion> completions_;
 
   std::mutex mutex_;

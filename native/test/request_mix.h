@@ -3,7 +3,7 @@
 
 #include <deque>
 
-#include "host_core.h"
+#include "../host/core.h"
 #include "support.h"
 
 namespace blockstep::test {
@@ -23,18 +23,22 @@ struct MixShape {
 /// A scheduler's requests, in small. What is not decided by a step happens in between: happen().
 class RequestMix {
  public:
-  RequestMix(const MixShape& shape, u64 seed)
+  /// With a device, that decides.
+  RequestMix(const MixShape& shape, u64 seed, std::unique_ptr<Device> device = nullptr)
       : random(seed),
         shape_(shape),
+        by_device_(device != nullptr),
         max_tokens_(std::min(shape.pool.max_blocks_per_row, shape.pool.num_blocks - 1) * shape.block_size),
         words_(Exchange::words_needed(kPending, 1, kEntries)),
         exchange_(words_.data(), kPending, kEntries),
         core_(HostConfig{shape.pool, shape.block_size, kEntries, 1, kPending, shape.lookahead, max_tokens_,
-                         shape.caching, Key{seed, ~seed}},
-              exchange_) {
+                         shape.caching, Key{seed, ~seed}, by_device_ ? Authority::kDevice : Authority::kHost},
+              exchange_, std::move(device), kMaxLogs) {
     exchange_.control(kHeadSlot) = -1;
     core_.record(true);
   }
+
+  virtual ~RequestMix() = default;
 
   Random random;
 
@@ -89,11 +93,13 @@ class RequestMix {
   }
 
   MixShape shape_;
+  const bool by_device_;
   u32 max_tokens_;
 
  private:
   static constexpr u32 kPending = 4096;
-  static constexpr u32 kEntries = 64;
+  static constexpr u32 kEntries = 512;
+  static constexpr u32 kMaxLogs = 2;
   std::vector<std::int32_t> words_;
 
  protected:

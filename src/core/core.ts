@@ -26,7 +26,7 @@ const INT32_MAX = 2 ** 31 - 1;
 
 /** NativeConfig with the fields defaulted that only concern the border itself. */
 export interface CoreConfig
-  extends Omit<NativeConfig, 'numFrames' | 'pendingCapacity' | 'lookahead' | 'cuda'>,
+  extends Omit<NativeConfig, 'numFrames' | 'pendingCapacity' | 'lookahead' | 'cuda' | 'authority'>,
     PlacementOptions {
   /** Frames that may be in use at once (default 1): one per step in flight, and the one being planned. */
   numFrames?: number;
@@ -63,7 +63,8 @@ function nativeConfig(config: CoreConfig): NativeConfig {
 /**
  * The typed face of a native core: the exchange buffer's views, the queue of pending operations and the counts.
  * It holds no policy. What push() queued takes effect at the next native call, so readers that must see it call
- * flush() first, as the counts below do.
+ * flush() first, as the counts below do. While a decision of the GPU is under way it takes effect after that, and a full
+ * queue takes no more (ERR_BLOCKSTEP_DECISION_PENDING).
  */
 export class Core {
   readonly native: NativeCore;
@@ -170,9 +171,9 @@ export class Core {
     if (this.control[Control.numPending] + count > this.#pendingCapacity) this.native.flush();
   }
 
-  /** Applies what push() queued. */
+  /** Applies what push() queued; while the GPU decides that waits for its decision. */
   flush(): void {
-    if (this.control[Control.numPending] !== 0) this.native.flush();
+    if (this.control[Control.numPending] !== 0 && this.control[Control.deciding] === 0) this.native.flush();
   }
 
   /** Blocks in the free queue. */

@@ -4,6 +4,8 @@
  */
 export const ERROR_CODES = {
   ERR_BLOCKSTEP_ANOMALY: 'strict mode only: an event that a correct peer would not send',
+  ERR_BLOCKSTEP_AUTHORITY:
+    'the call is for the other authority: where the GPU decides the host does not, and the other way round',
   ERR_BLOCKSTEP_BAD_ARG: 'an argument has the wrong type or is out of range; nothing was changed',
   ERR_BLOCKSTEP_BAD_FILE: 'a file that the command line names cannot be read or written',
   ERR_BLOCKSTEP_BAD_LOG:
@@ -13,6 +15,8 @@ export const ERROR_CODES = {
   ERR_BLOCKSTEP_BAD_TRACE: 'a workload trace cannot be read: the message names the file and the line',
   ERR_BLOCKSTEP_CUDA:
     'CUDA cannot be used here, or a call of it failed; a core that was already at work does nothing more',
+  ERR_BLOCKSTEP_DECISION_PENDING:
+    'a decision of the GPU is under way, and nothing may change before it has come; nothing was changed',
   ERR_BLOCKSTEP_DETACHED: 'the exchange buffer was detached (transferred or structured-cloned away)',
   ERR_BLOCKSTEP_DISPOSED: 'the object was disposed',
   ERR_BLOCKSTEP_DUPLICATE_ID: 'a request with this id is still unfinished',

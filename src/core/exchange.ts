@@ -24,6 +24,8 @@ export const Control = {
   evictionsHigh: 7,
   /** How many of the blocks of the last match() lie in the free queue. */
   hitFree: 8,
+  /** 1 while a decision of the GPU is under way: what is pending stays pending then. */
+  deciding: 9,
 } as const;
 
 /** Operations that wait in the exchange buffer until the next native entry: word0 = op << 24 | slot, word1 = argument. */

@@ -34,11 +34,16 @@ export interface NativeConfig {
   enablePrefixCaching: boolean;
   /** 16 bytes: the key of the block hash. */
   hashSeed: Uint8Array;
-  /** A GPU that keeps a mirror of the state; absent: none. */
+  /** A GPU that keeps a second instance of the state; absent: none. */
   cuda?: NativeCudaConfig;
+  /**
+   * Who decides which blocks a request gets (default `host`). `device`: the GPU, and the host's state follows. Then `run`
+   * and `admit` throw ERR_BLOCKSTEP_AUTHORITY; otherwise `submitDecision` and `pollDecision` do.
+   */
+  authority?: 'host' | 'device';
 }
 
-/** Where and how a mirror is kept. */
+/** Where and how the second instance is kept. */
 export interface NativeCudaConfig {
   /** Number of the GPU, as CUDA counts them. */
   device: number;
@@ -151,6 +156,23 @@ export interface NativeCore extends NativeDeviceGather {
     needTokens: number,
     publishTokens: number,
   ): number;
+  /**
+   * Has the GPU decide a step: entries [from, to) of a frame, as in run(), and then admissions, each as match() and admit()
+   * would decide it, up to the first that does not fit. `request` and what becomes of it: `decision.ts`. What is pending
+   * goes before it. At most one decision is under way; until pollDecision() has brought it, queries see the state before it,
+   * add() works, and every other method throws ERR_BLOCKSTEP_DECISION_PENDING.
+   * @throws ERR_BLOCKSTEP_NO_ROW, ERR_BLOCKSTEP_BAD_SLOT or ERR_BLOCKSTEP_BAD_ARG for an entry or an admission that makes no
+   * sense, ERR_BLOCKSTEP_AUTHORITY, ERR_BLOCKSTEP_DECISION_PENDING; nothing is asked for then. ERR_BLOCKSTEP_CUDA
+   */
+  submitDecision(frame: number, from: number, to: number, request: Int32Array): void;
+  /**
+   * False: the decision has not come yet. True: the state has followed it, numBlocks and numNewBlocks of the entries that
+   * were done are written, and so is `answer`, see `decision.ts`. Never waits.
+   * @throws ERR_BLOCKSTEP_BAD_ARG if none is under way, or if `answer` is too short for all admissions that were asked for;
+   * ERR_BLOCKSTEP_AUTHORITY; ERR_BLOCKSTEP_CUDA, and ERR_BLOCKSTEP_MIRROR if the host cannot follow: as every method does
+   * from then on
+   */
+  pollDecision(answer: Int32Array): boolean;
   commonPrefix(slot: number): number;
   /**
    * Gives a frame its tables: a buffer of fixed length and of exactly the bytes that `tablesBytes` says. It is kept, and

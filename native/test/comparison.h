@@ -1,17 +1,20 @@
-// A device against the host: random logs are applied by both, through a mirror, and after every step the block ids taken,
+// A device against the host, in both authorities. Where the host decides (the other one: decided_comparison.h), random logs
+// are applied by both, through a mirror, and after every step the block ids taken,
 // the rolling digest and the digest of the whole state must be equal. Used with a GPU, and with the emulated device.
 #pragma once
 
 #include <chrono>
 #include <functional>
 
-#include "../host/mirror.h"
+#include "decided_comparison.h"
 #include "traffic.h"
 #include "workload.h"
 
 namespace blockstep::test {
 
 constexpr u32 kMaxLogs = 3;
+/// In so many steps every way of a batch is taken.
+constexpr u64 kEnough = 5000;
 
 struct Setup {
   const char* name;
@@ -80,7 +83,7 @@ class Comparison {
   }
 
   void print(std::FILE* out, bool last) const {
-    std::fprintf(out, "    {\"name\": \"%s\", \"steps\": %llu, \"logs\": %llu, \"commands\": %llu, \"taken\": %llu, "
+    std::fprintf(out, "    {\"name\": \"%s\", \"authority\": \"host\", \"steps\": %llu, \"logs\": %llu, \"commands\": %llu, \"taken\": %llu, "
                 "\"evictions\": %llu, \"small\": %u, \"large\": %u, \"slot\": %u, \"digests\": %llu, "
                 "\"deviceBytes\": %llu, \"pinnedBytes\": %llu}%s\n",
                 setup_.name, wide(steps_), wide(mirror_.logs()), wide(host_.state.num_commands),
@@ -141,8 +144,9 @@ class Comparison {
   u32 carried_[3] = {};
 };
 
-/// Every configuration with its share of `steps`, printed as JSON; `header` is its first lines.
-inline void compare_all(std::FILE* out, const char* header, const MakeSubject& make, u64 steps, u64 seed) {
+/// Every configuration of either authority with its share of `steps`, printed as JSON; `header` is its first lines.
+inline void compare_all(std::FILE* out, const char* header, const MakeSubject& make, const MakeDecider& make_decider,
+                        u64 steps, u64 seed) {
   const auto start = std::chrono::steady_clock::now();
   std::fprintf(out, "{\n%s  \"seed\": %llu,\n  \"runs\": [\n", header, wide(seed));
   u64 all_steps = 0;
@@ -153,10 +157,22 @@ inline void compare_all(std::FILE* out, const char* header, const MakeSubject& m
     comparison.run(share);
     all_steps += share;
     for (u32 i = 0; i < 3; ++i) carried[i] += comparison.carried()[i];
-    comparison.print(out, &setup == std::end(kSetups) - 1);
+    comparison.print(out, false);
     std::fflush(out);
   }
   EXPECT(carried[0] && carried[1] && carried[2], "%u small, %u large, %u in slots", carried[0], carried[1], carried[2]);
+  u32 batches[3] = {};
+  for (const DecidedSetup& setup : kDecidedSetups) {
+    const u64 share = (steps * setup.share + 999) / 1000;
+    DecidedComparison comparison(setup, make_decider, seed + all_steps);
+    comparison.run(share);
+    all_steps += share;
+    for (u32 i = 0; i < 3; ++i) batches[i] += comparison.carried()[i];
+    comparison.print(out, &setup == std::end(kDecidedSetups) - 1);
+    std::fflush(out);
+  }
+  EXPECT(batches[0], "no small batch");
+  if (steps >= kEnough) EXPECT(batches[1] && batches[2], "%u large, %u in slots", batches[1], batches[2]);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   std::fprintf(out, "  ],\n  \"steps\": %llu,\n  \"seconds\": %.1f,\n  \"equal\": true\n}\n", wide(all_steps), took.count());
 }

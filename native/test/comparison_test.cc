@@ -3,6 +3,7 @@
 //   comparison_test [steps] [log with a wrong digest]
 #include "comparison.h"
 #include "emulated_device.h"
+#include "host_core.h"
 
 using namespace blockstep;
 using namespace blockstep::test;
@@ -16,10 +17,13 @@ int main(int argc, char** argv) {
     return Subject{std::move(device),
                    [opened](u32* ids, u32 count) { std::copy_n(opened->machine.ids.data(), count, ids); }};
   };
+  const MakeDecider make_decider = [&](const Config& config, u32 max_logs) {
+    return std::make_unique<EmulatedDevice>(config, max_logs, slot_words(config), 0);
+  };
   std::FILE* out = std::tmpfile();
   EXPECT(out != nullptr, "no temporary file");
   try {
-    compare_all(out, "  \"device\": \"emulated\",\n", make, steps, 1);
+    compare_all(out, "  \"device\": \"emulated\",\n", make, make_decider, steps, 1);
   } catch (const Error& error) {
     EXPECT(false, "%s: %s", error.code, error.message.c_str());
   }

@@ -130,8 +130,14 @@ int main(int argc, char** argv) {
     auto* opened = static_cast<cuda::CudaDevice*>(device.get());
     return Subject{std::move(device), [opened](u32* ids, u32 count) { opened->read_ids(ids, count); }};
   };
+  const MakeDecider make_decider = [](const Config& config, u32 max_logs) {
+    cuda::Options options;
+    options.max_logs = max_logs;
+    options.decides = true;
+    return cuda::open(config, options);
+  };
   std::FILE* nowhere = std::fopen("/dev/null", "w");
-  compare_all(nowhere, "", make, steps, 1);
+  compare_all(nowhere, "", make, make_decider, steps, 1);
   std::fclose(nowhere);
   std::printf("the emulated GPU works, and the CUDA back end on it agrees with the host over %llu steps\n", wide(steps));
   return 0;

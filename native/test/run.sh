@@ -92,13 +92,15 @@ sources="hash_test index_test log_test state_test model_test decide_test referen
   for kind in races:"$RACES" checked:"$CHECKED"; do
     echo "mirror_test ${kind%%:*} ${kind#*:} $MIRROR"
     echo "host_test ${kind%%:*} ${kind#*:} $HOST"
+    echo "decided_test ${kind%%:*} ${kind#*:}"
     echo "gatherer_test ${kind%%:*} ${kind#*:} $HOST"
     echo "ring_test ${kind%%:*} ${kind#*:} $RING"
     echo "lane_test ${kind%%:*} ${kind#*:} $LANE"
   done
   echo "kernel_test races $RACES $KERNELS"
+  echo "decide_kernel_test races $RACES $KERNELS"
   echo "gather_test races $RACES $KERNELS $HOST"
-  echo "comparison_test optimised $OPTIMISED $MIRROR"
+  echo "comparison_test optimised $OPTIMISED"
   echo "reference_kernel_test races $RACES $KERNELS"
   for source in gpu_test device_reference_test; do
     echo "$source races $RACES -DGPU_SHIM_THREADS $GPU"
@@ -130,11 +132,13 @@ run decide_test races $((60 * times)) 2 3 5
 for kind in races checked; do
   run mirror_test $kind $((250 * times))
   run host_test $kind $((500 * times))
+  run decided_test $kind $((200 * times))
   run gatherer_test $kind $((300 * times))
   run ring_test $kind $((200 * times))
   run lane_test $kind $((200 * times))
 done
 run kernel_test races $((times > 1 ? 300 : 20))
+run decide_kernel_test races $((15 * times))
 run gather_test races $((20 * times))
 run comparison_test optimised $((300 * times))
 run reference_kernel_test races

@@ -1,4 +1,5 @@
-// The GPU against the host, through the kernels and the mirror that the addon uses. See comparison.h.
+// The GPU against the host, through the kernels, the mirror and the core that the addon uses, with either of them deciding:
+// so many steps each. See comparison.h.
 //
 //   cuda_test [--steps N] [--seed S] [--device D]
 //
@@ -28,17 +29,22 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "no GPU to test on: %s\n", found.reason.c_str());
     return 2;
   }
-  const MakeSubject make = [&](const Config& config, u32 max_logs) {
+  const auto open = [&](const Config& config, u32 max_logs, bool decides) {
     cuda::Options options;
     options.device = gpu;
     options.max_logs = max_logs;
-    std::unique_ptr<Device> device = cuda::open(config, options);
+    options.decides = decides;
+    return cuda::open(config, options);
+  };
+  const MakeSubject make = [&](const Config& config, u32 max_logs) {
+    std::unique_ptr<Device> device = open(config, max_logs, false);
     auto* opened = static_cast<cuda::CudaDevice*>(device.get());
     return Subject{std::move(device), [opened](u32* ids, u32 count) { opened->read_ids(ids, count); }};
   };
+  const MakeDecider make_decider = [&](const Config& config, u32 max_logs) { return open(config, max_logs, true); };
   const std::string header = "  \"device\": \"" + found.reason + "\",\n";
   try {
-    compare_all(stdout, header.c_str(), make, steps, seed);
+    compare_all(stdout, header.c_str(), make, make_decider, steps, seed);
   } catch (const Error& error) {
     std::fprintf(stderr, "%s: %s\n", error.code, error.message.c_str());
     return 1;

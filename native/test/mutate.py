@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Breaks the core on purpose, one place at a time, and expects the tests to notice.
 
-Each mutant is a copy of native/core, native/host and native/cuda with one piece of text replaced. The tests below are built against it one after the
+Each mutant is a copy of the native sources with one piece of text replaced. The tests below are built against it one after the
 other until one is red: does not end in time, ends with an error, or is stopped by a sanitizer. A mutant that passes
 them all has survived, and says that a test is missing. Usage: mutate.py [part of a name]...
 """
@@ -32,6 +32,9 @@ DECIDE = [
     ('decide_test', RACES, ['40', '2', '3', '5']),
     ('decide_test', CHECKED, ['100']),
 ]
+DECIDED = [('decided_test', ['-O0'], ['60'])]
+DECIDED_RACES = [('decided_test', RACES, ['60'])]
+DECIDE_KERNELS = [('decide_kernel_test', RACES + ['-Wno-unknown-pragmas', '-Itest/gpu_shim', '-DGPU_SHIM_THREADS'], ['6'])]
 HASH = [('hash_test', ['-O0'], [])]
 MIRROR = [
     ('mirror_test', RACES + ['host/mirror.cc'], ['120']),
@@ -65,8 +68,8 @@ TRANSFER = [
     ('ring_test', RACES + LANE_SOURCES, ['100']),
 ]
 TRANSFER_FILES = ['host/completion_ring.cc', 'host/host_lane.cc', 'host/block_arena.h']
-SLOW = ('mirror_test', 'host_test', 'kernel_test', 'gather_test', 'gatherer_test', 'cuda/tables_test',
-        'device_reference_test')
+SLOW = ('mirror_test', 'host_test', 'kernel_test', 'decide_kernel_test', 'gather_test', 'gatherer_test',
+        'cuda/tables_test', 'device_reference_test')
 PATIENCE = (25, 120)  # seconds
 LOG = [('log_test', ['-O0'], ['50'])]
 STATE = [('state_test', ['-O0'], [])]
@@ -221,10 +224,27 @@ MUTANTS = [
     ('admit.h', 'a pinned block counts as free', 'mine += state.blocks[ids[i]].ref == 0;', 'mine += 1;'),
     ('admit.h', 'hits are counted by each member', 'team.scan(mine, total);\n  return total;', 'team.scan(mine, total);\n  return mine;'),
     ('admit.h', 'the last hit stays', 'num_hits -= 1;', ''),
-    ('admit.h', 'a drop below zero', 'num_hits != 0 && (header.flags & kDropLastHit)', '(header.flags & kDropLastHit)'),
+    ('admit.h', 'a drop below zero', 'if (num_hits != 0 && drops)', 'if (drops)'),
     ('admit.h', 'a lookup for what is computed', 'if (admission.num_computed != 0 || admission.row != kNone) return 0;', 'if (admission.row != kNone) return 0;'),
     ('admit.h', 'the block of the last token hits', '(admission.num_tokens - 1) / header.block_size', 'admission.num_tokens / header.block_size'),
-    ('admit.h', 'hits are computed again', 'fresh ? num_hits * header.block_size : admission.num_computed', 'fresh ? 0 : admission.num_computed'),
+    ('batch.h', 'hits are computed again', 'return num_hits * block_size + admission.num_external;', 'return admission.num_external;'),
+    ('batch.h', 'what is brought is computed again', 'return num_hits * block_size + admission.num_external;', 'return num_hits * block_size;'),
+    ('batch.h', 'what is computed is computed again', 'if (admission.num_computed != 0) return admission.num_computed;', ''),
+    ('batch.h', 'everything computed', 'if (admission.num_computed >= admission.num_tokens) return false;', ''),
+    ('batch.h', 'brought behind any hits', 'return admission.num_external == 0 && !loads;\n  if', 'return !loads;\n  if'),
+    ('batch.h', 'a load behind any hits', 'return admission.num_external == 0 && !loads;\n  if', 'return admission.num_external == 0;\n  if'),
+    ('batch.h', 'hits of what is computed', 'return admission.num_hits == 0 && admission', 'return admission'),
+    ('batch.h', 'brought to what is computed', 'admission.num_hits == 0 && admission.num_external == 0 && !loads', 'admission.num_hits == 0 && !loads'),
+    ('batch.h', 'a load of what is computed', 'admission.num_hits == 0 && admission.num_external == 0 && !loads', 'admission.num_hits == 0 && admission.num_external == 0'),
+    ('batch.h', 'told tokens overflow', 'u64{admission.num_hits} * block_size', 'admission.num_hits * block_size'),
+    ('batch.h', 'nothing left to load', 'loads ? known <= admission.num_tokens :', 'loads ? true :'),
+    ('batch.h', 'nothing left to compute', ': known < admission.num_tokens;', ': known <= admission.num_tokens;'),
+    ('admit.h', 'told hits are dropped', 'admission.num_hits == kNone && (header.flags', '(header.flags'),
+    ('admit.h', 'fewer hits than were told', 'if (admission.num_hits != kNone && num_hits != admission.num_hits) return kStopHits;', ''),
+    ('admit.h', 'more hits than were told', 'return lesser(most, admission.num_hits);', 'return most;'),
+    ('admit.h', 'what loads first computes', 'admission.flags & kLoadsFirst ? 0 :', 'false ? 0 :'),
+    ('admit.h', 'what loads first publishes', ' || (admission.flags & kLoadsFirst)) return;', ') return;'),
+    ('decide.h', 'what loads first counts as a request', '(admission.flags & kLoadsFirst) == 0;', '1;'),
     ('admit.h', 'no limit of a chunk', 'if (header.prefill_limit != 0) chunk', 'if (false) chunk'),
     ('admit.h', 'a limit of no tokens', 'if (header.prefill_limit != 0) chunk', 'chunk'),
     ('admit.h', 'a chunk beyond the budget', 'if (chunk > budget) {', 'if (false) {'),
@@ -251,16 +271,16 @@ MUTANTS = [
     ('admit.h', 'a row is opened that is held', '  if (opens) {\n', '  {\n'),
     ('admit.h', 'an Extend after a fault', 'if (state.fault == kNoFault && answer.num_new != 0)', 'if (answer.num_new != 0)'),
     ('admit.h', 'an admission by no blocks', 'if (state.fault == kNoFault && answer.num_new != 0)', 'if (state.fault == kNoFault)'),
-    ('admit.h', 'a Publish after a fault', '  if (state.fault != kNoFault) return;\n  const u32 computed', '  const u32 computed'),
+    ('admit.h', 'a Publish after a fault', 'if (state.fault != kNoFault || (admission.flags', 'if ((admission.flags'),
     ('admit.h', 'keys of an opened row begin later', 'opens ? 0 : admission.num_published;', 'admission.num_published + answer.num_hits;'),
     ('admit.h', 'a partial block is published', '(computed + answer.num_tokens) / header.block_size', '(computed + answer.num_tokens + header.block_size - 1) / header.block_size'),
     ('admit.h', 'publications without keys', 'lesser(full, first_key + admission.num_keys)', 'full'),
     ('decide.h', 'admissions without a budget', '    if (budget == 0) return kStopBudget;\n', ''),
-    ('decide.h', 'any number of requests', '    if (decision.num_admitted == header.request_budget) return kStopRequests;\n', ''),
+    ('decide.h', 'any number of requests', '    if (num_started == header.request_budget) return kStopRequests;\n', ''),
     ('decide.h', 'keys past the end', 'left - kWordsOf<Admission> < u64{4} * admission.num_keys ||', ''),
     ('decide.h', 'the words of keys overflow', 'u64{4} * admission.num_keys', '4 * admission.num_keys'),
     ('decide.h', 'an admission past the end', 'left < kWordsOf<Admission> || left', 'left'),
-    ('decide.h', 'an admission with nothing to compute', ' ||\n        admission.num_computed >= admission.num_tokens) {', ') {'),
+    ('decide.h', 'an admission with nothing to compute', ' ||\n        !makes_sense(header.block_size, admission)) {', ') {'),
     ('decide.h', 'every admission gets the first free row', 'num_opened += admission.row == kNone;', ''),
     ('decide.h', 'a held row takes a free one too', 'num_opened += admission.row == kNone;', 'num_opened += 1;'),
     ('decide.h', 'rows behind the free ones', 'num_opened < header.num_rows ? batch.rows[num_opened] : kNone', 'batch.rows[num_opened]'),
@@ -371,6 +391,105 @@ KERNEL_MUTANTS = [
      'false'),
 ]
 
+DECIDED_MUTANTS = [
+    ('host/mirror.cc', 'facts pass a digest that waits', 'digest_state_ == Digest::kWaiting || waiting_words() > limit', 'waiting_words() > limit'),
+    ('host/mirror.cc', 'more facts than the batch has room for', ' || waiting_words() > limit) {', ') {'),
+    ('host/mirror.cc', 'facts twice', '  sent_ = ready_ = words_.size();\n', ''),
+    ('host/mirror.cc', 'what went ahead may still be here', '    return all_given();', '    return true;'),
+    ('host/decider.cc', 'facts without a limit', 'room_.batch_words - batch.size()', 'room_.batch_words'),
+    ('host/decider.cc', 'the batch overtakes its facts', '  if (alone) launch();', '  launch();'),
+    ('host/decider.cc', 'a batch that was kept overtakes', 'if (mirror_.all_given()) launch();', 'launch();'),
+    ('host/decider.cc', 'a batch that was kept stays', 'if (mirror_.all_given()) launch();', ''),
+    ('host/decider.cc', 'the slot stays empty', 'std::copy(words_->begin(), words_->end(), device.batch());', ''),
+    ('host/decider.cc', 'nobody asks', 'if (++fruitless_polls_ % kPatience == 0) device.check();', ''),
+    ('host/decider.cc', 'any other word is a completion', 'if (word >> 32 != number_) {', 'if (false) {'),
+    ('host/decider.cc', 'faults are not read', 'if (const u32 fault = static_cast<u32>(word)) {', 'if (const u32 fault = 0) {'),
+    ('host/decider.cc', 'any version', 'header.version == kDecisionVersion && ', ''),
+    ('host/decider.cc', 'any fault', 'header.fault == kNoFault && ', ''),
+    ('host/decider.cc', 'any stop', 'header.stop <= kStopHits &&', 'true &&'),
+    ('host/decider.cc', 'any number of entries', 'header.num_run <= running && ', ''),
+    ('host/decider.cc', 'entries and stop do not agree', ' && ran == (header.stop != kStopRunning) &&', ' &&'),
+    ('host/decider.cc', 'any number of answers', 'header.num_answers <= (ran ? batch_->num_admissions() : 0) &&', 'true &&'),
+    ('host/decider.cc', 'many are not admitted', 'header.num_answers - header.num_admitted <= 1 &&', 'true &&'),
+    ('host/decider.cc', 'all are admitted, and yet a stop', '(!ran || (header.stop == kNotStopped) == (header.num_admitted == batch_->num_admissions())) &&', 'true &&'),
+    ('host/decider.cc', 'any number of ids', 'header.num_ids <= num_blocks_ && ', ''),
+    ('host/decider.cc', 'any length of the log', ' && header.log_words <= room_.max_log;', ';'),
+    ('host/decider.cc', 'any length', '!numbers || header.words != decision_words(header.num_answers, header.num_ids, header.log_words)', '!numbers'),
+    ('host/decided.cc', 'a decision of a core that decides itself', '  if (decider_) return;\n', '  return;\n'),
+    ('host/decided.cc', 'a second decision', 'require_decider("submitDecision");\n  begin_change();', 'require_decider("submitDecision");'),
+    ('host/decided.cc', 'any range', '  check_range(from, to);\n', ''),
+    ('host/decided.cc', 'any request', '  check_request(request);\n', ''),
+    ('host/decided.cc', 'what is pending is decided without', '  drain();\n', ''),
+    ('host/decided.cc', 'any frame', '  check_frame(frame, from, to);\n', ''),
+    ('host/decided.cc', 'marks stay', 'for (const Asked& asked : admissions_) table_[asked.slot].mark = 0;  // left', '// left'),
+    ('host/decided.cc', 'room beyond the limit', 'plan_run(frame, from, to, slot_limit, ~u64{0});', 'plan_run(frame, from, to, config_.max_model_len, ~u64{0});'),
+    ('host/decided.cc', 'the host decides how many run', 'plan_run(frame, from, to, slot_limit, ~u64{0});', 'plan_run(frame, from, to, slot_limit, state_.num_free);'),
+    ('host/decided.cc', 'nobody knows of it', '  set_deciding(true);\n', ''),
+    ('host/decided.cc', 'any slot limit', 'if (limit < 1 || static_cast<u32>(limit) > config_.max_model_len) {', 'if (false) {'),
+    ('host/decided.cc', 'any slot', 'if (asked.slot < 0 || !table_.is_open(static_cast<u32>(asked.slot))) {', 'if (false) {'),
+    ('host/decided.cc', 'a slot twice', 'if (slot.mark || runs) throw', 'if (runs) throw'),
+    ('host/decided.cc', 'a slot of the frame', 'if (slot.mark || runs) throw', 'if (slot.mark) throw'),
+    ('host/decided.cc', 'more tokens than can have room', 'if (slot.num_tokens > slot_limit) {', 'if (false) {'),
+    ('host/decided.cc', 'any number of hits', 'asked.num_external >= 0 && asked.num_hits >= -1 &&', 'asked.num_external >= 0 &&'),
+    ('host/decided.cc', 'any flags', '                          (asked.flags & ~std::int32_t{kLoadsFirst}) == 0;', '                          true;'),
+    ('host/decided.cc', 'hits for a row that is held', '!in_range || holds_hits || ', '!in_range || '),
+    ('host/decided.cc', 'an admission without sense', ' || !makes_sense(config_.block_size, admission)) {', ') {'),
+    ('host/decided.cc', 'a slot is not marked', '    slot.mark = 1;\n', ''),
+    ('host/decided.cc', 'running entries beyond the room', 'if (batch_.size() + words > decider_->room().batch_words) return false;\n    if (fills', 'if (fills'),
+    ('host/decided.cc', 'keys that were never made', 'if (fills != 0) table_.extend_hashes(slot, work.publish_to);', ''),
+    ('host/decided.cc', 'the key of the block before', 'slot.hashes[i + 1]);\n  }\n  return true', 'slot.hashes[i]);\n  }\n  return true'),
+    ('host/decided.cc', 'admissions beyond the room', 'if (batch_.size() + words > decider_->room().batch_words) return false;\n    if (full', 'if (full'),
+    ('host/decided.cc', 'keys of blocks that are published', 'slot.hashes + 1 + known', 'slot.hashes + 1'),
+    ('host/decided.cc', 'a free row twice', 'next_row = row == kNone ? kNone : row + 1;', 'next_row = row;'),
+    ('host/decided.cc', 'a poll for nothing', 'if (!deciding_) throw', 'if (false) throw'),
+    ('host/decided.cc', 'an answer that is too short', 'if (answer.size < needed) {', 'if (false) {'),
+    ('host/decided.cc', 'the host stays behind', '  follow(*decision);\n', ''),
+    ('host/decided.cc', 'a batch that was full is all', 'header.stop == kNotStopped && !asked_.whole;', 'header.stop == kNotStopped && false;'),
+    ('host/decided.cc', 'rows that no answer names', 'if (taken != decision->header.num_ids || rows != state_.rows_in_use) {', 'if (false) {'),
+    ('host/decided.cc', 'it stays under way', '  set_deciding(false);\n  publish_counts();', '  publish_counts();'),
+    ('host/decided.cc', 'old counts', '  publish_counts();\n  publish_common_prefix();', '  publish_common_prefix();'),
+    ('host/decided.cc', 'an old common prefix', '  publish_common_prefix();\n', ''),
+    ('host/decided.cc', 'any log', 'if (const char* why = refusal(state_, decision.log, header.log_words)) {', 'if (const char* why = nullptr) {'),
+    ('host/decided.cc', 'a log that nobody wrote down', '  write_down(decision.log, header.log_words);\n', ''),
+    ('host/decided.cc', 'any ids', '                   std::equal(results.ids, results.ids + results.num_ids, decision.ids);', '                   true;'),
+    ('host/decided.cc', 'any number of free blocks', 'header.num_free == state_.num_free && ', ''),
+    ('host/decided.cc', 'any number of keys', 'header.num_published == state_.num_published &&', 'true &&'),
+    ('host/decided.cc', 'any number of rows', 'header.rows_in_use == state_.rows_in_use && ', ''),
+    ('host/decided.cc', 'any number of commands', ' && wide(header.num_commands) == state_.num_commands;', ';'),
+    ('host/decided.cc', 'any digest', 'wide(header.rolling_digest) != state_.rolling_digest ?', 'false ?'),
+    ('host/decided.cc', 'any row will do', '  if (row < config_.pool.num_rows && state_', '  if (true || state_'),
+    ('host/decided.cc', 'numRun counts entries with work', 'work_[header.num_run].entry : asked_.to', 'asked_.from + header.num_run : asked_.to'),
+    ('host/decided.cc', 'entries stay marked', 'for (const Work& work : work_) table_[work.slot].mark = 0;\n', ''),
+    ('host/decided.cc', 'the slot learns nothing', '    set_row(slot, slot.row, num_blocks, work.publish_to);\n', ''),
+    ('host/decided.cc', 'the frame learns nothing', '    frame.num_blocks[work.entry] = static_cast<std::int32_t>(num_blocks);\n', ''),
+    ('host/decided.cc', 'the frame learns of no new block', '    frame.new_blocks[work.entry] = static_cast<std::int32_t>(work.take);\n', ''),
+    ('host/decided.cc', 'any row is answered', 'answer.row == row && computed', 'computed'),
+    ('host/decided.cc', 'more computed than there is', 'computed <= slot.num_tokens &&', 'true &&'),
+    ('host/decided.cc', 'more to compute than there is', 'answer.num_tokens <= slot.num_tokens - computed &&', 'true &&'),
+    ('host/decided.cc', 'blocks that do not add up', 'u64{answer.num_hits} + slot.num_blocks + answer.num_new == answer.num_blocks;', 'true;'),
+    ('host/decided.cc', 'hits of another prefix', 'if ((block.flags & kPublished) && block.key == slot.hashes[i + 1]) continue;', 'continue;'),
+    ('host/decided.cc', 'the row stays free', '  if (opens) free_rows_.take(row);\n', ''),
+    ('host/decided.cc', 'what loads first is published', 'config_.caching && !(admission.flags & kLoadsFirst)', 'config_.caching'),
+    ('host/core.cc', 'run and admit although the device decides', 'if (!decider_) [[likely]] return;', 'return;'),
+    ('host/core.cc', 'changes beside a decision', '  if (deciding_) throw', '  if (false) throw'),
+    ('host/core.cc', 'who waits for a poisoned core waits for ever', '  set_deciding(false);\n', ''),
+    ('host/pending.cc', 'pending operations beside a decision', '  if (deciding_) return;\n', ''),
+    ('host/gathered.cc', 'a gather beside a decision', '  begin_change();\n', ''),
+]
+DECIDED_RACES_MUTANTS = [
+    ('host/decider.cc', 'a decision is read without acquire', 'load(std::memory_order_acquire)', 'load(std::memory_order_relaxed)'),
+]
+DECIDE_KERNEL_MUTANTS = [
+    ('cuda/decide.cu', 'the slot is not fetched', '  fetch(home->desk.batch, mapped_batch, words);\n', ''),
+    ('cuda/decide.cu', 'the completion without its fault', 'number, home->state.fault, home', 'number, 0, home'),
+    ('cuda/decide.cu', 'the completion without its digest', 'home->state.rolling_digest);', '0);'),
+    ('cuda/decide.cu', 'no room for a log', 'desk.log, desk.max_log}', 'desk.log, 0}'),
+    ('cuda/decide.cu', 'no room for ids', 'home->ids, home->state.config.num_blocks,', 'home->ids, 1,'),
+    ('cuda/decide.cu', 'no completion', 'if (team.rank() == 0) complete', 'if (false) complete'),
+    ('cuda/decide.cu', 'the completion comes first', '  decide(team, home->state, batch, words, workspace, desk.decision);\n  if (team.rank() == 0) complete(desk.completion, number, home->state.fault, home->state.rolling_digest);',
+     '  if (team.rank() == 0) complete(desk.completion, number, home->state.fault, home->state.rolling_digest);\n  decide(team, home->state, batch, words, workspace, desk.decision);'),
+]
+
 DIGEST_MUTANTS = [
     ('digest.h', 'the queue from its start in every part', 'live_before);\n  const u64 stride', '0);\n  const u64 stride'),
     ('digest.h', 'every part has all blocks', 'u64{part} * team.size() + team.rank(); id', 'team.rank(); id'),
@@ -387,6 +506,10 @@ GENERATED = [
     ('digest.h', r'hash = mix\(hash, [^\n]*\);', STATE),
     ('block_hash.h', r'    hash\.add_word\([^\n]*\);', HASH),
     ('block_hash.h', r'round\(\);', HASH),
+    ('host/decided.cc', r'if \([^\n]*\) refuse\([^\n]*\);', DECIDED),
+    ('host/core.cc', r'begin_change\(\);', DECIDED),
+    ('host/mirrored.cc', r'begin_change\(\);', DECIDED),
+    ('host/pending.cc', r'begin_change\(\);', DECIDED),
 ]
 TRANSFER_MUTANTS = [
     ('host/completion_ring.cc', 'a full ring gives out one more', 'if (held == capacity_) return 0;', ''),
@@ -577,12 +700,20 @@ def line_of(text, at):
     return text.count('\n', 0, at) + 1
 
 
+def replaced(file, what, old, new):
+    text = read(file)
+    if text.count(old) < 1:
+        sys.exit(f'{file}, "{what}": the text to replace is gone: {old!r}')
+    return f'{file}: {what}', file, text.replace(old, new, 1)
+
+
 def all_mutants():
     """Yields (name, file, mutated text, tests)."""
+    decided = [(DECIDED_MUTANTS, DECIDED), (DECIDED_RACES_MUTANTS, DECIDED_RACES), (DECIDE_KERNEL_MUTANTS, DECIDE_KERNELS)]
+    for mutants, tests in decided:
+        for file, what, old, new in mutants:
+            yield replaced(file, what, old, new) + (tests,)
     for file, what, old, new in MUTANTS + MIRROR_MUTANTS + KERNEL_MUTANTS + DIGEST_MUTANTS + TRANSFER_MUTANTS:
-        text = read(file)
-        if text.count(old) < 1:
-            sys.exit(f'{file}, "{what}": the text to replace is gone: {old!r}')
         tests = {'host': MIRROR, 'cuda': KERNELS}.get(file.split('/')[0], FAST)
         if file in ('host/mirrored.cc', 'host/core.h', 'host/core.cc'):
             tests = MIRROR[::-1]
@@ -592,12 +723,9 @@ def all_mutants():
             tests = TRANSFER
         if (file, what, old, new) in DIGEST_MUTANTS:
             tests = MIRROR
-        yield f'{file}: {what}', file, text.replace(old, new, 1), tests
+        yield replaced(file, what, old, new) + (tests,)
     for tests, file, what, old, new in GATHER_MUTANTS + REFERENCE_MUTANTS:
-        text = read(file)
-        if text.count(old) < 1:
-            sys.exit(f'{file}, "{what}": the text to replace is gone: {old!r}')
-        yield f'{file}: {what}', file, text.replace(old, new, 1), tests
+        yield replaced(file, what, old, new) + (tests,)
     for file, pattern, tests in GENERATED:
         text = read(file)
         for match in re.finditer(pattern, text):

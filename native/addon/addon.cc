@@ -11,7 +11,7 @@ namespace blockstep {
 namespace {
 
 /// Version of the border between TypeScript and native code; src/core/loader.ts expects the same.
-constexpr double kAbi = 3;
+constexpr double kAbi = 4;
 
 Napi::Value create(const Call& call) {
   const HostConfig config = read_configuration(call[0]);

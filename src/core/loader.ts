@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { BlockstepError, show } from './errors.js';
 import type { NativeAddon } from './native.js';
 
-const ABI = 3;
+const ABI = 4;
 const require = createRequire(import.meta.url);
 
 /** Musl and glibc need different binaries; Node's own report tells which of the two this process runs on. */

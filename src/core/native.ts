@@ -84,7 +84,7 @@ export interface NativeMemory {
 export type NativeErrorClass = new (code: never, message: string) => Error;
 
 export interface NativeAddon {
-  readonly abi: 3;
+  readonly abi: 4;
   /** The back ends that were compiled into this binary. */
   readonly backends: readonly string[];
   /** Tries every back end, CUDA on this GPU: makes a context there and tests mapped memory. */

@@ -24,7 +24,7 @@ type Bench = (config?: Partial<typeof SMALL>) => BenchCore;
 
 function describeModule(load: () => NativeAddon): void {
   it('names its abi and its back ends', () => {
-    expect(load().abi).toBe(3);
+    expect(load().abi).toBe(4);
     expect(load().backends).toContain('host');
     expect(Object.isFrozen(load().backends)).toBe(true);
   });

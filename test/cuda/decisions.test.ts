@@ -12,6 +12,7 @@ import {
   DECISION_HEAD,
   DecisionStop,
 } from '../../src/core/decision.js';
+import { TABLE_NAMES } from '../../src/core/device-tables.js';
 import { makeExchange } from '../../src/core/exchange.js';
 import { loadAddon } from '../../src/core/loader.js';
 import type { NativeConfig } from '../../src/core/native.js';
@@ -133,6 +134,30 @@ describe('a core whose GPU decides', () => {
     const missing = await decide(requestOf([{ slot: fourth, numHits: 1 }]));
     expect(missing[Answer.stop]).toBe(DecisionStop.hits);
     expect(answerAt(missing, 0)).toMatchObject({ row: -1, numHits: 0, numBlocks: 0 });
+  });
+
+  it('gathers the tables of a step out of the rows that it decided, and not before it has', async () => {
+    const expectSame = (numEntries: number): void => {
+      const [onDevice, onHost] = [core.gatherOnDevice(0, numEntries), core.gather(0, numEntries)];
+      for (const name of TABLE_NAMES) expect(onDevice.read(name), name).toEqual(onHost[name]);
+    };
+    const [first, second] = [core.open(range(18)), core.open(range(18))];
+    core.entry(0, first, 0, 18);
+    core.entry(1, second, 16, 2);
+    core.native.submitDecision(0, 0, 0, requestOf([{ slot: first }, { slot: second }]));
+    expect(codeOf(() => core.gatherOnDevice(0, 0))).toBe('ERR_BLOCKSTEP_DECISION_PENDING');
+    await wait(answerFor(2));
+    expectSame(2);
+    // One grows, and the other's row is taken by a third.
+    core.push(PendingOp.close, second, 0);
+    const third = core.open(range(9).map((i) => i + 50));
+    core.entry(0, first, 18, 3);
+    await decide(requestOf([{ slot: third }]), 1);
+    core.entry(1, third, 0, 9);
+    expectSame(2);
+    core.push(PendingOp.close, third, 0); // a fact that the GPU is given with the gather
+    expectSame(1);
+    expect(core.deviceTables().waits).toBe(0);
   });
 
   it('leaves what is pending alone until its decision has come', async () => {

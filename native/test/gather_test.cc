@@ -127,6 +127,12 @@ class PromptDevice final : public Device {
   }
   void apply_slot(Job job, u32 count) override { apply_value(job, Carrier::kSlot, slot(job.slot), count); }
   void start_digest(u32) override {}
+  // Nobody has it decide.
+  u32* batch() override { return nullptr; }
+  const u32* decision() const override { return nullptr; }
+  const Completion& decision_completion() const override { return completions_[0]; }
+  void decide_value(u32, Carrier, const u32*, u32) override { EXPECT(false, "a batch for a device that does not decide"); }
+  void decide_slot(u32, u32) override { EXPECT(false, "a batch for a device that does not decide"); }
   void follow(u64) override {}
   void lead(u64) override {}
   DeviceTables& make_tables(const TablesShape& shape, u32 block_size, u32 num_slots) override {

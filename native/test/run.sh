@@ -132,7 +132,7 @@ run decide_test races $((60 * times)) 2 3 5
 for kind in races checked; do
   run mirror_test $kind $((250 * times))
   run host_test $kind $((500 * times))
-  run decided_test $kind $((200 * times))
+  run decided_test $kind $((60 * times))
   run gatherer_test $kind $((300 * times))
   run ring_test $kind $((200 * times))
   run lane_test $kind $((200 * times))

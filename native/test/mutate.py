@@ -54,12 +54,12 @@ GPU = (['-O1', '-DBLOCKSTEP_BLOCK_THREADS=64', '-Wno-unknown-pragmas', '-Itest/g
        + [room + '/' + name for room in ('test/gpu_shim', 'cuda', 'host', 'reference')
           for name in sorted(os.listdir(os.path.join(NATIVE, room)))
           if name.endswith('.cc')])
-REFERENCE_SOURCES = ['reference/' + name for name in sorted(os.listdir(os.path.join(NATIVE, 'reference'))) if name.endswith('.cc')]
 REFERENCE_KERNELS = [('reference_kernel_test', PLAIN + THREADS, [])]
 GPU_KERNELS = ['cuda/' + name for name in sorted(os.listdir(os.path.join(NATIVE, 'cuda'))) if name.endswith('.cu')]
 TABLES = [('cuda/tables_test', GPU + ['-x', 'c++'] + GPU_KERNELS + ['test/cuda/forward.cu', 'test/cuda/tables_reader.c', '-x', 'none'],
            ['--steps', '200'])]
 DEVICE_REFERENCE = [('device_reference_test', GPU + ['-x', 'c++'] + GPU_KERNELS + ['-x', 'none'], ['30'])]
+DEVICE_REFERENCE_RACES = [('device_reference_test', RACES + ['-DGPU_SHIM_THREADS'] + DEVICE_REFERENCE[0][1], ['3'])]
 LANE_SOURCES = ['host/completion_ring.cc', 'host/host_lane.cc']
 TRANSFER = [
     ('ring_test', PLAIN + LANE_SOURCES, ['100']),
@@ -683,6 +683,7 @@ REFERENCE_MUTANTS = [
     (DEVICE_REFERENCE, 'cuda/cuda_reference.cc', 'every window begins with the first stretch', ' + window.first_stretch;', ';'),
     (DEVICE_REFERENCE, 'cuda/cuda_reference.cc', 'plans are not checked', '  model_.check(step.layout(), {step.known.data(), known.size});\n', ''),
     (DEVICE_REFERENCE, 'cuda/cuda_reference.cc', 'nothing is adopted on the GPU', '      launch(reference_kernels().adopt', '      if (false) launch(reference_kernels().adopt'),
+    (DEVICE_REFERENCE_RACES, 'cuda/cuda_reference.cc', 'a host function without the lock', '    const std::lock_guard lock(step.reference.mutex_);\n', ''),
     (DEVICE_REFERENCE, 'cuda/cuda_reference.cc', 'the block table is not copied', '  copy(to.block_table', '  if (false) copy(to.block_table'),
 ]
 

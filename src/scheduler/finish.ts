@@ -82,6 +82,7 @@ function end(s: SchedulerState, request: Request, reason: FinishReason): void {
   s.deadlines.stop(request);
   s.structured.delete(request);
   s.requests.delete(request.id);
+  s.blocksMoved = true;
   handOver(s, request, reason);
   s.finishedIds.push(request.id);
   s.finishedHandles.push(request.handle);

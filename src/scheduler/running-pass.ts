@@ -24,7 +24,7 @@ export function runningPass(s: SchedulerState, plan: Plan, tokenBudget: number):
     const from = plan.numRequests;
     next = planRun(s, plan, next, tokenBudget - plan.totalTokens);
     if (plan.numRequests === from) break;
-    const at = from + s.core.native.run(plan.frame, from, plan.numRequests);
+    const at = from + run(s, plan, from);
     if (at === plan.numRequests) continue;
 
     const request = plan.requests[at];
@@ -147,15 +147,23 @@ export function takeFromOthers(s: SchedulerState, plan: Plan, request: Request):
   return entry >= 0 ? 1 : 0;
 }
 
+/** Takes the blocks of the plan's entries from `from` on. @returns how many of them fitted */
+function run(s: SchedulerState, plan: Plan, from: number): number {
+  const count = s.core.native.run(plan.frame, from, plan.numRequests);
+  s.blocksMoved = false;
+  return count;
+}
+
 /** Blocks for one entry. Where drafts would look ahead beyond what the pool can ever hold, they look less far. */
 function takeBlocks(s: SchedulerState, plan: Plan, at: number): boolean {
   const request = plan.requests[at];
   const after = plan.numComputedTokens[at] + plan.numScheduledTokens[at];
-  if (after + s.lookahead <= s.slotLimit) return s.core.native.run(plan.frame, at, at + 1) === 1;
+  if (after + s.lookahead <= s.slotLimit) return run(s, plan, at) === 1;
   const { blockSize, enablePrefixCaching } = s.config;
   const held = s.core.blocks(request.slot).length;
   const publishTo = enablePrefixCaching ? Math.min(after, request.numTokens) : 0;
   if (s.core.native.admit(request.slot, 0, 0, s.slotLimit, publishTo) < 0) return false;
+  s.blocksMoved = true;
   plan.numBlocks[at] = Math.ceil(s.slotLimit / blockSize);
   plan.numNewBlocks[at] = plan.numBlocks[at] - held;
   return true;

@@ -20,7 +20,6 @@ export function schedule(s: SchedulerState): Plan {
   const budget = tokenBudget(s);
   runningPass(s, plan, budget);
   const numContinued = plan.numRequests;
-  s.blocksMoved = false;
   if (mayAdmit(s, plan)) waitingPass(s, plan, budget);
 
   // run() has left the common prefix behind; whatever happened after it makes that stale.

@@ -97,13 +97,15 @@ export class SchedulerCalls {
 
   /** A connector that cannot take its pins is of no use. */
   #bindPins(): void {
-    const { connector, core } = this.state;
+    const { state } = this;
+    const { connector, core } = state;
     if (connector?.bindPins === undefined) return;
     const change = (pinned: boolean, blocks: unknown): void => {
       this.gate.checkUsable();
       const ids = takeInt32Array('blocks', blocks);
       if (pinned) core.native.pin(ids);
       else core.native.unpin(ids);
+      state.blocksMoved = true;
       this.log?.pins(pinned, ids);
       // Between calls nobody else hands the command over.
       if (!this.gate.isBusy) this.gate.change(() => this.flushLog());

@@ -65,7 +65,7 @@ export class SchedulerState {
   facts: { grammar(answer: GrammarAnswer): void; connector(answer: ConnectorAnswer): void } | null = null;
   /** Requests of the current update whose newly filled blocks can be published; empty between updates. */
   readonly settled: Request[] = [];
-  /** In the present schedule a request took or gave back blocks without standing in the plan. */
+  /** Since `run` was called last blocks were taken, given back or pinned, and not for an entry that the plan has got since. */
   blocksMoved = false;
   pauseMode: 'none' | 'new' | 'all' = 'none';
   step = 0;

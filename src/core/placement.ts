@@ -9,8 +9,12 @@ export interface PlacementOptions {
    * device is a GPU that can be used, otherwise `host`.
    */
   backend?: 'auto' | 'host' | 'cuda';
-  /** Who decides. `host`: the host's instance does, and the GPU's applies the same log. */
-  authority?: 'host';
+  /**
+   * Who decides. `host` (default): the host's instance does, and the GPU's applies the same log. `device`: the GPU's does, and
+   * the host's follows, for proof and measurement: every step waits for the GPU (`Scheduler.scheduleAsync`). It implies
+   * `backend: 'cuda'`, on the GPU of `device`, or else on GPU 0: without one there is an error, never another authority.
+   */
+  authority?: 'host' | 'device';
   /** The executor's device: `cpu` (default), `cuda` (the GPU 0) or `cuda:N`. */
   device?: string;
   /** The executor's stream, a cudaStream_t as an address: every launch goes there. Default: a stream of our own. */
@@ -23,6 +27,8 @@ export type Placement = Readonly<Required<PlacementOptions>>;
 /** What became of a placement. */
 export interface Backend {
   readonly name: 'host' | 'cuda';
+  /** Who decides. */
+  readonly authority: 'host' | 'device';
   /** Why it is this one, in words. */
   readonly reason: string;
 }
@@ -38,7 +44,12 @@ export function resolvePlacement(options: PlacementOptions): Placement {
   if (backend !== 'auto' && backend !== 'host' && backend !== 'cuda') {
     throw badArgument('backend', show(backend), 'one of auto, host, cuda');
   }
-  if (authority !== 'host') throw badArgument('authority', show(authority), 'host');
+  if (authority !== 'host' && authority !== 'device') {
+    throw badArgument('authority', show(authority), 'one of host, device');
+  }
+  if (authority === 'device' && backend === 'host') {
+    throw badArgument('backend', show(backend), "auto or cuda with authority 'device'");
+  }
   checkDevice('device', device);
   checkStream('stream', stream);
   return Object.freeze({ backend, authority, device, stream });
@@ -80,26 +91,33 @@ export function createNative(
   exchange: ArrayBuffer,
   placement: Placement,
 ): { native: NativeCore; backend: Backend } {
-  const { backend, device, stream } = placement;
+  const { authority, device, stream } = placement;
+  // Whoever asks for decisions of the GPU shall not measure those of the host instead.
+  const backend = authority === 'device' ? 'cuda' : placement.backend;
   const onHost = (reason: string): { native: NativeCore; backend: Backend } => ({
     native: addon.create(config, exchange),
-    backend: Object.freeze({ name: 'host', reason }),
+    backend: Object.freeze({ name: 'host', authority, reason }),
   });
   if (backend === 'host') return onHost('asked for');
   if (backend === 'auto' && device === 'cpu') return onHost("the executor's device is cpu");
   try {
     // One log for each step that can be in flight, and one for the step being planned; so are the frames.
     const cuda = { device: gpuOf(placement), stream, maxLogs: config.numFrames };
-    const native = addon.create({ ...config, cuda }, exchange);
-    const reason = backend === 'cuda' ? 'asked for' : `the executor's device is ${device}`;
-    return { native, backend: Object.freeze({ name: 'cuda', reason }) };
+    const native = addon.create({ ...config, cuda, authority }, exchange);
+    return { native, backend: Object.freeze({ name: 'cuda', authority, reason: whyCuda(placement) }) };
   } catch (error) {
     if (!(error instanceof BlockstepError)) throw error;
     if (error.code !== 'ERR_BLOCKSTEP_CUDA' && error.code !== 'ERR_BLOCKSTEP_NO_MEMORY') throw error;
-    const why = `the CUDA back end cannot be used: ${error.message}`;
+    const needed = authority === 'device' ? "authority 'device' needs a GPU, and " : '';
+    const why = `${needed}the CUDA back end cannot be used: ${error.message}`;
     if (backend === 'auto') return onHost(why);
     throw new BlockstepError(error.code, why, { cause: error });
   }
+}
+
+function whyCuda({ backend, authority, device }: Placement): string {
+  if (backend === 'cuda') return 'asked for';
+  return authority === 'device' ? "authority 'device' needs a GPU" : `the executor's device is ${device}`;
 }
 
 /** The number of the GPU that a device names; 0 for `cpu`. */

@@ -3,27 +3,65 @@ import { BlockstepError, show } from '../core/errors.js';
 /**
  * What stands before every public call: it refuses calls after dispose, calls from inside a callback of the call that is
  * running, and, once a step broke off in the middle, every further call, since nothing may build on a state in doubt.
+ *
+ * A call that waits for the GPU is carried out in parts. Between them everybody else has a turn, and the state is that of a
+ * half-made plan: it may be read, and nothing may be changed.
  */
 export class CallGate {
   #busy = false;
+  /** A call waits for the GPU, between two of its parts. */
+  #suspended = false;
   #disposed = false;
   /** The error that left the state in doubt. */
   #poison: unknown;
 
-  /** Whether a call is running, so that this one comes from inside a callback. */
-  get isBusy(): boolean {
-    return this.#busy;
+  /** Whether a call waits for the GPU. */
+  get isSuspended(): boolean {
+    return this.#suspended;
   }
 
-  /** @throws ERR_BLOCKSTEP_REENTRANT, ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT */
+  /** Whether a call is not over: it is running, so that this one comes from inside a callback, or it waits for the GPU. */
+  get isBusy(): boolean {
+    return this.#busy || this.#suspended;
+  }
+
+  /** @throws ERR_BLOCKSTEP_REENTRANT, ERR_BLOCKSTEP_DECISION_PENDING, ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT */
   enter(): void {
-    this.checkUsable();
-    if (this.#busy) throw reentrant();
+    this.checkFree();
     this.#busy = true;
   }
 
   leave(): void {
     this.#busy = false;
+  }
+
+  /** Whether `enter` would let this call in. @throws what `enter` throws */
+  checkFree(): void {
+    this.checkUsable();
+    this.checkNotRunning();
+    if (!this.#suspended) return;
+    throw new BlockstepError(
+      'ERR_BLOCKSTEP_DECISION_PENDING',
+      'scheduleAsync() waits for the GPU: until it is over the scheduler can only be read, and requests aborted',
+    );
+  }
+
+  /** @throws ERR_BLOCKSTEP_REENTRANT from inside a callback */
+  checkNotRunning(): void {
+    if (this.#busy) throw reentrant();
+  }
+
+  /** A part of the call that was let in is over, and the next one is not due yet. */
+  suspend(): void {
+    this.#busy = false;
+    this.#suspended = true;
+  }
+
+  /** The next part begins. @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT, with the call over */
+  resume(): void {
+    this.#suspended = false;
+    this.checkUsable();
+    this.#busy = true;
   }
 
   /** Runs what asks others but changes nothing: whom it asks must not call back. */
@@ -53,7 +91,7 @@ export class CallGate {
    */
   dispose(act: () => void): void {
     if (this.#disposed) return;
-    if (this.#busy) throw reentrant();
+    this.checkNotRunning();
     this.#busy = true;
     try {
       act();
@@ -76,7 +114,8 @@ export class CallGate {
   }
 }
 
-function reentrant(): BlockstepError {
+/** The refusal of a call from inside a callback. */
+export function reentrant(): BlockstepError {
   return new BlockstepError(
     'ERR_BLOCKSTEP_REENTRANT',
     'the scheduler was called from inside one of its callbacks',

@@ -159,6 +159,6 @@ export function purgeWaiting(s: SchedulerState): void {
 }
 
 /** Tracked, unfinished, and this very incarnation. */
-function isLive(live: ReadonlyMap<string, Request>, request: Request): boolean {
+export function isLive(live: ReadonlyMap<string, Request>, request: Request): boolean {
   return !request.isFinished && live.get(request.id) === request;
 }

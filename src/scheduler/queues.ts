@@ -114,6 +114,19 @@ export class Queues {
     return comesBefore(waiting, skipped) ? this.waiting : this.skipped;
   }
 
+  /** Those that may be admitted, in the order in which `nextQueue` comes to them. By priority all of them are sorted. */
+  *line(): Generator<Request, void> {
+    if (this.#byPriority) {
+      yield* [...this.waiting.toArray(), ...this.skipped.toArray()].sort((a, b) =>
+        comesBefore(a, b) ? -1 : 1,
+      );
+      return;
+    }
+    for (const queue of [this.skipped, this.waiting]) {
+      for (let request = queue.peek(); request !== null; request = request.next) yield request;
+    }
+  }
+
   /** Takes a request out of whichever container holds it. Finding none is not an error. */
   remove(request: Request): void {
     if (request.container === 'running') this.running.splice(this.running.indexOf(request), 1);

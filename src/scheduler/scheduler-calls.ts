@@ -2,6 +2,7 @@ import { takeInt32Array } from '../core/arrays.js';
 import { BlockstepError, show } from '../core/errors.js';
 import { abort, abortTargets, isAbortable } from './abort.js';
 import { tellShutdown } from './ask-connector.js';
+import type { Deciding } from './batch.js';
 import { CallGate } from './call-gate.js';
 import type { BlockPins } from './connector.js';
 import { purgeWaiting } from './guards.js';
@@ -37,12 +38,33 @@ export class SchedulerCalls {
     this.gate.enter();
     let result: T;
     try {
-      const now = this.state.config.now();
-      if (typeof now !== 'number' || !Number.isFinite(now)) {
-        throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `now() must return milliseconds, got ${show(now)}`);
-      }
-      this.state.now = now;
+      this.#readClock();
       result = act();
+      if (this.log !== null) this.gate.change(() => this.flushLog());
+    } finally {
+      this.gate.leave();
+    }
+    this.state.anomalies.throwFirst();
+    return result;
+  }
+
+  /** As `enter`, for a call that waits for the GPU and changes the state in every part. It is over when the last is. */
+  *enterInParts<T>(begin: () => Deciding<T>): Deciding<T> {
+    this.gate.enter();
+    let result: T;
+    try {
+      this.#readClock();
+      const parts = begin();
+      for (;;) {
+        const part = this.gate.change(() => parts.next());
+        if (part.done === true) {
+          result = part.value;
+          break;
+        }
+        this.gate.suspend();
+        yield;
+        this.gate.resume();
+      }
       if (this.log !== null) this.gate.change(() => this.flushLog());
     } finally {
       this.gate.leave();
@@ -117,6 +139,14 @@ export class SchedulerCalls {
       core.dispose();
       throw error;
     }
+  }
+
+  #readClock(): void {
+    const now = this.state.config.now();
+    if (typeof now !== 'number' || !Number.isFinite(now)) {
+      throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `now() must return milliseconds, got ${show(now)}`);
+    }
+    this.state.now = now;
   }
 
   #abort(targets: ReadonlySet<Request>): string[] {

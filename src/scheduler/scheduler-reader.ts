@@ -27,6 +27,11 @@ export class SchedulerReader {
     return this.#s.core;
   }
 
+  /** A `scheduleAsync` waits for the GPU: what is read now is a plan half made. */
+  get isDeciding(): boolean {
+    return this.#calls.gate.isSuspended;
+  }
+
   get numRunning(): number {
     return this.#s.queues.running.length;
   }

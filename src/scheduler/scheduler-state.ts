@@ -1,6 +1,7 @@
 import { Core, slotOf } from '../core/core.js';
 import { Anomalies } from './anomalies.js';
 import type { ConnectorAnswer } from './ask-connector.js';
+import { Batch } from './batch.js';
 import type { ConnectorCalls } from './connector-calls.js';
 import { coreConfig } from './core-config.js';
 import { DeadlineHeap } from './deadline-heap.js';
@@ -42,6 +43,8 @@ export class SchedulerState {
   readonly inFlight: Plan[] = [];
   readonly plans: readonly Plan[];
   readonly outputs: StepOutputs;
+  /** What the GPU is asked, where it decides; null: the host does. */
+  readonly batch: Batch | null;
   /** External ids that finished since the last plan. */
   finishedIds: string[] = [];
   /** Their handles. */
@@ -101,6 +104,7 @@ export class SchedulerState {
     this.queues = new Queues(config.policy);
     this.anomalies = new Anomalies(config.strict);
     this.plans = this.core.frames.map((frame) => new Plan(frame, this.maxDrafts));
+    this.batch = config.placement.authority === 'device' ? new Batch(this) : null;
     this.outputs = new StepOutputs(config.maxNumSeqs);
   }
 

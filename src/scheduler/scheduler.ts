@@ -1,28 +1,23 @@
-import { BlockstepError, badArgument, checkInteger, show } from '../core/errors.js';
+import { badArgument, checkInteger, show } from '../core/errors.js';
 import { addRequest } from './add-request.js';
 import { complete, hold } from './block-use.js';
 import type { ConnectorOutput } from './connector.js';
 import { takeOutput } from './connector-output.js';
-import { type Drafts, replaceDrafts, setDrafts } from './drafts.js';
 import { fenceTransfers } from './fence.js';
 import { finishAll } from './finish.js';
 import { getOpenSession } from './guards.js';
 import { resolveOptions, type SchedulerOptions } from './options.js';
 import type { OutstandingKind } from './outstanding.js';
-import type { Plan } from './plan.js';
 import { type ResetOptions, type ResetResult, resetPrefixCache } from './prefix-reset.js';
 import type { RequestInput } from './request.js';
-import { schedule } from './schedule.js';
 import { SchedulerCalls } from './scheduler-calls.js';
-import { SchedulerReader } from './scheduler-reader.js';
 import type { SchedulerState } from './scheduler-state.js';
+import { SchedulerSteps } from './scheduler-steps.js';
 import type { ChunkInput } from './session.js';
 import { addChunk, type ChunkOutcome, type EndOutcome, endSession } from './sessions.js';
 import { FinishReason } from './status.js';
-import { checkOldest, checkUpdatedLast, failStep, update, updateTransfers } from './step.js';
-import type { StepOutputs } from './step-outputs.js';
+import { updateTransfers } from './step.js';
 import { completeChunk, takeChunk, takeRequest } from './take-request.js';
-import type { StepResult } from './update-pass.js';
 import * as take from './validate.js';
 
 /**
@@ -35,7 +30,7 @@ import * as take from './validate.js';
  * Callbacks (the clock, grammars, diagnostics subscribers) must not call back into the scheduler
  * (ERR_BLOCKSTEP_REENTRANT), except `abort`, which is then carried out before the next step.
  */
-export class Scheduler extends SchedulerReader {
+export class Scheduler extends SchedulerSteps {
   readonly #calls: SchedulerCalls;
   readonly #s: SchedulerState;
 
@@ -113,46 +108,6 @@ export class Scheduler extends SchedulerReader {
   }
 
   /**
-   * Plans the next step. Execute it unless `totalTokens` is 0, then call `update` with it. An empty plan may be left
-   * without an update, but rows of requests that ended outside of an update go out with updates only. The plan is valid
-   * until the `schedule()` after its update.
-   * @throws ERR_BLOCKSTEP_PIPELINE_FULL when `pipelineDepth` plans are in flight
-   */
-  schedule(): Plan {
-    return this.#calls.enter(() => {
-      const s = this.#s;
-      if (s.inFlight.length >= s.config.pipelineDepth) {
-        const message = `${s.inFlight.length} plans are in flight already`;
-        throw new BlockstepError('ERR_BLOCKSTEP_PIPELINE_FULL', message);
-      }
-      this.#calls.drainLateAborts();
-      this.#calls.checkWaiting();
-      this.#calls.log?.schedule(s.now);
-      return this.#calls.gate.change(() => schedule(s));
-    });
-  }
-
-  /**
-   * Takes what a plan's execution sampled: appends it, stops requests, frees their blocks. Clients' rows are in the
-   * returned object, which is valid until the next update.
-   * @param result flat and in plan order; `counts[i]` tokens of entry i
-   * @param output what the connector's workers report; see `ConnectorOutput`
-   * @throws ERR_BLOCKSTEP_PLAN_ORDER unless it is the oldest plan in flight; ERR_BLOCKSTEP_BAD_ARG; nothing was changed
-   */
-  update(plan: Plan, result: StepResult, output?: ConnectorOutput | null): StepOutputs {
-    return this.#calls.enter(() => {
-      const s = this.#s;
-      checkOldest(s, plan);
-      const taken = take.takeStepResult(plan, result);
-      const reports = takeOutput(s, output);
-      this.#calls.drainLateAborts();
-      if (reports !== null) this.#calls.log?.transfers(s.now, reports, true);
-      this.#calls.log?.update(s.now, plan.numRequests, taken);
-      return this.#calls.gate.change(() => update(s, plan, taken, reports));
-    });
-  }
-
-  /**
    * Takes what the connector's workers report while no step is there to be updated. Requests that end of it have their
    * rows in the next update. Late, duplicate and foreign reports change nothing and are counted.
    * @throws ERR_BLOCKSTEP_BAD_ARG; nothing was changed
@@ -180,50 +135,6 @@ export class Scheduler extends SchedulerReader {
         child === undefined ? undefined : checkInteger('child', child, 0, Number.MAX_SAFE_INTEGER);
       this.#calls.log?.fence(this.#s.now, which);
       return this.#calls.gate.change(() => fenceTransfers(this.#s, which));
-    });
-  }
-
-  /**
-   * Takes the failure of a whole step instead of its result: its requests end with `error`.
-   * @throws ERR_BLOCKSTEP_PLAN_ORDER unless it is the oldest plan in flight
-   */
-  failStep(plan: Plan, output?: ConnectorOutput | null): StepOutputs {
-    return this.#calls.enter(() => {
-      const s = this.#s;
-      checkOldest(s, plan);
-      const reports = takeOutput(s, output);
-      this.#calls.drainLateAborts();
-      if (reports !== null) this.#calls.log?.transfers(s.now, reports, true);
-      this.#calls.log?.stepFailed(s.now, plan.numRequests);
-      return this.#calls.gate.change(() => failStep(s, plan, reports));
-    });
-  }
-
-  /**
-   * Gives the requests of the plan that was just updated the draft tokens to verify next; a grammar cuts those of its
-   * request. Steps in flight draft by themselves, so with `pipelineDepth` > 1 there is nothing to give.
-   */
-  updateDraftTokens(plan: Plan, drafts: Drafts): void {
-    this.#calls.enter(() => {
-      checkUpdatedLast(this.#s, plan);
-      const taken = take.takeDrafts(this.#s, plan, drafts);
-      this.#calls.log?.drafts(plan.numRequests, taken);
-      this.#calls.gate.change(() => setDrafts(this.#s, plan, taken));
-    });
-  }
-
-  /**
-   * With `pipelineDepth` > 1: tells a plan with `pendingStructuredOutputTokens`, before it is sampled, what drafts the
-   * step before it made. They replace the placeholders in `plan.draftTokens`; where a grammar allows no further one
-   * stands -1, and `plan.numInvalidDraftTokens` counts these.
-   * @throws ERR_BLOCKSTEP_PLAN_ORDER unless every plan before it was updated; ERR_BLOCKSTEP_BAD_ARG
-   */
-  replaceDraftTokens(plan: Plan, drafts: Drafts): void {
-    this.#calls.enter(() => {
-      checkOldest(this.#s, plan);
-      const taken = take.takeReplacedDrafts(this.#s, plan, drafts);
-      this.#calls.log?.replacedDrafts(plan.step, plan.numRequests, taken);
-      this.#calls.gate.change(() => replaceDrafts(this.#s, plan, taken));
     });
   }
 

@@ -69,7 +69,7 @@ export function outgrows(s: SchedulerState, request: Request): boolean {
 }
 
 /** Not for a request whose loads failed again and again, or would never end: it computes by itself. */
-function asksConnector({ connector, config }: SchedulerState, request: Request): boolean {
+export function asksConnector({ connector, config }: SchedulerState, request: Request): boolean {
   if (connector === null) return false;
   if (!config.deviations.limitLoadRetries) return true;
   // Of a single token nothing is left when it was loaded, since the last one is computed anyway.

@@ -17,7 +17,7 @@ function spyAddon(): { addon: NativeAddon; asked: NativeConfig[] } {
   const asked: NativeConfig[] = [];
   const create = (config: NativeConfig, exchange: ArrayBuffer) => {
     asked.push(config);
-    const { cuda: _cuda, ...plain } = config;
+    const { cuda: _cuda, authority: _authority, ...plain } = config;
     return addon.create(plain, exchange);
   };
   return { addon: { ...addon, create }, asked };
@@ -103,6 +103,35 @@ describe('the choice', () => {
     ]) {
       expect(codeOf(make)).toBe('ERR_BLOCKSTEP_CUDA');
       expect(make).toThrow(`the CUDA back end cannot be used: ${cuda.reason}`);
+    }
+  });
+
+  it('is a GPU where that is to decide, wherever the executor is', () => {
+    const { addon: spy, asked } = spyAddon();
+    for (const [options, device] of [
+      [{}, 0],
+      [{ backend: 'cuda' }, 0],
+      [{ device: 'cuda:2' }, 2],
+    ] as const) {
+      using core = new Core({ ...SMALL, ...options, authority: 'device' }, spy);
+      const reason = 'backend' in options ? 'asked for' : "authority 'device' needs a GPU";
+      expect(core.backend).toEqual({ name: 'cuda', authority: 'device', reason });
+      expect(asked.at(-1)).toMatchObject({ authority: 'device', cuda: { device } });
+    }
+    using core = new Core(SMALL, spy);
+    expect(core.backend.authority).toBe('host');
+    expect(() => new Core({ ...SMALL, backend: 'host', authority: 'device' })).toThrow(
+      'backend must be auto or cuda with authority \'device\', got "host"',
+    );
+  });
+
+  it.skipIf(cuda.usable)('is never the host instead of a GPU that is to decide', () => {
+    for (const options of [{}, { backend: 'auto' }, { backend: 'cuda', device: 'cuda' }] as const) {
+      const make = () => new Scheduler({ ...POOL, ...options, authority: 'device' });
+      expect(codeOf(make)).toBe('ERR_BLOCKSTEP_CUDA');
+      expect(make).toThrow(
+        `authority 'device' needs a GPU, and the CUDA back end cannot be used: ${cuda.reason}`,
+      );
     }
   });
 

@@ -88,7 +88,7 @@ const NO_OPTIONS: Record<keyof SchedulerOptions, unknown[]> = {
   now: [null, 0, 1, true, 'x', 1n, Symbol('s'), {}, [], new Date(0)],
   strict: NO_BOOLEANS,
   backend: [...NO_STRINGS, '', 'CUDA', 'gpu', 'device', 'toString', ['host']],
-  authority: [...NO_STRINGS, '', 'device', 'Host', ['host']],
+  authority: [...NO_STRINGS, '', 'Device', 'Host', ['host']],
   device: [
     ...NO_STRINGS,
     '',

@@ -64,6 +64,8 @@ export class EngineState {
   lastStep = { totalTokens: 0, preempted: 0 };
   /** When the executor was last seen alive: the last answer. */
   answeredAt = Number.NEGATIVE_INFINITY;
+  /** Where the GPU decides: carries a step whose plan it has not decided yet to where it is submitted. Never throws. */
+  settle: () => void = () => {};
   /** Makes the run loop look again. */
   poke: () => void = () => {};
   #lastTime = 0;
@@ -92,8 +94,12 @@ export class EngineState {
     return this.flight.length > 0 || this.aborts.size > 0 || this.scheduler.hasWork();
   }
 
-  /** @throws ERR_BLOCKSTEP_DISPOSED, or the code that the engine was poisoned with */
+  /**
+   * What stands before every call that changes something. No such call meets a step that is half made.
+   * @throws ERR_BLOCKSTEP_DISPOSED, or the code that the engine was poisoned with
+   */
   checkUsable(): void {
+    this.settle();
     if (this.disposed) throw disposedError();
     if (this.poison === null) return;
     const { code, message, cause } = this.poison;

@@ -19,7 +19,7 @@ import { Submitter } from './submit.js';
 /**
  * An inference engine around an executor: takes requests, schedules and executes steps, streams tokens.
  *
- * Either the caller drives it by `step()`, or it drives itself after `run()`. Whatever an executor or a client does wrong
+ * Either the caller drives it by `step()` (`stepAsync()` where the GPU decides), or it drives itself after `run()`. Whatever an executor or a client does wrong
  * costs the request or the step concerned. What the engine does not survive is an executor that never answers and a broken
  * invariant: then every stream fails with a code, every call throws it, and `health()` says why.
  *
@@ -80,9 +80,19 @@ export class Engine implements Disposable, AsyncDisposable {
    * @throws what the clock throws, with nothing changed
    * @throws ERR_BLOCKSTEP_REENTRANT, ERR_BLOCKSTEP_DISPOSED
    * @throws ERR_BLOCKSTEP_EXECUTOR_HUNG, ERR_BLOCKSTEP_INVARIANT when the engine is broken
+   * @throws ERR_BLOCKSTEP_AUTHORITY where the GPU decides: `stepAsync` waits for it
    */
   step(): StepReport {
     return this.#steps.step();
+  }
+
+  /**
+   * `step()`, whoever decides: with `authority: 'device'` it waits until the GPU has decided. What is called meanwhile and
+   * changes something first has the GPU waited for in place.
+   * @throws by rejection what `step` throws; ERR_BLOCKSTEP_DISPOSED if the engine was disposed meanwhile
+   */
+  stepAsync(): Promise<StepReport> {
+    return this.#steps.stepAsync();
   }
 
   /**

@@ -133,13 +133,16 @@ function neededBlocks({ scheduler }: EngineState, request: Request): number {
   return Math.ceil((config.reserveFullIsl ? request.numTokens : next) / blockSize) - hitsInUse;
 }
 
-function nextStep(e: EngineState, isDriven: boolean, then = 'the next step decides'): string {
+function nextStep(e: EngineState, isDriven: boolean, then?: string): string {
   const { flight, scheduler } = e;
   if (e.disposed || e.poison !== null) return 'no step will be made';
   if (flight.length >= scheduler.config.pipelineDepth) {
     return `the next step is made when the executor has answered step ${flight[0].number}, submitted ${ago(e, flight[0].submittedAt)}`;
   }
-  return isDriven ? then : 'nobody makes the next step: call run() or step()';
+  if (scheduler.isDeciding) return 'the GPU is deciding the next step';
+  const isHost = scheduler.core.backend.authority === 'host';
+  if (!isDriven) return `nobody makes the next step: call run() or ${isHost ? 'step()' : 'stepAsync()'}`;
+  return then ?? (isHost ? 'the next step decides' : 'the GPU decides, in the next step');
 }
 
 function name(key: string | number): string {

@@ -7,6 +7,8 @@ export interface EngineHealth {
   readonly healthy: boolean;
   /** `draining` once a shutdown has begun; `broken` when the engine refuses all further work. */
   readonly state: 'open' | 'draining' | 'broken' | 'disposed';
+  /** Who decides the steps: the host's instance of the state, or the GPU's. */
+  readonly authority: 'host' | 'device';
   /** Why it is not healthy, in words; empty if it is. */
   readonly reasons: readonly string[];
 }
@@ -76,7 +78,8 @@ export class HealthWatch {
     const reasons = this.#reasons();
     const { disposed, poison, draining } = this.#e;
     const state = disposed ? 'disposed' : poison !== null ? 'broken' : draining ? 'draining' : 'open';
-    return { healthy: reasons.length === 0, state, reasons };
+    const { authority } = this.#e.scheduler.core.backend;
+    return { healthy: reasons.length === 0, state, authority, reasons };
   }
 
   /** Tells whoever listens, if the engine is healthy now and was not, or the other way round. */

@@ -26,6 +26,9 @@ export class RunLoop {
   /** Called after every turn; says after how many milliseconds the next is due at the latest, to be kept alive for it. */
   readonly #afterTurn: () => number;
   #running = false;
+  /** A turn waits for the GPU. What wakes the loop meanwhile has its turn behind it. */
+  #turning = false;
+  #missed = false;
   #immediate: NodeJS.Immediate | null = null;
   #timer: NodeJS.Timeout | null = null;
   #timerDelay = 0;
@@ -71,6 +74,10 @@ export class RunLoop {
 
   readonly #turn = (): void => {
     this.#immediate = null;
+    if (this.#e.scheduler.config.placement.authority === 'device') {
+      void this.#turnAsync();
+      return;
+    }
     let report: StepReport | null = null;
     try {
       // Each of these submits a step or is the last.
@@ -82,11 +89,38 @@ export class RunLoop {
     } catch (error) {
       this.#e.breakOff(brokenBy(error));
     }
+    this.#endTurn(report);
+  };
+
+  /** The same where the GPU decides. */
+  async #turnAsync(): Promise<void> {
+    if (this.#turning) {
+      this.#missed = true;
+      return;
+    }
+    this.#turning = true;
+    let report: StepReport | null = null;
+    try {
+      let left = this.#e.scheduler.config.pipelineDepth + 1;
+      do report = await this.#steps.stepAsync();
+      while (report.state === 'progress' && !report.answered && this.#running && --left > 0);
+      if (report.answered && this.#running) await this.#steps.submitAsync();
+    } catch (error) {
+      this.#e.breakOff(brokenBy(error));
+    }
+    this.#turning = false;
+    this.#endTurn(report);
+    if (!this.#missed) return;
+    this.#missed = false;
+    this.poke();
+  }
+
+  #endTurn(report: StepReport | null): void {
     const wait = this.#afterTurn();
     if (!this.#running) return;
     if (report === null || this.#e.poison !== null) this.stop(this.#e.poison ?? undefined);
     else this.#rest(report, wait);
-  };
+  }
 
   /** Arranges the next turn. */
   #rest(report: StepReport, wait: number): void {

@@ -2,8 +2,9 @@ import { BlockstepError } from '../core/errors.js';
 import type { ConnectorOutput } from '../scheduler/connector.js';
 import type { Plan } from '../scheduler/plan.js';
 import { channels } from './channels.js';
-import { brokenBy, type EngineState } from './engine-state.js';
+import { brokenBy, disposedError, type EngineState } from './engine-state.js';
 import { drainAborts } from './mailbox.js';
+import { PendingRound } from './pending-round.js';
 import { publish, sweepStreams } from './publish.js';
 import { Step } from './step.js';
 import { updateDrafts, updateStep } from './step-update.js';
@@ -31,8 +32,11 @@ const NOTHING = { tokens: new Int32Array(0), counts: new Int32Array(0) };
 
 /**
  * One round of the engine, in vLLM's order: aborts, schedule, execute, aborts, what transfers have ended, update, publish. It
- * does what can be done
- * now and never waits: at most one step is submitted, and the oldest is taken if it was answered.
+ * does what can be done now and never waits: at most one step is submitted, and the oldest is taken if it was answered.
+ *
+ * Where the GPU decides, a round waits for it between the first aborts and the execution, and others have their turns. Whoever
+ * wants to change something then has the round go on to its end first, in place (`EngineState.settle`): a GPU decides in
+ * microseconds.
  */
 export class StepLoop {
   readonly #e: EngineState;
@@ -49,6 +53,7 @@ export class StepLoop {
   /**
    * @throws what the clock throws, with nothing changed
    * @throws ERR_BLOCKSTEP_EXECUTOR_HUNG, ERR_BLOCKSTEP_INVARIANT when the engine broke on it
+   * @throws ERR_BLOCKSTEP_AUTHORITY where the GPU decides
    */
   step(): StepReport {
     return this.#round(true);
@@ -59,29 +64,84 @@ export class StepLoop {
     return this.#round(false);
   }
 
+  /** `step`, whoever decides. */
+  stepAsync(): Promise<StepReport> {
+    return this.#roundAsync(true);
+  }
+
+  /** `submit`, whoever decides. */
+  submitAsync(): Promise<StepReport> {
+    return this.#roundAsync(false);
+  }
+
   #round(takes: boolean): StepReport {
     const e = this.#e;
     e.checkIdle();
+    if (decidesOnDevice(e)) {
+      throw new BlockstepError('ERR_BLOCKSTEP_AUTHORITY', 'the GPU decides: await stepAsync(), or run()');
+    }
+    return this.#part(() => {
+      this.#begin();
+      return this.#end(this.#canSchedule() ? e.scheduler.schedule() : null, takes);
+    });
+  }
+
+  async #roundAsync(takes: boolean): Promise<StepReport> {
+    const e = this.#e;
+    if (!decidesOnDevice(e)) return this.#round(takes);
+    e.checkIdle();
+    const pending = this.#part(() => {
+      this.#begin();
+      return this.#canSchedule() ? e.scheduler.beginSchedule() : null;
+    });
+    if (pending === null) return this.#part(() => this.#end(null, takes));
+    const round = new PendingRound(
+      () => this.#part(() => pending.finish()),
+      (plan) => {
+        e.settle = () => {};
+        return this.#part(() => this.#end(plan, takes));
+      },
+    );
+    e.settle = () => round.tryToFinish();
+    // What it rejects with is thrown again by `finish`.
+    await pending.settle().catch(() => {});
+    return round.finish();
+  }
+
+  /** Runs a part of a round: from inside it nobody may step. */
+  #part<T>(act: () => T): T {
+    const e = this.#e;
     e.busy = true;
     try {
-      e.health.checkExecutor();
-      e.rounds++;
-      this.#moved = false;
-      this.#collected = false;
-      this.#ended = drainAborts(e);
-      const plan = this.#canSchedule() ? this.#schedule() : null;
-      const answered = takes && e.flight.length > 0 && e.flight[0].isSettled;
-      if (answered) {
-        this.#ended += drainAborts(e);
-        this.#takeOldest(e.flight[0]);
-      }
-      if (e.workers !== null) this.#takeTransfers();
-      return this.#report(plan, answered);
+      return act();
     } catch (error) {
       throw judge(e, error);
     } finally {
       e.busy = false;
     }
+  }
+
+  /** All of a round that comes before its plan is made. */
+  #begin(): void {
+    const e = this.#e;
+    e.health.checkExecutor();
+    e.rounds++;
+    this.#moved = false;
+    this.#collected = false;
+    this.#ended = drainAborts(e);
+  }
+
+  /** All of a round that comes behind. */
+  #end(plan: Plan | null, takes: boolean): StepReport {
+    const e = this.#e;
+    if (plan !== null) this.#planned(plan);
+    const answered = takes && e.flight.length > 0 && e.flight[0].isSettled;
+    if (answered) {
+      this.#ended += drainAborts(e);
+      this.#takeOldest(e.flight[0]);
+    }
+    if (e.workers !== null) this.#takeTransfers();
+    return this.#report(plan, answered);
   }
 
   #report(plan: Plan | null, answered: boolean): StepReport {
@@ -106,15 +166,13 @@ export class StepLoop {
     return scheduler.numUnfinished > 0 || (inFlight === 0 && scheduler.hasWork());
   }
 
-  #schedule(): Plan {
-    const { scheduler, lastStep } = this.#e;
-    const plan = scheduler.schedule();
+  #planned(plan: Plan): void {
+    const { lastStep } = this.#e;
     lastStep.totalTokens = plan.totalTokens;
     lastStep.preempted = plan.preempted.length;
     this.#e.workers?.planned(plan);
     if (plan.totalTokens > 0) this.#submit(plan);
     else this.#takeEmpty(plan);
-    return plan;
   }
 
   #submit(plan: Plan): void {
@@ -196,9 +254,14 @@ export class StepLoop {
   }
 }
 
+function decidesOnDevice({ scheduler }: EngineState): boolean {
+  return scheduler.config.placement.authority === 'device';
+}
+
 /** An error that leaves the scheduler whole is the caller's; any other one breaks the engine. */
 function judge(e: EngineState, error: unknown): unknown {
-  if (e.poison !== null) return error;
+  if (e.disposed) return disposedError();
+  if (e.poison !== null) return e.poison;
   const isAnomaly = error instanceof BlockstepError && error.code === 'ERR_BLOCKSTEP_ANOMALY';
   if (!isAnomaly && isUsable(e)) return error;
   const broken = brokenBy(error);

@@ -60,7 +60,7 @@ async function expectUnharmed(engine: Engine, reading: Promise<number[]>[], hand
     freeBlocks: 8 * CLIENTS,
     finished: { length: CLIENTS - 1, abort: 1, error: 0 },
   });
-  expect(engine.health()).toEqual({ healthy: true, state: 'open', reasons: [] });
+  expect(engine.health()).toEqual({ healthy: true, state: 'open', authority: 'host', reasons: [] });
 }
 
 describe.each([1, 2] as const)(

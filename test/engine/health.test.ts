@@ -12,11 +12,12 @@ function starve(bench: EngineBench): void {
 describe('health', () => {
   it('is good at first, and knows the life of the engine', () => {
     const bench = new EngineBench();
-    expect(bench.engine.health()).toEqual({ healthy: true, state: 'open', reasons: [] });
+    expect(bench.engine.health()).toEqual({ healthy: true, state: 'open', authority: 'host', reasons: [] });
     bench.engine.dispose();
     expect(bench.engine.health()).toEqual({
       healthy: false,
       state: 'disposed',
+      authority: 'host',
       reasons: ['the engine was disposed'],
     });
   });
@@ -34,6 +35,7 @@ describe('health', () => {
     expect(bench.engine.health()).toEqual({
       healthy: false,
       state: 'open',
+      authority: 'host',
       reasons: [
         'nothing was scheduled in the last 10 steps (45 ms), with 0 running and 1 waiting requests and 1 free blocks',
       ],
@@ -51,7 +53,7 @@ describe('health', () => {
       if (recover === 'abort') bench.engine.abort('a');
       else bench.engine.scheduler.core.native.unpin(free.subarray(0, free.length - 1));
       bench.engine.step();
-      expect(bench.engine.health()).toEqual({ healthy: true, state: 'open', reasons: [] });
+      expect(bench.engine.health()).toEqual({ healthy: true, state: 'open', authority: 'host', reasons: [] });
     }
   });
 

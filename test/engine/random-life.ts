@@ -8,6 +8,7 @@ import {
   type RequestHandle,
   type RequestOutput,
   type RequestResult,
+  type StepReport,
   type SubmitInput,
 } from '../../src/index.js';
 import { type Executed, FakeModel, mix } from '../scheduler/fake-model.js';
@@ -106,6 +107,8 @@ export class EngineLife {
   readonly clients: Client[] = [];
   readonly failing: number;
   readonly #held: [number, string][] = [];
+  /** The step that was made last, where the GPU decides. */
+  #stepping: Promise<StepReport> | null = null;
   #time = 0;
   #next = 0;
 
@@ -140,6 +143,8 @@ export class EngineLife {
     for (let i = 0; i < events; i++) {
       this.#event();
       if (this.random.chance(60)) await settled();
+      // Otherwise what comes next finds the GPU deciding, and has it waited for.
+      if (i % 2 === 0) await this.#stepping;
       this.engine.verify();
     }
     await this.drain();
@@ -157,7 +162,7 @@ export class EngineLife {
     while (this.#held.length > 0) this.#complete();
     this.engine.resume();
     for (let i = 0; i < 3000; i++) {
-      const { state } = this.engine.step();
+      const { state } = await this.engine.stepAsync();
       if (state === 'idle') break;
       for (const { settle } of this.executor.pending.splice(0)) settle();
       await settled();
@@ -176,7 +181,7 @@ export class EngineLife {
     const dice = random.below(100);
     this.#time += random.below(3);
     if (dice < 18) this.#submit();
-    else if (dice < 50) engine.step();
+    else if (dice < 50) this.#step();
     else if (dice < 66) this.#deliver();
     else if (dice < 84) this.#readSome();
     else if (dice < 90) this.#abort();
@@ -186,6 +191,12 @@ export class EngineLife {
     else if (dice < 96) engine.pause(random.chance(50) ? 'new' : 'all');
     else if (dice < 98) engine.resume();
     else this.#look();
+  }
+
+  #step(): void {
+    const { engine } = this;
+    if (engine.scheduler.config.placement.authority === 'host') engine.step();
+    else this.#stepping = engine.stepAsync();
   }
 
   #submit(): void {

@@ -1,25 +1,11 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { BlockstepError } from '../../src/index.js';
-import { type Client, EngineLife } from './random-life.js';
+import { endOf } from './ends.js';
+import { EngineLife } from './random-life.js';
 import { leftovers, tokensOf } from './support.js';
 
 const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? 60);
 const EVENTS = 500;
-
-/** How a client's request ended, by every way in which he can be told; they must agree. */
-async function endOf(client: Client): Promise<string> {
-  const settled = await client.result;
-  const left = client.handle.ended && client.ended === 'done' && client.read.at(-1)?.finishReason == null;
-  if (settled.status === 'rejected') {
-    const { reason } = settled;
-    if (!left) expect(client.ended).toBe(reason);
-    return reason instanceof BlockstepError ? reason.code : 'aborted with a reason';
-  }
-  const { finishReason } = settled.value;
-  if (!left) expect(client.read.at(-1)?.finishReason).toBe(finishReason);
-  return finishReason;
-}
 
 describe('random lives', () => {
   const seen = new Set<string>();

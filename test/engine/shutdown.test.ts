@@ -80,7 +80,12 @@ describe('shutdown', () => {
     const handles = Array.from({ length: 9 }, (_, i) => bench.submit({ prompt: prompt(5, i), maxTokens: 9 }));
     const ended = bench.engine.shutdown();
     expect(() => bench.submit()).toThrowError(expect.objectContaining({ code: 'ERR_BLOCKSTEP_SHUTDOWN' }));
-    expect(bench.engine.health()).toEqual({ healthy: true, state: 'draining', reasons: [] });
+    expect(bench.engine.health()).toEqual({
+      healthy: true,
+      state: 'draining',
+      authority: 'host',
+      reasons: [],
+    });
     await ended;
     for (const handle of handles) expect((await handle.result()).finishReason).toBe('length');
     expect(bench.engine.health().state).toBe('disposed');

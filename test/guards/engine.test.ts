@@ -110,7 +110,7 @@ describe('F8 a worker does not know the slot that it is told of', () => {
       bench.steps();
       expect(bench.engine.hasWork()).toBe(false);
       expect(bench.engine.stats().scheduler).toMatchObject({ numDraining: 0, quarantines: 1 });
-      expect(bench.engine.health()).toEqual({ healthy: true, state: 'open', reasons: [] });
+      expect(bench.engine.health()).toEqual({ healthy: true, state: 'open', authority: 'host', reasons: [] });
       expect(bench.engine.fenceTransfers()).toBe(1);
       expect(leftovers(bench.engine)).toEqual([]);
     });

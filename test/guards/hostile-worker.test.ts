@@ -73,7 +73,7 @@ async function live({ bench, connector, good }: ReturnType<typeof attacked>): Pr
   }
   await expect(b.result()).resolves.toMatchObject({ finishReason: 'length', tokens: { length: 8 } });
   expect(bench.engine.hasWork()).toBe(false);
-  expect(bench.engine.health()).toEqual({ healthy: true, state: 'open', reasons: [] });
+  expect(bench.engine.health()).toEqual({ healthy: true, state: 'open', authority: 'host', reasons: [] });
   bench.engine.fenceTransfers();
   expect(leftovers(bench.engine)).toEqual([]);
   expect(connector.calls.filter((call) => call.startsWith('finished v'))).toHaveLength(1);

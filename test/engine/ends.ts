@@ -1,0 +1,17 @@
+import { expect } from 'vitest';
+import { BlockstepError } from '../../src/index.js';
+import type { Client } from './random-life.js';
+
+/** How a client's request ended, by every way in which he can be told; they must agree. */
+export async function endOf(client: Client): Promise<string> {
+  const settled = await client.result;
+  const left = client.handle.ended && client.ended === 'done' && client.read.at(-1)?.finishReason == null;
+  if (settled.status === 'rejected') {
+    const { reason } = settled;
+    if (!left) expect(client.ended).toBe(reason);
+    return reason instanceof BlockstepError ? reason.code : 'aborted with a reason';
+  }
+  const { finishReason } = settled.value;
+  if (!left) expect(client.read.at(-1)?.finishReason).toBe(finishReason);
+  return finishReason;
+}

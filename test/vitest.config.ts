@@ -7,6 +7,8 @@ export default defineConfig({
     root: fileURLToPath(new URL('..', import.meta.url)),
     include: ['test/**/*.test.ts'],
     globalSetup: ['test/support/emulated-gpu.ts'],
+    setupFiles:
+      process.env['BLOCKSTEP_TEST_AUTHORITY'] === 'device' ? ['test/support/decide-on-device.ts'] : [],
     pool: 'forks',
     testTimeout: 60_000,
     hookTimeout: 60_000,

@@ -3,13 +3,15 @@ import { replay } from './driver.js';
 import { findTraces } from './files.js';
 import { generateTrace } from './reference/recorder.js';
 import { report } from './report.js';
-import { makeScheduler } from './scheduler-under-test.js';
+import { makeDecidedScheduler, makeScheduler } from './scheduler-under-test.js';
 import { readTrace, type Trace } from './trace.js';
 
 const USAGE = `npm run parity -- [options] PATH...
 Replays recorded traces of vLLM's scheduler (.json, .json.gz, or folders of them) and compares every field.
   --plans-only        reads no state between steps, so that updates are applied by the next schedule()
   --skip-unsupported  lists traces that need features the scheduler does not offer, instead of failing
+  --authority WHO     who decides: host (default) or device, which needs a GPU, or an emulated one (npm run build:emulated), with
+                      BLOCKSTEP_ADDON=native/build-emulated/Release/blockstep.node
   --random COUNT      replays as many traces made by the reference scheduler as well
   --seed SEED         seed of the first of them (default 1)
 Exit code: 0 no difference, 1 a difference or an unsupported trace, 2 bad arguments.`;
@@ -19,6 +21,7 @@ interface Arguments {
   seeds: number[];
   plansOnly: boolean;
   skipUnsupported: boolean;
+  onDevice: boolean;
 }
 
 /** Throws for bad arguments. */
@@ -27,11 +30,15 @@ function parse(): Arguments {
     options: {
       'plans-only': { type: 'boolean' },
       'skip-unsupported': { type: 'boolean' },
+      authority: { type: 'string', default: 'host' },
       random: { type: 'string', default: '0' },
       seed: { type: 'string', default: '1' },
     },
     allowPositionals: true,
   });
+  const { authority } = values;
+  if (authority !== 'host' && authority !== 'device')
+    throw new Error(`--authority takes host or device, got ${authority}`);
   const [count, seed] = [values.random, values.seed].map(Number);
   if (!Number.isSafeInteger(count) || count < 0)
     throw new Error(`--random takes a count, got ${values.random}`);
@@ -43,6 +50,7 @@ function parse(): Arguments {
     seeds: Array.from({ length: count }, (_, i) => seed + i),
     plansOnly: values['plans-only'] ?? false,
     skipUnsupported: values['skip-unsupported'] ?? false,
+    onDevice: authority === 'device',
   };
 }
 
@@ -53,9 +61,10 @@ function* traces({ paths, seeds }: Arguments): Generator<Trace> {
 
 function main(given: Arguments): number {
   const { plansOnly, skipUnsupported } = given;
+  const make = given.onDevice ? makeDecidedScheduler : makeScheduler;
   const total = { traces: 0, steps: 0, comparisons: 0, differences: 0, unsupported: 0 };
   for (const trace of traces(given)) {
-    const result = replay(trace, makeScheduler, { observe: plansOnly ? 'plans' : 'state' });
+    const result = replay(trace, make, { observe: plansOnly ? 'plans' : 'state' });
     console.log(report(result).join('\n'));
     if (result.unsupported.length > 0) total.unsupported++;
     else total.traces++;

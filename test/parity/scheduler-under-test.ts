@@ -1,6 +1,10 @@
 import type { SchedulerOptions } from '../../src/scheduler/options.js';
 import { Scheduler } from '../../src/scheduler/scheduler.js';
+import { DecidedScheduler } from '../support/decided-scheduler.js';
 import type { Subject } from './subject.js';
 
 /** Makes the scheduler that this package ships. */
 export const makeScheduler = (options: SchedulerOptions): Subject => new Scheduler(options);
+
+/** The same on a GPU that decides. */
+export const makeDecidedScheduler = (options: SchedulerOptions): Subject => new DecidedScheduler(options);

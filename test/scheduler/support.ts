@@ -7,6 +7,7 @@ import { Scheduler } from '../../src/scheduler/scheduler.js';
 import type { ChunkInput } from '../../src/scheduler/session.js';
 import { FinishReason, finishReasonName } from '../../src/scheduler/status.js';
 import type { StepOutputs } from '../../src/scheduler/step-outputs.js';
+import { steppable } from '../support/decided-scheduler.js';
 import { type Executed, FakeModel, type TokenAt } from './fake-model.js';
 
 export const NO_RESULT = { tokens: new Int32Array(0), counts: new Int32Array(0) };
@@ -14,7 +15,7 @@ export const NO_RESULT = { tokens: new Int32Array(0), counts: new Int32Array(0) 
 /** A small scheduler: blocks of 4 tokens, 32 usable blocks, a clock that ticks once a call. */
 export function makeScheduler(options: Partial<SchedulerOptions> = {}): Scheduler {
   let tick = 0;
-  return new Scheduler({
+  return steppable({
     numBlocks: 33,
     blockSize: 4,
     maxNumSeqs: 8,

@@ -1,8 +1,9 @@
 import type { BlockstepError } from '../../src/core/errors.js';
 import type { ConnectorOutput, LogSink, Plan, SchedulerOptions, TransferReport } from '../../src/index.js';
-import { Scheduler } from '../../src/scheduler/scheduler.js';
+import type { Scheduler } from '../../src/scheduler/scheduler.js';
 import { mix } from '../scheduler/fake-model.js';
 import { NO_RESULT, prompt, Random } from '../scheduler/support.js';
+import { steppable } from '../support/decided-scheduler.js';
 import { type Script, ScriptedConnector } from './scripted-connector.js';
 
 const THROWING = ['new', 'match', 'alloc', 'metadata', 'output', 'finished', 'cancel', 'reset'];
@@ -67,6 +68,7 @@ export class ConnectedLife {
     seed: number,
     log: LogSink,
     readonly onPlan: (plan: Plan, scheduler: Scheduler) => void,
+    authority: 'host' | 'device' = 'host',
   ) {
     this.random = new Random(seed);
     const { random } = this;
@@ -78,7 +80,13 @@ export class ConnectedLife {
     const protection = (['own', 'pin', 'fence'] as const)[random.below(3)];
     this.connector = new ScriptedConnector(scripts, { protection, reporters });
     const options = drawOptions(random, (1 + (seed % 3)) as 1 | 2 | 3);
-    this.scheduler = new Scheduler({ ...options, connector: this.connector, now: () => this.#now, log });
+    this.scheduler = steppable({
+      ...options,
+      authority,
+      connector: this.connector,
+      now: () => this.#now,
+      log,
+    });
     this.connector.during = () => this.#inside();
   }
 

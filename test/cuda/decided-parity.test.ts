@@ -1,0 +1,42 @@
+import { describe, expect, it } from 'vitest';
+import '../support/gpu.js';
+import { replay } from '../parity/driver.js';
+import { readFixture } from '../parity/fixtures.js';
+import { generateTrace } from '../parity/reference/recorder.js';
+import { report } from '../parity/report.js';
+import { makeDecidedScheduler } from '../parity/scheduler-under-test.js';
+
+// One trace for each thing that costs a round trip of its own, and for what a batch has words for. All 38:
+// npm run parity -- --authority device test/parity/fixtures
+const TRACES = [
+  't02_fcfs_chunked_small_budget',
+  't14_priority_preempt',
+  't20_conn_load_failures',
+  't23_async_sched_preempt',
+  't31_spec_eagle_chunked',
+  't43_async_spec_preempt',
+  't47_structured_spec_async_deferred',
+  't56_async_spec_conn',
+];
+
+// With every option turned. More: npm run parity -- --authority device --random 500
+const SEEDS = [1, 2, 3, 4, 5, 6];
+
+describe('a GPU decides what vLLM decides', () => {
+  it.each(TRACES)('%s', (name) => {
+    const trace = readFixture(name);
+    const result = replay(trace, makeDecidedScheduler, { observe: 'plans' });
+    expect(result.differences, report(result).join('\n')).toEqual([]);
+    expect(result.error).toBe(null);
+    expect(result.steps).toBe(trace.steps.length);
+    expect(result.comparisons).toBeGreaterThan(20 * result.steps);
+  });
+
+  it.each(SEEDS)('in the random trace %i', (seed) => {
+    const trace = generateTrace(seed);
+    const result = replay(trace, makeDecidedScheduler, { observe: 'plans' });
+    expect(result.differences, report(result).join('\n')).toEqual([]);
+    expect([result.error, result.steps]).toEqual([null, trace.steps.length]);
+    expect(result.comparisons).toBeGreaterThan(result.steps);
+  });
+});

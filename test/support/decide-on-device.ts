@@ -1,0 +1,23 @@
+import { vi } from 'vitest';
+import './gpu.js';
+
+// A setup file (BLOCKSTEP_TEST_AUTHORITY=device): whatever scheduler a suite makes, the GPU decides. Neither the suite nor an
+// engine notices, since schedule() waits in place.
+vi.mock('../../src/scheduler/scheduler.js', async (importOriginal) => {
+  const original = await importOriginal<typeof import('../../src/scheduler/scheduler.js')>();
+  class DecidedScheduler extends original.Scheduler {
+    constructor(options: ConstructorParameters<typeof original.Scheduler>[0]) {
+      super({ ...options, authority: 'device' });
+    }
+
+    override get config(): InstanceType<typeof original.Scheduler>['config'] {
+      const { placement, ...config } = super.config;
+      return { ...config, placement: { ...placement, authority: 'host' } };
+    }
+
+    override schedule(): ReturnType<InstanceType<typeof original.Scheduler>['schedule']> {
+      return this.beginSchedule().finish();
+    }
+  }
+  return { ...original, Scheduler: DecidedScheduler };
+});

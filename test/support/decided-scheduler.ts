@@ -1,0 +1,19 @@
+import type { SchedulerOptions } from '../../src/scheduler/options.js';
+import type { Plan } from '../../src/scheduler/plan.js';
+import { Scheduler } from '../../src/scheduler/scheduler.js';
+
+/** A scheduler whose GPU decides, for suites that do not wait: its `schedule()` waits in place. */
+export class DecidedScheduler extends Scheduler {
+  constructor(options: SchedulerOptions) {
+    super({ ...options, authority: 'device' });
+  }
+
+  override schedule(): Plan {
+    return this.beginSchedule().finish();
+  }
+}
+
+/** A scheduler that suites can step without waiting, whoever decides. */
+export function steppable(options: SchedulerOptions): Scheduler {
+  return options.authority === 'device' ? new DecidedScheduler(options) : new Scheduler(options);
+}

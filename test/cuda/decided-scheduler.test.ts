@@ -4,7 +4,8 @@ import { BlockstepError } from '../../src/core/errors.js';
 import type { SchedulerOptions } from '../../src/scheduler/options.js';
 import type { Plan } from '../../src/scheduler/plan.js';
 import { Scheduler } from '../../src/scheduler/scheduler.js';
-import { codeOf, describePlan, leftovers, NO_RESULT, prompt } from '../scheduler/support.js';
+import { seizeQueues } from '../scheduler/hostile.js';
+import { codeOf, Driver, describePlan, leftovers, NO_RESULT, prompt } from '../scheduler/support.js';
 import { ScriptedConnector } from '../transfer/scripted-connector.js';
 import { type Gate, gateOf } from './gate.js';
 
@@ -236,6 +237,26 @@ describe('a call that fails', () => {
     connector.throwing.add('metadata');
     expect(await rejection(scheduler.scheduleAsync())).toBe('ERR_BLOCKSTEP_ANOMALY');
     expect([scheduler.isDeciding, scheduler.stats().stepsInFlight]).toEqual([false, 1]);
+  });
+});
+
+describe('a request that a foreign hand put back into a queue', () => {
+  it('is dropped where it stands, behind others that are admitted', () => {
+    const driver = new Driver({ authority: 'device' });
+    const queues = seizeQueues(driver);
+    const [first, dead, last] = ['first', 'dead', 'last'].map((id) => driver.add({ id, maxTokens: 2 }));
+    const zombie = driver.request(dead);
+    driver.abort('dead');
+    queues.pushWaiting(zombie);
+    driver.abort('last');
+    const again = driver.add({ id: 'last', maxTokens: 2 });
+    const plan = driver.schedule();
+    expect(plan.requests.slice(0, plan.numRequests).map(({ id }) => id)).toEqual(['first', 'last']);
+    driver.run();
+    expect([driver.ends.get(first), driver.ends.get(again)]).toEqual([['length'], ['length']]);
+    expect([driver.ends.get(dead), driver.ends.get(last)]).toEqual([['abort'], ['abort']]);
+    expect(driver.scheduler.stats().anomalies).toMatchObject({ 'purged-untracked': 1 });
+    driver.scheduler.dispose();
   });
 });
 

@@ -1,14 +1,21 @@
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
+/** Where the cores of the suites are kept, and who decides; bench/gpu/suites.ts names suites that make sense so. */
+function setupFiles(): string[] {
+  const files: string[] = [];
+  if (process.env['BLOCKSTEP_TEST_BACKEND'] === 'cuda') files.push('test/support/backend.ts');
+  if (process.env['BLOCKSTEP_TEST_AUTHORITY'] === 'device') files.push('test/support/decide-on-device.ts');
+  return files;
+}
+
 /** One configuration for every suite. Forks, because a native addon is tested best in a process of its own. */
 export default defineConfig({
   test: {
     root: fileURLToPath(new URL('..', import.meta.url)),
     include: ['test/**/*.test.ts'],
     globalSetup: ['test/support/emulated-gpu.ts'],
-    setupFiles:
-      process.env['BLOCKSTEP_TEST_AUTHORITY'] === 'device' ? ['test/support/decide-on-device.ts'] : [],
+    setupFiles: setupFiles(),
     pool: 'forks',
     testTimeout: 60_000,
     hookTimeout: 60_000,

@@ -1,0 +1,77 @@
+import { vi } from 'vitest';
+import { BlockstepError } from '../../src/core/errors.js';
+import type { NativeCore } from '../../src/core/native.js';
+import type { PlacementOptions } from '../../src/core/placement.js';
+
+/**
+ * With BLOCKSTEP_TEST_BACKEND=cuda (see ../vitest.config.ts) every core that a suite makes without saying where gets a
+ * mirror on the GPU. Nothing else in a suite changes. Whatever it does, the mirror is compared with the host whole before the core
+ * goes, and from time to time when the suite has the host's invariants checked; a difference fails the test.
+ */
+const PATIENCE_MS = 20_000;
+/** Every so many calls of `verify` compare the mirror too: random suites call it after everything that they do. */
+const EVERY = Number(process.env['BLOCKSTEP_TEST_DIGEST_EVERY'] ?? 8);
+
+vi.mock('../../src/core/placement.js', async (original) => {
+  const actual = await original<typeof import('../../src/core/placement.js')>();
+  // The first context on a GPU takes some tenths of a second and memory of the host: not in the middle of a test.
+  actual.probeBackends();
+  return {
+    ...actual,
+    resolvePlacement: (options: PlacementOptions) => actual.resolvePlacement(onCuda(options)),
+    createNative: (...args: Parameters<typeof actual.createNative>) => {
+      const made = actual.createNative(...args);
+      if (made.backend.name === 'cuda') watch(made.native);
+      return made;
+    },
+  };
+});
+
+/** The options as they are, their properties still read once each; with the back end that is wanted where none is named. */
+function onCuda(options: PlacementOptions): PlacementOptions {
+  const { backend, authority, device, stream } = options;
+  const named = backend !== undefined || device !== undefined;
+  return { backend: named ? backend : 'cuda', authority, device, stream } as PlacementOptions;
+}
+
+/** Has the mirror of this core compared with it. The methods are replaced on the object alone. */
+function watch(native: NativeCore): void {
+  const verify = native.verify.bind(native);
+  const dispose = native.dispose.bind(native);
+  let verifications = 0;
+  let disposed = false;
+  Object.defineProperty(native, 'verify', {
+    value: () => {
+      verify();
+      if (++verifications % EVERY === 0) compareMirror(native);
+    },
+  });
+  Object.defineProperty(native, 'dispose', {
+    value: () => {
+      if (!disposed) compareIfSound(native);
+      disposed = true;
+      dispose();
+    },
+  });
+}
+
+/** A core that was poisoned on purpose refuses everything; it has nothing to be compared. */
+function compareIfSound(native: NativeCore): void {
+  try {
+    native.flush();
+  } catch (error) {
+    if (error instanceof BlockstepError && error.code !== 'ERR_BLOCKSTEP_MIRROR') return;
+    throw error;
+  }
+  compareMirror(native);
+}
+
+function compareMirror(native: NativeCore): void {
+  native.submit();
+  native.startMirrorDigest();
+  const start = performance.now();
+  while (native.mirrorDigest() === null) {
+    if (performance.now() - start > PATIENCE_MS) throw new Error('the GPU did not answer');
+  }
+  if (native.mirrorDigest() !== native.digest()) throw new Error('the mirror is not what the host is');
+}

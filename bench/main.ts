@@ -15,6 +15,7 @@
  *   heap         what a step allocates in V8, and what a request holds
  *   engine       the same steps through an Engine with an executor that does nothing: over the bare scheduler, tokens a second
  *                through submit, latency under garbage collection, delay of the event loop, heap
+ *   cuda         the steps of decode, mirrored on a GPU and not; only where there is one
  *
  * How to read the figures. Each is a time of one operation in microseconds, less the time to read the clock. On a quiet
  * machine read the p50, and the p99 for the tail; compare the line "load" first. On a busy machine the p50 tells about
@@ -34,6 +35,7 @@ import { loadPlotLibrary } from '../src/report/library.js';
 import { OutputFile } from '../src/report/output-file.js';
 import { judge } from './budgets.js';
 import { benchCalibration, CALIBRATION_EFFORT } from './calibration.js';
+import { benchCuda, CUDA_EFFORT } from './cuda.js';
 import { benchDecode, DECODE_EFFORT } from './decode.js';
 import { benchEngine, ENGINE_EFFORT } from './engine.js';
 import { benchHeap } from './heap.js';
@@ -109,6 +111,8 @@ function runGroup(group: Group, quick: boolean): Row[] | Promise<Row[]> {
       return benchHeap(quick ? 1000 : 4000);
     case 'engine':
       return benchEngine(effort(ENGINE_EFFORT), quick ? 1 : 5);
+    case 'cuda':
+      return benchCuda(effort(CUDA_EFFORT));
   }
 }
 
@@ -120,8 +124,9 @@ async function measureAll(options: Options): Promise<Results> {
   const groups = GROUPS.filter((group) => group === 'calibration' || (options.only ?? group) === group);
   const rows: Row[] = [];
   for (const group of groups) {
-    rows.push(...(await runGroup(group, options.quick)));
-    console.log(renderRows(group, rows));
+    const own = await runGroup(group, options.quick);
+    rows.push(...own);
+    if (own.length > 0) console.log(renderRows(group, rows));
   }
   const verdicts = judge(rows);
   if (verdicts.length > 0) console.log(renderVerdicts(verdicts));

@@ -22,6 +22,7 @@ export const GROUPS = [
   'transfers',
   'heap',
   'engine',
+  'cuda',
 ] as const;
 export type Group = (typeof GROUPS)[number];
 

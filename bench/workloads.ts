@@ -44,6 +44,8 @@ export interface DecodeVariant {
   evicting?: boolean;
   /** Requests besides whose transfers are in flight: half of them wait for a load, half have ended and are being sent. */
   transfers?: number;
+  /** Default: the host alone. */
+  backend?: 'host' | 'cuda';
 }
 
 /** Requests in decode, and all that is needed to step them without allocating. */
@@ -58,7 +60,7 @@ export interface Decode {
  * every step one request in 16 fills a block and takes another. None ends and nothing is preempted within `numSteps`.
  */
 export function makeDecode(numRequests: number, numSteps: number, variant: DecodeVariant = {}): Decode {
-  const { pipelineDepth = 1, drafts = 0, evicting = false, transfers = 0 } = variant;
+  const { pipelineDepth = 1, drafts = 0, evicting = false, transfers = 0, backend = 'host' } = variant;
   const longest = 512 + BLOCK_SIZE + numSteps * (1 + drafts);
   const blocksEach = Math.ceil(longest / BLOCK_SIZE) + 1;
   const scheduler = new Scheduler({
@@ -72,6 +74,7 @@ export function makeDecode(numRequests: number, numSteps: number, variant: Decod
     hashSeed: HASH_SEED,
     connector: transfers > 0 ? new EndlessConnector() : null,
     deadlines: false,
+    backend,
   });
   const prompts = new Prompts(blocksEach * BLOCK_SIZE);
   touchPool(scheduler, prompts, numRequests, blocksEach, evicting);

@@ -38,10 +38,11 @@ export function readResults(file: string): Results {
   return results;
 }
 
-/** The result file written last, by its date; null if there is none but the baseline. */
+/** The result file written last, by its date; null if there is none but the baseline. Those of GPU hosts are others. */
 export function newestFile(): string | null {
   if (!existsSync(RESULTS_FOLDER)) return null;
   const files = readdirSync(RESULTS_FOLDER)
+    .filter((name) => !name.startsWith('gpu-'))
     .map((name) => join(RESULTS_FOLDER, name))
     .filter((file) => file.endsWith('.json') && file !== BASELINE);
   const dated = files.map((file) => ({ file, date: readResults(file).machine.date }));

@@ -1,0 +1,35 @@
+/** One figure of the native benchmark (native/test/cuda/bench.cc), as it prints it: one JSON object a line. */
+export interface Figure {
+  /** Unique together with authority and beside, and stable between versions. */
+  name: string;
+  /** Who decided the step; null where nothing is decided. */
+  authority: 'host' | 'device' | null;
+  /** What else the GPU did meanwhile. */
+  beside: 'idle' | 'matrix product' | 'persistent matrix product' | 'copies from the host';
+  p50Us: number;
+  p99Us: number;
+  samples: number;
+  /** The limit that we set ourselves for p50. */
+  budgetUs?: number;
+  /** Of copies: bytes a block, and the bytes a second that p50 means, in 10^9. */
+  blockBytes?: number;
+  gbPerSecond?: number;
+}
+
+export function isFigure(value: unknown): value is Figure {
+  const { name, authority, beside, p50Us, p99Us, samples } = value as Record<keyof Figure, unknown>;
+  const numbers = [p50Us, p99Us, samples].every((number) => typeof number === 'number' && number >= 0);
+  return typeof name === 'string' && authority !== undefined && typeof beside === 'string' && numbers;
+}
+
+/** The figures in what the benchmark printed, also if it broke off in the middle of one. */
+export function readFigures(output: string): Figure[] {
+  return output.split('\n').flatMap((line) => {
+    try {
+      const value: unknown = JSON.parse(line);
+      return typeof value === 'object' && value !== null && isFigure(value) ? [value] : [];
+    } catch {
+      return [];
+    }
+  });
+}

@@ -12,7 +12,7 @@ import { runSuite, SUITES } from './suites.js';
  * Seconds that one check may take, several times what it should need on a host with many cores. What is left of
  * --minutes cuts them further.
  */
-const LIMITS = { probe: 60, build: 240, comparison: 120, figures: 150, suite: 60, sanitizer: 60 } as const;
+const LIMITS = { probe: 60, build: 240, comparison: 150, figures: 150, suite: 60, sanitizer: 60 } as const;
 
 /** One check that is to come. */
 interface Planned {

@@ -22,7 +22,7 @@ export const SUITES: readonly Suite[] = [
   { room: 'scheduler', without: [], short: ['life-cycle', 'async', 'step-failure'] },
   { room: 'parity', without: ['main'], short: ['connector'] },
   { room: 'guards', without: [], short: ['steps-in-flight'] },
-  // quick-start: a program of its own. reference-misuse, misuse: what the host refuses before it knows of a back end.
+  // quick-start: a program of its own, which needs packages that are large.
   { room: 'engine', without: ['quick-start', 'misuse/lifetime'], short: ['steps'] },
   { room: 'transfer', without: ['lifetime'], short: [] },
   { room: 'cuda', without: [], short: [] },

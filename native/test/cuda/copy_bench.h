@@ -59,7 +59,8 @@ class CopyBench {
       const u64 at = random_.below(kArenaBytes / kJobBytes) * kJobBytes;
       start = Clock::now();
       const cudaMemcpyKind kind = to_gpu ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
-      cuda::require(cudaMemcpyAsync(target->base() + at, source->base() + at, kJobBytes, kind, stream.get()), "cudaMemcpyAsync");
+      cuda::require(cudaMemcpyAsync(target->base() + at, source->base() + at, kJobBytes, kind, stream.get()),
+                    "cudaMemcpyAsync");
       cuda::require(cudaEventRecord(over.get(), stream.get()), "cudaEventRecord");
       while (cudaEventQuery(over.get()) == cudaErrorNotReady) static_cast<void>(cudaGetLastError());
       if (counts) by_copy.add(Clock::now() - start);

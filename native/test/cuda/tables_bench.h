@@ -79,8 +79,9 @@ class TablesBench {
       u64 at = 0;
       for (u32 i = 0; i < kNumTables; ++i) {
         const u64 length = bytes_of(array_of(tables, static_cast<Table>(i)));
-        cuda::require(cudaMemcpyAsync(target.base() + at, source.base() + at, length, cudaMemcpyHostToDevice, stream.get()),
-                      "cudaMemcpyAsync");
+        const cudaError_t error =
+            cudaMemcpyAsync(target.base() + at, source.base() + at, length, cudaMemcpyHostToDevice, stream.get());
+        cuda::require(error, "cudaMemcpyAsync");
         at += length;
       }
       cuda::require(cudaEventRecord(end.get(), stream.get()), "cudaEventRecord");

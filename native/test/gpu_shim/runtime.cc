@@ -53,10 +53,12 @@ Stream& of(cudaStream_t stream) { return stream ? stream->stream : default_strea
 
 bool is_pageable(const void* address, std::size_t bytes) { return kind_of(address, bytes) == Kind::kUnknown; }
 
-cudaError_t copy(void* target, const void* source, std::size_t bytes, Stream& stream) {
+/// @param at_once the source may be read now, whatever is before it in the stream: so that is done
+cudaError_t copy(void* target, const void* source, std::size_t bytes, Stream& stream, bool at_once = false) {
   if (bytes == 0) return cudaSuccess;
   if (!target || !source) return cudaErrorInvalidValue;
-  if (!stream.capturing() && is_pageable(source, bytes)) {
+  if (!stream.capturing() && (at_once || is_pageable(source, bytes))) {
+    const Working working;
     const auto* first = static_cast<const char*>(source);
     auto kept = std::make_shared<std::vector<char>>(first, first + bytes);
     stream.push({[=] { std::memcpy(target, kept->data(), bytes); }, nullptr, nullptr});
@@ -71,12 +73,15 @@ CUresult write_value(CUstream stream, CUdeviceptr address, cuuint64_t value, uns
   if (begin() != cudaSuccess) return CUDA_ERROR_LAUNCH_FAILED;
   auto* word = reinterpret_cast<std::uint64_t*>(static_cast<std::uintptr_t>(address));
   if (!stream || address % 8 != 0 || kind_of(word, 8) == Kind::kUnknown) return CUDA_ERROR_INVALID_VALUE;
-  of(stream).push({[=] { __atomic_store_n(word, value, __ATOMIC_RELEASE); }, nullptr, nullptr});
+  const auto store = [=] {
+    if (!faults().mute) __atomic_store_n(word, value, __ATOMIC_RELEASE);
+  };
+  of(stream).push({store, nullptr, nullptr});
   return CUDA_SUCCESS;
 }
 
 CUresult device_attribute(int* value, CUdevice_attribute, CUdevice) {
-  *value = 1;
+  *value = faults().storeless ? 0 : 1;
   return CUDA_SUCCESS;
 }
 
@@ -233,8 +238,9 @@ cudaError_t cudaMemcpyBatchAsync(void* const* targets, const void* const* source
     if (sizes[i] == 0 || !targets[i] || !sources[i]) return note(cudaErrorInvalidValue);
     if (is_pageable(targets[i], sizes[i]) || is_pageable(sources[i], sizes[i])) return note(cudaErrorInvalidValue);
   }
+  const bool at_once = attributes[0].srcAccessOrder == cudaMemcpySrcAccessOrderAny;
   for (std::size_t i = 0; i < count; ++i) {
-    if (const cudaError_t error = copy(targets[i], sources[i], sizes[i], of(stream))) return note(error);
+    if (const cudaError_t error = copy(targets[i], sources[i], sizes[i], of(stream), at_once)) return note(error);
   }
   return cudaSuccess;
 }

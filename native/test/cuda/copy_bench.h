@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <iterator>
 
 #include "../../cuda/backend.h"
 #include "../../cuda/call.h"
@@ -21,11 +22,12 @@ class CopyBench {
  public:
   explicit CopyBench(u32 device) : device_(device) {}
 
-  void run(const Effort& effort) {
+  /// @param sizes so many of kBlockBytes, the smallest first
+  void run(const Effort& effort, std::size_t sizes = std::size(kBlockBytes)) {
     Effort each = effort;
     each.most = effort.most / 3;
     for (const bool to_gpu : {true, false}) {
-      for (const u64 block_bytes : kBlockBytes) measure(to_gpu, block_bytes, each);
+      for (std::size_t i = 0; i < sizes; ++i) measure(to_gpu, kBlockBytes[i], each);
     }
     measure_word(effort);
   }

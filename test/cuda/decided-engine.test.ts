@@ -179,6 +179,22 @@ describe('while the GPU decides a step', () => {
     expect(engine.health().state).toBe('disposed');
   });
 
+  it('an abort has nobody wait, in a running engine neither', async () => {
+    const bench = decided();
+    const { engine } = bench;
+    const gate = gateOf(engine.scheduler);
+    void engine.run();
+    const handles = [bench.submit(), bench.submit()];
+    gate.isOpen = false;
+    while (!engine.scheduler.isDeciding) await turn();
+    handles[0].abort();
+    for (let i = 0; i < 3; i++) await turn();
+    expect([engine.scheduler.isDeciding, handles[0].ended, handles[1].ended]).toEqual([true, true, false]);
+    gate.isOpen = true;
+    expect((await handles[1].result()).finishReason).toBe('length');
+    expect(leftovers(engine)).toEqual([]);
+  });
+
   it('what breaks the scheduler breaks the engine, once', async () => {
     const { engine, gate, first, stepped } = await deciding();
     gate.error = new Error('the device is gone');

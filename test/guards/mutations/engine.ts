@@ -6,9 +6,9 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F3',
     file: 'src/engine/step-loop.ts',
-    find: `      if (answered) {
-        this.#ended += drainAborts(e);`,
-    replace: '      if (answered) {',
+    find: `    if (answered) {
+      this.#ended += drainAborts(e);`,
+    replace: '    if (answered) {',
     test,
     means: 'aborts wait until the step was updated',
   },

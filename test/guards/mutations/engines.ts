@@ -31,7 +31,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F29',
     file: 'src/engine/step-loop.ts',
-    find: '      if (e.workers !== null) this.#takeTransfers();\n',
+    find: '    if (e.workers !== null) this.#takeTransfers();\n',
     replace:
       '      if (e.workers !== null && plan !== null && plan.totalTokens > 0) this.#takeTransfers();\n',
     also: [

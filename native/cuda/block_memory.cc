@@ -20,9 +20,10 @@ void DeviceBlocks::write(u64 to, const void* from, u64 bytes) {
   copy(base() + to, from, bytes, cudaMemcpyHostToDevice);
 }
 
-/// In a stream of its own: the default stream would be waited for by all others, and wait for them.
+/// Behind everything that any stream has, since what uses the block is not known here; for debugging and tests alone.
 void DeviceBlocks::copy(void* to, const void* from, u64 bytes, cudaMemcpyKind kind) const {
   const OnDevice on(static_cast<int>(device()));
+  require(cudaDeviceSynchronize(), "work on the GPU");
   const Stream stream;
   require(cudaMemcpyAsync(to, from, bytes, kind, stream.get()), "cudaMemcpyAsync");
   require(cudaStreamSynchronize(stream.get()), "a copy of a block");

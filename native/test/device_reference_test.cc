@@ -48,7 +48,7 @@ static void test_flight(u32 steps) {
   const ReferenceConfig config{40, 4, {120, 2, 30}, 0, 3, 5, -1, 0, false};
   const auto gpu = cuda::open_reference(config, 0);
   ReferenceModel host(config);
-  TablesOnGpu on_gpu(config, config.pipeline_depth);
+  TablesOnGpu on_gpu(config, config.pipeline_depth + 1);  // one for a step that is refused
   std::vector<std::unique_ptr<Buffers>> expected;
   const auto taken = [&](u32 step) {
     Buffers answer(config);
@@ -72,7 +72,7 @@ static void test_flight(u32 steps) {
   fill(config, more, 2, 3, 20);
   for (u32 i = 0; i <= config.pipeline_depth; ++i) {
     try {
-      gpu->submit(more.io.get(), on_gpu.copy(i % config.pipeline_depth, more), {more.known.data(), 3});
+      gpu->submit(more.io.get(), on_gpu.copy(i, more), {more.known.data(), 3});
     } catch (const Error& error) {
       full = error.code == kLimit && i == config.pipeline_depth;
     }

@@ -1,31 +1,28 @@
 #!/usr/bin/env bash
-# Builds and runs the tests of native/core and native/reference. Ends with "N passed, M failed"; the exit code says the same.
+# Builds and runs the tests of native/. Ends with "N passed, M failed"; the exit code says the same.
 #
-#   run.sh             everything, in less than a minute on two cores
+#   run.sh             everything
 #   run.sh --long      the same with much longer model, team, fuzz and churn runs (some minutes)
 #   run.sh --bench     the figures of native/README.md instead
 #   run.sh --mutants   breaks the core on purpose, place by place, and expects the tests to notice (see mutate.py)
 #
-# CXX chooses the compiler. Binaries go to native/build-test and are reused while no source is newer.
+# CXX chooses the compiler. What is built goes to native/build-test and is reused while no source is newer.
 set -u
 cd "$(dirname "$0")"
 
 CXX=${CXX:-g++}
 BUILD=../build-test
 JOBS=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-FLAGS="-std=c++20 -g -pthread -Wall -Wextra -Wconversion -Wshadow -Wpedantic -Werror"
-OPTIMISED="-O2"
-CHECKED="-O1 -fsanitize=address,undefined -fno-sanitize-recover=all"
-RACES="-O1 -fsanitize=thread"
-MIRROR="../host/mirror.cc"
-RING="../host/completion_ring.cc"
-LANE="$RING ../host/copy_plan.cc ../host/host_lane.cc"
-KERNELS="-Wno-unknown-pragmas -I gpu_shim -DGPU_SHIM_THREADS"
-HOST="$(echo ../host/*.cc)"
-# What an addon in plain C knows of the tables of a step: the header is compiled as C here, and as C++ everywhere else.
-READER="$BUILD/tables_reader.o"
-# The CUDA back end on the emulated GPU, with all of the host that it calls.
-GPU="-DBLOCKSTEP_BLOCK_THREADS=64 -Wno-unknown-pragmas -I gpu_shim $(echo gpu_shim/*.cc) $(echo ../cuda/*.cc) -x c++ $(echo ../cuda/*.cu) -x none $HOST $(echo ../reference/*.cc)"
+# What is of CUDA is compiled over the emulated GPU.
+FLAGS="-std=c++20 -g -pthread -Wall -Wextra -Wconversion -Wshadow -Wpedantic -Werror -Wno-unknown-pragmas -I gpu_shim -DBLOCKSTEP_BLOCK_THREADS=64"
+# The kinds of a test. Under the sanitizers each thread of a thread block is a thread.
+declare -A KINDS=(
+  [optimised]="-O2"
+  [checked]="-O1 -fsanitize=address,undefined -fno-sanitize-recover=all -DGPU_SHIM_THREADS"
+  [races]="-O1 -fsanitize=thread -DGPU_SHIM_THREADS"
+)
+# What tests are linked with, as far as they use it: an archive for each kind. The one in plain C stands for another addon.
+PARTS=$(echo ../host/*.cc ../reference/*.cc ../cuda/*.cc ../cuda/*.cu gpu_shim/*.cc cuda/forward.cu cuda/tables_reader.c)
 
 passed=0
 failed=0
@@ -36,21 +33,54 @@ case "$mode" in
 esac
 if [ "$mode" = --mutants ]; then exec python3 mutate.py; fi
 
-mkdir -p "$BUILD/cuda"
-${CC:-gcc} -std=c99 -pedantic -Wall -Wextra -Werror -c cuda/tables_reader.c -o "$READER" || exit 1
+# compile PART KIND FLAGS...: native/build-test/KIND/PART.o
+compile() {
+  local part=$1 object=$BUILD/$2/${1##*/}.o
+  shift 2
+  local command=("$CXX" "$@" -x c++)
+  if [[ $part == *.c ]]; then command=("${CC:-gcc}" -std=c99 -pedantic -Wall -Wextra -Werror); fi
+  "${command[@]}" -c "$part" -o "$object.new" && mv "$object.new" "$object"
+}
 
 # build SOURCE KIND FLAGS...: native/build-test/SOURCE.KIND
 build() {
   local source=$1 kind=$2
   shift 2
   local binary=$BUILD/$source.$kind
-  # Whatever is older than its sources was removed before.
-  [ -x "$binary" ] && return 0
-  # shellcheck disable=SC2086  # the flags are lists
-  $CXX $FLAGS "$@" "$source.cc" -o "$binary.new" && mv "$binary.new" "$binary"
+  "$CXX" "$@" "$source.cc" "$BUILD/$kind/parts.a" -o "$binary.new" && mv "$binary.new" "$binary"
 }
-export -f build
-export CXX BUILD FLAGS
+export -f compile build
+export CXX BUILD
+
+# is_stale FILE SOURCE: it is not there, or older than what it is made of.
+is_stale() { [ ! -e "$1" ] || [ "$2" -nt "$1" ] || [ "$newest" -nt "$1" ] || [ "${BASH_SOURCE[0]##*/}" -nt "$1" ]; }
+
+# make TESTS: builds what is stale of lines of SOURCE KIND, and of what they are linked with.
+make_tests() {
+  local tests=$1 kinds kind part source
+  kinds=$(cut -d' ' -f2 <<<"$tests" | sort -u)
+  # The newest of what is included.
+  newest=$(find .. -path '../build*' -prune -o \( -name '*.h' -o -name '*.cuh' -o -name '*.cu' -o -path '*/gpu_shim/cuda/*' \) -printf '%T@ %p\n' |
+    sort -n | tail -n 1 | cut -d' ' -f2-)
+  mkdir -p "$BUILD/cuda"
+  for kind in $kinds; do
+    mkdir -p "$BUILD/$kind"
+    for part in $PARTS; do
+      is_stale "$BUILD/$kind/${part##*/}.o" "$part" || continue
+      rm -f "$BUILD/$kind/${part##*/}.o" "$BUILD/$kind/parts.a"
+      echo "$part $kind $FLAGS ${KINDS[$kind]}"
+    done
+  done | xargs -r -P "$JOBS" -L 1 bash -c 'compile "$@"' compile
+  for kind in $kinds; do
+    [ -e "$BUILD/$kind/parts.a" ] || ar rcs "$BUILD/$kind/parts.a" "$BUILD/$kind"/*.o
+  done
+  while read -r source kind; do
+    is_stale "$BUILD/$source.$kind" "$source.cc" || ! [ "$BUILD/$kind/parts.a" -ot "$BUILD/$source.$kind" ] || continue
+    # A binary of older sources must not be taken for a new one when its build fails.
+    rm -f "$BUILD/$source.$kind"
+    echo "$source $kind $FLAGS ${KINDS[$kind]}"
+  done <<<"$tests" | xargs -r -P "$JOBS" -L 1 bash -c 'build "$@"' build
+}
 
 # run SOURCE KIND ARGUMENTS...
 run() {
@@ -63,56 +93,36 @@ run() {
     echo "FAIL ${binary##*/}: not built"
   elif output=$("$binary" "$@" 2>&1); then
     passed=$((passed + 1))
-    printf 'ok   %-22s %5d ms  %s\n' "${binary##*/}" $((($(date +%s%N) - start) / 1000000)) "$output"
+    printf 'ok   %-28s %5d ms  %s\n' "${binary##*/}" $((($(date +%s%N) - start) / 1000000)) "$output"
   else
     failed=$((failed + 1))
     printf 'FAIL %s\n%s\n' "${binary##*/} $*" "$output"
   fi
 }
 
-# remove_stale SOURCE KIND: a binary of older sources must not be taken for a new one when its build fails.
-remove_stale() {
-  local binary=$BUILD/$1.$2
-  local newer
-  newer=$(find . ../core ../host ../cuda ../reference \( -name '*.h' -o -path "./$1.cc" -o -path '../host/*.cc' -o -path '../reference/*.cc' -o -name '*.cu*' -o \
-    -path './gpu_shim/*' \) -newer "$binary" 2>/dev/null)
-  if [ -n "$newer" ]; then rm -f "$binary"; fi
-}
-
 if [ "$mode" = --bench ]; then
-  remove_stale bench_core optimised
-  # shellcheck disable=SC2086
-  build bench_core optimised $OPTIMISED && exec "$BUILD/bench_core.optimised"
-  exit 1
+  make_tests 'bench_core optimised'
+  exec "$BUILD/bench_core.optimised"
 fi
 
-sources="hash_test index_test log_test state_test model_test decide_test reference_test fuzz"
-{
-  for source in team_test decide_test; do echo "$source races $RACES"; done
-  for kind in races:"$RACES" checked:"$CHECKED"; do
-    echo "mirror_test ${kind%%:*} ${kind#*:} $MIRROR"
-    echo "host_test ${kind%%:*} ${kind#*:} $HOST"
-    echo "decided_test ${kind%%:*} ${kind#*:}"
-    echo "gatherer_test ${kind%%:*} ${kind#*:} $HOST"
-    echo "ring_test ${kind%%:*} ${kind#*:} $RING"
-    echo "lane_test ${kind%%:*} ${kind#*:} $LANE"
+make_tests "$(
+  for source in hash_test index_test log_test state_test model_test decide_test reference_test fuzz; do
+    echo "$source optimised"
+    echo "$source checked"
   done
-  echo "kernel_test races $RACES $KERNELS"
-  echo "decide_kernel_test races $RACES $KERNELS"
-  echo "gather_test races $RACES $KERNELS $HOST"
-  echo "comparison_test optimised $OPTIMISED"
-  echo "reference_kernel_test races $RACES $KERNELS"
+  for source in mirror_test host_test decided_test gatherer_test ring_test lane_test; do
+    echo "$source checked"
+    echo "$source races"
+  done
   for source in gpu_test cuda_lane_test device_reference_test; do
-    echo "$source races $RACES -DGPU_SHIM_THREADS $GPU"
-    echo "$source optimised $OPTIMISED $GPU"
+    echo "$source optimised"
+    echo "$source races"
   done
-  echo "cuda/tables_test optimised $OPTIMISED $GPU -x c++ cuda/forward.cu -x none $READER"
-  for source in $sources; do echo "$source checked $CHECKED"; done
-  for source in $sources churn_test bench_core; do echo "$source optimised $OPTIMISED"; done
-} > "$BUILD/list"
-rm -f "$BUILD"/*.new
-while read -r source kind _; do remove_stale "$source" "$kind"; done < "$BUILD/list"
-xargs -P "$JOBS" -L 1 bash -c 'build "$@"' build < "$BUILD/list"
+  for source in team_test decide_test kernel_test decide_kernel_test gather_test reference_kernel_test; do
+    echo "$source races"
+  done
+  for source in comparison_test cuda/tables_test churn_test bench_core; do echo "$source optimised"; done
+)"
 
 times=1
 if [ "$mode" = --long ]; then times=60; fi

@@ -97,6 +97,29 @@ describe('figures', () => {
     expect(slow).toContain('unmeasured');
   });
 
+  it('stand in the row of who decided', () => {
+    const { budgetUs, ...decided } = { ...FIGURE, authority: 'device' as const, p50Us: 20, p99Us: 30 };
+    const figures = [FIGURE, decided, { ...decided, name: `${decided.name}, host side`, p50Us: 3, p99Us: 5 }];
+    const results = { ...new GpuRecord(join(folder, 'authorities'), HEAD).results, figures };
+    const section = gpuSection(results);
+    const besides = 'unmeasured | unmeasured | unmeasured';
+    expect(section).toContain(
+      `| ${FIGURE.name} | host | 8.25 / 12.5 (10, budget met) | ${besides} | unmeasured |`,
+    );
+    expect(section).toContain(`| ${FIGURE.name} | device | 20 / 30 | ${besides} | 3 / 5 |`);
+  });
+
+  it('of steps have the names under which the native benchmark prints them, whoever decided', () => {
+    const source = readFileSync(join(TREE, 'native', 'test', 'cuda', 'worn_pool.h'), 'utf8');
+    const printed = [...source.matchAll(/^ +\{"([^"]+)"/gm)].map(([, name]) => name);
+    const section = gpuSection(null);
+    for (const authority of ['host', 'device']) {
+      const rows = [...section.matchAll(new RegExp(`^\\| ([^|]+) \\| ${authority} \\|`, 'gm'))];
+      expect(rows.map(([, name]) => name)).toEqual(printed);
+    }
+    expect(printed).toHaveLength(4);
+  });
+
   it('stand in the README as the newest result has them, or as unmeasured', () => {
     const readme = readFileSync(join(TREE, 'README.md'), 'utf8');
     expect(replaceSection(readme, gpuSection(newestGpuResults()))).toBe(readme);

@@ -8,6 +8,7 @@
 
 #include "../../cuda/probe.h"
 #include "copy_bench.h"
+#include "decider_bench.h"
 #include "step_bench.h"
 #include "tables_bench.h"
 
@@ -55,12 +56,14 @@ int main(int argc, char** argv) {
     if (quick) CopyBench(device).run(effort, 1);
     else CopyBench(device).run(effort);
     MirrorBench mirror(device);
+    DeciderBench decider(device);
     TablesBench tables[] = {{device, 256}, {device, 1024}};
     for (const Beside beside : {Beside::kIdle, Beside::kProduct, Beside::kPersistent, Beside::kCopies}) {
       const Busy busy(beside, static_cast<int>(device), side, copy_bytes);
       // Quickly: that the others run at all.
       if (quick && beside != Beside::kIdle && beside != Beside::kProduct) continue;
       mirror.run(beside, effort);
+      decider.run(beside, effort);
       for (TablesBench& bench : tables) bench.run(beside, effort);
       EXPECT(busy.still_at_work(), "%s ended", name_of(beside));
     }

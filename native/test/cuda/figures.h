@@ -18,10 +18,11 @@ using Clock = std::chrono::steady_clock;
 inline double microseconds(Clock::duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
 
 /// How often a thing is measured. It ends early only when `most` is over: then the figure says how many samples it has.
+/// Beside what holds the GPU for milliseconds that is the usual end, and all figures together have to fit into a run.
 struct Effort {
   u32 samples = 4000;
   u32 warmup = 500;
-  Clock::duration most = std::chrono::seconds(6);
+  Clock::duration most = std::chrono::seconds(4);
 };
 
 /// Times of one thing, in microseconds.

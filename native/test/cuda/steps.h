@@ -6,6 +6,8 @@
 
 namespace blockstep::bench {
 
+/// Tokens of a block.
+constexpr u32 kBlockSize = 16;
 /// Of the running requests: 256, of 128 blocks (2,048 tokens) at first; one in 16 fills a block in each step.
 constexpr u32 kRunning = 256;
 constexpr u32 kTaking = 16;
@@ -14,7 +16,7 @@ constexpr u32 kMostBlocks = 192;
 /// Requests that come or end beside them.
 constexpr u32 kOthers = 4;
 constexpr u32 kOtherBlocks = 40;
-/// One of 126,000 tokens in blocks of 16.
+/// One of 126,000 tokens.
 constexpr u32 kLongBlocks = 7875;
 constexpr u32 kFirstOther = kRunning;
 constexpr u32 kLongRow = kRunning + kOthers;

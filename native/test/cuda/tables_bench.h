@@ -10,7 +10,6 @@
 
 namespace blockstep::bench {
 
-constexpr u32 kBlockSize = 16;
 /// Of a row of the block table: 8,192 tokens.
 constexpr u32 kTableBlocks = 512;
 

@@ -24,7 +24,7 @@ import {
 } from '../misuse/bad-values.js';
 import { errorOf, expectReadable } from '../misuse/bench.js';
 import { describeValue } from '../misuse/misuse.js';
-import { BLOCK_BYTES, bytesOf, ids, LaneBench } from './support.js';
+import { BLOCK_BYTES, bytesOf, hostLanes, ids, LaneBench } from './support.js';
 
 const NO_OBJECTS: unknown[] = [null, 1, 'x', true, 1n, Symbol('s'), () => 1];
 const OPTION_OBJECTS: unknown[] = [null, 1, 'x', true, 1n, Symbol('s')];
@@ -103,7 +103,7 @@ describe('bad arguments are refused, and nothing is changed:', () => {
   });
 
   it('a lane', () => {
-    using bench = new LaneBench();
+    using bench = new LaneBench(hostLanes());
     const { queue, source, target } = bench;
     using other = BlockArena.allocate({ numBlocks: 3, bytesPerBlock: 8 });
     refuses((value) => new HostLane(value, source, target), [undefined, ...NO_OBJECTS, {}, source]);
@@ -124,7 +124,7 @@ describe('bad arguments are refused, and nothing is changed:', () => {
   });
 
   it('calls of a lane', () => {
-    using bench = new LaneBench({}, 4);
+    using bench = new LaneBench(hostLanes(), 4);
     const { lane, queue } = bench;
     const arrays = made(NO_INT32_ARRAYS).filter((value) => !(value instanceof Int32Array) || isShared(value));
     refuses((sources) => lane.submit(sources, ids(1)), [undefined, ...arrays]);
@@ -162,7 +162,7 @@ describe('bad arguments are refused, and nothing is changed:', () => {
     refuses((job) => group.complete(job, Verdict.ok), [undefined, ...NO_COUNTS, 0]);
     refuses((verdict) => group.complete(1, verdict), [undefined, ...NO_COUNTS, 0, 4]);
     expect([group.pending, group.seal(), group.complete(1, Verdict.ok)]).toEqual([[1], null, Verdict.ok]);
-    using bench = new LaneBench();
+    using bench = new LaneBench(hostLanes());
     refuses(() => group.submit(bench.lane, ids(1), ids(1)), [1]);
     expect(bench.queue.inFlight).toBe(0);
   });

@@ -4,12 +4,14 @@ import {
   CompletionQueue,
   HostLane,
   type HostLaneOptions,
+  type Lane,
   type Verdict,
   verdictName,
 } from '../../src/index.js';
 
 export const NUM_BLOCKS = 24;
-export const BLOCK_BYTES = 100;
+/** What every way of copying can copy; a kernel takes blocks of a multiple of 16 bytes. */
+export const BLOCK_BYTES = 112;
 
 /** Block ids. */
 export const ids = (...blocks: number[]) => Int32Array.from(blocks);
@@ -21,23 +23,43 @@ export function bytesOf(block: number, version: number, length = BLOCK_BYTES): U
 
 export function fill(arena: BlockArena, version: number): void {
   for (let block = 0; block < arena.numBlocks; block++) {
-    arena.block(block).set(bytesOf(block, version, arena.bytesPerBlock));
+    arena.writeBlock(block, bytesOf(block, version, arena.bytesPerBlock));
   }
 }
 
+type Shape = Pick<BlockArena, 'numBlocks' | 'bytesPerBlock'>;
+
+/** What a lane is made of, and between which memories it copies. */
+export interface LaneKind<L extends Lane & Disposable> {
+  makeSource(shape: Shape): BlockArena;
+  makeTarget(shape: Shape): BlockArena;
+  makeLane(queue: CompletionQueue, source: BlockArena, target: BlockArena): L;
+}
+
+export function hostLanes(options: HostLaneOptions = {}): LaneKind<HostLane> {
+  return {
+    makeSource: (shape) => BlockArena.allocate(shape),
+    makeTarget: (shape) => BlockArena.allocate(shape),
+    makeLane: (queue, source, target) => new HostLane(queue, source, target, options),
+  };
+}
+
 /** A lane between two small arenas, and its queue: the source holds version 1 everywhere, the target version 2. */
-export class LaneBench {
+export class LaneBench<L extends Lane & Disposable> {
   readonly anomalies = new Anomalies(false);
   readonly queue: CompletionQueue;
-  readonly source = BlockArena.allocate({ numBlocks: NUM_BLOCKS, bytesPerBlock: BLOCK_BYTES });
-  readonly target = BlockArena.allocate({ numBlocks: NUM_BLOCKS, bytesPerBlock: BLOCK_BYTES });
-  readonly lane: HostLane;
+  readonly source: BlockArena;
+  readonly target: BlockArena;
+  readonly lane: L;
 
-  constructor(options: HostLaneOptions = {}, capacity = 64) {
+  constructor(kind: LaneKind<L>, capacity = 64, shape: Partial<Shape> = {}) {
+    const taken = { numBlocks: NUM_BLOCKS, bytesPerBlock: BLOCK_BYTES, ...shape };
     this.queue = new CompletionQueue({ capacity, anomalies: this.anomalies });
+    this.source = kind.makeSource(taken);
+    this.target = kind.makeTarget(taken);
     fill(this.source, 1);
     fill(this.target, 2);
-    this.lane = new HostLane(this.queue, this.source, this.target, options);
+    this.lane = kind.makeLane(this.queue, this.source, this.target);
   }
 
   /** What has ended, by job. */
@@ -47,10 +69,12 @@ export class LaneBench {
 
   /** Which block of the source each of these blocks of the target holds; -1: what it held at first. */
   origins(...blocks: number[]): number[] {
+    const { numBlocks, bytesPerBlock } = this.source;
     return blocks.map((block) => {
-      const found = Buffer.from(this.target.block(block));
-      if (found.equals(bytesOf(block, 2))) return -1;
-      return Array.from({ length: NUM_BLOCKS }, (_, i) => i).findIndex((i) => found.equals(bytesOf(i, 1)));
+      const found = Buffer.from(this.target.readBlock(block));
+      if (found.equals(bytesOf(block, 2, bytesPerBlock))) return -1;
+      const all = Array.from({ length: numBlocks }, (_, i) => i);
+      return all.findIndex((i) => found.equals(bytesOf(i, 1, bytesPerBlock)));
     });
   }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Anomalies, HostLane, TransferGroup, Verdict, worseVerdict } from '../../src/index.js';
 import { codeOf } from '../misuse/bench.js';
-import { ids, LaneBench } from './support.js';
+import { hostLanes, ids, LaneBench } from './support.js';
 
 const { ok, failed, cancelled } = Verdict;
 
@@ -58,7 +58,7 @@ describe('a transfer of several parts', () => {
   });
 
   it('goes over several lanes', () => {
-    using bench = new LaneBench();
+    using bench = new LaneBench(hostLanes());
     using other = new HostLane(bench.queue, bench.source, bench.target);
     const group = new TransferGroup(bench.anomalies);
     const jobs = [
@@ -80,7 +80,7 @@ describe('a transfer of several parts', () => {
   });
 
   it('that a lane refuses a part of cancels the others and fails', () => {
-    using bench = new LaneBench({}, 2);
+    using bench = new LaneBench(hostLanes(), 2);
     const group = new TransferGroup(bench.anomalies);
     group.submit(bench.lane, ids(1), ids(1), 5);
     group.submit(bench.lane, ids(2), ids(2), 5);
@@ -96,7 +96,7 @@ describe('a transfer of several parts', () => {
   });
 
   it('cancels the parts that it submitted', () => {
-    using bench = new LaneBench();
+    using bench = new LaneBench(hostLanes());
     const group = new TransferGroup(bench.anomalies);
     const running = group.submit(bench.lane, ids(1), ids(1));
     group.submit(bench.lane, ids(2), ids(2), 5);

@@ -1,0 +1,46 @@
+import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { Worker } from 'node:worker_threads';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Compiled } from '../misuse/process/compiled.js';
+import { isEmulated, plant } from '../support/gpu.js';
+
+const script = fileURLToPath(new URL('../transfer/process/cuda.mjs', import.meta.url));
+
+// A GPU would have copied before it ends; the emulated one is slow.
+describe.skipIf(!isEmulated)('copies of a GPU', () => {
+  let compiled: Compiled;
+  beforeAll(() => {
+    compiled = new Compiled();
+  });
+  afterAll(() => {
+    plant('');
+    compiled.remove();
+  });
+
+  it.each([
+    ['end', 0],
+    ['exit', 7],
+    ['throw', 1],
+    ['disposed', 0],
+  ])('let a process end while they are under way: %s', (life, code) => {
+    const { status, signal, stdout, stderr } = spawnSync(process.execPath, [script], {
+      encoding: 'utf8',
+      env: { ...compiled.env, LIFE: life },
+      timeout: 15_000,
+    });
+    expect([status, signal, stdout]).toEqual([code, null, 'true']);
+    if (code !== 1) expect(stderr).toBe('');
+  });
+
+  it('survive that their worker is terminated at a random moment, 6 times', async () => {
+    plant('delay=1000'); // what a worker puts into its environment is not seen by native code
+    for (let round = 0; round < 6; round++) {
+      const worker = new Worker(script, { env: { ...compiled.env, LIFE: 'worker' } });
+      await once(worker, 'message');
+      await new Promise((resolve) => setTimeout(resolve, 17 * round));
+      expect(await worker.terminate()).toBe(1);
+    }
+  });
+});

@@ -1,0 +1,54 @@
+// The life of a process or worker, by name, that ends while a GPU copies for its lane.
+import { parentPort } from 'node:worker_threads';
+
+const { BlockArena, CompletionQueue, CudaLane } = await import(process.env.BLOCKSTEP_INDEX);
+
+function busyLane() {
+  const shape = { numBlocks: 16, bytesPerBlock: 4096 };
+  const queue = new CompletionQueue();
+  const source = BlockArena.allocate({ ...shape, place: 'pinned' });
+  const target = BlockArena.allocate({ ...shape, place: 'device' });
+  const lane = new CudaLane(queue, source, target, { mode: 'batch' });
+  const all = Int32Array.from({ length: 16 }, (_, i) => i);
+  process.env.EMULATED_GPU = 'delay=1000';
+  lane.submit(all, all, 1000);
+  for (let i = 0; i < 100; i++) lane.submit(all, all);
+  return { queue, source, target, lane, all };
+}
+
+function report({ lane }) {
+  process.stdout.write(JSON.stringify(lane.counts().pending > 50));
+}
+
+const LIVES = {
+  /** Nothing keeps it alive. */
+  end() {
+    report(busyLane());
+  },
+  exit() {
+    report(busyLane());
+    process.exit(7);
+  },
+  throw() {
+    report(busyLane());
+    throw new Error('uncaught');
+  },
+  disposed() {
+    const busy = busyLane();
+    report(busy);
+    busy.lane.dispose();
+    if (busy.queue.drain(() => {}) !== 101) process.exit(9);
+  },
+  /** A worker that never stops; whoever started it terminates it in the middle. */
+  worker() {
+    parentPort.postMessage('working');
+    for (;;) {
+      const { lane, queue, all } = busyLane();
+      lane.flush(Int32Array.of(lane.submit(all, all)));
+      queue.drain(() => {});
+    }
+  },
+};
+
+// Outside of the module's evaluation; see worker.mjs.
+setImmediate(() => LIVES[process.env.LIFE]());

@@ -183,6 +183,18 @@ function badValues(kind: Kind): (() => unknown)[] {
 const call = (core: NativeCore, entry: Entry, args: unknown[]) =>
   (core[entry.name] as (...args: unknown[]) => unknown)(...args);
 
+/** What only a core on a GPU has to answer: its arguments are tried in test/cuda. */
+const OF_A_GPU = [
+  'makeDeviceTables',
+  'gatherOnDevice',
+  'gathersGiven',
+  'gathersDone',
+  'gatherWaits',
+  'readDeviceTable',
+  'submitDecision',
+  'pollDecision',
+] as const satisfies readonly (keyof NativeCore)[];
+
 describe('misuse of a core', () => {
   let core: BenchCore;
   beforeEach(() => {
@@ -196,7 +208,19 @@ describe('misuse of a core', () => {
 
   it('the matrix names every method', () => {
     const names = Object.getOwnPropertyNames(Object.getPrototypeOf(core.native));
-    expect(names.sort()).toEqual([...ENTRIES.map((entry) => entry.name), 'constructor', 'dispose'].sort());
+    const tested = [...ENTRIES.map((entry) => entry.name), ...OF_A_GPU];
+    expect(names.sort()).toEqual([...tested, 'constructor', 'dispose'].sort());
+  });
+
+  it.each(OF_A_GPU)('%s: a wrong receiver, or a core that was disposed, is refused', (name) => {
+    const method = core.native[name] as () => unknown;
+    for (const receiver of [undefined, {}, Object.create(core.native), new Proxy(core.native, {})]) {
+      expect(codeOf(() => Reflect.apply(method, receiver, []))).toBe('ERR_BLOCKSTEP_BAD_RECEIVER');
+    }
+    core.dispose();
+    expect(codeOf(() => Reflect.apply(method, core.native, [0, 0, 0, new Int32Array(8)]))).toBe(
+      'ERR_BLOCKSTEP_DISPOSED',
+    );
   });
 
   for (const entry of ENTRIES) {

@@ -300,7 +300,7 @@ describe('an executor on a GPU', () => {
     const { backend: _backend, ...options } = OPTIONS;
     await using engine = new Engine({ ...options, pipelineDepth: 2, executor });
     const { core } = engine.scheduler;
-    expect(core.backend).toEqual({ name: 'cuda', reason: "the executor's device is cuda" });
+    expect(core.backend).toMatchObject({ name: 'cuda', reason: "the executor's device is cuda" });
     const memory = core.native.memory();
     engine.submit({ id: 'a', prompt: prompt(6), grammar: new FakeGrammar(), maxTokens: 3 });
     engine.submit({ id: 'b', prompt: prompt(6, 1), maxTokens: 9, eosTokenId: 600 });

@@ -137,7 +137,7 @@ describe.skipIf(!isEmulated)('an error of CUDA', () => {
   it('is too little memory, at the start and never later', () => {
     plant('memory=100000');
     expect(() => new Scheduler(OPTIONS)).toThrow(
-      /could not allocate \d+ bytes of the GPU: cudaErrorMemoryAllocation/,
+      /could not allocate \d+ bytes on the GPU: cudaErrorMemoryAllocation/,
     );
     using fallback = new Scheduler({ ...OPTIONS, backend: 'auto', device: 'cuda' });
     expect(fallback.core.backend).toMatchObject({

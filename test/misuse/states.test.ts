@@ -294,8 +294,9 @@ describe('a wrong receiver', () => {
   it.each([...names, ...others])('is refused by %s', (name) => {
     const bench = benchIn('in flight');
     const before = snapshot(bench.scheduler);
-    const owner = Object.hasOwn(Scheduler.prototype, name) ? Scheduler : Object.getPrototypeOf(Scheduler);
-    const descriptor = Object.getOwnPropertyDescriptor(owner.prototype, name)!;
+    let owner: object = Scheduler.prototype;
+    while (!Object.hasOwn(owner, name)) owner = Object.getPrototypeOf(owner);
+    const descriptor = Object.getOwnPropertyDescriptor(owner, name)!;
     const method = (descriptor.value ?? descriptor.get) as (...args: unknown[]) => unknown;
     const args: unknown[] = name === 'pause' ? ['new'] : ['a', 'load', 'x'];
     const receivers = [

@@ -54,6 +54,13 @@ class OnDevice {
 /// The same for an allocation. @throws Error kNoMemory if there is not so much, kCuda for anything else
 void require_memory(cudaError_t error, u64 bytes, const char* call, const char* where);
 
+/// Work on a GPU does not end. CUDA gives memory back when all that is under way is done, whosever it is, so it would wait
+/// for ever: from now on nothing is given back, by nobody in this process.
+void stop_freeing();
+/// cudaFree() and cudaFreeHost(), unless that would not end. Null is fine.
+void free_device(void* memory);
+void free_pinned(void* memory);
+
 /// Device memory. @throws Error kNoMemory, kCuda
 class DeviceMemory {
  public:
@@ -62,11 +69,9 @@ class DeviceMemory {
   }
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
-  ~DeviceMemory() { static_cast<void>(cudaFree(base_)); }
+  ~DeviceMemory() { free_device(base_); }
 
   u8* base() const { return static_cast<u8*>(base_); }
-  /// Never frees it.
-  void abandon() { base_ = nullptr; }
   u64 bytes() const { return bytes_; }
 
  private:
@@ -81,11 +86,9 @@ class MappedMemory {
   explicit MappedMemory(u64 bytes);
   MappedMemory(const MappedMemory&) = delete;
   MappedMemory& operator=(const MappedMemory&) = delete;
-  ~MappedMemory() { static_cast<void>(cudaFreeHost(base_)); }
+  ~MappedMemory() { free_pinned(base_); }
 
   u8* base() const { return static_cast<u8*>(base_); }
-  /// Never frees it.
-  void abandon() { base_ = nullptr; }
   /// The same byte as the device sees it.
   template <class T>
   T* on_device(T* address) const {

@@ -86,9 +86,7 @@ CudaDevice::~CudaDevice() {
     const cudaError_t error = query(own_stream_.get());
     if (error != cudaSuccess && error != cudaErrorNotReady) break;
     if (std::chrono::steady_clock::now() >= deadline) {
-      mapped_.abandon();
-      memory_.abandon();
-      if (tables_) tables_->abandon();
+      stop_freeing();
       return;
     }
     std::this_thread::yield();

@@ -322,6 +322,7 @@ void CudaLane::lose(const std::string& reason, bool may_wait) {
     if (status != cudaErrorNotReady) {
       ++errors;
     } else if (Clock::now() >= deadline) {
+      stop_freeing();
       static_cast<void>(gpu_.release());
       break;
     } else {

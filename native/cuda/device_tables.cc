@@ -108,9 +108,4 @@ bool CudaTables::at_work() const {
   return static_cast<u32>(completion_->word.load(std::memory_order_acquire) >> 32) != last_number_;
 }
 
-void CudaTables::abandon() {
-  mapped_.abandon();
-  memory_.abandon();
-}
-
 }  // namespace blockstep::cuda

@@ -24,8 +24,6 @@ class CudaTables final : public DeviceTables {
 
   /// Is a gather under way? By its completion, which needs no call.
   bool at_work() const;
-  /// Never frees the memory that it works on.
-  void abandon();
 
  private:
   void pad();

@@ -42,7 +42,8 @@ struct DeviceLaneInfo {
 ///
 /// A piece that was given to the GPU is copied: cancel() and fence() keep back the pieces that were not. A job fails if a
 /// call for one of its pieces does. A GPU that is lost, or makes no progress, fails every job, and submit() and
-/// record_step() throw kCuda from then on; what it may still touch then is never freed.
+/// record_step() throw kCuda from then on. While work does not end CUDA frees no memory, whosever it is: it stays for the
+/// rest of the process, that of other lanes too.
 class DeviceLane : public Lane {
  public:
   /// All that every step up to this one does is queued in `stream`, a cudaStream_t of the lane's GPU: jobs that wait for

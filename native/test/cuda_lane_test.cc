@@ -380,11 +380,13 @@ void test_silent() {
   plant("");
 }
 
-/// Work that never ends: what waits for it gives up, and its memory stays. The last test, since the GPU is of no use then.
+/// Work that never ends: what waits for it gives up, and its memory stays. A lane beside it works on and can be closed,
+/// although CUDA frees no memory any more. The last test, since the GPU is of no use then.
 void test_hang() {
   DeviceLaneOptions options = options_of(CopyMode::kKernel);
   options.patience_ms = 100;
   CudaBench bench(options);
+  CudaBench other(options);
   const std::size_t before = gpu_shim::device_bytes_in_use();
   plant("hang=1");
   const u32 job = bench.submit({1}, {1});
@@ -392,6 +394,12 @@ void test_hang() {
   bench.flush({static_cast<std::int32_t>(job)});
   bench.lane->fence();
   bench.lane.reset();
+  const u32 beside = other.submit({1}, {2});
+  other.flush({static_cast<std::int32_t>(beside)});
+  EXPECT(other.verdict(beside) == kOk && holds(*other.target, 2, 1, 1), "it ended with %u", other.verdict(beside));
+  other.lane.reset();
+  other.source.reset();
+  other.target.reset();
   EXPECT(std::chrono::steady_clock::now() - start < std::chrono::seconds(5), "it was waited for");
   EXPECT(bench.verdict(job) == kFailed, "it ended with %u", bench.verdict(job));
   bench.source.reset();

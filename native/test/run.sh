@@ -154,7 +154,7 @@ run comparison_test optimised $((300 * times))
 run reference_kernel_test races
 run device_reference_test races 3
 run device_reference_test optimised $((60 * times))
-run cuda_lane_test races 2
+run cuda_lane_test races 1 5
 run cuda_lane_test optimised $((40 * times))
 run gpu_test races 0
 run gpu_test optimised $((200 * times))

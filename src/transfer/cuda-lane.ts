@@ -1,10 +1,9 @@
-import { badArgument, show } from '../core/errors.js';
 import { loadAddon } from '../core/loader.js';
 import type { NativeAddon } from '../core/native.js';
 import type { CompletionMode, CopyMode, NativeCudaLane } from '../core/native-transfer.js';
-import { BlockArena } from './block-arena.js';
-import { CompletionQueue } from './completion-queue.js';
-import type { Lane, LaneCounts } from './lane.js';
+import type { BlockArena } from './block-arena.js';
+import type { CompletionQueue } from './completion-queue.js';
+import { checkLane, LaneOverNative } from './lane-over-native.js';
 
 export interface CudaLaneOptions {
   /**
@@ -44,9 +43,7 @@ export interface CudaLaneInfo {
  * and a job all of which was given ends as `ok`. A job fails if a call for a piece of it does. If the GPU is lost, or does
  * not get on, every job fails, `submit` and `recordStep` throw ERR_BLOCKSTEP_CUDA, and what it may still touch is never freed.
  */
-export class CudaLane implements Lane {
-  readonly source: BlockArena;
-  readonly target: BlockArena;
+export class CudaLane extends LaneOverNative {
   readonly info: CudaLaneInfo;
   readonly #native: NativeCudaLane;
 
@@ -64,26 +61,14 @@ export class CudaLane implements Lane {
     options: CudaLaneOptions = {},
     addon: NativeAddon = loadAddon(),
   ) {
-    if (!(queue instanceof CompletionQueue)) throw badArgument('queue', show(queue), 'a CompletionQueue');
-    if (!(source instanceof BlockArena)) throw badArgument('source', show(source), 'a BlockArena');
-    if (!(target instanceof BlockArena)) throw badArgument('target', show(target), 'a BlockArena');
-    if (typeof options !== 'object' || options === null)
-      throw badArgument('options', show(options), 'an object');
+    checkLane(queue, source, target, options);
     const { mode = 'auto', completion = 'auto', cut = null } = options;
     const { windowBytes = 2 ** 30, patienceMs = 10_000 } = options;
     const config = { mode, completion, cut, windowBytes, patienceMs };
-    this.source = source;
-    this.target = target;
-    this.#native = addon.createCudaLane(queue.native, source.native, target.native, config);
-    this.info = this.#native.info();
-  }
-
-  submit(sources: Int32Array, targets: Int32Array, notBefore = -1): number {
-    return this.#native.submit(sources, targets, notBefore);
-  }
-
-  settle(step: number): void {
-    this.#native.settle(step);
+    const native = addon.createCudaLane(queue.native, source.native, target.native, config);
+    super(source, target, native);
+    this.#native = native;
+    this.info = native.info();
   }
 
   /**
@@ -95,29 +80,5 @@ export class CudaLane implements Lane {
    */
   recordStep(step: number, stream: bigint): void {
     this.#native.recordStep(step, stream);
-  }
-
-  cancel(job: number): boolean {
-    return this.#native.cancel(job);
-  }
-
-  flush(jobs: Int32Array): void {
-    this.#native.flush(jobs);
-  }
-
-  fence(): void {
-    this.#native.fence();
-  }
-
-  counts(): LaneCounts {
-    return this.#native.counts();
-  }
-
-  dispose(): void {
-    this.#native.dispose();
-  }
-
-  [Symbol.dispose](): void {
-    this.dispose();
   }
 }

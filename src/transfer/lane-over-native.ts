@@ -1,0 +1,59 @@
+import { badArgument, show } from '../core/errors.js';
+import type { NativeLane } from '../core/native-transfer.js';
+import { BlockArena } from './block-arena.js';
+import { CompletionQueue } from './completion-queue.js';
+import type { Lane, LaneCounts } from './lane.js';
+
+/** What all lanes have that are made of native code. */
+export abstract class LaneOverNative implements Lane {
+  readonly source: BlockArena;
+  readonly target: BlockArena;
+  readonly #native: NativeLane;
+
+  constructor(source: BlockArena, target: BlockArena, native: NativeLane) {
+    this.source = source;
+    this.target = target;
+    this.#native = native;
+  }
+
+  submit(sources: Int32Array, targets: Int32Array, notBefore = -1): number {
+    return this.#native.submit(sources, targets, notBefore);
+  }
+
+  settle(step: number): void {
+    this.#native.settle(step);
+  }
+
+  cancel(job: number): boolean {
+    return this.#native.cancel(job);
+  }
+
+  flush(jobs: Int32Array): void {
+    this.#native.flush(jobs);
+  }
+
+  fence(): void {
+    this.#native.fence();
+  }
+
+  counts(): LaneCounts {
+    return this.#native.counts();
+  }
+
+  dispose(): void {
+    this.#native.dispose();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+}
+
+/** What a lane is made of, before anything of it is used. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function checkLane(queue: unknown, source: unknown, target: unknown, options: unknown): void {
+  if (!(queue instanceof CompletionQueue)) throw badArgument('queue', show(queue), 'a CompletionQueue');
+  if (!(source instanceof BlockArena)) throw badArgument('source', show(source), 'a BlockArena');
+  if (!(target instanceof BlockArena)) throw badArgument('target', show(target), 'a BlockArena');
+  if (typeof options !== 'object' || options === null)
+    throw badArgument('options', show(options), 'an object');
+}

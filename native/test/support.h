@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "../core/apply.h"
@@ -141,6 +142,14 @@ inline std::vector<u32> queue_of(const State& state) {
     if (state.live[at / 32] >> (at % 32) & 1) queue.push_back(state.ring[at]);
   }
   return queue;
+}
+
+/// The number behind an option `name`; options and numbers take turns.
+inline u64 option(int argc, char** argv, std::string_view name, u64 otherwise) {
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (argv[i] == name) return std::strtoull(argv[i + 1], nullptr, 10);
+  }
+  return otherwise;
 }
 
 /// A number from the command line, e.g. how long to run.

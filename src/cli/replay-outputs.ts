@@ -13,7 +13,7 @@ import type { Report } from './report.js';
 export class ReplayOutputs {
   readonly recorder: LogRecorder | null;
   readonly #files: OutputFile[] = [];
-  readonly #page: { file: OutputFile; library: PlotLibrary } | null = null;
+  readonly #page: { file: OutputFile; plots: PlotLibrary } | null = null;
   readonly #record: OutputFile | null = null;
   #series: ReplaySeries | null = null;
 
@@ -26,8 +26,8 @@ export class ReplayOutputs {
   constructor(flags: { report?: string; record?: string }, input: string | undefined) {
     try {
       if (flags.report !== undefined) {
-        const library = loadPlotLibrary('replay --report');
-        this.#page = { library, file: this.#open('--report', flags.report, input) };
+        const plots = loadPlotLibrary('replay --report');
+        this.#page = { plots, file: this.#open('--report', flags.report, input) };
       }
       if (flags.record !== undefined) this.#record = this.#open('--record', flags.record, input);
       this.recorder = this.#record === null ? null : new LogRecorder(this.#record);
@@ -54,7 +54,7 @@ export class ReplayOutputs {
     const { measurements } = replay;
     const made = { args, recorded: this.recorder !== null, host: readHost(), date: new Date() };
     const input = { report, measurements, series: this.#series, ...made };
-    this.#page.file.write(new TextEncoder().encode(replayPage(input, this.#page.library)));
+    this.#page.file.write(new TextEncoder().encode(replayPage(input, this.#page.plots)));
   }
 
   /**

@@ -1,7 +1,7 @@
 import { badArgument, checkInteger, show } from './errors.js';
 import type { Frame } from './exchange.js';
 import type { NativeCore } from './native.js';
-import type { StepTables, TablesShape, TableViews } from './tables.js';
+import { checkEntry, type StepTables, type TablesShape, type TableViews } from './tables.js';
 
 /** An array in the memory of a GPU: dense, row after row, at a multiple of 256 bytes. */
 export interface DeviceArray {
@@ -103,9 +103,7 @@ class PlanTables {
 
   constructor(native: NativeCore, { slots }: Frame, set: DeviceTableSet) {
     const readTokens = (entry: number, from: number, out: Int32Array): number => {
-      if (this.numEntries === 0)
-        throw badArgument('entry', show(entry), 'an entry of the plan, which has none');
-      checkInteger('entry', entry, 0, this.numEntries - 1);
+      checkEntry(entry, this.numEntries);
       return native.readTokens(slots[entry], from, out);
     };
     this.tables = Object.freeze(Object.create(set, { readTokens: { value: readTokens, enumerable: true } }));

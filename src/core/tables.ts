@@ -76,6 +76,12 @@ export function tableViews(buffer: ArrayBuffer, shape: TablesShape): TableViews 
   };
 }
 
+/** @throws ERR_BLOCKSTEP_BAD_ARG for what is no entry of a plan that has so many */
+export function checkEntry(entry: number, numEntries: number): void {
+  if (numEntries === 0) throw badArgument('entry', show(entry), 'an entry of the plan, which has none');
+  checkInteger('entry', entry, 0, numEntries - 1);
+}
+
 /** The tables of one frame, in memory of their own. */
 class FrameTables implements StepTables {
   readonly buffer: ArrayBuffer;
@@ -111,9 +117,7 @@ class FrameTables implements StepTables {
   }
 
   readTokens(entry: number, from: number, out: Int32Array): number {
-    if (this.numEntries === 0)
-      throw badArgument('entry', show(entry), 'an entry of the plan, which has none');
-    checkInteger('entry', entry, 0, this.numEntries - 1);
+    checkEntry(entry, this.numEntries);
     return this.#native.readTokens(this.#slots[entry], from, out);
   }
 }

@@ -4,8 +4,6 @@
 //
 // Prints one JSON object a line, each a figure. --quick: a few samples of everything, to see that it works; its figures
 // mean nothing. Exit codes: 0 done, 1 an error, 2 no GPU that could be used.
-#include <string_view>
-
 #include "../../cuda/probe.h"
 #include "copy_bench.h"
 #include "decider_bench.h"
@@ -14,13 +12,7 @@
 
 using namespace blockstep;
 using namespace blockstep::bench;
-
-static u32 option(int argc, char** argv, std::string_view name, u32 otherwise) {
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (argv[i] == name) return static_cast<u32>(std::strtoul(argv[i + 1], nullptr, 10));
-  }
-  return otherwise;
-}
+using blockstep::test::option;
 
 /// The product that runs beside everything else must be one.
 static void check_product(u32 side) {
@@ -42,7 +34,7 @@ static void check_product(u32 side) {
 
 int main(int argc, char** argv) {
   const bool quick = option(argc, argv, "--quick", 0) != 0;
-  const u32 device = option(argc, argv, "--device", 0);
+  const auto device = static_cast<u32>(option(argc, argv, "--device", 0));
   const cuda::Probe found = cuda::probe(device);
   if (!found.usable) {
     std::fprintf(stderr, "no GPU to measure on: %s\n", found.reason.c_str());

@@ -4,21 +4,12 @@
 //   cuda_test [--steps N] [--seed S] [--device D]
 //
 // Prints one JSON object. Exit codes: 0 all equal, 1 a difference or an error, 2 no GPU that could be used.
-#include <string_view>
-
 #include "../../cuda/cuda_device.h"
 #include "../../cuda/probe.h"
 #include "../comparison.h"
 
 using namespace blockstep;
 using namespace blockstep::test;
-
-static u64 option(int argc, char** argv, std::string_view name, u64 otherwise) {
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (argv[i] == name) return std::strtoull(argv[i + 1], nullptr, 10);
-  }
-  return otherwise;
-}
 
 int main(int argc, char** argv) {
   const u64 steps = option(argc, argv, "--steps", 100000);

@@ -5,8 +5,6 @@
 //
 // Exit codes: 0 all equal, 1 a difference or an error, 2 no GPU that could be used.
 #include <deque>
-#include <string_view>
-
 #include "../../cuda/cuda_device.h"
 #include "../../cuda/probe.h"
 #include "../tables_life.h"
@@ -139,13 +137,6 @@ static void run(LifeShape shape, u32 gpu, u64 seed, u64 steps, bool names_stream
   EXPECT(&life.core().gatherer().tables().descriptor() == &descriptor && device.device_bytes() == device_bytes,
          "the tables moved, or something was allocated");
   EXPECT(life.waits() == 0, "%llu gathers had to wait", wide(life.waits()));
-}
-
-static u64 option(int argc, char** argv, std::string_view name, u64 otherwise) {
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (argv[i] == name) return std::strtoull(argv[i + 1], nullptr, 10);
-  }
-  return otherwise;
 }
 
 int main(int argc, char** argv) {

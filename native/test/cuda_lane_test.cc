@@ -300,12 +300,12 @@ void test_many_steps() {
   }
 }
 
-/// Jobs of all sorts while one call of CUDA fails: what is said to be copied is, and every job is over once.
+/// Jobs of all sorts while one call of CUDA or one question fails: what is said to be copied is, and every job is over once.
 /// @returns the verdicts
-std::vector<u32> live_with(CudaBench& bench, u64 executor, u32 call) {
+std::vector<u32> live_with(CudaBench& bench, u64 executor, const std::string& fault) {
   const std::vector<std::int32_t> offsets{0, 1, 5, 7, 8};
   std::vector<std::pair<u32, std::int32_t>> jobs;
-  plant("fail=" + std::to_string(call));
+  plant(fault);
   for (std::int32_t at = 0; at < 60; at += 10) {
     std::vector<std::int32_t> blocks;
     for (const std::int32_t offset : offsets) blocks.push_back(at + offset);
@@ -320,22 +320,22 @@ std::vector<u32> live_with(CudaBench& bench, u64 executor, u32 call) {
   bench.lane->settle(2);
   bench.lane->fence();
   plant("");
-  EXPECT(bench.lane->pending() == 0 && bench.lane->waiting() == 0, "call %u: jobs are left", call);
+  EXPECT(bench.lane->pending() == 0 && bench.lane->waiting() == 0, "%s: jobs are left", fault.c_str());
   std::vector<u32> verdicts;
   for (const auto& [job, at] : jobs) {
     verdicts.push_back(bench.verdict(job));
-    EXPECT(verdicts.back() == kOk || verdicts.back() == kFailed, "call %u: job %u ended with %u", call, job, verdicts.back());
+    EXPECT(verdicts.back() == kOk || verdicts.back() == kFailed, "%s: job %u ended with %u", fault.c_str(), job, verdicts.back());
     for (const std::int32_t offset : offsets) {
       const auto block = static_cast<u32>(at + offset);
       const bool came = verdicts.back() == kOk || bench.target->arrivals(block) != 0;
-      EXPECT(!came || holds(*bench.target, block, block, 1), "call %u: block %u", call, block);
+      EXPECT(!came || holds(*bench.target, block, block, 1), "%s: block %u", fault.c_str(), block);
     }
   }
-  EXPECT(bench.ring->in_flight() == 0, "call %u: a job is not over", call);
+  EXPECT(bench.ring->in_flight() == 0, "%s: a job is not over", fault.c_str());
   return verdicts;
 }
 
-/// One call of CUDA fails, whichever it is: a job, or the lane, and never more than that.
+/// One call of CUDA or one question fails, whichever it is: a job, or the lane, and never more than that.
 void test_failed_calls(u32 calls) {
   u32 failed = 0;
   u32 lost = 0;
@@ -344,15 +344,16 @@ void test_failed_calls(u32 calls) {
     const u64 theirs = reinterpret_cast<std::uintptr_t>(executor.get());
     DeviceLaneOptions options = options_of(CopyMode::kAuto, completion);
     options.piece_bytes = 3 * kBytes;
-    for (u32 call = 1; call <= calls; ++call) {
+    for (u32 at = 0; at < 2 * calls; ++at) {
+      const std::string fault = (at % 2 == 0 ? "fail=" : "ask=") + std::to_string(at / 2 + 1);
       CudaBench bench(options);
-      const std::vector<u32> verdicts = live_with(bench, theirs, call);
+      const std::vector<u32> verdicts = live_with(bench, theirs, fault);
       failed += static_cast<u32>(std::count(verdicts.begin(), verdicts.end(), kFailed));
       const bool is_lost = bench.code_of([&] { bench.submit({1}, {1}); }) == std::string(kCuda);
       lost += is_lost;
       bench.lane.reset();
       bench.drain();
-      EXPECT(bench.ring->in_flight() == 0, "call %u: a job is not over", call);
+      EXPECT(bench.ring->in_flight() == 0, "%s: a job is not over", fault.c_str());
     }
     for (u32 call = 1; call <= 3 * calls; ++call) {
       plant("fail=" + std::to_string(call));

@@ -105,8 +105,12 @@ static void test_faults() {
   EXPECT(cudaMalloc(&memory, 1001) == cudaErrorMemoryAllocation, "too much memory");
   plant("fail=2");
   int device = 0;
-  EXPECT(cudaGetDevice(&device) == cudaSuccess && cudaGetDevice(&device) == cudaErrorInvalidValue, "the second fails");
-  EXPECT(cudaGetDevice(&device) == cudaSuccess, "the third does not");
+  const auto call = [&] { return cudaGetDeviceCount(&device); };
+  EXPECT(call() == cudaSuccess && call() == cudaErrorInvalidValue && call() == cudaSuccess, "only the second call fails");
+  plant("ask=2");
+  const auto ask = [&] { return cudaGetDevice(&device); };
+  EXPECT(ask() == cudaSuccess && call() == cudaSuccess && ask() == cudaErrorInvalidValue, "the second question fails");
+  EXPECT(ask() == cudaSuccess && cudaStreamQuery(nullptr) == cudaSuccess, "no other does");
   plant("none");
   EXPECT(cudaGetDeviceCount(&device) == cudaErrorInsufficientDriver, "no driver");
   plant("");

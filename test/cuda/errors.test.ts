@@ -58,12 +58,13 @@ describe.skipIf(!isEmulated)('an error of CUDA', () => {
 
   it('has a code at whatever call it comes, and leaves nothing behind', { timeout: 120_000 }, async () => {
     const named = new Set<string>();
-    // The life makes some sixty calls.
-    for (let call = 1; call <= 75; call++) {
-      plant(`fail=${call}`);
+    // The life makes some fifty calls, and asks as long as it waits.
+    const faults = Array.from({ length: 75 }, (_, at) => [`fail=${at + 1}`, `ask=${at + 1}`]).flat();
+    for (const fault of faults) {
+      plant(fault);
       const error = await outcome();
       plant('');
-      expect(await outcome(), `after call ${call} had failed`).toBeNull();
+      expect(await outcome(), `after ${fault}`).toBeNull();
       if (error === null) continue;
       expect(['ERR_BLOCKSTEP_CUDA', 'ERR_BLOCKSTEP_NO_MEMORY']).toContain(error.code);
       const what = CALL.exec(error.message)?.[0] ?? '';

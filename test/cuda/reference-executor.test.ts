@@ -152,6 +152,9 @@ describe.skipIf(!isEmulated)('an error of CUDA in a reference executor', () => {
   it('has a code at whatever call it comes, and leaves nothing behind', async () => {
     let failures = 0;
     for (let call = 1; call < 200; call++) {
+      plant(`ask=${call}`);
+      const asked = await codeOfStep(life);
+      expect(['ERR_BLOCKSTEP_CUDA', 'nothing'], `question ${call}`).toContain(asked);
       plant(`fail=${call}`);
       const code = await codeOfStep(life);
       plant('');

@@ -15,6 +15,7 @@ struct State {
   std::string text;
   Faults faults;
   std::uint64_t calls = 0;
+  std::uint64_t questions = 0;
   std::uint64_t launches = 0;
   bool poked = false;
 };
@@ -28,8 +29,8 @@ void read(const std::string& text, Faults& faults) {
     const char* name;
     std::uint64_t* value;
   } numbers[] = {{"devices", &faults.devices}, {"memory", &faults.memory}, {"fail", &faults.fail},
-                 {"lose", &faults.lose},       {"hang", &faults.hang},     {"skip", &faults.skip},
-                 {"delay", &faults.delay},     {"poke", &faults.poke},
+                 {"ask", &faults.ask},         {"lose", &faults.lose},     {"hang", &faults.hang},
+                 {"skip", &faults.skip},       {"delay", &faults.delay},   {"poke", &faults.poke},
                  {"value", &faults.value}};
   const struct {
     const char* name;
@@ -63,7 +64,7 @@ bool refresh(State& one) {
   if (one.text == text) return false;
   one.text = text;
   one.faults = {};
-  one.calls = one.launches = 0;
+  one.calls = one.questions = one.launches = 0;
   one.poked = false;
   read(one.text, one.faults);
   return true;
@@ -77,11 +78,22 @@ Faults faults() {
   return one.faults;
 }
 
-bool fails_now() {
+void read_faults() {
   State& one = state();
   const std::lock_guard lock(one.mutex);
   if (refresh(one)) revive_device();
+}
+
+bool call_fails_now() {
+  State& one = state();
+  const std::lock_guard lock(one.mutex);
   return ++one.calls == one.faults.fail;
+}
+
+bool question_fails_now() {
+  State& one = state();
+  const std::lock_guard lock(one.mutex);
+  return ++one.questions == one.faults.ask;
 }
 
 std::uint64_t take_poke() {

@@ -5,8 +5,10 @@
 //   devices=N    so many GPUs (default 1)
 //   none         there is no driver
 //   memory=N     bytes of device memory (default 2^30)
-//   fail=N       the N-th call fails with cudaErrorInvalidValue, queries and what gives back not counted; nothing else
+//   fail=N       the N-th call fails with cudaErrorInvalidValue, questions and what gives back not counted; nothing else
 //                is wrong
+//   ask=N        so does the N-th question, of which a program that waits asks any number: which device is current,
+//                whether a stream or an event is done
 //   lose=N       from the N-th launch on the device is lost: nothing is executed, every call fails
 //   hang=N       the N-th launch never ends, nor does what is behind it
 //   skip=N       the N-th launch does nothing
@@ -30,6 +32,7 @@ struct Faults {
   std::uint64_t devices = 1;
   std::uint64_t memory = std::uint64_t{1} << 30;
   std::uint64_t fail = 0;
+  std::uint64_t ask = 0;
   std::uint64_t lose = 0;
   std::uint64_t hang = 0;
   std::uint64_t skip = 0;
@@ -40,9 +43,12 @@ struct Faults {
 
 /// What the environment said at the last call. Any thread.
 Faults faults();
-/// Reads the environment, and counts a call that can fail: true if it is the one that does. For threads that make CUDA
-/// calls, which may read the environment.
-bool fails_now();
+/// Reads the environment. For threads that may: the host's, not those that only wait for work to end.
+void read_faults();
+/// Counts a call that can fail: true if it is the one that does.
+bool call_fails_now();
+/// The same for a question.
+bool question_fails_now();
 /// The address that is to be poked now, 0 for none. Answers once.
 std::uint64_t take_poke();
 enum class Fate { kRuns, kSkipped, kHangs, kLost };

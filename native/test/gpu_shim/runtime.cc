@@ -36,10 +36,14 @@ cudaError_t note(cudaError_t error) {
   return error;
 }
 
-/// What every call begins with: a driver, and a device that is there. Calls that only ask, or give something back, do not
-/// count: how many of them there are is a matter of time.
-cudaError_t begin(bool counts = true) {
-  const bool fails = counts && fails_now();
+/// A question counts by itself, since how many of them there are is a matter of time. What gives back and what ends a wait
+/// does not count.
+enum class Call { kAny, kQuestion, kUncounted };
+
+/// What every call begins with: a driver, and a device that is there.
+cudaError_t begin(Call call = Call::kAny) {
+  if (call == Call::kAny) read_faults();
+  const bool fails = call == Call::kAny ? call_fails_now() : call == Call::kQuestion && question_fails_now();
   if (faults().none) return cudaErrorInsufficientDriver;
   if (device_lost()) return cudaErrorLaunchFailure;
   return fails ? cudaErrorInvalidValue : cudaSuccess;
@@ -124,8 +128,9 @@ cudaError_t cudaGetDeviceCount(int* count) {
   return note(error);
 }
 cudaError_t cudaGetDevice(int* device) {
+  read_faults();  // the first call of many a piece of work
   *device = current_device;
-  return note(begin());
+  return note(begin(Call::kQuestion));
 }
 cudaError_t cudaSetDevice(int device) {
   if (const cudaError_t error = begin()) return note(error);
@@ -149,7 +154,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 cudaError_t cudaDeviceSynchronize() {
   if (const cudaError_t error = begin()) return note(error);
   wait_for_all();
-  return note(begin(false));
+  return note(begin(Call::kUncounted));
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   *total = static_cast<std::size_t>(faults().memory);
@@ -176,7 +181,7 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   return note(*memory || bytes == 0 ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFree(void* memory) {
-  const cudaError_t error = begin(false);
+  const cudaError_t error = begin(Call::kUncounted);
   if (memory) wait_for_all();
   if (memory && !release(Kind::kDevice, memory)) return note(cudaErrorInvalidValue);
   return note(error);
@@ -193,7 +198,7 @@ cudaError_t cudaHostGetDevicePointer(void** on_device, void* on_host, unsigned) 
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* memory) {
-  const cudaError_t error = begin(false);
+  const cudaError_t error = begin(Call::kUncounted);
   if (memory) wait_for_all();
   if (memory && !release(Kind::kPinned, memory)) return note(cudaErrorInvalidValue);
   return note(error);
@@ -217,7 +222,7 @@ cudaError_t cudaMemcpy(void* target, const void* source, std::size_t bytes, cuda
   wait_for_all();  // the legacy default stream waits for every other
   const cudaError_t error = copy(target, source, bytes, default_stream());
   default_stream().wait();
-  return note(error ? error : begin(false));
+  return note(error ? error : begin(Call::kUncounted));
 }
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream) {
   if (const cudaError_t error = begin()) return note(error);
@@ -258,10 +263,10 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   if (!stream) return note(cudaErrorInvalidResourceHandle);
   stream->stream.end();
   delete stream;
-  return note(begin(false));
+  return note(begin(Call::kUncounted));
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  if (const cudaError_t error = begin(false)) return note(error);
+  if (const cudaError_t error = begin(Call::kQuestion)) return note(error);
   if (of(stream).capturing()) return note(cudaErrorStreamCaptureUnsupported);
   return note(of(stream).idle() ? cudaSuccess : cudaErrorNotReady);
 }
@@ -269,7 +274,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (const cudaError_t error = begin()) return note(error);
   if (of(stream).capturing()) return note(cudaErrorStreamCaptureUnsupported);
   of(stream).wait();
-  return note(begin(false));
+  return note(begin(Call::kUncounted));
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (const cudaError_t error = begin()) return note(error);
@@ -304,11 +309,11 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   delete graph;
-  return note(begin(false));
+  return note(begin(Call::kUncounted));
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
   delete executable;
-  return note(begin(false));
+  return note(begin(Call::kUncounted));
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
@@ -320,7 +325,7 @@ cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlag
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
   if (!event) return note(cudaErrorInvalidResourceHandle);
   delete event;
-  return note(begin(false));
+  return note(begin(Call::kUncounted));
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (const cudaError_t error = begin()) return note(error);
@@ -329,13 +334,13 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  if (const cudaError_t error = begin(false)) return note(error);
+  if (const cudaError_t error = begin(Call::kQuestion)) return note(error);
   return note(!event->signal || is_done(*event->signal) ? cudaSuccess : cudaErrorNotReady);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (const cudaError_t error = begin()) return note(error);
   if (event->signal) wait_for(*event->signal);
-  return note(begin(false));
+  return note(begin(Call::kUncounted));
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
   if (const cudaError_t error = begin()) return note(error);

@@ -9,7 +9,10 @@ function setupFiles(): string[] {
   return files;
 }
 
-/** One configuration for every suite. Forks, because a native addon is tested best in a process of its own. */
+/**
+ * One configuration for every suite. Forks, because a native addon is tested best in a process of its own; one for each
+ * processor, because no test measures time.
+ */
 export default defineConfig({
   test: {
     root: fileURLToPath(new URL('..', import.meta.url)),
@@ -17,6 +20,7 @@ export default defineConfig({
     globalSetup: ['test/support/emulated-gpu.ts'],
     setupFiles: setupFiles(),
     pool: 'forks',
+    maxWorkers: '100%',
     testTimeout: 60_000,
     hookTimeout: 60_000,
   },

@@ -1,24 +1,30 @@
 #!/usr/bin/env bash
-# Compiles the kernels for every architecture that a release is built for, and reads in the compiler's report that no
-# kernel spills a register or keeps anything in local memory: on a GPU that would be a trip to memory for each use.
-# Prints the registers of each kernel. Needs nvcc; NVCC chooses it.
+# Reads in the compiler's report on the kernels, for every architecture that a release is built for, that none spills a
+# register or keeps anything in local memory: on a GPU that would be a trip to memory for each use. Prints the registers
+# of each kernel. The report is what a build with CUDAFLAGS=-Xptxas=-v has printed:
+#   check_resources.sh            compiles the kernels for it; needs nvcc, and NVCC chooses it
+#   check_resources.sh REPORT     reads the report of a build with BLOCKSTEP_CUDA_ALL=ON
 set -euo pipefail
+
+report=${1:+$(realpath "$1")}
 cd "$(dirname "$0")"
+architectures='75 80 86 89 90 100 120'
 
-nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
-architectures=${1:-75 80 86 89 90 100 120}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+if [ -z "$report" ]; then
+  nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
+  scratch=$(mktemp -d)
+  trap 'rm -rf "$scratch"' EXIT
+  report=$scratch/report
+  flags=(-std=c++20 -O3 -Werror all-warnings -Xptxas=-v --threads 0)
+  for architecture in $architectures; do
+    flags+=("--generate-code=arch=compute_$architecture,code=sm_$architecture")
+  done
+  for source in *.cu; do
+    "$nvcc" "${flags[@]}" -fatbin "$source" -o "$scratch/kernels" >>"$report" 2>&1 || { cat "$report"; exit 1; }
+  done
+fi
 
-flags=(-std=c++20 -O3 -Werror all-warnings -Xptxas=-v --threads 0)
-for architecture in $architectures; do
-  flags+=("--generate-code=arch=compute_$architecture,code=sm_$architecture")
-done
-for source in *.cu; do
-  "$nvcc" "${flags[@]}" -c "$source" -o "$scratch/object" >>"$scratch/report" 2>&1 || { cat "$scratch/report"; exit 1; }
-done
-
-python3 - "$scratch/report" $architectures <<'PY'
+python3 - "$report" $architectures <<'PY'
 import pathlib
 import re
 import sys

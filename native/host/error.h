@@ -11,22 +11,22 @@ struct Error {
   std::string message;
 };
 
-// The codes that native code throws; src/core/errors.ts says when.
-constexpr const char* kAuthority = "ERR_BLOCKSTEP_AUTHORITY";
-constexpr const char* kBadArg = "ERR_BLOCKSTEP_BAD_ARG";
-constexpr const char* kBadLog = "ERR_BLOCKSTEP_BAD_LOG";
-constexpr const char* kBadReceiver = "ERR_BLOCKSTEP_BAD_RECEIVER";
-constexpr const char* kBadSlot = "ERR_BLOCKSTEP_BAD_SLOT";
-constexpr const char* kCuda = "ERR_BLOCKSTEP_CUDA";
-constexpr const char* kDecisionPending = "ERR_BLOCKSTEP_DECISION_PENDING";
-constexpr const char* kDetached = "ERR_BLOCKSTEP_DETACHED";
-constexpr const char* kDisposed = "ERR_BLOCKSTEP_DISPOSED";
-constexpr const char* kInvariant = "ERR_BLOCKSTEP_INVARIANT";
-constexpr const char* kLimit = "ERR_BLOCKSTEP_LIMIT";
-constexpr const char* kMirror = "ERR_BLOCKSTEP_MIRROR";
-constexpr const char* kNoMemory = "ERR_BLOCKSTEP_NO_MEMORY";
-constexpr const char* kNoRow = "ERR_BLOCKSTEP_NO_ROW";
-constexpr const char* kNotPinned = "ERR_BLOCKSTEP_NOT_PINNED";
-constexpr const char* kRingFull = "ERR_BLOCKSTEP_RING_FULL";
+// The codes that native code throws; src/core/errors.ts says when. Each has one address, by which it may be compared.
+inline constexpr char kAuthority[] = "ERR_BLOCKSTEP_AUTHORITY";
+inline constexpr char kBadArg[] = "ERR_BLOCKSTEP_BAD_ARG";
+inline constexpr char kBadLog[] = "ERR_BLOCKSTEP_BAD_LOG";
+inline constexpr char kBadReceiver[] = "ERR_BLOCKSTEP_BAD_RECEIVER";
+inline constexpr char kBadSlot[] = "ERR_BLOCKSTEP_BAD_SLOT";
+inline constexpr char kCuda[] = "ERR_BLOCKSTEP_CUDA";
+inline constexpr char kDecisionPending[] = "ERR_BLOCKSTEP_DECISION_PENDING";
+inline constexpr char kDetached[] = "ERR_BLOCKSTEP_DETACHED";
+inline constexpr char kDisposed[] = "ERR_BLOCKSTEP_DISPOSED";
+inline constexpr char kInvariant[] = "ERR_BLOCKSTEP_INVARIANT";
+inline constexpr char kLimit[] = "ERR_BLOCKSTEP_LIMIT";
+inline constexpr char kMirror[] = "ERR_BLOCKSTEP_MIRROR";
+inline constexpr char kNoMemory[] = "ERR_BLOCKSTEP_NO_MEMORY";
+inline constexpr char kNoRow[] = "ERR_BLOCKSTEP_NO_ROW";
+inline constexpr char kNotPinned[] = "ERR_BLOCKSTEP_NOT_PINNED";
+inline constexpr char kRingFull[] = "ERR_BLOCKSTEP_RING_FULL";
 
 }  // namespace blockstep

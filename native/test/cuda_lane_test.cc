@@ -365,7 +365,7 @@ void test_failed_calls(u32 calls) {
       plant("");
     }
   }
-  EXPECT(calls < 60 || (failed > 10 && lost > 2 && lost < 2 * calls), "%u jobs failed, %u lanes were lost", failed, lost);
+  EXPECT(calls < 60 || (failed > 10 && lost > 2 && lost < 3 * calls), "%u jobs failed, %u lanes were lost", failed, lost);
 }
 
 /// The device is lost: every job fails, nothing waits, and the lane says so from then on.
@@ -417,9 +417,9 @@ void test_silent() {
 /// although CUDA frees no memory any more. The last test, since the GPU is of no use then.
 void test_hang() {
   DeviceLaneOptions options = options_of(CopyMode::kKernel);
+  CudaBench other(options);
   options.patience_ms = 100;
   CudaBench bench(options);
-  CudaBench other(options);
   const std::size_t before = gpu_shim::device_bytes_in_use();
   plant("hang=1");
   const u32 job = bench.submit({1}, {1});

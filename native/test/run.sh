@@ -14,24 +14,32 @@ CXX=${CXX:-g++}
 BUILD=../build-test
 JOBS=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 # What is of CUDA is compiled over the emulated GPU.
-FLAGS="-std=c++20 -g -pthread -Wall -Wextra -Wconversion -Wshadow -Wpedantic -Werror -Wno-unknown-pragmas -I gpu_shim -DBLOCKSTEP_BLOCK_THREADS=64"
+FLAGS="-std=c++20 -g1 -pthread -Wall -Wextra -Wconversion -Wshadow -Wpedantic -Werror -Wno-unknown-pragmas -I gpu_shim -DBLOCKSTEP_BLOCK_THREADS=64"
 # The kinds of a test. Under the sanitizers each thread of a thread block is a thread.
 declare -A KINDS=(
   [optimised]="-O2"
-  [checked]="-O1 -fsanitize=address,undefined -fno-sanitize-recover=all -DGPU_SHIM_THREADS"
+  [checked]="-O0 -fsanitize=address,undefined -fno-sanitize-recover=all -DGPU_SHIM_THREADS"
   [races]="-O1 -fsanitize=thread -DGPU_SHIM_THREADS"
 )
 # What tests are linked with, as far as they use it: an archive for each kind. The one in plain C stands for another addon.
-PARTS=$(echo ../host/*.cc ../reference/*.cc ../cuda/*.cc ../cuda/*.cu gpu_shim/*.cc cuda/forward.cu cuda/tables_reader.c)
+# What is of CUDA takes the address sanitizer minutes to compile: only for the long runs.
+HOST_PARTS=$(echo ../host/*.cc ../reference/*.cc)
+GPU_PARTS=$(echo ../cuda/*.cc ../cuda/*.cu gpu_shim/*.cc cuda/forward.cu cuda/tables_reader.c)
+declare -A PARTS=([optimised]="$HOST_PARTS $GPU_PARTS" [checked]=$HOST_PARTS [races]="$HOST_PARTS $GPU_PARTS")
 
-passed=0
-failed=0
 mode=${1:-}
 case "$mode" in
   '' | --long | --bench | --mutants) ;;
   *) echo "unknown option $mode; known: --long --bench --mutants" >&2; exit 2 ;;
 esac
 if [ "$mode" = --mutants ]; then exec python3 mutate.py; fi
+times=1
+long=()
+if [ "$mode" = --long ]; then
+  times=60
+  long=(checked)
+  PARTS[checked]="$HOST_PARTS $GPU_PARTS"
+fi
 
 # compile PART KIND FLAGS...: native/build-test/KIND/PART.o
 compile() {
@@ -65,7 +73,7 @@ make_tests() {
   mkdir -p "$BUILD/cuda"
   for kind in $kinds; do
     mkdir -p "$BUILD/$kind"
-    for part in $PARTS; do
+    for part in ${PARTS[$kind]}; do
       is_stale "$BUILD/$kind/${part##*/}.o" "$part" || continue
       rm -f "$BUILD/$kind/${part##*/}.o" "$BUILD/$kind/parts.a"
       echo "$part $kind $FLAGS ${KINDS[$kind]}"
@@ -82,23 +90,21 @@ make_tests() {
   done <<<"$tests" | xargs -r -P "$JOBS" -L 1 bash -c 'build "$@"' build
 }
 
-# run SOURCE KIND ARGUMENTS...
+# run SOURCE KIND ARGUMENTS...: what it says, in one piece
 run() {
   local binary=$BUILD/$1.$2
   shift 2
   local start output
   start=$(date +%s%N)
   if [ ! -x "$binary" ]; then
-    failed=$((failed + 1))
     echo "FAIL ${binary##*/}: not built"
   elif output=$("$binary" "$@" 2>&1); then
-    passed=$((passed + 1))
     printf 'ok   %-28s %5d ms  %s\n' "${binary##*/}" $((($(date +%s%N) - start) / 1000000)) "$output"
   else
-    failed=$((failed + 1))
     printf 'FAIL %s\n%s\n' "${binary##*/} $*" "$output"
   fi
 }
+export -f run
 
 if [ "$mode" = --bench ]; then
   make_tests 'bench_core optimised'
@@ -114,54 +120,62 @@ make_tests "$(
     echo "$source checked"
     echo "$source races"
   done
-  for source in gpu_test cuda_lane_test device_reference_test; do
-    echo "$source optimised"
-    echo "$source races"
+  for source in cuda_lane_test device_reference_test; do
+    for kind in optimised races "${long[@]}"; do echo "$source $kind"; done
   done
   for source in team_test decide_test kernel_test decide_kernel_test gather_test reference_kernel_test; do
     echo "$source races"
   done
-  for source in comparison_test cuda/tables_test churn_test bench_core; do echo "$source optimised"; done
+  echo gpu_test races
+  for source in gpu_test comparison_test cuda/tables_test churn_test bench_core; do echo "$source optimised"; done
 )"
 
-times=1
-if [ "$mode" = --long ]; then times=60; fi
-for kind in optimised checked; do
-  run hash_test $kind
-  run index_test $kind
-  run state_test $kind
-  run log_test $kind $((400 * times))
-  run reference_test $kind $((2000 * times))
-done
-run model_test optimised $((6000 * times))
-run model_test checked $((1000 * times))
-run team_test races $((30 * times))
-run decide_test optimised $((300 * times))
-run decide_test checked $((300 * times))
-run decide_test races $((60 * times)) 2 3 5
-for kind in races checked; do
-  run mirror_test $kind $((250 * times))
-  run host_test $kind $((500 * times))
-  run decided_test $kind $((60 * times))
-  run gatherer_test $kind $((300 * times))
-  run ring_test $kind $((200 * times))
-  run lane_test $kind $((200 * times))
-done
-run kernel_test races $((times > 1 ? 300 : 20))
-run decide_kernel_test races $((15 * times))
-run gather_test races $((20 * times))
-run comparison_test optimised $((300 * times))
-run reference_kernel_test races
-run device_reference_test races 3
-run device_reference_test optimised $((60 * times))
-run cuda_lane_test races 1 5
-run cuda_lane_test optimised $((40 * times))
-run gpu_test races 0
-run gpu_test optimised $((200 * times))
-run cuda/tables_test optimised --steps $((600 * times))
-run fuzz optimised $((8000 * times))
-run fuzz checked $((1500 * times))
-run churn_test optimised $((times > 1 ? 10 : 1))
+runs() {
+  local kind
+  for kind in optimised checked; do
+    echo hash_test $kind
+    echo index_test $kind
+    echo state_test $kind
+    echo log_test $kind $((400 * times))
+    echo reference_test $kind $((2000 * times))
+  done
+  echo model_test optimised $((6000 * times))
+  echo model_test checked $((1000 * times))
+  echo team_test races $((30 * times))
+  echo decide_test optimised $((300 * times))
+  echo decide_test checked $((300 * times))
+  echo decide_test races $((60 * times)) 2 3 5
+  for kind in races checked; do
+    echo mirror_test $kind $((250 * times))
+    echo host_test $kind $((500 * times))
+    echo decided_test $kind $((60 * times))
+    echo gatherer_test $kind $((300 * times))
+    echo ring_test $kind $((200 * times))
+    echo lane_test $kind $((200 * times))
+  done
+  echo kernel_test races $((times > 1 ? 300 : 20))
+  echo decide_kernel_test races $((15 * times))
+  echo gather_test races $((20 * times))
+  echo comparison_test optimised $((300 * times))
+  echo reference_kernel_test races
+  echo device_reference_test races 3
+  echo device_reference_test optimised $((60 * times))
+  echo cuda_lane_test races 1 5
+  echo cuda_lane_test optimised $((40 * times))
+  echo gpu_test races 0
+  echo gpu_test optimised $((200 * times))
+  for kind in "${long[@]}"; do
+    echo device_reference_test $kind 30
+    echo cuda_lane_test $kind 4 60
+  done
+  echo cuda/tables_test optimised --steps $((600 * times))
+  echo fuzz optimised $((8000 * times))
+  echo fuzz checked $((1500 * times))
+  echo churn_test optimised $((times > 1 ? 10 : 1))
+}
+runs | xargs -r -P "$JOBS" -L 1 bash -c 'run "$@"' run | tee "$BUILD/report"
+passed=$(grep -c '^ok   ' "$BUILD/report")
+failed=$(grep -c '^FAIL ' "$BUILD/report")
 
 echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+[ "$failed" -eq 0 ] && [ "$passed" -eq "$(runs | wc -l)" ]

@@ -34,6 +34,16 @@ describe.skipIf(!isEmulated)('copies of a GPU', () => {
     if (code !== 1) expect(stderr).toBe('');
   });
 
+  it('do not keep lanes and arenas that nobody holds, nor their memory', () => {
+    const { status, signal, stdout, stderr } = spawnSync(process.execPath, ['--expose-gc', script], {
+      encoding: 'utf8',
+      env: { ...compiled.env, LIFE: 'collected' },
+      timeout: 60_000,
+    });
+    expect([status, signal, stderr]).toEqual([0, null, '']);
+    expect(Number(stdout)).toBeLessThan(32);
+  });
+
   it('survive that their worker is terminated at a random moment, 6 times', async () => {
     plant('delay=1000'); // what a worker puts into its environment is not seen by native code
     for (let round = 0; round < 6; round++) {

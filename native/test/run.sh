@@ -148,14 +148,14 @@ runs() {
   for kind in races checked; do
     echo mirror_test $kind $((250 * times))
     echo host_test $kind $((500 * times))
-    echo decided_test $kind $((60 * times))
+    echo decided_test $kind $((40 * times))
     echo gatherer_test $kind $((300 * times))
     echo ring_test $kind $((200 * times))
     echo lane_test $kind $((200 * times))
   done
-  echo kernel_test races $((times > 1 ? 300 : 20))
-  echo decide_kernel_test races $((15 * times))
-  echo gather_test races $((20 * times))
+  echo kernel_test races $((times > 1 ? 300 : 14))
+  echo decide_kernel_test races $((9 * times))
+  echo gather_test races $((12 * times))
   echo comparison_test optimised $((300 * times))
   echo reference_kernel_test races
   echo device_reference_test races 3

@@ -20,7 +20,8 @@ struct Shared {
   std::condition_variable changed;
   bool lost = false;
   unsigned losses = 0;
-  std::uint64_t unfinished = 0;
+  std::uint64_t queued = 0;           // steps so far, by which they are numbered
+  std::set<std::uint64_t> unfinished;  // of these
   unsigned busy = 0;  // streams that are at work
 };
 Shared& shared() {
@@ -61,8 +62,9 @@ void Stream::queue(Step step) {
   Shared& all = shared();
   const std::lock_guard lock(all.mutex);
   step.losses = all.losses;
+  step.number = all.queued++;
+  all.unfinished.insert(step.number);
   state_->queue.push_back(std::move(step));
-  all.unfinished += 1;
   all.changed.notify_all();
 }
 
@@ -92,8 +94,8 @@ void Stream::work(const std::shared_ptr<State>& state) {
   for (;;) {
     all.changed.wait(lock, [&] {
       while (!state->queue.empty() && state->queue.front().losses != all.losses) {  // it went with the device
+        all.unfinished.erase(state->queue.front().number);
         state->queue.pop_front();
-        all.unfinished -= 1;
         all.changed.notify_all();
       }
       if (state->queue.empty()) return state->ending;
@@ -123,7 +125,7 @@ void Stream::work(const std::shared_ptr<State>& state) {
     }
     state->busy = false;
     all.busy -= 1;
-    all.unfinished -= 1;
+    all.unfinished.erase(step.number);
     all.changed.notify_all();
   }
 }
@@ -160,7 +162,11 @@ bool device_lost() {
 void wait_for_all() {
   Shared& all = shared();
   std::unique_lock lock(all.mutex);
-  all.changed.wait(lock, [&] { return all.unfinished == 0 || (all.lost && all.busy == 0); });
+  const std::uint64_t end = all.queued;
+  all.changed.wait(lock, [&] {
+    const bool done = all.unfinished.empty() || *all.unfinished.begin() >= end;
+    return done || (all.lost && all.busy == 0);
+  });
 }
 
 }  // namespace gpu_shim

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -24,7 +25,8 @@ struct Step {
   std::shared_ptr<Signal> waits_for;  // or
   std::shared_ptr<Signal> raises;
   bool on_host = false;  // work that may not touch device memory
-  unsigned losses = 0;   // how often the device had been lost when it was queued
+  std::uint64_t number = 0;
+  unsigned losses = 0;  // how often the device had been lost when it was queued
 };
 
 class Stream {
@@ -65,7 +67,8 @@ void wait_for(const Signal& signal);
 void lose_device();
 void revive_device();
 bool device_lost();
-/// Waits until all that is queued is done, or if the device is lost, until nothing is being done any more.
+/// Waits until all that is queued now is done, whatever comes meanwhile, or if the device is lost, until nothing is being
+/// done any more.
 void wait_for_all();
 
 }  // namespace gpu_shim

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The native addon under sanitizers: AddressSanitizer and UndefinedBehaviorSanitizer below the whole of test/core,
-# test/transfer and the tests of the reference executor, LeakSanitizer and ThreadSanitizer below plain scripts, because a test runner leaks and races by itself.
-# Needs gcc's sanitizer libraries. Takes about two minutes; builds into native/build-asan and native/build-tsan.
+# test/transfer and the tests of the reference executor, LeakSanitizer and ThreadSanitizer below plain scripts, because a
+# test runner leaks and races by itself. Needs gcc's sanitizer libraries. Takes about two minutes; builds into native/build-asan and native/build-tsan.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -80,7 +80,9 @@ Span<void> Call::check_array(Napi::Value value, const char* name, napi_typedarra
   require_ok(napi_get_typedarray_info(value.Env(), value, &actual, &length, &data, &memory, nullptr));
   const Napi::ArrayBuffer buffer(value.Env(), memory);
   if (actual != type) throw Error{kBadArg, std::string(name) + " must be " + expected + ", got another typed array"};
-  if (!buffer.IsArrayBuffer()) throw Error{kBadArg, std::string(name) + " must lie in memory of its own, got one in a SharedArrayBuffer"};
+  if (!buffer.IsArrayBuffer()) {
+    throw Error{kBadArg, std::string(name) + " must lie in memory of its own, got one in a SharedArrayBuffer"};
+  }
   if (buffer.IsDetached()) throw Error{kDetached, std::string(name) + " must lie in memory that is there, got a detached ArrayBuffer"};
   if (length > kMaxTokens) throw Error{kBadArg, std::string(name) + " has " + std::to_string(length) + " elements"};
   return {data, static_cast<u32>(length)};

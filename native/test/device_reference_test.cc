@@ -12,7 +12,8 @@ using blockstep::cuda::MappedMemory;
 
 /// Tables where the GPU reads them, one set for each step that is under way.
 struct TablesOnGpu {
-  TablesOnGpu(const ReferenceConfig& of, u32 sets) : config(of), stride((tables_bytes(of.tables) + 255) / 256 * 256), memory(sets * stride) {}
+  TablesOnGpu(const ReferenceConfig& of, u32 sets)
+      : config(of), stride((tables_bytes(of.tables) + 255) / 256 * 256), memory(sets * stride) {}
   Tables copy(u32 set, const Buffers& buffers) {
     u8* base = memory.base() + set * stride;
     std::memcpy(base, buffers.tables.get(), static_cast<std::size_t>(tables_bytes(config.tables)));

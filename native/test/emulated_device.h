@@ -1,6 +1,6 @@
 // A device of threads, for the tests of what stands around one: it applies the same logs to a state of its own and decides
-// batches, late or never if it is told to, and answers wrongly on demand. Everything that it shares with the host, it shares as a GPU
-// would: a slot is read when its turn comes, and a completion is the last thing written.
+// batches, late or never if it is told to, and answers wrongly on demand. Everything that it shares with the host, it shares
+// as a GPU would: a slot is read when its turn comes, and a completion is the last thing written.
 #pragma once
 
 #include <condition_variable>

@@ -1,6 +1,7 @@
 // The kernels themselves, on threads: kernels.cu is compiled as C++ over gpu_shim, with one thread for each of a block's.
-// Blocks of 64 threads instead of 256 do, since two warps have all to say to each other that eight have. Shows under the thread sanitizer that the team of a thread block, its launches and its completions are right as
-// far as that can be seen without a GPU.
+// Blocks of 64 threads instead of 256 do, since two warps have all to say to each other that eight have. Shows under the
+// thread sanitizer that the team of a thread block, its launches and its completions are right as far as that can be seen
+// without a GPU.
 #if !defined(BLOCKSTEP_BLOCK_THREADS)
 #define BLOCKSTEP_BLOCK_THREADS 64
 #endif

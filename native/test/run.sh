@@ -14,7 +14,8 @@ CXX=${CXX:-g++}
 BUILD=../build-test
 JOBS=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 # What is of CUDA is compiled over the emulated GPU.
-FLAGS="-std=c++20 -g1 -pthread -Wall -Wextra -Wconversion -Wshadow -Wpedantic -Werror -Wno-unknown-pragmas -I gpu_shim -DBLOCKSTEP_BLOCK_THREADS=64"
+FLAGS="-std=c++20 -g1 -pthread -Wall -Wextra -Wconversion -Wshadow -Wpedantic -Werror -Wno-unknown-pragmas"
+FLAGS+=" -I gpu_shim -DBLOCKSTEP_BLOCK_THREADS=64"
 # The kinds of a test. Under the sanitizers each thread of a thread block is a thread.
 declare -A KINDS=(
   [optimised]="-O2"
@@ -68,7 +69,8 @@ make_tests() {
   local tests=$1 kinds kind part source
   kinds=$(cut -d' ' -f2 <<<"$tests" | sort -u)
   # The newest of what is included.
-  newest=$(find .. -path '../build*' -prune -o \( -name '*.h' -o -name '*.cuh' -o -name '*.cu' -o -path '*/gpu_shim/cuda/*' \) -printf '%T@ %p\n' |
+  newest=$(find .. -path '../build*' -prune -o \
+    \( -name '*.h' -o -name '*.cuh' -o -name '*.cu' -o -path '*/gpu_shim/cuda/*' \) -printf '%T@ %p\n' |
     sort -n | tail -n 1 | cut -d' ' -f2-)
   mkdir -p "$BUILD/cuda"
   for kind in $kinds; do

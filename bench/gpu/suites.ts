@@ -19,7 +19,7 @@ export interface Suite {
 export const SUITES: readonly Suite[] = [
   // backend: what is chosen where nothing was asked for. gyp: a build without CUDA.
   { room: 'core', without: ['backend', 'gyp', 'lifetime'], short: ['contract', 'core'] },
-  { room: 'scheduler', without: [], short: ['life-cycle', 'async', 'step-failure'] },
+  { room: 'scheduler', without: [], short: ['life-cycle', 'outstanding', 'step-failure'] },
   { room: 'parity', without: ['main'], short: ['connector'] },
   { room: 'guards', without: [], short: ['steps-in-flight'] },
   // quick-start: a program of its own, which needs packages that are large.

@@ -84,16 +84,10 @@ void read_faults() {
   if (refresh(one)) revive_device();
 }
 
-bool call_fails_now() {
+bool fails_now(bool is_question) {
   State& one = state();
   const std::lock_guard lock(one.mutex);
-  return ++one.calls == one.faults.fail;
-}
-
-bool question_fails_now() {
-  State& one = state();
-  const std::lock_guard lock(one.mutex);
-  return ++one.questions == one.faults.ask;
+  return is_question ? ++one.questions == one.faults.ask : ++one.calls == one.faults.fail;
 }
 
 std::uint64_t take_poke() {

@@ -45,10 +45,8 @@ struct Faults {
 Faults faults();
 /// Reads the environment. For threads that may: the host's, not those that only wait for work to end.
 void read_faults();
-/// Counts a call that can fail: true if it is the one that does.
-bool call_fails_now();
-/// The same for a question.
-bool question_fails_now();
+/// Counts a call that can fail, or a question: true if it is the one that does.
+bool fails_now(bool is_question);
 /// The address that is to be poked now, 0 for none. Answers once.
 std::uint64_t take_poke();
 enum class Fate { kRuns, kSkipped, kHangs, kLost };

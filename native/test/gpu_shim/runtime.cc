@@ -43,7 +43,7 @@ enum class Call { kAny, kQuestion, kUncounted };
 /// What every call begins with: a driver, and a device that is there.
 cudaError_t begin(Call call = Call::kAny) {
   if (call == Call::kAny) read_faults();
-  const bool fails = call == Call::kAny ? call_fails_now() : call == Call::kQuestion && question_fails_now();
+  const bool fails = call != Call::kUncounted && fails_now(call == Call::kQuestion);
   if (faults().none) return cudaErrorInsufficientDriver;
   if (device_lost()) return cudaErrorLaunchFailure;
   return fails ? cudaErrorInvalidValue : cudaSuccess;

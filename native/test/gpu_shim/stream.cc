@@ -20,9 +20,9 @@ struct Shared {
   std::condition_variable changed;
   bool lost = false;
   unsigned losses = 0;
-  std::uint64_t queued = 0;           // steps so far, by which they are numbered
+  std::uint64_t queued = 0;            // steps so far, by which they are numbered
   std::set<std::uint64_t> unfinished;  // of these
-  unsigned busy = 0;  // streams that are at work
+  unsigned busy = 0;                   // streams that are at work
 };
 Shared& shared() {
   static Shared* const one = new Shared;

@@ -27,24 +27,30 @@ export type { StepReport } from './engine/step-loop.js';
 export type { StepLatency } from './engine/step-times.js';
 export type { SubmitInput, SubmitOptions } from './engine/submission.js';
 export { Anomalies, type AnomalyReason } from './scheduler/anomalies.js';
-export type {
-  BlockPins,
-  ConnectorOutput,
-  Finished,
-  InvalidBlock,
-  Match,
-  Protection,
-  SchedulerConnector,
-  StoreStep,
-  TransferReport,
-  WorkerConnector,
-  WorkerStep,
+export {
+  type BlockPins,
+  type BlockReuse,
+  type ConnectorOutput,
+  type Finished,
+  type InvalidBlock,
+  type Match,
+  PartialMetadata,
+  type Protection,
+  type SchedulerConnector,
+  type StoreStep,
+  type TransferReport,
+  type WorkerConnector,
+  type WorkerMetadata,
+  type WorkerOutput,
+  type WorkerStep,
 } from './scheduler/connector.js';
 export { DEVIATIONS, type Deviations } from './scheduler/deviations.js';
 export type { Drafts } from './scheduler/drafts.js';
 export { type Grammar, type GrammarAnswer, GrammarQuestion } from './scheduler/grammar.js';
 export { purgeUntracked } from './scheduler/guards.js';
 export type { Inspection } from './scheduler/inspection.js';
+export type { KvExtent } from './scheduler/kv-extent.js';
+export type { BlockLists, HandOver, KvView } from './scheduler/kv-view.js';
 export type { LogHeader, LogSink } from './scheduler/log.js';
 export { type LogRecord, readLog } from './scheduler/log-reader.js';
 export { replayCommands, replayInputs } from './scheduler/log-replay.js';

@@ -8,7 +8,16 @@ export const DEFAULT_NUM_BLOCKS = 28_672;
 /** The options of a scheduler that can stand on a command line. A trace has nothing that could miss a deadline. */
 type FlagKey = Exclude<
   keyof SchedulerOptions,
-  'now' | 'log' | 'deviations' | 'hashSeed' | 'deadlines' | 'backend' | 'authority' | 'device' | 'stream'
+  | 'now'
+  | 'log'
+  | 'deviations'
+  | 'hashSeed'
+  | 'deadlines'
+  | 'numRanks'
+  | 'backend'
+  | 'authority'
+  | 'device'
+  | 'stream'
 >;
 
 interface SchedulerFlag {

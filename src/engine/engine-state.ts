@@ -95,6 +95,14 @@ export class EngineState {
   }
 
   /**
+   * Whether a worker may still report something though nobody waits for it: the end of a transfer whose blocks are
+   * quarantined, or of one of a request that is paused.
+   */
+  awaitsReports(): boolean {
+    return this.workers !== null && this.scheduler.hasUses;
+  }
+
+  /**
    * What stands before every call that changes something. No such call meets a step that is half made.
    * @throws ERR_BLOCKSTEP_DISPOSED, or the code that the engine was poisoned with
    */
@@ -130,6 +138,30 @@ export class EngineState {
     this.counters.workerFailures++;
     if (channels.workerFailure.hasSubscribers)
       channels.workerFailure.publish({ rank, method, detail: describeError(error) });
+  }
+
+  /**
+   * What a call of the engine throws for an error that came out of the scheduler: the error itself, if the scheduler is whole.
+   * Otherwise the engine is broken, and every stream fails.
+   * @param isStep the call makes a step, in which an anomaly of strict mode breaks the engine too
+   */
+  judge(error: unknown, isStep: boolean): unknown {
+    if (this.disposed) return disposedError();
+    if (this.poison !== null) return this.poison;
+    const isAnomaly = error instanceof BlockstepError && error.code === 'ERR_BLOCKSTEP_ANOMALY';
+    if (!(isStep && isAnomaly) && !this.scheduler.isBroken) return error;
+    const broken = brokenBy(error);
+    this.breakOff(broken);
+    return broken;
+  }
+
+  /** Runs a call that changes the scheduler outside of a step. @throws as `judge` says */
+  change<T>(act: (scheduler: Scheduler) => T): T {
+    try {
+      return act(this.scheduler);
+    } catch (error) {
+      throw this.judge(error, false);
+    }
   }
 
   /** Ends all work for good: every stream fails with this error, steps in flight are given up. The first error counts. */

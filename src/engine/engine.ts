@@ -8,7 +8,7 @@ import { placed } from './executor-place.js';
 import { explain } from './explain.js';
 import type { EngineHealth } from './health.js';
 import { abortByKey, abortStream } from './mailbox.js';
-import { type EngineOptions, takeEngineOptions, takeShutdownOptions } from './options.js';
+import { type EngineOptions, takeEngineOptions, takeShutdownOptions, withRanks } from './options.js';
 import type { RequestHandle } from './request-handle.js';
 import { RunLoop } from './run-loop.js';
 import { Shutdown } from './shutdown.js';
@@ -36,7 +36,8 @@ export class Engine implements Disposable, AsyncDisposable {
   /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY */
   constructor(options: EngineOptions) {
     const config = takeEngineOptions(options);
-    this.#e = new EngineState(new Scheduler(placed(options, config.place)), config);
+    const scheduler = new Scheduler(withRanks(placed(options, config.place), config.workers.length));
+    this.#e = new EngineState(scheduler, config);
     this.#submitter = new Submitter(this.#e);
     this.#steps = new StepLoop(this.#e);
     this.#loop = new RunLoop(this.#e, this.#steps, () => this.#shutdown.advance());
@@ -152,13 +153,13 @@ export class Engine implements Disposable, AsyncDisposable {
   /** Admits nothing new (`new`), or schedules nothing at all (`all`), until `resume`. */
   pause(mode: 'new' | 'all'): void {
     this.#e.checkUsable();
-    this.#e.scheduler.pause(mode);
+    this.#e.change((scheduler) => scheduler.pause(mode));
     this.#e.pauseMode = mode;
   }
 
   resume(): void {
     this.#e.checkUsable();
-    this.#e.scheduler.resume();
+    this.#e.change((scheduler) => scheduler.resume());
     this.#e.pauseMode = 'none';
     this.#e.poke();
   }
@@ -166,7 +167,7 @@ export class Engine implements Disposable, AsyncDisposable {
   /** Forgets all cached prefixes; see `Scheduler.resetPrefixCache`. */
   resetPrefixCache(options: ResetOptions = {}): ResetResult {
     this.#e.checkUsable();
-    const result = this.#e.scheduler.resetPrefixCache(options);
+    const result = this.#e.change((scheduler) => scheduler.resetPrefixCache(options));
     this.#e.poke();
     return result;
   }
@@ -174,21 +175,25 @@ export class Engine implements Disposable, AsyncDisposable {
   /** Registers a use of a request's blocks by something else than the request; see `Scheduler.hold`. */
   hold(handle: number, kind: OutstandingKind, owner: string): boolean {
     this.#e.checkUsable();
-    return this.#e.scheduler.hold(handle, kind, owner);
+    return this.#e.change((scheduler) => scheduler.hold(handle, kind, owner));
   }
 
   /** Ends a use registered by `hold`; see `Scheduler.complete`. */
   complete(handle: number, kind: OutstandingKind, owner: string): boolean {
     this.#e.checkUsable();
-    const completed = this.#e.scheduler.complete(handle, kind, owner);
+    const completed = this.#e.change((scheduler) => scheduler.complete(handle, kind, owner));
     this.#e.poke();
     return completed;
   }
 
-  /** Ends every use of blocks by the connector, or by one child of it; see `Scheduler.fenceTransfers`. */
+  /**
+   * Ends every use of blocks by the connector, or by one child of it; see `Scheduler.fenceTransfers`. The loads of a step
+   * that was kept back have not begun: they go on.
+   */
   fenceTransfers(child?: number): number {
     this.#e.checkUsable();
-    const fenced = this.#e.scheduler.fenceTransfers(child);
+    const begun = this.#e.workers?.begunStep;
+    const fenced = this.#e.change((scheduler) => scheduler.fenceTransfers(child, begun));
     this.#e.poke();
     return fenced;
   }

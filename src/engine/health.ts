@@ -19,7 +19,7 @@ const FAILING_STEPS = 3;
 /** Watches for what an engine should not do: wait for a hung executor, fail every step, have work and schedule nothing. */
 export class HealthWatch {
   readonly #e: EngineState;
-  /** Empty steps in a row though something could run and blocks are free. */
+  /** Empty steps in a row though something could run. */
   #stalledSteps = 0;
   #stalledSince = 0;
   #failedSteps = 0;
@@ -37,11 +37,13 @@ export class HealthWatch {
     this.changed();
   }
 
-  /** An empty step was scheduled, and none is in flight. Requests that wait for something outside do not count. */
+  /**
+   * An empty step was scheduled, and none is in flight. Requests that wait for somebody outside do not count: each of these
+   * waits has a deadline of its own. That no block is free is no excuse: nobody runs who could give one back.
+   */
   scheduledNothing(): void {
     const { scheduler, config } = this.#e;
-    const runnable = Math.min(scheduler.numUnfinished, scheduler.numRunning + scheduler.numWaiting);
-    if (runnable === 0 || scheduler.core.freeBlocks === 0) {
+    if (!scheduler.hasRunnable) {
       this.scheduled();
       return;
     }
@@ -110,9 +112,10 @@ export class HealthWatch {
 
   #stalled(): string {
     const { scheduler } = this.#e;
-    const { numRunning, numWaiting, core } = scheduler;
+    const { numRunning, numWaiting, numSkipped, core } = scheduler;
     const ms = Math.round(this.#e.now() - this.#stalledSince);
-    const work = `${numRunning} running and ${numWaiting} waiting requests and ${core.freeBlocks} free blocks`;
-    return `nothing was scheduled in the last ${this.#stalledSteps} steps (${ms} ms), with ${work}`;
+    const requests = `${numRunning} running and ${numWaiting + numSkipped} waiting requests`;
+    const stalled = `nothing was scheduled in the last ${this.#stalledSteps} steps (${ms} ms)`;
+    return `${stalled}, with ${requests} and ${core.freeBlocks} free blocks`;
   }
 }

@@ -22,7 +22,7 @@ export function abortStream(e: EngineState, stream: RequestStream, reason: unkno
 export function abortByKey(e: EngineState, key: string | number, reason: unknown): void {
   const request = typeof key === 'string' ? e.scheduler.get(key) : e.scheduler.getByHandle(key);
   if (request === undefined || request.isFinished) {
-    e.scheduler.abort(key);
+    e.change((scheduler) => scheduler.abort(key));
     return;
   }
   const stream = e.streams.of(request);
@@ -35,7 +35,7 @@ export function drainAborts(e: EngineState): number {
   if (e.aborts.size === 0) return 0;
   const handles: number[] = [];
   for (const request of e.aborts) if (!request.isFinished) handles.push(request.handle);
-  const ended = handles.length === 0 ? 0 : e.scheduler.abort(handles).length;
+  const ended = handles.length === 0 ? 0 : e.change((scheduler) => scheduler.abort(handles)).length;
   e.aborts.clear();
   return ended;
 }

@@ -26,7 +26,7 @@ export interface EngineOptions extends SchedulerOptions {
    * refuses all further work. 0 = for ever. Default 60,000.
    */
   executorTimeoutMs?: number;
-  /** Empty steps in a row, with requests that could run and free blocks, after which health says so. Default 1,000. */
+  /** Empty steps in a row, with requests that could run, after which health says so. Default 1,000. */
   stallSteps?: number;
 }
 
@@ -61,6 +61,17 @@ export function takeEngineOptions(options: EngineOptions): EngineConfig {
     stallSteps: checkInteger('stallSteps', stallSteps, 1, 2 ** 30),
     workers: taken,
   });
+}
+
+/**
+ * The options of a scheduler whose connector has these workers: each is a rank. Without a worker nobody is known to report.
+ * @throws ERR_BLOCKSTEP_BAD_ARG if the options say that there is another number of ranks
+ */
+export function withRanks(options: SchedulerOptions, numWorkers: number): SchedulerOptions {
+  if (numWorkers === 0) return options;
+  const { numRanks = numWorkers } = options;
+  if (numRanks !== numWorkers) throw badArgument('numRanks', show(numRanks), `${numWorkers}, one a worker`);
+  return Object.create(options, { numRanks: { value: numRanks } }) as SchedulerOptions;
 }
 
 /** The drain of a shutdown, in milliseconds. @throws ERR_BLOCKSTEP_BAD_ARG */

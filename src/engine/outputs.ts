@@ -23,7 +23,10 @@ export interface RequestResult {
   /** Prompt tokens found in the prefix cache, or loaded by the connector, when it was first admitted. */
   readonly numCachedTokens: number;
   readonly numPreemptions: number;
-  /** What the connector gave for the client, for instance where a decode engine finds the KV; null = nothing. */
+  /**
+   * What the connector gave for the client, for instance where a decode engine finds the KV: that engine is given it as
+   * `transferParams` of the request. Null = nothing.
+   */
   readonly transferParams: Readonly<Record<string, unknown>> | null;
   readonly timings: RequestTimings;
 }

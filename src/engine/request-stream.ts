@@ -210,7 +210,7 @@ export class RequestStream {
       numPromptTokens: request.numPromptTokens,
       numCachedTokens: Math.max(0, request.numCachedTokens),
       numPreemptions: request.numPreemptions,
-      transferParams: request.transferParams,
+      transferParams: request.finishedParams,
       timings: {
         firstScheduledMs: firstScheduledAt < 0 ? null : firstScheduledAt - addedAt,
         firstTokenMs: firstTokenAt < 0 ? null : firstTokenAt - addedAt,

@@ -3,7 +3,10 @@ import type { StepLoop, StepReport } from './step-loop.js';
 
 /** Delay between two looks while there is work and nothing of it can be scheduled. */
 const BACKOFF_MS = 1;
-/** Longest delay while a deadline is open, so that a clock that is not the platform's is not overslept for long. */
+/**
+ * Longest delay while a deadline is open, so that a clock that is not the platform's is not overslept for long; and between two
+ * looks at workers that may still report what was given up.
+ */
 const WATCH_MS = 1000;
 
 interface End {
@@ -131,6 +134,7 @@ export class RunLoop {
       return;
     }
     let delay = wait;
+    if (state === 'idle' && this.#e.awaitsReports()) delay = Math.min(delay, WATCH_MS);
     if (state === 'stalled' || (state === 'waiting' && this.#mayUnblock())) delay = BACKOFF_MS;
     else if (state === 'waiting') delay = Math.min(delay, this.#e.health.executorTimeLeft());
     const { nextDeadline } = this.#e.scheduler;

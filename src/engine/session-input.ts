@@ -7,7 +7,7 @@ import type { RequestStream } from './request-stream.js';
 export function addChunk(e: EngineState, stream: RequestStream, chunk: ChunkInput): ChunkOutcome {
   e.checkUsable();
   if (stream.ended) return 'skipped';
-  const outcome = e.scheduler.addChunk(stream.request.handle, chunk);
+  const outcome = e.change((scheduler) => scheduler.addChunk(stream.request.handle, chunk));
   e.poke();
   return outcome;
 }
@@ -19,7 +19,7 @@ export function addChunk(e: EngineState, stream: RequestStream, chunk: ChunkInpu
 export function endInput(e: EngineState, stream: RequestStream): EndOutcome {
   e.checkUsable();
   if (stream.ended) return 'skipped';
-  const outcome = e.scheduler.endSession(stream.request.handle);
+  const outcome = e.change((scheduler) => scheduler.endSession(stream.request.handle));
   if (outcome === 'ended') {
     e.streams.remove(stream);
     stream.end(stream.lastAnswer ?? 'abort', stream.request.finishedAt);

@@ -1,5 +1,6 @@
 import { BlockstepError, describeError } from '../core/errors.js';
 import { disposedError, type EngineState } from './engine-state.js';
+import { sayFarewell } from './farewell.js';
 import { abortStream, drainAborts } from './mailbox.js';
 
 /** Ends an engine: at once, or after what it has been given. */
@@ -66,6 +67,7 @@ export class Shutdown {
     const e = this.#e;
     if (e.disposed) return;
     e.checkNotBusy();
+    sayFarewell(e);
     const errors: unknown[] = [];
     try {
       e.scheduler.dispose();

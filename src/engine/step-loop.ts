@@ -2,7 +2,7 @@ import { BlockstepError } from '../core/errors.js';
 import type { ConnectorOutput } from '../scheduler/connector.js';
 import type { Plan } from '../scheduler/plan.js';
 import { channels } from './channels.js';
-import { brokenBy, disposedError, type EngineState } from './engine-state.js';
+import type { EngineState } from './engine-state.js';
 import { drainAborts } from './mailbox.js';
 import { PendingRound } from './pending-round.js';
 import { publish, sweepStreams } from './publish.js';
@@ -27,7 +27,6 @@ export interface StepReport {
   readonly state: 'progress' | 'waiting' | 'stalled' | 'idle';
 }
 
-const NOBODY: readonly number[] = [];
 const NOTHING = { tokens: new Int32Array(0), counts: new Int32Array(0) };
 
 /**
@@ -115,7 +114,7 @@ export class StepLoop {
     try {
       return act();
     } catch (error) {
-      throw judge(e, error);
+      throw e.judge(error, true);
     } finally {
       e.busy = false;
     }
@@ -134,7 +133,9 @@ export class StepLoop {
   /** All of a round that comes behind. */
   #end(plan: Plan | null, takes: boolean): StepReport {
     const e = this.#e;
-    if (plan !== null) this.#planned(plan);
+    // Workers are asked once a round: if a step is taken in it, then with that, since its loads need a verdict.
+    const willTake = takes && e.flight.length > 0 && e.flight[0].isSettled;
+    if (plan !== null) this.#planned(plan, willTake);
     const answered = takes && e.flight.length > 0 && e.flight[0].isSettled;
     if (answered) {
       this.#ended += drainAborts(e);
@@ -166,13 +167,13 @@ export class StepLoop {
     return scheduler.numUnfinished > 0 || (inFlight === 0 && scheduler.hasWork());
   }
 
-  #planned(plan: Plan): void {
+  #planned(plan: Plan, willTake: boolean): void {
     const { lastStep } = this.#e;
     lastStep.totalTokens = plan.totalTokens;
     lastStep.preempted = plan.preempted.length;
     this.#e.workers?.planned(plan);
     if (plan.totalTokens > 0) this.#submit(plan);
-    else this.#takeEmpty(plan);
+    else this.#takeEmpty(plan, willTake ? null : this.#collect);
   }
 
   #submit(plan: Plan): void {
@@ -196,8 +197,9 @@ export class StepLoop {
   /**
    * A plan with nothing to execute. What it says is kept for the next plan that the executor sees; what ended while it was
    * made goes to the clients now.
+   * @param collect asks the workers, if they are asked with this plan
    */
-  #takeEmpty(plan: Plan): void {
+  #takeEmpty(plan: Plan, collect: (() => ConnectorOutput | null) | null): void {
     const e = this.#e;
     const { finished, preempted } = plan;
     if (finished.length > 0) e.finished = e.finished.concat(finished);
@@ -206,15 +208,17 @@ export class StepLoop {
     if (e.flight.length === 0) e.health.scheduledNothing();
     e.workers?.begin(plan, e.flight.length === 0);
     if (e.flight.length === 0) e.workers?.settle(plan.step);
-    this.#ended += publish(e, e.scheduler.update(plan, NOTHING, this.#collect()));
-    e.workers?.end(plan, NOBODY);
+    this.#ended += publish(e, e.scheduler.update(plan, NOTHING, collect?.() ?? null));
+    e.workers?.end(plan);
   }
 
   #takeOldest(step: Step): void {
     const e = this.#e;
     e.workers?.settle(step.number);
-    const { outputs, failureOf, failed: failedHandles } = updateStep(e, step, this.#collect());
-    e.workers?.end(step.plan, failedHandles());
+    const collected = this.#collect();
+    const reports = e.workers === null ? null : e.workers.withVerdicts(step.number, collected);
+    const { outputs, failureOf } = updateStep(e, step, reports);
+    e.workers?.end(step.plan);
     e.flight.shift();
     const failed = step.state === 'failed';
     const latencyMs = step.answeredAt - step.submittedAt;
@@ -232,13 +236,13 @@ export class StepLoop {
   }
 
   /** What the workers have to say, once a round. */
-  #collect(): ConnectorOutput | null {
+  readonly #collect = (): ConnectorOutput | null => {
     if (this.#collected) return null;
     this.#collected = true;
     const output = this.#e.workers?.collect() ?? null;
     if (output !== null) this.#moved = true;
     return output;
-  }
+  };
 
   /** In a round without an update. */
   #takeTransfers(): void {
@@ -256,24 +260,4 @@ export class StepLoop {
 
 function decidesOnDevice({ scheduler }: EngineState): boolean {
   return scheduler.config.placement.authority === 'device';
-}
-
-/** An error that leaves the scheduler whole is the caller's; any other one breaks the engine. */
-function judge(e: EngineState, error: unknown): unknown {
-  if (e.disposed) return disposedError();
-  if (e.poison !== null) return e.poison;
-  const isAnomaly = error instanceof BlockstepError && error.code === 'ERR_BLOCKSTEP_ANOMALY';
-  if (!isAnomaly && isUsable(e)) return error;
-  const broken = brokenBy(error);
-  e.breakOff(broken);
-  return broken;
-}
-
-function isUsable({ scheduler }: EngineState): boolean {
-  try {
-    scheduler.stats();
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -12,8 +12,6 @@ import type { Step } from './step.js';
 export interface StepUpdate {
   readonly outputs: StepOutputs;
   readonly failureOf: (request: Request) => BlockstepError;
-  /** Handles of the entries that brought nothing, because they or the step failed. */
-  readonly failed: () => readonly number[];
 }
 
 /**
@@ -28,8 +26,7 @@ export function updateStep(e: EngineState, step: Step, output: ConnectorOutput |
   if (!lacksTokens(plan, result)) {
     try {
       const outputs = e.scheduler.update(plan, result, output);
-      const failed = (): number[] => failedHandles(plan, (entry) => (result.errors?.[entry] ?? 0) !== 0);
-      return { outputs, failureOf: (request) => rowFailure(plan, result.errors, request), failed };
+      return { outputs, failureOf: (request) => rowFailure(plan, result.errors, request) };
     } catch (error) {
       // If it is not the answer that was refused, it is refused again below.
       if (!isBadArgument(error)) throw error;
@@ -50,7 +47,6 @@ export function updateStep(e: EngineState, step: Step, output: ConnectorOutput |
   return {
     outputs,
     failureOf: (request) => rowFailure(plan, result.errors, request, wrong.get(request)),
-    failed: () => failedHandles(plan, (entry) => (repaired.result.errors?.[entry] ?? 0) !== 0),
   };
 }
 
@@ -97,13 +93,7 @@ function failStep(e: EngineState, step: Step, output: ConnectorOutput | null): S
   return {
     outputs: e.scheduler.failStep(step.plan, output),
     failureOf: ({ id }) => failure(`the step of request ${show(id)} failed: ${what}`, { cause }),
-    failed: () => failedHandles(step.plan, () => true),
   };
-}
-
-function failedHandles(plan: Plan, failed: (entry: number) => boolean): number[] {
-  const entries = plan.requests.slice(0, plan.numRequests);
-  return entries.filter((_request, entry) => failed(entry)).map(({ handle }) => handle);
 }
 
 function rowFailure(

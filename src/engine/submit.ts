@@ -49,7 +49,8 @@ export class Submitter {
     const e = this.#e;
     // An id is free again as soon as its request was aborted, not only with the next step.
     if (!e.busy && typeof request.id === 'string' && this.#isAborted(request.id)) drainAborts(e);
-    return e.scheduler.getByHandle(e.scheduler.add(request)) as Request;
+    const handle = e.change((scheduler) => scheduler.add(request));
+    return e.scheduler.getByHandle(handle) as Request;
   }
 
   /** Something that passes for a signal may still refuse to be listened to. */

@@ -1,7 +1,15 @@
 import { badArgument, show } from '../core/errors.js';
-import type { ConnectorOutput, InvalidBlock, TransferReport } from '../scheduler/connector.js';
+import type {
+  BlockReuse,
+  ConnectorOutput,
+  InvalidBlock,
+  TransferReport,
+  WorkerMetadata,
+  WorkerOutput,
+} from '../scheduler/connector.js';
 import type { Plan } from '../scheduler/plan.js';
 import type { EngineState } from './engine-state.js';
+import { LoadVerdicts } from './load-verdicts.js';
 import type { WorkerCalls } from './worker-calls.js';
 
 /** What the workers reported in one round, each report with the rank that it came from. */
@@ -9,10 +17,13 @@ interface Collected {
   finishedReceiving: TransferReport[];
   finishedSending: TransferReport[];
   failedReceiving: TransferReport[];
+  renewed: TransferReport[];
   invalidBlocks: InvalidBlock[];
+  workerMetadata: WorkerMetadata[];
 }
 
-const LISTS = ['finishedReceiving', 'finishedSending', 'failedReceiving'] as const;
+const LISTS = ['finishedReceiving', 'finishedSending', 'failedReceiving', 'renewed'] as const;
+const NO_BLOCKS = new Int32Array(0);
 
 /**
  * The worker sides of the connector, one per rank, called in the order of one step. Whatever a worker does wrong costs the
@@ -25,20 +36,31 @@ export class Workers {
   #finished: number[] = [];
   /** Handles of those that gave their blocks back and whose stores are to be over before the next step. */
   #released: number[] = [];
+  /** With protection `fence`: blocks that were taken from the pool, and of which the workers were not told yet. */
+  #taken: Int32Array = NO_BLOCKS;
   /** What is to be reported besides what workers say: loads that they failed to begin. */
   #lost: TransferReport[] = [];
+  readonly #verdicts = new LoadVerdicts();
   /** Every step up to this one was executed. */
   #settled = -1;
+  /** The workers were told to begin the loads of every step up to this one. */
+  #begun = -1;
 
   constructor(e: EngineState, workers: readonly WorkerCalls[]) {
     this.#e = e;
     this.#workers = workers;
   }
 
+  /** The last step whose loads have begun. */
+  get begunStep(): number {
+    return this.#begun;
+  }
+
   /** A plan was made: the requests that finished before it are known to the workers from now on. */
-  planned({ finishedHandles, releasedHandles }: Plan): void {
+  planned({ finishedHandles, releasedHandles, takenBlocks }: Plan): void {
     if (finishedHandles.length > 0) this.#finished = this.#finished.concat(finishedHandles);
     if (releasedHandles.length > 0) this.#released = this.#released.concat(releasedHandles);
+    if (takenBlocks.length > 0) this.#taken = Int32Array.of(...this.#taken, ...takenBlocks);
   }
 
   /**
@@ -55,12 +77,15 @@ export class Workers {
    */
   begin(plan: Plan, isFirst: boolean): void {
     const { connectorMetadata: metadata, step } = plan;
-    const times = { step, notBefore: step - 1 };
-    const released = isFirst ? this.#released : [];
-    if (released.length > 0) this.#released = [];
+    this.#begun = step;
+    const reuse = this.#takeReuse(isFirst);
+    // The stores of blocks that were given back are not over yet, and an empty plan may have given those to a load: so that
+    // waits until the next plan, before which they are over.
+    const times = { step, notBefore: this.#released.length === 0 ? step - 1 : step };
+    this.#verdicts.expect(plan, this.#e.scheduler.config.connector?.reporters ?? []);
     this.#workers.forEach((worker, rank) => {
       const begun = this.#try(rank, 'startLoads', () => {
-        worker.handlePreemptions?.(metadata, released);
+        worker.handlePreemptions?.(metadata, reuse);
         worker.startLoads?.(metadata, times);
       });
       if (!begun) this.#lose(plan, rank);
@@ -68,8 +93,9 @@ export class Workers {
   }
 
   /** After the plan was executed and updated, and before a block that it freed is reused. */
-  end({ connectorMetadata: metadata, step }: Plan, failed: readonly number[]): void {
-    const times = { step, failed };
+  end(plan: Plan): void {
+    const { connectorMetadata: metadata, step } = plan;
+    const times = { step, failed: plan.failedHandles() };
     this.#workers.forEach((worker, rank) => {
       this.#try(rank, 'startStores', () => worker.startStores?.(metadata, times));
     });
@@ -92,30 +118,56 @@ export class Workers {
       finishedReceiving: [],
       finishedSending: [],
       failedReceiving: this.#lost,
+      renewed: [],
       invalidBlocks: [],
+      workerMetadata: [],
     };
     this.#lost = [];
     this.#workers.forEach((worker, rank) => {
       this.#try(rank, 'getFinished', () => {
         const output = takeReports(worker.getFinished(finished));
-        if (output === null) return;
-        // Read as a whole first: a list that cannot be read must not leave half of the others behind.
-        const lists = LISTS.map((name) => listOf(output, name).map((report) => ({ ...report, rank })));
-        const blocks = listOf(output, 'invalidBlocks');
-        LISTS.forEach((name, i) => {
-          all[name].push(...lists[i]);
-        });
-        all.invalidBlocks.push(...blocks);
+        if (output !== null) this.#add(all, output, rank);
       });
     });
     const count = LISTS.reduce((sum, name) => sum + all[name].length, all.invalidBlocks.length);
-    return count === 0 ? null : all;
+    return count + all.workerMetadata.length === 0 ? null : all;
+  }
+
+  /**
+   * The reports of a round that takes the answer of a step: a rank that has not said by now that a synchronous load of this
+   * step is there has failed to load. It may have thrown where it was asked.
+   */
+  withVerdicts(step: number, output: ConnectorOutput | null): ConnectorOutput | null {
+    const silent = this.#verdicts.close(step);
+    if (silent.length === 0) return output;
+    return { ...output, failedReceiving: [...(output?.failedReceiving ?? []), ...silent] };
   }
 
   shutdown(): void {
     this.#workers.forEach((worker, rank) => {
       this.#try(rank, 'shutdown', () => worker.shutdown?.());
     });
+  }
+
+  /** What the workers are told of blocks that change hands; nothing, while stores of what was given back have not begun. */
+  #takeReuse(isFirst: boolean): BlockReuse {
+    if (!isFirst && this.#released.length > 0) return { released: [], taken: NO_BLOCKS };
+    const reuse = { released: this.#released, taken: this.#taken };
+    this.#released = [];
+    this.#taken = NO_BLOCKS;
+    return reuse;
+  }
+
+  /** Reads a worker's answer as a whole first: a list that cannot be read must not leave half of the others behind. */
+  #add(all: Collected, output: WorkerOutput, rank: number): void {
+    const lists = LISTS.map((name) => listOf(output, name).map((report) => ({ ...report, rank })));
+    const blocks = listOf(output, 'invalidBlocks');
+    const { metadata } = output;
+    LISTS.forEach((name, i) => {
+      all[name].push(...(name === 'finishedReceiving' ? this.#verdicts.take(lists[i]) : lists[i]));
+    });
+    all.invalidBlocks.push(...blocks);
+    if (metadata !== undefined) all.workerMetadata.push({ rank, metadata });
   }
 
   /** Nobody knows what of the plan's loads this rank has begun: they failed, and those in flight are waited for. */
@@ -139,17 +191,17 @@ export class Workers {
 }
 
 /** A worker's answer; a promise is none, since nobody waits for it. */
-function takeReports(answer: unknown): ConnectorOutput | null {
+function takeReports(answer: unknown): WorkerOutput | null {
   if (answer === null || answer === undefined) return null;
   if (typeof answer === 'object' && !('then' in answer)) return answer;
   throw badArgument('getFinished()', show(answer), 'an object of lists, or null');
 }
 
-function listOf<Name extends keyof ConnectorOutput>(
-  output: ConnectorOutput,
+function listOf<Name extends Exclude<keyof WorkerOutput, 'metadata'>>(
+  output: WorkerOutput,
   name: Name,
-): NonNullable<ConnectorOutput[Name]> {
+): NonNullable<WorkerOutput[Name]> {
   const list: unknown = output[name] ?? [];
-  if (Array.isArray(list)) return list as unknown as NonNullable<ConnectorOutput[Name]>;
+  if (Array.isArray(list)) return list as unknown as NonNullable<WorkerOutput[Name]>;
   throw badArgument(`getFinished().${name}`, show(list), 'an array');
 }

@@ -3,8 +3,11 @@ import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 
 /**
- * Whether one more adapter may run in this step, or the request's runs already (vLLM `max_loras`). Which adapters the plan
- * has is looked up when the first waiting request with one is considered, so that steps without such pay nothing.
+ * Whether one more adapter may run in this step, or the request's runs already (vLLM `max_loras`). Which adapters run is
+ * looked up when the first waiting request with one is considered, so that steps without such pay nothing.
+ *
+ * vLLM looks at the plan. A running request that has no entry in it, because its drafts in flight may reach the model's
+ * length, has one in a later plan when they were rejected: then more adapters run than there may be, and vLLM dies.
  */
 export function fitsAdapters(s: SchedulerState, plan: Plan, request: Request): boolean {
   const { maxLoras } = s.config;
@@ -13,7 +16,11 @@ export function fitsAdapters(s: SchedulerState, plan: Plan, request: Request): b
   if (s.stepAdaptersOf !== plan.step) {
     s.stepAdaptersOf = plan.step;
     stepAdapters.clear();
-    for (let i = 0; i < plan.numRequests; i++) noteAdapter(stepAdapters, plan.requests[i]);
+    const { deviations } = s.config;
+    const running = deviations.countIdleAdapters
+      ? s.queues.running
+      : plan.requests.slice(0, plan.numRequests);
+    for (const each of running) noteAdapter(stepAdapters, each);
   }
   return stepAdapters.size < maxLoras || stepAdapters.has(request.adapter);
 }

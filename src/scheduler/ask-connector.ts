@@ -1,6 +1,7 @@
 import { describeError, show } from '../core/errors.js';
-import type { ConnectorOutput, Finished, Match } from './connector.js';
+import { type ConnectorOutput, type Finished, type Match, PartialMetadata } from './connector.js';
 import type { ConnectorCalls } from './connector-calls.js';
+import type { BlockLists, HandOver } from './kv-view.js';
 import type { Plan } from './plan.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
@@ -18,7 +19,8 @@ export interface ConnectorAnswers {
   match: TakenMatch;
   alloc: true;
   finished: TakenFinished;
-  metadata: true;
+  /** The children whose loads of this plan never begin. */
+  metadata: { failedChildren: readonly number[] };
   delivery: { answer: boolean };
   reset: { answer?: boolean | undefined };
   new: true;
@@ -38,7 +40,7 @@ export interface ConnectorAnswer {
 }
 
 /** The answer of one that has nothing, or was not asked. */
-export const NO_MATCH: TakenMatch = { numTokens: 0, async: false, child: 0 };
+export const NO_MATCH: TakenMatch = { numTokens: 0, async: false, child: 0, wakes: false };
 
 /**
  * What the connector can bring of a request beyond `numLocal` tokens. Of a synchronous load the last token is left to be
@@ -48,13 +50,14 @@ export function askMatch(s: SchedulerState, request: Request, numLocal: number):
   const most = request.numTokens - numLocal;
   const given = ask(s, request, 'match', ({ getNumNewMatchedTokens }) => {
     const answer = getNumNewMatchedTokens(request, numLocal) as Match;
-    const { numTokens, async: isAsync, child = 0 } = answer;
+    const { numTokens, async: isAsync, child = 0, wakes = false } = answer;
     const good =
       (numTokens === null || (Number.isInteger(numTokens) && numTokens >= 0 && numTokens <= most)) &&
       typeof isAsync === 'boolean' &&
       !(isAsync && numTokens === 0) &&
+      typeof wakes === 'boolean' &&
       isChild(s, child);
-    return good ? { numTokens, async: isAsync, child } : undefined;
+    return good ? { numTokens, async: isAsync, child, wakes } : undefined;
   });
   if (given === FAILED || given.async || given.numTokens === null) return given;
   return given.numTokens < most ? given : { ...given, numTokens: most - 1 };
@@ -64,7 +67,7 @@ export function askMatch(s: SchedulerState, request: Request, numLocal: number):
 export function tellAllocated(
   s: SchedulerState,
   request: Request,
-  blocks: Int32Array,
+  blocks: BlockLists,
   numExternal: number,
 ): boolean {
   const told = ask(s, request, 'alloc', ({ updateStateAfterAlloc }) => {
@@ -79,13 +82,14 @@ export function askFinished(
   s: SchedulerState,
   request: Request,
   reason: FinishReason,
-  blocks: Int32Array,
+  handOver: HandOver,
 ): TakenFinished | typeof FAILED {
-  return ask(s, request, 'finished', ({ requestFinished }) => {
-    const answer = requestFinished(request, reason, blocks) as Finished;
+  return ask(s, request, 'finished', ({ requestFinished, protection }) => {
+    const answer = requestFinished(request, reason, handOver) as Finished;
     const { delayFree, children = [0], transferParams } = answer;
     const good =
       typeof delayFree === 'boolean' &&
+      (!delayFree || protection.includes('own')) &&
       Array.isArray(children) &&
       (!delayFree || (children.length > 0 && children.every((child) => isChild(s, child)))) &&
       (transferParams === undefined || (typeof transferParams === 'object' && transferParams !== null));
@@ -95,14 +99,29 @@ export function askFinished(
   });
 }
 
-/** The metadata for the workers of this plan. */
-export function askMetadata(s: SchedulerState, plan: Plan): unknown {
+/** The metadata for the workers of a plan, and the children that could make none. */
+export interface TakenMetadata {
+  readonly metadata: unknown;
+  readonly failedChildren: readonly number[];
+}
+
+/** The metadata for the workers of this plan. What a child could not make is counted as the failure of that child. */
+export function askMetadata(s: SchedulerState, plan: Plan): TakenMetadata | typeof FAILED {
   let metadata: unknown;
   const given = ask(s, null, 'metadata', ({ buildMetadata }) => {
-    metadata = buildMetadata(plan);
-    return true;
+    const answer = buildMetadata(plan);
+    if (!(answer instanceof PartialMetadata)) {
+      metadata = answer;
+      return { failedChildren: [] };
+    }
+    const { failedChildren } = answer;
+    metadata = answer.metadata;
+    const isList = Array.isArray(failedChildren) && failedChildren.every((child) => isChild(s, child));
+    return isList ? { failedChildren: [...new Set(failedChildren)] } : undefined;
   });
-  return given === FAILED ? FAILED : metadata;
+  if (given === FAILED) return FAILED;
+  for (const child of given.failedChildren) fail(s, null, `could not make the metadata of child ${child}`);
+  return { metadata, ...given };
 }
 
 /** Whether the request must not end without blocks to send. */

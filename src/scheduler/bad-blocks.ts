@@ -41,11 +41,24 @@ export function someSharerLeft(s: SchedulerState, plan: Plan): boolean {
 }
 
 /**
+ * What a request has in flight, and in the step that is being updated, was computed from KV that is not good: none of it
+ * is to be stored. This counts for requests that have ended too, which nobody computes again.
+ */
+export function spoilEntries(s: SchedulerState, plan: Plan, request: Request): void {
+  for (const each of [plan, ...s.inFlight]) each.spoil(request);
+}
+
+/**
  * Which of the free blocks belong to what failed is no longer known. So the whole cache is forgotten, and whoever was
  * admitted since may have hit them.
  */
 export function forgetSince(s: SchedulerState, plan: Plan): void {
   s.core.native.evict(s.core.published());
+  for (const { requests, numRequests } of [plan, ...s.inFlight]) {
+    for (const request of requests.slice(0, numRequests)) {
+      if (request.isFinished && request.admittedStep >= plan.step) spoilEntries(s, plan, request);
+    }
+  }
   for (const request of s.requests.values()) {
     // Preempted since, so that it has no row to take; but what it still has in flight was computed with one.
     if (request.container !== 'running' && request.admittedStep >= plan.step)

@@ -9,6 +9,7 @@ const REQUIRED = [
   'requestFinished',
 ] as const;
 const OPTIONAL = [
+  'bind',
   'bindPins',
   'onNewRequest',
   'updateConnectorOutput',
@@ -31,22 +32,31 @@ export interface ConnectorCalls extends Partial<Record<Method, Bound>> {
   readonly updateStateAfterAlloc: Bound;
   readonly buildMetadata: Bound;
   readonly requestFinished: Bound;
-  readonly protection: Protection;
+  readonly protection: readonly Protection[];
   /** Ranks that report, by child. */
   readonly reporters: readonly (readonly number[])[];
 }
 
-/** @throws ERR_BLOCKSTEP_BAD_ARG naming what is missing or wrong */
-export function takeConnector(connector: SchedulerConnector): ConnectorCalls {
+/**
+ * @param numRanks ranks that there are; undefined: nobody has said, so the connector may declare any, and else has one
+ * @throws ERR_BLOCKSTEP_BAD_ARG naming what is missing or wrong
+ */
+export function takeConnector(connector: SchedulerConnector, numRanks?: number): ConnectorCalls {
   if (typeof connector !== 'object' || connector === null) {
     throw bad('connector', connector, 'an object with the methods of a SchedulerConnector');
   }
-  const { protection = 'own', reporters = [[0]] } = connector;
-  if (!PROTECTIONS.includes(protection)) {
-    throw bad('connector.protection', protection, `one of ${PROTECTIONS.join(', ')}`);
-  }
+  const allRanks = Array.from({ length: numRanks ?? 1 }, (_, rank) => rank);
+  const { protection = 'own', reporters = [allRanks] } = connector;
   const calls = bindMethods('connector', connector, REQUIRED, OPTIONAL);
-  return { ...calls, protection, reporters: takeReporters(reporters) };
+  const taken = takeReporters(reporters, (numRanks ?? MAX_RANK + 1) - 1);
+  return { ...calls, protection: takeProtection(protection), reporters: taken };
+}
+
+function takeProtection(protection: unknown): readonly Protection[] {
+  const all: readonly unknown[] = Array.isArray(protection) ? protection : [protection];
+  const wrong = all.find((each) => !PROTECTIONS.includes(each as Protection));
+  if (all.length > 0 && wrong === undefined) return [...new Set(all as Protection[])];
+  throw bad('connector.protection', wrong ?? protection, `one or several of ${PROTECTIONS.join(', ')}`);
 }
 
 /** Which of the methods that may be left out it has. */
@@ -54,7 +64,7 @@ export function optionalMethods(calls: ConnectorCalls): OptionalMethod[] {
   return OPTIONAL.filter((name) => calls[name] !== undefined);
 }
 
-function takeReporters(reporters: unknown): readonly (readonly number[])[] {
+function takeReporters(reporters: unknown, lastRank: number): readonly (readonly number[])[] {
   const expected = 'for each child a list of different ranks';
   if (!Array.isArray(reporters) || reporters.length === 0) {
     throw bad('connector.reporters', reporters, expected);
@@ -65,8 +75,8 @@ function takeReporters(reporters: unknown): readonly (readonly number[])[] {
       throw bad(name, ranks, 'a list of at least one rank, each once');
     }
     for (const rank of ranks) {
-      if (Number.isInteger(rank) && rank >= 0 && rank <= MAX_RANK) continue;
-      throw bad(name, rank, `ranks from 0 to ${MAX_RANK}`);
+      if (Number.isInteger(rank) && rank >= 0 && rank <= lastRank) continue;
+      throw bad(name, rank, `ranks from 0 to ${lastRank}`);
     }
     return [...(ranks as number[])];
   });

@@ -1,5 +1,5 @@
 import { badArgument, show } from '../core/errors.js';
-import type { ConnectorOutput, InvalidBlock, TransferReport } from './connector.js';
+import type { ConnectorOutput, InvalidBlock, TransferReport, WorkerMetadata } from './connector.js';
 import type { SchedulerState } from './scheduler-state.js';
 
 /** A checked report: whose, and of which load of it, if that was said. */
@@ -15,7 +15,17 @@ export interface TakenOutput {
   readonly finishedReceiving: readonly TakenReport[];
   readonly finishedSending: readonly TakenReport[];
   readonly failedReceiving: readonly TakenReport[];
-  readonly invalidBlocks: readonly InvalidBlock[];
+  readonly renewed: readonly TakenReport[];
+  readonly invalidBlocks: readonly TakenInvalid[];
+  /** As it was given: nobody here looks into it. */
+  readonly workerMetadata: readonly WorkerMetadata[];
+}
+
+/** A checked `InvalidBlock`. */
+export interface TakenInvalid {
+  readonly block: number;
+  readonly child: number;
+  readonly handle?: number;
 }
 
 /**
@@ -29,17 +39,22 @@ export function takeOutput(
 ): TakenOutput | null {
   if (output === undefined || output === null) return null;
   if (typeof output !== 'object') throw badArgument('output', show(output), 'an object');
-  const { finishedReceiving, finishedSending, failedReceiving, invalidBlocks } = output;
+  const { finishedReceiving, finishedSending, failedReceiving, invalidBlocks, renewed, workerMetadata } =
+    output;
   // All of them are looked at before anything is counted: what is refused leaves no trace.
   const received = copyList('finishedReceiving', finishedReceiving);
   const sent = copyList('finishedSending', finishedSending);
   const failed = copyList('failedReceiving', failedReceiving);
   const invalid = copyList('invalidBlocks', invalidBlocks);
+  const alive = copyList('renewed', renewed);
+  const said = copyList('workerMetadata', workerMetadata);
   return {
     finishedReceiving: takeEntries(s, 'finishedReceiving', received, takeReport),
     finishedSending: takeEntries(s, 'finishedSending', sent, takeReport),
     failedReceiving: takeEntries(s, 'failedReceiving', failed, takeReport),
+    renewed: takeEntries(s, 'renewed', alive, takeReport),
     invalidBlocks: takeEntries(s, 'invalidBlocks', invalid, takeBlock),
+    workerMetadata: takeEntries(s, 'workerMetadata', said, takeMetadata),
   };
 }
 
@@ -79,11 +94,16 @@ function takeReport(entry: unknown): TakenReport | null {
   return isCount(step) ? { handle, child, rank, step } : null;
 }
 
-function takeBlock(entry: unknown): InvalidBlock | null {
-  const { block, handle } = entry as InvalidBlock;
-  if (!Number.isSafeInteger(block)) return null;
-  if (handle === undefined) return { block };
-  return isCount(handle) ? { block, handle } : null;
+function takeMetadata(entry: unknown): WorkerMetadata | null {
+  const { rank, metadata } = entry as WorkerMetadata;
+  return isCount(rank) ? { rank, metadata } : null;
+}
+
+function takeBlock(entry: unknown): TakenInvalid | null {
+  const { block, handle, child = 0 } = entry as InvalidBlock;
+  if (!Number.isSafeInteger(block) || !isCount(child)) return null;
+  if (handle === undefined) return { block, child };
+  return isCount(handle) ? { block, child, handle } : null;
 }
 
 function isCount(value: unknown): value is number {

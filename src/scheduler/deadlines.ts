@@ -41,6 +41,10 @@ function countTimeout(s: SchedulerState, request: Request): string {
     s.counters.loadTimeouts++;
     return 'its KV to be loaded';
   }
+  if (request.asksLater) {
+    s.counters.loadTimeouts++;
+    return 'its connector to say what it can load';
+  }
   s.counters.grammarTimeouts++;
   return 'its grammar';
 }

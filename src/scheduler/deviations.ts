@@ -65,6 +65,16 @@ export interface Deviations {
    * vLLM ends it without blocks, and the consumer gets nothing (#50297).
    */
   finalTokenDelivery: boolean;
+  /**
+   * A connector is handed the blocks that cover a finished request's computed tokens. vLLM hands over those behind them too,
+   * which were taken for drafts and hold nothing, so that producer and consumer disagree in their count (until #46694).
+   */
+  clipHandOver: boolean;
+  /**
+   * Adapters of running requests count against `maxLoras` also in a step that has no entry for them. vLLM counts those of the
+   * step, and with speculative tokens in flight more may come to run at once, which fails its own assertion.
+   */
+  countIdleAdapters: boolean;
 }
 
 const ALL_ON: Deviations = {
@@ -81,6 +91,8 @@ const ALL_ON: Deviations = {
   admitStuckLoads: true,
   limitLoadRetries: true,
   finalTokenDelivery: true,
+  clipHandOver: true,
+  countIdleAdapters: true,
 };
 
 /** Names of all deviations. */

@@ -4,14 +4,21 @@ import { NO_MATCH } from './ask-connector.js';
 import { type Batch, type Deciding, LOOK_UP } from './batch.js';
 import { isLive } from './guards.js';
 import type { Plan } from './plan.js';
-import { reclaimSession, reclaimStuckLoad } from './reclaim.js';
 import type { Request } from './request.js';
 import type { RequestQueue } from './request-queue.js';
-import { planAgain, planRun, takeFromOthers } from './running-pass.js';
+import { ITSELF, NOBODY, planAgain, planRun, takeFromOthers } from './running-pass.js';
 import { beginSchedule, endSchedule, mayAdmit, tokenBudget } from './schedule.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { isBlocked } from './status.js';
-import { asksConnector, enter, findPrefix, nextInLine, outgrows, type Prefix } from './waiting-pass.js';
+import {
+  asksConnector,
+  enter,
+  findPrefix,
+  findRoom,
+  nextInLine,
+  outgrows,
+  type Prefix,
+} from './waiting-pass.js';
 
 /**
  * `schedule()` where the GPU decides: the same plans by the same rules, in as few round trips as the rules allow. The
@@ -46,8 +53,8 @@ function* runningPass(s: SchedulerState, plan: Plan, batch: Batch, budget: numbe
     plan.truncate(at);
     next = running.indexOf(request);
     const entriesBack = yield* makeRoom(s, plan, batch, request, numScheduled, budget);
-    if (entriesBack < 0) break;
-    next += 1 - entriesBack;
+    if (entriesBack === ITSELF) break;
+    next = entriesBack === NOBODY ? running.indexOf(request) + 1 : next + 1 - entriesBack;
   }
 }
 
@@ -64,7 +71,7 @@ function* makeRoom(
   let entriesBack = 0;
   for (;;) {
     const left = takeFromOthers(s, plan, request);
-    if (left < 0) return -1;
+    if (left < 0) return left;
     entriesBack += left;
     const at = planAgain(s, plan, request, numScheduled, numDrafts);
     batch.clear();
@@ -79,7 +86,7 @@ function* waitingPass(s: SchedulerState, plan: Plan, batch: Batch, budget: numbe
     enterAdmitted(s, plan, batch);
     const { stop, unfit } = batch;
     if (stop === DecisionStop.budget || stop === DecisionStop.requests) break;
-    if (unfit !== null && !reclaimSession(s, unfit.request) && !reclaimStuckLoad(s, plan, unfit.request)) {
+    if (unfit !== null && !findRoom(s, plan, unfit.request, stop === DecisionStop.rows)) {
       if (stop === DecisionStop.rows) s.counters.rowStalls++;
       break;
     }
@@ -123,7 +130,8 @@ function nextPrefix(s: SchedulerState, plan: Plan, budget: number): Prefix | nul
 }
 
 function unknownPrefix(request: Request): Prefix {
-  return { request, fresh: request.numComputedTokens === 0, numHits: LOOK_UP, external: NO_MATCH };
+  const fresh = request.numComputedTokens === 0;
+  return { request, fresh, numHits: LOOK_UP, numHeld: 0, external: NO_MATCH };
 }
 
 /**

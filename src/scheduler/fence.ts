@@ -7,17 +7,18 @@ import { FinishReason } from './status.js';
 
 /**
  * Ends every use of blocks by the connector, because whoever runs the transfers vouches that none of them touches memory
- * any more; see `Scheduler.fenceTransfers`. What had not come counts as failed.
+ * any more; see `Scheduler.fenceTransfers`. What had not come counts as failed. A load of a step behind `begunStep` has not
+ * begun: it will write its blocks when it does, so its use stays.
  * @returns the requests that a use of ended
  */
-export function fenceTransfers(s: SchedulerState, child: number | undefined): number {
+export function fenceTransfers(s: SchedulerState, child: number | undefined, begunStep: number): number {
   const all = [...s.requests.values(), ...s.draining, ...s.quarantined];
   let fenced = 0;
   for (const request of all) {
     const { outstanding } = request;
     if (outstanding === null) continue;
     const passes = (owner: string): boolean => isPeer(owner, child);
-    const loads = outstanding.removeWhere('load', passes);
+    const loads = request.loadStep <= begunStep && outstanding.removeWhere('load', passes);
     const stores = outstanding.removeWhere('store', passes);
     if (!loads && !stores) continue;
     fenced++;
@@ -27,10 +28,13 @@ export function fenceTransfers(s: SchedulerState, child: number | undefined): nu
   return fenced;
 }
 
-/** The loads of this step never began, because their metadata could not be made: nothing writes their blocks. */
-export function loseLoadsOf(s: SchedulerState, step: number): void {
+/**
+ * Loads of this step never began, because their metadata could not be made: nothing writes their blocks.
+ * @param isLost whether it is so for those of a child
+ */
+export function loseLoadsOf(s: SchedulerState, step: number, isLost: (child: number) => boolean): void {
   for (const request of [...s.loading]) {
-    if (request.load?.step !== step) continue;
+    if (request.load?.step !== step || !isLost(request.load.child)) continue;
     request.outstanding?.removeWhere('load', (owner) => isPeer(owner, request.load?.child));
     loseOrEnd(s, request);
     releaseIfDrained(s, request);
@@ -47,5 +51,5 @@ function loseOrEnd(s: SchedulerState, request: Request): void {
 export function endUnloaded(s: SchedulerState, request: Request): void {
   request.failure ??= 'its KV could not be loaded';
   endUnreported(s, request, FinishReason.error);
-  request.transferParams = null;
+  request.finishedParams = null;
 }

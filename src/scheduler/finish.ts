@@ -2,6 +2,7 @@ import { PendingOp } from '../core/core.js';
 import { channels } from './channels.js';
 import { handOver } from './hand-over.js';
 import { isLoading, leaveLoading } from './load.js';
+import { giveRowBack } from './preempt.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { type FinishReason, finishedStatus, finishReasonName } from './status.js';
@@ -44,12 +45,14 @@ export function releaseIfDrained(s: SchedulerState, request: Request): void {
   }
   if (request.outstanding !== null && request.outstanding.size > 0) return;
   if (request.keptBlocks !== null) {
-    s.core.native.unpin(request.keptBlocks);
+    // Last first, as a row gives its blocks back, so that the beginnings of texts stay cached longest.
+    s.core.native.unpin(request.keptBlocks.reverse());
     request.keptBlocks = null;
   }
   if (!request.isFinished || s.bySlot[request.slot] !== request) return;
   s.deadlines.stop(request);
   s.draining.delete(request);
+  s.drainingRows.delete(request);
   s.quarantined.delete(request);
   s.bySlot[request.slot] = undefined;
   s.core.push(PendingOp.close, request.slot, 0);
@@ -57,18 +60,34 @@ export function releaseIfDrained(s: SchedulerState, request: Request): void {
 
 /**
  * Gives up waiting for what still uses a finished request's blocks: nobody waits for them any more, and nobody gets them
- * until a report comes after all, or `fenceTransfers` says that nothing touches them.
+ * until a report comes after all, or `fenceTransfers` says that nothing touches them. Its row is free again at once.
  */
 export function quarantine(s: SchedulerState, request: Request): void {
   s.draining.delete(request);
   s.quarantined.add(request);
+  giveRowBack(s, request);
   s.counters.quarantines++;
+}
+
+/**
+ * Whoever uses a request's blocks is alive: the deadline of its load, or of its blocks when it has finished, starts again. One
+ * that was given up is waited for again.
+ */
+export function renewDeadline(s: SchedulerState, request: Request): void {
+  const { load, reclaim } = s.config.deadlines;
+  if (!request.isFinished && !s.queues.loading.has(request)) return;
+  const timeout = request.isFinished ? reclaim : load;
+  if (s.quarantined.delete(request)) s.draining.add(request);
+  s.deadlines.stop(request);
+  if (timeout > 0) s.deadlines.start(request, s.now + timeout);
+  if (!request.isFinished) request.waitingSince = s.now;
 }
 
 /** Something still uses its blocks. */
 function drain(s: SchedulerState, request: Request): void {
   const { reclaim } = s.config.deadlines;
   s.draining.add(request);
+  s.drainingRows.add(request);
   if (reclaim > 0) s.deadlines.start(request, s.now + reclaim);
 }
 

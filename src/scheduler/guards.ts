@@ -155,7 +155,8 @@ export function purgeWaiting(s: SchedulerState): void {
   for (const queue of [s.queues.waiting, s.queues.skipped]) {
     for (const request of queue.toArray()) dropZombie(s, queue, request);
   }
-  for (const request of [...s.queues.idle, ...s.queues.loading]) dropZombie(s, s.queues.skipped, request);
+  const { idle, loading, deferred } = s.queues;
+  for (const request of [...idle, ...loading, ...deferred]) dropZombie(s, s.queues.skipped, request);
 }
 
 /** Tracked, unfinished, and this very incarnation. */

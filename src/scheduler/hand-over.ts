@@ -1,4 +1,6 @@
 import { askFinished, FAILED } from './ask-connector.js';
+import { kvExtent } from './kv-extent.js';
+import type { HandOver } from './kv-view.js';
 import { reportersOf } from './load.js';
 import { Outstanding, peer } from './outstanding.js';
 import type { Request } from './request.js';
@@ -14,8 +16,8 @@ import type { FinishReason } from './status.js';
 export function handOver(s: SchedulerState, request: Request, reason: FinishReason): void {
   const { connector } = s;
   if (connector === null) return;
-  const answer = askFinished(s, request, reason, s.core.blocks(request.slot));
-  if (answer !== FAILED) request.transferParams = answer.transferParams ?? null;
+  const answer = askFinished(s, request, reason, leftBy(s, request));
+  if (answer !== FAILED) request.finishedParams = answer.transferParams ?? null;
   if (answer !== FAILED && !answer.delayFree) return;
   const children = answer === FAILED ? connector.reporters.keys() : answer.children;
   request.outstanding ??= new Outstanding();
@@ -25,4 +27,16 @@ export function handOver(s: SchedulerState, request: Request, reason: FinishReas
       request.outstanding.add('store', peer(child, rank), s.now);
     }
   }
+}
+
+/**
+ * What a request leaves in its blocks. Those behind its computed tokens, taken for drafts or for tokens that were still to
+ * come, hold nothing of it; vLLM handed them over too before #46694, so that producer and consumer disagreed in their count.
+ */
+function leftBy(s: SchedulerState, request: Request): HandOver {
+  const extent = kvExtent(s, request);
+  const held = s.core.blocks(request.slot);
+  const { blockSize, deviations } = s.config;
+  const count = deviations.clipHandOver ? Math.ceil(extent.numTokens / blockSize) : held.length;
+  return { ...extent, blocks: [held.subarray(0, count)] };
 }

@@ -4,10 +4,10 @@ import {
   holdsSince,
   recomputeSharers,
   someSharerLeft,
+  spoilEntries,
   truncateLoad,
 } from './bad-blocks.js';
-import type { InvalidBlock } from './connector.js';
-import type { TakenOutput, TakenReport } from './connector-output.js';
+import type { TakenInvalid, TakenOutput, TakenReport } from './connector-output.js';
 import { getByHandle } from './guards.js';
 import { type Load, loseLoad, markFailed } from './load.js';
 import { peer } from './outstanding.js';
@@ -74,22 +74,27 @@ function takeFailed(
 }
 
 /**
- * Finds the loads that were to fill the block. What a step in flight is still to read counts at its update. A block that
- * nobody loads, or that is somebody else's by now, hurts nobody.
+ * Finds the loads of the child that were to fill the block. What a step in flight is still to read counts at its update. A
+ * block that nobody loads, or that is somebody else's by now, hurts nobody; nor does one that another child loads.
  */
 function takeInvalid(
   s: SchedulerState,
   plans: readonly Plan[],
-  { block, handle }: InvalidBlock,
+  { block, handle, child }: TakenInvalid,
   failed: Set<Request>,
 ): void {
   let known = false;
   let reassigned = false;
+  let foreign = false;
   for (const request of s.loading) {
     const { load } = request;
     if (load === null || (handle !== undefined && request.handle !== handle)) continue;
     const at = load.blocks.indexOf(block);
     if (at < 0) continue;
+    if (load.child !== child) {
+      foreign = true;
+      continue;
+    }
     known = true;
     failed.add(request);
     truncateLoad(s, request, Math.floor(load.localTokens / s.config.blockSize) + at);
@@ -99,26 +104,31 @@ function takeInvalid(
       const isNamed = handle === undefined || load.request.handle === handle;
       const at = isNamed ? load.blocks.indexOf(block) : -1;
       if (at < 0) continue;
+      if (load.child !== child) {
+        foreign = true;
+        continue;
+      }
       load.failed = true;
       if (s.core.native.blockGeneration(block) === load.generations[at])
         known = plan.missing.add(block).size > 0;
       else reassigned = true;
     }
   }
-  if (known || isDrained(s, block, handle)) return;
+  if (known || isDrained(s, block, child, handle)) return;
   const whose = handle === undefined ? '' : ` of handle ${handle}`;
-  if (reassigned)
+  if (foreign) s.anomalies.report('wrong-owner', `block ${block}${whose} is not loaded by child ${child}`);
+  else if (reassigned)
     s.anomalies.report('reassigned-block', `block ${block}${whose} belongs to somebody else now`);
   else s.anomalies.report('invalid-block', `block ${block}${whose} is not being loaded`);
 }
 
-/** Whether the block is still being loaded for a request that has ended: abort and failure may meet. */
-function isDrained(s: SchedulerState, block: number, handle: number | undefined): boolean {
+/** Whether this child still loads the block for a request that has ended: abort and failure may meet. */
+function isDrained(s: SchedulerState, block: number, child: number, handle: number | undefined): boolean {
   return [...s.draining, ...s.quarantined].some(
     (request) =>
       (handle === undefined || request.handle === handle) &&
-      request.outstanding?.hasAny('load') === true &&
-      s.core.blocks(request.slot).includes(block),
+      request.outstanding?.hasPeer('load', child) === true &&
+      (s.core.blocks(request.slot).includes(block) || request.keptBlocks?.includes(block) === true),
   );
 }
 
@@ -156,7 +166,10 @@ function failSyncLoads(
   }
   // Those whose blocks are somebody else's by now too: what was read of them and published is wrong all the same.
   const lost = plan.syncLoads.filter(({ failed: isLost }) => isLost);
-  for (const { request } of lost) request.numFailedLoads++;
+  for (const { request } of lost) {
+    request.numFailedLoads++;
+    spoilEntries(s, plan, request);
+  }
   const traceless = lost.some(({ request }) => !holdsSince(request, plan.step));
   if (deviations.evictFailedLoads && (traceless || someSharerLeft(s, plan))) forgetSince(s, plan);
   else if (deviations.sharersWait) recomputeSharers(s, plan, bad, owners);

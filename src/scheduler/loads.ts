@@ -23,7 +23,8 @@ export function beginLoad(
 ): boolean {
   const numExternal = match.numTokens ?? 0;
   const held = s.core.blocks(request.slot);
-  if (!tellAllocated(s, request, held.slice(), numExternal)) {
+  // Lent: what a connector does to its list must not change this one.
+  if (!tellAllocated(s, request, [held.slice()], numExternal)) {
     // It was published when its blocks were taken, and nobody will compute it.
     s.core.push(PendingOp.evict, request.slot, Math.floor(localTokens / s.config.blockSize));
     endUnreported(s, request, FinishReason.error);
@@ -35,8 +36,10 @@ export function beginLoad(
   const first = Math.floor(localTokens / blockSize);
   const blocks = held.slice(first, Math.ceil((localTokens + numExternal) / blockSize));
   const load: Load = { child: match.child, step: plan.step, localTokens, blocks, failed: false };
-  if (match.async) startLoading(s, request, load);
-  else {
+  if (match.async) {
+    plan.loadedBlocks.push(blocks);
+    startLoading(s, request, load);
+  } else {
     const generations = Array.from(blocks, (id) => s.core.native.blockGeneration(id));
     plan.syncLoads.push({ ...load, request, generations });
   }

@@ -10,9 +10,10 @@ type Fields = Record<string, unknown>;
 const ANSWERS: { readonly [Q in ConnectorQuestion]: JsonCheck<ConnectorAnswers[Q]> } = {
   match: (value): value is ConnectorAnswers['match'] => {
     if (!isObject(value)) return false;
-    const { numTokens, async: isAsync, child } = value;
+    const { numTokens, async: isAsync, child, wakes } = value;
     const isNumber = numTokens === null || isCount(numTokens);
-    return isNumber && typeof isAsync === 'boolean' && !(isAsync && numTokens === 0) && isCount(child);
+    const areFlags = typeof isAsync === 'boolean' && typeof wakes === 'boolean';
+    return isNumber && areFlags && !(isAsync && numTokens === 0) && isCount(child);
   },
   alloc: isTrue,
   finished: (value): value is ConnectorAnswers['finished'] => {
@@ -22,7 +23,8 @@ const ANSWERS: { readonly [Q in ConnectorQuestion]: JsonCheck<ConnectorAnswers[Q
     const hasParams = transferParams === undefined || isRecord(transferParams);
     return typeof delayFree === 'boolean' && isList && hasParams;
   },
-  metadata: isTrue,
+  metadata: (value): value is ConnectorAnswers['metadata'] =>
+    isObject(value) && isList(value['failedChildren'], isCount),
   delivery: (value): value is ConnectorAnswers['delivery'] =>
     isObject(value) && typeof value['answer'] === 'boolean',
   reset: (value): value is ConnectorAnswers['reset'] =>
@@ -45,8 +47,8 @@ export function isConnectorAnswer(value: unknown): value is ConnectorAnswer {
 
 export function isTakenOutput(value: unknown): value is TakenOutput {
   if (!isObject(value)) return false;
-  const { finishedReceiving, finishedSending, failedReceiving, invalidBlocks } = value;
-  const reports = [finishedReceiving, finishedSending, failedReceiving];
+  const { finishedReceiving, finishedSending, failedReceiving, renewed, invalidBlocks } = value;
+  const reports = [finishedReceiving, finishedSending, failedReceiving, renewed];
   return reports.every((list) => isList(list, isReport)) && isList(invalidBlocks, isInvalidBlock);
 }
 
@@ -58,8 +60,8 @@ function isReport(value: unknown): boolean {
 
 function isInvalidBlock(value: unknown): boolean {
   if (!isObject(value)) return false;
-  const { block, handle } = value;
-  return Number.isSafeInteger(block) && (handle === undefined || isCount(handle));
+  const { block, handle, child } = value;
+  return Number.isSafeInteger(block) && isCount(child) && (handle === undefined || isCount(handle));
 }
 
 function isList(value: unknown, isEntry: (entry: unknown) => boolean): boolean {

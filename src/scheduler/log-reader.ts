@@ -29,9 +29,13 @@ export type LogRecord =
   | { kind: 'connector'; answer: ConnectorAnswer }
   /** `withUpdate`: it goes with the update or the failed step behind it. */
   | { kind: 'transfers'; now: number; withUpdate: boolean; output: TakenOutput }
-  /** `child` undefined: all. */
-  | { kind: 'fence'; now: number; child: number | undefined }
-  | { kind: 'pins'; pinned: boolean; blocks: Int32Array };
+  /** `child` undefined: all. Loads of steps behind `begunStep` had not begun. */
+  | { kind: 'fence'; now: number; child: number | undefined; begunStep: number }
+  | { kind: 'pins'; pinned: boolean; blocks: Int32Array }
+  /** A use of blocks that the connector registered (`begun`), or ended. */
+  | { kind: 'use'; begun: boolean; use: BlockUse }
+  /** The connector woke a request that waited for it. */
+  | { kind: 'wake'; handle: number };
 
 /**
  * Reads a log from its bytes, record by record. A last record that was cut off (the process died) ends the log.
@@ -134,7 +138,7 @@ function decode(kind: number, payload: Payload): LogRecord {
     case RecordKind.fence: {
       const now = payload.f64();
       const child = payload.integer(-1);
-      return { kind: 'fence', now, child: child < 0 ? undefined : child };
+      return { kind: 'fence', now, child: child < 0 ? undefined : child, begunStep: payload.integer(-1) };
     }
     case RecordKind.pins:
       return {
@@ -142,6 +146,12 @@ function decode(kind: number, payload: Payload): LogRecord {
         pinned: payload.flag(),
         blocks: new Int32Array(payload.words(payload.rest / 4)),
       };
+    case RecordKind.use: {
+      const begun = payload.flag();
+      return { kind: 'use', begun, use: payload.object(payload.rest) as unknown as BlockUse };
+    }
+    case RecordKind.wake:
+      return { kind: 'wake', handle: payload.integer(0) };
     default:
       throw badLog(payload.origin, `record kind ${kind}`);
   }

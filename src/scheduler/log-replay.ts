@@ -178,7 +178,7 @@ function feed(scheduler: Scheduler, record: RecordedCall['record']): void {
       else scheduler.abort(record.handles);
       return;
     case 'fence':
-      scheduler.fenceTransfers(record.child);
+      scheduler.fenceTransfers(record.child, record.begunStep);
       return;
     case 'reset':
       scheduler.resetPrefixCache(record);

@@ -16,7 +16,7 @@ import type { Chunk } from './session.js';
  * with zeros to a multiple of four. The first record is the header.
  */
 export const LOG_MAGIC = 'BSTEPLOG';
-export const LOG_VERSION = 3;
+export const LOG_VERSION = 4;
 
 export const RecordKind = {
   /** JSON of the configuration. */
@@ -25,7 +25,8 @@ export const RecordKind = {
   commands: 2,
   /**
    * f64 clock, u32 length of the JSON, JSON of the request without its prompt, prompt as i32. In place of its grammar
-   * stands `true`: what it answered stands in records of its own.
+   * stands `true`: what it answered stands in records of its own. Its transfer params are left out: only the connector reads
+   * them, and its answers are recorded.
    */
   add: 3,
   /** f64 clock, handles as f64; none = all requests. */
@@ -64,13 +65,17 @@ export const RecordKind = {
   connector: 17,
   /** f64 clock, u32 1 = it goes with the update or the failed step behind it, JSON of the reports. */
   transfers: 18,
-  /** f64 clock, f64 child, -1 = all. */
+  /** f64 clock, f64 child, -1 = all, f64 the last step whose loads had begun. */
   fence: 19,
   /**
    * u32 1 = pinned, 0 = unpinned, block ids as i32. What a connector did to the pins: while it was asked what the next
    * record says, or where none follows behind the call before.
    */
   pins: 20,
+  /** u32 1 = begun, 0 = ended, JSON of handle, kind, owner. A use of blocks that a connector registered, or its end; likewise. */
+  use: 21,
+  /** f64 handle. A connector woke a request that waited for it; likewise. */
+  wake: 22,
 } as const;
 export type RecordKind = (typeof RecordKind)[keyof typeof RecordKind];
 
@@ -140,7 +145,7 @@ export class LogWriter {
   }
 
   add(now: number, input: TakenRequest): void {
-    const { prompt, grammar, grammarCalls: _calls, ...rest } = input;
+    const { prompt, grammar, grammarCalls: _calls, transferParams: _params, ...rest } = input;
     const meta = grammar === undefined ? rest : { ...rest, grammar: true };
     this.#record(RecordKind.add, f64(now), ...withPrompt(meta, prompt));
   }
@@ -195,15 +200,24 @@ export class LogWriter {
   }
 
   transfers(now: number, output: TakenOutput, withUpdate: boolean): void {
-    this.#record(RecordKind.transfers, f64(now), u32(withUpdate ? 1 : 0), json(output));
+    const { workerMetadata: _metadata, ...reports } = output;
+    this.#record(RecordKind.transfers, f64(now), u32(withUpdate ? 1 : 0), json(reports));
   }
 
-  fence(now: number, child: number | undefined): void {
-    this.#record(RecordKind.fence, f64(now), f64(child ?? -1));
+  fence(now: number, child: number | undefined, begunStep: number): void {
+    this.#record(RecordKind.fence, f64(now), f64(child ?? -1), f64(begunStep));
   }
 
   pins(pinned: boolean, blocks: Int32Array): void {
     this.#record(RecordKind.pins, u32(pinned ? 1 : 0), bytesOf(blocks));
+  }
+
+  use(begun: boolean, use: BlockUse): void {
+    this.#record(RecordKind.use, u32(begun ? 1 : 0), json(use));
+  }
+
+  wake(handle: number): void {
+    this.#record(RecordKind.wake, f64(handle));
   }
 
   pause(mode: 'none' | 'new' | 'all'): void {

@@ -47,6 +47,11 @@ export interface SchedulerOptions extends PlacementOptions {
   /** What moves KV blocks between this engine and elsewhere. */
   connector?: SchedulerConnector | null;
   /**
+   * Ranks on which the connector's worker side runs, 1 to 65,536: a connector that does not say which of them report is waited
+   * for on all. Default: those that the connector declares, else 1; of an engine the number of its workers.
+   */
+  numRanks?: number;
+  /**
    * What becomes of a request whose KV could not be loaded (kv_load_failure_policy): it ends with `error`, or computes
    * what is missing. Default `fail`.
    */
@@ -97,6 +102,7 @@ export interface SchedulerConfig {
 
 const MAX_BLOCKS = 2 ** 20;
 const MAX_ROWS = 4096;
+const MAX_RANKS = 65_536;
 const MAX_BLOCKS_PER_ROW = 2 ** 20;
 const MAX_TOKENS = 2 ** 30;
 /** Ten years; a log holds no infinite number. */
@@ -139,7 +145,7 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
     hashSeed: hashSeedBytes(o.hashSeed ?? randomBytes(16)),
     deviations: resolveDeviations(takeDeviations(o.deviations)),
     placement: resolvePlacement(o),
-    connector: o.connector === undefined || o.connector === null ? null : takeConnector(o.connector),
+    connector: takeConnectorOption(o),
     loadFailurePolicy: oneOf('loadFailurePolicy', o.loadFailurePolicy, ['fail', 'recompute'] as const),
     reclaim: oneOf('reclaim', o.reclaim, ['on-report', 'on-confirmation'] as const),
     deadlines: takeDeadlines(o.deadlines),
@@ -193,6 +199,11 @@ function oneOf<T extends string>(name: string, value: unknown, allowed: readonly
   if (value === undefined) return allowed[0];
   if (!allowed.includes(value as T)) throw badOption(name, value, `one of ${allowed.join(', ')}`);
   return value as T;
+}
+
+function takeConnectorOption({ connector, numRanks }: SchedulerOptions): ConnectorCalls | null {
+  const ranks = numRanks === undefined ? undefined : checkInteger('numRanks', numRanks, 1, MAX_RANKS);
+  return connector === undefined || connector === null ? null : takeConnector(connector, ranks);
 }
 
 function takeDeviations(value: SchedulerOptions['deviations']): Partial<Deviations> | false | undefined {

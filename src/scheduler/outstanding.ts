@@ -60,6 +60,14 @@ export class Outstanding {
     return false;
   }
 
+  /** Whether any rank of this child has a use of this kind registered. */
+  hasPeer(kind: OutstandingKind, child: number): boolean {
+    for (const key of this.#since.keys()) {
+      if (key.startsWith(`${kind}:`) && isPeer(key.slice(kind.length + 1), child)) return true;
+    }
+    return false;
+  }
+
   /** Whether the use was registered once and has ended. */
   knew(kind: OutstandingKind, owner: string): boolean {
     return this.#ended.has(keyOf(kind, owner));

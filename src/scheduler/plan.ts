@@ -1,9 +1,12 @@
 import type { Frame } from '../core/core.js';
 import type { SyncLoad } from './load.js';
 import type { Request } from './request.js';
+import { FinishReason } from './status.js';
 
 /** Number of the step of what was never scheduled: not the one before any step. */
 export const NEVER = -2;
+
+const NO_BLOCKS = new Int32Array(0);
 
 /** How an entry came into a plan: still running, admitted for the first time, or admitted again after a preemption. */
 export const EntryKind = { running: 0, new: 1, resumed: 2 } as const;
@@ -35,6 +38,11 @@ export class Plan {
   readonly numBlocks: Int32Array;
   /** The last so many of them are new in this step; of a new or resumed request all are. */
   readonly numNewBlocks: Int32Array;
+  /**
+   * @internal Of an entry that was admitted: leading blocks that it did not take from the pool in this step, its cached prefix
+   * or what it held before. Kept only with a connector.
+   */
+  readonly numOldBlocks: Int32Array;
   /** Draft tokens among the scheduled ones. */
   readonly numDraftTokens: Int32Array;
   /** Draft tokens of entry i from i * maxDrafts on; -1 where a step in flight makes them. */
@@ -67,6 +75,10 @@ export class Plan {
   releasedHandles: number[] = [];
   /** What the connector's scheduler side says to its workers; undefined without a connector, or if it failed. */
   connectorMetadata: unknown = undefined;
+  /** With protection `fence`: blocks that this plan, or a load that it begins, took from the pool (`BlockReuse.taken`). */
+  takenBlocks: Int32Array = NO_BLOCKS;
+  /** @internal The blocks of each asynchronous load that it begins. */
+  loadedBlocks: Int32Array[] = [];
   /** @internal Loads that must be there when the plan is executed. */
   syncLoads: SyncLoad[] = [];
   /** @internal Blocks of these that are known not to have come, and are still theirs; its update has to know. */
@@ -80,6 +92,8 @@ export class Plan {
   readonly maxNextDrafts: Uint8Array;
   /** @internal 1: what this entry brings is dropped, because the request was preempted by force meanwhile. */
   readonly dropped: Uint8Array;
+  /** @internal 1: the KV of this entry is not to be stored, though the entry was not dropped; see `failedHandles`. */
+  readonly spoiled: Uint8Array;
   /** @internal */
   inFlight = false;
 
@@ -94,12 +108,14 @@ export class Plan {
     this.numNewBlocks = frame.numNewBlocks;
     this.maxDrafts = maxDrafts;
     this.kinds = new Uint8Array(capacity);
+    this.numOldBlocks = new Int32Array(capacity);
     this.numDraftTokens = new Int32Array(capacity);
     this.draftTokens = new Int32Array(capacity * maxDrafts);
     this.needsAllTokens = new Uint8Array(capacity);
     this.maxOutputTokens = new Uint8Array(capacity);
     this.maxNextDrafts = new Uint8Array(capacity).fill(maxDrafts);
     this.dropped = new Uint8Array(capacity);
+    this.spoiled = new Uint8Array(capacity);
     this.numInvalidDraftTokens = new Uint8Array(capacity);
   }
 
@@ -127,6 +143,28 @@ export class Plan {
     return entries;
   }
 
+  /**
+   * Handles of the requests whose KV of this step must not be stored. Valid from the plan's update on. Such a request has
+   * an entry that failed, alone or with its step; or its output was dropped; or it ended with `error`, because an earlier
+   * step or a load failed; or it read KV that a failed entry or a failed load left wrong. With a connector of protection
+   * `fence` also a request that ended before the update: its blocks may be somebody else's by now. Allocates.
+   */
+  failedHandles(): number[] {
+    const handles: number[] = [];
+    for (let i = 0; i < this.numRequests; i++) {
+      const { handle, finishReason } = this.requests[i];
+      const failed = this.dropped[i] + this.spoiled[i] > 0 || finishReason === FinishReason.error;
+      if (failed) handles.push(handle);
+    }
+    return handles;
+  }
+
+  /** @internal What this step computed for a request is not to be stored. */
+  spoil(request: Request): void {
+    const at = this.indexOf(request);
+    if (at >= 0) this.spoiled[at] = 1;
+  }
+
   /** Whether something is loaded that the step itself reads, so that it may be executed only behind all steps before it. */
   get hasSyncLoads(): boolean {
     return this.syncLoads.length > 0;
@@ -138,6 +176,7 @@ export class Plan {
     this.totalTokens = 0;
     this.numCommonPrefixBlocks = 0;
     this.dropped.fill(0, 0, this.numRequests);
+    this.spoiled.fill(0, 0, this.numRequests);
     if (this.numInvalidDrafts > 0) this.numInvalidDraftTokens.fill(0);
     this.numInvalidDrafts = 0;
     this.pendingStructuredOutputTokens = false;
@@ -148,6 +187,8 @@ export class Plan {
     if (this.finishedHandles.length > 0) this.finishedHandles = [];
     if (this.releasedHandles.length > 0) this.releasedHandles = [];
     if (this.syncLoads.length > 0) this.syncLoads = [];
+    if (this.loadedBlocks.length > 0) this.loadedBlocks = [];
+    this.takenBlocks = NO_BLOCKS;
     this.connectorMetadata = undefined;
     if (this.missing.size > 0) this.missing.clear();
   }
@@ -189,6 +230,7 @@ export class Plan {
       column.copyWithin(at, at + 1, end);
     }
     this.numNewBlocks.copyWithin(at, at + 1, end);
+    this.numOldBlocks.copyWithin(at, at + 1, end);
     this.maxOutputTokens.copyWithin(at, at + 1, end);
     this.numDraftTokens.copyWithin(at, at + 1, end);
     this.draftTokens.copyWithin(at * this.maxDrafts, (at + 1) * this.maxDrafts, end * this.maxDrafts);

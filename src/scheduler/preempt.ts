@@ -27,14 +27,33 @@ export function preempt(s: SchedulerState, request: Request): void {
  * nobody gets them (vLLM #29870, #46014).
  */
 export function giveBlocksBack(s: SchedulerState, request: Request): void {
-  if (isUsed(request)) {
-    const held = s.core.blocks(request.slot);
-    s.core.native.pin(held);
-    request.keptBlocks = Int32Array.from([...(request.keptBlocks ?? []), ...held]);
-  }
-  s.core.push(PendingOp.release, request.slot, 0);
-  s.blocksMoved = true;
+  if (isUsed(request)) keepBlocks(s, request, s.core.blocks(request.slot));
+  giveRow(s, request);
   if (s.connector !== null) s.releasedHandles.push(request.handle);
+}
+
+/**
+ * Gives the row of a finished request back, whose blocks something still uses: they are pinned until that ends, since only
+ * what runs needs a row.
+ * @returns false if it has no row
+ */
+export function giveRowBack(s: SchedulerState, request: Request): boolean {
+  s.drainingRows.delete(request);
+  const held = s.core.blocks(request.slot);
+  if (held.length === 0) return false;
+  keepBlocks(s, request, held);
+  giveRow(s, request);
+  return true;
+}
+
+function keepBlocks(s: SchedulerState, request: Request, blocks: Int32Array): void {
+  s.core.native.pin(blocks);
+  request.keptBlocks = Int32Array.from([...(request.keptBlocks ?? []), ...blocks]);
+}
+
+function giveRow(s: SchedulerState, { slot }: Request): void {
+  s.core.push(PendingOp.release, slot, 0);
+  s.blocksMoved = true;
 }
 
 /** Whether something besides the request uses its blocks, so that taking them would free none. */

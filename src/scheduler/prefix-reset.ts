@@ -14,8 +14,10 @@ export interface ResetResult {
    * asked, because that was not asked for or the local cache was not reset, or it has nothing to reset.
    */
   connector: boolean | null;
-  /** External ids of the requests that hold blocks, when not ok. */
+  /** External ids of the requests that hold blocks, when `local` is false. */
   blockers: string[];
+  /** Blocks that the connector has pinned, when `local` is false: they are in use too. */
+  pinnedBlocks: number;
   /** External ids of the running requests that were preempted, in order. */
   preempted: string[];
   /** External ids of the sessions that did not run and whose blocks were taken back. */
@@ -49,7 +51,10 @@ export function resetPrefixCache(
   const local = s.core.native.reset();
   const connector = local && resetConnector ? askReset(s) : null;
   const ok = local && connector !== false;
-  return { ok, local, connector, blockers: local ? [] : holders(s), preempted, reclaimed };
+  const inUse = local
+    ? { blockers: [], pinnedBlocks: 0 }
+    : { blockers: holders(s), pinnedBlocks: s.pins.size };
+  return { ok, local, connector, ...inUse, preempted, reclaimed };
 }
 
 function holders(s: SchedulerState): string[] {

@@ -5,8 +5,9 @@ import { comesBefore, FcfsQueue, PriorityQueue, type RequestQueue } from './requ
  * The containers of unfinished requests, as in vLLM: `waiting` may be admitted, `skipped` waits for something else or
  * was passed over, `running` holds those that are computed, in order of admission.
  *
- * Sessions that wait for input and requests whose KV is being loaded are among the skipped, but stand apart in `idle` and
- * `loading`, so that no step ever looks at them. Their place among the others is kept in `order`.
+ * Sessions that wait for input, requests whose KV is being loaded and those that wait until the connector wakes them are
+ * among the skipped, but stand apart in `idle`, `loading` and `deferred`, so that no step ever looks at them. Their place among
+ * the others is kept in `order`.
  *
  * Invariant: `request.container` names the one container that holds it, and only this class writes it.
  */
@@ -19,6 +20,8 @@ export class Queues {
   readonly idle = new Set<Request>();
   /** Requests whose load is under way. Their container is `skipped`. */
   readonly loading = new Set<Request>();
+  /** Requests that the connector will wake. Their container is `skipped`. */
+  readonly deferred = new Set<Request>();
   /** Those that the present pass took out of their queues, in order; empty between passes. */
   readonly passedOver: Request[] = [];
   #lastOrder = 0;
@@ -74,6 +77,21 @@ export class Queues {
     if (this.loading.delete(request)) this.skipped.insert(request);
   }
 
+  /** The head of a queue has nothing to do until the connector wakes it. */
+  parkDeferred(queue: RequestQueue, request: Request): void {
+    queue.remove(request);
+    if (request.container !== 'skipped') request.order = ++this.#lastOrder;
+    request.container = 'skipped';
+    this.deferred.add(request);
+  }
+
+  /** A request may be asked about again, from its place. @returns false if it did not wait for that */
+  unparkDeferred(request: Request): boolean {
+    const waited = this.deferred.delete(request);
+    if (waited) this.skipped.insert(request);
+    return waited;
+  }
+
   /** Takes the head of a queue out of this admission pass. It stays among the skipped, or comes behind them. */
   passOver(queue: RequestQueue, request: Request): void {
     queue.remove(request);
@@ -92,12 +110,12 @@ export class Queues {
 
   /** All skipped requests, those that stand apart included, in admission order; allocates. */
   allSkipped(): Request[] {
-    const all = [...this.skipped.toArray(), ...this.idle, ...this.loading];
+    const all = [...this.skipped.toArray(), ...this.idle, ...this.loading, ...this.deferred];
     return all.sort((a, b) => (this.#byPriority ? (comesBefore(a, b) ? -1 : 1) : a.order - b.order));
   }
 
   get numSkipped(): number {
-    return this.skipped.length + this.idle.size + this.loading.size;
+    return this.skipped.length + this.idle.size + this.loading.size + this.deferred.size;
   }
 
   pushRunning(request: Request): void {
@@ -154,9 +172,13 @@ export class Queues {
     running.length = kept;
   }
 
+  private removeApart(request: Request): boolean {
+    return this.idle.delete(request) || this.loading.delete(request) || this.deferred.delete(request);
+  }
+
   private removeWaiting(request: Request): void {
     if (request.container === 'waiting') this.waiting.remove(request);
     else if (request.container !== 'skipped') return;
-    else if (!this.idle.delete(request) && !this.loading.delete(request)) this.skipped.remove(request);
+    else if (!this.removeApart(request)) this.skipped.remove(request);
   }
 }

@@ -1,7 +1,7 @@
 import { dropZombie } from './guards.js';
 import { endLoading } from './loads.js';
 import type { Plan } from './plan.js';
-import { giveBlocksBack, isUsed } from './preempt.js';
+import { giveBlocksBack, giveRowBack, isUsed } from './preempt.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 
@@ -48,6 +48,16 @@ export function reclaimStuckLoad(s: SchedulerState, plan: Plan, needy: Request):
   return false;
 }
 
+/**
+ * Takes the row of the request that finished first of those whose blocks are still used. The blocks stay out of use: what is
+ * fetched late, or never, costs blocks, and no rows.
+ * @returns false if there is none
+ */
+export function reclaimRow(s: SchedulerState): boolean {
+  for (const request of s.drainingRows) if (giveRowBack(s, request)) return true;
+  return false;
+}
+
 /** Nothing runs but the needy request itself, so that nobody else can ever give blocks back. */
 function isAlone({ queues: { running }, inFlight }: SchedulerState, plan: Plan, needy: Request): boolean {
   if (running.length > 0) return running.length === 1 && running[0] === needy;
@@ -71,8 +81,10 @@ export function reclaimAllSessions(s: SchedulerState): string[] {
 }
 
 function canReclaim(request: Request, needy?: Request): boolean {
-  const { session, numComputedTokens } = request;
-  if (request.isFinished || session === null || numComputedTokens === 0 || request === needy) return false;
+  const { session, numComputedTokens, load } = request;
+  if (request.isFinished || session === null || request === needy) return false;
+  // One whose load failed as a whole has computed nothing, and holds the blocks that it was loaded into.
+  if (numComputedTokens === 0 && load === null) return false;
   return !isUsed(request);
 }
 

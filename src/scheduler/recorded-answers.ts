@@ -2,10 +2,26 @@ import { BlockstepError, describeError } from '../core/errors.js';
 import type { ConnectorQuestion } from './ask-connector.js';
 import type { BlockPins } from './connector.js';
 import type { GrammarQuestion } from './grammar.js';
+import type { KvView } from './kv-view.js';
 import type { LogRecord } from './log-reader.js';
 
-/** A record of what callbacks answered and did, which is no call of its own. */
-type Fact = Extract<LogRecord, { kind: 'grammar' | 'connector' | 'pins' }>;
+/** A record of what a callback answered. */
+type Answer = Extract<LogRecord, { kind: 'grammar' | 'connector' }>;
+/** A record of what a connector did while it was asked, or between two calls. */
+type Deed = Extract<LogRecord, { kind: 'pins' | 'use' | 'wake' }>;
+/** Both are no calls of their own. */
+type Fact = Answer | Deed;
+
+const ANSWERS: readonly string[] = ['grammar', 'connector'] satisfies Answer['kind'][];
+const DEEDS: readonly string[] = ['pins', 'use', 'wake'] satisfies Deed['kind'][];
+
+function isAnswer(record: LogRecord): record is Answer {
+  return ANSWERS.includes(record.kind);
+}
+
+function isDeed(record: LogRecord): record is Deed {
+  return DEEDS.includes(record.kind);
+}
 
 /** A record of a log together with what callbacks answered and did while its call ran, and behind it. */
 export interface RecordedCall {
@@ -17,7 +33,7 @@ export interface RecordedCall {
 export function* recordedCalls(records: Iterable<LogRecord>): Generator<RecordedCall> {
   let call: RecordedCall | undefined;
   for (const record of records) {
-    if (record.kind === 'grammar' || record.kind === 'connector' || record.kind === 'pins') {
+    if (isAnswer(record) || isDeed(record)) {
       call?.facts.push(record);
       continue;
     }
@@ -28,12 +44,15 @@ export function* recordedCalls(records: Iterable<LogRecord>): Generator<Recorded
 }
 
 /**
- * What grammars and the connector answered, in the order in which they were asked, and what the connector did to the pins
- * meanwhile. What does not fit shows in `end`: an exception inside a callback would only cost its request.
+ * What grammars and the connector answered, in the order in which they were asked, and what the connector did meanwhile to
+ * pins, uses of blocks and requests that waited for it. What does not fit shows in `end`: an exception inside a callback
+ * would only cost its request.
  */
 export class RecordedAnswers {
   /** Where recorded pins go. */
   pins: BlockPins | null = null;
+  /** Where recorded uses of blocks go, and what wakes requests. */
+  view: KvView | null = null;
   #facts: readonly Fact[] = [];
   #at = 0;
   #wrong: string | undefined;
@@ -47,19 +66,19 @@ export class RecordedAnswers {
   /** Whether the next answer is one to this question. */
   isNext(handle: number, question: GrammarQuestion | ConnectorQuestion): boolean {
     let at = this.#at;
-    while (this.#facts.at(at)?.kind === 'pins') at++;
+    while (at < this.#facts.length && isDeed(this.#facts[at])) at++;
     const fact = this.#facts.at(at);
-    if (fact === undefined || fact.kind === 'pins') return false;
+    if (fact === undefined || isDeed(fact)) return false;
     return fact.answer.handle === handle && fact.answer.question === question;
   }
 
-  /** The next answer, once what was done to the pins before it is done. Undefined if it is none to this question. */
+  /** The next answer, once what the connector did before it is done. Undefined if it is none to this question. */
   take(handle: number, question: GrammarQuestion | ConnectorQuestion): unknown {
     if (!this.isNext(handle, question)) {
       this.refuse(`${question} of handle ${handle} was not recorded here`);
       return undefined;
     }
-    this.#applyPins();
+    this.#doDeeds();
     const fact = this.#facts[this.#at++];
     return 'answer' in fact ? fact.answer.answer : undefined;
   }
@@ -74,9 +93,9 @@ export class RecordedAnswers {
    * @throws ERR_BLOCKSTEP_BAD_LOG if anything was asked that is not recorded, or the other way round, or cannot be
    */
   end(): void {
-    this.#applyPins();
+    this.#doDeeds();
     const left = this.#facts.at(this.#at);
-    if (left !== undefined && left.kind !== 'pins') {
+    if (left !== undefined && isAnswer(left)) {
       this.refuse(`nobody asked ${left.answer.question} of handle ${left.answer.handle}`);
     }
     if (this.#wrong === undefined) return;
@@ -86,17 +105,34 @@ export class RecordedAnswers {
     );
   }
 
-  #applyPins(): void {
+  #doDeeds(): void {
     for (; this.#at < this.#facts.length; this.#at++) {
       const fact = this.#facts[this.#at];
-      if (fact.kind !== 'pins') return;
+      if (!isDeed(fact)) return;
       try {
-        if (this.pins === null) throw new Error('no connector has pins');
-        if (fact.pinned) this.pins.pin(fact.blocks);
-        else this.pins.unpin(fact.blocks);
+        this.#do(fact);
       } catch (error) {
-        this.refuse(`pins of blocks ${fact.blocks.slice(0, 8).join(', ')}: ${describeError(error)}`);
+        this.refuse(`${fact.kind}: ${describeError(error)}`);
       }
     }
+  }
+
+  #do(deed: Deed): void {
+    const { pins, view } = this;
+    if (deed.kind === 'pins') {
+      if (pins === null) throw new Error('no connector has pins');
+      if (deed.pinned) pins.pin(deed.blocks);
+      else pins.unpin(deed.blocks);
+      return;
+    }
+    if (view === null) throw new Error('there is no connector');
+    if (deed.kind === 'wake') {
+      view.wake(deed.handle);
+      return;
+    }
+    const { handle, kind, owner } = deed.use;
+    const own = kind as 'store' | 'lease';
+    if (deed.begun) view.hold(handle, own, owner);
+    else view.complete(handle, own, owner);
   }
 }

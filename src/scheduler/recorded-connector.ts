@@ -1,6 +1,6 @@
 import { BlockstepError, show } from '../core/errors.js';
 import type { ConnectorAnswers, ConnectorQuestion } from './ask-connector.js';
-import type { SchedulerConnector } from './connector.js';
+import { PartialMetadata, type SchedulerConnector } from './connector.js';
 import type { OptionalMethod } from './connector-calls.js';
 import type { LoggedConnector } from './log.js';
 import type { RecordedAnswers } from './recorded-answers.js';
@@ -24,7 +24,7 @@ export function recordedConnector(header: LoggedConnector, answers: RecordedAnsw
     reporters,
     getNumNewMatchedTokens: (request) => ask(request, 'match'),
     updateStateAfterAlloc: (request) => void ask(request, 'alloc'),
-    buildMetadata: () => ask(null, 'metadata'),
+    buildMetadata: () => new PartialMetadata(null, ask(null, 'metadata').failedChildren),
     requestFinished: (request) => {
       const finished = ask(request, 'finished');
       // It would count as the answer of a connector that failed, and nothing would be asked otherwise.
@@ -34,6 +34,9 @@ export function recordedConnector(header: LoggedConnector, answers: RecordedAnsw
     },
   };
   const optional: Required<Pick<SchedulerConnector, OptionalMethod>> = {
+    bind: (view) => {
+      answers.view = view;
+    },
     bindPins: (pins) => {
       answers.pins = pins;
     },

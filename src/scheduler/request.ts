@@ -25,6 +25,8 @@ export interface RequestInput extends StopConditions {
   resumable?: boolean;
   /** Constrains what is generated; the request waits until it is ready. */
   grammar?: Grammar;
+  /** For the connector, for instance where it finds the KV of the prompt (vLLM kv_transfer_params); nobody else reads it. */
+  transferParams?: Readonly<Record<string, unknown>>;
 }
 
 /** The container that holds an unfinished request; `null` once it finished. */
@@ -107,8 +109,10 @@ export class Request {
   loadStep = -1;
   /** Blocks of an earlier residency that a transfer still used when it was preempted; pinned until that ends. */
   keptBlocks: Int32Array | null = null;
+  /** What its client gave for the connector; null = nothing. */
+  readonly transferParams: Readonly<Record<string, unknown>> | null;
   /** What the connector gave for the client when it ended. */
-  transferParams: Readonly<Record<string, unknown>> | null = null;
+  finishedParams: Readonly<Record<string, unknown>> | null = null;
   /** What is known of its session; null if it was not added as resumable. */
   readonly session: Session | null;
   /** What constrains its tokens, as it was given to `add`. */
@@ -131,6 +135,7 @@ export class Request {
   /** @internal When its present wait ends it, or `NO_DEADLINE`. */ deadline = NO_DEADLINE;
   /** @internal */ deadlineIndex = -1;
   /** @internal */ forgetStopReason = false;
+  /** @internal The connector could not say yet what it can bring; it is asked again. */ asksLater = false;
   /** @internal The connector was asked to stop sending it. */ cancelled = false;
   /** @internal */ readonly grammarCalls: GrammarCalls | null;
 
@@ -153,6 +158,7 @@ export class Request {
     this.adapter = input.adapter ?? '';
     this.session = session;
     this.grammar = input.grammar ?? null;
+    this.transferParams = input.transferParams ?? null;
     this.grammarCalls = input.grammarCalls ?? null;
     this.addedAt = limits.now;
     this.waitingSince = limits.now;

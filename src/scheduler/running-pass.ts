@@ -9,6 +9,11 @@ import type { SchedulerState } from './scheduler-state.js';
 /** More than any request has; a small integer, so that it stays one in the loops. */
 const MAX_TOKENS = 2 ** 30;
 
+/** What `takeFromOthers` answers instead of a number of entries: the request itself was preempted. */
+export const ITSELF = -1;
+/** Nobody has blocks to give, so nobody was preempted: the request has no place in this step, and goes on running. */
+export const NOBODY = -2;
+
 /**
  * The first half of vLLM's `schedule()`: gives every running request its next tokens, in order, and preempts when the
  * pool runs dry. The budget is what `plan.totalTokens` may grow to.
@@ -32,8 +37,8 @@ export function runningPass(s: SchedulerState, plan: Plan, tokenBudget: number):
     plan.truncate(at);
     next = running.indexOf(request);
     const entriesBack = makeRoom(s, plan, request, numScheduled);
-    if (entriesBack < 0) break;
-    next += 1 - entriesBack;
+    if (entriesBack === ITSELF) break;
+    next = entriesBack === NOBODY ? running.indexOf(request) + 1 : next + 1 - entriesBack;
   }
 }
 
@@ -106,7 +111,7 @@ function makeRoom(s: SchedulerState, plan: Plan, request: Request, numScheduled:
     if (takeBlocks(s, plan, at)) return entriesBack;
     plan.truncate(at);
     const left = takeFromOthers(s, plan, request);
-    if (left < 0) return -1;
+    if (left < 0) return left;
     entriesBack += left;
   }
 }
@@ -130,11 +135,12 @@ export function planAgain(
  * Victims are the last admitted (fcfs), or the worst by priority and arrival, the first of equals (priority). As in vLLM
  * a victim that stands before the entry in `running` but not in the plan does not shift the caller's index, so that the
  * request after the entry is passed over once.
- * @returns how many entries the victim left in the plan before this one, or -1 if the request was preempted itself
+ * @returns how many entries the victim left in the plan before this one, or `ITSELF`, or `NOBODY`
  */
 export function takeFromOthers(s: SchedulerState, plan: Plan, request: Request): number {
   if (reclaimSession(s, request) || reclaimStuckLoad(s, plan, request)) return 0;
   const victim = chooseVictim(s);
+  if (victim === null) return NOBODY;
   s.queues.remove(victim);
   const entry = victim === request ? -1 : plan.indexOf(victim);
   if (entry >= 0) {
@@ -143,7 +149,7 @@ export function takeFromOthers(s: SchedulerState, plan: Plan, request: Request):
   }
   preempt(s, victim);
   plan.preempted.push(victim.id);
-  if (victim === request) return -1;
+  if (victim === request) return ITSELF;
   return entry >= 0 ? 1 : 0;
 }
 
@@ -169,11 +175,19 @@ function takeBlocks(s: SchedulerState, plan: Plan, at: number): boolean {
   return true;
 }
 
-/** One whose blocks a transfer uses gives none, so it is taken only if there is no other. */
-function chooseVictim(s: SchedulerState): Request {
+/**
+ * One whose blocks a transfer uses, or that are all pinned, gives none, so it is no victim: to preempt it would gain nothing,
+ * and the next one after it neither (vLLM #49675). Null if there is no other.
+ */
+function chooseVictim(s: SchedulerState): Request | null {
   const { running } = s.queues;
-  const free = running.some(isUsed) ? running.filter((request) => !isUsed(request)) : running;
-  return worstOf(s, free.length > 0 ? free : running);
+  const mayHoldOn = s.pins.size > 0 || running.some(isUsed);
+  const givers = mayHoldOn ? running.filter((request) => givesBlocks(s, request)) : running;
+  return givers.length > 0 ? worstOf(s, givers) : null;
+}
+
+function givesBlocks(s: SchedulerState, request: Request): boolean {
+  return !isUsed(request) && s.core.blocks(request.slot).some((block) => !s.pins.has(block));
 }
 
 function worstOf(s: SchedulerState, candidates: readonly Request[]): Request {

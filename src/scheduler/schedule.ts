@@ -5,6 +5,7 @@ import { channels } from './channels.js';
 import { endExpired } from './deadlines.js';
 import { loseLoadsOf } from './fence.js';
 import { endUnreported } from './finish.js';
+import { newBlocksOf } from './kv-view.js';
 import type { Plan } from './plan.js';
 import { runningPass } from './running-pass.js';
 import type { SchedulerState } from './scheduler-state.js';
@@ -69,7 +70,10 @@ export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number)
     plan.releasedHandles = s.releasedHandles;
     s.releasedHandles = [];
   }
-  if (s.connector !== null) attachMetadata(s, plan);
+  if (s.connector !== null) {
+    if (s.connector.protection.includes('fence')) plan.takenBlocks = takenBy(s, plan);
+    attachMetadata(s, plan);
+  }
   if (plan.totalTokens > 0) {
     plan.inFlight = true;
     s.inFlight.push(plan);
@@ -94,14 +98,22 @@ function endDoomed(s: SchedulerState): void {
 
 /** What goes to the workers with the plan. If there is none, what it was to begin never begins. */
 function attachMetadata(s: SchedulerState, plan: Plan): void {
-  const metadata = askMetadata(s, plan);
-  if (metadata !== FAILED) {
-    plan.connectorMetadata = metadata;
-    return;
-  }
+  const given = askMetadata(s, plan);
+  if (given !== FAILED) plan.connectorMetadata = given.metadata;
+  if (given !== FAILED && given.failedChildren.length === 0) return;
+  const isLost = (child: number): boolean => given === FAILED || given.failedChildren.includes(child);
   for (const load of plan.syncLoads) {
+    if (!isLost(load.child)) continue;
     load.failed = true;
     for (const id of load.blocks) plan.missing.add(id);
   }
-  loseLoadsOf(s, plan.step);
+  loseLoadsOf(s, plan.step, isLost);
+}
+
+/** The blocks that the plan's entries and its loads took from the pool. */
+function takenBy(s: SchedulerState, plan: Plan): Int32Array {
+  const taken: number[] = [];
+  for (const blocks of plan.loadedBlocks) taken.push(...blocks);
+  for (let i = 0; i < plan.numRequests; i++) taken.push(...newBlocksOf(s, plan, i));
+  return Int32Array.from(taken);
 }

@@ -1,11 +1,11 @@
-import { takeInt32Array } from '../core/arrays.js';
 import { BlockstepError, show } from '../core/errors.js';
 import { abort, abortTargets, isAbortable } from './abort.js';
 import { tellShutdown } from './ask-connector.js';
 import type { Deciding } from './batch.js';
+import { makePins } from './block-pins.js';
 import { CallGate } from './call-gate.js';
-import type { BlockPins } from './connector.js';
 import { purgeWaiting } from './guards.js';
+import { KvView } from './kv-view.js';
 import { type LogSink, LogWriter } from './log.js';
 import type { SchedulerConfig } from './options.js';
 import type { Request } from './request.js';
@@ -25,7 +25,7 @@ export class SchedulerCalls {
     this.state = new SchedulerState(config);
     this.log = config.log === null ? null : this.#openLog(config.log);
     this.state.facts = this.log;
-    this.#bindPins();
+    this.#bindConnector();
   }
 
   /** Aborts wait to be carried out by the next call that steps. */
@@ -117,24 +117,12 @@ export class SchedulerCalls {
     });
   }
 
-  /** A connector that cannot take its pins is of no use. */
-  #bindPins(): void {
-    const { state } = this;
-    const { connector, core } = state;
-    if (connector?.bindPins === undefined) return;
-    const change = (pinned: boolean, blocks: unknown): void => {
-      this.gate.checkUsable();
-      const ids = takeInt32Array('blocks', blocks);
-      if (pinned) core.native.pin(ids);
-      else core.native.unpin(ids);
-      state.blocksMoved = true;
-      this.log?.pins(pinned, ids);
-      // Between calls nobody else hands the command over.
-      if (!this.gate.isBusy) this.gate.change(() => this.flushLog());
-    };
-    const pins: BlockPins = { pin: (ids) => change(true, ids), unpin: (ids) => change(false, ids) };
+  /** A connector that cannot take what it is given is of no use. */
+  #bindConnector(): void {
+    const { connector, core } = this.state;
     try {
-      connector.bindPins(pins);
+      connector?.bind?.(new KvView(this));
+      if (connector?.protection.includes('pin')) connector.bindPins?.(makePins(this));
     } catch (error) {
       core.dispose();
       throw error;

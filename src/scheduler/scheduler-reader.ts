@@ -1,5 +1,5 @@
 import type { Core } from '../core/core.js';
-import { hasWork, type Inspection, inspect, numUnfinished } from './inspection.js';
+import { hasRunnable, hasWork, type Inspection, inspect, numUnfinished } from './inspection.js';
 import type { SchedulerConfig } from './options.js';
 import type { Request } from './request.js';
 import type { SchedulerCalls } from './scheduler-calls.js';
@@ -30,6 +30,22 @@ export class SchedulerReader {
   /** A `scheduleAsync` waits for the GPU: what is read now is a plan half made. */
   get isDeciding(): boolean {
     return this.#calls.gate.isSuspended;
+  }
+
+  /** A call broke off in the middle: every further call throws ERR_BLOCKSTEP_INVARIANT. */
+  get isBroken(): boolean {
+    return this.#calls.gate.isPoisoned;
+  }
+
+  /** Whether a request could be scheduled as far as it alone is concerned: it runs, or waits for room and for nobody outside. */
+  get hasRunnable(): boolean {
+    return hasRunnable(this.#s);
+  }
+
+  /** Whether a transfer uses blocks of a request that does not run: one that loads, or has finished. */
+  get hasUses(): boolean {
+    const { loading, draining, quarantined } = this.#s;
+    return loading.size + draining.size + quarantined.size > 0;
   }
 
   get numRunning(): number {

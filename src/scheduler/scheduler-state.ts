@@ -2,6 +2,7 @@ import { Core, slotOf } from '../core/core.js';
 import { Anomalies } from './anomalies.js';
 import type { ConnectorAnswer } from './ask-connector.js';
 import { Batch } from './batch.js';
+import { PinCounts } from './block-pins.js';
 import type { ConnectorCalls } from './connector-calls.js';
 import { coreConfig } from './core-config.js';
 import { DeadlineHeap } from './deadline-heap.js';
@@ -30,11 +31,15 @@ export class SchedulerState {
   readonly requests = new Map<string, Request>();
   /** Finished requests that still hold blocks. */
   readonly draining = new Set<Request>();
+  /** Those of `draining` that may have a row, in the order in which they finished. */
+  readonly drainingRows = new Set<Request>();
   /** Finished requests whose blocks nobody waits for any more: what used them never said that it is done. */
   readonly quarantined = new Set<Request>();
   /** Requests that wait for a load, or whose load is done and which no step has reached since. */
   readonly loading = new Set<Request>();
   readonly connector: ConnectorCalls | null;
+  /** The pins that the connector has. */
+  readonly pins = new PinCounts();
   /** Requests whose connector failed when they were added: the next step ends them. */
   readonly doomed: Request[] = [];
   /** The incarnation that has each slot now. */
@@ -68,6 +73,8 @@ export class SchedulerState {
   facts: { grammar(answer: GrammarAnswer): void; connector(answer: ConnectorAnswer): void } | null = null;
   /** Requests of the current update whose newly filled blocks can be published; empty between updates. */
   readonly settled: Request[] = [];
+  /** Requests of the current update that are to give their blocks back and be computed again; empty between updates. */
+  readonly sentBack: Request[] = [];
   /** Since `run` was called last blocks were taken, given back or pinned, and not for an entry that the plan has got since. */
   blocksMoved = false;
   pauseMode: 'none' | 'new' | 'all' = 'none';

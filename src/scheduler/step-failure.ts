@@ -1,4 +1,11 @@
-import { evictRow, forgetSince, holdsSince, recomputeSharers, someSharerLeft } from './bad-blocks.js';
+import {
+  evictRow,
+  forgetSince,
+  holdsSince,
+  recomputeSharers,
+  someSharerLeft,
+  spoilEntries,
+} from './bad-blocks.js';
 import { finish } from './finish.js';
 import type { Plan } from './plan.js';
 import type { Request } from './request.js';
@@ -20,6 +27,7 @@ export function failEntries(s: SchedulerState, plan: Plan, failed: (entry: numbe
     if (!failed(i)) continue;
     anyFailed = true;
     const request = plan.requests[i];
+    spoilEntries(s, plan, request);
     if (!holdsSince(request, plan.step)) traceless = true;
     else if (s.config.deviations.evictOnStepFailure) {
       evictRow(s, request, Math.floor(firstUnsure(plan, i) / s.config.blockSize), bad);

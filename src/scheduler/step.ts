@@ -58,7 +58,7 @@ function endLost(s: SchedulerState, lost: readonly Request[]): void {
   for (const request of lost) {
     if (finish(s, request, FinishReason.error)) s.outputs.push(request, 0, 0, FinishReason.error);
     // As in vLLM its client is told nothing but that.
-    request.transferParams = null;
+    request.finishedParams = null;
   }
 }
 
@@ -86,11 +86,17 @@ function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array): void {
     plan.inFlight = false;
     s.inFlight.shift();
   }
+  if (s.connector?.protection.includes('fence')) spoilEnded(plan);
   if (s.continued.length > 0) s.continued.length = 0;
   s.outputs.begin(tokens, plan.numRequests + s.unreported.length + s.loading.size);
   if (s.unreported.length === 0) return;
   for (const request of s.unreported) s.outputs.push(request, 0, 0, request.finishReason);
   s.unreported.length = 0;
+}
+
+/** Nobody kept the blocks of those that have ended, so a later plan may have given them away. */
+function spoilEnded({ requests, numRequests, spoiled }: Plan): void {
+  for (let i = 0; i < numRequests; i++) if (requests[i].isFinished) spoiled[i] = 1;
 }
 
 function wrongPlan(s: SchedulerState, plan: unknown): BlockstepError {

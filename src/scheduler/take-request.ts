@@ -20,6 +20,7 @@ const GRAMMAR_METHODS = ['ready', 'acceptTokens', 'validateTokens'] as const;
 export function takeRequest(s: SchedulerState, input: RequestInput): TakenRequest {
   if (typeof input !== 'object' || input === null) throw badArgument('request', show(input), 'an object');
   const { id, prompt, priority, arrivalTime, cacheSalt, adapter, resumable, grammar, maxTokens } = input;
+  const { transferParams } = input;
   checkName('id', id, 1);
   const tokens = takeInt32Array('prompt', prompt);
   if (tokens.length === 0) throw badArgument('prompt', 'none', 'at least one token');
@@ -34,11 +35,18 @@ export function takeRequest(s: SchedulerState, input: RequestInput): TakenReques
     request.grammarCalls = takeGrammar(grammar);
     request.grammar = grammar;
   }
+  if (transferParams !== undefined) request.transferParams = takeParams(transferParams);
   if (s.requests.has(id)) {
     throw new BlockstepError('ERR_BLOCKSTEP_DUPLICATE_ID', `id ${show(id)} belongs to an unfinished request`);
   }
   if (s.config.deviations.refuseUnfit) checkFits(s, tokens.length, tokens.length);
   return request;
+}
+
+/** A copy of parameters that are passed on. What stands in them is between client and connector. */
+function takeParams(params: unknown): Readonly<Record<string, unknown>> {
+  if (typeof params === 'object' && params !== null && !Array.isArray(params)) return { ...params };
+  throw badArgument('transferParams', show(params), 'an object');
 }
 
 /** A chunk as its caller gave it, checked as far as it can be without its session. */

@@ -1,7 +1,7 @@
 import type { AnomalyReason } from './anomalies.js';
 import { tellOutput } from './ask-connector.js';
 import type { TakenOutput, TakenReport } from './connector-output.js';
-import { releaseIfDrained } from './finish.js';
+import { releaseIfDrained, renewDeadline } from './finish.js';
 import { getByHandle } from './guards.js';
 import { reportersOf } from './load.js';
 import { Outstanding, type OutstandingKind, peer } from './outstanding.js';
@@ -16,6 +16,7 @@ import type { SchedulerState } from './scheduler-state.js';
  */
 export function takeTransfers(s: SchedulerState, output: TakenOutput): void {
   tellOutput(s, output);
+  for (const report of output.renewed) takeRenewed(s, report);
   for (const report of output.finishedReceiving) takeReceived(s, report);
   for (const report of output.finishedSending) takeSent(s, report);
 }
@@ -51,6 +52,16 @@ function takeSent(s: SchedulerState, report: TakenReport): void {
     }
   }
   reportForeign(s, request, 'store', report, false);
+}
+
+/** What this rank does for the request is not over, and its peer is alive: who waits for that waits anew. */
+function takeRenewed(s: SchedulerState, report: TakenReport): void {
+  const request = getByHandle(s, report.handle);
+  if (request === undefined) return;
+  const owner = peer(report.child, report.rank);
+  const kind = (['load', 'store'] as const).find((each) => request.outstanding?.has(each, owner));
+  if (kind === undefined) reportForeign(s, request, 'store', report, false);
+  else renewDeadline(s, request);
 }
 
 /** Counts a report that ended nothing, by what is wrong with it. */

@@ -3,7 +3,7 @@ import { askDelivery } from './ask-connector.js';
 import { askAccept } from './ask-grammar.js';
 import { finishDetached } from './finish.js';
 import type { Plan } from './plan.js';
-import { discardOutputs } from './preempt.js';
+import { discardOutputs, preemptByForce } from './preempt.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { continueSession } from './sessions.js';
@@ -55,9 +55,9 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
       continue;
     }
     if (end === from) continue;
-    if (delivers && request.container !== 'running' && mustRecompute(s, request, tokens, from, end)) {
+    if (delivers && hasLost(request, plan) && mustRecompute(s, request, tokens, from, end)) {
       s.counters.droppedOutputs++;
-      discardOutputs(s, request);
+      sendBack(s, request);
       continue;
     }
     if (maxDrafts > 0 && numDraftTokens[i] > 0) rejectDrafts(s, plan, i, end - from);
@@ -85,15 +85,35 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
   s.counters.generationTokens += (cursor >> 1) - control[Control.numPending];
   control[Control.numPending] = cursor >> 1;
   publishSettled(s);
+  if (s.sentBack.length > 0) preemptSentBack(s);
   // As in vLLM drafts that a grammar refused were not proposed.
   s.counters.specDraftTokens -= plan.numInvalidDrafts;
   if (s.structured.size > 0) stopped |= acceptTokens(s, firstRow);
   if (stopped !== 0) endStopped(s, firstRow);
 }
 
+/** Whether a request has lost the blocks that this step computed: it was preempted since, and may have been admitted again. */
+function hasLost({ container, admittedStep }: Request, plan: Plan): boolean {
+  return container !== 'running' || admittedStep > plan.step;
+}
+
 /**
- * Whether a request that was preempted while this step ran would stop with it, and must not: it has no blocks to deliver
- * any more. What it would have said is forgotten, and said again (vLLM #50297).
+ * What the steps in flight bring for a request that must be computed again is void. One that runs again gives its blocks back
+ * when the tokens of the step are taken, since operations for the native side are being written until then.
+ */
+function sendBack(s: SchedulerState, request: Request): void {
+  discardOutputs(s, request);
+  if (request.container === 'running') s.sentBack.push(request);
+}
+
+function preemptSentBack(s: SchedulerState): void {
+  for (const request of s.sentBack) preemptByForce(s, request);
+  s.sentBack.length = 0;
+}
+
+/**
+ * Whether a request that was preempted while this step ran would stop with it, and must not: it has no blocks to deliver, or
+ * only such as a step in flight is still to write. What it would have said is forgotten, and said again (vLLM #50297).
  */
 function mustRecompute(
   s: SchedulerState,

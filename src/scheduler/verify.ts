@@ -55,10 +55,20 @@ export function verifyScheduler(s: SchedulerState): void {
     expect(!(s.draining.has(request) && s.quarantined.has(request)), request, 'drains and is quarantined');
     expect(s.bySlot[request.slot] === request, request, 'drains without its slot');
   }
+  for (const request of s.drainingRows) {
+    expect(s.draining.has(request), request, 'may have a row, and does not drain');
+  }
   for (const request of s.loading) {
     const isKnown = s.requests.get(request.id) === request && request.load !== null;
     expect(isKnown && request.status === 'WAITING_FOR_REMOTE_KVS', request, `loads and is ${request.status}`);
     expect(queues.loading.has(request) || !isLoading(request), request, 'is being loaded in the queue');
+  }
+  for (const request of queues.deferred) {
+    expect(
+      request.asksLater && s.connector !== null,
+      request,
+      'stands apart though no connector will wake it',
+    );
   }
   for (const request of queues.loading) {
     expect(s.loading.has(request) && isLoading(request), request, 'stands apart though nothing is loaded');
@@ -103,7 +113,7 @@ function verifyWait(s: SchedulerState, request: Request): void {
     ? streamingInput
     : needsGrammar
       ? compilation
-      : queues.loading.has(request)
+      : queues.loading.has(request) || request.asksLater
         ? load
         : 0;
   const deadline = timeout > 0 ? request.waitingSince + timeout : NO_DEADLINE;

@@ -3,9 +3,17 @@ import type { Request } from './request.js';
 /**
  * What an unfinished request that does not run waits for. `admission`: blocks, a row, tokens of the budget, a place in
  * `running`, or the end of a pause; `resumption`: the same after a preemption; `adapter`: a place among `maxLoras`
- * adapters; `grammar`: that its grammar is ready; `streaming-input`: the next chunk of its session; `remote-kv`: a load.
+ * adapters; `grammar`: that its grammar is ready; `streaming-input`: the next chunk of its session; `connector`: that its
+ * connector says what it can load; `remote-kv`: a load.
  */
-export type WaitReason = 'admission' | 'resumption' | 'adapter' | 'grammar' | 'streaming-input' | 'remote-kv';
+export type WaitReason =
+  | 'admission'
+  | 'resumption'
+  | 'adapter'
+  | 'grammar'
+  | 'streaming-input'
+  | 'connector'
+  | 'remote-kv';
 
 /** Derived from the status, so that it cannot say anything else than what the scheduler does. */
 export function waitReason(request: Request): WaitReason | null {
@@ -17,12 +25,17 @@ export function waitReason(request: Request): WaitReason | null {
     case 'WAITING_FOR_REMOTE_KVS':
       return 'remote-kv';
     case 'WAITING':
-      return request.waitsForAdapter ? 'adapter' : 'admission';
     case 'PREEMPTED':
-      return request.waitsForAdapter ? 'adapter' : 'resumption';
+      return queueReason(request);
     default:
       return null;
   }
+}
+
+function queueReason({ status, asksLater, waitsForAdapter }: Request): WaitReason {
+  if (asksLater) return 'connector';
+  if (waitsForAdapter) return 'adapter';
+  return status === 'PREEMPTED' ? 'resumption' : 'admission';
 }
 
 /**
@@ -34,11 +47,14 @@ export interface Deadlines {
   streamingInput: number;
   /** For a grammar to be ready. Default 60,000. */
   grammar: number;
-  /** For KV that a connector loads. Default 120,000. The blocks stay until the load has reported. */
+  /**
+   * For KV that a connector loads; and before that, as long again, for what it can load, if it cannot say so yet. Default
+   * 120,000. The blocks stay until the load has reported.
+   */
   load: number;
   /**
-   * For what still uses a finished request's blocks: then they are quarantined. Not shorter than a peer may take, so longer
-   * than its lease. Default 60,000.
+   * For what still uses a finished request's blocks: then they are quarantined. Longer than a peer may be silent: a report
+   * that it is alive (`ConnectorOutput.renewed`) begins it anew. Default 60,000.
    */
   reclaim: number;
 }

@@ -8,11 +8,12 @@ import { dropZombie } from './guards.js';
 import { beginLoad, endLoading } from './loads.js';
 import { endOutgrown } from './outgrown.js';
 import { EntryKind, type Plan } from './plan.js';
-import { reclaimSession, reclaimStuckLoad } from './reclaim.js';
+import { reclaimRow, reclaimSession, reclaimStuckLoad } from './reclaim.js';
 import type { Request } from './request.js';
 import type { RequestQueue } from './request-queue.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { FinishReason, isBlocked } from './status.js';
+import { endConnectorWait, waitForConnector } from './wait-for-connector.js';
 
 /** What `NativeCore.admit` answers instead of a row. */
 const NO_FREE_ROW = -2;
@@ -107,6 +108,8 @@ export interface Prefix {
   /** Nothing of it is computed yet, so both were asked. */
   readonly fresh: boolean;
   readonly numHits: number;
+  /** Blocks that it has already, as far as a connector has to know. */
+  readonly numHeld: number;
   readonly external: TakenMatch;
 }
 
@@ -116,14 +119,24 @@ export interface Prefix {
  */
 export function findPrefix(s: SchedulerState, queue: RequestQueue): Prefix | null {
   const request = queue.peek() as Request;
-  if (request.numComputedTokens > 0) return { request, fresh: false, numHits: 0, external: NO_MATCH };
+  if (request.numComputedTokens > 0) {
+    const numHeld = s.connector === null ? 0 : s.core.blocks(request.slot).length;
+    return { request, fresh: false, numHits: 0, numHeld, external: NO_MATCH };
+  }
   const numHits = matchPrefix(s, request);
-  if (!asksConnector(s, request)) return { request, fresh: true, numHits, external: NO_MATCH };
+  const local: Prefix = { request, fresh: true, numHits, numHeld: 0, external: NO_MATCH };
+  if (!asksConnector(s, request)) return local;
   const external = askMatch(s, request, numHits * s.config.blockSize);
-  if (external === FAILED) endUnreported(s, request, FinishReason.error);
-  else if (external.numTokens !== null) return { request, fresh: true, numHits, external };
-  else s.queues.passOver(queue, request);
-  return null;
+  if (external === FAILED) {
+    endUnreported(s, request, FinishReason.error);
+    return null;
+  }
+  if (external.numTokens === null) {
+    waitForConnector(s, queue, request, external.wakes);
+    return null;
+  }
+  endConnectorWait(s, request);
+  return { ...local, external };
 }
 
 /**
@@ -149,7 +162,7 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
   const publishTo = publishes ? Math.min(computed + numNew, request.numTokens) : 0;
   const take = (): number => s.core.native.admit(request.slot, numHits, reserved, needed, publishTo);
   let row = take();
-  while (row < 0 && (reclaimSession(s, request) || reclaimStuckLoad(s, plan, request))) row = take();
+  while (row < 0 && findRoom(s, plan, request, row === NO_FREE_ROW)) row = take();
   if (row < 0) {
     if (row === NO_FREE_ROW) s.counters.rowStalls++;
     return false;
@@ -158,6 +171,15 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
   const numBlocks = fresh ? Math.ceil(needed / config.blockSize) : s.core.blocks(request.slot).length;
   enter(s, plan, queue, prefix, numNew, numBlocks);
   return true;
+}
+
+/**
+ * Takes a row or blocks from somebody who does not run, for a request that found none.
+ * @param lacksRow what it lacks is a row
+ * @returns false if nobody has any to give
+ */
+export function findRoom(s: SchedulerState, plan: Plan, request: Request, lacksRow: boolean): boolean {
+  return (lacksRow && reclaimRow(s)) || reclaimSession(s, request) || reclaimStuckLoad(s, plan, request);
 }
 
 /** Tokens that need not be computed any more when the request is admitted. */
@@ -186,7 +208,7 @@ export function enter(
   if (s.connector !== null && !beginLoad(s, plan, request, external, local)) return;
   request.numComputedTokens = computed;
   if (external.async) s.queues.parkLoading(queue, request);
-  else enterPlan(s, plan, request, numNew, numBlocks);
+  else enterPlan(s, plan, request, numNew, numBlocks, fresh ? numHits : prefix.numHeld);
 }
 
 /** Cached leading blocks. Never the last token's: one token must be computed to sample from. */
@@ -219,11 +241,19 @@ function countLookup(s: SchedulerState, request: Request, hitTokens: number, ext
   }
 }
 
-function enterPlan(s: SchedulerState, plan: Plan, request: Request, numNew: number, numBlocks: number): void {
+function enterPlan(
+  s: SchedulerState,
+  plan: Plan,
+  request: Request,
+  numNew: number,
+  numBlocks: number,
+  numOldBlocks: number,
+): void {
   const resumed = request.status === 'PREEMPTED';
   const at = plan.push(request, numNew, resumed ? EntryKind.resumed : EntryKind.new);
   plan.numBlocks[at] = numBlocks;
   plan.numNewBlocks[at] = numBlocks;
+  plan.numOldBlocks[at] = numOldBlocks;
   plan.numDraftTokens[at] = 0;
   s.queues.remove(request);
   s.queues.pushRunning(request);

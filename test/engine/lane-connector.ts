@@ -1,5 +1,7 @@
 import {
   BlockArena,
+  type BlockLists,
+  type BlockReuse,
   CompletionQueue,
   type ConnectorOutput,
   type Finished,
@@ -71,7 +73,7 @@ export class LaneConnector implements SchedulerConnector<Metadata> {
     return { numTokens, async: numTokens > 0 && this.#isAsync(request) };
   }
 
-  updateStateAfterAlloc(request: Request, blocks: Int32Array, numExternalTokens: number): void {
+  updateStateAfterAlloc(request: Request, [blocks]: BlockLists, numExternalTokens: number): void {
     if (numExternalTokens === 0) return;
     const first = this.#local.get(request.handle) as number;
     const device = blocks.slice(first, first + numExternalTokens / this.scheduler.config.blockSize);
@@ -147,14 +149,15 @@ export class LaneWorker implements WorkerConnector<Metadata> {
     this.stores = new HostLane(this.queue, kv, this.host);
   }
 
-  handlePreemptions(_metadata: Metadata, released: readonly number[]): void {
+  handlePreemptions(_metadata: Metadata | undefined, { released }: BlockReuse): void {
     for (const handle of released) {
       const jobs = this.jobs.of(handle).filter(({ kind }) => kind === 'store');
       this.stores.flush(Int32Array.from(jobs, ({ job }) => job));
     }
   }
 
-  startLoads({ loads, stores }: Metadata, { notBefore }: WorkerStep): void {
+  startLoads(metadata: Metadata | undefined, { notBefore }: WorkerStep): void {
+    const { loads, stores } = metadata as Metadata;
     for (const { handle } of stores) this.#storing.add(handle);
     for (const { handle, host, device, async: isAsync } of loads) {
       const job = this.loads.submit(host, device, isAsync ? notBefore : -1);
@@ -166,7 +169,8 @@ export class LaneWorker implements WorkerConnector<Metadata> {
     }
   }
 
-  startStores({ stores }: Metadata, { failed }: StoreStep): void {
+  startStores(metadata: Metadata | undefined, { failed }: StoreStep): void {
+    const { stores } = metadata as Metadata;
     for (const { handle, host, device, keys } of stores) {
       if (failed.includes(handle)) continue;
       const job = this.stores.submit(device, host);

@@ -2,10 +2,12 @@ import { describe, expect, it } from 'vitest';
 import {
   Anomalies,
   BlockArena,
+  type BlockLists,
   CompletionQueue,
   type ConnectorOutput,
   Engine,
   type Finished,
+  type HandOver,
   type Lane,
   type Match,
   ReferenceExecutor,
@@ -94,7 +96,7 @@ class TierConnector implements SchedulerConnector<Metadata>, WorkerConnector<Met
     return numTokens > 0 ? { numTokens, async: true } : { numTokens: 0, async: false };
   }
 
-  updateStateAfterAlloc(request: Request, blocks: Int32Array, numExternalTokens: number): void {
+  updateStateAfterAlloc(request: Request, [blocks]: BlockLists, numExternalTokens: number): void {
     if (numExternalTokens === 0) return;
     const known = this.#lookUp(request.id, 0);
     const end = Math.ceil(Math.min(known.length * BLOCK_SIZE, request.numTokens - 1) / BLOCK_SIZE);
@@ -109,9 +111,10 @@ class TierConnector implements SchedulerConnector<Metadata>, WorkerConnector<Met
     return next;
   }
 
-  requestFinished(request: Request, _reason: number, blocks: Int32Array): Finished {
+  requestFinished(request: Request, _reason: number, handOver: HandOver): Finished {
     const prompt = this.prompts.get(request.id)!;
-    const count = Math.floor(Math.min(prompt.length, request.numComputedTokens) / BLOCK_SIZE);
+    const [blocks] = handOver.blocks;
+    const count = Math.floor(Math.min(prompt.length, handOver.numSettledTokens) / BLOCK_SIZE);
     if (request.status === 'FINISHED_ABORTED' || count === 0 || blocks.length < count)
       return { delayFree: false };
     const device = [...blocks.subarray(0, count)];
@@ -129,7 +132,8 @@ class TierConnector implements SchedulerConnector<Metadata>, WorkerConnector<Met
 
   // The worker's side.
 
-  startLoads({ loads, stores }: Metadata, { notBefore }: WorkerStep): void {
+  startLoads(metadata: Metadata | undefined, { notBefore }: WorkerStep): void {
+    const { loads, stores } = metadata as Metadata;
     this.#store(stores);
     for (const { handle, device, tier } of loads) {
       this.numLoads++;

@@ -207,19 +207,24 @@ describe('a hostile connector costs one request, never the engine', () => {
   }
 
   it('it changes the arrays that it is given: the scheduler has its own', () => {
-    const wipe = (blocks: unknown): void => {
-      if (blocks instanceof Int32Array) blocks.fill(-7);
+    const wipe = (lists: readonly Int32Array[]): void => {
+      for (const blocks of lists) blocks.fill(-7);
     };
     const bench = attacked('shutdown', (normal) => normal());
     const { connector } = bench.driver;
     const { updateStateAfterAlloc, requestFinished } = connector;
     connector.updateStateAfterAlloc = (request, blocks, count) => {
-      updateStateAfterAlloc.call(connector, request, blocks.slice(), count);
+      updateStateAfterAlloc.call(
+        connector,
+        request,
+        blocks.map((list) => list.slice()),
+        count,
+      );
       wipe(blocks);
     };
-    connector.requestFinished = (request, reason, blocks) => {
-      const answer = requestFinished.call(connector, request, reason, blocks.slice());
-      wipe(blocks);
+    connector.requestFinished = (request, reason, handOver) => {
+      const answer = requestFinished.call(connector, request, reason, handOver);
+      wipe(handOver.blocks);
       return answer;
     };
     const { v, b } = live(bench);

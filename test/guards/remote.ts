@@ -1,6 +1,8 @@
 import type {
+  BlockLists,
   ConnectorOutput,
   Finished,
+  HandOver,
   Match,
   Plan,
   Request,
@@ -42,8 +44,8 @@ export class RemoteConnector extends ScriptedConnector {
     return match;
   }
 
-  override updateStateAfterAlloc(request: Request, blocks: Int32Array, numExternalTokens: number): void {
-    super.updateStateAfterAlloc(request, blocks, numExternalTokens);
+  override updateStateAfterAlloc(request: Request, lists: BlockLists, numExternalTokens: number): void {
+    super.updateStateAfterAlloc(request, lists, numExternalTokens);
     const match = this.#matches.get(request.handle);
     if (numExternalTokens === 0 || match === undefined) return;
     const { id, handle } = request;
@@ -51,7 +53,7 @@ export class RemoteConnector extends ScriptedConnector {
     this.loads.push({
       handle,
       id,
-      blocks,
+      blocks: lists[0].slice(),
       from: local,
       to: local + numExternalTokens,
       async,
@@ -68,8 +70,8 @@ export class RemoteConnector extends ScriptedConnector {
     return { ...(metadata as object), loads: begun };
   }
 
-  override requestFinished(request: Request, reason: FinishReason, blocks: Int32Array): Finished {
-    const scripted = super.requestFinished(request, reason, blocks);
+  override requestFinished(request: Request, reason: FinishReason, handOver: HandOver): Finished {
+    const scripted = super.requestFinished(request, reason, handOver);
     return this.instead.finished === undefined ? scripted : (this.instead.finished(request) as Finished);
   }
 

@@ -39,6 +39,7 @@ const NO_OPTIONS: Record<keyof SchedulerOptions, unknown[]> = {
   pipelineDepth: [...NO_COUNTS, 0, -0, 4, 2 ** 31 - 1],
   numSpeculativeTokens: [...NO_COUNTS, 65, 2 ** 31 - 1],
   speculativeMethod: [...NO_STRINGS, '', 'NGRAM', 'medusa', ['ngram']],
+  numRanks: [...NO_COUNTS, 0, -0, 65_537, 2 ** 31 - 1],
   numRows: [...NO_COUNTS, 0, -0, 3, 4097, 2 ** 31 - 1],
   hashSeed: [
     ...[

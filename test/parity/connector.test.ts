@@ -20,7 +20,7 @@ describe('the connector of a trace', () => {
 
   function load(of: SubjectRequest, numLocalTokens = 0): void {
     const { numTokens } = connector.getNumNewMatchedTokens(of, numLocalTokens);
-    connector.updateStateAfterAlloc(of, BLOCKS, numTokens as number);
+    connector.updateStateAfterAlloc(of, [BLOCKS], numTokens as number);
   }
 
   function receive(id: string): void {
@@ -76,10 +76,12 @@ describe('the connector of a trace', () => {
     ] as const) {
       const r1 = request('r1', { delay_free, delay_abort });
       r1.status = 'FINISHED_STOPPED';
-      expect(connector.requestFinished(r1, STOP, BLOCKS)).toEqual(delay_free ? params : { delayFree: false });
-      expect(connector.requestFinished(r1, STOP, NONE)).toEqual({ delayFree: false });
+      expect(connector.requestFinished(r1, STOP, { blocks: [BLOCKS] })).toEqual(
+        delay_free ? params : { delayFree: false },
+      );
+      expect(connector.requestFinished(r1, STOP, { blocks: [NONE] })).toEqual({ delayFree: false });
       r1.status = 'FINISHED_ABORTED';
-      expect(connector.requestFinished(r1, STOP, BLOCKS)).toEqual(
+      expect(connector.requestFinished(r1, STOP, { blocks: [BLOCKS] })).toEqual(
         delay_abort ? params : { delayFree: false },
       );
     }
@@ -96,12 +98,12 @@ describe('the connector of a trace', () => {
     r1.status = 'FINISHED_ERROR';
     load(r1);
     load(sync);
-    expect(connector.requestFinished(r1, STOP, BLOCKS).delayFree).toBe(false);
-    expect(connector.requestFinished(sync, STOP, BLOCKS).delayFree).toBe(true);
+    expect(connector.requestFinished(r1, STOP, { blocks: [BLOCKS] }).delayFree).toBe(false);
+    expect(connector.requestFinished(sync, STOP, { blocks: [BLOCKS] }).delayFree).toBe(true);
     receive('r2');
-    expect(connector.requestFinished(r1, STOP, BLOCKS).delayFree).toBe(false);
+    expect(connector.requestFinished(r1, STOP, { blocks: [BLOCKS] }).delayFree).toBe(false);
     receive('r1');
-    expect(connector.requestFinished(r1, STOP, BLOCKS).delayFree).toBe(true);
+    expect(connector.requestFinished(r1, STOP, { blocks: [BLOCKS] }).delayFree).toBe(true);
   });
 
   it('names requests by the handle of their last incarnation', () => {

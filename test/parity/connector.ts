@@ -73,7 +73,11 @@ export class TraceConnector implements SubjectConnector {
     return { numTokens, async: isAsync };
   }
 
-  updateStateAfterAlloc({ id }: SubjectRequest, blocks: Int32Array, numExternalTokens: number): void {
+  updateStateAfterAlloc(
+    { id }: SubjectRequest,
+    [blocks]: readonly Int32Array[],
+    numExternalTokens: number,
+  ): void {
     this.#calls.push(['alloc', id, numExternalTokens, blocks.length]);
     if (numExternalTokens === 0) return;
     const transfer = this.#of(id);
@@ -92,7 +96,11 @@ export class TraceConnector implements SubjectConnector {
     }
   }
 
-  requestFinished({ id, status }: SubjectRequest, _reason: number, blocks: Int32Array): Finished {
+  requestFinished(
+    { id, status }: SubjectRequest,
+    _reason: number,
+    { blocks: [blocks] }: { readonly blocks: readonly Int32Array[] },
+  ): Finished {
     const { parameters, receives } = this.#of(id);
     const wants = status === 'FINISHED_ABORTED' ? parameters.delay_abort : parameters.delay_free;
     const delayFree = blocks.length > 0 && !receives && wants === 1;

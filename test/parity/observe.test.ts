@@ -20,7 +20,7 @@ function request(id: string, fields: Partial<SubjectRequest> = {}): SubjectReque
     numOutputPlaceholders: 0,
     numDraftTokens: 0,
   };
-  return { id, status: 'RUNNING', stopReason: null, transferParams: null, ...counts, ...fields };
+  return { id, status: 'RUNNING', stopReason: null, finishedParams: null, ...counts, ...fields };
 }
 
 /** A core whose slot s holds blocks 10 s, 10 s + 1, ... */
@@ -132,8 +132,8 @@ describe('observeOutputs', () => {
         request('r3', { stopReason: 3 }),
         request('r4'),
         request('r5'),
-        request('r6', { transferParams: {} }),
-        request('r7', { stopReason: 3, transferParams: {} }),
+        request('r6', { finishedParams: {} }),
+        request('r7', { stopReason: 3, finishedParams: {} }),
         request('stale'),
       ],
       tokens: Int32Array.of(0, 7, 8, 2, 3, 9),

@@ -88,11 +88,11 @@ export function observeDeferred(plan: SubjectPlan): Omit<NonNullable<TraceStep['
 export function observeOutputs(outputs: SubjectOutputs): OutputRow[] {
   const rows: OutputRow[] = [];
   for (let i = 0; i < outputs.length; i++) {
-    const { id, stopReason, transferParams } = outputs.requests[i];
+    const { id, stopReason, finishedParams } = outputs.requests[i];
     const from = outputs.tokenOffsets[i];
     const tokens = Array.from(outputs.tokens.subarray(from, from + outputs.tokenCounts[i]));
     const reason = REASONS[outputs.finishReasons[i]] as OutputRow[2];
-    const hasParams = transferParams === null ? 0 : 1;
+    const hasParams = finishedParams === null ? 0 : 1;
     const isPlain = stopReason === null && hasParams === 0;
     rows.push(isPlain ? [id, tokens, reason] : [id, tokens, reason, stopReason, hasParams]);
   }

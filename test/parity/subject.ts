@@ -17,7 +17,7 @@ export interface SubjectRequest {
   /** The stop token that ended the request, if one did. */
   readonly stopReason: number | null;
   /** What the connector sends to the client of a request whose blocks it keeps. */
-  readonly transferParams: object | null;
+  readonly finishedParams: object | null;
 }
 
 /** A plan, as far as it is observed: entries 0 to numRequests - 1, in scheduling order. */
@@ -68,10 +68,18 @@ export interface SubjectOutputs {
 export interface SubjectConnector {
   onNewRequest(request: SubjectRequest): void;
   getNumNewMatchedTokens(request: SubjectRequest, numLocalTokens: number): Match;
-  updateStateAfterAlloc(request: SubjectRequest, blocks: Int32Array, numExternalTokens: number): void;
+  updateStateAfterAlloc(
+    request: SubjectRequest,
+    blocks: readonly Int32Array[],
+    numExternalTokens: number,
+  ): void;
   buildMetadata(plan: SubjectPlan): unknown;
   updateConnectorOutput(output: ConnectorOutput): void;
-  requestFinished(request: SubjectRequest, reason: number, blocks: Int32Array): Finished;
+  requestFinished(
+    request: SubjectRequest,
+    reason: number,
+    handOver: { readonly blocks: readonly Int32Array[] },
+  ): Finished;
 }
 
 /** Tokens per entry of a plan, flat and in plan order. */

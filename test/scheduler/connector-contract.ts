@@ -1,6 +1,8 @@
 import type {
+  BlockLists,
   ConnectorOutput,
   Finished,
+  HandOver,
   Match,
   Plan,
   Request,
@@ -29,7 +31,7 @@ export class OneBlockConnector implements SchedulerConnector<Loads> {
     return { numTokens, async: numTokens > 0 };
   }
 
-  updateStateAfterAlloc(request: Request, blocks: Int32Array, numExternalTokens: number): void {
+  updateStateAfterAlloc(request: Request, [blocks]: BlockLists, numExternalTokens: number): void {
     if (numExternalTokens > 0) this.#loads.set(request.handle, blocks[0]);
   }
 
@@ -43,8 +45,8 @@ export class OneBlockConnector implements SchedulerConnector<Loads> {
     for (const { handle } of output.finishedReceiving ?? []) this.#loads.delete(handle);
   }
 
-  requestFinished(request: Request, reason: number, blocks: Int32Array): Finished {
-    const sends = reason !== 3 && blocks.length > 0;
+  requestFinished(request: Request, reason: number, { numSettledTokens }: HandOver): Finished {
+    const sends = reason !== 3 && numSettledTokens > 0;
     return sends ? { delayFree: true, transferParams: { handle: request.handle } } : { delayFree: false };
   }
 }
@@ -53,8 +55,8 @@ export class OneBlockConnector implements SchedulerConnector<Loads> {
 export class OneBlockWorker implements WorkerConnector<Loads> {
   #done: number[] = [];
 
-  startLoads({ loads }: Loads): void {
-    this.#done.push(...loads.keys());
+  startLoads(metadata: Loads | undefined): void {
+    this.#done.push(...(metadata?.loads.keys() ?? []));
   }
 
   getFinished(finished: readonly number[]): ConnectorOutput {

@@ -1,4 +1,5 @@
 import type { BlockPins, Finished, Match, SchedulerConnector } from '../../src/scheduler/connector.js';
+import type { BlockLists, HandOver } from '../../src/scheduler/kv-view.js';
 import type { Plan } from '../../src/scheduler/plan.js';
 import type { Request } from '../../src/scheduler/request.js';
 import { type FinishReason, finishReasonName } from '../../src/scheduler/status.js';
@@ -120,7 +121,7 @@ export class SimConnector implements SchedulerConnector<number> {
     });
   }
 
-  updateStateAfterAlloc({ handle }: Request, blocks: Int32Array, numExternalTokens: number): void {
+  updateStateAfterAlloc({ handle }: Request, [blocks]: BlockLists, numExternalTokens: number): void {
     this.#guard(() => {
       const offer = this.#offers.get(handle);
       this.#offers.delete(handle);
@@ -146,7 +147,8 @@ export class SimConnector implements SchedulerConnector<number> {
     });
   }
 
-  requestFinished({ handle, failure }: Request, reason: FinishReason, blocks: Int32Array): Finished {
+  requestFinished({ handle, failure }: Request, reason: FinishReason, handOver: HandOver): Finished {
+    const [blocks] = handOver.blocks;
     return this.#guard(() => {
       this.note(`  ends ${handle} ${finishReasonName(reason)} ${failure ?? ''}`);
       this.#offers.delete(handle);

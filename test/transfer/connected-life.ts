@@ -178,15 +178,23 @@ export class ConnectedLife {
   /** Most of what is outstanding is reported at some time, some of it twice, from the wrong side or as failed. */
   #output(): ConnectorOutput {
     const { random, scheduler } = this;
-    const lists: { [name in keyof ConnectorOutput]-?: TransferReport[] } & {
-      invalidBlocks: { block: number }[];
-    } = { finishedReceiving: [], finishedSending: [], failedReceiving: [], invalidBlocks: [] };
+    const lists = {
+      finishedReceiving: [] as TransferReport[],
+      finishedSending: [] as TransferReport[],
+      failedReceiving: [] as TransferReport[],
+      renewed: [] as TransferReport[],
+      invalidBlocks: [] as { block: number }[],
+    };
     for (const handle of this.#handles.slice(-12)) {
       const request = scheduler.getByHandle(handle);
       for (const { kind, owner } of request?.outstanding?.uses() ?? []) {
         const [child, rank] = owner.match(/\d+/g)?.map(Number) ?? [0, 0];
         if (random.chance(50)) continue;
         this.#count(kind);
+        if (random.chance(10)) {
+          lists.renewed.push({ handle, child, rank });
+          continue;
+        }
         const list = kind === 'load' ? lists.finishedReceiving : lists.finishedSending;
         list.push({ handle, child, rank });
         if (kind === 'store' || request === undefined || random.chance(70)) continue;

@@ -1,7 +1,9 @@
 import type {
+  BlockLists,
   BlockPins,
   ConnectorOutput,
   Finished,
+  HandOver,
   Match,
   Plan,
   Protection,
@@ -80,7 +82,7 @@ export class ScriptedConnector implements SchedulerConnector {
     return { numTokens, async: numTokens > 0 && isAsync, child };
   }
 
-  updateStateAfterAlloc(request: Request, blocks: Int32Array, numExternalTokens: number): void {
+  updateStateAfterAlloc(request: Request, [blocks]: BlockLists, numExternalTokens: number): void {
     this.#called('alloc', request, `${numExternalTokens} of ${blocks.length}`);
     if (numExternalTokens > 0) this.#loaded.add(request.handle);
   }
@@ -95,7 +97,7 @@ export class ScriptedConnector implements SchedulerConnector {
     this.outputs.push(output);
   }
 
-  requestFinished(request: Request, reason: FinishReason, blocks: Int32Array): Finished {
+  requestFinished(request: Request, reason: FinishReason, { blocks: [blocks] }: HandOver): Finished {
     this.#called('finished', request, `${finishReasonName(reason)} ${blocks.length}`);
     const { delayFree = false, delayAbort = false, delayEmpty = false, children } = this.#script(request);
     const delay =

@@ -1,4 +1,4 @@
-import type { ConnectorOutput, StoreStep, WorkerConnector, WorkerStep } from '../../src/index.js';
+import type { BlockReuse, ConnectorOutput, StoreStep, WorkerConnector, WorkerStep } from '../../src/index.js';
 
 /** A worker side that reports what a test puts into `next`, and writes down every call. */
 export class ScriptedWorker implements WorkerConnector {
@@ -9,7 +9,7 @@ export class ScriptedWorker implements WorkerConnector {
   readonly next: (ConnectorOutput | null)[] = [];
   readonly throwing = new Set<string>();
 
-  handlePreemptions(_metadata: unknown, released: readonly number[]): void {
+  handlePreemptions(_metadata: unknown, { released }: BlockReuse): void {
     this.#called('preemptions', released.join(','));
   }
 

@@ -4,7 +4,7 @@ import type { SubjectChunk, SubjectInput, SubjectRequest } from '../subject.js';
 export class ReferenceRequest implements SubjectRequest {
   status: string;
   stopReason: number | null = null;
-  transferParams: object | null = null;
+  finishedParams: object | null = null;
   numComputedTokens = 0;
   numOutputPlaceholders = 0;
   drafts: number[] = [];

@@ -102,7 +102,7 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
     if (this.options.loadFailurePolicy !== 'fail') return [];
     return failed.map((request) => {
       this.finish(request, STATUSES.error);
-      request.transferParams = null;
+      request.finishedParams = null;
       return { request, tokens: [], reason: REASONS.error };
     });
   }
@@ -222,7 +222,7 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
       const lookahead = isFresh ? 0 : this.#lookahead;
       const need = { tokens, hits, external, lookahead, reserve: reserveFullIsl, publishes: !loads };
       if (!this.blocks.allocate(request, need)) break;
-      connector?.updateStateAfterAlloc(request, Int32Array.from(request.blocks), external);
+      connector?.updateStateAfterAlloc(request, [Int32Array.from(request.blocks)], external);
       queue.shift();
       if (loads) {
         request.status = 'WAITING_FOR_REMOTE_KVS';

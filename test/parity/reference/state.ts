@@ -146,9 +146,9 @@ export abstract class ReferenceState {
     this.received.delete(request);
     request.status = status;
     const blocks = Int32Array.from(request.blocks);
-    const answer = this.options.connector?.requestFinished(request, REASONS[status], blocks);
+    const answer = this.options.connector?.requestFinished(request, REASONS[status], { blocks: [blocks] });
     this.finished.push(request.id);
-    request.transferParams = answer?.transferParams ?? null;
+    request.finishedParams = answer?.transferParams ?? null;
     if (!isWritten && !answer?.delayFree) this.#forget(request);
   }
 

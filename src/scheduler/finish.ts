@@ -97,12 +97,12 @@ function end(s: SchedulerState, request: Request, reason: FinishReason): void {
   request.finishedAt = s.now;
   request.numDraftTokens = 0;
   request.session?.close();
-  leaveLoading(s, request);
   s.deadlines.stop(request);
   s.structured.delete(request);
   s.requests.delete(request.id);
   s.blocksMoved = true;
   handOver(s, request, reason);
+  leaveLoading(s, request);
   s.finishedIds.push(request.id);
   s.finishedHandles.push(request.handle);
   s.counters.finished[reason]++;

@@ -2,6 +2,7 @@ import { Control } from '../core/core.js';
 import { advance } from './advance.js';
 import { askMetadata, FAILED } from './ask-connector.js';
 import { channels } from './channels.js';
+import type { ConnectorCalls } from './connector-calls.js';
 import { endExpired } from './deadlines.js';
 import { loseLoadsOf } from './fence.js';
 import { endUnreported } from './finish.js';
@@ -54,11 +55,7 @@ export function mayAdmit(s: SchedulerState, plan: Plan): boolean {
  * @param commonPrefix leading blocks that all rows share, as far as that is known already; -1: it is not
  */
 export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number): void {
-  const { running } = s.queues;
-  if (running.length === 0 || !s.config.enablePrefixCaching) plan.numCommonPrefixBlocks = 0;
-  else if (commonPrefix >= 0) plan.numCommonPrefixBlocks = commonPrefix;
-  else plan.numCommonPrefixBlocks = s.core.native.commonPrefix(running[0].slot);
-
+  plan.numCommonPrefixBlocks = commonPrefix >= 0 && mayShare(s) ? commonPrefix : findCommonPrefix(s);
   advance(s, plan);
   if (s.finishedIds.length > 0) {
     plan.finished = s.finishedIds;
@@ -70,10 +67,7 @@ export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number)
     plan.releasedHandles = s.releasedHandles;
     s.releasedHandles = [];
   }
-  if (s.connector !== null) {
-    if (s.connector.protection.includes('fence')) plan.takenBlocks = takenBy(s, plan);
-    attachMetadata(s, plan);
-  }
+  if (s.connector !== null) askConnector(s, plan, s.connector);
   if (plan.totalTokens > 0) {
     plan.inFlight = true;
     s.inFlight.push(plan);
@@ -83,6 +77,24 @@ export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number)
     const { step, numRequests, totalTokens } = plan;
     channels.step.publish({ step, numRequests, totalTokens, freeBlocks: s.core.freeBlocks });
   }
+}
+
+function mayShare({ queues, config }: SchedulerState): boolean {
+  return queues.running.length > 0 && config.enablePrefixCaching;
+}
+
+function findCommonPrefix(s: SchedulerState): number {
+  return mayShare(s) ? s.core.native.commonPrefix(s.queues.running[0].slot) : 0;
+}
+
+/** What the plan's workers are to know. What the connector pins or lets go of meanwhile counts for the plan. */
+function askConnector(s: SchedulerState, plan: Plan, { protection }: ConnectorCalls): void {
+  if (protection.includes('fence')) plan.takenBlocks = takenBy(s, plan);
+  const moved = s.blocksMoved;
+  s.blocksMoved = false;
+  attachMetadata(s, plan);
+  if (s.blocksMoved) plan.numCommonPrefixBlocks = findCommonPrefix(s);
+  s.blocksMoved ||= moved;
 }
 
 /** A plan that is neither in flight nor the one scheduled last, which its caller may still read. */

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { ScriptedConnector } from '../transfer/scripted-connector.js';
 import { EngineBench, prompt } from './support.js';
 
 const A = 'request "a", 6 prompt tokens, 0 of at most 4 generated: ';
@@ -50,11 +51,14 @@ describe('explain', () => {
   });
 
   it('the rows', () => {
-    const bench = new EngineBench({ maxNumSeqs: 2, numRows: 2 });
-    const held = bench.submit({ id: 'held', maxTokens: 1 });
-    const other = bench.submit({ id: 'other', prompt: prompt(6, 1), maxTokens: 1 });
-    for (const { handle } of [held, other]) bench.engine.hold(handle, 'store', 'job');
-    bench.steps();
+    const connector = new ScriptedConnector({
+      held: { ext: 4, async: true },
+      other: { ext: 4, async: true },
+    });
+    const bench = new EngineBench({ maxNumSeqs: 2, numRows: 2, connector });
+    bench.submit({ id: 'held' });
+    bench.submit({ id: 'other', prompt: prompt(6, 1) });
+    bench.engine.step();
     bench.submit({ id: 'a' });
     bench.engine.step();
     expect(bench.engine.explain('a')).toMatch(/; all 2 rows of the KV slot table are in use$/);

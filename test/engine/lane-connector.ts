@@ -137,7 +137,7 @@ export class LaneWorker implements WorkerConnector<Metadata> {
   /** Requests of which something is or was stored, and those of them that have finished. */
   readonly #storing = new Set<number>();
   readonly #finished = new Set<number>();
-  /** Jobs of loads that were there when their step was executed: nobody waits for a report. */
+  /** Jobs of loads that were there when their step was executed. */
   readonly #sync = new Set<number>();
 
   constructor(executor: ReferenceExecutor, tier: HostTier, hostBlocks: number) {
@@ -193,8 +193,7 @@ export class LaneWorker implements WorkerConnector<Metadata> {
       if (kind === 'store') this.#stored(job);
       else {
         this.loaded += blocks.length;
-        if (this.#sync.delete(job)) return;
-        this.#executor.adopt(handle, blocks);
+        if (!this.#sync.delete(job)) this.#executor.adopt(handle, blocks);
         finishedReceiving.push({ handle });
       }
     });

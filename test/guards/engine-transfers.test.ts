@@ -364,7 +364,7 @@ describe('F58 the first reason is the reason', () => {
       expect(codeOf(await rejection(r.result()))).toBe('ERR_BLOCKSTEP_REQUEST');
       expect(r.numOutputTokens).toBe(0);
       expect(bench.connector.calls.filter((call) => call.startsWith('finished'))).toEqual([
-        'finished r error 3',
+        'finished r error 0',
       ]);
       bench.send(r);
       await bench.finish();

@@ -86,7 +86,7 @@ describe('F36 a request that must deliver is preempted in its final step, and st
     expect(driver.connector.take().filter((call) => call.startsWith('finished r'))).toEqual([
       'finished r length 3',
     ]);
-    expect(driver.request(r).transferParams).toEqual({ remote: 'r' });
+    expect(driver.request(r).finishedParams).toEqual({ remote: 'r' });
     expect(driver.text(r)).toEqual(driver.model.text(r, 2));
     expect(driver.text(o)).toEqual(driver.model.text(o, 4));
     expect(driver.ends.get(r)).toEqual(['length']);

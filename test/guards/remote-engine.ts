@@ -1,4 +1,5 @@
 import {
+  type BlockReuse,
   type ConnectorOutput,
   Engine,
   type EngineOptions,
@@ -138,6 +139,10 @@ export class RemoteWorker implements WorkerConnector<{ loads: readonly RemoteLoa
   during: (method: string) => void = () => {};
   /** Handles of which it was told that a step computed nothing for them. */
   readonly unstored: number[] = [];
+  /** Blocks that it was told of, that steps take from the pool. */
+  readonly taken: number[][] = [];
+  /** The same by step. */
+  readonly unstoredIn = new Map<number, number[]>();
   /** Requests whose loads bring nothing, and are reported as failed. */
   readonly spoiled = new Set<string>();
   /** Answers instead of it, where it answers anything. */
@@ -156,19 +161,29 @@ export class RemoteWorker implements WorkerConnector<{ loads: readonly RemoteLoa
     this.#plane = plane;
   }
 
-  startLoads({ loads }: { loads: readonly RemoteLoad[] }, { step, notBefore }: WorkerStep): void {
+  handlePreemptions(_metadata: unknown, { released, taken }: BlockReuse): void {
+    this.#called('handlePreemptions', released.join());
+    this.taken.push([...taken]);
+  }
+
+  startLoads(metadata: { loads: readonly RemoteLoad[] } | undefined, { step, notBefore }: WorkerStep): void {
     this.#called('startLoads', step);
+    const { loads } = metadata ?? { loads: [] };
     if (loads.length > 0) this.begun.push({ step, notBefore, ids: loads.map(({ id }) => id) });
     for (const load of loads) {
       if (load.async) this.#loads.push({ load, notBefore, landed: false });
-      else if (this.spoiled.has(load.id)) this.#failed.push(load);
-      else this.#write(load);
+      else {
+        if (this.spoiled.has(load.id)) this.#failed.push(load);
+        else this.#write(load);
+        this.#done.push(load);
+      }
     }
   }
 
   startStores(_metadata: unknown, { step, failed }: StoreStep): void {
     this.#called('startStores', step);
     this.unstored.push(...failed);
+    if (failed.length > 0) this.unstoredIn.set(step, [...failed]);
   }
 
   onStepSettled(step: number): void {
@@ -236,12 +251,15 @@ export class RemoteEngine {
   readonly workers: RemoteWorker[];
   time = 1000;
 
-  constructor(scripts: Record<string, Script>, options: Partial<EngineOptions> & { ranks?: number } = {}) {
-    const { ranks = 1, ...rest } = options;
+  constructor(
+    scripts: Record<string, Script>,
+    options: Partial<EngineOptions> & { ranks?: number; protection?: 'own' | 'pin' | 'fence' } = {},
+  ) {
+    const { ranks = 1, protection = 'own', ...rest } = options;
     const { numBlocks = 33, blockSize = 4 } = rest;
     const all = Array.from({ length: ranks }, (_, rank) => rank);
     this.kv = new KvExecutor(numBlocks, blockSize, ranks);
-    this.connector = new RemoteConnector(scripts, { reporters: [all] });
+    this.connector = new RemoteConnector(scripts, { reporters: [all], protection });
     this.workers = all.map((rank) => new RemoteWorker(this.kv, rank));
     this.engine = new Engine({
       numBlocks,

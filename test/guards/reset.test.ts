@@ -18,6 +18,7 @@ describe('F40 a reset of the cache while transfers are pending', () => {
           local: false,
           connector: null,
           blockers: ['r'],
+          pinnedBlocks: 0,
           preempted: [],
           reclaimed: [],
         });
@@ -113,7 +114,15 @@ describe('F41 the local cache was reset, another tier was not', () => {
       driver.connector.tier = tier;
       driver.connector.take();
       const reset = driver.scheduler.resetPrefixCache({ resetConnector: true });
-      expect(reset).toEqual({ ok, local: true, connector, blockers: [], preempted: [], reclaimed: [] });
+      expect(reset).toEqual({
+        ok,
+        local: true,
+        connector,
+        blockers: [],
+        pinnedBlocks: 0,
+        preempted: [],
+        reclaimed: [],
+      });
       expect(driver.connector.take()).toEqual(['reset']);
       expect(driver.scheduler.stats().cachedBlocks).toBe(0);
     });

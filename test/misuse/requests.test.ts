@@ -39,7 +39,15 @@ function withGetter(name: keyof RequestInput, get: () => unknown): RequestInput 
 }
 
 const FIELDS = ['id', 'prompt', 'maxTokens', 'minTokens', 'eosTokenId', 'ignoreEos', 'stopTokenIds'] as const;
-const MORE_FIELDS = ['priority', 'arrivalTime', 'cacheSalt', 'adapter', 'resumable', 'grammar'] as const;
+const MORE_FIELDS = [
+  'priority',
+  'arrivalTime',
+  'cacheSalt',
+  'adapter',
+  'resumable',
+  'grammar',
+  'transferParams',
+] as const;
 
 const GRAMMAR: Grammar = { ready: () => true, acceptTokens: () => true, validateTokens: () => 0 };
 const GRAMMAR_METHODS = ['ready', 'acceptTokens', 'validateTokens'] as const;

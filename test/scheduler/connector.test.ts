@@ -44,14 +44,15 @@ describe('the connector contract', () => {
     expect(connector.getNumNewMatchedTokens(request, 4)).toEqual({ numTokens: 0, async: false });
     const plan = driver.schedule();
     const blocks = driver.scheduler.core.blocks(request.slot);
-    connector.updateStateAfterAlloc(request, blocks, 4);
+    connector.updateStateAfterAlloc(request, [blocks], 4);
     const metadata = connector.buildMetadata(plan);
     expect(metadata).toEqual({ step: 0, loads: new Map([[handle, blocks[0]]]) });
     worker.startLoads(metadata);
     expect(worker.getFinished([]).finishedReceiving).toEqual([{ handle }]);
     driver.update();
     driver.run();
-    const ended = connector.requestFinished(request, request.finishReason, blocks);
+    const handOver = { blocks: [blocks], numTokens: 10, numSettledTokens: 10, readableFrom: -1 };
+    const ended = connector.requestFinished(request, request.finishReason, handOver);
     expect(ended).toEqual({ delayFree: true, transferParams: { handle } });
   });
 });

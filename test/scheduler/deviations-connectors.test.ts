@@ -261,7 +261,7 @@ describe('finalTokenDelivery', () => {
       driver.run(50, () => driver.scheduler.numUnfinished > 0);
       const ended = driver.connector.calls.filter((call) => call.startsWith('finished r'));
       expect(ended).toEqual([`finished r length ${finalTokenDelivery ? 3 : 0}`]);
-      expect(request.transferParams).toEqual(finalTokenDelivery ? { remote: 'r' } : null);
+      expect(request.finishedParams).toEqual(finalTokenDelivery ? { remote: 'r' } : null);
       expect(driver.text(r)).toEqual(driver.model.text(r, 2));
       expect(driver.ends.get(r)).toEqual(['length']);
       if (finalTokenDelivery) driver.sent(r);

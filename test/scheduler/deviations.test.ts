@@ -424,6 +424,7 @@ describe('reclaimIdleSessions', () => {
       local: true,
       connector: null,
       blockers: [],
+      pinnedBlocks: 0,
       preempted: [],
       reclaimed: ['a', 'b'],
     });
@@ -437,6 +438,7 @@ describe('reclaimIdleSessions', () => {
       local: false,
       connector: null,
       blockers: ['a'],
+      pinnedBlocks: 0,
       preempted: [],
       reclaimed: [],
     });

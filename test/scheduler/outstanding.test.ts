@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { OutstandingKind } from '../../src/scheduler/outstanding.js';
+import { ScriptedConnector } from '../transfer/scripted-connector.js';
 import { allBlocks, codeOf, Driver, leftovers, prompt } from './support.js';
 
 type Use = [OutstandingKind, string];
@@ -122,18 +123,33 @@ describe('what still uses the blocks of a finished request', () => {
     expect(driver.ends.get(big)).toEqual(['length']);
   });
 
-  it('draining requests hold rows: admission stops when none is free, which is counted', () => {
+  it('draining requests hold rows only while nobody needs one; their blocks stay out of use', () => {
     const driver = new Driver({ maxNumSeqs: 2, numRows: 2 });
-    const handle = driver.add({ id: 'a', maxTokens: 1 });
-    driver.scheduler.hold(handle, 'lease', 'peer');
+    const { scheduler } = driver;
+    const handle = driver.add({ id: 'a', prompt: prompt(6), maxTokens: 1 });
+    scheduler.hold(handle, 'lease', 'peer');
     driver.step();
+    const free = scheduler.stats().freeBlocks;
+    expect(scheduler.stats()).toMatchObject({ numDraining: 1, rowsInUse: 1 });
     driver.add({ id: 'b', prompt: prompt(4, 1), maxTokens: 2 });
     driver.add({ id: 'c', prompt: prompt(4, 2), maxTokens: 2 });
-    expect(driver.schedule().numRequests).toBe(1);
-    expect(driver.scheduler.stats()).toMatchObject({ rowStalls: 1, rowsInUse: 2 });
-    driver.scheduler.complete(handle, 'lease', 'peer');
-    driver.update();
     expect(driver.schedule().numRequests).toBe(2);
+    expect(scheduler.stats()).toMatchObject({ numDraining: 1, rowStalls: 0, rowsInUse: 2 });
+    scheduler.verify();
+    driver.update();
+    driver.run(99, () => scheduler.numUnfinished > 0);
+    expect(scheduler.stats().freeBlocks).toBe(free);
+    expect(scheduler.complete(handle, 'lease', 'peer')).toBe(true);
+    expect(scheduler.stats()).toMatchObject({ numDraining: 0, freeBlocks: allBlocks(scheduler) });
+    scheduler.verify();
+  });
+
+  it('loading requests hold rows: admission stops when none is free, which is counted', () => {
+    const connector = new ScriptedConnector({ a: { ext: 4, async: true }, b: { ext: 4, async: true } });
+    const driver = new Driver({ maxNumSeqs: 2, numRows: 2, connector });
+    for (const [i, id] of ['a', 'b', 'c'].entries()) driver.add({ id, prompt: prompt(6, i), maxTokens: 2 });
+    expect(driver.schedule().numRequests).toBe(0);
+    expect(driver.scheduler.stats()).toMatchObject({ rowStalls: 1, rowsInUse: 2 });
   });
 
   it('kinds and owners are checked before anything changes', () => {

@@ -22,6 +22,7 @@ describe('resetPrefixCache', () => {
       local: true,
       connector: null,
       blockers: [],
+      pinnedBlocks: 0,
       preempted: [],
       reclaimed: [],
     });
@@ -39,6 +40,7 @@ describe('resetPrefixCache', () => {
       local: false,
       connector: null,
       blockers: ['a', 'b', 'c'],
+      pinnedBlocks: 0,
       preempted: [],
       reclaimed: [],
     });
@@ -54,6 +56,7 @@ describe('resetPrefixCache', () => {
         local: true,
         connector: null,
         blockers: [],
+        pinnedBlocks: 0,
         preempted: ['c', 'b', 'a'],
         reclaimed: [],
       });
@@ -76,6 +79,7 @@ describe('resetPrefixCache', () => {
       local: false,
       connector: null,
       blockers: ['b'],
+      pinnedBlocks: 0,
       preempted: ['c', 'a'],
       reclaimed: [],
     });
@@ -86,6 +90,7 @@ describe('resetPrefixCache', () => {
       local: true,
       connector: null,
       blockers: [],
+      pinnedBlocks: 0,
       preempted: [],
       reclaimed: [],
     });

@@ -160,6 +160,7 @@ describe('a forced reset with a batch in flight', () => {
           local: true,
           connector: null,
           blockers: [],
+          pinnedBlocks: 0,
           preempted: ['s'],
           reclaimed: [],
         });

@@ -112,7 +112,7 @@ describe('the deadline of what a finished request leaves behind', () => {
       numQuarantined: 1,
       quarantinedBlocks: 3,
       quarantines: 1,
-      rowsInUse: 1,
+      rowsInUse: 0,
     };
     expect(driver.scheduler.stats()).toMatchObject(quarantined);
     expect(driver.scheduler.hasWork()).toBe(false);

@@ -77,7 +77,7 @@ export class ConnectedLife {
     const scripts = new Proxy({} as Record<string, Script>, {
       get: (_, id) => drawScript(seed, String(id), reporters.length),
     });
-    const protection = (['own', 'pin', 'fence'] as const)[random.below(3)];
+    const protection = ([['own'], ['own', 'pin'], ['own', 'pin', 'fence']] as const)[random.below(3)];
     this.connector = new ScriptedConnector(scripts, { protection, reporters });
     const options = drawOptions(random, (1 + (seed % 3)) as 1 | 2 | 3);
     this.scheduler = steppable({

@@ -31,7 +31,7 @@ function connected(
   options: Partial<SchedulerOptions> = {},
 ): { driver: Driver; connector: ScriptedConnector; log: MemorySink } {
   const log = new MemorySink();
-  const connector = new ScriptedConnector(scripts);
+  const connector = new ScriptedConnector(scripts, { protection: ['own', 'pin'] });
   return { driver: new Driver({ connector, log, ...options }), connector, log };
 }
 
@@ -151,22 +151,25 @@ describe('a log with a connector', () => {
         loadFailurePolicy: 'recompute',
         reclaim: 'on-confirmation',
         deadlines: { load: 5, reclaim: 6 },
-        connector: { protection: 'own', reporters: [[0]] },
+        connector: { protection: ['own', 'pin'], reporters: [[0]] },
       },
     });
-    const match = 'match {"numTokens":8,"async":true,"child":0}';
+    const later = 'match {"numTokens":null,"async":false,"child":0,"wakes":false}';
+    const match = 'match {"numTokens":8,"async":true,"child":0,"wakes":false}';
+    const metadata = 'metadata {"failedChildren":[]}';
     const finished = 'finished {"delayFree":true,"children":[0],"transferParams":{"remote":"a"}}';
     expect(say(log.bytes)).toEqual([
-      ...['add', 'new true', 'schedule', 'match {"numTokens":null,"async":false,"child":0}', 'metadata true'],
-      ...['schedule', match, 'alloc true', 'metadata true', 'transfers', 'output true'],
-      ...['schedule', 'alloc true', 'metadata true', 'transfers', 'update', finished, 'output true'],
+      ...['add', 'new true', 'schedule', later, metadata],
+      ...['schedule', match, 'alloc true', metadata, 'transfers', 'output true'],
+      ...['schedule', 'alloc true', metadata, 'transfers', 'update', finished, 'output true'],
       ...['abort', 'cancel true', 'fence', 'reset', 'reset {}'],
     ]);
     const transfers = records.filter((record) => record.kind === 'transfers');
-    const none = { finishedReceiving: [], finishedSending: [], failedReceiving: [], invalidBlocks: [] };
+    const empty = { finishedReceiving: [], finishedSending: [], failedReceiving: [], invalidBlocks: [] };
+    const none = { ...empty, renewed: [] };
     const received = [{ handle, child: 0, rank: 0, step: 1 }];
     expect(transfers.map(({ withUpdate, output }) => ({ withUpdate, output }))).toEqual([
-      { withUpdate: false, output: { ...none, finishedReceiving: received, invalidBlocks: [{ block: 99 }] } },
+      { withUpdate: false, output: { ...none, finishedReceiving: received, invalidBlocks: [{ block: 99, child: 0 }] } },
       { withUpdate: true, output: none },
     ]);
     expect(records.find(({ kind }) => kind === 'fence')).toMatchObject({ child: undefined });
@@ -182,10 +185,12 @@ describe('a log with a connector', () => {
     const driver = new Driver({ connector, log });
     driver.scheduler.fenceTransfers(1);
     const [first, fence] = [...readLog(log.bytes)];
-    expect(first).toMatchObject({ header: { connector: { protection: 'fence', reporters: [[0], [1, 2]] } } });
+    expect(first).toMatchObject({
+      header: { connector: { protection: ['fence'], reporters: [[0], [1, 2]] } },
+    });
     expect(fence).toMatchObject({ kind: 'fence', child: 1 });
     const replayed = replayInputs(log.bytes);
-    expect(replayed.config.connector).toMatchObject({ protection: 'fence', reporters: [[0], [1, 2]] });
+    expect(replayed.config.connector).toMatchObject({ protection: ['fence'], reporters: [[0], [1, 2]] });
   });
 
   it('of a connector without optional methods is run again without them', () => {
@@ -261,7 +266,7 @@ describe('a log with a connector', () => {
         pins.pin(Int32Array.of(1, 2, 2));
       }
     }
-    const driver = new Driver({ log, connector: new Eager() });
+    const driver = new Driver({ log, connector: new Eager({}, { protection: 'pin' }) });
     expect(say(log.bytes)).toEqual(['pin 1,2,2']);
     const replayed = expectSame(log.bytes, driver.scheduler.digest());
     expect(replayed.core.freeBlocks).toBe(30);
@@ -300,7 +305,7 @@ describe('a log with a connector', () => {
       const request = driver.request(handle);
       driver.run();
       expect(request.status).toBe('FINISHED_LENGTH_CAPPED');
-      expect(request.transferParams).toBe(transferParams);
+      expect(request.finishedParams).toBe(transferParams);
     }
     expect(say(log.bytes).filter((what) => what.startsWith('finished'))).toEqual([
       ...new Array<string>(4).fill('finished {"delayFree":false,"children":[]}'),

@@ -42,7 +42,7 @@ export class ScriptedConnector implements SchedulerConnector {
   readonly throwing = new Set<string>();
   /** Called inside each method, before it answers. */
   during: (method: string, request: Request | null) => void = () => {};
-  readonly protection: Protection;
+  readonly protection: Protection | readonly Protection[];
   readonly reporters: readonly (readonly number[])[];
   readonly outputs: ConnectorOutput[] = [];
   pins: BlockPins | null = null;
@@ -54,7 +54,10 @@ export class ScriptedConnector implements SchedulerConnector {
 
   constructor(
     scripts: Record<string, Script> = {},
-    options: { protection?: Protection; reporters?: readonly (readonly number[])[] } = {},
+    options: {
+      protection?: Protection | readonly Protection[];
+      reporters?: readonly (readonly number[])[];
+    } = {},
   ) {
     this.#scripts = scripts;
     this.protection = options.protection ?? 'own';

@@ -169,7 +169,10 @@ describe('a log with a connector', () => {
     const none = { ...empty, renewed: [] };
     const received = [{ handle, child: 0, rank: 0, step: 1 }];
     expect(transfers.map(({ withUpdate, output }) => ({ withUpdate, output }))).toEqual([
-      { withUpdate: false, output: { ...none, finishedReceiving: received, invalidBlocks: [{ block: 99, child: 0 }] } },
+      {
+        withUpdate: false,
+        output: { ...none, finishedReceiving: received, invalidBlocks: [{ block: 99, child: 0 }] },
+      },
       { withUpdate: true, output: none },
     ]);
     expect(records.find(({ kind }) => kind === 'fence')).toMatchObject({ child: undefined });

@@ -1,0 +1,43 @@
+import type { BlockLists, Finished, HandOver, KvView, Match, Plan, Request } from '../../src/index.js';
+import { type Script, ScriptedConnector } from './scripted-connector.js';
+
+/** A scripted connector that keeps its view, and does what a test tells it to inside its methods. */
+export class ViewingConnector extends ScriptedConnector {
+  view!: KvView;
+  readonly handOvers: { id: string; handOver: HandOver }[] = [];
+  /** Runs inside `buildMetadata`. */
+  onMetadata: (plan: Plan) => unknown = () => undefined;
+  onAlloc: (request: Request, blocks: BlockLists) => void = () => {};
+  /** Answers `getNumNewMatchedTokens` while it is not null. */
+  match: Match | null = null;
+
+  constructor(
+    scripts: Record<string, Script> = {},
+    options?: ConstructorParameters<typeof ScriptedConnector>[1],
+  ) {
+    super(scripts, options);
+  }
+
+  bind(view: KvView): void {
+    this.view = view;
+  }
+
+  override getNumNewMatchedTokens(request: Request, numLocalTokens: number): Match {
+    const scripted = super.getNumNewMatchedTokens(request, numLocalTokens);
+    return this.match ?? scripted;
+  }
+
+  override updateStateAfterAlloc(request: Request, blocks: BlockLists, numExternalTokens: number): void {
+    super.updateStateAfterAlloc(request, blocks, numExternalTokens);
+    this.onAlloc(request, blocks);
+  }
+
+  override buildMetadata(plan: Plan): unknown {
+    return this.onMetadata(plan) ?? super.buildMetadata(plan);
+  }
+
+  override requestFinished(request: Request, reason: never, handOver: HandOver): Finished {
+    this.handOvers.push({ id: request.id, handOver });
+    return super.requestFinished(request, reason, handOver);
+  }
+}

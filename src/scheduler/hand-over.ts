@@ -37,6 +37,7 @@ function leftBy(s: SchedulerState, request: Request): HandOver {
   const extent = kvExtent(s, request);
   const held = s.core.blocks(request.slot);
   const { blockSize, deviations } = s.config;
-  const count = deviations.clipHandOver ? Math.ceil(extent.numTokens / blockSize) : held.length;
+  const covered = Math.ceil(Math.min(request.numComputedTokens, request.numTokens) / blockSize);
+  const count = deviations.clipHandOver ? covered : held.length;
   return { ...extent, blocks: [held.subarray(0, count)] };
 }

@@ -19,7 +19,8 @@ export type BlockLists = readonly Int32Array[];
 /** What a request that has ended leaves behind. `readableFrom` and the counts: see `KvExtent`. */
 export interface HandOver extends KvExtent {
   /**
-   * Its blocks, as many as `numTokens` tokens fill or begin; an empty list if there are none. Without the deviation
+   * Its blocks, as many as its computed tokens fill or begin (`Request.numComputedTokens`, which counts what is still being
+   * loaded or computed: `numTokens` does not count a load); an empty list if there are none. Without the deviation
    * `clipHandOver` all that it has, also those that nothing was computed in (vLLM before #46694).
    */
   readonly blocks: BlockLists;

@@ -75,6 +75,28 @@ describe('F33 loads hold all blocks, and none of them can compute its next token
     expect(leftovers(driver.scheduler)).toEqual([]);
   });
 
+  // Pinned by: `canReclaim` (reclaim.ts): what a session holds, not what it has computed.
+  it.each(['fcfs', 'priority'] as const)(
+    '%s: a session whose load failed as a whole gives its blocks back',
+    (policy) => {
+      const scripts = { s: { ext: 16, async: true } };
+      const options = { numBlocks: 6, maxModelLen: 24, loadFailurePolicy: 'recompute' as const, policy };
+      const driver = new RemoteDriver(scripts, { ...options, reserveFullIsl: false });
+      const s = driver.loading({ id: 's', prompt: prompt(17), maxTokens: 1, resumable: true, priority: 1 });
+      const urgent = driver.add({ id: 'u', prompt: prompt(15, 1), maxTokens: 2, priority: 0 });
+      driver.say({ failedReceiving: [{ handle: s }], finishedReceiving: [{ handle: s }] });
+      if (policy === 'priority') expect(driver.request(s).numComputedTokens).toBe(0);
+      for (let i = 0; i < 30 && driver.ends.get(urgent)?.length === 0; i++) {
+        driver.step();
+        const { status, load } = driver.request(s);
+        // The connector brings it once more, if it is asked.
+        if (status === 'WAITING_FOR_REMOTE_KVS' && load?.failed === false) driver.received(s);
+      }
+      expect(driver.ends.get(urgent)).toEqual(['length']);
+      expect(driver.text(urgent)).toEqual(driver.model.text(urgent, 2));
+    },
+  );
+
   it('on: one whose blocks a transfer uses would give none, so it keeps them', () => {
     const { driver, handles } = stuck();
     const [, , , d, e] = handles;

@@ -64,6 +64,41 @@ describe('F42 reports of a child that does not own the load', () => {
       expect(driver.text(r)).toEqual(driver.model.text(r, 2));
     });
 
+    it(`depth ${pipelineDepth}: nor can it by naming the blocks that the owner loads`, () => {
+      const { driver, r } = owned();
+      const [block] = driver.blocks(r);
+      for (const invalid of [{ block }, { block, handle: r }, { block, handle: r, child: 0 }])
+        driver.say({ invalidBlocks: [invalid] });
+      expect(driver.anomalies).toEqual({ 'wrong-owner': 3 });
+      expect(driver.scheduler.stats().failedLoads).toBe(0);
+      driver.received(r, { handle: r, child: 1, rank: 0 }, { handle: r, child: 1, rank: 1 });
+      driver.run();
+      expect(driver.text(r)).toEqual(driver.model.text(r, 2));
+      expect(driver.ends.get(r)).toEqual(['length']);
+      expect(leftovers(driver.scheduler)).toEqual([]);
+    });
+
+    it(`depth ${pipelineDepth}: the owner can, and the same holds for a load that a step reads`, () => {
+      const scripts = { r: { ext: 8, child: 1 } };
+      const driver = new RemoteDriver(scripts, { pipelineDepth, reporters: [[0], [0]] });
+      const r = driver.add({ id: 'r', prompt: prompt(9), maxTokens: 2 });
+      driver.schedule();
+      const [block] = driver.blocks(r);
+      driver.report = { invalidBlocks: [{ block, child: 0 }] };
+      driver.update();
+      expect(driver.anomalies).toEqual({ 'wrong-owner': 1 });
+      driver.run();
+      expect(driver.text(r)).toEqual(driver.model.text(r, 2));
+      const failing = new RemoteDriver(scripts, { pipelineDepth, reporters: [[0], [0]], strict: true });
+      const f = failing.add({ id: 'r', prompt: prompt(9), maxTokens: 2 });
+      failing.schedule();
+      failing.report = { invalidBlocks: [{ block: failing.blocks(f)[0], child: 1 }] };
+      failing.update();
+      expect(failing.ends.get(f)).toEqual(['error']);
+      failing.run();
+      expect(leftovers(failing.scheduler)).toEqual([]);
+    });
+
     it(`depth ${pipelineDepth}: each of two children that send is waited for, each of its ranks`, () => {
       const scripts = { r: { delayFree: true, children: [0, 1] } };
       const driver = new RemoteDriver(scripts, { pipelineDepth, reporters: [[0], [0, 1]] });
@@ -80,7 +115,9 @@ describe('F42 reports of a child that does not own the load', () => {
     });
 
     it(`depth ${pipelineDepth}: a fence of one child leaves what the other does`, () => {
-      const scripts = { r: { ext: 8, async: true, child: 1, delayAbort: true, children: [0] } };
+      const scripts = {
+        r: { ext: 8, async: true, child: 1, delayAbort: true, children: [0] },
+      };
       const driver = new RemoteDriver(scripts, { pipelineDepth, reporters: [[0], [0, 1]] });
       driver.loading({ id: 'r', prompt: prompt(9) });
       driver.abort('r');

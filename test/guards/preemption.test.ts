@@ -106,6 +106,50 @@ describe('F36 a request that must deliver is preempted in its final step, and st
     expect(leftovers(driver.scheduler)).toEqual([]);
   });
 
+  /** As above, with a third step in flight in which `r` runs again, over blocks that this step is still to write. */
+  function admittedAgain(delivers: boolean) {
+    const scripts = { r: { delayFree: true, delivers } };
+    const driver = new RemoteDriver(scripts, { pipelineDepth: 3, numBlocks: 6, enablePrefixCaching: false });
+    const o = driver.add({ id: 'o', prompt: prompt(7), maxTokens: 12 });
+    const r = driver.add({ id: 'r', prompt: prompt(9, 1), maxTokens: 2 });
+    driver.schedule();
+    driver.schedule();
+    driver.update();
+    expect(driver.schedule().preempted).toEqual(['r']);
+    driver.abort(o);
+    const plan = driver.schedule();
+    expect([driver.ids(plan), plan.kinds[0]]).toEqual([['r'], EntryKind.resumed]);
+    return { driver, r };
+  }
+
+  it('admitted again behind it: it is told how much can be read, and from which step on', () => {
+    const { driver, r } = admittedAgain(false);
+    driver.update();
+    expect(driver.ends.get(r)).toEqual(['length']);
+    const [{ handOver }] = driver.connector.handOvers.filter(({ id }) => id === 'r');
+    expect(handOver).toMatchObject({ numTokens: 10, numSettledTokens: 0, readableFrom: 3 });
+    driver.update();
+    driver.update();
+    driver.sent(r);
+    driver.run();
+    expect(leftovers(driver.scheduler)).toEqual([]);
+  });
+
+  it('admitted again behind it, and it must deliver: it is computed once more, and ends with settled blocks', () => {
+    const { driver, r } = admittedAgain(true);
+    driver.update();
+    expect(driver.ends.get(r)).toEqual([]);
+    driver.scheduler.verify();
+    driver.run(50, () => driver.scheduler.numUnfinished > 0);
+    expect(driver.text(r)).toEqual(driver.model.text(r, 2));
+    const told = driver.connector.handOvers.filter(({ id }) => id === 'r');
+    expect(told).toHaveLength(1);
+    expect(told[0].handOver.numSettledTokens).toBe(10);
+    driver.sent(r);
+    driver.run();
+    expect(leftovers(driver.scheduler)).toEqual([]);
+  });
+
   it('a stop token is dropped and said again too, and the stop reason stays', () => {
     const scripts = { r: { delayFree: true, delivers: true } };
     const tokenAt = (input: { id: string }, position: number) =>

@@ -309,9 +309,9 @@ describe('a request that is handed over', () => {
     expect(request.numComputedTokens).toBe(8);
     r.abort();
     bench.steps();
-    expect(bench.connector.calls.filter((call) => call.startsWith('finished'))).toEqual([
-      'finished r abort 0',
-    ]);
+    const [{ handOver }] = bench.connector.handOvers;
+    expect(handOver).toMatchObject({ numTokens: 0, numSettledTokens: 0, readableFrom: -1 });
+    expect(handOver.blocks[0]).toHaveLength(2);
     bench.land('r');
     bench.steps();
     expect(leftovers(bench.engine)).toEqual([]);

@@ -92,6 +92,54 @@ describe('the deadline of a load', () => {
   });
 });
 
+describe('a peer that says that it is alive', () => {
+  // Pinned by: `takeRenewed` (transfers.ts), `renewDeadline` (finish.ts).
+  it('is waited for anew: a load', () => {
+    const driver = TimedDriver.make(
+      { r: { ext: 8, async: true } },
+      { deadlines: { load: 100 }, strict: true },
+    );
+    const r = driver.loading({ id: 'r', prompt: prompt(9), maxTokens: 1 });
+    for (let i = 0; i < 5; i++) {
+      driver.after(80);
+      driver.say({ renewed: [{ handle: r }] });
+    }
+    driver.after(99);
+    expect(driver.ends.get(r)).toEqual([]);
+    driver.after(1);
+    expect(driver.ends.get(r)).toEqual(['error']);
+  });
+
+  it('is waited for anew: what a finished request leaves behind, also when it was given up', () => {
+    const scripts = { r: { delayFree: true } };
+    const driver = TimedDriver.make(scripts, { deadlines: { reclaim: 100 }, strict: true });
+    const r = driver.add({ id: 'r', prompt: prompt(9), maxTokens: 1 });
+    driver.step();
+    driver.empty();
+    driver.after(80);
+    driver.say({ renewed: [{ handle: r }] });
+    driver.after(80);
+    expect(driver.scheduler.stats()).toMatchObject({ numDraining: 1, numQuarantined: 0 });
+    driver.after(20);
+    expect(driver.scheduler.stats()).toMatchObject({ numDraining: 0, numQuarantined: 1 });
+    driver.say({ renewed: [{ handle: r }] });
+    expect(driver.scheduler.stats()).toMatchObject({ numDraining: 1, numQuarantined: 0 });
+    expect(driver.scheduler.hasWork()).toBe(true);
+    driver.after(99);
+    driver.sent(r);
+    driver.run();
+    expect(leftovers(driver.scheduler)).toEqual([]);
+  });
+
+  it('about nothing changes nothing, and is counted', () => {
+    const driver = TimedDriver.make({ r: { ext: 8, async: true } }, { deadlines: { load: 100 } });
+    const r = driver.loading({ id: 'r', prompt: prompt(9), maxTokens: 1 });
+    driver.say({ renewed: [{ handle: r, rank: 1 }, { handle: r, child: 1 }, { handle: r + 2 ** 21 }] });
+    expect(driver.anomalies).toEqual({ 'wrong-owner': 2, 'stale-handle': 1 });
+    expect(driver.scheduler.nextDeadline).toBe(1100);
+  });
+});
+
 describe('the deadline of what a finished request leaves behind', () => {
   const draining = (options: Partial<SchedulerOptions> & RemoteOptions = {}) => {
     const driver = TimedDriver.make({ r: { delayFree: true } }, { deadlines: { reclaim: 100 }, ...options });

@@ -45,6 +45,8 @@ export class ScriptedConnector implements SchedulerConnector {
   readonly protection: Protection | readonly Protection[];
   readonly reporters: readonly (readonly number[])[];
   readonly outputs: ConnectorOutput[] = [];
+  /** What requests that ended left behind, as it was told. */
+  readonly handOvers: { id: string; handOver: HandOver }[] = [];
   pins: BlockPins | null = null;
   pending = false;
   tier: boolean | undefined = undefined;
@@ -100,7 +102,9 @@ export class ScriptedConnector implements SchedulerConnector {
     this.outputs.push(output);
   }
 
-  requestFinished(request: Request, reason: FinishReason, { blocks: [blocks] }: HandOver): Finished {
+  requestFinished(request: Request, reason: FinishReason, handOver: HandOver): Finished {
+    this.handOvers.push({ id: request.id, handOver });
+    const [blocks] = handOver.blocks;
     this.#called('finished', request, `${finishReasonName(reason)} ${blocks.length}`);
     const { delayFree = false, delayAbort = false, delayEmpty = false, children } = this.#script(request);
     const delay =

@@ -1,10 +1,9 @@
-import type { BlockLists, Finished, HandOver, KvView, Match, Plan, Request } from '../../src/index.js';
+import type { BlockLists, KvView, Match, Plan, Request } from '../../src/index.js';
 import { type Script, ScriptedConnector } from './scripted-connector.js';
 
 /** A scripted connector that keeps its view, and does what a test tells it to inside its methods. */
 export class ViewingConnector extends ScriptedConnector {
   view!: KvView;
-  readonly handOvers: { id: string; handOver: HandOver }[] = [];
   /** Runs inside `buildMetadata`. */
   onMetadata: (plan: Plan) => unknown = () => undefined;
   onAlloc: (request: Request, blocks: BlockLists) => void = () => {};
@@ -34,10 +33,5 @@ export class ViewingConnector extends ScriptedConnector {
 
   override buildMetadata(plan: Plan): unknown {
     return this.onMetadata(plan) ?? super.buildMetadata(plan);
-  }
-
-  override requestFinished(request: Request, reason: never, handOver: HandOver): Finished {
-    this.handOvers.push({ id: request.id, handOver });
-    return super.requestFinished(request, reason, handOver);
   }
 }

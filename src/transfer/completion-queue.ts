@@ -151,3 +151,9 @@ export class CompletionQueue {
     for (let i = 0; i < count; i++) this.anomalies.report(reason, detail);
   }
 }
+
+/** @throws ERR_BLOCKSTEP_BAD_ARG for what is no completion queue */
+export function checkQueue(queue: unknown): CompletionQueue {
+  if (queue instanceof CompletionQueue) return queue;
+  throw badArgument('queue', show(queue), 'a CompletionQueue');
+}

@@ -145,7 +145,7 @@ class TierConnector implements SchedulerConnector<Metadata>, WorkerConnector<Met
         Int32Array.from(targets),
         notBefore,
       );
-      this.jobs.add(job, { handle, kind: 'load', blocks: Int32Array.from(device) });
+      this.jobs.add(this.queue, job, { handle, kind: 'load', blocks: Int32Array.from(device) });
       if (this.#bug === 'reports before it is over') this.#reportNow.push(handle);
     }
   }
@@ -158,7 +158,7 @@ class TierConnector implements SchedulerConnector<Metadata>, WorkerConnector<Met
     const finishedReceiving = this.#reportNow.splice(0).map((handle) => ({ handle }));
     const finishedSending: { handle: number }[] = [];
     this.queue.drain((number, verdict) => {
-      const job = this.jobs.complete(number);
+      const job = this.jobs.complete(this.queue, number);
       if (job === null || verdict !== Verdict.ok) throw new Error(`job ${number} ended with ${verdict}`);
       if (job.kind === 'load') {
         if (this.#bug !== 'declares nothing') this.#executor.adopt(job.handle, job.blocks);
@@ -186,7 +186,7 @@ class TierConnector implements SchedulerConnector<Metadata>, WorkerConnector<Met
     for (const { handle, device, tier } of stores) {
       this.numStores++;
       const job = this.out.submit(Int32Array.from(device), Int32Array.from(tier));
-      this.jobs.add(job, { handle, kind: 'store', blocks: Int32Array.from(device) });
+      this.jobs.add(this.queue, job, { handle, kind: 'store', blocks: Int32Array.from(device) });
     }
   }
 

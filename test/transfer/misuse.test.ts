@@ -171,16 +171,25 @@ describe('bad arguments are refused, and nothing is changed:', () => {
     const anomalies = new Anomalies(false);
     const jobs = new TransferJobs(anomalies);
     const good = { handle: 1, kind: 'load' as const, blocks: ids(1) };
-    refuses((job) => jobs.add(job, good), [undefined, ...NO_COUNTS, 0]);
-    refuses((input) => jobs.add(1, input), [undefined, ...NO_OBJECTS]);
-    refuses((handle) => jobs.add(1, { ...good, handle }), [undefined, ...NO_INTEGERS, 0, -1]);
-    refuses((kind) => jobs.add(1, { ...good, kind }), [undefined, null, 1, '', 'lease', 'Load', {}]);
-    refuses((child) => jobs.add(1, { ...good, child }), NO_COUNTS);
-    refuses((rank) => jobs.add(1, { ...good, rank }), NO_COUNTS);
-    refuses((blocks) => jobs.add(1, { ...good, blocks }), [undefined, ...made(NO_INT32_ARRAYS), ids(-1)]);
-    refuses((job) => jobs.complete(job), [undefined, ...NO_COUNTS, 0]);
-    refuses((blocks) => jobs.touching(blocks), [undefined, ...made(NO_INT32_ARRAYS)]);
-    expect([jobs.size, jobs.has(1), [...jobs.touching(ids(1))], anomalies.toObject()]).toEqual([
+    using queue = new CompletionQueue({ capacity: 1 });
+    const noQueues = [undefined, ...NO_OBJECTS, {}, queue.native, Object.create(null), throwingProxy({})];
+    refuses((value) => jobs.add(value, 1, good), noQueues);
+    refuses((value) => jobs.complete(value, 1), noQueues);
+    refuses((value) => jobs.touching(value, ids(1)), noQueues);
+    refuses((value) => jobs.clear(value), noQueues.slice(1));
+    refuses((job) => jobs.add(queue, job, good), [undefined, ...NO_COUNTS, 0]);
+    refuses((input) => jobs.add(queue, 1, input), [undefined, ...NO_OBJECTS]);
+    refuses((handle) => jobs.add(queue, 1, { ...good, handle }), [undefined, ...NO_INTEGERS, 0, -1]);
+    refuses((kind) => jobs.add(queue, 1, { ...good, kind }), [undefined, null, 1, '', 'lease', 'Load', {}]);
+    refuses((child) => jobs.add(queue, 1, { ...good, child }), NO_COUNTS);
+    refuses((rank) => jobs.add(queue, 1, { ...good, rank }), NO_COUNTS);
+    refuses(
+      (blocks) => jobs.add(queue, 1, { ...good, blocks }),
+      [undefined, ...made(NO_INT32_ARRAYS), ids(-1)],
+    );
+    refuses((job) => jobs.complete(queue, job), [undefined, ...NO_COUNTS, 0]);
+    refuses((blocks) => jobs.touching(queue, blocks), [undefined, ...made(NO_INT32_ARRAYS)]);
+    expect([jobs.size, jobs.has(1), [...jobs.touching(queue, ids(1))], anomalies.toObject()]).toEqual([
       0,
       false,
       [],

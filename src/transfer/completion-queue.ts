@@ -153,7 +153,7 @@ export class CompletionQueue {
 }
 
 /** @throws ERR_BLOCKSTEP_BAD_ARG for what is no completion queue */
-export function checkQueue(queue: unknown): CompletionQueue {
+export function checkQueue(queue: unknown, name = 'queue'): CompletionQueue {
   if (queue instanceof CompletionQueue) return queue;
-  throw badArgument('queue', show(queue), 'a CompletionQueue');
+  throw badArgument(name, show(queue), 'a CompletionQueue');
 }

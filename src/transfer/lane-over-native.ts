@@ -1,16 +1,18 @@
 import { badArgument, show } from '../core/errors.js';
 import type { NativeLane } from '../core/native-transfer.js';
 import { BlockArena } from './block-arena.js';
-import { checkQueue } from './completion-queue.js';
+import { type CompletionQueue, checkQueue } from './completion-queue.js';
 import type { Lane, LaneCounts } from './lane.js';
 
 /** What all lanes have that are made of native code. */
 export abstract class LaneOverNative implements Lane {
+  readonly queue: CompletionQueue;
   readonly source: BlockArena;
   readonly target: BlockArena;
   readonly #native: NativeLane;
 
-  constructor(source: BlockArena, target: BlockArena, native: NativeLane) {
+  constructor(queue: CompletionQueue, source: BlockArena, target: BlockArena, native: NativeLane) {
+    this.queue = queue;
     this.source = source;
     this.target = target;
     this.#native = native;

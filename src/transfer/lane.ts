@@ -1,3 +1,5 @@
+import type { CompletionQueue } from './completion-queue.js';
+
 /** What a lane has to do, and what it did. */
 export interface LaneCounts {
   /** Jobs that are not over. */
@@ -17,6 +19,8 @@ export interface LaneCounts {
  * step: others overtake them, and those that become ready together begin in the order of their steps, then of `submit`.
  */
 export interface Lane {
+  /** Where its jobs complete; their numbers are the queue's. */
+  readonly queue: CompletionQueue;
   /**
    * Has block `sources[i]` copied to block `targets[i]` for every i. Runs that are consecutive on both sides are copied as
    * one; the arrays are the caller's again when it returns.

@@ -201,6 +201,7 @@ export function describeLane(name: string, makeKind: () => LaneKind<Lane & Dispo
     it('shares a queue with lanes in other directions', () => {
       using bench = new LaneBench(makeKind());
       using back = makeKind().makeLane(bench.queue, bench.target, bench.source);
+      expect([bench.lane.queue === bench.queue, back.queue === bench.queue]).toEqual([true, true]);
       const there = bench.lane.submit(ids(1), ids(10));
       bench.lane.flush(ids(there));
       const here = back.submit(ids(10), ids(20));

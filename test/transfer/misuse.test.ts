@@ -156,15 +156,29 @@ describe('bad arguments are refused, and nothing is changed:', () => {
 
   it('groups of parts', () => {
     const group = new TransferGroup(new Anomalies(false));
-    refuses((job) => group.add(job), [undefined, ...NO_COUNTS, 0]);
-    group.add(1);
-    refuses((job) => group.add(job), [1]);
-    refuses((job) => group.complete(job, Verdict.ok), [undefined, ...NO_COUNTS, 0]);
-    refuses((verdict) => group.complete(1, verdict), [undefined, ...NO_COUNTS, 0, 4]);
-    expect([group.pending, group.seal(), group.complete(1, Verdict.ok)]).toEqual([[1], null, Verdict.ok]);
+    using queue = new CompletionQueue({ capacity: 1 });
+    const noQueues = [undefined, ...NO_OBJECTS, {}, queue.native, throwingProxy({})];
+    refuses((value) => group.add(value, 1), noQueues);
+    refuses((value) => group.complete(value, 1, Verdict.ok), noQueues);
+    refuses((value) => group.pending(value), noQueues);
+    refuses((job) => group.add(queue, job), [undefined, ...NO_COUNTS, 0]);
+    group.add(queue, 1);
+    refuses((job) => group.add(queue, job), [1]);
+    refuses((job) => group.complete(queue, job, Verdict.ok), [undefined, ...NO_COUNTS, 0]);
+    refuses((verdict) => group.complete(queue, 1, verdict), [undefined, ...NO_COUNTS, 0, 4]);
+    expect([group.numPending, group.seal(), group.complete(queue, 1, Verdict.ok)]).toEqual([
+      1,
+      null,
+      Verdict.ok,
+    ]);
     using bench = new LaneBench(hostLanes());
     refuses(() => group.submit(bench.lane, ids(1), ids(1)), [1]);
-    expect(bench.queue.inFlight).toBe(0);
+    // What is no lane is refused before any part is cancelled.
+    const open = new TransferGroup(new Anomalies(false));
+    const part = open.submit(bench.lane, ids(1), ids(1), 5);
+    refuses((lane) => open.submit(lane, ids(1), ids(1)), [undefined, null, 1, 'x', {}, { queue: 1 }]);
+    expect([open.numPending, bench.lane.counts().pending, bench.drain()]).toEqual([1, 1, {}]);
+    expect([bench.lane.cancel(part), bench.drain()]).toEqual([true, { [part]: 'cancelled' }]);
   });
 
   it('tables of jobs', () => {

@@ -6,6 +6,7 @@ import {
   CompletionQueue,
   HostLane,
   Leases,
+  RankedJobs,
   TransferGroup,
   TransferJobs,
   Verdict,
@@ -209,6 +210,30 @@ describe('bad arguments are refused, and nothing is changed:', () => {
       [],
       {},
     ]);
+  });
+
+  it('jobs of several ranks', () => {
+    const anomalies = new Anomalies(false);
+    const jobs = new RankedJobs(anomalies);
+    const noRanks = [
+      undefined,
+      ...NO_OBJECTS,
+      {},
+      ids(0, 1),
+      [],
+      [0, 1, 0],
+      [1, undefined],
+      throwingProxy({}),
+    ];
+    refuses((ranks) => jobs.begin(ranks, undefined), noRanks);
+    const noCounts = NO_COUNTS.map((rank) => [0, rank]);
+    refuses((ranks) => jobs.begin(ranks, undefined), [...noCounts, new Array(2)]);
+    expect([jobs.size, jobs.begin([0, 1], undefined)]).toEqual([0, 1]);
+    const noJobs = [undefined, ...NO_INTEGERS, 0, -1];
+    refuses((job) => jobs.report(job, 0, Verdict.ok), noJobs);
+    refuses((rank) => jobs.report(1, rank, Verdict.ok), [undefined, ...NO_COUNTS]);
+    refuses((verdict) => jobs.report(1, 0, verdict), [undefined, ...NO_COUNTS, 0, 4]);
+    expect([jobs.silent(1), anomalies.toObject()]).toEqual([[0, 1], {}]);
   });
 
   it('leases', () => {

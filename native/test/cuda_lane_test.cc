@@ -301,11 +301,14 @@ void test_steps_apart() {
   write_late(executor, *bench.source, 2, 0xb2);
   bench.cuda().record_step(2, theirs);
   const u32 early = bench.submit({1}, {1}, 1);
+  const u32 empty = bench.submit({}, {}, 2);
   const u32 late = bench.submit({2}, {2}, 2);
   bench.flush({static_cast<std::int32_t>(early)});
   EXPECT(bench.verdict(early) == kOk && bench.verdict(late) == 0, "it waited for step 2, or the other did not");
+  EXPECT(bench.verdict(empty) == 0, "a job without blocks did not wait for step 2");
   open = true;
   bench.flush({static_cast<std::int32_t>(late)});
+  EXPECT(bench.verdict(empty) == kOk, "it ended with %u", bench.verdict(empty));
   EXPECT(bench.verdict(late) == kOk && *bench.target->block(2) == 0xb2, "copied before step 2 was executed");
 
   plant("fail=1");

@@ -126,7 +126,10 @@ export class CompletionQueue {
     return dropped + waiting;
   }
 
-  /** Every later call throws ERR_BLOCKSTEP_DISPOSED; lanes complete their jobs all the same. Idempotent. */
+  /**
+   * Every later call throws ERR_BLOCKSTEP_DISPOSED, and so does `submit` of its lanes; they complete the jobs that they have.
+   * Idempotent.
+   */
   dispose(): void {
     this.#at = this.#end;
     this.native.dispose();

@@ -138,6 +138,9 @@ describe('bad arguments are refused, and nothing is changed:', () => {
     refuses((targets) => lane.submit(ids(1), targets), [ids(), ids(1, 2), ids(-1), ids(24), ids(-(2 ** 31))]);
     refuses((targets) => lane.submit(ids(1, 2, 3), targets), [ids(4, 5, 4)]);
     refuses((sources) => lane.submit(sources, ids(1)), [detach(ids(1))], 'ERR_BLOCKSTEP_DETACHED');
+    // Two arrays whose memory was given away are no empty lists.
+    refuses((both) => lane.submit(both, both), [detach(ids(1))], 'ERR_BLOCKSTEP_DETACHED');
+    refuses((both) => lane.submit(ids(), both), [detach(ids(1))], 'ERR_BLOCKSTEP_DETACHED');
     refuses((step) => lane.submit(ids(1), ids(1), step), [...NO_INTEGERS, -2]);
     refuses((step) => lane.settle(step), [undefined, ...NO_INTEGERS, -1]);
     refuses((job) => lane.cancel(job), [undefined, ...NO_COUNTS, 0]);

@@ -147,6 +147,18 @@ describe('a transfer of several parts', () => {
     expect([ends, group.isOver]).toEqual([[null, cancelled], true]);
   });
 
+  it('has parts without blocks as others', () => {
+    using bench = new LaneBench(hostLanes());
+    const group = new TransferGroup(bench.anomalies);
+    const jobs = [group.submit(bench.lane, ids(), ids()), group.submit(bench.lane, ids(), ids(), 3)];
+    expect([group.seal(), [...group.pending(bench.queue)]]).toEqual([null, jobs]);
+    bench.lane.settle(3);
+    bench.lane.flush(group.pending(bench.queue));
+    const ends: unknown[] = [];
+    bench.queue.drain((job, verdict) => ends.push(group.complete(bench.queue, job, verdict)));
+    expect(ends).toEqual([null, ok]);
+  });
+
   it('is cancelled whole although a lane of it is gone, which has ended its jobs', () => {
     using bench = new LaneBench(hostLanes());
     using gone = new HostLane(bench.queue, bench.source, bench.target);

@@ -79,5 +79,6 @@ export { HostLane, type HostLaneOptions } from './transfer/host-lane.js';
 export { type TransferJob, type TransferJobInput, TransferJobs } from './transfer/job-table.js';
 export type { Lane, LaneCounts } from './transfer/lane.js';
 export { type LeaseKey, Leases } from './transfer/leases.js';
+export { type RankedJob, RankedJobs } from './transfer/ranked-jobs.js';
 export { TransferGroup } from './transfer/transfer-group.js';
 export { Verdict, verdictName, worseVerdict } from './transfer/verdict.js';

@@ -69,9 +69,10 @@ class Wrapped : public Napi::ObjectWrap<Wrapped<T>>, public Orphan {
     if (!owned_) throw Error{kDisposed, std::string(Traits::kWhat) + " was used that was disposed"};
     return owned_;
   }
-  /// Gives up its share now. Idempotent.
+  /// Gives up its share now, and says so to what has to know, since others may keep it. Idempotent.
   void dispose() {
     if (!owned_) return;
+    if constexpr (requires(T& owned) { owned.close(); }) owned_->close();
     owned_.reset();
     weigh(0);
   }

@@ -23,6 +23,7 @@ CompletionRing::CompletionRing(u32 capacity, void* words, u32 max_job)
 }
 
 u32 CompletionRing::begin(bool owned) {
+  if (closed_) throw Error{kDisposed, "the completion queue was disposed, so nobody could drain the job"};
   const u32 held = static_cast<u32>(active_.size());
   if (held == capacity_) return 0;
   const u32 slot = free_[free_head_];

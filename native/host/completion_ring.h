@@ -49,6 +49,7 @@ class CompletionRing {
 
   /// Gives a transfer its job. 0: every slot is held by a job that was not drained yet; nothing is changed.
   /// @param owned a lane completes it, and post_foreign() must not
+  /// @throws Error kDisposed if it was closed; nothing is changed
   u32 begin(bool owned);
 
   /// The slot of a job, from 0.
@@ -66,6 +67,9 @@ class CompletionRing {
   /// From now on drain() asks it first. It leaves before it ends. @throws std::bad_alloc
   void join(Collector& collector) { collectors_.push_back(&collector); }
   void leave(Collector& collector) { std::erase(collectors_, &collector); }
+
+  /// The owner drains no more: no job begins from now on. Those that have begun are completed all the same.
+  void close() { closed_ = true; }
 
   /// What one drain() found.
   struct Drained {
@@ -109,6 +113,7 @@ class CompletionRing {
   u32 free_head_ = 0;
   u32 free_tail_ = 0;
   u32 num_abandoned_ = 0;
+  bool closed_ = false;
   u64 num_late_ = 0;                       // that the owner found
   std::atomic<u64> num_late_posts_{0};     // that a completer was told of
 };

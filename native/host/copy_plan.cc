@@ -26,7 +26,6 @@ u32 BlockPairs::blocks_in(u64 piece_bytes) const {
 }
 
 void BlockPairs::check(BlockList sources, BlockList targets) {
-  if (sources.count == 0) throw Error{kBadArg, "sources must name at least one block, got none"};
   if (sources.count != targets.count) {
     throw Error{kBadArg, "targets must name as many blocks as sources, " + std::to_string(sources.count) + ", got " +
                              std::to_string(targets.count)};

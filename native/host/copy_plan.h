@@ -21,7 +21,8 @@ struct Run {
   u32 count;
 };
 
-/// The runs of a job, in pieces of whole blocks. It keeps its memory for the next job.
+/// The runs of a job, in pieces of whole blocks; a job without blocks is one piece without runs, so that it has its place in
+/// the order as any other. It keeps its memory for the next job.
 struct CopyPlan {
   std::vector<Run> runs;
   std::vector<u32> piece_ends;  // index behind the last run of each piece

@@ -1,7 +1,6 @@
 #include "host_lane.h"
 
 #include <algorithm>
-#include <cstring>
 #include <system_error>
 
 #if !defined(_WIN32)
@@ -37,6 +36,7 @@ HostLane::HostLane(std::shared_ptr<CompletionRing> ring, std::shared_ptr<BlockAr
     : ring_(std::move(ring)),
       pairs_(std::move(source), std::move(target)),
       blocks_per_piece_(pairs_.blocks_in(options.piece_bytes)),
+      copy_bytes_(options.copy),
       jobs_(*ring_) {
   const bool of_source = pairs_.source().place() == Place::kDevice;
   if (of_source || pairs_.target().place() == Place::kDevice) {
@@ -219,7 +219,7 @@ u64 HostLane::copy(const Job& job, u32 piece) {
   for (u32 i = job.plan.first_run(piece); i < job.plan.end_run(piece); ++i) {
     const Run& run = job.plan.runs[i];
     const auto bytes = static_cast<std::size_t>(run.count * source.bytes_per_block());
-    std::memcpy(target.block(run.target), source.block(run.source), bytes);
+    copy_bytes_(target.block(run.target), source.block(run.source), bytes);
     target.arrived(run.target, run.count);
     blocks += run.count;
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -19,9 +20,14 @@ class HostLane final : public Lane {
  public:
   static constexpr u32 kMaxThreads = 16;
 
+  /// Copies the bytes of one run. Called by any thread of the lane, by several at once, with no lock held.
+  using CopyBytes = void (*)(void* target, const void* source, std::size_t bytes);
+  static void copy_bytes(void* target, const void* source, std::size_t bytes) { std::memcpy(target, source, bytes); }
+
   struct Options {
     u32 threads;      // 1 .. kMaxThreads
     u64 piece_bytes;  // at most so many a piece, but one block at least
+    CopyBytes copy = copy_bytes;
   };
 
   /// @throws Error kBadArg for arenas that do not go together, kLimit if a thread cannot be started; std::bad_alloc
@@ -67,6 +73,7 @@ class HostLane final : public Lane {
   const std::shared_ptr<CompletionRing> ring_;
   BlockPairs pairs_;
   const u32 blocks_per_piece_;
+  const CopyBytes copy_bytes_;
   Job* draft_ = nullptr;  // taken, and not submitted yet; the owner's alone
 
   mutable std::mutex mutex_;

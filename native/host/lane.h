@@ -26,8 +26,9 @@ class Lane {
   /// Ends every job as cancel() does. Nothing writes any more when it returns.
   virtual ~Lane() = default;
 
-  /// Has block sources.ids[i] copied to targets.ids[i], once `not_before` is settled.
-  /// @returns the job @throws Error kBadArg, kRingFull, std::bad_alloc; and nothing is changed
+  /// Has block sources.ids[i] copied to targets.ids[i], once `not_before` is settled. A job without blocks copies nothing, and
+  /// has its place in the order as any other.
+  /// @returns the job @throws Error kBadArg, kRingFull, kDisposed if the ring was closed, std::bad_alloc; and nothing is changed
   virtual u32 submit(BlockList sources, BlockList targets, std::int64_t not_before) = 0;
   /// Every step up to this one has been executed.
   virtual void settle(std::int64_t step) = 0;

@@ -148,7 +148,7 @@ inline void test_random(const LaneKind& kind, u32 rounds) {
         std::vector<std::int32_t> targets;
         u32 at = random.below(kBlocks);
         u32 from = random.below(kBlocks);
-        for (u32 n = 1 + random.below(14); n > 0; --n) {
+        for (u32 n = random.below(15); n > 0; --n) {
           if (!busy[at] && std::find(targets.begin(), targets.end(), static_cast<std::int32_t>(at)) == targets.end()) {
             targets.push_back(static_cast<std::int32_t>(at));
             sources.push_back(static_cast<std::int32_t>(from));
@@ -156,7 +156,6 @@ inline void test_random(const LaneKind& kind, u32 rounds) {
           at = random.one_in(4) ? random.below(kBlocks) : (at + 1) % kBlocks;
           from = random.one_in(4) ? random.below(kBlocks) : (from + 1) % kBlocks;
         }
-        if (targets.empty()) continue;
         const std::int64_t not_before = random.one_in(2) ? Lane::kNoFence : step + random.below(3);
         try {
           const u32 job = bench.submit(sources, targets, not_before);
@@ -259,7 +258,9 @@ inline void test_runs(const LaneKind& kind) {
   Bench cut(kind, 3 * kBytes + 1, random);
   cut.flush({static_cast<std::int32_t>(cut.submit({1, 2, 3, 4, 5, 6, 7}, {1, 2, 3, 4, 5, 6, 7}))});
   EXPECT(cut.lane->traffic().copies == 3, "pieces of three blocks: %llu", wide(cut.lane->traffic().copies));
-  EXPECT(cut.target->arrivals(7) == 1 && cut.target->arrivals(8) == 0, "what came is counted");
+  for (u32 block = 0; block < kBlocks; ++block) {
+    EXPECT(cut.target->arrivals(block) == (block >= 1 && block <= 7), "what came is counted: block %u", block);
+  }
 }
 
 inline void test_refusals(const LaneKind& kind) {
@@ -268,7 +269,8 @@ inline void test_refusals(const LaneKind& kind) {
   const auto refused = [&](const std::vector<std::int32_t>& sources, const std::vector<std::int32_t>& targets) {
     EXPECT(bench.code_of([&] { bench.submit(sources, targets); }) == std::string(kBadArg), "%zu blocks", sources.size());
   };
-  refused({}, {});
+  refused({}, {1});
+  refused({1}, {});
   refused({1}, {1, 2});
   refused({-1}, {1});
   refused({1}, {-1});
@@ -289,6 +291,45 @@ inline void test_refusals(const LaneKind& kind) {
   };
   EXPECT(code(bench.source, bench.source) == std::string(kBadArg), "one arena");
   EXPECT(code(bench.source, kind.make_target(4, kBytes + 16)) == std::string(kBadArg), "blocks of two sizes");
+}
+
+/// A job without blocks has its place in the order, waits, ends and is cancelled as any other, and touches nothing.
+inline void test_empty(const LaneKind& kind) {
+  Random random(14);
+  Bench bench(kind, kBytes, random);
+  const u32 first = bench.submit({1}, {1});
+  const u32 empty = bench.submit({}, {});
+  bench.flush({static_cast<std::int32_t>(empty)});
+  EXPECT(bench.verdict(empty) == kOk, "it ended with %u", bench.verdict(empty));
+  EXPECT(bench.verdict(first) == kOk && holds(*bench.target, 1, 1, 1), "the one in front is over");
+  const u32 waits = bench.submit({}, {}, 3);
+  const u32 dropped = bench.submit({}, {}, 3);
+  const u32 fenced = bench.submit({}, {}, 4);
+  EXPECT(bench.lane->waiting() == 3 && bench.verdict(waits) == 0, "they wait");
+  EXPECT(bench.lane->cancel(dropped) && !bench.lane->cancel(dropped), "once");
+  bench.lane->settle(3);
+  bench.flush({static_cast<std::int32_t>(waits)});
+  EXPECT(bench.verdict(waits) == kOk && bench.verdict(dropped) == kCancelled, "step 3 is settled");
+  bench.lane->fence();
+  EXPECT(bench.verdict(fenced) == kCancelled && bench.lane->pending() == 0, "it ended with %u", bench.verdict(fenced));
+  EXPECT(bench.lane->traffic().bytes == kBytes && bench.lane->traffic().copies == 1, "nothing was copied for them");
+  for (u32 block = 0; block < kBlocks; ++block) EXPECT(bench.target->arrivals(block) == (block == 1), "block %u", block);
+}
+
+/// Where nobody drains any more no job begins; what has begun ends.
+inline void test_closed(const LaneKind& kind) {
+  Random random(15);
+  Bench bench(kind, kBytes, random);
+  const u32 waits = bench.submit({1}, {1}, 3);
+  bench.ring->close();
+  EXPECT(bench.code_of([&] { bench.submit({2}, {2}); }) == std::string(kDisposed), "a job that nobody could drain");
+  EXPECT(bench.code_of([&] { bench.submit({}, {}); }) == std::string(kDisposed), "a job that nobody could drain");
+  EXPECT(bench.lane->pending() == 1 && bench.ring->in_flight() == 1, "what was refused took nothing");
+  bench.lane->settle(3);
+  bench.flush({static_cast<std::int32_t>(waits)});
+  bench.lane->fence();
+  EXPECT(bench.verdict(waits) == kOk && holds(*bench.target, 1, 1, 1), "it ended with %u", bench.verdict(waits));
+  EXPECT(holds(*bench.target, 2, 2, 2), "block 2 was written");
 }
 
 /// After a fence, and after a lane's end, whoever owns the memory writes it; ThreadSanitizer sees what else does.
@@ -341,6 +382,8 @@ inline void test_contract(const LaneKind& kind, u32 rounds) {
   test_order(kind);
   test_runs(kind);
   test_refusals(kind);
+  test_empty(kind);
+  test_closed(kind);
   test_fence(kind, rounds);
   test_two_lanes(kind, rounds);
   test_random(kind, rounds);

@@ -556,7 +556,10 @@ TRANSFER_MUTANTS = [
     ('host/host_lane.cc', 'a full ring is not noticed', 'if (number == 0) {', 'if (false) {'),
     ('host/host_lane.cc', 'no step is waited for', 'if (not_before <= settled_) {', 'if (true) {'),
     ('host/job_list.h', 'waiting jobs as submitted', 'while (prev && prev->not_before > job.not_before) prev = prev->prev;', ''),
-    ('host/copy_plan.cc', 'an empty job', 'if (sources.count == 0) throw', 'if (false) throw'),
+    ('host/copy_plan.cc', 'a job without blocks has no piece', '  piece_ends.push_back(static_cast<u32>(runs.size()));\n}',
+     '  if (!runs.empty()) piece_ends.push_back(static_cast<u32>(runs.size()));\n}'),
+    ('host/copy_plan.cc', 'lists of two lengths', 'if (sources.count != targets.count) {', 'if (false) {'),
+    ('host/completion_ring.cc', 'a closed ring gives out jobs', 'if (closed_) throw', 'if (false) throw'),
     ('host/copy_plan.cc', 'a source that is not there', 'if (from >= source_->num_blocks()) refuse_block', 'if (false) '
      'refuse_block'),
     ('host/copy_plan.cc', 'a target that is not there', 'if (to >= target_->num_blocks()) refuse_block', 'if (false) '

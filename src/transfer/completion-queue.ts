@@ -126,7 +126,10 @@ export class CompletionQueue {
     return dropped + waiting;
   }
 
-  /** Every later call throws ERR_BLOCKSTEP_DISPOSED; lanes complete their jobs all the same. Idempotent. */
+  /**
+   * Every later call throws ERR_BLOCKSTEP_DISPOSED, and so does `submit` of its lanes; they complete the jobs that they have.
+   * Idempotent.
+   */
   dispose(): void {
     this.#at = this.#end;
     this.native.dispose();
@@ -150,4 +153,10 @@ export class CompletionQueue {
   #report(reason: 'after-reset' | 'duplicate-completion', count: number, detail: string): void {
     for (let i = 0; i < count; i++) this.anomalies.report(reason, detail);
   }
+}
+
+/** @throws ERR_BLOCKSTEP_BAD_ARG for what is no completion queue */
+export function checkQueue(queue: unknown, name = 'queue'): CompletionQueue {
+  if (queue instanceof CompletionQueue) return queue;
+  throw badArgument(name, show(queue), 'a CompletionQueue');
 }

@@ -66,7 +66,7 @@ export class CudaLane extends LaneOverNative {
     const { windowBytes = 2 ** 30, patienceMs = 10_000 } = options;
     const config = { mode, completion, cut, windowBytes, patienceMs };
     const native = addon.createCudaLane(queue.native, source.native, target.native, config);
-    super(source, target, native);
+    super(queue, source, target, native);
     this.#native = native;
     this.info = native.info();
   }

@@ -32,6 +32,6 @@ export class HostLane extends LaneOverNative {
     checkLane(queue, source, target, options);
     const { threads = 1, pieceBytes = 2 ** 20 } = options;
     const config = { threads, pieceBytes };
-    super(source, target, addon.createLane(queue.native, source.native, target.native, config));
+    super(queue, source, target, addon.createLane(queue.native, source.native, target.native, config));
   }
 }

@@ -3,12 +3,15 @@ import { badArgument, checkInteger, show } from '../core/errors.js';
 import { MAX_JOB } from '../core/native-transfer.js';
 import type { Anomalies } from '../scheduler/anomalies.js';
 import type { BlockPins } from '../scheduler/connector.js';
+import { type CompletionQueue, checkQueue } from './completion-queue.js';
 
 const MAX_BLOCK = 2 ** 31 - 1;
 const KINDS: readonly unknown[] = ['load', 'store'];
 
 /** What one job moves, and for whom. */
 export interface TransferJob {
+  /** Where the job completes. Numbers of jobs are those of one queue. */
+  readonly queue: CompletionQueue;
   readonly job: number;
   /** The request. */
   readonly handle: number;
@@ -24,16 +27,19 @@ export type TransferJobInput = Pick<TransferJob, 'handle' | 'kind' | 'blocks'> &
   Partial<Pick<TransferJob, 'child' | 'rank'>>;
 
 /**
- * The jobs of a connector that are not over: by request, which tells a connector with protection `own` whether a request
- * still has some; by block, which tells one with protection `fence` what to flush before a block is reused; and with
- * `pins`, for protection `pin`, their blocks are pinned from `add` to `complete`.
+ * The jobs of a connector that are not over, on all its queues: by queue and number, since every queue numbers its own jobs;
+ * by request, which tells a connector with protection `own` whether a request still has some; by block, which tells one with
+ * protection `fence` what to flush before a block is reused; and with `pins`, for protection `pin`, their blocks are pinned
+ * from `add` to `complete`.
  */
 export class TransferJobs {
   readonly #anomalies: Anomalies;
   readonly #pins: BlockPins | null;
-  readonly #jobs = new Map<number, TransferJob>();
+  /** A queue is here while it has jobs. */
+  readonly #byQueue = new Map<CompletionQueue, Map<number, TransferJob>>();
   readonly #byHandle = new Map<number, Set<TransferJob>>();
   readonly #byBlock = new Map<number, Set<TransferJob>>();
+  #size = 0;
 
   constructor(anomalies: Anomalies, pins: BlockPins | null = null) {
     this.#anomalies = anomalies;
@@ -42,23 +48,30 @@ export class TransferJobs {
 
   /** Jobs that are not over. */
   get size(): number {
-    return this.#jobs.size;
+    return this.#size;
   }
 
   /**
    * Notes a job that was submitted.
+   * @param queue where it completes: the queue of its lane
    * @param input `child` and `rank` default to 0; the blocks are copied
-   * @returns false if there is a job of this number that is not over, which is counted as `duplicate-job`
+   * @returns false if the queue has a job of this number that is not over, which is counted as `duplicate-job`
    * @throws ERR_BLOCKSTEP_BAD_ARG, also from `BlockPins.pin`, and nothing is changed
    */
-  add(job: number, input: TransferJobInput): boolean {
-    const entry = takeJob(job, input);
-    if (this.#jobs.has(entry.job)) {
+  add(queue: CompletionQueue, job: number, input: TransferJobInput): boolean {
+    const entry = takeJob(queue, job, input);
+    let jobs = this.#byQueue.get(entry.queue);
+    if (jobs?.has(entry.job)) {
       this.#anomalies.report('duplicate-job', `job ${job} is not over`);
       return false;
     }
     this.#pins?.pin(entry.blocks);
-    this.#jobs.set(entry.job, entry);
+    if (jobs === undefined) {
+      jobs = new Map();
+      this.#byQueue.set(entry.queue, jobs);
+    }
+    jobs.set(entry.job, entry);
+    this.#size++;
     link(this.#byHandle, entry.handle, entry);
     for (const block of entry.blocks) link(this.#byBlock, block, entry);
     return true;
@@ -66,11 +79,14 @@ export class TransferJobs {
 
   /**
    * A job is over, however it ended: its blocks are not its any more.
+   * @param queue the one that handed it out
    * @returns what it was, or null if there is no such job, which is counted as `unknown-completion`
    * @throws ERR_BLOCKSTEP_BAD_ARG; what `BlockPins.unpin` throws, when the job is gone
    */
-  complete(job: number): TransferJob | null {
-    const entry = this.#jobs.get(checkInteger('job', job, 1, MAX_JOB));
+  complete(queue: CompletionQueue, job: number): TransferJob | null {
+    checkQueue(queue);
+    checkInteger('job', job, 1, MAX_JOB);
+    const entry = this.#byQueue.get(queue)?.get(job);
     if (entry === undefined) {
       this.#anomalies.report('unknown-completion', `job ${job} is over, or was never submitted`);
       return null;
@@ -80,11 +96,11 @@ export class TransferJobs {
   }
 
   /** A job that is not over. */
-  get(job: number): TransferJob | null {
-    return this.#jobs.get(job) ?? null;
+  get(queue: CompletionQueue, job: number): TransferJob | null {
+    return this.#byQueue.get(queue)?.get(job) ?? null;
   }
 
-  /** Whether a request has jobs that are not over, of one kind or of any. */
+  /** Whether a request has jobs that are not over, on any queue, of one kind or of any. */
   has(handle: number, kind?: TransferJob['kind']): boolean {
     const jobs = this.#byHandle.get(handle);
     if (jobs === undefined) return false;
@@ -93,43 +109,54 @@ export class TransferJobs {
     return false;
   }
 
-  /** The jobs of a request that are not over, as they were added. */
+  /** The jobs of a request that are not over, on all queues, as they were added. */
   of(handle: number): TransferJob[] {
     return [...(this.#byHandle.get(handle) ?? [])];
   }
 
   /**
-   * The jobs that read or write any of these blocks, each once, ascending: for `Lane.flush`.
+   * The jobs of one queue that read or write any of these blocks, each once, ascending: for `Lane.flush` of the lanes that
+   * complete there.
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
-  touching(blocks: Int32Array): Int32Array {
+  touching(queue: CompletionQueue, blocks: Int32Array): Int32Array {
+    checkQueue(queue);
     const found = new Set<number>();
     for (const block of takeInt32Array('blocks', blocks)) {
-      for (const { job } of this.#byBlock.get(block) ?? []) found.add(job);
+      for (const entry of this.#byBlock.get(block) ?? []) if (entry.queue === queue) found.add(entry.job);
     }
     return Int32Array.from(found).sort();
   }
 
-  /** Forgets every job, as when nothing submitted so far touches memory any more. @returns those there were */
-  clear(): TransferJob[] {
-    const all = [...this.#jobs.values()];
+  /**
+   * Forgets every job of this queue, or of all of them, as when nothing submitted so far touches memory any more. A queue
+   * that was reset never hands out what it had: its jobs stay here until they are forgotten.
+   * @returns those there were
+   * @throws ERR_BLOCKSTEP_BAD_ARG
+   */
+  clear(queue?: CompletionQueue): TransferJob[] {
+    const tables = queue === undefined ? [...this.#byQueue.values()] : [this.#byQueue.get(checkQueue(queue))];
+    const all = tables.flatMap((jobs) => [...(jobs?.values() ?? [])]);
     for (const entry of all) this.#remove(entry);
     return all;
   }
 
   #remove(entry: TransferJob): void {
-    this.#jobs.delete(entry.job);
+    const jobs = this.#byQueue.get(entry.queue);
+    if (jobs?.delete(entry.job) && jobs.size === 0) this.#byQueue.delete(entry.queue);
+    this.#size--;
     unlink(this.#byHandle, entry.handle, entry);
     for (const block of entry.blocks) unlink(this.#byBlock, block, entry);
     this.#pins?.unpin(entry.blocks);
   }
 }
 
-function takeJob(job: unknown, input: unknown): TransferJob {
+function takeJob(queue: unknown, job: unknown, input: unknown): TransferJob {
   if (typeof input !== 'object' || input === null) throw badArgument('input', show(input), 'an object');
   const { handle, kind, child = 0, rank = 0, blocks } = input as Record<keyof TransferJob, unknown>;
   if (!KINDS.includes(kind)) throw badArgument('kind', show(kind), "'load' or 'store'");
   const entry: TransferJob = {
+    queue: checkQueue(queue),
     job: checkInteger('job', job, 1, MAX_JOB),
     handle: checkInteger('handle', handle, 1, Number.MAX_SAFE_INTEGER),
     kind: kind as TransferJob['kind'],

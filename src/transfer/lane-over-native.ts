@@ -1,16 +1,18 @@
 import { badArgument, show } from '../core/errors.js';
 import type { NativeLane } from '../core/native-transfer.js';
 import { BlockArena } from './block-arena.js';
-import { CompletionQueue } from './completion-queue.js';
+import { type CompletionQueue, checkQueue } from './completion-queue.js';
 import type { Lane, LaneCounts } from './lane.js';
 
 /** What all lanes have that are made of native code. */
 export abstract class LaneOverNative implements Lane {
+  readonly queue: CompletionQueue;
   readonly source: BlockArena;
   readonly target: BlockArena;
   readonly #native: NativeLane;
 
-  constructor(source: BlockArena, target: BlockArena, native: NativeLane) {
+  constructor(queue: CompletionQueue, source: BlockArena, target: BlockArena, native: NativeLane) {
+    this.queue = queue;
     this.source = source;
     this.target = target;
     this.#native = native;
@@ -51,7 +53,7 @@ export abstract class LaneOverNative implements Lane {
 
 /** What a lane is made of, before anything of it is used. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function checkLane(queue: unknown, source: unknown, target: unknown, options: unknown): void {
-  if (!(queue instanceof CompletionQueue)) throw badArgument('queue', show(queue), 'a CompletionQueue');
+  checkQueue(queue);
   if (!(source instanceof BlockArena)) throw badArgument('source', show(source), 'a BlockArena');
   if (!(target instanceof BlockArena)) throw badArgument('target', show(target), 'a BlockArena');
   if (typeof options !== 'object' || options === null)

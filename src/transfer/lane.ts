@@ -1,3 +1,5 @@
+import type { CompletionQueue } from './completion-queue.js';
+
 /** What a lane has to do, and what it did. */
 export interface LaneCounts {
   /** Jobs that are not over. */
@@ -17,14 +19,17 @@ export interface LaneCounts {
  * step: others overtake them, and those that become ready together begin in the order of their steps, then of `submit`.
  */
 export interface Lane {
+  /** Where its jobs complete; their numbers are the queue's. */
+  readonly queue: CompletionQueue;
   /**
    * Has block `sources[i]` copied to block `targets[i]` for every i. Runs that are consecutive on both sides are copied as
-   * one; the arrays are the caller's again when it returns.
-   * @param targets each block once
+   * one; the arrays are the caller's again when it returns. A job without blocks copies nothing, and has its place in the
+   * order, waits and ends as any other.
+   * @param targets each block once, as many as `sources`
    * @param notBefore the job begins only when this step was settled; default -1: it waits for none
    * @returns the job
    * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_RING_FULL if the completion queue has no slot left;
-   * ERR_BLOCKSTEP_DISPOSED; nothing is changed then
+   * ERR_BLOCKSTEP_DISPOSED if the lane was disposed, or its queue, where nobody could drain the job; nothing is changed then
    */
   submit(sources: Int32Array, targets: Int32Array, notBefore?: number): number;
   /** Every step up to this one was executed. A step behind what is settled already changes nothing. */

@@ -8,7 +8,7 @@ export type LeaseKey = number | string;
 
 interface Lease<Key> {
   readonly key: Key;
-  /** The lease is over from this time on. */
+  /** The lease is over from this time on, on the granter's clock. */
   deadline: number;
   index: number;
 }
@@ -41,9 +41,15 @@ class LeaseHeap<Key> extends IndexedHeap<Lease<Key>> {
 }
 
 /**
- * Promises that blocks stay where they are for a while, so that a peer may read them. Times are milliseconds of the
- * caller's clock. A lease is over when its time is, whether anybody asked or not: from then on it cannot be read or
- * renewed, so whoever got it from `expire` may reuse its blocks.
+ * Promises that blocks stay where they are for a while, so that a peer may read them. A lease is over when its time is,
+ * whether anybody asked or not: from then on it cannot be read or renewed, so whoever got it from `expire` may reuse its
+ * blocks.
+ *
+ * How long a lease lasts is a duration in milliseconds, and `now` is an instant of the granter's own clock: give the same
+ * monotonic clock to every call. What goes to a peer is a duration too, the milliseconds that are left, never an instant: a
+ * peer, another process as well, would compare it with a clock of its own, and the lease would be shorter or longer for it by
+ * as much as the two clocks differ (vLLM #50326). A message takes time, so a peer that counts from its arrival may come too
+ * late; `mayRead` of the granter decides.
  */
 export class Leases<Key extends LeaseKey = number> {
   readonly #anomalies: Anomalies;
@@ -55,27 +61,35 @@ export class Leases<Key extends LeaseKey = number> {
     this.#anomalies = anomalies;
   }
 
-  /** Leases that were neither released nor handed out by `expire`. */
+  /** Leases that were neither released, replaced nor handed out by `expire`. */
   get size(): number {
     return this.#leases.size;
   }
 
-  /** The earliest deadline; infinite without a lease. */
+  /** The earliest deadline, on the granter's clock; infinite without a lease. */
   get nextDeadline(): number {
     return this.#heap.first?.deadline ?? Number.POSITIVE_INFINITY;
   }
 
   /**
-   * Begins a lease of `ms` milliseconds, more than 0.
-   * @throws ERR_BLOCKSTEP_BAD_ARG, also if the key has a lease that was neither released nor handed out by `expire`
+   * Begins a lease.
+   * @param ms how long it lasts from `now` on, in milliseconds: more than 0
+   * @returns true if it takes the place of a lease of this key that is over and was not handed out by `expire`: that one never
+   * is, and whatever the caller keeps for it is now kept for the new one
+   * @throws ERR_BLOCKSTEP_BAD_ARG, also if the key has a lease that is not over
    */
-  grant(key: Key, now: number, ms: number): void {
+  grant(key: Key, now: number, ms: number): boolean {
     checkKey(key);
     const deadline = deadlineOf(now, ms);
-    if (this.#leases.has(key)) throw badArgument('key', show(key), 'one without a lease');
+    const before = this.#leases.get(key);
+    if (before !== undefined) {
+      if (before.deadline > now) throw badArgument('key', show(key), 'one without a lease that is not over');
+      this.#remove(before);
+    }
     const lease = { key, deadline, index: -1 };
     this.#leases.set(key, lease);
     this.#heap.insert(lease);
+    return before !== undefined;
   }
 
   /**

@@ -1,16 +1,20 @@
-import { badArgument, checkInteger, show } from '../core/errors.js';
+import { BlockstepError, badArgument, checkInteger, show } from '../core/errors.js';
 import { MAX_JOB } from '../core/native-transfer.js';
 import type { Anomalies } from '../scheduler/anomalies.js';
+import { type CompletionQueue, checkQueue } from './completion-queue.js';
 import type { Lane } from './lane.js';
 import { Verdict, worseVerdict } from './verdict.js';
 
 /**
- * A transfer in several parts, on one lane or several. It is over once, when it was sealed and all its parts are over:
- * failed and cancelled ones too. It failed if any part failed, and was cancelled if any was.
+ * A transfer in several parts, on one lane or several, whose jobs complete on one queue or several: a part is known by its
+ * queue and its number there. It is over once, when it was sealed and all its parts are over: failed and cancelled ones too.
+ * It failed if any part failed, and was cancelled if any was.
  */
 export class TransferGroup {
   readonly #anomalies: Anomalies;
-  readonly #pending = new Map<number, Lane | null>();
+  /** The lane of each part that is not over, by queue and job; null: somebody else has begun it. */
+  readonly #parts = new Map<CompletionQueue, Map<number, Lane | null>>();
+  #numPending = 0;
   #numParts = 0;
   #verdict: Verdict = Verdict.ok;
   #sealed = false;
@@ -22,8 +26,16 @@ export class TransferGroup {
   }
 
   /** Parts that are not over. */
-  get pending(): number[] {
-    return [...this.#pending.keys()];
+  get numPending(): number {
+    return this.#numPending;
+  }
+
+  /**
+   * The jobs of one queue that are parts and not over: for `Lane.flush` of the lanes that complete there.
+   * @throws ERR_BLOCKSTEP_BAD_ARG
+   */
+  pending(queue: CompletionQueue): Int32Array {
+    return Int32Array.from(this.#parts.get(checkQueue(queue))?.keys() ?? []);
   }
 
   get numParts(): number {
@@ -38,14 +50,14 @@ export class TransferGroup {
    * Submits a part. If the lane refuses it the parts before it are cancelled where they can be, and the group will end as
    * failed.
    * @returns its job
-   * @throws what the lane throws; ERR_BLOCKSTEP_BAD_ARG if the group is sealed
+   * @throws what the lane throws; ERR_BLOCKSTEP_BAD_ARG if the group is sealed, or for what is no lane
    */
   submit(lane: Lane, sources: Int32Array, targets: Int32Array, notBefore = -1): number {
     this.#checkOpen();
+    const queue = checkQueue((lane as Lane | null | undefined)?.queue, 'lane.queue');
     try {
       const job = lane.submit(sources, targets, notBefore);
-      this.#pending.set(job, lane);
-      this.#numParts++;
+      this.#put(queue, job, lane);
       return job;
     } catch (error) {
       this.#verdict = Verdict.failed;
@@ -54,13 +66,17 @@ export class TransferGroup {
     }
   }
 
-  /** Adds a part that somebody else has begun. @throws ERR_BLOCKSTEP_BAD_ARG if it is one already, or the group is sealed */
-  add(job: number): void {
+  /**
+   * Adds a part that somebody else has begun.
+   * @param queue where it completes
+   * @throws ERR_BLOCKSTEP_BAD_ARG if it is one already, or the group is sealed
+   */
+  add(queue: CompletionQueue, job: number): void {
     this.#checkOpen();
     checkInteger('job', job, 1, MAX_JOB);
-    if (this.#pending.has(job)) throw badArgument('job', show(job), 'no part of this transfer yet');
-    this.#pending.set(job, null);
-    this.#numParts++;
+    const isPart = this.#parts.get(checkQueue(queue))?.has(job) === true;
+    if (isPart) throw badArgument('job', show(job), 'no part of this transfer yet');
+    this.#put(queue, job, null);
   }
 
   /** No part comes any more. @returns the group's verdict if all its parts are over already, otherwise null */
@@ -72,32 +88,57 @@ export class TransferGroup {
   /** Cancels the parts that are on a lane. @returns how many were not over */
   cancel(): number {
     let count = 0;
-    for (const [job, lane] of this.#pending) if (lane?.cancel(job)) count++;
+    for (const jobs of this.#parts.values()) {
+      for (const [job, lane] of jobs) if (lane !== null && cancelOn(lane, job)) count++;
+    }
     return count;
   }
 
   /**
    * A part is over.
+   * @param queue the one that handed its job out
    * @returns the group's verdict if this was the last part, exactly once; otherwise null
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
-  complete(job: number, verdict: Verdict): Verdict | null {
+  complete(queue: CompletionQueue, job: number, verdict: Verdict): Verdict | null {
     checkInteger('verdict', verdict, 1, 3);
-    if (!this.#pending.delete(checkInteger('job', job, 1, MAX_JOB))) {
+    checkInteger('job', job, 1, MAX_JOB);
+    const jobs = this.#parts.get(checkQueue(queue));
+    if (!jobs?.delete(job)) {
       this.#anomalies.report('unknown-completion', `job ${job} is no pending part of the transfer`);
       return null;
     }
+    if (jobs.size === 0) this.#parts.delete(queue);
+    this.#numPending--;
     this.#verdict = worseVerdict(this.#verdict, verdict);
     return this.#end();
   }
 
+  #put(queue: CompletionQueue, job: number, lane: Lane | null): void {
+    const jobs = this.#parts.get(queue);
+    if (jobs === undefined) this.#parts.set(queue, new Map([[job, lane]]));
+    else jobs.set(job, lane);
+    this.#numPending++;
+    this.#numParts++;
+  }
+
   #end(): Verdict | null {
-    if (!this.#sealed || this.#over || this.#pending.size > 0) return null;
+    if (!this.#sealed || this.#over || this.#numPending > 0) return null;
     this.#over = true;
     return this.#verdict;
   }
 
   #checkOpen(): void {
     if (this.#sealed) throw badArgument('part', 'one more', 'added before the transfer is sealed');
+  }
+}
+
+/** A lane that was disposed has ended all its jobs, and must not keep the others from being cancelled. */
+function cancelOn(lane: Lane, job: number): boolean {
+  try {
+    return lane.cancel(job);
+  } catch (error) {
+    if (error instanceof BlockstepError && error.code === 'ERR_BLOCKSTEP_DISPOSED') return false;
+    throw error;
   }
 }

@@ -168,13 +168,12 @@ describe.skipIf(!isEmulated)('a CUDA lane whose GPU', () => {
 
   it('works meanwhile: nothing waits, and what is given is copied', () => {
     using bench = new LaneBench(cudaLanes(TO_GPU, { mode: 'kernel' }));
-    plant('delay=100000');
-    const start = performance.now();
+    plant('hold'); // who waited for the GPU now would wait until it counts as lost
     const job = bench.lane.submit(ids(1), ids(2));
     expect(bench.lane.counts()).toMatchObject({ pending: 1, copies: 0 });
     expect([bench.drain(), bench.target.arrivals(2)]).toEqual([{}, 0]);
     expect(bench.lane.cancel(job)).toBe(true);
-    expect(performance.now() - start).toBeLessThan(100);
+    plant('');
     bench.lane.fence();
     expect(bench.drain()).toEqual({ [job]: 'ok' });
     expect([bench.origins(2), bench.target.arrivals(2)]).toEqual([[1], 1]);
@@ -189,9 +188,10 @@ describe.skipIf(!isEmulated)('a CUDA lane whose GPU', () => {
     new Uint8Array(source.buffer).fill(7);
     using lane = new CudaLane(queue, source, target, { mode: 'copies', windowBytes: 1 });
     const all = Int32Array.from({ length: shape.numBlocks }, (_, i) => i);
-    plant('delay=30000');
+    if (how === 'cancel') plant('hold'); // it notes first what is done; a fence does not
     const job = lane.submit(all, all);
     if (how === 'cancel') lane.cancel(job);
+    plant('');
     lane.fence();
     expect(drainAll(queue)).toEqual({ [job]: 'cancelled' });
     expect(all.map((block) => target.arrivals(block))).toEqual(all.map((block) => +(block < PIECE)));

@@ -161,7 +161,7 @@ export class LaneWorker implements WorkerConnector<Metadata> {
     for (const { handle } of stores) this.#storing.add(handle);
     for (const { handle, host, device, async: isAsync } of loads) {
       const job = this.loads.submit(host, device, isAsync ? notBefore : -1);
-      this.jobs.add(job, { handle, kind: 'load', blocks: device });
+      this.jobs.add(this.queue, job, { handle, kind: 'load', blocks: device });
       if (isAsync) continue;
       this.loads.flush(Int32Array.of(job));
       this.#executor.adopt(handle, device);
@@ -174,7 +174,7 @@ export class LaneWorker implements WorkerConnector<Metadata> {
     for (const { handle, host, device, keys } of stores) {
       if (failed.includes(handle)) continue;
       const job = this.stores.submit(device, host);
-      this.jobs.add(job, { handle, kind: 'store', blocks: device });
+      this.jobs.add(this.queue, job, { handle, kind: 'store', blocks: device });
       this.#keys.set(job, { keys, host });
     }
   }
@@ -187,7 +187,7 @@ export class LaneWorker implements WorkerConnector<Metadata> {
     const finishedReceiving: { handle: number }[] = [];
     this.queue.drain((job, verdict) => {
       if (verdict !== Verdict.ok) throw new Error(`job ${job} ended with ${verdict}`);
-      const { handle, kind, blocks } = this.jobs.complete(job) as NonNullable<
+      const { handle, kind, blocks } = this.jobs.complete(this.queue, job) as NonNullable<
         ReturnType<TransferJobs['complete']>
       >;
       if (kind === 'store') this.#stored(job);

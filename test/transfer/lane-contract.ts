@@ -62,6 +62,44 @@ export function describeLane(name: string, makeKind: () => LaneKind<Lane & Dispo
       expect(bench.origins(1)).toEqual([1]);
     });
 
+    it('takes a job without blocks, which has its place in the order and touches nothing', () => {
+      using bench = new LaneBench(makeKind());
+      const { lane, target } = bench;
+      const jobs = [
+        lane.submit(ids(1), ids(1)),
+        lane.submit(ids(), ids()),
+        lane.submit(ids(), ids()),
+        lane.submit(ids(2), ids(2)),
+      ];
+      lane.flush(ids(jobs[2]));
+      expect(bench.origins(1)).toEqual([1]); // the one in front is over
+      lane.flush(ids(jobs[3]));
+      expect(bench.drain()).toEqual(Object.fromEntries(jobs.map((job) => [job, 'ok'])));
+      expect(lane.counts()).toEqual({ pending: 0, waiting: 0, bytes: 2 * BLOCK_BYTES, copies: 2 });
+      const filled = Array.from({ length: NUM_BLOCKS }, (_, block) => block).filter(
+        (block) => target.arrivals(block) > 0,
+      );
+      expect(filled).toEqual([1, 2]);
+    });
+
+    it('keeps a job without blocks back until its step is settled, and cancels it as any other', () => {
+      using bench = new LaneBench(makeKind());
+      const { lane } = bench;
+      const [behind, cancelled, fenced] = [4, 4, 9].map((step) => lane.submit(ids(), ids(), step));
+      const free = lane.submit(ids(), ids());
+      lane.flush(ids(free));
+      expect(bench.drain()).toEqual({ [free]: 'ok' });
+      expect(lane.counts()).toMatchObject({ pending: 3, waiting: 3 });
+      expect(codeOf(() => lane.flush(ids(behind)))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+      expect([lane.cancel(cancelled), lane.cancel(cancelled)]).toEqual([true, false]);
+      lane.settle(4);
+      lane.flush(ids(behind));
+      expect(bench.drain()).toEqual({ [behind]: 'ok', [cancelled]: 'cancelled' });
+      lane.fence();
+      expect(bench.drain()).toEqual({ [fenced]: 'cancelled' });
+      expect(lane.counts()).toEqual({ pending: 0, waiting: 0, bytes: 0, copies: 0 });
+    });
+
     it('has one job over before the next one begins', () => {
       using bench = new LaneBench(makeKind());
       const all = Int32Array.from({ length: NUM_BLOCKS }, (_, i) => i);
@@ -188,7 +226,7 @@ export function describeLane(name: string, makeKind: () => LaneKind<Lane & Dispo
       const kind = makeKind();
       const witness = kind.makeSource(source);
       const back = kind.makeLane(queue, target, witness);
-      for (const object of [source, target, queue]) object.dispose();
+      for (const object of [source, target]) object.dispose();
       lane.flush(ids(lane.submit(ids(1), ids(2))));
       back.flush(ids(back.submit(ids(2), ids(3))));
       expect(witness.readBlock(3)).toEqual(bytesOf(1, 1));
@@ -198,9 +236,25 @@ export function describeLane(name: string, makeKind: () => LaneKind<Lane & Dispo
       back.dispose();
     });
 
+    it('takes no job once its queue was disposed, where nobody could drain it, and ends what it has', () => {
+      using bench = new LaneBench(makeKind());
+      const { lane, queue } = bench;
+      const waits = lane.submit(ids(1), ids(1), 5);
+      queue.dispose();
+      for (const blocks of [ids(2), ids()]) {
+        expect(codeOf(() => lane.submit(blocks, blocks))).toBe('ERR_BLOCKSTEP_DISPOSED');
+      }
+      expect(lane.counts()).toEqual({ pending: 1, waiting: 1, bytes: 0, copies: 0 });
+      lane.settle(5);
+      lane.flush(ids(waits));
+      expect([bench.origins(1, 2), lane.counts().pending]).toEqual([[1, -1], 0]);
+      lane.fence();
+    });
+
     it('shares a queue with lanes in other directions', () => {
       using bench = new LaneBench(makeKind());
       using back = makeKind().makeLane(bench.queue, bench.target, bench.source);
+      expect([bench.lane.queue === bench.queue, back.queue === bench.queue]).toEqual([true, true]);
       const there = bench.lane.submit(ids(1), ids(10));
       bench.lane.flush(ids(there));
       const here = back.submit(ids(10), ids(20));

@@ -60,15 +60,25 @@ describe('leases', () => {
     expect(leases.nextDeadline).toBe(100);
   });
 
-  it('are one for each key', () => {
+  it('are one for each key while they last', () => {
     const leases = new Leases(new Anomalies(false));
-    leases.grant(1, 0, 10);
+    expect(leases.grant(1, 0, 10)).toBe(false);
     expect(codeOf(() => leases.grant(1, 0, 10))).toBe('ERR_BLOCKSTEP_BAD_ARG');
-    // Over, but nobody has been told.
-    expect(codeOf(() => leases.grant(1, 50, 10))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    expect(codeOf(() => leases.grant(1, 9.9, 100))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    expect(leases.nextDeadline).toBe(10);
     leases.expire(50);
-    leases.grant(1, 50, 10);
+    expect(leases.grant(1, 50, 10)).toBe(false);
     expect(leases.nextDeadline).toBe(60);
+  });
+
+  it('that are over stand in the way of no new one, whether anybody swept them or not', () => {
+    const leases = new Leases(new Anomalies(false));
+    for (const key of [1, 2, 3]) leases.grant(key, 0, 10);
+    expect(leases.grant(2, 10, 20)).toBe(true);
+    // The new one is the only one: it lasts, and is handed out once.
+    expect([leases.size, leases.mayRead(2, 29), leases.nextDeadline]).toEqual([3, true, 10]);
+    expect(leases.expire(29).sort()).toEqual([1, 3]);
+    expect([leases.expire(30), leases.size, leases.expire(99)]).toEqual([[2], 0, []]);
   });
 
   it('agree with a list that is searched whole, over random lives', () => {
@@ -77,13 +87,17 @@ describe('leases', () => {
     const model = new Map<number, number>();
     let now = 0;
     let renewed = 0;
+    let replaced = 0;
     for (let i = 0; i < 6000; i++) {
       const key = random(40);
       const ms = 1 + random(60);
       switch (random(5)) {
         case 0:
-          if (!model.has(key)) {
-            leases.grant(key, now, ms);
+          if ((model.get(key) ?? 0) > now) {
+            expect(codeOf(() => leases.grant(key, now, ms))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+          } else {
+            expect(leases.grant(key, now, ms)).toBe(model.has(key));
+            if (model.has(key)) replaced++;
             model.set(key, now + ms);
           }
           break;
@@ -102,6 +116,8 @@ describe('leases', () => {
           break;
         default: {
           now += random(9);
+          // Nobody sweeps as soon as a lease is over.
+          if (random(4) > 0) break;
           const over = [...model].filter(([, deadline]) => deadline <= now);
           const found = leases.expire(now);
           expect(found.map((one) => model.get(one))).toEqual(
@@ -114,5 +130,6 @@ describe('leases', () => {
       expect([leases.size, leases.nextDeadline]).toEqual([model.size, Math.min(...model.values())]);
     }
     expect(renewed).toBeGreaterThan(100);
+    expect(replaced).toBeGreaterThan(50);
   });
 });

@@ -6,6 +6,7 @@ import {
   CompletionQueue,
   HostLane,
   Leases,
+  RankedJobs,
   TransferGroup,
   TransferJobs,
   Verdict,
@@ -137,6 +138,9 @@ describe('bad arguments are refused, and nothing is changed:', () => {
     refuses((targets) => lane.submit(ids(1), targets), [ids(), ids(1, 2), ids(-1), ids(24), ids(-(2 ** 31))]);
     refuses((targets) => lane.submit(ids(1, 2, 3), targets), [ids(4, 5, 4)]);
     refuses((sources) => lane.submit(sources, ids(1)), [detach(ids(1))], 'ERR_BLOCKSTEP_DETACHED');
+    // Two arrays whose memory was given away are no empty lists.
+    refuses((both) => lane.submit(both, both), [detach(ids(1))], 'ERR_BLOCKSTEP_DETACHED');
+    refuses((both) => lane.submit(ids(), both), [detach(ids(1))], 'ERR_BLOCKSTEP_DETACHED');
     refuses((step) => lane.submit(ids(1), ids(1), step), [...NO_INTEGERS, -2]);
     refuses((step) => lane.settle(step), [undefined, ...NO_INTEGERS, -1]);
     refuses((job) => lane.cancel(job), [undefined, ...NO_COUNTS, 0]);
@@ -156,36 +160,83 @@ describe('bad arguments are refused, and nothing is changed:', () => {
 
   it('groups of parts', () => {
     const group = new TransferGroup(new Anomalies(false));
-    refuses((job) => group.add(job), [undefined, ...NO_COUNTS, 0]);
-    group.add(1);
-    refuses((job) => group.add(job), [1]);
-    refuses((job) => group.complete(job, Verdict.ok), [undefined, ...NO_COUNTS, 0]);
-    refuses((verdict) => group.complete(1, verdict), [undefined, ...NO_COUNTS, 0, 4]);
-    expect([group.pending, group.seal(), group.complete(1, Verdict.ok)]).toEqual([[1], null, Verdict.ok]);
+    using queue = new CompletionQueue({ capacity: 1 });
+    const noQueues = [undefined, ...NO_OBJECTS, {}, queue.native, throwingProxy({})];
+    refuses((value) => group.add(value, 1), noQueues);
+    refuses((value) => group.complete(value, 1, Verdict.ok), noQueues);
+    refuses((value) => group.pending(value), noQueues);
+    refuses((job) => group.add(queue, job), [undefined, ...NO_COUNTS, 0]);
+    group.add(queue, 1);
+    refuses((job) => group.add(queue, job), [1]);
+    refuses((job) => group.complete(queue, job, Verdict.ok), [undefined, ...NO_COUNTS, 0]);
+    refuses((verdict) => group.complete(queue, 1, verdict), [undefined, ...NO_COUNTS, 0, 4]);
+    expect([group.numPending, group.seal(), group.complete(queue, 1, Verdict.ok)]).toEqual([
+      1,
+      null,
+      Verdict.ok,
+    ]);
     using bench = new LaneBench(hostLanes());
     refuses(() => group.submit(bench.lane, ids(1), ids(1)), [1]);
-    expect(bench.queue.inFlight).toBe(0);
+    // What is no lane is refused before any part is cancelled.
+    const open = new TransferGroup(new Anomalies(false));
+    const part = open.submit(bench.lane, ids(1), ids(1), 5);
+    refuses((lane) => open.submit(lane, ids(1), ids(1)), [undefined, null, 1, 'x', {}, { queue: 1 }]);
+    expect([open.numPending, bench.lane.counts().pending, bench.drain()]).toEqual([1, 1, {}]);
+    expect([bench.lane.cancel(part), bench.drain()]).toEqual([true, { [part]: 'cancelled' }]);
   });
 
   it('tables of jobs', () => {
     const anomalies = new Anomalies(false);
     const jobs = new TransferJobs(anomalies);
     const good = { handle: 1, kind: 'load' as const, blocks: ids(1) };
-    refuses((job) => jobs.add(job, good), [undefined, ...NO_COUNTS, 0]);
-    refuses((input) => jobs.add(1, input), [undefined, ...NO_OBJECTS]);
-    refuses((handle) => jobs.add(1, { ...good, handle }), [undefined, ...NO_INTEGERS, 0, -1]);
-    refuses((kind) => jobs.add(1, { ...good, kind }), [undefined, null, 1, '', 'lease', 'Load', {}]);
-    refuses((child) => jobs.add(1, { ...good, child }), NO_COUNTS);
-    refuses((rank) => jobs.add(1, { ...good, rank }), NO_COUNTS);
-    refuses((blocks) => jobs.add(1, { ...good, blocks }), [undefined, ...made(NO_INT32_ARRAYS), ids(-1)]);
-    refuses((job) => jobs.complete(job), [undefined, ...NO_COUNTS, 0]);
-    refuses((blocks) => jobs.touching(blocks), [undefined, ...made(NO_INT32_ARRAYS)]);
-    expect([jobs.size, jobs.has(1), [...jobs.touching(ids(1))], anomalies.toObject()]).toEqual([
+    using queue = new CompletionQueue({ capacity: 1 });
+    const noQueues = [undefined, ...NO_OBJECTS, {}, queue.native, Object.create(null), throwingProxy({})];
+    refuses((value) => jobs.add(value, 1, good), noQueues);
+    refuses((value) => jobs.complete(value, 1), noQueues);
+    refuses((value) => jobs.touching(value, ids(1)), noQueues);
+    refuses((value) => jobs.clear(value), noQueues.slice(1));
+    refuses((job) => jobs.add(queue, job, good), [undefined, ...NO_COUNTS, 0]);
+    refuses((input) => jobs.add(queue, 1, input), [undefined, ...NO_OBJECTS]);
+    refuses((handle) => jobs.add(queue, 1, { ...good, handle }), [undefined, ...NO_INTEGERS, 0, -1]);
+    refuses((kind) => jobs.add(queue, 1, { ...good, kind }), [undefined, null, 1, '', 'lease', 'Load', {}]);
+    refuses((child) => jobs.add(queue, 1, { ...good, child }), NO_COUNTS);
+    refuses((rank) => jobs.add(queue, 1, { ...good, rank }), NO_COUNTS);
+    refuses(
+      (blocks) => jobs.add(queue, 1, { ...good, blocks }),
+      [undefined, ...made(NO_INT32_ARRAYS), ids(-1)],
+    );
+    refuses((job) => jobs.complete(queue, job), [undefined, ...NO_COUNTS, 0]);
+    refuses((blocks) => jobs.touching(queue, blocks), [undefined, ...made(NO_INT32_ARRAYS)]);
+    expect([jobs.size, jobs.has(1), [...jobs.touching(queue, ids(1))], anomalies.toObject()]).toEqual([
       0,
       false,
       [],
       {},
     ]);
+  });
+
+  it('jobs of several ranks', () => {
+    const anomalies = new Anomalies(false);
+    const jobs = new RankedJobs(anomalies);
+    const noRanks = [
+      undefined,
+      ...NO_OBJECTS,
+      {},
+      ids(0, 1),
+      [],
+      [0, 1, 0],
+      [1, undefined],
+      throwingProxy({}),
+    ];
+    refuses((ranks) => jobs.begin(ranks, undefined), noRanks);
+    const noCounts = NO_COUNTS.map((rank) => [0, rank]);
+    refuses((ranks) => jobs.begin(ranks, undefined), [...noCounts, new Array(2)]);
+    expect([jobs.size, jobs.begin([0, 1], undefined)]).toEqual([0, 1]);
+    const noJobs = [undefined, ...NO_INTEGERS, 0, -1];
+    refuses((job) => jobs.report(job, 0, Verdict.ok), noJobs);
+    refuses((rank) => jobs.report(1, rank, Verdict.ok), [undefined, ...NO_COUNTS]);
+    refuses((verdict) => jobs.report(1, 0, verdict), [undefined, ...NO_COUNTS, 0, 4]);
+    expect([jobs.silent(1), anomalies.toObject()]).toEqual([[0, 1], {}]);
   });
 
   it('leases', () => {

@@ -36,7 +36,7 @@ void read(const std::string& text, Faults& faults) {
     const char* name;
     bool* value;
   } flags[] = {{"none", &faults.none}, {"mute", &faults.mute}, {"storeless", &faults.storeless},
-               {"unguarded", &faults.unguarded}};
+               {"unguarded", &faults.unguarded}, {"hold", &faults.hold}};
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
     const std::string item = text.substr(at, end - at);

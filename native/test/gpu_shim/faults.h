@@ -13,6 +13,7 @@
 //   hang=N       the N-th launch never ends, nor does what is behind it
 //   skip=N       the N-th launch does nothing
 //   delay=N      every piece of work takes N microseconds longer
+//   hold         no piece of work is begun before this is gone, so that a test knows what is not over
 //   poke=A       once, before the next piece of work: the 32-bit word at address A of the device's memory becomes `value`
 //   value=N      see poke
 //   mute         what cuStreamWriteValue64() was to store does not come
@@ -29,6 +30,7 @@ struct Faults {
   bool mute = false;
   bool storeless = false;
   bool unguarded = false;
+  bool hold = false;
   std::uint64_t devices = 1;
   std::uint64_t memory = std::uint64_t{1} << 30;
   std::uint64_t fail = 0;

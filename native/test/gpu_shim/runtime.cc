@@ -42,7 +42,8 @@ enum class Call { kAny, kQuestion, kUncounted };
 
 /// What every call begins with: a driver, and a device that is there.
 cudaError_t begin(Call call = Call::kAny) {
-  if (call == Call::kAny) read_faults();
+  // Who only asks whether held work is done has to see that it is held no more.
+  if (call == Call::kAny || (call == Call::kQuestion && faults().hold)) read_faults();
   const bool fails = call != Call::kUncounted && fails_now(call == Call::kQuestion);
   if (faults().none) return cudaErrorInsufficientDriver;
   if (device_lost()) return cudaErrorLaunchFailure;

@@ -109,6 +109,7 @@ void Stream::work(const std::shared_ptr<State>& state) {
     all.busy += 1;
     if (step.work) {
       lock.unlock();
+      while (faults().hold) std::this_thread::sleep_for(std::chrono::microseconds(50));
       const std::uint64_t delay = faults().delay;
       if (delay != 0) std::this_thread::sleep_for(std::chrono::microseconds(delay));
       if (step.on_host) {

@@ -1,0 +1,135 @@
+import { badArgument, checkInteger, show } from '../core/errors.js';
+import type { Anomalies, AnomalyReason } from '../scheduler/anomalies.js';
+import { Verdict, worseVerdict } from './verdict.js';
+
+const MAX_RANK = 2 ** 31 - 1;
+
+/** A job that several ranks carry out. */
+export interface RankedJob<Payload> {
+  readonly job: number;
+  /** The caller's own. */
+  readonly payload: Payload;
+  /** The worst of what its ranks have said so far: `ok` if none has said anything. */
+  readonly verdict: Verdict;
+}
+
+interface Entry<Payload> extends RankedJob<Payload> {
+  verdict: Verdict;
+  /** Each rank once. The first `numSilent` have not reported, the others have. */
+  readonly ranks: number[];
+  numSilent: number;
+}
+
+/**
+ * Jobs of which every rank carries out a part, counted by rank: the scheduler side of a connector begins a job, sends its
+ * number to the workers, and is told by each of its ranks when that rank is done. The job is over when each rank has said so,
+ * once. Each rank ends with a verdict; failed and cancelled ones are as final as `ok`. A rank that failed ends the job no
+ * earlier, since the other ranks may still read and write.
+ *
+ * Jobs are numbered from 1 in the order of `begin`, and no number comes twice. So a report that comes late, twice, or from a
+ * rank that the job has not names a job, changes nothing, and is counted.
+ */
+export class RankedJobs<Payload = undefined> {
+  readonly #anomalies: Anomalies;
+  readonly #jobs = new Map<number, Entry<Payload>>();
+  /** The number of the next job. */
+  #next = 1;
+  /** Jobs of lower numbers were begun before the last reset (vLLM's stale_job_threshold). */
+  #first = 1;
+
+  /** @param anomalies counts reports that change nothing */
+  constructor(anomalies: Anomalies) {
+    this.#anomalies = anomalies;
+  }
+
+  /** Jobs that are not over. */
+  get size(): number {
+    return this.#jobs.size;
+  }
+
+  /**
+   * Begins a job.
+   * @param ranks each once, at least one, from 0 to 2^31 - 1; copied
+   * @param payload kept until the job is over
+   * @returns its number
+   * @throws ERR_BLOCKSTEP_BAD_ARG, and no number is used up
+   */
+  begin(ranks: readonly number[], payload: Payload): number {
+    const own = takeRanks(ranks);
+    const job = this.#next++;
+    this.#jobs.set(job, { job, payload, verdict: Verdict.ok, ranks: own, numSilent: own.length });
+    return job;
+  }
+
+  /**
+   * A rank is done with its part of a job, however that ended.
+   * @returns the job with its worst verdict if this was its last rank, exactly once; otherwise null. What changes nothing is
+   * counted: `duplicate-completion` if the rank has reported, or the job is over; `wrong-owner` if the job has no such rank;
+   * `after-reset` if the job was begun before the last reset; `unknown-completion` if it was never begun
+   * @throws ERR_BLOCKSTEP_BAD_ARG
+   */
+  report(job: number, rank: number, verdict: Verdict): RankedJob<Payload> | null {
+    checkInteger('job', job, 1, Number.MAX_SAFE_INTEGER);
+    checkInteger('rank', rank, 0, MAX_RANK);
+    checkInteger('verdict', verdict, 1, 3);
+    const entry = this.#jobs.get(job);
+    if (entry === undefined) return this.#skip(this.#whyNot(job), job, rank);
+    const { ranks } = entry;
+    const at = ranks.indexOf(rank);
+    if (at < 0) return this.#skip('wrong-owner', job, rank);
+    if (at >= entry.numSilent) return this.#skip('duplicate-completion', job, rank);
+    const last = --entry.numSilent;
+    ranks[at] = ranks[last];
+    ranks[last] = rank;
+    entry.verdict = worseVerdict(entry.verdict, verdict);
+    if (last > 0) return null;
+    this.#jobs.delete(job);
+    return entry;
+  }
+
+  /** A job that is not over. */
+  get(job: number): RankedJob<Payload> | null {
+    return this.#jobs.get(job) ?? null;
+  }
+
+  /** The ranks that a job still waits for; none if there is no such job, or it is over. */
+  silent(job: number): number[] {
+    const entry = this.#jobs.get(job);
+    return entry === undefined ? [] : entry.ranks.slice(0, entry.numSilent);
+  }
+
+  /**
+   * Begins an epoch: every job is forgotten, and later reports of it are counted as `after-reset`. It ends no transfer: what
+   * the ranks still do for those jobs has to be ended by the ranks (`Lane.fence`) before blocks are used again.
+   * @returns the jobs that were not over
+   */
+  reset(): RankedJob<Payload>[] {
+    const forgotten = [...this.#jobs.values()];
+    this.#jobs.clear();
+    this.#first = this.#next;
+    return forgotten;
+  }
+
+  /** Why there is no such job. */
+  #whyNot(job: number): AnomalyReason {
+    if (job >= this.#next) return 'unknown-completion';
+    return job < this.#first ? 'after-reset' : 'duplicate-completion';
+  }
+
+  #skip(reason: AnomalyReason, job: number, rank: number): null {
+    this.#anomalies.report(reason, `rank ${rank} reported job ${job}`);
+    return null;
+  }
+}
+
+function takeRanks(ranks: unknown): number[] {
+  const expected = 'a list of at least one rank, each once';
+  if (!Array.isArray(ranks)) throw badArgument('ranks', show(ranks), expected);
+  const own = [...(ranks as unknown[])];
+  if (own.length === 0) throw badArgument('ranks', show(own), expected);
+  for (const [i, rank] of own.entries()) {
+    checkInteger(`ranks[${i}]`, rank, 0, MAX_RANK);
+    if (own.indexOf(rank) < i) throw badArgument('ranks', `${show(rank)} twice`, expected);
+  }
+  return own as number[];
+}

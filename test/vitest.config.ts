@@ -14,6 +14,8 @@ function setupFiles(): string[] {
  * processor, because no test measures time.
  */
 export default defineConfig({
+  // Examples name the package as its users do.
+  resolve: { alias: { blockstep: fileURLToPath(new URL('../src/index.ts', import.meta.url)) } },
   test: {
     root: fileURLToPath(new URL('..', import.meta.url)),
     include: ['test/**/*.test.ts'],

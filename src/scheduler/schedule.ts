@@ -67,11 +67,12 @@ export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number)
     plan.releasedHandles = s.releasedHandles;
     s.releasedHandles = [];
   }
-  if (s.connector !== null) askConnector(s, plan, s.connector);
   if (plan.totalTokens > 0) {
     plan.inFlight = true;
     s.inFlight.push(plan);
   }
+  // Behind that: what the plan is to compute is not settled yet (`KvView.extent`).
+  if (s.connector !== null) askConnector(s, plan, s.connector);
   s.core.submit();
   if (channels.step.hasSubscribers) {
     const { step, numRequests, totalTokens } = plan;

@@ -118,7 +118,7 @@ describe('what of a request is settled', () => {
   it.each([1, 2, 3] as const)(
     'depth %i: never more than steps that were updated have written',
     (pipelineDepth) => {
-      const { driver, view, scheduler } = viewed({ pipelineDepth, maxNumBatchedTokens: 8 });
+      const { driver, connector, view, scheduler } = viewed({ pipelineDepth, maxNumBatchedTokens: 8 });
       const handles = [0, 1, 2].map((i) =>
         driver.add({ id: `r${i}`, prompt: prompt(7 + 3 * i, i % 2), maxTokens: 5 }),
       );
@@ -136,6 +136,7 @@ describe('what of a request is settled', () => {
           seen.add(`${numSettledTokens > 0} ${numSettledTokens < numTokens} ${readableFrom >= 0}`);
         }
       };
+      connector.onMetadata = look;
       while (scheduler.hasWork()) {
         let plan: Plan | undefined;
         while (driver.inFlight.length < pipelineDepth) {

@@ -1,0 +1,225 @@
+/**
+ * A tier of KV blocks in host memory, as small as an honest one can be: what requests have computed goes there while they
+ * run, and whoever begins alike later loads it from there. It works on any number of ranks and with any number of steps in
+ * flight. `docs/connectors.md` walks through it.
+ *
+ *     const tier = new HostTier({ places: 4096, numRanks: 1 });
+ *     const worker = new HostTierWorker({ kv: executor.kv, places: 4096 });
+ *     new Engine({ ...options, executor, connector: tier, workers: [worker] });
+ */
+import {
+  Anomalies,
+  BlockArena,
+  type BlockLists,
+  CompletionQueue,
+  type ConnectorOutput,
+  type Finished,
+  type HandOver,
+  HostLane,
+  type KvView,
+  type Match,
+  type Plan,
+  RankedJobs,
+  type Request,
+  type SchedulerConnector,
+  type TransferReport,
+  Verdict,
+  type WorkerConnector,
+  type WorkerOutput,
+  type WorkerStep,
+} from 'blockstep';
+
+/** Blocks of a request, and the places of the tier that they are copied from or to. */
+interface Copy {
+  readonly handle: number;
+  readonly blocks: Int32Array;
+  readonly places: Int32Array;
+}
+
+/** What the workers are to do with a plan. */
+export interface Orders {
+  readonly loads: readonly Copy[];
+  readonly stores: readonly (Copy & { readonly job: number })[];
+}
+
+/** What a worker says of stores: a job of the tier, and whether it was copied. */
+export type Stored = readonly { readonly job: number; readonly verdict: Verdict }[];
+
+/** Scheduler side: knows what lies where in the tier. */
+export class HostTier implements SchedulerConnector<Orders, Stored> {
+  readonly #ranks: readonly number[];
+  readonly #jobs = new RankedJobs<{ handle: number; keys: bigint[]; places: Int32Array }>(
+    new Anomalies(false),
+  );
+  /** The place of each block that lies in the tier, by the hash of all tokens up to its end. */
+  readonly #places = new Map<bigint, number>();
+  /** Hashes of blocks that are on their way. */
+  readonly #coming = new Set<bigint>();
+  readonly #free: number[];
+  /** Of each request, how many of its blocks were stored or need not be. */
+  readonly #done = new Map<number, number>();
+  #loads: Copy[] = [];
+  #stores: (Copy & { job: number })[] = [];
+  #view!: KvView;
+
+  constructor({ places, numRanks }: { places: number; numRanks: number }) {
+    this.#ranks = Array.from({ length: numRanks }, (_, rank) => rank);
+    this.#free = Array.from({ length: places }, (_, place) => place);
+  }
+
+  bind(view: KvView): void {
+    this.#view = view;
+  }
+
+  getNumNewMatchedTokens(request: Request, numLocalTokens: number): Match {
+    const { blockSize } = this.#view;
+    const first = numLocalTokens / blockSize;
+    // The last token is always computed, to sample from.
+    const end = Math.floor((request.numTokens - 1) / blockSize);
+    let next = first;
+    while (next < end && this.#places.has(this.#view.blockHash(request, next))) next++;
+    return { numTokens: (next - first) * blockSize, async: next > first };
+  }
+
+  updateStateAfterAlloc(request: Request, [blocks]: BlockLists, numExternalTokens: number): void {
+    const count = numExternalTokens / this.#view.blockSize;
+    if (count === 0) return;
+    // They stand at the end of its blocks, behind what was found locally. The list is borrowed, so this is a copy.
+    const own = blocks.slice(-count);
+    const first = blocks.length - count;
+    const places = own.map((_, i) => this.#places.get(this.#view.blockHash(request, first + i)) as number);
+    this.#loads.push({ handle: request.handle, blocks: own, places });
+  }
+
+  buildMetadata(plan: Plan): Orders {
+    for (let i = 0; i < plan.numRequests; i++) {
+      const request = plan.requests[i];
+      this.#storeUpTo(request, this.#view.extent(request).numSettledTokens);
+    }
+    const orders = { loads: this.#loads, stores: this.#stores };
+    this.#loads = [];
+    this.#stores = [];
+    return orders;
+  }
+
+  updateConnectorOutput({ workerMetadata = [] }: ConnectorOutput<Stored>): void {
+    for (const { rank, metadata } of workerMetadata) {
+      for (const { job, verdict } of metadata) this.#reported(job, rank, verdict);
+    }
+  }
+
+  requestFinished(request: Request, _reason: number, { numSettledTokens }: HandOver): Finished {
+    this.#storeUpTo(request, numSettledTokens);
+    this.#done.delete(request.handle);
+    // What is on its way to the tier is held already, each store by its name.
+    return { delayFree: false };
+  }
+
+  resetCache(): boolean {
+    if (this.#jobs.size > 0) return false;
+    for (const place of this.#places.values()) this.#free.push(place);
+    this.#places.clear();
+    return true;
+  }
+
+  /** Orders the store of every full block of the request's first `numTokens` tokens that the tier has not. */
+  #storeUpTo(request: Request, numTokens: number): void {
+    const { handle } = request;
+    const end = Math.floor(numTokens / this.#view.blockSize);
+    const from = this.#done.get(handle) ?? 0;
+    if (end <= from) return;
+    const keys: bigint[] = [];
+    const indexes: number[] = [];
+    for (let index = from; index < end; index++) {
+      const key = this.#view.blockHash(request, index);
+      if (this.#places.has(key) || this.#coming.has(key) || keys.length === this.#free.length) continue;
+      keys.push(key);
+      indexes.push(index);
+    }
+    this.#done.set(handle, end);
+    if (keys.length === 0) return;
+    const [blocks] = this.#view.blocks(request);
+    const places = Int32Array.from(this.#free.splice(-keys.length));
+    for (const key of keys) this.#coming.add(key);
+    const job = this.#jobs.begin(this.#ranks, { handle, keys, places });
+    // From here on nobody gets these blocks until the store is over, whatever becomes of the request.
+    this.#view.hold(handle, 'store', `tier ${job}`);
+    this.#stores.push({ handle, job, blocks: Int32Array.from(indexes, (index) => blocks[index]), places });
+  }
+
+  #reported(job: number, rank: number, verdict: Verdict): void {
+    const over = this.#jobs.report(job, rank, verdict);
+    if (over === null) return;
+    const { handle, keys, places } = over.payload;
+    for (const [i, key] of keys.entries()) {
+      this.#coming.delete(key);
+      if (over.verdict === Verdict.ok) this.#places.set(key, places[i]);
+      else this.#free.push(places[i]);
+    }
+    this.#view.complete(handle, 'store', `tier ${job}`);
+  }
+}
+
+/** Worker side of one rank: copies. */
+export class HostTierWorker implements WorkerConnector<Orders, Stored> {
+  readonly #queue = new CompletionQueue();
+  readonly #tier: BlockArena;
+  readonly #toDevice: HostLane;
+  readonly #toHost: HostLane;
+  readonly #arrived: (handle: number, blocks: Int32Array) => void;
+  /** What each job of a lane is: a load of a step, or a part of a store. */
+  readonly #jobs = new Map<number, { load: Copy; step: number } | { store: number }>();
+
+  /**
+   * @param kv the KV memory of this rank
+   * @param arrived called with the blocks that a load has filled, for executors that want to know
+   */
+  constructor(options: {
+    kv: BlockArena;
+    places: number;
+    arrived?: (handle: number, blocks: Int32Array) => void;
+  }) {
+    const { kv, places, arrived = () => {} } = options;
+    this.#tier = BlockArena.allocate({ numBlocks: places, bytesPerBlock: kv.bytesPerBlock });
+    this.#toDevice = new HostLane(this.#queue, this.#tier, kv);
+    this.#toHost = new HostLane(this.#queue, kv, this.#tier);
+    this.#arrived = arrived;
+  }
+
+  startLoads(orders: Orders | undefined, { step, notBefore }: WorkerStep): void {
+    // What is to be stored is settled: it can be read at once.
+    for (const { job, blocks, places } of orders?.stores ?? [])
+      this.#jobs.set(this.#toHost.submit(blocks, places), { store: job });
+    for (const load of orders?.loads ?? [])
+      this.#jobs.set(this.#toDevice.submit(load.places, load.blocks, notBefore), { load, step });
+  }
+
+  onStepSettled(step: number): void {
+    this.#toDevice.settle(step);
+  }
+
+  getFinished(): WorkerOutput<Stored> | null {
+    const finishedReceiving: TransferReport[] = [];
+    const failedReceiving: TransferReport[] = [];
+    const stored: { job: number; verdict: Verdict }[] = [];
+    this.#queue.drain((number, verdict) => {
+      const job = this.#jobs.get(number);
+      this.#jobs.delete(number);
+      if (job === undefined) return;
+      if ('store' in job) {
+        stored.push({ job: job.store, verdict });
+        return;
+      }
+      const report = { handle: job.load.handle, step: job.step };
+      finishedReceiving.push(report);
+      if (verdict === Verdict.ok) this.#arrived(job.load.handle, job.load.blocks);
+      else failedReceiving.push(report);
+    });
+    const output = { finishedReceiving, failedReceiving };
+    return stored.length === 0 ? output : { ...output, metadata: stored };
+  }
+
+  shutdown(): void {
+    for (const part of [this.#toDevice, this.#toHost, this.#queue, this.#tier]) part.dispose();
+  }
+}

@@ -39,6 +39,11 @@ export class CallGate {
   checkFree(): void {
     this.checkUsable();
     this.checkNotRunning();
+    this.checkNotSuspended();
+  }
+
+  /** For what a connector does, which it may do from inside a call too. @throws ERR_BLOCKSTEP_DECISION_PENDING */
+  checkNotSuspended(): void {
     if (!this.#suspended) return;
     throw new BlockstepError(
       'ERR_BLOCKSTEP_DECISION_PENDING',

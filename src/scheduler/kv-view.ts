@@ -143,6 +143,7 @@ export class KvView {
   #act<T>(change: () => T, note: (log: LogWriter) => void): T {
     const { gate, log, state } = this.#owner;
     gate.checkUsable();
+    gate.checkNotSuspended();
     if (log !== null) note(log);
     const answer = gate.change(change);
     state.blocksMoved = true;

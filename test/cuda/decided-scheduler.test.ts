@@ -7,6 +7,7 @@ import { Scheduler } from '../../src/scheduler/scheduler.js';
 import { seizeQueues } from '../scheduler/hostile.js';
 import { codeOf, Driver, describePlan, leftovers, NO_RESULT, prompt } from '../scheduler/support.js';
 import { ScriptedConnector } from '../transfer/scripted-connector.js';
+import { ViewingConnector } from '../transfer/viewing-connector.js';
 import { type Gate, gateOf } from './gate.js';
 
 const OPTIONS = { numBlocks: 33, blockSize: 4, maxNumSeqs: 8, maxNumBatchedTokens: 64, maxModelLen: 128 };
@@ -91,8 +92,9 @@ describe('while the GPU decides', () => {
   });
 
   it('whatever would change something is refused, and changes nothing', async () => {
-    const connector = new ScriptedConnector();
+    const connector = new ViewingConnector({}, { protection: 'pin' });
     const { scheduler, gate } = decided({ connector, pipelineDepth: 2 });
+    const { view } = connector;
     const handle = scheduler.add({ id: 'a', prompt: prompt(9), maxTokens: 9, resumable: true });
     const plan = await scheduler.scheduleAsync();
     gate.isOpen = false;
@@ -120,6 +122,9 @@ describe('while the GPU decides', () => {
       ['verify', () => scheduler.verify()],
       ['a pin', () => connector.pins?.pin(Int32Array.of(1))],
       ['an unpin', () => connector.pins?.unpin(Int32Array.of(1))],
+      ['a use of blocks', () => view.hold(handle, 'store', 'tier')],
+      ['its end', () => view.complete(handle, 'store', 'tier')],
+      ['to wake somebody', () => view.wake(handle)],
     ];
     for (const [name, call] of calls) expect(codeOf(call), name).toBe('ERR_BLOCKSTEP_DECISION_PENDING');
     expect(await rejection(scheduler.scheduleAsync())).toBe('ERR_BLOCKSTEP_DECISION_PENDING');

@@ -104,7 +104,7 @@ describe('F24 silence about a synchronous load is no success', () => {
   }
 });
 
-describe('a fence ends what has begun, and nothing else', () => {
+describe('F18 a fence ends what has begun, and nothing else', () => {
   // Pinned by: `begunStep` (workers.ts, fence.ts).
   it('the load of a step that is kept back begins later, into blocks that are still its own', async () => {
     const scripts = { q: { ext: 8, async: true }, s: { ext: 8 } };
@@ -140,9 +140,9 @@ describe('a fence ends what has begun, and nothing else', () => {
   });
 });
 
-describe('the ranks that report', () => {
+describe('F43 the ranks that report', () => {
   // Pinned by: `withRanks` (options.ts), `takeConnector` (connector-calls.ts).
-  it('are the workers, unless the connector says otherwise', async () => {
+  it('are the workers, unless the connector says otherwise', () => {
     const kv = new RemoteEngine({ r: { ext: 8, async: true } }, { ranks: 2 });
     kv.engine.dispose();
     const connector = new ScriptedConnector({ r: { ext: 8, async: true } });
@@ -202,7 +202,7 @@ describe('what workers say to the scheduler side', () => {
   });
 });
 
-describe('blocks that change hands', () => {
+describe('F37 blocks that change hands', () => {
   // Pinned by: `takenBy` (schedule.ts), `#takeReuse` (workers.ts).
   it.each(['own', 'fence'] as const)(
     '%s: the workers are told which the step takes from the pool',
@@ -242,7 +242,7 @@ describe('blocks that change hands', () => {
   });
 });
 
-describe('a request that is handed over', () => {
+describe('F36 a request that is handed over', () => {
   // Pinned by: `leftBy` (hand-over.ts), `kvExtent` (kv-extent.ts), `hasLost` (update-pass.ts).
   function overEngine(options: { delivers?: boolean } = {}) {
     const ended: { id: string; handOver: HandOver }[] = [];
@@ -339,7 +339,7 @@ describe('a request that is handed over', () => {
   });
 });
 
-describe('an engine that is disposed', () => {
+describe('F26 an engine that is disposed', () => {
   // Pinned by: `sayFarewell` (farewell.ts).
   it.each([1, 2] as const)(
     'depth %i: tells the connector of each end, once, and the workers what it says to that',

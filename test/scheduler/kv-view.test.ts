@@ -325,8 +325,10 @@ describe('how a connector protects blocks', () => {
     connector.pins?.unpin(Int32Array.of(3, 4, 4));
     expect(scheduler.resetPrefixCache()).toMatchObject({ ok: true, pinnedBlocks: 0 });
   });
+});
 
-  it('F39 when all blocks are pinned or held nobody is preempted for nothing, and everybody goes on later', () => {
+describe('F39 all blocks are pinned or held', () => {
+  it('nobody is preempted for nothing, and everybody goes on later', () => {
     for (const how of ['pinned', 'held'] as const) {
       const connector = new ViewingConnector({}, { protection: 'pin' });
       const { driver, scheduler, view } = viewed({ numBlocks: 7, maxNumSeqs: 3, maxModelLen: 24 }, connector);

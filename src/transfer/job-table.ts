@@ -9,7 +9,7 @@ const MAX_BLOCK = 2 ** 31 - 1;
 const KINDS: readonly unknown[] = ['load', 'store'];
 
 /** What one job moves, and for whom. */
-export interface TransferJob {
+export interface TransferJob<Payload = undefined> {
   /** Where the job completes. Numbers of jobs are those of one queue. */
   readonly queue: CompletionQueue;
   readonly job: number;
@@ -20,11 +20,14 @@ export interface TransferJob {
   readonly rank: number;
   /** The blocks of the request that it reads or writes. */
   readonly blocks: Int32Array;
+  /** The caller's own: what is to be done when the job is over, for instance the step to report, or the group it is of. */
+  readonly payload: Payload;
 }
 
 /** What is said of a job when it is added. */
-export type TransferJobInput = Pick<TransferJob, 'handle' | 'kind' | 'blocks'> &
-  Partial<Pick<TransferJob, 'child' | 'rank'>>;
+export type TransferJobInput<Payload = undefined> = Pick<TransferJob, 'handle' | 'kind' | 'blocks'> &
+  Partial<Pick<TransferJob, 'child' | 'rank'>> &
+  (undefined extends Payload ? { readonly payload?: Payload } : { readonly payload: Payload });
 
 /**
  * The jobs of a connector that are not over, on all its queues: by queue and number, since every queue numbers its own jobs;
@@ -32,13 +35,13 @@ export type TransferJobInput = Pick<TransferJob, 'handle' | 'kind' | 'blocks'> &
  * protection `fence` what to flush before a block is reused; and with `pins`, for protection `pin`, their blocks are pinned
  * from `add` to `complete`.
  */
-export class TransferJobs {
+export class TransferJobs<Payload = undefined> {
   readonly #anomalies: Anomalies;
   readonly #pins: BlockPins | null;
   /** A queue is here while it has jobs. */
-  readonly #byQueue = new Map<CompletionQueue, Map<number, TransferJob>>();
-  readonly #byHandle = new Map<number, Set<TransferJob>>();
-  readonly #byBlock = new Map<number, Set<TransferJob>>();
+  readonly #byQueue = new Map<CompletionQueue, Map<number, TransferJob<Payload>>>();
+  readonly #byHandle = new Map<number, Set<TransferJob<Payload>>>();
+  readonly #byBlock = new Map<number, Set<TransferJob<Payload>>>();
   #size = 0;
 
   constructor(anomalies: Anomalies, pins: BlockPins | null = null) {
@@ -58,8 +61,8 @@ export class TransferJobs {
    * @returns false if the queue has a job of this number that is not over, which is counted as `duplicate-job`
    * @throws ERR_BLOCKSTEP_BAD_ARG, also from `BlockPins.pin`, and nothing is changed
    */
-  add(queue: CompletionQueue, job: number, input: TransferJobInput): boolean {
-    const entry = takeJob(queue, job, input);
+  add(queue: CompletionQueue, job: number, input: TransferJobInput<Payload>): boolean {
+    const entry = takeJob<Payload>(queue, job, input);
     let jobs = this.#byQueue.get(entry.queue);
     if (jobs?.has(entry.job)) {
       this.#anomalies.report('duplicate-job', `job ${job} is not over`);
@@ -83,7 +86,7 @@ export class TransferJobs {
    * @returns what it was, or null if there is no such job, which is counted as `unknown-completion`
    * @throws ERR_BLOCKSTEP_BAD_ARG; what `BlockPins.unpin` throws, when the job is gone
    */
-  complete(queue: CompletionQueue, job: number): TransferJob | null {
+  complete(queue: CompletionQueue, job: number): TransferJob<Payload> | null {
     checkQueue(queue);
     checkInteger('job', job, 1, MAX_JOB);
     const entry = this.#byQueue.get(queue)?.get(job);
@@ -96,7 +99,7 @@ export class TransferJobs {
   }
 
   /** A job that is not over. */
-  get(queue: CompletionQueue, job: number): TransferJob | null {
+  get(queue: CompletionQueue, job: number): TransferJob<Payload> | null {
     return this.#byQueue.get(queue)?.get(job) ?? null;
   }
 
@@ -110,7 +113,7 @@ export class TransferJobs {
   }
 
   /** The jobs of a request that are not over, on all queues, as they were added. */
-  of(handle: number): TransferJob[] {
+  of(handle: number): TransferJob<Payload>[] {
     return [...(this.#byHandle.get(handle) ?? [])];
   }
 
@@ -134,14 +137,14 @@ export class TransferJobs {
    * @returns those there were
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
-  clear(queue?: CompletionQueue): TransferJob[] {
+  clear(queue?: CompletionQueue): TransferJob<Payload>[] {
     const tables = queue === undefined ? [...this.#byQueue.values()] : [this.#byQueue.get(checkQueue(queue))];
     const all = tables.flatMap((jobs) => [...(jobs?.values() ?? [])]);
     for (const entry of all) this.#remove(entry);
     return all;
   }
 
-  #remove(entry: TransferJob): void {
+  #remove(entry: TransferJob<Payload>): void {
     const jobs = this.#byQueue.get(entry.queue);
     if (jobs?.delete(entry.job) && jobs.size === 0) this.#byQueue.delete(entry.queue);
     this.#size--;
@@ -151,11 +154,11 @@ export class TransferJobs {
   }
 }
 
-function takeJob(queue: unknown, job: unknown, input: unknown): TransferJob {
+function takeJob<Payload>(queue: unknown, job: unknown, input: unknown): TransferJob<Payload> {
   if (typeof input !== 'object' || input === null) throw badArgument('input', show(input), 'an object');
-  const { handle, kind, child = 0, rank = 0, blocks } = input as Record<keyof TransferJob, unknown>;
+  const { handle, kind, child = 0, rank = 0, blocks, payload } = input as Record<keyof TransferJob, unknown>;
   if (!KINDS.includes(kind)) throw badArgument('kind', show(kind), "'load' or 'store'");
-  const entry: TransferJob = {
+  const entry: TransferJob<Payload> = {
     queue: checkQueue(queue),
     job: checkInteger('job', job, 1, MAX_JOB),
     handle: checkInteger('handle', handle, 1, Number.MAX_SAFE_INTEGER),
@@ -163,19 +166,20 @@ function takeJob(queue: unknown, job: unknown, input: unknown): TransferJob {
     child: checkInteger('child', child, 0, MAX_BLOCK),
     rank: checkInteger('rank', rank, 0, MAX_BLOCK),
     blocks: takeInt32Array('blocks', blocks).slice(),
+    payload: payload as Payload,
   };
   const bad = entry.blocks.findIndex((block) => block < 0);
   if (bad < 0) return entry;
   throw badArgument(`blocks[${bad}]`, String(entry.blocks[bad]), `an integer from 0 to ${MAX_BLOCK}`);
 }
 
-function link(index: Map<number, Set<TransferJob>>, key: number, entry: TransferJob): void {
+function link<T>(index: Map<number, Set<T>>, key: number, entry: T): void {
   const jobs = index.get(key);
   if (jobs === undefined) index.set(key, new Set([entry]));
   else jobs.add(entry);
 }
 
-function unlink(index: Map<number, Set<TransferJob>>, key: number, entry: TransferJob): void {
+function unlink<T>(index: Map<number, Set<T>>, key: number, entry: T): void {
   const jobs = index.get(key);
   if (jobs?.delete(entry) && jobs.size === 0) index.delete(key);
 }

@@ -46,7 +46,7 @@ class LeaseHeap<Key> extends IndexedHeap<Lease<Key>> {
  * blocks.
  *
  * How long a lease lasts is a duration in milliseconds, and `now` is an instant of the granter's own clock: give the same
- * monotonic clock to every call. What goes to a peer is a duration too, the milliseconds that are left, never an instant: a
+ * monotonic clock to every call. What goes to a peer is a duration too (`remaining`), never an instant: a
  * peer, another process as well, would compare it with a clock of its own, and the lease would be shorter or longer for it by
  * as much as the two clocks differ (vLLM #50326). A message takes time, so a peer that counts from its arrival may come too
  * late; `mayRead` of the granter decides.
@@ -124,6 +124,16 @@ export class Leases<Key extends LeaseKey = number> {
     checkKey(key);
     checkFinite('now', now);
     return this.#living(key, now, 'read') !== null;
+  }
+
+  /**
+   * How many milliseconds are left of a lease, for whoever is to be told: 0 if it is over, or there is none; never counted.
+   * @throws ERR_BLOCKSTEP_BAD_ARG
+   */
+  remaining(key: Key, now: number): number {
+    checkKey(key);
+    checkFinite('now', now);
+    return Math.max(0, (this.#leases.get(key)?.deadline ?? now) - now);
   }
 
   /** Takes every lease that is over out, and hands their keys out: the earliest deadline first. @throws ERR_BLOCKSTEP_BAD_ARG */

@@ -84,6 +84,15 @@ describe('the jobs of a connector', () => {
     expect([...jobs.touching(queue, ids(1, 2))]).toEqual([]);
   });
 
+  it('carry what the caller wants back when they are over', () => {
+    const jobs = new TransferJobs<{ step: number }>(new Anomalies(false));
+    const payload = { step: 4 };
+    jobs.add(queue, 1, { handle: 7, kind: 'load', blocks: ids(1), payload });
+    expect([jobs.get(queue, 1)?.payload, jobs.complete(queue, 1)?.payload]).toEqual([payload, payload]);
+    // @ts-expect-error: a job of this table has a payload
+    jobs.add(queue, 2, { handle: 7, kind: 'load', blocks: ids(1) });
+  });
+
   it('pin their blocks until they are over, each job for itself', () => {
     const pins = new Pins();
     const jobs = new TransferJobs(new Anomalies(false), pins);

@@ -81,6 +81,18 @@ describe('leases', () => {
     expect([leases.expire(30), leases.size, leases.expire(99)]).toEqual([[2], 0, []]);
   });
 
+  it('tell how long they last yet, as a duration and not as an instant of the clock', () => {
+    const anomalies = new Anomalies(false);
+    const leases = new Leases(anomalies);
+    leases.grant(1, 5000, 30);
+    const at = (now: number) => leases.remaining(1, now);
+    expect([at(5000), at(5029.5), at(5030), at(9000), leases.remaining(2, 5000)]).toEqual([30, 0.5, 0, 0, 0]);
+    leases.renew(1, 5010, 100);
+    expect(at(5010)).toBe(100);
+    leases.release(1);
+    expect([at(5010), anomalies.toObject()]).toEqual([0, {}]);
+  });
+
   it('agree with a list that is searched whole, over random lives', () => {
     const random = seeded(8);
     const leases = new Leases(new Anomalies(false));

@@ -55,7 +55,7 @@ export class Script {
     });
     this.world.timing = ({ handle }) => {
       const bad = new Set(this.#of(handle).bad ?? []);
-      return { startAt: Number.MAX_SAFE_INTEGER, endAt: Number.MAX_SAFE_INTEGER, bad };
+      return { startAt: Number.MAX_SAFE_INTEGER, endAt: Number.MAX_SAFE_INTEGER, bad, fails: false };
     };
   }
 

@@ -1,4 +1,5 @@
 import type { SchedulerOptions } from '../../src/scheduler/options.js';
+import { drawFocus } from './focus.js';
 import { Rng } from './rng.js';
 import type { ConnectorShape } from './world.js';
 
@@ -7,6 +8,7 @@ export const FAULTS = [
   'rowFails',
   'stepFails',
   'loadFails',
+  'wholeLoadFails',
   'blockUnnamed',
   'late',
   'lost',
@@ -80,7 +82,10 @@ export function drawSetup(seed: number): Setup {
   const scheduler = drawScheduler(rng);
   const connector = rng.chance(0.85) ? drawConnector(rng) : null;
   const faults = drawFaults(new Rng(seed, 'faults'));
-  return { seed, scheduler, connector, faults, workload: drawWorkload(new Rng(seed, 'workload'), faults) };
+  const workload = drawWorkload(new Rng(seed, 'workload'), faults);
+  const setup: Setup = { seed, scheduler, connector, faults, workload };
+  drawFocus(setup, new Rng(seed, 'focus'));
+  return setup;
 }
 
 function drawScheduler(rng: Rng): Setup['scheduler'] {

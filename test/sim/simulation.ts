@@ -61,7 +61,8 @@ export class Simulation {
       if (direction === 'load' && this.#strikes('loadFails', rng)) {
         for (let index = firstBlock; index < numBlocks; index++) if (rng.chance(0.4)) bad.add(index);
       }
-      return { startAt, endAt: startAt + rng.below(workload.slowest), bad };
+      const fails = direction === 'load' && this.#strikes('wholeLoadFails', rng);
+      return { startAt, endAt: startAt + rng.below(workload.slowest), bad, fails };
     };
   }
 

@@ -7,7 +7,7 @@ import type { Plan } from '../../src/scheduler/plan.js';
 import type { RequestInput } from '../../src/scheduler/request.js';
 import { Scheduler } from '../../src/scheduler/scheduler.js';
 import { Auditor } from './audit/auditor.js';
-import { type Asked, type EntryResult, type TransferFacts, Violation } from './audit/facts.js';
+import { type Asked, type EntryResult, type ReportFacts, type TransferFacts, Violation } from './audit/facts.js';
 import { type Decisions, SimConnector } from './connector.js';
 import { type Dispatched, draft, Executor } from './executor.js';
 import { Fabric, type FabricHooks, type Job } from './fabric.js';
@@ -30,7 +30,7 @@ export interface WorldOptions {
   hooks?: Partial<Pick<FabricHooks, 'delay' | 'isNamed' | 'isStamped'>>;
 }
 
-/** When the loads and stores begun by one plan run, and which blocks they leave wrong. */
+/** When the loads and stores begun by one plan run, and which blocks they leave wrong, or whether they fail as a whole. */
 export type Timing = (job: {
   direction: 'load' | 'store';
   handle: number;
@@ -38,7 +38,13 @@ export type Timing = (job: {
   rank: number;
   numBlocks: number;
   firstBlock: number;
-}) => { startAt: number; endAt: number; bad: ReadonlySet<number> };
+}) => { startAt: number; endAt: number; bad: ReadonlySet<number>; fails: boolean };
+
+/** What did not come of the loads that a step waits for. */
+interface SyncFailures {
+  invalid: TransferFacts['invalid'][number][];
+  failed: ReportFacts[];
+}
 
 const NO_TRANSFERS: TransferFacts = { received: [], sent: [], failed: [], invalid: [] };
 const KEPT = 60;
@@ -58,12 +64,14 @@ export class World {
   /** Plans that were dispatched, by step. */
   readonly plans = new Map<number, Plan>();
   now = 0;
-  timing: Timing = () => ({ startAt: this.now, endAt: this.now, bad: new Set() });
+  timing: Timing = () => ({ startAt: this.now, endAt: this.now, bad: new Set(), fails: false });
   readonly #observer: Observer;
   readonly #journal: string[] = [];
   readonly #lastEmpty: { plan: Plan | null } = { plan: null };
-  /** Loads that a step waits for, by step, and the blocks that they left wrong. */
-  readonly #syncFailures = new Map<number, TransferFacts['invalid'][number][]>();
+  /** What is to be reported of the loads that a step waits for, by step. */
+  readonly #syncFailures = new Map<number, SyncFailures>();
+  /** Reports of loads say which step began them. */
+  readonly #stamps: boolean;
   #wrong: string | null = null;
   /** The engine's calls of workers, for what it says about when a load may write. */
   readonly #workers: Workers;
@@ -100,6 +108,7 @@ export class World {
       wrong,
       ended: (job) => this.#jobEnded(job),
     });
+    this.#stamps = hooks?.isStamped ?? false;
     this.#observer = new Observer(this.scheduler);
     const startLoads = (_metadata: unknown, { notBefore }: WorkerStep): void => {
       this.#notBefore = notBefore;
@@ -446,28 +455,32 @@ export class World {
 
   /** A load that the step itself waits for. */
   #loadNow(
-    load: Omit<Job, 'id' | 'done' | 'rank' | 'step' | 'notBefore' | 'startAt' | 'endAt' | 'bad'> & {
+    load: Omit<Job, 'id' | 'done' | 'rank' | 'step' | 'notBefore' | 'startAt' | 'endAt' | 'bad' | 'fails'> & {
       numBlocks: number;
       firstBlock: number;
     },
     step: number,
   ): void {
-    const { bad } = this.timing({ ...load, rank: 0 });
+    const { bad, fails } = this.timing({ ...load, rank: 0 });
     const { blockSize } = this.scheduler.config;
     for (let p = load.from; p < load.to; p++) {
-      const isBad = bad.has(Math.floor(p / blockSize));
+      const isBad = fails || bad.has(Math.floor(p / blockSize));
       this.memory.write(isBad ? null : load.text, load.holding, p, p + 1);
     }
-    const failures = this.#syncFailures.get(step) ?? [];
-    for (const index of bad) failures.push({ block: load.holding.blocks[index], handle: load.handle });
+    const { handle, child, holding } = load;
+    const failures = this.#syncFailures.get(step) ?? { invalid: [], failed: [] };
+    for (const index of bad) failures.invalid.push({ block: holding.blocks[index], handle });
+    const [rank] = this.auditor.ledger.rules.reporters?.[child] ?? [0];
+    if (fails) failures.failed.push(this.#stamps ? { handle, child, rank, step } : { handle, child, rank });
     this.#syncFailures.set(step, failures);
   }
 
   #withSyncFailures(step: number, facts: TransferFacts): TransferFacts {
     const failures = this.#syncFailures.get(step);
     this.#syncFailures.delete(step);
-    if (failures === undefined || failures.length === 0) return facts;
-    return { ...facts, invalid: [...failures, ...facts.invalid] };
+    if (failures === undefined) return facts;
+    const { invalid, failed } = failures;
+    return { ...facts, invalid: [...invalid, ...facts.invalid], failed: [...failed, ...facts.failed] };
   }
 
   /** Stores that requests which ended in this call began. */
@@ -495,14 +508,14 @@ export class World {
         for (const rank of own ? reporters[child] : [0]) {
           // A rank that has said before that it had nothing to send does not begin now.
           if (own && !uses.has(`store:${child}:${rank}`)) continue;
-          const { bad: _, ...timing } = this.timing({
+          const timing = this.timing({
             ...common,
             child,
             rank,
             numBlocks: list.length,
             firstBlock: 0,
           });
-          this.fabric.submit({ ...common, ...rest, child, rank, ...timing, bad: new Set() });
+          this.fabric.submit({ ...common, ...rest, child, rank, ...timing, bad: new Set(), fails: false });
         }
       }
     }

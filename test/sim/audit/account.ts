@@ -37,6 +37,8 @@ export class Account {
   isDoomed = false;
   /** Times that it was given blocks. */
   admissions = 0;
+  /** Leading blocks of the last admission that may have been found in the cache; the others were taken anew. */
+  numFound = 0;
   /** The child of the connector, and the step, that began its last load. */
   loadChild = -1;
   loadStep = -1;

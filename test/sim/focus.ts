@@ -1,0 +1,74 @@
+import type { Rng } from './rng.js';
+import type { Setup } from './setup.js';
+
+/**
+ * Situations that need several rare things at once. A run that has one is given rates which bring them together; all else
+ * of it is drawn as ever.
+ */
+type Focus = (setup: Setup, rng: Rng) => void;
+
+/** Room for several requests that begin alike, and steps in flight behind one another. */
+function share({ scheduler, workload }: Setup, rng: Rng): void {
+  scheduler.pipelineDepth = rng.pick([2, 3] as const);
+  scheduler.numSpeculativeTokens = 0;
+  scheduler.blockSize = rng.between(1, 4);
+  scheduler.enablePrefixCaching = true;
+  scheduler.maxNumSeqs = rng.between(3, 6);
+  scheduler.numRows = scheduler.maxNumSeqs + 2;
+  scheduler.maxNumBatchedTokens = rng.between(20, 40);
+  const needed = Math.ceil((scheduler.maxModelLen as number) / scheduler.blockSize);
+  scheduler.numBlocks = 1 + Math.floor(needed * rng.pick([1.2, 2, 3]));
+  Object.assign(workload, { numFamilies: 1, longestPrompt: rng.between(20, 60), numIds: 12 });
+}
+
+/** A load that a step waits for fails, when whoever shared it has left: by an abort, or for want of blocks. */
+function sharedSyncLoad(setup: Setup, rng: Rng): void {
+  share(setup, rng);
+  Object.assign(setup.workload, { loads: 0.3, syncLoads: 1, stores: 0, reloads: false });
+  Object.assign(setup.faults, { loadFails: 0.2, wholeLoadFails: rng.pick([0, 0.2]), rowFails: 0, stepFails: 0 });
+  Object.assign(setup.workload.weights, { add: 40, abort: rng.pick([2, 6, 12]) });
+}
+
+/** A request is preempted and loaded again while an older step of it is in flight, and one of its loads fails. */
+function loadedAgain({ scheduler, faults, workload }: Setup, rng: Rng): void {
+  scheduler.pipelineDepth = 3;
+  scheduler.numSpeculativeTokens = 0;
+  scheduler.loadFailurePolicy = rng.chance(0.8) ? 'fail' : 'recompute';
+  Object.assign(workload, { isStamped: true, reloads: true, loads: rng.pick([0.3, 0.6]), stores: 0 });
+  Object.assign(workload, { syncLoads: rng.pick([0, 0.5, 1]), slowest: 5, asksLater: 0 });
+  Object.assign(faults, { loadFails: 0.05, wholeLoadFails: 0.2, foreignFailure: rng.pick([0, 0.2]) });
+  Object.assign(workload.weights, { reset: rng.pick([0, 2, 6]), execute: 40, update: 25 });
+}
+
+/** What a request found cached turns out to be bad while it waits for its load, and then that fails too. */
+function cutAndLost(setup: Setup, rng: Rng): void {
+  share(setup, rng);
+  setup.scheduler.loadFailurePolicy = 'recompute';
+  Object.assign(setup.workload, { loads: 0.6, syncLoads: rng.pick([0, 0.3]), stores: 0, slowest: 40 });
+  Object.assign(setup.faults, { rowFails: rng.pick([0.05, 0.2]), stepFails: 0.01, wholeLoadFails: 0.5 });
+}
+
+/** Several requests of one id are sent, and an abort names the id. */
+function sentAndAborted({ scheduler, faults, workload }: Setup, rng: Rng): void {
+  scheduler.reclaim = 'on-confirmation';
+  scheduler.deadlines = { load: 100, reclaim: rng.pick([0, 600]) };
+  scheduler.numRows = (scheduler.maxNumSeqs as number) + 6;
+  Object.assign(workload, { numIds: 3, stores: 1, slowest: 200, longestPrompt: 6, mostTokens: 3 });
+  Object.assign(workload.weights, { abort: 12 });
+  Object.assign(faults, { connectorThrows: 0, rowFails: 0, stepFails: 0 });
+}
+
+/** Loads that are done, and are held once more before anybody can go on. */
+function heldLoads({ scheduler, workload }: Setup, rng: Rng): void {
+  scheduler.deadlines = { load: rng.between(15, 100), reclaim: rng.pick([0, 300]) };
+  Object.assign(workload, { loads: 1, syncLoads: 0, slowest: 20 });
+  Object.assign(workload.weights, { hold: 15, complete: rng.pick([5, 15]), report: 15 });
+}
+
+const FOCUSES: readonly Focus[] = [sharedSyncLoad, loadedAgain, cutAndLost, sentAndAborted, heldLoads];
+
+/** Half of the runs with a connector have a focus. */
+export function drawFocus(setup: Setup, rng: Rng): void {
+  if (setup.connector === null || rng.chance(0.5)) return;
+  rng.pick(FOCUSES)(setup, rng);
+}

@@ -40,6 +40,21 @@ function loadedAgain({ scheduler, faults, workload }: Setup, rng: Rng): void {
   Object.assign(workload.weights, { reset: rng.pick([0, 2, 6]), execute: 40, update: 25 });
 }
 
+/** A request is given the same blocks anew while the step that read its failed load is in flight. */
+function givenAgain({ scheduler, faults, workload }: Setup, rng: Rng): void {
+  scheduler.pipelineDepth = rng.pick([2, 3] as const);
+  scheduler.numSpeculativeTokens = 0;
+  scheduler.loadFailurePolicy = 'fail';
+  scheduler.maxNumSeqs = rng.between(1, 3);
+  scheduler.numRows = 6;
+  scheduler.blockSize = rng.between(1, 4);
+  scheduler.numBlocks = 1 + Math.ceil(((scheduler.maxModelLen as number) / scheduler.blockSize) * 1.1);
+  Object.assign(workload, { isStamped: true, loads: 0.6, syncLoads: 1, stores: 0, asksLater: 0 });
+  Object.assign(workload, { reloads: rng.chance(0.5) });
+  Object.assign(faults, { loadFails: 0, wholeLoadFails: 0.3, rowFails: 0, stepFails: 0, connectorThrows: 0 });
+  Object.assign(workload.weights, { add: 20, reset: 15, execute: 20, update: 12, report: 2, hold: 0, pause: 0 });
+}
+
 /** What a request found cached turns out to be bad while it waits for its load, and then that fails too. */
 function cutAndLost(setup: Setup, rng: Rng): void {
   share(setup, rng);
@@ -65,7 +80,7 @@ function heldLoads({ scheduler, workload }: Setup, rng: Rng): void {
   Object.assign(workload.weights, { hold: 15, complete: rng.pick([5, 15]), report: 15 });
 }
 
-const FOCUSES: readonly Focus[] = [sharedSyncLoad, loadedAgain, cutAndLost, sentAndAborted, heldLoads];
+const FOCUSES: readonly Focus[] = [sharedSyncLoad, loadedAgain, givenAgain, cutAndLost, sentAndAborted, heldLoads];
 
 /** Half of the runs with a connector have a focus. */
 export function drawFocus(setup: Setup, rng: Rng): void {

@@ -11,7 +11,7 @@ const KEPT_REPORTS = 64;
 
 interface Hold {
   handle: number;
-  kind: 'store' | 'lease';
+  kind: 'store' | 'lease' | 'load';
   owner: string;
 }
 
@@ -278,7 +278,7 @@ export class Simulation {
     const rng = this.#rng.clients;
     const handle = this.#anyHandle(rng);
     if (handle === undefined) return;
-    const hold = { handle, kind: rng.pick(['store', 'lease'] as const), owner: `job${rng.below(3)}` };
+    const hold = { handle, kind: rng.pick(['store', 'lease', 'load'] as const), owner: `job${rng.below(3)}` };
     if (this.world.hold(handle, hold.kind, hold.owner)) this.#holds.push(hold);
   }
 

@@ -3,6 +3,7 @@ import type { WorkerCalls } from '../../src/engine/worker-calls.js';
 import { Workers } from '../../src/engine/workers.js';
 import type { ConnectorOutput, WorkerStep } from '../../src/scheduler/connector.js';
 import type { SchedulerOptions } from '../../src/scheduler/options.js';
+import type { OutstandingKind } from '../../src/scheduler/outstanding.js';
 import type { Plan } from '../../src/scheduler/plan.js';
 import type { RequestInput } from '../../src/scheduler/request.js';
 import { Scheduler } from '../../src/scheduler/scheduler.js';
@@ -99,6 +100,7 @@ export class World {
     if (this.connector !== null) {
       this.connector.audit = this.auditor.transfers;
       this.connector.note = (event) => this.note(event);
+      this.connector.cancelling = (handle) => this.auditor.clients.cancelling(handle);
     }
     this.fabric = new Fabric(this.memory, this.auditor.sights.turns, {
       isSettled: (step) => this.executor.isSettled(step),
@@ -180,7 +182,7 @@ export class World {
       throw new Violation('I14', `an abort from inside a callback ended [${ended}] at once`);
   }
 
-  hold(handle: number, kind: 'store' | 'lease', owner: string): boolean {
+  hold(handle: number, kind: OutstandingKind, owner: string): boolean {
     this.#begin(false);
     const answer = this.#call('hold', () => this.scheduler.hold(handle, kind, owner));
     this.note(`hold ${this.name(handle)} ${kind}:${owner}: ${answer}`);
@@ -189,7 +191,7 @@ export class World {
     return answer;
   }
 
-  complete(handle: number, kind: 'store' | 'lease', owner: string): boolean {
+  complete(handle: number, kind: OutstandingKind, owner: string): boolean {
     this.#begin(false);
     const answer = this.#call('complete', () => this.scheduler.complete(handle, kind, owner));
     this.note(`complete ${this.name(handle)} ${kind}:${owner}: ${answer}`);

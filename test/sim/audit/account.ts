@@ -54,12 +54,17 @@ export class Account {
   endsLate = false;
   /** It is to be computed again, since it has no blocks to send: what this step brings for it is void. */
   isSentBack = false;
+  /** Its connector was asked to stop sending it. */
+  isCancelled = false;
+  /** Which request of its id it is, from 1 on. */
+  readonly nth: number;
   readonly name: string;
 
   constructor(handle: number, asked: Asked, nth: number) {
     this.handle = handle;
     this.asked = asked;
     this.numTokens = asked.prompt.length;
+    this.nth = nth;
     this.name = `${asked.id}#${nth}`;
   }
 
@@ -69,6 +74,17 @@ export class Account {
 
   get numOutputTokens(): number {
     return this.numTokens - this.asked.prompt.length;
+  }
+
+  /** Whether anything writes its blocks, by the connector or not. */
+  get hasLoad(): boolean {
+    for (const key of this.uses) if (key.startsWith('load:')) return true;
+    return false;
+  }
+
+  /** Whether it waits for a load, or for its turn when that is over. */
+  get waitsForLoad(): boolean {
+    return this.isLive && this.waitedSince >= 0;
   }
 
   /** Whether its blocks must stay although it has ended. */

@@ -40,6 +40,7 @@ export class Auditor {
   saw(sight: Sight): void {
     this.transfers.callEnded();
     this.sights.check(sight);
+    if (this.ledger.isScheduling) this.#deadlines(sight);
     for (const seen of sight.requests) {
       const account = this.ledger.account(seen.handle);
       account.container = seen.container;
@@ -53,6 +54,21 @@ export class Auditor {
       if (account.loadFailed && account.loadingSince < 0 && this.ledger.rules.loadFailurePolicy === 'fail') {
         throw new Violation('I14', `${account.name} goes on, though its load has failed`);
       }
+    }
+  }
+
+  /** I15: nobody waits longer than its deadline says, when a step is made. */
+  #deadlines({ quarantined }: Sight): void {
+    const { live, held, rules, now } = this.ledger;
+    const isOver = (since: number, deadline: number): boolean => deadline > 0 && now - since >= deadline;
+    for (const { name, loadingSince, waitedSince } of live.values()) {
+      if (loadingSince >= 0 && isOver(waitedSince, rules.loadDeadline))
+        throw new Violation('I15', `${name} has waited for its load since ${waitedSince}`);
+    }
+    const given = new Set(quarantined.map(({ handle }) => handle));
+    for (const { name, endedAt, handle } of held) {
+      if (!given.has(handle) && isOver(endedAt, rules.reclaimDeadline))
+        throw new Violation('I15', `${name} ended at ${endedAt}, and its blocks are waited for`);
     }
   }
 

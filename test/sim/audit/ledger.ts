@@ -91,6 +91,19 @@ export class Ledger {
     return true;
   }
 
+  /** A request waits for a load from now on. */
+  waits(account: Account): void {
+    account.loadingSince = this.now;
+    account.waitedSince = this.now;
+    account.waitedUntil = -1;
+  }
+
+  /** Nothing writes its blocks any more: it waits for its turn. */
+  waited(account: Account): void {
+    account.loadingSince = -1;
+    account.waitedUntil = this.now;
+  }
+
   anomaly(reason: string): void {
     this.anomalies.set(reason, (this.anomalies.get(reason) ?? 0) + 1);
   }

@@ -95,9 +95,7 @@ export class TransferAudit {
       this.#syncLoads.set(step, [...(this.#syncLoads.get(step) ?? []), load]);
       return;
     }
-    account.loadingSince = this.#ledger.now;
-    account.waitedSince = this.#ledger.now;
-    account.waitedUntil = -1;
+    this.#ledger.waits(account);
     for (const rank of this.#ranks(child)) this.#ledger.use(account, `load:${child}:${rank}`);
     this.#begun.push(account);
   }
@@ -110,8 +108,10 @@ export class TransferAudit {
     this.#ledger.anomaly('connector-failed');
     this.#lacking.add(step);
     for (const account of begun) {
-      for (const key of [...account.uses]) if (key.startsWith('load:')) this.#ledger.unuse(account, key);
-      this.#loadEnded(account, true);
+      for (const key of [...account.uses]) {
+        if (key.startsWith('load:') && isPeers(key)) this.#ledger.unuse(account, key);
+      }
+      this.#loadLost(account);
       // The plan was made by then.
       account.endsLate = true;
     }
@@ -200,7 +200,7 @@ export class TransferAudit {
     if (account === undefined) ledger.anomaly('stale-handle');
     else if (step !== undefined && step !== account.loadStep) ledger.anomaly('duplicate-completion');
     else if (!ledger.unuse(account, `load:${child}:${rank}`)) ledger.anomaly('duplicate-completion');
-    else if (!hasLoad(account)) this.#loadEnded(account, account.loadFailed);
+    else if (!account.hasLoad) this.#loadEnded(account);
   }
 
   #sent(handle: number, child: number, rank: number): void {
@@ -232,7 +232,7 @@ export class TransferAudit {
       this.#ledger.anomaly('stale-handle');
       return;
     }
-    const isWaiting = account.isLive && account.waitedSince >= 0 && account.loadChild === child;
+    const isWaiting = account.waitsForLoad && account.loadChild === child;
     if (isWaiting && isOwnRank && isNamed(account.loadStep)) this.#markFailed(account);
     else if (account.isLive || !account.uses.has(`load:${child}:${rank}`)) this.#ledger.anomaly('wrong-owner');
   }
@@ -279,7 +279,7 @@ export class TransferAudit {
 
   /** @param isSure whether the load that failed is one that still matters to it */
   #markFailed(account: Account, isSure = true): void {
-    const matters = hasLoad(account) || account.waitedSince >= 0 || account.container === 'running';
+    const matters = account.waitsForLoad || account.container === 'running';
     if (isSure && matters) account.loadFailed = true;
     this.#mayFail(account);
   }
@@ -295,10 +295,15 @@ export class TransferAudit {
     return blocks.some((block, i) => i < account.numFound && missing.has(block));
   }
 
-  #loadEnded(account: Account, failed: boolean): void {
-    account.loadingSince = -1;
-    account.waitedUntil = this.#ledger.now;
-    if (failed) this.#markFailed(account);
+  #loadEnded(account: Account): void {
+    this.#ledger.waited(account);
+    if (account.loadFailed) this.#markFailed(account);
+  }
+
+  /** The connector does nothing for a load any more, and what it did does not count. */
+  #loadLost(account: Account): void {
+    this.#markFailed(account);
+    if (!account.hasLoad) this.#ledger.waited(account);
   }
 
   /** What a fence ends: all uses by the connector, or by a child of it, that there are before. */
@@ -314,7 +319,7 @@ export class TransferAudit {
   fenced(uses: readonly [Account, string][]): void {
     for (const [account, key] of uses) {
       this.#ledger.unuse(account, key);
-      if (key.startsWith('load:') && !hasLoad(account)) this.#loadEnded(account, true);
+      if (key.startsWith('load:') && account.waitsForLoad) this.#loadLost(account);
     }
   }
 
@@ -340,14 +345,9 @@ export class TransferAudit {
   }
 }
 
-function hasLoad({ uses }: Account): boolean {
-  for (const key of uses) if (key.startsWith('load:')) return true;
-  return false;
-}
-
-/** Whether it waits for a load, or for the end of one. */
+/** Whether its blocks are those of a load: one that it waits for, or was waiting for when it ended. */
 function isLoaded(account: Account): boolean {
-  return hasLoad(account) || (account.isLive && account.waitedSince >= 0);
+  return account.isLive ? account.waitsForLoad : account.hasLoad;
 }
 
 /** Whether a use is one by the connector. */

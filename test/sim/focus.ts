@@ -24,9 +24,10 @@ function share({ scheduler, workload }: Setup, rng: Rng): void {
 /** A load that a step waits for fails, when whoever shared it has left: by an abort, or for want of blocks. */
 function sharedSyncLoad(setup: Setup, rng: Rng): void {
   share(setup, rng);
-  Object.assign(setup.workload, { loads: 0.3, syncLoads: 1, stores: 0, reloads: false });
+  setup.scheduler.loadFailurePolicy = rng.chance(0.7) ? 'recompute' : 'fail';
+  Object.assign(setup.workload, { loads: 0.3, syncLoads: 1, stores: 0, reloads: false, mostTokens: 6 });
   Object.assign(setup.faults, { loadFails: 0.2, wholeLoadFails: rng.pick([0, 0.2]), rowFails: 0, stepFails: 0 });
-  Object.assign(setup.workload.weights, { add: 40, abort: rng.pick([2, 6, 12]) });
+  Object.assign(setup.workload.weights, { add: 40, abort: rng.pick([6, 30]), execute: 15, update: 15 });
 }
 
 /** A request is preempted and loaded again while an older step of it is in flight, and one of its loads fails. */

@@ -313,7 +313,7 @@ export class World {
 
   #deliver(plan: Plan, step: number, results: EntryResult[] | null, facts: TransferFacts): void {
     this.#begin(true);
-    const { steps, transfers } = this.auditor;
+    const { steps, transfers, recomputes } = this.auditor;
     this.note(`update step ${step}${results === null ? ' (failed)' : ''}${describeTransfers(facts, this)}`);
     const output = this.#output(facts);
     const outputs = this.#call('update', () => {
@@ -332,6 +332,7 @@ export class World {
     if (before) this.#mayVoid();
     transfers.failures(facts, step);
     if (facts.invalid.length + facts.failed.length > 0 || lacks) this.#mayVoid();
+    recomputes.began(step, results);
     steps.updated(step, results, rows);
     transfers.settled(step);
     transfers.completions(facts);

@@ -37,6 +37,14 @@ export class Account {
   isDoomed = false;
   /** Times that it was given blocks. */
   admissions = 0;
+  /** The step that admitted it last, or began to load for it. */
+  admittedStep = -1;
+  /** It held blocks when it was seen last. */
+  hasBlocks = false;
+  /** It was taken out of running and goes on. */
+  wasPreempted = false;
+  /** From which token on a load fills its blocks that a step itself waits for, and the step. */
+  loadFrom: { step: number; tokens: number } | null = null;
   /** Leading blocks of the last admission that may have been found in the cache; the others were taken anew. */
   numFound = 0;
   /** The child of the connector, and the step, that began its last load. */

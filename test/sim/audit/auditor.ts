@@ -1,6 +1,7 @@
 import { ClientAudit } from './client-audit.js';
 import { type Reason, type Rules, type Sight, Violation } from './facts.js';
 import { Ledger } from './ledger.js';
+import { RecomputeAudit } from './recompute-audit.js';
 import { SightAudit } from './sight-audit.js';
 import { StepAudit } from './step-audit.js';
 import { TransferAudit } from './transfer-audit.js';
@@ -11,6 +12,7 @@ import { TransferAudit } from './transfer-audit.js';
  *
  *   clients   who was let in, who ended by an abort, who uses blocks
  *   steps     which plans are possible, which rows are due
+ *   recomputes who starts again because of what failed
  *   transfers what connectors were asked, answered and reported
  *   sights    what can be seen of the scheduler between two calls
  */
@@ -20,6 +22,7 @@ export class Auditor {
   readonly steps: StepAudit;
   readonly transfers: TransferAudit;
   readonly sights: SightAudit;
+  readonly recomputes: RecomputeAudit;
 
   constructor(rules: Rules, tokenAt: (handle: number, position: number) => number) {
     this.ledger = new Ledger(rules);
@@ -27,6 +30,7 @@ export class Auditor {
     this.clients = new ClientAudit(this.ledger);
     this.steps = new StepAudit(this.ledger, tokenAt);
     this.transfers = new TransferAudit(this.ledger, this.sights.turns);
+    this.recomputes = new RecomputeAudit(this.ledger, this.steps, this.transfers, this.sights.turns);
   }
 
   /** A call begins, at this time. */
@@ -39,11 +43,14 @@ export class Auditor {
   /** A call is over, its answers were told, and this is what can be seen. */
   saw(sight: Sight): void {
     this.transfers.callEnded();
+    this.recomputes.saw(sight);
     this.sights.check(sight);
     if (this.ledger.isScheduling) this.#deadlines(sight);
     for (const seen of sight.requests) {
       const account = this.ledger.account(seen.handle);
+      if (account.container === 'running' && seen.container !== 'running') account.wasPreempted = true;
       account.container = seen.container;
+      account.hasBlocks = seen.blocks.length > 0;
       if (seen.status !== 'WAITING_FOR_REMOTE_KVS') account.waitedSince = -1;
       account.mayFail = null;
       if (account.sharesBad) account.loadFailed = false;

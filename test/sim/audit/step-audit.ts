@@ -5,7 +5,7 @@ import type { Ledger } from './ledger.js';
 /** What an entry in flight may still bring: `due`; nothing, since it was voided; or either. */
 type Fate = 'due' | 'void' | 'either';
 
-interface Entry {
+export interface Entry {
   readonly facts: EntryFacts;
   readonly account: Account;
   fate: Fate;
@@ -34,6 +34,13 @@ export class StepAudit {
     this.#tokenAt = tokenAt;
   }
 
+  /** Entries in flight, of this step and later ones, each with its step. */
+  entriesSince(step: number): { entry: Entry; step: number }[] {
+    return this.#inFlight
+      .filter(({ number }) => number >= step)
+      .flatMap(({ entries, number }) => entries.map((entry) => ({ entry, step: number })));
+  }
+
   get numInFlight(): number {
     return this.#inFlight.length;
   }
@@ -57,6 +64,7 @@ export class StepAudit {
       this.#checkEntry(facts, account, fail);
       total += facts.scheduled;
       account.expected += facts.samples;
+      if (facts.kind !== 'running') account.admittedStep = plan.step;
       entries.push({ facts, account, fate: 'due' });
     }
     if (total !== plan.totalTokens) throw fail(`says ${plan.totalTokens} tokens, its entries say ${total}`);
@@ -71,6 +79,8 @@ export class StepAudit {
     const { rules } = this.#ledger;
     const { scheduled, computed, drafts, samples } = facts;
     const { name } = account;
+    const kind = account.container === 'running' ? 'running' : account.wasPreempted ? 'resumed' : 'new';
+    if (facts.kind !== kind) throw new Violation('I2', `${name} is scheduled as ${facts.kind}, expected ${kind}`);
     if (scheduled < 1 || computed < 0) throw fail(`${name}: ${scheduled} tokens from ${computed} on`);
     const known = account.numTokens + account.expected;
     const after = computed + scheduled;

@@ -89,7 +89,9 @@ export class TransferAudit {
     account.loadChild = child;
     const end = Math.ceil((numLocal + numExternal) / blockSize);
     account.loadBlocks = blocks.slice(Math.floor(numLocal / blockSize), end);
+    account.admittedStep = step;
     if (!match.async) {
+      account.loadFrom = { step, tokens: numLocal };
       const { admissions: admission, loadBlocks: blocks } = account;
       const load = { account, child, step, blocks, admission, isSure: true, missing: new Set<number>() };
       this.#syncLoads.set(step, [...(this.#syncLoads.get(step) ?? []), load]);
@@ -321,6 +323,11 @@ export class TransferAudit {
       this.#ledger.unuse(account, key);
       if (key.startsWith('load:') && account.waitsForLoad) this.#loadLost(account);
     }
+  }
+
+  /** Loads that this step waited for and of which something did not come. */
+  failedLoads(step: number): readonly { account: Account; missing: ReadonlySet<number> }[] {
+    return (this.#syncLoads.get(step) ?? []).filter(({ missing }) => missing.size > 0);
   }
 
   /** Whoever ended must have been told to the connector in the same call. */

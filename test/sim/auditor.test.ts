@@ -23,7 +23,7 @@ function ask(id: string, length = 5): Asked {
 function see(handle: number, id: string, more: Partial<Seen> = {}): Seen {
   return {
     ...{ handle, id, status: 'RUNNING', container: 'running', finished: false },
-    ...{ numTokens: 5, numComputed: 5, placeholders: 0, blocks: [1, 2], kept: [], ...more },
+    ...{ numTokens: 5, numComputed: 5, placeholders: 0, stopReason: null, blocks: [1, 2], kept: [], ...more },
   };
 }
 
@@ -49,6 +49,7 @@ function show(requests: Seen[], draining: Seen[] = [], more: Partial<Sight> = {}
     },
     rowsInUse: [...requests, ...draining].filter(({ blocks }) => blocks.length > 0).length,
     hasWork: true,
+    connectorWorks: false,
     anomalies: {},
     gauges: {
       ...{ numRunning: running.length, numWaiting: waiting.length, numSkipped: skipped.length },

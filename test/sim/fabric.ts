@@ -10,6 +10,8 @@ export interface Job {
   readonly handle: number;
   readonly child: number;
   readonly rank: number;
+  /** The ranks for which it reports, as bits: its own, and of the first one those that are silent. */
+  readonly ranks: number;
   /** The blocks as they were handed to the request. */
   readonly holding: Held;
   readonly text: Text;
@@ -139,10 +141,9 @@ export class Fabric {
     job.done++;
     this.#checkOwner(job, from, to);
     if (job.direction === 'store') return;
-    const ranks = 2 ** job.rank;
     for (let p = from; p < to; p++) {
       const isBad = job.fails || job.bad.has(this.#memory.blockIndex(p));
-      const wrong = this.#memory.write(isBad ? null : job.text, job.holding, p, p + 1, ranks);
+      const wrong = this.#memory.write(isBad ? null : job.text, job.holding, p, p + 1, job.ranks);
       if (wrong !== null) this.#hooks.wrong(`a load: ${wrong}`);
     }
   }

@@ -124,7 +124,10 @@ function drawConnector(rng: Rng): ConnectorShape {
   const numChildren = rng.between(1, 2);
   return {
     protection: rng.pick(['own', 'own', 'own', 'pin', 'fence'] as const),
-    reporters: Array.from({ length: numChildren }, () => all),
+    // A child may be silent on the ranks behind its first ones.
+    reporters: Array.from({ length: numChildren }, (_, child) =>
+      child > 0 && rng.chance(0.3) ? all.slice(0, rng.between(1, numRanks)) : all,
+    ),
   };
 }
 

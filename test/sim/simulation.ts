@@ -123,6 +123,7 @@ export class Simulation {
         this.#report();
         break;
       case 'progress':
+        if (world.connector !== null) world.connector.pendingWork = rng.chance(0.3);
         world.now += rng.below(40);
         world.progress();
         break;
@@ -136,6 +137,7 @@ export class Simulation {
         this.#complete();
         break;
       case 'reset':
+        if (world.connector !== null) world.connector.resetAnswer = rng.pick([undefined, true, false]);
         world.reset({ resetRunning: rng.chance(0.5), resetConnector: rng.chance(0.3) });
         break;
       case 'pause':
@@ -247,7 +249,7 @@ export class Simulation {
     if (this.#strikes('foreignBlock', rng)) {
       const block = rng.pick([
         0,
-        0,
+        -1,
         scheduler.config.numBlocks,
         2 ** 31,
         rng.below(scheduler.config.numBlocks),
@@ -314,7 +316,10 @@ export class Simulation {
         if (numBlocks === 0 && !rng.chance(0.05)) return null;
         if (!rng.chance(reason === 'abort' ? workload.stores / 3 : workload.stores)) return null;
         const children = Array.from({ length: numChildren }, (_, child) => child);
-        return rng.chance(0.5) ? children : [rng.below(numChildren)];
+        if (rng.chance(0.5)) return children;
+        const child = rng.below(numChildren);
+        // One that is named twice is one.
+        return rng.chance(0.2) ? [child, child] : [child];
       },
       delivers: () => rng.chance(workload.delivers),
       called: (method) => {
@@ -354,6 +359,7 @@ export class Simulation {
     for (const { asked } of live.values()) tokens += asked.prompt.length + asked.maxTokens;
     const bound = 100 + 8 * tokens + 20 * held.size;
     world.pause('none');
+    if (world.connector !== null) world.connector.pendingWork = false;
     while (this.#holds.length > 0) {
       const { handle, kind, owner } = this.#holds.pop() as Hold;
       world.complete(handle, kind, owner);

@@ -73,6 +73,7 @@ export class World {
   readonly #syncFailures = new Map<number, SyncFailures>();
   /** Reports of loads say which step began them. */
   readonly #stamps: boolean;
+  readonly #numRanks: number;
   #wrong: string | null = null;
   /** The engine's calls of workers, for what it says about when a load may write. */
   readonly #workers: Workers;
@@ -85,9 +86,9 @@ export class World {
         : new SimConnector(connector.protection, connector.reporters, decisions);
     const extra = this.connector === null ? {} : { connector: this.connector };
     this.scheduler = new Scheduler({ ...scheduler, ...extra, now: () => this.now });
-    const ranks = connector === null ? 1 : Math.max(...connector.reporters.flat()) + 1;
+    this.#numRanks = connector === null ? 1 : Math.max(...connector.reporters.flat()) + 1;
     const { numBlocks, blockSize } = this.scheduler.config;
-    this.memory = new Memory(numBlocks, blockSize, ranks, (block, turn) =>
+    this.memory = new Memory(numBlocks, blockSize, this.#numRanks, (block, turn) =>
       this.auditor.sights.turns.isHeld(block, turn),
     );
     const wrong = (what: string) => {
@@ -203,6 +204,7 @@ export class World {
   pause(mode: 'new' | 'all' | 'none'): void {
     this.#begin(false);
     this.#call('pause', () => (mode === 'none' ? this.scheduler.resume() : this.scheduler.pause(mode)));
+    this.auditor.ledger.isPaused = mode !== 'none';
     this.note(`pause ${mode}`);
     this.look();
   }
@@ -379,7 +381,7 @@ export class World {
   }
 
   #sight(): ReturnType<Observer['sight']> {
-    return this.#observer.sight(this.now, this.connector?.pins);
+    return this.#observer.sight(this.now, this.connector?.pins, this.connector?.hasPendingWork());
   }
 
   /** Everything must be over. */
@@ -450,15 +452,25 @@ export class World {
       }
       for (const rank of ranks) {
         const timing = this.timing({ ...shape, rank, numBlocks, firstBlock });
-        this.fabric.submit({ ...common, rank, step, notBefore: this.#notBefore, ...timing });
+        const bits = this.#bitsOf(ranks, rank);
+        this.fabric.submit({ ...common, rank, ranks: bits, step, notBefore: this.#notBefore, ...timing });
       }
     }
     return sync;
   }
 
+  /** A rank that is declared moves what is its own; the first one also what those do that report nothing. */
+  #bitsOf(declared: readonly number[], rank: number): number {
+    let bits = 2 ** rank;
+    for (let other = 0; other < this.#numRanks; other++) {
+      if (rank === declared[0] && !declared.includes(other)) bits += 2 ** other;
+    }
+    return bits;
+  }
+
   /** A load that the step itself waits for. */
   #loadNow(
-    load: Omit<Job, 'id' | 'done' | 'rank' | 'step' | 'notBefore' | 'startAt' | 'endAt' | 'bad' | 'fails'> & {
+    load: Omit<Job, 'id' | 'done' | 'rank' | 'ranks' | 'step' | 'notBefore' | 'startAt' | 'endAt' | 'bad' | 'fails'> & {
       numBlocks: number;
       firstBlock: number;
     },
@@ -507,7 +519,7 @@ export class World {
         fenced: protection === 'fence',
         pinned: protection === 'pin' ? blocks : null,
       };
-      for (const child of own ? children : children.slice(0, 1)) {
+      for (const child of own ? new Set(children) : children.slice(0, 1)) {
         for (const rank of own ? reporters[child] : [0]) {
           // A rank that has said before that it had nothing to send does not begin now.
           if (own && !uses.has(`store:${child}:${rank}`)) continue;
@@ -518,7 +530,8 @@ export class World {
             numBlocks: list.length,
             firstBlock: 0,
           });
-          this.fabric.submit({ ...common, ...rest, child, rank, ...timing, bad: new Set(), fails: false });
+          const none = { ranks: 0, bad: new Set<number>(), fails: false };
+          this.fabric.submit({ ...common, ...rest, child, rank, ...timing, ...none });
         }
       }
     }

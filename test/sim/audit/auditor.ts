@@ -1,3 +1,4 @@
+import { AdmissionAudit } from './admission-audit.js';
 import { ClientAudit } from './client-audit.js';
 import { type Reason, type Rules, type Sight, Violation } from './facts.js';
 import { Ledger } from './ledger.js';
@@ -12,6 +13,7 @@ import { TransferAudit } from './transfer-audit.js';
  *
  *   clients   who was let in, who ended by an abort, who uses blocks
  *   steps     which plans are possible, which rows are due
+ *   admissions who is taken in, and who is given up for whom
  *   recomputes who starts again because of what failed
  *   transfers what connectors were asked, answered and reported
  *   sights    what can be seen of the scheduler between two calls
@@ -23,11 +25,13 @@ export class Auditor {
   readonly transfers: TransferAudit;
   readonly sights: SightAudit;
   readonly recomputes: RecomputeAudit;
+  readonly admissions: AdmissionAudit;
 
   constructor(rules: Rules, tokenAt: (handle: number, position: number) => number) {
     this.ledger = new Ledger(rules);
-    this.sights = new SightAudit(this.ledger);
+    this.sights = new SightAudit(this.ledger, () => this.steps.numInFlight > 0 || this.clients.mayHaveQueued);
     this.clients = new ClientAudit(this.ledger);
+    this.admissions = new AdmissionAudit(this.ledger);
     this.steps = new StepAudit(this.ledger, tokenAt);
     this.transfers = new TransferAudit(this.ledger, this.sights.turns);
     this.recomputes = new RecomputeAudit(this.ledger, this.steps, this.transfers, this.sights.turns);
@@ -37,6 +41,7 @@ export class Auditor {
   began(now: number, drains: boolean, schedules = false): void {
     this.ledger.now = now;
     this.ledger.isScheduling = schedules;
+    this.ledger.patient.clear();
     if (drains) this.clients.drain();
   }
 
@@ -44,6 +49,7 @@ export class Auditor {
   saw(sight: Sight): void {
     this.transfers.callEnded();
     this.recomputes.saw(sight);
+    this.admissions.saw(sight, this.ledger.isScheduling ? this.steps.lastPlan : null);
     this.sights.check(sight);
     if (this.ledger.isScheduling) this.#deadlines(sight);
     for (const seen of sight.requests) {

@@ -9,6 +9,7 @@ export class ClientAudit {
   readonly #queued = new Set<Account>();
   /** Those that the present call must carry out. */
   #due: Account[] = [];
+  #mayHaveQueued = false;
   /** Whose sending the connector must be asked to stop in the present call. */
   #cancels = new Set<Account>();
   /** Whose sending it must be asked to stop by the next call that carries out what was queued. */
@@ -75,6 +76,7 @@ export class ClientAudit {
 
   /** From inside a callback: resolved now, carried out at the next step. */
   abortQueued(keys: readonly (string | number)[]): void {
+    this.#mayHaveQueued = true;
     for (const account of this.#targets(keys, this.#queuedCancels)) {
       this.#queued.add(account);
       // Another abort may have ended it by then, and its connector may have kept the blocks: then this one stops that.
@@ -82,13 +84,15 @@ export class ClientAudit {
     }
   }
 
-  get hasQueued(): boolean {
-    return this.#queued.size > 0;
+  /** Whether there may be aborts that the next step carries out. */
+  get mayHaveQueued(): boolean {
+    return this.#mayHaveQueued;
   }
 
   /** A call begins that carries out what was queued. */
   drain(): void {
     this.#due = [...this.#queued];
+    this.#mayHaveQueued = false;
     const { cancels } = this.#ledger.rules;
     for (const account of this.#queuedCancels) {
       if (cancels && this.#isSent(account) && !account.isCancelled) this.#cancels.add(account);

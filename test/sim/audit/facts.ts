@@ -103,6 +103,8 @@ export interface Seen {
   numTokens: number;
   numComputed: number;
   placeholders: number;
+  /** The stop token that ended it, or null. */
+  stopReason: number | null;
   blocks: number[];
   /** Blocks that it had before a preemption and that something still uses. */
   kept: readonly number[];
@@ -128,6 +130,8 @@ export interface Sight {
   pins: ReadonlyMap<number, number>;
   rowsInUse: number;
   hasWork: boolean;
+  /** The connector says that it has work of its own. */
+  connectorWorks: boolean;
   anomalies: Readonly<Record<string, number>>;
   gauges: Readonly<Record<string, number>>;
 }

@@ -23,6 +23,10 @@ export class Ledger {
   unsureAborts = 0;
   /** The call is one that ends waits which took too long. */
   isScheduling = false;
+  /** No request is taken in. */
+  isPaused = false;
+  /** About whom the connector asked for patience in this call. */
+  readonly patient = new Set<number>();
   /** Whose end the connector is being told. */
   telling: Account | null = null;
   /** Finished, and nobody waits for their blocks any more. */

@@ -28,6 +28,7 @@ export class StepAudit {
   /** What each request says, token by token. */
   readonly #tokenAt: (handle: number, position: number) => number;
   #lastStep = -1;
+  lastPlan: PlanFacts | null = null;
 
   constructor(ledger: Ledger, tokenAt: (handle: number, position: number) => number) {
     this.#ledger = ledger;
@@ -50,6 +51,7 @@ export class StepAudit {
     const fail = (what: string) => new Violation('I18', `step ${plan.step}: ${what}`);
     if (plan.step !== this.#lastStep + 1) throw fail(`follows step ${this.#lastStep}`);
     this.#lastStep = plan.step;
+    this.lastPlan = plan;
     this.#finishedTold(plan);
     const entries: Entry[] = [];
     const seen = new Set<number>();

@@ -41,6 +41,7 @@ export class TransferAudit {
     const account = this.#live(handle, 'asked about');
     if (answer === null) this.failed(handle);
     else this.#matches.set(account, { numLocal, ...answer });
+    if (answer !== null && answer.numTokens === null) this.#ledger.patient.add(handle);
   }
 
   /** The connector threw for this request, or answered nonsense: it may end now. */

@@ -10,6 +10,7 @@ const FOLDER = join(dirname(fileURLToPath(import.meta.url)), 'audit');
 const RULES: Rules = {
   ...{ numBlocks: 9, blockSize: 4, maxNumSeqs: 2, maxNumBatchedTokens: 16, maxModelLen: 24, numRows: 4 },
   ...{ pipelineDepth: 1, maxDrafts: 0, reporters: [[0, 1], [0]], loadFailurePolicy: 'fail' },
+  ...{ inputDeadline: 0, grammarDeadline: 0, maxAdapters: 0 },
   ...{ loadDeadline: 100, reclaimDeadline: 0, cancels: false },
 };
 
@@ -17,7 +18,7 @@ const TOKEN = 77;
 
 function ask(id: string, length = 5): Asked {
   const prompt = new Int32Array(length);
-  return { id, prompt, salt: 0, maxTokens: 3, minTokens: 0, eosTokenId: -1, stopTokenIds: [] };
+  return { id, prompt, salt: 0, adapter: '', isSession: false, maxTokens: 3, minTokens: 0, eosTokenId: -1, stopTokenIds: [] };
 }
 
 function see(handle: number, id: string, more: Partial<Seen> = {}): Seen {
@@ -103,7 +104,7 @@ describe('the auditor', () => {
 
   it('has nothing against what is right', () => {
     const auditor = running();
-    update(auditor, [{ handle: 100, tokens: [TOKEN], reason: null }]);
+    update(auditor, [{ handle: 100, tokens: [TOKEN], reason: null, continues: false }]);
     auditor.saw(show([see(100, 'a', { numTokens: 6 })]));
   });
 
@@ -137,22 +138,22 @@ describe('the auditor', () => {
 
   it.each<[string, string, RowFacts[], typeof RIGHT?]>([
     ['I14', 'a row that is missing', []],
-    ['I14', 'two rows', [0, 1].map(() => ({ handle: 100, tokens: [TOKEN], reason: null }))],
-    ['I14', 'an end that is none', [{ handle: 100, tokens: [TOKEN], reason: 'length' }]],
-    ['I14', 'another token than was sampled', [{ handle: 100, tokens: [TOKEN + 1], reason: null }]],
+    ['I14', 'two rows', [0, 1].map(() => ({ handle: 100, tokens: [TOKEN], reason: null, continues: false }))],
+    ['I14', 'an end that is none', [{ handle: 100, tokens: [TOKEN], reason: 'length', continues: false }]],
+    ['I14', 'another token than was sampled', [{ handle: 100, tokens: [TOKEN + 1], reason: null, continues: false }]],
     [
       'I18',
       'a wrong token',
-      [{ handle: 100, tokens: [TOKEN + 1], reason: null }],
+      [{ handle: 100, tokens: [TOKEN + 1], reason: null, continues: false }],
       [{ tokens: [TOKEN + 1], failed: false, wrongAt: -1 }],
     ],
     [
       'I11',
       'a token computed from what was never written',
-      [{ handle: 100, tokens: [TOKEN], reason: null }],
+      [{ handle: 100, tokens: [TOKEN], reason: null, continues: false }],
       [{ tokens: [TOKEN], failed: false, wrongAt: 3 }],
     ],
-    ['I20', 'a row for nobody', [{ handle: 5, tokens: [], reason: 'abort' }]],
+    ['I20', 'a row for nobody', [{ handle: 5, tokens: [], reason: 'abort', continues: false }]],
   ])('%s: sees %s', (invariant, _, rows, results) => {
     expect(() => update(running(), rows, results)).toThrow(new RegExp(`^${invariant}:`));
   });

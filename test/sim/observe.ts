@@ -98,6 +98,7 @@ export class Observer {
         handle: outputs.requests[i].handle,
         tokens: Array.from(outputs.tokens.subarray(from, from + outputs.tokenCounts[i])),
         reason: reason === 'none' ? null : (reason as Reason),
+        continues: outputs.continues[i] !== 0,
       };
     });
   }

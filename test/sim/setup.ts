@@ -56,6 +56,9 @@ export interface Workload {
   slowest: number;
   /** Reports of loads say which step began them. */
   isStamped: boolean;
+  /** Probability that a request opens a session, or has an adapter. */
+  sessions: number;
+  adapters: number;
   /** An incarnation may load again after a preemption or a failure. */
   reloads: boolean;
 }
@@ -68,6 +71,8 @@ export const EVENTS = [
   'report',
   'progress',
   'abort',
+  'chunk',
+  'endSession',
   'hold',
   'complete',
   'reset',
@@ -109,10 +114,12 @@ function drawScheduler(rng: Rng): Setup['scheduler'] {
     reserveFullIsl: rng.chance(0.5),
     numSpeculativeTokens: pipelineDepth === 1 && rng.chance(0.3) ? rng.between(1, 3) : 0,
     hashSeed: 7,
+    maxLoras: rng.pick([0, 1, 2]),
     loadFailurePolicy: rng.pick(['fail', 'recompute'] as const),
     deadlines: {
       load: rng.chance(0.6) ? rng.between(15, 250) : 0,
       reclaim: rng.chance(0.5) ? rng.between(50, 600) : 0,
+      streamingInput: rng.chance(0.5) ? rng.between(40, 300) : 0,
     },
     reclaim: rng.pick(['on-report', 'on-confirmation'] as const),
   };
@@ -144,6 +151,7 @@ function drawWorkload(rng: Rng, faults: Record<Fault, number>): Workload {
   const weights: Record<Event, number> = {
     ...{ add: rng.between(5, 45), schedule: 30, execute: rng.between(5, 30), update: rng.between(20, 40) },
     ...{ report: rng.between(2, 15), progress: rng.between(5, 20), abort: rng.pick([0, 1, 4, 12]) },
+    ...{ chunk: rng.pick([0, 10, 25]), endSession: rng.pick([1, 4]) },
     ...{ hold: rng.pick([0, 0, 1, 4]), complete: 4, reset: rng.pick([0, 0, 1, 2]) },
     ...{ pause: rng.pick([0, 0, 1]), resume: 2, fence: faults.fence > 0 ? 1 : 0 },
   };
@@ -162,6 +170,8 @@ function drawWorkload(rng: Rng, faults: Record<Fault, number>): Workload {
     stores: rng.pick([0, 0.4, 1]),
     slowest: rng.pick([5, 40, 200]),
     delivers: rng.pick([0, 0.5, 1]),
+    sessions: weights.chunk === 0 ? 0 : rng.pick([0, 0.2, 0.6]),
+    adapters: rng.pick([0, 0, 0.5]),
     isStamped,
     reloads: (isStamped || !ambiguous) && rng.chance(0.5),
   };

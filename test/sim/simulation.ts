@@ -130,6 +130,12 @@ export class Simulation {
       case 'abort':
         world.abort(this.#someKeys());
         break;
+      case 'chunk':
+        this.#chunk();
+        break;
+      case 'endSession':
+        world.endSession(this.#someSession());
+        break;
       case 'hold':
         this.#hold();
         break;
@@ -154,7 +160,7 @@ export class Simulation {
 
   #add(): void {
     const rng = this.#rng.clients;
-    const { longestPrompt, mostTokens, numIds, numFamilies } = this.setup.workload;
+    const { longestPrompt, mostTokens, numIds, numFamilies, sessions, adapters } = this.setup.workload;
     const { maxModelLen } = this.world.scheduler.config;
     const length = rng.between(1, longestPrompt);
     const family = rng.below(numFamilies);
@@ -167,12 +173,37 @@ export class Simulation {
       id: `r${rng.below(numIds)}`,
       prompt,
       salt: rng.chance(0.1) ? 1 : 0,
+      adapter: rng.chance(adapters) ? `lora${rng.below(3)}` : '',
+      isSession: rng.chance(sessions),
       maxTokens,
       minTokens: Math.max(0, Math.min(rng.below(maxTokens + 1), maxModelLen - length)),
       eosTokenId: rng.chance(0.5) ? END_TOKEN : -1,
       stopTokenIds: rng.chance(0.2) ? [END_TOKEN] : [],
     };
     this.world.add(asked, { priority: rng.below(3) });
+  }
+
+  #chunk(): void {
+    const rng = this.#rng.clients;
+    const key = this.#someSession();
+    const length = rng.between(1, 6);
+    const from = 700 + 10 * rng.below(3);
+    const maxTokens = rng.between(1, this.setup.workload.mostTokens);
+    const { live, accounts } = this.world.auditor.ledger;
+    const asked = (typeof key === 'string' ? live.get(key) : accounts.get(key))?.asked;
+    const { eosTokenId = -1, stopTokenIds = [] } = asked ?? {};
+    const stops = { maxTokens, minTokens: rng.below(maxTokens + 1), eosTokenId, stopTokenIds };
+    this.world.chunk(key, { prompt: Int32Array.from({ length }, (_, i) => from + i), stops });
+  }
+
+  /** Mostly a session that lives, by id or handle. */
+  #someSession(): string | number {
+    const rng = this.#rng.clients;
+    const live = [...this.world.auditor.ledger.live.values()];
+    const sessions = live.filter(({ conversation }) => conversation !== null);
+    if (sessions.length === 0 || rng.chance(0.1)) return this.#someKeys()[0];
+    const { handle, asked } = rng.pick(sessions);
+    return rng.chance(0.5) ? handle : asked.id;
   }
 
   #schedule(): void {
@@ -356,9 +387,15 @@ export class Simulation {
     this.#isCalm = true;
     const { live, held } = world.auditor.ledger;
     let tokens = 0;
-    for (const { asked } of live.values()) tokens += asked.prompt.length + asked.maxTokens;
+    for (const { numTokens, stops, conversation } of live.values()) {
+      tokens += numTokens + stops.maxTokens;
+      for (const { prompt, stops } of conversation?.queue ?? []) tokens += prompt.length + stops.maxTokens;
+    }
     const bound = 100 + 8 * tokens + 20 * held.size;
     world.pause('none');
+    for (const { handle, conversation } of [...live.values()]) {
+      if (conversation !== null && !conversation.hasEnded) world.endSession(handle);
+    }
     if (world.connector !== null) world.connector.pendingWork = false;
     while (this.#holds.length > 0) {
       const { handle, kind, owner } = this.#holds.pop() as Hold;

@@ -8,6 +8,7 @@ import type { Plan } from '../../src/scheduler/plan.js';
 import type { RequestInput } from '../../src/scheduler/request.js';
 import { Scheduler } from '../../src/scheduler/scheduler.js';
 import { Auditor } from './audit/auditor.js';
+import type { ChunkFacts } from './audit/conversation.js';
 import { type Asked, type EntryResult, type ReportFacts, type TransferFacts, Violation } from './audit/facts.js';
 import { type Decisions, SimConnector } from './connector.js';
 import { type Dispatched, draft, Executor } from './executor.js';
@@ -15,7 +16,7 @@ import { Fabric, type FabricHooks, type Job } from './fabric.js';
 import { Memory } from './memory.js';
 import { Observer } from './observe.js';
 import { describePlan, describeRow, describeTransfers, rulesOf, threw } from './tell.js';
-import { Text } from './text.js';
+import { keyOf, Text } from './text.js';
 
 /** The shape of a simulated connector. */
 export interface ConnectorShape {
@@ -140,15 +141,17 @@ export class World {
 
   /** @returns the handle, or the code of the refusal */
   add(asked: Asked, more: Partial<RequestInput> = {}): number | string {
-    const { id, prompt, maxTokens, minTokens, eosTokenId, stopTokenIds, salt } = asked;
+    const { id, prompt, maxTokens, minTokens, eosTokenId, stopTokenIds, salt, adapter, isSession } = asked;
     const input: RequestInput = { id, prompt, maxTokens, minTokens, stopTokenIds, ...more };
     if (eosTokenId >= 0) input.eosTokenId = eosTokenId;
     if (salt !== 0) input.cacheSalt = `salt${salt}`;
+    if (adapter !== '') input.adapter = adapter;
+    if (isSession) input.resumable = true;
     this.#begin(false);
     let outcome: number | string;
     const opened = (handle: number): void => {
       this.auditor.clients.added(asked, handle);
-      this.texts.set(handle, new Text(prompt, salt));
+      this.texts.set(handle, new Text(prompt, keyOf(salt, adapter)));
     };
     if (this.connector !== null) this.connector.opened = opened;
     try {
@@ -163,6 +166,46 @@ export class World {
     if (typeof outcome === 'string') this.auditor.clients.added(asked, outcome);
     this.look();
     return outcome;
+  }
+
+  /** The next chunk of a session, its stop tokens those of the first. */
+  chunk(key: string | number, chunk: ChunkFacts): void {
+    this.#begin(false);
+    const { prompt, stops } = chunk;
+    const { maxTokens, minTokens } = stops;
+    let outcome: string;
+    try {
+      outcome = this.scheduler.addChunk(key, { prompt, maxTokens, minTokens });
+    } catch (error) {
+      const { code } = error as { code?: string };
+      if (code !== 'ERR_BLOCKSTEP_UNFIT') throw threw('addChunk', error);
+      outcome = code;
+    }
+    this.note(`chunk of ${prompt.length} tokens for ${this.#keyed(key)}, at most ${maxTokens} more: ${outcome}`);
+    this.auditor.sessions.chunked(key, chunk, outcome);
+    this.#continueTexts();
+    this.look();
+  }
+
+  endSession(key: string | number): void {
+    this.#begin(false);
+    const outcome = this.#call('endSession', () => this.scheduler.endSession(key));
+    this.note(`end of ${this.#keyed(key)}: ${outcome}`);
+    this.auditor.sessions.ended(key, outcome);
+    this.look();
+  }
+
+  #keyed(key: string | number): string {
+    return typeof key === 'string' ? key : this.name(key);
+  }
+
+  /** What is said from now on follows the chunks that were begun. */
+  #continueTexts(): void {
+    const { started } = this.auditor.ledger;
+    for (const { handle, kept, chunk } of started) {
+      this.texts.set(handle, this.text(handle).continued(kept, chunk.prompt));
+    }
+    started.length = 0;
   }
 
   abort(keys: (string | number)[]): void {
@@ -336,6 +379,7 @@ export class World {
     if (facts.invalid.length + facts.failed.length > 0 || lacks) this.#mayVoid();
     recomputes.began(step, results);
     steps.updated(step, results, rows);
+    this.#continueTexts();
     transfers.settled(step);
     transfers.completions(facts);
     this.look();

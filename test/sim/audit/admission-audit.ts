@@ -45,6 +45,8 @@ export class AdmissionAudit {
       const before = this.#before.get(handle);
       if (before === undefined || before.container === 'running' || container === 'running') continue;
       if (before.blocks.length === 0 || before.numComputed === 0 || blocks.length > 0) continue;
+      // The longest idle session may give its blocks to anybody.
+      if (before.status === 'WAITING_FOR_STREAMING_REQ') continue;
       const { name, uses } = this.#ledger.account(handle);
       if (uses.size > 0) throw new Violation('I10', `${name} gives up blocks that ${[...uses]} uses`);
       if (numStill > 1) throw new Violation('I10', `${name} gives up its blocks, and ${numStill} others run`);
@@ -63,7 +65,7 @@ export class AdmissionAudit {
       status.startsWith('WAITING_FOR_') || patient.has(handle);
     if (!requests.every((seen) => seen.container !== 'skipped' || isPassedOver(seen))) return;
     const first = requests.find(({ id }) => id === sight.waiting[0]);
-    if (first === undefined) return;
+    if (first === undefined || first.numTokens >= rules.maxModelLen) return;
     const needed = Math.ceil((first.numTokens + rules.maxDrafts) / rules.blockSize);
     // The connector lets blocks go when the plan has been made.
     const numFree = free.length - this.#pinned.filter((block) => !sight.pins.has(block)).length;

@@ -3,6 +3,7 @@ import { ClientAudit } from './client-audit.js';
 import { type Reason, type Rules, type Sight, Violation } from './facts.js';
 import { Ledger } from './ledger.js';
 import { RecomputeAudit } from './recompute-audit.js';
+import { SessionAudit } from './session-audit.js';
 import { SightAudit } from './sight-audit.js';
 import { StepAudit } from './step-audit.js';
 import { TransferAudit } from './transfer-audit.js';
@@ -12,6 +13,7 @@ import { TransferAudit } from './transfer-audit.js';
  * scheduler does it.
  *
  *   clients   who was let in, who ended by an abort, who uses blocks
+ *   sessions  what is said in sessions
  *   steps     which plans are possible, which rows are due
  *   admissions who is taken in, and who is given up for whom
  *   recomputes who starts again because of what failed
@@ -21,6 +23,7 @@ import { TransferAudit } from './transfer-audit.js';
 export class Auditor {
   readonly ledger: Ledger;
   readonly clients: ClientAudit;
+  readonly sessions: SessionAudit;
   readonly steps: StepAudit;
   readonly transfers: TransferAudit;
   readonly sights: SightAudit;
@@ -31,6 +34,7 @@ export class Auditor {
     this.ledger = new Ledger(rules);
     this.sights = new SightAudit(this.ledger, () => this.steps.numInFlight > 0 || this.clients.mayHaveQueued);
     this.clients = new ClientAudit(this.ledger);
+    this.sessions = new SessionAudit(this.ledger);
     this.admissions = new AdmissionAudit(this.ledger);
     this.steps = new StepAudit(this.ledger, tokenAt);
     this.transfers = new TransferAudit(this.ledger, this.sights.turns);
@@ -54,7 +58,12 @@ export class Auditor {
     if (this.ledger.isScheduling) this.#deadlines(sight);
     for (const seen of sight.requests) {
       const account = this.ledger.account(seen.handle);
-      if (account.container === 'running' && seen.container !== 'running') account.wasPreempted = true;
+      if (account.container === 'running' && seen.container !== 'running' && !account.hasContinued) {
+        account.wasPreempted = true;
+        account.wasEverPreempted = true;
+      }
+      account.hasContinued = false;
+      if (seen.status !== 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR') account.grammarSince = -1;
       account.container = seen.container;
       account.hasBlocks = seen.blocks.length > 0;
       if (seen.status !== 'WAITING_FOR_REMOTE_KVS') account.waitedSince = -1;
@@ -74,7 +83,9 @@ export class Auditor {
   #deadlines({ quarantined }: Sight): void {
     const { live, held, rules, now } = this.ledger;
     const isOver = (since: number, deadline: number): boolean => deadline > 0 && now - since >= deadline;
-    for (const { name, loadingSince, waitedSince } of live.values()) {
+    for (const { name, loadingSince, waitedSince, conversation } of live.values()) {
+      if (conversation?.isIdle && isOver(conversation.idleSince, rules.inputDeadline))
+        throw new Violation('I15', `${name} has waited for its next chunk since ${conversation.idleSince}`);
       if (loadingSince >= 0 && isOver(waitedSince, rules.loadDeadline))
         throw new Violation('I15', `${name} has waited for its load since ${waitedSince}`);
     }
@@ -109,7 +120,11 @@ export class Auditor {
     const account = this.ledger.account(handle);
     if (account.mayFail !== null || account.isDoomed) return 'error';
     const { loadDeadline, maxModelLen, numBlocks, blockSize } = rules;
-    const { waitedSince, waitedUntil } = account;
+    const { waitedSince, waitedUntil, conversation, grammarSince } = account;
+    const isOver = (since: number, deadline: number): boolean =>
+      since >= 0 && deadline > 0 && now - since >= deadline;
+    if (isOver(conversation?.idleSince ?? -1, rules.inputDeadline)) return 'error';
+    if (isOver(grammarSince, rules.grammarDeadline)) return 'error';
     const waited = (waitedUntil < 0 ? now : waitedUntil) - waitedSince;
     if (waitedSince >= 0 && loadDeadline > 0 && waited >= loadDeadline) return 'error';
     if (account.numTokens >= Math.min(maxModelLen, (numBlocks - 1) * blockSize)) return 'length';

@@ -1,4 +1,5 @@
 import { Account } from './account.js';
+import type { ChunkFacts, Conversation } from './conversation.js';
 import { type Asked, type Reason, type Rules, Violation } from './facts.js';
 
 /** Every request that there ever was, who of them lives, and what must be told of whom. */
@@ -35,6 +36,8 @@ export class Ledger {
   endedLate = 0;
   /** Reports of bad blocks of which it is not known here whether they came too late. */
   unclear = 0;
+  /** Chunks whose answer was begun, and how many tokens stand before each: whoever knows the texts takes them. */
+  readonly started: { handle: number; kept: number; chunk: ChunkFacts }[] = [];
   #incarnations = new Map<string, number>();
 
   constructor(rules: Rules) {
@@ -93,6 +96,27 @@ export class Ledger {
     account.ended.add(key);
     if (account.uses.size === 0) this.held.delete(account);
     return true;
+  }
+
+  /** The answer to a chunk has ended, and the session goes on: with the next chunk, or when that comes. */
+  continues(account: Account): void {
+    const conversation = account.conversation as Conversation;
+    account.hasContinued = true;
+    account.wasPreempted = false;
+    const next = conversation.queue.shift();
+    if (next === undefined) conversation.idleSince = this.now;
+    else this.startChunk(account, next);
+  }
+
+  /** The last token of the answer before is dropped: nothing was computed from it. */
+  startChunk(account: Account, chunk: ChunkFacts): void {
+    const conversation = account.conversation as Conversation;
+    const kept = account.numTokens - 1;
+    conversation.idleSince = -1;
+    account.numTokens = kept + chunk.prompt.length;
+    account.numPrompt = account.numTokens;
+    account.stops = chunk.stops;
+    this.started.push({ handle: account.handle, kept, chunk });
   }
 
   /** A request waits for a load from now on. */

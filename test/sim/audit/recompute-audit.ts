@@ -74,7 +74,7 @@ export class RecomputeAudit {
     for (const { handle, container } of requests) {
       const account = this.#ledger.account(handle);
       const had = this.#ran.get(account);
-      if (had === undefined || container === 'running' || had.some((block) => bad.has(block))) continue;
+      if (had === undefined || account.hasContinued || container === 'running' || had.some((block) => bad.has(block))) continue;
       if ((allowed.forgets || aborted) && account.admittedStep >= step) continue;
       throw new Violation('I11', `${account.name} starts again in the update of step ${step}, and shares nothing bad`);
     }

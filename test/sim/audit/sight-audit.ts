@@ -95,8 +95,10 @@ export class SightAudit {
         `${name} has computed ${numComputed} tokens, and ${seen.blocks.length} blocks`,
       );
     }
-    if (seen.stopReason !== null)
+    if (seen.stopReason !== null && account.conversation === null)
       throw new Violation('I14', `${name} goes on, and says that ${seen.stopReason} stopped it`);
+    if ((account.conversation?.isIdle ?? false) !== (seen.status === 'WAITING_FOR_STREAMING_REQ'))
+      throw new Violation('I2', `${name} is ${seen.status}, idle since ${account.conversation?.idleSince}`);
     if (account.loadingSince >= 0 && seen.status !== 'WAITING_FOR_REMOTE_KVS') {
       throw new Violation(
         'I8',

@@ -19,6 +19,7 @@ interface Step {
 interface Expected {
   tokens: readonly number[];
   reason: RowFacts['reason'];
+  continues?: boolean;
 }
 
 /** What steps compute and bring: every plan possible, every row due, every token the right one. */
@@ -71,6 +72,8 @@ export class StepAudit {
     }
     if (total !== plan.totalTokens) throw fail(`says ${plan.totalTokens} tokens, its entries say ${total}`);
     if (total > rules.maxNumBatchedTokens) throw fail(`${total} tokens`);
+    const adapters = new Set(entries.map(({ account }) => account.asked.adapter).filter((name) => name !== ''));
+    if (rules.maxAdapters > 0 && adapters.size > rules.maxAdapters) throw fail(`runs adapters ${[...adapters]}`);
     if (entries.length > rules.maxNumSeqs)
       throw new Violation('I9', `step ${plan.step} has ${entries.length} entries`);
     if (total > 0) this.#inFlight.push({ number: plan.step, entries });
@@ -82,7 +85,8 @@ export class StepAudit {
     const { scheduled, computed, drafts, samples } = facts;
     const { name } = account;
     const kind = account.container === 'running' ? 'running' : account.wasPreempted ? 'resumed' : 'new';
-    if (facts.kind !== kind) throw new Violation('I2', `${name} is scheduled as ${facts.kind}, expected ${kind}`);
+    const isEither = account.conversation !== null && account.wasEverPreempted && facts.kind !== 'running';
+    if (facts.kind !== kind && !isEither) throw new Violation('I2', `${name} is scheduled as ${facts.kind}, expected ${kind}`);
     if (scheduled < 1 || computed < 0) throw fail(`${name}: ${scheduled} tokens from ${computed} on`);
     const known = account.numTokens + account.expected;
     const after = computed + scheduled;
@@ -213,6 +217,14 @@ export class StepAudit {
       reason = account.stopAfter(token, this.#ledger.rules.maxModelLen);
       if (reason !== null) break;
     }
+    const { conversation } = account;
+    const goesOn = conversation !== null && !(conversation.hasEnded && conversation.queue.length === 0);
+    if (reason !== null && goesOn) {
+      expected.set(account, { tokens, reason, continues: true });
+      this.#ledger.continues(account);
+      this.void(account, 'void');
+      return;
+    }
     expected.set(account, { tokens, reason });
     if (reason !== null) this.#ledger.end(account, reason, 'given');
   }
@@ -227,6 +239,8 @@ export class StepAudit {
       const right = expected.get(account);
       if (right === undefined)
         throw fail(`a row for ${account.name} (${row.tokens}, ${row.reason}) that is not due`);
+      if ((right.continues ?? false) !== row.continues)
+        throw fail(`the row of ${account.name} says that it ${row.continues ? 'goes on' : 'has ended'}`);
       if (right.reason !== row.reason || right.tokens.join() !== row.tokens.join()) {
         throw fail(
           `${account.name} gets [${row.tokens}] ${row.reason}, expected [${right.tokens}] ${right.reason}`,

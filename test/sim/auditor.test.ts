@@ -18,7 +18,17 @@ const TOKEN = 77;
 
 function ask(id: string, length = 5): Asked {
   const prompt = new Int32Array(length);
-  return { id, prompt, salt: 0, adapter: '', isSession: false, maxTokens: 3, minTokens: 0, eosTokenId: -1, stopTokenIds: [] };
+  return {
+    id,
+    prompt,
+    salt: 0,
+    adapter: '',
+    isSession: false,
+    maxTokens: 3,
+    minTokens: 0,
+    eosTokenId: -1,
+    stopTokenIds: [],
+  };
 }
 
 function see(handle: number, id: string, more: Partial<Seen> = {}): Seen {
@@ -140,7 +150,11 @@ describe('the auditor', () => {
     ['I14', 'a row that is missing', []],
     ['I14', 'two rows', [0, 1].map(() => ({ handle: 100, tokens: [TOKEN], reason: null, continues: false }))],
     ['I14', 'an end that is none', [{ handle: 100, tokens: [TOKEN], reason: 'length', continues: false }]],
-    ['I14', 'another token than was sampled', [{ handle: 100, tokens: [TOKEN + 1], reason: null, continues: false }]],
+    [
+      'I14',
+      'another token than was sampled',
+      [{ handle: 100, tokens: [TOKEN + 1], reason: null, continues: false }],
+    ],
     [
       'I18',
       'a wrong token',

@@ -26,7 +26,12 @@ function sharedSyncLoad(setup: Setup, rng: Rng): void {
   share(setup, rng);
   setup.scheduler.loadFailurePolicy = rng.chance(0.7) ? 'recompute' : 'fail';
   Object.assign(setup.workload, { loads: 0.3, syncLoads: 1, stores: 0, reloads: false, mostTokens: 6 });
-  Object.assign(setup.faults, { loadFails: 0.2, wholeLoadFails: rng.pick([0, 0.2]), rowFails: 0, stepFails: 0 });
+  Object.assign(setup.faults, {
+    loadFails: 0.2,
+    wholeLoadFails: rng.pick([0, 0.2]),
+    rowFails: 0,
+    stepFails: 0,
+  });
   Object.assign(setup.workload.weights, { add: 40, abort: rng.pick([6, 30]), execute: 15, update: 15 });
 }
 
@@ -52,8 +57,20 @@ function givenAgain({ scheduler, faults, workload }: Setup, rng: Rng): void {
   scheduler.numBlocks = 1 + Math.ceil(((scheduler.maxModelLen as number) / scheduler.blockSize) * 1.1);
   Object.assign(workload, { isStamped: true, loads: 0.6, syncLoads: 1, stores: 0, asksLater: 0 });
   Object.assign(workload, { reloads: rng.chance(0.5) });
-  Object.assign(faults, { loadFails: 0, wholeLoadFails: 0.3, rowFails: 0, stepFails: 0, connectorThrows: 0 });
-  Object.assign(workload.weights, { add: 20, reset: 15, execute: 20, update: 12, report: 2, hold: 0, pause: 0 });
+  const [loadFails, wholeLoadFails] = rng.pick([
+    [0, 0.3],
+    [0.3, 0],
+  ]);
+  Object.assign(faults, { loadFails, wholeLoadFails, rowFails: 0, stepFails: 0, connectorThrows: 0 });
+  Object.assign(workload.weights, {
+    add: 20,
+    reset: 15,
+    execute: 20,
+    update: 12,
+    report: 2,
+    hold: 0,
+    pause: 0,
+  });
 }
 
 /** What a request found cached turns out to be bad while it waits for its load, and then that fails too. */
@@ -81,7 +98,61 @@ function heldLoads({ scheduler, workload }: Setup, rng: Rng): void {
   Object.assign(workload.weights, { hold: 15, complete: rng.pick([5, 15]), report: 15 });
 }
 
-const FOCUSES: readonly Focus[] = [sharedSyncLoad, loadedAgain, givenAgain, cutAndLost, sentAndAborted, heldLoads];
+/** Reports of earlier loads come again while a later one of the same request is under way, or was when it was aborted. */
+function staleReports({ scheduler, faults, workload }: Setup, rng: Rng): void {
+  scheduler.loadFailurePolicy = 'recompute';
+  scheduler.deadlines = { load: 0, reclaim: rng.pick([0, 600]) };
+  Object.assign(workload, {
+    isStamped: true,
+    reloads: true,
+    loads: 1,
+    syncLoads: 0,
+    slowest: 100,
+    asksLater: 0,
+  });
+  Object.assign(workload, { numFamilies: 4, longestPrompt: 12 });
+  Object.assign(faults, {
+    wholeLoadFails: 0.3,
+    duplicate: 0.2,
+    stale: 0.2,
+    fence: 0,
+    connectorThrows: 0,
+    lost: 0,
+  });
+  Object.assign(workload.weights, { report: 20, abort: rng.pick([1, 8]) });
+}
+
+/** A child says that it has sent what still runs, and later is one of those that send. */
+function saidEarly({ faults, workload }: Setup): void {
+  Object.assign(workload, { stores: 1, mostTokens: 16, slowest: 5, loads: 0.3 });
+  Object.assign(faults, { wrongOwner: 0.2, connectorThrows: 0, fence: 0 });
+  Object.assign(workload.weights, { report: 20, abort: 1 });
+}
+
+/** Chunks come while an answer ends with more steps of it in flight, and blocks are few. */
+function busySessions({ scheduler, workload }: Setup, rng: Rng): void {
+  scheduler.pipelineDepth = rng.pick([2, 3] as const);
+  scheduler.numSpeculativeTokens = 0;
+  Object.assign(workload, { sessions: 0.8, longestPrompt: 12, mostTokens: 5, loads: rng.pick([0, 0.6]) });
+  Object.assign(workload.weights, {
+    chunk: 40,
+    endSession: 2,
+    abort: rng.pick([0, 4]),
+    reset: rng.pick([0, 2]),
+  });
+}
+
+const FOCUSES: readonly Focus[] = [
+  sharedSyncLoad,
+  loadedAgain,
+  givenAgain,
+  cutAndLost,
+  sentAndAborted,
+  heldLoads,
+  staleReports,
+  saidEarly,
+  busySessions,
+];
 
 /** Half of the runs with a connector have a focus. */
 export function drawFocus(setup: Setup, rng: Rng): void {

@@ -73,7 +73,17 @@ export class Script {
     const prompt = Int32Array.from({ length }, (_, i) => family * 1000 + i);
     const stopTokenIds = stopsAt < 0 ? [] : [new Text(prompt, 0).token(stopsAt)];
     const minTokens = stopsAt < 0 ? maxTokens : 0;
-    const asked = { id, prompt, salt: 0, adapter: '', isSession: false, maxTokens, minTokens, eosTokenId: -1, stopTokenIds };
+    const asked = {
+      id,
+      prompt,
+      salt: 0,
+      adapter: '',
+      isSession: false,
+      maxTokens,
+      minTokens,
+      eosTokenId: -1,
+      stopTokenIds,
+    };
     const handle = this.world.add(asked);
     if (typeof handle === 'string') throw new Error(`${id} was refused: ${handle}`);
     this.#handles.set(id, handle);

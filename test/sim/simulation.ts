@@ -350,7 +350,7 @@ export class Simulation {
         if (rng.chance(0.5)) return children;
         const child = rng.below(numChildren);
         // One that is named twice is one.
-        return rng.chance(0.2) ? [child, child] : [child];
+        return rng.chance(0.4) ? [child, child] : [child];
       },
       delivers: () => rng.chance(workload.delivers),
       called: (method) => {

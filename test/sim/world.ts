@@ -9,7 +9,13 @@ import type { RequestInput } from '../../src/scheduler/request.js';
 import { Scheduler } from '../../src/scheduler/scheduler.js';
 import { Auditor } from './audit/auditor.js';
 import type { ChunkFacts } from './audit/conversation.js';
-import { type Asked, type EntryResult, type ReportFacts, type TransferFacts, Violation } from './audit/facts.js';
+import {
+  type Asked,
+  type EntryResult,
+  type ReportFacts,
+  type TransferFacts,
+  Violation,
+} from './audit/facts.js';
 import { type Decisions, SimConnector } from './connector.js';
 import { type Dispatched, draft, Executor } from './executor.js';
 import { Fabric, type FabricHooks, type Job } from './fabric.js';
@@ -181,7 +187,9 @@ export class World {
       if (code !== 'ERR_BLOCKSTEP_UNFIT') throw threw('addChunk', error);
       outcome = code;
     }
-    this.note(`chunk of ${prompt.length} tokens for ${this.#keyed(key)}, at most ${maxTokens} more: ${outcome}`);
+    this.note(
+      `chunk of ${prompt.length} tokens for ${this.#keyed(key)}, at most ${maxTokens} more: ${outcome}`,
+    );
     this.auditor.sessions.chunked(key, chunk, outcome);
     this.#continueTexts();
     this.look();
@@ -514,7 +522,10 @@ export class World {
 
   /** A load that the step itself waits for. */
   #loadNow(
-    load: Omit<Job, 'id' | 'done' | 'rank' | 'ranks' | 'step' | 'notBefore' | 'startAt' | 'endAt' | 'bad' | 'fails'> & {
+    load: Omit<
+      Job,
+      'id' | 'done' | 'rank' | 'ranks' | 'step' | 'notBefore' | 'startAt' | 'endAt' | 'bad' | 'fails'
+    > & {
       numBlocks: number;
       firstBlock: number;
     },

@@ -48,7 +48,8 @@ export class ClientAudit {
   cancelling(handle: number): void {
     const account = this.#ledger.account(handle);
     const { name } = account;
-    if (account.isCancelled) throw new Violation('I5', `the connector was asked twice to stop sending ${name}`);
+    if (account.isCancelled)
+      throw new Violation('I5', `the connector was asked twice to stop sending ${name}`);
     account.isCancelled = true;
     if (!this.#cancellable.has(account))
       throw new Violation('I6', `the connector was asked to stop sending ${name}, which nobody aborted`);
@@ -69,7 +70,8 @@ export class ClientAudit {
   #checkCancelled(): void {
     const hasConnector = this.#ledger.rules.reporters !== null;
     for (const { name, isCancelled } of this.#cancels) {
-      if (!isCancelled && hasConnector) throw new Violation('I6', `the connector was not asked to stop sending ${name}`);
+      if (!isCancelled && hasConnector)
+        throw new Violation('I6', `the connector was not asked to stop sending ${name}`);
     }
     this.#cancels.clear();
   }

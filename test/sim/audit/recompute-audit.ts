@@ -42,7 +42,9 @@ export class RecomputeAudit {
     const bad = new Set<number>();
     const own = this.#steps.entriesSince(step).filter((entry) => entry.step === step);
     const rows = own.filter((_, i) => results?.[i].failed ?? true).map(({ entry }) => entry);
-    let forgets = this.#steps.entriesSince(step).some(({ entry, step: of }) => !holdsSince(entry.account, of));
+    let forgets = this.#steps
+      .entriesSince(step)
+      .some(({ entry, step: of }) => !holdsSince(entry.account, of));
     for (const { account, facts } of rows) {
       const { loadFrom } = account;
       const from = loadFrom?.step === step ? loadFrom.tokens : facts.computed;
@@ -51,7 +53,11 @@ export class RecomputeAudit {
     const loads = this.#transfers.failedLoads(step);
     for (const { account, missing } of loads) {
       const { blocks } = this.#turns.of(account.handle);
-      this.#add(bad, account, blocks.findIndex((block) => missing.has(block)));
+      this.#add(
+        bad,
+        account,
+        blocks.findIndex((block) => missing.has(block)),
+      );
     }
     if ([...rows, ...loads].some(({ account }) => account.reason !== null)) forgets = true;
     // Who shares a row's blocks is computed again, and has left when the loads are looked at.
@@ -74,9 +80,18 @@ export class RecomputeAudit {
     for (const { handle, container } of requests) {
       const account = this.#ledger.account(handle);
       const had = this.#ran.get(account);
-      if (had === undefined || account.hasContinued || container === 'running' || had.some((block) => bad.has(block))) continue;
+      if (
+        had === undefined ||
+        account.hasContinued ||
+        container === 'running' ||
+        had.some((block) => bad.has(block))
+      )
+        continue;
       if ((allowed.forgets || aborted) && account.admittedStep >= step) continue;
-      throw new Violation('I11', `${account.name} starts again in the update of step ${step}, and shares nothing bad`);
+      throw new Violation(
+        'I11',
+        `${account.name} starts again in the update of step ${step}, and shares nothing bad`,
+      );
     }
     this.#ran.clear();
   }

@@ -15,7 +15,8 @@ export class SessionAudit {
   chunked(key: string | number, chunk: ChunkFacts, outcome: string): void {
     const account = this.#open(key, 'chunk');
     const expected = account === undefined ? 'skipped' : this.#take(account, chunk);
-    if (outcome !== expected) throw new Violation('I14', `a chunk for ${key} was ${outcome}, expected ${expected}`);
+    if (outcome !== expected)
+      throw new Violation('I14', `a chunk for ${key} was ${outcome}, expected ${expected}`);
   }
 
   #take(account: Account, chunk: ChunkFacts): string {
@@ -41,7 +42,8 @@ export class SessionAudit {
       expected = conversation.isIdle ? 'ended' : 'queued';
       if (conversation.isIdle) this.#ledger.end(account, 'abort', 'none');
     }
-    if (outcome !== expected) throw new Violation('I14', `the end of ${key} was ${outcome}, expected ${expected}`);
+    if (outcome !== expected)
+      throw new Violation('I14', `the end of ${key} was ${outcome}, expected ${expected}`);
   }
 
   /** The session that still takes it; what does not is counted. */
@@ -51,7 +53,8 @@ export class SessionAudit {
     if (account === undefined) ledger.anomaly(typeof key === 'string' ? `${event}-unknown` : 'stale-handle');
     else if (!account.isLive) ledger.anomaly(`${event}-finished`);
     else if (account.conversation === null) ledger.anomaly(`${event}-not-resumable`);
-    else if (account.conversation.hasEnded) ledger.anomaly(event === 'chunk' ? 'chunk-after-end' : 'duplicate-end');
+    else if (account.conversation.hasEnded)
+      ledger.anomaly(event === 'chunk' ? 'chunk-after-end' : 'duplicate-end');
     else return account;
     return undefined;
   }

@@ -72,8 +72,11 @@ export class StepAudit {
     }
     if (total !== plan.totalTokens) throw fail(`says ${plan.totalTokens} tokens, its entries say ${total}`);
     if (total > rules.maxNumBatchedTokens) throw fail(`${total} tokens`);
-    const adapters = new Set(entries.map(({ account }) => account.asked.adapter).filter((name) => name !== ''));
-    if (rules.maxAdapters > 0 && adapters.size > rules.maxAdapters) throw fail(`runs adapters ${[...adapters]}`);
+    const adapters = new Set(
+      entries.map(({ account }) => account.asked.adapter).filter((name) => name !== ''),
+    );
+    if (rules.maxAdapters > 0 && adapters.size > rules.maxAdapters)
+      throw fail(`runs adapters ${[...adapters]}`);
     if (entries.length > rules.maxNumSeqs)
       throw new Violation('I9', `step ${plan.step} has ${entries.length} entries`);
     if (total > 0) this.#inFlight.push({ number: plan.step, entries });
@@ -86,7 +89,8 @@ export class StepAudit {
     const { name } = account;
     const kind = account.container === 'running' ? 'running' : account.wasPreempted ? 'resumed' : 'new';
     const isEither = account.conversation !== null && account.wasEverPreempted && facts.kind !== 'running';
-    if (facts.kind !== kind && !isEither) throw new Violation('I2', `${name} is scheduled as ${facts.kind}, expected ${kind}`);
+    if (facts.kind !== kind && !isEither)
+      throw new Violation('I2', `${name} is scheduled as ${facts.kind}, expected ${kind}`);
     if (scheduled < 1 || computed < 0) throw fail(`${name}: ${scheduled} tokens from ${computed} on`);
     const known = account.numTokens + account.expected;
     const after = computed + scheduled;

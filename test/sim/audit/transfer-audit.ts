@@ -237,7 +237,8 @@ export class TransferAudit {
     }
     const isWaiting = account.waitsForLoad && account.loadChild === child;
     if (isWaiting && isOwnRank && isNamed(account.loadStep)) this.#markFailed(account);
-    else if (account.isLive || !account.uses.has(`load:${child}:${rank}`)) this.#ledger.anomaly('wrong-owner');
+    else if (account.isLive || !account.uses.has(`load:${child}:${rank}`))
+      this.#ledger.anomaly('wrong-owner');
   }
 
   /** Loads that steps in flight wait for; of one request, if that is given. */

@@ -23,6 +23,7 @@ function ask(id: string, length = 5): Asked {
     prompt,
     salt: 0,
     adapter: '',
+    hasGrammar: false,
     isSession: false,
     maxTokens: 3,
     minTokens: 0,

@@ -212,6 +212,145 @@ export const PLANTS: readonly Plant[] = [
     text: '  else if (bad.size > 0) recomputeSharers(s, plan, bad, NOBODY);\n',
     replacement: '',
   },
+  {
+    name: 'F33-used',
+    why: 'a request that waits gives up blocks that a transfer uses, which frees none',
+    file: 'src/scheduler/reclaim.ts',
+    text: 'return (numComputedTokens > 0 || load !== null) && !isUsed(request);',
+    replacement: 'return numComputedTokens > 0 || load !== null;',
+  },
+  {
+    name: 'F33-alone',
+    why: 'what was loaded is given up while something runs',
+    file: 'src/scheduler/reclaim.ts',
+    text: 'if (!isAlone(s, plan, needy)) return false;',
+    replacement: 'void isAlone;',
+  },
+  {
+    name: 'F56',
+    why: 'what drains takes places of what runs',
+    file: 'src/scheduler/waiting-pass.ts',
+    text: 'queues.running.length < config.maxNumSeqs',
+    replacement: 'queues.running.length + s.draining.size < config.maxNumSeqs',
+  },
+  {
+    name: 'F39',
+    why: 'a victim is preempted whose blocks are used, and gives none',
+    file: 'src/scheduler/running-pass.ts',
+    text: 'return worstOf(s, free.length > 0 ? free : running);',
+    replacement: `void free;
+  return worstOf(s, running);`,
+  },
+  {
+    name: 'F29-idle',
+    why: 'blocks that nobody waits for are work for ever',
+    file: 'src/scheduler/inspection.ts',
+    text: ' + s.draining.size > 0',
+    replacement: ' + s.draining.size + s.quarantined.size > 0',
+  },
+  {
+    name: 'F29-own',
+    why: 'the work of the connector itself is no work',
+    file: 'src/scheduler/inspection.ts',
+    text: 'return askPendingWork(s);',
+    replacement: 'return askPendingWork(s) && s.step < 0;',
+  },
+  {
+    name: 'F41',
+    why: 'a tier that kept its content counts as reset',
+    file: 'src/scheduler/prefix-reset.ts',
+    text: 'const ok = local && connector !== false;',
+    replacement: 'const ok = local;',
+  },
+  {
+    name: 'F43',
+    why: 'every child is expected on every rank',
+    file: 'src/scheduler/load.ts',
+    text: 'return s.connector?.reporters[child] ?? [];',
+    replacement: 'return child >= 0 ? (s.connector?.reporters[0] ?? []) : [];',
+  },
+  {
+    name: 'F9-twice',
+    why: 'a child that is named twice is waited for, though it has reported',
+    file: 'src/scheduler/ask-connector.ts',
+    text: '[...new Set(children)] as number[]',
+    replacement: '[...children] as number[]',
+  },
+  {
+    name: 'F11-earlier',
+    why: 'a report of an earlier load counts for the present one',
+    file: 'src/scheduler/transfers.ts',
+    text: 'const isEarlier = step !== undefined && request.loadStep >= 0 && step !== request.loadStep;',
+    replacement: 'const isEarlier = step === -1;',
+  },
+  {
+    name: 'F24-earlier',
+    why: 'the failure of an earlier load counts for the present one',
+    file: 'src/scheduler/load-failure.ts',
+    text: '(step === undefined || step === load.step)',
+    replacement: '(step === undefined || step <= load.step)',
+  },
+  {
+    name: 'F54',
+    why: 'a load that was aborted takes the reports of an earlier one',
+    file: 'src/scheduler/transfers.ts',
+    text: 'request.loadStep >= 0 && step !== request.loadStep;',
+    replacement: 'request.load !== null && step !== request.loadStep;',
+  },
+  {
+    name: 'session-outputs',
+    why: 'what steps in flight bring behind an answer that has ended goes on with it',
+    file: 'src/scheduler/sessions.ts',
+    text: `  discardOutputs(s, request);
+`,
+    replacement: '',
+  },
+  {
+    name: 'session-chunk',
+    why: 'the last token of an answer counts as computed when the next chunk comes',
+    file: 'src/scheduler/sessions.ts',
+    text: 'const kept = request.numTokens - 1;',
+    replacement: 'const kept = request.numTokens;',
+  },
+  {
+    name: 'input-deadline',
+    why: 'a session waits for its next chunk for ever',
+    file: 'src/scheduler/sessions.ts',
+    text: `  startDeadline(s, request, s.config.deadlines.streamingInput);
+`,
+    replacement: '',
+  },
+  {
+    name: 'grammar-deadline',
+    why: 'a request waits for its grammar for ever',
+    file: 'src/scheduler/add-request.ts',
+    text: `    startDeadline(s, request, s.config.deadlines.grammar);
+`,
+    replacement: `    void startDeadline;
+`,
+  },
+  {
+    name: 'adapters',
+    why: 'more adapters run in a step than fit',
+    file: 'src/scheduler/waiting-pass.ts',
+    text: '    if (request.waitsForAdapter) {',
+    replacement: '    if (request.waitsForAdapter && s.step < 0) {',
+  },
+  {
+    name: 'grammar-end',
+    why: 'a grammar that refuses what ended an answer is not heard',
+    file: 'src/scheduler/update-pass.ts',
+    text: '    if (request.grammar === null) continue;',
+    replacement: '    if (request.grammar === null || finishReasons[row] !== FinishReason.none) continue;',
+  },
+  {
+    name: 'placeholders',
+    why: 'what was dropped of steps in flight is expected all the same',
+    file: 'src/scheduler/preempt.ts',
+    text: `  request.numOutputPlaceholders = 0;
+`,
+    replacement: '',
+  },
 ];
 
 /** The eight that the design names. */

@@ -78,6 +78,7 @@ export class Script {
       prompt,
       salt: 0,
       adapter: '',
+      hasGrammar: false,
       isSession: false,
       maxTokens,
       minTokens,

@@ -56,9 +56,10 @@ export interface Workload {
   slowest: number;
   /** Reports of loads say which step began them. */
   isStamped: boolean;
-  /** Probability that a request opens a session, or has an adapter. */
+  /** Probability that a request opens a session, has an adapter, has a grammar. */
   sessions: number;
   adapters: number;
+  grammars: number;
   /** An incarnation may load again after a preemption or a failure. */
   reloads: boolean;
 }
@@ -119,6 +120,7 @@ function drawScheduler(rng: Rng): Setup['scheduler'] {
     deadlines: {
       load: rng.chance(0.6) ? rng.between(15, 250) : 0,
       reclaim: rng.chance(0.5) ? rng.between(50, 600) : 0,
+      grammar: rng.chance(0.5) ? rng.between(25, 200) : 0,
       streamingInput: rng.chance(0.5) ? rng.between(40, 300) : 0,
     },
     reclaim: rng.pick(['on-report', 'on-confirmation'] as const),
@@ -172,6 +174,7 @@ function drawWorkload(rng: Rng, faults: Record<Fault, number>): Workload {
     delivers: rng.pick([0, 0.5, 1]),
     sessions: weights.chunk === 0 ? 0 : rng.pick([0, 0.2, 0.6]),
     adapters: rng.pick([0, 0, 0.5]),
+    grammars: rng.pick([0, 0, 0.4]),
     isStamped,
     reloads: (isStamped || !ambiguous) && rng.chance(0.5),
   };

@@ -2,6 +2,7 @@ import type { Match } from '../../src/scheduler/connector.js';
 import type { Account } from './audit/account.js';
 import { type Asked, type ReportFacts, type TransferFacts, Violation } from './audit/facts.js';
 import { type Decisions, Refusal } from './connector.js';
+import { SimGrammar } from './grammar.js';
 import { Rng } from './rng.js';
 import { EVENTS, type Event, type Fault, type Setup } from './setup.js';
 import { END_TOKEN } from './text.js';
@@ -160,7 +161,8 @@ export class Simulation {
 
   #add(): void {
     const rng = this.#rng.clients;
-    const { longestPrompt, mostTokens, numIds, numFamilies, sessions, adapters } = this.setup.workload;
+    const { longestPrompt, mostTokens, numIds, numFamilies, sessions, adapters, grammars } =
+      this.setup.workload;
     const { maxModelLen } = this.world.scheduler.config;
     const length = rng.between(1, longestPrompt);
     const family = rng.below(numFamilies);
@@ -174,13 +176,24 @@ export class Simulation {
       prompt,
       salt: rng.chance(0.1) ? 1 : 0,
       adapter: rng.chance(adapters) ? `lora${rng.below(3)}` : '',
+      hasGrammar: rng.chance(grammars),
       isSession: rng.chance(sessions),
       maxTokens,
       minTokens: Math.max(0, Math.min(rng.below(maxTokens + 1), maxModelLen - length)),
       eosTokenId: rng.chance(0.5) ? END_TOKEN : -1,
       stopTokenIds: rng.chance(0.2) ? [END_TOKEN] : [],
     };
-    this.world.add(asked, { priority: rng.below(3) });
+    this.world.add(asked, { priority: rng.below(3) }, asked.hasGrammar ? this.#grammar() : null);
+  }
+
+  #grammar(): SimGrammar {
+    const rng = this.#rng.clients;
+    return new SimGrammar({
+      notReady: rng.below(5),
+      takes: rng.chance(0.2) ? rng.below(8) : Number.MAX_SAFE_INTEGER,
+      allows: rng.below(4),
+      throwsAt: rng.chance(0.1) ? rng.between(1, 12) : 0,
+    });
   }
 
   #chunk(): void {

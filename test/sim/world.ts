@@ -19,6 +19,7 @@ import {
 import { type Decisions, SimConnector } from './connector.js';
 import { type Dispatched, draft, Executor } from './executor.js';
 import { Fabric, type FabricHooks, type Job } from './fabric.js';
+import type { SimGrammar } from './grammar.js';
 import { Memory } from './memory.js';
 import { Observer } from './observe.js';
 import { describePlan, describeRow, describeTransfers, rulesOf, threw } from './tell.js';
@@ -81,6 +82,8 @@ export class World {
   /** Reports of loads say which step began them. */
   readonly #stamps: boolean;
   readonly #numRanks: number;
+  /** Of requests that live. */
+  readonly #grammars = new Map<number, SimGrammar>();
   #wrong: string | null = null;
   /** The engine's calls of workers, for what it says about when a load may write. */
   readonly #workers: Workers;
@@ -146,17 +149,23 @@ export class World {
   }
 
   /** @returns the handle, or the code of the refusal */
-  add(asked: Asked, more: Partial<RequestInput> = {}): number | string {
+  add(asked: Asked, more: Partial<RequestInput> = {}, grammar: SimGrammar | null = null): number | string {
     const { id, prompt, maxTokens, minTokens, eosTokenId, stopTokenIds, salt, adapter, isSession } = asked;
     const input: RequestInput = { id, prompt, maxTokens, minTokens, stopTokenIds, ...more };
     if (eosTokenId >= 0) input.eosTokenId = eosTokenId;
     if (salt !== 0) input.cacheSalt = `salt${salt}`;
     if (adapter !== '') input.adapter = adapter;
     if (isSession) input.resumable = true;
+    if (grammar !== null) input.grammar = grammar;
     this.#begin(false);
     let outcome: number | string;
     const opened = (handle: number): void => {
       this.auditor.clients.added(asked, handle);
+      if (grammar !== null) {
+        grammar.handle = handle;
+        grammar.audit = this.auditor.grammars;
+        this.#grammars.set(handle, grammar);
+      }
       this.texts.set(handle, new Text(prompt, keyOf(salt, adapter)));
     };
     if (this.connector !== null) this.connector.opened = opened;
@@ -454,6 +463,10 @@ export class World {
   #check(): void {
     const { connector } = this;
     if (connector !== null && connector.violation !== null) throw threw('a callback', connector.violation);
+    for (const [handle, { violation }] of this.#grammars) {
+      if (violation !== null) throw threw('a grammar', violation);
+      if (this.auditor.ledger.accounts.get(handle)?.isLive === false) this.#grammars.delete(handle);
+    }
     const wrong = this.#wrong;
     this.#wrong = null;
     if (wrong !== null) throw new Violation('I7', wrong);
@@ -479,9 +492,11 @@ export class World {
       return draft(this.text(account.handle), account.numTokens, numSpeculativeTokens);
     });
     const counts = Int32Array.from(drafts, ({ length }) => length);
+    this.#begin(false);
     this.#call('updateDraftTokens', () =>
       this.scheduler.updateDraftTokens(plan, { tokens: Int32Array.from(drafts.flat()), counts }),
     );
+    this.look();
   }
 
   /** Submits the loads that the plan began; returns those that its step waits for. */

@@ -1,6 +1,7 @@
 import { AdmissionAudit } from './admission-audit.js';
 import { ClientAudit } from './client-audit.js';
 import { type Reason, type Rules, type Sight, Violation } from './facts.js';
+import { GrammarAudit } from './grammar-audit.js';
 import { Ledger } from './ledger.js';
 import { RecomputeAudit } from './recompute-audit.js';
 import { SessionAudit } from './session-audit.js';
@@ -14,6 +15,7 @@ import { TransferAudit } from './transfer-audit.js';
  *
  *   clients   who was let in, who ended by an abort, who uses blocks
  *   sessions  what is said in sessions
+ *   grammars  what grammars are asked
  *   steps     which plans are possible, which rows are due
  *   admissions who is taken in, and who is given up for whom
  *   recomputes who starts again because of what failed
@@ -24,6 +26,7 @@ export class Auditor {
   readonly ledger: Ledger;
   readonly clients: ClientAudit;
   readonly sessions: SessionAudit;
+  readonly grammars: GrammarAudit;
   readonly steps: StepAudit;
   readonly transfers: TransferAudit;
   readonly sights: SightAudit;
@@ -34,6 +37,7 @@ export class Auditor {
     this.ledger = new Ledger(rules);
     this.sights = new SightAudit(this.ledger, () => this.steps.numInFlight > 0 || this.clients.mayHaveQueued);
     this.clients = new ClientAudit(this.ledger);
+    this.grammars = new GrammarAudit(this.ledger);
     this.sessions = new SessionAudit(this.ledger);
     this.admissions = new AdmissionAudit(this.ledger);
     this.steps = new StepAudit(this.ledger, tokenAt);
@@ -63,6 +67,11 @@ export class Auditor {
         account.wasEverPreempted = true;
       }
       account.hasContinued = false;
+      if (account.shown.length > 0)
+        throw new Violation(
+          'I18',
+          `the grammar of ${account.name} was shown [${account.shown}], its client not`,
+        );
       if (seen.status !== 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR') account.grammarSince = -1;
       account.container = seen.container;
       account.hasBlocks = seen.blocks.length > 0;
@@ -83,7 +92,9 @@ export class Auditor {
   #deadlines({ quarantined }: Sight): void {
     const { live, held, rules, now } = this.ledger;
     const isOver = (since: number, deadline: number): boolean => deadline > 0 && now - since >= deadline;
-    for (const { name, loadingSince, waitedSince, conversation } of live.values()) {
+    for (const { name, loadingSince, waitedSince, conversation, grammarSince } of live.values()) {
+      if (grammarSince >= 0 && isOver(grammarSince, rules.grammarDeadline))
+        throw new Violation('I15', `${name} has waited for its grammar since ${grammarSince}`);
       if (conversation?.isIdle && isOver(conversation.idleSince, rules.inputDeadline))
         throw new Violation('I15', `${name} has waited for its next chunk since ${conversation.idleSince}`);
       if (loadingSince >= 0 && isOver(waitedSince, rules.loadDeadline))

@@ -45,6 +45,8 @@ export interface Asked extends Stops {
   salt: number;
   /** Name of its adapter, '' = none. */
   adapter: string;
+  /** A grammar sees what is generated. */
+  hasGrammar: boolean;
   /** When its answer has ended it waits for the next chunk. */
   isSession: boolean;
 }

@@ -51,6 +51,7 @@ export class Ledger {
     const account = new Account(handle, asked, nth);
     this.accounts.set(handle, account);
     this.live.set(asked.id, account);
+    if (asked.hasGrammar) account.grammarSince = this.now;
     return account;
   }
 

@@ -221,6 +221,12 @@ export class StepAudit {
       reason = account.stopAfter(token, this.#ledger.rules.maxModelLen);
       if (reason !== null) break;
     }
+    this.#checkShown(account, tokens);
+    if (account.wasRefused) {
+      expected.set(account, { tokens, reason: 'error' });
+      this.#ledger.end(account, 'error', 'given');
+      return;
+    }
     const { conversation } = account;
     const goesOn = conversation !== null && !(conversation.hasEnded && conversation.queue.length === 0);
     if (reason !== null && goesOn) {
@@ -231,6 +237,14 @@ export class StepAudit {
     }
     expected.set(account, { tokens, reason });
     if (reason !== null) this.#ledger.end(account, reason, 'given');
+  }
+
+  /** A grammar sees what its client is given, in order and once. */
+  #checkShown(account: Account, tokens: readonly number[]): void {
+    const { asked, shown, name } = account;
+    account.shown = [];
+    if (!asked.hasGrammar || shown.join() === tokens.join()) return;
+    throw new Violation('I18', `${name} gets [${tokens}], its grammar was shown [${shown}]`);
   }
 
   #compare(number: number, expected: Map<Account, Expected>, rows: readonly RowFacts[]): void {

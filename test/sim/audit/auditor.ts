@@ -56,9 +56,9 @@ export class Auditor {
   /** A call is over, its answers were told, and this is what can be seen. */
   saw(sight: Sight): void {
     this.transfers.callEnded();
+    this.sights.check(sight);
     this.recomputes.saw(sight);
     this.admissions.saw(sight, this.ledger.isScheduling ? this.steps.lastPlan : null);
-    this.sights.check(sight);
     if (this.ledger.isScheduling) this.#deadlines(sight);
     for (const seen of sight.requests) {
       const account = this.ledger.account(seen.handle);

@@ -39,9 +39,13 @@ function sharedSyncLoad(setup: Setup, rng: Rng): void {
 function loadedAgain({ scheduler, faults, workload }: Setup, rng: Rng): void {
   scheduler.pipelineDepth = 3;
   scheduler.numSpeculativeTokens = 0;
-  scheduler.loadFailurePolicy = rng.chance(0.8) ? 'fail' : 'recompute';
+  scheduler.loadFailurePolicy = 'fail';
+  scheduler.maxNumSeqs = rng.between(2, 4);
+  scheduler.numRows = 8;
+  scheduler.numBlocks =
+    1 + Math.ceil(((scheduler.maxModelLen as number) / (scheduler.blockSize as number)) * 1.2);
   Object.assign(workload, { isStamped: true, reloads: true, loads: rng.pick([0.3, 0.6]), stores: 0 });
-  Object.assign(workload, { syncLoads: rng.pick([0, 0.5, 1]), slowest: 5, asksLater: 0 });
+  Object.assign(workload, { syncLoads: 0, slowest: 5, asksLater: 0, sessions: 0, mostTokens: 16 });
   Object.assign(faults, { loadFails: 0.05, wholeLoadFails: 0.2, foreignFailure: rng.pick([0, 0.2]) });
   Object.assign(workload.weights, { reset: rng.pick([0, 2, 6]), execute: 40, update: 25 });
 }
@@ -133,6 +137,8 @@ function saidEarly({ faults, workload }: Setup): void {
 function busySessions({ scheduler, workload }: Setup, rng: Rng): void {
   scheduler.pipelineDepth = rng.pick([2, 3] as const);
   scheduler.numSpeculativeTokens = 0;
+  const { deadlines } = scheduler;
+  if (deadlines) scheduler.deadlines = { ...deadlines, streamingInput: rng.pick([0, 15, 40]) };
   Object.assign(workload, { sessions: 0.8, longestPrompt: 12, mostTokens: 5, loads: rng.pick([0, 0.6]) });
   Object.assign(workload.weights, {
     chunk: 40,
@@ -143,19 +149,13 @@ function busySessions({ scheduler, workload }: Setup, rng: Rng): void {
 }
 
 const FOCUSES: readonly Focus[] = [
-  sharedSyncLoad,
-  loadedAgain,
-  givenAgain,
-  cutAndLost,
-  sentAndAborted,
-  heldLoads,
-  staleReports,
-  saidEarly,
-  busySessions,
+  // Twice, since they bring about what is rarest.
+  ...[sharedSyncLoad, sharedSyncLoad, loadedAgain, loadedAgain],
+  ...[givenAgain, cutAndLost, sentAndAborted, heldLoads, staleReports, saidEarly, busySessions],
 ];
 
-/** Half of the runs with a connector have a focus. */
+/** Three of five runs with a connector have a focus. */
 export function drawFocus(setup: Setup, rng: Rng): void {
-  if (setup.connector === null || rng.chance(0.5)) return;
+  if (setup.connector === null || rng.chance(0.4)) return;
   rng.pick(FOCUSES)(setup, rng);
 }

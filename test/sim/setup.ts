@@ -121,7 +121,7 @@ function drawScheduler(rng: Rng): Setup['scheduler'] {
       load: rng.chance(0.6) ? rng.between(15, 250) : 0,
       reclaim: rng.chance(0.5) ? rng.between(50, 600) : 0,
       grammar: rng.chance(0.5) ? rng.between(25, 200) : 0,
-      streamingInput: rng.chance(0.5) ? rng.between(40, 300) : 0,
+      streamingInput: rng.chance(0.5) ? rng.between(20, 120) : 0,
     },
     reclaim: rng.pick(['on-report', 'on-confirmation'] as const),
   };
@@ -153,7 +153,7 @@ function drawWorkload(rng: Rng, faults: Record<Fault, number>): Workload {
   const weights: Record<Event, number> = {
     ...{ add: rng.between(5, 45), schedule: 30, execute: rng.between(5, 30), update: rng.between(20, 40) },
     ...{ report: rng.between(2, 15), progress: rng.between(5, 20), abort: rng.pick([0, 1, 4, 12]) },
-    ...{ chunk: rng.pick([0, 10, 25]), endSession: rng.pick([1, 4]) },
+    ...{ chunk: rng.pick([0, 5, 20]), endSession: rng.pick([1, 4]) },
     ...{ hold: rng.pick([0, 0, 1, 4]), complete: 4, reset: rng.pick([0, 0, 1, 2]) },
     ...{ pause: rng.pick([0, 0, 1]), resume: 2, fence: faults.fence > 0 ? 1 : 0 },
   };

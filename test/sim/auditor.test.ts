@@ -10,6 +10,7 @@ const FOLDER = join(dirname(fileURLToPath(import.meta.url)), 'audit');
 const RULES: Rules = {
   ...{ numBlocks: 9, blockSize: 4, maxNumSeqs: 2, maxNumBatchedTokens: 16, maxModelLen: 24, numRows: 4 },
   ...{ pipelineDepth: 1, maxDrafts: 0, reporters: [[0, 1], [0]], loadFailurePolicy: 'fail' },
+  ...{ inputDeadline: 0, grammarDeadline: 0, maxAdapters: 0 },
   ...{ loadDeadline: 100, reclaimDeadline: 0, cancels: false },
 };
 
@@ -17,13 +18,24 @@ const TOKEN = 77;
 
 function ask(id: string, length = 5): Asked {
   const prompt = new Int32Array(length);
-  return { id, prompt, salt: 0, maxTokens: 3, minTokens: 0, eosTokenId: -1, stopTokenIds: [] };
+  return {
+    id,
+    prompt,
+    salt: 0,
+    adapter: '',
+    hasGrammar: false,
+    isSession: false,
+    maxTokens: 3,
+    minTokens: 0,
+    eosTokenId: -1,
+    stopTokenIds: [],
+  };
 }
 
 function see(handle: number, id: string, more: Partial<Seen> = {}): Seen {
   return {
     ...{ handle, id, status: 'RUNNING', container: 'running', finished: false },
-    ...{ numTokens: 5, numComputed: 5, placeholders: 0, blocks: [1, 2], kept: [], ...more },
+    ...{ numTokens: 5, numComputed: 5, placeholders: 0, stopReason: null, blocks: [1, 2], kept: [], ...more },
   };
 }
 
@@ -49,6 +61,7 @@ function show(requests: Seen[], draining: Seen[] = [], more: Partial<Sight> = {}
     },
     rowsInUse: [...requests, ...draining].filter(({ blocks }) => blocks.length > 0).length,
     hasWork: true,
+    connectorWorks: false,
     anomalies: {},
     gauges: {
       ...{ numRunning: running.length, numWaiting: waiting.length, numSkipped: skipped.length },
@@ -102,7 +115,7 @@ describe('the auditor', () => {
 
   it('has nothing against what is right', () => {
     const auditor = running();
-    update(auditor, [{ handle: 100, tokens: [TOKEN], reason: null }]);
+    update(auditor, [{ handle: 100, tokens: [TOKEN], reason: null, continues: false }]);
     auditor.saw(show([see(100, 'a', { numTokens: 6 })]));
   });
 
@@ -136,31 +149,53 @@ describe('the auditor', () => {
 
   it.each<[string, string, RowFacts[], typeof RIGHT?]>([
     ['I14', 'a row that is missing', []],
-    ['I14', 'two rows', [0, 1].map(() => ({ handle: 100, tokens: [TOKEN], reason: null }))],
-    ['I14', 'an end that is none', [{ handle: 100, tokens: [TOKEN], reason: 'length' }]],
-    ['I14', 'another token than was sampled', [{ handle: 100, tokens: [TOKEN + 1], reason: null }]],
+    ['I14', 'two rows', [0, 1].map(() => ({ handle: 100, tokens: [TOKEN], reason: null, continues: false }))],
+    ['I14', 'an end that is none', [{ handle: 100, tokens: [TOKEN], reason: 'length', continues: false }]],
+    [
+      'I14',
+      'another token than was sampled',
+      [{ handle: 100, tokens: [TOKEN + 1], reason: null, continues: false }],
+    ],
     [
       'I18',
       'a wrong token',
-      [{ handle: 100, tokens: [TOKEN + 1], reason: null }],
+      [{ handle: 100, tokens: [TOKEN + 1], reason: null, continues: false }],
       [{ tokens: [TOKEN + 1], failed: false, wrongAt: -1 }],
     ],
     [
       'I11',
       'a token computed from what was never written',
-      [{ handle: 100, tokens: [TOKEN], reason: null }],
+      [{ handle: 100, tokens: [TOKEN], reason: null, continues: false }],
       [{ tokens: [TOKEN], failed: false, wrongAt: 3 }],
     ],
-    ['I20', 'a row for nobody', [{ handle: 5, tokens: [], reason: 'abort' }]],
+    ['I20', 'a row for nobody', [{ handle: 5, tokens: [], reason: 'abort', continues: false }]],
   ])('%s: sees %s', (invariant, _, rows, results) => {
     expect(() => update(running(), rows, results)).toThrow(new RegExp(`^${invariant}:`));
   });
 
   it.each<[string, string, (auditor: Auditor) => void]>([
     ['I18', 'a step that is left out', (a) => a.steps.planned(plan(2, []))],
-    ['I18', 'more tokens than there are', (a) => a.steps.planned(plan(1, [entry(100, { scheduled: 9 })]))],
-    ['I18', 'a sample too many', (a) => a.steps.planned(plan(1, [entry(100, { scheduled: 1 })]))],
-    ['I18', 'a request twice', (a) => a.steps.planned(plan(1, [entry(100, { samples: 0 }), entry(100)]))],
+    [
+      'I18',
+      'more tokens than there are',
+      (a) => a.steps.planned(plan(1, [entry(100, { kind: 'running', scheduled: 9 })])),
+    ],
+    [
+      'I18',
+      'a sample too many',
+      (a) => a.steps.planned(plan(1, [entry(100, { kind: 'running', scheduled: 1 })])),
+    ],
+    [
+      'I18',
+      'a request twice',
+      (a) =>
+        a.steps.planned(
+          plan(1, [
+            entry(100, { kind: 'running', samples: 0, scheduled: 4 }),
+            entry(100, { kind: 'running' }),
+          ]),
+        ),
+    ],
     ['I18', 'more tokens than a step may have', (a) => a.steps.planned(plan(1, [], { totalTokens: 17 }))],
     ['I12', 'an end that was none', (a) => a.steps.planned(plan(1, [], { finished: ['a'] }))],
     ['I20', 'a handle given out twice', (a) => a.clients.added(ask('b'), 100)],
@@ -234,6 +269,175 @@ describe('the auditor', () => {
           invalid: [],
         });
         a.saw(show([see(100, 'a')]));
+      },
+    ],
+    ['I2', 'a request that runs and is scheduled as new', (a) => a.steps.planned(plan(1, [entry(100)]))],
+    [
+      'I18',
+      'two adapters where one fits',
+      () => {
+        const a = new Auditor({ ...RULES, maxAdapters: 1 }, () => TOKEN);
+        for (const [i, id] of ['a', 'b'].entries()) a.clients.added({ ...ask(id), adapter: id }, 100 + i);
+        a.steps.planned(plan(0, [entry(100), entry(101)]));
+      },
+    ],
+    [
+      'I15',
+      'a load that takes longer than it may',
+      (a) => {
+        const loading = { status: 'WAITING_FOR_REMOTE_KVS', container: 'skipped' };
+        a.clients.added(ask('b'), 101);
+        a.transfers.matched(101, 0, { numTokens: 4, async: true, child: 0 });
+        a.transfers.allocated(101, [3, 4], 4, 1);
+        a.began(101, true, true);
+        a.steps.planned(plan(1, []));
+        a.saw(show([see(100, 'a'), see(101, 'b', { ...loading, blocks: [3, 4] })], [], { now: 101 }));
+      },
+    ],
+    [
+      'I15',
+      'blocks that are waited for longer than they may be',
+      () => {
+        const a = new Auditor({ ...RULES, reclaimDeadline: 50 }, () => TOKEN);
+        a.clients.added(ask('a'), 100);
+        const targets = a.clients.aborting(['a']);
+        a.transfers.finished(100, 'abort', [1]);
+        a.clients.aborted(targets, ['a']);
+        a.began(50, true, true);
+        a.steps.planned(plan(0, [], { finished: ['a'], finishedHandles: [100] }));
+        a.saw(show([], [see(100, 'a', { finished: true, container: null })]));
+      },
+    ],
+    [
+      'I15',
+      'a session that waits for its next chunk longer than it may',
+      () => {
+        const a = new Auditor({ ...RULES, reporters: null, inputDeadline: 50 }, () => TOKEN);
+        a.clients.added({ ...ask('a'), isSession: true, maxTokens: 1 }, 100);
+        a.steps.planned(plan(0, [entry(100)]));
+        a.steps.updated(0, RIGHT, [{ handle: 100, tokens: [TOKEN], reason: 'length', continues: true }]);
+        a.began(50, true, true);
+        a.steps.planned(plan(1, []));
+        const idle = { status: 'WAITING_FOR_STREAMING_REQ', container: 'skipped', numTokens: 6 };
+        a.saw(show([see(100, 'a', idle)]));
+      },
+    ],
+    [
+      'I15',
+      'a grammar that is waited for longer than it may be',
+      () => {
+        const a = new Auditor({ ...RULES, reporters: null, grammarDeadline: 50 }, () => TOKEN);
+        a.clients.added({ ...ask('a'), hasGrammar: true }, 100);
+        a.began(50, true, true);
+        a.steps.planned(plan(0, []));
+        const waits = { status: 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR', container: 'skipped' };
+        a.saw(show([see(100, 'a', { ...waits, blocks: [], numComputed: 0 })]));
+      },
+    ],
+    ['I6', 'a connector that is asked to stop what nobody aborted', (a) => a.clients.cancelling(100)],
+    [
+      'I6',
+      'a connector that is not asked to stop what was aborted',
+      () => {
+        const a = new Auditor({ ...RULES, cancels: true }, () => TOKEN);
+        a.clients.added(ask('a'), 100);
+        const targets = a.clients.aborting(['a']);
+        a.transfers.finished(100, 'abort', [1]);
+        a.clients.aborted(targets, ['a']);
+        a.clients.aborted(a.clients.aborting(['a']), []);
+      },
+    ],
+    [
+      'I5',
+      'a connector that is asked twice to stop',
+      () => {
+        const a = new Auditor({ ...RULES, cancels: true }, () => TOKEN);
+        a.clients.added(ask('a'), 100);
+        const targets = a.clients.aborting(['a']);
+        a.transfers.finished(100, 'abort', [1]);
+        a.clients.aborted(targets, ['a']);
+        a.clients.aborting(['a']);
+        for (let i = 0; i < 2; i++) a.clients.cancelling(100);
+      },
+    ],
+    [
+      'I11',
+      'a request that starts again and shares nothing bad',
+      (a) => {
+        a.recomputes.began(0, RIGHT);
+        update(a, [{ handle: 100, tokens: [TOKEN], reason: null, continues: false }]);
+        const waits = { status: 'PREEMPTED', container: 'waiting', numComputed: 0, blocks: [] };
+        a.saw(show([see(100, 'a', { ...waits, numTokens: 6 })]));
+      },
+    ],
+    [
+      'I10',
+      'a request that waits where there is room for it',
+      (a) => {
+        a.clients.added(ask('b'), 101);
+        a.began(1, true, true);
+        a.steps.planned(plan(1, []));
+        const waits = { status: 'WAITING', container: 'waiting', blocks: [], numComputed: 0 };
+        a.saw(show([see(100, 'a'), see(101, 'b', waits)]));
+      },
+    ],
+    [
+      'I10',
+      'work where there is none',
+      () => new Auditor({ ...RULES, reporters: null }, () => TOKEN).saw(show([])),
+    ],
+    [
+      'I10',
+      'no work where the connector has some',
+      (a) => a.saw(show([see(100, 'a')], [], { hasWork: false, connectorWorks: true })),
+    ],
+    [
+      'I14',
+      'a request that goes on and says what stopped it',
+      (a) => a.saw(show([see(100, 'a', { stopReason: 7 })])),
+    ],
+    [
+      'I14',
+      'a chunk that is taken for what is no session',
+      (a) => a.sessions.chunked('a', { prompt: new Int32Array(1), stops: ask('a') }, 'queued'),
+    ],
+    ['I14', 'an end that is taken for what is no session', (a) => a.sessions.ended('a', 'ended')],
+    [
+      'I18',
+      'a token that a grammar was shown and its client not given',
+      (a) => {
+        a.grammars.accepted(100, [TOKEN], true);
+        a.saw(show([see(100, 'a')]));
+      },
+    ],
+    [
+      'I10',
+      'a victim whose blocks are used, where there is another',
+      (a) => {
+        a.clients.added(ask('b'), 101);
+        a.saw(show([see(100, 'a'), see(101, 'b', { blocks: [3, 4] })]));
+        a.clients.held(100, 'store', 'x', true);
+        a.began(2, true, true);
+        a.steps.planned(plan(1, [], { preempted: ['a'] }));
+        const waits = { status: 'PREEMPTED', container: 'waiting', numComputed: 0, blocks: [], kept: [1, 2] };
+        const pool = { refs: [0, 1, 1, 1, 1, 0, 0, 0, 0], free: [5, 6, 7, 8] };
+        const gauges = { numRunning: 1, numWaiting: 1, numSkipped: 0, numDraining: 0, freeBlocks: 4 };
+        a.saw(show([see(100, 'a', waits), see(101, 'b', { blocks: [3, 4] })], [], { ...pool, gauges }));
+      },
+    ],
+    [
+      'I10',
+      'a request that waits and gives up blocks that something uses',
+      (a) => {
+        const waits = { status: 'WAITING', container: 'waiting' };
+        a.saw(show([see(100, 'a', waits)]));
+        a.clients.held(100, 'store', 'x', true);
+        a.began(2, true, true);
+        a.steps.planned(plan(1, [], { preempted: ['b'] }));
+        const gone = { ...waits, numComputed: 0, blocks: [], kept: [1, 2] };
+        const pool = { refs: [0, 1, 1, 0, 0, 0, 0, 0, 0], free: [3, 4, 5, 6, 7, 8] };
+        const gauges = { numRunning: 0, numWaiting: 1, numSkipped: 0, numDraining: 0, freeBlocks: 6 };
+        a.saw(show([see(100, 'a', gone)], [], { ...pool, gauges }));
       },
     ],
     ['I19', 'an engine that is not empty', (a) => a.empty(show([see(100, 'a')]))],

@@ -51,8 +51,8 @@ export class SimConnector implements SchedulerConnector<number> {
   opened: (handle: number) => void = () => {};
   /** What the auditor threw inside of a call: the scheduler takes it for a failure of the connector. */
   violation: unknown = null;
-  /** Requests whose sending it was asked to stop. */
-  cancelled: number[] = [];
+  /** Called with each request whose sending it is asked to stop. */
+  cancelling: (handle: number) => void = () => {};
   resetAnswer: boolean | undefined = undefined;
   audit: TransferAudit | null = null;
   readonly #decisions: Decisions;
@@ -107,7 +107,11 @@ export class SimConnector implements SchedulerConnector<number> {
   }
 
   cancelSending({ handle }: Request): void {
-    this.cancelled.push(handle);
+    this.#guard(() => {
+      this.note(`  stops sending ${handle}`);
+      this.cancelling(handle);
+      this.#call('cancelSending', () => this.audit?.threw());
+    });
   }
 
   getNumNewMatchedTokens({ handle, numTokens }: Request, numLocalTokens: number): Match {

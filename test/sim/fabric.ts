@@ -10,6 +10,8 @@ export interface Job {
   readonly handle: number;
   readonly child: number;
   readonly rank: number;
+  /** The ranks for which it reports, as bits: its own, and of the first one those that are silent. */
+  readonly ranks: number;
   /** The blocks as they were handed to the request. */
   readonly holding: Held;
   readonly text: Text;
@@ -27,6 +29,8 @@ export interface Job {
   done: 0 | 1 | 2;
   /** Indexes of blocks that it leaves wrong. */
   readonly bad: ReadonlySet<number>;
+  /** Nothing of it comes, and no block is named: it is reported as failed as a whole. */
+  readonly fails: boolean;
   /** Its blocks are free as far as the scheduler knows; it is flushed before they are reused. */
   readonly fenced: boolean;
   /** Its blocks were pinned for it. */
@@ -137,10 +141,9 @@ export class Fabric {
     job.done++;
     this.#checkOwner(job, from, to);
     if (job.direction === 'store') return;
-    const ranks = 2 ** job.rank;
     for (let p = from; p < to; p++) {
-      const isBad = job.bad.has(this.#memory.blockIndex(p));
-      const wrong = this.#memory.write(isBad ? null : job.text, job.holding, p, p + 1, ranks);
+      const isBad = job.fails || job.bad.has(this.#memory.blockIndex(p));
+      const wrong = this.#memory.write(isBad ? null : job.text, job.holding, p, p + 1, job.ranks);
       if (wrong !== null) this.#hooks.wrong(`a load: ${wrong}`);
     }
   }
@@ -172,6 +175,11 @@ export class Fabric {
     for (const index of job.bad) {
       const block = job.holding.blocks[index];
       const letter: Letter = this.post('invalid', at, report, block, this.#hooks.isNamed());
+      letter.after = first;
+      first = letter;
+    }
+    if (job.fails) {
+      const letter: Letter = this.post('failed', at, report);
       letter.after = first;
       first = letter;
     }

@@ -21,7 +21,7 @@ export class Observer {
     this.#free = new Int32Array(scheduler.config.numBlocks);
   }
 
-  sight(now: number, pins = NO_PINS): Sight {
+  sight(now: number, pins = NO_PINS, connectorWorks = false): Sight {
     const scheduler = this.#scheduler;
     const { native } = scheduler.core;
     scheduler.core.flush();
@@ -44,6 +44,7 @@ export class Observer {
       pins,
       rowsInUse: stats.rowsInUse,
       hasWork: scheduler.hasWork(),
+      connectorWorks,
       anomalies,
       gauges: stats as unknown as Record<string, number>,
     };
@@ -61,6 +62,7 @@ export class Observer {
       numTokens,
       numComputed: request.numComputedTokens,
       placeholders: request.numOutputPlaceholders,
+      stopReason: request.stopReason,
       blocks: Array.from(this.#blocks.subarray(0, count)),
       kept: request.keptBlocks === null ? NONE : Array.from(request.keptBlocks),
     };
@@ -96,6 +98,7 @@ export class Observer {
         handle: outputs.requests[i].handle,
         tokens: Array.from(outputs.tokens.subarray(from, from + outputs.tokenCounts[i])),
         reason: reason === 'none' ? null : (reason as Reason),
+        continues: outputs.continues[i] !== 0,
       };
     });
   }

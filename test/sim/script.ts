@@ -55,7 +55,7 @@ export class Script {
     });
     this.world.timing = ({ handle }) => {
       const bad = new Set(this.#of(handle).bad ?? []);
-      return { startAt: Number.MAX_SAFE_INTEGER, endAt: Number.MAX_SAFE_INTEGER, bad };
+      return { startAt: Number.MAX_SAFE_INTEGER, endAt: Number.MAX_SAFE_INTEGER, bad, fails: false };
     };
   }
 
@@ -73,7 +73,18 @@ export class Script {
     const prompt = Int32Array.from({ length }, (_, i) => family * 1000 + i);
     const stopTokenIds = stopsAt < 0 ? [] : [new Text(prompt, 0).token(stopsAt)];
     const minTokens = stopsAt < 0 ? maxTokens : 0;
-    const asked = { id, prompt, salt: 0, maxTokens, minTokens, eosTokenId: -1, stopTokenIds };
+    const asked = {
+      id,
+      prompt,
+      salt: 0,
+      adapter: '',
+      hasGrammar: false,
+      isSession: false,
+      maxTokens,
+      minTokens,
+      eosTokenId: -1,
+      stopTokenIds,
+    };
     const handle = this.world.add(asked);
     if (typeof handle === 'string') throw new Error(`${id} was refused: ${handle}`);
     this.#handles.set(id, handle);

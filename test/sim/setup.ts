@@ -1,4 +1,5 @@
 import type { SchedulerOptions } from '../../src/scheduler/options.js';
+import { drawFocus } from './focus.js';
 import { Rng } from './rng.js';
 import type { ConnectorShape } from './world.js';
 
@@ -7,6 +8,7 @@ export const FAULTS = [
   'rowFails',
   'stepFails',
   'loadFails',
+  'wholeLoadFails',
   'blockUnnamed',
   'late',
   'lost',
@@ -54,6 +56,10 @@ export interface Workload {
   slowest: number;
   /** Reports of loads say which step began them. */
   isStamped: boolean;
+  /** Probability that a request opens a session, has an adapter, has a grammar. */
+  sessions: number;
+  adapters: number;
+  grammars: number;
   /** An incarnation may load again after a preemption or a failure. */
   reloads: boolean;
 }
@@ -66,6 +72,8 @@ export const EVENTS = [
   'report',
   'progress',
   'abort',
+  'chunk',
+  'endSession',
   'hold',
   'complete',
   'reset',
@@ -80,7 +88,10 @@ export function drawSetup(seed: number): Setup {
   const scheduler = drawScheduler(rng);
   const connector = rng.chance(0.85) ? drawConnector(rng) : null;
   const faults = drawFaults(new Rng(seed, 'faults'));
-  return { seed, scheduler, connector, faults, workload: drawWorkload(new Rng(seed, 'workload'), faults) };
+  const workload = drawWorkload(new Rng(seed, 'workload'), faults);
+  const setup: Setup = { seed, scheduler, connector, faults, workload };
+  drawFocus(setup, new Rng(seed, 'focus'));
+  return setup;
 }
 
 function drawScheduler(rng: Rng): Setup['scheduler'] {
@@ -104,10 +115,13 @@ function drawScheduler(rng: Rng): Setup['scheduler'] {
     reserveFullIsl: rng.chance(0.5),
     numSpeculativeTokens: pipelineDepth === 1 && rng.chance(0.3) ? rng.between(1, 3) : 0,
     hashSeed: 7,
+    maxLoras: rng.pick([0, 1, 2]),
     loadFailurePolicy: rng.pick(['fail', 'recompute'] as const),
     deadlines: {
       load: rng.chance(0.6) ? rng.between(15, 250) : 0,
       reclaim: rng.chance(0.5) ? rng.between(50, 600) : 0,
+      grammar: rng.chance(0.5) ? rng.between(25, 200) : 0,
+      streamingInput: rng.chance(0.5) ? rng.between(20, 120) : 0,
     },
     reclaim: rng.pick(['on-report', 'on-confirmation'] as const),
   };
@@ -119,7 +133,10 @@ function drawConnector(rng: Rng): ConnectorShape {
   const numChildren = rng.between(1, 2);
   return {
     protection: rng.pick(['own', 'own', 'own', 'pin', 'fence'] as const),
-    reporters: Array.from({ length: numChildren }, () => all),
+    // A child may be silent on the ranks behind its first ones.
+    reporters: Array.from({ length: numChildren }, (_, child) =>
+      child > 0 && rng.chance(0.3) ? all.slice(0, rng.between(1, numRanks)) : all,
+    ),
   };
 }
 
@@ -136,6 +153,7 @@ function drawWorkload(rng: Rng, faults: Record<Fault, number>): Workload {
   const weights: Record<Event, number> = {
     ...{ add: rng.between(5, 45), schedule: 30, execute: rng.between(5, 30), update: rng.between(20, 40) },
     ...{ report: rng.between(2, 15), progress: rng.between(5, 20), abort: rng.pick([0, 1, 4, 12]) },
+    ...{ chunk: rng.pick([0, 5, 20]), endSession: rng.pick([1, 4]) },
     ...{ hold: rng.pick([0, 0, 1, 4]), complete: 4, reset: rng.pick([0, 0, 1, 2]) },
     ...{ pause: rng.pick([0, 0, 1]), resume: 2, fence: faults.fence > 0 ? 1 : 0 },
   };
@@ -154,6 +172,9 @@ function drawWorkload(rng: Rng, faults: Record<Fault, number>): Workload {
     stores: rng.pick([0, 0.4, 1]),
     slowest: rng.pick([5, 40, 200]),
     delivers: rng.pick([0, 0.5, 1]),
+    sessions: weights.chunk === 0 ? 0 : rng.pick([0, 0.2, 0.6]),
+    adapters: rng.pick([0, 0, 0.5]),
+    grammars: rng.pick([0, 0, 0.4]),
     isStamped,
     reloads: (isStamped || !ambiguous) && rng.chance(0.5),
   };

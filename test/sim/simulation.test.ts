@@ -23,6 +23,8 @@ const WANTED = [
     'specAcceptedTokens',
   ],
   ...['failedLoads', 'loadTimeouts', 'quarantines', 'loadsReclaimed', 'evictions'],
+  ...['sessionChunks', 'sessionsReclaimed', 'streamingInputTimeouts', 'grammarTimeouts', 'grammarRejections'],
+  ...['chunk-unknown', 'chunk-not-resumable', 'chunk-after-end', 'duplicate-end', 'grammar-failed'],
   ...['stop', 'length', 'abort', 'error'],
   ...['stale-handle', 'duplicate-completion', 'live-completion', 'wrong-owner', 'invalid-block'],
   ...['connector-failed', 'abort-unknown', 'abort-finished', 'duplicate-hold'],

@@ -2,6 +2,7 @@ import type { Match } from '../../src/scheduler/connector.js';
 import type { Account } from './audit/account.js';
 import { type Asked, type ReportFacts, type TransferFacts, Violation } from './audit/facts.js';
 import { type Decisions, Refusal } from './connector.js';
+import { SimGrammar } from './grammar.js';
 import { Rng } from './rng.js';
 import { EVENTS, type Event, type Fault, type Setup } from './setup.js';
 import { END_TOKEN } from './text.js';
@@ -11,7 +12,7 @@ const KEPT_REPORTS = 64;
 
 interface Hold {
   handle: number;
-  kind: 'store' | 'lease';
+  kind: 'store' | 'lease' | 'load';
   owner: string;
 }
 
@@ -61,7 +62,8 @@ export class Simulation {
       if (direction === 'load' && this.#strikes('loadFails', rng)) {
         for (let index = firstBlock; index < numBlocks; index++) if (rng.chance(0.4)) bad.add(index);
       }
-      return { startAt, endAt: startAt + rng.below(workload.slowest), bad };
+      const fails = direction === 'load' && this.#strikes('wholeLoadFails', rng);
+      return { startAt, endAt: startAt + rng.below(workload.slowest), bad, fails };
     };
   }
 
@@ -122,11 +124,18 @@ export class Simulation {
         this.#report();
         break;
       case 'progress':
+        if (world.connector !== null) world.connector.pendingWork = rng.chance(0.3);
         world.now += rng.below(40);
         world.progress();
         break;
       case 'abort':
         world.abort(this.#someKeys());
+        break;
+      case 'chunk':
+        this.#chunk();
+        break;
+      case 'endSession':
+        world.endSession(this.#someSession());
         break;
       case 'hold':
         this.#hold();
@@ -135,6 +144,7 @@ export class Simulation {
         this.#complete();
         break;
       case 'reset':
+        if (world.connector !== null) world.connector.resetAnswer = rng.pick([undefined, true, false]);
         world.reset({ resetRunning: rng.chance(0.5), resetConnector: rng.chance(0.3) });
         break;
       case 'pause':
@@ -151,7 +161,8 @@ export class Simulation {
 
   #add(): void {
     const rng = this.#rng.clients;
-    const { longestPrompt, mostTokens, numIds, numFamilies } = this.setup.workload;
+    const { longestPrompt, mostTokens, numIds, numFamilies, sessions, adapters, grammars } =
+      this.setup.workload;
     const { maxModelLen } = this.world.scheduler.config;
     const length = rng.between(1, longestPrompt);
     const family = rng.below(numFamilies);
@@ -164,12 +175,48 @@ export class Simulation {
       id: `r${rng.below(numIds)}`,
       prompt,
       salt: rng.chance(0.1) ? 1 : 0,
+      adapter: rng.chance(adapters) ? `lora${rng.below(3)}` : '',
+      hasGrammar: rng.chance(grammars),
+      isSession: rng.chance(sessions),
       maxTokens,
       minTokens: Math.max(0, Math.min(rng.below(maxTokens + 1), maxModelLen - length)),
       eosTokenId: rng.chance(0.5) ? END_TOKEN : -1,
       stopTokenIds: rng.chance(0.2) ? [END_TOKEN] : [],
     };
-    this.world.add(asked, { priority: rng.below(3) });
+    this.world.add(asked, { priority: rng.below(3) }, asked.hasGrammar ? this.#grammar() : null);
+  }
+
+  #grammar(): SimGrammar {
+    const rng = this.#rng.clients;
+    return new SimGrammar({
+      notReady: rng.below(5),
+      takes: rng.chance(0.2) ? rng.below(8) : Number.MAX_SAFE_INTEGER,
+      allows: rng.below(4),
+      throwsAt: rng.chance(0.1) ? rng.between(1, 12) : 0,
+    });
+  }
+
+  #chunk(): void {
+    const rng = this.#rng.clients;
+    const key = this.#someSession();
+    const length = rng.between(1, 6);
+    const from = 700 + 10 * rng.below(3);
+    const maxTokens = rng.between(1, this.setup.workload.mostTokens);
+    const { live, accounts } = this.world.auditor.ledger;
+    const asked = (typeof key === 'string' ? live.get(key) : accounts.get(key))?.asked;
+    const { eosTokenId = -1, stopTokenIds = [] } = asked ?? {};
+    const stops = { maxTokens, minTokens: rng.below(maxTokens + 1), eosTokenId, stopTokenIds };
+    this.world.chunk(key, { prompt: Int32Array.from({ length }, (_, i) => from + i), stops });
+  }
+
+  /** Mostly a session that lives, by id or handle. */
+  #someSession(): string | number {
+    const rng = this.#rng.clients;
+    const live = [...this.world.auditor.ledger.live.values()];
+    const sessions = live.filter(({ conversation }) => conversation !== null);
+    if (sessions.length === 0 || rng.chance(0.1)) return this.#someKeys()[0];
+    const { handle, asked } = rng.pick(sessions);
+    return rng.chance(0.5) ? handle : asked.id;
   }
 
   #schedule(): void {
@@ -246,7 +293,7 @@ export class Simulation {
     if (this.#strikes('foreignBlock', rng)) {
       const block = rng.pick([
         0,
-        0,
+        -1,
         scheduler.config.numBlocks,
         2 ** 31,
         rng.below(scheduler.config.numBlocks),
@@ -277,7 +324,7 @@ export class Simulation {
     const rng = this.#rng.clients;
     const handle = this.#anyHandle(rng);
     if (handle === undefined) return;
-    const hold = { handle, kind: rng.pick(['store', 'lease'] as const), owner: `job${rng.below(3)}` };
+    const hold = { handle, kind: rng.pick(['store', 'lease', 'load'] as const), owner: `job${rng.below(3)}` };
     if (this.world.hold(handle, hold.kind, hold.owner)) this.#holds.push(hold);
   }
 
@@ -313,7 +360,10 @@ export class Simulation {
         if (numBlocks === 0 && !rng.chance(0.05)) return null;
         if (!rng.chance(reason === 'abort' ? workload.stores / 3 : workload.stores)) return null;
         const children = Array.from({ length: numChildren }, (_, child) => child);
-        return rng.chance(0.5) ? children : [rng.below(numChildren)];
+        if (rng.chance(0.5)) return children;
+        const child = rng.below(numChildren);
+        // One that is named twice is one.
+        return rng.chance(0.4) ? [child, child] : [child];
       },
       delivers: () => rng.chance(workload.delivers),
       called: (method) => {
@@ -350,9 +400,16 @@ export class Simulation {
     this.#isCalm = true;
     const { live, held } = world.auditor.ledger;
     let tokens = 0;
-    for (const { asked } of live.values()) tokens += asked.prompt.length + asked.maxTokens;
+    for (const { numTokens, stops, conversation } of live.values()) {
+      tokens += numTokens + stops.maxTokens;
+      for (const { prompt, stops } of conversation?.queue ?? []) tokens += prompt.length + stops.maxTokens;
+    }
     const bound = 100 + 8 * tokens + 20 * held.size;
     world.pause('none');
+    for (const { handle, conversation } of [...live.values()]) {
+      if (conversation !== null && !conversation.hasEnded) world.endSession(handle);
+    }
+    if (world.connector !== null) world.connector.pendingWork = false;
     while (this.#holds.length > 0) {
       const { handle, kind, owner } = this.#holds.pop() as Hold;
       world.complete(handle, kind, owner);

@@ -30,8 +30,9 @@ export function describeTransfers(facts: TransferFacts, names: Names): string {
   return said.length === 0 ? '' : `: ${said.join('; ')}`;
 }
 
-export function describeRow({ handle, tokens, reason }: RowFacts, names: Names): string {
-  return `${names.name(handle)} +${tokens.length}${reason === null ? '' : ` ${reason}`}`;
+export function describeRow({ handle, tokens, reason, continues }: RowFacts, names: Names): string {
+  const end = reason === null ? '' : ` ${reason}${continues ? ' of an answer' : ''}`;
+  return `${names.name(handle)} +${tokens.length}${end}`;
 }
 
 /** I16. */
@@ -54,6 +55,9 @@ export function rulesOf(scheduler: Scheduler, connector: { reporters: number[][]
     loadFailurePolicy: config.loadFailurePolicy,
     loadDeadline: config.deadlines.load,
     reclaimDeadline: config.deadlines.reclaim,
+    inputDeadline: config.deadlines.streamingInput,
+    grammarDeadline: config.deadlines.grammar,
+    maxAdapters: config.maxLoras,
     cancels: config.reclaim === 'on-confirmation',
   };
 }

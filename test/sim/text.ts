@@ -8,6 +8,13 @@ export function mix(a: number, b: number): number {
 /** Ends texts now and then, for requests that take it for the end. */
 export const END_TOKEN = 7;
 
+/** What keeps prefixes apart: a salt and an adapter. */
+export function keyOf(salt: number, adapter: string): number {
+  let key = salt;
+  for (let i = 0; i < adapter.length; i++) key = mix(key + 1, adapter.charCodeAt(i));
+  return key;
+}
+
 /**
  * All that a model would ever say after one prompt, and what its KV cache would hold. A pure function of the prompt and of
  * what keeps prefixes apart, so that a preempted request says the same again, and equal prompts share their answers' blocks.
@@ -24,6 +31,12 @@ export class Text {
     let root = salt;
     for (const token of prompt) root = mix(root, token);
     this.#root = root;
+  }
+
+  /** The text that goes on with other tokens behind its first ones. */
+  continued(kept: number, chunk: Int32Array): Text {
+    const said = Array.from({ length: kept }, (_, position) => this.token(position));
+    return new Text(Int32Array.from([...said, ...chunk]), this.#salt);
   }
 
   token(position: number): number {

@@ -3,18 +3,27 @@ import type { WorkerCalls } from '../../src/engine/worker-calls.js';
 import { Workers } from '../../src/engine/workers.js';
 import type { ConnectorOutput, WorkerStep } from '../../src/scheduler/connector.js';
 import type { SchedulerOptions } from '../../src/scheduler/options.js';
+import type { OutstandingKind } from '../../src/scheduler/outstanding.js';
 import type { Plan } from '../../src/scheduler/plan.js';
 import type { RequestInput } from '../../src/scheduler/request.js';
 import { Scheduler } from '../../src/scheduler/scheduler.js';
 import { Auditor } from './audit/auditor.js';
-import { type Asked, type EntryResult, type TransferFacts, Violation } from './audit/facts.js';
+import type { ChunkFacts } from './audit/conversation.js';
+import {
+  type Asked,
+  type EntryResult,
+  type ReportFacts,
+  type TransferFacts,
+  Violation,
+} from './audit/facts.js';
 import { type Decisions, SimConnector } from './connector.js';
 import { type Dispatched, draft, Executor } from './executor.js';
 import { Fabric, type FabricHooks, type Job } from './fabric.js';
+import type { SimGrammar } from './grammar.js';
 import { Memory } from './memory.js';
 import { Observer } from './observe.js';
 import { describePlan, describeRow, describeTransfers, rulesOf, threw } from './tell.js';
-import { Text } from './text.js';
+import { keyOf, Text } from './text.js';
 
 /** The shape of a simulated connector. */
 export interface ConnectorShape {
@@ -30,7 +39,7 @@ export interface WorldOptions {
   hooks?: Partial<Pick<FabricHooks, 'delay' | 'isNamed' | 'isStamped'>>;
 }
 
-/** When the loads and stores begun by one plan run, and which blocks they leave wrong. */
+/** When the loads and stores begun by one plan run, and which blocks they leave wrong, or whether they fail as a whole. */
 export type Timing = (job: {
   direction: 'load' | 'store';
   handle: number;
@@ -38,7 +47,13 @@ export type Timing = (job: {
   rank: number;
   numBlocks: number;
   firstBlock: number;
-}) => { startAt: number; endAt: number; bad: ReadonlySet<number> };
+}) => { startAt: number; endAt: number; bad: ReadonlySet<number>; fails: boolean };
+
+/** What did not come of the loads that a step waits for. */
+interface SyncFailures {
+  invalid: TransferFacts['invalid'][number][];
+  failed: ReportFacts[];
+}
 
 const NO_TRANSFERS: TransferFacts = { received: [], sent: [], failed: [], invalid: [] };
 const KEPT = 60;
@@ -58,12 +73,17 @@ export class World {
   /** Plans that were dispatched, by step. */
   readonly plans = new Map<number, Plan>();
   now = 0;
-  timing: Timing = () => ({ startAt: this.now, endAt: this.now, bad: new Set() });
+  timing: Timing = () => ({ startAt: this.now, endAt: this.now, bad: new Set(), fails: false });
   readonly #observer: Observer;
   readonly #journal: string[] = [];
   readonly #lastEmpty: { plan: Plan | null } = { plan: null };
-  /** Loads that a step waits for, by step, and the blocks that they left wrong. */
-  readonly #syncFailures = new Map<number, TransferFacts['invalid'][number][]>();
+  /** What is to be reported of the loads that a step waits for, by step. */
+  readonly #syncFailures = new Map<number, SyncFailures>();
+  /** Reports of loads say which step began them. */
+  readonly #stamps: boolean;
+  readonly #numRanks: number;
+  /** Of requests that live. */
+  readonly #grammars = new Map<number, SimGrammar>();
   #wrong: string | null = null;
   /** The engine's calls of workers, for what it says about when a load may write. */
   readonly #workers: Workers;
@@ -76,9 +96,9 @@ export class World {
         : new SimConnector(connector.protection, connector.reporters, decisions);
     const extra = this.connector === null ? {} : { connector: this.connector };
     this.scheduler = new Scheduler({ ...scheduler, ...extra, now: () => this.now });
-    const ranks = connector === null ? 1 : Math.max(...connector.reporters.flat()) + 1;
+    this.#numRanks = connector === null ? 1 : Math.max(...connector.reporters.flat()) + 1;
     const { numBlocks, blockSize } = this.scheduler.config;
-    this.memory = new Memory(numBlocks, blockSize, ranks, (block, turn) =>
+    this.memory = new Memory(numBlocks, blockSize, this.#numRanks, (block, turn) =>
       this.auditor.sights.turns.isHeld(block, turn),
     );
     const wrong = (what: string) => {
@@ -91,6 +111,7 @@ export class World {
     if (this.connector !== null) {
       this.connector.audit = this.auditor.transfers;
       this.connector.note = (event) => this.note(event);
+      this.connector.cancelling = (handle) => this.auditor.clients.cancelling(handle);
     }
     this.fabric = new Fabric(this.memory, this.auditor.sights.turns, {
       isSettled: (step) => this.executor.isSettled(step),
@@ -100,6 +121,7 @@ export class World {
       wrong,
       ended: (job) => this.#jobEnded(job),
     });
+    this.#stamps = hooks?.isStamped ?? false;
     this.#observer = new Observer(this.scheduler);
     const startLoads = (_metadata: unknown, { notBefore }: WorkerStep): void => {
       this.#notBefore = notBefore;
@@ -127,16 +149,24 @@ export class World {
   }
 
   /** @returns the handle, or the code of the refusal */
-  add(asked: Asked, more: Partial<RequestInput> = {}): number | string {
-    const { id, prompt, maxTokens, minTokens, eosTokenId, stopTokenIds, salt } = asked;
+  add(asked: Asked, more: Partial<RequestInput> = {}, grammar: SimGrammar | null = null): number | string {
+    const { id, prompt, maxTokens, minTokens, eosTokenId, stopTokenIds, salt, adapter, isSession } = asked;
     const input: RequestInput = { id, prompt, maxTokens, minTokens, stopTokenIds, ...more };
     if (eosTokenId >= 0) input.eosTokenId = eosTokenId;
     if (salt !== 0) input.cacheSalt = `salt${salt}`;
+    if (adapter !== '') input.adapter = adapter;
+    if (isSession) input.resumable = true;
+    if (grammar !== null) input.grammar = grammar;
     this.#begin(false);
     let outcome: number | string;
     const opened = (handle: number): void => {
       this.auditor.clients.added(asked, handle);
-      this.texts.set(handle, new Text(prompt, salt));
+      if (grammar !== null) {
+        grammar.handle = handle;
+        grammar.audit = this.auditor.grammars;
+        this.#grammars.set(handle, grammar);
+      }
+      this.texts.set(handle, new Text(prompt, keyOf(salt, adapter)));
     };
     if (this.connector !== null) this.connector.opened = opened;
     try {
@@ -151,6 +181,48 @@ export class World {
     if (typeof outcome === 'string') this.auditor.clients.added(asked, outcome);
     this.look();
     return outcome;
+  }
+
+  /** The next chunk of a session, its stop tokens those of the first. */
+  chunk(key: string | number, chunk: ChunkFacts): void {
+    this.#begin(false);
+    const { prompt, stops } = chunk;
+    const { maxTokens, minTokens } = stops;
+    let outcome: string;
+    try {
+      outcome = this.scheduler.addChunk(key, { prompt, maxTokens, minTokens });
+    } catch (error) {
+      const { code } = error as { code?: string };
+      if (code !== 'ERR_BLOCKSTEP_UNFIT') throw threw('addChunk', error);
+      outcome = code;
+    }
+    this.note(
+      `chunk of ${prompt.length} tokens for ${this.#keyed(key)}, at most ${maxTokens} more: ${outcome}`,
+    );
+    this.auditor.sessions.chunked(key, chunk, outcome);
+    this.#continueTexts();
+    this.look();
+  }
+
+  endSession(key: string | number): void {
+    this.#begin(false);
+    const outcome = this.#call('endSession', () => this.scheduler.endSession(key));
+    this.note(`end of ${this.#keyed(key)}: ${outcome}`);
+    this.auditor.sessions.ended(key, outcome);
+    this.look();
+  }
+
+  #keyed(key: string | number): string {
+    return typeof key === 'string' ? key : this.name(key);
+  }
+
+  /** What is said from now on follows the chunks that were begun. */
+  #continueTexts(): void {
+    const { started } = this.auditor.ledger;
+    for (const { handle, kept, chunk } of started) {
+      this.texts.set(handle, this.text(handle).continued(kept, chunk.prompt));
+    }
+    started.length = 0;
   }
 
   abort(keys: (string | number)[]): void {
@@ -171,7 +243,7 @@ export class World {
       throw new Violation('I14', `an abort from inside a callback ended [${ended}] at once`);
   }
 
-  hold(handle: number, kind: 'store' | 'lease', owner: string): boolean {
+  hold(handle: number, kind: OutstandingKind, owner: string): boolean {
     this.#begin(false);
     const answer = this.#call('hold', () => this.scheduler.hold(handle, kind, owner));
     this.note(`hold ${this.name(handle)} ${kind}:${owner}: ${answer}`);
@@ -180,7 +252,7 @@ export class World {
     return answer;
   }
 
-  complete(handle: number, kind: 'store' | 'lease', owner: string): boolean {
+  complete(handle: number, kind: OutstandingKind, owner: string): boolean {
     this.#begin(false);
     const answer = this.#call('complete', () => this.scheduler.complete(handle, kind, owner));
     this.note(`complete ${this.name(handle)} ${kind}:${owner}: ${answer}`);
@@ -192,6 +264,7 @@ export class World {
   pause(mode: 'new' | 'all' | 'none'): void {
     this.#begin(false);
     this.#call('pause', () => (mode === 'none' ? this.scheduler.resume() : this.scheduler.pause(mode)));
+    this.auditor.ledger.isPaused = mode !== 'none';
     this.note(`pause ${mode}`);
     this.look();
   }
@@ -302,7 +375,7 @@ export class World {
 
   #deliver(plan: Plan, step: number, results: EntryResult[] | null, facts: TransferFacts): void {
     this.#begin(true);
-    const { steps, transfers } = this.auditor;
+    const { steps, transfers, recomputes } = this.auditor;
     this.note(`update step ${step}${results === null ? ' (failed)' : ''}${describeTransfers(facts, this)}`);
     const output = this.#output(facts);
     const outputs = this.#call('update', () => {
@@ -321,7 +394,9 @@ export class World {
     if (before) this.#mayVoid();
     transfers.failures(facts, step);
     if (facts.invalid.length + facts.failed.length > 0 || lacks) this.#mayVoid();
+    recomputes.began(step, results);
     steps.updated(step, results, rows);
+    this.#continueTexts();
     transfers.settled(step);
     transfers.completions(facts);
     this.look();
@@ -367,7 +442,7 @@ export class World {
   }
 
   #sight(): ReturnType<Observer['sight']> {
-    return this.#observer.sight(this.now, this.connector?.pins);
+    return this.#observer.sight(this.now, this.connector?.pins, this.connector?.hasPendingWork());
   }
 
   /** Everything must be over. */
@@ -388,6 +463,10 @@ export class World {
   #check(): void {
     const { connector } = this;
     if (connector !== null && connector.violation !== null) throw threw('a callback', connector.violation);
+    for (const [handle, { violation }] of this.#grammars) {
+      if (violation !== null) throw threw('a grammar', violation);
+      if (this.auditor.ledger.accounts.get(handle)?.isLive === false) this.#grammars.delete(handle);
+    }
     const wrong = this.#wrong;
     this.#wrong = null;
     if (wrong !== null) throw new Violation('I7', wrong);
@@ -413,9 +492,11 @@ export class World {
       return draft(this.text(account.handle), account.numTokens, numSpeculativeTokens);
     });
     const counts = Int32Array.from(drafts, ({ length }) => length);
+    this.#begin(false);
     this.#call('updateDraftTokens', () =>
       this.scheduler.updateDraftTokens(plan, { tokens: Int32Array.from(drafts.flat()), counts }),
     );
+    this.look();
   }
 
   /** Submits the loads that the plan began; returns those that its step waits for. */
@@ -438,36 +519,53 @@ export class World {
       }
       for (const rank of ranks) {
         const timing = this.timing({ ...shape, rank, numBlocks, firstBlock });
-        this.fabric.submit({ ...common, rank, step, notBefore: this.#notBefore, ...timing });
+        const bits = this.#bitsOf(ranks, rank);
+        this.fabric.submit({ ...common, rank, ranks: bits, step, notBefore: this.#notBefore, ...timing });
       }
     }
     return sync;
   }
 
+  /** A rank that is declared moves what is its own; the first one also what those do that report nothing. */
+  #bitsOf(declared: readonly number[], rank: number): number {
+    let bits = 2 ** rank;
+    for (let other = 0; other < this.#numRanks; other++) {
+      if (rank === declared[0] && !declared.includes(other)) bits += 2 ** other;
+    }
+    return bits;
+  }
+
   /** A load that the step itself waits for. */
   #loadNow(
-    load: Omit<Job, 'id' | 'done' | 'rank' | 'step' | 'notBefore' | 'startAt' | 'endAt' | 'bad'> & {
+    load: Omit<
+      Job,
+      'id' | 'done' | 'rank' | 'ranks' | 'step' | 'notBefore' | 'startAt' | 'endAt' | 'bad' | 'fails'
+    > & {
       numBlocks: number;
       firstBlock: number;
     },
     step: number,
   ): void {
-    const { bad } = this.timing({ ...load, rank: 0 });
+    const { bad, fails } = this.timing({ ...load, rank: 0 });
     const { blockSize } = this.scheduler.config;
     for (let p = load.from; p < load.to; p++) {
-      const isBad = bad.has(Math.floor(p / blockSize));
+      const isBad = fails || bad.has(Math.floor(p / blockSize));
       this.memory.write(isBad ? null : load.text, load.holding, p, p + 1);
     }
-    const failures = this.#syncFailures.get(step) ?? [];
-    for (const index of bad) failures.push({ block: load.holding.blocks[index], handle: load.handle });
+    const { handle, child, holding } = load;
+    const failures = this.#syncFailures.get(step) ?? { invalid: [], failed: [] };
+    for (const index of bad) failures.invalid.push({ block: holding.blocks[index], handle });
+    const [rank] = this.auditor.ledger.rules.reporters?.[child] ?? [0];
+    if (fails) failures.failed.push(this.#stamps ? { handle, child, rank, step } : { handle, child, rank });
     this.#syncFailures.set(step, failures);
   }
 
   #withSyncFailures(step: number, facts: TransferFacts): TransferFacts {
     const failures = this.#syncFailures.get(step);
     this.#syncFailures.delete(step);
-    if (failures === undefined || failures.length === 0) return facts;
-    return { ...facts, invalid: [...failures, ...facts.invalid] };
+    if (failures === undefined) return facts;
+    const { invalid, failed } = failures;
+    return { ...facts, invalid: [...invalid, ...facts.invalid], failed: [...failed, ...facts.failed] };
   }
 
   /** Stores that requests which ended in this call began. */
@@ -491,18 +589,19 @@ export class World {
         fenced: protection === 'fence',
         pinned: protection === 'pin' ? blocks : null,
       };
-      for (const child of own ? children : children.slice(0, 1)) {
+      for (const child of own ? new Set(children) : children.slice(0, 1)) {
         for (const rank of own ? reporters[child] : [0]) {
           // A rank that has said before that it had nothing to send does not begin now.
           if (own && !uses.has(`store:${child}:${rank}`)) continue;
-          const { bad: _, ...timing } = this.timing({
+          const timing = this.timing({
             ...common,
             child,
             rank,
             numBlocks: list.length,
             firstBlock: 0,
           });
-          this.fabric.submit({ ...common, ...rest, child, rank, ...timing, bad: new Set() });
+          const none = { ranks: 0, bad: new Set<number>(), fails: false };
+          this.fabric.submit({ ...common, ...rest, child, rank, ...timing, ...none });
         }
       }
     }

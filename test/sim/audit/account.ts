@@ -1,4 +1,5 @@
-import type { Asked, Reason } from './facts.js';
+import { Conversation } from './conversation.js';
+import type { Asked, Reason, Stops } from './facts.js';
 
 /** How a request that ended outside of an abort is told to its client. */
 export type Notice = 'none' | 'due' | 'given';
@@ -7,6 +8,19 @@ export type Notice = 'none' | 'due' | 'given';
 export class Account {
   readonly handle: number;
   readonly asked: Asked;
+  /** What is said in its session; null if it is none. */
+  readonly conversation: Conversation | null;
+  /** When its present answer ends, and the tokens before it. */
+  stops: Stops;
+  numPrompt: number;
+  /** An answer of its session has ended in this call, and it goes on. */
+  hasContinued = false;
+  /** It waits for its grammar since then; -1 = it does not, or not any more. */
+  grammarSince = -1;
+  /** Its grammar has refused what was generated in this call. */
+  wasRefused = false;
+  /** What its grammar was shown and its client not given yet. */
+  shown: number[] = [];
   /** Prompt and delivered tokens. */
   numTokens: number;
   reason: Reason | null = null;
@@ -37,6 +51,17 @@ export class Account {
   isDoomed = false;
   /** Times that it was given blocks. */
   admissions = 0;
+  /** The step that admitted it last, or began to load for it. */
+  admittedStep = -1;
+  /** It held blocks when it was seen last. */
+  hasBlocks = false;
+  /** It was taken out of running and goes on; of a session: since the present answer began, or ever. */
+  wasPreempted = false;
+  wasEverPreempted = false;
+  /** From which token on a load fills its blocks that a step itself waits for, and the step. */
+  loadFrom: { step: number; tokens: number } | null = null;
+  /** Leading blocks of the last admission that may have been found in the cache; the others were taken anew. */
+  numFound = 0;
   /** The child of the connector, and the step, that began its last load. */
   loadChild = -1;
   loadStep = -1;
@@ -52,12 +77,20 @@ export class Account {
   endsLate = false;
   /** It is to be computed again, since it has no blocks to send: what this step brings for it is void. */
   isSentBack = false;
+  /** Its connector was asked to stop sending it. */
+  isCancelled = false;
+  /** Which request of its id it is, from 1 on. */
+  readonly nth: number;
   readonly name: string;
 
   constructor(handle: number, asked: Asked, nth: number) {
     this.handle = handle;
     this.asked = asked;
     this.numTokens = asked.prompt.length;
+    this.conversation = asked.isSession ? new Conversation() : null;
+    this.stops = asked;
+    this.numPrompt = asked.prompt.length;
+    this.nth = nth;
     this.name = `${asked.id}#${nth}`;
   }
 
@@ -66,7 +99,18 @@ export class Account {
   }
 
   get numOutputTokens(): number {
-    return this.numTokens - this.asked.prompt.length;
+    return this.numTokens - this.numPrompt;
+  }
+
+  /** Whether anything writes its blocks, by the connector or not. */
+  get hasLoad(): boolean {
+    for (const key of this.uses) if (key.startsWith('load:')) return true;
+    return false;
+  }
+
+  /** Whether it waits for a load, or for its turn when that is over. */
+  get waitsForLoad(): boolean {
+    return this.isLive && this.waitedSince >= 0;
   }
 
   /** Whether its blocks must stay although it has ended. */
@@ -76,8 +120,8 @@ export class Account {
 
   /** Why the token just counted ends it, as its client asked; null = it goes on. */
   stopAfter(token: number, maxModelLen: number): 'stop' | 'length' | null {
-    const { maxTokens, minTokens, eosTokenId, stopTokenIds } = this.asked;
-    if (this.numOutputTokens < minTokens) return null;
+    const { maxTokens, minTokens, eosTokenId, stopTokenIds } = this.stops;
+    if (this.numTokens < Math.min(this.numPrompt + minTokens, maxModelLen)) return null;
     if (token === eosTokenId || stopTokenIds.includes(token)) return 'stop';
     return this.numOutputTokens >= maxTokens || this.numTokens >= maxModelLen ? 'length' : null;
   }

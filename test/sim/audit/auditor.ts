@@ -1,6 +1,10 @@
+import { AdmissionAudit } from './admission-audit.js';
 import { ClientAudit } from './client-audit.js';
 import { type Reason, type Rules, type Sight, Violation } from './facts.js';
+import { GrammarAudit } from './grammar-audit.js';
 import { Ledger } from './ledger.js';
+import { RecomputeAudit } from './recompute-audit.js';
+import { SessionAudit } from './session-audit.js';
 import { SightAudit } from './sight-audit.js';
 import { StepAudit } from './step-audit.js';
 import { TransferAudit } from './transfer-audit.js';
@@ -10,29 +14,42 @@ import { TransferAudit } from './transfer-audit.js';
  * scheduler does it.
  *
  *   clients   who was let in, who ended by an abort, who uses blocks
+ *   sessions  what is said in sessions
+ *   grammars  what grammars are asked
  *   steps     which plans are possible, which rows are due
+ *   admissions who is taken in, and who is given up for whom
+ *   recomputes who starts again because of what failed
  *   transfers what connectors were asked, answered and reported
  *   sights    what can be seen of the scheduler between two calls
  */
 export class Auditor {
   readonly ledger: Ledger;
   readonly clients: ClientAudit;
+  readonly sessions: SessionAudit;
+  readonly grammars: GrammarAudit;
   readonly steps: StepAudit;
   readonly transfers: TransferAudit;
   readonly sights: SightAudit;
+  readonly recomputes: RecomputeAudit;
+  readonly admissions: AdmissionAudit;
 
   constructor(rules: Rules, tokenAt: (handle: number, position: number) => number) {
     this.ledger = new Ledger(rules);
-    this.sights = new SightAudit(this.ledger);
+    this.sights = new SightAudit(this.ledger, () => this.steps.numInFlight > 0 || this.clients.mayHaveQueued);
     this.clients = new ClientAudit(this.ledger);
+    this.grammars = new GrammarAudit(this.ledger);
+    this.sessions = new SessionAudit(this.ledger);
+    this.admissions = new AdmissionAudit(this.ledger);
     this.steps = new StepAudit(this.ledger, tokenAt);
     this.transfers = new TransferAudit(this.ledger, this.sights.turns);
+    this.recomputes = new RecomputeAudit(this.ledger, this.steps, this.transfers, this.sights.turns);
   }
 
   /** A call begins, at this time. */
   began(now: number, drains: boolean, schedules = false): void {
     this.ledger.now = now;
     this.ledger.isScheduling = schedules;
+    this.ledger.patient.clear();
     if (drains) this.clients.drain();
   }
 
@@ -40,9 +57,24 @@ export class Auditor {
   saw(sight: Sight): void {
     this.transfers.callEnded();
     this.sights.check(sight);
+    this.recomputes.saw(sight);
+    this.admissions.saw(sight, this.ledger.isScheduling ? this.steps.lastPlan : null);
+    if (this.ledger.isScheduling) this.#deadlines(sight);
     for (const seen of sight.requests) {
       const account = this.ledger.account(seen.handle);
+      if (account.container === 'running' && seen.container !== 'running' && !account.hasContinued) {
+        account.wasPreempted = true;
+        account.wasEverPreempted = true;
+      }
+      account.hasContinued = false;
+      if (account.shown.length > 0)
+        throw new Violation(
+          'I18',
+          `the grammar of ${account.name} was shown [${account.shown}], its client not`,
+        );
+      if (seen.status !== 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR') account.grammarSince = -1;
       account.container = seen.container;
+      account.hasBlocks = seen.blocks.length > 0;
       if (seen.status !== 'WAITING_FOR_REMOTE_KVS') account.waitedSince = -1;
       account.mayFail = null;
       if (account.sharesBad) account.loadFailed = false;
@@ -53,6 +85,25 @@ export class Auditor {
       if (account.loadFailed && account.loadingSince < 0 && this.ledger.rules.loadFailurePolicy === 'fail') {
         throw new Violation('I14', `${account.name} goes on, though its load has failed`);
       }
+    }
+  }
+
+  /** I15: nobody waits longer than its deadline says, when a step is made. */
+  #deadlines({ quarantined }: Sight): void {
+    const { live, held, rules, now } = this.ledger;
+    const isOver = (since: number, deadline: number): boolean => deadline > 0 && now - since >= deadline;
+    for (const { name, loadingSince, waitedSince, conversation, grammarSince } of live.values()) {
+      if (grammarSince >= 0 && isOver(grammarSince, rules.grammarDeadline))
+        throw new Violation('I15', `${name} has waited for its grammar since ${grammarSince}`);
+      if (conversation?.isIdle && isOver(conversation.idleSince, rules.inputDeadline))
+        throw new Violation('I15', `${name} has waited for its next chunk since ${conversation.idleSince}`);
+      if (loadingSince >= 0 && isOver(waitedSince, rules.loadDeadline))
+        throw new Violation('I15', `${name} has waited for its load since ${waitedSince}`);
+    }
+    const given = new Set(quarantined.map(({ handle }) => handle));
+    for (const { name, endedAt, handle } of held) {
+      if (!given.has(handle) && isOver(endedAt, rules.reclaimDeadline))
+        throw new Violation('I15', `${name} ended at ${endedAt}, and its blocks are waited for`);
     }
   }
 
@@ -80,7 +131,11 @@ export class Auditor {
     const account = this.ledger.account(handle);
     if (account.mayFail !== null || account.isDoomed) return 'error';
     const { loadDeadline, maxModelLen, numBlocks, blockSize } = rules;
-    const { waitedSince, waitedUntil } = account;
+    const { waitedSince, waitedUntil, conversation, grammarSince } = account;
+    const isOver = (since: number, deadline: number): boolean =>
+      since >= 0 && deadline > 0 && now - since >= deadline;
+    if (isOver(conversation?.idleSince ?? -1, rules.inputDeadline)) return 'error';
+    if (isOver(grammarSince, rules.grammarDeadline)) return 'error';
     const waited = (waitedUntil < 0 ? now : waitedUntil) - waitedSince;
     if (waitedSince >= 0 && loadDeadline > 0 && waited >= loadDeadline) return 'error';
     if (account.numTokens >= Math.min(maxModelLen, (numBlocks - 1) * blockSize)) return 'length';

@@ -9,6 +9,13 @@ export class ClientAudit {
   readonly #queued = new Set<Account>();
   /** Those that the present call must carry out. */
   #due: Account[] = [];
+  #mayHaveQueued = false;
+  /** Whose sending the connector must be asked to stop in the present call. */
+  #cancels = new Set<Account>();
+  /** Whose sending it must be asked to stop by the next call that carries out what was queued. */
+  #queuedCancels = new Set<Account>();
+  /** Whose sending it may be asked to stop. */
+  #cancellable = new Set<Account>();
 
   constructor(ledger: Ledger) {
     this.#ledger = ledger;
@@ -34,31 +41,66 @@ export class ClientAudit {
 
   /** Whom an abort names, before it is carried out. */
   aborting(keys: readonly (string | number)[]): ReadonlySet<Account> {
-    return this.#targets(keys);
+    return this.#targets(keys, this.#cancels);
+  }
+
+  /** The connector is asked to stop sending. */
+  cancelling(handle: number): void {
+    const account = this.#ledger.account(handle);
+    const { name } = account;
+    if (account.isCancelled)
+      throw new Violation('I5', `the connector was asked twice to stop sending ${name}`);
+    account.isCancelled = true;
+    if (!this.#cancellable.has(account))
+      throw new Violation('I6', `the connector was asked to stop sending ${name}, which nobody aborted`);
   }
 
   aborted(targets: ReadonlySet<Account>, ended: readonly string[]): void {
     const expected: string[] = [];
     for (const account of targets) {
       expected.push(account.asked.id);
+      if (this.#queued.has(account)) this.#queuedCancels.add(account);
       this.#ledger.end(account, 'abort', 'none');
     }
     if (expected.join() !== ended.join())
       throw new Violation('I14', `an abort ended [${ended}], not [${expected}]`);
+    this.#checkCancelled();
+  }
+
+  #checkCancelled(): void {
+    const hasConnector = this.#ledger.rules.reporters !== null;
+    for (const { name, isCancelled } of this.#cancels) {
+      if (!isCancelled && hasConnector)
+        throw new Violation('I6', `the connector was not asked to stop sending ${name}`);
+    }
+    this.#cancels.clear();
   }
 
   /** From inside a callback: resolved now, carried out at the next step. */
   abortQueued(keys: readonly (string | number)[]): void {
-    for (const account of this.#targets(keys)) this.#queued.add(account);
+    this.#mayHaveQueued = true;
+    for (const account of this.#targets(keys, this.#queuedCancels)) {
+      this.#queued.add(account);
+      // Another abort may have ended it by then, and its connector may have kept the blocks: then this one stops that.
+      this.#cancellable.add(account);
+    }
   }
 
-  get hasQueued(): boolean {
-    return this.#queued.size > 0;
+  /** Whether there may be aborts that the next step carries out. */
+  get mayHaveQueued(): boolean {
+    return this.#mayHaveQueued;
   }
 
   /** A call begins that carries out what was queued. */
   drain(): void {
     this.#due = [...this.#queued];
+    this.#mayHaveQueued = false;
+    const { cancels } = this.#ledger.rules;
+    for (const account of this.#queuedCancels) {
+      if (cancels && this.#isSent(account) && !account.isCancelled) this.#cancels.add(account);
+    }
+    this.#cancellable = new Set([...this.#queued, ...this.#queuedCancels]);
+    this.#queuedCancels.clear();
   }
 
   /** Aborts that came from the callbacks of others which were just carried out went with them. */
@@ -66,6 +108,8 @@ export class ClientAudit {
     for (const account of this.#queued) {
       if (account.toldReason === null && account.isLive) continue;
       this.#queued.delete(account);
+      // It ended otherwise before this abort was carried out, which then stops its sending.
+      if (account.toldReason !== 'abort') this.#queuedCancels.add(account);
       if (account.isLive && account.toldReason === 'abort') this.#ledger.end(account, 'abort', 'none');
     }
     for (const { toldReason, isLive, name } of this.#due) {
@@ -73,13 +117,15 @@ export class ClientAudit {
         throw new Violation('I14', `the abort of ${name} was not carried out`);
     }
     this.#due = [];
+    this.#checkCancelled();
   }
 
-  #targets(keys: readonly (string | number)[]): Set<Account> {
+  /** @param cancels whose sending is to be stopped is put here, where that is known */
+  #targets(keys: readonly (string | number)[], cancels: Set<Account>): Set<Account> {
     const ledger = this.#ledger;
     const targets = new Set<Account>();
     for (const key of keys) {
-      if (this.#cancels(key)) continue;
+      if (this.#stopsSending(key, cancels)) continue;
       const named = typeof key === 'string' ? ledger.live.get(key) : ledger.accounts.get(key);
       // In a callback a request may have ended already whose end was not told here yet.
       if (named?.isLive && named.toldReason === null) targets.add(named);
@@ -91,22 +137,36 @@ export class ClientAudit {
     return targets;
   }
 
-  /** Whether an abort is about a finished request that its connector still reads, and is asked to stop. */
-  #cancels(key: string | number): boolean {
-    const { rules, live, held, quarantined, telling, isScheduling, now } = this.#ledger;
+  /** Whether an abort is about a finished request that its connector still reads, and is asked to stop: the newest of its id. */
+  #stopsSending(key: string | number, cancels: Set<Account>): boolean {
+    const { rules, live, held, isScheduling, now } = this.#ledger;
     if (!rules.cancels) return false;
     const named = typeof key === 'string' ? live.get(key) : undefined;
     if (named !== undefined && named.toldReason === null) return false;
-    for (const account of [...held, ...live.values()]) {
-      const { asked, handle, toldReason, isLive, uses, endedAt } = account;
-      if (account === telling || (isLive && toldReason === null) || uses.size === 0) continue;
-      const isLate = isScheduling && rules.reclaimDeadline > 0 && now - endedAt >= rules.reclaimDeadline;
-      if ((!isLive && quarantined.has(handle)) || (asked.id !== key && handle !== key)) continue;
-      // In this very call it is given up to wait for it, before or after this.
-      if (isLate) this.#ledger.unsureAborts++;
+    const sent = [...held, ...live.values()]
+      .filter((account) => (account.asked.id === key || account.handle === key) && this.#isSent(account))
+      .sort((a, b) => b.nth - a.nth);
+    if (sent.length === 0) return false;
+    const isLate = ({ endedAt, isLive }: Account): boolean =>
+      isScheduling && !isLive && rules.reclaimDeadline > 0 && now - endedAt >= rules.reclaimDeadline;
+    const [newest] = sent;
+    if (!isLate(newest)) {
+      this.#cancellable.add(newest);
+      if (!newest.isCancelled) cancels.add(newest);
       return true;
     }
-    return false;
+    // In this very call it is given up to wait for it, before or after this.
+    this.#ledger.unsureAborts++;
+    for (const account of sent) this.#cancellable.add(account);
+    return true;
+  }
+
+  /** Whether it has finished and something uses its blocks, for which somebody waits. */
+  #isSent(account: Account): boolean {
+    const { quarantined, telling } = this.#ledger;
+    const { isLive, toldReason, uses, handle } = account;
+    if (account === telling || (isLive && toldReason === null) || uses.size === 0) return false;
+    return isLive || !quarantined.has(handle);
   }
 
   /** A use of blocks by somebody who moves them without a connector. */
@@ -116,6 +176,8 @@ export class ClientAudit {
     const taken = account !== undefined && this.#ledger.use(account, `${kind}:${owner}`);
     if (account !== undefined && !taken) this.#ledger.anomaly('duplicate-hold');
     if (taken !== answer) throw new Violation('I8', `hold of ${kind}:${owner} answered ${answer}`);
+    const isAgain = account?.waitsForLoad === true && account.loadingSince < 0;
+    if (taken && kind === 'load' && isAgain) this.#ledger.waits(account);
   }
 
   completed(handle: number, kind: string, owner: string, answer: boolean): void {
@@ -127,5 +189,7 @@ export class ClientAudit {
     }
     const taken = account !== undefined && this.#ledger.unuse(account, key);
     if (taken !== answer) throw new Violation('I8', `completion of ${key} answered ${answer}`);
+    const isOver = account?.waitsForLoad === true && !account.hasLoad;
+    if (taken && kind === 'load' && isOver) this.#ledger.waited(account);
   }
 }

@@ -13,11 +13,15 @@ export interface Rules {
   numRows: number;
   pipelineDepth: number;
   maxDrafts: number;
+  /** Adapters that may run in one step, 0 = any number. */
+  maxAdapters: number;
   /** Ranks that report, by child; null without a connector. */
   reporters: readonly (readonly number[])[] | null;
   loadFailurePolicy: 'fail' | 'recompute';
   /** Milliseconds, 0 = none. */
   loadDeadline: number;
+  inputDeadline: number;
+  grammarDeadline: number;
   reclaimDeadline: number;
   /** An abort of a finished request whose blocks are in use asks the connector to stop. */
   cancels: boolean;
@@ -25,16 +29,26 @@ export interface Rules {
 
 export type Reason = 'stop' | 'length' | 'abort' | 'error';
 
-/** A request as its client asked for it. */
-export interface Asked {
-  id: string;
-  prompt: Int32Array;
-  /** Keeps prefixes apart. */
-  salt: number;
+/** When an answer ends. */
+export interface Stops {
   maxTokens: number;
   minTokens: number;
   eosTokenId: number;
   stopTokenIds: readonly number[];
+}
+
+/** A request as its client asked for it. */
+export interface Asked extends Stops {
+  id: string;
+  prompt: Int32Array;
+  /** Keeps prefixes apart. */
+  salt: number;
+  /** Name of its adapter, '' = none. */
+  adapter: string;
+  /** A grammar sees what is generated. */
+  hasGrammar: boolean;
+  /** When its answer has ended it waits for the next chunk. */
+  isSession: boolean;
 }
 
 export interface EntryFacts {
@@ -70,6 +84,8 @@ export interface RowFacts {
   handle: number;
   tokens: readonly number[];
   reason: Reason | null;
+  /** The reason ended the answer to a chunk, and the session goes on. */
+  continues: boolean;
 }
 
 export interface ReportFacts {
@@ -103,6 +119,8 @@ export interface Seen {
   numTokens: number;
   numComputed: number;
   placeholders: number;
+  /** The stop token that ended it, or null. */
+  stopReason: number | null;
   blocks: number[];
   /** Blocks that it had before a preemption and that something still uses. */
   kept: readonly number[];
@@ -128,6 +146,8 @@ export interface Sight {
   pins: ReadonlyMap<number, number>;
   rowsInUse: number;
   hasWork: boolean;
+  /** The connector says that it has work of its own. */
+  connectorWorks: boolean;
   anomalies: Readonly<Record<string, number>>;
   gauges: Readonly<Record<string, number>>;
 }

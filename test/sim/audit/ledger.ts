@@ -1,4 +1,5 @@
 import { Account } from './account.js';
+import type { ChunkFacts, Conversation } from './conversation.js';
 import { type Asked, type Reason, type Rules, Violation } from './facts.js';
 
 /** Every request that there ever was, who of them lives, and what must be told of whom. */
@@ -23,6 +24,10 @@ export class Ledger {
   unsureAborts = 0;
   /** The call is one that ends waits which took too long. */
   isScheduling = false;
+  /** No request is taken in. */
+  isPaused = false;
+  /** About whom the connector asked for patience in this call. */
+  readonly patient = new Set<number>();
   /** Whose end the connector is being told. */
   telling: Account | null = null;
   /** Finished, and nobody waits for their blocks any more. */
@@ -31,6 +36,8 @@ export class Ledger {
   endedLate = 0;
   /** Reports of bad blocks of which it is not known here whether they came too late. */
   unclear = 0;
+  /** Chunks whose answer was begun, and how many tokens stand before each: whoever knows the texts takes them. */
+  readonly started: { handle: number; kept: number; chunk: ChunkFacts }[] = [];
   #incarnations = new Map<string, number>();
 
   constructor(rules: Rules) {
@@ -44,6 +51,7 @@ export class Ledger {
     const account = new Account(handle, asked, nth);
     this.accounts.set(handle, account);
     this.live.set(asked.id, account);
+    if (asked.hasGrammar) account.grammarSince = this.now;
     return account;
   }
 
@@ -89,6 +97,40 @@ export class Ledger {
     account.ended.add(key);
     if (account.uses.size === 0) this.held.delete(account);
     return true;
+  }
+
+  /** The answer to a chunk has ended, and the session goes on: with the next chunk, or when that comes. */
+  continues(account: Account): void {
+    const conversation = account.conversation as Conversation;
+    account.hasContinued = true;
+    account.wasPreempted = false;
+    const next = conversation.queue.shift();
+    if (next === undefined) conversation.idleSince = this.now;
+    else this.startChunk(account, next);
+  }
+
+  /** The last token of the answer before is dropped: nothing was computed from it. */
+  startChunk(account: Account, chunk: ChunkFacts): void {
+    const conversation = account.conversation as Conversation;
+    const kept = account.numTokens - 1;
+    conversation.idleSince = -1;
+    account.numTokens = kept + chunk.prompt.length;
+    account.numPrompt = account.numTokens;
+    account.stops = chunk.stops;
+    this.started.push({ handle: account.handle, kept, chunk });
+  }
+
+  /** A request waits for a load from now on. */
+  waits(account: Account): void {
+    account.loadingSince = this.now;
+    account.waitedSince = this.now;
+    account.waitedUntil = -1;
+  }
+
+  /** Nothing writes its blocks any more: it waits for its turn. */
+  waited(account: Account): void {
+    account.loadingSince = -1;
+    account.waitedUntil = this.now;
   }
 
   anomaly(reason: string): void {

@@ -21,7 +21,11 @@ export class SightAudit {
   readonly turns = new Turns();
   readonly #ledger: Ledger;
 
-  constructor(ledger: Ledger) {
+  /** @param isStepping whether steps are in flight, or aborts wait for one */
+  constructor(
+    ledger: Ledger,
+    private readonly isStepping: () => boolean,
+  ) {
     this.#ledger = ledger;
   }
 
@@ -91,6 +95,10 @@ export class SightAudit {
         `${name} has computed ${numComputed} tokens, and ${seen.blocks.length} blocks`,
       );
     }
+    if (seen.stopReason !== null && account.conversation === null)
+      throw new Violation('I14', `${name} goes on, and says that ${seen.stopReason} stopped it`);
+    if ((account.conversation?.isIdle ?? false) !== (seen.status === 'WAITING_FOR_STREAMING_REQ'))
+      throw new Violation('I2', `${name} is ${seen.status}, idle since ${account.conversation?.idleSince}`);
     if (account.loadingSince >= 0 && seen.status !== 'WAITING_FOR_REMOTE_KVS') {
       throw new Violation(
         'I8',
@@ -194,11 +202,14 @@ export class SightAudit {
     for (const [name, value] of Object.entries(right)) {
       if (gauges[name] !== value) throw new Violation('I13', `${name} is ${gauges[name]}, counted ${value}`);
     }
-    const { due, held, finishedIds } = this.#ledger;
+    const { due, held, finishedIds, live } = this.#ledger;
     const quarantined = new Set(sight.quarantined.map(({ handle }) => handle));
     const outstanding = [...held].some(({ handle }) => !quarantined.has(handle));
     const work = due.size > 0 || finishedIds.length > 0 || outstanding;
-    if (work && !sight.hasWork) throw new Violation('I10', 'there is work, and hasWork() is false');
+    if ((work || sight.connectorWorks) && !sight.hasWork)
+      throw new Violation('I10', 'there is work, and hasWork() is false');
+    const isIdle = live.size === 0 && !work && !sight.connectorWorks && !this.isStepping();
+    if (isIdle && sight.hasWork) throw new Violation('I10', 'hasWork() is true, and there is none');
   }
 
   /** I8. */

@@ -5,7 +5,7 @@ import type { Ledger } from './ledger.js';
 /** What an entry in flight may still bring: `due`; nothing, since it was voided; or either. */
 type Fate = 'due' | 'void' | 'either';
 
-interface Entry {
+export interface Entry {
   readonly facts: EntryFacts;
   readonly account: Account;
   fate: Fate;
@@ -19,6 +19,7 @@ interface Step {
 interface Expected {
   tokens: readonly number[];
   reason: RowFacts['reason'];
+  continues?: boolean;
 }
 
 /** What steps compute and bring: every plan possible, every row due, every token the right one. */
@@ -28,10 +29,18 @@ export class StepAudit {
   /** What each request says, token by token. */
   readonly #tokenAt: (handle: number, position: number) => number;
   #lastStep = -1;
+  lastPlan: PlanFacts | null = null;
 
   constructor(ledger: Ledger, tokenAt: (handle: number, position: number) => number) {
     this.#ledger = ledger;
     this.#tokenAt = tokenAt;
+  }
+
+  /** Entries in flight, of this step and later ones, each with its step. */
+  entriesSince(step: number): { entry: Entry; step: number }[] {
+    return this.#inFlight
+      .filter(({ number }) => number >= step)
+      .flatMap(({ entries, number }) => entries.map((entry) => ({ entry, step: number })));
   }
 
   get numInFlight(): number {
@@ -43,6 +52,7 @@ export class StepAudit {
     const fail = (what: string) => new Violation('I18', `step ${plan.step}: ${what}`);
     if (plan.step !== this.#lastStep + 1) throw fail(`follows step ${this.#lastStep}`);
     this.#lastStep = plan.step;
+    this.lastPlan = plan;
     this.#finishedTold(plan);
     const entries: Entry[] = [];
     const seen = new Set<number>();
@@ -57,10 +67,16 @@ export class StepAudit {
       this.#checkEntry(facts, account, fail);
       total += facts.scheduled;
       account.expected += facts.samples;
+      if (facts.kind !== 'running') account.admittedStep = plan.step;
       entries.push({ facts, account, fate: 'due' });
     }
     if (total !== plan.totalTokens) throw fail(`says ${plan.totalTokens} tokens, its entries say ${total}`);
     if (total > rules.maxNumBatchedTokens) throw fail(`${total} tokens`);
+    const adapters = new Set(
+      entries.map(({ account }) => account.asked.adapter).filter((name) => name !== ''),
+    );
+    if (rules.maxAdapters > 0 && adapters.size > rules.maxAdapters)
+      throw fail(`runs adapters ${[...adapters]}`);
     if (entries.length > rules.maxNumSeqs)
       throw new Violation('I9', `step ${plan.step} has ${entries.length} entries`);
     if (total > 0) this.#inFlight.push({ number: plan.step, entries });
@@ -71,6 +87,10 @@ export class StepAudit {
     const { rules } = this.#ledger;
     const { scheduled, computed, drafts, samples } = facts;
     const { name } = account;
+    const kind = account.container === 'running' ? 'running' : account.wasPreempted ? 'resumed' : 'new';
+    const isEither = account.conversation !== null && account.wasEverPreempted && facts.kind !== 'running';
+    if (facts.kind !== kind && !isEither)
+      throw new Violation('I2', `${name} is scheduled as ${facts.kind}, expected ${kind}`);
     if (scheduled < 1 || computed < 0) throw fail(`${name}: ${scheduled} tokens from ${computed} on`);
     const known = account.numTokens + account.expected;
     const after = computed + scheduled;
@@ -201,8 +221,30 @@ export class StepAudit {
       reason = account.stopAfter(token, this.#ledger.rules.maxModelLen);
       if (reason !== null) break;
     }
+    this.#checkShown(account, tokens);
+    if (account.wasRefused) {
+      expected.set(account, { tokens, reason: 'error' });
+      this.#ledger.end(account, 'error', 'given');
+      return;
+    }
+    const { conversation } = account;
+    const goesOn = conversation !== null && !(conversation.hasEnded && conversation.queue.length === 0);
+    if (reason !== null && goesOn) {
+      expected.set(account, { tokens, reason, continues: true });
+      this.#ledger.continues(account);
+      this.void(account, 'void');
+      return;
+    }
     expected.set(account, { tokens, reason });
     if (reason !== null) this.#ledger.end(account, reason, 'given');
+  }
+
+  /** A grammar sees what its client is given, in order and once. */
+  #checkShown(account: Account, tokens: readonly number[]): void {
+    const { asked, shown, name } = account;
+    account.shown = [];
+    if (!asked.hasGrammar || shown.join() === tokens.join()) return;
+    throw new Violation('I18', `${name} gets [${tokens}], its grammar was shown [${shown}]`);
   }
 
   #compare(number: number, expected: Map<Account, Expected>, rows: readonly RowFacts[]): void {
@@ -215,6 +257,8 @@ export class StepAudit {
       const right = expected.get(account);
       if (right === undefined)
         throw fail(`a row for ${account.name} (${row.tokens}, ${row.reason}) that is not due`);
+      if ((right.continues ?? false) !== row.continues)
+        throw fail(`the row of ${account.name} says that it ${row.continues ? 'goes on' : 'has ended'}`);
       if (right.reason !== row.reason || right.tokens.join() !== row.tokens.join()) {
         throw fail(
           `${account.name} gets [${row.tokens}] ${row.reason}, expected [${right.tokens}] ${right.reason}`,

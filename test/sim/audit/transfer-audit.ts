@@ -6,13 +6,16 @@ import type { Turns } from './turns.js';
 /** A load that a step itself waits for. */
 interface SyncLoad {
   readonly account: Account;
+  readonly child: number;
+  /** The step that reads it. */
+  readonly step: number;
   readonly blocks: readonly number[];
   /** Which admission of the request it belongs to: the blocks may be somebody else's after another one. */
   readonly admission: number;
   /** What the step brings for it counts. */
   isSure: boolean;
-  /** Something of it did not come, which counts when the step is updated. */
-  hasFailed: boolean;
+  /** Its blocks of which it is known that they did not come, which counts when the step is updated. */
+  readonly missing: Set<number>;
 }
 
 /** What a connector was asked and answered, and what its workers report. */
@@ -38,6 +41,7 @@ export class TransferAudit {
     const account = this.#live(handle, 'asked about');
     if (answer === null) this.failed(handle);
     else this.#matches.set(account, { numLocal, ...answer });
+    if (answer !== null && answer.numTokens === null) this.#ledger.patient.add(handle);
   }
 
   /** The connector threw for this request, or answered nonsense: it may end now. */
@@ -71,6 +75,8 @@ export class TransferAudit {
     account.admissions++;
     const match = this.#matches.get(account);
     this.#matches.delete(account);
+    if (match !== undefined) account.numFound = Math.floor(match.numLocal / this.#ledger.rules.blockSize);
+    else if (account.waitedSince < 0) account.numFound = blocks.length;
     if (numExternal === 0) return;
     if (match === undefined)
       throw new Violation('I8', `${account.name}: ${numExternal} tokens that nobody offered`);
@@ -84,15 +90,15 @@ export class TransferAudit {
     account.loadChild = child;
     const end = Math.ceil((numLocal + numExternal) / blockSize);
     account.loadBlocks = blocks.slice(Math.floor(numLocal / blockSize), end);
+    account.admittedStep = step;
     if (!match.async) {
+      account.loadFrom = { step, tokens: numLocal };
       const { admissions: admission, loadBlocks: blocks } = account;
-      const load = { account, blocks, admission, isSure: true, hasFailed: false };
+      const load = { account, child, step, blocks, admission, isSure: true, missing: new Set<number>() };
       this.#syncLoads.set(step, [...(this.#syncLoads.get(step) ?? []), load]);
       return;
     }
-    account.loadingSince = this.#ledger.now;
-    account.waitedSince = this.#ledger.now;
-    account.waitedUntil = -1;
+    this.#ledger.waits(account);
     for (const rank of this.#ranks(child)) this.#ledger.use(account, `load:${child}:${rank}`);
     this.#begun.push(account);
   }
@@ -105,8 +111,10 @@ export class TransferAudit {
     this.#ledger.anomaly('connector-failed');
     this.#lacking.add(step);
     for (const account of begun) {
-      for (const key of [...account.uses]) if (key.startsWith('load:')) this.#ledger.unuse(account, key);
-      this.#loadEnded(account, true);
+      for (const key of [...account.uses]) {
+        if (key.startsWith('load:') && isPeers(key)) this.#ledger.unuse(account, key);
+      }
+      this.#loadLost(account);
       // The plan was made by then.
       account.endsLate = true;
     }
@@ -154,13 +162,16 @@ export class TransferAudit {
    * @param step the one that is updated, -1 = none
    */
   failures(facts: TransferFacts, step: number): void {
-    for (const { handle, child, rank } of facts.failed) this.#failedWhole(handle, child, rank);
+    for (const report of facts.failed) this.#failedWhole(report);
     for (const { block, handle } of facts.invalid) this.#invalid(block, handle);
     const lacks = this.#lacking.delete(step);
-    for (const { account, blocks, isSure, hasFailed } of this.#syncLoads.get(step) ?? []) {
-      if (!hasFailed && !lacks) continue;
+    for (const load of this.#syncLoads.get(step) ?? []) {
+      const { account, blocks, missing } = load;
+      if (lacks) for (const block of blocks) missing.add(block);
+      if (missing.size === 0) continue;
       for (const block of blocks) this.#shared(block);
-      this.#markFailed(account, isSure);
+      if (account.admissions === load.admission) this.#markFailed(account, load.isSure);
+      else if (this.#foundAgain(load)) this.#mayFail(account);
     }
   }
 
@@ -173,7 +184,7 @@ export class TransferAudit {
   /** Whether the step reads loads that are known to have failed, or never to have begun. */
   lacks(step: number): boolean {
     const loads = this.#syncLoads.get(step) ?? [];
-    return this.#lacking.has(step) || loads.some(({ hasFailed }) => hasFailed);
+    return this.#lacking.has(step) || loads.some(({ missing }) => missing.size > 0);
   }
 
   /** Whatever is in flight may be void: what it waited for too. */
@@ -192,7 +203,7 @@ export class TransferAudit {
     if (account === undefined) ledger.anomaly('stale-handle');
     else if (step !== undefined && step !== account.loadStep) ledger.anomaly('duplicate-completion');
     else if (!ledger.unuse(account, `load:${child}:${rank}`)) ledger.anomaly('duplicate-completion');
-    else if (!hasLoad(account)) this.#loadEnded(account, account.loadFailed);
+    else if (!account.hasLoad) this.#loadEnded(account);
   }
 
   #sent(handle: number, child: number, rank: number): void {
@@ -207,20 +218,27 @@ export class TransferAudit {
     }
   }
 
-  #failedWhole(handle: number, child: number, rank: number): void {
+  /** Of several loads of a request that a report may be about it is the oldest. */
+  #failedWhole({ handle, child, rank, step }: ReportFacts): void {
     // What a step in flight waits for can fail also when its request has ended: others may have found its blocks.
     const isOwnRank = this.#isRank(child, rank);
-    const readers = this.#readersOf(handle).filter(({ account }) => isOwnRank && account.loadChild === child);
-    for (const load of readers) load.hasFailed = true;
-    if (readers.length > 0) return;
+    const isNamed = (loadStep: number): boolean => step === undefined || step === loadStep;
+    const [reader] = this.#readersOf(handle)
+      .filter((load) => isOwnRank && load.child === child && isNamed(load.step))
+      .sort((a, b) => a.step - b.step);
+    if (reader !== undefined) {
+      for (const block of reader.blocks) reader.missing.add(block);
+      return;
+    }
     const account = this.#ledger.known(handle);
     if (account === undefined) {
       this.#ledger.anomaly('stale-handle');
       return;
     }
-    const isWaiting = isOwnRank && account.loadChild === child && account.isLive && account.waitedSince >= 0;
-    if (account.uses.has(`load:${child}:${rank}`) || isWaiting) this.#markFailed(account);
-    else this.#ledger.anomaly('wrong-owner');
+    const isWaiting = account.waitsForLoad && account.loadChild === child;
+    if (isWaiting && isOwnRank && isNamed(account.loadStep)) this.#markFailed(account);
+    else if (account.isLive || !account.uses.has(`load:${child}:${rank}`))
+      this.#ledger.anomaly('wrong-owner');
   }
 
   /** Loads that steps in flight wait for; of one request, if that is given. */
@@ -246,7 +264,7 @@ export class TransferAudit {
     }
     for (const load of this.#readersOf(handle)) {
       const { account, blocks, admission } = load;
-      if (holds(account, blocks, account.admissions === admission)) load.hasFailed = true;
+      if (holds(account, blocks, account.admissions === admission)) load.missing.add(block);
     }
     if (isKnown || isUnclear) this.#shared(block);
     if (isKnown) return;
@@ -254,28 +272,42 @@ export class TransferAudit {
     else this.#ledger.anomaly('invalid-block');
   }
 
-  /** Whoever shares the block may have to wait or to start again, and under `fail` may end with it. */
+  /** Whoever shares the block may have to wait or to start again. */
   #shared(block: number): void {
     for (const account of this.#ledger.live.values()) {
       const { blocks } = this.#turns.of(account.handle);
       if (!blocks.includes(block)) continue;
-      account.mayFail ??= 'it shares a block that failed';
       if (!account.loadBlocks.includes(block)) account.sharesBad = true;
     }
   }
 
   /** @param isSure whether the load that failed is one that still matters to it */
   #markFailed(account: Account, isSure = true): void {
-    const matters = hasLoad(account) || account.waitedSince >= 0 || account.container === 'running';
+    const matters = account.waitsForLoad || account.container === 'running';
     if (isSure && matters) account.loadFailed = true;
+    this.#mayFail(account);
+  }
+
+  #mayFail(account: Account): void {
     if (account.isLive && this.#ledger.rules.loadFailurePolicy === 'fail')
       account.mayFail = 'its load failed';
   }
 
-  #loadEnded(account: Account, failed: boolean): void {
-    account.loadingSince = -1;
-    account.waitedUntil = this.#ledger.now;
-    if (failed) this.#markFailed(account);
+  /** Whether a request that was admitted anew since found a block in the cache that its load left wrong. */
+  #foundAgain({ account, missing }: SyncLoad): boolean {
+    const { blocks } = this.#turns.of(account.handle);
+    return blocks.some((block, i) => i < account.numFound && missing.has(block));
+  }
+
+  #loadEnded(account: Account): void {
+    this.#ledger.waited(account);
+    if (account.loadFailed) this.#markFailed(account);
+  }
+
+  /** The connector does nothing for a load any more, and what it did does not count. */
+  #loadLost(account: Account): void {
+    this.#markFailed(account);
+    if (!account.hasLoad) this.#ledger.waited(account);
   }
 
   /** What a fence ends: all uses by the connector, or by a child of it, that there are before. */
@@ -291,8 +323,13 @@ export class TransferAudit {
   fenced(uses: readonly [Account, string][]): void {
     for (const [account, key] of uses) {
       this.#ledger.unuse(account, key);
-      if (key.startsWith('load:') && !hasLoad(account)) this.#loadEnded(account, true);
+      if (key.startsWith('load:') && account.waitsForLoad) this.#loadLost(account);
     }
+  }
+
+  /** Loads that this step waited for and of which something did not come. */
+  failedLoads(step: number): readonly { account: Account; missing: ReadonlySet<number> }[] {
+    return (this.#syncLoads.get(step) ?? []).filter(({ missing }) => missing.size > 0);
   }
 
   /** Whoever ended must have been told to the connector in the same call. */
@@ -317,14 +354,9 @@ export class TransferAudit {
   }
 }
 
-function hasLoad({ uses }: Account): boolean {
-  for (const key of uses) if (key.startsWith('load:')) return true;
-  return false;
-}
-
-/** Whether it waits for a load, or for the end of one. */
+/** Whether its blocks are those of a load: one that it waits for, or was waiting for when it ended. */
 function isLoaded(account: Account): boolean {
-  return hasLoad(account) || (account.isLive && account.waitedSince >= 0);
+  return account.isLive ? account.waitsForLoad : account.hasLoad;
 }
 
 /** Whether a use is one by the connector. */

@@ -1,0 +1,75 @@
+import { type PlanFacts, type Seen, type Sight, Violation } from './facts.js';
+import type { Ledger } from './ledger.js';
+
+/** What making a step may do to those that run and those that wait: who is taken in, who is given up for whom. */
+export class AdmissionAudit {
+  readonly #ledger: Ledger;
+  /** What was seen before the call. */
+  #before = new Map<number, Seen>();
+  #pinned: number[] = [];
+
+  constructor(ledger: Ledger) {
+    this.#ledger = ledger;
+  }
+
+  /** @param plan the one that was made in this call; null: the call made none */
+  saw(sight: Sight, plan: PlanFacts | null): void {
+    if (plan !== null) {
+      const still = sight.requests.filter(({ handle, container }) => {
+        return container === 'running' && this.#before.get(handle)?.container === 'running';
+      });
+      this.#victims(sight, still);
+      this.#givenUp(sight, still.length);
+      this.#takenIn(sight, plan);
+    }
+    this.#pinned = [...sight.pins.keys()];
+    this.#before = new Map(sight.requests.map((seen) => [seen.handle, seen]));
+  }
+
+  /** Whoever gives no blocks, because something uses them, is preempted only if there is no other. */
+  #victims({ requests }: Sight, still: readonly Seen[]): void {
+    const { accounts } = this.#ledger;
+    const isUsed = (handle: number): boolean => (accounts.get(handle)?.uses.size ?? 0) > 0;
+    const free = still.find(({ handle }) => !isUsed(handle));
+    if (free === undefined) return;
+    for (const { handle, id, container } of requests) {
+      if (container === 'running' || this.#before.get(handle)?.container !== 'running') continue;
+      if (isUsed(handle))
+        throw new Violation('I10', `${id} was preempted, whose blocks are used, and ${free.id} was not`);
+    }
+  }
+
+  /** A request that waits, with what was loaded for it, gives its blocks up only for one that nobody else can help. */
+  #givenUp({ requests }: Sight, numStill: number): void {
+    for (const { handle, blocks, container } of requests) {
+      const before = this.#before.get(handle);
+      if (before === undefined || before.container === 'running' || container === 'running') continue;
+      if (before.blocks.length === 0 || before.numComputed === 0 || blocks.length > 0) continue;
+      // The longest idle session may give its blocks to anybody.
+      if (before.status === 'WAITING_FOR_STREAMING_REQ') continue;
+      const { name, uses } = this.#ledger.account(handle);
+      if (uses.size > 0) throw new Violation('I10', `${name} gives up blocks that ${[...uses]} uses`);
+      if (numStill > 1) throw new Violation('I10', `${name} gives up its blocks, and ${numStill} others run`);
+    }
+  }
+
+  /** I9, I10: the first in line is taken in where there is room for all that it has said, whoever drains or loads. */
+  #takenIn(sight: Sight, plan: PlanFacts): void {
+    const { rules, isPaused, patient } = this.#ledger;
+    const { requests, running, free, rowsInUse } = sight;
+    if (isPaused || plan.preempted.length > 0 || plan.totalTokens >= rules.maxNumBatchedTokens) return;
+    if (running.length >= rules.maxNumSeqs || rowsInUse >= rules.numRows) return;
+    // Somebody ended in this call, and gave blocks back perhaps when all others had had their turn.
+    if (requests.length < this.#before.size) return;
+    const isPassedOver = ({ status, handle }: Seen): boolean =>
+      status.startsWith('WAITING_FOR_') || patient.has(handle);
+    if (!requests.every((seen) => seen.container !== 'skipped' || isPassedOver(seen))) return;
+    const first = requests.find(({ id }) => id === sight.waiting[0]);
+    if (first === undefined || first.numTokens >= rules.maxModelLen) return;
+    const needed = Math.ceil((first.numTokens + rules.maxDrafts) / rules.blockSize);
+    // The connector lets blocks go when the plan has been made.
+    const numFree = free.length - this.#pinned.filter((block) => !sight.pins.has(block)).length;
+    if (needed > numFree) return;
+    throw new Violation('I10', `${first.id} waits, needs ${needed} blocks, and ${numFree} are free`);
+  }
+}

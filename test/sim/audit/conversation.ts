@@ -1,0 +1,25 @@
+import type { Stops } from './facts.js';
+
+/** What a client says next in a session, and when the answer to it ends. */
+export interface ChunkFacts {
+  prompt: Int32Array;
+  stops: Stops;
+}
+
+/** What is known of one session beyond its request. */
+export class Conversation {
+  /** Chunks that came before the answer to the last one had ended. */
+  readonly queue: ChunkFacts[] = [];
+  /** No chunk will come any more. */
+  hasEnded = false;
+  /** Since when it waits for its next chunk, -1 = it does not. */
+  idleSince = -1;
+
+  get isIdle(): boolean {
+    return this.idleSince >= 0;
+  }
+
+  get numQueued(): number {
+    return this.queue.reduce((sum, { prompt }) => sum + prompt.length, 0);
+  }
+}

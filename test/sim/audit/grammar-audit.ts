@@ -1,0 +1,43 @@
+import type { Account } from './account.js';
+import { Violation } from './facts.js';
+import type { Ledger } from './ledger.js';
+
+/** What grammars are asked and answer. Null is an answer that was none: the grammar threw. */
+export class GrammarAudit {
+  readonly #ledger: Ledger;
+
+  constructor(ledger: Ledger) {
+    this.#ledger = ledger;
+  }
+
+  ready(handle: number, answer: boolean | null): void {
+    const account = this.#asked(handle);
+    if (account.grammarSince < 0)
+      throw new Violation('I2', `the grammar of ${account.name} is asked again whether it is ready`);
+    if (answer === null) this.#failed(account);
+  }
+
+  validated(handle: number, answer: number | null): void {
+    const account = this.#asked(handle);
+    if (answer === null) this.#failed(account);
+  }
+
+  accepted(handle: number, tokens: readonly number[], answer: boolean | null): void {
+    const account = this.#asked(handle);
+    account.shown.push(...tokens);
+    if (answer === null) this.#ledger.anomaly('grammar-failed');
+    if (answer !== true) account.wasRefused = true;
+  }
+
+  #failed(account: Account): void {
+    this.#ledger.anomaly('grammar-failed');
+    account.mayFail = 'its grammar failed';
+  }
+
+  #asked(handle: number): Account {
+    const account = this.#ledger.account(handle);
+    if (!account.isLive)
+      throw new Violation('I1', `the grammar of ${account.name} is asked, which has ended`);
+    return account;
+  }
+}

@@ -1,0 +1,105 @@
+import type { Account } from './account.js';
+import { type EntryResult, type Sight, Violation } from './facts.js';
+import type { Ledger } from './ledger.js';
+import type { StepAudit } from './step-audit.js';
+import type { TransferAudit } from './transfer-audit.js';
+import type { Turns } from './turns.js';
+
+/** What may be computed again because of what failed in one update. */
+interface Allowed {
+  step: number;
+  /** Blocks that a row or a load left wrong, and those behind them. */
+  bad: ReadonlySet<number>;
+  /** Somebody who may have shared them has left, so that whoever was admitted since may be computed again. */
+  forgets: boolean;
+}
+
+/** Who goes back from running to waiting when a step is updated: only who shares what failed in it. */
+export class RecomputeAudit {
+  readonly #ledger: Ledger;
+  readonly #steps: StepAudit;
+  readonly #transfers: TransferAudit;
+  readonly #turns: Turns;
+  #allowed: Allowed | null = null;
+  /** Those that ran when it began, and their blocks. */
+  readonly #ran = new Map<Account, readonly number[]>();
+
+  constructor(ledger: Ledger, steps: StepAudit, transfers: TransferAudit, turns: Turns) {
+    this.#ledger = ledger;
+    this.#steps = steps;
+    this.#transfers = transfers;
+    this.#turns = turns;
+  }
+
+  /**
+   * A step is updated, and what its rows and loads brought is known. Told before anything that follows from it.
+   * @param results null: the step failed as a whole
+   */
+  began(step: number, results: readonly EntryResult[] | null): void {
+    for (const account of this.#ledger.live.values()) {
+      if (account.container === 'running') this.#ran.set(account, this.#turns.of(account.handle).blocks);
+    }
+    const bad = new Set<number>();
+    const own = this.#steps.entriesSince(step).filter((entry) => entry.step === step);
+    const rows = own.filter((_, i) => results?.[i].failed ?? true).map(({ entry }) => entry);
+    let forgets = this.#steps
+      .entriesSince(step)
+      .some(({ entry, step: of }) => !holdsSince(entry.account, of));
+    for (const { account, facts } of rows) {
+      const { loadFrom } = account;
+      const from = loadFrom?.step === step ? loadFrom.tokens : facts.computed;
+      this.#add(bad, account, Math.floor(from / this.#ledger.rules.blockSize));
+    }
+    const loads = this.#transfers.failedLoads(step);
+    for (const { account, missing } of loads) {
+      const { blocks } = this.#turns.of(account.handle);
+      this.#add(
+        bad,
+        account,
+        blocks.findIndex((block) => missing.has(block)),
+      );
+    }
+    if ([...rows, ...loads].some(({ account }) => account.reason !== null)) forgets = true;
+    // Who shares a row's blocks is computed again, and has left when the loads are looked at.
+    if (rows.length > 0 && loads.length > 0) forgets = true;
+    this.#allowed = { step, bad, forgets };
+  }
+
+  #add(bad: Set<number>, { handle }: Account, first: number): void {
+    if (first < 0) return;
+    for (const block of this.#turns.of(handle).blocks.slice(first)) bad.add(block);
+  }
+
+  /** The update is over. */
+  saw({ requests }: Sight): void {
+    const allowed = this.#allowed;
+    this.#allowed = null;
+    if (allowed === null) return;
+    const { step, bad } = allowed;
+    const aborted = [...this.#ran.keys()].some(({ reason }) => reason === 'abort');
+    for (const { handle, container } of requests) {
+      const account = this.#ledger.account(handle);
+      const had = this.#ran.get(account);
+      if (
+        had === undefined ||
+        account.hasContinued ||
+        container === 'running' ||
+        had.some((block) => bad.has(block))
+      )
+        continue;
+      if ((allowed.forgets || aborted) && account.admittedStep >= step) continue;
+      throw new Violation(
+        'I11',
+        `${account.name} starts again in the update of step ${step}, and shares nothing bad`,
+      );
+    }
+    this.#ran.clear();
+  }
+}
+
+/** Whether a request still has the blocks that it had in that step. Who ended with an error has left none behind. */
+function holdsSince(account: Account, step: number): boolean {
+  const { reason, admittedStep, container, hasBlocks } = account;
+  if (reason !== null) return reason === 'error';
+  return admittedStep <= step && (container === 'running' || hasBlocks);
+}

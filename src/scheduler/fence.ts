@@ -1,5 +1,5 @@
 import { endUnreported, releaseIfDrained } from './finish.js';
-import { isLoading, loseLoad } from './load.js';
+import { loseLoad } from './load.js';
 import { isPeer } from './outstanding.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
@@ -43,8 +43,7 @@ export function loseLoadsOf(s: SchedulerState, step: number, isLost: (child: num
 
 function loseOrEnd(s: SchedulerState, request: Request): void {
   loseLoad(s, request);
-  if (isLoading(request) || s.config.loadFailurePolicy === 'recompute') return;
-  endUnloaded(s, request);
+  if (s.config.loadFailurePolicy === 'fail') endUnloaded(s, request);
 }
 
 /** Ends a request outside an update, because its KV could not be loaded. */

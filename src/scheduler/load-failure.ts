@@ -9,7 +9,7 @@ import {
 } from './bad-blocks.js';
 import type { TakenInvalid, TakenOutput, TakenReport } from './connector-output.js';
 import { getByHandle } from './guards.js';
-import { type Load, loseLoad, markFailed } from './load.js';
+import { type Load, loseLoad, markFailed, type SyncLoad } from './load.js';
 import { peer } from './outstanding.js';
 import type { Plan } from './plan.js';
 import { dropOutputs } from './preempt.js';
@@ -33,7 +33,10 @@ export function failLoads(s: SchedulerState, plan: Plan | null, output: TakenOut
     // An older step may still bring something for a request that was preempted since, and loaded again.
     for (const request of failed) dropOutputs(s, request, plan);
   }
-  if (plan?.syncLoads.some((load) => load.failed)) failSyncLoads(s, plan, plan.missing, failed);
+  if (plan?.syncLoads.some((load) => load.failed)) {
+    forgetReassigned(s, plan);
+    failSyncLoads(s, plan, plan.missing, failed);
+  }
   if (s.config.loadFailurePolicy === 'recompute') return [];
   for (const request of failed) request.failure ??= 'its KV could not be loaded';
   return [...failed];
@@ -56,9 +59,7 @@ function takeFailed(
     const load = syncLoads.find((each) => each.request.handle === handle && isOurs(each));
     if (load === undefined) continue;
     load.failed = true;
-    load.blocks.forEach((id, i) => {
-      if (s.core.native.blockGeneration(id) === load.generations[i]) missing.add(id);
-    });
+    for (const id of load.blocks) missing.add(id);
     return;
   }
   const request = getByHandle(s, handle);
@@ -68,8 +69,8 @@ function takeFailed(
     failed.add(request);
     return;
   }
-  // It ended meanwhile, and nobody was to read what has not come.
-  if (request.isFinished && request.outstanding?.has('load', peer(child, report.rank))) return;
+  // It ended meanwhile, or went on without the load: nobody was to read what has not come.
+  if (request.load === null && request.outstanding?.has('load', peer(child, report.rank))) return;
   reportForeign(s, request, 'load', report, false);
 }
 
@@ -122,10 +123,20 @@ function takeInvalid(
   else s.anomalies.report('invalid-block', `block ${block}${whose} is not being loaded`);
 }
 
-/** Whether this child still loads the block for a request that has ended: abort and failure may meet. */
+/** What was reported missing and has been given out anew since is not what this step read. */
+function forgetReassigned(s: SchedulerState, { syncLoads, missing }: Plan): void {
+  const isStill = (load: SyncLoad, id: number): boolean => {
+    const at = load.failed ? load.blocks.indexOf(id) : -1;
+    return at >= 0 && s.core.native.blockGeneration(id) === load.generations[at];
+  };
+  for (const id of missing) if (!syncLoads.some((load) => isStill(load, id))) missing.delete(id);
+}
+
+/** Whether this child still loads the block for a request that has ended, or went on without it: abort and failure may meet. */
 function isDrained(s: SchedulerState, block: number, child: number, handle: number | undefined): boolean {
-  return [...s.draining, ...s.quarantined].some(
+  return [...s.requests.values(), ...s.draining, ...s.quarantined].some(
     (request) =>
+      request.load === null &&
       (handle === undefined || request.handle === handle) &&
       request.outstanding?.hasPeer('load', child) === true &&
       (s.core.blocks(request.slot).includes(block) || request.keptBlocks?.includes(block) === true),

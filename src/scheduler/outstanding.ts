@@ -60,8 +60,8 @@ export class Outstanding {
     return false;
   }
 
-  /** Whether any rank of this child has a use of this kind registered. */
-  hasPeer(kind: OutstandingKind, child: number): boolean {
+  /** Whether any rank of this child, or of any if that is undefined, has a use of this kind registered. */
+  hasPeer(kind: OutstandingKind, child: number | undefined): boolean {
     for (const key of this.#since.keys()) {
       if (key.startsWith(`${kind}:`) && isPeer(key.slice(kind.length + 1), child)) return true;
     }

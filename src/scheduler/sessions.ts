@@ -2,7 +2,10 @@ import { PendingOp } from '../core/core.js';
 import { channels } from './channels.js';
 import { startDeadline, stopDeadline } from './deadlines.js';
 import { finish } from './finish.js';
+import { leaveLoading } from './load.js';
+import { endLoading } from './loads.js';
 import { discardOutputs } from './preempt.js';
+import { releaseWaiting } from './reclaim.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import type { Chunk } from './session.js';
@@ -51,6 +54,7 @@ export function continueSession(s: SchedulerState, request: Request): boolean {
   const { session } = request;
   if (session === null || (session.ended && session.queue.length === 0)) return false;
   s.queues.detach(request);
+  leaveLoad(s, request);
   discardOutputs(s, request);
   request.numDraftTokens = 0;
   // Accepted drafts behind the stop were counted as computed.
@@ -68,6 +72,16 @@ export function continueSession(s: SchedulerState, request: Request): boolean {
   s.queues.park(request);
   startDeadline(s, request, s.config.deadlines.streamingInput);
   return true;
+}
+
+/**
+ * A session that was preempted while its answer was computed may wait for a load by now. It goes on without that, and the
+ * blocks stay out of use until they are not written any more.
+ */
+function leaveLoad(s: SchedulerState, request: Request): void {
+  if (request.load === null || endLoading(s, request)) return;
+  leaveLoading(s, request);
+  releaseWaiting(s, request);
 }
 
 /**

@@ -69,9 +69,10 @@ export function outgrows(s: SchedulerState, request: Request): boolean {
   return request.numTokens > s.slotLimit || isFull(s, request);
 }
 
-/** Not for a request whose loads failed again and again, or would never end: it computes by itself. */
+/** Not for a request whose earlier load is under way still, or failed again and again, or would never end: it computes by itself. */
 export function asksConnector({ connector, config }: SchedulerState, request: Request): boolean {
-  if (connector === null) return false;
+  // Two loads of one request at a time could not be told apart in their reports.
+  if (connector === null || request.outstanding?.hasPeer('load', undefined)) return false;
   if (!config.deviations.limitLoadRetries) return true;
   // Of a single token nothing is left when it was loaded, since the last one is computed anyway.
   return request.numFailedLoads < MAX_FAILED_LOADS && request.numTokens > 1;

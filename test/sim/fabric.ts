@@ -224,6 +224,7 @@ export class Fabric {
       invalid: of('invalid').map(({ block, named, report }) => ({
         block,
         handle: named ? report.handle : undefined,
+        child: report.child,
       })),
     };
   }

@@ -167,7 +167,7 @@ describe.each([1, 2] as const)('scripts at depth %i', (pipelineDepth) => {
     const script = new Script({ scheduler: { ...scheduler, loadFailurePolicy: 'recompute' }, behaviours });
     const r = script.add('r', 66, 4);
     script.schedule();
-    const invalid = [{ block: script.blocks(r)[2], handle: r }];
+    const invalid = [{ block: script.blocks(r)[2], handle: r, child: 0 }];
     script.report({ invalid, received: by(r, BOTH) });
     const plan = script.schedule();
     expect([plan.numComputedTokens[0], plan.numScheduledTokens[0]]).toEqual([32, 34]);

@@ -24,7 +24,8 @@ export function describeTransfers(facts: TransferFacts, names: Names): string {
     if (facts[kind].length > 0) said.push(`${kind} ${facts[kind].map(of).join(', ')}`);
   }
   const invalid = facts.invalid.map(
-    ({ block, handle }) => `${block}${handle === undefined ? '' : ` of ${names.name(handle)}`}`,
+    ({ block, handle, child }) =>
+      `${block}${handle === undefined ? '' : ` of ${names.name(handle)}`} by ${child}`,
   );
   if (invalid.length > 0) said.push(`invalid ${invalid.join(', ')}`);
   return said.length === 0 ? '' : `: ${said.join('; ')}`;

@@ -376,6 +376,7 @@ export class World {
   #deliver(plan: Plan, step: number, results: EntryResult[] | null, facts: TransferFacts): void {
     this.#begin(true);
     const { steps, transfers, recomputes } = this.auditor;
+    this.auditor.ledger.updating = step;
     this.note(`update step ${step}${results === null ? ' (failed)' : ''}${describeTransfers(facts, this)}`);
     const output = this.#output(facts);
     const outputs = this.#call('update', () => {
@@ -507,7 +508,7 @@ export class World {
     const sync: (() => void)[] = [];
     for (const { handle, child, async, from, to } of loads) {
       const held = this.auditor.sights.turns.of(handle);
-      const holding = { name: this.name(handle), blocks: held.blocks.slice(), turns: held.turns.slice() };
+      const holding = { ...held, blocks: held.blocks.slice(), turns: held.turns.slice() };
       const ranks = this.auditor.ledger.rules.reporters?.[child] ?? [];
       const shape = { direction: 'load' as const, handle, child };
       const firstBlock = this.memory.blockIndex(from);
@@ -554,7 +555,7 @@ export class World {
     }
     const { handle, child, holding } = load;
     const failures = this.#syncFailures.get(step) ?? { invalid: [], failed: [] };
-    for (const index of bad) failures.invalid.push({ block: holding.blocks[index], handle });
+    for (const index of bad) failures.invalid.push({ block: holding.blocks[index], handle, child });
     const [rank] = this.auditor.ledger.rules.reporters?.[child] ?? [0];
     if (fails) failures.failed.push(this.#stamps ? { handle, child, rank, step } : { handle, child, rank });
     this.#syncFailures.set(step, failures);
@@ -575,10 +576,10 @@ export class World {
     const stores = this.connector.stores;
     this.connector.stores = [];
     for (const { handle, children, blocks } of stores) {
-      const held = this.auditor.sights.turns.of(handle);
       const list = Array.from(blocks);
-      const turns = protection === 'own' ? held.turns.slice() : list.map(() => 0);
-      const holding = { name: this.name(handle), blocks: list, turns };
+      const { turns: seen } = this.auditor.sights;
+      const turns = list.map((block) => (protection === 'own' ? seen.turnOf(handle, block) : 0));
+      const holding = { name: this.name(handle), blocks: list, turns, kept: new Map<number, number>() };
       const to = list.length * this.scheduler.config.blockSize;
       const own = protection === 'own';
       const { uses } = this.auditor.ledger.account(handle);
@@ -621,8 +622,8 @@ export class World {
       ...(failed.length > 0 ? { failedReceiving: failed } : {}),
       ...(invalid.length > 0
         ? {
-            invalidBlocks: invalid.map(({ block, handle }) =>
-              handle === undefined ? { block } : { block, handle },
+            invalidBlocks: invalid.map(({ block, handle, child }) =>
+              handle === undefined ? { block, child } : { block, handle, child },
             ),
           }
         : {}),

@@ -19,6 +19,8 @@ export class Account {
   grammarSince = -1;
   /** Its grammar has refused what was generated in this call. */
   wasRefused = false;
+  /** Its connector cannot say yet what it can load, since then; -1 = it has, or was not asked. */
+  askingSince = -1;
   /** What its grammar was shown and its client not given yet. */
   shown: number[] = [];
   /** Prompt and delivered tokens. */

@@ -92,7 +92,10 @@ export class Auditor {
   #deadlines({ quarantined }: Sight): void {
     const { live, held, rules, now } = this.ledger;
     const isOver = (since: number, deadline: number): boolean => deadline > 0 && now - since >= deadline;
-    for (const { name, loadingSince, waitedSince, conversation, grammarSince } of live.values()) {
+    for (const account of live.values()) {
+      const { name, loadingSince, waitedSince, conversation, grammarSince, askingSince } = account;
+      if (askingSince >= 0 && isOver(askingSince, rules.loadDeadline))
+        throw new Violation('I15', `${name} has waited for its connector since ${askingSince}`);
       if (grammarSince >= 0 && isOver(grammarSince, rules.grammarDeadline))
         throw new Violation('I15', `${name} has waited for its grammar since ${grammarSince}`);
       if (conversation?.isIdle && isOver(conversation.idleSince, rules.inputDeadline))
@@ -136,6 +139,7 @@ export class Auditor {
       since >= 0 && deadline > 0 && now - since >= deadline;
     if (isOver(conversation?.idleSince ?? -1, rules.inputDeadline)) return 'error';
     if (isOver(grammarSince, rules.grammarDeadline)) return 'error';
+    if (isOver(account.askingSince, loadDeadline)) return 'error';
     const waited = (waitedUntil < 0 ? now : waitedUntil) - waitedSince;
     if (waitedSince >= 0 && loadDeadline > 0 && waited >= loadDeadline) return 'error';
     if (account.numTokens >= Math.min(maxModelLen, (numBlocks - 1) * blockSize)) return 'length';

@@ -96,11 +96,18 @@ export interface ReportFacts {
   step?: number;
 }
 
+/** A block that did not arrive; its request, if the worker says so; the child that was to fill it. */
+export interface InvalidFacts {
+  block: number;
+  handle: number | undefined;
+  child: number;
+}
+
 export interface TransferFacts {
   received: readonly ReportFacts[];
   sent: readonly ReportFacts[];
   failed: readonly ReportFacts[];
-  invalid: readonly { block: number; handle: number | undefined }[];
+  invalid: readonly InvalidFacts[];
 }
 
 export interface MatchFacts {

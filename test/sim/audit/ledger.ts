@@ -24,6 +24,8 @@ export class Ledger {
   unsureAborts = 0;
   /** The call is one that ends waits which took too long. */
   isScheduling = false;
+  /** The step that is updated. */
+  updating = -1;
   /** No request is taken in. */
   isPaused = false;
   /** About whom the connector asked for patience in this call. */
@@ -103,6 +105,8 @@ export class Ledger {
   continues(account: Account): void {
     const conversation = account.conversation as Conversation;
     account.hasContinued = true;
+    // Preempted since, it may have waited for a load: it goes on without.
+    Object.assign(account, { loadingSince: -1, waitedSince: -1, loadFailed: false });
     account.wasPreempted = false;
     const next = conversation.queue.shift();
     if (next === undefined) conversation.idleSince = this.now;

@@ -1,5 +1,12 @@
 import type { Account } from './account.js';
-import { type MatchFacts, type Reason, type ReportFacts, type TransferFacts, Violation } from './facts.js';
+import {
+  type InvalidFacts,
+  type MatchFacts,
+  type Reason,
+  type ReportFacts,
+  type TransferFacts,
+  Violation,
+} from './facts.js';
 import type { Ledger } from './ledger.js';
 import type { Turns } from './turns.js';
 
@@ -39,6 +46,8 @@ export class TransferAudit {
   /** @param answer null: it threw, or answered what makes no sense */
   matched(handle: number, numLocal: number, answer: MatchFacts | null): void {
     const account = this.#live(handle, 'asked about');
+    if (answer?.numTokens !== null) account.askingSince = -1;
+    else if (account.askingSince < 0) account.askingSince = this.#ledger.now;
     if (answer === null) this.failed(handle);
     else this.#matches.set(account, { numLocal, ...answer });
     if (answer !== null && answer.numTokens === null) this.#ledger.patient.add(handle);
@@ -60,7 +69,8 @@ export class TransferAudit {
   /** A request that stops must not, since it has nothing to send. */
   delivers(handle: number): void {
     const account = this.#live(handle, 'asked to deliver');
-    if (account.container === 'running')
+    // Taken in again behind the step whose token ends it, it has not computed all of it anew.
+    if (account.container === 'running' && account.admittedStep <= this.#ledger.updating)
       throw new Violation('I5', `${account.name} runs, and has what it is to send`);
     account.isSentBack = true;
   }
@@ -163,7 +173,7 @@ export class TransferAudit {
    */
   failures(facts: TransferFacts, step: number): void {
     for (const report of facts.failed) this.#failedWhole(report);
-    for (const { block, handle } of facts.invalid) this.#invalid(block, handle);
+    for (const invalid of facts.invalid) this.#invalid(invalid);
     const lacks = this.#lacking.delete(step);
     for (const load of this.#syncLoads.get(step) ?? []) {
       const { account, blocks, missing } = load;
@@ -237,7 +247,7 @@ export class TransferAudit {
     }
     const isWaiting = account.waitsForLoad && account.loadChild === child;
     if (isWaiting && isOwnRank && isNamed(account.loadStep)) this.#markFailed(account);
-    else if (account.isLive || !account.uses.has(`load:${child}:${rank}`))
+    else if (account.waitsForLoad || !account.uses.has(`load:${child}:${rank}`))
       this.#ledger.anomaly('wrong-owner');
   }
 
@@ -247,28 +257,33 @@ export class TransferAudit {
     return handle === undefined ? all : all.filter(({ account }) => account.handle === handle);
   }
 
-  #invalid(block: number, handle: number | undefined): void {
+  #invalid({ block, handle, child }: InvalidFacts): void {
     const { live, held } = this.#ledger;
     let isKnown = false;
     let isUnclear = false;
+    let isForeign = false;
     const holds = (account: Account, blocks: readonly number[], isPresent = true): boolean => {
       if (!blocks.includes(block)) return false;
-      if (isPresent && this.#turns.of(account.handle).blocks.includes(block)) isKnown = true;
+      if (isPresent && this.#turns.turnOf(account.handle, block) > 0) isKnown = true;
       else isUnclear = true;
       return true;
     };
     for (const account of [...live.values(), ...held]) {
       if ((handle !== undefined && account.handle !== handle) || !isLoaded(account)) continue;
-      const { blocks } = this.#turns.of(account.handle);
-      if (holds(account, account.isLive ? account.loadBlocks : blocks)) this.#markFailed(account);
+      const { blocks: own, kept } = this.#turns.of(account.handle);
+      const blocks = account.waitsForLoad ? account.loadBlocks : [...own, ...kept.keys()];
+      if (account.loadChild !== child) isForeign ||= account.waitsForLoad && blocks.includes(block);
+      else if (holds(account, blocks)) this.#markFailed(account);
     }
     for (const load of this.#readersOf(handle)) {
       const { account, blocks, admission } = load;
-      if (holds(account, blocks, account.admissions === admission)) load.missing.add(block);
+      if (load.child !== child) isForeign ||= blocks.includes(block);
+      else if (holds(account, blocks, account.admissions === admission)) load.missing.add(block);
     }
     if (isKnown || isUnclear) this.#shared(block);
     if (isKnown) return;
-    if (isUnclear) this.#ledger.unclear++;
+    if (isForeign) this.#ledger.anomaly('wrong-owner');
+    else if (isUnclear) this.#ledger.unclear++;
     else this.#ledger.anomaly('invalid-block');
   }
 
@@ -300,6 +315,7 @@ export class TransferAudit {
   }
 
   #loadEnded(account: Account): void {
+    if (!account.waitsForLoad) return;
     this.#ledger.waited(account);
     if (account.loadFailed) this.#markFailed(account);
   }
@@ -354,9 +370,9 @@ export class TransferAudit {
   }
 }
 
-/** Whether its blocks are those of a load: one that it waits for, or was waiting for when it ended. */
-function isLoaded(account: Account): boolean {
-  return account.isLive ? account.waitsForLoad : account.hasLoad;
+/** Whether its blocks are those of a load: one that it waits for, or was waiting for when it ended, or went on without. */
+function isLoaded({ waitsForLoad, uses }: Account): boolean {
+  return waitsForLoad || [...uses].some((key) => key.startsWith('load:') && isPeers(key));
 }
 
 /** Whether a use is one by the connector. */

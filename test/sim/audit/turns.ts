@@ -5,6 +5,8 @@ export interface Held {
   readonly name: string;
   blocks: number[];
   turns: number[];
+  /** Blocks that it had before and that something still uses, and in which turn it had them. */
+  kept: ReadonlyMap<number, number>;
 }
 
 /**
@@ -28,37 +30,46 @@ export class Turns {
 
   /** What a request holds now; empty when it holds nothing. */
   of(handle: number): Held {
-    return this.#held.get(handle) ?? { name: `handle ${handle}`, blocks: [], turns: [] };
+    return this.#held.get(handle) ?? { name: `handle ${handle}`, blocks: [], turns: [], kept: new Map() };
   }
 
   /** Whether the request holds this block still, in that same turn. */
   holds(handle: number, block: number, turn: number): boolean {
-    const held = this.#held.get(handle);
-    if (held === undefined) return false;
-    const at = held.blocks.indexOf(block);
-    return at >= 0 && held.turns[at] === turn;
+    const { blocks, turns, kept } = this.of(handle);
+    const at = blocks.indexOf(block);
+    return (at >= 0 && turns[at] === turn) || kept.get(block) === turn;
+  }
+
+  /** In which turn a request holds this block, or has it kept; 0 = it does not. */
+  turnOf(handle: number, block: number): number {
+    const { blocks, turns, kept } = this.of(handle);
+    return turns[blocks.indexOf(block)] ?? kept.get(block) ?? 0;
   }
 
   /** Whether somebody holds the block still in that turn. */
   isHeld(block: number, turn: number): boolean {
-    for (const { blocks, turns } of this.#held.values()) {
+    for (const { blocks, turns, kept } of this.#held.values()) {
       const at = turns.indexOf(turn);
-      if (at >= 0) return blocks[at] === block;
+      if ((at >= 0 && blocks[at] === block) || kept.get(block) === turn) return true;
     }
     return false;
   }
 
   /** Who holds a block, for people. */
   holders(block: number): string[] {
-    return [...this.#held.values()].filter(({ blocks }) => blocks.includes(block)).map(({ name }) => name);
+    const holds = ({ blocks, kept }: Held): boolean => blocks.includes(block) || kept.has(block);
+    return [...this.#held.values()].filter(holds).map(({ name }) => name);
   }
 
-  #note({ handle, id, blocks }: Seen): void {
+  #note({ handle, id, blocks, kept }: Seen): void {
+    const turns = new Map(kept.map((block) => [block, this.turnOf(handle, block)]));
     const held = this.#held.get(handle);
     if (held === undefined) {
-      this.#held.set(handle, { name: `${id} (${handle})`, blocks, turns: blocks.map(() => this.#next++) });
+      const name = `${id} (${handle})`;
+      this.#held.set(handle, { name, blocks, turns: blocks.map(() => this.#next++), kept: turns });
       return;
     }
+    held.kept = turns;
     const same = held.blocks.length;
     let i = 0;
     while (i < same && i < blocks.length && held.blocks[i] === blocks[i]) i++;

@@ -13,6 +13,8 @@ export interface Decisions {
   finished(handle: number, reason: Reason, numBlocks: number): readonly number[] | null;
   /** Whether a request must not end without blocks to send. */
   delivers(handle: number): boolean;
+  /** Every request must have all of its KV when it stops. */
+  readonly mustDeliver: boolean;
   /** At any call of a method of the connector. */
   called(method: string): void;
 }
@@ -151,7 +153,8 @@ export class SimConnector implements SchedulerConnector<number> {
     });
   }
 
-  requestFinished({ handle, failure }: Request, reason: FinishReason, handOver: HandOver): Finished {
+  requestFinished(request: Request, reason: FinishReason, handOver: HandOver): Finished {
+    const { handle, failure, numTokens } = request;
     const [blocks] = handOver.blocks;
     return this.#guard(() => {
       this.note(`  ends ${handle} ${finishReasonName(reason)} ${failure ?? ''}`);
@@ -159,6 +162,7 @@ export class SimConnector implements SchedulerConnector<number> {
       this.loads = this.loads.filter((load) => load.handle !== handle);
       const named = finishReasonName(reason) as Reason;
       this.audit?.finishing(handle, named);
+      if (this.#decisions.mustDeliver) this.audit?.delivered(handle, named, numTokens, handOver.numTokens);
       this.#call('requestFinished', () => this.audit?.finished(handle, named, 'failed'));
       const children = this.#decisions.finished(handle, named, blocks.length);
       if (children !== null) this.stores.push({ handle, children, blocks: blocks.slice() });

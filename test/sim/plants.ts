@@ -111,14 +111,14 @@ export const PLANTS: readonly Plant[] = [
     name: 'F37',
     why: 'a preemption frees blocks that a transfer uses',
     file: 'src/scheduler/preempt.ts',
-    text: '  if (isUsed(request)) {',
-    replacement: '  if (isUsed(request) && request.slot < 0) {',
+    text: '  if (isUsed(request)) keepBlocks(',
+    replacement: '  if (isUsed(request) && request.slot < 0) keepBlocks(',
   },
   {
     name: 'F38',
     why: 'a load writes while a step in flight still writes the same blocks',
     file: 'src/engine/workers.ts',
-    text: 'notBefore: step - 1',
+    text: 'notBefore: this.#released.length === 0 ? step - 1 : step',
     replacement: 'notBefore: -1',
   },
   {
@@ -137,10 +137,10 @@ export const PLANTS: readonly Plant[] = [
   },
   {
     name: 'generation',
-    why: 'a whole synchronous load that failed counts for blocks that belong to somebody else by now',
+    why: 'a synchronous load that failed counts for blocks that belong to somebody else by now',
     file: 'src/scheduler/load-failure.ts',
-    text: 'if (s.core.native.blockGeneration(id) === load.generations[i]) missing.add(id);',
-    replacement: 'if (id > 0 && i >= 0) missing.add(id);',
+    text: 'return at >= 0 && s.core.native.blockGeneration(id) === load.generations[at];',
+    replacement: 'return at >= 0;',
   },
   {
     name: 'cut',
@@ -237,9 +237,8 @@ export const PLANTS: readonly Plant[] = [
     name: 'F39',
     why: 'a victim is preempted whose blocks are used, and gives none',
     file: 'src/scheduler/running-pass.ts',
-    text: 'return worstOf(s, free.length > 0 ? free : running);',
-    replacement: `void free;
-  return worstOf(s, running);`,
+    text: 'mayHoldOn ? running.filter((request) => givesBlocks(s, request)) : running;',
+    replacement: 'running;',
   },
   {
     name: 'F29-idle',
@@ -342,6 +341,67 @@ export const PLANTS: readonly Plant[] = [
     file: 'src/scheduler/update-pass.ts',
     text: '    if (request.grammar === null) continue;',
     replacement: '    if (request.grammar === null || finishReasons[row] !== FinishReason.none) continue;',
+  },
+  {
+    name: 'session-load',
+    why: 'a session goes on with blocks that a load still writes',
+    file: 'src/scheduler/sessions.ts',
+    text: `  leaveLoad(s, request);
+`,
+    replacement: '',
+  },
+  {
+    name: 'two-loads',
+    why: 'a second load of a request begins while the first one writes still',
+    file: 'src/scheduler/waiting-pass.ts',
+    text: " || request.outstanding?.hasPeer('load', undefined)",
+    replacement: '',
+  },
+  {
+    name: 'load-held',
+    why: 'a request whose load failed goes on, because somebody else had held it too',
+    file: 'src/scheduler/fence.ts',
+    text: "if (s.config.loadFailurePolicy === 'fail') endUnloaded",
+    replacement:
+      "if (s.config.loadFailurePolicy === 'fail' && !request.outstanding?.hasAny('load')) endUnloaded",
+  },
+  {
+    name: 'failed-load-kept',
+    why: 'a session whose load failed as a whole keeps its blocks, whoever needs them',
+    file: 'src/scheduler/reclaim.ts',
+    text: 'if (numComputedTokens === 0 && load === null) return false;',
+    replacement: 'if (numComputedTokens === 0) return false;',
+  },
+  {
+    name: 'delivery-again',
+    why: 'a request that was taken in again stops without the KV that it is to send',
+    file: 'src/scheduler/update-pass.ts',
+    text: "return container !== 'running' || admittedStep > plan.step;",
+    replacement: "return container !== 'running';",
+  },
+  {
+    name: 'invalid-child',
+    why: 'a block that one child could not load fails the load of another',
+    file: 'src/scheduler/load-failure.ts',
+    text: `    if (at < 0) continue;
+    if (load.child !== child) {`,
+    replacement: `    if (at < 0) continue;
+    if (load.child < 0) {`,
+  },
+  {
+    name: 'draining-rows',
+    why: 'requests that have ended keep rows that others need',
+    file: 'src/scheduler/waiting-pass.ts',
+    text: '(lacksRow && reclaimRow(s)) || ',
+    replacement: '',
+  },
+  {
+    name: 'connector-deadline',
+    why: 'a connector may ask for patience for ever',
+    file: 'src/scheduler/wait-for-connector.ts',
+    text: `    startDeadline(s, request, s.config.deadlines.load);
+`,
+    replacement: '',
   },
   {
     name: 'placeholders',

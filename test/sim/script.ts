@@ -50,6 +50,7 @@ export class Script {
         },
         finished: (handle, _reason, numBlocks) => (numBlocks > 0 ? (this.#of(handle).sends ?? null) : null),
         delivers: (handle) => this.#of(handle).delivers === true,
+        mustDeliver: false,
         called: () => {},
       },
     });

@@ -366,6 +366,7 @@ export class Simulation {
         return rng.chance(0.4) ? [child, child] : [child];
       },
       delivers: () => rng.chance(workload.delivers),
+      mustDeliver: workload.delivers === 1 && this.setup.faults.connectorThrows === 0,
       called: (method) => {
         if (this.#strikes('abortInside', rng)) this.world.abortInside(this.#someKeys());
         if (this.#strikes('connectorThrows', rng)) throw new Refusal(`planted in ${method}`);

@@ -38,8 +38,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F28',
     file: 'src/scheduler/ask-connector.ts',
-    find: 'return good ? { numTokens, async: isAsync, child } : undefined;',
-    replace: 'return { numTokens, async: isAsync, child };',
+    find: 'return good ? { numTokens, async: isAsync, child, wakes } : undefined;',
+    replace: 'return { numTokens, async: isAsync, child, wakes };',
     also: [
       {
         file: 'src/scheduler/ask-connector.ts',
@@ -73,15 +73,15 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F28',
     file: 'src/scheduler/schedule.ts',
-    find: '  for (const load of plan.syncLoads) {\n    load.failed = true;',
-    replace: '  for (const load of plan.syncLoads) {',
+    find: '    if (!isLost(load.child)) continue;\n    load.failed = true;',
+    replace: '    if (!isLost(load.child)) continue;',
     test,
     means: 'synchronous loads without metadata are read',
   },
   {
     failure: 'F28',
     file: 'src/scheduler/schedule.ts',
-    find: '  loseLoadsOf(s, plan.step);\n',
+    find: '  loseLoadsOf(s, plan.step, isLost);\n',
     replace: '',
     test,
     means: 'loads without metadata are waited for',

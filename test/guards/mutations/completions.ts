@@ -17,9 +17,11 @@ export const mutations: readonly Mutation[] = [
     failure: 'F1',
     file: 'src/scheduler/transfers.ts',
     find: `if (request === undefined) return;
-  const owner`,
+  const owner = peer(report.child, report.rank);
+  if (request.outstanding?.remove('store', owner)) {`,
     replace: `if (request === undefined) throw new Error('an untracked request was sent');
-  const owner`,
+  const owner = peer(report.child, report.rank);
+  if (request.outstanding?.remove('store', owner)) {`,
     test,
     means: 'a send of an unknown request is an assertion',
   },

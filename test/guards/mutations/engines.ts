@@ -37,8 +37,8 @@ export const mutations: readonly Mutation[] = [
     also: [
       {
         file: 'src/engine/step-loop.ts',
-        find: 'e.scheduler.update(plan, NOTHING, this.#collect())',
-        replace: 'e.scheduler.update(plan, NOTHING)',
+        find: 'else this.#takeEmpty(plan, willTake ? null : this.#collect);',
+        replace: 'else this.#takeEmpty(plan, willTake ? null : null);',
       },
     ],
     test,
@@ -55,16 +55,16 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F30',
     file: 'src/scheduler/inspection.ts',
-    find: 'queues.skipped.length + queues.loading.size;',
-    replace: 'queues.skipped.length;',
+    find: 'const apart = queues.loading.size + queues.deferred.size;',
+    replace: 'const apart = queues.deferred.size;',
     test,
     means: 'what loads is no work',
   },
   {
     failure: 'F38',
     file: 'src/engine/workers.ts',
-    find: 'const times = { step, notBefore: step - 1 };',
-    replace: 'const times = { step, notBefore: -1 };',
+    find: 'notBefore: this.#released.length === 0 ? step - 1 : step',
+    replace: 'notBefore: -1',
     test: inFlight,
     means: 'a load may write at once',
   },

@@ -55,8 +55,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F22',
     file: 'src/scheduler/load-failure.ts',
-    find: 's.core.native.blockGeneration(block) === load.generations[at]',
-    replace: 's.core.native.blockGeneration(block) >= load.generations[at]',
+    find: 's.core.native.blockGeneration(id) === load.generations[at]',
+    replace: 's.core.native.blockGeneration(id) >= load.generations[at]',
     test,
     means: 'whose block it is now does not matter',
   },

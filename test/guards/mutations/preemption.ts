@@ -14,8 +14,9 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F36',
     file: 'src/scheduler/update-pass.ts',
-    find: "if (delivers && request.container !== 'running' && mustRecompute(s, request, tokens, from, end)) {",
-    replace: 'if (delivers && mustRecompute(s, request, tokens, from, end) && from > end) {',
+    find: 'if (delivers && hasLost(request, plan) && mustRecompute(s, request, tokens, from, end)) {',
+    replace:
+      'if (delivers && hasLost(request, plan) && mustRecompute(s, request, tokens, from, end) && from > end) {',
     test,
     means: 'it ends without blocks',
   },
@@ -37,15 +38,15 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F37',
     file: 'src/scheduler/preempt.ts',
-    find: '  if (isUsed(request)) {\n',
-    replace: '  if (isUsed(request) && s.step < 0) {\n',
+    find: '  if (isUsed(request)) keepBlocks(',
+    replace: '  if (isUsed(request) && s.step < 0) keepBlocks(',
     test,
     means: 'used blocks are given out',
   },
   {
     failure: 'F37',
     file: 'src/scheduler/finish.ts',
-    find: '    s.core.native.unpin(request.keptBlocks);\n',
+    find: '    s.core.native.unpin(request.keptBlocks.reverse());\n',
     replace: '',
     test,
     means: 'they never come back',
@@ -53,24 +54,26 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F37',
     file: 'src/scheduler/preempt.ts',
-    find: 'Int32Array.from([...(request.keptBlocks ?? []), ...held]);',
-    replace: 'Int32Array.from(held);',
+    find: 'Int32Array.from([...(request.keptBlocks ?? []), ...blocks]);',
+    replace: 'Int32Array.from(blocks);',
     test,
     means: 'only the last residency is remembered',
   },
   {
     failure: 'F37',
     file: 'src/scheduler/running-pass.ts',
-    find: 'return worstOf(s, free.length > 0 ? free : running);',
-    replace: 'void free;\n  return worstOf(s, running);',
+    find: 'mayHoldOn ? running.filter((request) => givesBlocks(s, request)) : running;',
+    replace:
+      'running.length < 0 && mayHoldOn ? running.filter((request) => givesBlocks(s, request)) : running;',
     test,
     means: 'a victim that gives no blocks',
   },
   {
     failure: 'F39',
     file: 'src/scheduler/running-pass.ts',
-    find: 'return worstOf(s, free.length > 0 ? free : running);',
-    replace: 'void free;\n  return worstOf(s, running);',
+    find: 'mayHoldOn ? running.filter((request) => givesBlocks(s, request)) : running;',
+    replace:
+      'running.length < 0 && mayHoldOn ? running.filter((request) => givesBlocks(s, request)) : running;',
     test,
     means: 'one after the other that gives nothing',
   },

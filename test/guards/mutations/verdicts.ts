@@ -62,8 +62,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F25',
     file: 'src/engine/workers.ts',
-    find: 'const times = { step, failed };',
-    replace: 'const times = { step, failed: failed.slice(failed.length) };',
+    find: 'const times = { step, failed: plan.failedHandles() };',
+    replace: 'const times = { step, failed: plan.failedHandles().slice(Infinity) };',
     test: 'test/guards/engine-transfers.test.ts',
     means: 'workers are not told what a failed step did not write',
   },
@@ -95,7 +95,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F54',
     file: 'src/scheduler/load-failure.ts',
-    find: 'if (known || isDrained(s, block, handle)) return;',
+    find: 'if (known || isDrained(s, block, child, handle)) return;',
     replace: 'if (known) return;',
     test,
     means: 'a failure after an abort is held against the peer',

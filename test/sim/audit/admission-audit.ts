@@ -56,7 +56,10 @@ export class AdmissionAudit {
   /** I9, I10: the first in line is taken in where there is room for all that it has said, whoever drains or loads. */
   #takenIn(sight: Sight, plan: PlanFacts): void {
     const { rules, isPaused, patient } = this.#ledger;
-    const { requests, running, free, rowsInUse } = sight;
+    const { requests, running, free } = sight;
+    // What has finished needs no row: it gives its own up for whoever runs.
+    const ended = [...sight.draining, ...sight.quarantined].filter(({ blocks }) => blocks.length > 0);
+    const rowsInUse = sight.rowsInUse - ended.length;
     if (isPaused || plan.preempted.length > 0 || plan.totalTokens >= rules.maxNumBatchedTokens) return;
     if (running.length >= rules.maxNumSeqs || rowsInUse >= rules.numRows) return;
     // Somebody ended in this call, and gave blocks back perhaps when all others had had their turn.

@@ -75,6 +75,14 @@ export class TransferAudit {
     account.isSentBack = true;
   }
 
+  /** One that stops in an update has all of its KV but that of its last token; what outgrew the pool never can. */
+  delivered(handle: number, reason: Reason, numTokens: number, numHanded: number): void {
+    const { name } = this.#ledger.account(handle);
+    const stops = (reason === 'stop' || reason === 'length') && !this.#ledger.isScheduling;
+    if (stops && numHanded < numTokens - 1)
+      throw new Violation('I5', `${name} has ${numTokens} tokens, and ends with the KV of ${numHanded}`);
+  }
+
   /** It threw where nothing depends on it. */
   threw(): void {
     this.#ledger.anomaly('connector-failed');

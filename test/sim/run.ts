@@ -10,7 +10,7 @@ export interface RunOptions {
 }
 
 /** What went wrong in one run. */
-export interface Failure {
+export interface Failure<S = Setup, F extends string = Fault> {
   seed: number;
   /** The event at which it did; after the last one it is the phase without faults. */
   step: number;
@@ -18,8 +18,8 @@ export interface Failure {
   message: string;
   /** The last events before it. */
   journal: readonly string[];
-  setup: Setup;
-  without: readonly Fault[];
+  setup: S;
+  without: readonly F[];
 }
 
 /** Runs one seed to its end, or to what breaks first. */

@@ -1,0 +1,216 @@
+import type { EngineOptions } from '../../../src/engine/options.js';
+import type { Protection } from '../../../src/scheduler/connector.js';
+import { Rng } from '../rng.js';
+
+/** Kinds of faults, each on or off for a whole run, with a rate of its own. */
+export const ENGINE_FAULTS = [
+  'rowFails',
+  'stepFails',
+  'answerWrong',
+  'loadFails',
+  'blockUnnamed',
+  'late',
+  'lost',
+  'duplicate',
+  'stale',
+  'wrongChild',
+  'foreignBlock',
+  'workerThrows',
+  'reportsThrow',
+  'connectorThrows',
+  'connectorNonsense',
+  'grammarFails',
+  'abortInside',
+  'submitInside',
+  'fence',
+  'reset',
+  'pause',
+  'hold',
+  'logFails',
+] as const;
+export type EngineFault = (typeof ENGINE_FAULTS)[number];
+
+/**
+ * Defects of the source that are known and not mended. Unless one is provoked, the simulation keeps away from what brings
+ * it about, in the one place that asks `provokes`.
+ */
+export const DEFECTS = {
+  storesWrongKv: 'workers are told to store what was computed on KV that is not there',
+  loadsBeforeFlush: 'a load of an empty plan writes before the stores of the same blocks were flushed',
+  stuckSession: 'a session whose asynchronous load failed as a whole keeps its blocks for ever',
+  lostVerdict: 'a report that cannot be read makes a synchronous load that failed a success',
+  fencedUnbegun: 'a fence ends loads and stores that have not begun, which begin afterwards',
+  uncomputedHandOver: 'blocks are handed over that a step in flight still has to compute',
+  foreignInvalid: 'a child fails the load of another one',
+  quarantinedRows: 'a quarantined request keeps its row',
+  blindHealth: 'health does not see that nothing goes on',
+} as const;
+export type Defect = keyof typeof DEFECTS;
+
+/** How the tier connector of a run behaves. */
+export interface TierShape {
+  protection: Protection;
+  numRanks: number;
+  numChildren: number;
+  /** Probability that a request stores what it computes, block by block; that it is handed over when it ends. */
+  stores: number;
+  handsOver: number;
+  /** Probability that a request looks into the tier, that it loads synchronously, that it is asked later. */
+  loads: number;
+  syncLoads: number;
+  asksLater: number;
+  delivers: number;
+  /** Milliseconds of the simulated clock that a window of a transfer waits at most. */
+  slowest: number;
+  isStamped: boolean;
+}
+
+export interface EngineWorkload {
+  weights: Record<EngineEvent, number>;
+  longestPrompt: number;
+  mostTokens: number;
+  numIds: number;
+  numFamilies: number;
+  sessions: number;
+  grammars: number;
+  numAdapters: number;
+  /** Probability that a step is answered at once. */
+  syncAnswers: number;
+  /** Largest advance of the clock between two events. */
+  tick: number;
+}
+
+export const ENGINE_EVENTS = [
+  'step',
+  'compute',
+  'answer',
+  'submit',
+  'read',
+  'abort',
+  'chunk',
+  'progress',
+  'hold',
+  'complete',
+  'reset',
+  'pause',
+  'resume',
+  'fence',
+] as const;
+export type EngineEvent = (typeof ENGINE_EVENTS)[number];
+
+/** Sequences that are drawn as a whole, because luck alone seldom brings them about. */
+export type Scene = 'none' | 'sessions' | 'pressure' | 'quarantine' | 'resets';
+
+/** Everything about a run but its length, from its seed alone. */
+export interface EngineSetup {
+  seed: number;
+  engine: Omit<EngineOptions, 'executor' | 'now' | 'connector' | 'workers' | 'log'>;
+  tier: TierShape | null;
+  faults: Record<EngineFault, number>;
+  workload: EngineWorkload;
+  scene: Scene;
+  /** How the run ends: drained, disposed, or shut down. */
+  end: 'drain' | 'dispose' | 'shutdown';
+}
+
+export function drawEngineSetup(seed: number): EngineSetup {
+  const rng = new Rng(seed, 'engine setup');
+  const scene = rng.pick<Scene>(['none', 'none', 'none', 'sessions', 'pressure', 'quarantine', 'resets']);
+  const tier = rng.chance(0.85) ? drawTier(new Rng(seed, 'tier')) : null;
+  const faults = drawFaults(new Rng(seed, 'engine faults'), tier !== null);
+  const workload = drawWorkload(new Rng(seed, 'engine workload'), scene, faults);
+  const engine = drawEngine(rng, scene, workload);
+  const end = rng.pick(['drain', 'drain', 'drain', 'drain', 'drain', 'drain', 'dispose', 'shutdown'] as const);
+  // Without a prefix cache blocks have no hashes, and so the tier has no keys.
+  if (tier !== null && engine.enablePrefixCaching === false) Object.assign(tier, { stores: 0, handsOver: 0, loads: 0 });
+  if (scene === 'quarantine' && tier !== null) {
+    tier.protection = 'own';
+    faults.lost = 0.3;
+  }
+  return { seed, engine, tier, faults, workload, scene, end };
+}
+
+function drawEngine(rng: Rng, scene: Scene, { numAdapters }: EngineWorkload): EngineSetup['engine'] {
+  const blockSize = rng.pick([1, 2, 3, 4, 4, 8]);
+  const maxModelLen = rng.between(20, 60);
+  const pipelineDepth = (scene === 'resets' ? rng.between(2, 3) : rng.between(1, 3)) as 1 | 2 | 3;
+  const needed = Math.ceil(maxModelLen / blockSize);
+  const maxNumSeqs = rng.between(scene === 'pressure' ? 3 : 1, 6);
+  const room = scene === 'pressure' ? 0.8 + 0.1 * rng.below(5) : 0.6 + 0.2 * rng.below(12);
+  return {
+    blockSize,
+    maxModelLen,
+    pipelineDepth,
+    maxNumSeqs,
+    numBlocks: Math.max(3, 1 + Math.floor(needed * room)),
+    maxNumBatchedTokens: rng.between(4, 40),
+    numRows: maxNumSeqs + (scene === 'quarantine' ? 0 : rng.below(6)),
+    policy: scene === 'pressure' || rng.chance(0.5) ? 'priority' : 'fcfs',
+    enablePrefixCaching: !rng.chance(0.1),
+    longPrefillTokenThreshold: rng.chance(0.3) ? rng.between(1, 8) : 0,
+    reserveFullIsl: rng.chance(0.5),
+    numSpeculativeTokens: rng.chance(0.35) ? rng.between(1, 3) : 0,
+    speculativeMethod: rng.pick(['ngram', 'eagle', 'draft_model'] as const),
+    maxLoras: numAdapters > 0 ? rng.below(3) : 0,
+    hashSeed: 7,
+    loadFailurePolicy: rng.pick(['fail', 'recompute'] as const),
+    reclaim: rng.pick(['on-report', 'on-confirmation'] as const),
+    deadlines: {
+      load: rng.chance(0.6) ? rng.between(30, 300) : 0,
+      reclaim: scene === 'quarantine' || rng.chance(0.4) ? rng.between(50, 600) : 0,
+      grammar: rng.chance(0.6) ? rng.between(30, 300) : 0,
+      streamingInput: rng.chance(0.6) ? rng.between(30, 300) : 0,
+    },
+    executorTimeoutMs: 0,
+    stallSteps: rng.between(5, 40),
+  };
+}
+
+function drawTier(rng: Rng): TierShape {
+  return {
+    protection: rng.pick(['own', 'own', 'pin', 'fence'] as const),
+    numRanks: rng.pick([1, 2, 2, 3]),
+    numChildren: rng.between(1, 2),
+    stores: rng.pick([0, 0.5, 1, 1]),
+    handsOver: rng.pick([0, 0, 0.5]),
+    loads: rng.pick([0.3, 0.7, 1]),
+    syncLoads: rng.pick([0, 0.3, 1]),
+    asksLater: rng.pick([0, 0, 0.2]),
+    delivers: rng.pick([0, 0, 0.5]),
+    slowest: rng.pick([3, 20, 120]),
+    isStamped: rng.chance(0.6),
+  };
+}
+
+/** Many runs are free of most faults; those that need a connector strike only where there is one. */
+function drawFaults(rng: Rng, hasTier: boolean): EngineSetup['faults'] {
+  const share = rng.pick([0, 0.1, 0.3]);
+  const rates = ENGINE_FAULTS.map((fault) => [fault, rng.chance(share) ? rng.pick([0.01, 0.04, 0.15]) : 0]);
+  const faults = Object.fromEntries(rates) as EngineSetup['faults'];
+  // A log that fails ends the run, so there are few such runs.
+  faults.logFails = rng.chance(0.05) ? 1 : 0;
+  if (!hasTier) for (const fault of ['fence', 'lost', 'late'] as const) faults[fault] = 0;
+  return faults;
+}
+
+function drawWorkload(rng: Rng, scene: Scene, faults: EngineSetup['faults']): EngineWorkload {
+  const weights: Record<EngineEvent, number> = {
+    ...{ step: 40, compute: rng.between(5, 30), answer: rng.between(10, 30), submit: rng.between(4, 25) },
+    ...{ read: 5, abort: rng.pick([0, 1, 3]), chunk: scene === 'sessions' ? 15 : 5 },
+    ...{ progress: rng.between(3, 12), hold: faults.hold > 0 ? 2 : 0, complete: 3 },
+    ...{ reset: scene === 'resets' ? 2 : faults.reset > 0 ? 1 : 0, pause: faults.pause > 0 ? 1 : 0, resume: 2 },
+    ...{ fence: faults.fence > 0 ? 1 : 0 },
+  };
+  return {
+    weights,
+    longestPrompt: rng.between(4, 50),
+    mostTokens: rng.between(1, 20),
+    numIds: rng.pick([3, 6, 12, 40]),
+    numFamilies: rng.between(1, 4),
+    sessions: scene === 'sessions' ? 0.7 : rng.pick([0, 0, 0.2]),
+    grammars: rng.pick([0, 0, 0.3]),
+    numAdapters: rng.pick([0, 0, 3]),
+    syncAnswers: rng.pick([0, 0.3, 1]),
+    tick: rng.pick([3, 6, 12]),
+  };
+}

@@ -12,8 +12,12 @@ export class EngineAudit {
   readonly #engine: Engine;
   /** Handles that were seen unfinished. */
   readonly #lived = new Set<number>();
+  /** Requests that have ended for their clients and not for the engine, and for how many rounds. */
+  #ghosts = new Map<number, number>();
   /** Steps in a row in which nothing was scheduled though something could have been, by the auditor's own count. */
   #idleSteps = 0;
+  /** The same without anything in quarantine, which only an operator can end. */
+  #wedgedSteps = 0;
 
   constructor(stage: Stage) {
     this.#stage = stage;
@@ -132,6 +136,18 @@ export class EngineAudit {
     }
   }
 
+  /** I1: after a round. A request whose client was told of its end is gone when the next round is over. */
+  ghosts(sight: Sight, clients: ReadonlyMap<number, Client>): void {
+    const before = this.#ghosts;
+    this.#ghosts = new Map();
+    for (const { handle } of sight.requests) {
+      if (clients.get(handle)?.handle.ended !== true) continue;
+      const rounds = (before.get(handle) ?? 0) + 1;
+      this.#ghosts.set(handle, rounds);
+      if (rounds > 2) throw new Violation('I1', `${this.#stage.name(handle)} has ended for its client, and goes on`);
+    }
+  }
+
   /** I9: after a step that was scheduled. */
   planned(adapters: ReadonlySet<string>): void {
     const { maxLoras = 0 } = this.#stage.setup.engine;
@@ -151,15 +167,17 @@ export class EngineAudit {
         stage.broke('I13', 'something was scheduled, and health still says that nothing is');
       }
       this.#idleSteps = 0;
+      this.#wedgedSteps = 0;
       return;
     }
     this.#idleSteps++;
     if (this.#idleSteps > stallSteps && stage.provokes('blindHealth') && !this.#isStalled()) {
       throw new Violation('I13', `nothing was scheduled in ${this.#idleSteps} steps, and health is well`);
     }
-    if (this.#idleSteps > stallSteps + 60 && sight.quarantined.length === 0) {
+    this.#wedgedSteps = sight.quarantined.length === 0 ? this.#wedgedSteps + 1 : 0;
+    if (this.#wedgedSteps > 60) {
       const waiting = sight.requests.map(({ handle, status }) => `${stage.name(handle)} ${status}`);
-      throw new Violation('I10', `nothing was scheduled in ${this.#idleSteps} steps; there are ${waiting}`);
+      throw new Violation('I10', `nothing was scheduled in ${this.#wedgedSteps} steps; there are ${waiting}`);
     }
   }
 

@@ -102,11 +102,10 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
   onNewRequest(request: Request): void {
     const { handle } = request;
     const chance = (what: number, probability: number) => mix(handle, what) % 1000 < 1000 * probability;
-    this.#known.set(handle, {
-      ...{ stored: 0, match: null, children: new Set<number>() },
-      stores: chance(1, this.#shape.stores),
-      handsOver: this.protection !== 'fence' && chance(2, this.#shape.handsOver),
-    });
+    const handsOver = this.protection !== 'fence' && chance(2, this.#shape.handsOver);
+    // Who does both would be told the end of the request before the hand-over.
+    const stores = chance(1, this.#shape.stores) && (!handsOver || this.#stage.provokes('finishedEarly'));
+    this.#known.set(handle, { stored: 0, match: null, children: new Set(), stores, handsOver });
     this.#fault('onNewRequest', handle);
   }
 
@@ -351,11 +350,17 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
   #fault(method: string, handle: number): void {
     const stage = this.#stage;
     const rng = stage.rng('connector');
-    if (stage.strikes('abortInside', rng)) this.inside();
+    if (this.#mayAbort(method) && stage.strikes('abortInside', rng)) this.inside();
     if (!stage.strikes('connectorThrows', rng)) return;
     this.#failed(handle);
     stage.note(`the connector throws at ${method}`);
     throw new Error(`planted in ${method}`);
+  }
+
+  #mayAbort(method: string): boolean {
+    if (method === 'onNewRequest') return this.#stage.provokes('abortWhileAdded');
+    if (method !== 'requestFinished' && method !== 'cancelSending') return true;
+    return this.#stage.provokes('lostAbort');
   }
 
   #failed(handle: number): void {

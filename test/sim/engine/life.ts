@@ -16,6 +16,9 @@ import { SimWorker } from './worker.js';
 
 const NOT_WAITING = new Set(['RUNNING', 'WAITING', 'PREEMPTED']);
 
+/** Events that change nothing in the engine. */
+const BESIDE: ReadonlySet<EngineEvent> = new Set(['compute', 'answer', 'read', 'progress']);
+
 interface Hold {
   handle: number;
   kind: OutstandingKind;
@@ -49,6 +52,9 @@ export class EngineLife {
   /** Records of the log until its sink fails. */
   #recordsLeft: number;
   #pauseMode: 'none' | 'new' | 'all' = 'none';
+  /** What the last step did, until it was looked at; and how many plans had been made then. */
+  #report: StepReport | null = null;
+  #planned = 0;
 
   constructor(setup: EngineSetup, provoked: readonly Defect[]) {
     const stage = new Stage(setup, provoked);
@@ -90,9 +96,12 @@ export class EngineLife {
       this.step++;
       this.stage.now += rng.below(this.setup.workload.tick);
       this.#progress();
-      this.#guarded(() => this.#event(this.#draw(rng), rng));
+      const event = this.#draw(rng);
+      this.#guarded(() => this.#event(event, rng));
+      this.stage.check();
+      // The others change nothing that can be seen.
+      if (!BESIDE.has(event)) this.look();
       if (rng.chance(0.7)) await settled();
-      this.look();
     }
     if (!this.isBroken) this.#tally();
     if (this.isBroken) await this.#endBroken();
@@ -113,7 +122,11 @@ export class EngineLife {
     const sight = this.#guarded(() => this.#observer.sight(this.stage.now, this.#connector?.pins));
     if (sight === undefined) return null;
     this.#audit.check(sight, this.#clients);
+    if (this.#report !== null) this.#audit.ghosts(sight, this.#clients);
     this.#watch(sight);
+    const report = this.#report;
+    this.#report = null;
+    if (report !== null) this.#stepped(sight, report);
     return sight;
   }
 
@@ -198,16 +211,19 @@ export class EngineLife {
 
   #step(): void {
     const { stage, engine } = this;
+    this.#report = null;
     this.#blameWaits();
-    const before = engine.stats().scheduler.step;
-    const report = engine.step();
-    const { step, stepsInFlight } = engine.stats().scheduler;
-    stage.note(`step: ${describeReport(report)}${step > before ? `, planned ${step - 1}` : ''}`);
-    if (step === before) return;
-    const sight = this.look();
-    if (sight === null) return;
+    this.#report = engine.step();
+    stage.note(`step: ${describeReport(this.#report)}`);
+  }
+
+  /** What has to be so after a round of the engine that made a plan. */
+  #stepped(sight: Sight, { scheduledTokens, stepsInFlight }: StepReport): void {
+    const { step } = sight.gauges;
+    if (step === this.#planned) return;
+    this.#planned = step;
     this.#checkWaits(sight);
-    this.#audit.stepped(sight, report.scheduledTokens > 0, stepsInFlight === 0 && this.#isWedged());
+    this.#audit.stepped(sight, scheduledTokens > 0, stepsInFlight === 0 && this.#isWedged());
   }
 
   /** Somebody waits for nothing outside, and nothing outside keeps anything from it. */
@@ -414,7 +430,7 @@ export class EngineLife {
     const options = { resetRunning: rng.chance(0.6), resetConnector: rng.chance(0.3) };
     const { local } = this.engine.resetPrefixCache(options);
     this.stage.note(`reset ${JSON.stringify(options)}: ${local}`);
-    const isEmpty = this.engine.stats().scheduler.freeBlocks === this.setup.engine.numBlocks - 1;
+    const isEmpty = this.engine.scheduler.core.freeBlocks === this.setup.engine.numBlocks - 1;
     if (local !== isEmpty) this.stage.broke('I17', `reset answered ${local}, and all blocks are free: ${isEmpty}`);
     if (!local || (this.#connector?.open.size ?? 0) > 0) return;
     // Nothing may be found of what was cached.
@@ -472,8 +488,7 @@ export class EngineLife {
       const { scheduler } = engine.stats();
       throw new Violation('I10', `not over after ${round} rounds without faults: ${JSON.stringify(scheduler)}`);
     }
-    this.#step();
-    await settled();
+    for (let i = 0; i < 20; i++) await settled();
     const sight = this.look();
     if (sight !== null) this.#audit.empty(sight);
     engine.verify();

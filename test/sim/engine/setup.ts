@@ -43,6 +43,10 @@ export const DEFECTS = {
   uncomputedHandOver: 'blocks are handed over that a step in flight still has to compute',
   foreignInvalid: 'a child fails the load of another one',
   quarantinedRows: 'a quarantined request keeps its row',
+  lostAbort: 'an abort from inside requestFinished, while others are aborted, is forgotten',
+  abortWhileAdded: 'a request that is aborted from inside its own onNewRequest is told so late, and without the reason',
+  finishedEarly: 'workers are told that a request finished before the metadata of the same plan, if that is kept back',
+  releasedTwice: 'a load that brought nothing and is reclaimed is told as two losses of blocks',
   blindHealth: 'health does not see that nothing goes on',
 } as const;
 export type Defect = keyof typeof DEFECTS;

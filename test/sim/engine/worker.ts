@@ -80,7 +80,8 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
 
   handlePreemptions(metadata: TierMetadata | undefined, released: readonly number[]): void {
     const stage = this.#stage;
-    for (const handle of released) {
+    const seen = this.#stage.provokes('releasedTwice') ? released : new Set(released);
+    for (const handle of seen) {
       const times = (this.#released.get(handle) ?? 0) + 1;
       this.#released.set(handle, times);
       stage.count('released');
@@ -195,6 +196,8 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
     for (const list of [this.#declared, this.#postponed]) {
       for (const store of list) if (isMeant(store)) this.#dropStore(store);
     }
+    // A late report of a load that was fenced cannot be told from one of the next load, unless it says its step.
+    this.#reports = this.#reports.filter(({ kind, report }) => kind === 'sent' || 'step' in report);
   }
 
   /** Nothing is lost or late any more. */

@@ -235,6 +235,17 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     this.#unpinned = [];
   }
 
+  /** The hand-overs that no plan has carried to the workers yet never begin. */
+  fence(child: number | undefined): void {
+    const isMeant = (store: StorePlan) => child === undefined || store.child === child;
+    const fenced = this.#handOvers.filter(isMeant);
+    this.#handOvers = this.#handOvers.filter((store) => !isMeant(store));
+    for (const store of fenced) {
+      this.drop(store);
+      while (store.ranksLeft > 0) this.ended(store);
+    }
+  }
+
   /** Nothing of it comes into the tier any more. */
   drop(store: StorePlan): void {
     store.isDropped = true;

@@ -445,6 +445,7 @@ export class EngineLife {
     if (this.#connector === null || (isKeptBack && !stage.provokes('fencedUnbegun'))) return;
     stage.note(`fence ${child ?? 'all'}`);
     for (const worker of this.#workers) worker.fence(child);
+    if (!stage.provokes('fencedUnbegun')) this.#connector.fence(child);
     for (const { handle, load } of engine.scheduler.inspect().requests) {
       if (load !== null) stage.blame(handle, 'load');
     }

@@ -199,7 +199,7 @@ export class EngineLife {
     try {
       return act();
     } catch (error) {
-      if (this.isBroken && error instanceof BlockstepError) return undefined;
+      if (this.isBroken) return undefined;
       throw threw('the engine', error);
     }
   }

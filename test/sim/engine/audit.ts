@@ -4,7 +4,13 @@ import type { Client } from './clients.js';
 import type { Stage } from './stage.js';
 
 /** Anomalies that clients cause who abort what has ended, or that come with the fault named beside them. */
-const CLIENTS_CAUSE = new Set(['abort-unknown', 'abort-finished', 'chunk-finished', 'end-finished', 'stale-handle']);
+const CLIENTS_CAUSE = new Set([
+  'abort-unknown',
+  'abort-finished',
+  'chunk-finished',
+  'end-finished',
+  'stale-handle',
+]);
 
 /** Compares what can be seen of an engine after an event with what must be so. It shares no code with the engine. */
 export class EngineAudit {
@@ -92,7 +98,10 @@ export class EngineAudit {
     for (let block = 1; block < numBlocks; block++) {
       if (refs[block] > 0) used++;
       if (sight.refs[block] === refs[block]) continue;
-      throw new Violation('I3', `block ${block} has ${sight.refs[block]} references and ${refs[block]} holders`);
+      throw new Violation(
+        'I3',
+        `block ${block} has ${sight.refs[block]} references and ${refs[block]} holders`,
+      );
     }
     if (refs[0] > 0) throw new Violation('I3', 'somebody holds the null block');
     for (const block of sight.free) {
@@ -108,7 +117,10 @@ export class EngineAudit {
     }
     const inUse = sight.rowsInUse;
     if (inUse > numRows || inUse < rows + dead) {
-      throw new Violation('I12', `${rows} hold blocks, ${dead} more in quarantine, in ${inUse} rows of ${numRows}`);
+      throw new Violation(
+        'I12',
+        `${rows} hold blocks, ${dead} more in quarantine, in ${inUse} rows of ${numRows}`,
+      );
     }
   }
 
@@ -144,7 +156,8 @@ export class EngineAudit {
       if (clients.get(handle)?.handle.ended !== true) continue;
       const rounds = (before.get(handle) ?? 0) + 1;
       this.#ghosts.set(handle, rounds);
-      if (rounds > 2) throw new Violation('I1', `${this.#stage.name(handle)} has ended for its client, and goes on`);
+      if (rounds > 2)
+        throw new Violation('I1', `${this.#stage.name(handle)} has ended for its client, and goes on`);
     }
   }
 
@@ -191,9 +204,12 @@ export class EngineAudit {
     const { free, rowsInUse, requests, draining, quarantined, hasWork, pins } = sight;
     const left = [...requests, ...draining, ...quarantined].map(({ handle }) => this.#stage.name(handle));
     if (left.length > 0) throw new Violation('I19', `${left} are left`);
-    if (free.length !== numBlocks - 1) throw new Violation('I19', `${free.length} of ${numBlocks - 1} blocks are free`);
-    if (rowsInUse > 0 || pins.size > 0) throw new Violation('I19', `${rowsInUse} rows, ${pins.size} pinned blocks`);
-    if (hasWork || this.#engine.hasWork()) throw new Violation('I10', 'nothing is left, and hasWork() says there is');
+    if (free.length !== numBlocks - 1)
+      throw new Violation('I19', `${free.length} of ${numBlocks - 1} blocks are free`);
+    if (rowsInUse > 0 || pins.size > 0)
+      throw new Violation('I19', `${rowsInUse} rows, ${pins.size} pinned blocks`);
+    if (hasWork || this.#engine.hasWork())
+      throw new Violation('I10', 'nothing is left, and hasWork() says there is');
   }
 
   get lived(): ReadonlySet<number> {

@@ -94,7 +94,13 @@ export class Client {
   #total = 0;
   #isReading = false;
 
-  constructor(stage: Stage, wish: Wish, handle: RequestHandle, text: Transcript, controller: AbortController) {
+  constructor(
+    stage: Stage,
+    wish: Wish,
+    handle: RequestHandle,
+    text: Transcript,
+    controller: AbortController,
+  ) {
     this.#stage = stage;
     this.wish = wish;
     this.handle = handle;
@@ -161,10 +167,14 @@ export class Client {
     for (const token of tokens) {
       const expected = this.text.answer(this.numAnswers).tokens[this.#read++];
       if (token === expected) continue;
-      stage.broke('I11', `${this.name}: token ${this.#read - 1} of answer ${this.numAnswers} is ${token}, not ${expected}`);
+      stage.broke(
+        'I11',
+        `${this.name}: token ${this.#read - 1} of answer ${this.numAnswers} is ${token}, not ${expected}`,
+      );
     }
     this.#total += tokens.length;
-    if (numOutputTokens !== this.#total) stage.broke('I14', `${this.name} counts ${numOutputTokens}, got ${this.#total}`);
+    if (numOutputTokens !== this.#total)
+      stage.broke('I14', `${this.name} counts ${numOutputTokens}, got ${this.#total}`);
     if (finishReason === null) return;
     if (continues) {
       this.#answerEnds(finishReason);
@@ -176,7 +186,10 @@ export class Client {
     stage.count(finishReason);
     if (finishReason === 'abort') this.#aborted();
     else this.#answerEnds(finishReason);
-    if ((stopReason !== null) !== (finishReason === 'stop' && this.wish.stopTokenIds.includes(END_TOKEN) && this.wish.eosTokenId < 0)) {
+    if (
+      (stopReason !== null) !==
+      (finishReason === 'stop' && this.wish.stopTokenIds.includes(END_TOKEN) && this.wish.eosTokenId < 0)
+    ) {
       stage.broke('I14', `${this.name} ended by ${finishReason}, stop token ${stopReason}`);
     }
   }
@@ -192,11 +205,15 @@ export class Client {
     const room = Math.min(maxModelLen, (numBlocks - 1) * blockSize);
     if (reason === 'length' && answer.from + this.#read >= room) return;
     const due = `${answer.reason} after ${answer.tokens.length} from ${answer.from}`;
-    stage.broke('I14', `${this.name} ended its answer ${this.numAnswers} by ${reason} after ${this.#read} tokens, not by ${due}`);
+    stage.broke(
+      'I14',
+      `${this.name} ended its answer ${this.numAnswers} by ${reason} after ${this.#read} tokens, not by ${due}`,
+    );
   }
 
   #aborted(): void {
-    if (!this.abortAsked && !this.inputEnded) this.#stage.broke('I14', `${this.name} was aborted, and nobody asked`);
+    if (!this.abortAsked && !this.inputEnded)
+      this.#stage.broke('I14', `${this.name} was aborted, and nobody asked`);
   }
 
   #failed(error: unknown): void {

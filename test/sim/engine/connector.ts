@@ -1,4 +1,10 @@
-import type { BlockPins, Finished, Match, Protection, SchedulerConnector } from '../../../src/scheduler/connector.js';
+import type {
+  BlockPins,
+  Finished,
+  Match,
+  Protection,
+  SchedulerConnector,
+} from '../../../src/scheduler/connector.js';
 import type { Plan } from '../../../src/scheduler/plan.js';
 import type { Request } from '../../../src/scheduler/request.js';
 import { FinishReason } from '../../../src/scheduler/status.js';
@@ -140,7 +146,10 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     const { match } = this.#of(request);
     if (numExternalTokens === 0) return;
     if (match === null) {
-      this.#stage.broke('I8', `${this.#stage.name(handle)} loads ${numExternalTokens} tokens, none were offered`);
+      this.#stage.broke(
+        'I8',
+        `${this.#stage.name(handle)} loads ${numExternalTokens} tokens, none were offered`,
+      );
       return;
     }
     const { first, child, async } = match;
@@ -316,7 +325,17 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
       const blocks = mine.map((index) => held[index]);
       const right = mine.map((index) => this.#stage.contentsOf(handle, index));
       const read: Int32Array[][] = mine.map(() => []);
-      const store = { step, handle, child, blocks, keys, right, read, ranksLeft: this.#shape.numRanks, isDropped: false };
+      const store = {
+        step,
+        handle,
+        child,
+        blocks,
+        keys,
+        right,
+        read,
+        ranksLeft: this.#shape.numRanks,
+        isDropped: false,
+      };
       for (const key of keys) reserved.add(key);
       known.children.add(child);
       this.open.add(store);
@@ -327,9 +346,19 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
 
   #lookUp(request: Request, child: number, first: number): number {
     const { blockSize } = this.#stage.kv;
-    const { entries } = this.#tiers[child];
+    const { entries, reserved } = this.#tiers[child];
     let next = first;
-    while ((next + 1) * blockSize <= request.numTokens && entries.has(this.#key(request, next))) next++;
+    for (; (next + 1) * blockSize <= request.numTokens; next++) {
+      const key = this.#key(request, next);
+      if (entries.has(key)) continue;
+      const isRemote = mix(Number(key & 0x7fffffffn), child) % 1000 < 1000 * this.#shape.remote;
+      if (!isRemote || reserved.has(key)) break;
+      const contents = this.#stage.contentsOf(request.handle, next);
+      entries.set(
+        key,
+        Array.from({ length: this.#shape.numRanks }, () => contents),
+      );
+    }
     return next - first;
   }
 
@@ -341,7 +370,10 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
   #of({ handle }: Request): Known {
     const known = this.#known.get(handle);
     if (known !== undefined) return known;
-    this.#stage.broke('I5', `the connector is asked about ${this.#stage.name(handle)}, which is over or never began`);
+    this.#stage.broke(
+      'I5',
+      `the connector is asked about ${this.#stage.name(handle)}, which is over or never began`,
+    );
     return { stored: 0, stores: false, handsOver: false, children: new Set(), match: null };
   }
 

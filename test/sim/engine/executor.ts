@@ -136,7 +136,10 @@ export class SimExecutor implements Executor {
   #row(plan: ExecutorPlan, tables: StepTables, i: number): Row {
     const stage = this.#stage;
     const request = plan.requests[i];
-    const drafts = Array.from({ length: plan.numDraftTokens[i] }, (_, j) => plan.draftTokens[i * plan.maxDrafts + j]);
+    const drafts = Array.from(
+      { length: plan.numDraftTokens[i] },
+      (_, j) => plan.draftTokens[i * plan.maxDrafts + j],
+    );
     const from = tables.queryStart[i];
     const scheduled = plan.numScheduledTokens[i];
     const fails = stage.strikes('rowFails', stage.rng('executor'));
@@ -154,7 +157,7 @@ export class SimExecutor implements Executor {
       numInvalid: plan.numInvalidDraftTokens[i],
       ids: tables.inputIds.slice(from, from + scheduled - drafts.length),
       state: constrained ? (request.grammar as SimGrammar).state : -1,
-      root: (stage.transcripts.get(request.handle)?.root ?? 0),
+      root: stage.transcripts.get(request.handle)?.root ?? 0,
       fails,
       from: 0,
       end: 0,
@@ -327,13 +330,12 @@ export class SimExecutor implements Executor {
     const good = answer as ExecutorResult;
     if (!stage.strikes('answerWrong', rng)) return good;
     const at = rng.below(rows.length);
-    const blameAll = () => rows.forEach(({ handle }) => stage.blame(handle, 'step'));
     const before = good.counts.subarray(0, at).reduce((sum, count) => sum + count, 0);
     const own = good.tokens.subarray(before, before + good.counts[at]);
     const bad = rng.pick([[], [...own, 5, 5, 5, 5, 5], [-1], null, undefined]);
     stage.note(`answers step ${step} wrongly in row ${at}`);
     if (bad === null || bad === undefined) {
-      blameAll();
+      for (const { handle } of rows) stage.blame(handle, 'step');
       if (bad === null) return null as unknown as ExecutorResult;
       return { tokens: good.tokens, counts: good.counts.subarray(0, rows.length - 1) };
     }

@@ -308,7 +308,9 @@ export class EngineLife {
       stage.call(handle.handle, id);
       client = new Client(stage, wish, handle, text, controller);
       this.#clients.set(handle.handle, client);
-      stage.note(`submit ${client.name}: ${prompt.length} + ${maxTokens}${wish.isSession ? ', a session' : ''}`);
+      stage.note(
+        `submit ${client.name}: ${prompt.length} + ${maxTokens}${wish.isSession ? ', a session' : ''}`,
+      );
     } catch (error) {
       this.#refused(wish, error, isInside);
     }
@@ -423,7 +425,8 @@ export class EngineLife {
     const [{ handle, kind, owner }] = this.#holds.splice(rng.below(this.#holds.length), 1);
     const isCompleted = this.engine.complete(handle, kind, owner);
     this.stage.note(`complete ${this.stage.name(handle)} ${kind}:${owner}: ${isCompleted}`);
-    if (!isCompleted) this.stage.broke('I6', `${kind}:${owner} of ${this.stage.name(handle)} was held, and is not`);
+    if (!isCompleted)
+      this.stage.broke('I6', `${kind}:${owner} of ${this.stage.name(handle)} was held, and is not`);
   }
 
   #reset(rng: Rng): void {
@@ -431,7 +434,8 @@ export class EngineLife {
     const { local } = this.engine.resetPrefixCache(options);
     this.stage.note(`reset ${JSON.stringify(options)}: ${local}`);
     const isEmpty = this.engine.scheduler.core.freeBlocks === this.setup.engine.numBlocks - 1;
-    if (local !== isEmpty) this.stage.broke('I17', `reset answered ${local}, and all blocks are free: ${isEmpty}`);
+    if (local !== isEmpty)
+      this.stage.broke('I17', `reset answered ${local}, and all blocks are free: ${isEmpty}`);
     if (!local || (this.#connector?.open.size ?? 0) > 0) return;
     // Nothing may be found of what was cached.
     while (this.#executor.compute());
@@ -487,7 +491,10 @@ export class EngineLife {
       if (round % 20 === 19 && this.#workers.every(({ isIdle }) => isIdle)) this.#fence(undefined);
       if (round < bound) continue;
       const { scheduler } = engine.stats();
-      throw new Violation('I10', `not over after ${round} rounds without faults: ${JSON.stringify(scheduler)}`);
+      throw new Violation(
+        'I10',
+        `not over after ${round} rounds without faults: ${JSON.stringify(scheduler)}`,
+      );
     }
     for (let i = 0; i < 20; i++) await settled();
     const sight = this.look();
@@ -546,7 +553,8 @@ export class EngineLife {
     for (const client of this.#clients.values()) client.read();
     for (let i = 0; i < 20; i++) await settled();
     const { state, healthy } = engine.health();
-    if (state !== 'broken' || healthy) throw new Violation('I13', `health says ${state} when the log has failed`);
+    if (state !== 'broken' || healthy)
+      throw new Violation('I13', `health says ${state} when the log has failed`);
     stage.count('broken');
   }
 
@@ -563,8 +571,19 @@ export class EngineLife {
   }
 }
 
-function describeReport({ scheduledRequests, scheduledTokens, answered, ended, stepsInFlight, state }: StepReport): string {
-  const said = [`${scheduledRequests} requests, ${scheduledTokens} tokens`, `${stepsInFlight} in flight`, state];
+function describeReport({
+  scheduledRequests,
+  scheduledTokens,
+  answered,
+  ended,
+  stepsInFlight,
+  state,
+}: StepReport): string {
+  const said = [
+    `${scheduledRequests} requests, ${scheduledTokens} tokens`,
+    `${stepsInFlight} in flight`,
+    state,
+  ];
   if (answered) said.push('answered');
   if (ended > 0) said.push(`${ended} ended`);
   return said.join(', ');

@@ -44,8 +44,11 @@ export const DEFECTS = {
   foreignInvalid: 'a child fails the load of another one',
   quarantinedRows: 'a quarantined request keeps its row',
   lostAbort: 'an abort from inside requestFinished, while others are aborted, is forgotten',
-  abortWhileAdded: 'a request that is aborted from inside its own onNewRequest is told so late, and without the reason',
-  finishedEarly: 'workers are told that a request finished before the metadata of the same plan, if that is kept back',
+  abortWhileAdded:
+    'a request that is aborted from inside its own onNewRequest is told so late, and without the reason',
+  finishedEarly:
+    'workers are told that a request finished before the metadata of the same plan, if that is kept back',
+  lostFlush: 'a step whose metadata could not be made is executed, and nobody flushes what it overwrites',
   releasedTwice: 'a load that brought nothing and is reclaimed is told as two losses of blocks',
   blindHealth: 'health does not see that nothing goes on',
 } as const;
@@ -59,6 +62,8 @@ export interface TierShape {
   /** Probability that a request stores what it computes, block by block; that it is handed over when it ends. */
   stores: number;
   handsOver: number;
+  /** Share of all blocks that another engine has stored before. */
+  remote: number;
   /** Probability that a request looks into the tier, that it loads synchronously, that it is asked later. */
   loads: number;
   syncLoads: number;
@@ -103,7 +108,20 @@ export const ENGINE_EVENTS = [
 export type EngineEvent = (typeof ENGINE_EVENTS)[number];
 
 /** Sequences that are drawn as a whole, because luck alone seldom brings them about. */
-export type Scene = 'none' | 'sessions' | 'pressure' | 'quarantine' | 'resets';
+export type Scene =
+  | 'none'
+  | 'sessions'
+  | 'stuck sessions'
+  | 'pressure'
+  | 'hand-overs'
+  | 'quarantine'
+  | 'resets'
+  | 'verdicts'
+  | 'fences';
+const SCENES: readonly Scene[] = [
+  ...(['sessions', 'stuck sessions', 'pressure', 'hand-overs', 'quarantine'] as const),
+  ...(['resets', 'resets', 'verdicts', 'fences'] as const),
+];
 
 /** Everything about a run but its length, from its seed alone. */
 export interface EngineSetup {
@@ -119,28 +137,69 @@ export interface EngineSetup {
 
 export function drawEngineSetup(seed: number): EngineSetup {
   const rng = new Rng(seed, 'engine setup');
-  const scene = rng.pick<Scene>(['none', 'none', 'none', 'sessions', 'pressure', 'quarantine', 'resets']);
-  const tier = rng.chance(0.85) ? drawTier(new Rng(seed, 'tier')) : null;
+  const scene = rng.chance(0.4) ? 'none' : rng.pick(SCENES);
+  const tier = scene !== 'none' || rng.chance(0.85) ? drawTier(new Rng(seed, 'tier')) : null;
   const faults = drawFaults(new Rng(seed, 'engine faults'), tier !== null);
   const workload = drawWorkload(new Rng(seed, 'engine workload'), scene, faults);
   const engine = drawEngine(rng, scene, workload);
-  const end = rng.pick(['drain', 'drain', 'drain', 'drain', 'drain', 'drain', 'dispose', 'shutdown'] as const);
+  const end = rng.pick([
+    'drain',
+    'drain',
+    'drain',
+    'drain',
+    'drain',
+    'drain',
+    'dispose',
+    'shutdown',
+  ] as const);
+  const setup = { seed, engine, tier, faults, workload, scene, end };
+  if (tier !== null) setTheScene(setup, tier);
   // Without a prefix cache blocks have no hashes, and so the tier has no keys.
-  if (tier !== null && engine.enablePrefixCaching === false) Object.assign(tier, { stores: 0, handsOver: 0, loads: 0 });
-  if (scene === 'quarantine' && tier !== null) {
-    tier.protection = 'own';
-    faults.lost = 0.3;
+  if (tier !== null && engine.enablePrefixCaching === false)
+    Object.assign(tier, { stores: 0, handsOver: 0, loads: 0 });
+  return setup;
+}
+
+/** What a sequence needs that it is drawn for. */
+function setTheScene({ seed, engine, faults, workload, scene }: EngineSetup, tier: TierShape): void {
+  const rng = new Rng(seed, 'scene');
+  const busy = { protection: 'own', stores: 1, slowest: 120 } as const;
+  if (scene !== 'none') engine.enablePrefixCaching = true;
+  switch (scene) {
+    case 'stuck sessions':
+      Object.assign(tier, { loads: 1, syncLoads: 0, remote: 1, asksLater: 0 });
+      faults.loadFails = 0.3;
+      workload.weights.abort = 0;
+      break;
+    case 'hand-overs':
+      Object.assign(tier, { protection: rng.pick(['own', 'pin']), handsOver: 1 });
+      break;
+    case 'quarantine':
+      Object.assign(tier, busy);
+      faults.lost = 0.3;
+      break;
+    case 'resets':
+      Object.assign(tier, { ...busy, loads: 1, syncLoads: 0, remote: 1 });
+      break;
+    case 'verdicts':
+      Object.assign(tier, { loads: 1, syncLoads: 1, remote: 1 });
+      Object.assign(faults, { loadFails: 0.3, reportsThrow: 0.15 });
+      break;
+    case 'fences':
+      Object.assign(tier, { ...busy, loads: 1, syncLoads: 0.5, remote: 1 });
+      break;
   }
-  return { seed, engine, tier, faults, workload, scene, end };
 }
 
 function drawEngine(rng: Rng, scene: Scene, { numAdapters }: EngineWorkload): EngineSetup['engine'] {
   const blockSize = rng.pick([1, 2, 3, 4, 4, 8]);
   const maxModelLen = rng.between(20, 60);
-  const pipelineDepth = (scene === 'resets' ? rng.between(2, 3) : rng.between(1, 3)) as 1 | 2 | 3;
+  const isDeep = scene === 'resets' || scene === 'hand-overs' || scene === 'fences';
+  const pipelineDepth = rng.between(isDeep ? 2 : 1, 3) as 1 | 2 | 3;
   const needed = Math.ceil(maxModelLen / blockSize);
-  const maxNumSeqs = rng.between(scene === 'pressure' ? 3 : 1, 6);
-  const room = scene === 'pressure' ? 0.8 + 0.1 * rng.below(5) : 0.6 + 0.2 * rng.below(12);
+  const isTight = scene === 'pressure' || scene === 'hand-overs' || scene === 'stuck sessions';
+  const maxNumSeqs = rng.between(isTight ? 3 : 1, 6);
+  const room = isTight ? 0.8 + 0.1 * rng.below(5) : 0.6 + 0.2 * rng.below(12);
   return {
     blockSize,
     maxModelLen,
@@ -149,7 +208,7 @@ function drawEngine(rng: Rng, scene: Scene, { numAdapters }: EngineWorkload): En
     numBlocks: Math.max(3, 1 + Math.floor(needed * room)),
     maxNumBatchedTokens: rng.between(4, 40),
     numRows: maxNumSeqs + (scene === 'quarantine' ? 0 : rng.below(6)),
-    policy: scene === 'pressure' || rng.chance(0.5) ? 'priority' : 'fcfs',
+    policy: isTight || rng.chance(0.5) ? 'priority' : 'fcfs',
     enablePrefixCaching: !rng.chance(0.1),
     longPrefillTokenThreshold: rng.chance(0.3) ? rng.between(1, 8) : 0,
     reserveFullIsl: rng.chance(0.5),
@@ -176,6 +235,7 @@ function drawTier(rng: Rng): TierShape {
     numRanks: rng.pick([1, 2, 2, 3]),
     numChildren: rng.between(1, 2),
     stores: rng.pick([0, 0.5, 1, 1]),
+    remote: rng.pick([0, 0.3, 1]),
     handsOver: rng.pick([0, 0, 0.5]),
     loads: rng.pick([0.3, 0.7, 1]),
     syncLoads: rng.pick([0, 0.3, 1]),
@@ -188,7 +248,7 @@ function drawTier(rng: Rng): TierShape {
 
 /** Many runs are free of most faults; those that need a connector strike only where there is one. */
 function drawFaults(rng: Rng, hasTier: boolean): EngineSetup['faults'] {
-  const share = rng.pick([0, 0.1, 0.3]);
+  const share = rng.pick([0, 0.1, 0.2, 0.5]);
   const rates = ENGINE_FAULTS.map((fault) => [fault, rng.chance(share) ? rng.pick([0.01, 0.04, 0.15]) : 0]);
   const faults = Object.fromEntries(rates) as EngineSetup['faults'];
   // A log that fails ends the run, so there are few such runs.
@@ -198,12 +258,17 @@ function drawFaults(rng: Rng, hasTier: boolean): EngineSetup['faults'] {
 }
 
 function drawWorkload(rng: Rng, scene: Scene, faults: EngineSetup['faults']): EngineWorkload {
+  const isTalk = scene === 'sessions' || scene === 'stuck sessions';
   const weights: Record<EngineEvent, number> = {
     ...{ step: 40, compute: rng.between(5, 30), answer: rng.between(10, 30), submit: rng.between(4, 25) },
-    ...{ read: 5, abort: rng.pick([0, 1, 3]), chunk: scene === 'sessions' ? 15 : 5 },
+    ...{ read: 5, abort: rng.pick([0, 1, 3]), chunk: isTalk ? 15 : 5 },
     ...{ progress: rng.between(3, 12), hold: faults.hold > 0 ? 2 : 0, complete: 3 },
-    ...{ reset: scene === 'resets' ? 2 : faults.reset > 0 ? 1 : 0, pause: faults.pause > 0 ? 1 : 0, resume: 2 },
-    ...{ fence: faults.fence > 0 ? 1 : 0 },
+    ...{
+      reset: scene === 'resets' ? 4 : faults.reset > 0 ? 1 : 0,
+      pause: faults.pause > 0 ? 1 : 0,
+      resume: 2,
+    },
+    ...{ fence: scene === 'fences' ? 4 : faults.fence > 0 ? 1 : 0 },
   };
   return {
     weights,
@@ -211,7 +276,7 @@ function drawWorkload(rng: Rng, scene: Scene, faults: EngineSetup['faults']): En
     mostTokens: rng.between(1, 20),
     numIds: rng.pick([3, 6, 12, 40]),
     numFamilies: rng.between(1, 4),
-    sessions: scene === 'sessions' ? 0.7 : rng.pick([0, 0, 0.2]),
+    sessions: isTalk ? 0.7 : rng.pick([0, 0, 0.2]),
     grammars: rng.pick([0, 0, 0.3]),
     numAdapters: rng.pick([0, 0, 3]),
     syncAnswers: rng.pick([0, 0.3, 1]),

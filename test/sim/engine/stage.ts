@@ -114,7 +114,9 @@ export class Stage {
     const { scheduler } = this.engine;
     return scheduler
       .inspect()
-      .requests.some(({ slot, admittedStep }) => admittedStep > step && scheduler.core.blocks(slot).includes(block));
+      .requests.some(
+        ({ slot, admittedStep }) => admittedStep > step && scheduler.core.blocks(slot).includes(block),
+      );
   }
 
   /** What the KV of a block of a request's text is to be. */

@@ -174,9 +174,7 @@ export class Kv {
 
   constructor(numBlocks: number, blockSize: number, numRanks: number) {
     this.blockSize = blockSize;
-    this.planes = Array.from({ length: numRanks }, () =>
-      new Int32Array(numBlocks * blockSize).fill(GARBAGE),
-    );
+    this.planes = Array.from({ length: numRanks }, () => new Int32Array(numBlocks * blockSize).fill(GARBAGE));
   }
 
   at(blocks: readonly number[], position: number): number {

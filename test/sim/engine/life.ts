@@ -104,11 +104,20 @@ export class EngineLife {
       if (rng.chance(0.7)) await settled();
     }
     if (!this.isBroken) this.#tally();
+    await this.#end();
     if (this.isBroken) await this.#endBroken();
-    else if (this.setup.end === 'drain') await this.#drain();
-    else await this.#endAtOnce(this.setup.end);
     for (const client of this.#clients.values()) client.check();
     this.stage.check();
+  }
+
+  /** The log may fail here too. */
+  async #end(): Promise<void> {
+    const { end } = this.setup;
+    try {
+      if (!this.isBroken) await (end === 'drain' ? this.#drain() : this.#endAtOnce(end));
+    } catch (error) {
+      if (!this.isBroken || error instanceof Violation) throw error;
+    }
   }
 
   get setup(): EngineSetup {
@@ -542,20 +551,31 @@ export class EngineLife {
   /** The log failed: every stream fails with a code, health says so, and nothing hangs. */
   async #endBroken(): Promise<void> {
     const { stage, engine } = this;
+    if (engine.health().state === 'disposed') return;
     stage.isOver = true;
-    try {
-      engine.step();
-      throw new Violation('I16', 'an engine whose log failed makes a step');
-    } catch (error) {
-      if (error instanceof Violation) throw error;
-      if (!(error instanceof BlockstepError)) throw threw('step', error);
+    // It finds out when it makes its next step, which a pause or a full pipeline can put off.
+    for (let round = 0; !stage.provokes('lateBreak') && round < 20 && !this.#isFoundBroken(); round++) {
+      this.#executor.compute();
+      this.#executor.answer(0);
+      await settled();
     }
+    if (this.#pauseMode !== 'none' && !this.#isFoundBroken()) return;
     for (const client of this.#clients.values()) client.read();
     for (let i = 0; i < 20; i++) await settled();
     const { state, healthy } = engine.health();
     if (state !== 'broken' || healthy)
       throw new Violation('I13', `health says ${state} when the log has failed`);
     stage.count('broken');
+  }
+
+  #isFoundBroken(): boolean {
+    try {
+      this.engine.step();
+      return this.engine.health().state === 'broken';
+    } catch (error) {
+      if (error instanceof BlockstepError) return true;
+      throw threw('step', error);
+    }
   }
 
   #tally(): void {

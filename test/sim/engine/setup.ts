@@ -49,6 +49,7 @@ export const DEFECTS = {
   finishedEarly:
     'workers are told that a request finished before the metadata of the same plan, if that is kept back',
   lostFlush: 'a step whose metadata could not be made is executed, and nobody flushes what it overwrites',
+  lateBreak: 'an engine whose log failed outside of a step says that it is well until the next step',
   releasedTwice: 'a load that brought nothing and is reclaimed is told as two losses of blocks',
   blindHealth: 'health does not see that nothing goes on',
 } as const;
@@ -172,7 +173,23 @@ function setTheScene({ seed, engine, faults, workload, scene }: EngineSetup, tie
       workload.weights.abort = 0;
       break;
     case 'hand-overs':
-      Object.assign(tier, { protection: rng.pick(['own', 'pin']), handsOver: 1 });
+      Object.assign(tier, {
+        protection: rng.pick(['own', 'pin']),
+        handsOver: 1,
+        stores: 1,
+        remote: 1,
+        slowest: 3,
+      });
+      Object.assign(workload, {
+        syncAnswers: 0,
+        mostTokens: rng.between(4, 12),
+        grammars: rng.pick([0, 0.3]),
+      });
+      // Full pipelines, so that a request is admitted again before what it said in its last life was heard.
+      Object.assign(workload.weights, { step: 60, compute: 10, answer: 12, submit: 20, abort: 0 });
+      Object.assign(engine, { pipelineDepth: 3, blockSize: rng.pick([1, 2]), reserveFullIsl: false });
+      engine.numBlocks =
+        1 + Math.ceil(((engine.maxModelLen ?? 0) / (engine.blockSize ?? 1)) * (1 + rng.below(4) / 4));
       break;
     case 'quarantine':
       Object.assign(tier, busy);

@@ -133,7 +133,8 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
     this.#postponed.clear();
     for (const store of stores) this.#declare(store);
     // A hand-over reads what every step before this plan has computed.
-    const readable = this.#stage.provokes('uncomputedHandOver') ? -1 : step - 1;
+    const isHasty = this.#stage.provokes('uncomputedHandOver');
+    const readable = isHasty ? -1 : step - 1;
     for (const store of handOvers) {
       this.#declare(store);
       this.#beginStore(store, readable);

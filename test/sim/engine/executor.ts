@@ -145,6 +145,8 @@ export class SimExecutor implements Executor {
     const fails = stage.strikes('rowFails', stage.rng('executor'));
     if (fails) stage.blame(request.handle, 'row');
     const constrained = request.grammar !== null && plan.bitmaskEntries().includes(i);
+    const ids = tables.inputIds.slice(from, from + scheduled - drafts.length);
+    if (plan.kinds[i] !== 0) this.#checkKnown(plan, tables, i, ids);
     const table = tables.blockTable.subarray(i * tables.maxBlocksPerRow, (i + 1) * tables.maxBlocksPerRow);
     return {
       handle: request.handle,
@@ -155,13 +157,29 @@ export class SimExecutor implements Executor {
       samples: plan.maxOutputTokens[i] > 0,
       drafts,
       numInvalid: plan.numInvalidDraftTokens[i],
-      ids: tables.inputIds.slice(from, from + scheduled - drafts.length),
+      ids,
       state: constrained ? (request.grammar as SimGrammar).state : -1,
       root: stage.transcripts.get(request.handle)?.root ?? 0,
       fails,
       from: 0,
       end: 0,
     };
+  }
+
+  /** What the tables know of a request that is admitted has to be its text, also when the step was kept back. */
+  #checkKnown(plan: ExecutorPlan, tables: StepTables, i: number, ids: Int32Array): void {
+    const { handle } = plan.requests[i];
+    const computed = plan.numComputedTokens[i];
+    const known = new Int32Array(computed + ids.length);
+    const count = tables.readTokens(i, 0, known);
+    const text = this.#stage.transcripts.get(handle);
+    const isText = (token: number, p: number) =>
+      p < computed ? token === text?.token(p) : token === ids[p - computed];
+    if (count === known.length && known.every(isText)) return;
+    this.#stage.broke(
+      'I18',
+      `${this.#stage.name(handle)} is admitted with ${count} of ${known.length} tokens: ${known}`,
+    );
   }
 
   /** Where the row really is: a plan that was made with steps in flight counts drafts that were not accepted. */

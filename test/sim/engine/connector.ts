@@ -45,6 +45,8 @@ export interface TierMetadata {
   stores: StorePlan[];
   /** Of requests that have ended: to be begun at once. */
   handOvers: StorePlan[];
+  /** Whether requests that go on have lost their blocks since the plan before. */
+  hasReleased: boolean;
   /** Blocks that somebody else may have had before. */
   newBlocks: Set<number>;
 }
@@ -167,6 +169,7 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
 
   buildMetadata(plan: Plan): TierMetadata {
     const { step } = plan;
+    const hasReleased = plan.releasedHandles.length > 0;
     if (plan.totalTokens > 0) this.lastPlanned = step;
     const loads = this.#loads;
     this.#loads = [];
@@ -187,7 +190,14 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     }
     const handOvers = this.#handOvers;
     this.#handOvers = [];
-    return { step, loads: loads.map((load) => ({ ...load, step })), stores, handOvers, newBlocks };
+    return {
+      step,
+      loads: loads.map((load) => ({ ...load, step })),
+      stores,
+      handOvers,
+      hasReleased,
+      newBlocks,
+    };
   }
 
   updateConnectorOutput(): void {
@@ -207,6 +217,7 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
       this.#stage.excused.add('connector-failed');
       return { delayFree: true, children: [7] };
     }
+    this.#stage.finished(handle, reason === FinishReason.abort || reason === FinishReason.error);
     const isAnswered = reason === FinishReason.stop || reason === FinishReason.length;
     if (known?.handsOver && isAnswered) this.#handOver(request, known, blocks);
     const children = [...(known?.children ?? [])];

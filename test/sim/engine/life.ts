@@ -82,7 +82,7 @@ export class EngineLife {
     this.#audit = new EngineAudit(stage);
     this.#totalWeight = ENGINE_EVENTS.reduce((sum, event) => sum + setup.workload.weights[event], 0);
     this.#executor.inside = () => this.#insideExecute();
-    if (this.#connector !== null) this.#connector.inside = () => this.#abort(true);
+    if (this.#connector !== null) this.#connector.inside = () => this.#abort('connector');
   }
 
   get isBroken(): boolean {
@@ -136,6 +136,7 @@ export class EngineLife {
     const report = this.#report;
     this.#report = null;
     if (report !== null) this.#stepped(sight, report);
+    this.#checkWork(sight, report);
     return sight;
   }
 
@@ -171,7 +172,7 @@ export class EngineLife {
         for (const client of this.#clients.values()) if (rng.chance(0.1)) client.read();
         break;
       case 'abort':
-        this.#abort(false);
+        this.#abort('outside');
         break;
       case 'chunk':
         this.#chunk();
@@ -235,6 +236,14 @@ export class EngineLife {
     this.#audit.stepped(sight, scheduledTokens > 0, stepsInFlight === 0 && this.#isWedged());
   }
 
+  /** I10: what the connector does is work, and what is in quarantine is none. */
+  #checkWork({ hasWork, requests, draining }: Sight, report: StepReport | null): void {
+    const isPending = this.#connector?.hasPendingWork() ?? false;
+    if (isPending && !hasWork) throw new Violation('I10', 'the connector has work, and hasWork() is false');
+    if (report?.state !== 'stalled' || isPending || requests.length + draining.length > 0) return;
+    throw new Violation('I10', 'an engine is stalled that has nothing to do');
+  }
+
   /** Somebody waits for nothing outside, and nothing outside keeps anything from it. */
   #isWedged(): boolean {
     const { requests, draining } = this.engine.scheduler.inspect();
@@ -288,7 +297,7 @@ export class EngineLife {
 
   #insideExecute(): void {
     const rng = this.stage.rng('inside');
-    if (this.stage.strikes('abortInside', rng)) this.#abort(true);
+    if (this.stage.strikes('abortInside', rng)) this.#abort('executor');
     if (this.stage.strikes('submitInside', rng)) this.#submit(true);
   }
 
@@ -392,7 +401,7 @@ export class EngineLife {
     return all[Math.max(0, all.length - 1 - rng.below(10))];
   }
 
-  #abort(isInside: boolean): void {
+  #abort(from: 'outside' | 'executor' | 'connector'): void {
     const rng = this.stage.rng('aborts');
     const client = this.#someone(rng);
     if (client === undefined) return;
@@ -406,11 +415,14 @@ export class EngineLife {
       ['signal', 'signal', () => controller.abort('signal')],
     ];
     const [way, why, act] = rng.pick(ways);
-    this.stage.note(`abort ${client.name} by ${way}${isInside ? ', from inside' : ''}`);
+    this.stage.note(`abort ${client.name} by ${way}, ${from}`);
     this.stage.count('aborts asked');
     for (const each of this.#clients.values()) {
       const isMeant = way === 'id' ? each.wish.id === wish.id : each === client;
-      if (isMeant) each.asked(why);
+      if (!isMeant || each.handle.ended) continue;
+      each.asked(why);
+      // From inside the connector it may come when the end is being made.
+      if (from !== 'connector') this.stage.aborted(each.handle.handle);
     }
     act();
   }

@@ -99,6 +99,13 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     replacement: 'unreported + s.draining.size + s.quarantined.size > 0',
   },
   {
+    name: 'pendingIsNoWork',
+    why: 'the connector is not asked for work of its own',
+    file: 'src/scheduler/inspection.ts',
+    text: 'return askPendingWork(s);',
+    replacement: 'return askPendingWork(s) && s.step < 0;',
+  },
+  {
     name: 'loadingIsNoWork',
     why: 'what loads is no work',
     file: 'src/scheduler/inspection.ts',

@@ -203,7 +203,8 @@ function setTheScene({ seed, engine, faults, workload, scene }: EngineSetup, tie
       Object.assign(faults, { loadFails: 0.3, reportsThrow: 0.15 });
       break;
     case 'fences':
-      Object.assign(tier, { ...busy, loads: 1, syncLoads: 0.5, remote: 1 });
+      Object.assign(tier, { ...busy, loads: 1, syncLoads: 0.5, remote: 1, numChildren: 2 });
+      faults.wrongChild = 0.15;
       break;
   }
 }

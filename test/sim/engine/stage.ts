@@ -30,6 +30,7 @@ export class Stage {
   readonly tally: Tally = {};
   readonly #provoked: readonly Defect[];
   readonly #causes = new Map<number, Set<Cause>>();
+  readonly #aborted = new Set<number>();
   readonly #names = new Map<number, string>();
   readonly #streams = new Map<string, Rng>();
   #violation: Violation | null = null;
@@ -87,6 +88,17 @@ export class Stage {
     const causes = this.#causes.get(handle) ?? new Set();
     causes.add(cause);
     this.#causes.set(handle, causes);
+  }
+
+  /** A client or an operator has aborted it, at a time when nothing else can come first. */
+  aborted(handle: number): void {
+    this.#aborted.add(handle);
+  }
+
+  /** Its connector is told of the end of a request. */
+  finished(handle: number, isCut: boolean): void {
+    if (isCut || !this.#aborted.has(handle)) return;
+    this.broke('I14', `${this.name(handle)} ended well for its connector, and was aborted before`);
   }
 
   causesOf(handle: number): ReadonlySet<Cause> {

@@ -60,6 +60,8 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
   /** Loads of the steps that were begun last: what a failed call may cost. */
   #recent: LoadPlan[] = [];
   #settled = -1;
+  /** Requests have lost blocks, and nobody said yet that their stores have to be over. */
+  #isUnflushed = false;
 
   constructor(stage: Stage, rank: number, connector: SimConnector, executor: SimExecutor) {
     this.#stage = stage;
@@ -80,6 +82,7 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
 
   handlePreemptions(metadata: TierMetadata | undefined, released: readonly number[]): void {
     const stage = this.#stage;
+    this.#isUnflushed = released.length === 0 && (this.#isUnflushed || metadata?.hasReleased === true);
     const seen = this.#stage.provokes('releasedTwice') ? released : new Set(released);
     for (const handle of seen) {
       const times = (this.#released.get(handle) ?? 0) + 1;
@@ -258,7 +261,8 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
   #beginLoad(load: LoadPlan, notBefore: number): void {
     const { failsWhole, bad } = this.#drawFailure(load);
     // Without the defect, what gave its blocks back is flushed before.
-    const flushed = this.#stage.provokes('loadsBeforeFlush') || !this.#isPipelined ? notBefore : load.step;
+    const isEarly = this.#isUnflushed && !this.#stage.provokes('loadsBeforeFlush');
+    const flushed = isEarly ? load.step : notBefore;
     this.#jobs.add({
       ...{ load, store: null, windows: this.#windows(), notBefore: flushed, halves: 0, failsWhole, bad },
     });

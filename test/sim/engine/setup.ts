@@ -50,6 +50,8 @@ export const DEFECTS = {
     'workers are told that a request finished before the metadata of the same plan, if that is kept back',
   lostFlush: 'a step whose metadata could not be made is executed, and nobody flushes what it overwrites',
   lateBreak: 'an engine whose log failed outside of a step says that it is well until the next step',
+  lostTwice:
+    'loads whose metadata could not be made are reported as lost again when a worker fails, and as foreign',
   releasedTwice: 'a load that brought nothing and is reclaimed is told as two losses of blocks',
   blindHealth: 'health does not see that nothing goes on',
 } as const;

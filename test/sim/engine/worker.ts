@@ -117,7 +117,8 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
         if (isGone || isReused(store)) this.#dropStore(store);
       }
     }
-    if (!this.#stage.strikes('workerThrows', this.#rng)) return;
+    if (metadata === undefined && !stage.provokes('lostTwice')) return;
+    if (!stage.strikes('workerThrows', this.#rng)) return;
     if (metadata !== undefined) this.#lose(metadata);
     throw new Error('planted behind handlePreemptions');
   }

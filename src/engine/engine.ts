@@ -187,8 +187,8 @@ export class Engine implements Disposable, AsyncDisposable {
   }
 
   /**
-   * Ends every use of blocks by the connector, or by one child of it; see `Scheduler.fenceTransfers`. The loads of a step
-   * that was kept back have not begun: they go on.
+   * Ends every use of blocks by the connector, or by one child of it; see `Scheduler.fenceTransfers`. What no worker
+   * was told to begin goes on: loads of a step that is kept back, stores of a request that ended since the last plan.
    */
   fenceTransfers(child?: number): number {
     this.#e.checkUsable();

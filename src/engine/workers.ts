@@ -56,9 +56,8 @@ export class Workers {
     return this.#begun;
   }
 
-  /** A plan was made: the requests that finished before it are known to the workers from now on. */
-  planned({ finishedHandles, releasedHandles, takenBlocks }: Plan): void {
-    if (finishedHandles.length > 0) this.#finished = this.#finished.concat(finishedHandles);
+  /** A plan was made: what changed hands in it has to be told before it is executed, or a later one. */
+  planned({ releasedHandles, takenBlocks }: Plan): void {
     if (releasedHandles.length > 0) this.#released = this.#released.concat(releasedHandles);
     if (takenBlocks.length > 0) this.#taken = Int32Array.of(...this.#taken, ...takenBlocks);
   }
@@ -76,8 +75,10 @@ export class Workers {
    * @param isFirst every step before it was executed; otherwise what gave its blocks back is left to the next plan
    */
   begin(plan: Plan, isFirst: boolean): void {
-    const { connectorMetadata: metadata, step } = plan;
+    const { connectorMetadata: metadata, step, finishedHandles } = plan;
     this.#begun = step;
+    // Not earlier: with the metadata they get what the connector has begun for these requests.
+    if (finishedHandles.length > 0) this.#finished = this.#finished.concat(finishedHandles);
     const reuse = this.#takeReuse(isFirst);
     // The stores of blocks that were given back are not over yet, and an empty plan may have given those to a load: so that
     // waits until the next plan, before which they are over.

@@ -8,7 +8,8 @@ import { FinishReason } from './status.js';
 /**
  * Ends every use of blocks by the connector, because whoever runs the transfers vouches that none of them touches memory
  * any more; see `Scheduler.fenceTransfers`. What had not come counts as failed. A load of a step behind `begunStep` has not
- * begun: it will write its blocks when it does, so its use stays.
+ * begun, nor has what the connector began for a request that ended when `begunStep` was the last one: it will touch the
+ * blocks when it does, so its use stays.
  * @returns the requests that a use of ended
  */
 export function fenceTransfers(s: SchedulerState, child: number | undefined, begunStep: number): number {
@@ -19,7 +20,7 @@ export function fenceTransfers(s: SchedulerState, child: number | undefined, beg
     if (outstanding === null) continue;
     const passes = (owner: string): boolean => isPeer(owner, child);
     const loads = request.loadStep <= begunStep && outstanding.removeWhere('load', passes);
-    const stores = outstanding.removeWhere('store', passes);
+    const stores = request.endedStep < begunStep && outstanding.removeWhere('store', passes);
     if (!loads && !stores) continue;
     fenced++;
     if (loads && request.load !== null) loseOrEnd(s, request);

@@ -97,7 +97,8 @@ function reclaim(s: SchedulerState, request: Request): true {
 /** Gives the blocks of a request that does not run back. Its next admission looks for a cached prefix again. */
 export function releaseWaiting(s: SchedulerState, request: Request): void {
   if (request.load !== null) endLoading(s, request);
-  giveBlocksBack(s, request);
+  // A load that brought nothing has given them back by then.
+  if (s.core.blocks(request.slot).length > 0) giveBlocksBack(s, request);
   request.numComputedTokens = 0;
   request.nextPublish = 0;
 }

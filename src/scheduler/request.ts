@@ -107,6 +107,8 @@ export class Request {
   numFailedLoads = 0;
   /** The step that began its last asynchronous load, -1 = it had none. */
   loadStep = -1;
+  /** The step that was made last when it ended; -1 = it has not ended. */
+  endedStep = -1;
   /** Blocks of an earlier residency that a transfer still used when it was preempted; pinned until that ends. */
   keptBlocks: Int32Array | null = null;
   /** What its client gave for the connector; null = nothing. */

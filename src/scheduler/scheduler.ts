@@ -127,11 +127,11 @@ export class Scheduler extends SchedulerSteps {
    * For when a peer is gone: the caller vouches that no transfer of the connector (of this child of it) that was begun so
    * far reads or writes any more, because its lane was fenced or its transport torn down. Every use of blocks by it ends:
    * those of finished requests come back, quarantined ones too, and requests that wait for a load have failed to get it.
-   * @param begunStep loads of later steps have not begun, because their plans were not handed to the workers yet: they go
-   * on. Default: all have begun
+   * @param begunStep the last step whose plan was handed to the workers. Loads of later steps, and stores of requests that
+   * ended behind it, have not begun: they go on. Default: all have begun
    * @returns how many requests it concerned
    */
-  fenceTransfers(child?: number, begunStep: number = this.#s.step): number {
+  fenceTransfers(child?: number, begunStep: number = this.#s.step + 1): number {
     return this.#calls.enter(() => {
       const which =
         child === undefined ? undefined : checkInteger('child', child, 0, Number.MAX_SAFE_INTEGER);

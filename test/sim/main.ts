@@ -1,20 +1,27 @@
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { findPlant, runPlanted } from './planted.js';
-import { PLANTS } from './plants.js';
+import { runEngineSeed } from './engine/run.js';
+import { ENGINE_FAULTS, type EngineFault } from './engine/setup.js';
+import { ALL_PLANTS, findPlant, loopOf, runPlanted } from './planted.js';
 import { describe, runSeed, shrink } from './run.js';
 import { FAULTS, type Fault } from './setup.js';
 
+const LOOPS = ['scheduler', 'engine', 'both'] as const;
+type Loop = (typeof LOOPS)[number];
+const ALL_FAULTS: readonly string[] = [...new Set<string>([...FAULTS, ...ENGINE_FAULTS])];
+
 const USAGE = `npm run sim -- [options]
-Simulates the scheduler with everything around it, seed by seed, and stops at the first seed that breaks something.
+Simulates the scheduler, or an engine with its own loop, with everything around it, seed by seed, and stops at the first
+seed that breaks something.
+  --loop NAME      scheduler, engine, or both: even seeds the scheduler, odd ones the engine (default both)
   --seeds N        how many seeds (default 300)
   --first S        the first of them (default 0)
   --steps N        events with faults in each run, before the phase without (default 2000)
   --jobs N         processes that share the seeds (default 1)
-  --without A,B    leaves kinds of faults out: ${FAULTS.join(', ')}
+  --without A,B    leaves kinds of faults out: ${ALL_FAULTS.join(', ')}
   --shrink         makes what was found smaller
-  --plant NAME     takes a guard out first, so that it must fail: ${PLANTS.map(({ name }) => name).join(', ')}
+  --plant NAME     takes a guard out first, so that it must fail: ${ALL_PLANTS.map(({ name }) => name).join(', ')}
   --plants         takes every guard out, one after the other, and fails if one is not missed
 Exit code: 0 nothing broke (with --plants: every plant was found), 1 something broke, 2 bad arguments.`;
 
@@ -32,6 +39,7 @@ function parse() {
         steps: { type: 'string', default: '2000' },
         jobs: { type: 'string', default: '1' },
         without: { type: 'string', default: '' },
+        loop: { type: 'string' },
         shrink: { type: 'boolean', default: false },
         plant: { type: 'string' },
         plants: { type: 'boolean', default: false },
@@ -62,23 +70,26 @@ const numSeeds = count('seeds', 1);
 const first = count('first', 0);
 const steps = count('steps', 1);
 const numJobs = Math.min(count('jobs', 1), numSeeds);
-const without = values.without === '' ? [] : (values.without.split(',') as Fault[]);
-for (const fault of without) if (!FAULTS.includes(fault)) fail(`--without knows no fault ${fault}`);
+const without = values.without === '' ? [] : values.without.split(',');
+for (const each of without) if (!ALL_FAULTS.includes(each)) fail(`--without knows no fault ${each}`);
+const loop = (values.loop ?? 'both') as Loop;
+if (!LOOPS.includes(loop)) fail(`--loop must be one of ${LOOPS.join(', ')}, got ${loop}`);
 const passedOn = ['--seeds', `${numSeeds}`, '--first', `${first}`, '--steps', `${steps}`];
 if (without.length > 0) passedOn.push('--without', without.join());
 if (values.shrink) passedOn.push('--shrink');
 
 if (values.plants) process.exit(await runAllPlants());
 else if (values.plant !== undefined) process.exit(await runPlant(values.plant));
-else process.exit(numJobs > 1 ? await share() : runSeeds());
+else process.exit(numJobs > 1 ? await share() : await runSeeds());
 
 /** Every seed, one after the other. */
-function runSeeds(): number {
+async function runSeeds(): Promise<number> {
   const begin = performance.now();
   for (let seed = first; seed < first + numSeeds; seed++) {
-    const { failure } = runSeed(seed, { steps, without });
-    if (failure === null) continue;
-    console.log(describe(values.shrink ? shrink(failure) : failure, values.planted ?? null));
+    const isEngine = loop === 'engine' || (loop === 'both' && seed % 2 === 1);
+    const told = await (isEngine ? runEngine(seed) : runScheduler(seed));
+    if (told === null) continue;
+    console.log(told);
     console.log(`found after ${seed - first + 1} seeds`);
     return 1;
   }
@@ -87,13 +98,34 @@ function runSeeds(): number {
   return 0;
 }
 
+/** @returns what broke, null if nothing did */
+async function runScheduler(seed: number): Promise<string | null> {
+  const known = without.filter((fault): fault is Fault => FAULTS.includes(fault as Fault));
+  const { failure } = runSeed(seed, { steps, without: known });
+  if (failure === null) return null;
+  return describe(values.shrink ? await shrink(failure, runSeed) : failure, flags('scheduler'));
+}
+
+async function runEngine(seed: number): Promise<string | null> {
+  const known = without.filter((fault): fault is EngineFault => ENGINE_FAULTS.includes(fault as EngineFault));
+  const { failure } = await runEngineSeed(seed, { steps, without: known });
+  if (failure === null) return null;
+  return describe(values.shrink ? await shrink(failure, runEngineSeed) : failure, flags('engine'));
+}
+
+/** What the command that shows a failure again needs beside the seed. */
+function flags(name: Loop): string[] {
+  const plant = values.planted === undefined ? [] : ['--plant', values.planted];
+  return ['--loop', name, ...plant];
+}
+
 /** The same in several processes, each with a range of seeds of its own. */
 async function share(): Promise<number> {
   const each = Math.ceil(numSeeds / numJobs);
   const runs: Promise<number>[] = [];
   for (let from = first; from < first + numSeeds; from += each) {
     const seeds = Math.min(each, first + numSeeds - from);
-    const args = [...passedOn, '--seeds', `${seeds}`, '--first', `${from}`];
+    const args = [...passedOn, '--loop', loop, '--seeds', `${seeds}`, '--first', `${from}`];
     const child = fork(fileURLToPath(import.meta.url), args);
     runs.push(new Promise((resolve) => child.on('close', (code) => resolve(code ?? 1))));
   }
@@ -107,7 +139,7 @@ async function runPlant(name: string): Promise<number> {
   } catch (error) {
     return fail((error as Error).message);
   }
-  const { code, output } = await runPlanted(plant, passedOn);
+  const { code, output } = await runPlanted(plant, [...passedOn, '--loop', values.loop ?? loopOf(plant)]);
   console.log(`${plant.name}: ${plant.why}\n${output.trimEnd()}`);
   return code;
 }
@@ -115,10 +147,11 @@ async function runPlant(name: string): Promise<number> {
 /** Which plants are found, and after how many seeds. */
 async function runAllPlants(): Promise<number> {
   let missed = 0;
-  const waiting = [...PLANTS];
+  const plants = ALL_PLANTS.filter((plant) => loop === 'both' || loopOf(plant) === loop);
+  const waiting = [...plants];
   const work = async (): Promise<void> => {
     for (let plant = waiting.shift(); plant !== undefined; plant = waiting.shift()) {
-      const { output } = await runPlanted(plant, passedOn);
+      const { output } = await runPlanted(plant, [...passedOn, '--loop', loopOf(plant)]);
       const lines = output.trimEnd().split('\n');
       const found = /^found after (\d+) seeds$/.exec(lines.at(-1) ?? '');
       if (found === null) missed++;
@@ -128,6 +161,6 @@ async function runAllPlants(): Promise<number> {
     }
   };
   await Promise.all(Array.from({ length: numJobs }, work));
-  console.log(missed === 0 ? `all ${PLANTS.length} plants were found` : `${missed} plants were not found`);
+  console.log(missed === 0 ? `all ${plants.length} plants were found` : `${missed} plants were not found`);
   return missed === 0 ? 0 : 1;
 }

@@ -3,15 +3,24 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync }
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { ENGINE_PLANTS } from './engine/plants.js';
 import { PLANTS, type Plant } from './plants.js';
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 
+/** What the simulation of the scheduler is to find, and what that of the engine's loop. */
+export const ALL_PLANTS: readonly Plant[] = [...PLANTS, ...ENGINE_PLANTS];
+
+/** The loop whose simulation is to find it. */
+export function loopOf(plant: Plant): 'scheduler' | 'engine' {
+  return ENGINE_PLANTS.includes(plant) ? 'engine' : 'scheduler';
+}
+
 /** @throws if there is none of this name */
 export function findPlant(name: string): Plant {
-  const plant = PLANTS.find((each) => each.name === name);
+  const plant = ALL_PLANTS.find((each) => each.name === name);
   if (plant !== undefined) return plant;
-  throw new Error(`no plant ${name}; there are ${PLANTS.map((each) => each.name).join(', ')}`);
+  throw new Error(`no plant ${name}; there are ${ALL_PLANTS.map((each) => each.name).join(', ')}`);
 }
 
 /** The source with a bug in it. @throws if the text that it replaces does not stand there exactly once */

@@ -1,5 +1,5 @@
 import { Violation } from './audit/facts.js';
-import { drawSetup, FAULTS, type Fault, type Setup } from './setup.js';
+import { drawSetup, type Fault, type Setup } from './setup.js';
 import { Simulation, type Tally } from './simulation.js';
 
 export interface RunOptions {
@@ -10,7 +10,7 @@ export interface RunOptions {
 }
 
 /** What went wrong in one run. */
-export interface Failure {
+export interface Failure<S = Setup, F extends string = Fault> {
   seed: number;
   /** The event at which it did; after the last one it is the phase without faults. */
   step: number;
@@ -18,8 +18,8 @@ export interface Failure {
   message: string;
   /** The last events before it. */
   journal: readonly string[];
-  setup: Setup;
-  without: readonly Fault[];
+  setup: S;
+  without: readonly F[];
 }
 
 /** Runs one seed to its end, or to what breaks first. */
@@ -55,31 +55,60 @@ export function runSeed(
  * Makes a failure smaller: fewer events, then fewer kinds of faults, as long as the same invariant breaks in what `run` makes of it. Without a kind
  * of fault everything that is drawn after it moves, so that a smaller failure is another one of the same kind.
  */
-export function shrink(failure: Failure, run: typeof runSeed = runSeed): Failure {
-  const rerun = (steps: number, without: readonly Fault[]): Failure | null => {
-    const again = run(failure.seed, { steps, without }).failure;
+export async function shrink<S extends Faulty<F>, F extends string>(
+  failure: Failure<S, F>,
+  run: (
+    seed: number,
+    options: { steps: number; without: readonly F[] },
+  ) => Result<S, F> | Promise<Result<S, F>>,
+): Promise<Failure<S, F>> {
+  const rerun = async (steps: number, without: readonly F[]): Promise<Failure<S, F> | null> => {
+    const again = (await run(failure.seed, { steps, without })).failure;
     return again?.invariant === failure.invariant ? again : null;
   };
-  let best = rerun(failure.step, failure.without) ?? failure;
-  for (const fault of FAULTS) {
+  let best = (await rerun(failure.step, failure.without)) ?? failure;
+  for (const fault of Object.keys(failure.setup.faults) as F[]) {
     if (best.setup.faults[fault] === 0) continue;
-    best = rerun(best.step, [...best.without, fault]) ?? best;
+    best = (await rerun(best.step, [...best.without, fault])) ?? best;
   }
   return best;
 }
 
-/** Seed, step, what broke, what led to it, and the command that shows it again. */
-export function describe(failure: Failure, plant: string | null): string {
+/** A setup with the probability of each fault. */
+interface Faulty<F extends string> {
+  seed: number;
+  faults: Record<F, number>;
+}
+
+interface Result<S, F extends string> {
+  failure: Failure<S, F> | null;
+}
+
+/**
+ * Seed, step, what broke, what led to it, and the command that shows it again.
+ * @param flags of that command, besides seed, steps and faults that were left out
+ */
+export function describe<S extends object, F extends string>(
+  failure: Failure<S, F>,
+  flags: readonly string[],
+): string {
   const { seed, step, message, journal, setup, without } = failure;
-  const { seed: _, ...rest } = setup;
-  const flags = [
-    plant === null ? '' : ` --plant ${plant}`,
-    without.length > 0 ? ` --without ${without.join()}` : '',
+  const { seed: _, ...rest } = setup as S & { seed?: number };
+  const left = without.length > 0 ? ['--without', without.join()] : [];
+  const command = [
+    '--first',
+    `${seed}`,
+    '--seeds',
+    '1',
+    '--steps',
+    `${Math.max(1, step)}`,
+    ...flags,
+    ...left,
   ];
   return [
     `seed ${seed}, step ${step}: ${message}`,
     JSON.stringify(rest),
     ...journal.slice(-30).map((line) => `  ${line}`),
-    `replay: npm run sim -- --first ${seed} --seeds 1 --steps ${Math.max(1, step)}${flags.join('')}`,
+    `replay: npm run sim -- ${command.join(' ')}`,
   ].join('\n');
 }

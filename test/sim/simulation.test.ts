@@ -116,7 +116,7 @@ describe('the command', () => {
 });
 
 describe('shrinking', () => {
-  it('keeps what broke, with fewer events and fewer kinds of faults', () => {
+  it('keeps what broke, with fewer events and fewer kinds of faults', async () => {
     const setup = drawSetup(3);
     for (const fault of FAULTS) setup.faults[fault] = 0.1;
     const fails = (steps: number, without: readonly Fault[], invariant: string): Failure => {
@@ -132,7 +132,7 @@ describe('shrinking', () => {
       if (without.includes('late')) return { failure: null, tally: {} };
       return { failure: fails(steps, without, without.includes('duplicate') ? 'I1' : 'I7'), tally: {} };
     };
-    const { step, without } = shrink(fails(2000, [], 'I7'), run);
+    const { step, without } = await shrink(fails(2000, [], 'I7'), run);
     expect(step).toBe(37);
     expect(FAULTS.filter((fault) => !without.includes(fault))).toEqual(['late', 'duplicate']);
   });

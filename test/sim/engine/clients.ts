@@ -1,0 +1,251 @@
+import { BlockstepError } from '../../../src/core/errors.js';
+import type { RequestOutput } from '../../../src/engine/outputs.js';
+import type { RequestHandle } from '../../../src/engine/request-handle.js';
+import type { Grammar } from '../../../src/scheduler/grammar.js';
+import { END_TOKEN } from '../text.js';
+import type { Stage } from './stage.js';
+import { allows, follow, rootOf, type Stops, Transcript } from './text.js';
+
+/** A grammar whose state the executor reads for its bitmask rows; now and then it fails its request. */
+export class SimGrammar implements Grammar {
+  /** After all tokens that it took. */
+  state: number;
+  handle = -1;
+  readonly #stage: Stage;
+  readonly #readyAt: number;
+
+  constructor(stage: Stage, state: number, readyAt: number) {
+    this.#stage = stage;
+    this.state = state;
+    this.#readyAt = readyAt;
+  }
+
+  ready(): boolean {
+    this.#fail();
+    if (this.#stage.isCalm || this.#stage.now >= this.#readyAt) return true;
+    this.#stage.blame(this.handle, 'wait');
+    return false;
+  }
+
+  acceptTokens(tokens: Int32Array): boolean {
+    if (this.#fail()) return false;
+    for (const token of tokens) {
+      if (!allows(this.state, token)) {
+        this.#stage.broke('I11', `${this.#stage.name(this.handle)} got ${token}, which its grammar refuses`);
+      }
+      this.state = follow(this.state, token);
+    }
+    return true;
+  }
+
+  validateTokens(tokens: Int32Array): number {
+    this.#fail();
+    let { state } = this;
+    for (let i = 0; i < tokens.length; i++) {
+      if (!allows(state, tokens[i])) return i;
+      state = follow(state, tokens[i]);
+    }
+    return tokens.length;
+  }
+
+  /** Throws, or says no. */
+  #fail(): boolean {
+    const stage = this.#stage;
+    const rng = stage.rng('grammars');
+    if (!stage.strikes('grammarFails', rng)) return false;
+    stage.blame(this.handle, 'grammar');
+    stage.excused.add('grammar-failed');
+    if (rng.chance(0.5)) throw new Error('the grammar fails');
+    return true;
+  }
+}
+
+/** What a client asked for. */
+export interface Wish extends Stops {
+  id: string;
+  prompt: Int32Array;
+  salt: string;
+  adapter: string;
+  priority: number;
+  isSession: boolean;
+  hasGrammar: boolean;
+  /** Reads at once; begins when it is told to; or leaves after the first output. */
+  reads: 'at once' | 'late' | 'leaves';
+}
+
+/** One client, its request, and how far it has read. */
+export class Client {
+  readonly wish: Wish;
+  readonly handle: RequestHandle;
+  readonly text: Transcript;
+  readonly controller: AbortController;
+  /** It, or somebody else, asked for an end; with which reason. */
+  abortAsked = false;
+  reason: unknown = undefined;
+  /** How its stream ended: nothing yet, an end, or what it was rejected with. */
+  ended: 'no' | 'stop' | 'length' | 'abort' | 'left' | 'failed' = 'no';
+  /** A session's answers that were read to their ends. */
+  numAnswers = 0;
+  numChunks = 0;
+  inputEnded = false;
+  readonly #stage: Stage;
+  /** Tokens of the present answer that were read, and of all answers. */
+  #read = 0;
+  #total = 0;
+  #isReading = false;
+
+  constructor(
+    stage: Stage,
+    wish: Wish,
+    handle: RequestHandle,
+    text: Transcript,
+    controller: AbortController,
+  ) {
+    this.#stage = stage;
+    this.wish = wish;
+    this.handle = handle;
+    this.text = text;
+    this.controller = controller;
+    handle.result().then(
+      (result) => this.#resulted(result.finishReason, result.tokens.length),
+      (error: unknown) => this.#resulted('failed', -1, error),
+    );
+    if (wish.reads !== 'late') this.read();
+  }
+
+  get name(): string {
+    return this.#stage.name(this.handle.handle);
+  }
+
+  get isSessionOpen(): boolean {
+    return this.wish.isSession && !this.inputEnded && !this.handle.ended;
+  }
+
+  /** Begins to read, once. */
+  read(): void {
+    if (this.#isReading) return;
+    this.#isReading = true;
+    this.#readAll().catch((error: unknown) => {
+      this.#stage.broke('simulator', `a reader broke: ${String((error as Error).stack)}`);
+    });
+  }
+
+  asked(reason: unknown): void {
+    if (this.handle.ended) return;
+    this.abortAsked = true;
+    this.reason = reason;
+  }
+
+  async #readAll(): Promise<void> {
+    const iterator = this.handle[Symbol.asyncIterator]();
+    for (;;) {
+      let next: IteratorResult<RequestOutput, undefined>;
+      try {
+        next = await iterator.next();
+      } catch (error) {
+        this.#failed(error);
+        return;
+      }
+      if (next.done === true) {
+        if (this.ended === 'no') this.#stage.broke('I14', `${this.name} is over without an end`);
+        return;
+      }
+      this.#take(next.value);
+      if (this.wish.reads === 'leaves' && this.ended === 'no') {
+        this.ended = 'left';
+        this.asked(undefined);
+        await iterator.return();
+        return;
+      }
+    }
+  }
+
+  /** Every token must be that of a computation without pages. */
+  #take({ tokens, numOutputTokens, finishReason, continues, stopReason }: RequestOutput): void {
+    const stage = this.#stage;
+    if (this.ended !== 'no') stage.broke('I14', `${this.name} goes on behind its end`);
+    for (const token of tokens) {
+      const expected = this.text.answer(this.numAnswers).tokens[this.#read++];
+      if (token === expected) continue;
+      stage.broke(
+        'I11',
+        `${this.name}: token ${this.#read - 1} of answer ${this.numAnswers} is ${token}, not ${expected}`,
+      );
+    }
+    this.#total += tokens.length;
+    if (numOutputTokens !== this.#total)
+      stage.broke('I14', `${this.name} counts ${numOutputTokens}, got ${this.#total}`);
+    if (finishReason === null) return;
+    if (continues) {
+      this.#answerEnds(finishReason);
+      this.numAnswers++;
+      this.#read = 0;
+      return;
+    }
+    this.ended = finishReason;
+    stage.count(finishReason);
+    if (finishReason === 'abort') this.#aborted();
+    else this.#answerEnds(finishReason);
+    if (
+      (stopReason !== null) !==
+      (finishReason === 'stop' && this.wish.stopTokenIds.includes(END_TOKEN) && this.wish.eosTokenId < 0)
+    ) {
+      stage.broke('I14', `${this.name} ended by ${finishReason}, stop token ${stopReason}`);
+    }
+  }
+
+  /** `stop` and `length` come exactly where they must; `length` also where the model or the pool has no more room. */
+  #answerEnds(reason: string): void {
+    const stage = this.#stage;
+    const { numBlocks, blockSize = 16, maxModelLen = 0 } = stage.setup.engine;
+    // A session that ends while it waits for input ends once more as its last answer did.
+    if (this.inputEnded && this.#read === 0 && this.numAnswers > 0) return;
+    const answer = this.text.answer(this.numAnswers);
+    if (this.#read === answer.tokens.length && reason === answer.reason) return;
+    const room = Math.min(maxModelLen, (numBlocks - 1) * blockSize);
+    if (reason === 'length' && answer.from + this.#read >= room) return;
+    const due = `${answer.reason} after ${answer.tokens.length} from ${answer.from}`;
+    stage.broke(
+      'I14',
+      `${this.name} ended its answer ${this.numAnswers} by ${reason} after ${this.#read} tokens, not by ${due}`,
+    );
+  }
+
+  #aborted(): void {
+    if (!this.abortAsked && !this.inputEnded)
+      this.#stage.broke('I14', `${this.name} was aborted, and nobody asked`);
+  }
+
+  #failed(error: unknown): void {
+    const stage = this.#stage;
+    if (this.ended !== 'no') stage.broke('I14', `${this.name} fails behind its end`);
+    this.ended = 'failed';
+    if (this.abortAsked && error === this.reason) {
+      stage.count('abort with a reason');
+      return;
+    }
+    stage.count('error');
+    if (!(error instanceof BlockstepError) || typeof error.code !== 'string') {
+      stage.broke('I14', `${this.name} failed with ${String(error)}, which has no code`);
+      return;
+    }
+    if (stage.isOver || stage.causesOf(this.handle.handle).size > 0) return;
+    stage.broke('I14', `${this.name} failed, and nothing happened to it: ${error.message}`);
+  }
+
+  /** The result must say what the stream says, and nobody may wait for it for ever. */
+  #resulted(reason: string, numTokens: number, error?: unknown): void {
+    this.#stage.note(`${this.name} ended: ${reason} ${error === undefined ? numTokens : String(error)}`);
+    if (!this.handle.ended) this.#stage.broke('I14', `${this.name} has a result before its end`);
+  }
+
+  /** When all is over. */
+  check(): void {
+    if (this.ended === 'no') this.#stage.broke('I10', `the stream of ${this.name} never ended`);
+  }
+}
+
+export function textOf(wish: Wish, maxModelLen: number): Transcript {
+  const state = wish.hasGrammar ? 17 : -1;
+  return new Transcript(wish.prompt, rootOf(wish.salt, wish.adapter), wish, maxModelLen, state);
+}

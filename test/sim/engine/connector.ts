@@ -1,0 +1,393 @@
+import type {
+  BlockPins,
+  Finished,
+  Match,
+  Protection,
+  SchedulerConnector,
+} from '../../../src/scheduler/connector.js';
+import type { BlockLists, HandOver, KvView } from '../../../src/scheduler/kv-view.js';
+import type { Plan } from '../../../src/scheduler/plan.js';
+import type { Request } from '../../../src/scheduler/request.js';
+import { FinishReason } from '../../../src/scheduler/status.js';
+import { mix } from '../text.js';
+import type { TierShape } from './setup.js';
+import type { Stage } from './stage.js';
+
+/** Blocks of one request that go to the tier of one child. */
+export interface StorePlan {
+  readonly step: number;
+  /** Of a hand-over: the step that was still to write its blocks, -1 = none. */
+  readonly readableFrom: number;
+  readonly handle: number;
+  readonly child: number;
+  readonly blocks: readonly number[];
+  readonly keys: readonly bigint[];
+  /** What the KV of these blocks has to be. */
+  readonly right: readonly Int32Array[];
+  /** What was read, by block and rank. */
+  readonly read: Int32Array[][];
+  /** Ranks that have not ended. */
+  ranksLeft: number;
+  isDropped: boolean;
+}
+
+export interface LoadPlan {
+  readonly step: number;
+  readonly handle: number;
+  readonly child: number;
+  readonly async: boolean;
+  readonly blocks: readonly number[];
+  /** What the tier holds, by block and rank. */
+  readonly sources: readonly (readonly Int32Array[])[];
+}
+
+export interface TierMetadata {
+  step: number;
+  loads: LoadPlan[];
+  /** To be begun when the step was executed. */
+  stores: StorePlan[];
+  /** Of requests that have ended: to be begun at once. */
+  handOvers: StorePlan[];
+}
+
+/** What one child keeps, by the hash of a block and all before it. */
+interface Tier {
+  readonly entries: Map<bigint, readonly Int32Array[]>;
+  readonly reserved: Set<bigint>;
+}
+
+/** What the connector knows of one request that has not ended. */
+interface Known {
+  /** Blocks from the front that need not be stored any more. */
+  stored: number;
+  readonly stores: boolean;
+  readonly handsOver: boolean;
+  /** Children to which something of it was to be stored. */
+  readonly children: Set<number>;
+  match: { child: number; async: boolean; first: number } | null;
+}
+
+/**
+ * The scheduler side of a store that keeps blocks by content: the smallest honest user of the contract. Every full block
+ * that a step computes goes there, or all of a request when it ends; whoever begins alike loads it from there.
+ */
+export class SimConnector implements SchedulerConnector<TierMetadata> {
+  readonly protection: Protection;
+  readonly reporters: number[][];
+  readonly #stage: Stage;
+  readonly #shape: TierShape;
+  readonly #tiers: Tier[];
+  readonly #known = new Map<number, Known>();
+  readonly #ended = new Set<number>();
+  /** Stores that not all ranks have ended. */
+  readonly open = new Set<StorePlan>();
+  /** Pins of each block. */
+  readonly pins = new Map<number, number>();
+  /** Times that a request was given blocks, by handle. */
+  readonly allocations = new Map<number, number>();
+  /** The last plan that has something to execute. */
+  lastPlanned = -1;
+  #pinner: BlockPins | null = null;
+  #view!: KvView;
+  #unpinned: number[] = [];
+  #loads: Omit<LoadPlan, 'step'>[] = [];
+  #handOvers: StorePlan[] = [];
+
+  constructor(stage: Stage, shape: TierShape) {
+    this.#stage = stage;
+    this.#shape = shape;
+    this.protection = shape.protection;
+    const ranks = Array.from({ length: shape.numRanks }, (_, rank) => rank);
+    this.reporters = Array.from({ length: shape.numChildren }, () => ranks);
+    this.#tiers = this.reporters.map(() => ({ entries: new Map(), reserved: new Set() }));
+  }
+
+  bind(view: KvView): void {
+    this.#view = view;
+  }
+
+  bindPins(pins: BlockPins): void {
+    this.#pinner = pins;
+  }
+
+  onNewRequest(request: Request): void {
+    const { handle } = request;
+    const chance = (what: number, probability: number) => mix(handle, what) % 1000 < 1000 * probability;
+    const handsOver = this.protection !== 'fence' && chance(2, this.#shape.handsOver);
+    const stores = chance(1, this.#shape.stores);
+    this.#known.set(handle, { stored: 0, match: null, children: new Set(), stores, handsOver });
+    this.#fault('onNewRequest', handle);
+  }
+
+  getNumNewMatchedTokens(request: Request, numLocalTokens: number): Match {
+    this.#fault('getNumNewMatchedTokens', request.handle);
+    const rng = this.#stage.rng('connector');
+    if (this.#stage.strikes('connectorNonsense', rng)) {
+      this.#failed(request.handle);
+      return { numTokens: rng.pick([-1, request.numTokens + 1, 1.5]), async: true };
+    }
+    const known = this.#of(request);
+    known.match = null;
+    if (!this.#stage.isCalm && rng.chance(this.#shape.asksLater)) return { numTokens: null, async: false };
+    if (!rng.chance(this.#shape.loads)) return { numTokens: 0, async: false };
+    const { blockSize } = this.#stage.kv;
+    const first = numLocalTokens / blockSize;
+    const found = this.#tiers.map((_, child) => this.#lookUp(request, child, first));
+    const child = found.indexOf(Math.max(...found));
+    const count = rng.chance(0.8) ? found[child] : rng.below(found[child] + 1);
+    if (count === 0) return { numTokens: 0, async: false };
+    const isAsync = !rng.chance(this.#shape.syncLoads);
+    known.match = { child, async: isAsync, first };
+    return { numTokens: count * blockSize, async: isAsync, child };
+  }
+
+  updateStateAfterAlloc(request: Request, [blocks]: BlockLists, numExternalTokens: number): void {
+    const { handle } = request;
+    this.allocations.set(handle, (this.allocations.get(handle) ?? 0) + 1);
+    this.#fault('updateStateAfterAlloc', handle);
+    const { match } = this.#of(request);
+    if (numExternalTokens === 0) return;
+    if (match === null) {
+      this.#stage.broke(
+        'I8',
+        `${this.#stage.name(handle)} loads ${numExternalTokens} tokens, none were offered`,
+      );
+      return;
+    }
+    const { first, child, async } = match;
+    const { entries } = this.#tiers[child];
+    const filled = blocks.slice(first, first + Math.ceil(numExternalTokens / this.#stage.kv.blockSize));
+    const sources = Array.from(filled, (_, i) => entries.get(this.#key(request, first + i)));
+    if (sources.includes(undefined)) {
+      this.#stage.broke('I8', `${this.#stage.name(handle)} loads a block that the tier has not`);
+      return;
+    }
+    this.#stage.count(async ? 'loads' : 'synchronous loads');
+    const load = { handle, child, async, blocks: Array.from(filled) };
+    this.#loads.push({ ...load, sources: sources as (readonly Int32Array[])[] });
+  }
+
+  buildMetadata(plan: Plan): TierMetadata {
+    const { step } = plan;
+    if (plan.totalTokens > 0) this.lastPlanned = step;
+    const loads = this.#loads;
+    this.#loads = [];
+    this.sweep();
+    try {
+      this.#fault('buildMetadata', 0);
+    } catch (error) {
+      for (const { handle } of loads) this.#stage.blame(handle, 'load');
+      throw error;
+    }
+    const stores: StorePlan[] = [];
+    for (let i = 0; i < plan.numRequests; i++) {
+      const [held] = this.#view.blocks(plan.requests[i]);
+      stores.push(...this.#storesOf(plan, i, held));
+    }
+    const handOvers = this.#handOvers;
+    this.#handOvers = [];
+    return { step, loads: loads.map((load) => ({ ...load, step })), stores, handOvers };
+  }
+
+  updateConnectorOutput(): void {
+    this.#fault('updateConnectorOutput', 0);
+  }
+
+  requestFinished(request: Request, reason: FinishReason, handOver: HandOver): Finished {
+    const { handle } = request;
+    const name = this.#stage.name(handle);
+    if (this.#ended.has(handle)) this.#stage.broke('I5', `${name} is finished for the second time`);
+    this.#ended.add(handle);
+    if (!request.isFinished) this.#stage.broke('I5', `${name} is finished, and lives`);
+    const known = this.#known.get(handle);
+    this.#known.delete(handle);
+    this.#fault('requestFinished', 0);
+    if (this.#stage.strikes('connectorNonsense', this.#stage.rng('connector'))) {
+      this.#stage.excused.add('connector-failed');
+      return { delayFree: true, children: [7] };
+    }
+    this.#stage.finished(handle, reason === FinishReason.abort || reason === FinishReason.error);
+    const isAnswered = reason === FinishReason.stop || reason === FinishReason.length;
+    if (known?.handsOver && isAnswered) this.#handOver(request, known, handOver);
+    const children = [...(known?.children ?? [])];
+    if (this.protection !== 'own' || children.length === 0) return { delayFree: false };
+    return { delayFree: true, children };
+  }
+
+  requiresKvDelivery(request: Request): boolean {
+    this.#fault('requiresKvDelivery', 0);
+    return mix(request.handle, 3) % 1000 < 1000 * this.#shape.delivers;
+  }
+
+  cancelSending(request: Request): void {
+    this.#stage.count('cancelled');
+    for (const store of this.open) if (store.handle === request.handle) this.drop(store);
+    this.#fault('cancelSending', 0);
+  }
+
+  resetCache(): boolean {
+    this.#fault('resetCache', 0);
+    if (this.open.size > 0) return false;
+    for (const { entries } of this.#tiers) entries.clear();
+    return true;
+  }
+
+  hasPendingWork(): boolean {
+    return this.open.size > 0;
+  }
+
+  /** Gives back what nothing pins any more: to be called in a method of the connector, or between calls of the engine. */
+  sweep(): void {
+    if (this.#unpinned.length === 0) return;
+    this.#pinner?.unpin(Int32Array.from(this.#unpinned));
+    for (const block of this.#unpinned) this.#count(block, -1);
+    this.#unpinned = [];
+  }
+
+  /** Nothing of it comes into the tier any more. */
+  drop(store: StorePlan): void {
+    store.isDropped = true;
+  }
+
+  /** A rank has ended its part. What all ranks have read can be found from now on. */
+  ended(store: StorePlan): void {
+    if (--store.ranksLeft > 0) return;
+    this.open.delete(store);
+    if (this.protection === 'pin') this.#unpinned.push(...store.blocks);
+    const { entries, reserved } = this.#tiers[store.child];
+    store.keys.forEach((key, i) => {
+      reserved.delete(key);
+      if (!store.isDropped) entries.set(key, store.read[i]);
+    });
+    this.#stage.count(store.isDropped ? 'stores dropped' : 'stores');
+  }
+
+  /** Whether nothing is left of any transfer. */
+  get isIdle(): boolean {
+    const reserved = this.#tiers.reduce((sum, tier) => sum + tier.reserved.size, 0);
+    const next = this.#loads.length + this.#handOvers.length + this.#known.size;
+    return this.open.size + reserved + this.pins.size + next === 0;
+  }
+
+  /** The blocks of an entry that are full of known tokens when the step was executed, and were not stored before. */
+  #storesOf(plan: Plan, i: number, held: Int32Array): StorePlan[] {
+    const request = plan.requests[i];
+    const known = this.#known.get(request.handle);
+    if (known === undefined) return [];
+    const { blockSize } = this.#stage.kv;
+    const computed = plan.numComputedTokens[i];
+    const from = Math.floor(computed / blockSize);
+    if (plan.kinds[i] !== 0 || from < known.stored) known.stored = from;
+    if (!known.stores) return [];
+    const to = Math.floor(Math.min(computed + plan.numScheduledTokens[i], request.numTokens) / blockSize);
+    const indices = Array.from({ length: Math.max(0, to - known.stored) }, (_, n) => known.stored + n);
+    known.stored = Math.max(known.stored, to);
+    return this.#split(plan.step, request, known, indices, held, -1);
+  }
+
+  #handOver(request: Request, known: Known, { blocks: [blocks], numTokens, readableFrom }: HandOver): void {
+    const numFull = Math.floor(numTokens / this.#stage.kv.blockSize);
+    const indices = Array.from({ length: numFull }, (_, index) => index);
+    const stores = this.#split(-1, request, known, indices, blocks, readableFrom);
+    if (stores.length > 0) this.#stage.count('hand-overs');
+    this.#handOvers.push(...stores);
+  }
+
+  /** One store for each child, of the blocks that it has not. */
+  #split(
+    step: number,
+    request: Request,
+    known: Known,
+    indices: readonly number[],
+    held: Int32Array,
+    readableFrom: number,
+  ): StorePlan[] {
+    const { handle } = request;
+    return this.#tiers.flatMap(({ entries, reserved }, child) => {
+      const mine = indices.filter((index) => {
+        const key = this.#key(request, index);
+        return !entries.has(key) && !reserved.has(key) && (child === 0 || mix(handle, index) % 3 === 0);
+      });
+      if (mine.length === 0) return [];
+      const keys = mine.map((index) => this.#key(request, index));
+      const blocks = mine.map((index) => held[index]);
+      const right = mine.map((index) => this.#stage.contentsOf(handle, index));
+      const read: Int32Array[][] = mine.map(() => []);
+      const store = {
+        ...{ step, readableFrom, handle, child, blocks, keys },
+        right,
+        read,
+        ranksLeft: this.#shape.numRanks,
+        isDropped: false,
+      };
+      for (const key of keys) reserved.add(key);
+      known.children.add(child);
+      this.open.add(store);
+      this.#pin(blocks);
+      return [store];
+    });
+  }
+
+  #lookUp(request: Request, child: number, first: number): number {
+    const { blockSize } = this.#stage.kv;
+    const { entries, reserved } = this.#tiers[child];
+    let next = first;
+    for (; (next + 1) * blockSize <= request.numTokens; next++) {
+      const key = this.#key(request, next);
+      if (entries.has(key)) continue;
+      const isRemote = mix(Number(key & 0x7fffffffn), child) % 1000 < 1000 * this.#shape.remote;
+      if (!isRemote || reserved.has(key)) break;
+      const contents = this.#stage.contentsOf(request.handle, next);
+      entries.set(
+        key,
+        Array.from({ length: this.#shape.numRanks }, () => contents),
+      );
+    }
+    return next - first;
+  }
+
+  #key(request: Request, index: number): bigint {
+    return this.#view.blockHash(request, index);
+  }
+
+  #of({ handle }: Request): Known {
+    const known = this.#known.get(handle);
+    if (known !== undefined) return known;
+    this.#stage.broke(
+      'I5',
+      `the connector is asked about ${this.#stage.name(handle)}, which is over or never began`,
+    );
+    return { stored: 0, stores: false, handsOver: false, children: new Set(), match: null };
+  }
+
+  #pin(blocks: readonly number[]): void {
+    if (this.protection !== 'pin') return;
+    this.#pinner?.pin(Int32Array.from(blocks));
+    for (const block of blocks) this.#count(block, 1);
+  }
+
+  #count(block: number, by: number): void {
+    const count = (this.pins.get(block) ?? 0) + by;
+    if (count === 0) this.pins.delete(block);
+    else this.pins.set(block, count);
+  }
+
+  /** Aborts somebody, or throws. */
+  #fault(method: string, handle: number): void {
+    const stage = this.#stage;
+    const rng = stage.rng('connector');
+    if (stage.strikes('abortInside', rng)) this.inside();
+    if (!stage.strikes('connectorThrows', rng)) return;
+    this.#failed(handle);
+    stage.note(`the connector throws at ${method}`);
+    throw new Error(`planted in ${method}`);
+  }
+
+  #failed(handle: number): void {
+    this.#stage.excused.add('connector-failed');
+    if (handle > 0) this.#stage.blame(handle, 'connector');
+  }
+
+  /** What clients do while the connector is asked. */
+  inside: () => void = () => {};
+}

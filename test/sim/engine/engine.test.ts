@@ -1,0 +1,86 @@
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { plantInto } from '../planted.js';
+import type { Tally } from '../simulation.js';
+import { EngineLife } from './life.js';
+import { ENGINE_PLANTS } from './plants.js';
+import { runEngineSeed } from './run.js';
+import { drawEngineSetup } from './setup.js';
+
+const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..', '..', '..');
+const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? 30);
+const STEPS = 2000;
+/** What a simulation is for: each of it must happen often. */
+const WANTED = [
+  ...['stop', 'length', 'abort', 'abort with a reason', 'error'],
+  ...['loads', 'synchronous loads', 'stores', 'stores dropped', 'hand-overs', 'released', 'fenced', 'resets'],
+  ...['chunk started', 'chunk queued', 'sessionChunks', 'sessionsReclaimed', 'grammarTimeouts'],
+  ...[
+    'numPreemptions',
+    'prefixCacheHits',
+    'externalHits',
+    'droppedOutputs',
+    'rowStalls',
+    'specAcceptedTokens',
+  ],
+  ...['failedLoads', 'loadTimeouts', 'quarantines', 'loadsReclaimed', 'evictions'],
+  ...['stale-handle', 'duplicate-completion', 'wrong-owner', 'invalid-block', 'connector-failed'],
+];
+
+function sim(...args: string[]) {
+  const command = ['--import', 'tsx', join(ROOT, 'test', 'sim', 'main.ts'), ...args];
+  return spawnSync(process.execPath, command, { cwd: ROOT, encoding: 'utf8' });
+}
+
+describe('simulated lives of the engine', () => {
+  const total: Tally = {};
+
+  for (let seed = 0; seed < SEEDS; seed++) {
+    it(`seed ${seed}: what must hold holds after every event, and every stream ends as it must`, async () => {
+      const { failure, tally } = await runEngineSeed(seed, { steps: STEPS, without: [] });
+      expect(failure?.message).toBeUndefined();
+      for (const [what, count] of Object.entries(tally)) total[what] = (total[what] ?? 0) + count;
+    });
+  }
+
+  it('do everything that they are for', () => {
+    for (const what of WANTED) expect(total[what] ?? 0, what).toBeGreaterThan(4);
+  });
+
+  it('are the same again from the same seed, to the last word', async () => {
+    const journals: (readonly string[])[] = [];
+    for (let run = 0; run < 2; run++) {
+      const life = new EngineLife(drawEngineSetup(12));
+      await life.run(500);
+      journals.push(life.stage.journal.slice());
+      life.dispose();
+    }
+    expect(journals[0].length).toBeGreaterThan(50);
+    expect(journals[1]).toEqual(journals[0]);
+  });
+});
+
+describe('bugs planted in the loop', () => {
+  it.each(ENGINE_PLANTS)('$name: its guard stands where it is taken out', (plant) => {
+    const source = readFileSync(join(ROOT, plant.file), 'utf8');
+    expect(plantInto(source, plant)).not.toBe(source);
+  });
+
+  it.each(['behindKeptBack', 'lostLoads'])(
+    '%s is found, and found again by the command that is told',
+    (name) => {
+      const found = sim('--plant', name, '--seeds', '60');
+      expect(found.status).toBe(1);
+      const replay = /replay: npm run sim -- (.+)/.exec(found.stdout)?.[1] ?? '';
+      expect(replay).toContain(`--loop engine --plant ${name}`);
+      const [told] = /^seed \d+, step \d+: .+/m.exec(found.stdout) ?? [''];
+      expect(told).not.toBe('');
+      const again = sim(...replay.split(' '));
+      expect(again.status).toBe(1);
+      expect(again.stdout).toContain(told);
+    },
+  );
+});

@@ -1,0 +1,345 @@
+import type { StepTables } from '../../../src/core/tables.js';
+import type { Executor, ExecutorPlan, ExecutorResult } from '../../../src/engine/executor.js';
+import { mix } from '../text.js';
+import type { SimGrammar } from './clients.js';
+import type { Stage } from './stage.js';
+import { absorb, allowedKind, contentOf, follow, GARBAGE, nextToken } from './text.js';
+
+/** What a step does to one request, as its plan and tables said when it was submitted. */
+interface Row {
+  handle: number;
+  isAdmitted: boolean;
+  blocks: number[];
+  computed: number;
+  scheduled: number;
+  samples: boolean;
+  /** Tokens to verify; -1 = the one that this executor made itself. The last `numInvalid` may not be accepted. */
+  drafts: number[];
+  numInvalid: number;
+  /** Tokens to compute as far as the tables know them, drafts excluded. */
+  ids: Int32Array;
+  /** State of the grammar that constrains it, or -1. */
+  state: number;
+  root: number;
+  fails: boolean;
+  /** The positions that it really computes: they differ from the plan's where drafts in flight were not accepted. */
+  from: number;
+  end: number;
+}
+
+/** A step that was submitted. */
+interface Submitted {
+  step: number;
+  rows: Row[];
+  fails: boolean;
+  isComputed: boolean;
+  answer: ExecutorResult | null;
+  settle: { resolve: (answer: ExecutorResult) => void; reject: (error: unknown) => void } | null;
+}
+
+/** What the executor knows of one request beside what the plans say. */
+interface Sequence {
+  /** By position, as far as it needed them. */
+  tokens: number[];
+  /** Tokens that are known, and positions of them that were computed. */
+  length: number;
+  computed: number;
+  drafts: number[];
+}
+
+/**
+ * A model that really uses its KV: it computes steps strictly in order, some time after they were submitted, writes what it
+ * computes into the blocks that the tables name on every rank, and samples from what it reads back there.
+ */
+export class SimExecutor implements Executor {
+  readonly usesTables = true;
+  readonly #stage: Stage;
+  /** Calls of clients and operators from inside `execute`. */
+  inside: () => void = () => {};
+  /** The step that was submitted last. */
+  lastStep = -1;
+  /** Submitted and not answered, oldest first. */
+  readonly #steps: Submitted[] = [];
+  readonly #sequences = new Map<number, Sequence>();
+
+  constructor(stage: Stage) {
+    this.#stage = stage;
+  }
+
+  get numWaiting(): number {
+    return this.#steps.length;
+  }
+
+  /** Whether a step before this one was not computed yet. */
+  isBehind(step: number): boolean {
+    return this.#steps.some((each) => each.step < step && !each.isComputed);
+  }
+
+  execute(plan: ExecutorPlan, tables: StepTables | null): ExecutorResult | PromiseLike<ExecutorResult> {
+    const stage = this.#stage;
+    const rng = stage.rng('executor');
+    this.lastStep = plan.step;
+    const fails = stage.strikes('stepFails', rng);
+    const rows = Array.from({ length: plan.numRequests }, (_, i) => this.#row(plan, tables as StepTables, i));
+    for (const { handle } of rows) if (fails) stage.blame(handle, 'step');
+    const step: Submitted = {
+      ...{ step: plan.step, rows, fails, isComputed: false, answer: null, settle: null },
+    };
+    this.#steps.push(step);
+    this.inside();
+    if (stage.isCalm || rng.chance(stage.setup.workload.syncAnswers)) {
+      while (!step.isComputed) this.compute();
+      this.#steps.splice(this.#steps.indexOf(step), 1);
+      if (fails) throw new Error('the step fails');
+      return this.#spoilt(step);
+    }
+    return new Promise((resolve, reject) => {
+      step.settle = { resolve, reject };
+    });
+  }
+
+  dispose(): void {
+    this.#steps.length = 0;
+  }
+
+  /** Computes the oldest step that was not. */
+  compute(): boolean {
+    const next = this.#steps.find(({ isComputed }) => !isComputed);
+    if (next === undefined) return false;
+    next.isComputed = true;
+    // Every entry is written before any is read: one may have hit what another fills in the same step.
+    for (const row of next.rows) this.#write(next, row);
+    next.answer = this.#sample(next);
+    return true;
+  }
+
+  /** Answers one of the steps that were computed. */
+  answer(at: number): boolean {
+    const computed = this.#steps.filter(({ isComputed }) => isComputed);
+    const step = computed[Math.min(at, computed.length - 1)];
+    if (step === undefined) return false;
+    this.#steps.splice(this.#steps.indexOf(step), 1);
+    if (step.fails) step.settle?.reject(new Error('the step fails'));
+    else step.settle?.resolve(this.#spoilt(step));
+    return true;
+  }
+
+  #row(plan: ExecutorPlan, tables: StepTables, i: number): Row {
+    const stage = this.#stage;
+    const request = plan.requests[i];
+    const drafts = Array.from(
+      { length: plan.numDraftTokens[i] },
+      (_, j) => plan.draftTokens[i * plan.maxDrafts + j],
+    );
+    const from = tables.queryStart[i];
+    const scheduled = plan.numScheduledTokens[i];
+    const fails = stage.strikes('rowFails', stage.rng('executor'));
+    if (fails) stage.blame(request.handle, 'row');
+    const constrained = request.grammar !== null && plan.bitmaskEntries().includes(i);
+    const ids = tables.inputIds.slice(from, from + scheduled - drafts.length);
+    if (plan.kinds[i] !== 0) this.#checkKnown(plan, tables, i, ids);
+    const table = tables.blockTable.subarray(i * tables.maxBlocksPerRow, (i + 1) * tables.maxBlocksPerRow);
+    return {
+      handle: request.handle,
+      isAdmitted: plan.kinds[i] !== 0,
+      blocks: Array.from(table.subarray(0, plan.numBlocks[i])),
+      computed: plan.numComputedTokens[i],
+      scheduled,
+      samples: plan.maxOutputTokens[i] > 0,
+      drafts,
+      numInvalid: plan.numInvalidDraftTokens[i],
+      ids,
+      state: constrained ? (request.grammar as SimGrammar).state : -1,
+      root: stage.transcripts.get(request.handle)?.root ?? 0,
+      fails,
+      from: 0,
+      end: 0,
+    };
+  }
+
+  /** What the tables know of a request that is admitted has to be its text, also when the step was kept back. */
+  #checkKnown(plan: ExecutorPlan, tables: StepTables, i: number, ids: Int32Array): void {
+    const { handle } = plan.requests[i];
+    const computed = plan.numComputedTokens[i];
+    const known = new Int32Array(computed + ids.length);
+    const count = tables.readTokens(i, 0, known);
+    const text = this.#stage.transcripts.get(handle);
+    const isText = (token: number, p: number) =>
+      p < computed ? token === text?.token(p) : token === ids[p - computed];
+    if (count === known.length && known.every(isText)) return;
+    this.#stage.broke(
+      'I18',
+      `${this.#stage.name(handle)} is admitted with ${count} of ${known.length} tokens: ${known}`,
+    );
+  }
+
+  /** Where the row really is: a plan that was made with steps in flight counts drafts that were not accepted. */
+  #place(row: Row): Sequence {
+    const { handle, computed, ids } = row;
+    const sequence = this.#sequences.get(handle) ?? { tokens: [], length: 0, computed: 0, drafts: [] };
+    this.#sequences.set(handle, sequence);
+    if (row.isAdmitted || computed < sequence.computed) sequence.computed = computed;
+    let known = 0;
+    ids.forEach((token, i) => {
+      if (token < 0) return;
+      sequence.tokens[computed + i] = token;
+      known = computed + i + 1;
+    });
+    const planned = computed + ids.length;
+    if (row.samples && known === planned) {
+      sequence.length = planned;
+      sequence.computed = computed;
+    } else if (known > sequence.length) sequence.length = known;
+    row.from = sequence.computed;
+    row.end = row.samples ? sequence.length : Math.min(sequence.computed + ids.length, sequence.length);
+    // A plan may have counted on tokens that drafts did not become, and then there is none to sample from.
+    if (row.samples && row.from >= row.end) row.from = row.end - 1;
+    const surplus = computed - sequence.computed;
+    const { maxDrafts, pipelined } = this.#drafting;
+    if (surplus > (pipelined ? 2 * maxDrafts : 0) || row.end - row.from < (row.samples ? 1 : 0)) {
+      const what = `${computed}+${row.scheduled} of which ${row.drafts.length} drafts, and is at ${sequence.computed} of ${sequence.length}`;
+      this.#stage.broke('I18', `${this.#stage.name(handle)} is to compute ${what}`);
+    }
+    return sequence;
+  }
+
+  get #drafting(): { maxDrafts: number; pipelined: boolean } {
+    const { numSpeculativeTokens = 0, pipelineDepth = 1 } = this.#stage.setup.engine;
+    return { maxDrafts: numSpeculativeTokens, pipelined: pipelineDepth > 1 };
+  }
+
+  #write({ step, fails }: Submitted, row: Row): void {
+    const { handle, blocks, drafts } = row;
+    const { kv } = this.#stage;
+    const sequence = this.#place(row);
+    const most = blocks.length * kv.blockSize;
+    const end = row.samples ? row.end + drafts.length : row.end;
+    if (end > most) this.#stage.broke('I4', `${this.#stage.name(handle)} has no block for position ${most}`);
+    if (row.samples) {
+      drafts.forEach((draft, j) => {
+        drafts[j] = draft >= 0 || j >= drafts.length - row.numInvalid ? draft : (sequence.drafts[j] ?? -1);
+        sequence.tokens[row.end + j] = drafts[j];
+      });
+    }
+    if (row.end > sequence.computed) sequence.computed = row.end;
+    const garbled = fails || row.fails;
+    if (garbled && mix(step, handle) % 2 === 0) return;
+    for (let rank = 0; rank < kv.planes.length; rank++) {
+      const plane = kv.planes[rank];
+      let read = this.#read(rank, row, row.from);
+      for (let p = row.from; p < Math.min(end, most); p++) {
+        const content = garbled ? GARBAGE : contentOf(read, sequence.tokens[p]);
+        plane[kv.at(blocks, p)] = content;
+        read = absorb(read, content);
+      }
+    }
+  }
+
+  /** What a rank reads in front of a position. */
+  #read(rank: number, { blocks, root }: Row, end: number): number {
+    const { kv } = this.#stage;
+    const plane = kv.planes[rank];
+    let read = root;
+    for (let p = 0; p < end; p++) read = absorb(read, plane[kv.at(blocks, p)]);
+    return read;
+  }
+
+  /** What all ranks together read in front of a position. */
+  #readAll(row: Row, end: number): number {
+    const first = this.#read(0, row, end);
+    let all = first;
+    for (let rank = 1; rank < this.#stage.kv.planes.length; rank++) {
+      const read = this.#read(rank, row, end);
+      if (read !== first) all = mix(all, read);
+    }
+    return all;
+  }
+
+  #sample({ rows, step }: Submitted): ExecutorResult {
+    const counts = new Int32Array(rows.length);
+    const errors = new Uint8Array(rows.length);
+    const draftCounts = new Int32Array(rows.length);
+    const tokens: number[] = [];
+    const drafts: number[] = [];
+    rows.forEach((row, i) => {
+      if (row.fails) errors[i] = 1;
+      if (!row.samples) return;
+      // What comes behind a failed row is computed on something all the same.
+      const sampled = this.#sampleRow(row);
+      const made = this.#draft(row, sampled, step);
+      if (row.fails) return;
+      counts[i] = sampled.length;
+      tokens.push(...sampled);
+      draftCounts[i] = made.length;
+      drafts.push(...made);
+    });
+    const answer = { tokens: Int32Array.from(tokens), counts };
+    return {
+      ...answer,
+      ...(errors.includes(1) ? { errors } : {}),
+      ...(this.#drafting.maxDrafts > 0
+        ? { drafts: { tokens: Int32Array.from(drafts), counts: draftCounts } }
+        : {}),
+    };
+  }
+
+  #sampleRow(row: Row): number[] {
+    const sequence = this.#sequences.get(row.handle) as Sequence;
+    const sampled: number[] = [];
+    const numValid = row.drafts.length - row.numInvalid;
+    for (let j = 0; ; j++) {
+      const read = this.#readAll(row, row.end + j);
+      const token = nextToken(read, row.state < 0 ? -1 : allowedKind(row.state));
+      sampled.push(token);
+      if (row.state >= 0) row.state = follow(row.state, token);
+      if (j >= numValid || row.drafts[j] !== token) break;
+    }
+    sampled.forEach((token, j) => {
+      sequence.tokens[row.end + j] = token;
+    });
+    sequence.length = row.end + sampled.length;
+    sequence.computed = sequence.length - 1;
+    return sampled;
+  }
+
+  /** What may come next: now and then wrong, and never what a grammar is asked about. */
+  #draft(row: Row, sampled: readonly number[], step: number): number[] {
+    const { maxDrafts, pipelined } = this.#drafting;
+    const count = pipelined ? maxDrafts : mix(step, row.handle) % (maxDrafts + 1);
+    let read = this.#readAll(row, row.end + sampled.length - 1);
+    let token = sampled[sampled.length - 1];
+    let { state } = row;
+    const made = Array.from({ length: count }, (_, j) => {
+      read = absorb(read, contentOf(read, token));
+      token = nextToken(read, state < 0 ? -1 : allowedKind(state));
+      if (mix(read, j) % 4 === 0) token++;
+      if (state >= 0) state = follow(state, token);
+      return token;
+    });
+    (this.#sequences.get(row.handle) as Sequence).drafts = made;
+    return made;
+  }
+
+  /** Makes an answer wrong now and then, in one of its rows or as a whole. */
+  #spoilt({ answer, rows, step }: Submitted): ExecutorResult {
+    const stage = this.#stage;
+    const rng = stage.rng('executor');
+    const good = answer as ExecutorResult;
+    if (!stage.strikes('answerWrong', rng)) return good;
+    const at = rng.below(rows.length);
+    const before = good.counts.subarray(0, at).reduce((sum, count) => sum + count, 0);
+    const own = good.tokens.subarray(before, before + good.counts[at]);
+    const bad = rng.pick([[], [...own, 5, 5, 5, 5, 5], [-1], null, undefined]);
+    stage.note(`answers step ${step} wrongly in row ${at}`);
+    if (bad === null || bad === undefined) {
+      for (const { handle } of rows) stage.blame(handle, 'step');
+      if (bad === null) return null as unknown as ExecutorResult;
+      return { tokens: good.tokens, counts: good.counts.subarray(0, rows.length - 1) };
+    }
+    stage.blame(rows[at].handle, 'row');
+    const counts = good.counts.slice();
+    counts[at] = bad.length;
+    const tokens = [...good.tokens.subarray(0, before), ...bad, ...good.tokens.subarray(before + own.length)];
+    return { ...good, tokens: Int32Array.from(tokens), counts };
+  }
+}

@@ -1,0 +1,141 @@
+import type { Engine } from '../../../src/engine/engine.js';
+import { Violation } from '../audit/facts.js';
+import { Rng } from '../rng.js';
+import type { Tally } from '../simulation.js';
+import type { EngineFault, EngineSetup } from './setup.js';
+import { Kv, type Transcript } from './text.js';
+
+/** Lines of the journal that are kept. */
+const KEPT_LINES = 400;
+
+/** What may have cost a request its end. */
+export type Cause = 'row' | 'step' | 'load' | 'connector' | 'grammar' | 'wait' | 'broken';
+
+/** What all parts of one run share: its clock, its memory, its dice, and what the auditor is to know. */
+export class Stage {
+  readonly setup: EngineSetup;
+  readonly kv: Kv;
+  engine!: Engine;
+  /** The simulated clock, in milliseconds. */
+  now = 1000;
+  /** No faults any more, and no new work. */
+  isCalm = false;
+  /** The engine was ended or broken on purpose: what comes late hurts nobody. */
+  isOver = false;
+  readonly journal: string[] = [];
+  /** The text of every request, by handle. */
+  readonly transcripts = new Map<number, Transcript>();
+  /** Anomalies that something in this run may have caused. */
+  readonly excused = new Set<string>();
+  readonly tally: Tally = {};
+  readonly #causes = new Map<number, Set<Cause>>();
+  readonly #aborted = new Set<number>();
+  readonly #names = new Map<number, string>();
+  readonly #streams = new Map<string, Rng>();
+  #violation: Violation | null = null;
+
+  constructor(setup: EngineSetup) {
+    this.setup = setup;
+    const { numBlocks, blockSize = 16 } = setup.engine;
+    this.kv = new Kv(numBlocks, blockSize, setup.tier?.numRanks ?? 1);
+  }
+
+  /** The dice of one part; the same in every run of the seed. */
+  rng(name: string): Rng {
+    const known = this.#streams.get(name);
+    if (known !== undefined) return known;
+    const made = new Rng(this.setup.seed, `engine ${name}`);
+    this.#streams.set(name, made);
+    return made;
+  }
+
+  strikes(fault: EngineFault, rng: Rng): boolean {
+    const struck = !this.isCalm && rng.chance(this.setup.faults[fault]);
+    if (struck) this.count(`fault ${fault}`);
+    return struck;
+  }
+
+  note(line: string): void {
+    this.journal.push(`${this.now}: ${line}`);
+    if (this.journal.length > 2 * KEPT_LINES) this.journal.splice(0, KEPT_LINES);
+  }
+
+  count(what: string, times = 1): void {
+    this.tally[what] = (this.tally[what] ?? 0) + times;
+  }
+
+  /** Something that must not happen did. What is thrown inside a callback would be swallowed, so the first is kept. */
+  broke(invariant: string, message: string): void {
+    if (this.#violation !== null) return;
+    this.note(`${invariant}: ${message}`);
+    this.#violation = new Violation(invariant, message);
+  }
+
+  /** @throws Violation the first that was found */
+  check(): void {
+    if (this.#violation !== null) throw this.#violation;
+  }
+
+  /** The simulation did something that may cost this request its end. */
+  blame(handle: number, cause: Cause): void {
+    const causes = this.#causes.get(handle) ?? new Set();
+    causes.add(cause);
+    this.#causes.set(handle, causes);
+  }
+
+  /** A client or an operator has aborted it, at a time when nothing else can come first. */
+  aborted(handle: number): void {
+    this.#aborted.add(handle);
+  }
+
+  /** Its connector is told of the end of a request. */
+  finished(handle: number, isCut: boolean): void {
+    if (isCut || !this.#aborted.has(handle)) return;
+    this.broke('I14', `${this.name(handle)} ended well for its connector, and was aborted before`);
+  }
+
+  causesOf(handle: number): ReadonlySet<Cause> {
+    return this.#causes.get(handle) ?? new Set();
+  }
+
+  call(handle: number, id: string): void {
+    this.#names.set(handle, `${id}#${this.#names.size}`);
+  }
+
+  name(handle: number): string {
+    return this.#names.get(handle) ?? `handle ${handle}`;
+  }
+
+  /** The blocks that an incarnation holds now, those that are kept for a transfer included. */
+  heldBy(handle: number): number[] {
+    const { scheduler } = this.engine;
+    const request = scheduler.getByHandle(handle);
+    if (request === undefined) return [];
+    return [...scheduler.core.blocks(request.slot), ...(request.keptBlocks ?? [])];
+  }
+
+  /** Whether a request that was admitted behind this step holds the block. */
+  isTakenSince(block: number, step: number): boolean {
+    const { scheduler } = this.engine;
+    return scheduler
+      .inspect()
+      .requests.some(
+        ({ slot, admittedStep }) => admittedStep > step && scheduler.core.blocks(slot).includes(block),
+      );
+  }
+
+  /** What the KV of a block of a request's text is to be. */
+  contentsOf(handle: number, index: number): Int32Array {
+    const { blockSize } = this.kv;
+    const text = this.transcripts.get(handle) as Transcript;
+    return Int32Array.from({ length: blockSize }, (_, i) => text.content(index * blockSize + i));
+  }
+}
+
+/** @throws Violation if this is what a callback found, or else says that a call threw (I16) */
+export function threw(call: string, error: unknown): Violation {
+  if (error instanceof Violation) return error;
+  const { code = '', message = String(error), stack = '' } = error as Error & { code?: string };
+  const where = stack.split('\n').slice(1, 5).join(' ').replace(/\s+/g, ' ');
+  return new Violation('I16', `${call} threw ${code} ${message} ${where}`);
+}

@@ -1,0 +1,197 @@
+import { END_TOKEN, mix } from '../text.js';
+
+/** What no text leaves anywhere. */
+export const GARBAGE = -1;
+/** Kinds of tokens that a grammar tells apart. */
+const KINDS = 3;
+
+/** What stands in front of every text of this salt and adapter. */
+export function rootOf(salt: string, adapter: string): number {
+  let root = 1;
+  for (const part of [salt, '/', adapter]) {
+    for (let i = 0; i < part.length; i++) root = mix(root, part.charCodeAt(i));
+  }
+  return root;
+}
+
+/** What the KV of a position holds: all of the text before it as it was read, and its token. */
+export function contentOf(before: number, token: number): number {
+  return mix(before, token);
+}
+
+/** What was read up to and including a position. */
+export function absorb(before: number, content: number): number {
+  return mix(before + 1, content);
+}
+
+/** The token that follows what was read; `kind` is what a grammar allows, -1 = anything. */
+export function nextToken(read: number, kind: number): number {
+  if (read % 11 === 0) return END_TOKEN;
+  const token = 1000 + (read % 100_000);
+  return kind < 0 ? token : token - (token % KINDS) + kind;
+}
+
+/** What a grammar in this state allows next, and the state that a token leads to. */
+export function allowedKind(state: number): number {
+  return state % KINDS;
+}
+export function allows(state: number, token: number): boolean {
+  return token === END_TOKEN || token % KINDS === allowedKind(state);
+}
+export function follow(state: number, token: number): number {
+  return mix(state, token);
+}
+
+/** When an answer ends. */
+export interface Stops {
+  maxTokens: number;
+  minTokens: number;
+  eosTokenId: number;
+  stopTokenIds: readonly number[];
+}
+
+export interface Answer {
+  /** Position of its first token. */
+  from: number;
+  tokens: readonly number[];
+  reason: 'stop' | 'length';
+}
+
+/**
+ * All that a model without pages would say: a pure function of prompt, salt, adapter, grammar and a session's chunks. Behind
+ * the end of an answer the text goes on as long as somebody asks, until the next chunk begins there.
+ */
+export class Transcript {
+  readonly root: number;
+  readonly maxModelLen: number;
+  /** Ends of the answers so far. */
+  readonly answers: Answer[] = [];
+  readonly #tokens: number[] = [];
+  readonly #contents: number[] = [];
+  readonly #reads: number[] = [];
+  readonly #chunks: { prompt: Int32Array; stops: Stops }[] = [];
+  #stops: Stops;
+  #promptEnd = 0;
+  /** State of the grammar, or -1. */
+  #state: number;
+  /** The same at the end of the last answer. */
+  #stateAtEnd: number;
+  #hasEnded = false;
+
+  constructor(prompt: Int32Array, root: number, stops: Stops, maxModelLen: number, grammarState: number) {
+    this.root = root;
+    this.maxModelLen = maxModelLen;
+    this.#stops = stops;
+    this.#state = grammarState;
+    this.#stateAtEnd = grammarState;
+    this.#prompt(prompt);
+  }
+
+  /** The session goes on behind the present answer, or behind those of the chunks before. */
+  addChunk(prompt: Int32Array, stops: Stops): void {
+    this.#chunks.push({ prompt, stops });
+    if (this.#hasEnded) this.#begin();
+  }
+
+  token(position: number): number {
+    this.#grow(position);
+    return this.#tokens[position];
+  }
+
+  content(position: number): number {
+    this.#grow(position);
+    return this.#contents[position];
+  }
+
+  /** Where the present prompt ends. */
+  get promptEnd(): number {
+    return this.#promptEnd;
+  }
+
+  /** The answer with this number, as soon as the chunk that it answers was given. */
+  answer(index: number): Answer {
+    while (this.answers.length <= index) this.#grow(this.#tokens.length);
+    return this.answers[index];
+  }
+
+  #grow(position: number): void {
+    while (this.#tokens.length <= position) this.#generate();
+  }
+
+  #generate(): void {
+    const read = this.#reads.at(-1) as number;
+    const token = nextToken(read, this.#state < 0 ? -1 : allowedKind(this.#state));
+    this.#push(token);
+    if (this.#state >= 0) this.#state = follow(this.#state, token);
+    if (this.#hasEnded) return;
+    const reason = this.#stopsAt(token);
+    if (reason === null) return;
+    this.#hasEnded = true;
+    this.#stateAtEnd = this.#state;
+    const tokens = this.#tokens.slice(this.#promptEnd);
+    this.answers.push({ from: this.#promptEnd, tokens, reason });
+    if (this.#chunks.length > 0) this.#begin();
+  }
+
+  #stopsAt(token: number): 'stop' | 'length' | null {
+    const { maxTokens, minTokens, eosTokenId, stopTokenIds } = this.#stops;
+    const length = this.#tokens.length;
+    if (length < Math.min(this.#promptEnd + minTokens, this.maxModelLen)) return null;
+    if (token === eosTokenId || stopTokenIds.includes(token)) return 'stop';
+    return length >= Math.min(this.maxModelLen, this.#promptEnd + maxTokens) ? 'length' : null;
+  }
+
+  /** The last token of an answer is dropped: it was never computed. */
+  #begin(): void {
+    const { prompt, stops } = this.#chunks.shift() as { prompt: Int32Array; stops: Stops };
+    const { from, tokens } = this.answers.at(-1) as Answer;
+    const kept = from + tokens.length - 1;
+    for (const list of [this.#tokens, this.#contents, this.#reads]) list.length = kept;
+    this.#state = this.#stateAtEnd;
+    this.#stops = stops;
+    this.#hasEnded = false;
+    this.#prompt(prompt);
+  }
+
+  #prompt(prompt: Int32Array): void {
+    for (const token of prompt) this.#push(token);
+    this.#promptEnd = this.#tokens.length;
+  }
+
+  #push(token: number): void {
+    const before = this.#reads.at(-1) ?? this.root;
+    const content = contentOf(before, token);
+    this.#tokens.push(token);
+    this.#contents.push(content);
+    this.#reads.push(absorb(before, content));
+  }
+}
+
+/** The simulated KV memory, one plane a rank. */
+export class Kv {
+  readonly blockSize: number;
+  readonly planes: Int32Array[];
+
+  constructor(numBlocks: number, blockSize: number, numRanks: number) {
+    this.blockSize = blockSize;
+    this.planes = Array.from({ length: numRanks }, () => new Int32Array(numBlocks * blockSize).fill(GARBAGE));
+  }
+
+  at(blocks: readonly number[], position: number): number {
+    return blocks[Math.floor(position / this.blockSize)] * this.blockSize + (position % this.blockSize);
+  }
+
+  /** A copy of a block on one rank. */
+  read(rank: number, block: number): Int32Array {
+    const from = block * this.blockSize;
+    return this.planes[rank].slice(from, from + this.blockSize);
+  }
+
+  write(rank: number, block: number, contents: Int32Array): void {
+    this.planes[rank].set(contents, block * this.blockSize);
+  }
+
+  forget(): void {
+    for (const plane of this.planes) plane.fill(GARBAGE);
+  }
+}

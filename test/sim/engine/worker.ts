@@ -1,0 +1,459 @@
+import type {
+  BlockReuse,
+  ConnectorOutput,
+  InvalidBlock,
+  StoreStep,
+  TransferReport,
+  WorkerConnector,
+  WorkerStep,
+} from '../../../src/scheduler/connector.js';
+import type { Rng } from '../rng.js';
+import type { LoadPlan, SimConnector, StorePlan, TierMetadata } from './connector.js';
+import type { SimExecutor } from './executor.js';
+import type { Stage } from './stage.js';
+import { GARBAGE } from './text.js';
+
+const NEVER = Number.POSITIVE_INFINITY;
+const KEPT_REPORTS = 40;
+const LISTS = { received: 'finishedReceiving', sent: 'finishedSending', failed: 'failedReceiving' } as const;
+
+/** A transfer on one rank. It touches memory in two windows, each half of its blocks. */
+interface Job {
+  readonly load: LoadPlan | null;
+  readonly store: StorePlan | null;
+  /** When each window opens; it waits for the step before, too. */
+  readonly windows: [number, number];
+  readonly notBefore: number;
+  halves: number;
+  /** Blocks of a load that do not come, by index; or the load fails as a whole. */
+  readonly bad: ReadonlySet<number>;
+  readonly failsWhole: boolean;
+}
+
+type Kind = keyof typeof LISTS | 'invalid';
+
+interface Queued {
+  readonly kind: Kind;
+  readonly report: TransferReport | (InvalidBlock & { child?: number });
+  readonly due: number;
+  /** The verdict on a synchronous load: it has to come with the step that read it. */
+  readonly isVerdict: boolean;
+}
+
+/** The worker side on one rank, as the contract wants it, but for the faults that are drawn. */
+export class SimWorker implements WorkerConnector<TierMetadata> {
+  readonly #stage: Stage;
+  readonly #rank: number;
+  readonly #connector: SimConnector;
+  readonly #executor: SimExecutor;
+  readonly #rng: Rng;
+  readonly #jobs = new Set<Job>();
+  /** Stores that wait until their step was executed; of a hand-over, the last one that writes its blocks. */
+  readonly #declared = new Set<StorePlan>();
+  /** Requests of which a step left something wrong. */
+  readonly #failed = new Set<number>();
+  /** The last step that was updated. */
+  #updated = -1;
+  /** Children that still have to report a request as sent, and the requests that the worker knows to have finished. */
+  readonly #owed = new Map<number, Set<number>>();
+  readonly #told = new Set<number>();
+  /** Times that it was told that a request lost its blocks. */
+  readonly #released = new Map<number, number>();
+  #reports: Queued[] = [];
+  readonly #past: Queued[] = [];
+  /** Loads of the steps that were begun last: what a failed call may cost. */
+  #recent: LoadPlan[] = [];
+  #settled = -1;
+
+  constructor(stage: Stage, rank: number, connector: SimConnector, executor: SimExecutor) {
+    this.#stage = stage;
+    this.#rank = rank;
+    this.#connector = connector;
+    this.#executor = executor;
+    this.#rng = stage.rng(`worker ${rank}`);
+  }
+
+  get told(): ReadonlySet<number> {
+    return this.#told;
+  }
+
+  /** Whether nothing is left to be done or said. */
+  get isIdle(): boolean {
+    return this.#jobs.size + this.#declared.size + this.#reports.length === 0;
+  }
+
+  handlePreemptions(metadata: TierMetadata | undefined, { released, taken }: BlockReuse): void {
+    const stage = this.#stage;
+    for (const handle of released) {
+      const times = (this.#released.get(handle) ?? 0) + 1;
+      this.#released.set(handle, times);
+      stage.count('released');
+      if (times > (this.#connector.allocations.get(handle) ?? 0)) {
+        stage.broke(
+          'I20',
+          `rank ${this.#rank} is told ${times} times that ${stage.name(handle)} lost its blocks`,
+        );
+      }
+      for (const store of this.#declared) {
+        if (store.handle !== handle) continue;
+        stage.broke(
+          'I7',
+          `${stage.name(handle)} is released before the stores of step ${store.step} have begun`,
+        );
+      }
+    }
+    const isFence = this.#connector.protection === 'fence';
+    const isReused = ({ blocks }: StorePlan) => isFence && blocks.some((block) => taken.includes(block));
+    for (const job of [...this.#jobs]) {
+      const { store } = job;
+      if (store !== null && (released.includes(store.handle) || isReused(store))) this.#finish(job);
+    }
+    for (const store of this.#declared) {
+      const isGone = isFence && released.includes(store.handle);
+      if (isGone || isReused(store)) this.#dropStore(store);
+    }
+    if (!stage.strikes('workerThrows', this.#rng)) return;
+    if (metadata !== undefined) this.#lose(metadata);
+    throw new Error('planted behind handlePreemptions');
+  }
+
+  startLoads(metadata: TierMetadata | undefined, { step, notBefore }: WorkerStep): unknown {
+    if (metadata === undefined) return;
+    const { loads, stores, handOvers } = metadata;
+    this.#recent = this.#recent.filter((load) => load.step > step - 8).concat(loads);
+    const fails = this.#stage.strikes('workerThrows', this.#rng);
+    if (fails && this.#rng.chance(0.5)) {
+      this.#lose(metadata);
+      throw new Error('planted before startLoads');
+    }
+    if (fails) for (const { handle } of loads) this.#stage.blame(handle, 'load');
+    for (const store of stores) this.#declare(store);
+    for (const store of handOvers) {
+      this.#declare(store);
+      this.#beginHandOver(store);
+    }
+    for (const load of loads) {
+      if (load.async) this.#beginLoad(load, notBefore);
+      else this.#loadNow(load);
+    }
+    if (!fails) return undefined;
+    if (this.#rng.chance(0.5)) return Promise.reject(new Error('planted behind startLoads'));
+    throw new Error('planted behind startLoads');
+  }
+
+  startStores(metadata: TierMetadata | undefined, { step, failed }: StoreStep): void {
+    this.#updated = step;
+    for (const handle of failed) this.#failed.add(handle);
+    if (metadata === undefined) return;
+    const fails = this.#stage.strikes('workerThrows', this.#rng);
+    for (const store of metadata.stores) {
+      if (!this.#declared.has(store)) continue;
+      const isWrong = failed.includes(store.handle);
+      if (isWrong || fails || store.isDropped) this.#dropStore(store);
+      else this.#beginStore(store);
+    }
+    for (const store of this.#declared) if (store.step < 0) this.#beginHandOver(store);
+    if (fails) throw new Error('planted in startStores');
+  }
+
+  onStepSettled(step: number): void {
+    if (step <= this.#settled)
+      this.#stage.broke('I7', `step ${step} is settled again, behind ${this.#settled}`);
+    this.#settled = step;
+    this.advance();
+  }
+
+  getFinished(finished: readonly number[]): ConnectorOutput | null {
+    for (const handle of finished) {
+      if (this.#told.has(handle)) {
+        this.#stage.broke(
+          'I20',
+          `rank ${this.#rank} is told twice that ${this.#stage.name(handle)} finished`,
+        );
+      }
+      this.#told.add(handle);
+      this.#paySent(handle);
+    }
+    const due = this.#reports.filter((each) => each.due <= this.#stage.now);
+    if (this.#failsToReport(due)) return this.#nonsense();
+    this.#reports = this.#reports.filter((each) => each.due > this.#stage.now);
+    for (const each of due) this.#repeat(each);
+    return this.#outputOf([...due, ...this.#foreign()]);
+  }
+
+  /** The windows that are open by now. */
+  advance(): void {
+    const { now, isOver } = this.#stage;
+    if (isOver) return;
+    for (const job of [...this.#jobs]) {
+      while (this.#jobs.has(job) && job.notBefore <= this.#settled && this.#isOpen(job, now))
+        this.#window(job);
+    }
+  }
+
+  /** What runs the transfers ends all that it has begun, and all that it knows of. @returns whether there was any */
+  fence(child: number | undefined): void {
+    const isMeant = (plan: { child: number }) => child === undefined || plan.child === child;
+    for (const job of [...this.#jobs]) {
+      if (!isMeant(job.load ?? (job.store as StorePlan))) continue;
+      this.#jobs.delete(job);
+      if (job.store !== null) this.#dropStore(job.store);
+    }
+    for (const store of this.#declared) if (isMeant(store)) this.#dropStore(store);
+    // A late report of a load that was fenced cannot be told from one of the next load, unless it says its step.
+    this.#reports = this.#reports.filter(({ kind, report }) => kind === 'sent' || 'step' in report);
+  }
+
+  /** Nothing is lost or late any more. */
+  calm(): void {
+    this.#reports = this.#reports.map((each) => ({ ...each, due: 0 }));
+  }
+
+  #isOpen({ windows, halves }: Job, now: number): boolean {
+    return this.#stage.isCalm || windows[halves] <= now;
+  }
+
+  #declare(store: StorePlan): void {
+    this.#declared.add(store);
+    if (this.#connector.protection !== 'own') return;
+    const owed = this.#owed.get(store.handle) ?? new Set();
+    this.#owed.set(store.handle, owed.add(store.child));
+  }
+
+  #windows(): [number, number] {
+    const { now, setup } = this.#stage;
+    const slowest = setup.tier?.slowest ?? 1;
+    const first = now + this.#rng.below(slowest);
+    if (this.#stage.strikes('lost', this.#rng))
+      return this.#rng.chance(0.5) ? [first, NEVER] : [NEVER, NEVER];
+    return [first, first + this.#rng.below(slowest)];
+  }
+
+  /** A hand-over can be read when the steps that wrote it were updated, and none of them left it wrong. */
+  #beginHandOver(store: StorePlan): void {
+    if (this.#failed.has(store.handle) || store.isDropped) this.#dropStore(store);
+    else if (store.readableFrom <= this.#updated) this.#beginStore(store);
+  }
+
+  #beginStore(store: StorePlan): void {
+    this.#declared.delete(store);
+    const rest = { load: null, halves: 0, bad: new Set<number>(), failsWhole: false };
+    this.#jobs.add({ store, windows: this.#windows(), notBefore: -1, ...rest });
+  }
+
+  #beginLoad(load: LoadPlan, notBefore: number): void {
+    const { failsWhole, bad } = this.#drawFailure(load);
+    this.#jobs.add({ load, store: null, windows: this.#windows(), notBefore, halves: 0, failsWhole, bad });
+  }
+
+  #drawFailure(load: LoadPlan): { failsWhole: boolean; bad: Set<number> } {
+    const bad = new Set<number>();
+    if (!this.#stage.strikes('loadFails', this.#rng)) return { failsWhole: false, bad };
+    this.#stage.blame(load.handle, 'load');
+    // Who reports a block cannot know that its request has lost it meanwhile.
+    this.#stage.excused.add('reassigned-block');
+    load.blocks.forEach((_, index) => {
+      if (this.#rng.chance(0.5)) bad.add(index);
+    });
+    return { failsWhole: bad.size === 0 || this.#rng.chance(0.4), bad };
+  }
+
+  /** A load that the step itself reads: it is there when this returns, or its verdict comes with the step. */
+  #loadNow(load: LoadPlan): void {
+    const stage = this.#stage;
+    if (this.#executor.isBehind(load.step)) {
+      stage.broke(
+        'I7',
+        `${stage.name(load.handle)} loads for step ${load.step}, and the steps before it still run`,
+      );
+    }
+    const failure = this.#drawFailure(load);
+    const job: Job = { load, store: null, windows: [0, 0], notBefore: -1, halves: 0, ...failure };
+    this.#transfer(job, 0, load.blocks.length);
+    this.#post(job, true);
+  }
+
+  /** Both windows, or what is left of them, now. */
+  #finish(job: Job): void {
+    while (this.#jobs.has(job)) this.#window(job);
+  }
+
+  #window(job: Job): void {
+    const { blocks } = (job.load ?? job.store) as LoadPlan | StorePlan;
+    const middle = Math.ceil(blocks.length / 2);
+    const [from, to] = job.halves === 0 ? [0, middle] : [middle, blocks.length];
+    this.#transfer(job, from, to);
+    if (++job.halves < 2) return;
+    this.#jobs.delete(job);
+    if (job.store !== null) this.#endStore(job.store);
+    else {
+      this.#checkLoaded(job);
+      this.#post(job, false);
+    }
+  }
+
+  #transfer({ load, store, bad, failsWhole }: Job, from: number, to: number): void {
+    const stage = this.#stage;
+    const { kv } = stage;
+    const held = load === null ? [] : stage.heldBy(load.handle);
+    for (let i = from; i < to; i++) {
+      if (load !== null) {
+        const block = load.blocks[i];
+        if (!held.includes(block) && (load.async || stage.isTakenSince(block, load.step))) {
+          stage.broke('I7', `${stage.name(load.handle)} loads into block ${block}, which it does not hold`);
+        }
+        if (!bad.has(i)) kv.write(this.#rank, block, load.sources[i][this.#rank]);
+        else if (failsWhole) kv.write(this.#rank, block, new Int32Array(kv.blockSize).fill(GARBAGE));
+      } else if (store !== null && !store.isDropped) {
+        const contents = kv.read(this.#rank, store.blocks[i]);
+        store.read[i][this.#rank] = contents;
+        const at = contents.findIndex((content, p) => content !== store.right[i][p]);
+        if (at < 0) continue;
+        const what = `${stage.name(store.handle)} stores block ${store.blocks[i]} of step ${store.step}`;
+        stage.broke('I7', `${what}, which has something else from its offset ${at} on (rank ${this.#rank})`);
+      }
+    }
+  }
+
+  /** What was written has to be there still. */
+  #checkLoaded({ load, bad }: Job): void {
+    if (load === null) return;
+    load.blocks.forEach((block, i) => {
+      if (bad.has(i)) return;
+      const found = this.#stage.kv.read(this.#rank, block);
+      if (found.every((content, p) => content === load.sources[i][this.#rank][p])) return;
+      this.#stage.broke(
+        'I7',
+        `block ${block} was overwritten while it was loaded for ${this.#stage.name(load.handle)}`,
+      );
+    });
+  }
+
+  #dropStore(store: StorePlan): void {
+    this.#connector.drop(store);
+    this.#declared.delete(store);
+    this.#endStore(store);
+  }
+
+  #endStore(store: StorePlan): void {
+    this.#connector.ended(store);
+    if (this.#told.has(store.handle)) this.#paySent(store.handle);
+  }
+
+  /** Reports a request that has finished as sent, for each child that has nothing of it left. */
+  #paySent(handle: number): void {
+    const isOf = (child: number) => (store: StorePlan | null) =>
+      store?.handle === handle && store.child === child;
+    for (const child of this.#owed.get(handle) ?? []) {
+      const open = [...this.#declared, ...[...this.#jobs].map(({ store }) => store)];
+      if (open.some(isOf(child))) continue;
+      this.#owed.get(handle)?.delete(child);
+      this.#queue('sent', { handle, child }, false);
+    }
+  }
+
+  /** The end of a load, and what did not come of it. */
+  #post({ load, bad, failsWhole }: Job, isVerdict: boolean): void {
+    const { handle, child, step, blocks } = load as LoadPlan;
+    const stamped = (this.#stage.setup.tier?.isStamped ?? true) || isVerdict ? { step } : {};
+    const due = isVerdict ? 0 : this.#delay();
+    if (failsWhole) this.#queue('failed', { handle, child, ...stamped }, isVerdict, due);
+    else {
+      for (const index of bad) {
+        const isNamed = !this.#stage.strikes('blockUnnamed', this.#rng);
+        const whose = isNamed ? { handle, child } : { child };
+        this.#queue('invalid', { block: blocks[index], ...whose }, isVerdict, due);
+      }
+    }
+    this.#queue('received', { handle, child, ...stamped }, isVerdict, due);
+  }
+
+  #queue(kind: Kind, report: Queued['report'], isVerdict: boolean, due = this.#delay()): void {
+    this.#reports.push({ kind, report, due, isVerdict });
+  }
+
+  #delay(): number {
+    const { now } = this.#stage;
+    if (this.#stage.strikes('lost', this.#rng)) return NEVER;
+    return this.#stage.strikes('late', this.#rng) ? now + this.#rng.below(300) : now + this.#rng.below(4);
+  }
+
+  /** A report that was delivered comes again, at once or much later. */
+  #repeat(each: Queued): void {
+    if (each.kind === 'invalid') return;
+    const isStamped = each.kind === 'sent' || 'step' in each.report;
+    if (!isStamped) return;
+    this.#past.push(each);
+    if (this.#past.length > KEPT_REPORTS) this.#past.shift();
+    if (!this.#stage.strikes('duplicate', this.#rng)) return;
+    this.#excuseReports();
+    this.#reports.push({ ...each, due: this.#stage.now + this.#rng.below(60), isVerdict: false });
+  }
+
+  /** Reports that a correct worker would not make. */
+  #foreign(): Queued[] {
+    const stage = this.#stage;
+    const rng = this.#rng;
+    const made: Queued[] = [];
+    const queued = { due: 0, isVerdict: false };
+    if (this.#past.length > 0 && stage.strikes('stale', rng))
+      made.push({ ...rng.pick(this.#past), ...queued });
+    const loads = [...this.#jobs].flatMap(({ load }) => (load === null ? [] : [load]));
+    const others = this.#connector.reporters.length > 1;
+    if (others && loads.length > 0 && stage.strikes('wrongChild', rng)) {
+      const { handle, child, step } = rng.pick(loads);
+      made.push({
+        kind: rng.pick(['received', 'failed']),
+        report: { handle, child: 1 - child, step },
+        ...queued,
+      });
+    }
+    if (stage.strikes('foreignBlock', rng)) {
+      const block = rng.pick([0, stage.setup.engine.numBlocks, 2 ** 31]);
+      made.push({ kind: 'invalid', report: { block, child: 0 }, ...queued });
+      if (others && loads.length > 0) {
+        const { handle, child, blocks } = rng.pick(loads);
+        made.push({ kind: 'invalid', report: { block: blocks[0], handle, child: 1 - child }, ...queued });
+      }
+    }
+    if (made.length > 0) this.#excuseReports();
+    return made;
+  }
+
+  #excuseReports(): void {
+    for (const reason of ['stale-handle', 'unknown-completion', 'duplicate-completion', 'live-completion'])
+      this.#stage.excused.add(reason);
+    for (const reason of ['wrong-owner', 'wrong-direction', 'invalid-block', 'reassigned-block'])
+      this.#stage.excused.add(reason);
+  }
+
+  #outputOf(all: readonly Queued[]): ConnectorOutput | null {
+    if (all.length === 0) return null;
+    const output: Partial<Record<string, unknown[]>> = {};
+    for (const { kind, report } of all) {
+      const name = kind === 'invalid' ? 'invalidBlocks' : LISTS[kind];
+      output[name] = [...(output[name] ?? []), report];
+    }
+    return output as ConnectorOutput;
+  }
+
+  /** Whether this answer is none. What was to be said is said the next time. */
+  #failsToReport(due: readonly Queued[]): boolean {
+    if (due.length === 0 || !this.#stage.strikes('reportsThrow', this.#rng)) return false;
+    for (const { handle, async } of this.#recent) if (!async) this.#stage.blame(handle, 'load');
+    return true;
+  }
+
+  #nonsense(): never {
+    const made: unknown = this.#rng.pick([7, { finishedReceiving: 7 }, Promise.resolve(null), null]);
+    if (made === null) throw new Error('planted in getFinished');
+    return made as never;
+  }
+
+  /** It begins none of the loads of this plan, and none of the hand-overs. */
+  #lose({ loads, stores, handOvers }: TierMetadata): void {
+    for (const { handle } of loads) this.#stage.blame(handle, 'load');
+    for (const store of [...stores, ...handOvers]) this.#declare(store);
+    for (const store of handOvers) this.#dropStore(store);
+  }
+}

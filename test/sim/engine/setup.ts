@@ -144,7 +144,10 @@ function setTheScene({ seed, engine, faults, workload, scene }: EngineSetup, tie
   switch (scene) {
     case 'stuck sessions':
       Object.assign(tier, { loads: 1, syncLoads: 0, remote: 1, asksLater: 0 });
-      faults.loadFails = 0.3;
+      // Prompts that take most of a pool, so that one who keeps blocks is in everybody's way.
+      Object.assign(engine, { policy: 'priority', loadFailurePolicy: 'recompute', reserveFullIsl: true });
+      Object.assign(workload, { longestPrompt: Math.floor(0.8 * (engine.maxModelLen ?? 0)), numFamilies: 4 });
+      Object.assign(faults, { loadFails: 0.5, lost: 0 });
       workload.weights.abort = 0;
       break;
     case 'hand-overs':

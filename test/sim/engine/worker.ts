@@ -201,7 +201,9 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
     }
     for (const store of this.#declared) if (isMeant(store)) this.#dropStore(store);
     // A late report of a load that was fenced cannot be told from one of the next load, unless it says its step.
-    this.#reports = this.#reports.filter(({ kind, report }) => kind === 'sent' || 'step' in report);
+    this.#reports = this.#reports.filter(
+      ({ kind, report, isVerdict }) => kind === 'sent' || isVerdict || 'step' in report,
+    );
   }
 
   /** Nothing is lost or late any more. */

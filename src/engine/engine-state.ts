@@ -40,7 +40,7 @@ export class EngineState {
   readonly tables: ExecutorTables;
   readonly streams = new Streams();
   /** Requests to be aborted before the next step; their streams have ended. */
-  readonly aborts = new Set<Request>();
+  readonly aborts = new Map<Request, unknown>();
   readonly flight: Step[] = [];
   readonly counters = new EngineCounters();
   readonly stepTimes = new StepTimes();

@@ -14,7 +14,7 @@ export function abortStream(e: EngineState, stream: RequestStream, reason: unkno
   e.streams.remove(stream);
   if (reason === undefined) stream.end('abort', e.now());
   else stream.fail(reason, e.now(), true);
-  e.aborts.add(stream.request);
+  e.aborts.set(stream.request, reason);
   e.poke();
 }
 
@@ -27,21 +27,23 @@ export function abortByKey(e: EngineState, key: string | number, reason: unknown
   }
   const stream = e.streams.of(request);
   if (stream !== undefined) abortStream(e, stream, reason);
-  else abortUnread(e, request);
+  else abortUnread(e, request, reason);
 }
 
-/** @returns how many requests ended */
+/** Carries out what is queued, also what callbacks queue meanwhile. @returns how many requests ended */
 export function drainAborts(e: EngineState): number {
-  if (e.aborts.size === 0) return 0;
-  const handles: number[] = [];
-  for (const request of e.aborts) if (!request.isFinished) handles.push(request.handle);
-  const ended = handles.length === 0 ? 0 : e.change((scheduler) => scheduler.abort(handles)).length;
-  e.aborts.clear();
+  let ended = 0;
+  while (e.aborts.size > 0) {
+    const handles: number[] = [];
+    for (const request of e.aborts.keys()) if (!request.isFinished) handles.push(request.handle);
+    e.aborts.clear();
+    if (handles.length > 0) ended += e.change((scheduler) => scheduler.abort(handles)).length;
+  }
   return ended;
 }
 
-/** A request that was added behind the engine's back has no stream. */
-function abortUnread(e: EngineState, request: Request): void {
-  e.aborts.add(request);
+/** A request that was added behind the engine's back has no stream, nor has one that is being added. */
+function abortUnread(e: EngineState, request: Request, reason: unknown): void {
+  e.aborts.set(request, reason);
   e.poke();
 }

@@ -37,6 +37,8 @@ export class Submitter {
     if (signal !== null && isAborted(signal)) return this.#stillborn(request.id, signal.reason);
     const stream = new RequestStream(this.#add(request as RequestInput), e.rounds);
     e.streams.add(stream);
+    // Its connector may have aborted it when it was told of it.
+    if (e.aborts.has(stream.request)) abortStream(e, stream, e.aborts.get(stream.request));
     if (signal !== null) this.#watch(signal, stream);
     if (channels.submit.hasSubscribers) {
       channels.submit.publish({ id: stream.request.id, handle: stream.request.handle });

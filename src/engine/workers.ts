@@ -7,6 +7,7 @@ import type {
   WorkerMetadata,
   WorkerOutput,
 } from '../scheduler/connector.js';
+import { peer } from '../scheduler/outstanding.js';
 import type { Plan } from '../scheduler/plan.js';
 import type { EngineState } from './engine-state.js';
 import { LoadVerdicts } from './load-verdicts.js';
@@ -173,10 +174,12 @@ export class Workers {
 
   /** Nobody knows what of the plan's loads this rank has begun: they failed, and those in flight are waited for. */
   #lose({ step, syncLoads }: Plan, rank: number): void {
-    for (const { request, child } of syncLoads)
-      this.#lost.push({ handle: request.handle, child, rank, step });
-    for (const { handle, load } of this.#e.scheduler.inspect().requests) {
-      if (load?.step === step) this.#lost.push({ handle, child: load.child, rank, step });
+    // Where the metadata could not be made they are known to be lost.
+    for (const { request, child, failed } of syncLoads)
+      if (!failed) this.#lost.push({ handle: request.handle, child, rank, step });
+    for (const { handle, load, outstanding } of this.#e.scheduler.inspect().requests) {
+      if (load?.step !== step || !outstanding?.has('load', peer(load.child, rank))) continue;
+      this.#lost.push({ handle, child: load.child, rank, step });
     }
   }
 

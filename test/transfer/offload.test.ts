@@ -217,10 +217,11 @@ describe('an offload of two ranks', () => {
     const late = first.collect();
     for (const rank of offload.ranks) rank.reset();
     expect(offload.orders.reset().map(({ payload }) => payload)).toEqual([order]);
-    const next = offload.begin({ ...order, handle: 8, keys: [3, 4] });
+    const next = offload.begin({ ...order, handle: 8, keys: [3, 4] }, 3);
     offload.take([...late, ...second.collect()]);
     expect([offload.ended, offload.orders.silent(next)]).toEqual([[], [0, 1]]);
     for (const rank of offload.ranks) {
+      rank.stores.settle(3);
       rank.release(order.kv);
       offload.take(rank.collect());
     }

@@ -14,7 +14,12 @@ export function sayFarewell(e: EngineState): void {
   if (scheduler.config.connector === null || e.poison !== null || scheduler.isDeciding) return;
   try {
     scheduler.abortAll();
-    for (const { plan } of e.flight) scheduler.failStep(plan);
+    for (const { plan, state } of e.flight) {
+      scheduler.failStep(plan);
+      // What was begun with it is given up too; what was not never begins.
+      if (state === 'kept back') workers?.skip(plan);
+      else workers?.end(plan);
+    }
     scheduler.pause('all');
     if (workers === null) return;
     const isHost = scheduler.config.placement.authority === 'host';

@@ -94,6 +94,11 @@ export class Workers {
     });
   }
 
+  /** Instead of `begin`: the plan will never be executed, and nothing of its metadata begins. */
+  skip({ finishedHandles }: Plan): void {
+    this.#finished = this.#finished.concat(finishedHandles);
+  }
+
   /** After the plan was executed and updated, and before a block that it freed is reused. */
   end(plan: Plan): void {
     const { connectorMetadata: metadata, step } = plan;

@@ -85,8 +85,8 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
   readonly pins = new Map<number, number>();
   /** Times that a request was given blocks, by handle. */
   readonly allocations = new Map<number, number>();
-  /** The last plan that has something to execute. */
-  lastPlanned = -1;
+  /** Since when it cannot say yet what it can bring of a request. */
+  readonly asking = new Map<number, number>();
   #pinner: BlockPins | null = null;
   #view!: KvView;
   #unpinned: number[] = [];
@@ -128,7 +128,11 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     }
     const known = this.#of(request);
     known.match = null;
-    if (!this.#stage.isCalm && rng.chance(this.#shape.asksLater)) return { numTokens: null, async: false };
+    if (!this.#stage.isCalm && rng.chance(this.#shape.asksLater)) {
+      if (!this.asking.has(request.handle)) this.asking.set(request.handle, this.#stage.now);
+      return { numTokens: null, async: false };
+    }
+    this.asking.delete(request.handle);
     if (!rng.chance(this.#shape.loads)) return { numTokens: 0, async: false };
     const { blockSize } = this.#stage.kv;
     const first = numLocalTokens / blockSize;
@@ -169,7 +173,6 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
 
   buildMetadata(plan: Plan): TierMetadata {
     const { step } = plan;
-    if (plan.totalTokens > 0) this.lastPlanned = step;
     const loads = this.#loads;
     this.#loads = [];
     this.sweep();

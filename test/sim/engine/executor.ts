@@ -56,8 +56,6 @@ export class SimExecutor implements Executor {
   readonly #stage: Stage;
   /** Calls of clients and operators from inside `execute`. */
   inside: () => void = () => {};
-  /** The step that was submitted last. */
-  lastStep = -1;
   /** Submitted and not answered, oldest first. */
   readonly #steps: Submitted[] = [];
   readonly #sequences = new Map<number, Sequence>();
@@ -78,7 +76,6 @@ export class SimExecutor implements Executor {
   execute(plan: ExecutorPlan, tables: StepTables | null): ExecutorResult | PromiseLike<ExecutorResult> {
     const stage = this.#stage;
     const rng = stage.rng('executor');
-    this.lastStep = plan.step;
     const fails = stage.strikes('stepFails', rng);
     const rows = Array.from({ length: plan.numRequests }, (_, i) => this.#row(plan, tables as StepTables, i));
     for (const { handle } of rows) if (fails) stage.blame(handle, 'step');

@@ -54,6 +54,8 @@ export class EngineLife {
   /** What the last step did, until it was looked at; and how many plans had been made then. */
   #report: StepReport | null = null;
   #planned = 0;
+  /** What is being submitted, or was last; and whether its connector aborted it meanwhile. */
+  #submitting: { id: string; asked: boolean; reason: unknown } | null = null;
   /** Steps in a row that stalled with nothing left to do. */
   #stalledOver = 0;
 
@@ -283,6 +285,10 @@ export class EngineLife {
   }
 
   #blameWaits(): void {
+    const { load = 0 } = this.setup.engine.deadlines || {};
+    for (const [handle, since] of this.#connector?.asking ?? []) {
+      if (load > 0 && this.stage.now >= since + load) this.stage.blame(handle, 'wait');
+    }
     for (const handle of this.#waits.keys()) {
       if (this.#isExpired(handle)) this.stage.blame(handle, 'wait');
       if (this.engine.scheduler.getByHandle(handle) === undefined) this.#waits.delete(handle);
@@ -316,6 +322,7 @@ export class EngineLife {
       : undefined;
     const { id, prompt, maxTokens, minTokens, salt, adapter, priority, stopTokenIds, eosTokenId } = wish;
     let client: Client;
+    this.#submitting = { id: wish.id, asked: false, reason: undefined };
     try {
       const handle = engine.submit(
         {
@@ -331,6 +338,8 @@ export class EngineLife {
       stage.call(handle.handle, id);
       client = new Client(stage, wish, handle, text, controller);
       this.#clients.set(handle.handle, client);
+      const { asked, reason } = this.#submitting;
+      if (asked) Object.assign(client, { abortAsked: true, reason });
       stage.note(
         `submit ${client.name}: ${prompt.length} + ${maxTokens}${wish.isSession ? ', a session' : ''}`,
       );
@@ -429,6 +438,9 @@ export class EngineLife {
       // From inside the connector it may come when the end is being made.
       if (from !== 'connector') this.stage.aborted(each.handle.handle);
     }
+    // The id may name one that its connector is just being told of, and that has no client yet.
+    if (way === 'id' && this.#submitting?.id === wish.id)
+      Object.assign(this.#submitting, { asked: true, reason });
     act();
   }
 

@@ -52,8 +52,6 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
   readonly #declared = new Set<StorePlan>();
   /** Requests of which a step left something wrong. */
   readonly #failed = new Set<number>();
-  /** The last step that was updated. */
-  #updated = -1;
   /** Children that still have to report a request as sent, and the requests that the worker knows to have finished. */
   readonly #owed = new Map<number, Set<number>>();
   readonly #told = new Set<number>();
@@ -128,10 +126,7 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
     }
     if (fails) for (const { handle } of loads) this.#stage.blame(handle, 'load');
     for (const store of stores) this.#declare(store);
-    for (const store of handOvers) {
-      this.#declare(store);
-      this.#beginHandOver(store);
-    }
+    for (const store of handOvers) this.#declare(store);
     for (const load of loads) {
       if (load.async) this.#beginLoad(load, notBefore);
       else this.#loadNow(load);
@@ -141,9 +136,9 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
     throw new Error('planted behind startLoads');
   }
 
-  startStores(metadata: TierMetadata | undefined, { step, failed }: StoreStep): void {
-    this.#updated = step;
+  startStores(metadata: TierMetadata | undefined, { failed }: StoreStep): void {
     for (const handle of failed) this.#failed.add(handle);
+    for (const store of this.#declared) if (store.step < 0) this.#beginHandOver(store);
     if (metadata === undefined) return;
     const fails = this.#stage.strikes('workerThrows', this.#rng);
     for (const store of metadata.stores) {
@@ -152,7 +147,6 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
       if (isWrong || fails || store.isDropped) this.#dropStore(store);
       else this.#beginStore(store);
     }
-    for (const store of this.#declared) if (store.step < 0) this.#beginHandOver(store);
     if (fails) throw new Error('planted in startStores');
   }
 
@@ -234,7 +228,7 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
   /** A hand-over can be read when the steps that wrote it were updated, and none of them left it wrong. */
   #beginHandOver(store: StorePlan): void {
     if (this.#failed.has(store.handle) || store.isDropped) this.#dropStore(store);
-    else if (store.readableFrom <= this.#updated) this.#beginStore(store);
+    else if (store.readableFrom <= this.#settled) this.#beginStore(store);
   }
 
   #beginStore(store: StorePlan): void {
@@ -442,7 +436,9 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
   /** Whether this answer is none. What was to be said is said the next time. */
   #failsToReport(due: readonly Queued[]): boolean {
     if (due.length === 0 || !this.#stage.strikes('reportsThrow', this.#rng)) return false;
+    // A verdict that comes late comes when nobody waits for it any more.
     for (const { handle, async } of this.#recent) if (!async) this.#stage.blame(handle, 'load');
+    this.#excuseReports();
     return true;
   }
 

@@ -15,7 +15,7 @@ import type { Plan } from './plan.js';
 import { dropOutputs } from './preempt.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
-import { isDeclared, reportForeign } from './transfers.js';
+import { isDeclared, isEarlierLoad, reportForeign } from './transfers.js';
 
 /**
  * Takes what could not be loaded (vLLM `_handle_invalid_blocks`), before anybody builds on it. A request whose load failed
@@ -71,7 +71,7 @@ function takeFailed(
   }
   // It ended meanwhile, or went on without the load: nobody was to read what has not come.
   if (request.load === null && request.outstanding?.has('load', peer(child, report.rank))) return;
-  reportForeign(s, request, 'load', report, false);
+  reportForeign(s, request, 'load', report, isEarlierLoad(request, step));
 }
 
 /**

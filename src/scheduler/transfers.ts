@@ -26,7 +26,7 @@ function takeReceived(s: SchedulerState, report: TakenReport): void {
   const request = getByHandle(s, report.handle);
   if (request === undefined) return;
   const { child, rank, step } = report;
-  const isEarlier = step !== undefined && request.loadStep >= 0 && step !== request.loadStep;
+  const isEarlier = isEarlierLoad(request, step);
   if (!isEarlier && request.outstanding?.remove('load', peer(child, rank))) releaseIfDrained(s, request);
   else reportForeign(s, request, 'load', report, isEarlier);
 }
@@ -52,6 +52,11 @@ function takeSent(s: SchedulerState, report: TakenReport): void {
     }
   }
   reportForeign(s, request, 'store', report, false);
+}
+
+/** Whether a report that names the step of its load is about another load than the last one of the request. */
+export function isEarlierLoad(request: Request, step: number | undefined): boolean {
+  return step !== undefined && request.loadStep >= 0 && step !== request.loadStep;
 }
 
 /** What this rank does for the request is not over, and its peer is alive: who waits for that waits anew. */

@@ -255,6 +255,7 @@ describe('F30 a load ends while the engine has nothing else to do', () => {
         await until(() => bench.engine.stats().scheduler.numLoading === 1);
         await sleep(5);
         expect(bench.kv.pending).toHaveLength(0);
+        expect(bench.engine.hasWork()).toBe(true);
         if (bad) {
           const [block] = bench.blocks(r);
           bench.workers[0].extra.push({ invalidBlocks: [{ block, handle: r.handle }] });

@@ -233,6 +233,24 @@ describe('F22 invalid blocks that are none, of somebody else, or said twice', ()
     });
   }
 
+  it('of a step in flight, said before its update, and the request has been given the blocks anew', () => {
+    const options = { numBlocks: 5, pipelineDepth: 2, loadFailurePolicy: 'fail' } as const;
+    const driver = new RemoteDriver({ a: { ext: 12, oneshot: true } }, options);
+    driver.broken = [0, 1, 2];
+    const a = driver.add({ id: 'a', prompt: prompt(13), maxTokens: 2 });
+    scheduleWork(driver);
+    const missing = driver.blocks(a).slice(0, 3);
+    driver.say({ invalidBlocks: missing.map((block) => ({ block, handle: a })) });
+    driver.scheduler.resetPrefixCache({ resetRunning: true });
+    scheduleWork(driver);
+    expect(missing).toContain(driver.blocks(a)[1]);
+    driver.run();
+    expect(driver.anomalies).toEqual({});
+    expect(driver.ends.get(a)).toEqual(['length']);
+    expectText(driver, a, 2);
+    expect(leftovers(driver.scheduler)).toEqual([]);
+  });
+
   for (const pipelineDepth of DEPTHS) {
     for (const order of [
       [3, 1],

@@ -38,17 +38,21 @@ describe('F25 a synchronous load that failed: what was computed behind it is not
         expect(leftovers(bench.engine)).toEqual([]);
       });
 
-      it(`${loadFailurePolicy}, depth ${pipelineDepth}: aborted before the verdict`, async () => {
-        const bench = new RemoteEngine({ r: { ext: 8 } }, { pipelineDepth, loadFailurePolicy });
-        const told = unstored(bench);
-        bench.workers[0].spoiled.add('r');
-        const r = bench.submit({ id: 'r' });
-        bench.steps();
-        r.abort();
-        await bench.finish();
-        expect(told.get(0)).toEqual([r.handle]);
-        expect(leftovers(bench.engine)).toEqual([]);
-      });
+      it.each([true, false])(
+        `${loadFailurePolicy}, depth ${pipelineDepth}: aborted before the verdict, evictFailedLoads %s`,
+        async (evictFailedLoads) => {
+          const options = { pipelineDepth, loadFailurePolicy, deviations: { evictFailedLoads } };
+          const bench = new RemoteEngine({ r: { ext: 8 } }, options);
+          const told = unstored(bench);
+          bench.workers[0].spoiled.add('r');
+          const r = bench.submit({ id: 'r' });
+          bench.steps();
+          r.abort();
+          await bench.finish();
+          expect(told.get(0)).toEqual([r.handle]);
+          expect(leftovers(bench.engine)).toEqual([]);
+        },
+      );
 
       it(`${loadFailurePolicy}, depth ${pipelineDepth}: whoever shares its blocks`, async () => {
         const bench = new RemoteEngine({ r: { ext: 8 } }, { pipelineDepth, loadFailurePolicy });

@@ -279,7 +279,7 @@ export const PLANTS: readonly Plant[] = [
     name: 'F11-earlier',
     why: 'a report of an earlier load counts for the present one',
     file: 'src/scheduler/transfers.ts',
-    text: 'const isEarlier = step !== undefined && request.loadStep >= 0 && step !== request.loadStep;',
+    text: 'const isEarlier = isEarlierLoad(request, step);',
     replacement: 'const isEarlier = step === -1;',
   },
   {

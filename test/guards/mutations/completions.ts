@@ -96,7 +96,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F11',
     file: 'src/scheduler/transfers.ts',
-    find: 'const isEarlier = step !== undefined && request.loadStep >= 0 && step !== request.loadStep;',
+    find: 'const isEarlier = isEarlierLoad(request, step);',
     replace: 'const isEarlier = step === -1;',
     test,
     means: 'reports of a first load count for the second',

@@ -98,7 +98,7 @@ export class EngineLife {
     while (this.step < numEvents && !this.isBroken) {
       this.step++;
       this.stage.now += rng.below(this.setup.workload.tick);
-      this.#progress();
+      this.#guarded(() => this.#progress());
       const event = this.#draw(rng);
       this.#guarded(() => this.#event(event, rng));
       this.stage.check();

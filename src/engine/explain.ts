@@ -50,6 +50,8 @@ function state(e: EngineState, request: Request, isDriven: boolean): string {
       return isUsed(request)
         ? `waiting ${since} for KV blocks that are being loaded: ${uses(e, request)}`
         : `waiting ${since} for KV blocks that were loaded; ${nextStep(e, isDriven, 'it goes on when a step reaches it')}`;
+    case 'connector':
+      return `waiting ${since} for its connector to say what it can load`;
     case 'grammar':
       return `waiting ${since} for its grammar`;
     case 'streaming-input':

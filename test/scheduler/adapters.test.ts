@@ -85,4 +85,21 @@ describe('maxLoras', () => {
       expect(leftovers(driver.scheduler)).toEqual([]);
     }
   });
+
+  it.each([true, false])(
+    'a request that runs without an entry in the plan keeps its adapter, with countIdleAdapters %s',
+    (countIdleAdapters) => {
+      const speculation = { pipelineDepth: 2, numSpeculativeTokens: 3, speculativeMethod: 'eagle' } as const;
+      const sizes = { numBlocks: 81, maxModelLen: 33, maxNumBatchedTokens: 33 };
+      const driver = new Driver({ ...speculation, ...sizes, maxLoras: 1, deviations: { countIdleAdapters } });
+      driver.add({ id: 'a', prompt: prompt(28), maxTokens: 3, adapter: '1' });
+      driver.schedule();
+      // The drafts may reach the model's length: then there is nothing left to compute, unless they are rejected.
+      expect(driver.schedule().totalTokens).toBe(4);
+      driver.update();
+      driver.add({ id: 'b', prompt: prompt(28, 1), maxTokens: 3, adapter: '2' });
+      driver.schedule();
+      expect(driver.scheduler.inspect().running).toEqual(countIdleAdapters ? ['a'] : ['a', 'b']);
+    },
+  );
 });

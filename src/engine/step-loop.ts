@@ -112,7 +112,10 @@ export class StepLoop {
     const e = this.#e;
     e.busy = true;
     try {
-      return act();
+      const result = act();
+      // Somebody may have caught what broke it, for instance a worker in which a connector's pins were to be logged.
+      if (e.scheduler.isBroken) e.scheduler.abort([]);
+      return result;
     } catch (error) {
       throw e.judge(error, true);
     } finally {

@@ -404,6 +404,14 @@ export const PLANTS: readonly Plant[] = [
     replacement: '',
   },
   {
+    name: 'freed-twice',
+    why: 'blocks that were kept for a transfer are given back twice',
+    file: 'src/scheduler/finish.ts',
+    text: `    request.keptBlocks = null;
+`,
+    replacement: '',
+  },
+  {
     name: 'placeholders',
     why: 'what was dropped of steps in flight is expected all the same',
     file: 'src/scheduler/preempt.ts',

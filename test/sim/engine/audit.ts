@@ -161,13 +161,6 @@ export class EngineAudit {
     }
   }
 
-  /** I9: after a step that was scheduled. */
-  planned(adapters: ReadonlySet<string>): void {
-    const { maxLoras = 0 } = this.#stage.setup.engine;
-    if (maxLoras === 0 || adapters.size <= maxLoras) return;
-    this.#stage.broke('I9', `${adapters.size} adapters run in one step: ${[...adapters]}`);
-  }
-
   /**
    * I10: after a step of the engine. A request that waits for nothing outside, and nothing outside that keeps blocks or rows
    * from it: then something has to be scheduled; and if nothing is for `stallSteps` steps, health has to say so.

@@ -73,7 +73,8 @@ interface Known {
  */
 export class SimConnector implements SchedulerConnector<TierMetadata> {
   readonly protection: Protection;
-  readonly reporters: number[][];
+  /** Left out, it is one child that reports on every rank that there is. */
+  readonly reporters?: number[][];
   readonly #stage: Stage;
   readonly #shape: TierShape;
   readonly #tiers: Tier[];
@@ -98,8 +99,13 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     this.#shape = shape;
     this.protection = shape.protection;
     const ranks = Array.from({ length: shape.numRanks }, (_, rank) => rank);
-    this.reporters = Array.from({ length: shape.numChildren }, () => ranks);
-    this.#tiers = this.reporters.map(() => ({ entries: new Map(), reserved: new Set() }));
+    const children = Array.from({ length: shape.numChildren }, () => ranks);
+    if (shape.numChildren > 1 || shape.declares) this.reporters = children;
+    this.#tiers = children.map(() => ({ entries: new Map(), reserved: new Set() }));
+  }
+
+  get numChildren(): number {
+    return this.#tiers.length;
   }
 
   bind(view: KvView): void {

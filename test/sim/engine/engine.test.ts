@@ -69,7 +69,7 @@ describe('bugs planted in the loop', () => {
     expect(plantInto(source, plant)).not.toBe(source);
   });
 
-  it.each(['behindKeptBack', 'lostLoads'])(
+  it.each(['behindKeptBack', 'storesWrongKv'])(
     '%s is found, and found again by the command that is told',
     (name) => {
       const found = sim('--plant', name, '--seeds', '60');

@@ -83,6 +83,7 @@ export class SimExecutor implements Executor {
       ...{ step: plan.step, rows, fails, isComputed: false, answer: null, settle: null },
     };
     this.#steps.push(step);
+    this.#checkAdapters(plan);
     this.inside();
     if (stage.isCalm || rng.chance(stage.setup.workload.syncAnswers)) {
       while (!step.isComputed) this.compute();
@@ -152,6 +153,15 @@ export class SimExecutor implements Executor {
       from: 0,
       end: 0,
     };
+  }
+
+  /** I9. */
+  #checkAdapters({ requests, numRequests, step }: ExecutorPlan): void {
+    const { maxLoras = 0 } = this.#stage.setup.engine;
+    const adapters = new Set(requests.slice(0, numRequests).map(({ adapter }) => adapter));
+    adapters.delete('');
+    if (maxLoras === 0 || adapters.size <= maxLoras) return;
+    this.#stage.broke('I9', `${adapters.size} adapters run in step ${step}: ${[...adapters]}`);
   }
 
   /** What the tables know of a request that is admitted has to be its text, also when the step was kept back. */

@@ -202,7 +202,7 @@ export class EngineLife {
         engine.resume();
         break;
       case 'fence':
-        this.#fence(rng.chance(0.5) ? undefined : rng.below(this.#connector?.reporters.length ?? 1));
+        this.#fence(rng.chance(0.5) ? undefined : rng.below(this.#connector?.numChildren ?? 1));
         break;
     }
   }

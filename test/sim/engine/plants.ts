@@ -78,11 +78,11 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     replacement: '      this.#e.countWorkerFailure(rank, method, error);\n      throw error;',
   },
   {
-    name: 'lostLoads',
-    why: 'loads that a worker failed to begin count as begun',
-    file: WORKERS,
-    text: 'if (!begun) this.#lose(plan, rank);',
-    replacement: 'void begun;',
+    name: 'swallowedBreak',
+    why: 'a log that fails where somebody catches it, as when drafts are taken, breaks the engine a round later',
+    file: LOOP,
+    text: '      if (e.scheduler.isBroken) e.scheduler.abort([]);\n',
+    replacement: '',
   },
   {
     name: 'drainIsNoWork',
@@ -268,6 +268,20 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     file: 'src/engine/farewell.ts',
     text: '      else workers?.end(plan);\n',
     replacement: '',
+  },
+  {
+    name: 'silentRanks',
+    why: 'only the first rank is waited for, unless the connector declares the others',
+    file: 'src/scheduler/connector-calls.ts',
+    text: 'Array.from({ length: numRanks ?? 1 }, (_, rank) => rank)',
+    replacement: 'Array.from({ length: 1 }, (_, rank) => rank)',
+  },
+  {
+    name: 'idleAdapters',
+    why: 'the adapter of a request that runs without an entry in the plan is not counted',
+    file: 'src/scheduler/adapters.ts',
+    text: 'deviations.countIdleAdapters',
+    replacement: '!deviations.countIdleAdapters',
   },
   {
     name: 'liveTokens',

@@ -35,6 +35,8 @@ export interface TierShape {
   protection: Protection;
   numRanks: number;
   numChildren: number;
+  /** It says which ranks report. */
+  declares: boolean;
   /** Probability that a request stores what it computes, block by block; that it is handed over when it ends. */
   stores: number;
   handsOver: number;
@@ -93,10 +95,12 @@ export type Scene =
   | 'quarantine'
   | 'resets'
   | 'verdicts'
-  | 'fences';
+  | 'fences'
+  | 'adapters'
+  | 'freed';
 const SCENES: readonly Scene[] = [
   ...(['sessions', 'stuck sessions', 'pressure', 'hand-overs', 'quarantine'] as const),
-  ...(['resets', 'resets', 'verdicts', 'fences'] as const),
+  ...(['resets', 'resets', 'verdicts', 'fences', 'adapters', 'freed'] as const),
 ];
 
 /** Everything about a run but its length, from its seed alone. */
@@ -180,6 +184,21 @@ function setTheScene({ seed, engine, faults, workload, scene }: EngineSetup, tie
       Object.assign(tier, { loads: 1, syncLoads: 1, remote: 1 });
       Object.assign(faults, { loadFails: 0.3, reportsThrow: 0.15 });
       break;
+    case 'freed':
+      // What ends while its step runs, and the step behind it takes its blocks.
+      Object.assign(tier, { ...busy, protection: 'fence', loads: 0.3, handsOver: 0 });
+      Object.assign(workload, { syncAnswers: 0, mostTokens: 4, sessions: 0 });
+      Object.assign(workload.weights, { step: 50, compute: 10, answer: 12, submit: 25, abort: 12 });
+      break;
+    case 'adapters':
+      // Drafts in flight that may reach the model's length, so that their request has no entry in the next plan.
+      Object.assign(tier, { loads: 0.3, stores: 0, handsOver: 0, asksLater: 0 });
+      Object.assign(engine, { maxLoras: 1, numSpeculativeTokens: rng.between(2, 3), pipelineDepth: 2 });
+      Object.assign(engine, { maxNumSeqs: 6, numRows: 8, numBlocks: 121, maxNumBatchedTokens: 60 });
+      Object.assign(workload, { numAdapters: 3, longestPrompt: engine.maxModelLen, mostTokens: 12 });
+      Object.assign(workload, { numIds: 40, sessions: 0, grammars: 0, syncAnswers: 0 });
+      Object.assign(workload.weights, { submit: 25, abort: 0 });
+      break;
     case 'fences':
       Object.assign(tier, { ...busy, loads: 1, syncLoads: 0.5, remote: 1, numChildren: 2 });
       faults.wrongChild = 0.15;
@@ -190,10 +209,10 @@ function setTheScene({ seed, engine, faults, workload, scene }: EngineSetup, tie
 function drawEngine(rng: Rng, scene: Scene, { numAdapters }: EngineWorkload): EngineSetup['engine'] {
   const blockSize = rng.pick([1, 2, 3, 4, 4, 8]);
   const maxModelLen = rng.between(20, 60);
-  const isDeep = scene === 'resets' || scene === 'hand-overs' || scene === 'fences';
+  const isDeep = ['resets', 'hand-overs', 'fences', 'freed'].includes(scene);
   const pipelineDepth = rng.between(isDeep ? 2 : 1, 3) as 1 | 2 | 3;
   const needed = Math.ceil(maxModelLen / blockSize);
-  const isTight = scene === 'pressure' || scene === 'hand-overs' || scene === 'stuck sessions';
+  const isTight = ['pressure', 'hand-overs', 'stuck sessions', 'freed'].includes(scene);
   const maxNumSeqs = rng.between(isTight ? 3 : 1, 6);
   const room = isTight ? 0.8 + 0.1 * rng.below(5) : 0.6 + 0.2 * rng.below(12);
   return {
@@ -239,6 +258,7 @@ function drawTier(rng: Rng): TierShape {
     delivers: rng.pick([0, 0, 0.5]),
     slowest: rng.pick([3, 20, 120]),
     isStamped: rng.chance(0.6),
+    declares: rng.chance(0.5),
   };
 }
 

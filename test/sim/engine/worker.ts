@@ -298,6 +298,7 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
         if (!held.includes(block) && (load.async || stage.isTakenSince(block, load.step))) {
           stage.broke('I7', `${stage.name(load.handle)} loads into block ${block}, which it does not hold`);
         }
+        this.#checkFlushed(load, block);
         if (!bad.has(i)) kv.write(this.#rank, block, load.sources[i][this.#rank]);
         else if (failsWhole) kv.write(this.#rank, block, new Int32Array(kv.blockSize).fill(GARBAGE));
       } else if (store !== null && !store.isDropped) {
@@ -308,6 +309,17 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
         const what = `${stage.name(store.handle)} stores block ${store.blocks[i]} of step ${store.step}`;
         stage.broke('I7', `${what}, which has something else from its offset ${at} on (rank ${this.#rank})`);
       }
+    }
+  }
+
+  /** What is still to be stored may not be overwritten. */
+  #checkFlushed({ handle }: LoadPlan, block: number): void {
+    for (const { store, halves } of this.#jobs) {
+      if (store === null || store.isDropped) continue;
+      const { blocks, handle: other } = store;
+      if (blocks.indexOf(block, halves === 0 ? 0 : Math.ceil(blocks.length / 2)) < 0) continue;
+      const whose = `which is still to be stored for ${this.#stage.name(other)}`;
+      this.#stage.broke('I7', `${this.#stage.name(handle)} loads into block ${block}, ${whose}`);
     }
   }
 
@@ -395,7 +407,7 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
     if (this.#past.length > 0 && stage.strikes('stale', rng))
       made.push({ ...rng.pick(this.#past), ...queued });
     const loads = [...this.#jobs].flatMap(({ load }) => (load === null ? [] : [load]));
-    const others = this.#connector.reporters.length > 1;
+    const others = this.#connector.numChildren > 1;
     if (others && loads.length > 0 && stage.strikes('wrongChild', rng)) {
       const { handle, child, step } = rng.pick(loads);
       made.push({

@@ -353,6 +353,7 @@ export class EngineLife {
     const { numBlocks, blockSize = 16, maxModelLen = 0 } = this.setup.engine;
     const isTaken = [...this.#clients.values()].some(({ wish, handle }) => wish.id === id && !handle.ended);
     if (code === 'ERR_BLOCKSTEP_DUPLICATE_ID' && (isTaken || isInside)) return;
+    if (code === 'ERR_BLOCKSTEP_SHUTDOWN' && this.stage.isOver) return;
     const room = Math.min(maxModelLen - 1, (numBlocks - 1) * blockSize);
     if (code === 'ERR_BLOCKSTEP_UNFIT' && prompt.length > room) return;
     throw error;

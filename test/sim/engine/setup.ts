@@ -178,7 +178,7 @@ function setTheScene({ seed, engine, faults, workload, scene }: EngineSetup, tie
       faults.lost = 0.3;
       break;
     case 'resets':
-      Object.assign(tier, { ...busy, loads: 1, syncLoads: 0, remote: 1 });
+      Object.assign(tier, { ...busy, loads: 1, syncLoads: 0, remote: rng.pick([0, 0.3, 1]), asksLater: 0 });
       break;
     case 'verdicts':
       Object.assign(tier, { loads: 1, syncLoads: 1, remote: 1 });

@@ -106,10 +106,6 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
       const { store } = job;
       if (store !== null && (released.includes(store.handle) || isReused(store))) this.#finish(job);
     }
-    for (const store of this.#declared) {
-      const isGone = isFence && released.includes(store.handle);
-      if (isGone || isReused(store)) this.#dropStore(store);
-    }
     if (!stage.strikes('workerThrows', this.#rng)) return;
     if (metadata !== undefined) this.#lose(metadata);
     throw new Error('planted behind handlePreemptions');

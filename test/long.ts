@@ -1,0 +1,32 @@
+import { spawnSync } from 'node:child_process';
+import { cpus } from 'node:os';
+
+/** Proofs in their full size, by name. `npm test` and CI have a fixed small share of each. */
+const PROOFS: Readonly<Record<string, { what: string; command: string }>> = {
+  sim: {
+    what: '20,000 seeds of both simulations, 2,000 steps each; --first S for others',
+    command: `tsx test/sim/main.ts --seeds 20000 --steps 2000 --jobs ${cpus().length}`,
+  },
+  plants: {
+    what: 'every bug planted into the source, and after how many seeds the simulations find it',
+    command: `tsx test/sim/main.ts --plants --seeds 2000 --jobs ${cpus().length}`,
+  },
+  guards: {
+    what: 'every guard taken out of the source, and whether the tests of its failure see it',
+    command: 'tsx test/guards/mutate.ts',
+  },
+  native: {
+    what: 'the native tests in their full size',
+    command: 'bash native/test/run.sh --long',
+  },
+};
+
+const [name = '', ...rest] = process.argv.slice(2);
+const proof = Object.hasOwn(PROOFS, name) ? PROOFS[name] : undefined;
+if (proof === undefined) {
+  console.error(`no proof ${JSON.stringify(name)}; npm run test:long -- NAME [options], with NAME one of`);
+  for (const [each, { what }] of Object.entries(PROOFS)) console.error(`  ${each.padEnd(8)}${what}`);
+  process.exit(2);
+}
+const { status } = spawnSync([proof.command, ...rest].join(' '), { shell: true, stdio: 'inherit' });
+process.exit(status ?? 1);

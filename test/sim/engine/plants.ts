@@ -242,13 +242,6 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     replacement: '  giveBlocksBack(s, request);',
   },
   {
-    name: 'lostTwice',
-    why: 'loads whose metadata could not be made are reported as lost again when a worker fails',
-    file: WORKERS,
-    text: "      if (load?.step !== step || !outstanding?.has('load', peer(load.child, rank))) continue;",
-    replacement: '      if (load?.step !== step || outstanding === undefined) continue;',
-  },
-  {
     name: 'abortWhileAdded',
     why: 'a request that is aborted while its connector is told of it is told late, and without the reason',
     file: 'src/engine/submit.ts',

@@ -96,7 +96,11 @@ function sentAndAborted({ scheduler, faults, workload }: Setup, rng: Rng): void 
 }
 
 /** Loads that are done, and are held once more before anybody can go on. */
-function heldLoads({ scheduler, workload }: Setup, rng: Rng): void {
+function heldLoads({ scheduler, faults, workload }: Setup, rng: Rng): void {
+  scheduler.loadFailurePolicy = rng.pick(['fail', 'recompute'] as const);
+  faults.connectorThrows = rng.pick([0, 0.05]);
+  faults.fence = rng.pick([0, 0.2]);
+  workload.weights.fence = faults.fence > 0 ? 3 : 0;
   scheduler.deadlines = { load: rng.between(15, 100), reclaim: rng.pick([0, 300]) };
   Object.assign(workload, { loads: 1, syncLoads: 0, slowest: 20 });
   Object.assign(workload.weights, { hold: 15, complete: rng.pick([5, 15]), report: 15 });
@@ -140,6 +144,13 @@ function busySessions({ scheduler, workload }: Setup, rng: Rng): void {
   const { deadlines } = scheduler;
   if (deadlines) scheduler.deadlines = { ...deadlines, streamingInput: rng.pick([0, 15, 40]) };
   Object.assign(workload, { sessions: 0.8, longestPrompt: 12, mostTokens: 5, loads: rng.pick([0, 0.6]) });
+  if (workload.loads > 0 && rng.chance(0.7)) {
+    // Preempted and loaded again while the answer is computed, and the load goes on behind its end.
+    Object.assign(workload, { isStamped: true, reloads: true, syncLoads: 0, slowest: 200, asksLater: 0 });
+    scheduler.deadlines = { load: 0, reclaim: 0 };
+    scheduler.numBlocks =
+      1 + Math.ceil(((scheduler.maxModelLen as number) / (scheduler.blockSize as number)) * 1.2);
+  }
   Object.assign(workload.weights, {
     chunk: 40,
     endSession: 2,

@@ -50,7 +50,7 @@ export class Auditor {
     this.ledger.now = now;
     this.ledger.isScheduling = schedules;
     this.ledger.patient.clear();
-    if (drains) this.clients.drain();
+    this.clients.began(drains);
   }
 
   /** A call is over, its answers were told, and this is what can be seen. */

@@ -10,6 +10,8 @@ export class ClientAudit {
   /** Those that the present call must carry out. */
   #due: Account[] = [];
   #mayHaveQueued = false;
+  /** The present call carries out what was queued. */
+  #drains = false;
   /** Whose sending the connector must be asked to stop in the present call. */
   #cancels = new Set<Account>();
   /** Whose sending it must be asked to stop by the next call that carries out what was queued. */
@@ -91,8 +93,13 @@ export class ClientAudit {
     return this.#mayHaveQueued;
   }
 
-  /** A call begins that carries out what was queued. */
-  drain(): void {
+  /** A call begins. @param drains it carries out what was queued */
+  began(drains: boolean): void {
+    this.#drains = drains;
+    if (drains) this.#drain();
+  }
+
+  #drain(): void {
     this.#due = [...this.#queued];
     this.#mayHaveQueued = false;
     const { cancels } = this.#ledger.rules;
@@ -108,8 +115,9 @@ export class ClientAudit {
     for (const account of this.#queued) {
       if (account.toldReason === null && account.isLive) continue;
       this.#queued.delete(account);
-      // It ended otherwise before this abort was carried out, which then stops its sending.
-      if (account.toldReason !== 'abort') this.#queuedCancels.add(account);
+      // It ended otherwise before this abort was carried out, as by the end of its session; this one then stops its sending.
+      const isDone = account.toldReason === 'abort' && this.#drains;
+      if (!isDone) this.#queuedCancels.add(account);
       if (account.isLive && account.toldReason === 'abort') this.#ledger.end(account, 'abort', 'none');
     }
     for (const { toldReason, isLive, name } of this.#due) {

@@ -95,7 +95,7 @@ function end(s: SchedulerState, request: Request, reason: FinishReason): void {
   request.finishReason = reason;
   request.status = finishedStatus(reason);
   request.finishedAt = s.now;
-  request.endedStep = s.step;
+  request.endedStep = s.step - 1;
   request.numDraftTokens = 0;
   request.session?.close();
   s.deadlines.stop(request);

@@ -131,7 +131,7 @@ export class Scheduler extends SchedulerSteps {
    * ended behind it, have not begun: they go on. Default: all have begun
    * @returns how many requests it concerned
    */
-  fenceTransfers(child?: number, begunStep: number = this.#s.step + 1): number {
+  fenceTransfers(child?: number, begunStep: number = this.#s.step): number {
     return this.#calls.enter(() => {
       const which =
         child === undefined ? undefined : checkInteger('child', child, 0, Number.MAX_SAFE_INTEGER);

@@ -292,3 +292,22 @@ describe('F18 the load of an aborted request is never reported', () => {
     }
   }
 });
+
+describe('F18 a load that is fenced while somebody else holds its blocks', () => {
+  // Pinned by: `loseOrEnd` (fence.ts).
+  it.each(['fail', 'recompute'] as const)(
+    '%s: it has failed, whoever still has to let go',
+    (loadFailurePolicy) => {
+      const driver = new RemoteDriver({ r: { ext: 8, async: true, oneshot: true } }, { loadFailurePolicy });
+      const r = driver.add({ id: 'r', prompt: prompt(9), maxTokens: 2 });
+      driver.scheduler.hold(r, 'load', 'job');
+      driver.empty();
+      driver.scheduler.fenceTransfers();
+      driver.scheduler.complete(r, 'load', 'job');
+      driver.run();
+      expect(driver.ends.get(r)).toEqual([loadFailurePolicy === 'fail' ? 'error' : 'length']);
+      expect(driver.text(r)).toEqual(loadFailurePolicy === 'fail' ? [] : driver.model.text(r, 2));
+      expect(leftovers(driver.scheduler)).toEqual([]);
+    },
+  );
+});

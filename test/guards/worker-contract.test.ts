@@ -131,6 +131,20 @@ describe('F18 a fence ends what has begun, and nothing else', () => {
     expect(leftovers(bench.engine)).toEqual([]);
   });
 
+  it('what a request that has just ended is to send begins with the next plan', async () => {
+    const bench = new RemoteEngine({ r: { delayFree: true } }, {});
+    bench.submit({ id: 'r', maxTokens: 1 });
+    bench.engine.step();
+    await bench.kv.deliver();
+    bench.engine.step();
+    expect(bench.engine.stats().scheduler.numDraining).toBe(1);
+    expect(bench.engine.fenceTransfers()).toBe(0);
+    expect(bench.engine.step().scheduledTokens).toBe(0);
+    expect(bench.engine.fenceTransfers()).toBe(1);
+    bench.steps();
+    expect(leftovers(bench.engine)).toEqual([]);
+  });
+
   it('what has begun ends, also of a request that was aborted', () => {
     const bench = new RemoteEngine({ q: { ext: 8, async: true } }, { pipelineDepth: 2 });
     const q = bench.submit({ id: 'q', maxTokens: 1 });

@@ -351,21 +351,6 @@ export const PLANTS: readonly Plant[] = [
     replacement: '',
   },
   {
-    name: 'two-loads',
-    why: 'a second load of a request begins while the first one writes still',
-    file: 'src/scheduler/waiting-pass.ts',
-    text: " || request.outstanding?.hasPeer('load', undefined)",
-    replacement: '',
-  },
-  {
-    name: 'load-held',
-    why: 'a request whose load failed goes on, because somebody else had held it too',
-    file: 'src/scheduler/fence.ts',
-    text: "if (s.config.loadFailurePolicy === 'fail') endUnloaded",
-    replacement:
-      "if (s.config.loadFailurePolicy === 'fail' && !request.outstanding?.hasAny('load')) endUnloaded",
-  },
-  {
     name: 'failed-load-kept',
     why: 'a session whose load failed as a whole keeps its blocks, whoever needs them',
     file: 'src/scheduler/reclaim.ts',

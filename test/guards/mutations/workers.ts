@@ -21,6 +21,22 @@ export const mutations: readonly Mutation[] = [
     means: 'a fence ends loads that begin later',
   },
   {
+    failure: 'F18',
+    file: 'src/scheduler/fence.ts',
+    find: 'request.endedStep < begunStep && ',
+    replace: '',
+    test: contract,
+    means: 'a fence ends stores that begin later',
+  },
+  {
+    failure: 'F18',
+    file: 'src/scheduler/fence.ts',
+    find: "if (s.config.loadFailurePolicy === 'fail') endUnloaded",
+    replace: "if (s.config.loadFailurePolicy === 'fail' && request.slot < 0) endUnloaded",
+    test: 'test/guards/loading.test.ts',
+    means: 'a load that was fenced has not failed',
+  },
+  {
     failure: 'F24',
     file: 'src/engine/workers.ts',
     find: '    if (silent.length === 0) return output;',

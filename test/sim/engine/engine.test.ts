@@ -18,14 +18,7 @@ const WANTED = [
   ...['stop', 'length', 'abort', 'abort with a reason', 'error'],
   ...['loads', 'synchronous loads', 'stores', 'stores dropped', 'hand-overs', 'released', 'fenced', 'resets'],
   ...['chunk started', 'chunk queued', 'sessionChunks', 'sessionsReclaimed', 'grammarTimeouts'],
-  ...[
-    'numPreemptions',
-    'prefixCacheHits',
-    'externalHits',
-    'droppedOutputs',
-    'rowStalls',
-    'specAcceptedTokens',
-  ],
+  ...['numPreemptions', 'prefixCacheHits', 'externalHits', 'droppedOutputs', 'specAcceptedTokens'],
   ...['failedLoads', 'loadTimeouts', 'quarantines', 'loadsReclaimed', 'evictions'],
   ...['stale-handle', 'duplicate-completion', 'wrong-owner', 'invalid-block', 'connector-failed'],
 ];

@@ -35,6 +35,8 @@ export class Workers {
   readonly #workers: readonly WorkerCalls[];
   /** Handles of the requests that finished since the workers were asked last. */
   #finished: number[] = [];
+  /** Handles of those that finished, until the workers get metadata. */
+  #ended: number[] = [];
   /** Handles of those that gave their blocks back and whose stores are to be over before the next step. */
   #released: number[] = [];
   /** With protection `fence`: blocks that were taken from the pool, and of which the workers were not told yet. */
@@ -77,9 +79,10 @@ export class Workers {
    */
   begin(plan: Plan, isFirst: boolean): void {
     const { connectorMetadata: metadata, step, finishedHandles } = plan;
-    this.#begun = step;
+    if (!plan.lacksMetadata) this.#begun = step;
     // Not earlier: with the metadata they get what the connector has begun for these requests.
-    if (finishedHandles.length > 0) this.#finished = this.#finished.concat(finishedHandles);
+    if (finishedHandles.length > 0) this.#ended = this.#ended.concat(finishedHandles);
+    if (!plan.lacksMetadata) this.#tellEnded();
     const reuse = this.#takeReuse(isFirst);
     // The stores of blocks that were given back are not over yet, and an empty plan may have given those to a load: so that
     // waits until the next plan, before which they are over.
@@ -96,7 +99,14 @@ export class Workers {
 
   /** Instead of `begin`: the plan will never be executed, and nothing of its metadata begins. */
   skip({ finishedHandles }: Plan): void {
-    this.#finished = this.#finished.concat(finishedHandles);
+    this.#ended = this.#ended.concat(finishedHandles);
+    this.#tellEnded();
+  }
+
+  #tellEnded(): void {
+    if (this.#ended.length === 0) return;
+    this.#finished = this.#finished.concat(this.#ended);
+    this.#ended = [];
   }
 
   /** After the plan was executed and updated, and before a block that it freed is reused. */

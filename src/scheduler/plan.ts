@@ -94,6 +94,8 @@ export class Plan {
   readonly dropped: Uint8Array;
   /** @internal 1: the KV of this entry is not to be stored, though the entry was not dropped; see `failedHandles`. */
   readonly spoiled: Uint8Array;
+  /** @internal The connector, or a child of it, could not make its metadata: what it is to begin comes with a later plan. */
+  lacksMetadata = false;
   /** @internal */
   inFlight = false;
 
@@ -172,6 +174,7 @@ export class Plan {
 
   /** @internal Empties the plan for the given step. */
   begin(step: number): void {
+    this.lacksMetadata = false;
     this.step = step;
     this.totalTokens = 0;
     this.numCommonPrefixBlocks = 0;

@@ -114,6 +114,7 @@ function attachMetadata(s: SchedulerState, plan: Plan): void {
   const given = askMetadata(s, plan);
   if (given !== FAILED) plan.connectorMetadata = given.metadata;
   if (given !== FAILED && given.failedChildren.length === 0) return;
+  plan.lacksMetadata = true;
   const isLost = (child: number): boolean => given === FAILED || given.failedChildren.includes(child);
   for (const load of plan.syncLoads) {
     if (!isLost(load.child)) continue;

@@ -39,7 +39,7 @@ export class EngineState {
   readonly config: EngineConfig;
   readonly tables: ExecutorTables;
   readonly streams = new Streams();
-  /** Requests to be aborted before the next step; their streams have ended. */
+  /** Requests to be aborted before the next step, each with the reason that was given; their streams have ended. */
   readonly aborts = new Map<Request, unknown>();
   readonly flight: Step[] = [];
   readonly counters = new EngineCounters();

@@ -137,15 +137,21 @@ export class StepLoop {
   #end(plan: Plan | null, takes: boolean): StepReport {
     const e = this.#e;
     // Workers are asked once a round: if a step is taken in it, then with that, since its loads need a verdict.
-    const willTake = takes && e.flight.length > 0 && e.flight[0].isSettled;
+    const willTake = takes && this.#hasAnswer();
     if (plan !== null) this.#planned(plan, willTake);
-    const answered = takes && e.flight.length > 0 && e.flight[0].isSettled;
+    const answered = takes && this.#hasAnswer();
     if (answered) {
       this.#ended += drainAborts(e);
       this.#takeOldest(e.flight[0]);
     }
     if (e.workers !== null) this.#takeTransfers();
     return this.#report(plan, answered);
+  }
+
+  /** Whether the oldest step can be taken. */
+  #hasAnswer(): boolean {
+    const { flight } = this.#e;
+    return flight.length > 0 && flight[0].isSettled;
   }
 
   #report(plan: Plan | null, answered: boolean): StepReport {
@@ -176,7 +182,7 @@ export class StepLoop {
     lastStep.preempted = plan.preempted.length;
     this.#e.workers?.planned(plan);
     if (plan.totalTokens > 0) this.#submit(plan);
-    else this.#takeEmpty(plan, willTake ? null : this.#collect);
+    else this.#takeEmpty(plan, !willTake);
   }
 
   #submit(plan: Plan): void {
@@ -200,9 +206,9 @@ export class StepLoop {
   /**
    * A plan with nothing to execute. What it says is kept for the next plan that the executor sees; what ended while it was
    * made goes to the clients now.
-   * @param collect asks the workers, if they are asked with this plan
+   * @param collects whether the workers are asked with this plan
    */
-  #takeEmpty(plan: Plan, collect: (() => ConnectorOutput | null) | null): void {
+  #takeEmpty(plan: Plan, collects: boolean): void {
     const e = this.#e;
     const { finished, preempted } = plan;
     if (finished.length > 0) e.finished = e.finished.concat(finished);
@@ -211,7 +217,7 @@ export class StepLoop {
     if (e.flight.length === 0) e.health.scheduledNothing();
     e.workers?.begin(plan, e.flight.length === 0);
     if (e.flight.length === 0) e.workers?.settle(plan.step);
-    this.#ended += publish(e, e.scheduler.update(plan, NOTHING, collect?.() ?? null));
+    this.#ended += publish(e, e.scheduler.update(plan, NOTHING, collects ? this.#collect() : null));
     e.workers?.end(plan);
   }
 
@@ -239,13 +245,13 @@ export class StepLoop {
   }
 
   /** What the workers have to say, once a round. */
-  readonly #collect = (): ConnectorOutput | null => {
+  #collect(): ConnectorOutput | null {
     if (this.#collected) return null;
     this.#collected = true;
     const output = this.#e.workers?.collect() ?? null;
     if (output !== null) this.#moved = true;
     return output;
-  };
+  }
 
   /** In a round without an update. */
   #takeTransfers(): void {

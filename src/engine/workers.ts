@@ -46,7 +46,7 @@ export class Workers {
   readonly #verdicts = new LoadVerdicts();
   /** Every step up to this one was executed. */
   #settled = -1;
-  /** The workers were told to begin the loads of every step up to this one. */
+  /** The workers were given all that the connector had for them up to the metadata of this step. */
   #begun = -1;
 
   constructor(e: EngineState, workers: readonly WorkerCalls[]) {
@@ -54,7 +54,7 @@ export class Workers {
     this.#workers = workers;
   }
 
-  /** The last step whose loads have begun. */
+  /** The last step whose metadata the workers were given: what it begins has begun. */
   get begunStep(): number {
     return this.#begun;
   }
@@ -62,7 +62,7 @@ export class Workers {
   /** A plan was made: what changed hands in it has to be told before it is executed, or a later one. */
   planned({ releasedHandles, takenBlocks }: Plan): void {
     if (releasedHandles.length > 0) this.#released = this.#released.concat(releasedHandles);
-    if (takenBlocks.length > 0) this.#taken = Int32Array.of(...this.#taken, ...takenBlocks);
+    if (takenBlocks.length > 0) this.#taken = Int32Array.from([...this.#taken, ...takenBlocks]);
   }
 
   /**
@@ -79,10 +79,12 @@ export class Workers {
    */
   begin(plan: Plan, isFirst: boolean): void {
     const { connectorMetadata: metadata, step, finishedHandles } = plan;
-    if (!plan.lacksMetadata) this.#begun = step;
-    // Not earlier: with the metadata they get what the connector has begun for these requests.
     if (finishedHandles.length > 0) this.#ended = this.#ended.concat(finishedHandles);
-    if (!plan.lacksMetadata) this.#tellEnded();
+    // With the metadata, and not earlier, they get what the connector has begun for these requests.
+    if (!plan.lacksMetadata) {
+      this.#begun = step;
+      this.#tellEnded();
+    }
     const reuse = this.#takeReuse(isFirst);
     // The stores of blocks that were given back are not over yet, and an empty plan may have given those to a load: so that
     // waits until the next plan, before which they are over.

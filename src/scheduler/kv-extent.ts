@@ -1,3 +1,4 @@
+import { isLoading } from './load.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 
@@ -36,8 +37,9 @@ export function kvExtent(s: SchedulerState, request: Request): KvExtent {
 }
 
 /** Tokens that are computed or will be by the steps in flight; of a request that is being loaded only what was there before. */
-function numComputed({ numTokens, numComputedTokens, load, outstanding }: Request): number {
-  const isLoading = load !== null && outstanding?.hasAny('load') === true;
-  const computed = isLoading ? Math.min(load.localTokens, numComputedTokens) : numComputedTokens;
+function numComputed(request: Request): number {
+  const { numTokens, numComputedTokens, load } = request;
+  const awaits = load !== null && isLoading(request);
+  const computed = awaits ? Math.min(load.localTokens, numComputedTokens) : numComputedTokens;
   return Math.min(computed, numTokens);
 }

@@ -66,9 +66,7 @@ export class Queues {
 
   /** The head of a queue has nothing to do until its load is done. */
   parkLoading(queue: RequestQueue, request: Request): void {
-    queue.remove(request);
-    if (request.container !== 'skipped') request.order = ++this.#lastOrder;
-    request.container = 'skipped';
+    this.#skip(queue, request);
     this.loading.add(request);
   }
 
@@ -79,9 +77,7 @@ export class Queues {
 
   /** The head of a queue has nothing to do until the connector wakes it. */
   parkDeferred(queue: RequestQueue, request: Request): void {
-    queue.remove(request);
-    if (request.container !== 'skipped') request.order = ++this.#lastOrder;
-    request.container = 'skipped';
+    this.#skip(queue, request);
     this.deferred.add(request);
   }
 
@@ -94,10 +90,15 @@ export class Queues {
 
   /** Takes the head of a queue out of this admission pass. It stays among the skipped, or comes behind them. */
   passOver(queue: RequestQueue, request: Request): void {
+    this.#skip(queue, request);
+    this.passedOver.push(request);
+  }
+
+  /** Whoever is among the skipped already keeps its place there. */
+  #skip(queue: RequestQueue, request: Request): void {
     queue.remove(request);
     if (request.container !== 'skipped') request.order = ++this.#lastOrder;
     request.container = 'skipped';
-    this.passedOver.push(request);
   }
 
   /** Ends an admission pass: what it passed over stands ahead of what it did not reach, in the order of before. */

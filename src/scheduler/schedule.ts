@@ -126,8 +126,8 @@ function attachMetadata(s: SchedulerState, plan: Plan): void {
 
 /** The blocks that the plan's entries and its loads took from the pool. */
 function takenBy(s: SchedulerState, plan: Plan): Int32Array {
-  const taken: number[] = [];
-  for (const blocks of plan.loadedBlocks) taken.push(...blocks);
-  for (let i = 0; i < plan.numRequests; i++) taken.push(...newBlocksOf(s, plan, i));
-  return Int32Array.from(taken);
+  const lists = plan.loadedBlocks.slice();
+  for (let i = 0; i < plan.numRequests; i++) lists.push(newBlocksOf(s, plan, i));
+  // Not spread into a call: a list may be longer than a call can have arguments.
+  return Int32Array.from(lists.flatMap((blocks) => [...blocks]));
 }

@@ -37,8 +37,8 @@ export const mutations: readonly Mutation[] = [
     also: [
       {
         file: 'src/engine/step-loop.ts',
-        find: 'else this.#takeEmpty(plan, willTake ? null : this.#collect);',
-        replace: 'else this.#takeEmpty(plan, willTake ? null : null);',
+        find: 'else this.#takeEmpty(plan, !willTake);',
+        replace: 'else this.#takeEmpty(plan, false);',
       },
     ],
     test,

@@ -143,7 +143,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F36',
     file: 'src/scheduler/kv-extent.ts',
-    find: 'const computed = isLoading ? Math.min(load.localTokens, numComputedTokens) : numComputedTokens;',
+    find: 'const computed = awaits ? Math.min(load.localTokens, numComputedTokens) : numComputedTokens;',
     replace: 'const computed = numComputedTokens;',
     test: contract,
     means: 'what is still being loaded counts as there',
@@ -175,8 +175,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F37',
     file: 'src/scheduler/schedule.ts',
-    find: '  for (const blocks of plan.loadedBlocks) taken.push(...blocks);\n',
-    replace: '',
+    find: 'const lists = plan.loadedBlocks.slice();',
+    replace: 'const lists: Int32Array[] = [];',
     test: contract,
     means: 'nobody is told which blocks a load takes',
   },

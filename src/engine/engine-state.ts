@@ -76,6 +76,10 @@ export class EngineState {
     this.tables = new ExecutorTables(scheduler, config);
     this.health = new HealthWatch(this);
     this.workers = config.workers.length === 0 ? null : new Workers(this, config.workers);
+    // In a step its loop judges, when what the step has in hand is put down.
+    scheduler.onBroken((cause) => {
+      if (!this.busy) this.breakOff(brokenBy(cause));
+    });
   }
 
   /** The clock; where it throws or tells no time, what it told last. The scheduler is who complains about it. */
@@ -89,9 +93,14 @@ export class EngineState {
     return this.#lastTime;
   }
 
-  /** Whether anything is outstanding: requests, steps, aborts, rows that nobody was told of, held blocks. */
+  /** Whether anything is outstanding: requests, steps, aborts, rows and ends that nobody was told of, held blocks. */
   hasWork(): boolean {
-    return this.flight.length > 0 || this.aborts.size > 0 || this.scheduler.hasWork();
+    return this.flight.length > 0 || this.aborts.size > 0 || this.needsPlan();
+  }
+
+  /** Whether another plan can change or tell anything. */
+  needsPlan(): boolean {
+    return this.scheduler.hasWork() || this.workers?.owesEnds === true;
   }
 
   /**

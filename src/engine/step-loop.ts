@@ -173,7 +173,7 @@ export class StepLoop {
     if (scheduler.nextDeadline !== Number.POSITIVE_INFINITY && scheduler.nextDeadline <= this.#e.now())
       return true;
     // What is left to report besides requests goes out with the update of the steps in flight.
-    return scheduler.numUnfinished > 0 || (inFlight === 0 && scheduler.hasWork());
+    return scheduler.numUnfinished > 0 || (inFlight === 0 && this.#e.needsPlan());
   }
 
   #planned(plan: Plan, willTake: boolean): void {

@@ -59,6 +59,11 @@ export class Workers {
     return this.#begun;
   }
 
+  /** Whether they are still to hear of an end: the plan that told of it had no metadata. */
+  get owesEnds(): boolean {
+    return this.#ended.length > 0;
+  }
+
   /** A plan was made: what changed hands in it has to be told before it is executed, or a later one. */
   planned({ releasedHandles, takenBlocks }: Plan): void {
     if (releasedHandles.length > 0) this.#released = this.#released.concat(releasedHandles);

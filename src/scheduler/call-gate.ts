@@ -13,7 +13,9 @@ export class CallGate {
   #suspended = false;
   #disposed = false;
   /** The error that left the state in doubt. */
-  #poison: unknown;
+  #poison: { readonly cause: unknown } | null = null;
+  /** Told once, at the moment in which the state is in doubt. Must not throw. */
+  onPoison: (cause: unknown) => void = () => {};
 
   /** Whether a call waits for the GPU. */
   get isSuspended(): boolean {
@@ -85,7 +87,10 @@ export class CallGate {
     try {
       return act();
     } catch (error) {
-      this.#poison ??= error;
+      if (this.#poison === null) {
+        this.#poison = { cause: error };
+        this.onPoison(error);
+      }
       throw error;
     }
   }
@@ -109,13 +114,13 @@ export class CallGate {
   /** @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT */
   checkUsable(): void {
     if (this.#disposed) throw new BlockstepError('ERR_BLOCKSTEP_DISPOSED', 'the scheduler was disposed');
-    if (this.#poison === undefined) return;
-    const cause = this.#poison;
+    if (this.#poison === null) return;
+    const { cause } = this.#poison;
     throw new BlockstepError('ERR_BLOCKSTEP_INVARIANT', `a step broke off: ${describe(cause)}`, { cause });
   }
 
   get isPoisoned(): boolean {
-    return this.#poison !== undefined;
+    return this.#poison !== null;
   }
 }
 

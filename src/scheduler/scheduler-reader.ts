@@ -37,6 +37,11 @@ export class SchedulerReader {
     return this.#calls.gate.isPoisoned;
   }
 
+  /** @internal Has `listener` told of the error that breaks it, at once, whoever called: a connector may use its pins at any time. */
+  onBroken(listener: (cause: unknown) => void): void {
+    this.#calls.gate.onPoison = listener;
+  }
+
   /** Whether a request could be scheduled as far as it alone is concerned: it runs, or waits for room and for nobody outside. */
   get hasRunnable(): boolean {
     return hasRunnable(this.#s);

@@ -11,6 +11,7 @@ import type { SchedulerState } from './scheduler-state.js';
 import type { Chunk } from './session.js';
 import { FinishReason } from './status.js';
 import { setStops } from './stop-conditions.js';
+import { endConnectorWait } from './wait-for-connector.js';
 
 /** What became of a chunk: its computation can begin, it waits for the answers before it, or nobody wants it. */
 export type ChunkOutcome = 'started' | 'queued' | 'skipped';
@@ -54,7 +55,7 @@ export function continueSession(s: SchedulerState, request: Request): boolean {
   const { session } = request;
   if (session === null || (session.ended && session.queue.length === 0)) return false;
   s.queues.detach(request);
-  leaveLoad(s, request);
+  leaveConnector(s, request);
   discardOutputs(s, request);
   request.numDraftTokens = 0;
   // Accepted drafts behind the stop were counted as computed.
@@ -75,10 +76,11 @@ export function continueSession(s: SchedulerState, request: Request): boolean {
 }
 
 /**
- * A session that was preempted while its answer was computed may wait for a load by now. It goes on without that, and the
- * blocks stay out of use until they are not written any more.
+ * A session that was preempted while its answer was computed may wait for its connector by now: to say what it can load, or
+ * for the load. The session goes on without either, and blocks stay out of use until they are not written any more.
  */
-function leaveLoad(s: SchedulerState, request: Request): void {
+function leaveConnector(s: SchedulerState, request: Request): void {
+  endConnectorWait(s, request);
   if (request.load === null || endLoading(s, request)) return;
   leaveLoading(s, request);
   releaseWaiting(s, request);

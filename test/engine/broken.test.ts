@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { ScriptedConnector } from '../transfer/scripted-connector.js';
 import { EngineBench, prompt, rejection, settled } from './support.js';
 
 /** A log sink whose disk is full from a record on. */
@@ -57,6 +58,21 @@ describe('a scheduler that breaks outside of a step', () => {
       expect(bench.engine.health().state).toBe('broken');
       expect(await rejection(session.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_INVARIANT' });
     }
+  });
+
+  it('a connector that lets go of a pin on its own account breaks it at once, though no call of the engine was made', async () => {
+    const log = new FullSink();
+    const connector = new ScriptedConnector({}, { protection: 'pin' });
+    const bench = new EngineBench({ log, connector }, true);
+    const a = bench.submit({ id: 'a' });
+    bench.engine.step();
+    const { core } = bench.engine.scheduler;
+    const block = core.freeQueue().slice(0, 1);
+    connector.pins?.pin(block);
+    log.isFull = true;
+    expect(() => connector.pins?.unpin(block)).toThrow('no space left');
+    expect(bench.engine.health()).toMatchObject({ healthy: false, state: 'broken' });
+    expect(await rejection(a.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_INVARIANT' });
   });
 
   it('what is only refused breaks nothing', () => {

@@ -348,3 +348,40 @@ describe('F59 an abort cleans up the same from every state', () => {
     }
   }
 });
+
+describe('F29 a session that was preempted while its answer came, and whose connector says "ask again"', () => {
+  // Pinned by: `leaveConnector` in src/scheduler/sessions.ts.
+  for (const queued of [false, true]) {
+    it(`chunk queued: ${queued}: waits for its connector no more when the answer has ended`, () => {
+      const driver = new RemoteDriver(
+        {},
+        { pipelineDepth: 3, numBlocks: 7, deadlines: { load: 10, streamingInput: 0 } },
+        {
+          tokenAt: (_input, position, root) => (position === 12 ? 5 : 1000 + ((root + 31 * position) % 5000)),
+        },
+      );
+      driver.add({ id: 'first', prompt: prompt(7, 1), maxTokens: 6 });
+      const s = driver.add({
+        id: 's',
+        prompt: prompt(9),
+        maxTokens: 12,
+        eosTokenId: 5,
+        resumable: true,
+      });
+      const chunk = { prompt: prompt(2, 7), maxTokens: 2, ignoreEos: true };
+      if (queued) driver.addChunk(s, chunk);
+      while (driver.scheduler.stats().numPreemptions === 0) {
+        if (driver.inFlight.length === 2) driver.update();
+        driver.schedule();
+      }
+      expect(driver.request(s).status).toBe('PREEMPTED');
+      driver.connector.instead.match = () => ({ numTokens: null, async: false });
+      driver.schedule();
+      expect(driver.scheduler.nextDeadline).toBeLessThan(Number.POSITIVE_INFINITY);
+      while (driver.inFlight.length > 0) driver.update();
+      expect(driver.text(s)).toHaveLength(4);
+      expect(driver.scheduler.nextDeadline).toBe(Number.POSITIVE_INFINITY);
+      driver.scheduler.verify();
+    });
+  }
+});

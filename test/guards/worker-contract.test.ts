@@ -260,6 +260,25 @@ describe('F37 blocks that change hands', () => {
   });
 });
 
+// Pinned by: `Workers.owesEnds`, and `EngineState.needsPlan`.
+describe('F29 the end of the last request', () => {
+  it('is told with metadata, if need be by one plan more, and the engine has work until then', async () => {
+    const bench = new RemoteEngine({}, {});
+    bench.submit({ id: 'r', maxTokens: 1 });
+    bench.engine.step();
+    await bench.kv.deliver();
+    bench.engine.step();
+    bench.connector.throwing.add('metadata');
+    bench.engine.step();
+    const told = () => bench.workers[0].finished.flat().length;
+    expect([told(), bench.engine.hasWork()]).toEqual([0, true]);
+    expect(bench.engine.step().state).toBe('stalled');
+    bench.connector.throwing.clear();
+    bench.engine.step();
+    expect(told()).toBe(1);
+  });
+});
+
 describe('F36 a request that is handed over', () => {
   // Pinned by: `leftBy` (hand-over.ts), `kvExtent` (kv-extent.ts), `hasLost` (update-pass.ts).
   function overEngine(options: { delivers?: boolean } = {}) {

@@ -346,7 +346,7 @@ export const PLANTS: readonly Plant[] = [
     name: 'session-load',
     why: 'a session goes on with blocks that a load still writes',
     file: 'src/scheduler/sessions.ts',
-    text: `  leaveLoad(s, request);
+    text: `  leaveConnector(s, request);
 `,
     replacement: '',
   },

@@ -98,6 +98,8 @@ export class Plan {
   lacksMetadata = false;
   /** @internal */
   inFlight = false;
+  /** @internal It was handed out and not updated since, nor given up: see `Scheduler.schedule`. */
+  awaitsUpdate = false;
 
   /** @internal */
   constructor(frame: Frame, maxDrafts: number) {

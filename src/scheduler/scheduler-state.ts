@@ -120,7 +120,7 @@ export class SchedulerState {
     const { maxModelLen, deviations } = this.config;
     return {
       maxModelLen,
-      minStopCap: deviations.endOutgrown ? maxModelLen : Number.MAX_SAFE_INTEGER,
+      fullAt: deviations.endOutgrown ? maxModelLen : Number.MAX_SAFE_INTEGER,
       now: this.now,
     };
   }

@@ -59,7 +59,7 @@ export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number)
   plan.numCommonPrefixBlocks = commonPrefix >= 0 && mayShare(s) ? commonPrefix : findCommonPrefix(s);
   advance(s, plan);
   if (s.finishedIds.length > 0) {
-    plan.finished = s.finishedIds;
+    plan.finished = [...new Set(s.finishedIds)];
     plan.finishedHandles = s.finishedHandles;
     s.finishedIds = [];
     s.finishedHandles = [];

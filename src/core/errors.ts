@@ -36,8 +36,7 @@ export const ERROR_CODES = {
   ERR_BLOCKSTEP_NO_ROW: 'the slot holds no row, so it holds no blocks that could be extended',
   ERR_BLOCKSTEP_NOT_PINNED: 'more unpins of a block than pins',
   ERR_BLOCKSTEP_PIPELINE_FULL: 'pipelineDepth plans are in flight; update the oldest one first',
-  ERR_BLOCKSTEP_PLAN_ORDER:
-    'the plan is not the oldest one in flight: plans are updated in the order of schedule()',
+  ERR_BLOCKSTEP_PLAN_ORDER: 'the plan does not wait for its update, or an older one has to be updated first',
   ERR_BLOCKSTEP_REENTRANT: 'a callback that the scheduler is just running called back into it',
   ERR_BLOCKSTEP_REQUEST: 'the request failed by itself: a wait took too long, or its grammar failed',
   ERR_BLOCKSTEP_RING_FULL:

@@ -47,9 +47,10 @@ export class EngineState {
   readonly health: HealthWatch;
   /** The connector's workers; null if there are none. */
   readonly workers: Workers | null;
-  /** Ids of requests that were preempted or finished in steps with nothing to execute: the next plan carries them. */
+  /** Requests that were preempted or finished in steps with nothing to execute: the next plan carries them. */
   preempted: string[] = [];
   finished: string[] = [];
+  finishedHandles: number[] = [];
   /** A step is being made: the executor may be calling. */
   busy = false;
   disposed = false;

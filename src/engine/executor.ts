@@ -49,9 +49,11 @@ export interface ExecutorPlan {
   readonly needsAllTokens: Uint8Array;
   /** Most tokens that each entry can bring: 0 while known tokens of it remain to be computed, else 1 and its drafts. */
   readonly maxOutputTokens: Uint8Array;
-  /** External ids of the requests that were preempted, and of those that finished, since the step executed before. */
+  /** External ids of the requests that were preempted since the step executed before. */
   readonly preempted: readonly string[];
+  /** External ids under which requests finished since the step executed before, each once, and the handles of all of them. */
   readonly finished: readonly string[];
+  readonly finishedHandles: readonly number[];
   /**
    * The entries whose tokens a grammar constrains, ascending. Each stands for 1 + numDraftTokens rows of a bitmask: what the
    * grammar allows after the drafts before it. A step is executed only when its grammars know all that came before.

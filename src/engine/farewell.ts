@@ -14,10 +14,11 @@ export function sayFarewell(e: EngineState): void {
   if (scheduler.config.connector === null || e.poison !== null || scheduler.isDeciding) return;
   try {
     scheduler.abortAll();
-    for (const { plan, state } of e.flight) {
+    for (const step of e.flight) {
+      const { plan, state } = step;
       scheduler.failStep(plan);
       // What was begun with it is given up too; what was not never begins.
-      if (state === 'kept back') workers?.skip(plan);
+      if (state === 'kept back') workers?.skip(step);
       else workers?.end(plan);
     }
     scheduler.pause('all');

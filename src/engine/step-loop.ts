@@ -187,14 +187,16 @@ export class StepLoop {
 
   #submit(plan: Plan): void {
     const e = this.#e;
-    if (e.finished.length + e.preempted.length > 0) {
-      plan.finished = e.finished.concat(plan.finished);
-      plan.preempted = e.preempted.concat(plan.preempted);
-      e.finished = [];
-      e.preempted = [];
-    }
     e.health.scheduled();
     const step = new Step(e, plan);
+    if (e.finishedHandles.length + e.preempted.length > 0) {
+      plan.finished = [...new Set([...e.finished, ...plan.finished])];
+      plan.finishedHandles = e.finishedHandles.concat(plan.finishedHandles);
+      plan.preempted = e.preempted.concat(plan.preempted);
+      e.finished = [];
+      e.finishedHandles = [];
+      e.preempted = [];
+    }
     e.flight.push(step);
     // What it may sample depends on tokens that a step in flight makes, or its blocks are still used by one: then
     // it waits until that was taken.
@@ -210,8 +212,9 @@ export class StepLoop {
    */
   #takeEmpty(plan: Plan, collects: boolean): void {
     const e = this.#e;
-    const { finished, preempted } = plan;
+    const { finished, finishedHandles, preempted } = plan;
     if (finished.length > 0) e.finished = e.finished.concat(finished);
+    if (finishedHandles.length > 0) e.finishedHandles = e.finishedHandles.concat(finishedHandles);
     if (preempted.length > 0) e.preempted = e.preempted.concat(preempted);
     this.#moved = finished.length + preempted.length > 0;
     if (e.flight.length === 0) e.health.scheduledNothing();

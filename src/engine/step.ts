@@ -8,6 +8,8 @@ import { keepTables } from './kept-tables.js';
 export class Step {
   readonly plan: Plan;
   readonly number: number;
+  /** What the scheduler's plan told of. Those of empty plans before it stand in the executor's plan too; workers know them. */
+  readonly finishedHandles: readonly number[];
   /** When it was executed, by the engine's clock; -1 while it is kept back. */
   submittedAt = -1;
   /**
@@ -27,6 +29,7 @@ export class Step {
     this.#engine = engine;
     this.plan = plan;
     this.number = plan.step;
+    this.finishedHandles = plan.finishedHandles;
     this.#gather();
   }
 
@@ -40,7 +43,7 @@ export class Step {
   execute(): void {
     this.state = 'pending';
     this.submittedAt = this.#engine.now();
-    this.#engine.workers?.begin(this.plan, true);
+    this.#engine.workers?.begin(this.plan, true, this.finishedHandles);
     try {
       if (this.#gatherError !== null) throw this.#gatherError.cause;
       const answer = this.#engine.config.execute(this.plan, this.#tables);

@@ -11,6 +11,7 @@ import { peer } from '../scheduler/outstanding.js';
 import type { Plan } from '../scheduler/plan.js';
 import type { EngineState } from './engine-state.js';
 import { LoadVerdicts } from './load-verdicts.js';
+import type { Step } from './step.js';
 import type { WorkerCalls } from './worker-calls.js';
 
 /** What the workers reported in one round, each report with the rank that it came from. */
@@ -81,9 +82,10 @@ export class Workers {
   /**
    * Before the plan is executed, or when it has nothing to execute.
    * @param isFirst every step before it was executed; otherwise what gave its blocks back is left to the next plan
+   * @param finishedHandles those that no plan before told of
    */
-  begin(plan: Plan, isFirst: boolean): void {
-    const { connectorMetadata: metadata, step, finishedHandles } = plan;
+  begin(plan: Plan, isFirst: boolean, finishedHandles: readonly number[] = plan.finishedHandles): void {
+    const { connectorMetadata: metadata, step } = plan;
     if (finishedHandles.length > 0) this.#ended = this.#ended.concat(finishedHandles);
     // With the metadata, and not earlier, they get what the connector has begun for these requests.
     if (!plan.lacksMetadata) {
@@ -105,7 +107,7 @@ export class Workers {
   }
 
   /** Instead of `begin`: the plan will never be executed, and nothing of its metadata begins. */
-  skip({ finishedHandles }: Plan): void {
+  skip({ finishedHandles }: Step): void {
     this.#ended = this.#ended.concat(finishedHandles);
     this.#tellEnded();
   }

@@ -88,7 +88,8 @@ class Replay {
   readonly #scheduler: Scheduler;
   readonly #answers: RecordedAnswers;
   readonly #onPlan: (plan: Plan) => void;
-  readonly #inFlight: Plan[] = [];
+  /** Plans that wait for their update, oldest first. */
+  #waiting: Plan[] = [];
   #last: Plan | undefined;
   /** Reports that go with the update behind them. */
   #reports: TakenOutput | null = null;
@@ -118,7 +119,7 @@ class Replay {
         this.#scheduler.failStep(this.#planOf(record.numEntries), this.#takeReports());
         break;
       case 'replacedDrafts': {
-        const plan = this.#inFlight.find(({ step }) => step === record.step);
+        const plan = this.#waiting.find(({ step }) => step === record.step);
         this.#scheduler.replaceDraftTokens(requirePlan(plan), record);
         break;
       }
@@ -136,9 +137,12 @@ class Replay {
   }
 
   #schedule(): void {
-    this.#last = this.#scheduler.schedule();
-    if (this.#last.totalTokens > 0) this.#inFlight.push(this.#last);
-    this.#onPlan(this.#last);
+    const plan = this.#scheduler.schedule();
+    // An object may stand here from an earlier step.
+    this.#waiting = this.#waiting.filter((each) => each !== plan);
+    this.#waiting.push(plan);
+    this.#last = plan;
+    this.#onPlan(plan);
   }
 
   #add({ input, constrained }: LogRecord & { kind: 'add' }): void {
@@ -152,9 +156,15 @@ class Replay {
     this.#scheduler.update(this.#planOf(counts.length), result, this.#takeReports());
   }
 
-  /** The oldest plan in flight, or the empty one that was scheduled last. */
+  /**
+   * The oldest plan in flight, or an empty one. The log does not say which of several empty ones it was, and it is the same: the
+   * oldest is taken, so that every one that waited in the run that was recorded still waits here.
+   */
   #planOf(numEntries: number): Plan {
-    return requirePlan(numEntries === 0 ? this.#last : this.#inFlight.shift());
+    this.#waiting = this.#waiting.filter(({ awaitsUpdate }) => awaitsUpdate);
+    return requirePlan(
+      this.#waiting.find(({ totalTokens }) => (numEntries === 0 ? totalTokens === 0 : totalTokens > 0)),
+    );
   }
 
   #takeReports(): TakenOutput | null {

@@ -64,9 +64,12 @@ export class Plan {
   pendingStructuredOutputTokens = false;
   /** External ids of the requests preempted by this step, in order. */
   preempted: string[] = [];
-  /** External ids of the requests that finished since the plan before. */
+  /**
+   * External ids under which requests finished since the plan before, each once (vLLM's finished_req_ids, a set): an id can have
+   * been used more than once since, and may be that of a new request of this plan.
+   */
   finished: string[] = [];
-  /** Their handles, in the same order: an id among them may be that of a new request of this plan. */
+  /** Handles of all requests that finished since the plan before, in the order in which they ended. */
   finishedHandles: number[] = [];
   /**
    * With a connector: handles of the requests that gave their blocks back since the plan before, and go on: preempted ones,
@@ -98,6 +101,8 @@ export class Plan {
   lacksMetadata = false;
   /** @internal */
   inFlight = false;
+  /** @internal It was handed out and not updated since, nor given up: see `Scheduler.schedule`. */
+  awaitsUpdate = false;
 
   /** @internal */
   constructor(frame: Frame, maxDrafts: number) {

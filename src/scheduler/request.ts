@@ -71,8 +71,10 @@ export class Request {
   status: RequestStatus = 'WAITING';
   /** Token count at which the request ends with `length`: prompt + maxTokens, or the model's length. */
   lengthLimit = 0;
-  /** Below this token count nothing stops the request (prompt + minTokens). */
+  /** Below this token count nothing stops the request (prompt + minTokens), but that it fills the model (`fullAt`). */
   minStopTokens = 0;
+  /** Token count at which it ends with `length` even below `minStopTokens`. */
+  fullAt = 0;
   stopTokenIds: readonly number[] | null = null;
   /** Step that admitted it last, -1 = never. */
   admittedStep = -1;

@@ -33,6 +33,7 @@ export function schedule(s: SchedulerState): Plan {
 
 /** An empty plan for the next step, when what is over by now has ended. */
 export function beginSchedule(s: SchedulerState): Plan {
+  giveUpEmpty(s);
   const plan = freePlan(s);
   plan.begin(s.step++);
   endExpired(s);
@@ -58,7 +59,7 @@ export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number)
   plan.numCommonPrefixBlocks = commonPrefix >= 0 && mayShare(s) ? commonPrefix : findCommonPrefix(s);
   advance(s, plan);
   if (s.finishedIds.length > 0) {
-    plan.finished = s.finishedIds;
+    plan.finished = [...new Set(s.finishedIds)];
     plan.finishedHandles = s.finishedHandles;
     s.finishedIds = [];
     s.finishedHandles = [];
@@ -67,6 +68,7 @@ export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number)
     plan.releasedHandles = s.releasedHandles;
     s.releasedHandles = [];
   }
+  plan.awaitsUpdate = true;
   if (plan.totalTokens > 0) {
     plan.inFlight = true;
     s.inFlight.push(plan);
@@ -98,9 +100,24 @@ function askConnector(s: SchedulerState, plan: Plan, { protection }: ConnectorCa
   s.blocksMoved ||= moved;
 }
 
-/** A plan that is neither in flight nor the one scheduled last, which its caller may still read. */
+/**
+ * At most `pipelineDepth` plans wait for their update, so that one object more than that is enough. If as many do and not all of
+ * them are in flight, the oldest empty one is given up.
+ */
+function giveUpEmpty({ plans, config }: SchedulerState): void {
+  let waiting = 0;
+  let oldest: Plan | null = null;
+  for (const plan of plans) {
+    if (!plan.awaitsUpdate) continue;
+    waiting++;
+    if (!plan.inFlight && (oldest === null || plan.step < oldest.step)) oldest = plan;
+  }
+  if (waiting >= config.pipelineDepth && oldest !== null) oldest.awaitsUpdate = false;
+}
+
+/** A plan that does not wait for its update, and is not the one scheduled last, which its caller may still read. */
 function freePlan(s: SchedulerState): Plan {
-  return s.plans.find((plan) => !plan.inFlight && plan.step !== s.step - 1) as Plan;
+  return s.plans.find((plan) => !plan.awaitsUpdate && plan.step !== s.step - 1) as Plan;
 }
 
 /** Whoever added them has their handle by now. */

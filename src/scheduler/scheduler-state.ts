@@ -50,9 +50,9 @@ export class SchedulerState {
   readonly outputs: StepOutputs;
   /** What the GPU is asked, where it decides; null: the host does. */
   readonly batch: Batch | null;
-  /** External ids that finished since the last plan. */
+  /** External ids of the requests that finished since the last plan; one can stand here twice. */
   finishedIds: string[] = [];
-  /** Their handles. */
+  /** Their handles, in the same order. */
   finishedHandles: number[] = [];
   /** With a connector: handles of requests that gave their blocks back since the last plan, and go on. */
   releasedHandles: number[] = [];
@@ -120,7 +120,7 @@ export class SchedulerState {
     const { maxModelLen, deviations } = this.config;
     return {
       maxModelLen,
-      minStopCap: deviations.endOutgrown ? maxModelLen : Number.MAX_SAFE_INTEGER,
+      fullAt: deviations.endOutgrown ? maxModelLen : Number.MAX_SAFE_INTEGER,
       now: this.now,
     };
   }

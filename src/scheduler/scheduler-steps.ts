@@ -27,9 +27,15 @@ export class SchedulerSteps extends SchedulerReader {
   }
 
   /**
-   * Plans the next step. Execute it unless `totalTokens` is 0, then call `update` with it. An empty plan may be left
-   * without an update, but rows of requests that ended outside of an update go out with updates only. The plan is valid
-   * until the `schedule()` after its update.
+   * Plans the next step. Execute it unless `totalTokens` is 0, then call `update` (or `failStep`) with it.
+   *
+   * Every plan is updated once, in the order of `schedule()`. A plan with `totalTokens` 0, an empty one, is less strict: it may
+   * be updated at once, before older plans in flight, or left without an update. But rows of requests that ended outside of
+   * an update go out with updates only. An empty plan waits for its update until a plan that was scheduled behind it is updated;
+   * or until `schedule()` is called while `pipelineDepth` plans wait, empty ones included, and it is the oldest empty one.
+   *
+   * The plan is valid until the `schedule()` after its update; an empty one that is left without, until the second `schedule()`
+   * behind it.
    * @throws ERR_BLOCKSTEP_PIPELINE_FULL when `pipelineDepth` plans are in flight; ERR_BLOCKSTEP_AUTHORITY where the GPU
    * decides
    */
@@ -75,7 +81,8 @@ export class SchedulerSteps extends SchedulerReader {
    * returned object, which is valid until the next update.
    * @param result flat and in plan order; `counts[i]` tokens of entry i
    * @param output what the connector's workers report; see `ConnectorOutput`
-   * @throws ERR_BLOCKSTEP_PLAN_ORDER unless it is the oldest plan in flight; ERR_BLOCKSTEP_BAD_ARG; nothing was changed
+   * @throws ERR_BLOCKSTEP_PLAN_ORDER unless it is the oldest plan in flight, or an empty one that waits for its update (see
+   * `schedule`); ERR_BLOCKSTEP_BAD_ARG; nothing was changed
    */
   update(plan: Plan, result: StepResult, output?: ConnectorOutput | null): StepOutputs {
     return this.#calls.enter(() => {
@@ -92,7 +99,7 @@ export class SchedulerSteps extends SchedulerReader {
 
   /**
    * Takes the failure of a whole step instead of its result: its requests end with `error`.
-   * @throws ERR_BLOCKSTEP_PLAN_ORDER unless it is the oldest plan in flight
+   * @throws ERR_BLOCKSTEP_PLAN_ORDER as `update` does
    */
   failStep(plan: Plan, output?: ConnectorOutput | null): StepOutputs {
     return this.#calls.enter(() => {

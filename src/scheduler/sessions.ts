@@ -97,7 +97,8 @@ function startChunk(s: SchedulerState, request: Request, { prompt, stops, arriva
   for (let i = 0; i < prompt.length; i++) s.core.push(PendingOp.append, request.slot, prompt[i]);
   request.numTokens = kept + prompt.length;
   request.numPromptTokens = request.numTokens;
-  setStops(request, stops, s.requestLimits());
+  const { maxTokens } = deviations.chunkMaxTokens ? stops : (request.session?.stops ?? stops);
+  setStops(request, { ...stops, maxTokens }, s.requestLimits());
   request.arrivalTime = arrivalTime;
   request.forgetStopReason = deviations.clearStopReason;
   request.status = 'WAITING';

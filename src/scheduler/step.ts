@@ -63,27 +63,26 @@ function endLost(s: SchedulerState, lost: readonly Request[]): void {
 }
 
 /**
- * That the plan is next to be updated: the oldest in flight, or the empty plan that was scheduled last.
+ * That the plan may be updated next: the oldest in flight, or an empty plan that waits for its update.
  * @throws ERR_BLOCKSTEP_PLAN_ORDER
  */
 export function checkOldest(s: SchedulerState, plan: Plan): void {
   if (s.inFlight.length > 0 && s.inFlight[0] === plan) return;
-  if (isLast(s, plan) && plan.totalTokens === 0) return;
+  if (s.plans.includes(plan) && plan.awaitsUpdate && !plan.inFlight) return;
   throw wrongPlan(s, plan);
 }
 
 /** That the plan is the one whose update was the last call. @throws ERR_BLOCKSTEP_PLAN_ORDER */
 export function checkUpdatedLast(s: SchedulerState, plan: Plan): void {
-  if (!isLast(s, plan) || plan.inFlight) throw wrongPlan(s, plan);
-}
-
-function isLast(s: SchedulerState, plan: Plan): boolean {
-  return s.plans.includes(plan) && plan.step === s.step - 1;
+  const isLast = s.plans.includes(plan) && plan.step === s.step - 1;
+  if (!isLast || plan.inFlight) throw wrongPlan(s, plan);
 }
 
 function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array): void {
+  leaveOut(s, plan);
   if (plan.inFlight) {
     plan.inFlight = false;
+    plan.awaitsUpdate = false;
     s.inFlight.shift();
   }
   if (s.connector?.protection.includes('fence')) spoilEnded(plan);
@@ -94,14 +93,25 @@ function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array): void {
   s.unreported.length = 0;
 }
 
+/** The plan is updated now. Empty plans that were scheduled before it are not updated any more. */
+function leaveOut({ plans }: SchedulerState, { step }: Plan): void {
+  for (const plan of plans) if (plan.step <= step && !plan.inFlight) plan.awaitsUpdate = false;
+}
+
 /** Nobody kept the blocks of those that have ended, so a later plan may have given them away. */
 function spoilEnded({ requests, numRequests, spoiled }: Plan): void {
   for (let i = 0; i < numRequests; i++) if (requests[i].isFinished) spoiled[i] = 1;
 }
 
 function wrongPlan(s: SchedulerState, plan: unknown): BlockstepError {
+  const due = s.plans.filter((each) => (each.inFlight ? each === s.inFlight[0] : each.awaitsUpdate));
+  const steps = due.map(({ step }) => step).sort((a, b) => a - b);
   const expected =
-    s.inFlight.length > 0 ? `the plan of step ${s.inFlight[0].step}` : 'no plan: none is in flight';
-  const got = s.plans.includes(plan as Plan) ? `the plan of step ${(plan as Plan).step}` : show(plan);
+    steps.length > 0 ? `the plan of step ${steps.join(' or ')}` : 'no plan: none waits for its update';
+  const got = s.plans.includes(plan as Plan) ? describe(plan as Plan) : show(plan);
   return new BlockstepError('ERR_BLOCKSTEP_PLAN_ORDER', `expected ${expected}, got ${got}`);
+}
+
+function describe({ step, awaitsUpdate }: Plan): string {
+  return `the plan of step ${step}${awaitsUpdate ? '' : ', which does not wait for its update any more'}`;
 }

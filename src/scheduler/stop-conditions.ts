@@ -5,7 +5,7 @@ import { FinishReason } from './status.js';
 export interface StopConditions {
   /** Most tokens to generate, >= 1. */
   maxTokens: number;
-  /** No stop of any kind before this many tokens were generated. Default 0. */
+  /** No stop of any kind before this many tokens were generated, but at the model's length, which ends with `length`. Default 0. */
   minTokens?: number;
   /** The token that ends the text; default: none. */
   eosTokenId?: number;
@@ -18,8 +18,8 @@ export interface StopConditions {
 /** What the scheduler's configuration and clock add to a request. */
 export interface RequestLimits {
   maxModelLen: number;
-  /** Upper bound of `minStopTokens`. */
-  minStopCap: number;
+  /** Token count at which a request ends with `length` although it has not generated `minTokens`. */
+  fullAt: number;
   now: number;
 }
 
@@ -30,7 +30,8 @@ export function setStops(request: Request, stops: StopConditions, limits: Reques
   request.checkFrom = 0;
   request.promptPlusMaxTokens = Math.min(numPrompt + stops.maxTokens, 2 ** 30);
   request.lengthLimit = Math.min(limits.maxModelLen, request.promptPlusMaxTokens);
-  request.minStopTokens = Math.min(numPrompt + (stops.minTokens ?? 0), limits.minStopCap);
+  request.minStopTokens = numPrompt + (stops.minTokens ?? 0);
+  request.fullAt = limits.fullAt;
   const ids = stops.stopTokenIds;
   request.stopTokenIds = ids === undefined || ids.length === 0 ? null : ids;
   request.maxTokens = stops.maxTokens;
@@ -38,8 +39,9 @@ export function setStops(request: Request, stops: StopConditions, limits: Reques
 
 /**
  * Whether the token just appended ends the request, in vLLM's order: nothing before `minTokens`, then end of text,
- * then stop tokens, then length (`vllm.v1.core.sched.utils.check_stop`). Sets `stopReason`, and the time of the first
- * token.
+ * then stop tokens, then length (`vllm.v1.core.sched.utils.check_stop`). A request that fills the model before `minTokens` ends
+ * with `length`, never with `stop`; vLLM lets it run on with nothing left to compute. Sets `stopReason`, and the time of the
+ * first token.
  */
 export function checkStop(request: Request, token: number, now: number): FinishReason {
   if (request.checkFrom === 0) {
@@ -50,7 +52,9 @@ export function checkStop(request: Request, token: number, now: number): FinishR
     }
     request.checkFrom = request.stopTokenIds === null ? request.lengthLimit : 0;
   }
-  if (request.numTokens < request.minStopTokens) return FinishReason.none;
+  if (request.numTokens < request.minStopTokens) {
+    return request.numTokens >= request.fullAt ? FinishReason.length : FinishReason.none;
+  }
   if (token === request.eosTokenId) return FinishReason.stop;
   if (request.stopTokenIds?.includes(token)) {
     request.stopReason = token;

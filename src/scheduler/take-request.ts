@@ -91,13 +91,23 @@ export function completeChunk(s: SchedulerState, request: Request, chunk: TakenC
   const { stops: first, numQueuedTokens } = request.session as Session;
   const { deviations } = s.config;
   const stops = { ...first, ...chunk.stops };
-  checkInteger('minTokens', stops.minTokens ?? 0, 0, stops.maxTokens);
-  if (!deviations.chunkMaxTokens) stops.maxTokens = first.maxTokens;
+  checkMinTokens(stops, chunk.stops.minTokens !== undefined);
   if (deviations.refuseUnfit) {
     const said = s.queues.idle.has(request) ? request.numTokens - 1 : request.numPromptTokens;
     checkFits(s, said + numQueuedTokens + chunk.prompt.length, chunk.prompt.length);
   }
   return { prompt: chunk.prompt, stops, arrivalTime: chunk.arrivalTime ?? s.now };
+}
+
+/**
+ * A chunk brings `maxTokens` or `minTokens`, and its session the other: that of the chunk is the wrong one. That those of one
+ * chunk agree was checked before.
+ */
+function checkMinTokens({ minTokens = 0, maxTokens }: StopConditions, bringsMinTokens: boolean): void {
+  if (minTokens <= maxTokens) return;
+  throw bringsMinTokens
+    ? badArgument('minTokens', show(minTokens), `at most ${maxTokens}, the maxTokens of its session`)
+    : badArgument('maxTokens', show(maxTokens), `at least ${minTokens}, the minTokens of its session`);
 }
 
 /** Every stop condition but `maxTokens`, which `minTokens` must not exceed. */

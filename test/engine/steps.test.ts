@@ -132,6 +132,22 @@ describe('a step', () => {
     expect(preempted.length).toBeGreaterThan(0);
   });
 
+  it('tells the executor of an id once and of every handle, also of those that plans without work told of', () => {
+    const bench = new EngineBench();
+    const seen: [string[], number[]][] = [];
+    bench.executor.onExecute = ({ finished, finishedHandles }) =>
+      seen.push([[...finished], [...finishedHandles]]);
+    const handles = [1, 2, 3].map((i) => {
+      const { handle } = bench.submit({ id: 'a', maxTokens: 5 });
+      bench.engine.abort('a');
+      if (i < 3) bench.engine.step();
+      return handle;
+    });
+    bench.submit({ id: 'b', maxTokens: 1 });
+    bench.steps();
+    expect(seen[0]).toEqual([['a'], handles]);
+  });
+
   it('delivers what ended while a step was scheduled, though nothing was executed', async () => {
     // It outgrows the pool: 8 blocks of 4 hold 32 tokens.
     const bench = new EngineBench({ numBlocks: 9 });

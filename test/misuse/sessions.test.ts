@@ -105,6 +105,35 @@ describe('addChunk', () => {
     expect(chunk(bench, { prompt: prompt(3), maxTokens: 8, minTokens: 0 })).toBe('queued');
   });
 
+  it('names the field of the chunk that is wrong, its value and what was expected', () => {
+    const bench = benchIn('fresh');
+    bench.add('b', 6, { resumable: true, minTokens: 9 });
+    const messageOf = (more: Record<string, unknown>) =>
+      (errorOf(() => chunk(bench, { prompt: prompt(3), ...more })) as Error).message;
+    expect(messageOf({ maxTokens: 8 })).toBe(
+      'maxTokens must be at least 9, the minTokens of its session, got 8',
+    );
+    expect(messageOf({ minTokens: 21 })).toBe(
+      'minTokens must be at most 20, the maxTokens of its session, got 21',
+    );
+    expect(messageOf({ maxTokens: 8, minTokens: 9 })).toBe('minTokens must be an integer from 0 to 8, got 9');
+    expect(messageOf({ maxTokens: 0 })).toBe('maxTokens must be an integer from 1 to 2147483647, got 0');
+    expect(messageOf({ minTokens: -1 })).toBe('minTokens must be an integer from 0 to 2147483647, got -1');
+    expect(messageOf({ eosTokenId: -1 })).toBe('eosTokenId must be an integer from 0 to 2147483646, got -1');
+    expect(messageOf({ ignoreEos: 1 })).toBe('ignoreEos must be a boolean, got 1');
+    expect(messageOf({ stopTokenIds: [4, -1] })).toBe(
+      'stopTokenIds[1] must be an integer from 0 to 2147483646, got -1',
+    );
+    expect(messageOf({ arrivalTime: Number.NaN })).toBe('arrivalTime must be a finite number, got NaN');
+    expect(messageOf({ prompt: Int32Array.of(3, -5) })).toBe(
+      'prompt[1] must be an integer from 0 to 2147483646, got -5',
+    );
+    expect(messageOf({ prompt: new Int32Array(0) })).toBe('prompt must be at least one token, got none');
+    expect(messageOf({ prompt: prompt(60) })).toBe(
+      'a chunk of 60 tokens, 66 in all, leaves no room for output: maxModelLen is 64',
+    );
+  });
+
   it('reads each field once, and keeps what it read', () => {
     const reads: string[] = [];
     const once = new Proxy(CHUNK, {

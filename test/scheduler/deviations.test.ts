@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { DEVIATIONS } from '../../src/scheduler/deviations.js';
+import { replayInputs } from '../../src/scheduler/log-replay.js';
 import type { SchedulerOptions } from '../../src/scheduler/options.js';
+import { MemorySink } from './recorded-log.js';
 import { codeOf, Driver, describePlan, leftovers, prompt, Random } from './support.js';
 
 describe('refuseUnfit', () => {
@@ -121,6 +123,36 @@ describe('endOutgrown', () => {
     });
   }
 
+  for (const pipelineDepth of [1, 2, 3] as const) {
+    for (const stops of [{ eosTokenId: 9 }, { stopTokenIds: [9] }]) {
+      it(`on, depth ${pipelineDepth}: never with stop before minTokens, ${JSON.stringify(stops)} at maxModelLen`, () => {
+        const driver = new Driver({ maxModelLen: 12, pipelineDepth }, { tokenAt: () => 9 });
+        const handle = driver.add({ id: 'a', prompt: prompt(6), maxTokens: 20, minTokens: 7, ...stops });
+        const request = driver.request(handle);
+        const session = {
+          id: 's',
+          prompt: prompt(3, 1),
+          maxTokens: 20,
+          minTokens: 2,
+          resumable: true,
+          ...stops,
+        };
+        const s = driver.add(session);
+        driver.addChunk(s, { prompt: prompt(4, 2), maxTokens: 20, minTokens: 6 });
+        driver.endSession(s);
+        driver.run();
+        expect([driver.ends.get(handle), request.stopReason]).toEqual([['length'], null]);
+        expect(driver.text(handle)).toEqual([9, 9, 9, 9, 9, 9]);
+        // Two tokens, of which one is kept; with the chunk the prompt is of 8.
+        expect(driver.text(s)).toEqual([9, 9, 9, 9, 9, 9]);
+        expect(driver.ends.get(s)).toEqual(['length']);
+        const exact = driver.add({ id: 'b', prompt: prompt(6, 3), maxTokens: 20, minTokens: 6, ...stops });
+        driver.run();
+        expect(driver.ends.get(exact)).toEqual(['stop']);
+      });
+    }
+  }
+
   it('off: minTokens past maxModelLen leave it running with nothing to schedule', () => {
     const driver = new Driver({ maxModelLen: 12, deviations: { endOutgrown: false } });
     const handle = driver.add({ id: 'a', prompt: prompt(6), maxTokens: 20, minTokens: 20 });
@@ -239,6 +271,19 @@ describe('chunkMaxTokens', () => {
       expect(driver.text(s)).toHaveLength(chunkMaxTokens ? 8 : 6);
     });
   }
+
+  it('off: minTokens of a chunk beyond the maxTokens of its session are recorded so that they can be replayed', () => {
+    const log = new MemorySink();
+    const driver = new Driver({ deviations: { chunkMaxTokens: false }, log });
+    const s = driver.add({ id: 's', prompt: prompt(6), maxTokens: 3, resumable: true });
+    driver.addChunk(s, { maxTokens: 9, minTokens: 5 });
+    driver.endSession(s);
+    driver.run();
+    expect(driver.text(s)).toHaveLength(8);
+    const replayed = replayInputs(log.bytes);
+    expect(replayed.digest()).toBe(driver.scheduler.digest());
+    replayed.dispose();
+  });
 });
 
 describe('reclaimIdleSessions', () => {

@@ -316,7 +316,7 @@ function state(options: Partial<SchedulerOptions> = {}): SchedulerState {
 
 function track(s: SchedulerState, id: string): Request {
   const handle = s.core.native.add(prompt(4), '', '');
-  const limits = { maxModelLen: 64, minStopCap: 64, now: 0 };
+  const limits = { maxModelLen: 64, fullAt: 64, now: 0 };
   const request = new Request(
     { id, prompt: prompt(4), maxTokens: 1 },
     handle,

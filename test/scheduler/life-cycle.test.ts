@@ -162,6 +162,18 @@ describe('a request ends once and for all', () => {
     expect(driver.schedule().finished).toEqual([]);
     expect(driver.scheduler.hasWork()).toBe(false);
   });
+
+  it('an id that was used twice stands in plan.finished once, both handles in plan.finishedHandles', () => {
+    const driver = new Driver();
+    const handles = [1, 2].map(() => {
+      const handle = driver.add({ id: 'a' });
+      driver.abort('a');
+      return handle;
+    });
+    driver.add({ id: 'a' });
+    const { finished, finishedHandles, requests } = driver.schedule();
+    expect([finished, finishedHandles, requests[0].id]).toEqual([['a'], handles, 'a']);
+  });
 });
 
 describe('inside a callback', () => {

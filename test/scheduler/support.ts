@@ -87,6 +87,8 @@ export class Driver {
   readonly ends = new Map<number, string[]>();
   /** Ids in `plan.finished`, in order. */
   readonly finished: string[] = [];
+  /** Handles in `plan.finishedHandles`, in order. */
+  readonly finishedHandles: number[] = [];
   /** Executed and not delivered, oldest first. */
   readonly inFlight: Executed[] = [];
   /** Outputs of the last update, as `id:tokens[:reason]`. */
@@ -152,6 +154,7 @@ export class Driver {
   schedule(fails?: (entry: number, plan: Plan) => boolean): Plan {
     const plan = this.scheduler.schedule();
     this.finished.push(...plan.finished);
+    this.finishedHandles.push(...plan.finishedHandles);
     this.#checkAdapters(plan);
     if (plan.totalTokens > 0) {
       this.inFlight.push(this.model.execute(plan, fails && ((entry) => fails(entry, plan))));

@@ -163,7 +163,6 @@ export class Simulation {
     const rng = this.#rng.clients;
     const { longestPrompt, mostTokens, numIds, numFamilies, sessions, adapters, grammars } =
       this.setup.workload;
-    const { maxModelLen } = this.world.scheduler.config;
     const length = rng.between(1, longestPrompt);
     const family = rng.below(numFamilies);
     const fork = rng.chance(0.3) ? rng.below(length) : length;
@@ -179,7 +178,7 @@ export class Simulation {
       hasGrammar: rng.chance(grammars),
       isSession: rng.chance(sessions),
       maxTokens,
-      minTokens: Math.max(0, Math.min(rng.below(maxTokens + 1), maxModelLen - length)),
+      minTokens: rng.below(maxTokens + 1),
       eosTokenId: rng.chance(0.5) ? END_TOKEN : -1,
       stopTokenIds: rng.chance(0.2) ? [END_TOKEN] : [],
     };

@@ -40,7 +40,7 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
       entries,
       this.options.numSpeculativeTokens,
       preempted,
-      this.finished,
+      [...new Set(this.finished)],
       common,
     );
     this.finished = [];

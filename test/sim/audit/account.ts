@@ -123,7 +123,7 @@ export class Account {
   /** Why the token just counted ends it, as its client asked; null = it goes on. */
   stopAfter(token: number, maxModelLen: number): 'stop' | 'length' | null {
     const { maxTokens, minTokens, eosTokenId, stopTokenIds } = this.stops;
-    if (this.numTokens < Math.min(this.numPrompt + minTokens, maxModelLen)) return null;
+    if (this.numOutputTokens < minTokens) return this.numTokens >= maxModelLen ? 'length' : null;
     if (token === eosTokenId || stopTokenIds.includes(token)) return 'stop';
     return this.numOutputTokens >= maxTokens || this.numTokens >= maxModelLen ? 'length' : null;
   }

@@ -109,7 +109,7 @@ export class StepAudit {
     const split = this.#ledger.finishedIds.length - endedLate;
     const finishedIds = this.#ledger.finishedIds.slice(0, split);
     const finishedHandles = this.#ledger.finishedHandles.slice(0, split);
-    const expected = [...finishedIds].sort().join();
+    const expected = [...new Set(finishedIds)].sort().join();
     if ([...plan.finished].sort().join() !== expected) {
       throw new Violation(
         'I12',

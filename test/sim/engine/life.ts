@@ -361,7 +361,7 @@ export class EngineLife {
 
   #wish(): Wish {
     const rng = this.stage.rng('clients');
-    const { workload, engine } = this.setup;
+    const { workload } = this.setup;
     const { longestPrompt, mostTokens, numIds, numFamilies, numAdapters, sessions, grammars } = workload;
     const length = rng.between(1, longestPrompt);
     const family = rng.below(numFamilies);
@@ -375,7 +375,7 @@ export class EngineLife {
       id: `r${rng.below(numIds)}`,
       prompt,
       maxTokens,
-      minTokens: rng.chance(0.2) ? Math.max(0, Math.min(maxTokens, (engine.maxModelLen ?? 0) - length)) : 0,
+      minTokens: rng.chance(0.2) ? maxTokens : 0,
       eosTokenId: stopsBy === 0 ? END_TOKEN : -1,
       stopTokenIds: stopsBy === 1 ? [END_TOKEN] : [],
       salt: rng.chance(0.1) ? 'salt' : '',

@@ -136,7 +136,7 @@ export class Transcript {
   #stopsAt(token: number): 'stop' | 'length' | null {
     const { maxTokens, minTokens, eosTokenId, stopTokenIds } = this.#stops;
     const length = this.#tokens.length;
-    if (length < Math.min(this.#promptEnd + minTokens, this.maxModelLen)) return null;
+    if (length < this.#promptEnd + minTokens) return length >= this.maxModelLen ? 'length' : null;
     if (token === eosTokenId || stopTokenIds.includes(token)) return 'stop';
     return length >= Math.min(this.maxModelLen, this.#promptEnd + maxTokens) ? 'length' : null;
   }

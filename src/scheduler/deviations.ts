@@ -75,6 +75,12 @@ export interface Deviations {
    * step, and with speculative tokens in flight more may come to run at once, which fails its own assertion.
    */
   countIdleAdapters: boolean;
+  /**
+   * Drafts of a request with a grammar that the grammar was not shown, because the step before had no entry for the request,
+   * count as refused (`Plan.numInvalidDraftTokens`): an executor that has drafts of its own for them must not accept one. vLLM
+   * does not count them, and leaves it to its model runner what becomes of the -1 in their place.
+   */
+  refuseUnseenDrafts: boolean;
 }
 
 const ALL_ON: Deviations = {
@@ -93,6 +99,7 @@ const ALL_ON: Deviations = {
   finalTokenDelivery: true,
   clipHandOver: true,
   countIdleAdapters: true,
+  refuseUnseenDrafts: true,
 };
 
 /** Names of all deviations. */

@@ -41,9 +41,11 @@ export function setDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): void {
 /**
  * Puts the drafts that a step in flight has made into a plan that was scheduled with placeholders (vLLM
  * `update_draft_token_ids_in_output`), -1 where the grammar allows no further one. Entries of finished requests and those
- * without placeholders are left as they are.
+ * without placeholders are left as they are; so is an entry whose request was not in the step before, unless drafts of it are
+ * given all the same: nobody has drafted for it. With `refuseUnseenDrafts` that holds for requests without a grammar.
  */
 export function replaceDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): void {
+  const refusesUnseen = s.config.deviations.refuseUnseenDrafts;
   let offset = 0;
   for (let i = 0; i < plan.numRequests; i++) {
     const request = plan.requests[i];
@@ -51,6 +53,8 @@ export function replaceDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): vo
     offset += drafts.counts[i];
     const scheduled = plan.numDraftTokens[i];
     if (request.isFinished || scheduled === 0) continue;
+    const isUnseen = drafts.counts[i] === 0 && plan.needsAllTokens[i] !== 0;
+    if (isUnseen && (request.grammar === null || !refusesUnseen)) continue;
     const count = numValid(s, request, drafts.tokens, from, Math.min(drafts.counts[i], scheduled));
     const target = i * plan.maxDrafts;
     for (let j = 0; j < scheduled; j++) {

@@ -5,7 +5,7 @@ import { isLoading, leaveLoading } from './load.js';
 import { giveRowBack } from './preempt.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
-import { type FinishReason, finishedStatus, finishReasonName } from './status.js';
+import { FinishReason, finishedStatus, finishReasonName } from './status.js';
 
 /**
  * The one way in which a request ends, from every state. The first reason wins; asked again it does nothing.
@@ -16,6 +16,8 @@ import { type FinishReason, finishedStatus, finishReasonName } from './status.js
 export function finish(s: SchedulerState, request: Request, reason: FinishReason): boolean {
   if (request.isFinished) return false;
   s.queues.remove(request);
+  // No token ended it. What stopped an earlier answer of its session is no reason of this end (as in vLLM's row of a failed load).
+  if (reason !== FinishReason.abort) request.stopReason = null;
   end(s, request, reason);
   return true;
 }

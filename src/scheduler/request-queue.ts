@@ -1,4 +1,5 @@
 import { IndexedHeap } from '../core/indexed-heap.js';
+import { compareIds } from './id-order.js';
 import type { Request } from './request.js';
 
 /**
@@ -78,13 +79,13 @@ export class FcfsQueue implements RequestQueue {
 }
 
 /**
- * vLLM's order of requests under policy `priority`: priority, then arrival, then external id. Ids of unfinished
- * requests are unique, so the order is total and does not depend on how the heap is built.
+ * vLLM's order of requests under policy `priority`: priority, then arrival, then external id by code
+ * points. Ids of unfinished requests are unique, so the order is total and does not depend on how the heap is built.
  */
 export function comesBefore(a: Request, b: Request): boolean {
   if (a.priority !== b.priority) return a.priority < b.priority;
   if (a.arrivalTime !== b.arrivalTime) return a.arrivalTime < b.arrivalTime;
-  return a.id < b.id;
+  return compareIds(a.id, b.id) < 0;
 }
 
 /** The requests in the order of `comesBefore`. */

@@ -129,7 +129,8 @@ export class SchedulerSteps extends SchedulerReader {
   /**
    * With `pipelineDepth` > 1: tells a plan with `pendingStructuredOutputTokens`, before it is sampled, what drafts the
    * step before it made. They replace the placeholders in `plan.draftTokens`; where a grammar allows no further one
-   * stands -1, and `plan.numInvalidDraftTokens` counts these.
+   * stands -1, and `plan.numInvalidDraftTokens` counts these. An entry without a grammar whose request was not in
+   * the step before (`plan.needsAllTokens`) and that is given no drafts keeps its placeholders, and none of them counts.
    * @throws ERR_BLOCKSTEP_PLAN_ORDER unless every plan before it was updated; ERR_BLOCKSTEP_BAD_ARG
    */
   replaceDraftTokens(plan: Plan, drafts: Drafts): void {

@@ -259,6 +259,38 @@ describe('a grammar', () => {
     expect(leftovers(bench.engine)).toEqual([]);
   });
 
+  it('counts no drafts as refused for a request that the step before had no place for', async () => {
+    const bench = new EngineBench(
+      { pipelineDepth: 2, numSpeculativeTokens: 3, maxNumBatchedTokens: 8 },
+      true,
+    );
+    const seen: string[] = [];
+    bench.executor.onExecute = (plan) => {
+      const entries = Array.from({ length: plan.numRequests }, (_, i) => {
+        const drafts = plan.draftTokens.subarray(3 * i, 3 * i + plan.numDraftTokens[i]);
+        return `${plan.requests[i].id} ${drafts.join()} ${plan.numInvalidDraftTokens[i]}`;
+      });
+      if (plan.step < 3) seen.push(...entries);
+    };
+    bench.executor.answer = (plan: ExecutorPlan) => ({
+      ...answerOf(plan),
+      drafts: {
+        counts: new Int32Array(plan.numRequests).fill(3),
+        tokens: new Int32Array(3 * plan.numRequests).fill(9),
+      },
+    });
+    bench.submit({ id: 'g', prompt: prompt(2), grammar: new FakeGrammar(), maxTokens: 9 });
+    bench.submit({ id: 'short', prompt: prompt(2, 1), maxTokens: 2 });
+    bench.submit({ id: 'later', prompt: prompt(2, 2), maxTokens: 9 });
+    await bench.finish();
+    expect(seen).toEqual([
+      ...['g  0', 'short  0', 'later  0'],
+      ...['g 9,9,9 0', 'short 9,9,9 0'],
+      ...['g 9,9,9 0', 'later -1,-1,-1 0'],
+    ]);
+    expect(leftovers(bench.engine)).toEqual([]);
+  });
+
   it('leaves the drafts of a step that was not kept back to the executor', async () => {
     const bench = new EngineBench({ pipelineDepth: 2, numSpeculativeTokens: 2 }, true);
     const plans: ExecutorPlan[] = [];

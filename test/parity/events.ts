@@ -1,3 +1,4 @@
+import { byCodePoints } from './code-points.js';
 import type { TraceConnector } from './connector.js';
 import { TraceGrammar } from './grammar.js';
 import type { Subject, SubjectChunk, SubjectInput } from './subject.js';
@@ -96,7 +97,7 @@ export class EventPlayer {
         return { was, ok: subject.abort(event.id).join() === event.id ? 1 : 0 };
       }
       case 'abort_many':
-        return { ok: subject.abort(event.ids).sort() };
+        return { ok: subject.abort(event.ids).sort(byCodePoints) };
       case 'abort_all':
         return { ok: subject.abortAll() };
       case 'reset_prefix_cache':

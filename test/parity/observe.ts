@@ -1,4 +1,5 @@
 import { crc32 } from 'node:zlib';
+import { byCodePoints } from './code-points.js';
 import type { Subject, SubjectCore, SubjectOutputs, SubjectPlan } from './subject.js';
 import type { OutputRow, Sched, Trace, TraceStep, Update } from './trace.js';
 
@@ -37,7 +38,7 @@ export function observePlan(plan: SubjectPlan, core: Pick<SubjectCore, 'native'>
     tokens: [],
     total: plan.totalTokens,
     preempted: [...plan.preempted],
-    finished: [...plan.finished].sort(),
+    finished: [...plan.finished].sort(byCodePoints),
     all_tokens: {},
     common: plan.numCommonPrefixBlocks,
     spec: draftRows(plan),

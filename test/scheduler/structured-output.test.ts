@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Grammar } from '../../src/scheduler/grammar.js';
+import type { Plan } from '../../src/scheduler/plan.js';
 import { FakeGrammar } from './fake-grammar.js';
 import { codeOf, Driver, leftovers, prompt } from './support.js';
 
@@ -191,6 +192,58 @@ describe('drafts of a request with a grammar', () => {
     scheduler.replaceDraftTokens(second, { tokens: Int32Array.of(7, 8), counts: Int32Array.of(2) });
     expect([...second.draftTokens.subarray(0, 2)]).toEqual([-1, -1]);
     expect(second.bitmaskEntries()).toEqual([]);
+  });
+
+  it('are not said to be refused where nobody has made any, since the step before had no place for the request', () => {
+    const { scheduler } = new Driver({ pipelineDepth: 2, numSpeculativeTokens: 3, maxNumBatchedTokens: 8 });
+    scheduler.add({ id: 'long', prompt: prompt(2), maxTokens: 9 });
+    scheduler.add({ id: 'short', prompt: prompt(2, 1), maxTokens: 2 });
+    scheduler.add({ id: 'later', prompt: prompt(2, 2), maxTokens: 9 });
+    const [first, second] = [scheduler.schedule(), scheduler.schedule()];
+    const ids = (plan: Plan): string[] => plan.requests.slice(0, plan.numRequests).map(({ id }) => id);
+    expect([ids(first), ids(second)]).toEqual([
+      ['long', 'short', 'later'],
+      ['long', 'short'],
+    ]);
+    scheduler.update(first, { tokens: Int32Array.of(1, 2, 3), counts: Int32Array.of(1, 1, 1) });
+    const third = scheduler.schedule();
+    expect(ids(third)).toEqual(['long', 'later']);
+    scheduler.update(second, { tokens: Int32Array.of(1, 2), counts: Int32Array.of(1, 1) });
+    scheduler.replaceDraftTokens(third, { tokens: Int32Array.of(7, 8), counts: Int32Array.of(2, 0) });
+    expect([...third.draftTokens.subarray(0, 6)]).toEqual([7, 8, -1, -1, -1, -1]);
+    expect([...third.numInvalidDraftTokens.subarray(0, 2)]).toEqual([1, 0]);
+    scheduler.update(third, { tokens: Int32Array.of(1, 2), counts: Int32Array.of(1, 1) });
+    expect(scheduler.stats().specDraftTokens).toBe(3 + 3 + 2 + 3);
+  });
+
+  it.each([true, false])(
+    'that their grammar was not shown count as refused with refuseUnseenDrafts: %s',
+    (on) => {
+      const deviations = { refuseUnseenDrafts: on };
+      const budget = { numSpeculativeTokens: 3, maxNumBatchedTokens: 4 };
+      const { scheduler } = new Driver({ pipelineDepth: 2, ...budget, deviations });
+      for (const [id, maxTokens] of Object.entries({ short: 2, g: 9 }))
+        scheduler.add({ id, prompt: prompt(2, maxTokens), maxTokens, grammar: new FakeGrammar() });
+      const [first, second] = [scheduler.schedule(), scheduler.schedule()];
+      scheduler.update(first, { tokens: Int32Array.of(1, 2), counts: Int32Array.of(1, 1) });
+      const third = scheduler.schedule();
+      scheduler.update(second, { tokens: Int32Array.of(1), counts: Int32Array.of(1) });
+      scheduler.replaceDraftTokens(third, { tokens: Int32Array.of(), counts: Int32Array.of(0) });
+      expect([...third.draftTokens.subarray(0, 3)]).toEqual([-1, -1, -1]);
+      expect(third.numInvalidDraftTokens[0]).toBe(on ? 3 : 0);
+    },
+  );
+
+  it('that are given for a request of an earlier step are taken all the same', () => {
+    const { scheduler } = new Driver({ pipelineDepth: 2, numSpeculativeTokens: 3, maxNumBatchedTokens: 4 });
+    scheduler.add({ id: 'short', prompt: prompt(2), maxTokens: 2 });
+    scheduler.add({ id: 'later', prompt: prompt(2, 2), maxTokens: 9 });
+    const [first, second] = [scheduler.schedule(), scheduler.schedule()];
+    scheduler.update(first, { tokens: Int32Array.of(1, 2), counts: Int32Array.of(1, 1) });
+    const third = scheduler.schedule();
+    scheduler.update(second, { tokens: Int32Array.of(1), counts: Int32Array.of(1) });
+    scheduler.replaceDraftTokens(third, { tokens: Int32Array.of(7), counts: Int32Array.of(1) });
+    expect([...third.draftTokens.subarray(0, 3), third.numInvalidDraftTokens[0]]).toEqual([7, -1, -1, 2]);
   });
 
   it('wait for the tokens in flight only where a grammar asks for it', () => {

@@ -1,8 +1,9 @@
+import { byCodePoints } from '../code-points.js';
 import type { ReferenceRequest } from './request.js';
 
 /** vLLM's order under policy priority. */
 function byPriority(a: ReferenceRequest, b: ReferenceRequest): number {
-  return a.input.priority - b.input.priority || a.arrivalTime - b.arrivalTime || (a.id < b.id ? -1 : 1);
+  return a.input.priority - b.input.priority || a.arrivalTime - b.arrivalTime || byCodePoints(a.id, b.id);
 }
 
 /** The queues of a scheduler. */

@@ -44,6 +44,8 @@ class Recorder {
   readonly #pipeline: Pipeline<Batch>;
   /** Tokens that the fake model has sampled for each answer, in flight included. */
   readonly #sampled = new Map<string, number>();
+  /** Ids of the batch that was scheduled last, and of the one before; empty ones are none. */
+  #batches: [last: string[], before: string[]] = [[], []];
 
   constructor(seed: number, recipe: Recipe, random: Random) {
     const name = `generated ${seed}`;
@@ -125,7 +127,8 @@ class Recorder {
   #defer(step: TraceStep, plan: ReferencePlan): void {
     let drafts: [string, number[]][] | null = null;
     if (this.#recipe.config.num_speculative_tokens > 0) {
-      drafts = plan.requests.map(({ id }) => [id, this.#draft(this.#recipe.config.num_speculative_tokens)]);
+      // The workers have drafted for the requests of the batch before, whether this one has them or not.
+      drafts = this.#batches[1].map((id) => [id, this.#draft(this.#recipe.config.num_speculative_tokens)]);
       this.#subject.replaceDraftTokens(
         plan,
         flatten(
@@ -144,6 +147,7 @@ class Recorder {
   #schedule(step: TraceStep): void {
     const plan = this.#subject.schedule();
     const seen = observePlan(plan, this.#subject.core);
+    if (seen.total > 0) this.#batches = [seen.tokens.map(([id]) => id), this.#batches[0]];
     const bitmask = seen.pend === 1 && seen.total > 0 ? {} : { bitmask: observeBitmask(plan) };
     const calls = this.#calls('conn', step.step);
     step.sched = { ...seen, ...bitmask, ...observePool(this.#subject.core), ...calls };

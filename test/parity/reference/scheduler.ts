@@ -103,6 +103,7 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
     return failed.map((request) => {
       this.finish(request, STATUSES.error);
       request.finishedParams = null;
+      request.stopReason = null;
       return { request, tokens: [], reason: REASONS.error };
     });
   }

@@ -4,6 +4,15 @@ import type { Random } from './random.js';
 import type { Recipe } from './recipe.js';
 import type { ReferenceScheduler } from './scheduler.js';
 
+/** External ids whose code points stand in another order than their UTF-16 units: U+FF5E comes before U+1F600. */
+function idOf(idx: number): string {
+  return `${['r', '\uff5e', '\u{1f600}'][idx % 3]}${idx}`;
+}
+
+function indexOf(id: string): number {
+  return Number(/\d+$/.exec(id));
+}
+
 /** Thinks up what happens to a scheduler: requests that share prefixes and continue one another, aborts, pauses. */
 export class Workload {
   readonly #recipe: Recipe;
@@ -23,7 +32,7 @@ export class Workload {
 
   /** Where the fake model ends the answer to a request, or to one chunk of it. */
   ending(id: string, chunk: number): { idx: number; eosAt: number; stopAt: number } {
-    const { idx, eos_at, stop_at } = this.#conversations.chunk(id, chunk) ?? this.#adds[Number(id.slice(1))];
+    const { idx, eos_at, stop_at } = this.#conversations.chunk(id, chunk) ?? this.#adds[indexOf(id)];
     return { idx, eosAt: eos_at, stopAt: stop_at };
   }
 
@@ -55,12 +64,12 @@ export class Workload {
     const transferred = [...requests, ...draining].filter(({ status }) =>
       /^(FINISHED|WAITING_FOR_REMOTE)/.test(status),
     );
-    const any = () => `r${random.integer(0, this.#adds.length)}`;
+    const any = () => idOf(random.integer(0, this.#adds.length));
     if (random.chance(0.03)) return { t: 'abort_all', ok: [] };
     if (random.chance(0.2)) {
       // At most one that may hold blocks: the order of the others does not show.
       const waiting = subject.inspect().waiting.filter(() => random.chance(0.3));
-      const unknown = `r${this.#adds.length}`;
+      const unknown = idOf(this.#adds.length);
       return { t: 'abort_many', ids: [...waiting, unknown, ...waiting.slice(0, 1)], ok: [] };
     }
     if (transferred.length > 0 && random.chance(0.4))
@@ -92,7 +101,7 @@ export class Workload {
     const at = () => (random.chance(0.3) ? random.integer(0, max_tokens) : -1);
     const add: AddEvent = {
       t: 'add',
-      id: `r${idx}`,
+      id: idOf(idx),
       idx,
       prompt,
       n,

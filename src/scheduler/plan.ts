@@ -98,6 +98,11 @@ export class Plan {
   lacksMetadata = false;
   /** @internal */
   inFlight = false;
+  /**
+   * @internal For a plan that is executed later: the tokens that its requests had when they ended, or when another chunk of
+   * their session began. Null for any other plan.
+   */
+  keptTokens: Map<Request, Int32Array> | null = null;
 
   /** @internal */
   constructor(frame: Frame, maxDrafts: number) {
@@ -194,6 +199,7 @@ export class Plan {
     this.takenBlocks = NO_BLOCKS;
     this.connectorMetadata = undefined;
     if (this.missing.size > 0) this.missing.clear();
+    this.keptTokens = null;
   }
 
   /**

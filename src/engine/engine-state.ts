@@ -91,7 +91,9 @@ export class EngineState {
 
   /** Whether anything is outstanding: requests, steps, aborts, rows that nobody was told of, held blocks. */
   hasWork(): boolean {
-    return this.flight.length > 0 || this.aborts.size > 0 || this.scheduler.hasWork();
+    if (this.flight.length > 0 || this.aborts.size > 0) return true;
+    // It may ask the connector.
+    return this.change((scheduler) => scheduler.hasWork());
   }
 
   /**
@@ -108,6 +110,7 @@ export class EngineState {
    */
   checkUsable(): void {
     this.settle();
+    this.notice();
     if (this.disposed) throw disposedError();
     if (this.poison === null) return;
     const { code, message, cause } = this.poison;
@@ -158,9 +161,29 @@ export class EngineState {
   /** Runs a call that changes the scheduler outside of a step. @throws as `judge` says */
   change<T>(act: (scheduler: Scheduler) => T): T {
     try {
-      return act(this.scheduler);
+      const result = act(this.scheduler);
+      if (this.poison === null) this.checkWhole();
+      return result;
     } catch (error) {
       throw this.judge(error, false);
+    }
+  }
+
+  /**
+   * Somebody may have caught what broke the scheduler, for instance a connector or a worker whose pins were to be logged.
+   * @throws ERR_BLOCKSTEP_INVARIANT
+   */
+  checkWhole(): void {
+    if (this.scheduler.isBroken) this.scheduler.abort([]);
+  }
+
+  /** The same for what happened outside of every call of the engine, where a connector may act too. Never throws. */
+  notice(): void {
+    if (this.poison !== null || this.disposed) return;
+    try {
+      this.checkWhole();
+    } catch (error) {
+      this.breakOff(brokenBy(error));
     }
   }
 
@@ -192,7 +215,8 @@ export function disposedError(): BlockstepError {
 
 /** What breaks an engine: an error that nobody expected, which leaves in doubt what was done. */
 export function brokenBy(error: unknown): BlockstepError {
-  return new BlockstepError('ERR_BLOCKSTEP_INVARIANT', `a step broke off: ${describeError(error)}`, {
-    cause: error,
-  });
+  const what = 'a step broke off: ';
+  // The scheduler says so itself of what it was broken by before.
+  if (error instanceof BlockstepError && error.message.startsWith(what)) return error;
+  return new BlockstepError('ERR_BLOCKSTEP_INVARIANT', what + describeError(error), { cause: error });
 }

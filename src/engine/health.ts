@@ -77,6 +77,7 @@ export class HealthWatch {
   }
 
   read(): EngineHealth {
+    this.#e.notice();
     const reasons = this.#reasons();
     const { disposed, poison, draining } = this.#e;
     const state = disposed ? 'disposed' : poison !== null ? 'broken' : draining ? 'draining' : 'open';
@@ -94,8 +95,9 @@ export class HealthWatch {
 
   #reasons(): string[] {
     const { disposed, poison, config } = this.#e;
-    if (disposed) return ['the engine was disposed'];
-    if (poison !== null) return [poison.message];
+    const broken = poison === null ? [] : [poison.message];
+    if (disposed) return ['the engine was disposed', ...broken];
+    if (poison !== null) return broken;
     const reasons: string[] = [];
     if (this.executorTimeLeft() <= 0) reasons.push(this.#hungFor());
     if (this.#stalledSteps >= config.stallSteps) reasons.push(this.#stalled());

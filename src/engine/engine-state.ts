@@ -101,7 +101,8 @@ export class EngineState {
 
   /** Whether another plan can change or tell anything. */
   needsPlan(): boolean {
-    return this.scheduler.hasWork() || this.workers?.owesEnds === true;
+    // It may ask the connector.
+    return this.workers?.owesEnds === true || this.change((scheduler) => scheduler.hasWork());
   }
 
   /**
@@ -167,11 +168,22 @@ export class EngineState {
 
   /** Runs a call that changes the scheduler outside of a step. @throws as `judge` says */
   change<T>(act: (scheduler: Scheduler) => T): T {
+    const wasWhole = this.poison === null;
     try {
-      return act(this.scheduler);
+      const result = act(this.scheduler);
+      if (wasWhole) this.checkWhole();
+      return result;
     } catch (error) {
       throw this.judge(error, false);
     }
+  }
+
+  /**
+   * Somebody may have caught what broke the scheduler, for instance a connector or a worker whose pins were to be logged.
+   * @throws ERR_BLOCKSTEP_INVARIANT
+   */
+  checkWhole(): void {
+    if (this.scheduler.isBroken) this.scheduler.abort([]);
   }
 
   /** Ends all work for good: every stream fails with this error, steps in flight are given up. The first error counts. */
@@ -202,7 +214,8 @@ export function disposedError(): BlockstepError {
 
 /** What breaks an engine: an error that nobody expected, which leaves in doubt what was done. */
 export function brokenBy(error: unknown): BlockstepError {
-  return new BlockstepError('ERR_BLOCKSTEP_INVARIANT', `a step broke off: ${describeError(error)}`, {
-    cause: error,
-  });
+  const what = 'a step broke off: ';
+  // The scheduler says so itself of what it was broken by before.
+  if (error instanceof BlockstepError && error.message.startsWith(what)) return error;
+  return new BlockstepError('ERR_BLOCKSTEP_INVARIANT', what + describeError(error), { cause: error });
 }

@@ -41,7 +41,7 @@ export class Engine implements Disposable, AsyncDisposable {
     this.#submitter = new Submitter(this.#e);
     this.#steps = new StepLoop(this.#e);
     this.#loop = new RunLoop(this.#e, this.#steps, () => this.#shutdown.advance());
-    this.#shutdown = new Shutdown(this.#e, () => this.#loop.stop());
+    this.#shutdown = new Shutdown(this.#e, () => this.#loop.stop(this.#e.poison ?? undefined));
   }
 
   /** The scheduler inside, to be read. The engine is its one owner: whoever changes it breaks the engine. */
@@ -240,6 +240,6 @@ export class Engine implements Disposable, AsyncDisposable {
   /** Checks every invariant of the scheduler and the native core. @throws ERR_BLOCKSTEP_INVARIANT */
   verify(): void {
     this.#e.checkUsable();
-    this.#e.scheduler.verify();
+    this.#e.change((scheduler) => scheduler.verify());
   }
 }

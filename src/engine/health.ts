@@ -94,8 +94,9 @@ export class HealthWatch {
 
   #reasons(): string[] {
     const { disposed, poison, config } = this.#e;
-    if (disposed) return ['the engine was disposed'];
-    if (poison !== null) return [poison.message];
+    const broken = poison === null ? [] : [poison.message];
+    if (disposed) return ['the engine was disposed', ...broken];
+    if (poison !== null) return broken;
     const reasons: string[] = [];
     if (this.executorTimeLeft() <= 0) reasons.push(this.#hungFor());
     if (this.#stalledSteps >= config.stallSteps) reasons.push(this.#stalled());

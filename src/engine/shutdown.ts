@@ -1,5 +1,5 @@
 import { BlockstepError, describeError } from '../core/errors.js';
-import { disposedError, type EngineState } from './engine-state.js';
+import { brokenBy, disposedError, type EngineState } from './engine-state.js';
 import { sayFarewell } from './farewell.js';
 import { abortStream, drainAborts } from './mailbox.js';
 
@@ -44,11 +44,12 @@ export class Shutdown {
     const e = this.#e;
     if (!e.draining || e.disposed) return Number.POSITIVE_INFINITY;
     const left = this.#until - e.now();
-    const drained = e.streams.size === 0 && !e.hasWork();
-    if (!drained && left > 0 && e.poison === null) return left;
-    if (e.poison === null) {
+    if (left > 0 && !this.#isDrained() && e.poison === null) return left;
+    try {
       for (const stream of [...e.streams]) abortStream(e, stream, undefined);
       drainAborts(e);
+    } catch {
+      // The engine is broken now.
     }
     try {
       this.dispose();
@@ -58,29 +59,39 @@ export class Shutdown {
     return Number.POSITIVE_INFINITY;
   }
 
+  /** Whether nothing is left to be done; true too if it cannot be said, since the engine is broken then. */
+  #isDrained(): boolean {
+    try {
+      return this.#e.streams.size === 0 && !this.#e.hasWork();
+    } catch {
+      return true;
+    }
+  }
+
   /**
    * Ends the engine now. Everything is freed, whatever is thrown.
    * @throws ERR_BLOCKSTEP_REENTRANT from inside the executor or a callback of the scheduler, with nothing changed
-   * @throws what the scheduler's log or the executor's dispose throws
+   * @throws ERR_BLOCKSTEP_INVARIANT if the end itself broke the engine, for instance since its log cannot be written;
+   * ERR_BLOCKSTEP_EXECUTOR for what the executor's dispose throws
    */
   dispose(): void {
     const e = this.#e;
     if (e.disposed) return;
     e.checkNotBusy();
+    const wasWhole = e.poison === null;
     sayFarewell(e);
-    const errors: unknown[] = [];
     try {
       e.scheduler.dispose();
     } catch (error) {
       if (error instanceof BlockstepError && error.code === 'ERR_BLOCKSTEP_REENTRANT') throw error;
-      errors.push(error);
+      e.breakOff(brokenBy(error));
     }
+    const errors: unknown[] = wasWhole && e.poison !== null ? [e.poison] : [];
     e.disposed = true;
     this.#stopLoop();
     e.workers?.shutdown();
     e.giveUp(disposedError());
-    const gone = this.#disposeExecutor(errors);
-    this.#gone = errors.length === 0 ? gone : Promise.reject(errors[0]);
+    this.#gone = this.#disposeExecutor(errors);
     this.#gone.catch(() => {});
     this.#ended?.resolve(this.#gone);
     e.health.changed();
@@ -104,7 +115,7 @@ export class Shutdown {
       return poison?.code === 'ERR_BLOCKSTEP_EXECUTOR_HUNG' ? Promise.resolve() : gone;
     } catch (error) {
       errors.push(failure(error));
-      return Promise.resolve();
+      return Promise.reject(failure(error));
     }
   }
 }

@@ -113,8 +113,7 @@ export class StepLoop {
     e.busy = true;
     try {
       const result = act();
-      // Somebody may have caught what broke it, for instance a worker in which a connector's pins were to be logged.
-      if (e.scheduler.isBroken) e.scheduler.abort([]);
+      e.checkWhole();
       return result;
     } catch (error) {
       throw e.judge(error, true);

@@ -1,6 +1,7 @@
 import { PendingOp } from '../core/core.js';
 import { channels } from './channels.js';
 import { handOver } from './hand-over.js';
+import { keepTokens } from './kept-tokens.js';
 import { isLoading, leaveLoading } from './load.js';
 import { giveRowBack } from './preempt.js';
 import type { Request } from './request.js';
@@ -94,6 +95,7 @@ function drain(s: SchedulerState, request: Request): void {
 }
 
 function end(s: SchedulerState, request: Request, reason: FinishReason): void {
+  keepTokens(s, request);
   request.finishReason = reason;
   request.status = finishedStatus(reason);
   request.finishedAt = s.now;

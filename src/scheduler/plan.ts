@@ -103,6 +103,11 @@ export class Plan {
   inFlight = false;
   /** @internal It was handed out and not updated since, nor given up: see `Scheduler.schedule`. */
   awaitsUpdate = false;
+  /**
+   * @internal For a plan that is executed later: the tokens that its requests had when they ended, or when another chunk of
+   * their session began. Null for any other plan.
+   */
+  keptTokens: Map<Request, Int32Array> | null = null;
 
   /** @internal */
   constructor(frame: Frame, maxDrafts: number) {
@@ -199,6 +204,7 @@ export class Plan {
     this.takenBlocks = NO_BLOCKS;
     this.connectorMetadata = undefined;
     if (this.missing.size > 0) this.missing.clear();
+    this.keptTokens = null;
   }
 
   /**

@@ -2,6 +2,7 @@ import { PendingOp } from '../core/core.js';
 import { channels } from './channels.js';
 import { startDeadline, stopDeadline } from './deadlines.js';
 import { finish } from './finish.js';
+import { keepTokens } from './kept-tokens.js';
 import { leaveLoading } from './load.js';
 import { endLoading } from './loads.js';
 import { discardOutputs } from './preempt.js';
@@ -92,6 +93,7 @@ function leaveConnector(s: SchedulerState, request: Request): void {
  */
 function startChunk(s: SchedulerState, request: Request, { prompt, stops, arrivalTime }: Chunk): void {
   const { deviations } = s.config;
+  keepTokens(s, request);
   const kept = request.numTokens - 1;
   s.core.push(deviations.sessionHashes ? PendingOp.truncate : PendingOp.rewind, request.slot, kept);
   for (let i = 0; i < prompt.length; i++) s.core.push(PendingOp.append, request.slot, prompt[i]);

@@ -1,63 +1,285 @@
 import { describe, expect, it } from 'vitest';
+import type { BlockstepError, RequestHandle } from '../../src/index.js';
 import { ScriptedConnector } from '../transfer/scripted-connector.js';
-import { EngineBench, prompt, rejection, settled } from './support.js';
+import { EngineBench, prompt, rejection } from './support.js';
 
-/** A log sink whose disk is full from a record on. */
+/** A log sink whose disk is full for some of its writes. */
 class FullSink {
-  isFull = false;
+  #writes = 0;
+  #from = Number.POSITIVE_INFINITY;
+  #to = Number.POSITIVE_INFINITY;
 
   write(): void {
-    if (this.isFull) throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
+    const n = this.#writes++;
+    if (n < this.#from || n >= this.#to) return;
+    throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
+  }
+
+  /** From now on the disk is full, after so many writes that it still takes, and for so many. */
+  fill(after = 0, count = Number.POSITIVE_INFINITY): void {
+    this.#from = this.#writes + after;
+    this.#to = this.#from + count;
   }
 }
 
-/** Everything that a client or an operator may call outside of a step. */
-const CALLS: [string, (bench: EngineBench) => unknown][] = [
-  ['submit', (bench) => bench.submit({ id: 'new', prompt: prompt(6, 3) })],
-  ['pause', (bench) => bench.engine.pause('new')],
-  ['resume', (bench) => bench.engine.resume()],
-  ['resetPrefixCache', (bench) => bench.engine.resetPrefixCache()],
-  ['hold', (bench) => bench.engine.hold(2 ** 21, 'store', 'job')],
-  ['complete', (bench) => bench.engine.complete(2 ** 21, 'store', 'job')],
-  ['fenceTransfers', (bench) => bench.engine.fenceTransfers()],
-];
+/** An engine with a log, and a connector that pins a block when it is told to, which has to be logged. */
+class FullBench extends EngineBench {
+  readonly log: FullSink;
+  readonly connector: ScriptedConnector;
+  readonly handles: RequestHandle[] = [];
 
-// Pinned by: `EngineState.change` and `judge` (engine-state.ts).
-describe('a scheduler that breaks outside of a step', () => {
-  it.each(CALLS)(
-    '%s: the call throws a code, every stream ends with it, and health says why',
-    async (_, call) => {
-      const log = new FullSink();
-      const bench = new EngineBench({ log }, true);
-      const running = bench.submit({ id: 'a' });
-      const waiting = bench.submit({ id: 'b', prompt: prompt(6, 1), resumable: true });
-      bench.engine.step();
-      log.isFull = true;
-      expect(() => call(bench)).toThrow(expect.objectContaining({ code: 'ERR_BLOCKSTEP_INVARIANT' }));
-      const health = bench.engine.health();
-      expect(health).toMatchObject({ healthy: false, state: 'broken' });
-      expect(health.reasons.join()).toContain('no space left on device');
-      for (const handle of [running, waiting])
-        expect(await rejection(handle.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_INVARIANT' });
-      expect(() => bench.submit()).toThrow(expect.objectContaining({ code: 'ERR_BLOCKSTEP_INVARIANT' }));
-      await settled();
-      bench.engine.dispose();
+  constructor() {
+    const log = new FullSink();
+    const connector = new ScriptedConnector({}, { protection: 'pin' });
+    const worker = {
+      getFinished: () => {
+        connector.during('getFinished', null);
+        return null;
+      },
+    };
+    connector.hasPendingWork = () => {
+      connector.during('hasPendingWork', null);
+      return false;
+    };
+    super({ log, connector, workers: [worker], maxNumSeqs: 2 }, true);
+    this.log = log;
+    this.connector = connector;
+  }
+
+  get session(): RequestHandle {
+    return this.handles[0];
+  }
+
+  /** A session that waits for input, a request in flight, and one that waits. */
+  async fillUp(): Promise<void> {
+    this.handles.push(this.submit({ id: 's', resumable: true, maxTokens: 1 }));
+    await this.finish();
+    this.handles.push(this.submit({ id: 'a', prompt: prompt(6, 1), maxTokens: 9 }));
+    this.engine.step();
+    this.handles.push(this.submit({ id: 'b', prompt: prompt(6, 2), maxTokens: 9 }));
+  }
+
+  pin(): void {
+    this.connector.pins?.pin(Int32Array.of(1));
+  }
+
+  pinIn(method: string): void {
+    this.connector.during = (called) => {
+      if (called === method) this.pin();
+    };
+  }
+}
+
+/** What is called with the full disk; the bench is made ready for it first. */
+type Entry = (bench: FullBench) => (() => unknown) | Promise<() => unknown>;
+
+/** Every call of the engine that goes into the scheduler, and has something written to the log there. */
+const CALLS: Record<string, Entry> = {
+  submit: (bench) => () => bench.submit({ id: 'new', prompt: prompt(6, 3) }),
+  'submit of an id whose abort waits': (bench) => {
+    bench.engine.abort('b');
+    return () => bench.submit({ id: 'b', prompt: prompt(6, 3) });
+  },
+  'submit, whose error the connector catches': (bench) => {
+    bench.pinIn('new');
+    // The request, then the pin.
+    bench.log.fill(1, 1);
+    return () => bench.submit({ id: 'new', prompt: prompt(6, 3) });
+  },
+  addChunk:
+    ({ session }) =>
+    () =>
+      session.addChunk({ prompt: prompt(2) }),
+  endInput:
+    ({ session }) =>
+    () =>
+      session.endInput(),
+  'abort by id, in the step': ({ engine }) => {
+    engine.abort('b');
+    return () => engine.step();
+  },
+  'abort by handle, in the step': ({ engine, handles }) => {
+    handles[1].abort();
+    return () => engine.step();
+  },
+  'abortAll, in the step': ({ engine }) => {
+    engine.abortAll();
+    return () => engine.step();
+  },
+  'abort of an id that is unknown': ({ engine }) => {
+    pinUnlogged(engine.scheduler);
+    return () => engine.abort('nobody');
+  },
+  'step, at its schedule': async ({ engine, executor }) => {
+    await executor.deliver();
+    engine.step();
+    return () => engine.step();
+  },
+  'step, at its update': async ({ engine, executor }) => {
+    await executor.deliver();
+    return () => engine.step();
+  },
+  'step, whose error a worker catches': (bench) => {
+    bench.pinIn('getFinished');
+    bench.log.fill(0, 1);
+    return () => bench.engine.step();
+  },
+  hold:
+    ({ engine, handles }) =>
+    () =>
+      engine.hold(handles[1].handle, 'store', 'job'),
+  complete: ({ engine, handles }) => {
+    engine.hold(handles[1].handle, 'store', 'job');
+    return () => engine.complete(handles[1].handle, 'store', 'job');
+  },
+  fenceTransfers:
+    ({ engine }) =>
+    () =>
+      engine.fenceTransfers(),
+  pause:
+    ({ engine }) =>
+    () =>
+      engine.pause('new'),
+  resume:
+    ({ engine }) =>
+    () =>
+      engine.resume(),
+  resetPrefixCache:
+    ({ engine }) =>
+    () =>
+      engine.resetPrefixCache(),
+  verify: ({ engine }) => {
+    pinUnlogged(engine.scheduler);
+    return () => engine.verify();
+  },
+  hasWork: async (bench) => {
+    bench.engine.abort(['a', 'b']);
+    await bench.finish();
+    bench.pinIn('hasPendingWork');
+    return () => bench.engine.hasWork();
+  },
+  'a pin by the connector, outside of every call': (bench) => () => {
+    expect(() => bench.pin()).toThrow('no space left on device');
+    bench.engine.stats();
+  },
+  dispose:
+    ({ engine }) =>
+    () =>
+      engine.dispose(),
+};
+
+/** Commands that no call has handed to the log yet; together they change nothing. */
+function pinUnlogged({ core }: EngineBench['engine']['scheduler']): void {
+  core.native.pin(Int32Array.of(1));
+  core.native.unpin(Int32Array.of(1));
+}
+
+// Pinned by: `change`, `judge`, `checkWhole`, and what `onBroken` is given (engine-state.ts), `Shutdown` (shutdown.ts).
+describe('a scheduler that breaks because its log cannot be written', () => {
+  it.each(Object.keys(CALLS))(
+    'in %s: it throws a code, every stream ends with it, run() rejects, health says why',
+    async (name) => {
+      const bench = new FullBench();
+      const { engine, log } = bench;
+      await bench.fillUp();
+      const act = await CALLS[name](bench);
+      const aborted = bench.handles.map(({ ended }) => ended);
+      const running = engine.run();
+      if (!name.includes('catches')) log.fill();
+      let error: unknown;
+      try {
+        act();
+      } catch (thrown) {
+        error = thrown;
+      }
+      expect(error).toMatchObject({ code: 'ERR_BLOCKSTEP_INVARIANT', cause: { code: 'ENOSPC' } });
+      const isDisposed = name === 'dispose';
+      const { healthy, state, reasons } = engine.health();
+      expect({ healthy, state }).toEqual({ healthy: false, state: isDisposed ? 'disposed' : 'broken' });
+      expect(reasons.join()).toContain('no space left on device');
+      for (const [i, handle] of bench.handles.entries()) {
+        if (aborted[i]) expect((await handle.result()).finishReason).toBe('abort');
+        else expect(await rejection(handle.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_INVARIANT' });
+      }
+      const refused = isDisposed ? 'ERR_BLOCKSTEP_DISPOSED' : 'ERR_BLOCKSTEP_INVARIANT';
+      for (const [later, call] of Object.entries(LATER)) {
+        expect(
+          codeOf(() => call(bench)),
+          later,
+        ).toBe(refused);
+      }
+      expect(engine.explain('a')).toEqual(expect.any(String));
+      expect(await rejection(running)).toMatchObject({ code: 'ERR_BLOCKSTEP_INVARIANT' });
+      await engine.shutdown();
+      expect(engine.health().state).toBe('disposed');
+      expect(bench.executor.disposals).toBe(1);
     },
   );
 
-  it('addChunk and endInput of a session break it likewise', async () => {
-    for (const act of ['addChunk', 'endInput'] as const) {
-      const log = new FullSink();
-      const bench = new EngineBench({ log });
-      const session = bench.submit({ id: 's', resumable: true, maxTokens: 1 });
-      bench.steps();
-      log.isFull = true;
-      const call = (): unknown =>
-        act === 'addChunk' ? session.addChunk({ prompt: prompt(2) }) : session.endInput();
-      expect(call).toThrow(expect.objectContaining({ code: 'ERR_BLOCKSTEP_INVARIANT' }));
-      expect(bench.engine.health().state).toBe('broken');
-      expect(await rejection(session.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_INVARIANT' });
-    }
+  it.each([0, 60_000])(
+    'in shutdown() with %d ms to drain: it resolves, and health says why',
+    async (drainMs) => {
+      const bench = new FullBench();
+      const { engine } = bench;
+      await bench.fillUp();
+      const running = engine.run();
+      bench.log.fill();
+      const ended = engine.shutdown({ drainMs });
+      // Otherwise no step can be made, and the first to be written are the aborts behind the drain.
+      if (drainMs > 0) await bench.executor.deliver();
+      await ended;
+      expect(await rejection(running)).toMatchObject({
+        code: 'ERR_BLOCKSTEP_INVARIANT',
+        cause: { code: 'ENOSPC' },
+      });
+      expect(engine.health().reasons.join()).toContain('no space left on device');
+      expect(bench.handles.every(({ ended }) => ended)).toBe(true);
+      expect(bench.executor.disposals).toBe(1);
+    },
+  );
+
+  it.each([1, 2, 3])(
+    'in shutdown(), at question %d to a connector that catches it: it resolves',
+    async (nth) => {
+      const bench = new FullBench();
+      let asked = 0;
+      bench.connector.during = (method) => {
+        if (method === 'hasPendingWork' && ++asked === nth) bench.pin();
+      };
+      bench.log.fill();
+      const running = bench.engine.run();
+      await bench.engine.shutdown({ drainMs: 60_000 });
+      expect(asked).toBeGreaterThanOrEqual(nth);
+      expect(bench.engine.health().state).toBe('disposed');
+      expect(await rejection(running)).toMatchObject({ code: 'ERR_BLOCKSTEP_INVARIANT' });
+    },
+  );
+
+  it('in the last record of dispose(): all is freed, and it throws a code', async () => {
+    const log = new FullSink();
+    const bench = new EngineBench({ log });
+    const handle = bench.submit({ id: 'a' });
+    pinUnlogged(bench.engine.scheduler);
+    log.fill();
+    expect(() => bench.engine.dispose()).toThrow(
+      expect.objectContaining({ code: 'ERR_BLOCKSTEP_INVARIANT', cause: expect.any(Error) as Error }),
+    );
+    expect(await rejection(handle.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_INVARIANT' });
+    expect(bench.engine.health().state).toBe('disposed');
+    expect(bench.executor.disposals).toBe(1);
+    await bench.engine.shutdown();
+  });
+
+  it('nothing is written by what only reads: a full disk does not matter there', async () => {
+    const bench = new FullBench();
+    await bench.fillUp();
+    bench.log.fill();
+    const { engine } = bench;
+    expect(engine.stats().streams).toBe(3);
+    expect(engine.explain('a')).toContain('running');
+    expect(engine.health().healthy).toBe(true);
+    expect(engine.hasWork()).toBe(true);
+    expect([engine.numRunning, engine.numWaiting, engine.numUnfinished]).toEqual([1, 1, 2]);
   });
 
   it('a connector that lets go of a pin on its own account breaks it at once, though no call of the engine was made', async () => {
@@ -69,7 +291,7 @@ describe('a scheduler that breaks outside of a step', () => {
     const { core } = bench.engine.scheduler;
     const block = core.freeQueue().slice(0, 1);
     connector.pins?.pin(block);
-    log.isFull = true;
+    log.fill();
     expect(() => connector.pins?.unpin(block)).toThrow('no space left');
     expect(bench.engine.health()).toMatchObject({ healthy: false, state: 'broken' });
     expect(await rejection(a.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_INVARIANT' });
@@ -82,6 +304,34 @@ describe('a scheduler that breaks outside of a step', () => {
     expect(bench.engine.health().healthy).toBe(true);
   });
 });
+
+/** Every call that throws for good once the engine is broken. */
+const LATER: Record<string, (bench: FullBench) => unknown> = {
+  submit: (bench) => bench.submit({ id: 'later' }),
+  abort: ({ engine }) => engine.abort('a'),
+  abortAll: ({ engine }) => engine.abortAll(),
+  step: ({ engine }) => engine.step(),
+  run: ({ engine }) => engine.run(),
+  pause: ({ engine }) => engine.pause('new'),
+  resume: ({ engine }) => engine.resume(),
+  resetPrefixCache: ({ engine }) => engine.resetPrefixCache(),
+  hold: ({ engine }) => engine.hold(1, 'store', 'job'),
+  complete: ({ engine }) => engine.complete(1, 'store', 'job'),
+  fenceTransfers: ({ engine }) => engine.fenceTransfers(),
+  verify: ({ engine }) => engine.verify(),
+  stats: ({ engine }) => engine.stats(),
+  addChunk: ({ session }) => session.addChunk({ prompt: prompt(2) }),
+  endInput: ({ session }) => session.endInput(),
+};
+
+function codeOf(act: () => unknown): string {
+  try {
+    act();
+  } catch (error) {
+    return (error as BlockstepError).code;
+  }
+  return 'ok';
+}
 
 // Pinned by: `scheduledNothing` (health.ts), `hasRunnable` (inspection.ts).
 describe('health of an engine that is wedged', () => {

@@ -81,7 +81,7 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     name: 'swallowedBreak',
     why: 'a log that fails where somebody catches it, as when drafts are taken, breaks the engine a round later',
     file: LOOP,
-    text: '      if (e.scheduler.isBroken) e.scheduler.abort([]);\n',
+    text: '      e.checkWhole();\n',
     replacement: '',
   },
   {

@@ -85,9 +85,8 @@ export class Driver {
   readonly #answers = new Map<number, { tokens: number[]; chunks: Int32Array[] }>();
   /** Terminal reports of each incarnation: its row's reason, or `abort`. */
   readonly ends = new Map<number, string[]>();
-  /** Ids in `plan.finished`, in order, and the handles in `plan.finishedHandles`. */
+  /** Ids in `plan.finished`, in order. */
   readonly finished: string[] = [];
-  readonly finishedHandles: number[] = [];
   /** Handles in `plan.finishedHandles`, in order. */
   readonly finishedHandles: number[] = [];
   /** Executed and not delivered, oldest first. */
@@ -155,7 +154,6 @@ export class Driver {
   schedule(fails?: (entry: number, plan: Plan) => boolean): Plan {
     const plan = this.scheduler.schedule();
     this.finished.push(...plan.finished);
-    this.finishedHandles.push(...plan.finishedHandles);
     this.finishedHandles.push(...plan.finishedHandles);
     this.#checkAdapters(plan);
     if (plan.totalTokens > 0) {

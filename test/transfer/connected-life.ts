@@ -147,9 +147,11 @@ export class ConnectedLife {
     const fails = random.chance(8);
     const [plan] = this.#inFlight;
     if (plan === undefined) {
-      if (this.#last === null || this.#last.totalTokens > 0) return;
-      if (fails) scheduler.failStep(this.#last, output);
-      else scheduler.update(this.#last, NO_RESULT, output);
+      const empty = this.#last;
+      if (empty === null || empty.totalTokens > 0) return;
+      this.#last = null;
+      if (fails) scheduler.failStep(empty, output);
+      else scheduler.update(empty, NO_RESULT, output);
       return;
     }
     this.#inFlight.shift();

@@ -1,16 +1,21 @@
 import { takeInt32Array, takeUint8Array } from '../core/arrays.js';
 import { TOKEN_MAX } from '../core/core.js';
-import { badArgument, show } from '../core/errors.js';
+import { badArgument, checkInteger, show } from '../core/errors.js';
 import type { Drafts } from '../scheduler/drafts.js';
 import type { Plan } from '../scheduler/plan.js';
 import type { Request } from '../scheduler/request.js';
 import type { StepResult } from '../scheduler/update-pass.js';
+
+const NO_BLOCKS: readonly number[] = [];
 
 /** An executor's answer, each of its fields read once, over memory that cannot change its size. */
 export interface TakenAnswer {
   readonly result: StepResult;
   /** Not looked at yet. */
   readonly drafts: unknown;
+  /** One for each token; null if there are none. */
+  readonly extras: readonly unknown[] | null;
+  readonly lostBlocks: readonly number[];
 }
 
 /**
@@ -21,7 +26,7 @@ export function takeAnswer(plan: Plan, answer: unknown): TakenAnswer {
   if (typeof answer !== 'object' || answer === null) {
     throw badArgument('the answer', show(answer), 'an object with tokens and counts');
   }
-  const { tokens, counts, errors, drafts } = answer as Record<string, unknown>;
+  const { tokens, counts, errors, drafts, extras, lostBlocks } = answer as Record<string, unknown>;
   const result: StepResult = {
     tokens: takeInt32Array('tokens', tokens),
     counts: takeInt32Array('counts', counts),
@@ -31,7 +36,7 @@ export function takeAnswer(plan: Plan, answer: unknown): TakenAnswer {
     result.errors = takeUint8Array('errors', errors);
     checkLength('errors', result.errors, plan.numRequests);
   }
-  return { result, drafts };
+  return { result, drafts, extras: takeExtras(extras), lostBlocks: takeLost(lostBlocks) };
 }
 
 /**
@@ -57,9 +62,36 @@ export function lacksTokens({ numRequests, maxOutputTokens }: Plan, { counts }: 
   return missing !== 0;
 }
 
+function takeExtras(extras: unknown): readonly unknown[] | null {
+  if (extras === undefined) return null;
+  if (!Array.isArray(extras)) throw badArgument('extras', show(extras), 'an array, one entry for each token');
+  return [...(extras as unknown[])];
+}
+
+function takeLost(lost: unknown): readonly number[] {
+  if (lost === undefined) return NO_BLOCKS;
+  if (!Array.isArray(lost) && !(lost instanceof Int32Array))
+    throw badArgument('lostBlocks', show(lost), 'an array of block ids');
+  return Array.from(lost as ArrayLike<unknown>, (id, i) =>
+    checkInteger(`lostBlocks[${i}]`, id, 1, Number.MAX_SAFE_INTEGER),
+  );
+}
+
+/** Whether there are extras for every token that the counts speak of. */
+export function hasAllExtras(
+  { numRequests }: Plan,
+  { counts }: StepResult,
+  extras: readonly unknown[],
+): boolean {
+  let total = 0;
+  for (let i = 0; i < numRequests; i++) total += counts[i];
+  return extras.length >= total;
+}
+
 /** An answer with its wrong rows failed; and what was wrong with them, by request. */
 export interface RepairedAnswer {
   readonly result: StepResult;
+  readonly extras: readonly unknown[] | null;
   readonly wrong: ReadonlyMap<Request, string>;
 }
 
@@ -68,12 +100,17 @@ export interface RepairedAnswer {
  * meanwhile, or whose outputs are dropped anyway, cannot fail.
  * @throws ERR_BLOCKSTEP_BAD_ARG if it cannot be said which tokens belong to whom, so that the whole step fails
  */
-export function repairAnswer(plan: Plan, answer: StepResult): RepairedAnswer {
+export function repairAnswer(
+  plan: Plan,
+  answer: StepResult,
+  extras: readonly unknown[] | null,
+): RepairedAnswer {
   const n = plan.numRequests;
   checkLayout(n, answer);
   const counts = answer.counts.slice(0, n);
   const errors = answer.errors?.slice(0, n) ?? new Uint8Array(n);
   const tokens = answer.tokens.slice();
+  const moved = extras?.slice() ?? null;
   const wrong = new Map<Request, string>();
   let from = 0;
   let to = 0;
@@ -82,13 +119,16 @@ export function repairAnswer(plan: Plan, answer: StepResult): RepairedAnswer {
     from += own.length;
     const what = errors[i] !== 0 ? null : wrongRow(own, plan.maxOutputTokens[i]);
     if (errors[i] !== 0 || what !== null) counts[i] = 0;
-    else tokens.set(own, to);
+    else {
+      tokens.set(own, to);
+      moved?.splice(to, own.length, ...(extras as unknown[]).slice(from - own.length, from));
+    }
     to += counts[i];
     if (what === null || plan.requests[i].isFinished || plan.dropped[i] !== 0) continue;
     errors[i] = 1;
     wrong.set(plan.requests[i], what);
   }
-  return { result: { tokens, counts, errors }, wrong };
+  return { result: { tokens, counts, errors }, extras: moved, wrong };
 }
 
 /** What is wrong with a row's tokens; null = nothing. */

@@ -4,6 +4,7 @@ import type { Scheduler } from '../scheduler/scheduler.js';
 import { channels } from './channels.js';
 import { ExecutorTables } from './executor-place.js';
 import { HealthWatch } from './health.js';
+import { Notices } from './notices.js';
 import type { EngineConfig } from './options.js';
 import type { Step } from './step.js';
 import { StepTimes } from './step-times.js';
@@ -47,10 +48,7 @@ export class EngineState {
   readonly health: HealthWatch;
   /** The connector's workers; null if there are none. */
   readonly workers: Workers | null;
-  /** Requests that were preempted or finished in steps with nothing to execute: the next plan carries them. */
-  preempted: string[] = [];
-  finished: string[] = [];
-  finishedHandles: number[] = [];
+  readonly notices = new Notices(this);
   /** A step is being made: the executor may be calling. */
   busy = false;
   disposed = false;

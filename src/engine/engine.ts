@@ -4,11 +4,18 @@ import { Scheduler } from '../scheduler/scheduler.js';
 import { takeAbortKeys } from '../scheduler/validate.js';
 import { EngineState } from './engine-state.js';
 import { type EngineStats, readEngineStats } from './engine-stats.js';
+import { limited } from './executor-limits.js';
 import { placed } from './executor-place.js';
 import { explain } from './explain.js';
 import type { EngineHealth } from './health.js';
 import { abortByKey, abortStream } from './mailbox.js';
-import { type EngineOptions, takeEngineOptions, takeShutdownOptions, withRanks } from './options.js';
+import {
+  type EngineOptions,
+  takeEngineOptions,
+  takeShutdownOptions,
+  withRanks,
+  withReports,
+} from './options.js';
 import type { RequestHandle } from './request-handle.js';
 import { RunLoop } from './run-loop.js';
 import { Shutdown } from './shutdown.js';
@@ -36,7 +43,8 @@ export class Engine implements Disposable, AsyncDisposable {
   /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY */
   constructor(options: EngineOptions) {
     const config = takeEngineOptions(options);
-    const scheduler = new Scheduler(withRanks(placed(options, config.place), config.workers.length));
+    const here = withRanks(placed(options, config.place), config.workers.length);
+    const scheduler = new Scheduler(limited(withReports(here, config.watchesBlocks), config.limits));
     this.#e = new EngineState(scheduler, config);
     this.#submitter = new Submitter(this.#e);
     this.#steps = new StepLoop(this.#e);

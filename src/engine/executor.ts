@@ -1,6 +1,7 @@
 import type { DeviceTables } from '../core/device-tables.js';
 import type { StepTables } from '../core/tables.js';
 import type { Grammar } from '../scheduler/grammar.js';
+import type { ExecutorLimits } from './executor-limits.js';
 
 /** What an executor reads of a request. `Request` of the scheduler has all of it. */
 export interface ExecutorRequest {
@@ -13,6 +14,8 @@ export interface ExecutorRequest {
   readonly cacheSalt?: string;
   /** What constrains its tokens, as its client gave it. */
   readonly grammar: Grammar | null;
+  /** What its client gave for the executor, as it is: how to sample, images, whatever. Of a session that of the present chunk. */
+  readonly params?: unknown;
 }
 
 /**
@@ -49,8 +52,25 @@ export interface ExecutorPlan {
   readonly needsAllTokens: Uint8Array;
   /** Most tokens that each entry can bring: 0 while known tokens of it remain to be computed, else 1 and its drafts. */
   readonly maxOutputTokens: Uint8Array;
-  /** External ids of the requests that were preempted since the step executed before. */
+  /**
+   * Of an entry that is not `running`: leading blocks that it did not take from the pool in this step: its cached prefix, or
+   * what it held while it waited. It took the others, and what they held before is gone. `numComputedTokens` says how much of
+   * the leading ones need not be computed.
+   */
+  readonly numHitBlocks: Int32Array;
+  /** External ids of the requests that were preempted since the step executed before, and their handles, in the same order. */
   readonly preempted: readonly string[];
+  readonly preemptedHandles: readonly number[];
+  /**
+   * With `Executor.watchesBlocks`: blocks that were taken from the pool since the step executed before, for entries or for
+   * loads of a connector. What they held before is gone, whoever cached it.
+   */
+  readonly takenBlocks: Int32Array;
+  /**
+   * With `Executor.watchesBlocks`: blocks that lost their hashes since then, so that no request will find what they hold now:
+   * by `resetPrefixCache`, a failed step or load. Some of them may have had none. Whoever holds them keeps them.
+   */
+  readonly forgottenBlocks: Int32Array;
   /** External ids under which requests finished since the step executed before, each once, and the handles of all of them. */
   readonly finished: readonly string[];
   readonly finishedHandles: readonly number[];
@@ -76,6 +96,17 @@ export interface ExecutorResult extends FlatTokens {
   readonly errors?: Uint8Array;
   /** Drafts for the next step of each entry, at most numSpeculativeTokens. Read with one step in flight only. */
   readonly drafts?: FlatTokens;
+  /**
+   * Something for each token, in the order of `tokens`: log-probabilities, for instance. It reaches the reader with its token
+   * (`RequestOutput.extras`), or is dropped with it. Not looked into.
+   */
+  readonly extras?: readonly unknown[];
+  /**
+   * Ids of blocks whose KV the executor lost, whoever they belong to. As with a load that failed, whoever holds one of them
+   * computes it again, or ends with `error`, as `loadFailurePolicy` says; what this step brought for it is dropped, and nobody
+   * finds the block any more.
+   */
+  readonly lostBlocks?: ArrayLike<number>;
 }
 
 /**
@@ -88,6 +119,10 @@ export interface ExecutorResult extends FlatTokens {
 export interface Executor {
   /** false: the engine spares itself the tables and passes null. Default true. */
   readonly usesTables?: boolean;
+  /** What it can do at most; an engine whose options ask for more is not made. Read once. */
+  readonly limits?: ExecutorLimits;
+  /** true: plans say which blocks were taken and forgotten. Default false. */
+  readonly watchesBlocks?: boolean;
   /** On a GPU: see `DeviceExecutor`. */
   readonly device?: undefined;
   /**
@@ -95,6 +130,13 @@ export interface Executor {
    * fails the whole step. It may submit and abort requests; it must not step or dispose the engine.
    */
   execute(plan: ExecutorPlan, tables: StepTables | null): ExecutorResult | PromiseLike<ExecutorResult>;
+  /**
+   * Every request that ended, once, by handle, also one that was in no plan: whatever is kept for it can be dropped. Called
+   * before the next plan is executed, or, if no step is in flight, at the end of the round. No plan that is executed later has
+   * such a request; a step that was submitted before may still be computing it. After `dispose` it is not called. What it
+   * throws is counted (`wrongAnswers`).
+   */
+  requestsFinished?(handles: readonly number[]): void;
   /** Called once when the engine is disposed, also with steps in flight, whose answers are then ignored. */
   dispose?(): void | PromiseLike<void>;
 }

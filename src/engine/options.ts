@@ -1,14 +1,17 @@
 import { badArgument, checkInteger, show } from '../core/errors.js';
 import type { WorkerConnector } from '../scheduler/connector.js';
 import type { SchedulerOptions } from '../scheduler/options.js';
+import { checkBoolean } from '../scheduler/validate.js';
 import type { DeviceExecutor, Executor, ExecutorPlan } from './executor.js';
+import { type ExecutorLimits, takeLimits } from './executor-limits.js';
 import { type ExecutorPlace, type PlanTables, takePlace } from './executor-place.js';
 import { takeWorkers, type WorkerCalls } from './worker-calls.js';
 
 /** Longest delay that a timer of the platform can have, in milliseconds. */
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
-const EXECUTOR_TIMEOUT_MS = 60_000;
+/** A prompt of 8,192 tokens takes a model of 8B on a CPU minutes. */
+const EXECUTOR_TIMEOUT_MS = 600_000;
 const STALL_STEPS = 1000;
 const DRAIN_MS = 30_000;
 
@@ -23,7 +26,7 @@ export interface EngineOptions extends SchedulerOptions {
   workers?: readonly WorkerConnector[];
   /**
    * Milliseconds of the engine's clock that the executor may take to answer a step; then it counts as hung, and the engine
-   * refuses all further work. 0 = for ever. Default 60,000.
+   * refuses all further work. 0 = for ever. Default 600,000: a long prompt takes a CPU minutes.
    */
   executorTimeoutMs?: number;
   /** Empty steps in a row, with requests that could run, after which health says so. Default 1,000. */
@@ -34,6 +37,9 @@ export interface EngineOptions extends SchedulerOptions {
 export interface EngineConfig {
   readonly execute: (plan: ExecutorPlan, tables: PlanTables | null) => unknown;
   readonly disposeExecutor: (() => unknown) | null;
+  readonly requestsFinished: ((handles: readonly number[]) => void) | null;
+  readonly limits: ExecutorLimits;
+  readonly watchesBlocks: boolean;
   readonly usesTables: boolean;
   /** Where the executor computes; null: it says nothing of a GPU. */
   readonly place: ExecutorPlace | null;
@@ -74,6 +80,12 @@ export function withRanks(options: SchedulerOptions, numWorkers: number): Schedu
   return Object.create(options, { numRanks: { value: numRanks } }) as SchedulerOptions;
 }
 
+/** The options of a scheduler whose plans are to say what became of blocks, if the executor wants to know. */
+export function withReports(options: SchedulerOptions, watchesBlocks: boolean): SchedulerOptions {
+  if (!watchesBlocks) return options;
+  return Object.create(options, { reportBlocks: { value: true } }) as SchedulerOptions;
+}
+
 /** The drain of a shutdown, in milliseconds. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function takeShutdownOptions(options: unknown): number {
   if (typeof options !== 'object' || options === null)
@@ -84,20 +96,34 @@ export function takeShutdownOptions(options: unknown): number {
 
 function takeExecutor(
   executor: unknown,
-): Pick<EngineConfig, 'execute' | 'disposeExecutor' | 'usesTables' | 'place'> {
+): Pick<
+  EngineConfig,
+  'execute' | 'disposeExecutor' | 'requestsFinished' | 'limits' | 'watchesBlocks' | 'usesTables' | 'place'
+> {
   const expected = 'an object with a function execute';
   if (typeof executor !== 'object' || executor === null)
     throw badArgument('executor', show(executor), expected);
-  const { execute, dispose, usesTables = true, device, stream } = executor as DeviceExecutor;
+  const { execute, dispose, requestsFinished, limits, usesTables = true } = executor as DeviceExecutor;
+  const { watchesBlocks = false, device, stream } = executor as DeviceExecutor;
   if (typeof execute !== 'function') throw badArgument('executor.execute', show(execute), 'a function');
   if (dispose !== undefined && typeof dispose !== 'function') {
     throw badArgument('executor.dispose', show(dispose), 'a function');
   }
+  if (requestsFinished !== undefined && typeof requestsFinished !== 'function')
+    throw badArgument('executor.requestsFinished', show(requestsFinished), 'a function');
   if (typeof usesTables !== 'boolean')
     throw badArgument('executor.usesTables', show(usesTables), 'a boolean');
   return {
     execute: (plan, tables) => Reflect.apply(execute, executor, [plan, tables]) as unknown,
     disposeExecutor: dispose === undefined ? null : () => Reflect.apply(dispose, executor, []) as unknown,
+    requestsFinished:
+      requestsFinished === undefined
+        ? null
+        : (handles) => {
+            Reflect.apply(requestsFinished, executor, [handles]);
+          },
+    limits: takeLimits(limits),
+    watchesBlocks: checkBoolean('executor.watchesBlocks', watchesBlocks),
     usesTables,
     place: takePlace(device, stream),
   };

@@ -2,6 +2,8 @@
 export interface RequestOutput {
   /** New tokens, in order; a copy that belongs to the reader. Empty only in a last output. */
   readonly tokens: Int32Array;
+  /** What the executor gave with each of them, for instance log-probabilities; null if it gives nothing. */
+  readonly extras: readonly unknown[] | null;
   /** Generated tokens up to and including these. */
   readonly numOutputTokens: number;
   /** Null in every output but the last. Of a session: in every output that does not end the answer to a chunk. */
@@ -17,6 +19,8 @@ export interface RequestResult {
   readonly id: string;
   /** All generated tokens; a copy. */
   readonly tokens: Int32Array;
+  /** What the executor gave with each of them; null if it gave nothing. */
+  readonly extras: readonly unknown[] | null;
   readonly finishReason: EndReason;
   readonly stopReason: number | null;
   readonly numPromptTokens: number;

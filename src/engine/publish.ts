@@ -16,16 +16,22 @@ export const schedulerFailure: FailureOf = ({ id, failure }) =>
 /**
  * Hands the rows of an update to their streams. Readers that wait are woken, each at most once; for the others their tokens
  * are kept and nothing is allocated.
+ * @param extras what came with the tokens of `outputs`, one for each; null = nothing
  * @returns how many requests ended
  */
-export function publish(e: EngineState, outputs: StepOutputs, failureOf = schedulerFailure): number {
+export function publish(
+  e: EngineState,
+  outputs: StepOutputs,
+  failureOf = schedulerFailure,
+  extras: readonly unknown[] | null = null,
+): number {
   const { requests, tokens, tokenOffsets, tokenCounts, finishReasons, continues, length } = outputs;
   let ended = 0;
   for (let row = 0; row < length; row++) {
     const request = requests[row];
     const stream = e.streams.of(request);
     if (stream === undefined) continue;
-    stream.append(tokens, tokenOffsets[row], tokenCounts[row]);
+    stream.append(tokens, tokenOffsets[row], tokenCounts[row], extras);
     if (stream.isAwaited) e.counters.wakes++;
     const reason = finishReasons[row] as FinishReason;
     if (reason !== FinishReason.none) {

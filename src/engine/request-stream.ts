@@ -40,6 +40,8 @@ export class RequestStream {
   /** Tokens of these that the reader has taken. */
   read = 0;
   tokens: Int32Array;
+  /** What came with each token; null as long as nothing has. */
+  extras: unknown[] | null = null;
   /** Readers that wait, the longest first. */
   readonly #waiting: Waiter<Next>[] = [];
   /** Whether somebody waits for the next output. */
@@ -75,13 +77,19 @@ export class RequestStream {
   }
 
   /** Takes in `count` tokens that lie in `source` from `from` on. Wakes nobody. */
-  append(source: Int32Array, from: number, count: number): void {
+  append(source: Int32Array, from: number, count: number, extras: readonly unknown[] | null = null): void {
+    if (extras !== null || this.extras !== null) this.#appendExtras(extras, from, count);
     let at = this.numTokens;
     const end = at + count;
     if (end > this.tokens.length) this.#grow(end);
     const { tokens } = this;
     for (let i = from; at < end; at++, i++) tokens[at] = source[i];
     this.numTokens = end;
+  }
+
+  #appendExtras(source: readonly unknown[] | null, from: number, count: number): void {
+    this.extras ??= Array.from({ length: this.numTokens }, () => undefined);
+    for (let i = from; i < from + count; i++) this.extras.push(source?.[i]);
   }
 
   /** Hands what has come to the reader that waits longest. */
@@ -173,19 +181,21 @@ export class RequestStream {
     const answer = this.#answers.shift();
     const end = answer?.end ?? this.numTokens;
     const tokens = this.tokens.slice(this.read, end);
+    const extras = this.extras?.slice(this.read, end) ?? null;
     this.read = end;
     if (answer !== undefined) {
       const { reason, stopReason } = answer;
-      return { tokens, numOutputTokens: end, finishReason: reason, continues: true, stopReason };
+      return { tokens, extras, numOutputTokens: end, finishReason: reason, continues: true, stopReason };
     }
     if (this.reason !== null) this.#finalOutputTaken = true;
-    return this.#output(tokens);
+    return this.#output(tokens, extras);
   }
 
-  #output(tokens: Int32Array): RequestOutput {
+  #output(tokens: Int32Array, extras: unknown[] | null = null): RequestOutput {
     const { numTokens, reason, request } = this;
     return {
       tokens,
+      extras,
       numOutputTokens: numTokens,
       finishReason: reason,
       continues: false,
@@ -205,6 +215,7 @@ export class RequestStream {
     return {
       id: request.id,
       tokens: this.tokens.slice(0, numTokens),
+      extras: this.extras?.slice() ?? null,
       finishReason,
       stopReason: finishReason === 'stop' ? request.stopReason : null,
       numPromptTokens: request.numPromptTokens,

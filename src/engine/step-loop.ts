@@ -144,6 +144,8 @@ export class StepLoop {
       this.#takeOldest(e.flight[0]);
     }
     if (e.workers !== null) this.#takeTransfers();
+    // No step that is still to be computed has any of them, and perhaps no step comes any more.
+    if (e.flight.length === 0) e.notices.tell();
     return this.#report(plan, answered);
   }
 
@@ -180,6 +182,7 @@ export class StepLoop {
     lastStep.totalTokens = plan.totalTokens;
     lastStep.preempted = plan.preempted.length;
     this.#e.workers?.planned(plan);
+    this.#e.notices.planned(plan);
     if (plan.totalTokens > 0) this.#submit(plan);
     else this.#takeEmpty(plan, !willTake);
   }
@@ -188,14 +191,7 @@ export class StepLoop {
     const e = this.#e;
     e.health.scheduled();
     const step = new Step(e, plan);
-    if (e.finishedHandles.length + e.preempted.length > 0) {
-      plan.finished = [...new Set([...e.finished, ...plan.finished])];
-      plan.finishedHandles = e.finishedHandles.concat(plan.finishedHandles);
-      plan.preempted = e.preempted.concat(plan.preempted);
-      e.finished = [];
-      e.finishedHandles = [];
-      e.preempted = [];
-    }
+    e.notices.addTo(plan);
     e.flight.push(step);
     // What it may sample depends on tokens that a step in flight makes, or its blocks are still used by one: then
     // it waits until that was taken.
@@ -211,11 +207,7 @@ export class StepLoop {
    */
   #takeEmpty(plan: Plan, collects: boolean): void {
     const e = this.#e;
-    const { finished, finishedHandles, preempted } = plan;
-    if (finished.length > 0) e.finished = e.finished.concat(finished);
-    if (finishedHandles.length > 0) e.finishedHandles = e.finishedHandles.concat(finishedHandles);
-    if (preempted.length > 0) e.preempted = e.preempted.concat(preempted);
-    this.#moved = finished.length + preempted.length > 0;
+    this.#moved = e.notices.keep(plan);
     if (e.flight.length === 0) e.health.scheduledNothing();
     e.workers?.begin(plan, e.flight.length === 0);
     if (e.flight.length === 0) e.workers?.settle(plan.step);
@@ -228,7 +220,7 @@ export class StepLoop {
     e.workers?.settle(step.number);
     const collected = this.#collect();
     const reports = e.workers === null ? null : e.workers.withVerdicts(step.number, collected);
-    const { outputs, failureOf } = updateStep(e, step, reports);
+    const { outputs, extras, failureOf } = updateStep(e, step, reports);
     e.workers?.end(step.plan);
     e.flight.shift();
     const failed = step.state === 'failed';
@@ -237,7 +229,7 @@ export class StepLoop {
     if (failed) e.counters.failedSteps++;
     e.stepTimes.record(latencyMs);
     e.health.answered(failed ? step.answer : undefined, failed);
-    this.#ended += publish(e, outputs, failureOf);
+    this.#ended += publish(e, outputs, failureOf, extras);
     if (!failed) updateDrafts(e, step);
     if (e.flight.length > 0 && e.flight[0].state === 'kept back') e.flight[0].execute();
     if (channels.step.hasSubscribers) {

@@ -3,7 +3,14 @@ import type { ConnectorOutput } from '../scheduler/connector.js';
 import type { Plan } from '../scheduler/plan.js';
 import type { Request } from '../scheduler/request.js';
 import type { StepOutputs } from '../scheduler/step-outputs.js';
-import { checkDrafts, lacksTokens, repairAnswer, takeDrafts } from './answer.js';
+import {
+  checkDrafts,
+  hasAllExtras,
+  lacksTokens,
+  repairAnswer,
+  type TakenAnswer,
+  takeDrafts,
+} from './answer.js';
 import type { EngineState } from './engine-state.js';
 import { schedulerFailure } from './publish.js';
 import type { Step } from './step.js';
@@ -11,6 +18,8 @@ import type { Step } from './step.js';
 /** What an update brought, and why those of its rows failed that did. */
 export interface StepUpdate {
   readonly outputs: StepOutputs;
+  /** What came with the tokens: for each that `outputs.tokens` has, at the same place; null = nothing. */
+  readonly extras: readonly unknown[] | null;
   readonly failureOf: (request: Request) => BlockstepError;
 }
 
@@ -18,15 +27,17 @@ export interface StepUpdate {
  * Hands the answer of the oldest step to the scheduler. Rows that are wrong fail alone where the others can be told from
  * them; else the step fails.
  */
-export function updateStep(e: EngineState, step: Step, output: ConnectorOutput | null): StepUpdate {
+export function updateStep(e: EngineState, step: Step, reports: ConnectorOutput | null): StepUpdate {
   const { plan } = step;
   const taken = step.take();
-  if (taken === null) return failStep(e, step, output);
-  const { result } = taken;
+  if (taken === null) return failStep(e, step, reports);
+  const { result, lostBlocks } = taken;
+  const output = lostBlocks.length === 0 ? reports : { ...reports, lostBlocks };
+  const extras = goodExtras(e, step, taken);
   if (!lacksTokens(plan, result)) {
     try {
       const outputs = e.scheduler.update(plan, result, output);
-      return { outputs, failureOf: (request) => rowFailure(plan, result.errors, request) };
+      return { outputs, extras, failureOf: (request) => rowFailure(plan, result.errors, request) };
     } catch (error) {
       // If it is not the answer that was refused, it is refused again below.
       if (!isBadArgument(error)) throw error;
@@ -34,7 +45,7 @@ export function updateStep(e: EngineState, step: Step, output: ConnectorOutput |
   }
   let repaired: ReturnType<typeof repairAnswer>;
   try {
-    repaired = repairAnswer(plan, result);
+    repaired = repairAnswer(plan, result, extras);
   } catch (error) {
     step.fail(error);
     e.countWrongAnswer(step.number, error);
@@ -46,8 +57,16 @@ export function updateStep(e: EngineState, step: Step, output: ConnectorOutput |
     e.countWrongAnswer(step.number, `request ${show(request.id)}: ${what}`);
   return {
     outputs,
+    extras: repaired.extras,
     failureOf: (request) => rowFailure(plan, result.errors, request, wrong.get(request)),
   };
+}
+
+/** Tokens are good without what should have come with them. */
+function goodExtras(e: EngineState, step: Step, { result, extras }: TakenAnswer): readonly unknown[] | null {
+  if (extras === null || hasAllExtras(step.plan, result, extras)) return extras;
+  e.countWrongAnswer(step.number, `it brought ${extras.length} extras for more tokens than that`);
+  return null;
 }
 
 /** Hands over the drafts of the step that was just updated. They are hints: wrong ones are counted and dropped. */
@@ -92,6 +111,7 @@ function failStep(e: EngineState, step: Step, output: ConnectorOutput | null): S
   const what = describeError(cause);
   return {
     outputs: e.scheduler.failStep(step.plan, output),
+    extras: null,
     failureOf: ({ id }) => failure(`the step of request ${show(id)} failed: ${what}`, { cause }),
   };
 }

@@ -33,6 +33,8 @@ export class Submitter {
     if (e.draining) throw new BlockstepError('ERR_BLOCKSTEP_SHUTDOWN', 'the engine is shutting down');
     const signal = takeSignal(options);
     const request = takeSubmission(input);
+    if (request.resumable === true && e.config.limits.canRollBack === false)
+      throw badArgument('resumable', 'true', 'false, since the executor cannot roll back');
     request.id ??= this.#newId();
     if (signal !== null && isAborted(signal)) return this.#stillborn(request.id, signal.reason);
     const stream = new RequestStream(this.#add(request as RequestInput), e.rounds);

@@ -55,6 +55,10 @@ export class Workers {
     this.#workers = workers;
   }
 
+  get #isFenced(): boolean {
+    return this.#e.scheduler.config.connector?.protection.includes('fence') === true;
+  }
+
   /** The last step whose metadata the workers were given: what it begins has begun. */
   get begunStep(): number {
     return this.#begun;
@@ -68,7 +72,8 @@ export class Workers {
   /** A plan was made: what changed hands in it has to be told before it is executed, or a later one. */
   planned({ releasedHandles, takenBlocks }: Plan): void {
     if (releasedHandles.length > 0) this.#released = this.#released.concat(releasedHandles);
-    if (takenBlocks.length > 0) this.#taken = Int32Array.from([...this.#taken, ...takenBlocks]);
+    if (takenBlocks.length > 0 && this.#isFenced)
+      this.#taken = Int32Array.from([...this.#taken, ...takenBlocks]);
   }
 
   /**

@@ -8,7 +8,7 @@ import { Session } from './session.js';
 
 /** Queues a new request whose slot is open. One with a grammar waits until that is ready. */
 export function addRequest(s: SchedulerState, input: TakenRequest, handle: number): Request {
-  const session = input.resumable === true ? new Session(stopsOf(input)) : null;
+  const session = input.resumable === true ? new Session(stopsOf(input), input.params) : null;
   const request = new Request(input, handle, slotOf(handle), s.requestLimits(), session);
   s.track(request);
   if (request.grammar === null) s.queues.pushWaiting(request);

@@ -1,4 +1,4 @@
-import { PendingOp } from '../core/core.js';
+import { forgetBlocks, forgetRow } from './forget.js';
 import { markFailed } from './load.js';
 import type { Plan } from './plan.js';
 import { discardOutputs, preemptByForce } from './preempt.js';
@@ -25,7 +25,7 @@ function holdsBlocks({ container, numComputedTokens, load }: Request): boolean {
 /** Unpublishes a request's blocks from `firstBad` on, and notes their ids. */
 export function evictRow(s: SchedulerState, request: Request, firstBad: number, bad: Set<number>): void {
   for (const id of s.core.blocks(request.slot).subarray(firstBad)) bad.add(id);
-  s.core.push(PendingOp.evict, request.slot, firstBad);
+  forgetRow(s, request.slot, firstBad);
 }
 
 /**
@@ -53,7 +53,7 @@ export function spoilEntries(s: SchedulerState, plan: Plan, request: Request): v
  * admitted since may have hit them.
  */
 export function forgetSince(s: SchedulerState, plan: Plan): void {
-  s.core.native.evict(s.core.published());
+  forgetBlocks(s, s.core.published());
   for (const { requests, numRequests } of [plan, ...s.inFlight]) {
     for (const request of requests.slice(0, numRequests)) {
       if (request.isFinished && request.admittedStep >= plan.step) spoilEntries(s, plan, request);
@@ -70,7 +70,7 @@ export function forgetSince(s: SchedulerState, plan: Plan): void {
 /** Computes again whoever holds one of these blocks, but for those that are `spared`. */
 export function recomputeSharers(
   s: SchedulerState,
-  plan: Plan,
+  plan: Plan | null,
   bad: ReadonlySet<number>,
   spared: ReadonlySet<Request>,
 ): void {
@@ -83,19 +83,19 @@ export function recomputeSharers(
  * Preempts, from the back as vLLM's forced reset does, the running requests with a bad block, and takes the blocks of
  * those that wait and have one; -1 = none is bad.
  */
-function recompute(s: SchedulerState, plan: Plan, firstBadBlock: (request: Request) => number): void {
+function recompute(s: SchedulerState, plan: Plan | null, firstBadBlock: (request: Request) => number): void {
   for (const request of [...s.queues.running].reverse()) {
     const firstBad = firstBadBlock(request);
     if (firstBad < 0) continue;
     // What a sharer filled behind the bad prefix was computed from it, and is wrong with it.
-    s.core.push(PendingOp.evict, request.slot, firstBad);
-    preemptByForce(s, request, plan);
+    forgetRow(s, request.slot, firstBad);
+    preemptByForce(s, request, plan ?? undefined);
   }
   for (const request of s.requests.values()) {
     if (request.container === 'running' || !holdsBlocks(request)) continue;
     const firstBad = firstBadBlock(request);
     if (firstBad < 0) continue;
-    s.core.push(PendingOp.evict, request.slot, firstBad);
+    forgetRow(s, request.slot, firstBad);
     // Also when its load is done: it is not promoted yet, and only then is anything of it published.
     if (request.load !== null) truncateLoad(s, request, firstBad);
     else releaseWaiting(s, request);

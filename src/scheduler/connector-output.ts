@@ -17,6 +17,7 @@ export interface TakenOutput {
   readonly failedReceiving: readonly TakenReport[];
   readonly renewed: readonly TakenReport[];
   readonly invalidBlocks: readonly TakenInvalid[];
+  readonly lostBlocks: readonly number[];
   /** As it was given: nobody here looks into it. */
   readonly workerMetadata: readonly WorkerMetadata[];
 }
@@ -39,13 +40,14 @@ export function takeOutput(
 ): TakenOutput | null {
   if (output === undefined || output === null) return null;
   if (typeof output !== 'object') throw badArgument('output', show(output), 'an object');
-  const { finishedReceiving, finishedSending, failedReceiving, invalidBlocks, renewed, workerMetadata } =
-    output;
+  const { finishedReceiving, finishedSending, failedReceiving, invalidBlocks, renewed } = output;
+  const { lostBlocks, workerMetadata } = output;
   // All of them are looked at before anything is counted: what is refused leaves no trace.
   const received = copyList('finishedReceiving', finishedReceiving);
   const sent = copyList('finishedSending', finishedSending);
   const failed = copyList('failedReceiving', failedReceiving);
   const invalid = copyList('invalidBlocks', invalidBlocks);
+  const lost = copyList('lostBlocks', lostBlocks);
   const alive = copyList('renewed', renewed);
   const said = copyList('workerMetadata', workerMetadata);
   return {
@@ -54,6 +56,7 @@ export function takeOutput(
     failedReceiving: takeEntries(s, 'failedReceiving', failed, takeReport),
     renewed: takeEntries(s, 'renewed', alive, takeReport),
     invalidBlocks: takeEntries(s, 'invalidBlocks', invalid, takeBlock),
+    lostBlocks: takeEntries(s, 'lostBlocks', lost, (id) => (isCount(id) ? id : null)),
     workerMetadata: takeEntries(s, 'workerMetadata', said, takeMetadata),
   };
 }

@@ -100,6 +100,11 @@ export interface ConnectorOutput<Said = unknown> {
   readonly finishedSending?: readonly TransferReport[];
   /** No later than the report in `finishedReceiving`; of synchronous loads with the step that was to read them. */
   readonly invalidBlocks?: readonly InvalidBlock[];
+  /**
+   * Ids of blocks whose KV is gone, whoever wrote it: the executor says so. Whoever holds one of them computes it again, or ends
+   * with `error`, as `loadFailurePolicy` says.
+   */
+  readonly lostBlocks?: readonly number[];
   /** Loads that failed as a whole, where blocks are not known (`get_transfer_results`); also in `finishedReceiving`. */
   readonly failedReceiving?: readonly TransferReport[];
   /**
@@ -112,7 +117,7 @@ export interface ConnectorOutput<Said = unknown> {
 }
 
 /** What one worker answers in one round. */
-export interface WorkerOutput<Said = unknown> extends Omit<ConnectorOutput, 'workerMetadata'> {
+export interface WorkerOutput<Said = unknown> extends Omit<ConnectorOutput, 'workerMetadata' | 'lostBlocks'> {
   /** For `SchedulerConnector.updateConnectorOutput`, which gets it in this round. Undefined: nothing. */
   readonly metadata?: Said;
 }

@@ -168,7 +168,7 @@ export class KvView {
 export function newBlocksOf({ core }: SchedulerState, plan: Plan, entry: number): Int32Array {
   const numBlocks = plan.numBlocks[entry];
   const isRunning = plan.kinds[entry] === EntryKind.running;
-  const from = isRunning ? numBlocks - plan.numNewBlocks[entry] : plan.numOldBlocks[entry];
+  const from = isRunning ? numBlocks - plan.numNewBlocks[entry] : plan.numHitBlocks[entry];
   if (from >= numBlocks) return new Int32Array(0);
   return core.blocks(plan.slots[entry]).subarray(from, numBlocks);
 }

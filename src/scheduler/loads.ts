@@ -2,6 +2,7 @@ import { PendingOp } from '../core/core.js';
 import { type TakenMatch, tellAllocated } from './ask-connector.js';
 import { startDeadline } from './deadlines.js';
 import { endUnreported } from './finish.js';
+import { forgetRow } from './forget.js';
 import { isLoading, type Load, leaveLoading, reportersOf } from './load.js';
 import { Outstanding, peer } from './outstanding.js';
 import type { Plan } from './plan.js';
@@ -26,7 +27,7 @@ export function beginLoad(
   // Lent: what a connector does to its list must not change this one.
   if (!tellAllocated(s, request, [held.slice()], numExternal)) {
     // It was published when its blocks were taken, and nobody will compute it.
-    s.core.push(PendingOp.evict, request.slot, Math.floor(localTokens / s.config.blockSize));
+    forgetRow(s, request.slot, Math.floor(localTokens / s.config.blockSize));
     endUnreported(s, request, FinishReason.error);
     return false;
   }

@@ -48,8 +48,14 @@ export function isConnectorAnswer(value: unknown): value is ConnectorAnswer {
 export function isTakenOutput(value: unknown): value is TakenOutput {
   if (!isObject(value)) return false;
   const { finishedReceiving, finishedSending, failedReceiving, renewed, invalidBlocks } = value;
+  // Older logs have none.
+  const { lostBlocks = [] } = value;
   const reports = [finishedReceiving, finishedSending, failedReceiving, renewed];
-  return reports.every((list) => isList(list, isReport)) && isList(invalidBlocks, isInvalidBlock);
+  return (
+    reports.every((list) => isList(list, isReport)) &&
+    isList(invalidBlocks, isInvalidBlock) &&
+    isList(lostBlocks, isCount)
+  );
 }
 
 function isReport(value: unknown): boolean {

@@ -145,7 +145,14 @@ export class LogWriter {
   }
 
   add(now: number, input: TakenRequest): void {
-    const { prompt, grammar, grammarCalls: _calls, transferParams: _params, ...rest } = input;
+    const {
+      prompt,
+      grammar,
+      grammarCalls: _calls,
+      transferParams: _transfer,
+      params: _params,
+      ...rest
+    } = input;
     const meta = grammar === undefined ? rest : { ...rest, grammar: true };
     this.#record(RecordKind.add, f64(now), ...withPrompt(meta, prompt));
   }

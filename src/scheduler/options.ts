@@ -65,11 +65,16 @@ export interface SchedulerOptions extends PlacementOptions {
   deadlines?: Partial<Deadlines> | false;
   /** Clock, in milliseconds, never going back. Default performance.now. */
   now?: () => number;
+  /** Plans say which blocks were taken from the pool, and which nobody finds any more. Default false. */
+  reportBlocks?: boolean;
   /** Throw anomalies instead of counting them. Default false. */
   strict?: boolean;
   /** Records every input and every command. */
   log?: LogSink;
 }
+
+/** What an option limits where it is not given. */
+export const DEFAULT_LIMITS = { maxNumSeqs: 256, maxNumBatchedTokens: 8192, maxModelLen: 8192 } as const;
 
 /** The options, checked, with every default filled in. */
 export interface SchedulerConfig {
@@ -96,6 +101,7 @@ export interface SchedulerConfig {
   readonly reclaim: 'on-report' | 'on-confirmation';
   readonly deadlines: Readonly<Deadlines>;
   readonly now: () => number;
+  readonly reportBlocks: boolean;
   readonly strict: boolean;
   readonly log: LogSink | null;
 }
@@ -115,13 +121,19 @@ const MAX_TIMEOUT = 10 * 365 * 24 * 3600 * 1000;
 export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
   if (typeof options !== 'object' || options === null) throw badOption('options', options, 'an object');
   const o = options;
-  const maxNumSeqs = integer('maxNumSeqs', o.maxNumSeqs, 256, 1, MAX_ROWS);
+  const maxNumSeqs = integer('maxNumSeqs', o.maxNumSeqs, DEFAULT_LIMITS.maxNumSeqs, 1, MAX_ROWS);
   const config: SchedulerConfig = {
     numBlocks: integer('numBlocks', o.numBlocks, undefined, 2, MAX_BLOCKS),
     blockSize: integer('blockSize', o.blockSize, 16, 1, 2 ** 16),
     maxNumSeqs,
-    maxNumBatchedTokens: integer('maxNumBatchedTokens', o.maxNumBatchedTokens, 8192, 1, MAX_TOKENS),
-    maxModelLen: integer('maxModelLen', o.maxModelLen, 8192, 2, MAX_TOKENS),
+    maxNumBatchedTokens: integer(
+      'maxNumBatchedTokens',
+      o.maxNumBatchedTokens,
+      DEFAULT_LIMITS.maxNumBatchedTokens,
+      1,
+      MAX_TOKENS,
+    ),
+    maxModelLen: integer('maxModelLen', o.maxModelLen, DEFAULT_LIMITS.maxModelLen, 2, MAX_TOKENS),
     enablePrefixCaching: boolean('enablePrefixCaching', o.enablePrefixCaching, true),
     policy: oneOf('policy', o.policy, ['fcfs', 'priority'] as const),
     enableChunkedPrefill: boolean('enableChunkedPrefill', o.enableChunkedPrefill, true),
@@ -150,6 +162,7 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
     reclaim: oneOf('reclaim', o.reclaim, ['on-report', 'on-confirmation'] as const),
     deadlines: takeDeadlines(o.deadlines),
     now: o.now === undefined ? () => performance.now() : checkClock(o.now),
+    reportBlocks: boolean('reportBlocks', o.reportBlocks, false),
     strict: boolean('strict', o.strict, false),
     log: o.log === undefined || o.log === null ? null : checkSink(o.log),
   };

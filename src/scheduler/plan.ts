@@ -39,10 +39,11 @@ export class Plan {
   /** The last so many of them are new in this step; of a new or resumed request all are. */
   readonly numNewBlocks: Int32Array;
   /**
-   * @internal Of an entry that was admitted: leading blocks that it did not take from the pool in this step, its cached prefix
-   * or what it held before. Kept only with a connector.
+   * Of an entry that was admitted: its leading blocks that it did not take from the pool in this step. They are its cached
+   * prefix, or, of a request that held blocks while it waited (for a load, for the next chunk), all of these. Of a running
+   * entry it says nothing.
    */
-  readonly numOldBlocks: Int32Array;
+  readonly numHitBlocks: Int32Array;
   /** Draft tokens among the scheduled ones. */
   readonly numDraftTokens: Int32Array;
   /** Draft tokens of entry i from i * maxDrafts on; -1 where a step in flight makes them. */
@@ -62,8 +63,9 @@ export class Plan {
    * a plan may be computed at once, but is sampled only when every plan before it was updated.
    */
   pendingStructuredOutputTokens = false;
-  /** External ids of the requests preempted by this step, in order. */
+  /** External ids of the requests preempted by this step, in order, and their handles. */
   preempted: string[] = [];
+  preemptedHandles: number[] = [];
   /**
    * External ids under which requests finished since the plan before, each once (vLLM's finished_req_ids, a set): an id can have
    * been used more than once since, and may be that of a new request of this plan.
@@ -78,8 +80,16 @@ export class Plan {
   releasedHandles: number[] = [];
   /** What the connector's scheduler side says to its workers; undefined without a connector, or if it failed. */
   connectorMetadata: unknown = undefined;
-  /** With protection `fence`: blocks that this plan, or a load that it begins, took from the pool (`BlockReuse.taken`). */
+  /**
+   * With protection `fence` or `reportBlocks`: blocks that this plan, or a load that it begins, took from the pool
+   * (`BlockReuse.taken`). What they held before is gone.
+   */
   takenBlocks: Int32Array = NO_BLOCKS;
+  /**
+   * With `reportBlocks`: blocks whose hashes were taken since the plan before, so that nobody finds what they hold now: by a
+   * reset of the prefix cache, a failed step or load, a session's dropped token. Blocks that had no hash may be among them.
+   */
+  forgottenBlocks: Int32Array = NO_BLOCKS;
   /** @internal The blocks of each asynchronous load that it begins. */
   loadedBlocks: Int32Array[] = [];
   /** @internal Loads that must be there when the plan is executed. */
@@ -120,7 +130,7 @@ export class Plan {
     this.numNewBlocks = frame.numNewBlocks;
     this.maxDrafts = maxDrafts;
     this.kinds = new Uint8Array(capacity);
-    this.numOldBlocks = new Int32Array(capacity);
+    this.numHitBlocks = new Int32Array(capacity);
     this.numDraftTokens = new Int32Array(capacity);
     this.draftTokens = new Int32Array(capacity * maxDrafts);
     this.needsAllTokens = new Uint8Array(capacity);
@@ -195,13 +205,17 @@ export class Plan {
     this.pendingStructuredOutputTokens = false;
     this.numRequests = 0;
     // The lists are the caller's once they were handed out.
-    if (this.preempted.length > 0) this.preempted = [];
+    if (this.preempted.length > 0) {
+      this.preempted = [];
+      this.preemptedHandles = [];
+    }
     if (this.finished.length > 0) this.finished = [];
     if (this.finishedHandles.length > 0) this.finishedHandles = [];
     if (this.releasedHandles.length > 0) this.releasedHandles = [];
     if (this.syncLoads.length > 0) this.syncLoads = [];
     if (this.loadedBlocks.length > 0) this.loadedBlocks = [];
     this.takenBlocks = NO_BLOCKS;
+    this.forgottenBlocks = NO_BLOCKS;
     this.connectorMetadata = undefined;
     if (this.missing.size > 0) this.missing.clear();
     this.keptTokens = null;
@@ -244,7 +258,7 @@ export class Plan {
       column.copyWithin(at, at + 1, end);
     }
     this.numNewBlocks.copyWithin(at, at + 1, end);
-    this.numOldBlocks.copyWithin(at, at + 1, end);
+    this.numHitBlocks.copyWithin(at, at + 1, end);
     this.maxOutputTokens.copyWithin(at, at + 1, end);
     this.numDraftTokens.copyWithin(at, at + 1, end);
     this.draftTokens.copyWithin(at * this.maxDrafts, (at + 1) * this.maxDrafts, end * this.maxDrafts);

@@ -1,7 +1,10 @@
 import { askReset } from './ask-connector.js';
+import { noteForgotten } from './forget.js';
 import { preemptByForce } from './preempt.js';
 import { reclaimAllSessions } from './reclaim.js';
 import type { SchedulerState } from './scheduler-state.js';
+
+const NO_BLOCKS = new Int32Array(0);
 
 /** What a reset of the prefix cache did. */
 export interface ResetResult {
@@ -48,7 +51,9 @@ export function resetPrefixCache(
     preempted.push(request.id);
   }
   const reclaimed = resetRunning ? reclaimAllSessions(s) : [];
+  const published = s.config.reportBlocks ? s.core.published() : NO_BLOCKS;
   const local = s.core.native.reset();
+  if (local) noteForgotten(s, published);
   const connector = local && resetConnector ? askReset(s) : null;
   const ok = local && connector !== false;
   const inUse = local

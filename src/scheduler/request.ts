@@ -27,6 +27,8 @@ export interface RequestInput extends StopConditions {
   grammar?: Grammar;
   /** For the connector, for instance where it finds the KV of the prompt (vLLM kv_transfer_params); nobody else reads it. */
   transferParams?: Readonly<Record<string, unknown>>;
+  /** For the executor, for instance how to sample, or images; handed on as it is, and nobody else reads it. */
+  params?: unknown;
 }
 
 /** The container that holds an unfinished request; `null` once it finished. */
@@ -115,6 +117,8 @@ export class Request {
   keptBlocks: Int32Array | null = null;
   /** What its client gave for the connector; null = nothing. */
   readonly transferParams: Readonly<Record<string, unknown>> | null;
+  /** What its client gave for the executor; of a session what the present chunk gave, or else `add`. */
+  params: unknown = undefined;
   /** What the connector gave for the client when it ended. */
   finishedParams: Readonly<Record<string, unknown>> | null = null;
   /** What is known of its session; null if it was not added as resumable. */
@@ -163,6 +167,7 @@ export class Request {
     this.session = session;
     this.grammar = input.grammar ?? null;
     this.transferParams = input.transferParams ?? null;
+    this.params = input.params;
     this.grammarCalls = input.grammarCalls ?? null;
     this.addedAt = limits.now;
     this.waitingSince = limits.now;

@@ -1,4 +1,4 @@
-import { PendingOp } from '../core/core.js';
+import { forgetRow } from './forget.js';
 import { endOutgrown } from './outgrown.js';
 import { EntryKind, type Plan } from './plan.js';
 import { isUsed, preempt } from './preempt.js';
@@ -149,6 +149,7 @@ export function takeFromOthers(s: SchedulerState, plan: Plan, request: Request):
   }
   preempt(s, victim);
   plan.preempted.push(victim.id);
+  plan.preemptedHandles.push(victim.handle);
   if (victim === request) return ITSELF;
   return entry >= 0 ? 1 : 0;
 }
@@ -204,5 +205,5 @@ function worstOf(s: SchedulerState, candidates: readonly Request[]): Request {
 function unschedule(s: SchedulerState, plan: Plan, entry: number, victim: Request): void {
   if (!s.config.deviations.evictUnscheduled) return;
   const firstUncomputed = Math.floor(plan.numComputedTokens[entry] / s.config.blockSize);
-  s.core.push(PendingOp.evict, victim.slot, firstUncomputed);
+  forgetRow(s, victim.slot, firstUncomputed);
 }

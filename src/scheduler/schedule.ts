@@ -74,6 +74,7 @@ export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number)
     s.inFlight.push(plan);
   }
   // Behind that: what the plan is to compute is not settled yet (`KvView.extent`).
+  if (s.config.reportBlocks) reportBlocks(s, plan);
   if (s.connector !== null) askConnector(s, plan, s.connector);
   s.core.submit();
   if (channels.step.hasSubscribers) {
@@ -90,9 +91,16 @@ function findCommonPrefix(s: SchedulerState): number {
   return mayShare(s) ? s.core.native.commonPrefix(s.queues.running[0].slot) : 0;
 }
 
+function reportBlocks(s: SchedulerState, plan: Plan): void {
+  plan.takenBlocks = takenBy(s, plan);
+  if (s.forgotten.size === 0) return;
+  plan.forgottenBlocks = Int32Array.from(s.forgotten);
+  s.forgotten.clear();
+}
+
 /** What the plan's workers are to know. What the connector pins or lets go of meanwhile counts for the plan. */
 function askConnector(s: SchedulerState, plan: Plan, { protection }: ConnectorCalls): void {
-  if (protection.includes('fence')) plan.takenBlocks = takenBy(s, plan);
+  if (protection.includes('fence') && !s.config.reportBlocks) plan.takenBlocks = takenBy(s, plan);
   const moved = s.blocksMoved;
   s.blocksMoved = false;
   attachMetadata(s, plan);

@@ -77,6 +77,8 @@ export class SchedulerState {
   readonly sentBack: Request[] = [];
   /** Since `run` was called last blocks were taken, given back or pinned, and not for an entry that the plan has got since. */
   blocksMoved = false;
+  /** With `reportBlocks`: blocks whose hashes were taken since the last plan. */
+  readonly forgotten = new Set<number>();
   pauseMode: 'none' | 'new' | 'all' = 'none';
   step = 0;
   /** The clock as read at the start of the current call. */

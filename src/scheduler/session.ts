@@ -9,6 +9,8 @@ export interface ChunkInput extends Partial<StopConditions> {
   prompt: Int32Array;
   /** With policy `priority`: breaks ties, lower first. Any unit; default: the scheduler's clock. */
   arrivalTime?: number;
+  /** For the executor, for the answer to this chunk; see `RequestInput.params`. Default: that of `add`. */
+  params?: unknown;
 }
 
 /** A checked chunk, its stop conditions complete. */
@@ -16,6 +18,7 @@ export interface Chunk {
   readonly prompt: Int32Array;
   readonly stops: StopConditions;
   readonly arrivalTime: number;
+  readonly params: unknown;
 }
 
 /**
@@ -31,8 +34,11 @@ export class Session {
   /** Chunks whose answer was begun; the prompt of `add` is the first. */
   numChunks = 1;
 
-  /** @param stops the stop conditions of `add`, which chunks fall back on */
-  constructor(readonly stops: StopConditions) {}
+  /** @param stops the stop conditions of `add`, and @param params what it gave for the executor: chunks fall back on both */
+  constructor(
+    readonly stops: StopConditions,
+    readonly params: unknown = undefined,
+  ) {}
 
   /** Chunks to be answered, next first. */
   get queue(): readonly Chunk[] {

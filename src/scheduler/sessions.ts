@@ -2,6 +2,7 @@ import { PendingOp } from '../core/core.js';
 import { channels } from './channels.js';
 import { startDeadline, stopDeadline } from './deadlines.js';
 import { finish } from './finish.js';
+import { noteForgotten } from './forget.js';
 import { keepTokens } from './kept-tokens.js';
 import { leaveLoading } from './load.js';
 import { endLoading } from './loads.js';
@@ -91,10 +92,14 @@ function leaveConnector(s: SchedulerState, request: Request): void {
  * Makes what was said so far and the chunk the new prompt (vLLM `_update_request_as_session`). The last token of the
  * answer was never computed; it is dropped.
  */
-function startChunk(s: SchedulerState, request: Request, { prompt, stops, arrivalTime }: Chunk): void {
+function startChunk(s: SchedulerState, request: Request, chunk: Chunk): void {
+  const { prompt, stops, arrivalTime } = chunk;
   const { deviations } = s.config;
   keepTokens(s, request);
   const kept = request.numTokens - 1;
+  // The dropped token may have completed a block.
+  if (s.config.reportBlocks)
+    noteForgotten(s, s.core.blocks(request.slot).subarray(Math.floor(kept / s.config.blockSize)));
   s.core.push(deviations.sessionHashes ? PendingOp.truncate : PendingOp.rewind, request.slot, kept);
   for (let i = 0; i < prompt.length; i++) s.core.push(PendingOp.append, request.slot, prompt[i]);
   request.numTokens = kept + prompt.length;
@@ -102,6 +107,7 @@ function startChunk(s: SchedulerState, request: Request, { prompt, stops, arriva
   const { maxTokens } = deviations.chunkMaxTokens ? stops : (request.session?.stops ?? stops);
   setStops(request, { ...stops, maxTokens }, s.requestLimits());
   request.arrivalTime = arrivalTime;
+  request.params = chunk.params ?? request.session?.params;
   request.forgetStopReason = deviations.clearStopReason;
   request.status = 'WAITING';
   request.waitingSince = s.now;

@@ -3,6 +3,7 @@ import type { TakenOutput } from './connector-output.js';
 import { endUnloaded } from './fence.js';
 import { finish } from './finish.js';
 import { failLoads } from './load-failure.js';
+import { loseBlocks } from './lost-blocks.js';
 import type { Plan } from './plan.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
@@ -15,6 +16,7 @@ import type { TakenResult } from './validate.js';
 
 const NO_TOKENS = new Int32Array(0);
 const NOBODY: readonly Request[] = [];
+const NO_BLOCKS: readonly number[] = [];
 
 /**
  * vLLM's `update_from_output`: what failed first, entries and loads, since nobody may build on what they published; then
@@ -31,8 +33,10 @@ export function update(
   if (errors !== undefined) failEntries(s, plan, (entry) => errors[entry] !== 0);
   const lost =
     output !== null || plan.syncLoads.some((load) => load.failed) ? failLoads(s, plan, output) : NOBODY;
+  const without = loseBlocks(s, plan, output?.lostBlocks ?? NO_BLOCKS);
   updatePass(s, plan, result);
   endLost(s, lost);
+  endLost(s, without);
   if (output !== null) takeTransfers(s, output);
   return s.outputs;
 }
@@ -43,6 +47,7 @@ export function failStep(s: SchedulerState, plan: Plan, output: TakenOutput | nu
   failEntries(s, plan, () => true);
   if (output === null) return s.outputs;
   endLost(s, failLoads(s, plan, output));
+  endLost(s, loseBlocks(s, plan, output.lostBlocks));
   takeTransfers(s, output);
   return s.outputs;
 }
@@ -50,6 +55,7 @@ export function failStep(s: SchedulerState, plan: Plan, output: TakenOutput | nu
 /** The transfer half of an update, without a step. */
 export function updateTransfers(s: SchedulerState, output: TakenOutput): void {
   for (const request of failLoads(s, null, output)) endUnloaded(s, request);
+  for (const request of loseBlocks(s, null, output.lostBlocks)) endUnloaded(s, request);
   takeTransfers(s, output);
 }
 

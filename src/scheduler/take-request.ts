@@ -20,7 +20,7 @@ const GRAMMAR_METHODS = ['ready', 'acceptTokens', 'validateTokens'] as const;
 export function takeRequest(s: SchedulerState, input: RequestInput): TakenRequest {
   if (typeof input !== 'object' || input === null) throw badArgument('request', show(input), 'an object');
   const { id, prompt, priority, arrivalTime, cacheSalt, adapter, resumable, grammar, maxTokens } = input;
-  const { transferParams } = input;
+  const { transferParams, params } = input;
   checkName('id', id, 1);
   const tokens = takeInt32Array('prompt', prompt);
   if (tokens.length === 0) throw badArgument('prompt', 'none', 'at least one token');
@@ -36,6 +36,7 @@ export function takeRequest(s: SchedulerState, input: RequestInput): TakenReques
     request.grammar = grammar;
   }
   if (transferParams !== undefined) request.transferParams = takeParams(transferParams);
+  if (params !== undefined) request.params = params;
   if (s.requests.has(id)) {
     throw new BlockstepError('ERR_BLOCKSTEP_DUPLICATE_ID', `id ${show(id)} belongs to an unfinished request`);
   }
@@ -54,12 +55,13 @@ export interface TakenChunk {
   prompt: Int32Array;
   stops: Partial<StopConditions>;
   arrivalTime: number | undefined;
+  params: unknown;
 }
 
 /** Checks and copies a chunk. Each field is read once. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function takeChunk(input: ChunkInput): TakenChunk {
   if (typeof input !== 'object' || input === null) throw badArgument('chunk', show(input), 'an object');
-  const { prompt, maxTokens, arrivalTime } = input;
+  const { prompt, maxTokens, arrivalTime, params } = input;
   const tokens = takeInt32Array('prompt', prompt).slice();
   if (tokens.length === 0) throw badArgument('prompt', 'none', 'at least one token');
   if (maxTokens !== undefined) checkInteger('maxTokens', maxTokens, 1, INT32_MAX);
@@ -70,6 +72,7 @@ export function takeChunk(input: ChunkInput): TakenChunk {
     prompt: tokens,
     stops,
     arrivalTime: arrivalTime === undefined ? undefined : checkFinite('arrivalTime', arrivalTime),
+    params,
   };
 }
 
@@ -96,7 +99,7 @@ export function completeChunk(s: SchedulerState, request: Request, chunk: TakenC
     const said = s.queues.idle.has(request) ? request.numTokens - 1 : request.numPromptTokens;
     checkFits(s, said + numQueuedTokens + chunk.prompt.length, chunk.prompt.length);
   }
-  return { prompt: chunk.prompt, stops, arrivalTime: chunk.arrivalTime ?? s.now };
+  return { prompt: chunk.prompt, stops, arrivalTime: chunk.arrivalTime ?? s.now, params: chunk.params };
 }
 
 /**

@@ -109,7 +109,7 @@ export interface Prefix {
   /** Nothing of it is computed yet, so both were asked. */
   readonly fresh: boolean;
   readonly numHits: number;
-  /** Blocks that it has already, as far as a connector has to know. */
+  /** Blocks that it has already. */
   readonly numHeld: number;
   readonly external: TakenMatch;
 }
@@ -121,7 +121,7 @@ export interface Prefix {
 export function findPrefix(s: SchedulerState, queue: RequestQueue): Prefix | null {
   const request = queue.peek() as Request;
   if (request.numComputedTokens > 0) {
-    const numHeld = s.connector === null ? 0 : s.core.blocks(request.slot).length;
+    const numHeld = s.core.blocks(request.slot).length;
     return { request, fresh: false, numHits: 0, numHeld, external: NO_MATCH };
   }
   const numHits = matchPrefix(s, request);
@@ -248,13 +248,13 @@ function enterPlan(
   request: Request,
   numNew: number,
   numBlocks: number,
-  numOldBlocks: number,
+  numHitBlocks: number,
 ): void {
   const resumed = request.status === 'PREEMPTED';
   const at = plan.push(request, numNew, resumed ? EntryKind.resumed : EntryKind.new);
   plan.numBlocks[at] = numBlocks;
   plan.numNewBlocks[at] = numBlocks;
-  plan.numOldBlocks[at] = numOldBlocks;
+  plan.numHitBlocks[at] = numHitBlocks;
   plan.numDraftTokens[at] = 0;
   s.queues.remove(request);
   s.queues.pushRunning(request);

@@ -366,7 +366,7 @@ describe('a promise', () => {
         },
       });
     bench.engine.step();
-    expect(reads.sort()).toEqual(['counts', 'drafts', 'errors', 'then', 'tokens']);
+    expect(reads.sort()).toEqual(['counts', 'drafts', 'errors', 'extras', 'lostBlocks', 'then', 'tokens']);
   });
 });
 

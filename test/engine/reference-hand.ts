@@ -101,6 +101,10 @@ export function handMade(entries: HandEntry[], step = 0): { plan: ExecutorPlan; 
     preempted: [],
     finished: [],
     finishedHandles: [],
+    preemptedHandles: [],
+    numHitBlocks: new Int32Array(entries.length),
+    takenBlocks: new Int32Array(0),
+    forgottenBlocks: new Int32Array(0),
   };
   const readTokens = (entry: number, from: number, out: Int32Array): number => {
     const tokens = (entries[entry].known ?? []).slice(from, from + out.length);

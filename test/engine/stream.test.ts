@@ -229,6 +229,7 @@ describe('the result', () => {
     expect(await handle.result()).toEqual({
       id: 'a',
       tokens: Int32Array.of(900, 1000),
+      extras: null,
       finishReason: 'length',
       stopReason: null,
       numPromptTokens: 9,

@@ -87,6 +87,7 @@ const NO_OPTIONS: Record<keyof SchedulerOptions, unknown[]> = {
   loadFailurePolicy: [...NO_STRINGS, '', 'FAIL', 'retry', ['fail']],
   reclaim: [...NO_STRINGS, '', 'never', ['on-report']],
   now: [null, 0, 1, true, 'x', 1n, Symbol('s'), {}, [], new Date(0)],
+  reportBlocks: NO_BOOLEANS,
   strict: NO_BOOLEANS,
   backend: [...NO_STRINGS, '', 'CUDA', 'gpu', 'device', 'toString', ['host']],
   authority: [...NO_STRINGS, '', 'Device', 'Host', ['host']],

@@ -40,6 +40,7 @@ function withGetter(name: keyof RequestInput, get: () => unknown): RequestInput 
 
 const FIELDS = ['id', 'prompt', 'maxTokens', 'minTokens', 'eosTokenId', 'ignoreEos', 'stopTokenIds'] as const;
 const MORE_FIELDS = [
+  'params',
   'priority',
   'arrivalTime',
   'cacheSalt',

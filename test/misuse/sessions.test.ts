@@ -35,6 +35,7 @@ const NO_KEYS = [
 const FIELDS = [
   'prompt',
   'maxTokens',
+  'params',
   'minTokens',
   'eosTokenId',
   'ignoreEos',

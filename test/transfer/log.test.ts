@@ -166,7 +166,7 @@ describe('a log with a connector', () => {
     ]);
     const transfers = records.filter((record) => record.kind === 'transfers');
     const empty = { finishedReceiving: [], finishedSending: [], failedReceiving: [], invalidBlocks: [] };
-    const none = { ...empty, renewed: [] };
+    const none = { ...empty, lostBlocks: [], renewed: [] };
     const received = [{ handle, child: 0, rank: 0, step: 1 }];
     expect(transfers.map(({ withUpdate, output }) => ({ withUpdate, output }))).toEqual([
       {

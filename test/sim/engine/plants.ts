@@ -231,7 +231,7 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     name: 'lostFlush',
     why: 'nobody is told which blocks a step takes whose stores must be over',
     file: WORKERS,
-    text: 'if (takenBlocks.length > 0)',
+    text: 'if (takenBlocks.length > 0 && this.#isFenced)',
     replacement: 'if (takenBlocks.length < 0)',
   },
   {

@@ -1,0 +1,91 @@
+import { describeError } from '../core/errors.js';
+import type { Plan } from '../scheduler/plan.js';
+import type { EngineState } from './engine-state.js';
+
+const NO_BLOCKS = new Int32Array(0);
+
+/**
+ * What the executor has to hear of requests that are in no plan: that they ended, or were preempted. Plans with nothing to
+ * execute never reach it, so what these say is kept for the next one that does. And `Executor.requestsFinished` hears of each
+ * end once, also of those behind which no plan comes any more.
+ */
+export class Notices {
+  readonly #e: EngineState;
+  #finished: string[] = [];
+  #finishedHandles: number[] = [];
+  #preempted: string[] = [];
+  #preemptedHandles: number[] = [];
+  #taken: Int32Array = NO_BLOCKS;
+  #forgotten: Int32Array = NO_BLOCKS;
+  /** Handles of those that ended, for `requestsFinished`. */
+  #untold: number[] = [];
+
+  constructor(e: EngineState) {
+    this.#e = e;
+  }
+
+  /** A plan was made. */
+  planned({ finishedHandles }: Plan): void {
+    if (this.#e.config.requestsFinished === null || finishedHandles.length === 0) return;
+    this.#untold = this.#untold.concat(finishedHandles);
+  }
+
+  /** Keeps what a plan says that has nothing to execute. @returns whether it says anything */
+  keep({
+    finished,
+    finishedHandles,
+    preempted,
+    preemptedHandles,
+    takenBlocks,
+    forgottenBlocks,
+  }: Plan): boolean {
+    if (this.#e.config.watchesBlocks) {
+      this.#taken = joined(this.#taken, takenBlocks);
+      this.#forgotten = joined(this.#forgotten, forgottenBlocks);
+    }
+    if (finishedHandles.length + preempted.length === 0) return false;
+    this.#finished = this.#finished.concat(finished);
+    this.#finishedHandles = this.#finishedHandles.concat(finishedHandles);
+    this.#preempted = this.#preempted.concat(preempted);
+    this.#preemptedHandles = this.#preemptedHandles.concat(preemptedHandles);
+    return true;
+  }
+
+  /** Adds what was kept to a plan that the executor will see. An id that was used twice stands once among the finished. */
+  addTo(plan: Plan): void {
+    if (this.#taken.length + this.#forgotten.length > 0) {
+      plan.takenBlocks = joined(this.#taken, plan.takenBlocks);
+      plan.forgottenBlocks = joined(this.#forgotten, plan.forgottenBlocks);
+      this.#taken = NO_BLOCKS;
+      this.#forgotten = NO_BLOCKS;
+    }
+    if (this.#finishedHandles.length + this.#preempted.length === 0) return;
+    plan.finished = [...new Set([...this.#finished, ...plan.finished])];
+    plan.finishedHandles = this.#finishedHandles.concat(plan.finishedHandles);
+    plan.preempted = this.#preempted.concat(plan.preempted);
+    plan.preemptedHandles = this.#preemptedHandles.concat(plan.preemptedHandles);
+    this.#finished = [];
+    this.#finishedHandles = [];
+    this.#preempted = [];
+    this.#preemptedHandles = [];
+  }
+
+  /** Tells the executor which requests ended. What it throws is counted: nothing depends on it. */
+  tell(): void {
+    const handles = this.#untold;
+    if (handles.length === 0) return;
+    this.#untold = [];
+    try {
+      this.#e.config.requestsFinished?.(handles);
+    } catch (error) {
+      this.#e.countWrongAnswer(-1, `requestsFinished: ${describeError(error)}`);
+    }
+  }
+}
+
+function joined(a: Int32Array, b: Int32Array): Int32Array {
+  const all = new Int32Array(a.length + b.length);
+  all.set(a);
+  all.set(b, a.length);
+  return all;
+}

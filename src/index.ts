@@ -5,6 +5,7 @@ export type { BackendReport } from './core/native.js';
 export type { CompletionMode, CopyMode, Place } from './core/native-transfer.js';
 export { type Backend, type PlacementOptions, probeBackends } from './core/placement.js';
 export { type StepTables, type TablesShape, tablesBytes } from './core/tables.js';
+export { computedInStep, type HitInStep } from './engine/computed-in-step.js';
 export { CostModelExecutor } from './engine/cost-model-executor.js';
 export { Engine } from './engine/engine.js';
 export type { EngineStats } from './engine/engine-stats.js';
@@ -16,7 +17,9 @@ export type {
   ExecutorResult,
   FlatTokens,
 } from './engine/executor.js';
+export type { ExecutorLimits } from './engine/executor-limits.js';
 export type { EngineHealth } from './engine/health.js';
+export { InputBatch, type StepInputs } from './engine/input-batch.js';
 export type { EngineOptions } from './engine/options.js';
 export type { EndReason, RequestOutput, RequestResult, RequestTimings } from './engine/outputs.js';
 export { ReferenceExecutor } from './engine/reference-executor.js';

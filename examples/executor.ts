@@ -1,0 +1,33 @@
+/**
+ * The smallest executor, of `docs/executors.md`. It is a model with one number a token: where a real one writes keys and
+ * values it writes the token, and the next token is made of all that it reads back. So a wrong block gives wrong text.
+ */
+import type { Executor, ExecutorPlan, ExecutorResult, StepTables } from 'blockstep';
+
+export class ToyExecutor implements Executor {
+  readonly #blockSize: number;
+  readonly #kv: Int32Array;
+
+  constructor({ numBlocks, blockSize }: { numBlocks: number; blockSize: number }) {
+    this.#blockSize = blockSize;
+    this.#kv = new Int32Array(numBlocks * blockSize);
+  }
+
+  execute(plan: ExecutorPlan, tables: StepTables): ExecutorResult {
+    // First everything is written: an entry may read what another entry of the same step computes.
+    for (let t = 0; t < plan.totalTokens; t++) this.#kv[Number(tables.slotMapping[t])] = tables.inputIds[t];
+    const counts = Int32Array.from(plan.maxOutputTokens.subarray(0, plan.numRequests));
+    const tokens = [...counts.keys()].filter((i) => counts[i] > 0).map((i) => this.#next(tables, i));
+    return { tokens: Int32Array.from(tokens), counts };
+  }
+
+  /** What attention does: reads the KV of every position of the entry, through its row of the block table. */
+  #next({ blockTable, maxBlocksPerRow, seqLens }: StepTables, entry: number): number {
+    let sum = 0;
+    for (let p = 0; p < seqLens[entry]; p++) {
+      const block = blockTable[entry * maxBlocksPerRow + Math.floor(p / this.#blockSize)];
+      sum = (31 * sum + this.#kv[block * this.#blockSize + (p % this.#blockSize)]) % 32_000;
+    }
+    return sum;
+  }
+}

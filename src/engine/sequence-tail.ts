@@ -1,0 +1,89 @@
+/** Tokens of one request that are kept: as many as steps in flight can bring, and those in front that may be asked for again. */
+const KEPT = 256;
+
+/** What an executor knows of the end of one request's text beside what plans say. */
+export class SequenceTail {
+  /** Known tokens. */
+  length = 0;
+  /** Tokens whose KV is there: those in front of the first rejected draft. */
+  computed = 0;
+  /** The last known tokens, up to position `length`; the first of them stands at `#from`. */
+  #tokens: number[] = [];
+  #from = 0;
+  #drafts: number[] = [];
+
+  /**
+   * Takes what the tables of a step know, and where the step goes on.
+   * @param ids the tokens of the step; those of this request are `count` from `from` on, -1 where a step in flight makes one
+   * @param planned where the plan has the first of them
+   * @param isAdmitted it has new blocks: what it computed before does not count
+   */
+  place(
+    ids: Int32Array,
+    from: number,
+    count: number,
+    planned: number,
+    isAdmitted: boolean,
+    samples: boolean,
+  ): void {
+    // What it counts as computed never lies behind what is: then it was told to go back.
+    if (isAdmitted || planned < this.computed) this.computed = planned;
+    let known = count;
+    while (known > 0 && ids[from + known - 1] < 0) known--;
+    for (let i = Math.max(0, known - KEPT / 2); i < known; i++) this.#set(planned + i, ids[from + i]);
+    const end = planned + known;
+    if (samples && known === count) {
+      // The plan knows the whole text, so it knows too which drafts were accepted.
+      this.#cut(end);
+      this.computed = planned;
+    } else if (known > 0 && end > this.length) this.length = end;
+  }
+
+  /** The token at a position; -1 if it is not kept, or not known. */
+  tokenAt(position: number): number {
+    const at = position - this.#from;
+    return at >= 0 && position < this.length && at < this.#tokens.length ? this.#tokens[at] : -1;
+  }
+
+  /** The draft that was made for a place behind the last token; -1 if there is none. */
+  draftAt(index: number): number {
+    return index < this.#drafts.length ? this.#drafts[index] : -1;
+  }
+
+  /** Tokens that a step sampled behind `end`: drafts that were accepted, and one more, whose KV is not there. */
+  sampled(end: number, tokens: Int32Array, from: number, count: number): void {
+    this.#cut(end);
+    for (let i = 0; i < count; i++) this.#set(end + i, tokens[from + i]);
+    this.length = end + count;
+    this.computed = this.length - 1;
+  }
+
+  drafted(tokens: Int32Array | undefined, from: number, count: number): void {
+    this.#drafts.length = 0;
+    for (let i = 0; i < count; i++) this.#drafts.push((tokens as Int32Array)[from + i]);
+  }
+
+  /** The text ends here; what was known behind it is not so. */
+  #cut(end: number): void {
+    this.length = end;
+    if (end < this.#from) {
+      this.#tokens.length = 0;
+      this.#from = end;
+    } else if (end - this.#from < this.#tokens.length) this.#tokens.length = end - this.#from;
+  }
+
+  #set(position: number, token: number): void {
+    const at = position - this.#from;
+    // The tables will tell it again. What is kept may be all that is known of the end, though the request is computed anew.
+    if (at < 0) return;
+    if (at > this.#tokens.length) {
+      this.#tokens.length = 0;
+      this.#from = position;
+      this.#tokens.push(token);
+    } else if (at === this.#tokens.length) this.#tokens.push(token);
+    else this.#tokens[at] = token;
+    if (this.#tokens.length < 2 * KEPT) return;
+    this.#tokens.splice(0, KEPT);
+    this.#from += KEPT;
+  }
+}

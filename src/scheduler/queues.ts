@@ -1,3 +1,4 @@
+import { IdleHolders } from './idle-holders.js';
 import type { Request } from './request.js';
 import { comesBefore, FcfsQueue, PriorityQueue, type RequestQueue } from './request-queue.js';
 
@@ -18,6 +19,8 @@ export class Queues {
   readonly running: Request[] = [];
   /** Sessions that wait for input, the longest idle first. Their container is `skipped`. */
   readonly idle = new Set<Request>();
+  /** Those of `idle` that may have blocks to give. */
+  readonly idleHolders = new IdleHolders();
   /** Requests whose load is under way. Their container is `skipped`. */
   readonly loading = new Set<Request>();
   /** Requests that the connector will wake. Their container is `skipped`. */
@@ -56,11 +59,17 @@ export class Queues {
     request.container = 'skipped';
     request.order = ++this.#lastOrder;
     this.idle.add(request);
+    this.idleHolders.add(request);
+  }
+
+  /** A parked session may have blocks to give again, because what used them has ended. Nothing if it is not parked. */
+  offer(request: Request): void {
+    if (this.idle.has(request)) this.idleHolders.add(request);
   }
 
   /** A parked session may be admitted again, from its place. */
   unpark(request: Request): void {
-    this.idle.delete(request);
+    this.removeIdle(request);
     this.skipped.insert(request);
   }
 
@@ -173,8 +182,14 @@ export class Queues {
     running.length = kept;
   }
 
+  private removeIdle(request: Request): boolean {
+    if (!this.idle.delete(request)) return false;
+    this.idleHolders.drop(request);
+    return true;
+  }
+
   private removeApart(request: Request): boolean {
-    return this.idle.delete(request) || this.loading.delete(request) || this.deferred.delete(request);
+    return this.removeIdle(request) || this.loading.delete(request) || this.deferred.delete(request);
   }
 
   private removeWaiting(request: Request): void {

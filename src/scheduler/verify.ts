@@ -1,5 +1,6 @@
 import { BlockstepError } from '../core/errors.js';
 import { isLoading } from './load.js';
+import { isUsed } from './preempt.js';
 import type { Container, Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { NO_DEADLINE } from './wait.js';
@@ -91,6 +92,12 @@ function verifyWait(s: SchedulerState, request: Request): void {
     expect(numComputedTokens < numTokens, request, 'waits for input with its last token computed');
     expect(request.numOutputPlaceholders === 0, request, 'waits for input and for steps in flight');
     expect(request.numDraftTokens === 0, request, 'waits for input with drafts');
+    const gives = numComputedTokens > 0 && !isUsed(request);
+    expect(
+      !gives || queues.idleHolders.has(request),
+      request,
+      'waits for input with blocks that nobody can take',
+    );
   }
   if (session !== null) {
     const queued = session.queue.reduce((sum, { prompt }) => sum + prompt.length, 0);

@@ -100,6 +100,7 @@ export function handMade(entries: HandEntry[], step = 0): { plan: ExecutorPlan; 
     ),
     preempted: [],
     finished: [],
+    finishedHandles: [],
   };
   const readTokens = (entry: number, from: number, out: Int32Array): number => {
     const tokens = (entries[entry].known ?? []).slice(from, from + out.length);

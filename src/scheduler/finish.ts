@@ -44,6 +44,7 @@ export function releaseIfDrained(s: SchedulerState, request: Request): void {
     s.queues.unparkLoading(request);
   }
   if (request.outstanding !== null && request.outstanding.size > 0) return;
+  s.usedRequests.delete(request);
   s.queues.offer(request);
   if (request.keptBlocks !== null) {
     // Last first, as a row gives its blocks back, so that the beginnings of texts stay cached longest.

@@ -142,6 +142,19 @@ export class Queues {
     return comesBefore(waiting, skipped) ? this.waiting : this.skipped;
   }
 
+  /**
+   * How many of those in `line` come before this one, which is in it: looks at no more than about `most` in either queue.
+   * @returns the number, a lower bound if it is not `isExact`
+   */
+  countAhead(request: Request, most: number): { ahead: number; isExact: boolean } {
+    const isFirst = request.container === 'skipped' && !this.#byPriority;
+    const inWaiting = isFirst ? 0 : this.waiting.countAhead(request, most);
+    const isBehind = request.container === 'waiting' && !this.#byPriority;
+    const inSkipped = isBehind ? 0 : this.skipped.countAhead(request, most);
+    const ahead = inWaiting + inSkipped + (isBehind ? this.skipped.length : 0);
+    return { ahead, isExact: Math.max(inWaiting, inSkipped) < most };
+  }
+
   /** Those that may be admitted, in the order in which `nextQueue` comes to them. By priority all of them are sorted. */
   *line(): Generator<Request, void> {
     if (this.#byPriority) {

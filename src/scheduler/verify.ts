@@ -56,6 +56,14 @@ export function verifyScheduler(s: SchedulerState): void {
     expect(!(s.draining.has(request) && s.quarantined.has(request)), request, 'drains and is quarantined');
     expect(s.bySlot[request.slot] === request, request, 'drains without its slot');
   }
+  for (const request of s.bySlot) {
+    if (request === undefined) continue;
+    const used = s.usedRequests.has(request);
+    expect(isUsed(request) === used, request, `has blocks in use: ${isUsed(request)}, is noted: ${used}`);
+  }
+  for (const request of s.usedRequests) {
+    expect(s.bySlot[request.slot] === request, request, 'is gone though something uses its blocks');
+  }
   for (const request of s.drainingRows) {
     expect(s.draining.has(request), request, 'may have a row, and does not drain');
   }

@@ -4,6 +4,7 @@ import type { PlaceInLine } from '../scheduler/inspection.js';
 import { isUsed } from '../scheduler/preempt.js';
 import type { Request } from '../scheduler/request.js';
 import { finishReasonName } from '../scheduler/status.js';
+import { type Deadlines, NO_DEADLINE, type WaitReason } from '../scheduler/wait.js';
 import type { EngineState } from './engine-state.js';
 
 /**
@@ -20,7 +21,7 @@ export function explain(e: EngineState, key: string | number, isDriven: boolean)
   if (request === undefined) {
     return `${name(key)} is not known: it was never submitted, or it has ended and left nothing behind`;
   }
-  const words = `${name(request.id)}, ${progress(request)}: ${state(e, request, isDriven)}`;
+  const words = `${name(request.id)}, ${progress(request)}: ${state(e, request, isDriven)}${timeLeft(e, request)}`;
   if (e.disposed) return `${words}; the engine was disposed`;
   return e.poison === null ? words : `${words}; the engine is broken: ${e.poison.message}`;
 }
@@ -29,6 +30,32 @@ function find({ scheduler }: EngineState, key: string | number): Request | undef
   if (typeof key === 'number') return scheduler.getByHandle(key);
   return scheduler.get(key) ?? scheduler.findFinished(key);
 }
+
+/** The deadlines that run, each with what is left of it. */
+function timeLeft(e: EngineState, request: Request): string {
+  const { queueDeadline, waitDeadline, wholeDeadline } = request;
+  const reason = request.isFinished ? 'reclaim' : WAIT_DEADLINES[request.waitReason ?? 'admission'];
+  const running: string[] = [];
+  const add = (what: string, deadline: number): void => {
+    if (deadline === NO_DEADLINE) return;
+    running.push(`${Math.max(0, Math.round(deadline - e.now()))} ms of ${what}`);
+  };
+  add(`deadlines.${reason}`, waitDeadline);
+  add('deadlines.queue', queueDeadline);
+  add('its timeoutMs', wholeDeadline);
+  return running.length === 0 ? '' : `; left: ${running.join(', ')}`;
+}
+
+/** Which deadline limits a wait. */
+const WAIT_DEADLINES: Readonly<Record<WaitReason, keyof Deadlines>> = {
+  admission: 'queue',
+  resumption: 'queue',
+  adapter: 'queue',
+  grammar: 'grammar',
+  'streaming-input': 'streamingInput',
+  connector: 'load',
+  'remote-kv': 'load',
+};
 
 function progress(request: Request): string {
   const { numPromptTokens, numOutputTokens, maxTokens, numPreemptions, numAnomalies, lastAnomaly } = request;

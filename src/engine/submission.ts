@@ -13,7 +13,7 @@ export interface SubmitOptions {
 export function takeSubmission(input: SubmitInput): SubmitInput {
   if (typeof input !== 'object' || input === null) throw badArgument('request', show(input), 'an object');
   const { id, prompt, maxTokens, minTokens, eosTokenId, ignoreEos, stopTokenIds } = input;
-  const { priority, arrivalTime, cacheSalt, adapter, resumable, grammar, transferParams } = input;
+  const { priority, arrivalTime, cacheSalt, adapter, resumable, grammar, timeoutMs, transferParams } = input;
   // All fields there are, or this does not compile.
   const copy: { [field in keyof Required<RequestInput>]: SubmitInput[field] | undefined } = {
     id,
@@ -29,6 +29,7 @@ export function takeSubmission(input: SubmitInput): SubmitInput {
     adapter,
     resumable,
     grammar,
+    timeoutMs,
     transferParams,
   };
   return copy as SubmitInput;

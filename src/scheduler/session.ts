@@ -16,6 +16,8 @@ export interface Chunk {
   readonly prompt: Int32Array;
   readonly stops: StopConditions;
   readonly arrivalTime: number;
+  /** When it was given to the session, on the scheduler's clock. */
+  readonly addedAt: number;
 }
 
 /**

@@ -1,6 +1,6 @@
 import { PendingOp } from '../core/core.js';
 import { channels } from './channels.js';
-import { startDeadline, stopDeadline } from './deadlines.js';
+import { enterQueue, limitWhole, startDeadline, stopDeadline } from './deadlines.js';
 import { finish } from './finish.js';
 import { leaveLoading } from './load.js';
 import { endLoading } from './loads.js';
@@ -69,6 +69,7 @@ export function continueSession(s: SchedulerState, request: Request): boolean {
   }
   request.status = 'WAITING_FOR_STREAMING_REQ';
   request.waitingSince = s.now;
+  s.deadlines.stopAll(request);
   s.queues.park(request);
   startDeadline(s, request, s.config.deadlines.streamingInput);
   return true;
@@ -88,7 +89,8 @@ function leaveLoad(s: SchedulerState, request: Request): void {
  * Makes what was said so far and the chunk the new prompt (vLLM `_update_request_as_session`). The last token of the
  * answer was never computed; it is dropped.
  */
-function startChunk(s: SchedulerState, request: Request, { prompt, stops, arrivalTime }: Chunk): void {
+function startChunk(s: SchedulerState, request: Request, chunk: Chunk): void {
+  const { prompt, stops, arrivalTime } = chunk;
   const { deviations } = s.config;
   const kept = request.numTokens - 1;
   s.core.push(deviations.sessionHashes ? PendingOp.truncate : PendingOp.rewind, request.slot, kept);
@@ -101,6 +103,8 @@ function startChunk(s: SchedulerState, request: Request, { prompt, stops, arriva
   request.forgetStopReason = deviations.clearStopReason;
   request.status = 'WAITING';
   request.waitingSince = s.now;
+  enterQueue(s, request);
+  limitWhole(s, request, chunk.addedAt);
   if (request.session !== null) request.session.numChunks++;
   s.counters.promptTokens += prompt.length;
   if (channels.chunk.hasSubscribers) {

@@ -21,6 +21,8 @@ export class Counters {
   specAcceptedTokens = 0;
   sessionChunks = 0;
   sessionsReclaimed = 0;
+  queueTimeouts = 0;
+  requestTimeouts = 0;
   streamingInputTimeouts = 0;
   grammarTimeouts = 0;
   grammarRejections = 0;
@@ -83,6 +85,10 @@ export interface SchedulerStats {
   sessionChunks: number;
   /** Times that a session that did not run lost its blocks to somebody else. */
   sessionsReclaimed: number;
+  /** Requests that ended because they stood in the queue for too long (`deadlines.queue`). */
+  queueTimeouts: number;
+  /** Requests that ended because they took longer than their `timeoutMs`. */
+  requestTimeouts: number;
   /** Requests that ended because nothing came for too long. */
   streamingInputTimeouts: number;
   grammarTimeouts: number;

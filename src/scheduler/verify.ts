@@ -131,9 +131,17 @@ function verifyWait(s: SchedulerState, request: Request): void {
       : queues.loading.has(request) || request.asksLater
         ? load
         : 0;
-  const deadline = timeout > 0 ? request.waitingSince + timeout : NO_DEADLINE;
+  const { waitDeadline, queueDeadline, wholeDeadline } = request;
+  const wait = timeout > 0 ? request.waitingSince + timeout : NO_DEADLINE;
+  expect(waitDeadline === wait, request, `has wait deadline ${waitDeadline}, not ${wait}`);
+  const isQueued = container !== 'running' && !isIdle && s.config.deadlines.queue > 0;
+  expect((queueDeadline !== NO_DEADLINE) === isQueued, request, `has queue deadline ${queueDeadline}`);
+  const isLimited = request.timeoutMs !== NO_DEADLINE && !isIdle;
+  expect((wholeDeadline !== NO_DEADLINE) === isLimited, request, `has its own deadline ${wholeDeadline}`);
+  const deadline = Math.min(waitDeadline, queueDeadline, wholeDeadline);
   expect(request.deadline === deadline, request, `has deadline ${request.deadline}, not ${deadline}`);
-  expect(request.deadlineIndex >= 0 === timeout > 0, request, `has deadline index ${request.deadlineIndex}`);
+  const stands = deadline !== NO_DEADLINE;
+  expect(request.deadlineIndex >= 0 === stands, request, `has deadline index ${request.deadlineIndex}`);
 }
 
 function verifyCounts(s: SchedulerState, request: Request): void {

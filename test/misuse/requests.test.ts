@@ -46,6 +46,7 @@ const MORE_FIELDS = [
   'adapter',
   'resumable',
   'grammar',
+  'timeoutMs',
   'transferParams',
 ] as const;
 

@@ -195,7 +195,7 @@ export const PLANTS: readonly Plant[] = [
     name: 'F18',
     why: 'a finished request whose blocks are never reported is waited for without end',
     file: 'src/scheduler/finish.ts',
-    text: '  if (reclaim > 0) s.deadlines.start(request, s.now + reclaim);\n',
+    text: '  if (reclaim > 0) s.deadlines.limitWait(request, s.now + reclaim);\n',
     replacement: '  void reclaim;\n',
   },
   {

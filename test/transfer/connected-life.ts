@@ -147,7 +147,10 @@ export class ConnectedLife {
     const fails = random.chance(8);
     const [plan] = this.#inFlight;
     if (plan === undefined) {
-      if (this.#last === null || this.#last.totalTokens > 0) return;
+      if (this.#last?.awaitsUpdate !== true) {
+        if (output !== null) scheduler.updateTransfers(output);
+        return;
+      }
       if (fails) scheduler.failStep(this.#last, output);
       else scheduler.update(this.#last, NO_RESULT, output);
       return;

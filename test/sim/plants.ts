@@ -312,6 +312,20 @@ export const PLANTS: readonly Plant[] = [
     replacement: 'const kept = request.numTokens;',
   },
   {
+    name: 'queue-deadline',
+    why: 'a preempted request may stand in the queue for ever',
+    file: 'src/scheduler/preempt.ts',
+    text: '  enterQueue(s, request);\n',
+    replacement: '  void enterQueue;\n',
+  },
+  {
+    name: 'request-timeout',
+    why: 'the time of a session begins only with the turn of a chunk',
+    file: 'src/scheduler/sessions.ts',
+    text: 'limitWhole(s, request, chunk.addedAt);',
+    replacement: 'limitWhole(s, request, s.now);',
+  },
+  {
     name: 'input-deadline',
     why: 'a session waits for its next chunk for ever',
     file: 'src/scheduler/sessions.ts',

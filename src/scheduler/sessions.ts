@@ -11,6 +11,7 @@ import type { SchedulerState } from './scheduler-state.js';
 import type { Chunk } from './session.js';
 import { FinishReason } from './status.js';
 import { setStops } from './stop-conditions.js';
+import { endConnectorWait } from './wait-for-connector.js';
 
 /** What became of a chunk: its computation can begin, it waits for the answers before it, or nobody wants it. */
 export type ChunkOutcome = 'started' | 'queued' | 'skipped';
@@ -55,6 +56,7 @@ export function continueSession(s: SchedulerState, request: Request): boolean {
   if (session === null || (session.ended && session.queue.length === 0)) return false;
   s.queues.detach(request);
   leaveLoad(s, request);
+  endConnectorWait(s, request);
   discardOutputs(s, request);
   request.numDraftTokens = 0;
   // Accepted drafts behind the stop were counted as computed.
@@ -76,8 +78,8 @@ export function continueSession(s: SchedulerState, request: Request): boolean {
 }
 
 /**
- * A session that was preempted while its answer was computed may wait for a load by now. It goes on without that, and the
- * blocks stay out of use until they are not written any more.
+ * A session that was preempted while its answer was computed may wait for a load by now, or for its connector to say what it
+ * can load. It goes on without that, and the blocks stay out of use until they are not written any more.
  */
 function leaveLoad(s: SchedulerState, request: Request): void {
   if (request.load === null || endLoading(s, request)) return;

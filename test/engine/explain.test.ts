@@ -194,7 +194,8 @@ describe('explain', () => {
     expect(bench.engine.explain('b')).toMatch(/: aborted, its blocks go back before the next step$/);
     bench.steps();
     bench.time += 5;
-    const words = /: finished \(length\) 5 ms ago, its blocks are still used by store:job 7 for \d+ ms; left: 59995 ms of deadlines.reclaim$/;
+    const words =
+      /: finished \(length\) 5 ms ago, its blocks are still used by store:job 7 for \d+ ms; left: 59995 ms of deadlines.reclaim$/;
     expect(bench.engine.explain('a')).toMatch(words);
     expect(bench.engine.explain(handle)).toMatch(words);
     bench.engine.complete(handle, 'store', 'job 7');

@@ -1,5 +1,5 @@
 import { Core, hashSeedBytes, PendingOp, slotOf } from '../src/core/core.js';
-import { Scheduler } from '../src/index.js';
+import { Engine, Scheduler } from '../src/index.js';
 import { type Effort, measure, type Subject } from './measure.js';
 import { type Row, timeRow } from './row.js';
 import { BLOCK_SIZE, HASH_SEED, Prompts } from './workloads.js';
@@ -31,7 +31,51 @@ export function benchOperations(effort: Effort): Row[] {
       pool.check();
     }
   }
-  return [...rows, ...benchAdd(effort)];
+  return [...rows, ...benchAdd(effort), ...benchInspection(effort)];
+}
+
+/** What people ask of a scheduler and an engine with a long queue: it is to cost less than a millisecond. */
+function benchInspection({ warmup }: Effort): Row[] {
+  const rows: Row[] = [];
+  const length = 100_000;
+  const name = `${length.toLocaleString('en')} waiting`;
+  for (const policy of ['fcfs', 'priority'] as const) {
+    const executor = { execute: () => new Promise<never>(() => {}), usesTables: false };
+    const options = { numBlocks: 1000, blockSize: BLOCK_SIZE, hashSeed: HASH_SEED };
+    const engine = new Engine({ ...options, maxNumSeqs: 16, policy, executor });
+    const prompts = new Prompts(40);
+    for (let i = 0; i < length; i++)
+      engine
+        .submit({ id: `r${i}`, prompt: prompts.next(40), maxTokens: 8 })
+        .result()
+        .catch(() => {});
+    engine.step();
+    const rarely = { samples: 200, warmup: Math.min(warmup, 20) };
+    const ask = (what: () => unknown): Subject => ({
+      run: () => {
+        what();
+        return undefined;
+      },
+    });
+    const last = `r${length - 1}`;
+    const explained = measure(
+      ask(() => engine.explain(last)),
+      rarely,
+    );
+    rows.push(timeRow('operations', `explain the last, ${policy}, ${name}`, explained));
+    rows.push(
+      timeRow(
+        'operations',
+        `stats, ${policy}, ${name}`,
+        measure(
+          ask(() => engine.scheduler.stats()),
+          rarely,
+        ),
+      ),
+    );
+    engine.dispose();
+  }
+  return rows;
 }
 
 /** Adding a request: the native part with and without hashing, and all of `Scheduler.add`. */

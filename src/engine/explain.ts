@@ -1,12 +1,15 @@
 import { Control } from '../core/core.js';
 import { badArgument, describeError, show } from '../core/errors.js';
+import type { PlaceInLine } from '../scheduler/inspection.js';
 import { isUsed } from '../scheduler/preempt.js';
 import type { Request } from '../scheduler/request.js';
 import { finishReasonName } from '../scheduler/status.js';
+import { type Deadlines, NO_DEADLINE, type WaitReason } from '../scheduler/wait.js';
 import type { EngineState } from './engine-state.js';
 
 /**
- * What a request waits for and since when, in words for people: they may change.
+ * What a request waits for and since when, in words for people: they may change. Looks at a bounded number of other requests,
+ * but by an id that no unfinished request has at all that have finished and whose blocks something still uses.
  * @param key its id, or its handle
  * @param isDriven whether somebody makes steps
  */
@@ -18,16 +21,41 @@ export function explain(e: EngineState, key: string | number, isDriven: boolean)
   if (request === undefined) {
     return `${name(key)} is not known: it was never submitted, or it has ended and left nothing behind`;
   }
-  const words = `${name(request.id)}, ${progress(request)}: ${state(e, request, isDriven)}`;
+  const words = `${name(request.id)}, ${progress(request)}: ${state(e, request, isDriven)}${timeLeft(e, request)}`;
   if (e.disposed) return `${words}; the engine was disposed`;
   return e.poison === null ? words : `${words}; the engine is broken: ${e.poison.message}`;
 }
 
 function find({ scheduler }: EngineState, key: string | number): Request | undefined {
   if (typeof key === 'number') return scheduler.getByHandle(key);
-  const { draining, quarantined } = scheduler.inspect();
-  return scheduler.get(key) ?? [...quarantined, ...draining].findLast(({ id }) => id === key);
+  return scheduler.get(key) ?? scheduler.findFinished(key);
 }
+
+/** The deadlines that run, each with what is left of it. */
+function timeLeft(e: EngineState, request: Request): string {
+  const { queueDeadline, waitDeadline, wholeDeadline } = request;
+  const reason = request.isFinished ? 'reclaim' : WAIT_DEADLINES[request.waitReason ?? 'admission'];
+  const running: string[] = [];
+  const add = (what: string, deadline: number): void => {
+    if (deadline === NO_DEADLINE) return;
+    running.push(`${Math.max(0, Math.round(deadline - e.now()))} ms of ${what}`);
+  };
+  add(`deadlines.${reason}`, waitDeadline);
+  add('deadlines.queue', queueDeadline);
+  add('its timeoutMs', wholeDeadline);
+  return running.length === 0 ? '' : `; left: ${running.join(', ')}`;
+}
+
+/** Which deadline limits a wait. */
+const WAIT_DEADLINES: Readonly<Record<WaitReason, keyof Deadlines>> = {
+  admission: 'queue',
+  resumption: 'queue',
+  adapter: 'queue',
+  grammar: 'grammar',
+  'streaming-input': 'streamingInput',
+  connector: 'load',
+  'remote-kv': 'load',
+};
 
 function progress(request: Request): string {
   const { numPromptTokens, numOutputTokens, maxTokens, numPreemptions, numAnomalies, lastAnomaly } = request;
@@ -38,7 +66,7 @@ function progress(request: Request): string {
 
 function state(e: EngineState, request: Request, isDriven: boolean): string {
   if (request.isFinished) {
-    const given = e.scheduler.inspect().quarantined.includes(request) ? 'quarantined, ' : '';
+    const given = e.scheduler.isQuarantined(request) ? 'quarantined, ' : '';
     const ended = `finished (${finishReasonName(request.finishReason)}) ${ago(e, request.finishedAt)}`;
     return `${ended}, ${given}its blocks are still used by ${uses(e, request)}`;
   }
@@ -82,11 +110,11 @@ function running(e: EngineState, request: Request, isDriven: boolean): string {
 }
 
 function waiting(e: EngineState, request: Request, isDriven: boolean): string {
-  const { waiting: queue, skipped } = e.scheduler.inspect();
-  const order = e.scheduler.config.policy === 'fcfs' ? [...skipped, ...queue] : queue;
-  const place = order.indexOf(request.id);
+  const place = e.scheduler.placeInLine(request);
+  const { ahead, isExact, length } = place;
+  const position = isExact ? `place ${ahead + 1} of ${length}` : `behind at least ${ahead} of ${length}`;
   const what = request.status === 'PREEMPTED' ? 'preempted and waiting to be computed again' : 'waiting';
-  const where = `${what} for ${ms(e, request.waitingSince)}, place ${place + 1} of ${order.length} in the queue`;
+  const where = `${what} for ${ms(e, request.waitingSince)}, ${position} in the queue`;
   try {
     return `${where}; ${whyNotAdmitted(e, request, place, isDriven)}`;
   } catch (error) {
@@ -96,7 +124,7 @@ function waiting(e: EngineState, request: Request, isDriven: boolean): string {
 }
 
 /** The first thing that keeps the scheduler from admitting it, in the order in which the scheduler asks. */
-function whyNotAdmitted(e: EngineState, request: Request, place: number, isDriven: boolean): string {
+function whyNotAdmitted(e: EngineState, request: Request, { head }: PlaceInLine, isDriven: boolean): string {
   const { scheduler } = e;
   const { config, core, numRunning } = scheduler;
   if (e.pauseMode === 'all') return 'everything is paused';
@@ -107,8 +135,7 @@ function whyNotAdmitted(e: EngineState, request: Request, place: number, isDrive
   if (e.disposed || e.poison !== null) return 'no step will be made';
   if (request.waitsForAdapter) return `${config.maxLoras} other adapters run, the most that maxLoras allows`;
   if (core.rowsInUse >= config.numRows) return `all ${config.numRows} rows of the KV slot table are in use`;
-  const head = place === 0 ? request : headOf(e);
-  const whose = place === 0 ? 'it needs' : `${name(head.id)} at the head of the queue needs`;
+  const whose = head === request ? 'it needs' : `${name(head.id)} at the head of the queue needs`;
   const blocks = neededBlocks(e, head);
   if (blocks > core.freeBlocks) return `${whose} ${blocks} free blocks, there are ${core.freeBlocks}`;
   if (e.lastStep.preempted > 0) return 'the last step preempted requests, and so admitted none';
@@ -116,10 +143,6 @@ function whyNotAdmitted(e: EngineState, request: Request, place: number, isDrive
     return `the last step used its whole budget of ${config.maxNumBatchedTokens} tokens`;
   }
   return nextStep(e, isDriven);
-}
-
-function headOf({ scheduler }: EngineState): Request {
-  return scheduler.get(scheduler.inspect().waiting[0]) as Request;
 }
 
 /** Blocks that must be free for it to be admitted: those that it needs, less its cached ones that others use already. */

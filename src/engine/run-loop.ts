@@ -137,8 +137,11 @@ export class RunLoop {
     if (state === 'idle' && this.#e.awaitsReports()) delay = Math.min(delay, WATCH_MS);
     if (state === 'stalled' || (state === 'waiting' && this.#mayUnblock())) delay = BACKOFF_MS;
     else if (state === 'waiting') delay = Math.min(delay, this.#e.health.executorTimeLeft());
-    const { nextDeadline } = this.#e.scheduler;
-    if (nextDeadline !== Number.POSITIVE_INFINITY) delay = Math.min(delay, nextDeadline - this.#e.now());
+    const { nextDeadline, config } = this.#e.scheduler;
+    // While the pipeline is full no plan can be made that would end anything; the answer that makes room wakes the loop.
+    const mayPlan = this.#e.flight.length < config.pipelineDepth;
+    if (mayPlan && nextDeadline !== Number.POSITIVE_INFINITY)
+      delay = Math.min(delay, nextDeadline - this.#e.now());
     this.#wakeAfter(delay, wait !== Number.POSITIVE_INFINITY);
   }
 

@@ -13,7 +13,8 @@ export interface SubmitOptions {
 export function takeSubmission(input: SubmitInput): SubmitInput {
   if (typeof input !== 'object' || input === null) throw badArgument('request', show(input), 'an object');
   const { id, prompt, maxTokens, minTokens, eosTokenId, ignoreEos, stopTokenIds } = input;
-  const { priority, arrivalTime, cacheSalt, adapter, resumable, grammar, transferParams, params } = input;
+  const { priority, arrivalTime, cacheSalt, adapter, resumable, grammar } = input;
+  const { timeoutMs, transferParams, params } = input;
   // All fields there are, or this does not compile.
   const copy: { [field in keyof Required<RequestInput>]: SubmitInput[field] | undefined } = {
     id,
@@ -29,6 +30,7 @@ export function takeSubmission(input: SubmitInput): SubmitInput {
     adapter,
     resumable,
     grammar,
+    timeoutMs,
     transferParams,
     params,
   };

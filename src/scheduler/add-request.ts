@@ -1,7 +1,7 @@
 import { slotOf } from '../core/core.js';
 import { tellNew } from './ask-connector.js';
 import { channels } from './channels.js';
-import { startDeadline } from './deadlines.js';
+import { enterQueue, limitWhole, startDeadline } from './deadlines.js';
 import { Request, type TakenRequest } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { Session } from './session.js';
@@ -11,6 +11,8 @@ export function addRequest(s: SchedulerState, input: TakenRequest, handle: numbe
   const session = input.resumable === true ? new Session(stopsOf(input), input.params) : null;
   const request = new Request(input, handle, slotOf(handle), s.requestLimits(), session);
   s.track(request);
+  enterQueue(s, request);
+  limitWhole(s, request, s.now);
   if (request.grammar === null) s.queues.pushWaiting(request);
   else {
     request.status = 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR';

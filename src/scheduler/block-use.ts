@@ -2,7 +2,7 @@ import { startDeadline } from './deadlines.js';
 import { releaseIfDrained } from './finish.js';
 import { getByHandle } from './guards.js';
 import type { BlockUse } from './log.js';
-import { Outstanding } from './outstanding.js';
+import { addUse } from './outstanding.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 
@@ -10,8 +10,7 @@ import type { SchedulerState } from './scheduler-state.js';
 export function hold(s: SchedulerState, { handle, kind, owner }: BlockUse): boolean {
   const request = getByHandle(s, handle);
   if (request === undefined) return false;
-  request.outstanding ??= new Outstanding();
-  if (request.outstanding.add(kind, owner, s.now)) {
+  if (addUse(s, request, kind, owner)) {
     // Its load was done; now it waits for one more.
     const waits = kind === 'load' && request.load !== null && !s.queues.loading.has(request);
     if (waits) waitAgain(s, request);

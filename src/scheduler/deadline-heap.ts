@@ -3,8 +3,10 @@ import type { Request } from './request.js';
 import { NO_DEADLINE } from './wait.js';
 
 /**
- * The requests whose present wait has a deadline, the earliest first. So a step asks once, whatever waits, and a wait that
- * ends early leaves nothing behind.
+ * The requests that have a deadline, the earliest first. So a step asks once, whatever waits, and a wait that ends early leaves
+ * nothing behind. A request has up to three: that of its present wait, that of its place in the queue, and its own.
+ *
+ * Invariant: `request.deadline` is the earliest of the three, and the request stands here exactly if that is finite.
  */
 export class DeadlineHeap extends IndexedHeap<Request> {
   get size(): number {
@@ -21,17 +23,35 @@ export class DeadlineHeap extends IndexedHeap<Request> {
     return this.next <= now ? this.heap[0] : null;
   }
 
-  /** Gives a request that has none a deadline. */
-  start(request: Request, deadline: number): void {
-    request.deadline = deadline;
-    this.insertIntoHeap(request);
+  /** Limits the present wait of a request, in place of what limited it before. `NO_DEADLINE`: no longer. */
+  limitWait(request: Request, deadline: number): void {
+    request.waitDeadline = deadline;
+    this.#place(request);
   }
 
-  /** Takes a request's deadline away; nothing if it has none. */
+  /** Limits how long a request stands in the queue. */
+  limitQueue(request: Request, deadline: number): void {
+    request.queueDeadline = deadline;
+    this.#place(request);
+  }
+
+  /** Limits how long a request takes as a whole; of a session the answer to a chunk. */
+  limitWhole(request: Request, deadline: number): void {
+    request.wholeDeadline = deadline;
+    this.#place(request);
+  }
+
+  /** The wait of a request is over; nothing if it had no deadline. */
   stop(request: Request): void {
-    if (request.deadlineIndex < 0) return;
-    this.removeFromHeap(request);
-    request.deadline = NO_DEADLINE;
+    if (request.waitDeadline !== NO_DEADLINE) this.limitWait(request, NO_DEADLINE);
+  }
+
+  /** Takes all deadlines of a request away. */
+  stopAll(request: Request): void {
+    request.waitDeadline = NO_DEADLINE;
+    request.queueDeadline = NO_DEADLINE;
+    request.wholeDeadline = NO_DEADLINE;
+    this.#place(request);
   }
 
   /** Every request that has a deadline, in no order. */
@@ -44,6 +64,15 @@ export class DeadlineHeap extends IndexedHeap<Request> {
     const index = request.deadlineIndex;
     if (this.heap[index] !== request) return false;
     return index === 0 || this.heap[(index - 1) >> 1].deadline <= request.deadline;
+  }
+
+  #place(request: Request): void {
+    const { waitDeadline, queueDeadline, wholeDeadline } = request;
+    const earliest = Math.min(waitDeadline, queueDeadline, wholeDeadline);
+    if (earliest === request.deadline) return;
+    if (request.deadlineIndex >= 0) this.removeFromHeap(request);
+    request.deadline = earliest;
+    if (earliest !== NO_DEADLINE) this.insertIntoHeap(request);
   }
 
   protected comesBefore(a: Request, b: Request): boolean {

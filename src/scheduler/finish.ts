@@ -47,6 +47,8 @@ export function releaseIfDrained(s: SchedulerState, request: Request): void {
     s.queues.unparkLoading(request);
   }
   if (request.outstanding !== null && request.outstanding.size > 0) return;
+  s.usedRequests.delete(request);
+  s.queues.offer(request);
   if (request.keptBlocks !== null) {
     // Last first, as a row gives its blocks back, so that the beginnings of texts stay cached longest.
     s.core.native.unpin(request.keptBlocks.reverse());
@@ -82,7 +84,7 @@ export function renewDeadline(s: SchedulerState, request: Request): void {
   const timeout = request.isFinished ? reclaim : load;
   if (s.quarantined.delete(request)) s.draining.add(request);
   s.deadlines.stop(request);
-  if (timeout > 0) s.deadlines.start(request, s.now + timeout);
+  if (timeout > 0) s.deadlines.limitWait(request, s.now + timeout);
   if (!request.isFinished) request.waitingSince = s.now;
 }
 
@@ -91,7 +93,7 @@ function drain(s: SchedulerState, request: Request): void {
   const { reclaim } = s.config.deadlines;
   s.draining.add(request);
   s.drainingRows.add(request);
-  if (reclaim > 0) s.deadlines.start(request, s.now + reclaim);
+  if (reclaim > 0) s.deadlines.limitWait(request, s.now + reclaim);
 }
 
 function end(s: SchedulerState, request: Request, reason: FinishReason): void {
@@ -102,7 +104,7 @@ function end(s: SchedulerState, request: Request, reason: FinishReason): void {
   request.endedStep = s.step - 1;
   request.numDraftTokens = 0;
   request.session?.close();
-  s.deadlines.stop(request);
+  s.deadlines.stopAll(request);
   s.structured.delete(request);
   s.requests.delete(request.id);
   s.blocksMoved = true;

@@ -2,7 +2,7 @@ import { askFinished, FAILED } from './ask-connector.js';
 import { kvExtent } from './kv-extent.js';
 import type { HandOver } from './kv-view.js';
 import { reportersOf } from './load.js';
-import { Outstanding, peer } from './outstanding.js';
+import { addUse, Outstanding, peer } from './outstanding.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import type { FinishReason } from './status.js';
@@ -24,7 +24,7 @@ export function handOver(s: SchedulerState, request: Request, reason: FinishReas
   for (const child of children) {
     for (const rank of reportersOf(s, child)) {
       if (request.outstanding.takeEarly('store', peer(child, rank))) continue;
-      request.outstanding.add('store', peer(child, rank), s.now);
+      addUse(s, request, 'store', peer(child, rank));
     }
   }
 }

@@ -1,4 +1,5 @@
 import { askPendingWork } from './ask-connector.js';
+import type { Queues } from './queues.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { isBlocked } from './status.js';
@@ -27,6 +28,47 @@ export function inspect(s: SchedulerState): Inspection {
     draining: [...s.draining],
     quarantined: [...s.quarantined],
   };
+}
+
+/** Requests of a queue that `placeInLine` looks at: enough to say who is next, and quick however long the line is. */
+const MOST_LOOKS = 1000;
+
+/** Where a request stands that waits to be admitted. */
+export interface PlaceInLine {
+  /** Requests before it; at least so many if that is not exact, because there are 1,000 or more in one queue. */
+  ahead: number;
+  isExact: boolean;
+  /** Requests in line, itself included; without those that wait for a load, for input or for their connector to wake them. */
+  length: number;
+  /** The first one that is not passed over because it waits for somebody outside. */
+  head: Request;
+}
+
+/** The place of a request that is in line. Looks at a bounded number of requests. */
+export function placeInLine({ queues }: SchedulerState, request: Request): PlaceInLine {
+  const length = queues.waiting.length + queues.skipped.length;
+  return { ...queues.countAhead(request, MOST_LOOKS), length, head: headOfLine(queues) ?? request };
+}
+
+function headOfLine(queues: Queues): Request | null {
+  const next = queues.nextQueue()?.peek() ?? null;
+  if (next === null || !isHeld(next)) return next;
+  let first = queues.skipped.peek();
+  for (let looks = 0; first !== null && isHeld(first) && looks < MOST_LOOKS; looks++) first = first.next;
+  return first === null || isHeld(first) ? queues.waiting.peek() : first;
+}
+
+/** Whether a step passes it over, as far as is known before it. */
+function isHeld({ status, asksLater, waitsForAdapter }: Request): boolean {
+  return isBlocked(status) || asksLater || waitsForAdapter;
+}
+
+/** The finished request with this id whose blocks something still uses; of several the one that finished last, not quarantined. */
+export function findFinished({ draining, quarantined }: SchedulerState, id: string): Request | undefined {
+  let found: Request | undefined;
+  for (const requests of [quarantined, draining])
+    for (const request of requests) if (request.id === id) found = request;
+  return found;
 }
 
 /** Requests that a step could bring further; see `Scheduler.numUnfinished`. */

@@ -4,7 +4,7 @@ import { startDeadline } from './deadlines.js';
 import { endUnreported } from './finish.js';
 import { forgetRow } from './forget.js';
 import { isLoading, type Load, leaveLoading, reportersOf } from './load.js';
-import { Outstanding, peer } from './outstanding.js';
+import { addUse, peer } from './outstanding.js';
 import type { Plan } from './plan.js';
 import { giveBlocksBack } from './preempt.js';
 import type { Request } from './request.js';
@@ -49,10 +49,7 @@ export function beginLoad(
 
 /** The request waits until every rank of the child has reported. Its computed tokens count what is to come (as in vLLM). */
 function startLoading(s: SchedulerState, request: Request, load: Load): void {
-  request.outstanding ??= new Outstanding();
-  for (const rank of reportersOf(s, load.child)) {
-    request.outstanding.add('load', peer(load.child, rank), s.now);
-  }
+  for (const rank of reportersOf(s, load.child)) addUse(s, request, 'load', peer(load.child, rank));
   request.load = load;
   request.loadStep = load.step;
   request.status = 'WAITING_FOR_REMOTE_KVS';

@@ -6,7 +6,7 @@ import type { SchedulerConnector } from './connector.js';
 import { type ConnectorCalls, takeConnector } from './connector-calls.js';
 import { DEVIATIONS, type Deviations, resolveDeviations } from './deviations.js';
 import type { LogSink } from './log.js';
-import { DEFAULT_DEADLINES, type Deadlines } from './wait.js';
+import { DEFAULT_DEADLINES, type Deadlines, MAX_TIMEOUT } from './wait.js';
 
 /** Options of a scheduler, under vLLM's names. Only `numBlocks` has no default. */
 export interface SchedulerOptions extends PlacementOptions {
@@ -61,7 +61,7 @@ export interface SchedulerOptions extends PlacementOptions {
    * is asked to stop. In both cases they come back when it has reported the request. Default `on-report`.
    */
   reclaim?: 'on-report' | 'on-confirmation';
-  /** How long requests may wait for what others do; `false` = for ever. */
+  /** How long requests may wait, each wait for itself; `false` = for ever. */
   deadlines?: Partial<Deadlines> | false;
   /** Clock, in milliseconds, never going back. Default performance.now. */
   now?: () => number;
@@ -111,8 +111,6 @@ const MAX_ROWS = 4096;
 const MAX_RANKS = 65_536;
 const MAX_BLOCKS_PER_ROW = 2 ** 20;
 const MAX_TOKENS = 2 ** 30;
-/** Ten years; a log holds no infinite number. */
-const MAX_TIMEOUT = 10 * 365 * 24 * 3600 * 1000;
 
 /**
  * Checks the options and fills in the defaults.

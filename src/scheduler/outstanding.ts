@@ -1,3 +1,6 @@
+import type { Request } from './request.js';
+import type { SchedulerState } from './scheduler-state.js';
+
 /**
  * What still uses a request's blocks besides the request itself. The blocks go back exactly when the request has
  * finished and this set is empty: never earlier because one of several completed (vLLM #46240), and never derived
@@ -95,6 +98,14 @@ export class Outstanding {
       return { kind: key.slice(0, colon) as OutstandingKind, owner: key.slice(colon + 1), since };
     });
   }
+}
+
+/** Registers a use of a request's blocks that begins now; false if it is registered already. `releaseIfDrained` ends it. */
+export function addUse(s: SchedulerState, request: Request, kind: OutstandingKind, owner: string): boolean {
+  request.outstanding ??= new Outstanding();
+  if (!request.outstanding.add(kind, owner, s.now)) return false;
+  s.usedRequests.add(request);
+  return true;
 }
 
 /** `load`: a transfer into the blocks; `store`: a transfer out of them; `lease`: a peer may still read them. */

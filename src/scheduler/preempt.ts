@@ -1,5 +1,6 @@
 import { PendingOp } from '../core/core.js';
 import { channels } from './channels.js';
+import { enterQueue } from './deadlines.js';
 import { NEVER, type Plan } from './plan.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
@@ -19,6 +20,7 @@ export function preempt(s: SchedulerState, request: Request): void {
   request.numPreemptions++;
   s.counters.numPreemptions++;
   s.queues.prependWaiting(request);
+  enterQueue(s, request);
   if (channels.preempt.hasSubscribers) channels.preempt.publish({ id: request.id, handle: request.handle });
 }
 

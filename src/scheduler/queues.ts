@@ -1,3 +1,4 @@
+import { IdleHolders } from './idle-holders.js';
 import type { Request } from './request.js';
 import { comesBefore, FcfsQueue, PriorityQueue, type RequestQueue } from './request-queue.js';
 
@@ -18,6 +19,8 @@ export class Queues {
   readonly running: Request[] = [];
   /** Sessions that wait for input, the longest idle first. Their container is `skipped`. */
   readonly idle = new Set<Request>();
+  /** Those of `idle` that may have blocks to give. */
+  readonly idleHolders = new IdleHolders();
   /** Requests whose load is under way. Their container is `skipped`. */
   readonly loading = new Set<Request>();
   /** Requests that the connector will wake. Their container is `skipped`. */
@@ -56,11 +59,17 @@ export class Queues {
     request.container = 'skipped';
     request.order = ++this.#lastOrder;
     this.idle.add(request);
+    this.idleHolders.add(request);
+  }
+
+  /** A parked session may have blocks to give again, because what used them has ended. Nothing if it is not parked. */
+  offer(request: Request): void {
+    if (this.idle.has(request)) this.idleHolders.add(request);
   }
 
   /** A parked session may be admitted again, from its place. */
   unpark(request: Request): void {
-    this.idle.delete(request);
+    this.removeIdle(request);
     this.skipped.insert(request);
   }
 
@@ -133,6 +142,19 @@ export class Queues {
     return comesBefore(waiting, skipped) ? this.waiting : this.skipped;
   }
 
+  /**
+   * How many of those in `line` come before this one, which is in it: looks at no more than about `most` in either queue.
+   * @returns the number, a lower bound if it is not `isExact`
+   */
+  countAhead(request: Request, most: number): { ahead: number; isExact: boolean } {
+    const isFirst = request.container === 'skipped' && !this.#byPriority;
+    const inWaiting = isFirst ? 0 : this.waiting.countAhead(request, most);
+    const isBehind = request.container === 'waiting' && !this.#byPriority;
+    const inSkipped = isBehind ? 0 : this.skipped.countAhead(request, most);
+    const ahead = inWaiting + inSkipped + (isBehind ? this.skipped.length : 0);
+    return { ahead, isExact: Math.max(inWaiting, inSkipped) < most };
+  }
+
   /** Those that may be admitted, in the order in which `nextQueue` comes to them. By priority all of them are sorted. */
   *line(): Generator<Request, void> {
     if (this.#byPriority) {
@@ -173,8 +195,14 @@ export class Queues {
     running.length = kept;
   }
 
+  private removeIdle(request: Request): boolean {
+    if (!this.idle.delete(request)) return false;
+    this.idleHolders.drop(request);
+    return true;
+  }
+
   private removeApart(request: Request): boolean {
-    return this.idle.delete(request) || this.loading.delete(request) || this.deferred.delete(request);
+    return this.removeIdle(request) || this.loading.delete(request) || this.deferred.delete(request);
   }
 
   private removeWaiting(request: Request): void {

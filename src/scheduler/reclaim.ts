@@ -14,7 +14,10 @@ import type { SchedulerState } from './scheduler-state.js';
  */
 export function reclaimSession(s: SchedulerState, needy: Request): boolean {
   if (!s.config.deviations.reclaimIdleSessions) return false;
-  for (const request of s.queues.idle) {
+  const { idleHolders } = s.queues;
+  for (let request = idleHolders.peek(); request !== null; request = idleHolders.peek()) {
+    // One whose blocks are used comes back when that is over.
+    idleHolders.drop(request);
     if (dropZombie(s, s.queues.skipped, request)) continue;
     if (canReclaim(request, needy)) return reclaim(s, request);
   }

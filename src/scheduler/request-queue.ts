@@ -20,6 +20,8 @@ export interface RequestQueue {
   remove(request: Request): void;
   /** All requests in admission order; allocates. */
   toArray(): Request[];
+  /** How many stand in front of a request of this queue, if these are fewer than `most`; else `most`. Looks at no more. */
+  countAhead(request: Request, most: number): number;
 }
 
 /** First come, first served: a doubly linked list through the requests. */
@@ -65,6 +67,12 @@ export class FcfsQueue implements RequestQueue {
     const all: Request[] = [];
     for (let request = this.#head; request !== null; request = request.next) all.push(request);
     return all;
+  }
+
+  countAhead(request: Request, most: number): number {
+    let ahead = 0;
+    for (let each = request.prev; each !== null && ahead < most; each = each.prev) ahead++;
+    return ahead;
   }
 
   #link(prev: Request | null, request: Request, next: Request | null): void {
@@ -116,6 +124,19 @@ export class PriorityQueue extends IndexedHeap<Request> implements RequestQueue 
 
   toArray(): Request[] {
     return [...this.heap].sort((a, b) => (comesBefore(a, b) ? -1 : 1));
+  }
+
+  /** Of a heap, whoever does not come before the request has nobody behind it who does. */
+  countAhead(request: Request, most: number): number {
+    const { heap } = this;
+    const indices = [0];
+    let ahead = 0;
+    for (let next = indices.pop(); next !== undefined && ahead < most; next = indices.pop()) {
+      if (next >= heap.length || !comesBefore(heap[next], request)) continue;
+      ahead++;
+      indices.push(2 * next + 1, 2 * next + 2);
+    }
+    return ahead;
   }
 
   protected comesBefore(a: Request, b: Request): boolean {

@@ -25,6 +25,12 @@ export interface RequestInput extends StopConditions {
   resumable?: boolean;
   /** Constrains what is generated; the request waits until it is ready. */
   grammar?: Grammar;
+  /**
+   * Milliseconds of the scheduler's clock that the request may take from `add` to its end, more than 0 and at most ten years; of a
+   * session from each chunk to the end of its answer. Then it ends with `error`, when the next step is scheduled. Default
+   * Infinity: as long as it takes.
+   */
+  timeoutMs?: number;
   /** For the connector, for instance where it finds the KV of the prompt (vLLM kv_transfer_params); nobody else reads it. */
   transferParams?: Readonly<Record<string, unknown>>;
   /** For the executor, for instance how to sample, or images; handed on as it is, and nobody else reads it. */
@@ -126,6 +132,8 @@ export class Request {
   /** What constrains its tokens, as it was given to `add`. */
   readonly grammar: Grammar | null;
 
+  /** What its client gave as `timeoutMs`; Infinity = nothing. */
+  readonly timeoutMs: number;
   readonly addedAt: number;
   firstScheduledAt = -1;
   firstTokenAt = -1;
@@ -140,7 +148,11 @@ export class Request {
   /** @internal */ next: Request | null = null;
   /** @internal */ heapIndex = -1;
   /** @internal */ order = 0;
-  /** @internal When its present wait ends it, or `NO_DEADLINE`. */ deadline = NO_DEADLINE;
+  /** @internal The earliest of the three below, or `NO_DEADLINE`. */ deadline = NO_DEADLINE;
+  /** @internal When its present wait ends it. */ waitDeadline = NO_DEADLINE;
+  /** @internal When it must have been scheduled. */ queueDeadline = NO_DEADLINE;
+  /** @internal When it must have ended, or its session answered the present chunk. */ wholeDeadline =
+    NO_DEADLINE;
   /** @internal */ deadlineIndex = -1;
   /** @internal */ forgetStopReason = false;
   /** @internal The connector could not say yet what it can bring; it is asked again. */ asksLater = false;
@@ -169,6 +181,7 @@ export class Request {
     this.transferParams = input.transferParams ?? null;
     this.params = input.params;
     this.grammarCalls = input.grammarCalls ?? null;
+    this.timeoutMs = input.timeoutMs ?? Number.POSITIVE_INFINITY;
     this.addedAt = limits.now;
     this.waitingSince = limits.now;
     setStops(this, input, limits);

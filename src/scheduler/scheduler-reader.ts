@@ -1,5 +1,14 @@
 import type { Core } from '../core/core.js';
-import { hasRunnable, hasWork, type Inspection, inspect, numUnfinished } from './inspection.js';
+import {
+  findFinished,
+  hasRunnable,
+  hasWork,
+  type Inspection,
+  inspect,
+  numUnfinished,
+  type PlaceInLine,
+  placeInLine,
+} from './inspection.js';
 import type { SchedulerConfig } from './options.js';
 import type { Request } from './request.js';
 import type { SchedulerCalls } from './scheduler-calls.js';
@@ -93,11 +102,27 @@ export class SchedulerReader {
     return this.#s.incarnation(handle);
   }
 
+  /** @internal Where a request stands that waits to be admitted. Looks at a bounded number of requests. */
+  placeInLine(request: Request): PlaceInLine {
+    return placeInLine(this.#s, request);
+  }
+
+  /** @internal The finished request with this id whose blocks something still uses. Looks at all such requests. */
+  findFinished(id: string): Request | undefined {
+    return findFinished(this.#s, id);
+  }
+
+  /** @internal */
+  isQuarantined(request: Request): boolean {
+    return this.#s.quarantined.has(request);
+  }
+
   stats(): SchedulerStats {
     this.#calls.gate.checkUsable();
     return readStats(this.#s);
   }
 
+  /** All requests by where they stand, in lists made for the call: what it costs grows with their number. */
   inspect(): Inspection {
     return inspect(this.#s);
   }

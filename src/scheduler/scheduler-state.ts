@@ -37,6 +37,8 @@ export class SchedulerState {
   readonly quarantined = new Set<Request>();
   /** Requests that wait for a load, or whose load is done and which no step has reached since. */
   readonly loading = new Set<Request>();
+  /** Every request whose blocks something else uses, unfinished ones too. */
+  readonly usedRequests = new Set<Request>();
   readonly connector: ConnectorCalls | null;
   /** The pins that the connector has. */
   readonly pins = new PinCounts();

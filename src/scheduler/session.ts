@@ -19,6 +19,8 @@ export interface Chunk {
   readonly stops: StopConditions;
   readonly arrivalTime: number;
   readonly params: unknown;
+  /** When it was given to the session, on the scheduler's clock. */
+  readonly addedAt: number;
 }
 
 /**

@@ -1,6 +1,6 @@
 import { PendingOp } from '../core/core.js';
 import { channels } from './channels.js';
-import { startDeadline, stopDeadline } from './deadlines.js';
+import { enterQueue, limitWhole, startDeadline, stopDeadline } from './deadlines.js';
 import { finish } from './finish.js';
 import { noteForgotten } from './forget.js';
 import { keepTokens } from './kept-tokens.js';
@@ -72,6 +72,7 @@ export function continueSession(s: SchedulerState, request: Request): boolean {
   }
   request.status = 'WAITING_FOR_STREAMING_REQ';
   request.waitingSince = s.now;
+  s.deadlines.stopAll(request);
   s.queues.park(request);
   startDeadline(s, request, s.config.deadlines.streamingInput);
   return true;
@@ -111,6 +112,8 @@ function startChunk(s: SchedulerState, request: Request, chunk: Chunk): void {
   request.forgetStopReason = deviations.clearStopReason;
   request.status = 'WAITING';
   request.waitingSince = s.now;
+  enterQueue(s, request);
+  limitWhole(s, request, chunk.addedAt);
   if (request.session !== null) request.session.numChunks++;
   s.counters.promptTokens += prompt.length;
   if (channels.chunk.hasSubscribers) {

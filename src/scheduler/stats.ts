@@ -21,6 +21,8 @@ export class Counters {
   specAcceptedTokens = 0;
   sessionChunks = 0;
   sessionsReclaimed = 0;
+  queueTimeouts = 0;
+  requestTimeouts = 0;
   streamingInputTimeouts = 0;
   grammarTimeouts = 0;
   grammarRejections = 0;
@@ -83,6 +85,10 @@ export interface SchedulerStats {
   sessionChunks: number;
   /** Times that a session that did not run lost its blocks to somebody else. */
   sessionsReclaimed: number;
+  /** Requests that ended because they stood in the queue for too long (`deadlines.queue`). */
+  queueTimeouts: number;
+  /** Requests that ended because they took longer than their `timeoutMs`. */
+  requestTimeouts: number;
   /** Requests that ended because nothing came for too long. */
   streamingInputTimeouts: number;
   grammarTimeouts: number;
@@ -105,7 +111,10 @@ export interface SchedulerStats {
   anomalies: Record<string, number>;
 }
 
-/** Reads the statistics; every gauge is derived from the state at this moment. */
+/**
+ * Reads the statistics; every gauge is derived from the state at this moment. What it costs grows with the uses of blocks by
+ * transfers and with the quarantined blocks, not with the requests.
+ */
 export function readStats(s: SchedulerState): SchedulerStats {
   const { finished, ...counts } = s.counters;
   const byReason = { stop: 0, length: 0, abort: 0, error: 0 };
@@ -147,8 +156,8 @@ function numBlocksOf(s: SchedulerState, requests: Iterable<Request>): number {
 function readOutstanding(s: SchedulerState): SchedulerStats['outstanding'] {
   const none = { count: 0, oldestMs: 0 };
   const all = { load: { ...none }, store: { ...none }, lease: { ...none } };
-  for (const request of s.bySlot) {
-    for (const { kind, since } of request?.outstanding?.uses() ?? []) {
+  for (const { outstanding } of s.usedRequests) {
+    for (const { kind, since } of outstanding?.uses() ?? []) {
       all[kind].count++;
       all[kind].oldestMs = Math.max(all[kind].oldestMs, s.now - since);
     }

@@ -8,6 +8,7 @@ import type { SchedulerState } from './scheduler-state.js';
 import type { Chunk, ChunkInput, Session } from './session.js';
 import type { StopConditions } from './stop-conditions.js';
 import { checkBoolean, checkFinite, checkName } from './validate.js';
+import { MAX_TIMEOUT } from './wait.js';
 
 const INT32_MAX = 2 ** 31 - 1;
 const GRAMMAR_METHODS = ['ready', 'acceptTokens', 'validateTokens'] as const;
@@ -20,7 +21,7 @@ const GRAMMAR_METHODS = ['ready', 'acceptTokens', 'validateTokens'] as const;
 export function takeRequest(s: SchedulerState, input: RequestInput): TakenRequest {
   if (typeof input !== 'object' || input === null) throw badArgument('request', show(input), 'an object');
   const { id, prompt, priority, arrivalTime, cacheSalt, adapter, resumable, grammar, maxTokens } = input;
-  const { transferParams, params } = input;
+  const { transferParams, params, timeoutMs } = input;
   checkName('id', id, 1);
   const tokens = takeInt32Array('prompt', prompt);
   if (tokens.length === 0) throw badArgument('prompt', 'none', 'at least one token');
@@ -35,6 +36,9 @@ export function takeRequest(s: SchedulerState, input: RequestInput): TakenReques
     request.grammarCalls = takeGrammar(grammar);
     request.grammar = grammar;
   }
+  if (timeoutMs !== undefined && timeoutMs !== Number.POSITIVE_INFINITY) {
+    request.timeoutMs = takeTimeout(timeoutMs);
+  }
   if (transferParams !== undefined) request.transferParams = takeParams(transferParams);
   if (params !== undefined) request.params = params;
   if (s.requests.has(id)) {
@@ -42,6 +46,15 @@ export function takeRequest(s: SchedulerState, input: RequestInput): TakenReques
   }
   if (s.config.deviations.refuseUnfit) checkFits(s, tokens.length, tokens.length);
   return request;
+}
+
+function takeTimeout(value: unknown): number {
+  if (typeof value === 'number' && value > 0 && value <= MAX_TIMEOUT) return value;
+  throw badArgument(
+    'timeoutMs',
+    show(value),
+    `milliseconds, more than 0 and at most ${MAX_TIMEOUT}, or Infinity`,
+  );
 }
 
 /** A copy of parameters that are passed on. What stands in them is between client and connector. */
@@ -99,7 +112,8 @@ export function completeChunk(s: SchedulerState, request: Request, chunk: TakenC
     const said = s.queues.idle.has(request) ? request.numTokens - 1 : request.numPromptTokens;
     checkFits(s, said + numQueuedTokens + chunk.prompt.length, chunk.prompt.length);
   }
-  return { prompt: chunk.prompt, stops, arrivalTime: chunk.arrivalTime ?? s.now, params: chunk.params };
+  const arrivalTime = chunk.arrivalTime ?? s.now;
+  return { prompt: chunk.prompt, stops, arrivalTime, addedAt: s.now, params: chunk.params };
 }
 
 /**

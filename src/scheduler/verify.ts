@@ -1,5 +1,6 @@
 import { BlockstepError } from '../core/errors.js';
 import { isLoading } from './load.js';
+import { isUsed } from './preempt.js';
 import type { Container, Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { NO_DEADLINE } from './wait.js';
@@ -55,6 +56,14 @@ export function verifyScheduler(s: SchedulerState): void {
     expect(!(s.draining.has(request) && s.quarantined.has(request)), request, 'drains and is quarantined');
     expect(s.bySlot[request.slot] === request, request, 'drains without its slot');
   }
+  for (const request of s.bySlot) {
+    if (request === undefined) continue;
+    const used = s.usedRequests.has(request);
+    expect(isUsed(request) === used, request, `has blocks in use: ${isUsed(request)}, is noted: ${used}`);
+  }
+  for (const request of s.usedRequests) {
+    expect(s.bySlot[request.slot] === request, request, 'is gone though something uses its blocks');
+  }
   for (const request of s.drainingRows) {
     expect(s.draining.has(request), request, 'may have a row, and does not drain');
   }
@@ -91,6 +100,12 @@ function verifyWait(s: SchedulerState, request: Request): void {
     expect(numComputedTokens < numTokens, request, 'waits for input with its last token computed');
     expect(request.numOutputPlaceholders === 0, request, 'waits for input and for steps in flight');
     expect(request.numDraftTokens === 0, request, 'waits for input with drafts');
+    const gives = numComputedTokens > 0 && !isUsed(request);
+    expect(
+      !gives || queues.idleHolders.has(request),
+      request,
+      'waits for input with blocks that nobody can take',
+    );
   }
   if (session !== null) {
     const queued = session.queue.reduce((sum, { prompt }) => sum + prompt.length, 0);
@@ -116,9 +131,17 @@ function verifyWait(s: SchedulerState, request: Request): void {
       : queues.loading.has(request) || request.asksLater
         ? load
         : 0;
-  const deadline = timeout > 0 ? request.waitingSince + timeout : NO_DEADLINE;
+  const { waitDeadline, queueDeadline, wholeDeadline } = request;
+  const wait = timeout > 0 ? request.waitingSince + timeout : NO_DEADLINE;
+  expect(waitDeadline === wait, request, `has wait deadline ${waitDeadline}, not ${wait}`);
+  const isQueued = container !== 'running' && !isIdle && s.config.deadlines.queue > 0;
+  expect((queueDeadline !== NO_DEADLINE) === isQueued, request, `has queue deadline ${queueDeadline}`);
+  const isLimited = request.timeoutMs !== NO_DEADLINE && !isIdle;
+  expect((wholeDeadline !== NO_DEADLINE) === isLimited, request, `has its own deadline ${wholeDeadline}`);
+  const deadline = Math.min(waitDeadline, queueDeadline, wholeDeadline);
   expect(request.deadline === deadline, request, `has deadline ${request.deadline}, not ${deadline}`);
-  expect(request.deadlineIndex >= 0 === timeout > 0, request, `has deadline index ${request.deadlineIndex}`);
+  const stands = deadline !== NO_DEADLINE;
+  expect(request.deadlineIndex >= 0 === stands, request, `has deadline index ${request.deadlineIndex}`);
 }
 
 function verifyCounts(s: SchedulerState, request: Request): void {

@@ -39,10 +39,16 @@ function queueReason({ status, asksLater, waitsForAdapter }: Request): WaitReaso
 }
 
 /**
- * How long requests may wait for what others do, in milliseconds of the scheduler's clock; 0 = for ever. A request whose
+ * How long requests may wait, in milliseconds of the scheduler's clock; 0 = for ever. A request whose
  * time is over ends with `error`, when the next step is scheduled.
  */
 export interface Deadlines {
+  /**
+   * For a place in a step: from when a request was added, its session's turn came or it was preempted until it is scheduled,
+   * whatever else it waits for meanwhile. Default 0, as in vLLM: how long a queue may be is for the client to say, who can also
+   * limit a single request (`RequestInput.timeoutMs`).
+   */
+  queue: number;
   /** For the next chunk of a session. Default 600,000. */
   streamingInput: number;
   /** For a grammar to be ready. Default 60,000. */
@@ -60,11 +66,15 @@ export interface Deadlines {
 }
 
 export const DEFAULT_DEADLINES: Readonly<Deadlines> = Object.freeze({
+  queue: 0,
   streamingInput: 600_000,
   grammar: 60_000,
   load: 120_000,
   reclaim: 60_000,
 });
+
+/** Milliseconds that a deadline may be away: ten years; a log holds no infinite number. */
+export const MAX_TIMEOUT = 10 * 365 * 24 * 3600 * 1000;
 
 /** Later than any time. */
 export const NO_DEADLINE = Number.POSITIVE_INFINITY;

@@ -2,7 +2,7 @@ import { enterAdapter, fitsAdapters } from './adapters.js';
 import { askMatch, FAILED, NO_MATCH, type TakenMatch } from './ask-connector.js';
 import { askReady } from './ask-grammar.js';
 import { channels } from './channels.js';
-import { stopDeadline } from './deadlines.js';
+import { leaveQueue, stopDeadline } from './deadlines.js';
 import { endUnreported } from './finish.js';
 import { dropZombie } from './guards.js';
 import { beginLoad, endLoading } from './loads.js';
@@ -261,6 +261,7 @@ function enterPlan(
   enterAdapter(s, plan, request);
   request.status = 'RUNNING';
   request.waitingSince = s.now;
+  leaveQueue(s, request);
   request.admittedStep = plan.step;
   if (request.firstScheduledAt < 0) request.firstScheduledAt = s.now;
   if (channels.admit.hasSubscribers) {

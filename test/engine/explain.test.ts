@@ -1,8 +1,68 @@
 import { describe, expect, it } from 'vitest';
+import type { Request } from '../../src/scheduler/request.js';
 import { ScriptedConnector } from '../transfer/scripted-connector.js';
 import { EngineBench, prompt } from './support.js';
 
+/** Notes in `visited` whichever of the requests has one of its links, its id, status or uses read. */
+function watch(requests: readonly Request[]): Set<number> {
+  const visited = new Set<number>();
+  for (const request of requests) {
+    for (const field of ['prev', 'next', 'id', 'status', 'outstanding', 'priority'] as const) {
+      let value: unknown = request[field];
+      Object.defineProperty(request, field, {
+        get: () => {
+          visited.add(request.handle);
+          return value;
+        },
+        set: (next: unknown) => {
+          value = next;
+        },
+      });
+    }
+  }
+  return visited;
+}
+
 const A = 'request "a", 6 prompt tokens, 0 of at most 4 generated: ';
+
+describe('however many requests wait', () => {
+  for (const policy of ['fcfs', 'priority'] as const) {
+    it(`${policy}: explain looks at about a thousand of them, and stats at none`, () => {
+      const bench = new EngineBench({ maxNumSeqs: 2, policy });
+      const ids = Array.from({ length: 3000 }, (_, i) => `r${i}`);
+      for (const id of ids) bench.submit({ id, arrivalTime: bench.time++ });
+      bench.engine.step();
+      const { requests } = bench.engine.scheduler.inspect();
+      const visited = watch(requests);
+      const explained = (id: string): [string, number] => {
+        visited.clear();
+        return [bench.engine.explain(id), visited.size];
+      };
+      bench.engine.scheduler.stats();
+      expect(visited.size).toBe(0);
+      const [first, few] = explained('r3');
+      expect(first).toContain('place 2 of 2998 in the queue');
+      expect(few).toBeLessThan(10);
+      const [last, many] = explained('r2999');
+      expect(last).toContain('behind at least 1000 of 2998 in the queue; 2 requests run');
+      expect(many).toBeGreaterThan(900);
+      expect(many).toBeLessThan(2100);
+      expect(explained('r1')[1]).toBeLessThan(10);
+      expect(() => bench.engine.explain('nobody')).not.toThrow();
+    });
+  }
+
+  it('the place of one that was passed over counts those before it, and not those that wait for input', () => {
+    const bench = new EngineBench({ maxNumSeqs: 1, policy: 'priority' });
+    bench.submit({ id: 'idle', maxTokens: 1, resumable: true });
+    bench.steps();
+    const grammar = { ready: () => false, acceptTokens: () => true, validateTokens: () => 0 };
+    bench.submit({ id: 'held', grammar, priority: -1 });
+    for (const id of ['x', 'y', 'a']) bench.submit({ id, arrivalTime: bench.time++ });
+    bench.engine.step();
+    expect(bench.engine.explain('y')).toContain('place 2 of 3 in the queue; 1 requests run');
+  });
+});
 
 describe('explain', () => {
   it('tells when nobody makes steps', () => {
@@ -134,7 +194,8 @@ describe('explain', () => {
     expect(bench.engine.explain('b')).toMatch(/: aborted, its blocks go back before the next step$/);
     bench.steps();
     bench.time += 5;
-    const words = /: finished \(length\) 5 ms ago, its blocks are still used by store:job 7 for \d+ ms$/;
+    const words =
+      /: finished \(length\) 5 ms ago, its blocks are still used by store:job 7 for \d+ ms; left: 59995 ms of deadlines.reclaim$/;
     expect(bench.engine.explain('a')).toMatch(words);
     expect(bench.engine.explain(handle)).toMatch(words);
     bench.engine.complete(handle, 'store', 'job 7');

@@ -136,6 +136,22 @@ describe('a running engine', () => {
     bench.engine.dispose();
   });
 
+  it('sleeps while the executor computes also when the time of a request is over meanwhile', async () => {
+    const bench = new EngineBench({}, true);
+    const { engine } = bench;
+    void engine.run();
+    const handle = bench.submit({ timeoutMs: 50, maxTokens: 9 });
+    const rejected = rejection(handle.result());
+    for (let i = 0; i < 5; i++) await tick();
+    bench.time += 60;
+    const { made } = await countTimers(() => sleep(60));
+    // One of these is the test's own.
+    expect(made).toBeLessThan(4);
+    await bench.executor.deliver();
+    expect(await rejected).toMatchObject({ code: 'ERR_BLOCKSTEP_REQUEST' });
+    engine.dispose();
+  });
+
   it('is woken by whatever changes what can be scheduled', async () => {
     const bench = new EngineBench();
     const { engine } = bench;

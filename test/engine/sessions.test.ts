@@ -83,7 +83,9 @@ describe('a session', () => {
     const bench = new EngineBench({ deadlines: { streamingInput: 100 } });
     const handle = bench.submit({ id: 'a', maxTokens: 1, resumable: true });
     expect(bench.steps()).toBe('idle');
-    expect(bench.engine.explain('a')).toMatch(/: waiting for 0 ms for the next chunk of its session$/);
+    expect(bench.engine.explain('a')).toMatch(
+      /: waiting for 0 ms for the next chunk of its session; left: 100 ms of deadlines.streamingInput$/,
+    );
     bench.time += 99;
     expect(bench.engine.step().state).toBe('idle');
     bench.time += 1;
@@ -155,7 +157,9 @@ describe('a grammar', () => {
     const handle = bench.submit({ id: 'a', grammar, maxTokens: 2 });
     await sleep(10);
     bench.time += 3;
-    expect(bench.engine.explain('a')).toMatch(/: waiting for 3 ms for its grammar$/);
+    expect(bench.engine.explain('a')).toMatch(
+      /: waiting for 3 ms for its grammar; left: 59997 ms of deadlines.grammar$/,
+    );
     expect(bench.engine.health().healthy).toBe(true);
     grammar.isReady = true;
     expect([...(await handle.result()).tokens]).toEqual(grammar.accepted);

@@ -47,6 +47,7 @@ const MORE_FIELDS = [
   'adapter',
   'resumable',
   'grammar',
+  'timeoutMs',
   'transferParams',
 ] as const;
 

@@ -20,6 +20,7 @@ function addIdle(driver: Driver, id = 's'): number {
 describe('the deadlines', () => {
   it('are those of the design unless given', () => {
     expect(DEFAULT_DEADLINES).toEqual({
+      queue: 0,
       streamingInput: 600_000,
       grammar: 60_000,
       load: 120_000,
@@ -29,7 +30,13 @@ describe('the deadlines', () => {
     const some = new Driver({ deadlines: { grammar: 5 } });
     expect(some.scheduler.config.deadlines).toEqual({ ...DEFAULT_DEADLINES, grammar: 5 });
     const none = new Driver({ deadlines: false });
-    expect(none.scheduler.config.deadlines).toEqual({ streamingInput: 0, grammar: 0, load: 0, reclaim: 0 });
+    expect(none.scheduler.config.deadlines).toEqual({
+      queue: 0,
+      streamingInput: 0,
+      grammar: 0,
+      load: 0,
+      reclaim: 0,
+    });
   });
 });
 

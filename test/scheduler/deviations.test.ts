@@ -1,7 +1,8 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { DEVIATIONS } from '../../src/scheduler/deviations.js';
 import { replayInputs } from '../../src/scheduler/log-replay.js';
 import type { SchedulerOptions } from '../../src/scheduler/options.js';
+import { Request } from '../../src/scheduler/request.js';
 import { MemorySink } from './recorded-log.js';
 import { codeOf, Driver, describePlan, leftovers, prompt, Random } from './support.js';
 
@@ -302,6 +303,48 @@ describe('reclaimIdleSessions', () => {
   function held(driver: Driver, handles: number[]): number[] {
     return handles.map((handle) => driver.scheduler.core.blocks(driver.request(handle).slot).length);
   }
+
+  it('on: looks at each idle session once, however many have given their blocks before', () => {
+    const driver = new Driver();
+    const looks = vi.spyOn(Request.prototype, 'isFinished', 'get');
+    const looksOf = (from: number, to: number) => {
+      looks.mockClear();
+      for (let i = from; i < to; i++) addIdle(driver, String.fromCharCode(1000 + i));
+      return looks.mock.calls.length;
+    };
+    try {
+      // The first ones find a row without taking one from another.
+      looksOf(0, 20);
+      const first = looksOf(20, 60);
+      looksOf(60, 400);
+      expect(looksOf(400, 440)).toBe(first);
+      // The 32 blocks are enough for ten sessions of three.
+      expect(driver.scheduler.stats().sessionsReclaimed).toBe(430);
+      driver.scheduler.verify();
+    } finally {
+      looks.mockRestore();
+    }
+  });
+
+  it('on: one whose blocks were used gives them in its turn when that is over', () => {
+    const driver = new Driver({ numBlocks: 13 });
+    const idle = ['a', 'b', 'c'].map((id) => addIdle(driver, id));
+    driver.scheduler.hold(idle[0], 'store', 'mine');
+    driver.scheduler.hold(idle[1], 'store', 'mine');
+    const ask = (id: string) => {
+      driver.add({ id, prompt: prompt(17, 5), maxTokens: 2 });
+      driver.run();
+      driver.scheduler.verify();
+    };
+    ask('first');
+    expect(held(driver, idle)).toEqual([3, 3, 0]);
+    addIdle(driver, 'd');
+    driver.scheduler.complete(idle[1], 'store', 'mine');
+    driver.scheduler.complete(idle[0], 'store', 'mine');
+    driver.scheduler.verify();
+    ask('second');
+    expect(held(driver, idle)).toEqual([0, 3, 0]);
+  });
 
   for (const pipelineDepth of [1, 2, 3] as const) {
     const crowd = (reclaimIdleSessions: boolean) => {

@@ -195,7 +195,7 @@ export const PLANTS: readonly Plant[] = [
     name: 'F18',
     why: 'a finished request whose blocks are never reported is waited for without end',
     file: 'src/scheduler/finish.ts',
-    text: '  if (reclaim > 0) s.deadlines.start(request, s.now + reclaim);\n',
+    text: '  if (reclaim > 0) s.deadlines.limitWait(request, s.now + reclaim);\n',
     replacement: '  void reclaim;\n',
   },
   {
@@ -310,6 +310,20 @@ export const PLANTS: readonly Plant[] = [
     file: 'src/scheduler/sessions.ts',
     text: 'const kept = request.numTokens - 1;',
     replacement: 'const kept = request.numTokens;',
+  },
+  {
+    name: 'queue-deadline',
+    why: 'a preempted request may stand in the queue for ever',
+    file: 'src/scheduler/preempt.ts',
+    text: '  enterQueue(s, request);\n',
+    replacement: '  void enterQueue;\n',
+  },
+  {
+    name: 'request-timeout',
+    why: 'the time of a session begins only with the turn of a chunk',
+    file: 'src/scheduler/sessions.ts',
+    text: 'limitWhole(s, request, chunk.addedAt);',
+    replacement: 'limitWhole(s, request, s.now);',
   },
   {
     name: 'input-deadline',

@@ -60,6 +60,8 @@ export interface Workload {
   sessions: number;
   adapters: number;
   grammars: number;
+  /** Probability that a request has a time of its own. */
+  timeouts: number;
   /** An incarnation may load again after a preemption or a failure. */
   reloads: boolean;
 }
@@ -91,7 +93,15 @@ export function drawSetup(seed: number): Setup {
   const workload = drawWorkload(new Rng(seed, 'workload'), faults);
   const setup: Setup = { seed, scheduler, connector, faults, workload };
   drawFocus(setup, new Rng(seed, 'focus'));
+  drawTimeouts(setup, new Rng(seed, 'timeouts'));
   return setup;
+}
+
+/** How long requests may stand in the queue, and take as a whole: in some runs, since it cuts short what else they are for. */
+function drawTimeouts({ scheduler, workload }: Setup, rng: Rng): void {
+  const { deadlines } = scheduler;
+  if (rng.chance(0.25)) scheduler.deadlines = { ...deadlines, queue: rng.between(30, 250) };
+  workload.timeouts = rng.chance(0.25) ? 0.4 : 0;
 }
 
 function drawScheduler(rng: Rng): Setup['scheduler'] {
@@ -177,5 +187,6 @@ function drawWorkload(rng: Rng, faults: Record<Fault, number>): Workload {
     grammars: rng.pick([0, 0, 0.4]),
     isStamped,
     reloads: (isStamped || !ambiguous) && rng.chance(0.5),
+    timeouts: 0,
   };
 }

@@ -28,7 +28,7 @@ export class Simulation {
   readonly setup: Setup;
   /** Events so far. */
   step = 0;
-  readonly #rng: Record<'events' | 'clients' | 'executor' | 'connector' | 'fabric', Rng>;
+  readonly #rng: Record<'events' | 'clients' | 'executor' | 'connector' | 'fabric' | 'timeouts', Rng>;
   readonly #weights: readonly number[];
   readonly #totalWeight: number;
   readonly #holds: Hold[] = [];
@@ -49,6 +49,7 @@ export class Simulation {
       executor: stream('executor'),
       connector: stream('connector'),
       fabric: stream('fabric'),
+      timeouts: stream('timeouts of requests'),
     };
     this.#weights = EVENTS.map((event) => workload.weights[event]);
     this.#totalWeight = this.#weights.reduce((sum, weight) => sum + weight, 0);
@@ -182,6 +183,8 @@ export class Simulation {
       eosTokenId: rng.chance(0.5) ? END_TOKEN : -1,
       stopTokenIds: rng.chance(0.2) ? [END_TOKEN] : [],
     };
+    const { timeouts } = this.#rng;
+    if (timeouts.chance(this.setup.workload.timeouts)) asked.timeoutMs = timeouts.between(20, 300);
     this.world.add(asked, { priority: rng.below(3) }, asked.hasGrammar ? this.#grammar() : null);
   }
 

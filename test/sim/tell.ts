@@ -58,6 +58,7 @@ export function rulesOf(scheduler: Scheduler, connector: { reporters: number[][]
     reclaimDeadline: config.deadlines.reclaim,
     inputDeadline: config.deadlines.streamingInput,
     grammarDeadline: config.deadlines.grammar,
+    queueDeadline: config.deadlines.queue,
     maxAdapters: config.maxLoras,
     cancels: config.reclaim === 'on-confirmation',
   };

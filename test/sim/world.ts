@@ -156,6 +156,7 @@ export class World {
     if (salt !== 0) input.cacheSalt = `salt${salt}`;
     if (adapter !== '') input.adapter = adapter;
     if (isSession) input.resumable = true;
+    if (asked.timeoutMs !== undefined) input.timeoutMs = asked.timeoutMs;
     if (grammar !== null) input.grammar = grammar;
     this.#begin(false);
     let outcome: number | string;

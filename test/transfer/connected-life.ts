@@ -147,11 +147,12 @@ export class ConnectedLife {
     const fails = random.chance(8);
     const [plan] = this.#inFlight;
     if (plan === undefined) {
-      const empty = this.#last;
-      if (empty === null || empty.totalTokens > 0) return;
-      this.#last = null;
-      if (fails) scheduler.failStep(empty, output);
-      else scheduler.update(empty, NO_RESULT, output);
+      if (this.#last?.awaitsUpdate !== true) {
+        if (output !== null) scheduler.updateTransfers(output);
+        return;
+      }
+      if (fails) scheduler.failStep(this.#last, output);
+      else scheduler.update(this.#last, NO_RESULT, output);
       return;
     }
     this.#inFlight.shift();

@@ -150,12 +150,4 @@ export const mutations: readonly Mutation[] = [
     test: 'test/guards/worker-contract.test.ts',
     means: 'workers never hear of the last end if its plan had no metadata',
   },
-  {
-    failure: 'F29',
-    file: 'src/scheduler/sessions.ts',
-    find: '  endConnectorWait(s, request);\n',
-    replace: '',
-    test: 'test/guards/connector-calls.test.ts',
-    means: 'a session keeps the deadline of a wait for its connector that is over',
-  },
 ];

@@ -92,8 +92,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F7',
     file: 'src/scheduler/finish.ts',
-    find: 'if (reclaim > 0) s.deadlines.start(request, s.now + reclaim);',
-    replace: 'if (reclaim < 0) s.deadlines.start(request, s.now + reclaim);',
+    find: 'if (reclaim > 0) s.deadlines.limitWait(request, s.now + reclaim);',
+    replace: 'if (reclaim < 0) s.deadlines.limitWait(request, s.now + reclaim);',
     test,
     means: 'what is never reported is waited for without end',
   },

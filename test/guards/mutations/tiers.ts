@@ -97,7 +97,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F43',
     file: 'src/scheduler/finish.ts',
-    find: '  if (reclaim > 0) s.deadlines.start(request, s.now + reclaim);\n',
+    find: '  if (reclaim > 0) s.deadlines.limitWait(request, s.now + reclaim);\n',
     replace: '  void reclaim;\n',
     test: children,
     means: 'a send may take for ever',

@@ -17,6 +17,10 @@ export class Account {
   hasContinued = false;
   /** It waits for its grammar since then; -1 = it does not, or not any more. */
   grammarSince = -1;
+  /** It stands in the queue since then; -1 = it runs, or waits for its next chunk. */
+  queuedSince = -1;
+  /** Its time runs since then: it was added, or the chunk came that is answered now; -1 = it waits for its next chunk. */
+  timedSince = -1;
   /** Its grammar has refused what was generated in this call. */
   wasRefused = false;
   /** Its connector cannot say yet what it can load, since then; -1 = it has, or was not asked. */

@@ -65,6 +65,7 @@ export class Auditor {
       if (account.container === 'running' && seen.container !== 'running' && !account.hasContinued) {
         account.wasPreempted = true;
         account.wasEverPreempted = true;
+        account.queuedSince = this.ledger.now;
       }
       account.hasContinued = false;
       if (account.shown.length > 0)
@@ -102,6 +103,8 @@ export class Auditor {
         throw new Violation('I15', `${name} has waited for its next chunk since ${conversation.idleSince}`);
       if (loadingSince >= 0 && isOver(waitedSince, rules.loadDeadline))
         throw new Violation('I15', `${name} has waited for its load since ${waitedSince}`);
+      const late = this.ledger.lateFor(account);
+      if (late !== null) throw new Violation('I15', `${name} ${late}`);
     }
     const given = new Set(quarantined.map(({ handle }) => handle));
     for (const { name, endedAt, handle } of held) {
@@ -132,7 +135,7 @@ export class Auditor {
 
   #causeOf(handle: number, rules: Rules, now: number): Reason | null {
     const account = this.ledger.account(handle);
-    if (account.mayFail !== null || account.isDoomed) return 'error';
+    if (account.mayFail !== null || account.isDoomed || this.ledger.lateFor(account) !== null) return 'error';
     const { loadDeadline, maxModelLen, numBlocks, blockSize } = rules;
     const { waitedSince, waitedUntil, conversation, grammarSince } = account;
     const isOver = (since: number, deadline: number): boolean =>

@@ -4,6 +4,8 @@ import type { Stops } from './facts.js';
 export interface ChunkFacts {
   prompt: Int32Array;
   stops: Stops;
+  /** When it came. */
+  at?: number;
 }
 
 /** What is known of one session beyond its request. */

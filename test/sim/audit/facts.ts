@@ -22,6 +22,7 @@ export interface Rules {
   loadDeadline: number;
   inputDeadline: number;
   grammarDeadline: number;
+  queueDeadline: number;
   reclaimDeadline: number;
   /** An abort of a finished request whose blocks are in use asks the connector to stop. */
   cancels: boolean;
@@ -49,6 +50,8 @@ export interface Asked extends Stops {
   hasGrammar: boolean;
   /** When its answer has ended it waits for the next chunk. */
   isSession: boolean;
+  /** Milliseconds that it may take, of a session each answer; absent = any. */
+  timeoutMs?: number;
 }
 
 export interface EntryFacts {

@@ -54,6 +54,7 @@ export class Ledger {
     this.accounts.set(handle, account);
     this.live.set(asked.id, account);
     if (asked.hasGrammar) account.grammarSince = this.now;
+    Object.assign(account, { queuedSince: this.now, timedSince: this.now });
     return account;
   }
 
@@ -109,6 +110,7 @@ export class Ledger {
     Object.assign(account, { loadingSince: -1, waitedSince: -1, loadFailed: false });
     account.wasPreempted = false;
     const next = conversation.queue.shift();
+    Object.assign(account, { queuedSince: -1, timedSince: -1 });
     if (next === undefined) conversation.idleSince = this.now;
     else this.startChunk(account, next);
   }
@@ -118,10 +120,21 @@ export class Ledger {
     const conversation = account.conversation as Conversation;
     const kept = account.numTokens - 1;
     conversation.idleSince = -1;
+    Object.assign(account, { queuedSince: this.now, timedSince: chunk.at ?? this.now });
     account.numTokens = kept + chunk.prompt.length;
     account.numPrompt = account.numTokens;
     account.stops = chunk.stops;
     this.started.push({ handle: account.handle, kept, chunk });
+  }
+
+  /** What the request has taken too long for by now; null if for nothing. */
+  lateFor({ queuedSince, timedSince, asked }: Account): string | null {
+    const { queueDeadline } = this.rules;
+    if (queuedSince >= 0 && queueDeadline > 0 && this.now - queuedSince >= queueDeadline) {
+      return `stands in the queue since ${queuedSince}`;
+    }
+    if (timedSince < 0 || asked.timeoutMs === undefined) return null;
+    return this.now - timedSince >= asked.timeoutMs ? `has its time since ${timedSince}` : null;
   }
 
   /** A request waits for a load from now on. */

@@ -26,7 +26,7 @@ export class SessionAudit {
     const total = said + conversation.numQueued + chunk.prompt.length;
     if (total >= maxModelLen || total > (numBlocks - 1) * blockSize) return 'ERR_BLOCKSTEP_UNFIT';
     if (!conversation.isIdle) {
-      conversation.queue.push(chunk);
+      conversation.queue.push({ ...chunk, at: this.#ledger.now });
       return 'queued';
     }
     this.#ledger.startChunk(account, chunk);

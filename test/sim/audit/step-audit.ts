@@ -67,6 +67,10 @@ export class StepAudit {
       this.#checkEntry(facts, account, fail);
       total += facts.scheduled;
       account.expected += facts.samples;
+      const late = this.#ledger.lateFor(account);
+      if (late !== null)
+        throw new Violation('I15', `step ${plan.step} schedules ${account.name}, which ${late}`);
+      account.queuedSince = -1;
       if (facts.kind !== 'running') account.admittedStep = plan.step;
       entries.push({ facts, account, fate: 'due' });
     }

@@ -69,6 +69,7 @@ export interface Wish extends Stops {
   priority: number;
   isSession: boolean;
   hasGrammar: boolean;
+  timeoutMs?: number;
   /** Reads at once; begins when it is told to; or leaves after the first output. */
   reads: 'at once' | 'late' | 'leaves';
 }

@@ -20,6 +20,7 @@ const WANTED = [
   ...['chunk started', 'chunk queued', 'sessionChunks', 'sessionsReclaimed', 'grammarTimeouts'],
   ...['numPreemptions', 'prefixCacheHits', 'externalHits', 'droppedOutputs', 'specAcceptedTokens'],
   ...['failedLoads', 'loadTimeouts', 'quarantines', 'loadsReclaimed', 'evictions'],
+  ...['queueTimeouts', 'requestTimeouts'],
   ...['stale-handle', 'duplicate-completion', 'wrong-owner', 'invalid-block', 'connector-failed'],
 ];
 

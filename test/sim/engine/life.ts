@@ -11,6 +11,7 @@ import { SimConnector } from './connector.js';
 import { SimExecutor } from './executor.js';
 import { ENGINE_EVENTS, type EngineEvent, type EngineSetup } from './setup.js';
 import { Stage, threw } from './stage.js';
+import { Timeouts } from './timeouts.js';
 import { SimWorker } from './worker.js';
 
 const NOT_WAITING = new Set(['RUNNING', 'WAITING', 'PREEMPTED']);
@@ -47,6 +48,7 @@ export class EngineLife {
   readonly #clients = new Map<number, Client>();
   readonly #holds: Hold[] = [];
   readonly #waits = new Map<number, Wait>();
+  readonly #timeouts: Timeouts;
   readonly #totalWeight: number;
   /** Records of the log until its sink fails. */
   #recordsLeft: number;
@@ -83,6 +85,7 @@ export class EngineLife {
     stage.engine = this.engine;
     this.#observer = new Observer(this.engine.scheduler);
     this.#audit = new EngineAudit(stage);
+    this.#timeouts = new Timeouts(stage);
     this.#totalWeight = ENGINE_EVENTS.reduce((sum, event) => sum + setup.workload.weights[event], 0);
     this.#executor.inside = () => this.#insideExecute();
     if (this.#connector !== null) this.#connector.inside = () => this.#abort('connector');
@@ -263,6 +266,7 @@ export class EngineLife {
 
   /** Notes since when each request waits for something that has a deadline. */
   #watch(sight: Sight): void {
+    this.#timeouts.watch(sight);
     const allocations = this.#connector?.allocations;
     for (const { handle, status } of [...sight.requests, ...sight.draining]) {
       const key = `${status} ${allocations?.get(handle)}`;
@@ -289,6 +293,7 @@ export class EngineLife {
     for (const [handle, since] of this.#connector?.asking ?? []) {
       if (load > 0 && this.stage.now >= since + load) this.stage.blame(handle, 'wait');
     }
+    for (const handle of this.#timeouts.late()) this.stage.blame(handle, 'wait');
     for (const handle of this.#waits.keys()) {
       if (this.#isExpired(handle)) this.stage.blame(handle, 'wait');
       if (this.engine.scheduler.getByHandle(handle) === undefined) this.#waits.delete(handle);
@@ -297,6 +302,11 @@ export class EngineLife {
 
   /** I10: after a schedule no wait is past its deadline. */
   #checkWaits(sight: Sight): void {
+    for (const handle of this.#timeouts.late())
+      throw new Violation(
+        'I10',
+        `${this.stage.name(handle)} goes on, and its time in the queue or as a whole is over`,
+      );
     const isLoading = (handle: number) =>
       this.engine.scheduler.getByHandle(handle)?.outstanding?.hasAny('load') === true;
     for (const { handle, status } of [...sight.requests, ...sight.draining]) {
@@ -330,6 +340,7 @@ export class EngineLife {
           ...(eosTokenId >= 0 ? { eosTokenId } : {}),
           ...(wish.isSession ? { resumable: true } : {}),
           ...(grammar === undefined ? {} : { grammar }),
+          ...(wish.timeoutMs === undefined ? {} : { timeoutMs: wish.timeoutMs }),
         },
         { signal: controller.signal },
       );
@@ -338,6 +349,7 @@ export class EngineLife {
       stage.call(handle.handle, id);
       client = new Client(stage, wish, handle, text, controller);
       this.#clients.set(handle.handle, client);
+      this.#timeouts.submitted(handle.handle, wish.timeoutMs);
       const { asked, reason } = this.#submitting;
       if (asked) Object.assign(client, { abortAsked: true, reason });
       stage.note(
@@ -371,7 +383,9 @@ export class EngineLife {
     );
     const maxTokens = rng.between(1, mostTokens);
     const stopsBy = rng.below(3);
-    return {
+    const timed = this.stage.rng('timeouts of requests');
+    const timeoutMs = timed.chance(workload.timeouts) ? timed.between(40, 500) : undefined;
+    const wish: Wish = {
       id: `r${rng.below(numIds)}`,
       prompt,
       maxTokens,
@@ -385,6 +399,9 @@ export class EngineLife {
       hasGrammar: rng.chance(grammars),
       reads: rng.pick(['at once', 'at once', 'at once', 'late', 'leaves']),
     };
+    // When the time of a session begins depends on its answers, which the other simulation counts.
+    if (timeoutMs !== undefined && !wish.isSession) wish.timeoutMs = timeoutMs;
+    return wish;
   }
 
   #chunk(): void {

@@ -277,6 +277,20 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     replacement: '!deviations.countIdleAdapters',
   },
   {
+    name: 'queueForgotten',
+    why: 'a request that is added may stand in the queue for ever',
+    file: 'src/scheduler/add-request.ts',
+    text: '  enterQueue(s, request);\n',
+    replacement: '  void enterQueue;\n',
+  },
+  {
+    name: 'timeForgotten',
+    why: 'the time that a client gives its request does not reach the scheduler',
+    file: 'src/engine/submission.ts',
+    text: '    timeoutMs,\n',
+    replacement: '    timeoutMs: timeoutMs === 0 ? 1 : undefined,\n',
+  },
+  {
     name: 'liveTokens',
     why: 'the tokens of a step that is kept back are read when it is executed',
     file: 'src/engine/step.ts',

@@ -61,6 +61,8 @@ export interface EngineWorkload {
   sessions: number;
   grammars: number;
   numAdapters: number;
+  /** Probability that a request has a time of its own. */
+  timeouts: number;
   /** Probability that a step is answered at once. */
   syncAnswers: number;
   /** Largest advance of the clock between two events. */
@@ -137,7 +139,15 @@ export function drawEngineSetup(seed: number): EngineSetup {
   // Without a prefix cache blocks have no hashes, and so the tier has no keys.
   if (tier !== null && engine.enablePrefixCaching === false)
     Object.assign(tier, { stores: 0, handsOver: 0, loads: 0 });
+  drawTimeouts(setup, new Rng(seed, 'engine timeouts'));
   return setup;
+}
+
+/** How long requests may stand in the queue, and take as a whole: in some lives, since it cuts short what else they are for. */
+function drawTimeouts({ engine, workload }: EngineSetup, rng: Rng): void {
+  const { deadlines } = engine;
+  if (rng.chance(0.25)) engine.deadlines = { ...deadlines, queue: rng.between(60, 400) };
+  workload.timeouts = rng.chance(0.25) ? 0.4 : 0;
 }
 
 /** What a sequence needs that it is drawn for. */
@@ -295,6 +305,7 @@ function drawWorkload(rng: Rng, scene: Scene, faults: EngineSetup['faults']): En
     sessions: isTalk ? 0.7 : rng.pick([0, 0, 0.2]),
     grammars: rng.pick([0, 0, 0.3]),
     numAdapters: rng.pick([0, 0, 3]),
+    timeouts: 0,
     syncAnswers: rng.pick([0, 0.3, 1]),
     tick: rng.pick([3, 6, 12]),
   };

@@ -1,0 +1,164 @@
+import { describe, expect, it } from 'vitest';
+import { EngineBench, leftovers as leftIn, outputs, rejection } from '../engine/support.js';
+import { FakeGrammar } from '../scheduler/fake-grammar.js';
+import { leftovers, prompt } from '../scheduler/support.js';
+import { RemoteDriver } from './remote.js';
+
+const DEPTHS = [1, 2, 3] as const;
+
+/** A driver on a clock that is set by hand; nothing is loaded. */
+function timed(options: ConstructorParameters<typeof RemoteDriver>[1] = {}) {
+  const clock = { now: 1000 };
+  return { driver: new RemoteDriver({}, { now: () => clock.now, ...options }), clock };
+}
+
+// Pinned by: enterQueue and leaveQueue (deadlines.ts), where a request is added, preempted, admitted, and begins a chunk.
+describe('F61 a request stands in the queue for ever', () => {
+  for (const pipelineDepth of DEPTHS) {
+    const deadlines = { queue: 100, streamingInput: 0 };
+
+    it(`depth ${pipelineDepth}: for a place among the running requests`, () => {
+      const { driver, clock } = timed({ pipelineDepth, maxNumSeqs: 1, deadlines });
+      const runs = driver.add({ id: 'runs', maxTokens: 40 });
+      driver.step();
+      const waits = driver.add({ id: 'waits', prompt: prompt(8, 1) });
+      clock.now = 1100;
+      driver.run();
+      expect([driver.ends.get(waits), driver.ends.get(runs)]).toEqual([['error'], ['length']]);
+      expect(driver.connector.calls.filter((call) => call.startsWith('finished waits'))).toHaveLength(1);
+      expect(leftovers(driver.scheduler)).toEqual([]);
+    });
+
+    it(`depth ${pipelineDepth}: to be computed again after a preemption`, () => {
+      const { driver, clock } = timed({ pipelineDepth, deadlines });
+      const handle = driver.add({ id: 'a', maxTokens: 40 });
+      driver.step();
+      driver.scheduler.resetPrefixCache({ resetRunning: true });
+      driver.scheduler.pause('new');
+      driver.scheduler.verify();
+      clock.now = 1100;
+      while (driver.inFlight.length > 0) driver.update();
+      driver.update(driver.schedule());
+      expect(driver.ends.get(handle)).toEqual(['error']);
+      expect(leftovers(driver.scheduler)).toEqual([]);
+    });
+
+    it(`depth ${pipelineDepth}: for a place among the adapters`, () => {
+      const { driver, clock } = timed({ pipelineDepth, maxLoras: 1, deadlines });
+      driver.add({ id: 'runs', adapter: 'a', maxTokens: 40 });
+      driver.step();
+      const waits = driver.add({ id: 'waits', adapter: 'b', prompt: prompt(8, 1) });
+      const request = driver.request(waits);
+      driver.step();
+      clock.now = 1100;
+      driver.run();
+      expect(driver.ends.get(waits)).toEqual(['error']);
+      expect(request.failure).toContain(
+        'for a place among the adapters of a step: deadlines.queue is 100 ms',
+      );
+      expect(leftovers(driver.scheduler)).toEqual([]);
+    });
+
+    it(`depth ${pipelineDepth}: with the next chunk of its session`, () => {
+      const { driver, clock } = timed({ pipelineDepth, deadlines });
+      const handle = driver.add({ id: 's', maxTokens: 2, resumable: true });
+      driver.run(50, () => driver.request(handle).status !== 'WAITING_FOR_STREAMING_REQ');
+      while (driver.inFlight.length > 0) driver.update();
+      driver.scheduler.pause('new');
+      driver.addChunk(handle, { maxTokens: 2 });
+      driver.scheduler.verify();
+      clock.now = 1100;
+      driver.update(driver.schedule());
+      expect(driver.ends.get(handle)).toEqual(['error']);
+      expect(leftovers(driver.scheduler)).toEqual([]);
+    });
+
+    it(`depth ${pipelineDepth}: is not meant of one that runs, or waits for its client`, () => {
+      const { driver, clock } = timed({ pipelineDepth, deadlines });
+      const runs = driver.add({ id: 'runs', maxTokens: 40 });
+      const idle = driver.add({ id: 'idle', prompt: prompt(8, 1), maxTokens: 2, resumable: true });
+      driver.run(50, () => driver.request(idle).status !== 'WAITING_FOR_STREAMING_REQ');
+      clock.now = 9000;
+      for (let i = 0; i < 5; i++) driver.step();
+      expect([driver.request(runs).isFinished, driver.request(idle).isFinished]).toEqual([false, false]);
+      expect(driver.scheduler.stats().queueTimeouts).toBe(0);
+    });
+  }
+
+  it('a session whose connector was still thinking when its answer ended waits for its client, then anew', () => {
+    const { driver, clock } = timed({
+      ...{ pipelineDepth: 3, numBlocks: 5, blockSize: 4 },
+      deadlines: { queue: 0, load: 50, streamingInput: 0 },
+    });
+    driver.add({ id: 'a', prompt: prompt(7), maxTokens: 6 });
+    const handle = driver.add({ id: 's', prompt: prompt(6, 1), maxTokens: 2, resumable: true });
+    const request = driver.request(handle);
+    for (let i = 0; i < 3; i++) driver.schedule();
+    expect(request.status).toBe('PREEMPTED');
+    driver.update();
+    driver.connector.instead.match = ({ id }) => ({ numTokens: id === 's' ? null : 0, async: false });
+    driver.schedule();
+    expect(request.waitReason).toBe('connector');
+    driver.update();
+    expect(request.waitReason).toBe('streaming-input');
+    driver.scheduler.verify();
+    driver.addChunk(handle, { maxTokens: 2 });
+    driver.scheduler.verify();
+    clock.now = 2000;
+    driver.run(8, () => request.waitReason !== 'connector');
+    driver.scheduler.verify();
+    clock.now = 2050;
+    driver.run(20, () => !request.isFinished);
+    expect(driver.ends.get(handle)).toEqual(['error']);
+  });
+});
+
+// Pinned by: limitWhole (deadlines.ts), where a request is added and a chunk begins; endExpired; `timeoutMs` of submission.ts.
+describe('F62 a request takes for ever', () => {
+  for (const pipelineDepth of DEPTHS) {
+    it(`depth ${pipelineDepth}: one that runs ends when its time is over, and its connector is told once`, () => {
+      const { driver, clock } = timed({ pipelineDepth });
+      const handle = driver.add({ id: 'a', maxTokens: 60, timeoutMs: 50 });
+      const other = driver.add({ id: 'b', prompt: prompt(8, 1), maxTokens: 10 });
+      driver.step();
+      clock.now = 1050;
+      driver.run();
+      expect(driver.ends.get(handle)).toEqual(['error']);
+      expect(driver.connector.calls.filter((call) => call.startsWith('finished a'))).toHaveLength(1);
+      expect(driver.text(other)).toEqual(driver.model.text(other, 10));
+      expect(leftovers(driver.scheduler)).toEqual([]);
+    });
+
+    it(`depth ${pipelineDepth}: the time of a queued chunk runs from when it came`, () => {
+      const { driver, clock } = timed({ pipelineDepth, deadlines: { streamingInput: 0 } });
+      const handle = driver.add({ id: 's', maxTokens: 4, resumable: true, timeoutMs: 50 });
+      clock.now = 1010;
+      driver.addChunk(handle, { maxTokens: 60 });
+      clock.now = 1040;
+      driver.run(30, () => driver.scheduler.nextDeadline === 1050);
+      expect(driver.scheduler.nextDeadline).toBe(1060);
+      driver.scheduler.verify();
+    });
+  }
+
+  it('the stream fails with the reason, explain tells what is left, and a grammar does not delay it', async () => {
+    const bench = new EngineBench({ deadlines: { queue: 300, grammar: 200 } });
+    const handle = bench.submit({ id: 'g', grammar: new FakeGrammar({ notReady: 1e6 }), timeoutMs: 100 });
+    bench.engine.step();
+    bench.time += 30;
+    expect(bench.engine.explain('g')).toMatch(
+      /for its grammar; left: 170 ms of deadlines.grammar, 270 ms of deadlines.queue, 70 ms of its timeoutMs$/,
+    );
+    bench.time += 70;
+    bench.steps();
+    expect(await rejection(handle.result())).toMatchObject({
+      code: 'ERR_BLOCKSTEP_REQUEST',
+      message: 'request "g" took 100 ms and had not ended: its timeoutMs is 100 ms',
+    });
+    const fine = bench.submit({ id: 'fine', timeoutMs: 100 });
+    bench.steps();
+    expect((await outputs(fine)).at(-1)?.finishReason).toBe('length');
+    expect(bench.engine.stats().scheduler).toMatchObject({ requestTimeouts: 1, queueTimeouts: 0 });
+    expect(leftIn(bench.engine)).toEqual([]);
+  });
+});

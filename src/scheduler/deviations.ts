@@ -81,6 +81,12 @@ export interface Deviations {
    * does not count them, and leaves it to its model runner what becomes of the -1 in their place.
    */
   refuseUnseenDrafts: boolean;
+  /**
+   * A request that has ended stands in no later bitmask (`Plan.bitmaskEntries`): what the step brings for it is dropped, and its
+   * grammar need not be asked again. vLLM lists it while its blocks are still sent, because it still knows the request then,
+   * and asks a grammar that may have ended for its mask.
+   */
+  skipEndedBitmasks: boolean;
 }
 
 const ALL_ON: Deviations = {
@@ -100,6 +106,7 @@ const ALL_ON: Deviations = {
   clipHandOver: true,
   countIdleAdapters: true,
   refuseUnseenDrafts: true,
+  skipEndedBitmasks: true,
 };
 
 /** Names of all deviations. */

@@ -87,6 +87,12 @@ export interface Deviations {
    * and asks a grammar that may have ended for its mask.
    */
   skipEndedBitmasks: boolean;
+  /**
+   * Every running request has its turn in a step that preempts. In vLLM, with steps in flight, a victim that was passed over in
+   * this step, because the steps in flight are sure to end it, shifts the list under the loop, so that the request behind the one
+   * that needed room gets no token (until #49206).
+   */
+  priorityCursor: boolean;
 }
 
 const ALL_ON: Deviations = {
@@ -107,6 +113,7 @@ const ALL_ON: Deviations = {
   countIdleAdapters: true,
   refuseUnseenDrafts: true,
   skipEndedBitmasks: true,
+  priorityCursor: true,
 };
 
 /** Names of all deviations. */

@@ -93,6 +93,13 @@ export interface Deviations {
    * that needed room gets no token (until #49206).
    */
   priorityCursor: boolean;
+  /**
+   * What a request has computed since it was admitted again stays computed when a step of before its preemption brings rejected
+   * drafts (`pipelineDepth` 3). vLLM takes as many tokens back from it as were rejected: they are computed a second time, some into
+   * blocks that other requests share, and from a short chunk more is taken than was computed. The count then falls below 0, and
+   * with this deviation off to 0.
+   */
+  keepRecomputed: boolean;
 }
 
 const ALL_ON: Deviations = {
@@ -114,6 +121,7 @@ const ALL_ON: Deviations = {
   refuseUnseenDrafts: true,
   skipEndedBitmasks: true,
   priorityCursor: true,
+  keepRecomputed: true,
 };
 
 /** Names of all deviations. */

@@ -81,6 +81,25 @@ export interface Deviations {
    * does not count them, and leaves it to its model runner what becomes of the -1 in their place.
    */
   refuseUnseenDrafts: boolean;
+  /**
+   * A request that has ended stands in no later bitmask (`Plan.bitmaskEntries`): what the step brings for it is dropped, and its
+   * grammar need not be asked again. vLLM lists it while its blocks are still sent, because it still knows the request then,
+   * and asks a grammar that may have ended for its mask.
+   */
+  skipEndedBitmasks: boolean;
+  /**
+   * Every running request has its turn in a step that preempts. In vLLM, with steps in flight, a victim that was passed over in
+   * this step, because the steps in flight are sure to end it, shifts the list under the loop, so that the request behind the one
+   * that needed room gets no token (until #49206).
+   */
+  priorityCursor: boolean;
+  /**
+   * What a request has computed since it was admitted again stays computed when a step of before its preemption brings rejected
+   * drafts (`pipelineDepth` 3). vLLM takes as many tokens back from it as were rejected: they are computed a second time, some into
+   * blocks that other requests share, and from a short chunk more is taken than was computed. The count then falls below 0, and
+   * with this deviation off to 0.
+   */
+  keepRecomputed: boolean;
 }
 
 const ALL_ON: Deviations = {
@@ -100,6 +119,9 @@ const ALL_ON: Deviations = {
   clipHandOver: true,
   countIdleAdapters: true,
   refuseUnseenDrafts: true,
+  skipEndedBitmasks: true,
+  priorityCursor: true,
+  keepRecomputed: true,
 };
 
 /** Names of all deviations. */

@@ -6,7 +6,7 @@ import { isLive } from './guards.js';
 import type { Plan } from './plan.js';
 import type { Request } from './request.js';
 import type { RequestQueue } from './request-queue.js';
-import { ITSELF, NOBODY, planAgain, planRun, takeFromOthers } from './running-pass.js';
+import { ITSELF, indexBehind, planAgain, planRun, takeFromOthers } from './running-pass.js';
 import { beginSchedule, endSchedule, mayAdmit, tokenBudget } from './schedule.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { isBlocked } from './status.js';
@@ -54,7 +54,7 @@ function* runningPass(s: SchedulerState, plan: Plan, batch: Batch, budget: numbe
     next = running.indexOf(request);
     const entriesBack = yield* makeRoom(s, plan, batch, request, numScheduled, budget);
     if (entriesBack === ITSELF) break;
-    next = entriesBack === NOBODY ? running.indexOf(request) + 1 : next + 1 - entriesBack;
+    next = indexBehind(s, request, next, entriesBack);
   }
 }
 

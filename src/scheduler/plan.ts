@@ -118,10 +118,13 @@ export class Plan {
    * their session began. Null for any other plan.
    */
   keptTokens: Map<Request, Int32Array> | null = null;
+  /** Whether `bitmaskEntries` leaves out requests that have ended and are still sent (`skipEndedBitmasks`). */
+  readonly #skipsEnded: boolean;
 
   /** @internal */
-  constructor(frame: Frame, maxDrafts: number) {
+  constructor(frame: Frame, maxDrafts: number, skipsEnded: boolean) {
     const capacity = frame.slots.length;
+    this.#skipsEnded = skipsEnded;
     this.frame = frame.index;
     this.slots = frame.slots;
     this.numScheduledTokens = frame.numScheduledTokens;
@@ -155,12 +158,16 @@ export class Plan {
    * The entries whose tokens a grammar constrains now, ascending: those to be sampled whose request is unfinished (vLLM
    * get_grammar_bitmask). Each stands for 1 + numDraftTokens rows of a bitmask, one for every token it may bring, in this
    * order: what the grammar allows after the drafts before it. Empty: nothing is constrained. Allocates.
+   *
+   * With `skipEndedBitmasks` off, as in vLLM, also those whose request has ended while its blocks are still sent.
    */
   bitmaskEntries(): number[] {
     const entries: number[] = [];
     for (let i = 0; i < this.numRequests; i++) {
-      const request = this.requests[i];
-      if (request.grammar !== null && this.maxOutputTokens[i] > 0 && !request.isFinished) entries.push(i);
+      const { grammar, isFinished, outstanding } = this.requests[i];
+      if (grammar === null || this.maxOutputTokens[i] === 0) continue;
+      const isSent = outstanding !== null && outstanding.size > 0;
+      if (!isFinished || (isSent && !this.#skipsEnded)) entries.push(i);
     }
     return entries;
   }

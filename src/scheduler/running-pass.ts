@@ -38,8 +38,19 @@ export function runningPass(s: SchedulerState, plan: Plan, tokenBudget: number):
     next = running.indexOf(request);
     const entriesBack = makeRoom(s, plan, request, numScheduled);
     if (entriesBack === ITSELF) break;
-    next = entriesBack === NOBODY ? running.indexOf(request) + 1 : next + 1 - entriesBack;
+    next = indexBehind(s, request, next, entriesBack);
   }
+}
+
+/**
+ * Where in `running` the pass goes on behind a request for which room was made.
+ * @param index where the request stood before
+ * @param entriesBack how many entries the victims left in the plan, or `NOBODY`
+ */
+export function indexBehind(s: SchedulerState, request: Request, index: number, entriesBack: number): number {
+  if (entriesBack === NOBODY || s.config.deviations.priorityCursor)
+    return s.queues.running.indexOf(request) + 1;
+  return index + 1 - entriesBack;
 }
 
 /**
@@ -132,9 +143,7 @@ export function planAgain(
 /**
  * Takes blocks from one other request, because this one found none: from one that does not run, else it preempts a victim.
  *
- * Victims are the last admitted (fcfs), or the worst by priority and arrival, the first of equals (priority). As in vLLM
- * a victim that stands before the entry in `running` but not in the plan does not shift the caller's index, so that the
- * request after the entry is passed over once.
+ * Victims are the last admitted (fcfs), or the worst by priority and arrival, the first of equals (priority).
  * @returns how many entries the victim left in the plan before this one, or `ITSELF`, or `NOBODY`
  */
 export function takeFromOthers(s: SchedulerState, plan: Plan, request: Request): number {

@@ -114,7 +114,9 @@ export class SchedulerState {
     this.core = new Core(coreConfig(config));
     this.queues = new Queues(config.policy);
     this.anomalies = new Anomalies(config.strict);
-    this.plans = this.core.frames.map((frame) => new Plan(frame, this.maxDrafts));
+    this.plans = this.core.frames.map(
+      (frame) => new Plan(frame, this.maxDrafts, deviations.skipEndedBitmasks),
+    );
     this.batch = config.placement.authority === 'device' ? new Batch(this) : null;
     this.outputs = new StepOutputs(config.maxNumSeqs);
   }

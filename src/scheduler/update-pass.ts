@@ -170,16 +170,21 @@ function endStopped(s: SchedulerState, firstRow: number): void {
 
 /**
  * Takes back the drafts that were counted as computed and were not accepted. A request that was preempted meanwhile starts
- * again anyway.
+ * again anyway; one that has started again by now computed none of them, but vLLM takes them from it all the same
+ * (`keepRecomputed`).
  */
 function rejectDrafts(s: SchedulerState, plan: Plan, entry: number, numTokens: number): void {
   const request = plan.requests[entry];
   const numDrafts = plan.numDraftTokens[entry];
   const accepted = numTokens - 1;
   const rejected = numDrafts - accepted;
+  const { keepRecomputed } = s.config.deviations;
   if (request.numOutputPlaceholders > 0) request.numOutputPlaceholders -= rejected;
-  if (request.admittedStep > plan.step) rejectForeseen(request, numTokens);
-  else if (request.numComputedTokens > 0) request.numComputedTokens -= rejected;
+  if (request.admittedStep <= plan.step) {
+    if (request.numComputedTokens > 0) request.numComputedTokens -= rejected;
+  } else if (keepRecomputed) rejectForeseen(request, numTokens);
+  // vLLM may count below 0 here, and has positions computed that there are not.
+  else request.numComputedTokens = Math.max(0, request.numComputedTokens - rejected);
   s.counters.specDrafts++;
   s.counters.specDraftTokens += numDrafts;
   s.counters.specAcceptedTokens += accepted;

@@ -340,4 +340,30 @@ describe('a step costs', () => {
     expect([host.preempted, device.preempted, host.costs]).toEqual([1, 1, [0, 0, 0]]);
     expect(device.costs).toEqual([1, 3, 1]);
   });
+
+  it.each([true, false])(
+    'the same whether a victim that was passed over shifts the list, with priorityCursor %s',
+    (on) => {
+      const [host, device] = (['host', 'device'] as const).map((authority) => {
+        const options = { policy: 'priority', pipelineDepth: 2, numBlocks: 4 } as const;
+        const driver = new Driver({ authority, ...options, deviations: { priorityCursor: on } });
+        const { scheduler } = driver;
+        open.push(scheduler);
+        driver.add({ id: 'ends', prompt: prompt(3), maxTokens: 2, priority: 5 });
+        const plans = [describePlan(driver.schedule(), scheduler)];
+        driver.add({ id: 'grows', prompt: prompt(4, 1), maxTokens: 3, priority: 0 });
+        driver.add({ id: 'behind', prompt: prompt(2, 2), maxTokens: 2, priority: 1 });
+        let turns = 0;
+        while (scheduler.hasWork()) {
+          const plan = driver.schedule();
+          if (plan.preempted.length > 0) turns = plan.numRequests;
+          plans.push(describePlan(plan, scheduler));
+          driver.update(plan);
+        }
+        return { plans, turns };
+      });
+      expect(device.plans).toEqual(host.plans);
+      expect([host.turns, device.turns]).toEqual(on ? [2, 2] : [1, 1]);
+    },
+  );
 });

@@ -12,7 +12,7 @@ import {
   observeState,
   recordedState,
 } from './observe.js';
-import { Pipeline } from './pipeline.js';
+import { depthOf, Pipeline } from './pipeline.js';
 import type {
   FlatTokens,
   MakeSubject,
@@ -103,7 +103,7 @@ export function optionsOf(
     longPrefillTokenThreshold: config.long_prefill_token_threshold,
     reserveFullIsl: config.scheduler_reserve_full_isl,
     enableChunkedPrefill: config.enable_chunked_prefill,
-    pipelineDepth: config.async_scheduling ? 2 : 1,
+    pipelineDepth: depthOf(config),
     numSpeculativeTokens: config.num_speculative_tokens ?? 0,
     ...(config.spec_method ? { speculativeMethod: config.spec_method } : {}),
     // vLLM has no such limit: enough for every request to hold blocks at once.
@@ -145,7 +145,7 @@ class Driver {
     this.#trace = trace;
     this.#comparison = comparison;
     this.#readsState = observe === 'state';
-    this.#pipeline = new Pipeline(trace.config.async_scheduling);
+    this.#pipeline = new Pipeline(depthOf(trace.config));
     this.#connector = trace.connector === null ? null : new TraceConnector();
     this.#subject = make(optionsOf(trace, this.#connector, () => this.#clock));
     this.#player = new EventPlayer(

@@ -10,6 +10,11 @@ export const fixtureNames: readonly string[] = readdirSync(folder)
   .map((name) => name.slice(0, -'.json.gz'.length))
   .sort();
 
+/** Whether the trace was cut to the steps around one difference that was found. */
+export function isCut(name: string): boolean {
+  return name.startsWith('f');
+}
+
 /** Reads one of them; every call gives a copy of its own. */
 export function readFixture(name: string): Trace {
   return readTrace(fileURLToPath(new URL(`${name}.json.gz`, folder)));

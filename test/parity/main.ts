@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { replay } from './driver.js';
 import { findTraces } from './files.js';
-import { generateTrace } from './reference/recorder.js';
+import { generateDeepTrace, generateTrace } from './reference/recorder.js';
 import { report } from './report.js';
 import { makeDecidedScheduler, makeScheduler } from './scheduler-under-test.js';
 import { readTrace, type Trace } from './trace.js';
@@ -13,12 +13,14 @@ Replays recorded traces of vLLM's scheduler (.json, .json.gz, or folders of them
   --authority WHO     who decides: host (default) or device, which needs a GPU, or an emulated one (npm run build:emulated), with
                       BLOCKSTEP_ADDON=native/build-emulated/Release/blockstep.node
   --random COUNT      replays as many traces made by the reference scheduler as well
+  --deep              these have three batches in flight
   --seed SEED         seed of the first of them (default 1)
 Exit code: 0 no difference, 1 a difference or an unsupported trace, 2 bad arguments.`;
 
 interface Arguments {
   paths: string[];
   seeds: number[];
+  deep: boolean;
   plansOnly: boolean;
   skipUnsupported: boolean;
   onDevice: boolean;
@@ -32,6 +34,7 @@ function parse(): Arguments {
       'skip-unsupported': { type: 'boolean' },
       authority: { type: 'string', default: 'host' },
       random: { type: 'string', default: '0' },
+      deep: { type: 'boolean' },
       seed: { type: 'string', default: '1' },
     },
     allowPositionals: true,
@@ -48,15 +51,16 @@ function parse(): Arguments {
   return {
     paths: findTraces(positionals),
     seeds: Array.from({ length: count }, (_, i) => seed + i),
+    deep: values.deep ?? false,
     plansOnly: values['plans-only'] ?? false,
     skipUnsupported: values['skip-unsupported'] ?? false,
     onDevice: authority === 'device',
   };
 }
 
-function* traces({ paths, seeds }: Arguments): Generator<Trace> {
+function* traces({ paths, seeds, deep }: Arguments): Generator<Trace> {
   for (const path of paths) yield readTrace(path);
-  for (const seed of seeds) yield generateTrace(seed);
+  for (const seed of seeds) yield deep ? generateDeepTrace(seed) : generateTrace(seed);
 }
 
 function main(given: Arguments): number {

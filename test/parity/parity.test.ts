@@ -9,7 +9,7 @@ const COMPARISONS_PER_STEP = 20;
 
 describe('the scheduler decides what vLLM decides', () => {
   it('has its fixtures', () => {
-    expect(fixtureNames.length).toBe(38);
+    expect(fixtureNames.length).toBe(45);
   });
 
   it.each(fixtureNames)('%s', (name) => {

@@ -176,7 +176,7 @@ export interface SubjectOptions {
   longPrefillTokenThreshold: number;
   reserveFullIsl: boolean;
   enableChunkedPrefill: boolean;
-  pipelineDepth: 1 | 2;
+  pipelineDepth: 1 | 2 | 3;
   numSpeculativeTokens: number;
   speculativeMethod?: 'ngram' | 'eagle' | 'draft_model';
   maxLoras: number;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { fixtureNames, readFixture } from './fixtures.js';
+import { fixtureNames, isCut, readFixture } from './fixtures.js';
 import { outputToken, Prompts, seedToken } from './tokens.js';
 import type { AddEvent, ChunkEvent, Segment } from './trace.js';
 
@@ -49,7 +49,7 @@ describe('tokens', () => {
     }
     const given = [...answers].flatMap(([id, all]) => all.map((tokens, i) => ({ id, tokens, i })));
     const spoken = given.filter(({ tokens }) => tokens.length > 0);
-    expect(spoken.length).toBeGreaterThan(10);
+    expect(spoken.length).toBeGreaterThan(isCut(name) ? 0 : 10);
     for (const { id, tokens, i } of spoken) {
       const { idx, eos_at, stop_at } = (chunks.get(id) as AddEvent[])[i];
       const ending = { eosAt: eos_at, stopAt: stop_at };

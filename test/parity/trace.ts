@@ -49,6 +49,8 @@ const config = object(
     num_speculative_tokens: integer,
     spec_method: nullable(literal('ngram', 'eagle', 'draft_model')),
     max_loras: nullable(integer),
+    /** Most batches in flight; null = 2 with async scheduling, else 1. */
+    pipeline_depth: nullable(literal(1, 2, 3)),
   },
 );
 

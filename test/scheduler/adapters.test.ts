@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { FakeGrammar } from './fake-grammar.js';
-import { Driver, leftovers, prompt } from './support.js';
+import { Driver, leftovers, prompt, Random } from './support.js';
 
 function add(driver: Driver, id: string, adapter: string, maxTokens = 3): number {
   return driver.add({ id, prompt: prompt(4, id.charCodeAt(0)), maxTokens, ...(adapter ? { adapter } : {}) });
@@ -102,4 +102,62 @@ describe('maxLoras', () => {
       expect(driver.scheduler.inspect().running).toEqual(countIdleAdapters ? ['a'] : ['a', 'b']);
     },
   );
+});
+
+describe('random lives of requests with adapters and drafts', () => {
+  const LIVES = 2000;
+
+  /** Texts grow to the model's length, where drafts in flight leave a request without an entry. Throws where a plan has too many adapters. */
+  function live(seed: number, countIdleAdapters: boolean): void {
+    const random = new Random(seed);
+    const maxModelLen = 6 + random.below(20);
+    const numSpeculativeTokens = 1 + random.below(5);
+    const longest = Math.ceil((maxModelLen + numSpeculativeTokens) / 4);
+    const driver = new Driver({
+      pipelineDepth: (1 + (seed % 3)) as 1 | 2 | 3,
+      numSpeculativeTokens,
+      speculativeMethod: (['ngram', 'eagle', 'draft_model'] as const)[random.below(3)],
+      maxModelLen,
+      maxLoras: 1 + random.below(2),
+      numBlocks: 1 + longest * (1 + random.below(4)),
+      maxNumSeqs: 2 + random.below(5),
+      maxNumBatchedTokens: 8 + random.below(30),
+      policy: random.chance(50) ? 'priority' : 'fcfs',
+      deviations: { countIdleAdapters },
+    });
+    for (let i = 0; i < 6; i++) {
+      const adapter = random.chance(80) ? { adapter: `lora${random.below(4)}` } : {};
+      const length = 1 + random.below(maxModelLen - 2);
+      driver.add({
+        id: `r${i}`,
+        prompt: prompt(length, i),
+        maxTokens: 1 + random.below(maxModelLen),
+        ...adapter,
+      });
+      for (let steps = random.below(4); steps > 0; steps--) driver.step();
+    }
+    driver.run();
+    expect(leftovers(driver.scheduler)).toEqual([]);
+  }
+
+  /** Seeds of lives in which a plan had more adapters than there may be. */
+  function tooMany(countIdleAdapters: boolean): number[] {
+    return Array.from({ length: LIVES }, (_, seed) => seed).filter((seed) => {
+      try {
+        live(seed, countIdleAdapters);
+      } catch (error) {
+        if (/adapters in one step/.test(String(error))) return true;
+        throw error;
+      }
+      return false;
+    });
+  }
+
+  it(`${LIVES} of them at depths 1 to 3: no plan has more adapters than maxLoras`, () => {
+    expect(tooMany(true)).toEqual([]);
+  });
+
+  it('with countIdleAdapters off, as in vLLM, some have', () => {
+    expect(tooMany(false).length).toBeGreaterThan(0);
+  });
 });

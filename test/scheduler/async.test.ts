@@ -213,4 +213,28 @@ describe('a request admitted again while its outputs are in flight', () => {
     expect(driver.text(first)).toEqual(driver.model.text(first, 9));
     expect(driver.text(x)).toEqual(driver.model.text(x, 9));
   });
+
+  it.each([
+    [true, 39],
+    [false, 42],
+  ])('depth 3, keepRecomputed %s: %i tokens are computed until both have their texts', (on, expected) => {
+    const options = { pipelineDepth: 3, numSpeculativeTokens: 3, numBlocks: 6 } as const;
+    const deviations = { keepRecomputed: on };
+    const driver = new Driver({ ...options, enablePrefixCaching: false, deviations });
+    const handles = [1, 2].map((length) =>
+      driver.add({ id: `r${length}`, prompt: prompt(length, 2 - length), maxTokens: 5 }),
+    );
+    let tokens = 0;
+    const { scheduler } = driver;
+    const schedule = scheduler.schedule.bind(scheduler);
+    scheduler.schedule = () => {
+      const plan = schedule();
+      tokens += plan.totalTokens;
+      return plan;
+    };
+    driver.run();
+    for (const handle of handles) expect(driver.text(handle)).toEqual(driver.model.text(handle, 5));
+    expect(scheduler.stats().numPreemptions).toBeGreaterThan(0);
+    expect(tokens).toBe(expected);
+  });
 });

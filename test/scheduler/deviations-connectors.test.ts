@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { Deviations } from '../../src/scheduler/deviations.js';
 import type { SchedulerOptions } from '../../src/scheduler/options.js';
+import type { Plan } from '../../src/scheduler/plan.js';
 import { RemoteDriver } from '../guards/remote.js';
 import type { Script } from '../transfer/scripted-connector.js';
+import { FakeGrammar } from './fake-grammar.js';
 import { describePlan, leftovers, prompt, Random } from './support.js';
 
 const POLICIES = ['fail', 'recompute'] as const;
@@ -345,5 +347,33 @@ describe('limitLoadRetries', () => {
 
   it('off: it is loaded again for ever', () => {
     expect(loadsUntilAnswered(false)).toBe(-1);
+  });
+});
+
+describe('skipEndedBitmasks', () => {
+  /** The first of two steps in flight ends `g`, whose blocks are then sent. Who is in the bitmask of the second, and later. */
+  function bitmasks(skipEndedBitmasks: boolean): string[][] {
+    const driver = make({ g: { delayFree: true } }, { skipEndedBitmasks }, { pipelineDepth: 2 });
+    const { scheduler } = driver;
+    const seen: string[][] = [];
+    const look = (plan: Plan): unknown => seen.push(plan.bitmaskEntries().map((i) => plan.requests[i].id));
+    const input = { maxTokens: 9, stopTokenIds: [5], grammar: new FakeGrammar() };
+    const g = scheduler.add({ id: 'g', prompt: prompt(6), ...input });
+    scheduler.add({ id: 'h', prompt: prompt(6, 1), ...input });
+    const [first, second] = [scheduler.schedule(), scheduler.schedule()];
+    look(second);
+    scheduler.update(first, { tokens: Int32Array.of(5, 6), counts: Int32Array.of(1, 1) });
+    look(second);
+    driver.sent(g);
+    look(second);
+    return seen;
+  }
+
+  it('on: a request that has ended is in no bitmask', () => {
+    expect(bitmasks(true)).toEqual([['g', 'h'], ['h'], ['h']]);
+  });
+
+  it('off: it is as long as its blocks are sent, as in vLLM', () => {
+    expect(bitmasks(false)).toEqual([['g', 'h'], ['g', 'h'], ['h']]);
   });
 });

@@ -2,6 +2,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { DEVIATIONS } from '../../src/scheduler/deviations.js';
 import { replayInputs } from '../../src/scheduler/log-replay.js';
 import type { SchedulerOptions } from '../../src/scheduler/options.js';
+import type { Plan } from '../../src/scheduler/plan.js';
 import { Request } from '../../src/scheduler/request.js';
 import { MemorySink } from './recorded-log.js';
 import { codeOf, Driver, describePlan, leftovers, prompt, Random } from './support.js';
@@ -200,6 +201,37 @@ describe('evictUnscheduled', () => {
     const driver = preemptScheduled(false);
     expect(() => driver.run()).toThrow(/low got tokens from unwritten blocks/);
   });
+});
+
+describe('priorityCursor', () => {
+  /**
+   * Three blocks hold three requests. A step in flight is sure to end `ends`, so the next one passes it over; then `grows`
+   * needs a second block there, and `ends` is the victim.
+   */
+  function preemptPassedOver(options: Partial<SchedulerOptions>): { driver: Driver; plan: Plan } {
+    const driver = new Driver({ policy: 'priority', pipelineDepth: 2, numBlocks: 4, ...options });
+    driver.add({ id: 'ends', prompt: prompt(3), maxTokens: 2, priority: 5 });
+    driver.schedule();
+    driver.add({ id: 'grows', prompt: prompt(4, 1), maxTokens: 3, priority: 0 });
+    driver.add({ id: 'behind', prompt: prompt(2, 2), maxTokens: 2, priority: 1 });
+    driver.schedule();
+    driver.update();
+    return { driver, plan: driver.schedule() };
+  }
+
+  it.each([
+    [{}, ['grows', 'behind']],
+    [{ priorityCursor: false }, ['grows']],
+  ])(
+    'deviations %j: in the step that preempts who was passed over, these have their turn: %j',
+    (deviations, ids) => {
+      const { driver, plan } = preemptPassedOver({ deviations });
+      expect(plan.preempted).toEqual(['ends']);
+      expect(plan.requests.slice(0, plan.numRequests).map(({ id }) => id)).toEqual(ids);
+      driver.run();
+      expect(leftovers(driver.scheduler)).toEqual([]);
+    },
+  );
 });
 
 describe('sessionHashes', () => {

@@ -54,11 +54,11 @@ export class ReferencePlan implements SubjectPlan {
     this.needsAllTokens = Uint8Array.from(entries, (entry) => (entry.needsAllTokens ? 1 : 0));
   }
 
-  /** vLLM's get_grammar_bitmask. */
+  /** vLLM's get_grammar_bitmask: it lists a request that has ended as long as it is still sent. */
   bitmaskEntries(): number[] {
     return [...this.requests.keys()].filter((i) => {
-      const { input, isPrefillChunk, isFinished } = this.requests[i];
-      return input.grammar !== undefined && !isPrefillChunk && !isFinished;
+      const { input, isPrefillChunk, isForgotten } = this.requests[i];
+      return input.grammar !== undefined && !isPrefillChunk && !isForgotten;
     });
   }
 

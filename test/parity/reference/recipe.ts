@@ -64,6 +64,24 @@ export function randomRecipe(random: Random): Recipe {
   return random.chance(0.5) ? connected(shaped, random) : shaped;
 }
 
+/**
+ * Three batches in flight, in a pool that is tight more often than not: a request can be preempted and admitted again before an
+ * older batch is processed. Without grammars: vLLM samples a batch behind two others when only one of these was processed. Without
+ * resets of what runs: a second one forgets which batches the first one was to drop.
+ */
+export function deepRecipe(random: Random): Recipe {
+  const any = anyRecipe(random);
+  const recipe = random.chance(0.3) ? crowded(any, random) : any;
+  const drafts = recipe.config.num_speculative_tokens;
+  const { max_model_len, block_size } = recipe.config;
+  const longest = Math.ceil((max_model_len + 3 * drafts) / block_size);
+  const num_gpu_blocks = random.chance(0.7)
+    ? 2 + longest + random.integer(0, longest)
+    : Math.max(recipe.config.num_gpu_blocks, 2 + longest);
+  const config = { ...recipe.config, num_gpu_blocks, async_scheduling: true, pipeline_depth: 3 as const };
+  return { ...recipe, config, grammarRate: 0, resetsRunning: false };
+}
+
 /** Requests that start together from the same blocks, some of which then turn out to have failed. */
 function sharing(recipe: Recipe, random: Random): Recipe {
   const config: Recipe['config'] = {

@@ -10,12 +10,12 @@ import {
   observePool,
   observeState,
 } from '../observe.js';
-import { Pipeline } from '../pipeline.js';
+import { depthOf, Pipeline } from '../pipeline.js';
 import { outputToken, Prompts } from '../tokens.js';
 import type { ConnectorCall, Trace, TraceEvent, TraceStep } from '../trace.js';
 import type { ReferencePlan } from './plan.js';
 import { Random } from './random.js';
-import { type Recipe, randomRecipe } from './recipe.js';
+import { deepRecipe, type Recipe, randomRecipe } from './recipe.js';
 import { ReferenceScheduler } from './scheduler.js';
 import { Worker } from './worker.js';
 import { Workload } from './workload.js';
@@ -25,10 +25,26 @@ interface Batch {
   plan: ReferencePlan;
 }
 
-/** Makes a trace by running the reference scheduler on a random workload. The same seed gives the same trace. */
+/**
+ * Makes a trace by running the reference scheduler on a random workload. The same seed gives the same trace. A workload in which
+ * vLLM counts fewer than 0 computed tokens is given up for another one: no scheduler has to follow it there.
+ */
 export function generateTrace(seed: number): Trace {
-  const random = new Random(seed);
-  return new Recorder(seed, randomRecipe(random), random).record();
+  return generate(seed, randomRecipe);
+}
+
+/** The same with three batches in flight. */
+export function generateDeepTrace(seed: number): Trace {
+  return generate(seed, deepRecipe);
+}
+
+function generate(seed: number, recipeOf: (random: Random) => Recipe): Trace {
+  for (let attempt = 0; ; attempt++) {
+    const random = new Random(seed + 1_000_003 * attempt);
+    const recorder = new Recorder(seed, recipeOf(random), random);
+    const trace = recorder.record();
+    if (!recorder.isOverdrawn) return trace;
+  }
 }
 
 /** Runs the reference scheduler and writes down what a recording of vLLM would hold. */
@@ -44,6 +60,8 @@ class Recorder {
   readonly #pipeline: Pipeline<Batch>;
   /** Tokens that the fake model has sampled for each answer, in flight included. */
   readonly #sampled = new Map<string, number>();
+  /** vLLM counted fewer than 0 computed tokens. */
+  isOverdrawn = false;
   /** Ids of the batch that was scheduled last, and of the one before; empty ones are none. */
   #batches: [last: string[], before: string[]] = [[], []];
 
@@ -89,7 +107,7 @@ class Recorder {
       recipe.config.policy,
       this.#connector,
     );
-    this.#pipeline = new Pipeline(recipe.config.async_scheduling);
+    this.#pipeline = new Pipeline(depthOf(recipe.config));
   }
 
   record(): Trace {
@@ -178,6 +196,7 @@ class Recorder {
     const counts = Int32Array.from(ids, (id) => tokensOf(id).length);
     const output = kv === null ? undefined : this.#connector?.outputOf(kv);
     const out = observeOutputs(this.#subject.update(plan, { tokens, counts }, output));
+    this.isOverdrawn ||= plan.requests.some((request) => request.isOverdrawn);
     const calls = this.#calls('conn', step.step);
     if (kv?.invalid) this.#forget(plan);
     const { num_speculative_tokens: k, async_scheduling, spec_method } = this.#recipe.config;

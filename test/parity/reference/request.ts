@@ -12,6 +12,10 @@ export class ReferenceRequest implements SubjectRequest {
   /** Leading blocks of `blocks` that carry a content name. */
   numPublished = 0;
   isPrefillChunk = false;
+  /** It has ended, and its blocks are no longer sent: vLLM does not know it any more. */
+  isForgotten = false;
+  /** More drafts were taken from it than it had computed: what vLLM does from here on makes no sense. */
+  isOverdrawn = false;
   wasPreempted = false;
   /** Batches in flight whose tokens are dropped, because the request was preempted by force. */
   framesToDrop = 0;

@@ -283,6 +283,7 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
     if (numDrafts > 0) {
       const rejected = numDrafts - (sampled.length - 1);
       if (request.numComputedTokens > 0) request.numComputedTokens -= rejected;
+      if (request.numComputedTokens < 0) request.isOverdrawn = true;
       if (request.numOutputPlaceholders > 0) request.numOutputPlaceholders -= rejected;
     }
     if (request.framesToDrop > 0) {

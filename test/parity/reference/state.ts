@@ -178,6 +178,7 @@ export abstract class ReferenceState {
   #forget(request: ReferenceRequest): void {
     this.blocks.release(request);
     this.requests.delete(request.id);
+    request.isForgotten = true;
   }
 
   /** A load has ended: what of it is good is published (vLLM _update_waiting_for_remote_kv). */

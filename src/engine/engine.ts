@@ -7,7 +7,7 @@ import { type EngineStats, readEngineStats } from './engine-stats.js';
 import { placed } from './executor-place.js';
 import { explain } from './explain.js';
 import type { EngineHealth } from './health.js';
-import { abortByKey, abortStream } from './mailbox.js';
+import { abortByKeys, abortStream } from './mailbox.js';
 import { type EngineOptions, takeEngineOptions, takeShutdownOptions, withRanks } from './options.js';
 import type { RequestHandle } from './request-handle.js';
 import { RunLoop } from './run-loop.js';
@@ -62,11 +62,15 @@ export class Engine implements Disposable, AsyncDisposable {
   /**
    * Aborts requests by id or handle. It only queues: their readers are told at once, their blocks go back before the next
    * step. Those that are unknown or have ended are skipped and counted.
+   *
+   * The list is carried out as a whole, whatever is in it. In strict mode a handle that was never given out is thrown then, and
+   * breaks nothing; a request that has ended and an unknown id are not: see `Scheduler.abort`.
    * @param reason what readers shall be rejected with; without one their streams end with `finishReason: 'abort'`
+   * @throws ERR_BLOCKSTEP_BAD_ARG for what is neither id nor handle, and nothing was changed; ERR_BLOCKSTEP_ANOMALY
    */
   abort(ids: string | number | Iterable<string | number>, reason?: unknown): void {
     this.#e.checkUsable();
-    for (const key of takeAbortKeys(ids)) abortByKey(this.#e, key, reason);
+    abortByKeys(this.#e, takeAbortKeys(ids), reason);
   }
 
   /** Aborts every request that has not ended. */

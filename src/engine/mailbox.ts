@@ -18,16 +18,20 @@ export function abortStream(e: EngineState, stream: RequestStream, reason: unkno
   e.poke();
 }
 
-/** Aborts the request that an id or a handle names now. One that is unknown or has ended is left to the scheduler to count. */
-export function abortByKey(e: EngineState, key: string | number, reason: unknown): void {
-  const request = typeof key === 'string' ? e.scheduler.get(key) : e.scheduler.getByHandle(key);
-  if (request === undefined || request.isFinished) {
-    e.change((scheduler) => scheduler.abort(key));
-    return;
+/**
+ * Aborts the requests that ids and handles name now. Those that are unknown or have ended are left to the scheduler to count,
+ * which may throw in strict mode: so they come last.
+ */
+export function abortByKeys(e: EngineState, keys: readonly (string | number)[], reason: unknown): void {
+  const rest: (string | number)[] = [];
+  for (const key of keys) {
+    const request = typeof key === 'string' ? e.scheduler.get(key) : e.scheduler.getByHandle(key);
+    const stream = request === undefined ? undefined : e.streams.of(request);
+    if (request === undefined || request.isFinished) rest.push(key);
+    else if (stream !== undefined) abortStream(e, stream, reason);
+    else abortUnread(e, request, reason);
   }
-  const stream = e.streams.of(request);
-  if (stream !== undefined) abortStream(e, stream, reason);
-  else abortUnread(e, request, reason);
+  if (rest.length > 0) e.change((scheduler) => scheduler.abort(rest));
 }
 
 /** Carries out what is queued, also what callbacks queue meanwhile. @returns how many requests ended */

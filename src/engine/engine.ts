@@ -53,7 +53,7 @@ export class Engine implements Disposable, AsyncDisposable {
    * Submits a request, also while others run. Its prompt is copied. Never waits.
    * @returns what it brings, to be iterated or awaited; an already aborted signal gives a handle that has ended
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT, ERR_BLOCKSTEP_LIMIT; nothing was changed
-   * @throws ERR_BLOCKSTEP_SHUTDOWN once a shutdown has begun
+   * @throws ERR_BLOCKSTEP_SHUTDOWN once a shutdown has begun, also when it is over; ERR_BLOCKSTEP_DISPOSED after `dispose()`
    */
   submit(request: SubmitInput, options: SubmitOptions = {}): RequestHandle {
     return this.#submitter.submit(request, options);
@@ -124,7 +124,8 @@ export class Engine implements Disposable, AsyncDisposable {
   /**
    * Ends the engine in good order: takes no new requests, goes on until those it has are done, and held blocks are given
    * back, for at most `drainMs` milliseconds of its clock (default 30,000); then aborts what is left, without a reason, and
-   * disposes everything. It drives itself, whoever did before.
+   * disposes everything. It drives itself, whoever did before. When it is over `submit` throws ERR_BLOCKSTEP_SHUTDOWN, and what
+   * else needs the engine ERR_BLOCKSTEP_DISPOSED.
    * @returns one promise for all calls: the engine and its executor are gone. A later call can shorten the drain.
    * It rejects only if the executor's own `dispose` failed.
    * @throws ERR_BLOCKSTEP_BAD_ARG

@@ -29,8 +29,12 @@ export class Submitter {
   /** See `Engine.submit`. */
   submit(input: SubmitInput, options: SubmitOptions): RequestHandle {
     const e = this.#e;
-    e.checkUsable();
-    if (e.draining) throw new BlockstepError('ERR_BLOCKSTEP_SHUTDOWN', 'the engine is shutting down');
+    // Once a shutdown has begun that is the reason, also when it is over.
+    if (!e.disposed || !e.draining) e.checkUsable();
+    if (e.draining) {
+      const what = e.disposed ? 'was shut down' : 'is shutting down';
+      throw new BlockstepError('ERR_BLOCKSTEP_SHUTDOWN', `the engine ${what}`);
+    }
     const signal = takeSignal(options);
     const request = takeSubmission(input);
     request.id ??= this.#newId();

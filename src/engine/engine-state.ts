@@ -1,3 +1,4 @@
+import { describeCallee, enterCallee, leaveCallee } from '../core/callee.js';
 import { BlockstepError, describeError } from '../core/errors.js';
 import type { Request } from '../scheduler/request.js';
 import type { Scheduler } from '../scheduler/scheduler.js';
@@ -80,11 +81,14 @@ export class EngineState {
 
   /** The clock; where it throws or tells no time, what it told last. The scheduler is who complains about it. */
   now(): number {
+    const before = enterCallee('now');
     try {
       const now = this.scheduler.config.now();
       if (Number.isFinite(now)) this.#lastTime = now;
     } catch {
       // See above.
+    } finally {
+      leaveCallee(before);
     }
     return this.#lastTime;
   }
@@ -126,7 +130,8 @@ export class EngineState {
   /** @throws ERR_BLOCKSTEP_REENTRANT */
   checkNotBusy(): void {
     if (!this.busy) return;
-    throw new BlockstepError('ERR_BLOCKSTEP_REENTRANT', 'the engine was called from inside its executor');
+    const message = `the engine was called from inside ${describeCallee()}`;
+    throw new BlockstepError('ERR_BLOCKSTEP_REENTRANT', message);
   }
 
   /** Counts an answer, or a part of one, that makes no sense. */

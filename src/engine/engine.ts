@@ -24,7 +24,7 @@ import { Submitter } from './submit.js';
  * invariant: then every stream fails with a code, every call throws it, and `health()` says why.
  *
  * From inside `executor.execute` requests may be submitted and aborted, and everything may be read; `step` and `dispose`
- * are refused (ERR_BLOCKSTEP_REENTRANT).
+ * are refused (ERR_BLOCKSTEP_REENTRANT), as they are from inside anything else that a step calls; the message names it.
  */
 export class Engine implements Disposable, AsyncDisposable {
   readonly #e: EngineState;
@@ -140,7 +140,7 @@ export class Engine implements Disposable, AsyncDisposable {
   /**
    * Ends the engine now: every stream fails with ERR_BLOCKSTEP_DISPOSED after what came before, steps in flight are given up,
    * all memory is freed. Idempotent; a broken engine can be disposed too. `shutdown()` afterwards waits for the executor.
-   * @throws ERR_BLOCKSTEP_REENTRANT from inside the executor; what the executor's `dispose` throws, when all is freed
+   * @throws ERR_BLOCKSTEP_REENTRANT from inside what a step calls; what the executor's `dispose` throws, when all is freed
    */
   dispose(): void {
     this.#shutdown.dispose();

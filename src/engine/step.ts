@@ -1,3 +1,4 @@
+import { enterCallee, leaveCallee } from '../core/callee.js';
 import type { Plan } from '../scheduler/plan.js';
 import { type TakenAnswer, takeAnswer } from './answer.js';
 import type { EngineState } from './engine-state.js';
@@ -43,12 +44,21 @@ export class Step {
     this.#engine.workers?.begin(this.plan, true);
     try {
       if (this.#gatherError !== null) throw this.#gatherError.cause;
-      const answer = this.#engine.config.execute(this.plan, this.#tables);
+      const answer = this.#execute();
       const then = thenOf(answer);
       if (then === null) this.#settle('answered', answer);
       else this.#follow(answer, then);
     } catch (error) {
       this.#settle('failed', error);
+    }
+  }
+
+  #execute(): unknown {
+    const before = enterCallee('executor.execute');
+    try {
+      return this.#engine.config.execute(this.plan, this.#tables);
+    } finally {
+      leaveCallee(before);
     }
   }
 

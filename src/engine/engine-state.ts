@@ -6,6 +6,7 @@ import { channels } from './channels.js';
 import { ExecutorTables } from './executor-place.js';
 import { HealthWatch } from './health.js';
 import type { EngineConfig } from './options.js';
+import { PlanViews } from './plan-view.js';
 import type { Step } from './step.js';
 import { StepTimes } from './step-times.js';
 import { Streams } from './streams.js';
@@ -39,6 +40,7 @@ export class EngineState {
   readonly scheduler: Scheduler;
   readonly config: EngineConfig;
   readonly tables: ExecutorTables;
+  readonly views = new PlanViews();
   readonly streams = new Streams();
   /** Requests to be aborted before the next step, each with the reason that was given; their streams have ended. */
   readonly aborts = new Map<Request, unknown>();

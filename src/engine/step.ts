@@ -54,9 +54,11 @@ export class Step {
   }
 
   #execute(): unknown {
+    const { views, config } = this.#engine;
+    const view = views.of(this.plan);
     const before = enterCallee('executor.execute');
     try {
-      return this.#engine.config.execute(this.plan, this.#tables);
+      return config.execute(view, this.#tables);
     } finally {
       leaveCallee(before);
     }

@@ -20,6 +20,8 @@ export class EngineCounters {
   failedSteps = 0;
   /** Requests that the executor failed, by row or by step. */
   failedRequests = 0;
+  /** Requests that their clients stopped; the scheduler counts them as aborted. */
+  stopped = 0;
   /** Answers of the executor that were no answers, or wrong for some rows. */
   wrongAnswers = 0;
   /** Answers that came after the engine had given the step up. */
@@ -44,6 +46,8 @@ export class EngineState {
   readonly streams = new Streams();
   /** Requests to be aborted before the next step, each with the reason that was given; their streams have ended. */
   readonly aborts = new Map<Request, unknown>();
+  /** Those of them that their clients stopped. */
+  readonly stops = new Set<Request>();
   readonly flight: Step[] = [];
   readonly counters = new EngineCounters();
   readonly stepTimes = new StepTimes();
@@ -209,6 +213,7 @@ export class EngineState {
     for (const step of this.flight) step.giveUp();
     this.flight.length = 0;
     this.aborts.clear();
+    this.stops.clear();
     for (const stream of this.streams.takeAll()) {
       const { code, message, cause } = error;
       stream.fail(new BlockstepError(code, message, { cause }), now);

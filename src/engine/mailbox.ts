@@ -75,8 +75,8 @@ export function drainAborts(e: EngineState): number {
     const handles: number[] = [];
     for (const request of e.aborts.keys()) if (!request.isFinished) handles.push(request.handle);
     const stops = [...e.stops].filter(({ isFinished }) => !isFinished);
-    e.aborts.clear();
     e.stops.clear();
+    e.aborts.clear();
     if (handles.length > 0) ended += e.change((scheduler) => scheduler.abort(handles)).length;
     e.counters.stopped += stops.length;
   }

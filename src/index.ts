@@ -21,7 +21,13 @@ export type { ExecutorLimits } from './engine/executor-limits.js';
 export type { EngineHealth } from './engine/health.js';
 export { InputBatch, type StepInputs } from './engine/input-batch.js';
 export type { EngineOptions } from './engine/options.js';
-export type { EndReason, RequestOutput, RequestResult, RequestTimings } from './engine/outputs.js';
+export type {
+  EndReason,
+  RequestOutput,
+  RequestResult,
+  RequestTimings,
+  StopReason,
+} from './engine/outputs.js';
 export { ReferenceExecutor } from './engine/reference-executor.js';
 export type { ReferenceFault } from './engine/reference-fault.js';
 export type { ReferenceExecutorOptions } from './engine/reference-options.js';

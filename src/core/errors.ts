@@ -41,7 +41,7 @@ export const ERROR_CODES = {
   ERR_BLOCKSTEP_REQUEST: 'the request failed by itself: it or a wait took too long, or its grammar failed',
   ERR_BLOCKSTEP_RING_FULL:
     'every slot of the completion queue is held by a transfer; drain it, then submit again; nothing is lost',
-  ERR_BLOCKSTEP_SHUTDOWN: 'the engine is shutting down and takes no new requests',
+  ERR_BLOCKSTEP_SHUTDOWN: 'the engine is shutting down, or was shut down, and takes no new requests',
   ERR_BLOCKSTEP_UNFIT: 'the prompt fits neither the model length nor the pool, and never will',
 } as const;
 

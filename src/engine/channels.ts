@@ -5,6 +5,7 @@ import { channel } from 'node:diagnostics_channel';
  * somebody listens.
  *
  *   blockstep:request:submit        { id, handle }
+ *   blockstep:request:stop          { id, handle, stopReason }, when its client stops it; its `request:finish` says `abort`
  *   blockstep:engine:step           { step, numRequests, totalTokens, latencyMs, failed }
  *   blockstep:engine:wrong-answer   { step, detail }
  *   blockstep:engine:worker-failure { rank, method, detail }
@@ -12,6 +13,7 @@ import { channel } from 'node:diagnostics_channel';
  */
 export const channels = {
   submit: channel('blockstep:request:submit'),
+  stop: channel('blockstep:request:stop'),
   step: channel('blockstep:engine:step'),
   wrongAnswer: channel('blockstep:engine:wrong-answer'),
   workerFailure: channel('blockstep:engine:worker-failure'),

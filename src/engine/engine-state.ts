@@ -1,3 +1,4 @@
+import { describeCallee, enterCallee, leaveCallee } from '../core/callee.js';
 import { BlockstepError, describeError } from '../core/errors.js';
 import type { Request } from '../scheduler/request.js';
 import type { Scheduler } from '../scheduler/scheduler.js';
@@ -6,6 +7,7 @@ import { ExecutorTables } from './executor-place.js';
 import { HealthWatch } from './health.js';
 import { Notices } from './notices.js';
 import type { EngineConfig } from './options.js';
+import { PlanViews } from './plan-view.js';
 import type { Step } from './step.js';
 import { StepTimes } from './step-times.js';
 import { Streams } from './streams.js';
@@ -19,6 +21,8 @@ export class EngineCounters {
   failedSteps = 0;
   /** Requests that the executor failed, by row or by step. */
   failedRequests = 0;
+  /** Requests that their clients stopped; the scheduler counts them as aborted. */
+  stopped = 0;
   /** Answers of the executor that were no answers, or wrong for some rows. */
   wrongAnswers = 0;
   /** Answers that came after the engine had given the step up. */
@@ -39,9 +43,12 @@ export class EngineState {
   readonly scheduler: Scheduler;
   readonly config: EngineConfig;
   readonly tables: ExecutorTables;
+  readonly views = new PlanViews();
   readonly streams = new Streams();
   /** Requests to be aborted before the next step, each with the reason that was given; their streams have ended. */
   readonly aborts = new Map<Request, unknown>();
+  /** Those of them that their clients stopped. */
+  readonly stops = new Set<Request>();
   readonly flight: Step[] = [];
   readonly counters = new EngineCounters();
   readonly stepTimes = new StepTimes();
@@ -83,11 +90,14 @@ export class EngineState {
 
   /** The clock; where it throws or tells no time, what it told last. The scheduler is who complains about it. */
   now(): number {
+    const before = enterCallee('now');
     try {
       const now = this.scheduler.config.now();
       if (Number.isFinite(now)) this.#lastTime = now;
     } catch {
       // See above.
+    } finally {
+      leaveCallee(before);
     }
     return this.#lastTime;
   }
@@ -132,7 +142,8 @@ export class EngineState {
   /** @throws ERR_BLOCKSTEP_REENTRANT */
   checkNotBusy(): void {
     if (!this.busy) return;
-    throw new BlockstepError('ERR_BLOCKSTEP_REENTRANT', 'the engine was called from inside its executor');
+    const message = `the engine was called from inside ${describeCallee()}`;
+    throw new BlockstepError('ERR_BLOCKSTEP_REENTRANT', message);
   }
 
   /** Counts an answer, or a part of one, that makes no sense. */
@@ -199,6 +210,7 @@ export class EngineState {
     for (const step of this.flight) step.giveUp();
     this.flight.length = 0;
     this.aborts.clear();
+    this.stops.clear();
     for (const stream of this.streams.takeAll()) {
       const { code, message, cause } = error;
       stream.fail(new BlockstepError(code, message, { cause }), now);

@@ -4,6 +4,7 @@ import type { StepLatency } from './step-times.js';
 
 /** A snapshot as plain data. Counts of events are since the start; gauges are derived from the state at this moment. */
 export interface EngineStats extends EngineCounters {
+  /** But in `finished` requests that their clients stopped count as `stop`; the scheduler's own statistics say `abort`. */
   readonly scheduler: SchedulerStats;
   /** Requests whose streams have not ended. */
   readonly streams: number;
@@ -26,8 +27,11 @@ export function readEngineStats(e: EngineState): EngineStats {
     if (stream.isAwaited) readersWaiting++;
     bufferedTokens += stream.numBuffered;
   }
+  const scheduler = e.scheduler.stats();
+  scheduler.finished.stop += e.counters.stopped;
+  scheduler.finished.abort -= e.counters.stopped;
   return {
-    scheduler: e.scheduler.stats(),
+    scheduler,
     streams: e.streams.size,
     readersWaiting,
     bufferedTokens,

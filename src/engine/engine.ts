@@ -8,7 +8,7 @@ import { limited } from './executor-limits.js';
 import { placed } from './executor-place.js';
 import { explain } from './explain.js';
 import type { EngineHealth } from './health.js';
-import { abortByKey, abortStream } from './mailbox.js';
+import { abortByKeys, abortStream } from './mailbox.js';
 import {
   type EngineOptions,
   takeEngineOptions,
@@ -31,7 +31,7 @@ import { Submitter } from './submit.js';
  * invariant: then every stream fails with a code, every call throws it, and `health()` says why.
  *
  * From inside `executor.execute` requests may be submitted and aborted, and everything may be read; `step` and `dispose`
- * are refused (ERR_BLOCKSTEP_REENTRANT).
+ * are refused (ERR_BLOCKSTEP_REENTRANT), as they are from inside anything else that a step calls; the message names it.
  */
 export class Engine implements Disposable, AsyncDisposable {
   readonly #e: EngineState;
@@ -61,7 +61,7 @@ export class Engine implements Disposable, AsyncDisposable {
    * Submits a request, also while others run. Its prompt is copied. Never waits.
    * @returns what it brings, to be iterated or awaited; an already aborted signal gives a handle that has ended
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT, ERR_BLOCKSTEP_LIMIT; nothing was changed
-   * @throws ERR_BLOCKSTEP_SHUTDOWN once a shutdown has begun
+   * @throws ERR_BLOCKSTEP_SHUTDOWN once a shutdown has begun, also when it is over; ERR_BLOCKSTEP_DISPOSED after `dispose()`
    */
   submit(request: SubmitInput, options: SubmitOptions = {}): RequestHandle {
     return this.#submitter.submit(request, options);
@@ -70,11 +70,15 @@ export class Engine implements Disposable, AsyncDisposable {
   /**
    * Aborts requests by id or handle. It only queues: their readers are told at once, their blocks go back before the next
    * step. Those that are unknown or have ended are skipped and counted.
+   *
+   * The list is carried out as a whole, whatever is in it. In strict mode a handle that was never given out is thrown then, and
+   * breaks nothing; a request that has ended and an unknown id are not: see `Scheduler.abort`.
    * @param reason what readers shall be rejected with; without one their streams end with `finishReason: 'abort'`
+   * @throws ERR_BLOCKSTEP_BAD_ARG for what is neither id nor handle, and nothing was changed; ERR_BLOCKSTEP_ANOMALY
    */
   abort(ids: string | number | Iterable<string | number>, reason?: unknown): void {
     this.#e.checkUsable();
-    for (const key of takeAbortKeys(ids)) abortByKey(this.#e, key, reason);
+    abortByKeys(this.#e, takeAbortKeys(ids), reason);
   }
 
   /** Aborts every request that has not ended. */
@@ -128,7 +132,8 @@ export class Engine implements Disposable, AsyncDisposable {
   /**
    * Ends the engine in good order: takes no new requests, goes on until those it has are done, and held blocks are given
    * back, for at most `drainMs` milliseconds of its clock (default 30,000); then aborts what is left, without a reason, and
-   * disposes everything. It drives itself, whoever did before.
+   * disposes everything. It drives itself, whoever did before. When it is over `submit` throws ERR_BLOCKSTEP_SHUTDOWN, and what
+   * else needs the engine ERR_BLOCKSTEP_DISPOSED.
    * @returns one promise for all calls: the engine and its executor are gone. A later call can shorten the drain.
    * It rejects only if the executor's own `dispose` failed.
    * @throws ERR_BLOCKSTEP_BAD_ARG
@@ -143,7 +148,7 @@ export class Engine implements Disposable, AsyncDisposable {
   /**
    * Ends the engine now: every stream fails with ERR_BLOCKSTEP_DISPOSED after what came before, steps in flight are given up,
    * all memory is freed. Idempotent; a broken engine can be disposed too. `shutdown()` afterwards waits for the executor.
-   * @throws ERR_BLOCKSTEP_REENTRANT from inside the executor; what the executor's `dispose` throws, when all is freed
+   * @throws ERR_BLOCKSTEP_REENTRANT from inside what a step calls; what the executor's `dispose` throws, when all is freed
    */
   dispose(): void {
     this.#shutdown.dispose();

@@ -19,8 +19,9 @@ export interface ExecutorRequest {
 }
 
 /**
- * What an executor reads of a plan: parallel arrays in batch order, valid up to `numRequests`. The scheduler's `Plan`
- * has it all. The object is reused: an executor may read it until it has answered the step.
+ * What an executor reads of a plan: parallel arrays in batch order, valid up to `numRequests`. An engine hands out a copy of
+ * the scheduler's `Plan`, so that what an executor writes into it changes nothing; the requests in it are the scheduler's own
+ * and to be read only, as the tables are. The object is reused: an executor may read it until it has answered the step.
  */
 export interface ExecutorPlan {
   /** Number of the step. Steps without anything to compute have numbers too, and are not executed. */

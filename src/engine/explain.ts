@@ -70,7 +70,9 @@ function state(e: EngineState, request: Request, isDriven: boolean): string {
     const ended = `finished (${finishReasonName(request.finishReason)}) ${ago(e, request.finishedAt)}`;
     return `${ended}, ${given}its blocks are still used by ${uses(e, request)}`;
   }
-  if (e.aborts.has(request)) return 'aborted, its blocks go back before the next step';
+  if (e.aborts.has(request)) {
+    return `${e.stops.has(request) ? 'stopped' : 'aborted'}, its blocks go back before the next step`;
+  }
   if (request.container === 'running') return running(e, request, isDriven);
   const since = `for ${ms(e, request.waitingSince)}`;
   switch (request.waitReason) {

@@ -1,5 +1,8 @@
+import { BlockstepError, badArgument, show } from '../core/errors.js';
 import type { Request } from '../scheduler/request.js';
+import { channels } from './channels.js';
 import type { EngineState } from './engine-state.js';
+import type { StopReason } from './outputs.js';
 import type { RequestStream } from './request-stream.js';
 
 /**
@@ -18,16 +21,51 @@ export function abortStream(e: EngineState, stream: RequestStream, reason: unkno
   e.poke();
 }
 
-/** Aborts the request that an id or a handle names now. One that is unknown or has ended is left to the scheduler to count. */
-export function abortByKey(e: EngineState, key: string | number, reason: unknown): void {
-  const request = typeof key === 'string' ? e.scheduler.get(key) : e.scheduler.getByHandle(key);
-  if (request === undefined || request.isFinished) {
-    e.change((scheduler) => scheduler.abort(key));
-    return;
+/**
+ * Ends the request of a stream as its client found the end in the text. To the scheduler that is an abort, as in vLLM, whose
+ * scheduler knows no stop strings either; readers, counters and the channel are told `stop`.
+ * @throws ERR_BLOCKSTEP_BAD_ARG for a session that goes on; nothing was changed
+ */
+export function stopStream(e: EngineState, stream: RequestStream, reason: unknown): void {
+  const stopReason = takeStopReason(reason);
+  if (stream.ended) return;
+  const { request } = stream;
+  const { id, handle, session } = request;
+  if (session !== null && !(session.ended && session.queue.length === 0)) {
+    throw new BlockstepError(
+      'ERR_BLOCKSTEP_BAD_ARG',
+      `session ${show(id)} cannot be stopped while its input is open: the next chunk follows what was computed, also behind the stop; end its input first, or abort it`,
+    );
   }
-  const stream = e.streams.of(request);
-  if (stream !== undefined) abortStream(e, stream, reason);
-  else abortUnread(e, request, reason);
+  e.streams.remove(stream);
+  stream.stop(stopReason, e.now());
+  e.aborts.set(request, undefined);
+  e.stops.add(request);
+  if (channels.stop.hasSubscribers) channels.stop.publish({ id, handle, stopReason });
+  e.poke();
+}
+
+/** @throws ERR_BLOCKSTEP_BAD_ARG */
+function takeStopReason(reason: unknown): StopReason | null {
+  if (reason === undefined) return null;
+  if (typeof reason === 'string' || (typeof reason === 'number' && Number.isFinite(reason))) return reason;
+  throw badArgument('reason', show(reason), 'a string, a finite number, or absent');
+}
+
+/**
+ * Aborts the requests that ids and handles name now. Those that are unknown or have ended are left to the scheduler to count,
+ * which may throw in strict mode: so they come last.
+ */
+export function abortByKeys(e: EngineState, keys: readonly (string | number)[], reason: unknown): void {
+  const rest: (string | number)[] = [];
+  for (const key of keys) {
+    const request = typeof key === 'string' ? e.scheduler.get(key) : e.scheduler.getByHandle(key);
+    const stream = request === undefined ? undefined : e.streams.of(request);
+    if (request === undefined || request.isFinished) rest.push(key);
+    else if (stream !== undefined) abortStream(e, stream, reason);
+    else abortUnread(e, request, reason);
+  }
+  if (rest.length > 0) e.change((scheduler) => scheduler.abort(rest));
 }
 
 /** Carries out what is queued, also what callbacks queue meanwhile. @returns how many requests ended */
@@ -36,8 +74,11 @@ export function drainAborts(e: EngineState): number {
   while (e.aborts.size > 0) {
     const handles: number[] = [];
     for (const request of e.aborts.keys()) if (!request.isFinished) handles.push(request.handle);
+    const stops = [...e.stops].filter(({ isFinished }) => !isFinished);
+    e.stops.clear();
     e.aborts.clear();
     if (handles.length > 0) ended += e.change((scheduler) => scheduler.abort(handles)).length;
+    e.counters.stopped += stops.length;
   }
   return ended;
 }

@@ -10,8 +10,8 @@ export interface RequestOutput {
   readonly finishReason: EndReason | null;
   /** The reason ended only the answer to one chunk of a session; it goes on. */
   readonly continues: boolean;
-  /** The stop token that ended the request, null when something else did. */
-  readonly stopReason: number | null;
+  /** What ended it with `stop`: the stop token, or what its client gave to `RequestHandle.stop`; null when something else did. */
+  readonly stopReason: StopReason | null;
 }
 
 /** Everything about a request that has ended. */
@@ -22,7 +22,8 @@ export interface RequestResult {
   /** What the executor gave with each of them; null if it gave nothing. */
   readonly extras: readonly unknown[] | null;
   readonly finishReason: EndReason;
-  readonly stopReason: number | null;
+  /** As in `RequestOutput`. */
+  readonly stopReason: StopReason | null;
   readonly numPromptTokens: number;
   /** Prompt tokens found in the prefix cache, or loaded by the connector, when it was first admitted. */
   readonly numCachedTokens: number;
@@ -41,6 +42,9 @@ export interface RequestTimings {
   readonly firstTokenMs: number | null;
   readonly endedMs: number;
 }
+
+/** A stop token, or a stop string that the client found in the text. */
+export type StopReason = string | number;
 
 /** How a request ends that did not fail. */
 export type EndReason = 'stop' | 'length' | 'abort';

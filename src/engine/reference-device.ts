@@ -77,6 +77,7 @@ export class DeviceRunner implements ReferenceRunner {
   dispose(error: Error): void {
     this.#failAll(error);
     this.#native.dispose();
+    this.kv.dispose();
   }
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG for tables of the host, or of another shape */

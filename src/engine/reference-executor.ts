@@ -44,7 +44,7 @@ export class ReferenceExecutor implements DeviceExecutor {
   readonly #policy: MismatchPolicy;
   readonly #depth: number;
   /** One more than can be in flight, so that the answer given last stays readable while the next step is submitted. */
-  readonly #steps: readonly ReferenceStep[];
+  readonly #steps: ReferenceStep[];
   #nextStep = 0;
   #faults: ReferenceFault[] = [];
   #numFaults = 0;
@@ -146,9 +146,13 @@ export class ReferenceExecutor implements DeviceExecutor {
     }
   }
 
-  /** Frees the memory; steps that wait fail with ERR_BLOCKSTEP_DISPOSED, as does every later call. Idempotent. */
+  /**
+   * Frees the memory; steps that wait fail with ERR_BLOCKSTEP_DISPOSED, as does every later call, also of `kv`. Only a lane, or an
+   * ArrayBuffer that somebody still has of `kv.buffer`, keeps the KV memory for as long as it is there. Idempotent.
+   */
   dispose(): void {
     this.#disposed = true;
+    this.#steps.length = 0;
     this.#runner.dispose(disposed());
   }
 

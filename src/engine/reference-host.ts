@@ -61,6 +61,7 @@ export class HostRunner implements ReferenceRunner {
 
   dispose(error: Error): void {
     this.#native.dispose();
+    this.kv.dispose();
     for (const { reject } of this.#pending.splice(0)) reject(error);
   }
 

@@ -17,7 +17,7 @@ export interface ReferenceRunner {
   readonly numPending: number;
   adopt(handle: number, blocks: Int32Array): void;
   memory(): { arenaBytes: number; numSequences: number; pinnedBytes: number };
-  /** Steps that wait fail with this error. */
+  /** Frees the memory, `kv` included. Steps that wait fail with this error. */
   dispose(error: Error): void;
 }
 

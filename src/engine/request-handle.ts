@@ -1,12 +1,14 @@
 import type { ChunkInput } from '../scheduler/session.js';
 import type { ChunkOutcome, EndOutcome } from '../scheduler/sessions.js';
-import type { RequestOutput, RequestResult } from './outputs.js';
+import type { RequestOutput, RequestResult, StopReason } from './outputs.js';
 import type { RequestStream } from './request-stream.js';
 
 /** What a handle asks of its engine. */
 export interface HandleCalls {
   /** Ends the request of a stream; `reason` undefined = without a reason. */
   abort(stream: RequestStream, reason: unknown): void;
+  /** Ends the request of a stream with `stop`. */
+  stop(stream: RequestStream, reason: unknown): void;
   addChunk(stream: RequestStream, chunk: ChunkInput): ChunkOutcome;
   endInput(stream: RequestStream): EndOutcome;
 }
@@ -15,7 +17,7 @@ export interface HandleCalls {
  * A submitted request, and what it brings. To be read by `for await`, or as a whole by `result()`, or both.
  *
  * How reading ends:
- * - with `stop` or `length`: the last output carries the `finishReason`;
+ * - with `stop` or `length`: the last output carries the `finishReason`; after `stop(reason)` likewise, behind all that came;
  * - aborted without a reason (leaving the loop, `abort()`, `engine.abort(id)`, the end of a shutdown): likewise, `abort`;
  * - aborted with a reason (the signal's, or that of `abort(reason)`): what was not read yet is dropped, and `next` and
  *   `result` reject with that very reason;
@@ -63,6 +65,18 @@ export class RequestHandle implements AsyncIterable<RequestOutput, undefined, un
    */
   abort(reason?: unknown): void {
     this.#calls.abort(this.#stream, reason);
+  }
+
+  /**
+   * Ends the request with `finishReason: 'stop'`: its client has found the end in the text, for instance a stop string. Nothing
+   * if it has ended. Its readers are told at once, behind the tokens that have come; later ones are dropped. Its blocks go back
+   * before the next step, and what is cached of it stays cached. To the scheduler and a connector it is an abort, as in vLLM.
+   * @param reason becomes the `stopReason`; without one that is null
+   * @throws ERR_BLOCKSTEP_BAD_ARG for a bad reason, and for a session whose input has not ended: what its next chunk would
+   * follow is what was computed, which the end of a text does not take back. Nothing was changed
+   */
+  stop(reason?: StopReason): void {
+    this.#calls.stop(this.#stream, reason);
   }
 
   /**

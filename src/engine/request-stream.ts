@@ -1,5 +1,5 @@
 import type { Request } from '../scheduler/request.js';
-import type { EndReason, RequestOutput, RequestResult } from './outputs.js';
+import type { EndReason, RequestOutput, RequestResult, StopReason } from './outputs.js';
 
 /** Where an answer of a session ended, and how. */
 interface Answer {
@@ -51,6 +51,8 @@ export class RequestStream {
   /** Why it ended; null while it lives. A stream with a failure has none. */
   reason: EndReason | null = null;
   ended = false;
+  /** What its client stopped it for; undefined = its client did not. */
+  #stoppedFor: StopReason | null | undefined = undefined;
   /** What its readers are told instead of an end; undefined = it did not fail. */
   failure: unknown = undefined;
   #endedAt = -1;
@@ -113,6 +115,13 @@ export class RequestStream {
   /** Ends the stream; only the first end counts. @returns whether it ended now */
   end(reason: EndReason, now: number): boolean {
     return this.#end(reason, undefined, now);
+  }
+
+  /** Its client ends it. @param stopReason what for; null = it does not say */
+  stop(stopReason: StopReason | null, now: number): void {
+    if (this.ended) return;
+    this.#stoppedFor = stopReason;
+    this.#end('stop', undefined, now);
   }
 
   /**
@@ -192,15 +201,20 @@ export class RequestStream {
   }
 
   #output(tokens: Int32Array, extras: unknown[] | null = null): RequestOutput {
-    const { numTokens, reason, request } = this;
+    const { numTokens, reason } = this;
     return {
       tokens,
       extras,
       numOutputTokens: numTokens,
       finishReason: reason,
       continues: false,
-      stopReason: reason === 'stop' ? request.stopReason : null,
+      stopReason: this.#stopReason(reason),
     };
+  }
+
+  #stopReason(reason: EndReason | null): StopReason | null {
+    if (reason !== 'stop') return null;
+    return this.#stoppedFor === undefined ? this.request.stopReason : this.#stoppedFor;
   }
 
   #settleResult(): void {
@@ -217,7 +231,7 @@ export class RequestStream {
       tokens: this.tokens.slice(0, numTokens),
       extras: this.extras?.slice() ?? null,
       finishReason,
-      stopReason: finishReason === 'stop' ? request.stopReason : null,
+      stopReason: this.#stopReason(finishReason),
       numPromptTokens: request.numPromptTokens,
       numCachedTokens: Math.max(0, request.numCachedTokens),
       numPreemptions: request.numPreemptions,

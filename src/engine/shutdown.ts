@@ -23,7 +23,7 @@ export class Shutdown {
    */
   begin(drainMs: number): Promise<void> {
     const e = this.#e;
-    e.draining = true;
+    if (!e.disposed) e.draining = true;
     this.#until = Math.min(this.#until, e.now() + drainMs);
     if (this.#ended === null) {
       let resolve!: (gone: Promise<void>) => void;

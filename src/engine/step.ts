@@ -1,3 +1,4 @@
+import { enterCallee, leaveCallee } from '../core/callee.js';
 import type { Plan } from '../scheduler/plan.js';
 import { type TakenAnswer, takeAnswer } from './answer.js';
 import type { EngineState } from './engine-state.js';
@@ -47,12 +48,23 @@ export class Step {
     this.#engine.notices.tell();
     try {
       if (this.#gatherError !== null) throw this.#gatherError.cause;
-      const answer = this.#engine.config.execute(this.plan, this.#tables);
+      const answer = this.#execute();
       const then = thenOf(answer);
       if (then === null) this.#settle('answered', answer);
       else this.#follow(answer, then);
     } catch (error) {
       this.#settle('failed', error);
+    }
+  }
+
+  #execute(): unknown {
+    const { views, config } = this.#engine;
+    const view = views.of(this.plan);
+    const before = enterCallee('executor.execute');
+    try {
+      return config.execute(view, this.#tables);
+    } finally {
+      leaveCallee(before);
     }
   }
 

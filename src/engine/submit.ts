@@ -2,7 +2,7 @@ import { BlockstepError, badArgument, show } from '../core/errors.js';
 import type { Request, RequestInput } from '../scheduler/request.js';
 import { channels } from './channels.js';
 import type { EngineState } from './engine-state.js';
-import { abortStream, drainAborts } from './mailbox.js';
+import { abortStream, drainAborts, stopStream } from './mailbox.js';
 import { type HandleCalls, RequestHandle } from './request-handle.js';
 import { RequestStream } from './request-stream.js';
 import { addChunk, endInput } from './session-input.js';
@@ -20,6 +20,7 @@ export class Submitter {
     this.#e = e;
     this.#calls = {
       abort: (stream, reason) => abortStream(e, stream, reason),
+      stop: (stream, reason) => stopStream(e, stream, reason),
       addChunk: (stream, chunk) => addChunk(e, stream, chunk),
       endInput: (stream) => endInput(e, stream),
     };
@@ -29,8 +30,12 @@ export class Submitter {
   /** See `Engine.submit`. */
   submit(input: SubmitInput, options: SubmitOptions): RequestHandle {
     const e = this.#e;
-    e.checkUsable();
-    if (e.draining) throw new BlockstepError('ERR_BLOCKSTEP_SHUTDOWN', 'the engine is shutting down');
+    // Once a shutdown has begun that is the reason, also when it is over.
+    if (!e.disposed || !e.draining) e.checkUsable();
+    if (e.draining) {
+      const what = e.disposed ? 'was shut down' : 'is shutting down';
+      throw new BlockstepError('ERR_BLOCKSTEP_SHUTDOWN', `the engine ${what}`);
+    }
     const signal = takeSignal(options);
     const request = takeSubmission(input);
     if (request.resumable === true && e.config.limits.canRollBack === false)

@@ -5,7 +5,8 @@ import { channels } from './channels.js';
  * Events that a correct peer would not send. Each is skipped and counted by its reason; in strict mode the call in which
  * it was found throws it at its end, so that nothing is left half done. Those about what has ended are the exceptions: a
  * client that disconnects, or still speaks, races with the end of its request and is not wrong, so they are counted and
- * never thrown.
+ * never thrown. A `stale-handle` is thrown there if the handle was never given out. An id that is unknown is not, since ids are
+ * forgotten with their requests: it may be that of one that has ended.
  */
 export type AnomalyReason =
   | 'abort-unknown'
@@ -63,15 +64,18 @@ export class Anomalies {
     this.#strict = strict;
   }
 
-  /** Counts one anomaly, also with the request that it is about, where there is one. */
-  report(reason: AnomalyReason, detail: string, about?: AnomalySubject | null): void {
+  /**
+   * Counts one anomaly, also with the request that it is about, where there is one.
+   * @param isRace it comes of an end that its sender could not know of, so that it is not thrown
+   */
+  report(reason: AnomalyReason, detail: string, about?: AnomalySubject | null, isRace = false): void {
     if (about) {
       about.numAnomalies++;
       about.lastAnomaly = reason;
     }
     this.#counts.set(reason, (this.#counts.get(reason) ?? 0) + 1);
     if (channels.anomaly.hasSubscribers) channels.anomaly.publish({ reason, detail });
-    if (this.#strict && !NEVER_THROWN.has(reason)) {
+    if (this.#strict && !isRace && !NEVER_THROWN.has(reason)) {
       this.#first ??= new BlockstepError('ERR_BLOCKSTEP_ANOMALY', `${reason}: ${detail}`);
     }
   }

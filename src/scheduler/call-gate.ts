@@ -1,3 +1,4 @@
+import { describeCallee } from '../core/callee.js';
 import { BlockstepError, show } from '../core/errors.js';
 
 /**
@@ -128,7 +129,7 @@ export class CallGate {
 export function reentrant(): BlockstepError {
   return new BlockstepError(
     'ERR_BLOCKSTEP_REENTRANT',
-    'the scheduler was called from inside one of its callbacks',
+    `the scheduler was called from inside ${describeCallee()}`,
   );
 }
 

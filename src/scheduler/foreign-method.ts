@@ -1,3 +1,4 @@
+import { enterCallee, leaveCallee } from '../core/callee.js';
 import { badArgument, show } from '../core/errors.js';
 
 /** A method of a caller's object that was looked up once and is called on the object itself. */
@@ -7,10 +8,16 @@ export type Bound = (...args: unknown[]) => unknown;
  * A method of a caller's object, called on the object itself. Its answers are wanted at once: a promise is none. It throws
  * then, and if the promise rejects later nothing comes of that: an unheard rejection would end the process.
  */
-function bindForeign(method: (...args: unknown[]) => unknown, owner: object): Bound {
+function bindForeign(name: string, method: (...args: unknown[]) => unknown, owner: object): Bound {
   return (...args) => {
-    const answer: unknown = Reflect.apply(method, owner, args);
-    if (!isThenable(answer)) return answer;
+    const before = enterCallee(name);
+    let answer: unknown;
+    try {
+      answer = Reflect.apply(method, owner, args);
+      if (!isThenable(answer)) return answer;
+    } finally {
+      leaveCallee(before);
+    }
     Promise.resolve(answer).catch(() => {});
     throw new TypeError(`answered ${show(answer)}, which comes later, where an answer is wanted at once`);
   };
@@ -33,7 +40,7 @@ export function bindMethods<Needed extends string, Optional extends string = nev
     const method = (owner as Record<string, unknown>)[name];
     if (method === undefined && mayLack.has(name)) continue;
     if (typeof method !== 'function') throw badArgument(`${what}.${name}`, show(method), 'a function');
-    bound[name] = bindForeign(method as Bound, owner);
+    bound[name] = bindForeign(`${what}.${name}`, method as Bound, owner);
   }
   return bound as Record<Needed, Bound> & Partial<Record<Optional, Bound>>;
 }

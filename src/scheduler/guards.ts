@@ -14,19 +14,23 @@ import type { RequestStatus } from './status.js';
 /**
  * Get and skip: the live or draining request that a handle names, or undefined, counted, when the handle is stale.
  * A handle names one incarnation: that its slot is in use again does not make it valid.
+ * @param isRace whoever names it could not know that its request has ended, so that strict mode does not throw
  */
-export function getByHandle(s: SchedulerState, handle: number): Request | undefined {
+export function getByHandle(s: SchedulerState, handle: number, isRace = false): Request | undefined {
   const request = s.incarnation(handle);
   if (request !== undefined) return request;
   s.anomalies.report(
     'stale-handle',
     `handle ${handle} (slot ${slotOf(handle)}, generation ${generationOf(handle)})`,
+    null,
+    isRace,
   );
   return undefined;
 }
 
 /**
- * Get and skip for what a client says by external id or handle: the unfinished request, or undefined, counted.
+ * Get and skip for what a client says by external id or handle: the unfinished request, or undefined, counted. In strict mode
+ * only a handle that was never given out is thrown: any other request may have ended while the client spoke.
  * An abort of a finished request is ignored: whatever still uses its blocks owns them (vLLM #25067).
  */
 export function getUnfinished(
@@ -39,7 +43,7 @@ export function getUnfinished(
     if (request === undefined) s.anomalies.report(`${event}-unknown`, `no unfinished request has id ${key}`);
     return request;
   }
-  const request = getByHandle(s, key);
+  const request = getByHandle(s, key, s.wasGivenOut(key));
   if (request?.isFinished) {
     s.anomalies.report(`${event}-finished`, `request ${request.id} has finished`, request);
     return undefined;

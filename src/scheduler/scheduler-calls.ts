@@ -1,3 +1,4 @@
+import { enterCallee, leaveCallee } from '../core/callee.js';
 import { BlockstepError, show } from '../core/errors.js';
 import { abort, abortTargets, isAbortable } from './abort.js';
 import { tellShutdown } from './ask-connector.js';
@@ -130,7 +131,13 @@ export class SchedulerCalls {
   }
 
   #readClock(): void {
-    const now = this.state.config.now();
+    const before = enterCallee('now');
+    let now: number;
+    try {
+      now = this.state.config.now();
+    } finally {
+      leaveCallee(before);
+    }
     if (typeof now !== 'number' || !Number.isFinite(now)) {
       throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `now() must return milliseconds, got ${show(now)}`);
     }
@@ -151,12 +158,21 @@ export class SchedulerCalls {
   #openLog(sink: LogSink): LogWriter {
     const { state, gate } = this;
     try {
-      const log = new LogWriter({ write: (bytes) => gate.change(() => sink.write(bytes)) }, state.config);
+      const log = new LogWriter({ write: (bytes) => gate.change(() => writeTo(sink, bytes)) }, state.config);
       state.core.native.record(true);
       return log;
     } catch (error) {
       state.core.dispose();
       throw error;
     }
+  }
+}
+
+function writeTo(sink: LogSink, bytes: Uint8Array): void {
+  const before = enterCallee('log.write');
+  try {
+    sink.write(bytes);
+  } finally {
+    leaveCallee(before);
   }
 }

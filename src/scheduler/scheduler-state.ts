@@ -46,6 +46,8 @@ export class SchedulerState {
   readonly doomed: Request[] = [];
   /** The incarnation that has each slot now. */
   readonly bySlot: (Request | undefined)[] = [];
+  /** The handle that was given out last, by slot. */
+  readonly lastHandles: number[] = [];
   /** Plans that were scheduled with tokens and not updated yet, oldest first; at most `pipelineDepth`. */
   readonly inFlight: Plan[] = [];
   readonly plans: readonly Plan[];
@@ -137,11 +139,17 @@ export class SchedulerState {
     return request?.handle === handle ? request : undefined;
   }
 
+  /** Whether a handle names a request that there is or was, and not one that never was. */
+  wasGivenOut(handle: number): boolean {
+    return handle > slotOf(handle) && handle <= (this.lastHandles[slotOf(handle)] ?? -1);
+  }
+
   /** Remembers a new incarnation and makes room in the columns by slot. */
   track(request: Request): void {
     this.requests.set(request.id, request);
     if (request.grammar !== null) this.structured.add(request);
     this.bySlot[request.slot] = request;
+    this.lastHandles[request.slot] = request.handle;
     this.lastSteps = grow(this.lastSteps, request.slot + 1);
     this.lastSteps[request.slot] = NEVER;
     this.drafts = grow(this.drafts, (request.slot + 1) * this.maxDrafts);

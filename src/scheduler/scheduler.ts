@@ -92,7 +92,11 @@ export class Scheduler extends SchedulerSteps {
   /**
    * Aborts requests by external id or handle. Unknown, stale and finished ones are skipped and counted. From inside a
    * callback the abort is only queued, and the answer is empty.
+   *
+   * The list is carried out as a whole, whatever is in it. In strict mode a handle that was never given out is thrown then. A
+   * request that has ended is not: its client could not know. Nor is an unknown id, since ids are forgotten with their requests.
    * @returns the external ids of the requests that ended now, in order
+   * @throws ERR_BLOCKSTEP_BAD_ARG for what is neither id nor handle, and nothing was changed; ERR_BLOCKSTEP_ANOMALY
    */
   abort(ids: string | number | Iterable<string | number>): string[] {
     return this.#calls.abort(take.takeAbortKeys(ids));

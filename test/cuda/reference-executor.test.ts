@@ -116,8 +116,10 @@ describe('a reference executor on a GPU', () => {
 
   it('goes with steps under way, which fail', async () => {
     const hand = new Hand({ pipelineDepth: 3 });
+    const { kv } = hand.executor;
     const steps = [hand.submit([ADMITTED]), hand.submit([decode([...PROMPT, 0], false)])];
     hand[Symbol.dispose]();
+    expect(codeOf(() => kv.pointer)).toBe('ERR_BLOCKSTEP_DISPOSED');
     const codes = await Promise.all(steps.map((step) => codeOfStep(() => step)));
     expect(codes).toEqual(['ERR_BLOCKSTEP_DISPOSED', 'ERR_BLOCKSTEP_DISPOSED']);
     expect(codeOf(() => hand.executor.adopt(1, Int32Array.of(1)))).toBe('ERR_BLOCKSTEP_DISPOSED');

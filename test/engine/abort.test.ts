@@ -266,12 +266,28 @@ describe('an abort', () => {
     bench.steps();
     handle.abort();
     bench.engine.abort(['a', 'nobody']);
-    expect(() => bench.engine.abort(handle.handle)).toThrowError(
-      expect.objectContaining({ code: 'ERR_BLOCKSTEP_ANOMALY' }),
-    );
+    bench.engine.abort(handle.handle);
     bench.engine.abortAll();
     expect(bench.engine.stats().scheduler.anomalies).toEqual({ 'abort-unknown': 2, 'stale-handle': 1 });
     expect(bench.engine.health().healthy).toBe(true);
+  });
+
+  it('of a list is carried out as a whole in strict mode, and what is wrong with it thrown then', () => {
+    const bench = new EngineBench({ strict: true });
+    const handles = ['a', 'b', 'c'].map((id) => bench.submit({ id }));
+    const never = handles[2].handle + 2 ** 21;
+    const refused = (code: string) => expect.objectContaining({ code }) as Error;
+    expect(() => bench.engine.abort(['a', 2 ** 22, never, 'nobody', handles[1].handle])).toThrow(
+      refused('ERR_BLOCKSTEP_ANOMALY'),
+    );
+    expect(handles.map(({ ended }) => ended)).toEqual([true, true, false]);
+    expect(bench.engine.stats().scheduler.anomalies).toEqual({ 'stale-handle': 2, 'abort-unknown': 1 });
+    // What is no key at all is refused before anything is done.
+    expect(() => bench.engine.abort(['c', Number.NaN])).toThrow(refused('ERR_BLOCKSTEP_BAD_ARG'));
+    expect(handles[2].ended).toBe(false);
+    bench.steps();
+    expect(bench.engine.health().healthy).toBe(true);
+    expect(leftovers(bench.engine)).toEqual([]);
   });
 
   it('of one that has finished and whose blocks are held leaves them to their holder', () => {

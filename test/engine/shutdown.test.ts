@@ -1,8 +1,62 @@
 import { describe, expect, it } from 'vitest';
+import type { BlockstepError } from '../../src/index.js';
 import { EngineBench, leftovers, outputs, prompt, rejection, tokensOf } from './support.js';
 
 const mine = new Error('mine');
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+
+/** What each call throws once the engine is gone. */
+function codesOf(bench: EngineBench): Record<string, string> {
+  const { engine } = bench;
+  const calls = {
+    submit: () => bench.submit(),
+    step: () => engine.step(),
+    run: () => engine.run(),
+    abort: () => engine.abort('a'),
+    abortAll: () => engine.abortAll(),
+    pause: () => engine.pause('new'),
+    stats: () => engine.stats(),
+  };
+  return Object.fromEntries(
+    Object.entries(calls).map(([name, call]) => {
+      try {
+        call();
+        return [name, 'ok'];
+      } catch (error) {
+        return [name, (error as BlockstepError).code.replace('ERR_BLOCKSTEP_', '')];
+      }
+    }),
+  );
+}
+
+// Pinned by: `submit` (submit.ts), `begin` (shutdown.ts).
+describe('an engine that is gone', () => {
+  const rest = {
+    step: 'DISPOSED',
+    run: 'DISPOSED',
+    abort: 'DISPOSED',
+    abortAll: 'DISPOSED',
+    pause: 'DISPOSED',
+    stats: 'DISPOSED',
+  };
+
+  it('by a shutdown takes no requests because of it, and for all else it was disposed', async () => {
+    const bench = new EngineBench();
+    bench.submit({ id: 'a', maxTokens: 1 });
+    await bench.engine.shutdown();
+    expect(codesOf(bench)).toEqual({ submit: 'SHUTDOWN', ...rest });
+    bench.engine.dispose();
+    expect(codesOf(bench)).toEqual({ submit: 'SHUTDOWN', ...rest });
+  });
+
+  it('by dispose was disposed for all calls, also when a shutdown awaits its executor afterwards', async () => {
+    const bench = new EngineBench();
+    bench.engine.dispose();
+    expect(codesOf(bench)).toEqual({ submit: 'DISPOSED', ...rest });
+    await bench.engine.shutdown();
+    expect(codesOf(bench)).toEqual({ submit: 'DISPOSED', ...rest });
+  });
+});
 
 describe('dispose', () => {
   it('ends every stream with a code, after what came before, and frees all', async () => {
@@ -90,7 +144,7 @@ describe('shutdown', () => {
     for (const handle of handles) expect((await handle.result()).finishReason).toBe('length');
     expect(bench.engine.health().state).toBe('disposed');
     expect(bench.executor.disposals).toBe(1);
-    expect(() => bench.submit()).toThrowError(expect.objectContaining({ code: 'ERR_BLOCKSTEP_DISPOSED' }));
+    expect(() => bench.submit()).toThrowError(expect.objectContaining({ code: 'ERR_BLOCKSTEP_SHUTDOWN' }));
   });
 
   it('is one for all calls, also after the end', async () => {

@@ -52,11 +52,52 @@ describe('get and skip', () => {
     expect(driver.ends.get(fresh)).toEqual(['length']);
   });
 
-  it('strict mode throws a stale handle, and the scheduler works on', () => {
+  it('strict mode throws what a client says by handle only if that was never given out', () => {
+    const driver = new Driver(STRICT);
+    const [ended, live] = [driver.add({ id: 'a' }), driver.add({ id: 'b' })];
+    driver.abort('a');
+    const [slot, other] = [ended % 2 ** 21, live % 2 ** 21];
+    const { scheduler } = driver;
+    for (let round = 0; round < 2; round++) {
+      expect(driver.abort(ended)).toEqual([]);
+      expect(scheduler.addChunk(ended, { prompt: prompt(3) })).toBe('skipped');
+      expect(scheduler.endSession(ended)).toBe('skipped');
+      // Then its slot is another's.
+      if (round === 0) expect(driver.add({ id: 'c' }) % 2 ** 21).toBe(slot);
+    }
+    // No generation, one that is to come in a slot of old and in a running one, a slot that was never used, and nonsense.
+    const never = [slot, slot + 3 * 2 ** 21, other + 2 * 2 ** 21, 2 ** 21 + 99, Number.MAX_SAFE_INTEGER];
+    for (const handle of never) {
+      expect(
+        codeOf(() => driver.abort(handle)),
+        `${handle}`,
+      ).toBe('ERR_BLOCKSTEP_ANOMALY');
+      expect(codeOf(() => scheduler.addChunk(handle, { prompt: prompt(3) }))).toBe('ERR_BLOCKSTEP_ANOMALY');
+      expect(codeOf(() => scheduler.endSession(handle))).toBe('ERR_BLOCKSTEP_ANOMALY');
+    }
+    expect(anomalies(driver)).toEqual({ 'stale-handle': 6 + 3 * never.length });
+    driver.run();
+    expect(leftovers(scheduler)).toEqual([]);
+  });
+
+  it('strict mode carries out a list of aborts as a whole, whatever is in it, and throws then', () => {
+    const driver = new Driver(STRICT);
+    const handles = ['a', 'b', 'c'].map((id) => driver.add({ id }));
+    const never = handles[2] + 2 ** 21;
+    expect(codeOf(() => driver.abort(['a', never, 'nobody', handles[1], never]))).toBe(
+      'ERR_BLOCKSTEP_ANOMALY',
+    );
+    expect(driver.scheduler.inspect().waiting).toEqual(['c']);
+    expect(anomalies(driver)).toEqual({ 'stale-handle': 2, 'abort-unknown': 1 });
+    // What is no key at all is refused before anything is done.
+    expect(codeOf(() => driver.abort(['c', -1]))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    expect(driver.scheduler.inspect().waiting).toEqual(['c']);
+  });
+
+  it('strict mode throws a stale handle that a transfer names, and the scheduler works on', () => {
     const driver = new Driver(STRICT);
     const old = driver.add({ id: 'a' });
     driver.abort('a');
-    expect(codeOf(() => driver.abort(old))).toBe('ERR_BLOCKSTEP_ANOMALY');
     expect(codeOf(() => driver.scheduler.complete(old, 'load', 'x'))).toBe('ERR_BLOCKSTEP_ANOMALY');
     const next = driver.add({ id: 'b', maxTokens: 1 });
     driver.run();

@@ -83,6 +83,8 @@ export class Client {
   /** It, or somebody else, asked for an end; with which reason. */
   abortAsked = false;
   reason: unknown = undefined;
+  /** It stopped its request itself, with this reason; undefined = it did not. */
+  stoppedFor: string | null | undefined = undefined;
   /** How its stream ended: nothing yet, an end, or what it was rejected with. */
   ended: 'no' | 'stop' | 'length' | 'abort' | 'left' | 'failed' = 'no';
   /** A session's answers that were read to their ends. */
@@ -129,6 +131,29 @@ export class Client {
     this.#readAll().catch((error: unknown) => {
       this.#stage.broke('simulator', `a reader broke: ${String((error as Error).stack)}`);
     });
+  }
+
+  /**
+   * Ends its request as if it had found the end in the text; a session with open input is refused.
+   * @param isSure nothing else can end it first
+   */
+  stop(reason: string | undefined, isSure: boolean): void {
+    const { handle, wish } = this;
+    const wasEnded = handle.ended;
+    try {
+      handle.stop(reason);
+    } catch (error) {
+      if ((error as { code?: string }).code !== 'ERR_BLOCKSTEP_BAD_ARG' || !wish.isSession || wasEnded)
+        throw error;
+      this.#stage.count('stops refused');
+      return;
+    }
+    if (!handle.ended) this.#stage.broke('I14', `${this.name} was stopped, and goes on`);
+    if (wasEnded) return;
+    if (this.isSessionOpen) this.#stage.broke('I14', `${this.name} was stopped, and is an open session`);
+    this.stoppedFor = reason ?? null;
+    this.#stage.count('stops asked');
+    if (isSure) this.#stage.aborted(handle.handle);
   }
 
   asked(reason: unknown): void {
@@ -185,6 +210,13 @@ export class Client {
     }
     this.ended = finishReason;
     stage.count(finishReason);
+    if (this.stoppedFor !== undefined) {
+      if (finishReason === 'stop' && stopReason === this.stoppedFor) return;
+      stage.broke(
+        'I14',
+        `${this.name} was stopped for ${this.stoppedFor}, and ended by ${finishReason}, ${stopReason}`,
+      );
+    }
     if (finishReason === 'abort') this.#aborted();
     else this.#answerEnds(finishReason);
     if (

@@ -445,9 +445,14 @@ export class EngineLife {
       ['number', reason, () => engine.abort(handle.handle, reason)],
       ['id', reason, () => engine.abort(wish.id, reason)],
       ['signal', 'signal', () => controller.abort('signal')],
+      ['stop', undefined, () => client.stop(reason as string | undefined, from !== 'connector')],
     ];
     const [way, why, act] = rng.pick(ways);
     this.stage.note(`abort ${client.name} by ${way}, ${from}`);
+    if (way === 'stop') {
+      act();
+      return;
+    }
     this.stage.count('aborts asked');
     for (const each of this.#clients.values()) {
       const isMeant = way === 'id' ? each.wish.id === wish.id : each === client;

@@ -80,8 +80,8 @@ export const ENGINE_PLANTS: readonly Plant[] = [
   {
     name: 'swallowedBreak',
     why: 'a log that fails where somebody catches it, as when drafts are taken, breaks the engine a round later',
-    file: LOOP,
-    text: '      e.checkWhole();\n',
+    file: 'src/engine/engine-state.ts',
+    text: '    if (this.scheduler.isBroken) this.scheduler.abort([]);\n',
     replacement: '',
   },
   {
@@ -218,6 +218,13 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     text: '    e.aborts.clear();\n    if (handles.length > 0) ended += e.change((scheduler) => scheduler.abort(handles)).length;',
     replacement:
       '    if (handles.length > 0) ended += e.change((scheduler) => scheduler.abort(handles)).length;\n    e.aborts.clear();',
+  },
+  {
+    name: 'lostStop',
+    why: 'a stop of its client ends the stream of a request, and not the request',
+    file: 'src/engine/mailbox.ts',
+    text: '  e.aborts.set(request, undefined);\n',
+    replacement: '',
   },
   {
     name: 'finishedEarly',

@@ -327,6 +327,25 @@ describe('F39 preemption of requests whose blocks do not come back', () => {
     });
   }
 
+  it('where the one that would give its blocks was passed over in this step, nobody loses a turn', () => {
+    const driver = new RemoteDriver({}, { pipelineDepth: 2, numBlocks: 4, strict: true });
+    driver.add({ id: 'ends', prompt: prompt(3), maxTokens: 2 });
+    driver.schedule();
+    const used = [4, 2].map((length) =>
+      driver.add({ id: `r${length}`, prompt: prompt(length, length), maxTokens: 3 }),
+    );
+    driver.schedule();
+    driver.update();
+    for (const handle of used) driver.scheduler.hold(handle, 'store', 'job');
+    // The step in flight brings the last token of `ends`; r4 needs a second block, and r2 stands behind it.
+    const plan = driver.schedule();
+    expect([plan.preempted, driver.ids(plan)]).toEqual([['ends'], ['r4', 'r2']]);
+    for (const handle of used) driver.scheduler.complete(handle, 'store', 'job');
+    driver.run();
+    for (const handle of used) expect(driver.text(handle)).toEqual(driver.model.text(handle, 3));
+    expect(leftovers(driver.scheduler)).toEqual([]);
+  });
+
   it('where one would give its blocks, it is the one, and no other is preempted before it', () => {
     const driver = new RemoteDriver({}, { numBlocks: 10, strict: true });
     const handles = [7, 7, 9, 5].map((length, i) =>

@@ -77,4 +77,12 @@ export const mutations: readonly Mutation[] = [
     test,
     means: 'one after the other that gives nothing',
   },
+  {
+    failure: 'F39',
+    file: 'src/scheduler/running-pass.ts',
+    find: 'if (entriesBack === NOBODY || s.config.deviations.priorityCursor)',
+    replace: 'if (entriesBack === NOBODY)',
+    test,
+    means: 'a victim that was passed over shifts the list under the loop',
+  },
 ];

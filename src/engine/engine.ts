@@ -223,7 +223,7 @@ export class Engine implements Disposable, AsyncDisposable {
     return this.#e.scheduler.numUnfinished;
   }
 
-  /** Whether stepping can still change or report anything. */
+  /** Whether stepping can still change or report anything. @throws ERR_BLOCKSTEP_INVARIANT when its connector, asked, breaks it */
   hasWork(): boolean {
     return this.#e.hasWork();
   }

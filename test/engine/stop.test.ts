@@ -19,6 +19,7 @@ describe('a request that its client stops', () => {
     for (let i = 0; i < 3; i++) bench.engine.step();
     handle.stop(given);
     expect(handle.ended).toBe(true);
+    expect(bench.engine.stats().streams).toBe(0);
     const all = await outputs(handle);
     expect(tokensOf(all)).toEqual([600, 700, 800]);
     expect(all.at(-1)).toMatchObject({ finishReason: 'stop', stopReason: told, continues: false });
@@ -131,6 +132,28 @@ describe('a request that its client stops', () => {
     bench.executor.onExecute = ({ step }) => (step === 2 ? handle.stop('in') : undefined);
     bench.steps();
     expect(await handle.result()).toMatchObject({ stopReason: 'in', tokens: Int32Array.of(600, 700) });
+    expect(leftovers(bench.engine)).toEqual([]);
+  });
+
+  it('from inside the connector, while the update is made that brings its tokens: they are dropped', async () => {
+    const connector = new ScriptedConnector();
+    const bench = new EngineBench({ connector });
+    const [a, b] = [1, 9].map((maxTokens, i) =>
+      bench.submit({ id: 'ab'[i], prompt: prompt(6, i), maxTokens }),
+    );
+    connector.during = (method, request) => {
+      if (method !== 'finished' || request?.id !== 'a') return;
+      a.stop('a');
+      b.stop('b');
+    };
+    bench.steps();
+    expect(await b.result()).toMatchObject({ stopReason: 'b', tokens: new Int32Array(0) });
+    // To the scheduler the first one had ended by itself.
+    expect(await a.result()).toMatchObject({ stopReason: 'a', tokens: new Int32Array(0) });
+    expect(bench.engine.stats()).toMatchObject({
+      stopped: 1,
+      scheduler: { finished: { stop: 1, length: 1, abort: 0, error: 0 } },
+    });
     expect(leftovers(bench.engine)).toEqual([]);
   });
 

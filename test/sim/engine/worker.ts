@@ -192,7 +192,8 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
     for (const store of this.#declared) if (isMeant(store)) this.#dropStore(store);
     // A late report of a load that was fenced cannot be told from one of the next load, unless it says its step.
     this.#reports = this.#reports.filter(
-      ({ kind, report, isVerdict }) => kind === 'sent' || isVerdict || 'step' in report,
+      ({ kind, report, isVerdict }) =>
+        kind === 'sent' || isVerdict || 'step' in report || !isMeant({ child: report.child ?? 0 }),
     );
   }
 

@@ -112,6 +112,7 @@ void ReferenceModel::plan_entry(const StepIo& io, const Tables& tables, Work& wo
     report(work, finding);
   } else {
     work.shift = static_cast<u32>(shift);
+    check_told(io, work);
   }
   work.first = sequence.computed;
   work.planned_end = work.first + work.shift + count;
@@ -138,6 +139,17 @@ void ReferenceModel::plan_entry(const StepIo& io, const Tables& tables, Work& wo
   }
   work.skip = false;
   take_drafts(io, work);
+}
+
+/// Whoever turned the plan into positions (InputBatch) must have come to the same.
+void ReferenceModel::check_told(const StepIo& io, Work& work) {
+  const std::int64_t told = io.first[work.entry];
+  const std::int64_t computed = work.sequence->computed;
+  if (told == 0 || told - 1 == computed) return;
+  Finding finding{Mismatch::kComputed, work.entry, work.sequence->handle};
+  finding.expected = computed;
+  finding.found = told - 1;
+  report(work, finding);
 }
 
 /// An entry since the request was admitted, up to the first that samples. If that one knows the last token, whatever was

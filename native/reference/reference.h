@@ -82,6 +82,7 @@ class ReferenceModel {
   Sequence* admit(const StepIo& io, u32 entry, const std::int32_t* known);
   void take_blocks(const StepIo& io, const Tables& tables, Work& work);
   void plan_entry(const StepIo& io, const Tables& tables, Work& work);
+  void check_told(const StepIo& io, Work& work);
   void take_inputs(const Tables& tables, Work& work, u32 count);
   void settle(const StepIo& io, const Tables& tables, Work& work, u32 num_drafts);
   void take_drafts(const StepIo& io, Work& work);

@@ -26,6 +26,7 @@ struct StepIo {
   const std::int32_t* num_new_blocks;
   const std::int32_t* num_drafts;
   const std::int32_t* samples;       // not 0: this step computes the last known token
+  const std::int32_t* first;         // 1 + the position at which it really begins, as the caller has it; 0: not said
   const std::int32_t* num_known;     // tokens that come with the step: of admitted entries all, of others 0
   const std::int32_t* num_prompt;    // of admitted entries
   const std::int32_t* roots;         // [2] a key of adapter and salt, of admitted entries
@@ -43,7 +44,7 @@ inline u64 step_io_bytes(const ReferenceConfig& config) {
   const u64 entries = config.tables.max_entries;
   const u64 drafts = config.max_drafts;
   return 8 * (entries + kMaxFindings * kFindingNumbers) +
-         4 * (kStepControlWords + entries * (13 + 3 * drafts)) + entries;
+         4 * (kStepControlWords + entries * (14 + 3 * drafts)) + entries;
 }
 
 /// Where the arrays lie from `base` on, which is aligned to 8.
@@ -66,6 +67,7 @@ inline StepIo lay_out_step(const ReferenceConfig& config, void* base) {
   io.num_new_blocks = cut(entries);
   io.num_drafts = cut(entries);
   io.samples = cut(entries);
+  io.first = cut(entries);
   io.num_known = cut(entries);
   io.num_prompt = cut(entries);
   io.roots = cut(2 * entries);

@@ -112,6 +112,8 @@ export interface StepIo {
   readonly numDraftTokens: Int32Array;
   /** Not 0: the entry computes its last known token, so it samples. */
   readonly samples: Int32Array;
+  /** One more than the position at which the entry really begins, as `InputBatch` has it; 0: it is not said. */
+  readonly first: Int32Array;
   /** Tokens that come with the step: of admitted entries all, of others 0. */
   readonly numKnown: Int32Array;
   readonly numPrompt: Int32Array;
@@ -129,7 +131,7 @@ export interface StepIo {
 /** Allocates the buffer of a step and cuts it into its views. */
 export function makeStepIo({ maxEntries, maxDrafts }: { maxEntries: number; maxDrafts: number }): StepIo {
   const numbers = maxEntries + MAX_FINDINGS * FINDING_NUMBERS;
-  const words = CONTROL_WORDS + maxEntries * (13 + 3 * maxDrafts);
+  const words = CONTROL_WORDS + maxEntries * (14 + 3 * maxDrafts);
   const buffer = new ArrayBuffer(8 * numbers + 4 * words + maxEntries);
   let at = 8 * numbers;
   const cut = (length: number): Int32Array => {
@@ -148,6 +150,7 @@ export function makeStepIo({ maxEntries, maxDrafts }: { maxEntries: number; maxD
     numNewBlocks: cut(maxEntries),
     numDraftTokens: cut(maxEntries),
     samples: cut(maxEntries),
+    first: cut(maxEntries),
     numKnown: cut(maxEntries),
     numPrompt: cut(maxEntries),
     roots: cut(2 * maxEntries),

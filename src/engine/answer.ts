@@ -136,7 +136,11 @@ function wrongRow(tokens: Int32Array, most: number): string | null {
   if (tokens.length > most) return `it brought ${tokens.length} tokens, at most ${most} were expected`;
   if (tokens.length === 0 && most > 0) return 'it brought no token and no error, though one was due';
   const bad = tokens.find((token) => token < 0 || token > TOKEN_MAX);
-  return bad === undefined ? null : `it brought the token ${bad}, expected 0 to ${TOKEN_MAX}`;
+  if (bad === undefined) return null;
+  // What a model makes of an unknown token is often that token.
+  const hint =
+    bad === -1 ? '; -1 in inputIds stands for a token that a step in flight makes: use InputBatch' : '';
+  return `it brought the token ${bad}, expected 0 to ${TOKEN_MAX}${hint}`;
 }
 
 function checkLayout(n: number, { tokens, counts }: StepResult): void {

@@ -7,6 +7,7 @@ import {
 import type { StepTables } from '../core/tables.js';
 import { BlockArena } from '../transfer/block-arena.js';
 import type { ExecutorResult } from './executor.js';
+import { InputBatch } from './input-batch.js';
 import { type PendingStep, pendingStep, type ReadAnswer, type ReferenceRunner } from './reference-runner.js';
 import type { ReferenceStep } from './reference-step.js';
 
@@ -19,6 +20,7 @@ export class HostRunner implements ReferenceRunner {
   readonly stream = null;
   readonly kv: BlockArena;
   readonly #native: NativeReference;
+  readonly #batch: InputBatch;
   readonly #defer: Defer | null;
   readonly #read: ReadAnswer;
   readonly #pending: PendingStep[] = [];
@@ -28,6 +30,7 @@ export class HostRunner implements ReferenceRunner {
     const { numBlocks, blockSize } = config;
     this.#native = loadAddon().createReference(config);
     this.kv = new BlockArena(this.#native.arena(), { numBlocks, bytesPerBlock: blockSize * KV_ENTRY_BYTES });
+    this.#batch = new InputBatch({ blockSize });
     this.#defer = defer;
     this.#read = read;
   }
@@ -76,7 +79,18 @@ export class HostRunner implements ReferenceRunner {
   }
 
   #compute(step: ReferenceStep): ExecutorResult {
-    this.#native.step(step.io.buffer, (step.tables as StepTables).buffer, step.known);
+    const tables = step.tables as StepTables;
+    this.#place(step, tables);
+    this.#native.step(step.io.buffer, tables.buffer, step.known);
+    const { tokens, counts, nextDrafts, nextCounts } = step.io;
+    this.#batch.sampled(step.plan, { tokens, counts, drafts: { tokens: nextDrafts, counts: nextCounts } });
     return this.#read(step);
+  }
+
+  /** Says where each entry really begins, which native code compares with its own copies. */
+  #place({ plan, io }: ReferenceStep, tables: StepTables): void {
+    const { numRequests, queryStart, numComputed } = this.#batch.prepare(plan, tables);
+    for (let i = 0; i < numRequests; i++)
+      io.first[i] = queryStart[i + 1] > queryStart[i] ? numComputed[i] + 1 : 0;
   }
 }

@@ -85,6 +85,7 @@ export class World {
   /** Of requests that live. */
   readonly #grammars = new Map<number, SimGrammar>();
   #wrong: string | null = null;
+  #isFencing = false;
   /** The engine's calls of workers, for what it says about when a load may write. */
   readonly #workers: Workers;
   #notBefore = -1;
@@ -237,6 +238,8 @@ export class World {
 
   /** From inside a callback of the connector. */
   abortInside(keys: (string | number)[]): void {
+    // Whom they name then depends on how far the fence has come, which the auditor learns when it is over.
+    if (this.#isFencing) return;
     this.note(`abort from a callback: ${keys}`);
     this.auditor.clients.abortQueued(keys);
     const ended = this.scheduler.abort(keys);
@@ -428,7 +431,9 @@ export class World {
     this.note(`fence ${child ?? 'all'}`);
     const uses = this.auditor.transfers.fencing(child);
     this.fabric.fence(child);
+    this.#isFencing = true;
     this.#call('fenceTransfers', () => this.scheduler.fenceTransfers(child));
+    this.#isFencing = false;
     this.auditor.transfers.fenced(uses);
     this.look();
   }

@@ -167,8 +167,19 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
     const due = this.#reports.filter((each) => each.due <= this.#stage.now);
     if (this.#failsToReport(due)) return this.#nonsense();
     this.#reports = this.#reports.filter((each) => each.due > this.#stage.now);
-    for (const each of due) this.#repeat(each);
+    for (const each of due) {
+      this.#blameUnnamed(each);
+      this.#repeat(each);
+    }
     return this.#outputOf([...due, ...this.#foreign()]);
+  }
+
+  /** A report that names a block and no request is about whoever loads it when it comes, which may be the next one. */
+  #blameUnnamed({ kind, report }: Queued): void {
+    if (kind !== 'invalid' || 'handle' in report) return;
+    const { block } = report as InvalidBlock;
+    for (const { handle, child, blocks } of this.#recent)
+      if (child === (report.child ?? 0) && blocks.includes(block)) this.#stage.blame(handle, 'load');
   }
 
   /** The windows that are open by now. */

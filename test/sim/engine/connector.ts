@@ -92,6 +92,10 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
   #view!: KvView;
   #unpinned: number[] = [];
   #loads: Omit<LoadPlan, 'step'>[] = [];
+  /** The loads of the plans that were made last, begun or not. */
+  #lastLoads: readonly LoadPlan[] = [];
+  /** The last plan had no metadata: what it told of is still to be told. */
+  owesMetadata = false;
   #handOvers: StorePlan[] = [];
 
   constructor(stage: Stage, shape: TierShape) {
@@ -184,7 +188,9 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     this.sweep();
     try {
       this.#fault('buildMetadata', 0);
+      this.owesMetadata = false;
     } catch (error) {
+      this.owesMetadata = true;
       for (const { handle } of loads) this.#stage.blame(handle, 'load');
       throw error;
     }
@@ -195,7 +201,15 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     }
     const handOvers = this.#handOvers;
     this.#handOvers = [];
-    return { step, loads: loads.map((load) => ({ ...load, step })), stores, handOvers };
+    const begun = loads.map((load) => ({ ...load, step }));
+    this.#lastLoads = this.#lastLoads.filter((load) => load.step > step - 8).concat(begun);
+    return { step, loads: begun, stores, handOvers };
+  }
+
+  /** Those whose loads fill, or are to fill, this block. */
+  loadersOf(block: number, child: number): number[] {
+    const those = this.#lastLoads.filter((load) => load.child === child && load.blocks.includes(block));
+    return those.map(({ handle }) => handle);
   }
 
   updateConnectorOutput(): void {

@@ -248,7 +248,8 @@ export class EngineLife {
     if (isPending && !hasWork) throw new Violation('I10', 'the connector has work, and hasWork() is false');
     if (report === null) return;
     // Ids of requests that ended in this very step go out with the next plan.
-    const isOver = !isPending && requests.length + draining.length === 0;
+    const owes = this.#connector?.owesMetadata === true && this.#workers.length > 0;
+    const isOver = !isPending && !owes && requests.length + draining.length === 0;
     this.#stalledOver = report.state === 'stalled' && isOver ? this.#stalledOver + 1 : 0;
     if (this.#stalledOver < 2) return;
     throw new Violation('I10', 'an engine is stalled that has nothing to do');

@@ -177,9 +177,8 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
   /** A report that names a block and no request is about whoever loads it when it comes, which may be the next one. */
   #blameUnnamed({ kind, report }: Queued): void {
     if (kind !== 'invalid' || 'handle' in report) return;
-    const { block } = report as InvalidBlock;
-    for (const { handle, child, blocks } of this.#recent)
-      if (child === (report.child ?? 0) && blocks.includes(block)) this.#stage.blame(handle, 'load');
+    const { block, child = 0 } = report as InvalidBlock;
+    for (const handle of this.#connector.loadersOf(block, child)) this.#stage.blame(handle, 'load');
   }
 
   /** The windows that are open by now. */

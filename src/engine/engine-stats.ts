@@ -21,20 +21,13 @@ export interface EngineStats extends EngineCounters {
 }
 
 export function readEngineStats(e: EngineState): EngineStats {
-  let readersWaiting = 0;
-  let bufferedTokens = 0;
-  for (const stream of e.streams) {
-    if (stream.isAwaited) readersWaiting++;
-    bufferedTokens += stream.numBuffered;
-  }
   const scheduler = e.scheduler.stats();
   scheduler.finished.stop += e.counters.stopped;
   scheduler.finished.abort -= e.counters.stopped;
   return {
     scheduler,
     streams: e.streams.size,
-    readersWaiting,
-    bufferedTokens,
+    ...e.streams.totals,
     stepsInFlight: e.flight.length,
     abortsQueued: e.aborts.size,
     stepLatencyMs: e.stepTimes.read(),

@@ -19,6 +19,14 @@ interface Asked {
   waiter: Waiter<RequestResult>;
 }
 
+/** Sums over all streams that have not ended, kept up to date so that nobody has to walk them. */
+export interface StreamTotals {
+  /** Tokens that nobody has read yet. */
+  bufferedTokens: number;
+  /** Streams that a reader waits for. */
+  readersWaiting: number;
+}
+
 type Next = IteratorResult<RequestOutput, undefined>;
 
 const FIRST_CAPACITY = 16;
@@ -67,9 +75,11 @@ export class RequestStream {
 
   /** Rounds that the engine had made when it was submitted. */
   readonly submittedRound: number;
+  readonly #totals: StreamTotals;
 
-  constructor(request: Request, submittedRound: number) {
+  constructor(request: Request, submittedRound: number, totals: StreamTotals) {
     this.request = request;
+    this.#totals = totals;
     this.submittedRound = submittedRound;
     this.tokens = new Int32Array(Math.min(request.maxTokens, FIRST_CAPACITY));
   }
@@ -87,6 +97,7 @@ export class RequestStream {
     const { tokens } = this;
     for (let i = from; at < end; at++, i++) tokens[at] = source[i];
     this.numTokens = end;
+    this.#totals.bufferedTokens += count;
   }
 
   #appendExtras(source: readonly unknown[] | null, from: number, count: number): void {
@@ -98,7 +109,7 @@ export class RequestStream {
   wake(): void {
     const waiter = this.numBuffered === 0 ? undefined : this.#waiting.shift();
     if (waiter === undefined) return;
-    this.isAwaited = this.#waiting.length > 0;
+    this.#setAwaited(this.#waiting.length > 0);
     waiter.resolve({ done: false, value: this.#take() });
   }
 
@@ -129,7 +140,7 @@ export class RequestStream {
    * @returns whether it ended now
    */
   fail(failure: unknown, now: number, atOnce = false): boolean {
-    if (atOnce && !this.ended) this.read = this.numTokens;
+    if (atOnce && !this.ended) this.#readTo(this.numTokens);
     return this.#end(null, failure, now);
   }
 
@@ -139,13 +150,13 @@ export class RequestStream {
     if (this.ended) return this.#last();
     return new Promise((resolve, reject) => {
       this.#waiting.push({ resolve, reject });
-      this.isAwaited = true;
+      this.#setAwaited(true);
     });
   }
 
   /** No output is wanted any more: readers that wait, and all later ones, find the end. */
   close(): void {
-    this.read = this.numTokens;
+    this.#readTo(this.numTokens);
     this.#finalOutputTaken = true;
     for (const waiter of this.#takeWaiting()) waiter.resolve(DONE);
   }
@@ -165,6 +176,7 @@ export class RequestStream {
 
   #end(reason: EndReason | null, failure: unknown, now: number): boolean {
     if (this.ended) return false;
+    this.#totals.bufferedTokens -= this.numBuffered;
     this.ended = true;
     this.reason = reason;
     this.failure = failure;
@@ -191,7 +203,7 @@ export class RequestStream {
     const end = answer?.end ?? this.numTokens;
     const tokens = this.tokens.slice(this.read, end);
     const extras = this.extras?.slice(this.read, end) ?? null;
-    this.read = end;
+    this.#readTo(end);
     if (answer !== undefined) {
       const { reason, stopReason } = answer;
       return { tokens, extras, numOutputTokens: end, finishReason: reason, continues: true, stopReason };
@@ -245,8 +257,20 @@ export class RequestStream {
   }
 
   #takeWaiting(): Waiter<Next>[] {
-    this.isAwaited = false;
+    this.#setAwaited(false);
     return this.#waiting.splice(0);
+  }
+
+  #setAwaited(isAwaited: boolean): void {
+    if (this.isAwaited === isAwaited) return;
+    this.isAwaited = isAwaited;
+    this.#totals.readersWaiting += isAwaited ? 1 : -1;
+  }
+
+  /** What is left when it ends does not count any more. */
+  #readTo(end: number): void {
+    if (!this.ended) this.#totals.bufferedTokens -= end - this.read;
+    this.read = end;
   }
 
   #grow(atLeast: number): void {

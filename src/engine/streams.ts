@@ -1,8 +1,9 @@
 import type { Request } from '../scheduler/request.js';
-import type { RequestStream } from './request-stream.js';
+import type { RequestStream, StreamTotals } from './request-stream.js';
 
 /** The streams that have not ended. Those of the running are found by slot, without hashing anything. */
 export class Streams {
+  readonly totals: StreamTotals = { bufferedTokens: 0, readersWaiting: 0 };
   /** By slot; the stream of an earlier incarnation is told by its request. */
   readonly #bySlot: (RequestStream | undefined)[] = [];
   /** Streams whose slot has another by now. */

@@ -42,7 +42,7 @@ export class Submitter {
       throw badArgument('resumable', 'true', 'false, since the executor cannot roll back');
     request.id ??= this.#newId();
     if (signal !== null && isAborted(signal)) return this.#stillborn(request.id, signal.reason);
-    const stream = new RequestStream(this.#add(request as RequestInput), e.rounds);
+    const stream = new RequestStream(this.#add(request as RequestInput), e.rounds, e.streams.totals);
     e.streams.add(stream);
     // Its connector may have aborted it when it was told of it.
     if (e.aborts.has(stream.request)) abortStream(e, stream, e.aborts.get(stream.request));
@@ -82,7 +82,7 @@ export class Submitter {
     if (typeof id !== 'string') throw badArgument('id', show(id), 'a string');
     const now = this.#e.now();
     const request = { id, handle: -1, slot: -1, maxTokens: 1, numPromptTokens: 0, addedAt: now } as Request;
-    const stream = new RequestStream(request, this.#e.rounds);
+    const stream = new RequestStream(request, this.#e.rounds, this.#e.streams.totals);
     stream.fail(reason, now, true);
     return new RequestHandle(stream, this.#calls);
   }

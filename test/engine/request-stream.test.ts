@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { RequestStream } from '../../src/engine/request-stream.js';
 import type { Request } from '../../src/index.js';
-import { rejection } from './support.js';
+import { Random, rejection } from './support.js';
 
 function stream(maxTokens = 100): RequestStream {
-  return new RequestStream({ id: 'a', maxTokens, addedAt: 0, stopReason: null } as Request, 0);
+  const totals = { bufferedTokens: 0, readersWaiting: 0 };
+  return new RequestStream({ id: 'a', maxTokens, addedAt: 0, stopReason: null } as Request, 0, totals);
 }
 
 describe('a stream', () => {
@@ -61,5 +62,37 @@ describe('a stream', () => {
       50,
     );
     expect((await one.next()).value?.tokens).toHaveLength(50);
+  });
+});
+
+// Pinned by: `#readTo`, `#setAwaited`, and what `#end` takes off (request-stream.ts).
+describe('the totals of many streams', () => {
+  it.each([1, 2, 3, 4])('seed %i: are what a walk over those that have not ended finds', (seed) => {
+    const random = new Random(seed);
+    const totals = { bufferedTokens: 0, readersWaiting: 0 };
+    const streams = Array.from(
+      { length: 6 },
+      () => new RequestStream({ id: 'a', maxTokens: 99, addedAt: 0, stopReason: null } as Request, 0, totals),
+    );
+    const acts: ((stream: RequestStream) => unknown)[] = [
+      (stream) => !stream.ended && stream.append(Int32Array.of(1, 2, 3), 0, random.below(4)),
+      (stream) => stream.wake(),
+      (stream) => stream.next().catch(() => {}),
+      (stream) => stream.next().catch(() => {}),
+      (stream) => !stream.ended && stream.endAnswer('stop'),
+      (stream) => random.chance(10) && stream.close(),
+      (stream) => random.chance(10) && stream.end('length', 1),
+      (stream) => random.chance(10) && stream.fail(new Error('x'), 1, random.chance(50)),
+    ];
+    for (let i = 0; i < 400; i++) {
+      acts[random.below(acts.length)](streams[random.below(streams.length)]);
+      const live = streams.filter(({ ended }) => !ended);
+      expect(totals).toEqual({
+        bufferedTokens: live.reduce((sum, { numBuffered }) => sum + numBuffered, 0),
+        readersWaiting: live.filter(({ isAwaited }) => isAwaited).length,
+      });
+    }
+    for (const stream of streams) stream.end('abort', 2);
+    expect(totals).toEqual({ bufferedTokens: 0, readersWaiting: 0 });
   });
 });

@@ -86,6 +86,7 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
   readonly pins = new Map<number, number>();
   /** Times that a request was given blocks, by handle. */
   readonly allocations = new Map<number, number>();
+  numAllocations = 0;
   /** Since when it cannot say yet what it can bring of a request. */
   readonly asking = new Map<number, number>();
   #pinner: BlockPins | null = null;
@@ -158,6 +159,7 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
   updateStateAfterAlloc(request: Request, [blocks]: BlockLists, numExternalTokens: number): void {
     const { handle } = request;
     this.allocations.set(handle, (this.allocations.get(handle) ?? 0) + 1);
+    this.numAllocations++;
     this.#fault('updateStateAfterAlloc', handle);
     const { match } = this.#of(request);
     if (numExternalTokens === 0) return;

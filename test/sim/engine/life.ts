@@ -60,6 +60,7 @@ export class EngineLife {
   #submitting: { id: string; asked: boolean; reason: unknown } | null = null;
   /** Steps in a row that stalled with nothing left to do. */
   #stalledOver = 0;
+  #numAllocations = 0;
 
   constructor(setup: EngineSetup) {
     const stage = new Stage(setup);
@@ -239,7 +240,15 @@ export class EngineLife {
     if (step === this.#planned) return;
     this.#planned = step;
     this.#checkWaits(sight);
-    this.#audit.stepped(sight, scheduledTokens > 0, stepsInFlight === 0 && this.#isWedged());
+    const isWedged = stepsInFlight === 0 && this.#isWedged() && !this.#hasAllocated();
+    this.#audit.stepped(sight, scheduledTokens > 0, isWedged);
+  }
+
+  /** Whether somebody has been given blocks for a load since this was asked last: that is progress, though nothing is computed. */
+  #hasAllocated(): boolean {
+    const before = this.#numAllocations;
+    this.#numAllocations = this.#connector?.numAllocations ?? 0;
+    return this.#numAllocations > before;
   }
 
   /** I10: what the connector does is work, and what is in quarantine is none. */

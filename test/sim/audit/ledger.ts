@@ -110,7 +110,7 @@ export class Ledger {
     Object.assign(account, { loadingSince: -1, waitedSince: -1, loadFailed: false });
     account.wasPreempted = false;
     const next = conversation.queue.shift();
-    Object.assign(account, { queuedSince: -1, timedSince: -1 });
+    Object.assign(account, { queuedSince: -1, timedSince: -1, askingSince: -1 });
     if (next === undefined) conversation.idleSince = this.now;
     else this.startChunk(account, next);
   }

@@ -24,16 +24,19 @@ export class Memory {
   readonly #ranks: Uint8Array;
   readonly #allRanks: number;
 
-  /** Whether the block is still in the hands of whoever got it in that turn, so that it may be written. */
-  readonly #isHeld: (block: number, turn: number) => boolean;
+  /**
+   * Whether whoever got the block in that turn may write over what another turn left: it has the block still, or shared it with
+   * the other, since both compute the same then.
+   */
+  readonly #mayWrite: (block: number, turn: number, over: number) => boolean;
 
   constructor(
     numBlocks: number,
     blockSize: number,
     numRanks: number,
-    isHeld: (block: number, turn: number) => boolean,
+    mayWrite: (block: number, turn: number, over: number) => boolean,
   ) {
-    this.#isHeld = isHeld;
+    this.#mayWrite = mayWrite;
     this.#blockSize = blockSize;
     this.#content = new Int32Array(numBlocks * blockSize).fill(GARBAGE);
     this.#turns = new Int32Array(numBlocks * blockSize);
@@ -77,7 +80,8 @@ export class Memory {
       if (index >= holding.blocks.length) return `${holding.name} has no block for position ${p}`;
       const at = this.#at(holding, p);
       const turn = holding.turns[index];
-      if (this.#turns[at] > turn && !this.#isHeld(holding.blocks[index], turn)) {
+      const over = this.#turns[at];
+      if (over > turn && !this.#mayWrite(holding.blocks[index], turn, over)) {
         wrong = `${holding.name} writes position ${p} into block ${holding.blocks[index]} over a later owner's`;
       }
       const content = text === null ? GARBAGE : text.print(p);

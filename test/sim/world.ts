@@ -99,9 +99,10 @@ export class World {
     this.scheduler = new Scheduler({ ...scheduler, ...extra, now: () => this.now });
     this.#numRanks = connector === null ? 1 : Math.max(...connector.reporters.flat()) + 1;
     const { numBlocks, blockSize } = this.scheduler.config;
-    this.memory = new Memory(numBlocks, blockSize, this.#numRanks, (block, turn) =>
-      this.auditor.sights.turns.isHeld(block, turn),
-    );
+    this.memory = new Memory(numBlocks, blockSize, this.#numRanks, (block, turn, over) => {
+      const { turns } = this.auditor.sights;
+      return turns.isHeld(block, turn) || turns.isShared(over, turn);
+    });
     const wrong = (what: string) => {
       this.#wrong ??= what;
     };

@@ -16,6 +16,8 @@ export interface Held {
 export class Turns {
   readonly #held = new Map<number, Held>();
   #next = 1;
+  /** The turns in which others held the block when this one began. */
+  readonly #sharing = new Map<number, ReadonlySet<number>>();
 
   see(sight: Sight): void {
     const seen = new Set<number>();
@@ -55,6 +57,23 @@ export class Turns {
     return false;
   }
 
+  /** Whether one request had begun to hold the block in the later turn while another held it in the earlier one: they share it. */
+  isShared(later: number, earlier: number): boolean {
+    return this.#sharing.get(later)?.has(earlier) === true;
+  }
+
+  /** A turn of this block begins. @param handle whose it is */
+  #begin(block: number, handle: number): number {
+    const turn = this.#next++;
+    const others = new Set<number>();
+    for (const [other, { blocks, turns }] of this.#held) {
+      const at = other === handle ? -1 : blocks.indexOf(block);
+      if (at >= 0) others.add(turns[at]);
+    }
+    if (others.size > 0) this.#sharing.set(turn, others);
+    return turn;
+  }
+
   /** Who holds a block, for people. */
   holders(block: number): string[] {
     const holds = ({ blocks, kept }: Held): boolean => blocks.includes(block) || kept.has(block);
@@ -66,7 +85,12 @@ export class Turns {
     const held = this.#held.get(handle);
     if (held === undefined) {
       const name = `${id} (${handle})`;
-      this.#held.set(handle, { name, blocks, turns: blocks.map(() => this.#next++), kept: turns });
+      this.#held.set(handle, {
+        name,
+        blocks,
+        turns: blocks.map((block) => this.#begin(block, handle)),
+        kept: turns,
+      });
       return;
     }
     held.kept = turns;
@@ -75,7 +99,7 @@ export class Turns {
     while (i < same && i < blocks.length && held.blocks[i] === blocks[i]) i++;
     // A list that was let go and taken anew may begin with the same blocks only if it kept them, or hit them again.
     if (i === same && i === blocks.length) return;
-    held.turns = blocks.map((_, at) => (at < i ? held.turns[at] : this.#next++));
+    held.turns = blocks.map((block, at) => (at < i ? held.turns[at] : this.#begin(block, handle)));
     held.blocks = blocks;
   }
 }

@@ -40,9 +40,7 @@ export function someSharerLeft(
   failed: ReadonlySet<Request> = NOBODY,
 ): boolean {
   return [plan, ...s.inFlight].some(({ requests, numRequests, step }) =>
-    requests
-      .slice(0, numRequests)
-      .some((request) => !failed.has(request) && !holdsSince(request, step)),
+    requests.slice(0, numRequests).some((request) => !failed.has(request) && !holdsSince(request, step)),
   );
 }
 

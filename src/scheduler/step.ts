@@ -84,12 +84,7 @@ export function checkUpdatedLast(s: SchedulerState, plan: Plan): void {
   if (!isLast || plan.inFlight) throw wrongPlan(s, plan);
 }
 
-function beginUpdate(
-  s: SchedulerState,
-  plan: Plan,
-  tokens: Int32Array,
-  output: TakenOutput | null,
-): void {
+function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array, output: TakenOutput | null): void {
   leaveOut(s, plan);
   if (plan.inFlight) {
     plan.inFlight = false;

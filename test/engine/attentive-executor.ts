@@ -32,7 +32,7 @@ export function continuation(text: readonly number[], count: number): number[] {
   return next;
 }
 
-/** Of each entry of a step: what is wrong with it. 2: the whole step fails. */
+/** Which entries of a step fail, or that all of it does; null: nothing does. */
 export type Mood = (plan: ExecutorPlan) => Uint8Array | 'throws' | null;
 
 /**
@@ -51,6 +51,8 @@ export class AttentiveExecutor implements Executor {
   /** Blocks whose KV is lost before the step is computed. */
   loses: (plan: ExecutorPlan) => number[] = () => [];
   mood: Mood = () => null;
+  /** What an answer has besides, or otherwise. */
+  adds: (answer: ExecutorResult) => object = () => ({});
   /** Whether a step is answered at once. */
   atOnce: () => boolean = () => true;
   readonly batch: InputBatch;
@@ -67,7 +69,7 @@ export class AttentiveExecutor implements Executor {
     this.#kv = new Int32Array(numBlocks * blockSize);
     this.batch = new InputBatch({ blockSize });
     this.watchesBlocks = hears?.watchesBlocks === true;
-    this.requestsFinished = hears?.requestsFinished;
+    if (hears?.requestsFinished !== undefined) this.requestsFinished = hears.requestsFinished;
   }
 
   execute(plan: ExecutorPlan, tables: StepTables): ExecutorResult | PromiseLike<ExecutorResult> {
@@ -80,7 +82,8 @@ export class AttentiveExecutor implements Executor {
     const answer = this.#compute(plan, tables, mood);
     // A step that fails says nothing; then the next one does.
     const lostBlocks = mood === 'throws' ? [] : this.#lost.splice(0);
-    const result: ExecutorResult = lostBlocks.length === 0 ? answer : { ...answer, lostBlocks };
+    const lost = lostBlocks.length === 0 ? {} : { lostBlocks };
+    const result: ExecutorResult = { ...answer, ...lost, ...this.adds(answer) };
     if (this.atOnce()) {
       if (mood === 'throws') throw new Error('the step failed');
       return result;

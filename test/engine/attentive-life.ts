@@ -77,8 +77,10 @@ export class AttentiveLife {
       const { tokens, reason } = await end;
       if (reason === 'never') wrong.push(`${handle.id} never ended`);
       const expected = expectedOf(chunks).slice(0, tokens.length);
-      if (tokens.join() !== expected.join()) wrong.push(`${handle.id} (${reason}): ${tokens} not ${expected}`);
-      if (reason === 'length' && tokens.length < expectedOf(chunks).length) wrong.push(`${handle.id}: too short`);
+      if (tokens.join() !== expected.join())
+        wrong.push(`${handle.id} (${reason}): ${tokens} not ${expected}`);
+      if (reason === 'length' && tokens.length < expectedOf(chunks).length)
+        wrong.push(`${handle.id}: too short`);
     }
     return wrong;
   }
@@ -99,7 +101,8 @@ export class AttentiveLife {
 
   #deliver(): void {
     const { pending } = this.#executor;
-    if (pending.length > 0) pending.splice(this.random.chance(70) ? 0 : this.random.below(pending.length), 1)[0]();
+    if (pending.length > 0)
+      pending.splice(this.random.chance(70) ? 0 : this.random.below(pending.length), 1)[0]();
   }
 
   /** Prompts of one family begin alike; some go on in their own way. */
@@ -117,7 +120,8 @@ export class AttentiveLife {
     const prompt = this.#text(Math.min(24, (numBlocks - 1) * blockSize - 11));
     const maxTokens = 1 + random.below(10);
     const resumable = this.#options.sessions === true && random.chance(25);
-    const grammar = this.#options.grammars === true && random.chance(15) ? { grammar: new FakeGrammar() } : {};
+    const grammar =
+      this.#options.grammars === true && random.chance(15) ? { grammar: new FakeGrammar() } : {};
     const timeout = random.chance(10) ? { timeoutMs: 1 + random.below(20) } : {};
     const handle = engine.submit({
       prompt: Int32Array.from(prompt),
@@ -135,7 +139,10 @@ export class AttentiveLife {
     const open = this.told.filter(({ isOpen, handle }) => isOpen && !handle.ended);
     if (open.length === 0) return;
     const one = open[this.random.below(open.length)];
-    if (one.chunks.length > 2 || this.random.chance(30)) return this.#close(one);
+    if (one.chunks.length > 2 || this.random.chance(30)) {
+      this.#close(one);
+      return;
+    }
     const { numBlocks, blockSize } = this.engine.scheduler.config;
     const room = Math.min(48, (numBlocks - 1) * blockSize);
     const used = one.chunks.reduce((sum, { prompt, maxTokens }) => sum + prompt.length + maxTokens, 0);

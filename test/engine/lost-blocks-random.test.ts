@@ -33,23 +33,26 @@ describe('lives in which the executor loses blocks', () => {
     ['recompute', 0],
     ['recompute', 40],
     ['fail', 20],
-  ] as const)('policy %s, %i of a thousand steps fail: every text is that of the model', async (policy, failing) => {
-    const wrong: string[] = [];
-    const finished = { length: 0, error: 0 };
-    let lost = 0;
-    for (let seed = 0; seed < 40; seed++) {
-      const { life, lost: some } = await forgetfulLife(seed, failing, { loadFailurePolicy: policy });
-      lost += some;
-      const { finished: ends } = life.engine.stats().scheduler;
-      finished.length += ends.length;
-      finished.error += ends.error;
-      for (const what of await life.wrongTexts()) wrong.push(`seed ${seed}: ${what}`);
-      wrong.push(...leftovers(life.engine).map((what) => `seed ${seed}: ${what} left`));
-      life.engine.dispose();
-    }
-    expect(wrong).toEqual([]);
-    expect(lost).toBeGreaterThan(100);
-    expect(finished.length).toBeGreaterThan(200);
-    if (policy === 'fail' || failing > 0) expect(finished.error).toBeGreaterThan(40);
-  });
+  ] as const)(
+    'policy %s, %i of a thousand steps fail: every text is that of the model',
+    async (policy, failing) => {
+      const wrong: string[] = [];
+      const finished = { length: 0, error: 0 };
+      let lost = 0;
+      for (let seed = 0; seed < 40; seed++) {
+        const { life, lost: some } = await forgetfulLife(seed, failing, { loadFailurePolicy: policy });
+        lost += some;
+        const { finished: ends } = life.engine.stats().scheduler;
+        finished.length += ends.length;
+        finished.error += ends.error;
+        for (const what of await life.wrongTexts()) wrong.push(`seed ${seed}: ${what}`);
+        wrong.push(...leftovers(life.engine).map((what) => `seed ${seed}: ${what} left`));
+        life.engine.dispose();
+      }
+      expect(wrong).toEqual([]);
+      expect(lost).toBeGreaterThan(100);
+      expect(finished.length).toBeGreaterThan(200);
+      if (policy === 'fail' || failing > 0) expect(finished.error).toBeGreaterThan(40);
+    },
+  );
 });

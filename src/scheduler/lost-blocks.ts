@@ -24,7 +24,8 @@ export function loseBlocks(s: SchedulerState, plan: Plan | null, lost: readonly 
   s.core.flush();
   forgetBlocks(s, Int32Array.from(bad));
   s.blocksMoved = true;
-  const oldest = oldestOf(s, plan);
+  // The first of the steps that may have been computed without that KV.
+  const oldest = plan ?? s.inFlight.at(0) ?? null;
   const left = oldest === null ? [] : leftSince(s, oldest);
   const holders = [...s.requests.values()].filter((request) => firstOf(s, request, bad) >= 0);
   if (oldest !== null) for (const request of holders) spoilEntries(s, oldest, request);
@@ -33,13 +34,6 @@ export function loseBlocks(s: SchedulerState, plan: Plan | null, lost: readonly 
   else recomputeSharers(s, oldest, bad, NOBODY);
   if (oldest !== null && left.length > 0) forgetLeft(s, oldest, left);
   return ends ? holders : [];
-}
-
-/** The first step that may have been computed without the lost KV, of those that are not updated yet. */
-function oldestOf({ inFlight }: SchedulerState, plan: Plan | null): Plan | null {
-  const first = inFlight.length > 0 ? inFlight[0] : null;
-  // An empty plan may be updated before older ones.
-  return plan === null || (first !== null && first.step < plan.step) ? first : plan;
 }
 
 /** Who was in one of these steps, and has not the row any more that it had there: it may have held a lost block. */

@@ -94,7 +94,11 @@ describe('a block that the executor lost', () => {
 
   it('all who share it are computed again, and nobody else', async () => {
     const bench = new Bench();
-    const [a, b, c] = [bench.submit('a', text(9)), bench.submit('b', text(13)), bench.submit('c', text(9, 1))];
+    const [a, b, c] = [
+      bench.submit('a', text(9)),
+      bench.submit('b', text(13)),
+      bench.submit('c', text(9, 1)),
+    ];
     bench.engine.step();
     bench.lose(bench.blocksOf(a)[0]);
     await bench.answer();
@@ -125,36 +129,39 @@ describe('a block that the executor lost', () => {
     expect(await said(again)).toEqual(continuation(text(14), 6));
   });
 
-  it.each([1, 2, 3] as const)('policy fail, depth %i: whoever holds it ends, and the others go on', async (pipelineDepth) => {
-    const bench = new Bench({ loadFailurePolicy: 'fail', pipelineDepth });
-    const [a, b] = [bench.submit('a', text(9)), bench.submit('b', text(9, 1))];
-    bench.engine.step();
-    const [, lost] = bench.blocksOf(a);
-    for (let i = 0; i < 3; i++) {
-      await bench.answer();
+  it.each([1, 2, 3] as const)(
+    'policy fail, depth %i: whoever holds it ends, and the others go on',
+    async (pipelineDepth) => {
+      const bench = new Bench({ loadFailurePolicy: 'fail', pipelineDepth });
+      const [a, b] = [bench.submit('a', text(9)), bench.submit('b', text(9, 1))];
       bench.engine.step();
-    }
-    bench.lose(lost);
-    await bench.finish();
-    const read: number[] = [];
-    const reading = (async () => {
-      for await (const { tokens } of a) read.push(...tokens);
-    })();
-    const error = (await rejection(reading)) as BlockstepError;
-    expect(read.length).toBeGreaterThan(1);
-    expect(read).toEqual(continuation(text(9), read.length));
-    expect(error.code).toBe('ERR_BLOCKSTEP_REQUEST');
-    expect(error.message).toBe('request "a" cannot go on: the executor lost a block of its KV');
-    expect(await said(b)).toEqual(continuation(text(9, 1), 6));
-    expect(leftovers(bench.engine)).toEqual([]);
-    // What it computed behind the lost block is not found when the text is computed anew.
-    const longer = [...text(9), ...continuation(text(9), 6)];
-    for (const id of ['first', 'second']) {
-      const again = bench.submit(id, longer);
+      const [, lost] = bench.blocksOf(a);
+      for (let i = 0; i < 3; i++) {
+        await bench.answer();
+        bench.engine.step();
+      }
+      bench.lose(lost);
       await bench.finish();
-      expect(await said(again)).toEqual(continuation(longer, 6));
-    }
-  });
+      const read: number[] = [];
+      const reading = (async () => {
+        for await (const { tokens } of a) read.push(...tokens);
+      })();
+      const error = (await rejection(reading)) as BlockstepError;
+      expect(read.length).toBeGreaterThan(1);
+      expect(read).toEqual(continuation(text(9), read.length));
+      expect(error.code).toBe('ERR_BLOCKSTEP_REQUEST');
+      expect(error.message).toBe('request "a" cannot go on: the executor lost a block of its KV');
+      expect(await said(b)).toEqual(continuation(text(9, 1), 6));
+      expect(leftovers(bench.engine)).toEqual([]);
+      // What it computed behind the lost block is not found when the text is computed anew.
+      const longer = [...text(9), ...continuation(text(9), 6)];
+      for (const id of ['first', 'second']) {
+        const again = bench.submit(id, longer);
+        await bench.finish();
+        expect(await said(again)).toEqual(continuation(longer, 6));
+      }
+    },
+  );
 
   it('policy fail: idle sessions that hold it end too, more of them than the step has entries', async () => {
     const bench = new Bench({ loadFailurePolicy: 'fail', numRows: 64 });
@@ -206,7 +213,10 @@ describe('a block that the executor lost', () => {
       if (bench.engine.stats().scheduler.numPreemptions === 0) await bench.answer();
     }
     await bench.finish();
-    expect(await Promise.all([a, b].map(said))).toEqual([continuation(text(11), 6), continuation(text(11, 1), 6)]);
+    expect(await Promise.all([a, b].map(said))).toEqual([
+      continuation(text(11), 6),
+      continuation(text(11, 1), 6),
+    ]);
   });
 
   it('whoever ended with an error of his own while the step ran leaves nothing that was computed on it', async () => {
@@ -279,7 +289,9 @@ describe('lost blocks that are none', () => {
     bench.engine.step();
     await bench.answer();
     expect(() => bench.engine.step()).toThrow(/block 33 is none of the pool/);
-    expect(await rejection(a.result())).toMatchObject({ code: expect.stringMatching('ERR_BLOCKSTEP') as string });
+    expect(await rejection(a.result())).toMatchObject({
+      code: expect.stringMatching('ERR_BLOCKSTEP') as string,
+    });
   });
 
   it.each([1, 'x', null, {}, new Set([1])])('in no array (%j): the step fails', async (lostBlocks) => {

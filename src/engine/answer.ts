@@ -1,21 +1,22 @@
 import { takeInt32Array, takeUint8Array } from '../core/arrays.js';
 import { TOKEN_MAX } from '../core/core.js';
-import { badArgument, checkInteger, show } from '../core/errors.js';
+import { badArgument, show } from '../core/errors.js';
 import type { Drafts } from '../scheduler/drafts.js';
 import type { Plan } from '../scheduler/plan.js';
 import type { Request } from '../scheduler/request.js';
 import type { StepResult } from '../scheduler/update-pass.js';
 
-const NO_BLOCKS: readonly number[] = [];
+const NO_BLOCKS: readonly unknown[] = [];
 
 /** An executor's answer, each of its fields read once, over memory that cannot change its size. */
 export interface TakenAnswer {
   readonly result: StepResult;
   /** Not looked at yet. */
   readonly drafts: unknown;
-  /** One for each token; null if there are none. */
-  readonly extras: readonly unknown[] | null;
-  readonly lostBlocks: readonly number[];
+  /** Not looked at yet. */
+  readonly extras: unknown;
+  /** Its entries are not looked at yet: the scheduler counts those that name no block. */
+  readonly lostBlocks: readonly unknown[];
 }
 
 /**
@@ -36,7 +37,7 @@ export function takeAnswer(plan: Plan, answer: unknown): TakenAnswer {
     result.errors = takeUint8Array('errors', errors);
     checkLength('errors', result.errors, plan.numRequests);
   }
-  return { result, drafts, extras: takeExtras(extras), lostBlocks: takeLost(lostBlocks) };
+  return { result, drafts, extras, lostBlocks: takeLost(lostBlocks) };
 }
 
 /**
@@ -62,30 +63,29 @@ export function lacksTokens({ numRequests, maxOutputTokens }: Plan, { counts }: 
   return missing !== 0;
 }
 
-function takeExtras(extras: unknown): readonly unknown[] | null {
+/**
+ * A copy of what came with the tokens; null if nothing did.
+ * @throws ERR_BLOCKSTEP_BAD_ARG if there is not one for every token that the counts speak of, or what its getters throw
+ */
+export function takeExtras(
+  { numRequests }: Plan,
+  { counts }: StepResult,
+  extras: unknown,
+): readonly unknown[] | null {
   if (extras === undefined) return null;
   if (!Array.isArray(extras)) throw badArgument('extras', show(extras), 'an array, one entry for each token');
-  return [...(extras as unknown[])];
+  const taken: unknown[] = Array.from(extras as unknown[]);
+  let total = 0;
+  for (let i = 0; i < numRequests; i++) total += counts[i];
+  if (taken.length >= total) return taken;
+  throw badArgument('extras', `${taken.length} entries`, `at least ${total}, one for each token`);
 }
 
-function takeLost(lost: unknown): readonly number[] {
+function takeLost(lost: unknown): readonly unknown[] {
   if (lost === undefined) return NO_BLOCKS;
   if (!Array.isArray(lost) && !(lost instanceof Int32Array))
     throw badArgument('lostBlocks', show(lost), 'an array of block ids');
-  return Array.from(lost as ArrayLike<unknown>, (id, i) =>
-    checkInteger(`lostBlocks[${i}]`, id, 1, Number.MAX_SAFE_INTEGER),
-  );
-}
-
-/** Whether there are extras for every token that the counts speak of. */
-export function hasAllExtras(
-  { numRequests }: Plan,
-  { counts }: StepResult,
-  extras: readonly unknown[],
-): boolean {
-  let total = 0;
-  for (let i = 0; i < numRequests; i++) total += counts[i];
-  return extras.length >= total;
+  return Array.from(lost as ArrayLike<unknown>);
 }
 
 /** An answer with its wrong rows failed; and what was wrong with them, by request. */

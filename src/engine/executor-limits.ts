@@ -40,7 +40,7 @@ export function takeLimits(limits: unknown): ExecutorLimits {
 
 /**
  * The options of a scheduler whose executor has these limits. An option that was not given is the executor's limit where that
- * is below its default.
+ * is below its default. Each is read once, here; one of a wrong type is left to the scheduler to refuse.
  * @throws ERR_BLOCKSTEP_BAD_ARG for an option that the executor cannot serve
  */
 export function limited(options: SchedulerOptions, limits: ExecutorLimits): SchedulerOptions {
@@ -49,18 +49,20 @@ export function limited(options: SchedulerOptions, limits: ExecutorLimits): Sche
     const most = limits[name];
     if (most === undefined) continue;
     const given = options[name];
-    if (given === undefined) lowered[name] = { value: Math.min(DEFAULT_LIMITS[name], most) };
-    else if (given > most) throw badArgument(name, show(given), `at most ${most}, the executor's limit`);
+    if (typeof given === 'number' && given > most)
+      throw badArgument(name, show(given), `at most ${most}, the executor's limit`);
+    lowered[name] = { value: given === undefined ? Math.min(DEFAULT_LIMITS[name], most) : given };
   }
   if (limits.canRollBack === false) {
     const { numSpeculativeTokens = 0, enablePrefixCaching = false, connector = null } = options;
     const but = 'since the executor cannot roll back';
-    if (numSpeculativeTokens > 0)
+    if (numSpeculativeTokens !== 0)
       throw badArgument('numSpeculativeTokens', show(numSpeculativeTokens), `0, ${but}`);
-    if (enablePrefixCaching)
+    if (enablePrefixCaching !== false)
       throw badArgument('enablePrefixCaching', show(enablePrefixCaching), `false, ${but}`);
     if (connector !== null) throw badArgument('connector', show(connector), `none, ${but}`);
-    lowered.enablePrefixCaching = { value: false };
+    for (const [name, value] of Object.entries({ numSpeculativeTokens, enablePrefixCaching, connector }))
+      lowered[name] = { value };
   }
   return Object.keys(lowered).length === 0 ? options : (Object.create(options, lowered) as SchedulerOptions);
 }

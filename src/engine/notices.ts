@@ -1,3 +1,4 @@
+import { enterCallee, leaveCallee } from '../core/callee.js';
 import { describeError } from '../core/errors.js';
 import type { Plan } from '../scheduler/plan.js';
 import type { EngineState } from './engine-state.js';
@@ -70,15 +71,23 @@ export class Notices {
     this.#preemptedHandles = [];
   }
 
-  /** Tells the executor which requests ended. What it throws is counted: nothing depends on it. */
+  /** Tells the executor which requests ended. What it throws, or rejects with, is counted: nothing depends on it. */
   tell(): void {
     const handles = this.#untold;
     if (handles.length === 0) return;
     this.#untold = [];
-    try {
-      this.#e.config.requestsFinished?.(handles);
-    } catch (error) {
+    const count = (error: unknown): void => {
       this.#e.countWrongAnswer(-1, `requestsFinished: ${describeError(error)}`);
+    };
+    const before = enterCallee('executor.requestsFinished');
+    try {
+      const answer = this.#e.config.requestsFinished?.(handles);
+      // An unheard rejection would end the process.
+      if (typeof answer === 'object') Promise.resolve(answer).catch(count);
+    } catch (error) {
+      count(error);
+    } finally {
+      leaveCallee(before);
     }
   }
 }

@@ -37,7 +37,7 @@ export interface EngineOptions extends SchedulerOptions {
 export interface EngineConfig {
   readonly execute: (plan: ExecutorPlan, tables: PlanTables | null) => unknown;
   readonly disposeExecutor: (() => unknown) | null;
-  readonly requestsFinished: ((handles: readonly number[]) => void) | null;
+  readonly requestsFinished: ((handles: readonly number[]) => unknown) | null;
   readonly limits: ExecutorLimits;
   readonly watchesBlocks: boolean;
   readonly usesTables: boolean;
@@ -119,9 +119,7 @@ function takeExecutor(
     requestsFinished:
       requestsFinished === undefined
         ? null
-        : (handles) => {
-            Reflect.apply(requestsFinished, executor, [handles]);
-          },
+        : (handles) => Reflect.apply(requestsFinished, executor, [handles]) as unknown,
     limits: takeLimits(limits),
     watchesBlocks: checkBoolean('executor.watchesBlocks', watchesBlocks),
     usesTables,

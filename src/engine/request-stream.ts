@@ -194,7 +194,7 @@ export class RequestStream {
     if (this.#finalOutputTaken) return Promise.resolve(DONE);
     this.#finalOutputTaken = true;
     if (this.reason === null) return Promise.reject(this.failure);
-    return Promise.resolve<Next>({ done: false, value: this.#output(new Int32Array(0)) });
+    return Promise.resolve<Next>({ done: false, value: this.#output(new Int32Array(0), this.extras && []) });
   }
 
   /** What has come, up to the end of one answer at most. */

@@ -5,11 +5,11 @@ import type { Request } from '../scheduler/request.js';
 import type { StepOutputs } from '../scheduler/step-outputs.js';
 import {
   checkDrafts,
-  hasAllExtras,
   lacksTokens,
   repairAnswer,
   type TakenAnswer,
   takeDrafts,
+  takeExtras,
 } from './answer.js';
 import type { EngineState } from './engine-state.js';
 import { schedulerFailure } from './publish.js';
@@ -32,7 +32,8 @@ export function updateStep(e: EngineState, step: Step, reports: ConnectorOutput 
   const taken = step.take();
   if (taken === null) return failStep(e, step, reports);
   const { result, lostBlocks } = taken;
-  const output = lostBlocks.length === 0 ? reports : { ...reports, lostBlocks };
+  // What in it is no block is counted there.
+  const output = lostBlocks.length === 0 ? reports : { ...reports, lostBlocks: lostBlocks as number[] };
   const extras = goodExtras(e, step, taken);
   if (!lacksTokens(plan, result)) {
     try {
@@ -64,9 +65,12 @@ export function updateStep(e: EngineState, step: Step, reports: ConnectorOutput 
 
 /** Tokens are good without what should have come with them. */
 function goodExtras(e: EngineState, step: Step, { result, extras }: TakenAnswer): readonly unknown[] | null {
-  if (extras === null || hasAllExtras(step.plan, result, extras)) return extras;
-  e.countWrongAnswer(step.number, `it brought ${extras.length} extras for more tokens than that`);
-  return null;
+  try {
+    return takeExtras(step.plan, result, extras);
+  } catch (error) {
+    e.countWrongAnswer(step.number, error);
+    return null;
+  }
 }
 
 /** Hands over the drafts of the step that was just updated. They are hints: wrong ones are counted and dropped. */

@@ -5,7 +5,8 @@ import { discardOutputs, preemptByForce } from './preempt.js';
 import { releaseWaiting } from './reclaim.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
-import { FinishReason } from './status.js';
+
+const NOBODY: ReadonlySet<Request> = new Set();
 
 /**
  * What follows from blocks that were published and then not written, or wrongly: by a step that failed, by a load that
@@ -31,12 +32,15 @@ export function evictRow(s: SchedulerState, request: Request, firstBad: number, 
 /**
  * Whether a request that was admitted in this step or later, and may have shared a bad block, has given its own blocks
  * back meanwhile. What it computed on top of the bad ones can be found and is wrong.
+ * @param failed entries of these were found bad themselves, and are not looked at
  */
-export function someSharerLeft(s: SchedulerState, plan: Plan): boolean {
+export function someSharerLeft(
+  s: SchedulerState,
+  plan: Plan,
+  failed: ReadonlySet<Request> = NOBODY,
+): boolean {
   return [plan, ...s.inFlight].some(({ requests, numRequests, step }) =>
-    requests
-      .slice(0, numRequests)
-      .some((request) => request.finishReason !== FinishReason.error && !holdsSince(request, step)),
+    requests.slice(0, numRequests).some((request) => !failed.has(request) && !holdsSince(request, step)),
   );
 }
 

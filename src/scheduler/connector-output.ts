@@ -1,4 +1,5 @@
 import { badArgument, show } from '../core/errors.js';
+import type { AnomalyReason } from './anomalies.js';
 import type { ConnectorOutput, InvalidBlock, TransferReport, WorkerMetadata } from './connector.js';
 import type { SchedulerState } from './scheduler-state.js';
 
@@ -56,7 +57,7 @@ export function takeOutput(
     failedReceiving: takeEntries(s, 'failedReceiving', failed, takeReport),
     renewed: takeEntries(s, 'renewed', alive, takeReport),
     invalidBlocks: takeEntries(s, 'invalidBlocks', invalid, takeBlock),
-    lostBlocks: takeEntries(s, 'lostBlocks', lost, (id) => (isCount(id) ? id : null)),
+    lostBlocks: takeEntries(s, 'lostBlocks', lost, (id) => (isCount(id) ? id : null), 'invalid-block'),
     workerMetadata: takeEntries(s, 'workerMetadata', said, takeMetadata),
   };
 }
@@ -72,12 +73,13 @@ function takeEntries<T>(
   name: string,
   list: readonly unknown[],
   take: (entry: unknown) => T | null,
+  reason: AnomalyReason = 'connector-failed',
 ): readonly T[] {
   const taken: T[] = [];
   for (const entry of list) {
     const good = tryTake(take, entry);
     if (good !== null) taken.push(good);
-    else s.anomalies.report('connector-failed', `${name} has ${show(entry)}, which names nothing`);
+    else s.anomalies.report(reason, `${name} has ${show(entry)}, which names nothing`);
   }
   return taken;
 }

@@ -1,7 +1,7 @@
-import { evictRow, forgetSince, recomputeSharers, someSharerLeft, spoilEntries } from './bad-blocks.js';
+import { evictRow, forgetSince, holdsSince, recomputeSharers, spoilEntries } from './bad-blocks.js';
 import { forgetBlocks } from './forget.js';
 import type { Plan } from './plan.js';
-import { dropOutputs } from './preempt.js';
+import { discardOutputs, dropOutputs } from './preempt.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 
@@ -18,30 +18,50 @@ export function loseBlocks(s: SchedulerState, plan: Plan | null, lost: readonly 
   const bad = new Set<number>();
   for (const id of lost) {
     if (id >= 1 && id < s.config.numBlocks) bad.add(id);
-    else s.anomalies.report('invalid-block', `block ${id} is none of the pool`);
+    else s.anomalies.report('invalid-block', `block ${id} is none of the pool, so it cannot be lost`);
   }
   if (bad.size === 0) return [];
   s.core.flush();
   forgetBlocks(s, Int32Array.from(bad));
   s.blocksMoved = true;
-  const holders = [...s.requests.values()].filter((request) => holdsOne(s, request, bad));
-  if (plan !== null) for (const request of holders) spoilEntries(s, plan, request);
-  if (s.config.loadFailurePolicy === 'recompute') recomputeSharers(s, plan, bad, NOBODY);
-  else {
-    for (const request of holders) {
-      evictRow(s, request, firstOf(s, request, bad), new Set());
-      dropOutputs(s, request, plan ?? undefined);
-      request.failure ??= 'its KV was lost by the executor';
-    }
-  }
-  // What somebody computed on them in these steps, who has left, can be found and is wrong.
-  const oldest = plan ?? s.inFlight.at(0);
-  if (oldest !== undefined && someSharerLeft(s, oldest)) forgetSince(s, oldest);
-  return s.config.loadFailurePolicy === 'recompute' ? [] : holders;
+  // The first of the steps that may have been computed without that KV.
+  const oldest = plan ?? s.inFlight.at(0) ?? null;
+  const left = oldest === null ? [] : leftSince(s, oldest);
+  const holders = [...s.requests.values()].filter((request) => firstOf(s, request, bad) >= 0);
+  if (oldest !== null) for (const request of holders) spoilEntries(s, oldest, request);
+  const ends = s.config.loadFailurePolicy === 'fail';
+  if (ends) for (const request of holders) giveUp(s, oldest, request, firstOf(s, request, bad));
+  else recomputeSharers(s, oldest, bad, NOBODY);
+  if (oldest !== null && left.length > 0) forgetLeft(s, oldest, left);
+  return ends ? holders : [];
 }
 
-function holdsOne(s: SchedulerState, request: Request, bad: ReadonlySet<number>): boolean {
-  return firstOf(s, request, bad) >= 0;
+/** Who was in one of these steps, and has not the row any more that it had there: it may have held a lost block. */
+function leftSince(s: SchedulerState, oldest: Plan): Request[] {
+  const left = new Set<Request>();
+  for (const { requests, numRequests, step } of [oldest, ...s.inFlight]) {
+    for (const request of requests.slice(0, numRequests)) if (!holdsSince(request, step)) left.add(request);
+  }
+  return [...left];
+}
+
+/**
+ * What those who left computed on lost blocks can be found and is wrong. So the whole cache is forgotten. What these steps
+ * bring for one that was preempted since is dropped, though it has no row that would say whether it held such a block.
+ */
+function forgetLeft(s: SchedulerState, oldest: Plan, left: readonly Request[]): void {
+  for (const request of left) {
+    spoilEntries(s, oldest, request);
+    // One that runs again was admitted since, and is preempted below.
+    if (!request.isFinished && request.container !== 'running') discardOutputs(s, request, oldest);
+  }
+  forgetSince(s, oldest);
+}
+
+function giveUp(s: SchedulerState, oldest: Plan | null, request: Request, firstBad: number): void {
+  evictRow(s, request, firstBad, new Set());
+  dropOutputs(s, request, oldest ?? undefined);
+  request.failure ??= 'cannot go on: the executor lost a block of its KV';
 }
 
 function firstOf(s: SchedulerState, { slot }: Request, bad: ReadonlySet<number>): number {

@@ -108,7 +108,7 @@ function startChunk(s: SchedulerState, request: Request, chunk: Chunk): void {
   const { maxTokens } = deviations.chunkMaxTokens ? stops : (request.session?.stops ?? stops);
   setStops(request, { ...stops, maxTokens }, s.requestLimits());
   request.arrivalTime = arrivalTime;
-  request.params = chunk.params ?? request.session?.params;
+  request.params = chunk.params === undefined ? request.session?.params : chunk.params;
   request.forgetStopReason = deviations.clearStopReason;
   request.status = 'WAITING';
   request.waitingSince = s.now;

@@ -21,12 +21,12 @@ const NOBODY: ReadonlySet<Request> = new Set();
  */
 export function failEntries(s: SchedulerState, plan: Plan, failed: (entry: number) => boolean): void {
   const bad = new Set<number>();
-  let anyFailed = false;
+  const ended = new Set<Request>();
   let traceless = false;
   for (let i = 0; i < plan.numRequests; i++) {
     if (!failed(i)) continue;
-    anyFailed = true;
     const request = plan.requests[i];
+    ended.add(request);
     spoilEntries(s, plan, request);
     if (!holdsSince(request, plan.step)) traceless = true;
     else if (s.config.deviations.evictOnStepFailure) {
@@ -36,8 +36,8 @@ export function failEntries(s: SchedulerState, plan: Plan, failed: (entry: numbe
       s.outputs.push(request, 0, 0, FinishReason.error);
     }
   }
-  if (!anyFailed || !s.config.deviations.evictOnStepFailure) return;
-  if (traceless || someSharerLeft(s, plan)) forgetSince(s, plan);
+  if (ended.size === 0 || !s.config.deviations.evictOnStepFailure) return;
+  if (traceless || someSharerLeft(s, plan, ended)) forgetSince(s, plan);
   else if (bad.size > 0) recomputeSharers(s, plan, bad, NOBODY);
 }
 

@@ -28,7 +28,7 @@ export function update(
   result: TakenResult,
   output: TakenOutput | null,
 ): StepOutputs {
-  beginUpdate(s, plan, result.tokens);
+  beginUpdate(s, plan, result.tokens, output);
   const { errors } = result;
   if (errors !== undefined) failEntries(s, plan, (entry) => errors[entry] !== 0);
   const lost =
@@ -43,7 +43,7 @@ export function update(
 
 /** A step that failed as a whole. */
 export function failStep(s: SchedulerState, plan: Plan, output: TakenOutput | null): StepOutputs {
-  beginUpdate(s, plan, NO_TOKENS);
+  beginUpdate(s, plan, NO_TOKENS, output);
   failEntries(s, plan, () => true);
   if (output === null) return s.outputs;
   endLost(s, failLoads(s, plan, output));
@@ -84,7 +84,7 @@ export function checkUpdatedLast(s: SchedulerState, plan: Plan): void {
   if (!isLast || plan.inFlight) throw wrongPlan(s, plan);
 }
 
-function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array): void {
+function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array, output: TakenOutput | null): void {
   leaveOut(s, plan);
   if (plan.inFlight) {
     plan.inFlight = false;
@@ -93,7 +93,9 @@ function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array): void {
   }
   if (s.connector?.protection.includes('fence')) spoilEnded(plan);
   if (s.continued.length > 0) s.continued.length = 0;
-  s.outputs.begin(tokens, plan.numRequests + s.unreported.length + s.loading.size);
+  // Requests outside of the plan that may end now: those whose load fails, or whoever holds a lost block.
+  const others = output === null || output.lostBlocks.length === 0 ? s.loading.size : s.requests.size;
+  s.outputs.begin(tokens, plan.numRequests + s.unreported.length + others);
   if (s.unreported.length === 0) return;
   for (const request of s.unreported) s.outputs.push(request, 0, 0, request.finishReason);
   s.unreported.length = 0;

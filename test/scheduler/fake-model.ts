@@ -98,6 +98,12 @@ export class FakeModel {
     }
   }
 
+  /** The KV of a block is gone. */
+  lose(block: number): void {
+    const { blockSize } = this.#scheduler.config;
+    this.#kv.fill(GARBAGE, block * blockSize, (block + 1) * blockSize);
+  }
+
   /** Runs a plan just scheduled; rows for which `fails` is true write nothing and answer nothing. */
   execute(plan: Plan, fails: (entry: number) => boolean = () => false): Executed {
     const counts = new Int32Array(plan.numRequests);

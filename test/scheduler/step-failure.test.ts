@@ -53,6 +53,24 @@ describe('a failed row', () => {
     expectCleanCache(driver, 13);
   });
 
+  it('leaves nothing of a sharer that ended with an error of its own meanwhile', () => {
+    let time = 0;
+    const driver = new Driver({ pipelineDepth: 2, now: () => time });
+    driver.add({ id: 'bad', prompt: prompt(9) });
+    driver.add({ id: 'late', prompt: prompt(17), timeoutMs: 5 });
+    driver.schedule(failing('bad'));
+    time = 10;
+    driver.schedule();
+    expect(driver.scheduler.get('late')).toBeUndefined();
+    driver.update();
+    // The first one computes again what both had; the second one would find behind it what was computed on nothing.
+    for (const id of ['first', 'second']) {
+      const handle = driver.add({ id, prompt: prompt(17), maxTokens: 2 });
+      driver.run();
+      expect(driver.text(handle)).toEqual(driver.model.text(handle, 2));
+    }
+  });
+
   it('evictOnStepFailure off: a later request with its prompt reads blocks that were never written', () => {
     const driver = new Driver({ deviations: { evictOnStepFailure: false } });
     driver.add({ id: 'a', prompt: prompt(13) });

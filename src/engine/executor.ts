@@ -132,9 +132,9 @@ export interface Executor {
    */
   execute(plan: ExecutorPlan, tables: StepTables | null): ExecutorResult | PromiseLike<ExecutorResult>;
   /**
-   * Every request that ended, once, by handle, also one that was in no plan: whatever is kept for it can be dropped. Called
-   * before the next plan is executed, or, if no step is in flight, at the end of the round. No plan that is executed later has
-   * such a request; a step that was submitted before may still be computing it. After `dispose` it is not called. What it
+   * Every request that ended, once, by handle, also one that was in no plan, and the last one, behind which no step comes:
+   * whatever is kept for it can be dropped. Called when every step that has the request was answered; no later plan has it.
+   * After `dispose` it is not called. What it
    * throws is counted (`wrongAnswers`).
    */
   requestsFinished?(handles: readonly number[]): void;

@@ -128,7 +128,9 @@ export class InputBatch {
     inputs.numComputed[i] = first;
     inputs.numDrafts[i] = 0;
     inputs.samples[i] = samples ? 1 : 0;
-    const isKnown = first >= 0 && this.#putTokens(tables, i, sequence, first, end, planned);
+    // More than the plan has, or further back than drafts can explain: a step before was never computed here.
+    const fits = first >= 0 && end - first <= Math.max(count, 1) && planned - first <= this.#surplus(plan);
+    const isKnown = fits && this.#putTokens(tables, i, sequence, first, end, planned);
     if (!isKnown) {
       inputs.numTokens = inputs.queryStart[i];
       inputs.samples[i] = 0;
@@ -136,6 +138,11 @@ export class InputBatch {
     }
     sequence.computed = Math.max(sequence.computed, end);
     if (samples) inputs.numDrafts[i] = this.#putDrafts(plan, tables, i, sequence, end);
+  }
+
+  /** Positions that a plan can be ahead: the drafts of two steps in flight, and a last token that is computed again. */
+  #surplus({ maxDrafts }: ExecutorPlan): number {
+    return 2 * maxDrafts + 1;
   }
 
   /** @returns false if one of them is not known */

@@ -18,17 +18,17 @@ export class Notices {
   #preemptedHandles: number[] = [];
   #taken: Int32Array = NO_BLOCKS;
   #forgotten: Int32Array = NO_BLOCKS;
-  /** Handles of those that ended, for `requestsFinished`. */
-  #untold: number[] = [];
+  /** Handles of those that ended, for `requestsFinished`, and the step whose plan told of them: no plan from it on has them. */
+  #untold: { readonly step: number; readonly handles: readonly number[] }[] = [];
 
   constructor(e: EngineState) {
     this.#e = e;
   }
 
   /** A plan was made. */
-  planned({ finishedHandles }: Plan): void {
-    if (this.#e.config.requestsFinished === null || finishedHandles.length === 0) return;
-    this.#untold = this.#untold.concat(finishedHandles);
+  planned({ step, finishedHandles: handles }: Plan): void {
+    if (this.#e.config.requestsFinished === null || handles.length === 0) return;
+    this.#untold.push({ step, handles });
   }
 
   /** Keeps what a plan says that has nothing to execute. @returns whether it says anything */
@@ -71,11 +71,17 @@ export class Notices {
     this.#preemptedHandles = [];
   }
 
-  /** Tells the executor which requests ended. What it throws, or rejects with, is counted: nothing depends on it. */
+  /**
+   * Tells the executor which requests ended that no step in flight has any more. What it throws, or rejects with, is counted:
+   * nothing depends on it.
+   */
   tell(): void {
-    const handles = this.#untold;
-    if (handles.length === 0) return;
-    this.#untold = [];
+    const { flight } = this.#e;
+    const isOver = (step: number): boolean => flight.length === 0 || step <= flight[0].number;
+    if (this.#untold.length === 0 || !isOver(this.#untold[0].step)) return;
+    const over = this.#untold.filter(({ step }) => isOver(step));
+    this.#untold = this.#untold.slice(over.length);
+    const handles = over.flatMap((each) => each.handles);
     const count = (error: unknown): void => {
       this.#e.countWrongAnswer(-1, `requestsFinished: ${describeError(error)}`);
     };

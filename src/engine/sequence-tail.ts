@@ -26,8 +26,8 @@ export class SequenceTail {
     isAdmitted: boolean,
     samples: boolean,
   ): void {
-    // What it counts as computed never lies behind what is: then it was told to go back.
-    if (isAdmitted || planned < this.computed) this.computed = planned;
+    // What it counts as computed never lies behind what is: then it was told to go back. Of what is not known at all it is right.
+    if (isAdmitted || planned < this.computed || this.length === 0) this.computed = planned;
     let known = count;
     while (known > 0 && ids[from + known - 1] < 0) known--;
     for (let i = Math.max(0, known - KEPT / 2); i < known; i++) this.#set(planned + i, ids[from + i]);

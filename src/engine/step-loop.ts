@@ -144,8 +144,7 @@ export class StepLoop {
       this.#takeOldest(e.flight[0]);
     }
     if (e.workers !== null) this.#takeTransfers();
-    // No step that is still to be computed has any of them, and perhaps no step comes any more.
-    if (e.flight.length === 0) e.notices.tell();
+    e.notices.tell();
     return this.#report(plan, answered);
   }
 

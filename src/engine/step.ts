@@ -45,7 +45,6 @@ export class Step {
     this.state = 'pending';
     this.submittedAt = this.#engine.now();
     this.#engine.workers?.begin(this.plan, true, this.finishedHandles);
-    this.#engine.notices.tell();
     try {
       if (this.#gatherError !== null) throw this.#gatherError.cause;
       const answer = this.#execute();

@@ -94,6 +94,11 @@ export interface Deviations {
    */
   priorityCursor: boolean;
   /**
+   * With policy `priority` a tie of priority and arrival time among possible victims goes to the request whose id comes last, as in
+   * the queue. vLLM takes the first that runs, also if it is the one that needs room: two of them can preempt each other for ever.
+   */
+  victimTies: boolean;
+  /**
    * What a request has computed since it was admitted again stays computed when a step of before its preemption brings rejected
    * drafts (`pipelineDepth` 3). vLLM takes as many tokens back from it as were rejected: they are computed a second time, some into
    * blocks that other requests share, and from a short chunk more is taken than was computed. The count then falls below 0, and
@@ -121,6 +126,7 @@ const ALL_ON: Deviations = {
   refuseUnseenDrafts: true,
   skipEndedBitmasks: true,
   priorityCursor: true,
+  victimTies: true,
   keepRecomputed: true,
 };
 

@@ -1,4 +1,5 @@
 import { forgetRow } from './forget.js';
+import { compareIds } from './id-order.js';
 import { endOutgrown } from './outgrown.js';
 import { EntryKind, type Plan } from './plan.js';
 import { isUsed, preempt } from './preempt.js';
@@ -202,10 +203,14 @@ function givesBlocks(s: SchedulerState, request: Request): boolean {
 
 function worstOf(s: SchedulerState, candidates: readonly Request[]): Request {
   if (s.config.policy === 'fcfs') return candidates[candidates.length - 1];
+  const { victimTies } = s.config.deviations;
   let worst = candidates[0];
   for (const request of candidates) {
-    if (request.priority > worst.priority) worst = request;
-    else if (request.priority === worst.priority && request.arrivalTime > worst.arrivalTime) worst = request;
+    if (request.priority !== worst.priority) {
+      if (request.priority > worst.priority) worst = request;
+    } else if (request.arrivalTime !== worst.arrivalTime) {
+      if (request.arrivalTime > worst.arrivalTime) worst = request;
+    } else if (victimTies && compareIds(request.id, worst.id) > 0) worst = request;
   }
   return worst;
 }

@@ -203,6 +203,31 @@ describe('evictUnscheduled', () => {
   });
 });
 
+describe('victimTies', () => {
+  for (const pipelineDepth of [1, 2, 3] as const) {
+    it.each([
+      [{}, true],
+      [{ victimTies: false }, false],
+    ])(
+      `depth ${pipelineDepth}, %o: two that tie and fit the pool one at a time both end: %s`,
+      (deviations, ends) => {
+        const sizes = { numBlocks: 3, blockSize: 8, maxModelLen: 16, longPrefillTokenThreshold: 2 };
+        const options = { ...sizes, numSpeculativeTokens: 3, speculativeMethod: 'draft_model' } as const;
+        const driver = new Driver({ ...options, policy: 'priority', pipelineDepth, deviations });
+        driver.add({ id: 'a', prompt: prompt(7), maxTokens: 6, arrivalTime: 0 });
+        driver.schedule();
+        driver.add({ id: 'b', prompt: prompt(6, 1), maxTokens: 6, arrivalTime: 0 });
+        for (let i = 0; i < 300 && driver.scheduler.numUnfinished > 0; i++) {
+          if (driver.inFlight.length < pipelineDepth) driver.schedule();
+          if (driver.inFlight.length > 0) driver.update();
+        }
+        expect(driver.scheduler.numUnfinished === 0).toBe(ends);
+        if (ends) expect(driver.scheduler.stats().numPreemptions).toBeLessThan(10);
+      },
+    );
+  }
+});
+
 describe('priorityCursor', () => {
   /**
    * Three blocks hold three requests. A step in flight is sure to end `ends`, so the next one passes it over; then `grows`

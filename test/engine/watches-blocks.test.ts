@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { EntryKind, type ExecutorPlan, type StepInputs, type StepTables } from '../../src/index.js';
+import { ScriptedConnector } from '../transfer/scripted-connector.js';
 import { AttentiveExecutor, moody } from './attentive-executor.js';
 import { AttentiveLife } from './attentive-life.js';
+import { EngineBench, FakeExecutor, prompt } from './support.js';
 
 /**
  * What an executor that watches blocks can know from plans alone: the text whose KV each full block holds, as long as a later
@@ -112,5 +114,64 @@ describe('an executor that watches blocks', () => {
     expect(wrong).toEqual([]);
     expect(numHits).toBeGreaterThan(500);
     expect(numHeld).toBeGreaterThan(5000);
+  });
+});
+
+describe('what a plan says of blocks', () => {
+  /** A bench whose executor watches blocks. @returns also what each step was told: taken and forgotten ones */
+  function watched(options: object = {}): { bench: EngineBench; said: { taken: number[]; forgotten: number[] }[] } {
+    const executor = Object.assign(new FakeExecutor(true), { watchesBlocks: true });
+    const said: { taken: number[]; forgotten: number[] }[] = [];
+    executor.onExecute = ({ takenBlocks, forgottenBlocks }) => {
+      said.push({ taken: [...takenBlocks], forgotten: [...forgottenBlocks] });
+    };
+    const bench = new EngineBench({ executor, ...options });
+    return { bench: Object.assign(bench, { executor }), said };
+  }
+
+  it('a session drops the last token of its answer: the block that a step in flight completed with it is forgotten', async () => {
+    const { bench, said } = watched({ pipelineDepth: 2 });
+    // It says 600, then 700, which ends the answer; the step behind that has computed 700 at position 7.
+    const session = bench.submit({ prompt: prompt(6), maxTokens: 9, stopTokenIds: [700], resumable: true });
+    bench.steps();
+    await bench.executor.deliver(2);
+    bench.steps();
+    const [, second] = bench.engine.scheduler.core.blocks(session.handle % 2 ** 21);
+    session.addChunk({ prompt: prompt(2, 1), maxTokens: 1 });
+    await bench.finish();
+    expect(said.filter(({ forgotten }) => forgotten.includes(second)).length).toBe(1);
+    session.endInput();
+    await bench.finish();
+  });
+
+  it('blocks of a load are taken, also where the plan that begins it has nothing to execute; so is what was forgotten until then', async () => {
+    const connector = new ScriptedConnector({ a: { ext: 8, async: true, oneshot: true } });
+    const { bench, said } = watched({ connector });
+    bench.submit({ id: 'before', prompt: prompt(9, 1), maxTokens: 1 });
+    await bench.finish();
+    const cached = [...bench.engine.scheduler.core.published()];
+    expect(cached.length).toBe(2);
+    bench.engine.resetPrefixCache();
+    const a = bench.submit({ id: 'a', prompt: prompt(13) });
+    bench.steps();
+    expect(said.length).toBe(1);
+    const loaded = [...bench.engine.scheduler.core.blocks(a.handle % 2 ** 21)];
+    bench.engine.scheduler.updateTransfers({ finishedReceiving: [{ handle: a.handle }] });
+    bench.steps();
+    expect(said.length).toBe(2);
+    expect(said[1].forgotten.sort()).toEqual(cached.sort());
+    expect(said[1].taken).toEqual(expect.arrayContaining(loaded));
+    await bench.finish();
+  });
+
+  it('is nothing where nobody watches', async () => {
+    const bench = new EngineBench({}, true);
+    const said: number[] = [];
+    bench.executor.onExecute = (plan) => void said.push(plan.takenBlocks.length + plan.forgottenBlocks.length);
+    bench.submit();
+    bench.engine.resetPrefixCache();
+    await bench.finish();
+    expect(said).toEqual(said.map(() => 0));
+    expect(bench.engine.scheduler.config.reportBlocks).toBe(false);
   });
 });

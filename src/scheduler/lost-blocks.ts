@@ -28,7 +28,6 @@ export function loseBlocks(s: SchedulerState, plan: Plan | null, lost: readonly 
   const oldest = plan ?? s.inFlight.at(0) ?? null;
   const left = oldest === null ? [] : leftSince(s, oldest);
   const holders = [...s.requests.values()].filter((request) => firstOf(s, request, bad) >= 0);
-  if (oldest !== null) for (const request of holders) spoilEntries(s, oldest, request);
   const ends = s.config.loadFailurePolicy === 'fail';
   if (ends) for (const request of holders) giveUp(s, oldest, request, firstOf(s, request, bad));
   else recomputeSharers(s, oldest, bad, NOBODY);

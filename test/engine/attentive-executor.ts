@@ -48,6 +48,8 @@ export class AttentiveExecutor implements Executor {
   readonly pending: (() => void)[] = [];
   /** Looks at every step before it is computed. */
   onStep: (plan: ExecutorPlan, tables: StepTables) => void = () => {};
+  /** Looks at what is really to be computed. */
+  onInputs: (plan: ExecutorPlan, tables: StepTables, inputs: StepInputs) => void = () => {};
   /** Blocks whose KV is lost before the step is computed. */
   loses: (plan: ExecutorPlan) => number[] = () => [];
   mood: Mood = () => null;
@@ -100,6 +102,7 @@ export class AttentiveExecutor implements Executor {
 
   #compute(plan: ExecutorPlan, tables: StepTables, mood: ReturnType<Mood>): ExecutorResult {
     const inputs = this.batch.prepare(plan, tables);
+    this.onInputs(plan, tables, inputs);
     const counts = new Int32Array(plan.numRequests);
     const tokens: number[] = [];
     const errors = mood === null || mood === 'throws' ? undefined : mood;

@@ -13,7 +13,8 @@ export class ToyExecutor implements Executor {
     this.#kv = new Int32Array(numBlocks * blockSize);
   }
 
-  execute(plan: ExecutorPlan, tables: StepTables): ExecutorResult {
+  execute(plan: ExecutorPlan, tables: StepTables | null): ExecutorResult {
+    if (tables === null) throw new Error('this executor reads tables');
     // First everything is written: an entry may read what another entry of the same step computes.
     for (let t = 0; t < plan.totalTokens; t++) this.#kv[Number(tables.slotMapping[t])] = tables.inputIds[t];
     const counts = Int32Array.from(plan.maxOutputTokens.subarray(0, plan.numRequests));

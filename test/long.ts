@@ -15,6 +15,10 @@ const PROOFS: Readonly<Record<string, { what: string; command: string }>> = {
     what: 'every guard taken out of the source, and whether the tests of its failure see it',
     command: 'tsx test/guards/mutate.ts',
   },
+  executors: {
+    what: 'an executor by a stranger, in 10,000 random configurations, against an unpaged computation; --first S for others',
+    command: 'tsx test/executors/main.ts',
+  },
   native: {
     what: 'the native tests in their full size',
     command: 'bash native/test/run.sh --long',
@@ -25,7 +29,7 @@ const [name = '', ...rest] = process.argv.slice(2);
 const proof = Object.hasOwn(PROOFS, name) ? PROOFS[name] : undefined;
 if (proof === undefined) {
   console.error(`no proof ${JSON.stringify(name)}; npm run test:long -- NAME [options], with NAME one of`);
-  for (const [each, { what }] of Object.entries(PROOFS)) console.error(`  ${each.padEnd(8)}${what}`);
+  for (const [each, { what }] of Object.entries(PROOFS)) console.error(`  ${each.padEnd(10)}${what}`);
   process.exit(2);
 }
 const { status } = spawnSync([proof.command, ...rest].join(' '), { shell: true, stdio: 'inherit' });

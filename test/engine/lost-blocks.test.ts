@@ -226,16 +226,20 @@ describe('lost blocks that are none', () => {
     });
   });
 
-  it.each([1, 'x', null, {}, new Set([1]), throwingProxy([])])(
-    'in no array (%#): the step fails',
-    async (lostBlocks) => {
-      const bench = new ForgetfulBench();
-      bench.executor.atOnce = () => true;
-      bench.executor.adds = () => ({ lostBlocks });
-      const a = bench.submit('a', text(5));
-      bench.engine.step();
-      expect(await rejection(a.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_EXECUTOR' });
-      expect(bench.engine.stats()).toMatchObject({ wrongAnswers: 1, failedSteps: 1 });
-    },
-  );
+  it.each<[string, unknown]>([
+    ['a number', 1],
+    ['a string', 'x'],
+    ['null', null],
+    ['an object', {}],
+    ['a set', new Set([1])],
+    ['a proxy that throws', throwingProxy([])],
+  ])('in %s: the step fails', async (_, lostBlocks) => {
+    const bench = new ForgetfulBench();
+    bench.executor.atOnce = () => true;
+    bench.executor.adds = () => ({ lostBlocks });
+    const a = bench.submit('a', text(5));
+    bench.engine.step();
+    expect(await rejection(a.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_EXECUTOR' });
+    expect(bench.engine.stats()).toMatchObject({ wrongAnswers: 1, failedSteps: 1 });
+  });
 });

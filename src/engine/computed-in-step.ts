@@ -27,7 +27,7 @@ export function computedInStep(plan: ExecutorPlan, tables: StepTables, blockSize
     for (let index = 0; index < numHits; index++) {
       const block = blockAt(tables, entry, index);
       const provider = providers.get(block);
-      if (provider !== undefined && provider !== entry) hits.push({ entry, index, block, provider });
+      if (provider !== undefined) hits.push({ entry, index, block, provider });
     }
   }
   return hits;

@@ -99,13 +99,13 @@ export interface ExecutorResult extends FlatTokens {
   readonly drafts?: FlatTokens;
   /**
    * Something for each token, in the order of `tokens`: log-probabilities, for instance. It reaches the reader with its token
-   * (`RequestOutput.extras`), or is dropped with it. Not looked into.
+   * (`RequestOutput.extras`), or is dropped with it. Not looked into. Too few, or no array: counted and dropped.
    */
   readonly extras?: readonly unknown[];
   /**
    * Ids of blocks whose KV the executor lost, whoever they belong to. As with a load that failed, whoever holds one of them
-   * computes it again, or ends with `error`, as `loadFailurePolicy` says; what this step brought for it is dropped, and nobody
-   * finds the block any more.
+   * computes it again, or ends with `error`, as `loadFailurePolicy` says; what this step and those in flight bring for it is
+   * dropped, and nobody finds the block any more. To be said with the first step that may have been computed without that KV.
    */
   readonly lostBlocks?: ArrayLike<number>;
 }

@@ -1,3 +1,4 @@
+import { checkInteger } from '../core/errors.js';
 import type { StepTables } from '../core/tables.js';
 import { EntryKind } from '../scheduler/plan.js';
 import type { ExecutorPlan, ExecutorResult } from './executor.js';
@@ -64,8 +65,9 @@ export class InputBatch {
   /** Of each entry that was prepared last: behind its last token that is no draft. */
   #ends = new Int32Array(0);
 
+  /** @param blockSize that of the engine, in tokens. @throws ERR_BLOCKSTEP_BAD_ARG */
   constructor({ blockSize }: { blockSize: number }) {
-    this.#blockSize = blockSize;
+    this.#blockSize = checkInteger('blockSize', blockSize, 1, 2 ** 16);
   }
 
   /** Requests of which something is kept. */
@@ -74,8 +76,8 @@ export class InputBatch {
   }
 
   /**
-   * What a step computes. An entry whose text is not known, since the step before it failed, has no tokens: its request has
-   * ended, and whatever is answered for it is dropped.
+   * What a step computes. An entry of whose text nothing is known has no tokens, and one whose step before failed computes its
+   * last known token again: the requests of both have ended, and whatever is answered for them is dropped.
    * @returns arrays that are valid until the next call
    */
   prepare(plan: ExecutorPlan, tables: StepTables): StepInputs {

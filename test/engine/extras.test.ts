@@ -52,7 +52,12 @@ describe('what comes with tokens', () => {
   });
 
   it('with drafts: behind a stop among the accepted ones nothing is delivered, of either', async () => {
-    const answer = ({ numRequests, maxOutputTokens, numComputedTokens, numScheduledTokens }: ExecutorPlan) => {
+    const answer = ({
+      numRequests,
+      maxOutputTokens,
+      numComputedTokens,
+      numScheduledTokens,
+    }: ExecutorPlan) => {
       const counts = Int32Array.from(maxOutputTokens.subarray(0, numRequests));
       const tokens: number[] = [];
       for (let i = 0; i < numRequests; i++) {
@@ -86,7 +91,9 @@ describe('what comes with tokens', () => {
       const answer = { tokens: Int32Array.from(tokens), counts: Int32Array.from(counts) };
       return told(errors === undefined ? answer : { ...answer, errors: Uint8Array.from(errors) });
     });
-    const [a, b, c] = ['a', 'b', 'c'].map((id, i) => bench.submit({ id, prompt: prompt(6, i), maxTokens: 2 }));
+    const [a, b, c] = ['a', 'b', 'c'].map((id, i) =>
+      bench.submit({ id, prompt: prompt(6, i), maxTokens: 2 }),
+    );
     bench.steps();
     await expect(a.result()).rejects.toMatchObject({ code: 'ERR_BLOCKSTEP_EXECUTOR' });
     expect((await pairs(b)).read).toEqual([good(40), good(700)]);
@@ -110,7 +117,9 @@ describe('what comes with tokens', () => {
     handle.endInput();
     bench.steps();
     const read = await outputs(handle);
-    expect(read.filter(({ continues }) => continues).map(({ extras }) => extras)).toEqual([['of 600', 'of 700']]);
+    expect(read.filter(({ continues }) => continues).map(({ extras }) => extras)).toEqual([
+      ['of 600', 'of 700'],
+    ]);
     expect((await handle.result()).extras).toEqual(['of 600', 'of 700', 'of 900', 'of 1000']);
   });
 

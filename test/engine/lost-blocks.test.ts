@@ -1,87 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import {
-  type BlockstepError,
-  Engine,
-  type EngineOptions,
-  EntryKind,
-  type Request,
-  type RequestHandle,
-  type SubmitInput,
-} from '../../src/index.js';
+import { type BlockstepError, EntryKind } from '../../src/index.js';
+import { throwingProxy } from '../misuse/bad-values.js';
 import { ScriptedConnector } from '../transfer/scripted-connector.js';
-import { AttentiveExecutor, continuation, type Mood } from './attentive-executor.js';
-import { leftovers, rejection, settled } from './support.js';
-
-const SHAPE = { numBlocks: 33, blockSize: 4 };
-
-/** An engine over an executor that forgets blocks when it is told to. */
-class Bench {
-  readonly executor = new AttentiveExecutor(SHAPE);
-  readonly engine: Engine;
-  time = 0;
-  /** Entries of each step, as `id kind computed`. */
-  readonly seen: string[][] = [];
-
-  constructor(options: Partial<EngineOptions> = {}) {
-    const { executor } = this;
-    executor.atOnce = () => false;
-    executor.onStep = ({ numRequests, requests, kinds, numComputedTokens }) => {
-      const entry = (i: number) => `${requests[i].id} ${kinds[i]} ${numComputedTokens[i]}`;
-      this.seen.push(Array.from({ length: numRequests }, (_, i) => entry(i)));
-    };
-    this.engine = new Engine({
-      ...SHAPE,
-      maxNumSeqs: 4,
-      maxNumBatchedTokens: 64,
-      maxModelLen: 64,
-      loadFailurePolicy: 'recompute',
-      hashSeed: 7,
-      now: () => this.time,
-      executor,
-      ...options,
-    });
-  }
-
-  submit(id: string, text: readonly number[], more: Partial<SubmitInput> = {}): RequestHandle {
-    return this.engine.submit({ id, prompt: Int32Array.from(text), maxTokens: 6, ...more });
-  }
-
-  /** The next step is computed without these blocks, and says so. */
-  lose(...blocks: number[]): void {
-    this.executor.loses = () => {
-      this.executor.loses = () => [];
-      return blocks;
-    };
-  }
-
-  fail(mood: Exclude<ReturnType<Mood>, null>): void {
-    this.executor.mood = () => {
-      this.executor.mood = () => null;
-      return mood;
-    };
-  }
-
-  blocksOf({ id }: RequestHandle): number[] {
-    const { scheduler } = this.engine;
-    return [...scheduler.core.blocks((scheduler.get(id) as Request).slot)];
-  }
-
-  async answer(): Promise<void> {
-    this.executor.pending.shift()?.();
-    await settled();
-  }
-
-  async finish(): Promise<void> {
-    for (let i = 0; i < 200 && this.engine.step().state !== 'idle'; i++) await this.answer();
-  }
-}
-
-const text = (length: number, family = 0) => Array.from({ length }, (_, i) => 100 * family + i);
-const said = async (handle: RequestHandle) => [...(await handle.result()).tokens];
+import { continuation } from './attentive-executor.js';
+import { ForgetfulBench, said, text } from './forgetful-bench.js';
+import { leftovers, rejection } from './support.js';
 
 describe('a block that the executor lost', () => {
   it.each([1, 2, 3] as const)('depth %i: its holder is computed again from it on', async (pipelineDepth) => {
-    const bench = new Bench({ pipelineDepth });
+    const bench = new ForgetfulBench({ pipelineDepth });
     const a = bench.submit('a', text(14));
     bench.engine.step();
     bench.lose(bench.blocksOf(a)[1]);
@@ -93,7 +20,7 @@ describe('a block that the executor lost', () => {
   });
 
   it('all who share it are computed again, and nobody else', async () => {
-    const bench = new Bench();
+    const bench = new ForgetfulBench();
     const [a, b, c] = [
       bench.submit('a', text(9)),
       bench.submit('b', text(13)),
@@ -114,7 +41,7 @@ describe('a block that the executor lost', () => {
   });
 
   it('is cached and nobody holds it: nobody finds it any more, and what lies in front of it is still found', async () => {
-    const bench = new Bench();
+    const bench = new ForgetfulBench();
     const a = bench.submit('a', text(14));
     bench.engine.step();
     const blocks = bench.blocksOf(a);
@@ -132,7 +59,7 @@ describe('a block that the executor lost', () => {
   it.each([1, 2, 3] as const)(
     'policy fail, depth %i: whoever holds it ends, and the others go on',
     async (pipelineDepth) => {
-      const bench = new Bench({ loadFailurePolicy: 'fail', pipelineDepth });
+      const bench = new ForgetfulBench({ loadFailurePolicy: 'fail', pipelineDepth });
       const [a, b] = [bench.submit('a', text(9)), bench.submit('b', text(9, 1))];
       bench.engine.step();
       const [, lost] = bench.blocksOf(a);
@@ -164,7 +91,7 @@ describe('a block that the executor lost', () => {
   );
 
   it('policy fail: idle sessions that hold it end too, more of them than the step has entries', async () => {
-    const bench = new Bench({ loadFailurePolicy: 'fail', numRows: 64 });
+    const bench = new ForgetfulBench({ loadFailurePolicy: 'fail', numRows: 64 });
     const ids = Array.from({ length: 24 }, (_, i) => `s${i}`);
     const open = ids.map((id) => bench.submit(id, text(5), { resumable: true, maxTokens: 1 }));
     for (let i = 0; i < 60; i++) {
@@ -183,7 +110,7 @@ describe('a block that the executor lost', () => {
   });
 
   it('policy recompute: an idle session that holds it answers its next chunk rightly', async () => {
-    const bench = new Bench();
+    const bench = new ForgetfulBench();
     const session = bench.submit('s', text(9), { resumable: true, maxTokens: 2 });
     for (let i = 0; i < 5; i++) {
       bench.engine.step();
@@ -203,7 +130,12 @@ describe('a block that the executor lost', () => {
 
   it('whoever was preempted while the step ran has no row: what the step brings for it is dropped', async () => {
     // Of 7 blocks each wants 4; the second one is preempted for the first while its step is computed.
-    const bench = new Bench({ pipelineDepth: 2, numBlocks: 8, reserveFullIsl: false, maxModelLen: 28 });
+    const bench = new ForgetfulBench({
+      pipelineDepth: 2,
+      numBlocks: 8,
+      reserveFullIsl: false,
+      maxModelLen: 28,
+    });
     const [a, b] = [bench.submit('a', text(11)), bench.submit('b', text(11, 1))];
     bench.engine.step();
     await bench.answer();
@@ -220,7 +152,7 @@ describe('a block that the executor lost', () => {
   });
 
   it('whoever ended with an error of his own while the step ran leaves nothing that was computed on it', async () => {
-    const bench = new Bench({ pipelineDepth: 2 });
+    const bench = new ForgetfulBench({ pipelineDepth: 2 });
     const a = bench.submit('a', text(5));
     bench.engine.step();
     const shared = bench.blocksOf(a)[0];
@@ -239,7 +171,7 @@ describe('a block that the executor lost', () => {
   });
 
   it('together with a row that fails: that request ends with its own error, the other one is computed again', async () => {
-    const bench = new Bench();
+    const bench = new ForgetfulBench();
     const [a, b] = [bench.submit('a', text(9)), bench.submit('b', text(13))];
     bench.engine.step();
     bench.fail(Uint8Array.of(1, 0));
@@ -251,7 +183,7 @@ describe('a block that the executor lost', () => {
 
   it('of a request whose load is under way: it computes from that block on when the load is over', async () => {
     const connector = new ScriptedConnector({ b: { ext: 8, async: true, oneshot: true } });
-    const bench = new Bench({ connector });
+    const bench = new ForgetfulBench({ connector });
     const a = bench.submit('a', text(5));
     bench.engine.step();
     const shared = bench.blocksOf(a)[0];
@@ -272,7 +204,7 @@ describe('a block that the executor lost', () => {
 
 describe('lost blocks that are none', () => {
   it('are counted, each, and the step is good', async () => {
-    const bench = new Bench();
+    const bench = new ForgetfulBench();
     const a = bench.submit('a', text(5));
     bench.lose(0, 33, 2 ** 40, -1, 1.5, 'x' as never, null as never);
     await bench.finish();
@@ -283,7 +215,7 @@ describe('lost blocks that are none', () => {
   });
 
   it('in strict mode break the engine, as any anomaly that a step finds', async () => {
-    const bench = new Bench({ strict: true });
+    const bench = new ForgetfulBench({ strict: true });
     const a = bench.submit('a', text(5));
     bench.lose(33);
     bench.engine.step();
@@ -294,8 +226,15 @@ describe('lost blocks that are none', () => {
     });
   });
 
-  it.each([1, 'x', null, {}, new Set([1])])('in no array (%j): the step fails', async (lostBlocks) => {
-    const bench = new Bench();
+  it.each<[string, unknown]>([
+    ['a number', 1],
+    ['a string', 'x'],
+    ['null', null],
+    ['an object', {}],
+    ['a set', new Set([1])],
+    ['a proxy that throws', throwingProxy([])],
+  ])('in %s: the step fails', async (_, lostBlocks) => {
+    const bench = new ForgetfulBench();
     bench.executor.atOnce = () => true;
     bench.executor.adds = () => ({ lostBlocks });
     const a = bench.submit('a', text(5));

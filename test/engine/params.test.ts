@@ -35,28 +35,35 @@ describe('what a request gives its executor', () => {
     expect(seen).toEqual([[params]]);
   });
 
-  it.each([1, 2, 3] as const)('of a session is that of the chunk that is answered, depth %i', async (pipelineDepth) => {
-    const bench = new EngineBench({ pipelineDepth }, true);
-    const seen = recording(bench);
-    const chunk = (params: unknown) => ({ prompt: prompt(2, 1), maxTokens: 2, ...(params === 'none' ? {} : { params }) });
-    const handle: RequestHandle = bench.submit({ maxTokens: 2, resumable: true, params: 'first' });
-    const asked: unknown[] = ['second', 'none', null];
-    for (const params of asked) handle.addChunk(chunk(params));
-    handle.endInput();
-    const wanted = ['first', 'second', 'first', null];
-    const reading = (async () => {
-      for await (const _ of handle) continue;
-    })();
-    for (let i = 0; i < 60 && !handle.ended; i++) {
-      bench.steps();
-      const { length } = bench.engine.scheduler.getByHandle(handle.handle)?.session?.queue ?? [];
-      const turn = wanted.length - 1 - length;
-      for (const [params] of seen.splice(0)) expect(params).toBe(wanted[turn]);
-      await bench.executor.deliver();
-    }
-    await reading;
-    expect(handle.ended).toBe(true);
-  });
+  it.each([1, 2, 3] as const)(
+    'of a session is that of the chunk that is answered, depth %i',
+    async (pipelineDepth) => {
+      const bench = new EngineBench({ pipelineDepth }, true);
+      const seen = recording(bench);
+      const chunk = (params: unknown) => ({
+        prompt: prompt(2, 1),
+        maxTokens: 2,
+        ...(params === 'none' ? {} : { params }),
+      });
+      const handle: RequestHandle = bench.submit({ maxTokens: 2, resumable: true, params: 'first' });
+      const asked: unknown[] = ['second', 'none', null];
+      for (const params of asked) handle.addChunk(chunk(params));
+      handle.endInput();
+      const wanted = ['first', 'second', 'first', null];
+      const reading = (async () => {
+        for await (const _ of handle);
+      })();
+      for (let i = 0; i < 60 && !handle.ended; i++) {
+        bench.steps();
+        const { length } = bench.engine.scheduler.getByHandle(handle.handle)?.session?.queue ?? [];
+        const turn = wanted.length - 1 - length;
+        for (const [params] of seen.splice(0)) expect(params).toBe(wanted[turn]);
+        await bench.executor.deliver();
+      }
+      await reading;
+      expect(handle.ended).toBe(true);
+    },
+  );
 
   it('of a session that idles stays that of the last chunk until the next one comes', () => {
     const bench = new EngineBench();

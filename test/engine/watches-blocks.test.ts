@@ -98,28 +98,34 @@ function watchedLife(seed: number, failing: number): { life: AttentiveLife; mirr
 
 // Pinned by: `forget.ts` and its callers, `reportBlocks` (schedule.ts), `keep` and `addTo` (notices.ts).
 describe('an executor that watches blocks', () => {
-  it.each([0, 40])('knows of every hit what the block holds (of a thousand steps %i fail)', async (failing) => {
-    const wrong: string[] = [];
-    let numHits = 0;
-    let numHeld = 0;
-    for (let seed = 0; seed < 45; seed++) {
-      const { life, mirror } = watchedLife(seed, failing);
-      await life.run(160);
-      wrong.push(...mirror().wrong.map((what) => `seed ${seed}: ${what}`));
-      for (const what of await life.wrongTexts()) wrong.push(`seed ${seed}: ${what}`);
-      numHits += mirror().numHits;
-      numHeld += mirror().numHeld;
-      life.engine.dispose();
-    }
-    expect(wrong).toEqual([]);
-    expect(numHits).toBeGreaterThan(500);
-    expect(numHeld).toBeGreaterThan(5000);
-  });
+  it.each([0, 40])(
+    'knows of every hit what the block holds (of a thousand steps %i fail)',
+    async (failing) => {
+      const wrong: string[] = [];
+      let numHits = 0;
+      let numHeld = 0;
+      for (let seed = 0; seed < 45; seed++) {
+        const { life, mirror } = watchedLife(seed, failing);
+        await life.run(160);
+        wrong.push(...mirror().wrong.map((what) => `seed ${seed}: ${what}`));
+        for (const what of await life.wrongTexts()) wrong.push(`seed ${seed}: ${what}`);
+        numHits += mirror().numHits;
+        numHeld += mirror().numHeld;
+        life.engine.dispose();
+      }
+      expect(wrong).toEqual([]);
+      expect(numHits).toBeGreaterThan(500);
+      expect(numHeld).toBeGreaterThan(5000);
+    },
+  );
 });
 
 describe('what a plan says of blocks', () => {
   /** A bench whose executor watches blocks. @returns also what each step was told: taken and forgotten ones */
-  function watched(options: object = {}): { bench: EngineBench; said: { taken: number[]; forgotten: number[] }[] } {
+  function watched(options: object = {}): {
+    bench: EngineBench;
+    said: { taken: number[]; forgotten: number[] }[];
+  } {
     const executor = Object.assign(new FakeExecutor(true), { watchesBlocks: true });
     const said: { taken: number[]; forgotten: number[] }[] = [];
     executor.onExecute = ({ takenBlocks, forgottenBlocks }) => {
@@ -167,7 +173,8 @@ describe('what a plan says of blocks', () => {
   it('is nothing where nobody watches', async () => {
     const bench = new EngineBench({}, true);
     const said: number[] = [];
-    bench.executor.onExecute = (plan) => void said.push(plan.takenBlocks.length + plan.forgottenBlocks.length);
+    bench.executor.onExecute = (plan) =>
+      void said.push(plan.takenBlocks.length + plan.forgottenBlocks.length);
     bench.submit();
     bench.engine.resetPrefixCache();
     await bench.finish();

@@ -104,6 +104,7 @@ const MISUSES: Record<string, Misuse[]> = {
       stopTokenIds: 1,
       priority: 1,
       cacheSalt: 1,
+      params: 1,
     }).flatMap((field) =>
       each(
         `getter of ${field}`,

@@ -217,6 +217,15 @@ describe('a wrong row', () => {
     }
   });
 
+  it('whose token is -1 is told what -1 in inputIds stands for', async () => {
+    const bench = new EngineBench();
+    const handle = bench.submit({ maxTokens: 1 });
+    bench.executor.answer = () => ({ tokens: Int32Array.of(-1), counts: Int32Array.of(1) });
+    bench.engine.step();
+    const { message } = (await rejection(handle.result())) as Error;
+    expect(message).toMatch(/a token that a step in flight makes: use InputBatch/);
+  });
+
   it('in each of several rows costs each of them, and the others keep their own tokens', async () => {
     const bench = new EngineBench();
     const handles = ['a', 'b', 'c', 'd'].map((id, i) =>

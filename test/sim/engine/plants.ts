@@ -78,13 +78,6 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     replacement: '      this.#e.countWorkerFailure(rank, method, error);\n      throw error;',
   },
   {
-    name: 'swallowedBreak',
-    why: 'a log that fails where somebody catches it, as when drafts are taken, breaks the engine a round later',
-    file: 'src/engine/engine-state.ts',
-    text: '    if (this.scheduler.isBroken) this.scheduler.abort([]);\n',
-    replacement: '',
-  },
-  {
     name: 'drainIsNoWork',
     why: 'what drains is no work',
     file: 'src/scheduler/inspection.ts',

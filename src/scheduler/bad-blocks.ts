@@ -6,8 +6,6 @@ import { releaseWaiting } from './reclaim.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 
-const NOBODY: ReadonlySet<Request> = new Set();
-
 /**
  * What follows from blocks that were published and then not written, or wrongly: by a step that failed, by a load that
  * failed. Nobody may find them, and whoever shares them is computed again without them.
@@ -31,16 +29,17 @@ export function evictRow(s: SchedulerState, request: Request, firstBad: number, 
 
 /**
  * Whether a request that was admitted in this step or later, and may have shared a bad block, has given its own blocks
- * back meanwhile. What it computed on top of the bad ones can be found and is wrong.
+ * back meanwhile. What it computed on top of the bad ones can be found and is wrong. One that was admitted before had its blocks
+ * when the bad ones were published, and has none of them.
  * @param failed entries of these were found bad themselves, and are not looked at
  */
-export function someSharerLeft(
-  s: SchedulerState,
-  plan: Plan,
-  failed: ReadonlySet<Request> = NOBODY,
-): boolean {
+export function someSharerLeft(s: SchedulerState, plan: Plan, failed: ReadonlySet<Request>): boolean {
   return [plan, ...s.inFlight].some(({ requests, numRequests, step }) =>
-    requests.slice(0, numRequests).some((request) => !failed.has(request) && !holdsSince(request, step)),
+    requests
+      .slice(0, numRequests)
+      .some(
+        (request) => request.admittedStep >= plan.step && !failed.has(request) && !holdsSince(request, step),
+      ),
   );
 }
 

@@ -22,9 +22,15 @@ import { isDeclared, isEarlierLoad, reportForeign } from './transfers.js';
  * computes from the first block that is missing, or is to end with `error`, as `loadFailurePolicy` says; what this step
  * brings for it is dropped. Asynchronous loads keep their blocks until they have reported.
  * @param plan the one being updated, whose synchronous loads these may be; null = none
+ * @param failedEntries requests that failed in this very update, with what they had published
  * @returns the requests that are to end
  */
-export function failLoads(s: SchedulerState, plan: Plan | null, output: TakenOutput | null): Request[] {
+export function failLoads(
+  s: SchedulerState,
+  plan: Plan | null,
+  output: TakenOutput | null,
+  failedEntries: ReadonlySet<Request>,
+): Request[] {
   const failed = new Set<Request>();
   const plans = plan === null ? s.inFlight : [plan, ...s.inFlight];
   for (const report of output?.failedReceiving ?? []) takeFailed(s, plans, report, failed);
@@ -35,7 +41,7 @@ export function failLoads(s: SchedulerState, plan: Plan | null, output: TakenOut
   }
   if (plan?.syncLoads.some((load) => load.failed)) {
     forgetReassigned(s, plan);
-    failSyncLoads(s, plan, plan.missing, failed);
+    failSyncLoads(s, plan, failed, failedEntries);
   }
   if (s.config.loadFailurePolicy === 'recompute') return [];
   for (const request of failed) request.failure ??= 'its KV could not be loaded';
@@ -150,9 +156,10 @@ function isDrained(s: SchedulerState, block: number, child: number, handle: numb
 function failSyncLoads(
   s: SchedulerState,
   plan: Plan,
-  missing: ReadonlySet<number>,
   failed: Set<Request>,
+  failedEntries: ReadonlySet<Request>,
 ): void {
+  const { missing } = plan;
   const { blockSize, deviations, loadFailurePolicy } = s.config;
   const evicts = deviations.evictFailedLoads || loadFailurePolicy === 'fail';
   if (!deviations.sharersWait) failPrefixes(s, missing, failed);
@@ -182,7 +189,8 @@ function failSyncLoads(
     spoilEntries(s, plan, request);
   }
   const traceless = lost.some(({ request }) => !holdsSince(request, plan.step));
-  if (deviations.evictFailedLoads && (traceless || someSharerLeft(s, plan))) forgetSince(s, plan);
+  if (deviations.evictFailedLoads && (traceless || someSharerLeft(s, plan, failedEntries)))
+    forgetSince(s, plan);
   else if (deviations.sharersWait) recomputeSharers(s, plan, bad, owners);
 }
 

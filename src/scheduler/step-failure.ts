@@ -18,8 +18,13 @@ const NOBODY: ReadonlySet<Request> = new Set();
  * Ends the requests of the entries that failed with `error`, each with its row in the outputs. The blocks that the step
  * published for them were never written: they lose their hashes, and requests that already share them are preempted, to
  * be computed again without them. What later steps in flight bring for either is dropped.
+ * @returns the requests of the entries that failed
  */
-export function failEntries(s: SchedulerState, plan: Plan, failed: (entry: number) => boolean): void {
+export function failEntries(
+  s: SchedulerState,
+  plan: Plan,
+  failed: (entry: number) => boolean,
+): ReadonlySet<Request> {
   const bad = new Set<number>();
   const ended = new Set<Request>();
   let traceless = false;
@@ -36,9 +41,10 @@ export function failEntries(s: SchedulerState, plan: Plan, failed: (entry: numbe
       s.outputs.push(request, 0, 0, FinishReason.error);
     }
   }
-  if (ended.size === 0 || !s.config.deviations.evictOnStepFailure) return;
+  if (ended.size === 0 || !s.config.deviations.evictOnStepFailure) return ended;
   if (traceless || someSharerLeft(s, plan, ended)) forgetSince(s, plan);
   else if (bad.size > 0) recomputeSharers(s, plan, bad, NOBODY);
+  return ended;
 }
 
 /** The first token of an entry that a failed step may not have left in its block: whether it waited for its load is not known. */

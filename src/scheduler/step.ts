@@ -16,6 +16,7 @@ import type { TakenResult } from './validate.js';
 
 const NO_TOKENS = new Int32Array(0);
 const NOBODY: readonly Request[] = [];
+const NONE: ReadonlySet<Request> = new Set();
 const NO_BLOCKS: readonly number[] = [];
 
 /**
@@ -30,9 +31,9 @@ export function update(
 ): StepOutputs {
   beginUpdate(s, plan, result.tokens, output);
   const { errors } = result;
-  if (errors !== undefined) failEntries(s, plan, (entry) => errors[entry] !== 0);
-  const lost =
-    output !== null || plan.syncLoads.some((load) => load.failed) ? failLoads(s, plan, output) : NOBODY;
+  const failed = errors === undefined ? NONE : failEntries(s, plan, (entry) => errors[entry] !== 0);
+  const loses = output !== null || plan.syncLoads.some((load) => load.failed);
+  const lost = loses ? failLoads(s, plan, output, failed) : NOBODY;
   const without = loseBlocks(s, plan, output?.lostBlocks ?? NO_BLOCKS);
   updatePass(s, plan, result);
   endLost(s, lost);
@@ -44,9 +45,9 @@ export function update(
 /** A step that failed as a whole. */
 export function failStep(s: SchedulerState, plan: Plan, output: TakenOutput | null): StepOutputs {
   beginUpdate(s, plan, NO_TOKENS, output);
-  failEntries(s, plan, () => true);
+  const failed = failEntries(s, plan, () => true);
   if (output === null) return s.outputs;
-  endLost(s, failLoads(s, plan, output));
+  endLost(s, failLoads(s, plan, output, failed));
   endLost(s, loseBlocks(s, plan, output.lostBlocks));
   takeTransfers(s, output);
   return s.outputs;
@@ -54,7 +55,7 @@ export function failStep(s: SchedulerState, plan: Plan, output: TakenOutput | nu
 
 /** The transfer half of an update, without a step. */
 export function updateTransfers(s: SchedulerState, output: TakenOutput): void {
-  for (const request of failLoads(s, null, output)) endUnloaded(s, request);
+  for (const request of failLoads(s, null, output, NONE)) endUnloaded(s, request);
   for (const request of loseBlocks(s, null, output.lostBlocks)) endUnloaded(s, request);
   takeTransfers(s, output);
 }

@@ -132,7 +132,7 @@ export const PLANTS: readonly Plant[] = [
     name: 'sharer-left',
     why: 'a synchronous load fails, and what a sharer computed from it and left in the cache is found',
     file: 'src/scheduler/load-failure.ts',
-    text: '(traceless || someSharerLeft(s, plan))',
+    text: '(traceless || someSharerLeft(s, plan, failedEntries))',
     replacement: 'traceless',
   },
   {

@@ -14,6 +14,7 @@ type FlagKey = Exclude<
   | 'hashSeed'
   | 'deadlines'
   | 'numRanks'
+  | 'reportBlocks'
   | 'backend'
   | 'authority'
   | 'device'

@@ -129,8 +129,8 @@ describe('the command line', () => {
 describe('scheduler flags', () => {
   it('exist for every option of the scheduler', async () => {
     const { options } = await replay('--requests', '1');
-    // A replay has no connector.
-    const { now, log, placement, deadlines, connector, loadFailurePolicy, reclaim, ...config } =
+    // A replay has no connector, and nobody to whom plans tell of blocks.
+    const { now, log, placement, deadlines, connector, loadFailurePolicy, reclaim, reportBlocks, ...config } =
       resolveOptions({
         numBlocks: 2,
       });

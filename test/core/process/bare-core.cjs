@@ -80,14 +80,14 @@ function createReference(addon) {
   const { maxEntries, maxDrafts, maxTokens, maxBlocksPerRow } = REFERENCE;
   const native = addon.createReference(REFERENCE);
   const io = new ArrayBuffer(
-    8 * (maxEntries + 64 * 11) + 4 * (8 + maxEntries * (13 + 3 * maxDrafts)) + maxEntries,
+    8 * (maxEntries + 64 * 11) + 4 * (8 + maxEntries * (14 + 3 * maxDrafts)) + maxEntries,
   );
   const tables = new ArrayBuffer(12 * maxTokens + 4 * (3 * maxEntries + 1 + maxEntries * maxBlocksPerRow));
   // One handle an entry; then the findings; then the control words, and the columns of the plan.
   const words = new Int32Array(io, 8 * (maxEntries + 64 * 11));
   words[0] = 1;
-  const [kinds, scheduled, blocks, newBlocks, , samples, known, prompt] = Array.from(
-    { length: 8 },
+  const [kinds, scheduled, blocks, newBlocks, , samples, , known, prompt] = Array.from(
+    { length: 9 },
     (_, column) => words.subarray(8 + column * maxEntries),
   );
   for (const column of [kinds, blocks, newBlocks, samples]) column[0] = 1;

@@ -1,5 +1,6 @@
 import { evictRow, forgetSince, holdsSince, recomputeSharers, spoilEntries } from './bad-blocks.js';
 import { forgetBlocks } from './forget.js';
+import { newBlocksOf } from './kv-view.js';
 import type { Plan } from './plan.js';
 import { discardOutputs, dropOutputs } from './preempt.js';
 import type { Request } from './request.js';
@@ -10,7 +11,8 @@ const NOBODY: ReadonlySet<Request> = new Set();
 /**
  * Takes that the KV of these blocks is gone, whoever wrote it. Nobody finds them any more. Whoever holds one of them is
  * computed again from the first of them on, or is to end with `error`, as `loadFailurePolicy` says; what the step being
- * updated and those in flight bring for it was computed without that KV, and is dropped.
+ * updated and those in flight bring for it was computed without that KV, and is dropped. A block that a plan behind the one being
+ * updated has given to somebody is not meant.
  * @param plan the one being updated; null outside of an update
  * @returns the requests that are to end
  */
@@ -20,6 +22,7 @@ export function loseBlocks(s: SchedulerState, plan: Plan | null, lost: readonly 
     if (id >= 1 && id < s.config.numBlocks) bad.add(id);
     else s.anomalies.report('invalid-block', `block ${id} is none of the pool, so it cannot be lost`);
   }
+  for (const id of takenSince(s, plan)) bad.delete(id);
   if (bad.size === 0) return [];
   s.core.flush();
   forgetBlocks(s, Int32Array.from(bad));
@@ -33,6 +36,21 @@ export function loseBlocks(s: SchedulerState, plan: Plan | null, lost: readonly 
   else recomputeSharers(s, oldest, bad, NOBODY);
   if (oldest !== null && left.length > 0) forgetLeft(s, oldest, left);
   return ends ? holders : [];
+}
+
+/** Blocks that were given out behind the step: what they hold now is not what was lost, but what their new owners compute. */
+function takenSince(s: SchedulerState, plan: Plan | null): Set<number> {
+  const taken = new Set<number>();
+  if (plan === null) return taken;
+  for (const each of s.inFlight) {
+    if (each.step <= plan.step) continue;
+    for (let i = 0; i < each.numRequests; i++) {
+      if (!holdsSince(each.requests[i], each.step)) continue;
+      for (const id of newBlocksOf(s, each, i)) taken.add(id);
+    }
+    for (const blocks of each.loadedBlocks) for (const id of blocks) taken.add(id);
+  }
+  return taken;
 }
 
 /** Who was in one of these steps, and has not the row any more that it had there: it may have held a lost block. */

@@ -1,14 +1,16 @@
 import { describe, expect, it } from 'vitest';
 import { Run } from './proof-run.js';
 
-const CONFIGURATIONS = 200;
+const CONFIGURATIONS = 150;
+/** Configurations that once went wrong: a lost block was somebody else's by the time that it was named. */
+const RARE = [906_885];
 
 describe('an executor that was written from docs/executors.md alone', () => {
   it(`gives every request the text of an unpaged computation, in ${CONFIGURATIONS} random configurations`, async () => {
     const wrong: string[] = [];
     let mostInFlight = 0;
     let draftsAccepted = 0;
-    for (let seed = 0; seed < CONFIGURATIONS; seed++) {
+    for (const seed of [...Array(CONFIGURATIONS).keys(), ...RARE]) {
       const outcome = await new Run(seed).run();
       for (const what of outcome.wrong) wrong.push(`seed ${seed}: ${what}`);
       mostInFlight = Math.max(mostInFlight, outcome.totals.mostInFlight);
@@ -16,6 +18,6 @@ describe('an executor that was written from docs/executors.md alone', () => {
     }
     expect(wrong).toEqual([]);
     expect(mostInFlight).toBe(3);
-    expect(draftsAccepted).toBeGreaterThan(1000);
+    expect(draftsAccepted).toBeGreaterThan(700);
   });
 });

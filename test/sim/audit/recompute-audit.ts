@@ -100,6 +100,6 @@ export class RecomputeAudit {
 /** Whether a request still has the blocks that it had in that step. Who ended with an error has left none behind. */
 function holdsSince(account: Account, step: number): boolean {
   const { reason, admittedStep, container, hasBlocks } = account;
-  if (reason !== null) return reason === 'error';
+  if (reason !== null) return false;
   return admittedStep <= step && (container === 'running' || hasBlocks);
 }

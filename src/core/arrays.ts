@@ -54,3 +54,11 @@ function getter<T>(owner: object, property: string): (receiver: unknown) => T {
   const get = Object.getOwnPropertyDescriptor(owner, property)?.get as () => T;
   return Function.prototype.call.bind(get) as (receiver: unknown) => T;
 }
+
+/** The elements of both, in a new array. */
+export function joined(a: Int32Array, b: Int32Array): Int32Array {
+  const all = new Int32Array(a.length + b.length);
+  all.set(a);
+  all.set(b, a.length);
+  return all;
+}

@@ -121,7 +121,7 @@ export function repairAnswer(
     if (errors[i] !== 0 || what !== null) counts[i] = 0;
     else {
       tokens.set(own, to);
-      moved?.splice(to, own.length, ...(extras as unknown[]).slice(from - own.length, from));
+      moved?.copyWithin(to, from - own.length, from);
     }
     to += counts[i];
     if (what === null || plan.requests[i].isFinished || plan.dropped[i] !== 0) continue;

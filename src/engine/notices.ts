@@ -1,3 +1,4 @@
+import { joined } from '../core/arrays.js';
 import { enterCallee, leaveCallee } from '../core/callee.js';
 import { describeError } from '../core/errors.js';
 import type { Plan } from '../scheduler/plan.js';
@@ -96,11 +97,4 @@ export class Notices {
       leaveCallee(before);
     }
   }
-}
-
-function joined(a: Int32Array, b: Int32Array): Int32Array {
-  const all = new Int32Array(a.length + b.length);
-  all.set(a);
-  all.set(b, a.length);
-  return all;
 }

@@ -1,3 +1,4 @@
+import { joined } from '../core/arrays.js';
 import { badArgument, show } from '../core/errors.js';
 import type {
   BlockReuse,
@@ -72,8 +73,7 @@ export class Workers {
   /** A plan was made: what changed hands in it has to be told before it is executed, or a later one. */
   planned({ releasedHandles, takenBlocks }: Plan): void {
     if (releasedHandles.length > 0) this.#released = this.#released.concat(releasedHandles);
-    if (takenBlocks.length > 0 && this.#isFenced)
-      this.#taken = Int32Array.from([...this.#taken, ...takenBlocks]);
+    if (takenBlocks.length > 0 && this.#isFenced) this.#taken = joined(this.#taken, takenBlocks);
   }
 
   /**

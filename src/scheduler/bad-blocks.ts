@@ -27,6 +27,15 @@ export function evictRow(s: SchedulerState, request: Request, firstBad: number, 
   forgetRow(s, request.slot, firstBad);
 }
 
+/** Who was in this step or one behind it in flight, and has not the row any more that it had there. */
+export function leftSince(s: SchedulerState, oldest: Plan): Request[] {
+  const left = new Set<Request>();
+  for (const { requests, numRequests, step } of [oldest, ...s.inFlight]) {
+    for (const request of requests.slice(0, numRequests)) if (!holdsSince(request, step)) left.add(request);
+  }
+  return [...left];
+}
+
 /**
  * Whether a request that was admitted in this step or later, and may have shared a bad block, has given its own blocks
  * back meanwhile. What it computed on top of the bad ones can be found and is wrong. One that was admitted before had its blocks
@@ -34,13 +43,7 @@ export function evictRow(s: SchedulerState, request: Request, firstBad: number, 
  * @param failed entries of these were found bad themselves, and are not looked at
  */
 export function someSharerLeft(s: SchedulerState, plan: Plan, failed: ReadonlySet<Request>): boolean {
-  return [plan, ...s.inFlight].some(({ requests, numRequests, step }) =>
-    requests
-      .slice(0, numRequests)
-      .some(
-        (request) => request.admittedStep >= plan.step && !failed.has(request) && !holdsSince(request, step),
-      ),
-  );
+  return leftSince(s, plan).some((request) => request.admittedStep >= plan.step && !failed.has(request));
 }
 
 /**

@@ -1,5 +1,5 @@
-import { evictRow, forgetSince, holdsSince, recomputeSharers, spoilEntries } from './bad-blocks.js';
-import { forgetBlocks } from './forget.js';
+import { forgetSince, holdsSince, leftSince, recomputeSharers, spoilEntries } from './bad-blocks.js';
+import { forgetBlocks, forgetRow } from './forget.js';
 import { newBlocksOf } from './kv-view.js';
 import type { Plan } from './plan.js';
 import { discardOutputs, dropOutputs } from './preempt.js';
@@ -7,6 +7,7 @@ import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 
 const NOBODY: ReadonlySet<Request> = new Set();
+const NONE: readonly Request[] = [];
 
 /**
  * Takes that the KV of these blocks is gone, whoever wrote it. Nobody finds them any more. Whoever holds one of them is
@@ -16,26 +17,32 @@ const NOBODY: ReadonlySet<Request> = new Set();
  * @param plan the one being updated; null outside of an update
  * @returns the requests that are to end
  */
-export function loseBlocks(s: SchedulerState, plan: Plan | null, lost: readonly number[]): Request[] {
+export function loseBlocks(
+  s: SchedulerState,
+  plan: Plan | null,
+  lost: readonly number[],
+): readonly Request[] {
+  if (lost.length === 0) return NONE;
   const bad = new Set<number>();
   for (const id of lost) {
     if (id >= 1 && id < s.config.numBlocks) bad.add(id);
     else s.anomalies.report('invalid-block', `block ${id} is none of the pool, so it cannot be lost`);
   }
   for (const id of takenSince(s, plan)) bad.delete(id);
-  if (bad.size === 0) return [];
+  if (bad.size === 0) return NONE;
   s.core.flush();
   forgetBlocks(s, Int32Array.from(bad));
   s.blocksMoved = true;
   // The first of the steps that may have been computed without that KV.
   const oldest = plan ?? s.inFlight.at(0) ?? null;
-  const left = oldest === null ? [] : leftSince(s, oldest);
+  // Any of them may have held a lost block.
+  const left = oldest === null ? NONE : leftSince(s, oldest);
   const holders = [...s.requests.values()].filter((request) => firstOf(s, request, bad) >= 0);
   const ends = s.config.loadFailurePolicy === 'fail';
   if (ends) for (const request of holders) giveUp(s, oldest, request, firstOf(s, request, bad));
   else recomputeSharers(s, oldest, bad, NOBODY);
   if (oldest !== null && left.length > 0) forgetLeft(s, oldest, left);
-  return ends ? holders : [];
+  return ends ? holders : NONE;
 }
 
 /** Blocks that were given out behind the step: what they hold now is not what was lost, but what their new owners compute. */
@@ -53,15 +60,6 @@ function takenSince(s: SchedulerState, plan: Plan | null): Set<number> {
   return taken;
 }
 
-/** Who was in one of these steps, and has not the row any more that it had there: it may have held a lost block. */
-function leftSince(s: SchedulerState, oldest: Plan): Request[] {
-  const left = new Set<Request>();
-  for (const { requests, numRequests, step } of [oldest, ...s.inFlight]) {
-    for (const request of requests.slice(0, numRequests)) if (!holdsSince(request, step)) left.add(request);
-  }
-  return [...left];
-}
-
 /**
  * What those who left computed on lost blocks can be found and is wrong. So the whole cache is forgotten. What these steps
  * bring for one that was preempted since is dropped, though it has no row that would say whether it held such a block.
@@ -76,7 +74,7 @@ function forgetLeft(s: SchedulerState, oldest: Plan, left: readonly Request[]): 
 }
 
 function giveUp(s: SchedulerState, oldest: Plan | null, request: Request, firstBad: number): void {
-  evictRow(s, request, firstBad, new Set());
+  forgetRow(s, request.slot, firstBad);
   dropOutputs(s, request, oldest ?? undefined);
   request.failure ??= 'cannot go on: the executor lost a block of its KV';
 }

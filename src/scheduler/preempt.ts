@@ -1,3 +1,4 @@
+import { joined } from '../core/arrays.js';
 import { PendingOp } from '../core/core.js';
 import { channels } from './channels.js';
 import { enterQueue } from './deadlines.js';
@@ -50,7 +51,7 @@ export function giveRowBack(s: SchedulerState, request: Request): boolean {
 
 function keepBlocks(s: SchedulerState, request: Request, blocks: Int32Array): void {
   s.core.native.pin(blocks);
-  request.keptBlocks = Int32Array.from([...(request.keptBlocks ?? []), ...blocks]);
+  request.keptBlocks = request.keptBlocks === null ? blocks : joined(request.keptBlocks, blocks);
 }
 
 function giveRow(s: SchedulerState, { slot }: Request): void {

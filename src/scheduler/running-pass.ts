@@ -144,7 +144,7 @@ export function planAgain(
 /**
  * Takes blocks from one other request, because this one found none: from one that does not run, else it preempts a victim.
  *
- * Victims are the last admitted (fcfs), or the worst by priority and arrival, the first of equals (priority).
+ * Victims are the last admitted (fcfs), or the worst by priority and arrival (priority; for ties see `victimTies`).
  * @returns how many entries the victim left in the plan before this one, or `ITSELF`, or `NOBODY`
  */
 export function takeFromOthers(s: SchedulerState, plan: Plan, request: Request): number {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { BlockstepError, RequestHandle } from '../../src/index.js';
+import type { RequestHandle } from '../../src/index.js';
+import { codeOf } from '../scheduler/support.js';
 import { ScriptedConnector } from '../transfer/scripted-connector.js';
 import { EngineBench, prompt, rejection } from './support.js';
 
@@ -323,15 +324,6 @@ const LATER: Record<string, (bench: FullBench) => unknown> = {
   addChunk: ({ session }) => session.addChunk({ prompt: prompt(2) }),
   endInput: ({ session }) => session.endInput(),
 };
-
-function codeOf(act: () => unknown): string {
-  try {
-    act();
-  } catch (error) {
-    return (error as BlockstepError).code;
-  }
-  return 'ok';
-}
 
 // Pinned by: `scheduledNothing` (health.ts), `hasRunnable` (inspection.ts).
 describe('health of an engine that is wedged', () => {

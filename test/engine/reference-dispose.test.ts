@@ -1,13 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { KV_ENTRY_BYTES } from '../../src/core/native-reference.js';
-import {
-  type BlockstepError,
-  CompletionQueue,
-  Engine,
-  HostLane,
-  ReferenceExecutor,
-} from '../../src/index.js';
+import { CompletionQueue, Engine, HostLane, ReferenceExecutor } from '../../src/index.js';
+import { codeOf } from '../scheduler/support.js';
 import { wordy } from './reference-support.js';
 import { rejection } from './support.js';
 
@@ -27,15 +22,6 @@ function isMapped(address: bigint): boolean {
     if (overlap > 0n) covered += overlap;
   }
   return covered === end - address;
-}
-
-function codeOf(act: () => unknown): string {
-  try {
-    act();
-  } catch (error) {
-    return (error as BlockstepError).code;
-  }
-  return 'ok';
 }
 
 // Pinned by: `dispose` (reference-executor.ts, reference-host.ts, reference-device.ts).

@@ -54,7 +54,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F37',
     file: 'src/scheduler/preempt.ts',
-    find: 'Int32Array.from([...(request.keptBlocks ?? []), ...blocks]);',
+    find: 'request.keptBlocks === null ? blocks : joined(request.keptBlocks, blocks);',
     replace: 'Int32Array.from(blocks);',
     test,
     means: 'only the last residency is remembered',

@@ -13,6 +13,12 @@ import { describeMachine } from './machine.js';
 import { BASELINE, newestFile, type Results, readResults } from './results.js';
 import type { Row } from './row.js';
 import { figure, render } from './table.js';
+import { answerHelp } from './usage.js';
+
+const USAGE = `npm run bench:compare -- [OLD.json NEW.json] [--max-ratio R]
+Two results of npm run bench side by side; without files the newest result against bench/results/baseline.json.
+  --max-ratio R  fails if a time of the newer one, in relation to the machines' bare loops, is more than R times the older one's
+Exit code: 0 compared, 1 something is slower than R, or nothing could be compared, 2 bad arguments.`;
 
 interface Comparison {
   old: Row;
@@ -84,6 +90,7 @@ function main(): number {
   return slower.length > 0 || comparisons.length === 0 ? 1 : 0;
 }
 
+answerHelp(USAGE);
 try {
   process.exitCode = main();
 } catch (error) {

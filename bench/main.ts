@@ -1,21 +1,5 @@
 /**
- * The benchmark of blockstep: `npm run bench -- [--only GROUP] [--quick] [--out FILE] [--no-write] [--report [PAGE]]`.
- *
- * --report writes a page with charts as well: to PAGE, or beside the result. With --from RESULT it shows that result
- * instead of measuring anything.
- *
- * Groups, in the order in which they run:
- *   calibration  what the machine does with a bare loop and with an empty native call, to set the rest in relation to
- *   decode       one whole step, schedule() and update() through Node-API, of 1 to 1,024 running decodes
- *   mixed        one whole step of a full engine, prefills beside decodes, requests ending and being replaced
- *   operations   what a request of 2,048 tokens costs at the native border, in pools of 10k to 1M blocks
- *   tables       gathering the tables of a step for a model runner
- *   reference    one step of the reference executor
- *   transfers    draining completions, submitting jobs, and a host lane's throughput against a plain memcpy
- *   heap         what a step allocates in V8, and what a request holds
- *   engine       the same steps through an Engine with an executor that does nothing: over the bare scheduler, tokens a second
- *                through submit, latency under garbage collection, delay of the event loop, heap
- *   cuda         the steps of decode, mirrored on a GPU and not; only where there is one
+ * The benchmark of blockstep: `npm run bench -- --help` says what it takes.
  *
  * How to read the figures. Each is a time of one operation in microseconds, less the time to read the clock. On a quiet
  * machine read the p50, and the p99 for the tail; compare the line "load" first. On a busy machine the p50 tells about
@@ -50,6 +34,29 @@ import { GROUPS, type Group, type Row } from './row.js';
 import { renderRows, renderVerdicts } from './table.js';
 import { benchTables, TABLES_EFFORT } from './tables.js';
 import { benchTransfers, TRANSFERS_EFFORT } from './transfers.js';
+import { answerHelp } from './usage.js';
+
+const USAGE = `npm run bench -- [options]
+Measures the scheduler and everything around it, prints a table and writes a result file into bench/results.
+  --only GROUP     one group of those below
+  --quick          few samples: shows that it works, measures nothing
+  --out FILE       where the result goes (default: bench/results, named after date and machine)
+  --no-write       writes no result
+  --report [PAGE]  writes a page with charts too: to PAGE, or beside the result
+  --from RESULT    with --report: shows that result, and measures nothing
+Groups, in the order in which they run:
+  calibration  what the machine does with a bare loop and with an empty native call, to set the rest in relation to
+  decode       one whole step, schedule() and update() through Node-API, of 1 to 1,024 running decodes
+  mixed        one whole step of a full engine, prefills beside decodes, requests ending and being replaced
+  operations   what a request of 2,048 tokens costs at the native border, in pools of 10k to 1M blocks
+  tables       gathering the tables of a step for a model runner
+  reference    one step of the reference executor
+  transfers    draining completions, submitting jobs, and a host lane's throughput against a plain memcpy
+  heap         what a step allocates in V8, and what a request holds
+  engine       the same steps through an Engine with an executor that does nothing: over the bare scheduler, tokens a second
+               through submit, latency under garbage collection, delay of the event loop, heap
+  cuda         the steps of decode, mirrored on a GPU and not; only where there is one
+Exit code: 0 done, 1 failed or bad options.`;
 
 interface Options {
   only: Group | null;
@@ -147,8 +154,8 @@ function pagePath({ report, from, out }: Options): string | null {
 async function main(): Promise<void> {
   const options = readOptions();
   const path = pagePath(options);
-  // Before anything runs, so that a bad path or a missing package costs no time.
-  const library = path === null ? null : loadPlotLibrary('bench --report');
+  // Before anything runs, so that a bad path costs no time.
+  const library = path === null ? null : loadPlotLibrary();
   const page = path === null ? null : new OutputFile(path);
   try {
     const results = options.from === null ? await measureAll(options) : readResults(options.from);
@@ -161,6 +168,7 @@ async function main(): Promise<void> {
   }
 }
 
+answerHelp(USAGE);
 try {
   await main();
 } catch (error) {

@@ -26,10 +26,18 @@ const PROOFS: Readonly<Record<string, { what: string; command: string }>> = {
 };
 
 const [name = '', ...rest] = process.argv.slice(2);
+const usage = [
+  'npm run test:long -- NAME [options], with NAME one of',
+  ...Object.entries(PROOFS).map(([each, { what }]) => `  ${each.padEnd(10)}${what}`),
+  'Options are those of the program behind the name: npm run test:long -- NAME --help.',
+].join('\n');
+if (name === '--help' || name === '-h') {
+  console.log(usage);
+  process.exit(0);
+}
 const proof = Object.hasOwn(PROOFS, name) ? PROOFS[name] : undefined;
 if (proof === undefined) {
-  console.error(`no proof ${JSON.stringify(name)}; npm run test:long -- NAME [options], with NAME one of`);
-  for (const [each, { what }] of Object.entries(PROOFS)) console.error(`  ${each.padEnd(10)}${what}`);
+  console.error(`no proof ${JSON.stringify(name)}; ${usage}`);
   process.exit(2);
 }
 const { status } = spawnSync([proof.command, ...rest].join(' '), { shell: true, stdio: 'inherit' });

@@ -3,6 +3,10 @@
 # test/transfer and the tests of the reference executor, LeakSanitizer and ThreadSanitizer below plain scripts, because a
 # test runner leaks and races by itself. Needs gcc's sanitizer libraries. Takes about two minutes; builds into native/build-asan and native/build-tsan.
 set -euo pipefail
+if [ "${1:-}" = --help ] || [ "${1:-}" = -h ]; then
+  sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+  exit 0
+fi
 cd "$(dirname "$0")/.."
 
 build() { # <folder> <sanitizers>

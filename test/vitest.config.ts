@@ -19,7 +19,7 @@ export default defineConfig({
   test: {
     root: fileURLToPath(new URL('..', import.meta.url)),
     include: ['test/**/*.test.ts'],
-    globalSetup: ['test/support/emulated-gpu.ts'],
+    globalSetup: ['test/support/choose-gpu.ts'],
     setupFiles: setupFiles(),
     pool: 'forks',
     maxWorkers: '100%',

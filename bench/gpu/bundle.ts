@@ -1,13 +1,3 @@
-/**
- * `npm run gpu:bundle -- [--out DIR] [--addon FILE] [--level N]`: one folder with everything that a GPU host without network and
- * without Node needs to run main.ts: `run`, two archives, a manifest and a list of what is in them.
- *
- * --out DIR    where it goes (default: build/gpu-bundle); what is there is replaced
- * --addon FILE an addon with CUDA to take in the place of one that is built for every architecture
- * --level N    of xz, 0 to 9 (default: 6)
- *
- * Needs tar, xz, cmake and nvcc. Fails if the folder is larger than LIMIT.
- */
 import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
@@ -21,17 +11,26 @@ import {
 } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import { answerHelp } from '../usage.js';
 import { type Lock, packageClosure } from './closure.js';
 import { followImports } from './imports.js';
 import { filesBelow, pack, Stage } from './stage.js';
 import { SUITES } from './suites.js';
 import { MANIFEST, readBuild, TREE } from './tree.js';
 
+const USAGE = `npm run gpu:bundle -- [options]
+Makes one folder with everything that a GPU host without network and without Node needs to run the checks and benchmarks there:
+the program run, two archives, a manifest and a list of what is in them. Needs tar, xz, cmake and nvcc.
+  --out DIR     where it goes (default: build/gpu-bundle); what is there is replaced
+  --addon FILE  an addon with CUDA to take in the place of the one that npm run prebuild makes
+  --level N     of xz, 0 to 9 (default: 6)
+Exit code: 0 made, 1 failed, or larger than it may be.`;
+
 /** Bytes that a bundle may have. */
 const LIMIT = 50 * 2 ** 20;
 const ADDON = 'native/build/Release/blockstep.node';
 const EMULATED = 'native/build-emulated/Release/blockstep.node';
-const ALL_ARCHITECTURES = 'native/build-all/Release/blockstep.node';
+const PREBUILT = `prebuilds/${process.platform}-${process.arch}/blockstep.node`;
 
 /** Beside what the programs import. */
 const FOLDERS = [
@@ -74,7 +73,7 @@ function testFiles(): string[] {
 function fill(stage: Stage, addon: string): void {
   const tests = testFiles();
   // The configuration of the suites names its modules as strings.
-  const support = ['vitest.config.ts', 'support/backend.ts', 'support/emulated-gpu.ts'].map(
+  const support = ['vitest.config.ts', 'support/backend.ts', 'support/choose-gpu.ts'].map(
     (file) => `test/${file}`,
   );
   const programs = [...tests, ...support, 'bench/main.ts', 'bench/gpu/main.ts'];
@@ -128,12 +127,12 @@ function main(): void {
   });
   if (!/^[0-9]$/.test(values.level)) throw new Error(`--level must be from 0 to 9, got ${values.level}`);
   const out = resolve(values.out);
-  npm('build:ts');
-  if (values.addon === undefined) npm('build:native:all');
+  if (values.addon === undefined) npm('prebuild');
+  else npm('build:ts');
   npm('build:emulated');
   const stage = new Stage(`${out}.stage`, TREE);
   try {
-    fill(stage, values.addon ?? ALL_ARCHITECTURES);
+    fill(stage, values.addon ?? PREBUILT);
     const build = readBuild();
     writeFileSync(join(stage.folder, MANIFEST), `${JSON.stringify(build, null, 2)}\n`);
     const contents = stage.list();
@@ -161,6 +160,7 @@ function main(): void {
   }
 }
 
+answerHelp(USAGE);
 try {
   main();
 } catch (error) {

@@ -1,14 +1,15 @@
-/**
- * `npm run gpu:report -- [RESULT] [--write]`: the README's table of what was measured on a GPU, made of a result of
- * `npm run test:gpu` (default: the newest of bench/results). With --write it goes into the README. Without any result every row
- * says that it is unmeasured.
- */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { answerHelp } from '../usage.js';
 import { newestGpuResults, parseGpuResults } from './record.js';
 import { gpuSection, replaceSection } from './section.js';
 import { TREE } from './tree.js';
+
+const USAGE = `npm run gpu:report -- [RESULT] [--write]
+Prints the README's table of what was measured on a GPU, made of a result of npm run test:gpu (default: the newest of
+bench/results). Without any result every row says that it is unmeasured.
+  --write  puts the table into the README`;
 
 function main(): void {
   const { values, positionals } = parseArgs({
@@ -27,6 +28,7 @@ function main(): void {
   writeFileSync(readme, replaceSection(readFileSync(readme, 'utf8'), section));
 }
 
+answerHelp(USAGE);
 try {
   main();
 } catch (error) {

@@ -30,6 +30,7 @@ declare -A PARTS=([optimised]="$HOST_PARTS $GPU_PARTS" [checked]=$HOST_PARTS [ra
 
 mode=${1:-}
 case "$mode" in
+  --help | -h) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "${BASH_SOURCE[0]##*/}"; exit 0 ;;
   '' | --long | --bench | --mutants) ;;
   *) echo "unknown option $mode; known: --long --bench --mutants" >&2; exit 2 ;;
 esac

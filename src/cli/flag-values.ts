@@ -1,43 +1,28 @@
-import type * as commander from 'commander';
+import { InvalidArgumentError } from 'commander';
 
 /** Parsers of flag values. Each throws commander's InvalidArgumentError, to which commander adds flag and value. */
-export interface FlagParsers {
+export const parse = {
   /** An integer of any sign; ranges are for those who use it. */
-  integer(text: string): number;
-  /** An integer >= 1. */
-  count(text: string): number;
-  /** An integer from 0 to 2^32 - 1. */
-  seed(text: string): number;
-  /** A number > 0, and one >= 0. Exponents are fine. */
-  positive(text: string): number;
-  nonNegative(text: string): number;
-  /** A number from 0 to 1. */
-  share(text: string): number;
+  integer: (text: string): number => number(text, Number.isSafeInteger, 'an integer'),
+  count: (text: string): number => number(text, (n) => Number.isSafeInteger(n) && n >= 1, 'an integer >= 1'),
+  seed: (text: string): number =>
+    number(text, (n) => Number.isInteger(n) && n >= 0 && n < 2 ** 32, 'an integer from 0 to 2^32 - 1'),
+  /** Exponents are fine. */
+  positive: (text: string): number => number(text, (n) => n > 0, 'a number > 0'),
+  nonNegative: (text: string): number => number(text, (n) => n >= 0, 'a number >= 0'),
+  share: (text: string): number => number(text, (n) => n >= 0 && n <= 1, 'a number from 0 to 1'),
   /** A 128-bit number, decimal or 0x and hex digits. */
-  hashSeed(text: string): bigint;
-}
+  hashSeed(text: string): bigint {
+    if (/^(\d+|0x[0-9a-f]+)$/i.test(text)) {
+      const value = BigInt(text);
+      if (value < 2n ** 128n) return value;
+    }
+    throw new InvalidArgumentError('Expected a number from 0 to 2^128 - 1, decimal or 0x and hex digits.');
+  },
+};
 
-/** The parsers, made of the commander that is in use. */
-export function flagParsers({ InvalidArgumentError }: typeof commander): FlagParsers {
-  const number = (text: string, good: (value: number) => boolean, expected: string): number => {
-    const value = text.trim() === '' ? Number.NaN : Number(text);
-    if (!Number.isFinite(value) || !good(value)) throw new InvalidArgumentError(`Expected ${expected}.`);
-    return value;
-  };
-  return {
-    integer: (text) => number(text, Number.isSafeInteger, 'an integer'),
-    count: (text) => number(text, (n) => Number.isSafeInteger(n) && n >= 1, 'an integer >= 1'),
-    seed: (text) =>
-      number(text, (n) => Number.isInteger(n) && n >= 0 && n < 2 ** 32, 'an integer from 0 to 2^32 - 1'),
-    positive: (text) => number(text, (n) => n > 0, 'a number > 0'),
-    nonNegative: (text) => number(text, (n) => n >= 0, 'a number >= 0'),
-    share: (text) => number(text, (n) => n >= 0 && n <= 1, 'a number from 0 to 1'),
-    hashSeed(text) {
-      if (/^(\d+|0x[0-9a-f]+)$/i.test(text)) {
-        const value = BigInt(text);
-        if (value < 2n ** 128n) return value;
-      }
-      throw new InvalidArgumentError('Expected a number from 0 to 2^128 - 1, decimal or 0x and hex digits.');
-    },
-  };
+function number(text: string, good: (value: number) => boolean, expected: string): number {
+  const value = text.trim() === '' ? Number.NaN : Number(text);
+  if (Number.isFinite(value) && good(value)) return value;
+  throw new InvalidArgumentError(`Expected ${expected}.`);
 }

@@ -1,5 +1,4 @@
-import type CliTable3 from 'cli-table3';
-import { importOptional } from '../workload/optional-package.js';
+import CliTable3 from 'cli-table3';
 import { ExitCode, type Io, type Job } from './io.js';
 import {
   type CheckedLog,
@@ -28,17 +27,15 @@ export interface LogReport {
 
 /**
  * Prepares running a recorded log again: reads all of it.
- * @throws ERR_BLOCKSTEP_BAD_FILE, ERR_BLOCKSTEP_BAD_LOG, ERR_BLOCKSTEP_NO_PACKAGE
+ * @throws ERR_BLOCKSTEP_BAD_FILE, ERR_BLOCKSTEP_BAD_LOG
  */
-export async function prepareLog(path: string, json: boolean, io: Io): Promise<Job> {
-  const feature = 'replay without --json';
-  const table = json ? null : await importOptional<{ default: typeof CliTable3 }>('cli-table3', feature);
+export function prepareLog(path: string, json: boolean, io: Io): Job {
   // What follows does not wait for anything, so it would not see an interrupt.
   io.passInterrupts?.();
   const log = checkLog(readWhole(path));
   return () => {
     const report = makeLogReport(path, log, runLogAgain(log));
-    io.stdout.write(table === null ? `${JSON.stringify(report)}\n` : renderLog(report, table.default));
+    io.stdout.write(json ? `${JSON.stringify(report)}\n` : renderLog(report));
     return Promise.resolve(report.identical ? ExitCode.ok : ExitCode.differs);
   };
 }
@@ -58,7 +55,7 @@ function makeLogReport(path: string, log: CheckedLog, { steps, digest, differenc
   };
 }
 
-function renderLog(report: LogReport, Table: typeof CliTable3): string {
+function renderLog(report: LogReport): string {
   const { difference } = report;
   const count = (value: number): string => value.toLocaleString('en-US');
   const rows: [string, string][] = [
@@ -74,7 +71,7 @@ function renderLog(report: LogReport, Table: typeof CliTable3): string {
     rows.push(['first difference', `step ${step}, in the call that ends at byte ${byte} of the log`]);
     rows.push(['field', field], ['expected', expected], ['found', found]);
   }
-  const table = new Table({ style: { head: [], border: [], compact: true } });
+  const table = new CliTable3({ style: { head: [], border: [], compact: true } });
   table.push(...rows);
   return `${table.toString()}\n`;
 }

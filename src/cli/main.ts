@@ -8,7 +8,9 @@ const onInterrupt = (): void => interrupt.abort();
 process.once('SIGINT', onInterrupt);
 // A reader such as `head` may close the pipe early. Nobody is left to tell then.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  process.exit(error.code === 'EPIPE' ? ExitCode.ok : ExitCode.failed);
+  if (error.code === 'EPIPE') process.exit(ExitCode.ok);
+  process.stderr.write(`the output cannot be written: ${error.code ?? error.message}\n`);
+  process.exit(ExitCode.failed);
 });
 const io = {
   stdout: process.stdout,

@@ -1,7 +1,6 @@
 import { createRequire } from 'node:module';
-import type * as commander from 'commander';
+import { Command, CommanderError } from 'commander';
 import { BlockstepError, type ErrorCode } from '../core/errors.js';
-import { importOptional } from '../workload/optional-package.js';
 import { ExitCode, type Io, type Job } from './io.js';
 import { addReplayCommand } from './replay-command.js';
 
@@ -13,7 +12,6 @@ const USAGE_ERRORS: readonly ErrorCode[] = [
   'ERR_BLOCKSTEP_BAD_FILE',
   'ERR_BLOCKSTEP_BAD_LOG',
   'ERR_BLOCKSTEP_BAD_TRACE',
-  'ERR_BLOCKSTEP_NO_PACKAGE',
 ];
 
 /**
@@ -39,10 +37,9 @@ export async function runProgram(args: readonly string[], io: Io): Promise<numbe
 
 /** Reads the command line and everything that the command needs, so that the job can start. */
 async function prepare(args: readonly string[], io: Io): Promise<Job> {
-  const library = await importOptional<typeof commander>('commander', 'the blockstep command');
   let code: number = ExitCode.ok;
   let job: Job = () => Promise.resolve(code);
-  const program = new library.Command('blockstep')
+  const program = new Command('blockstep')
     .description('the scheduling core of an LLM inference engine')
     .version(version)
     .exitOverride()
@@ -50,14 +47,14 @@ async function prepare(args: readonly string[], io: Io): Promise<Job> {
       writeOut: (text) => void io.stdout.write(text),
       writeErr: (text) => void io.stderr.write(text),
     });
-  addReplayCommand(program, library, { io, args }, (prepared) => {
+  addReplayCommand(program, { io, args }, (prepared) => {
     job = prepared;
   });
   try {
     await program.parseAsync(args, { from: 'user' });
   } catch (error) {
     // Commander has printed its help or complaint already.
-    if (!(error instanceof library.CommanderError)) throw error;
+    if (!(error instanceof CommanderError)) throw error;
     if (error.exitCode !== 0) code = ExitCode.usage;
   }
   return job;

@@ -1,12 +1,12 @@
 import type { Writable } from 'node:stream';
-import type CliProgress from 'cli-progress';
+import CliProgress from 'cli-progress';
 import type { Replay } from './replay.js';
 
 /** A live bar of the requests that ended. Only for terminals; `stop` must be called, it ends the bar's own timer. */
 export class Progress {
   readonly #bar: CliProgress.SingleBar;
 
-  constructor({ SingleBar, Presets }: typeof CliProgress, stream: Writable, total: number) {
+  constructor(stream: Writable, total: number) {
     const format = '{bar} {percentage}% | {value}/{total} requests | {steps} steps | {virtual} s virtual';
     const options = {
       stream: stream as NodeJS.WritableStream,
@@ -14,7 +14,7 @@ export class Progress {
       clearOnComplete: true,
       hideCursor: true,
     };
-    this.#bar = new SingleBar(options, Presets.shades_classic);
+    this.#bar = new CliProgress.SingleBar(options, CliProgress.Presets.shades_classic);
     this.#bar.start(total, 0, { steps: 0, virtual: '0.0' });
   }
 

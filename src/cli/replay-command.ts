@@ -1,11 +1,8 @@
-import type CliProgress from 'cli-progress';
-import type CliTable3 from 'cli-table3';
-import type * as commander from 'commander';
+import type { Command } from 'commander';
 import { BlockstepError } from '../core/errors.js';
 import type { LogSink } from '../scheduler/log.js';
 import { resolveOptions } from '../scheduler/options.js';
 import { generateWorkload } from '../workload/generate.js';
-import { importOptional } from '../workload/optional-package.js';
 import { readTrace } from '../workload/trace.js';
 import type { Workload } from '../workload/workload.js';
 import { ExitCode, type Io, type Job } from './io.js';
@@ -21,7 +18,7 @@ import {
   type ReplayFlags,
 } from './replay-flags.js';
 import { ReplayOutputs } from './replay-outputs.js';
-import { makeReport, type Report, type Source } from './report.js';
+import { makeReport, type Source } from './report.js';
 import { renderTable } from './report-table.js';
 import { addSchedulerFlags, schedulerOptions } from './scheduler-flags.js';
 
@@ -47,28 +44,27 @@ export interface Invocation {
 
 /** Adds the `replay` command. `onReady` is given the replay once the workload is read and the scheduler made. */
 export function addReplayCommand(
-  program: commander.Command,
-  library: typeof commander,
+  program: Command,
   invocation: Invocation,
   onReady: (job: Job) => void,
 ): void {
   const command = program.command('replay').description(DESCRIPTION).argument('[file]', 'trace to replay');
-  addReplayFlags(command, library);
+  addReplayFlags(command);
   command.optionsGroup('Scheduler:');
-  addSchedulerFlags(command, library);
+  addSchedulerFlags(command);
   command.optionsGroup('Cost model:');
-  addCostModelFlags(command, library);
+  addCostModelFlags(command);
   command.addHelpText('after', DETAILS);
   command.action(async (file: string | undefined) => {
     checkSourceFlags(file, command);
     const { log, json } = command.opts<ReplayFlags>();
-    if (log !== undefined) onReady(await prepareLog(log, json, invocation.io));
+    if (log !== undefined) onReady(prepareLog(log, json, invocation.io));
     else onReady(await prepareReplay(file, command.opts(), invocation));
   });
 }
 
 /** Refuses flags that would have no effect, because they belong to the other kind of workload. */
-function checkSourceFlags(file: string | undefined, command: commander.Command): void {
+function checkSourceFlags(file: string | undefined, command: Command): void {
   const [misplaced, why] = misplacedFlags(file, command);
   for (const name of misplaced) {
     if (command.getOptionValueSource(name) !== 'cli') continue;
@@ -77,10 +73,7 @@ function checkSourceFlags(file: string | undefined, command: commander.Command):
   }
 }
 
-function misplacedFlags(
-  file: string | undefined,
-  command: commander.Command,
-): [names: readonly string[], why: string] {
+function misplacedFlags(file: string | undefined, command: Command): [names: readonly string[], why: string] {
   if (command.getOptionValueSource('log') === 'cli') {
     if (file !== undefined)
       throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', '--log cannot be used with a FILE');
@@ -96,8 +89,6 @@ async function prepareReplay(
   { io, args }: Invocation,
 ): Promise<Job> {
   const flags = values as unknown as ReplayFlags;
-  const print = await openPrinter(flags.json, io);
-  const makeBar = await openBar(io);
   const outputs = new ReplayOutputs(flags, file);
   try {
     const loaded = await loadWorkload(file, flags, io.signal).catch((error: unknown) => {
@@ -116,8 +107,7 @@ async function prepareReplay(
     const options = replayOptions(flags, values, workload, outputs.recorder);
     const replay = new Replay(workload, options);
     outputs.observe(replay);
-    const openedBar = () => makeBar?.(workload.length);
-    return () => runReplay({ replay, source, options, outputs, print, openBar: openedBar, io, args });
+    return () => runReplay({ replay, source, options, outputs, flags, io, args });
   } catch (error) {
     outputs.discard();
     throw error;
@@ -129,21 +119,11 @@ interface Run extends Invocation {
   source: Source;
   options: ReplayOptions;
   outputs: ReplayOutputs;
-  print(report: Report): void;
-  openBar(): Progress | undefined;
+  flags: ReplayFlags;
 }
 
-async function runReplay({
-  replay,
-  source,
-  options,
-  outputs,
-  print,
-  openBar,
-  io,
-  args,
-}: Run): Promise<number> {
-  const bar = openBar();
+async function runReplay({ replay, source, options, outputs, flags, io, args }: Run): Promise<number> {
+  const bar = io.stderr.isTTY === true ? new Progress(io.stderr, source.requests) : null;
   try {
     const start = performance.now();
     const complete = await replay.run(io.signal, () => bar?.update(replay));
@@ -154,7 +134,7 @@ async function runReplay({
     const report = makeReport(replay, source, options, !complete, wallMs);
     // What it has left to write into the log comes now.
     replay.dispose();
-    print(report);
+    io.stdout.write(flags.json ? `${JSON.stringify(report)}\n` : renderTable(report));
     outputs.writePage(replay, report, args);
     for (const path of outputs.commit()) io.stderr.write(`written to ${path}\n`);
     return complete ? ExitCode.ok : ExitCode.interrupted;
@@ -163,23 +143,6 @@ async function runReplay({
     replay.dispose();
     outputs.discard();
   }
-}
-
-/** How a report is printed. Packages are loaded before anything runs, so that a missing one costs no wait. */
-async function openPrinter(json: boolean, { stdout }: Io): Promise<(report: Report) => void> {
-  if (json) return (report) => void stdout.write(`${JSON.stringify(report)}\n`);
-  const module = await importOptional<{ default: typeof CliTable3 }>('cli-table3', 'replay without --json');
-  return (report) => void stdout.write(renderTable(report, module.default));
-}
-
-/** How a progress bar for so many requests is made; null where there is no terminal to show it. */
-async function openBar({ stderr }: Io): Promise<((total: number) => Progress) | null> {
-  if (stderr.isTTY !== true) return null;
-  const module = await importOptional<{ default: typeof CliProgress }>(
-    'cli-progress',
-    'the progress bar of replay',
-  );
-  return (total) => new Progress(module.default, stderr, total);
 }
 
 async function loadWorkload(

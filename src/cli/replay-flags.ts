@@ -1,7 +1,7 @@
-import type * as commander from 'commander';
+import { type Command, Option } from 'commander';
 import { type CostModel, DEFAULT_COST_MODEL } from '../engine/cost-model.js';
 import { TRACE_FORMATS } from '../workload/trace.js';
-import { flagParsers } from './flag-values.js';
+import { parse } from './flag-values.js';
 
 /** The values of replay's own flags. */
 export interface ReplayFlags extends CostModel {
@@ -28,9 +28,7 @@ export const GENERATOR_FLAGS = ['generate', 'requests', 'requestRate'] as const;
 export const LOG_FLAGS = ['log', 'json'] as const;
 
 /** Adds the flags that say what is replayed and how it is reported. */
-export function addReplayFlags(command: commander.Command, library: typeof commander): void {
-  const { Option } = library;
-  const parse = flagParsers(library);
+export function addReplayFlags(command: Command): void {
   const add = (flags: string, help: string, parser?: (text: string) => unknown, value?: unknown): void => {
     const option = new Option(flags, help);
     if (parser !== undefined) option.argParser(parser);
@@ -59,10 +57,9 @@ export function addReplayFlags(command: commander.Command, library: typeof comma
 }
 
 /** Adds the flags of the cost model, which decides how virtual time passes. */
-export function addCostModelFlags(command: commander.Command, library: typeof commander): void {
-  const parse = flagParsers(library);
+export function addCostModelFlags(command: Command): void {
   const add = (flags: string, help: string, parser: (text: string) => number, value: number): void => {
-    command.addOption(new library.Option(flags, help).argParser(parser).default(value));
+    command.addOption(new Option(flags, help).argParser(parser).default(value));
   };
   const model = DEFAULT_COST_MODEL;
   add('--step-overhead-ms <n>', 'host work before each step', parse.nonNegative, model.stepOverheadMs);

@@ -21,12 +21,12 @@ export class ReplayOutputs {
    * Begins the files.
    * @param flags paths of the page and of the log, of those that are wanted
    * @param input the trace that is read, which neither may replace
-   * @throws ERR_BLOCKSTEP_BAD_FILE, ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_PACKAGE; nothing is left behind then
+   * @throws ERR_BLOCKSTEP_BAD_FILE, ERR_BLOCKSTEP_BAD_ARG; nothing is left behind then
    */
   constructor(flags: { report?: string; record?: string }, input: string | undefined) {
     try {
       if (flags.report !== undefined) {
-        const plots = loadPlotLibrary('replay --report');
+        const plots = loadPlotLibrary();
         this.#page = { plots, file: this.#open('--report', flags.report, input) };
       }
       if (flags.record !== undefined) this.#record = this.#open('--record', flags.record, input);

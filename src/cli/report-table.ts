@@ -1,10 +1,10 @@
-import type CliTable3 from 'cli-table3';
+import CliTable3 from 'cli-table3';
 import type { Percentiles } from './histogram.js';
 import type { Report } from './report.js';
 
 /** The report as a table for people. */
-export function renderTable(report: Report, Table: typeof CliTable3): string {
-  const table = new Table({ style: { head: [], border: [], compact: true } });
+export function renderTable(report: Report): string {
+  const table = new CliTable3({ style: { head: [], border: [], compact: true } });
   table.push(...rows(report));
   const title = report.incomplete ? 'INCOMPLETE: interrupted, figures cover the time until then\n' : '';
   return `${title}${table.toString()}\n`;

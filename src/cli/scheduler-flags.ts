@@ -1,6 +1,6 @@
-import type * as commander from 'commander';
+import { type Command, Option } from 'commander';
 import { resolveOptions, type SchedulerConfig, type SchedulerOptions } from '../scheduler/options.js';
-import { type FlagParsers, flagParsers } from './flag-values.js';
+import { parse } from './flag-values.js';
 
 /** Pool size unless given: 56 GiB at 2 MiB a block of 16 tokens, about what the default cost model's GPU has free. */
 export const DEFAULT_NUM_BLOCKS = 28_672;
@@ -61,27 +61,18 @@ const FLAGS: readonly SchedulerFlag[] = [
 ];
 
 /** Adds a flag for every scheduler option. */
-export function addSchedulerFlags(command: commander.Command, library: typeof commander): void {
+export function addSchedulerFlags(command: Command): void {
   const defaults: SchedulerConfig = resolveOptions({ numBlocks: DEFAULT_NUM_BLOCKS });
-  const parse = flagParsers(library);
   for (const flag of FLAGS) {
-    for (const option of makeOptions(flag, defaults[flag.key], parse, library)) command.addOption(option);
+    for (const option of makeOptions(flag, defaults[flag.key])) command.addOption(option);
   }
-  const hashSeed = new library.Option(
-    '--hash-seed <n>',
-    'key of the block hash: a number, or 0x and hex digits',
-  );
+  const hashSeed = new Option('--hash-seed <n>', 'key of the block hash: a number, or 0x and hex digits');
   command.addOption(hashSeed.argParser(parse.hashSeed).default(0n, '0'));
-  command.addOption(new library.Option('--no-deviations', 'copy vLLM also where blockstep differs by name'));
+  command.addOption(new Option('--no-deviations', 'copy vLLM also where blockstep differs by name'));
 }
 
 /** The flag of one option; one that is on by default has a second to turn it off. */
-function makeOptions(
-  flag: SchedulerFlag,
-  value: unknown,
-  parse: FlagParsers,
-  { Option }: typeof commander,
-): commander.Option[] {
+function makeOptions(flag: SchedulerFlag, value: unknown): Option[] {
   const name = flag.key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
   const names = (prefix: string): string =>
     flag.alias === undefined ? `${prefix}${name}` : `${prefix}${flag.alias}, ${prefix}${name}`;

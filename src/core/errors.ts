@@ -32,7 +32,6 @@ export const ERROR_CODES = {
     'the state on the GPU is not that of the host, or fell too far behind; the core refuses all further work',
   ERR_BLOCKSTEP_NO_MEMORY: 'memory could not be allocated',
   ERR_BLOCKSTEP_NO_NATIVE: 'no native addon fits this platform, or none was built',
-  ERR_BLOCKSTEP_NO_PACKAGE: 'an optional package that this feature needs is not installed',
   ERR_BLOCKSTEP_NO_ROW: 'the slot holds no row, so it holds no blocks that could be extended',
   ERR_BLOCKSTEP_NOT_PINNED: 'more unpins of a block than pins',
   ERR_BLOCKSTEP_PIPELINE_FULL: 'pipelineDepth plans are in flight; update the oldest one first',

@@ -1,12 +1,17 @@
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import { BlockstepError, show } from './errors.js';
 import type { NativeAddon } from './native.js';
+import { packageRoot } from './package-root.js';
 
 const ABI = 4;
 const require = createRequire(import.meta.url);
+
+/** Names the kind of machine that an addon was built for, as in `prebuilds/`: `linux-x64`, `linux-x64-musl`. */
+export function addonTarget(): string {
+  return `${process.platform}-${process.arch}${isMusl() ? '-musl' : ''}`;
+}
 
 /** Musl and glibc need different binaries; Node's own report tells which of the two this process runs on. */
 function isMusl(): boolean {
@@ -16,28 +21,16 @@ function isMusl(): boolean {
 }
 
 /**
- * Where a binary may lie, best first: shipped with the package, built by cmake-js, built by node-gyp. If the environment
+ * Where a binary may lie, best first: built here by CMake, built here by node-gyp, shipped with the package. If the environment
  * variable BLOCKSTEP_ADDON is set, only there (a debug or a sanitizer build).
  */
 export function addonPaths(root = packageRoot()): string[] {
   if (process.env['BLOCKSTEP_ADDON']) return [process.env['BLOCKSTEP_ADDON']];
-  const target = `${process.platform}-${process.arch}${isMusl() ? '-musl' : ''}`;
   return [
-    join(root, 'prebuilds', target, 'blockstep.node'),
     join(root, 'native', 'build', 'Release', 'blockstep.node'),
     join(root, 'build', 'Release', 'blockstep_host.node'),
+    join(root, 'prebuilds', addonTarget(), 'blockstep.node'),
   ];
-}
-
-/** The nearest folder upwards that holds package.json: the same from src/, from dist/ and from an install. */
-function packageRoot(): string {
-  let dir = dirname(fileURLToPath(import.meta.url));
-  while (!existsSync(join(dir, 'package.json'))) {
-    const up = dirname(dir);
-    if (up === dir) break;
-    dir = up;
-  }
-  return dir;
 }
 
 /**
@@ -65,20 +58,30 @@ let loaded: NativeAddon | undefined;
 
 /**
  * The addon of this process, loaded at the first call.
- * @throws ERR_BLOCKSTEP_NO_NATIVE naming the three ways to get one.
+ * @throws ERR_BLOCKSTEP_NO_NATIVE with the commands that get one.
  */
 export function loadAddon(): NativeAddon {
   if (loaded) return loaded;
-  const paths = addonPaths();
+  const root = packageRoot();
+  const paths = addonPaths(root);
   const path = paths.find((candidate) => existsSync(candidate));
   if (!path) {
-    throw new BlockstepError(
-      'ERR_BLOCKSTEP_NO_NATIVE',
-      `no native addon for ${process.platform}-${process.arch}. Looked for ${paths.join(', ')}. Three ways out: ` +
-        'install a release that carries prebuilds for this platform; build with CMake by "npm run build:native"; ' +
-        'build with a compiler alone by "npm run build:gyp".',
-    );
+    const none = `no native addon for ${addonTarget()}. Looked for ${paths.join(', ')}.`;
+    throw new BlockstepError('ERR_BLOCKSTEP_NO_NATIVE', `${none} ${waysToGetOne(root)}`);
   }
   loaded = loadAddonFrom(path);
   return loaded;
+}
+
+/** What to type in this package: a checkout, or installed somewhere. */
+function waysToGetOne(root: string): string {
+  if (process.env['BLOCKSTEP_ADDON'])
+    return 'The environment variable BLOCKSTEP_ADDON names it: correct or unset it.';
+  if (existsSync(join(root, 'src', 'index.ts')))
+    return 'Build it: npm run build:native, or with a C++ compiler alone: npm run build:gyp';
+  return (
+    'Build it, with a C++20 compiler and CMake: npm rebuild blockstep. If the package manager does not run install scripts, ' +
+    'approve those of blockstep first (npm install-scripts approve blockstep; pnpm approve-builds). With a compiler alone: ' +
+    'npm explore blockstep -- npm run build:gyp'
+  );
 }

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
-import { resolveOptional } from '../workload/optional-package.js';
+import { BlockstepError } from '../core/errors.js';
+import { packageRoot } from '../core/package-root.js';
 
 /** The plotting library as a page carries it. */
 export interface PlotLibrary {
@@ -15,19 +14,16 @@ export interface PlotLibrary {
 }
 
 /**
- * Reads Apache ECharts from the package `echarts`: the build with lines, bars and points, drawn as SVG.
- * @param feature what needs it, for the error message
- * @throws ERR_BLOCKSTEP_NO_PACKAGE when it is not installed
+ * Reads Apache ECharts as the package carries it: the build with lines, bars and points, drawn as SVG.
+ * @throws ERR_BLOCKSTEP_BAD_FILE in a checkout that was not built
  */
-export function loadPlotLibrary(feature: string, { resolve } = createRequire(import.meta.url)): PlotLibrary {
-  const folder = dirname(resolveOptional('echarts/package.json', feature, resolve));
-  const read = (...path: string[]): string => readFileSync(join(folder, ...path), 'utf8');
-  const { version, license } = JSON.parse(read('package.json')) as { version: string; license: string };
-  return {
-    name: 'Apache ECharts',
-    version,
-    license,
-    source: read('dist', 'echarts.common.min.js'),
-    notice: `${read('NOTICE').trim()}\n\nIts number functions are d3's:\n${read('licenses', 'LICENSE-d3').trim()}`,
-  };
+export function loadPlotLibrary(): PlotLibrary {
+  // Where `npm run build:ts` puts it (browser/pack-library.mjs), also for the sources.
+  const path = `${packageRoot()}/dist/report/plot-library.json`;
+  try {
+    return JSON.parse(readFileSync(path, 'utf8')) as PlotLibrary;
+  } catch (cause) {
+    const what = `${path}: cannot be read: ${String(cause)}. Build it: npm run build:ts`;
+    throw new BlockstepError('ERR_BLOCKSTEP_BAD_FILE', what, { cause });
+  }
 }

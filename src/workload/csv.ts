@@ -1,5 +1,4 @@
-import type * as csvParse from 'csv-parse/sync';
-import { importOptional } from './optional-package.js';
+import { parse } from 'csv-parse/sync';
 import { badTrace, type Place, shown } from './place.js';
 import type { TraceRow } from './workload-builder.js';
 
@@ -17,20 +16,12 @@ export interface CsvFormat {
  */
 export class CsvReader {
   readonly #format: CsvFormat;
-  readonly #parse: typeof csvParse.parse;
   /** Where the format's columns stand in a record. */
   #positions: readonly number[] = [];
   #numColumns = 0;
 
-  private constructor(format: CsvFormat, parse: typeof csvParse.parse) {
+  constructor(format: CsvFormat) {
     this.#format = format;
-    this.#parse = parse;
-  }
-
-  /** @throws ERR_BLOCKSTEP_NO_PACKAGE when csv-parse is not installed. */
-  static async create(format: CsvFormat): Promise<CsvReader> {
-    const { parse } = await importOptional<typeof csvParse>('csv-parse/sync', 'reading a CSV trace');
-    return new CsvReader(format, parse);
   }
 
   /** Reads the header line. @throws ERR_BLOCKSTEP_BAD_TRACE naming a column that is missing. */
@@ -60,7 +51,7 @@ export class CsvReader {
   #split(line: string, place: Place): string[] {
     if (!line.includes('"')) return line.split(',');
     try {
-      return this.#parse(line)[0];
+      return (parse(line) as string[][])[0];
     } catch {
       throw badTrace(place, null, `expected a CSV record, got ${shown(line)}`);
     }

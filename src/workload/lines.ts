@@ -1,4 +1,5 @@
 import { createReadStream } from 'node:fs';
+import { BlockstepError } from '../core/errors.js';
 import { badTrace, type Place } from './place.js';
 
 /** Longest line that is read, in characters: a bound on memory, far above any request of a trace. */
@@ -9,7 +10,8 @@ const MAX_LINE_LENGTH = 2 ** 24;
  * `place.line` is set to the number of the line that was yielded last. Memory stays within one line.
  *
  * node:readline is not used because it also breaks lines at U+2028 and U+2029, which are legal inside JSON strings.
- * @throws ERR_BLOCKSTEP_BAD_TRACE when the file cannot be read or a line is longer than 16,777,216 characters.
+ * @throws ERR_BLOCKSTEP_BAD_FILE when the file cannot be read
+ * @throws ERR_BLOCKSTEP_BAD_TRACE when a line is longer than 16,777,216 characters
  */
 export async function* readLines(place: Place): AsyncGenerator<string> {
   let rest = '';
@@ -38,7 +40,7 @@ async function* readText(file: string): AsyncGenerator<string> {
     for await (const bytes of createReadStream(file)) yield decoder.decode(bytes as Buffer, { stream: true });
   } catch (cause) {
     const reason = (cause as NodeJS.ErrnoException).code ?? String(cause);
-    throw badTrace({ file, line: 1 }, null, `the file cannot be read (${reason})`);
+    throw new BlockstepError('ERR_BLOCKSTEP_BAD_FILE', `${file}: cannot be read: ${reason}`, { cause });
   }
   yield decoder.decode();
 }

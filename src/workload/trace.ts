@@ -47,8 +47,8 @@ const LINES_PER_CHECK = 1024;
 /**
  * Reads and checks a whole trace in one streaming pass. Blank lines are passed over wherever they stand.
  * @throws ERR_BLOCKSTEP_BAD_TRACE as `file:line:column: problem` for the first malformed line (unless `skipBad`), for a
- * header that lacks a column, a format that cannot be told, a file that cannot be read or holds no request
- * @throws ERR_BLOCKSTEP_NO_PACKAGE when the format needs a package that is not installed
+ * header that lacks a column, a format that cannot be told, a file that holds no request
+ * @throws ERR_BLOCKSTEP_BAD_FILE when the file cannot be read
  * @throws the signal's reason once it is aborted
  */
 export async function readTrace(file: string, options: TraceOptions = {}): Promise<Trace> {
@@ -63,7 +63,7 @@ export async function readTrace(file: string, options: TraceOptions = {}): Promi
     if (line.trim() === '') continue;
     if (reader === null) {
       format ??= detectFormat(line, place);
-      reader = await openReader(format);
+      reader = openReader(format);
       reader.readHeader?.(line, place);
       if (reader.readHeader !== undefined) continue;
     }
@@ -97,7 +97,7 @@ function detectFormat(line: string, place: Place): TraceFormat {
   throw badTrace(place, null, `${expected}, got ${shown(line)} (--format names the format)`);
 }
 
-async function openReader(format: TraceFormat): Promise<LineReader> {
+function openReader(format: TraceFormat): LineReader {
   if (format === 'mooncake') return { readRow: readMooncakeLine };
-  return await CsvReader.create(format === 'azure' ? azureFormat() : burstGptFormat());
+  return new CsvReader(format === 'azure' ? azureFormat() : burstGptFormat());
 }

@@ -106,10 +106,7 @@ describe('the command line', () => {
       'ERR_BLOCKSTEP_BAD_ARG: --request-rate cannot be used with a FILE',
     ],
     [['replay', '--skip-bad'], 'ERR_BLOCKSTEP_BAD_ARG: --skip-bad needs a FILE'],
-    [
-      ['replay', '/no/such/file'],
-      'ERR_BLOCKSTEP_BAD_TRACE: /no/such/file:1: the file cannot be read (ENOENT)',
-    ],
+    [['replay', '/no/such/file'], 'ERR_BLOCKSTEP_BAD_FILE: /no/such/file: cannot be read: ENOENT'],
     [['reply'], "unknown command 'reply'"],
     [[], 'Usage: blockstep'],
   ])('ends %j with exit code 2', async (args, message) => {

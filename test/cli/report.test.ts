@@ -218,7 +218,7 @@ describe('a file that cannot be written', () => {
   });
 });
 
-it('a page without the plotting package says what to install, before anything runs', () => {
+it('a page in a checkout that was not built says what to run, before anything else', () => {
   const place = folder();
   // The sources again, where the packages are found but for that one.
   for (const name of ['src', 'package.json'])
@@ -244,9 +244,9 @@ it('a page without the plotting package says what to install, before anything ru
     { encoding: 'utf8', cwd: place },
   );
   expect([status, stdout]).toEqual([2, '']);
-  expect(stderr).toBe(
-    'ERR_BLOCKSTEP_NO_PACKAGE: replay --report needs the package echarts, which is not installed: npm install echarts\n',
-  );
+  const library = join(place, 'dist/report/plot-library.json');
+  expect(stderr).toContain(`ERR_BLOCKSTEP_BAD_FILE: ${library}: cannot be read: Error: ENOENT`);
+  expect(stderr).toContain('npm run build:ts');
   expect(readdirSync(place)).not.toContain('page.html');
 });
 

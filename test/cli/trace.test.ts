@@ -276,10 +276,10 @@ describe('any trace', () => {
 
   it('refuses a file that is not there, and a folder', async () => {
     await expect(readTrace('/no/such/trace.jsonl')).rejects.toMatchObject({
-      code: 'ERR_BLOCKSTEP_BAD_TRACE',
-      message: '/no/such/trace.jsonl:1: the file cannot be read (ENOENT)',
+      code: 'ERR_BLOCKSTEP_BAD_FILE',
+      message: '/no/such/trace.jsonl: cannot be read: ENOENT',
     });
-    await expect(readTrace(tmpdir())).rejects.toThrow('the file cannot be read (EISDIR)');
+    await expect(readTrace(tmpdir())).rejects.toThrow(`${tmpdir()}: cannot be read: EISDIR`);
   });
 
   it('refuses a line without end', async () => {

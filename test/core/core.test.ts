@@ -80,10 +80,10 @@ describe('errors', () => {
 });
 
 describe('loader', () => {
-  it('looks for the prebuilt binary, then for what CMake and node-gyp build', () => {
+  it('looks for what CMake and node-gyp built here, then for the prebuilt binary', () => {
     const override = process.env['BLOCKSTEP_ADDON'] ?? '';
     process.env['BLOCKSTEP_ADDON'] = '';
-    const [prebuilt, cmake, gyp] = addonPaths('/root');
+    const [cmake, gyp, prebuilt] = addonPaths('/root');
     expect(prebuilt).toMatch(/^\/root\/prebuilds\/\w+-\w+(-musl)?\/blockstep\.node$/);
     expect(cmake).toBe('/root/native/build/Release/blockstep.node');
     expect(gyp).toBe('/root/build/Release/blockstep_host.node');

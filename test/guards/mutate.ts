@@ -26,9 +26,17 @@ interface Arguments {
 /** Throws for bad arguments. */
 function parse(known: ReadonlySet<string>): Arguments {
   const { values, positionals } = parseArgs({
-    options: { list: { type: 'boolean' }, timeout: { type: 'string', default: '120' } },
+    options: {
+      list: { type: 'boolean' },
+      timeout: { type: 'string', default: '120' },
+      help: { type: 'boolean', short: 'h' },
+    },
     allowPositionals: true,
   });
+  if (values.help) {
+    console.log(USAGE);
+    process.exit(0);
+  }
   const seconds = Number(values.timeout);
   if (!Number.isInteger(seconds) || seconds < 1)
     throw new Error(`--timeout takes a number of seconds, got ${values.timeout}`);

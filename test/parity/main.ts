@@ -30,6 +30,7 @@ interface Arguments {
 function parse(): Arguments {
   const { values, positionals } = parseArgs({
     options: {
+      help: { type: 'boolean', short: 'h' },
       'plans-only': { type: 'boolean' },
       'skip-unsupported': { type: 'boolean' },
       authority: { type: 'string', default: 'host' },
@@ -39,6 +40,10 @@ function parse(): Arguments {
     },
     allowPositionals: true,
   });
+  if (values.help) {
+    console.log(USAGE);
+    process.exit(0);
+  }
   const { authority } = values;
   if (authority !== 'host' && authority !== 'device')
     throw new Error(`--authority takes host or device, got ${authority}`);

@@ -43,7 +43,7 @@ describe('the page of the benchmark', () => {
     (only) => {
       const { rows, ...rest } = readResults(BASELINE);
       const some = rows.filter(({ group }) => group === only || group === 'calibration');
-      const page = benchPage({ ...rest, quick: true, rows: some }, loadPlotLibrary('this test'), []);
+      const page = benchPage({ ...rest, quick: true, rows: some }, loadPlotLibrary(), []);
       expect(page).toContain(only === 'heap' ? '<h2>All of heap</h2>' : `id="group-${only}"`);
       expect(page).toContain('A quick run');
       expect(page.includes('id="scaling"')).toBe(only === 'decode');

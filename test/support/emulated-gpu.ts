@@ -1,20 +1,32 @@
 import { spawnSync } from 'node:child_process';
-import { readdirSync, statSync, utimesSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { probeBackends } from '../../src/core/placement.js';
-import { EMULATED_ADDON } from './gpu.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const ROOMS = ['core', 'host', 'include', 'cuda', 'reference', 'addon', 'test/gpu_shim'];
 
-/**
- * Before all suites: where there is no GPU, the addon on an emulated one is built, unless nothing changed since it was, and
- * the suites that need a GPU are told to take it.
- */
-export default function chooseGpu(): void {
-  process.env['BLOCKSTEP_TEST_GPU'] ??= probeBackends()[1].usable ? 'real' : 'emulated';
-  if (process.env['BLOCKSTEP_TEST_GPU'] === 'real' || modified(EMULATED_ADDON) > newestSource()) return;
+/** Where the addon on the emulated GPU lies (`npm run build:emulated`). */
+export const EMULATED_ADDON = join(root, 'native/build-emulated/Release/blockstep.node');
+/** Held by the process that builds it; holds its pid. */
+const LOCK = join(root, 'native/build-emulated.lock');
+
+/** Builds the addon on an emulated GPU, unless nothing changed since it was built. One process builds, the others wait. */
+export function buildEmulatedGpu(): void {
+  while (modified(EMULATED_ADDON) <= newestSource()) {
+    if (!takeLock()) {
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
+      continue;
+    }
+    try {
+      if (modified(EMULATED_ADDON) <= newestSource()) build();
+    } finally {
+      rmSync(LOCK, { recursive: true, force: true });
+    }
+  }
+}
+
+function build(): void {
   console.log('building the addon on an emulated GPU');
   const { status, stdout, stderr } = spawnSync('npm', ['run', 'build:emulated'], {
     cwd: root,
@@ -22,6 +34,28 @@ export default function chooseGpu(): void {
   });
   if (status !== 0) throw new Error(`the addon on an emulated GPU was not built:\n${stdout}\n${stderr}`);
   utimesSync(EMULATED_ADDON, new Date(), new Date()); // it is not written anew where nothing had changed
+}
+
+/** Whether this process may build. The lock of a process that was killed is nobody's. */
+function takeLock(): boolean {
+  try {
+    mkdirSync(LOCK, { recursive: false });
+    writeFileSync(join(LOCK, 'pid'), String(process.pid));
+    return true;
+  } catch {
+    if (!holderLives()) rmSync(LOCK, { recursive: true, force: true });
+    return false;
+  }
+}
+
+function holderLives(): boolean {
+  try {
+    const pid = readFileSync(join(LOCK, 'pid'), 'utf8');
+    // Not written yet: its holder is about to.
+    return pid === '' || process.kill(Number(pid), 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
+  }
 }
 
 function newestSource(): number {

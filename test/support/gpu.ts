@@ -1,15 +1,13 @@
 // Suites that need a GPU import this module. They run on the GPU of this machine, or where there is none, on an emulated
-// one (native/test/gpu_shim): whatever loads the addon in this process gets the one that is built over it.
-import { fileURLToPath } from 'node:url';
-
-/** Where the addon on the emulated GPU lies (`npm run build:emulated`). */
-export const EMULATED_ADDON = fileURLToPath(
-  new URL('../../native/build-emulated/Release/blockstep.node', import.meta.url),
-);
+// one (native/test/gpu_shim): whatever loads the addon in this process gets the one that is built over it, now if it must be.
+import { buildEmulatedGpu, EMULATED_ADDON } from './emulated-gpu.js';
 
 /** Whether the GPU is an emulated one, on which things can be made to go wrong. */
 export const isEmulated = process.env['BLOCKSTEP_TEST_GPU'] === 'emulated';
-if (isEmulated) process.env['BLOCKSTEP_ADDON'] = EMULATED_ADDON;
+if (isEmulated) {
+  buildEmulatedGpu();
+  process.env['BLOCKSTEP_ADDON'] = EMULATED_ADDON;
+}
 
 /**
  * What goes wrong on the emulated GPU from now on (native/test/gpu_shim/faults.h), counted anew; '' for nothing. A device

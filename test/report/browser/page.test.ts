@@ -72,7 +72,7 @@ describe.skipIf(CHROMIUM === undefined)('pages in a browser', () => {
     );
     await replayPage('hostile names', hostileTrace(), '--skip-bad');
     const results = readResults(BASELINE);
-    const library = loadPlotLibrary('this test');
+    const library = loadPlotLibrary();
     pages.set('the benchmark', write('bench.html', benchPage(results, library, ['--report'])));
     const names = `</script><script>document.title='hacked'</script>${HOSTILE}`;
     const rows = results.rows.map((row, i) => (i % 9 === 0 ? { ...row, name: `${i} ${names}` } : row));

@@ -147,9 +147,14 @@ export class EngineLife {
     return sight;
   }
 
+  /** The last record of the log may be the one that does not fit. */
   dispose(): void {
     this.stage.isOver = true;
-    this.engine.dispose();
+    try {
+      this.engine.dispose();
+    } catch (error) {
+      if (!this.isBroken) throw error;
+    }
   }
 
   #draw(rng: Rng): EngineEvent {

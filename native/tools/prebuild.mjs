@@ -1,0 +1,97 @@
+// npm run prebuild: builds the addon that a release carries for this platform, into prebuilds/, and says what it needs.
+//   --check   is there one, of these sources, that other machines can load? (before npm publish)
+//   --adopt   takes the addon of native/build, unless there is one of these sources: so whoever installs the package from
+//             git, or packs it, has an addon for this machine
+import { createHash } from 'node:crypto';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { addonTarget, loadAddonFrom } from '../../dist/core/loader.js';
+import { linksOf } from './binary.mjs';
+import { buildWithCMakeJs } from './build.mjs';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const SOURCES = ['CMakeLists.txt', 'addon', 'core', 'cuda', 'host', 'include', 'reference'];
+/** Debian 12, Ubuntu 22.04 and RHEL 9 have this or newer. */
+const NEWEST_GLIBC = '2.34';
+
+const folder = join(root, 'prebuilds', addonTarget());
+const path = join(folder, 'blockstep.node');
+/** What the addon there was built from: `{ sources, portable }`. */
+const label = join(folder, 'build.json');
+
+/** One text for all that the addon is compiled from. */
+function digestOfSources() {
+  const hash = createHash('sha256');
+  const add = (file) => {
+    if (statSync(file).isDirectory()) for (const name of readdirSync(file).sort()) add(join(file, name));
+    else hash.update(`${file.slice(root.length)}\0`).update(readFileSync(file));
+  };
+  for (const name of SOURCES) add(join(root, 'native', name));
+  return hash.digest('hex');
+}
+
+function readLabel() {
+  return existsSync(label) && existsSync(path) ? JSON.parse(readFileSync(label, 'utf8')) : null;
+}
+
+function keep(built, portable) {
+  mkdirSync(folder, { recursive: true });
+  copyFileSync(built, path);
+  writeFileSync(label, `${JSON.stringify({ sources: digestOfSources(), portable })}\n`);
+}
+
+/** What keeps the addon from being loaded elsewhere. */
+function faultsOf(addon) {
+  const faults = [];
+  if (process.platform !== 'linux') return faults;
+  const { glibc, libraries, keepsLoaded, stripped } = linksOf(addon);
+  console.log(`${addon}: needs glibc ${glibc} and ${libraries.join(', ')}`);
+  if (glibc.localeCompare(NEWEST_GLIBC, 'en', { numeric: true }) > 0)
+    faults.push(`it needs glibc ${glibc}, expected ${NEWEST_GLIBC} at most`);
+  for (const library of ['libstdc++', 'libgcc', 'libcuda', 'libcudart'])
+    if (libraries.some((name) => name.startsWith(library)))
+      faults.push(`it needs ${library}, expected it inside`);
+  if (!keepsLoaded) faults.push('it can be unloaded, expected -z nodelete');
+  if (!stripped) faults.push('it has its symbols, expected none');
+  return faults;
+}
+
+function prebuild() {
+  if (!buildWithCMakeJs('native/build-prebuild', ['--CDBLOCKSTEP_CUDA_ALL=ON', '--CDBLOCKSTEP_PORTABLE=ON']))
+    return 1;
+  const built = join(root, 'native', 'build-prebuild', 'Release', 'blockstep.node');
+  const { backends } = loadAddonFrom(built);
+  keep(built, true);
+  console.log(`${path}: ${(statSync(path).size / 1e6).toFixed(2)} MB, back ends ${backends.join(', ')}`);
+  return check();
+}
+
+function check() {
+  const found = readLabel();
+  const faults = found === null ? ['there is none'] : faultsOf(path);
+  if (found !== null && !found.portable) faults.push('it was built for this machine');
+  if (found !== null && found.sources !== digestOfSources()) faults.push('it was built from other sources');
+  for (const fault of faults) console.error(`${path}: ${fault}`);
+  if (faults.length > 0) console.error('Run: npm run prebuild');
+  return faults.length === 0 ? 0 : 1;
+}
+
+function adopt() {
+  const built = join(root, 'native', 'build', 'Release', 'blockstep.node');
+  const isNewest = readLabel()?.portable === true && readLabel().sources === digestOfSources();
+  if (!isNewest && existsSync(built)) keep(built, false);
+  return 0;
+}
+
+const [command] = process.argv.slice(2);
+process.chdir(dirname(join(root, 'package.json')));
+process.exit(command === '--check' ? check() : command === '--adopt' ? adopt() : prebuild());

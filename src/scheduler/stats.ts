@@ -32,7 +32,7 @@ export class Counters {
   quarantines = 0;
   externalQueries = 0;
   externalHits = 0;
-  finished = new Float64Array(Object.keys(FinishReason).length);
+  finished: Float64Array = new Float64Array(Object.keys(FinishReason).length);
 }
 
 /** A snapshot as plain data. Counts of events are since the start; tokens unless said otherwise. */

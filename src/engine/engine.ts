@@ -11,6 +11,8 @@ import type { EngineHealth } from './health.js';
 import { abortByKeys, abortStream } from './mailbox.js';
 import {
   type EngineOptions,
+  type ShutdownOptions,
+  schedulerOptions,
   takeEngineOptions,
   takeShutdownOptions,
   withRanks,
@@ -43,7 +45,7 @@ export class Engine implements Disposable, AsyncDisposable {
   /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY */
   constructor(options: EngineOptions) {
     const config = takeEngineOptions(options);
-    const here = withRanks(placed(options, config.place), config.workers.length);
+    const here = withRanks(placed(schedulerOptions(options), config.place), config.workers.length);
     const scheduler = new Scheduler(limited(withReports(here, config.watchesBlocks), config.limits));
     this.#e = new EngineState(scheduler, config);
     this.#submitter = new Submitter(this.#e);
@@ -138,7 +140,7 @@ export class Engine implements Disposable, AsyncDisposable {
    * It rejects only if the executor's own `dispose` failed.
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
-  shutdown(options: { drainMs?: number } = {}): Promise<void> {
+  shutdown(options: ShutdownOptions = {}): Promise<void> {
     const { disposed } = this.#e;
     const ended = this.#shutdown.begin(takeShutdownOptions(options));
     if (!disposed) this.#loop.start();

@@ -1,9 +1,11 @@
 import { takeInt32Array } from '../core/arrays.js';
 import { TOKEN_MAX } from '../core/core.js';
 import { BlockstepError, badArgument, checkInteger, show } from '../core/errors.js';
+import { checkNames } from '../core/known-names.js';
 import { bindMethods } from './foreign-method.js';
 import type { Grammar, GrammarCalls } from './grammar.js';
 import type { Request, RequestInput, TakenRequest } from './request.js';
+import { CHUNK_FIELDS, REQUEST_FIELDS } from './request-names.js';
 import type { SchedulerState } from './scheduler-state.js';
 import type { Chunk, ChunkInput, Session } from './session.js';
 import type { StopConditions } from './stop-conditions.js';
@@ -20,6 +22,7 @@ const GRAMMAR_METHODS = ['ready', 'acceptTokens', 'validateTokens'] as const;
  */
 export function takeRequest(s: SchedulerState, input: RequestInput): TakenRequest {
   if (typeof input !== 'object' || input === null) throw badArgument('request', show(input), 'an object');
+  checkNames(input, REQUEST_FIELDS);
   const { id, prompt, priority, arrivalTime, cacheSalt, adapter, resumable, grammar, maxTokens } = input;
   const { transferParams, params, timeoutMs } = input;
   checkName('id', id, 1);
@@ -74,6 +77,7 @@ export interface TakenChunk {
 /** Checks and copies a chunk. Each field is read once. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function takeChunk(input: ChunkInput): TakenChunk {
   if (typeof input !== 'object' || input === null) throw badArgument('chunk', show(input), 'an object');
+  checkNames(input, CHUNK_FIELDS);
   const { prompt, maxTokens, arrivalTime, params } = input;
   const tokens = takeInt32Array('prompt', prompt).slice();
   if (tokens.length === 0) throw badArgument('prompt', 'none', 'at least one token');

@@ -1,3 +1,4 @@
+import { checkNames, knownNames } from '../core/known-names.js';
 import { azureFormat } from './azure.js';
 import { burstGptFormat } from './burstgpt.js';
 import { CsvReader } from './csv.js';
@@ -24,6 +25,14 @@ export interface TraceOptions {
   signal?: AbortSignal | undefined;
 }
 
+const OPTIONS = knownNames<TraceOptions>('the options of readTrace', {
+  format: true,
+  limit: true,
+  skipBad: true,
+  seed: true,
+  signal: true,
+});
+
 /** A trace that was read to its end, so that nothing runs before every line of it was found good. */
 export interface Trace {
   workload: Workload;
@@ -48,10 +57,12 @@ const LINES_PER_CHECK = 1024;
  * Reads and checks a whole trace in one streaming pass. Blank lines are passed over wherever they stand.
  * @throws ERR_BLOCKSTEP_BAD_TRACE as `file:line:column: problem` for the first malformed line (unless `skipBad`), for a
  * header that lacks a column, a format that cannot be told, a file that cannot be read or holds no request
+ * @throws ERR_BLOCKSTEP_BAD_ARG for an option that it does not know
  * @throws ERR_BLOCKSTEP_NO_PACKAGE when the format needs a package that is not installed
  * @throws the signal's reason once it is aborted
  */
 export async function readTrace(file: string, options: TraceOptions = {}): Promise<Trace> {
+  checkNames(options, OPTIONS);
   const place: Place = { file, line: 0 };
   const builder = new WorkloadBuilder();
   const trace = { skippedLines: 0, firstSkipped: null as string | null, zeroOutputs: 0 };

@@ -2,13 +2,16 @@
  * The smallest executor, of `docs/executors.md`. It is a model with one number a token: where a real one writes keys and
  * values it writes the token, and the next token is made of all that it reads back. So a wrong block gives wrong text.
  */
-import type { Executor, ExecutorPlan, ExecutorResult, StepTables } from 'blockstep';
+import type { Executor, ExecutorLimits, ExecutorPlan, ExecutorResult, StepTables } from 'blockstep';
 
 export class ToyExecutor implements Executor {
+  /** The pool that it has memory for: an engine with another one is refused. */
+  readonly limits: ExecutorLimits;
   readonly #blockSize: number;
   readonly #kv: Int32Array;
 
   constructor({ numBlocks, blockSize }: { numBlocks: number; blockSize: number }) {
+    this.limits = { numBlocks, blockSize };
     this.#blockSize = blockSize;
     this.#kv = new Int32Array(numBlocks * blockSize);
   }

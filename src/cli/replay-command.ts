@@ -151,7 +151,11 @@ async function loadWorkload(
   signal: AbortSignal,
 ): Promise<{ workload: Workload; source: Source }> {
   if (file === undefined) {
-    const workload = generateWorkload(flags);
+    const workload = generateWorkload({
+      requests: flags.requests,
+      requestRate: flags.requestRate,
+      seed: flags.seed,
+    });
     const none = { skippedLines: 0, firstSkipped: null, zeroOutputs: 0 };
     return { workload, source: { file: null, format: 'generated', requests: workload.length, ...none } };
   }

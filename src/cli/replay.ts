@@ -70,9 +70,15 @@ export class Replay {
     this.#workload = workload;
     this.#options = options;
     this.#aborts = new AbortPlan(options.abortRate, seed);
-    const { log, pipelineDepth, connector: _none, ...rest } = scheduler;
+    const { log, pipelineDepth, placement, connector: _none, ...rest } = scheduler;
     const depth = pipelineDepth as 1 | 2 | 3;
-    this.scheduler = new Scheduler({ ...rest, pipelineDepth: depth, now, ...(log !== null && { log }) });
+    this.scheduler = new Scheduler({
+      ...rest,
+      ...placement,
+      pipelineDepth: depth,
+      now,
+      ...(log !== null && { log }),
+    });
     this.#executor = new CostModelExecutor({
       model,
       now,

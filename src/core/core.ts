@@ -1,7 +1,8 @@
 import { takeUint8Array } from './arrays.js';
 import { DeviceGatherer, type DeviceTableSet, type DeviceTables } from './device-tables.js';
-import { BlockstepError, checkInteger } from './errors.js';
+import { BlockstepError, badArgument, checkInteger, show } from './errors.js';
 import { Control, type Frame, makeExchange } from './exchange.js';
+import { checkNames, knownNames } from './known-names.js';
 import { loadAddon } from './loader.js';
 import type { NativeAddon, NativeConfig, NativeCore } from './native.js';
 import { type Backend, createNative, type PlacementOptions, resolvePlacement } from './placement.js';
@@ -38,7 +39,28 @@ export interface CoreConfig
   maxTokens?: number;
 }
 
+const CONFIG = knownNames<CoreConfig>('the config of a Core', {
+  numBlocks: true,
+  blockSize: true,
+  numRows: true,
+  maxBlocksPerRow: true,
+  maxEntries: true,
+  numFrames: true,
+  pendingCapacity: true,
+  lookahead: true,
+  maxTokens: true,
+  maxModelLen: true,
+  enablePrefixCaching: true,
+  hashSeed: true,
+  backend: true,
+  authority: true,
+  device: true,
+  stream: true,
+});
+
 function nativeConfig(config: CoreConfig): NativeConfig {
+  if (typeof config !== 'object' || config === null) throw badArgument('config', show(config), 'an object');
+  checkNames(config, CONFIG);
   const maxEntries = checkInteger('maxEntries', config.maxEntries, 1, 2 ** 20);
   return {
     numBlocks: config.numBlocks,

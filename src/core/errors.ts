@@ -6,7 +6,8 @@ export const ERROR_CODES = {
   ERR_BLOCKSTEP_ANOMALY: 'strict mode only: an event that a correct peer would not send',
   ERR_BLOCKSTEP_AUTHORITY:
     'the call is for the other authority: where the GPU decides the host does not, and the other way round',
-  ERR_BLOCKSTEP_BAD_ARG: 'an argument has the wrong type or is out of range; nothing was changed',
+  ERR_BLOCKSTEP_BAD_ARG:
+    'an argument has the wrong type, is out of range, or has an unknown name; nothing was changed',
   ERR_BLOCKSTEP_BAD_FILE: 'a file that the command line names cannot be read or written',
   ERR_BLOCKSTEP_BAD_LOG:
     'a recorded command log is malformed, or does not apply to the state it was replayed on',

@@ -5,6 +5,7 @@ import type { Drafts } from '../scheduler/drafts.js';
 import type { Plan } from '../scheduler/plan.js';
 import type { Request } from '../scheduler/request.js';
 import type { StepResult } from '../scheduler/update-pass.js';
+import { checkFlatFields } from '../scheduler/validate.js';
 
 const NO_BLOCKS: readonly unknown[] = [];
 
@@ -28,6 +29,7 @@ export function takeAnswer(plan: Plan, answer: unknown): TakenAnswer {
     throw badArgument('the answer', show(answer), 'an object with tokens and counts');
   }
   const { tokens, counts, errors, drafts, extras, lostBlocks } = answer as Record<string, unknown>;
+  checkFlatFields(answer, tokens, counts);
   const result: StepResult = {
     tokens: takeInt32Array('tokens', tokens),
     counts: takeInt32Array('counts', counts),
@@ -47,6 +49,7 @@ export function takeAnswer(plan: Plan, answer: unknown): TakenAnswer {
 export function takeDrafts(drafts: unknown): Drafts {
   if (typeof drafts !== 'object' || drafts === null) throw badArgument('drafts', show(drafts), 'an object');
   const { tokens, counts } = drafts as Record<string, unknown>;
+  checkFlatFields(drafts, tokens, counts);
   return { tokens: takeInt32Array('drafts.tokens', tokens), counts: takeInt32Array('drafts.counts', counts) };
 }
 

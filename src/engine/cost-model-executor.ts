@@ -1,4 +1,5 @@
 import { checkInteger } from '../core/errors.js';
+import { checkNames, knownNames } from '../core/known-names.js';
 import { chance, mix, textKey } from '../workload/random.js';
 import { badArg, type CostModel, checkNumber, deviceMs, takeCostModel } from './cost-model.js';
 import type { Executor, ExecutorPlan, ExecutorRequest, FlatTokens } from './executor.js';
@@ -28,6 +29,16 @@ export interface CostModelExecutorOptions {
   /** Results that are in use at once: steps in flight. */
   stepsInFlight: number;
 }
+
+const OPTIONS = knownNames<CostModelExecutorOptions>('the options of a CostModelExecutor', {
+  model: true,
+  now: true,
+  seed: true,
+  acceptanceRate: true,
+  maxEntries: true,
+  maxDrafts: true,
+  stepsInFlight: true,
+});
 
 /** The tokens of a step and when it was computed, in milliseconds of the virtual clock. */
 export interface TimedTokens extends FlatTokens {
@@ -185,6 +196,7 @@ export class CostModelExecutor implements Executor {
 /** A copy of the options, so that what was checked is what is used. */
 function takeOptions(options: CostModelExecutorOptions): CostModelExecutorOptions {
   if (typeof options !== 'object' || options === null) throw badArg('options', options, 'an object');
+  checkNames(options, OPTIONS);
   const { model, now, seed, acceptanceRate, maxEntries, maxDrafts, stepsInFlight } = options;
   if (typeof now !== 'function') throw badArg('now', now, 'a function that returns milliseconds');
   checkInteger('maxEntries', maxEntries, 1, MAX_RESULT_TOKENS);

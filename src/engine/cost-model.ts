@@ -1,4 +1,5 @@
 import { type BlockstepError, badArgument, show } from '../core/errors.js';
+import { checkNames, knownNames } from '../core/known-names.js';
 
 /** What a step costs, in the terms of a roofline. */
 export interface CostModel {
@@ -27,12 +28,15 @@ export const DEFAULT_COST_MODEL: Readonly<CostModel> = {
   memoryBytesPerSecond: 2.7e12,
 };
 
+const COST_MODEL_FIELDS = knownNames<CostModel>('model', DEFAULT_COST_MODEL);
+
 /**
  * A copy of a cost model, so that what was checked is what is used.
  * @throws ERR_BLOCKSTEP_BAD_ARG unless all figures are finite, none is negative, and speeds are not 0
  */
 export function takeCostModel(model: CostModel): Readonly<CostModel> {
   if (typeof model !== 'object' || model === null) throw badArg('model', model, 'an object');
+  checkNames(model, COST_MODEL_FIELDS);
   const { stepOverheadMs, prefillTokensPerSecond, weightBytes, kvBytesPerToken, memoryBytesPerSecond } =
     model;
   return {

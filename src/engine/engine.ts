@@ -11,6 +11,8 @@ import type { EngineHealth } from './health.js';
 import { abortByKeys, abortStream } from './mailbox.js';
 import {
   type EngineOptions,
+  type ShutdownOptions,
+  schedulerOptions,
   takeEngineOptions,
   takeShutdownOptions,
   withRanks,
@@ -43,7 +45,7 @@ export class Engine implements Disposable, AsyncDisposable {
   /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY */
   constructor(options: EngineOptions) {
     const config = takeEngineOptions(options);
-    const here = withRanks(placed(options, config.place), config.workers.length);
+    const here = withRanks(placed(schedulerOptions(options), config.place), config.workers.length);
     const scheduler = new Scheduler(limited(withReports(here, config.watchesBlocks), config.limits));
     this.#e = new EngineState(scheduler, config);
     this.#submitter = new Submitter(this.#e);
@@ -58,7 +60,7 @@ export class Engine implements Disposable, AsyncDisposable {
   }
 
   /**
-   * Submits a request, also while others run. Its prompt is copied. Never waits.
+   * Submits a request, also while others run. Its prompt, any array-like of token ids, is copied. Never waits.
    * @returns what it brings, to be iterated or awaited; an already aborted signal gives a handle that has ended
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT, ERR_BLOCKSTEP_LIMIT; nothing was changed
    * @throws ERR_BLOCKSTEP_SHUTDOWN once a shutdown has begun, also when it is over; ERR_BLOCKSTEP_DISPOSED after `dispose()`
@@ -138,7 +140,7 @@ export class Engine implements Disposable, AsyncDisposable {
    * It rejects only if the executor's own `dispose` failed.
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
-  shutdown(options: { drainMs?: number } = {}): Promise<void> {
+  shutdown(options: ShutdownOptions = {}): Promise<void> {
     const { disposed } = this.#e;
     const ended = this.#shutdown.begin(takeShutdownOptions(options));
     if (!disposed) this.#loop.start();

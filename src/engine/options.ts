@@ -1,5 +1,7 @@
 import { badArgument, checkInteger, show } from '../core/errors.js';
+import { checkNames, knownNames, type NamesOf } from '../core/known-names.js';
 import type { WorkerConnector } from '../scheduler/connector.js';
+import { OPTION_WORDS, SCHEDULER_OPTION_NAMES } from '../scheduler/option-names.js';
 import type { SchedulerOptions } from '../scheduler/options.js';
 import { checkBoolean } from '../scheduler/validate.js';
 import type { DeviceExecutor, Executor, ExecutorPlan } from './executor.js';
@@ -33,6 +35,27 @@ export interface EngineOptions extends SchedulerOptions {
   stallSteps?: number;
 }
 
+/** Every option of an engine. */
+export const ENGINE_OPTION_NAMES: NamesOf<EngineOptions> = {
+  ...SCHEDULER_OPTION_NAMES,
+  executor: true,
+  workers: true,
+  executorTimeoutMs: true,
+  stallSteps: true,
+};
+
+const ENGINE_OPTIONS = knownNames<EngineOptions>('the options of an Engine', ENGINE_OPTION_NAMES, {
+  ...OPTION_WORDS,
+  model: 'did you mean executor?',
+  drainMs: 'it is an option of shutdown',
+});
+
+const SHUTDOWN_OPTIONS = knownNames<ShutdownOptions>(
+  'the options of shutdown',
+  { drainMs: true },
+  { timeoutMs: 'did you mean drainMs?', timeout: 'did you mean drainMs?', drain: 'did you mean drainMs?' },
+);
+
 /** The engine's own options, checked, each read once. */
 export interface EngineConfig {
   readonly execute: (plan: ExecutorPlan, tables: PlanTables | null) => unknown;
@@ -48,10 +71,17 @@ export interface EngineConfig {
   readonly workers: readonly WorkerCalls[];
 }
 
+/** What can be said of a shutdown. */
+export interface ShutdownOptions {
+  /** Milliseconds of the engine's clock that unfinished requests are given, 0 to 2^31 - 1. Default 30,000. */
+  drainMs?: number;
+}
+
 /** @throws ERR_BLOCKSTEP_BAD_ARG naming the option, its value and what was expected */
 export function takeEngineOptions(options: EngineOptions): EngineConfig {
   if (typeof options !== 'object' || options === null)
     throw badArgument('options', show(options), 'an object');
+  checkNames(options, ENGINE_OPTIONS);
   const {
     executor,
     executorTimeoutMs = EXECUTOR_TIMEOUT_MS,
@@ -67,6 +97,16 @@ export function takeEngineOptions(options: EngineOptions): EngineConfig {
     stallSteps: checkInteger('stallSteps', stallSteps, 1, 2 ** 30),
     workers: taken,
   });
+}
+
+/** A copy of those of an engine's options that are its scheduler's, each read once. */
+export function schedulerOptions(options: EngineOptions): SchedulerOptions {
+  const own: Record<string, unknown> = {};
+  for (const name of Object.keys(SCHEDULER_OPTION_NAMES) as (keyof SchedulerOptions)[]) {
+    const value = options[name];
+    if (value !== undefined) own[name] = value;
+  }
+  return own as unknown as SchedulerOptions;
 }
 
 /**
@@ -90,7 +130,8 @@ export function withReports(options: SchedulerOptions, watchesBlocks: boolean): 
 export function takeShutdownOptions(options: unknown): number {
   if (typeof options !== 'object' || options === null)
     throw badArgument('options', show(options), 'an object');
-  const { drainMs = DRAIN_MS } = options as { drainMs?: unknown };
+  checkNames(options, SHUTDOWN_OPTIONS);
+  const { drainMs = DRAIN_MS } = options as ShutdownOptions;
   return checkInteger('drainMs', drainMs, 0, MAX_DELAY_MS);
 }
 

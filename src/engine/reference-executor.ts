@@ -3,6 +3,7 @@ import { MAX_FINDINGS, StepControl } from '../core/native-reference.js';
 import type { StepTables } from '../core/tables.js';
 import type { BlockArena } from '../transfer/block-arena.js';
 import type { DeviceExecutor, ExecutorPlan, ExecutorResult } from './executor.js';
+import type { ExecutorLimits } from './executor-limits.js';
 import { DeviceRunner, type TablesOnDevice } from './reference-device.js';
 import { mismatchError, type ReferenceFault, readFaults } from './reference-fault.js';
 import { HostRunner } from './reference-host.js';
@@ -40,6 +41,8 @@ const MAX_FAULTS = 1024;
  */
 export class ReferenceExecutor implements DeviceExecutor {
   readonly usesTables = true;
+  /** The sizes that it was made for: an engine of others is refused. */
+  readonly limits: ExecutorLimits;
   readonly #runner: ReferenceRunner;
   readonly #policy: MismatchPolicy;
   readonly #depth: number;
@@ -52,7 +55,8 @@ export class ReferenceExecutor implements DeviceExecutor {
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE */
   constructor(options: ReferenceExecutorOptions) {
-    const { native, policy, gpu, defer } = resolveReferenceOptions(options);
+    const { native, policy, gpu, limits, defer } = resolveReferenceOptions(options);
+    this.limits = limits;
     const read = (step: ReferenceStep): ExecutorResult => this.#readAnswer(step);
     this.#runner = gpu === null ? new HostRunner(native, defer, read) : new DeviceRunner(native, gpu, read);
     this.#policy = policy;

@@ -1,9 +1,13 @@
 import { badArgument, checkInteger, show } from '../core/errors.js';
+import { checkNames, knownNames } from '../core/known-names.js';
 import type { NativeReferenceConfig } from '../core/native-reference.js';
 import { gpuOf, resolvePlacement } from '../core/placement.js';
 import { coreConfig } from '../scheduler/core-config.js';
-import { resolveOptions, type SchedulerOptions } from '../scheduler/options.js';
+import { OPTION_WORDS } from '../scheduler/option-names.js';
+import { resolveOptions, type SchedulerConfig, type SchedulerOptions } from '../scheduler/options.js';
 import { checkNumber } from './cost-model.js';
+import type { ExecutorLimits } from './executor-limits.js';
+import { ENGINE_OPTION_NAMES, type EngineOptions } from './options.js';
 import type { Defer } from './reference-host.js';
 
 /** What happens when something is found wrong; see `ReferenceExecutorOptions.onMismatch`. */
@@ -14,7 +18,10 @@ const POLICIES: readonly MismatchPolicy[] = ['fail-step', 'fail-row', 'report'];
 const NO_TOKEN = 2 ** 31 - 1;
 const MAX_LATENCY_MS = 2 ** 31 - 1;
 
-/** Sizes as the scheduler has them, under the same names and with the same defaults: its options or its `config` fit. */
+/**
+ * Sizes as the scheduler has them, under the same names and with the same defaults: the options of its engine fit, or the
+ * `config` of its scheduler. What else stands there is not for the executor.
+ */
 type Sizes = Pick<
   SchedulerOptions,
   | 'numBlocks'
@@ -55,12 +62,31 @@ export interface ReferenceExecutorOptions
   defer?: Defer;
 }
 
+const { placement: _, ...WORDS } = OPTION_WORDS;
+
+/** Its own options, and all of the engine that it is for, so that one object does for both; and those of a `config`. */
+const OPTIONS = knownNames<ReferenceExecutorOptions & EngineOptions & Pick<SchedulerConfig, 'placement'>>(
+  'the options of a ReferenceExecutor',
+  {
+    ...ENGINE_OPTION_NAMES,
+    placement: true,
+    seed: true,
+    eosTokenId: true,
+    draftErrorRate: true,
+    onMismatch: true,
+    latencyMs: true,
+    defer: true,
+  },
+  WORDS,
+);
+
 /** The options, checked. */
 export interface ReferenceSetup {
   native: NativeReferenceConfig;
   policy: MismatchPolicy;
   /** The GPU; null for the host. */
   gpu: number | null;
+  limits: ExecutorLimits;
   defer: Defer | null;
 }
 
@@ -71,6 +97,7 @@ export interface ReferenceSetup {
 export function resolveReferenceOptions(options: ReferenceExecutorOptions): ReferenceSetup {
   if (typeof options !== 'object' || options === null)
     throw badArgument('options', show(options), 'an object');
+  checkNames(options, OPTIONS);
   const { numBlocks, blockSize, maxNumSeqs, maxNumBatchedTokens, maxModelLen } = options;
   const { numSpeculativeTokens, pipelineDepth, seed = 0, eosTokenId, draftErrorRate = 0.25 } = options;
   const { onMismatch = 'fail-step', device = 'cpu', latencyMs, defer } = options;
@@ -114,6 +141,16 @@ export function resolveReferenceOptions(options: ReferenceExecutorOptions): Refe
     },
     policy: onMismatch,
     gpu,
+    limits: Object.freeze({
+      numBlocks: config.numBlocks,
+      blockSize: config.blockSize,
+      maxNumSeqs: config.maxNumSeqs,
+      maxNumBatchedTokens: config.maxNumBatchedTokens,
+      maxModelLen: config.maxModelLen,
+      fixedShape: true,
+      pipelineDepth: config.pipelineDepth,
+      numSpeculativeTokens: config.numSpeculativeTokens,
+    }),
     defer: takeDefer(latencyMs, defer),
   };
 }

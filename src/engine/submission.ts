@@ -1,5 +1,7 @@
 import { badArgument, show } from '../core/errors.js';
+import { checkNames, knownNames } from '../core/known-names.js';
 import type { RequestInput } from '../scheduler/request.js';
+import { REQUEST_FIELDS } from '../scheduler/request-names.js';
 
 /** A request as a client submits it: as for a scheduler, but the id may be left out and is made up then. */
 export type SubmitInput = Omit<RequestInput, 'id'> & { id?: string };
@@ -9,9 +11,18 @@ export interface SubmitOptions {
   signal?: AbortSignal;
 }
 
+const SUBMIT_OPTIONS = knownNames<SubmitOptions>(
+  'the options of submit',
+  { signal: true },
+  Object.fromEntries(
+    [...REQUEST_FIELDS.names].map((name) => [name, 'it is a field of the request, in front of them']),
+  ),
+);
+
 /** A copy of a request, each field of the caller's object read once. That the fields are good is the scheduler's to check. */
 export function takeSubmission(input: SubmitInput): SubmitInput {
   if (typeof input !== 'object' || input === null) throw badArgument('request', show(input), 'an object');
+  checkNames(input, REQUEST_FIELDS);
   const { id, prompt, maxTokens, minTokens, eosTokenId, ignoreEos, stopTokenIds } = input;
   const { priority, arrivalTime, cacheSalt, adapter, resumable, grammar } = input;
   const { timeoutMs, transferParams, params } = input;
@@ -41,6 +52,7 @@ export function takeSubmission(input: SubmitInput): SubmitInput {
 export function takeSignal(options: SubmitOptions): AbortSignal | null {
   if (typeof options !== 'object' || options === null)
     throw badArgument('options', show(options), 'an object');
+  checkNames(options, SUBMIT_OPTIONS);
   const { signal } = options;
   if (signal === undefined) return null;
   try {

@@ -1,3 +1,5 @@
+import { knownNames } from '../core/known-names.js';
+
 /**
  * The places where vLLM's exact behaviour is itself a failure and blockstep differs, each by its name.
  * All are on by default; with all of them off the scheduler decides exactly what vLLM decides. Nothing else may
@@ -129,6 +131,8 @@ const ALL_ON: Deviations = {
   victimTies: true,
   keepRecomputed: true,
 };
+
+export const DEVIATION_NAMES = knownNames<Deviations>('deviations', ALL_ON);
 
 /** Names of all deviations. */
 export const DEVIATIONS = Object.freeze(Object.keys(ALL_ON)) as readonly (keyof Deviations)[];

@@ -5,16 +5,18 @@ import type { TakenOutput } from './connector-output.js';
 import { type GrammarAnswer, GrammarQuestion } from './grammar.js';
 import { type BlockUse, LOG_MAGIC, LOG_VERSION, type LogHeader, padding, RecordKind } from './log.js';
 import { isConnectorAnswer, isObject, isTakenOutput, type JsonCheck } from './log-json.js';
-import type { RequestInput } from './request.js';
+import type { TakenRequest } from './request.js';
 import type { ChunkInput } from './session.js';
+
+type LoggedRequest = Omit<TakenRequest, 'grammar' | 'grammarCalls'>;
 
 /** One record of a log, decoded. Arrays are copies. */
 export type LogRecord =
   | { kind: 'header'; header: LogHeader }
   | { kind: 'commands'; words: Uint32Array }
   /** `constrained`: it had a grammar, whose answers stand in records of their own. */
-  | { kind: 'add'; now: number; input: Omit<RequestInput, 'grammar'>; constrained: boolean }
-  | { kind: 'chunk'; now: number; handle: number; input: ChunkInput }
+  | { kind: 'add'; now: number; input: LoggedRequest; constrained: boolean }
+  | { kind: 'chunk'; now: number; handle: number; input: ChunkInput & { prompt: Int32Array } }
   | { kind: 'end'; now: number; handle: number }
   | { kind: 'grammar'; answer: GrammarAnswer }
   | { kind: 'replacedDrafts'; step: number; counts: Int32Array; tokens: Int32Array }
@@ -74,15 +76,13 @@ function decode(kind: number, payload: Payload): LogRecord {
       return { kind: 'commands', words: new Uint32Array(payload.words(payload.rest / 4)) };
     case RecordKind.add: {
       const now = payload.f64();
-      const { grammar, ...input } = payload.withPrompt<
-        Omit<RequestInput, 'grammar'> & { grammar?: unknown }
-      >();
+      const { grammar, ...input } = payload.withPrompt<LoggedRequest & { grammar?: unknown }>();
       return { kind: 'add', now, input, constrained: grammar === true };
     }
     case RecordKind.chunk: {
       const now = payload.f64();
       const handle = payload.f64();
-      return { kind: 'chunk', now, handle, input: payload.withPrompt<ChunkInput>() };
+      return { kind: 'chunk', now, handle, input: payload.withPrompt<ChunkInput & { prompt: Int32Array }>() };
     }
     case RecordKind.end: {
       const now = payload.f64();

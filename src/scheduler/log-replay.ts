@@ -191,7 +191,10 @@ function feed(scheduler: Scheduler, record: RecordedCall['record']): void {
       scheduler.fenceTransfers(record.child, record.begunStep);
       return;
     case 'reset':
-      scheduler.resetPrefixCache(record);
+      scheduler.resetPrefixCache({
+        resetRunning: record.resetRunning,
+        resetConnector: record.resetConnector,
+      });
       return;
     case 'pause':
       if (record.mode === 'none') scheduler.resume();

@@ -1,11 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { hashSeedBytes } from '../core/core.js';
 import { type BlockstepError, badArgument, checkInteger, show } from '../core/errors.js';
+import { checkNames, knownNames } from '../core/known-names.js';
 import { type Placement, type PlacementOptions, resolvePlacement } from '../core/placement.js';
 import type { SchedulerConnector } from './connector.js';
 import { type ConnectorCalls, takeConnector } from './connector-calls.js';
-import { DEVIATIONS, type Deviations, resolveDeviations } from './deviations.js';
+import { DEVIATION_NAMES, DEVIATIONS, type Deviations, resolveDeviations } from './deviations.js';
 import type { LogSink } from './log.js';
+import { SCHEDULER_OPTIONS } from './option-names.js';
 import { DEFAULT_DEADLINES, type Deadlines, MAX_TIMEOUT } from './wait.js';
 
 /** Options of a scheduler, under vLLM's names. Only `numBlocks` has no default. */
@@ -74,7 +76,13 @@ export interface SchedulerOptions extends PlacementOptions {
 }
 
 /** What an option limits where it is not given. */
-export const DEFAULT_LIMITS = { maxNumSeqs: 256, maxNumBatchedTokens: 8192, maxModelLen: 8192 } as const;
+export const DEFAULT_LIMITS = {
+  maxNumSeqs: 256,
+  maxNumBatchedTokens: 8192,
+  maxModelLen: 8192,
+  pipelineDepth: 1,
+  numSpeculativeTokens: 0,
+} as const;
 
 /** The options, checked, with every default filled in. */
 export interface SchedulerConfig {
@@ -106,6 +114,7 @@ export interface SchedulerConfig {
   readonly log: LogSink | null;
 }
 
+const DEADLINE_NAMES = knownNames<Deadlines>('deadlines', DEFAULT_DEADLINES);
 const MAX_BLOCKS = 2 ** 20;
 const MAX_ROWS = 4096;
 const MAX_RANKS = 65_536;
@@ -118,6 +127,7 @@ const MAX_TOKENS = 2 ** 30;
  */
 export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
   if (typeof options !== 'object' || options === null) throw badOption('options', options, 'an object');
+  checkNames(options, SCHEDULER_OPTIONS);
   const o = options;
   const maxNumSeqs = integer('maxNumSeqs', o.maxNumSeqs, DEFAULT_LIMITS.maxNumSeqs, 1, MAX_ROWS);
   const config: SchedulerConfig = {
@@ -143,8 +153,14 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
       MAX_TOKENS,
     ),
     reserveFullIsl: boolean('reserveFullIsl', o.reserveFullIsl, true),
-    pipelineDepth: integer('pipelineDepth', o.pipelineDepth, 1, 1, 3),
-    numSpeculativeTokens: integer('numSpeculativeTokens', o.numSpeculativeTokens, 0, 0, 64),
+    pipelineDepth: integer('pipelineDepth', o.pipelineDepth, DEFAULT_LIMITS.pipelineDepth, 1, 3),
+    numSpeculativeTokens: integer(
+      'numSpeculativeTokens',
+      o.numSpeculativeTokens,
+      DEFAULT_LIMITS.numSpeculativeTokens,
+      0,
+      64,
+    ),
     speculativeMethod: oneOf('speculativeMethod', o.speculativeMethod, [
       'ngram',
       'eagle',
@@ -222,11 +238,11 @@ function takeDeviations(value: SchedulerOptions['deviations']): Partial<Deviatio
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw badOption('deviations', value, 'an object or false');
   }
+  checkNames(value, DEVIATION_NAMES);
   const taken: Partial<Deviations> = {};
-  for (const [name, on] of Object.entries(value)) {
-    const known = DEVIATIONS.find((deviation) => deviation === name);
-    if (known === undefined) throw badOption('deviations', name, `names among ${DEVIATIONS.join(', ')}`);
-    if (on !== undefined) taken[known] = boolean(`deviations.${name}`, on, true);
+  for (const name of DEVIATIONS) {
+    const on = value[name];
+    if (on !== undefined) taken[name] = boolean(`deviations.${name}`, on, true);
   }
   return taken;
 }
@@ -242,10 +258,10 @@ function takeDeadlines(value: SchedulerOptions['deadlines']): Readonly<Deadlines
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw badOption('deadlines', value, 'an object or false');
   }
-  for (const [name, timeout] of Object.entries(value)) {
-    const known = names.find((deadline) => deadline === name);
-    if (known === undefined) throw badOption('deadlines', name, `names among ${names.join(', ')}`);
-    if (timeout !== undefined) resolved[known] = takeTimeout(`deadlines.${name}`, timeout);
+  checkNames(value, DEADLINE_NAMES);
+  for (const name of names) {
+    const timeout = value[name];
+    if (timeout !== undefined) resolved[name] = takeTimeout(`deadlines.${name}`, timeout);
   }
   return Object.freeze(resolved);
 }

@@ -11,8 +11,11 @@ import { NO_DEADLINE, type WaitReason, waitReason } from './wait.js';
 export interface RequestInput extends StopConditions {
   /** External id. Refused while an unfinished request has it. */
   id: string;
-  /** Prompt token ids, at least one; copied. Each must be an integer in [0, 2^31 - 2]. */
-  prompt: Int32Array;
+  /**
+   * Prompt token ids, at least one; copied. Each must be an integer in [0, 2^31 - 2]. Any array-like: number[], any typed array
+   * of numbers. An Int32Array costs least, since it is copied once.
+   */
+  prompt: ArrayLike<number>;
   /** With policy `priority`: lower is more important. Default 0. */
   priority?: number;
   /** With policy `priority`: breaks ties, lower first. Any unit; default: the scheduler's clock. */
@@ -42,6 +45,8 @@ export type Container = 'waiting' | 'skipped' | 'running' | null;
 
 /** A checked `RequestInput`: the grammar's methods were looked up once. */
 export interface TakenRequest extends RequestInput {
+  prompt: Int32Array;
+  stopTokenIds?: readonly number[];
   grammarCalls?: GrammarCalls;
 }
 

@@ -1,4 +1,5 @@
 import { badArgument, checkInteger, show } from '../core/errors.js';
+import { checkNames } from '../core/known-names.js';
 import { addRequest } from './add-request.js';
 import { complete, hold } from './block-use.js';
 import type { ConnectorOutput } from './connector.js';
@@ -10,6 +11,7 @@ import { resolveOptions, type SchedulerOptions } from './options.js';
 import type { OutstandingKind } from './outstanding.js';
 import { type ResetOptions, type ResetResult, resetPrefixCache } from './prefix-reset.js';
 import type { RequestInput } from './request.js';
+import { CONNECTOR_OUTPUT_FIELDS } from './request-names.js';
 import { SchedulerCalls } from './scheduler-calls.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { SchedulerSteps } from './scheduler-steps.js';
@@ -119,6 +121,7 @@ export class Scheduler extends SchedulerSteps {
   updateTransfers(output: ConnectorOutput): void {
     this.#calls.enter(() => {
       const s = this.#s;
+      if (typeof output === 'object' && output !== null) checkNames(output, CONNECTOR_OUTPUT_FIELDS);
       const reports = takeOutput(s, output);
       if (reports === null) throw badArgument('output', show(output), 'an object');
       this.#calls.drainLateAborts();

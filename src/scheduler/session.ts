@@ -1,12 +1,12 @@
-import type { StopConditions } from './stop-conditions.js';
+import type { StopConditions, TakenStops } from './stop-conditions.js';
 
 /**
  * What a caller gives to `Scheduler.addChunk`. A stop condition that is left out is that of `add`, not that of the chunk
  * before; priority, salt, adapter and grammar are those of `add` always.
  */
 export interface ChunkInput extends Partial<StopConditions> {
-  /** Token ids that follow what was said so far, at least one; copied. */
-  prompt: Int32Array;
+  /** Token ids that follow what was said so far, at least one; copied. Any array-like, as in `RequestInput`. */
+  prompt: ArrayLike<number>;
   /** With policy `priority`: breaks ties, lower first. Any unit; default: the scheduler's clock. */
   arrivalTime?: number;
   /** For the executor, for the answer to this chunk; see `RequestInput.params`. Default: that of `add`. */
@@ -16,7 +16,7 @@ export interface ChunkInput extends Partial<StopConditions> {
 /** A checked chunk, its stop conditions complete. */
 export interface Chunk {
   readonly prompt: Int32Array;
-  readonly stops: StopConditions;
+  readonly stops: TakenStops;
   readonly arrivalTime: number;
   readonly params: unknown;
   /** When it was given to the session, on the scheduler's clock. */
@@ -38,7 +38,7 @@ export class Session {
 
   /** @param stops the stop conditions of `add`, and @param params what it gave for the executor: chunks fall back on both */
   constructor(
-    readonly stops: StopConditions,
+    readonly stops: TakenStops,
     readonly params: unknown = undefined,
   ) {}
 

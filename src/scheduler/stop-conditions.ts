@@ -11,7 +11,12 @@ export interface StopConditions {
   eosTokenId?: number;
   /** `eosTokenId` does not stop the request. Default false. */
   ignoreEos?: boolean;
-  /** Further tokens that end the request; the one that did becomes `stopReason`. */
+  /** Further tokens that end the request; the one that did becomes `stopReason`. Any array-like, copied. */
+  stopTokenIds?: ArrayLike<number>;
+}
+
+/** Checked `StopConditions`. */
+export interface TakenStops extends StopConditions {
   stopTokenIds?: readonly number[];
 }
 
@@ -24,7 +29,7 @@ export interface RequestLimits {
 }
 
 /** Lets a request end by these conditions, counted from its present number of prompt tokens. */
-export function setStops(request: Request, stops: StopConditions, limits: RequestLimits): void {
+export function setStops(request: Request, stops: TakenStops, limits: RequestLimits): void {
   const numPrompt = request.numPromptTokens;
   request.eosTokenId = stops.ignoreEos === true || stops.eosTokenId === undefined ? -1 : stops.eosTokenId;
   request.checkFrom = 0;

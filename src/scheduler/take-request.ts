@@ -1,12 +1,14 @@
-import { takeInt32Array } from '../core/arrays.js';
 import { TOKEN_MAX } from '../core/core.js';
 import { BlockstepError, badArgument, checkInteger, show } from '../core/errors.js';
+import { checkNames } from '../core/known-names.js';
+import { takeTokenIds } from '../core/token-ids.js';
 import { bindMethods } from './foreign-method.js';
 import type { Grammar, GrammarCalls } from './grammar.js';
 import type { Request, RequestInput, TakenRequest } from './request.js';
+import { CHUNK_FIELDS, REQUEST_FIELDS } from './request-names.js';
 import type { SchedulerState } from './scheduler-state.js';
 import type { Chunk, ChunkInput, Session } from './session.js';
-import type { StopConditions } from './stop-conditions.js';
+import type { StopConditions, TakenStops } from './stop-conditions.js';
 import { checkBoolean, checkFinite, checkName } from './validate.js';
 import { MAX_TIMEOUT } from './wait.js';
 
@@ -20,10 +22,11 @@ const GRAMMAR_METHODS = ['ready', 'acceptTokens', 'validateTokens'] as const;
  */
 export function takeRequest(s: SchedulerState, input: RequestInput): TakenRequest {
   if (typeof input !== 'object' || input === null) throw badArgument('request', show(input), 'an object');
+  checkNames(input, REQUEST_FIELDS);
   const { id, prompt, priority, arrivalTime, cacheSalt, adapter, resumable, grammar, maxTokens } = input;
   const { transferParams, params, timeoutMs } = input;
   checkName('id', id, 1);
-  const tokens = takeInt32Array('prompt', prompt);
+  const tokens = takeTokenIds('prompt', prompt);
   if (tokens.length === 0) throw badArgument('prompt', 'none', 'at least one token');
   checkInteger('maxTokens', maxTokens, 1, INT32_MAX);
   const request: TakenRequest = { id, prompt: tokens, maxTokens, ...takeStops(input, maxTokens) };
@@ -66,7 +69,7 @@ function takeParams(params: unknown): Readonly<Record<string, unknown>> {
 /** A chunk as its caller gave it, checked as far as it can be without its session. */
 export interface TakenChunk {
   prompt: Int32Array;
-  stops: Partial<StopConditions>;
+  stops: Partial<TakenStops>;
   arrivalTime: number | undefined;
   params: unknown;
 }
@@ -74,13 +77,14 @@ export interface TakenChunk {
 /** Checks and copies a chunk. Each field is read once. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function takeChunk(input: ChunkInput): TakenChunk {
   if (typeof input !== 'object' || input === null) throw badArgument('chunk', show(input), 'an object');
+  checkNames(input, CHUNK_FIELDS);
   const { prompt, maxTokens, arrivalTime, params } = input;
-  const tokens = takeInt32Array('prompt', prompt).slice();
+  const tokens = takeTokenIds('prompt', prompt).slice();
   if (tokens.length === 0) throw badArgument('prompt', 'none', 'at least one token');
   if (maxTokens !== undefined) checkInteger('maxTokens', maxTokens, 1, INT32_MAX);
-  const stops: Partial<StopConditions> = takeStops(input, maxTokens ?? INT32_MAX);
+  const stops: Partial<TakenStops> = takeStops(input, maxTokens ?? INT32_MAX);
   if (maxTokens !== undefined) stops.maxTokens = maxTokens;
-  checkTokens(tokens);
+  checkTokens('prompt', tokens);
   return {
     prompt: tokens,
     stops,
@@ -89,13 +93,13 @@ export function takeChunk(input: ChunkInput): TakenChunk {
   };
 }
 
-function checkTokens(tokens: Int32Array): void {
+function checkTokens(name: string, tokens: Int32Array): void {
   // The sign bit collects what is wrong with any token, so that the loop needs no branch.
   let wrong = 0;
   for (const token of tokens) wrong |= token | (token + 1);
   if (wrong >= 0) return;
   const at = tokens.findIndex((token) => token < 0 || token > TOKEN_MAX);
-  checkInteger(`prompt[${at}]`, tokens[at], 0, TOKEN_MAX);
+  checkInteger(`${name}[${at}]`, tokens[at], 0, TOKEN_MAX);
 }
 
 /**
@@ -128,21 +132,18 @@ function checkMinTokens({ minTokens = 0, maxTokens }: StopConditions, bringsMinT
 }
 
 /** Every stop condition but `maxTokens`, which `minTokens` must not exceed. */
-function takeStops(input: Partial<StopConditions>, maxTokens: number): Partial<StopConditions> {
+function takeStops(input: Partial<StopConditions>, maxTokens: number): Partial<TakenStops> {
   const { minTokens, eosTokenId, ignoreEos, stopTokenIds } = input;
-  const stops: Partial<StopConditions> = {};
+  const stops: Partial<TakenStops> = {};
   if (minTokens !== undefined) stops.minTokens = checkInteger('minTokens', minTokens, 0, maxTokens);
   if (eosTokenId !== undefined) stops.eosTokenId = checkInteger('eosTokenId', eosTokenId, 0, TOKEN_MAX);
   if (ignoreEos !== undefined) stops.ignoreEos = checkBoolean('ignoreEos', ignoreEos);
-  if (stopTokenIds !== undefined) stops.stopTokenIds = takeStopTokens(stopTokenIds);
+  if (stopTokenIds !== undefined) {
+    const ids = takeTokenIds('stopTokenIds', stopTokenIds);
+    checkTokens('stopTokenIds', ids);
+    stops.stopTokenIds = Array.from(ids);
+  }
   return stops;
-}
-
-function takeStopTokens(value: unknown): number[] {
-  if (!Array.isArray(value)) throw badArgument('stopTokenIds', show(value), 'an array of token ids');
-  return Array.from(value as unknown[], (token, i) =>
-    checkInteger(`stopTokenIds[${i}]`, token, 0, TOKEN_MAX),
-  );
 }
 
 /** The methods of a grammar, each looked up once and bound to it. */

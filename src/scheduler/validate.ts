@@ -1,8 +1,10 @@
 import { takeInt32Array, takeUint8Array } from '../core/arrays.js';
 import { TOKEN_MAX } from '../core/core.js';
 import { badArgument, checkInteger, show } from '../core/errors.js';
+import { checkNames, insteadOf } from '../core/known-names.js';
 import type { Drafts } from './drafts.js';
 import type { BlockUse } from './log.js';
+import { RESET_OPTIONS } from './option-names.js';
 import { OUTSTANDING_KINDS, type OutstandingKind } from './outstanding.js';
 import type { Plan } from './plan.js';
 import type { ResetOptions } from './prefix-reset.js';
@@ -23,6 +25,7 @@ export interface TakenResult extends StepResult {
 export function takeStepResult(plan: Plan, result: StepResult): TakenResult {
   if (typeof result !== 'object' || result === null) throw badArgument('result', show(result), 'an object');
   const { tokens, counts, errors } = result;
+  checkFlatFields(result, tokens, counts);
   const taken = takeFlat(plan.numRequests, tokens, counts, plan.maxOutputTokens);
   if (errors === undefined) return taken;
   const flags = takeUint8Array('errors', errors);
@@ -45,6 +48,7 @@ export function takeDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): Taken
   }
   if (typeof drafts !== 'object' || drafts === null) throw badArgument('drafts', show(drafts), 'an object');
   const { tokens, counts } = drafts;
+  checkFlatFields(drafts, tokens, counts);
   return takeFlat(plan.numRequests, tokens, counts, plan.maxNextDrafts);
 }
 
@@ -57,7 +61,21 @@ export function takeReplacedDrafts(s: SchedulerState, plan: Plan, drafts: Drafts
   }
   if (typeof drafts !== 'object' || drafts === null) throw badArgument('drafts', show(drafts), 'an object');
   const { tokens, counts } = drafts;
+  checkFlatFields(drafts, tokens, counts);
   return takeFlat(plan.numRequests, tokens, counts, plan.maxNextDrafts);
+}
+
+/**
+ * That a result has tokens and counts at all; of one that has not, says which of its names was probably meant. The names of a
+ * result that has both are not looked at: that would cost every step, and an executor may give more than is read.
+ */
+export function checkFlatFields(result: object, tokens: unknown, counts: unknown): void {
+  if (tokens === undefined) throw lacksField(result, 'tokens');
+  if (counts === undefined) throw lacksField(result, 'counts');
+}
+
+function lacksField(result: object, field: string): Error {
+  return badArgument(field, `undefined${insteadOf(result, field)}`, 'an Int32Array');
 }
 
 /** Checks `n` counts from 0 to `most[i]`, and as many ids from 0 to 2^31 - 2 as they sum up to. */
@@ -125,6 +143,7 @@ export function takeBlockUse(handle: unknown, kind: unknown, owner: unknown): Bl
 export function takeResetOptions(options: unknown): Required<ResetOptions> {
   if (typeof options !== 'object' || options === null)
     throw badArgument('options', show(options), 'an object');
+  checkNames(options, RESET_OPTIONS);
   const { resetRunning = false, resetConnector = false } = options as Record<string, unknown>;
   return {
     resetRunning: checkBoolean('resetRunning', resetRunning),

@@ -1,7 +1,15 @@
 import { badArgument, checkInteger, show } from '../core/errors.js';
+import { checkNames, knownNames } from '../core/known-names.js';
 import { loadAddon } from '../core/loader.js';
 import type { NativeAddon } from '../core/native.js';
 import type { NativeArena, NativeArenaConfig, Place } from '../core/native-transfer.js';
+
+const CONFIG = knownNames<NativeArenaConfig>('the config of a BlockArena', {
+  numBlocks: true,
+  bytesPerBlock: true,
+  place: true,
+  device: true,
+});
 
 /**
  * Blocks of bytes in native memory: a tier of KV blocks in the host's memory, or on a GPU. Zeroed at first. Lanes keep it for
@@ -36,6 +44,7 @@ export class BlockArena {
    */
   static allocate(config: Readonly<NativeArenaConfig>, addon: NativeAddon = loadAddon()): BlockArena {
     if (typeof config !== 'object' || config === null) throw badArgument('config', show(config), 'an object');
+    checkNames(config, CONFIG);
     const { numBlocks, bytesPerBlock, place = 'host', device = 0 } = config;
     const taken = { numBlocks, bytesPerBlock, place, device };
     return new BlockArena(addon.createArena(taken), taken);

@@ -1,4 +1,5 @@
 import { badArgument, checkInteger, show } from '../core/errors.js';
+import { checkNames, knownNames } from '../core/known-names.js';
 import { loadAddon } from '../core/loader.js';
 import type { NativeAddon } from '../core/native.js';
 import { DRAIN_HEADER, MAX_JOB, type NativeRing, Posted } from '../core/native-transfer.js';
@@ -11,6 +12,11 @@ export interface CompletionQueueOptions {
   /** Counts what a correct completer would not do. Default: counts of the queue's own, which throw nothing. */
   anomalies?: Anomalies;
 }
+
+const OPTIONS = knownNames<CompletionQueueOptions>('the options of a CompletionQueue', {
+  capacity: true,
+  anomalies: true,
+});
 
 /** What a queue holds. */
 export interface CompletionCounts {
@@ -44,6 +50,7 @@ export class CompletionQueue {
   constructor(options: CompletionQueueOptions = {}, addon: NativeAddon = loadAddon()) {
     if (typeof options !== 'object' || options === null)
       throw badArgument('options', show(options), 'an object');
+    checkNames(options, OPTIONS);
     const { capacity = 4096, anomalies = new Anomalies(false) } = options;
     if (!(anomalies instanceof Anomalies)) throw badArgument('anomalies', show(anomalies), 'an Anomalies');
     this.capacity = checkInteger('capacity', capacity, 1, 2 ** 20);

@@ -1,3 +1,4 @@
+import { knownNames } from '../core/known-names.js';
 import { loadAddon } from '../core/loader.js';
 import type { NativeAddon } from '../core/native.js';
 import type { CompletionMode, CopyMode, NativeCudaLane } from '../core/native-transfer.js';
@@ -20,6 +21,14 @@ export interface CudaLaneOptions {
   /** So long without any progress `flush`, `fence` and `dispose` wait before the GPU counts as lost. Default 10,000. */
   patienceMs?: number;
 }
+
+const OPTIONS = knownNames<CudaLaneOptions>('the options of a CudaLane', {
+  mode: true,
+  completion: true,
+  cut: true,
+  windowBytes: true,
+  patienceMs: true,
+});
 
 /** How a lane does its work. */
 export interface CudaLaneInfo {
@@ -61,7 +70,7 @@ export class CudaLane extends LaneOverNative {
     options: CudaLaneOptions = {},
     addon: NativeAddon = loadAddon(),
   ) {
-    checkLane(queue, source, target, options);
+    checkLane(queue, source, target, options, OPTIONS);
     const { mode = 'auto', completion = 'auto', cut = null } = options;
     const { windowBytes = 2 ** 30, patienceMs = 10_000 } = options;
     const config = { mode, completion, cut, windowBytes, patienceMs };

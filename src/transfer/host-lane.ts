@@ -1,3 +1,4 @@
+import { knownNames } from '../core/known-names.js';
 import { loadAddon } from '../core/loader.js';
 import type { NativeAddon } from '../core/native.js';
 import type { BlockArena } from './block-arena.js';
@@ -10,6 +11,8 @@ export interface HostLaneOptions {
   /** Most bytes that are copied in one go, 1 to 2^32 - 1, one block at least. Default 1 MiB. */
   pieceBytes?: number;
 }
+
+const OPTIONS = knownNames<HostLaneOptions>('the options of a HostLane', { threads: true, pieceBytes: true });
 
 /**
  * A lane that copies by threads of its own, which keep no process alive and end with `dispose`, with their worker, or when
@@ -29,7 +32,7 @@ export class HostLane extends LaneOverNative {
     options: HostLaneOptions = {},
     addon: NativeAddon = loadAddon(),
   ) {
-    checkLane(queue, source, target, options);
+    checkLane(queue, source, target, options, OPTIONS);
     const { threads = 1, pieceBytes = 2 ** 20 } = options;
     const config = { threads, pieceBytes };
     super(queue, source, target, addon.createLane(queue.native, source.native, target.native, config));

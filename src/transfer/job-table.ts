@@ -1,5 +1,6 @@
 import { takeInt32Array } from '../core/arrays.js';
 import { badArgument, checkInteger, show } from '../core/errors.js';
+import { checkNames, knownNames } from '../core/known-names.js';
 import { MAX_JOB } from '../core/native-transfer.js';
 import type { Anomalies } from '../scheduler/anomalies.js';
 import type { BlockPins } from '../scheduler/connector.js';
@@ -28,6 +29,15 @@ export interface TransferJob<Payload = undefined> {
 export type TransferJobInput<Payload = undefined> = Pick<TransferJob, 'handle' | 'kind' | 'blocks'> &
   Partial<Pick<TransferJob, 'child' | 'rank'>> &
   (undefined extends Payload ? { readonly payload?: Payload } : { readonly payload: Payload });
+
+const INPUT_FIELDS = knownNames<TransferJobInput>('the input of a transfer job', {
+  handle: true,
+  kind: true,
+  blocks: true,
+  child: true,
+  rank: true,
+  payload: true,
+});
 
 /**
  * The jobs of a connector that are not over, on all its queues: by queue and number, since every queue numbers its own jobs;
@@ -156,6 +166,7 @@ export class TransferJobs<Payload = undefined> {
 
 function takeJob<Payload>(queue: unknown, job: unknown, input: unknown): TransferJob<Payload> {
   if (typeof input !== 'object' || input === null) throw badArgument('input', show(input), 'an object');
+  checkNames(input, INPUT_FIELDS);
   const { handle, kind, child = 0, rank = 0, blocks, payload } = input as Record<keyof TransferJob, unknown>;
   if (!KINDS.includes(kind)) throw badArgument('kind', show(kind), "'load' or 'store'");
   const entry: TransferJob<Payload> = {

@@ -1,4 +1,5 @@
 import { badArgument, show } from '../core/errors.js';
+import { checkNames, type KnownNames } from '../core/known-names.js';
 import type { NativeLane } from '../core/native-transfer.js';
 import { BlockArena } from './block-arena.js';
 import { type CompletionQueue, checkQueue } from './completion-queue.js';
@@ -52,10 +53,17 @@ export abstract class LaneOverNative implements Lane {
 }
 
 /** What a lane is made of, before anything of it is used. @throws ERR_BLOCKSTEP_BAD_ARG */
-export function checkLane(queue: unknown, source: unknown, target: unknown, options: unknown): void {
+export function checkLane(
+  queue: unknown,
+  source: unknown,
+  target: unknown,
+  options: unknown,
+  known: KnownNames,
+): void {
   checkQueue(queue);
   if (!(source instanceof BlockArena)) throw badArgument('source', show(source), 'a BlockArena');
   if (!(target instanceof BlockArena)) throw badArgument('target', show(target), 'a BlockArena');
   if (typeof options !== 'object' || options === null)
     throw badArgument('options', show(options), 'an object');
+  checkNames(options, known);
 }

@@ -1,3 +1,4 @@
+import { checkNames, knownNames } from '../core/known-names.js';
 import { Random } from './random.js';
 import { HASH_BLOCK_TOKENS, type Workload } from './workload.js';
 import { WorkloadBuilder } from './workload-builder.js';
@@ -12,6 +13,12 @@ export interface GeneratorOptions {
   seed: number;
 }
 
+const OPTIONS = knownNames<GeneratorOptions>('the options of generateWorkload', {
+  requests: true,
+  requestRate: true,
+  seed: true,
+});
+
 /** Prefixes that requests share, such as system prompts and documents: how many, and their longest in hash blocks. */
 const NUM_PREFIXES = 24;
 const MAX_PREFIX_BLOCKS = 8;
@@ -24,8 +31,10 @@ const OUTPUT_TOKENS = { min: 1, mean: 160, max: 1024 };
 /**
  * A small workload of its own, in the shape of production traces: Poisson arrivals, exponential lengths, and a few
  * prefixes of 512 to 4096 tokens of which the first ones are used far more often than the last.
+ * @throws ERR_BLOCKSTEP_BAD_ARG for an option that it does not know
  */
 export function generateWorkload(options: GeneratorOptions): Workload {
+  checkNames(options, OPTIONS);
   const random = new Random(options.seed);
   const builder = new WorkloadBuilder();
   const prefixes: number[][] = [];

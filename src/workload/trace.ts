@@ -1,3 +1,4 @@
+import { checkNames, knownNames } from '../core/known-names.js';
 import { azureFormat } from './azure.js';
 import { burstGptFormat } from './burstgpt.js';
 import { CsvReader } from './csv.js';
@@ -24,6 +25,14 @@ export interface TraceOptions {
   signal?: AbortSignal | undefined;
 }
 
+const OPTIONS = knownNames<TraceOptions>('the options of readTrace', {
+  format: true,
+  limit: true,
+  skipBad: true,
+  seed: true,
+  signal: true,
+});
+
 /** A trace that was read to its end, so that nothing runs before every line of it was found good. */
 export interface Trace {
   workload: Workload;
@@ -49,9 +58,11 @@ const LINES_PER_CHECK = 1024;
  * @throws ERR_BLOCKSTEP_BAD_TRACE as `file:line:column: problem` for the first malformed line (unless `skipBad`), for a
  * header that lacks a column, a format that cannot be told, a file that holds no request
  * @throws ERR_BLOCKSTEP_BAD_FILE when the file cannot be read
+ * @throws ERR_BLOCKSTEP_BAD_ARG for an option that it does not know
  * @throws the signal's reason once it is aborted
  */
 export async function readTrace(file: string, options: TraceOptions = {}): Promise<Trace> {
+  checkNames(options, OPTIONS);
   const place: Place = { file, line: 0 };
   const builder = new WorkloadBuilder();
   const trace = { skippedLines: 0, firstSkipped: null as string | null, zeroOutputs: 0 };

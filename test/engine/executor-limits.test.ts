@@ -1,5 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { Engine, type EngineOptions, type Executor, type ExecutorLimits } from '../../src/index.js';
+import {
+  Engine,
+  type EngineOptions,
+  type Executor,
+  type ExecutorLimits,
+  ReferenceExecutor,
+} from '../../src/index.js';
 import { hostile, MINE, NO_BOOLEANS, NO_COUNTS, throwingProxy } from '../misuse/bad-values.js';
 import { codeOf, errorOf, expectReadable } from '../misuse/bench.js';
 import { describeValue } from '../misuse/misuse.js';
@@ -7,6 +13,14 @@ import { ScriptedConnector } from '../transfer/scripted-connector.js';
 import { FakeExecutor, prompt } from './support.js';
 
 const COUNTS = ['maxNumSeqs', 'maxNumBatchedTokens', 'maxModelLen'] as const;
+const OTHERS = [
+  'numBlocks',
+  'blockSize',
+  'fixedShape',
+  'pipelineDepth',
+  'numSpeculativeTokens',
+  'canRollBack',
+];
 const LIMITS = { maxNumSeqs: 4, maxNumBatchedTokens: 100, maxModelLen: 48 };
 
 function make(limits: unknown, options: Partial<EngineOptions> = {}, also: object = {}): Engine {
@@ -41,6 +55,50 @@ describe('the limits of an executor', () => {
     expect(make(LIMITS, { [name]: limit - 1 }).scheduler.config[name]).toBe(limit - 1);
     const message = messageOf(() => make(LIMITS, { [name]: limit + 1 }));
     expect(message).toBe(`${name} must be at most ${limit}, the executor's limit, got ${limit + 1}`);
+  });
+
+  it.each(['pipelineDepth', 'numSpeculativeTokens'] as const)('%s is a limit too', (name) => {
+    const limits = { pipelineDepth: 2, numSpeculativeTokens: 3 };
+    expect(make(limits).scheduler.config).toMatchObject({ pipelineDepth: 1, numSpeculativeTokens: 0 });
+    expect(make(limits, { [name]: limits[name] }).scheduler.config[name]).toBe(limits[name]);
+    expect(messageOf(() => make(limits, { [name]: limits[name] + 1 }))).toBe(
+      `${name} must be at most ${limits[name]}, the executor's limit, got ${limits[name] + 1}`,
+    );
+    expect(make({ numSpeculativeTokens: 0 }).scheduler.config.numSpeculativeTokens).toBe(0);
+  });
+
+  it.each(['numBlocks', 'blockSize'] as const)(
+    '%s is what the executor was made for, no more and no less',
+    (name) => {
+      const made = { numBlocks: 33, blockSize: 4 };
+      expect(make(made).scheduler.config).toMatchObject(made);
+      for (const given of [made[name] - 1, made[name] + 1])
+        expect(messageOf(() => make(made, { [name]: given }))).toBe(
+          `${name} must be ${made[name]}, which the executor was made for, got ${given}`,
+        );
+    },
+  );
+
+  it('the pool is that of the executor where the options do not say it', () => {
+    const executor = Object.assign(new FakeExecutor(), {
+      limits: { numBlocks: 21, blockSize: 32 },
+    }) as Executor;
+    const { config } = new Engine({ executor } as EngineOptions).scheduler;
+    expect([config.numBlocks, config.blockSize]).toEqual([21, 32]);
+  });
+
+  it.each(COUNTS)('with fixedShape %s is what the executor was made for too', (name) => {
+    const fixed = { ...LIMITS, fixedShape: true };
+    expect(make(fixed).scheduler.config).toMatchObject(LIMITS);
+    const high = { maxNumSeqs: 1000, maxNumBatchedTokens: 1e6, maxModelLen: 1e6, fixedShape: true };
+    expect(make(high).scheduler.config[name]).toBe(high[name]);
+    for (const given of [LIMITS[name] - 1, LIMITS[name] + 1])
+      expect(messageOf(() => make(fixed, { [name]: given }))).toBe(
+        `${name} must be ${LIMITS[name]}, which the executor was made for, got ${given}`,
+      );
+    expect(make({ ...LIMITS, fixedShape: false }, { [name]: LIMITS[name] - 1 }).scheduler.config[name]).toBe(
+      LIMITS[name] - 1,
+    );
   });
 
   it.each<[string, Partial<EngineOptions>]>([
@@ -87,6 +145,14 @@ describe('the limits of an executor', () => {
         messageOf(() => make({ canRollBack: value })),
         describeValue(value),
       ).toContain('canRollBack');
+    for (const value of NO_BOOLEANS)
+      expect(messageOf(() => make({ fixedShape: value }))).toContain('fixedShape');
+    for (const name of ['numBlocks', 'blockSize', 'pipelineDepth', 'numSpeculativeTokens'])
+      for (const value of NO_COUNTS)
+        expect(
+          messageOf(() => make({ [name]: value })),
+          describeValue(value),
+        ).toContain(`executor.limits.${name}`);
     expect(errorOf(() => make(throwingProxy({})))).toBe(MINE);
     expect(errorOf(() => make(Object.defineProperty({}, 'maxModelLen', { get: hostile })))).toBe(MINE);
   });
@@ -101,7 +167,7 @@ describe('the limits of an executor', () => {
         },
       });
     make(counting({ ...LIMITS, canRollBack: true } satisfies ExecutorLimits, 'limits'));
-    expect(reads.sort()).toEqual(['canRollBack', ...COUNTS].map((name) => `limits.${name}`).sort());
+    expect(reads.sort()).toEqual([...COUNTS, ...OTHERS].map((name) => `limits.${name}`).sort());
     for (const name of [...COUNTS, 'numSpeculativeTokens', 'enablePrefixCaching', 'connector']) {
       let times = 0;
       const values: Record<string, [unknown, unknown]> = {
@@ -161,5 +227,48 @@ describe('the limits of an executor', () => {
         messageOf(() => make({}, {}, { [name]: value })),
         describeValue(value),
       ).toContain(`executor.${name}`);
+  });
+});
+
+// Pinned by: `limits` of the reference executor (reference-options.ts).
+describe('a reference executor', () => {
+  const sizes = { numBlocks: 33, blockSize: 4, maxNumSeqs: 4, maxNumBatchedTokens: 32, maxModelLen: 64 };
+  const made = { ...sizes, pipelineDepth: 2 as const, numSpeculativeTokens: 2 };
+  const engineOf = (given: object): Engine => {
+    const executor = new ReferenceExecutor(made);
+    try {
+      return new Engine({ ...made, ...given, executor });
+    } catch (error) {
+      executor.dispose();
+      throw error;
+    }
+  };
+
+  it.each(Object.keys(sizes) as (keyof typeof sizes)[])(
+    'of another %s than its engine is refused',
+    (name) => {
+      for (const given of [made[name] - 1, made[name] + 1])
+        expect(messageOf(() => engineOf({ [name]: given }))).toBe(
+          `${name} must be ${made[name]}, which the executor was made for, got ${given}`,
+        );
+    },
+  );
+
+  it('of fewer steps in flight, or fewer drafts, than its engine is refused; of more it computes', async () => {
+    expect(messageOf(() => engineOf({ pipelineDepth: 3 }))).toContain('pipelineDepth must be at most 2');
+    expect(messageOf(() => engineOf({ numSpeculativeTokens: 3 }))).toContain('must be at most 2');
+    for (const fewer of [
+      {},
+      { pipelineDepth: 1 },
+      { numSpeculativeTokens: 0 },
+      { numSpeculativeTokens: 1 },
+    ]) {
+      const engine = engineOf(fewer);
+      const result = engine.submit({ prompt: prompt(9), maxTokens: 12 }).result();
+      while (engine.hasWork()) engine.step();
+      expect((await result).tokens.length).toBe(12);
+      expect(engine.stats()).toMatchObject({ wrongAnswers: 0, failedSteps: 0 });
+      engine.dispose();
+    }
   });
 });

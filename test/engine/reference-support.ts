@@ -126,7 +126,7 @@ export class ReferenceDriver {
   /** The text that a request must have got, as far as it has got one. */
   expectedText(handle: number): number[] {
     const { prompt } = this.inputs.get(handle) as RequestInput;
-    return unpagedText(prompt, (this.texts.get(handle) as number[]).length, this.#model);
+    return unpagedText(Int32Array.from(prompt), (this.texts.get(handle) as number[]).length, this.#model);
   }
 
   /** Plans a step and submits it unless there is nothing to compute. */

@@ -139,6 +139,6 @@ function endOf(
 ): Answer['reason'] | null {
   if (count < (stops.minTokens ?? 0)) return total >= maxModelLen ? 'length' : null;
   if (token === stops.eosTokenId && stops.ignoreEos !== true) return 'stop';
-  if (stops.stopTokenIds?.includes(token)) return 'stop';
+  if (Array.from(stops.stopTokenIds ?? []).includes(token)) return 'stop';
   return count >= stops.maxTokens || total >= maxModelLen ? 'length' : null;
 }

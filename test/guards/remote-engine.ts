@@ -278,7 +278,7 @@ export class RemoteEngine {
 
   submit(input: Partial<SubmitInput> & { id: string }): RequestHandle {
     const full = { prompt: prompt(9), maxTokens: 4, ...input };
-    this.kv.prompts.set(full.id, full.prompt);
+    this.kv.prompts.set(full.id, Int32Array.from(full.prompt));
     const handle = this.engine.submit(full);
     handle.result().catch(() => {});
     return handle;

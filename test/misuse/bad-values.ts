@@ -125,6 +125,19 @@ function shrunk(): Int32Array {
   return array;
 }
 
+/** What passes for an Int32Array and is none, or is over memory that is not plain and fixed. */
+const NO_PLAIN_INT32_ARRAYS: (() => unknown)[] = [
+  () => new Int32Array(new Shared(8)),
+  () => new Int32Array(new Shared(8, { maxByteLength: 64 })),
+  () => new Int32Array(new Resizable(8, { maxByteLength: 64 })),
+  shrunk,
+  () => Object.create(Int32Array.prototype),
+  () => Object.create(Int32Array.of(1, 1, 1, 1)),
+  () => ({ length: 4, 0: 1, 1: 1, 2: 1, 3: 1, __proto__: Int32Array.prototype }),
+  () => new Proxy(Int32Array.of(1, 1, 1, 1), {}),
+  () => transparentProxy(Int32Array.of(1, 1, 1, 1)),
+];
+
 /** Values that are no Int32Array of plain, fixed memory. Functions, because some can be used only once. */
 export const NO_INT32_ARRAYS: (() => unknown)[] = [
   ...[null, 1, true, 'x', 'x'.repeat(2000), 1n, Symbol('s'), {}, [], [1, 2], () => 1].map(
@@ -142,15 +155,62 @@ export const NO_INT32_ARRAYS: (() => unknown)[] = [
   () => new DataView(new ArrayBuffer(8)),
   () => Buffer.alloc(8),
   () => new Uint8Array(new ArrayBuffer(9), 1, 8),
-  () => new Int32Array(new Shared(8)),
-  () => new Int32Array(new Shared(8, { maxByteLength: 64 })),
-  () => new Int32Array(new Resizable(8, { maxByteLength: 64 })),
-  shrunk,
-  () => Object.create(Int32Array.prototype),
-  () => Object.create(Int32Array.of(1, 1, 1, 1)),
-  () => ({ length: 4, 0: 1, 1: 1, 2: 1, 3: 1, __proto__: Int32Array.prototype }),
-  () => new Proxy(Int32Array.of(1, 1, 1, 1), {}),
-  () => transparentProxy(Int32Array.of(1, 1, 1, 1)),
+  ...NO_PLAIN_INT32_ARRAYS,
+];
+
+/** Values that are no array-like of token ids. */
+export const NO_TOKEN_IDS: (() => unknown)[] = [
+  ...[null, 1, true, 'x', 'x'.repeat(2000), 1n, Symbol('s'), {}, [], () => 1, new Set([1]), Object('12')].map(
+    (value) => () => value,
+  ),
+  ...[
+    [1.5],
+    [1, Number.NaN],
+    [-1],
+    [2 ** 31 - 1],
+    [2 ** 32 + 1],
+    [1n],
+    ['1'],
+    [[1]],
+    [1, null],
+    [untouchable()],
+  ].map((list) => () => list),
+  () => Object.assign(new Array<number>(3), { 0: 1, 2: 3 }),
+  ...[-1, 0.5, 2 ** 53, Number.NaN, '2', 2n, undefined].map((length) => () => ({ length, 0: 1, 1: 1 })),
+  () => ({ length: 2 ** 40, 0: 1 }),
+  () => ({ 0: 1, 1: 2 }),
+  () => new ArrayBuffer(8),
+  () => new DataView(new ArrayBuffer(8)),
+  () => Float64Array.of(1, 0.5),
+  () => Float32Array.of(Number.POSITIVE_INFINITY),
+  () => Int8Array.of(1, -1),
+  () => Int16Array.of(-1),
+  () => Uint32Array.of(2 ** 31 - 1),
+  () => BigInt64Array.of(1n),
+  () => detach(Uint16Array.of(1)),
+  () => new Proxy(Uint16Array.of(1), {}),
+  ...NO_PLAIN_INT32_ARRAYS,
+];
+
+/** Array-likes of the token ids 1, 2, 3. */
+export const TOKEN_IDS: (() => ArrayLike<number>)[] = [
+  () => [1, 2, 3],
+  () => Int32Array.of(1, 2, 3),
+  () => Int8Array.of(1, 2, 3),
+  () => Uint8Array.of(1, 2, 3),
+  () => Uint8ClampedArray.of(1, 2, 3),
+  () => Int16Array.of(1, 2, 3),
+  () => Uint16Array.of(1, 2, 3),
+  () => Uint32Array.of(1, 2, 3),
+  () => Float32Array.of(1, 2, 3),
+  () => Float64Array.of(1, 2, 3),
+  () => Buffer.of(1, 2, 3),
+  () => new Uint8Array(Uint8Array.of(0, 1, 2, 3).buffer, 1),
+  () => ({ length: 3, 0: 1, 1: 2, 2: 3 }),
+  () => Object.freeze([1, 2, 3]),
+  () => new Proxy([1, 2, 3], {}),
+  () => foreignRealm('[1, 2, 3]') as number[],
+  () => foreignRealm('new Uint16Array([1, 2, 3])') as Uint16Array,
 ];
 
 /** Reads like the array, but is none: it may answer differently each time. */

@@ -1,5 +1,7 @@
+import { types } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import type { Grammar, RequestInput } from '../../src/index.js';
+import { SLOT_LIMIT } from '../../src/index.js';
 import {
   booby,
   detach,
@@ -10,13 +12,14 @@ import {
   NO_BOOLEANS,
   NO_COUNTS,
   NO_FINITE_NUMBERS,
-  NO_INT32_ARRAYS,
   NO_INTEGERS,
   NO_STRINGS,
+  NO_TOKEN_IDS,
+  TOKEN_IDS,
   TOO_LONG,
   throwingProxy,
 } from './bad-values.js';
-import { type Bench, benchIn, LIVE_STATES, prompt, sameAfter, snapshot } from './bench.js';
+import { type Bench, benchIn, errorOf, LIVE_STATES, prompt, sameAfter, snapshot } from './bench.js';
 import { checkRefused, each, eachMade, type Misuse } from './misuse.js';
 
 const INPUT: RequestInput = { id: 'new', prompt: prompt(6), maxTokens: 4 };
@@ -71,7 +74,7 @@ const MISUSES: Record<string, Misuse[]> = {
   ],
   id: field('id', [...NO_STRINGS, undefined, '', TOO_LONG]),
   prompt: [
-    ...eachMade('prompt', NO_INT32_ARRAYS, addWith('prompt')),
+    ...eachMade('prompt', NO_TOKEN_IDS, addWith('prompt')),
     ...eachMade('prompt', [() => detach(Int32Array.of(1, 2))], addWith('prompt')),
     ...field('prompt', [
       undefined,
@@ -79,18 +82,29 @@ const MISUSES: Record<string, Misuse[]> = {
       Int32Array.of(1, -1),
       Int32Array.of(1, -(2 ** 31)),
       Int32Array.of(1, 2 ** 31 - 1),
+      sparse,
     ]),
+    ...field(
+      'prompt',
+      [...NO_COUNTS, undefined, 2 ** 31 - 1].map((token) => [1, token]),
+    ),
+    ...each('prompt', [throwingProxy([1]), throwingElement(), throwingLength()], addWith('prompt'), MINE),
   ],
   maxTokens: field('maxTokens', [...NO_COUNTS, undefined, 0, -0]),
   minTokens: field('minTokens', [...NO_COUNTS, INPUT.maxTokens + 1, 2 ** 31 - 1]),
   eosTokenId: field('eosTokenId', [...NO_COUNTS, 2 ** 31 - 1]),
   ignoreEos: field('ignoreEos', NO_BOOLEANS),
   stopTokenIds: [
-    ...field('stopTokenIds', [null, 1, '1', 1n, Symbol('s'), {}, () => [1], Int32Array.of(1), new Set([1])]),
+    ...eachMade(
+      'stopTokenIds',
+      NO_TOKEN_IDS.filter((make) => !isEmpty(make())),
+      addWith('stopTokenIds'),
+    ),
     ...field(
       'stopTokenIds',
       [...NO_COUNTS, undefined, 2 ** 31 - 1].map((token) => [1, token]),
     ),
+    ...field('stopTokenIds', [Int32Array.of(1, -1), Int32Array.of(2 ** 31 - 1)]),
     ...field('stopTokenIds', [sparse, [[1]], ['1']]),
     ...each('stopTokenIds', [throwingProxy([1]), throwingElement()], addWith('stopTokenIds'), MINE),
   ],
@@ -117,6 +131,15 @@ const MISUSES: Record<string, Misuse[]> = {
   ],
   fit: [...each('prompt', [prompt(64), prompt(1000)], addWith('prompt'), 'ERR_BLOCKSTEP_UNFIT')],
 };
+
+/** Without stop tokens a request is good. */
+function isEmpty(value: unknown): boolean {
+  return (Array.isArray(value) || types.isUint16Array(value)) && value.length === 0;
+}
+
+function throwingLength(): object {
+  return Object.defineProperty({ 0: 1 }, 'length', { get: hostile });
+}
 
 function throwingElement(): number[] {
   return Object.defineProperty([1, 2], 1, { get: hostile });
@@ -175,6 +198,55 @@ describe('add', () => {
     }
   });
 
+  it('takes a prompt and stop tokens from any array-like, as if they were Int32Arrays', () => {
+    for (const make of TOKEN_IDS) {
+      const options = { log: { write() {} } };
+      const [bench, twin] = [benchIn('running', options), benchIn('running', options)];
+      const given = make();
+      bench.scheduler.add({ ...INPUT, prompt: given, stopTokenIds: make() });
+      twin.scheduler.add({ ...INPUT, prompt: Int32Array.of(1, 2, 3), stopTokenIds: [1, 2, 3] });
+      expect(snapshot(bench.scheduler)).toEqual(snapshot(twin.scheduler));
+      expect(bench.scheduler.get('new')?.stopTokenIds).toEqual([1, 2, 3]);
+    }
+    const bench = benchIn('fresh', { maxModelLen: 200_000, numBlocks: 60_000 });
+    const long = Array.from({ length: 150_001 }, (_, i) => i);
+    bench.scheduler.add({ ...INPUT, prompt: long });
+    expect(bench.scheduler.core.tokens(0)).toEqual(Int32Array.from(long));
+  });
+
+  it('copies the prompt that it was given', () => {
+    const bench = benchIn('fresh');
+    for (const given of [[5, 6, 7], Int32Array.of(5, 6, 7), Uint16Array.of(5, 6, 7)]) {
+      const handle = bench.scheduler.add({ ...INPUT, id: `id${given.constructor.name}`, prompt: given });
+      given[1] = 9;
+      expect(bench.scheduler.core.tokens(handle % SLOT_LIMIT)).toEqual(Int32Array.of(5, 6, 7));
+    }
+  });
+
+  it('reads each element of a prompt, and its length, once', () => {
+    const reads: string[] = [];
+    const prompt = new Proxy([4, 5], {
+      get: (target, key) => {
+        reads.push(String(key));
+        return Reflect.get(target, key) as unknown;
+      },
+    });
+    benchIn('fresh').scheduler.add({ ...INPUT, prompt });
+    expect(reads).toEqual(['length', '0', '1']);
+  });
+
+  it('names the first element that is no token id, and its value', () => {
+    const messageOf = (prompt: unknown, field = 'prompt'): string =>
+      (errorOf(() => addInput(benchIn('fresh'), { ...INPUT, [field]: prompt })) as Error).message;
+    expect(messageOf([1, 2, 0.5, -1])).toBe('prompt[2] must be an integer from 0 to 2147483646, got 0.5');
+    expect(messageOf(BigInt64Array.of(7n))).toBe('prompt[0] must be an integer from 0 to 2147483646, got 7n');
+    expect(messageOf([1, 'x'], 'stopTokenIds')).toBe(
+      'stopTokenIds[1] must be an integer from 0 to 2147483646, got "x"',
+    );
+    expect(messageOf(Int32Array.of(1, -7), 'stopTokenIds')).toContain('stopTokenIds[1]');
+    expect(messageOf('Hello')).toBe('prompt must be an array of token ids, got "Hello"');
+  });
+
   it('reads each stop token once, and leaves no half-added request when one changes or throws later', () => {
     for (const log of [undefined, { write() {} }]) {
       const bench = benchIn('running', log === undefined ? {} : { log });
@@ -192,12 +264,14 @@ describe('add', () => {
     expect(bench.scheduler.get('new')?.stopTokenIds).toEqual([7]);
   });
 
-  it('leaves no half-added request behind when fields of the caller cannot be logged', () => {
+  it('takes what its client gives for others though it cannot be logged', () => {
     const circular: Record<string, unknown> = {};
     circular['self'] = circular;
     for (const extra of [1n, circular, { toJSON: hostile }]) {
       const bench = benchIn('running', { log: { write() {} } });
-      sameAfter(bench, () => addInput(bench, { ...INPUT, extra }));
+      bench.scheduler.add({ ...INPUT, params: extra, transferParams: { extra } });
+      bench.step();
+      bench.scheduler.verify();
     }
   });
 

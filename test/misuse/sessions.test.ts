@@ -9,8 +9,9 @@ import {
   NO_BOOLEANS,
   NO_COUNTS,
   NO_FINITE_NUMBERS,
-  NO_INT32_ARRAYS,
   NO_INTEGERS,
+  NO_TOKEN_IDS,
+  TOKEN_IDS,
   throwingProxy,
 } from './bad-values.js';
 import { type Bench, benchIn, codeOf, errorOf, LIVE_STATES, prompt, snapshot } from './bench.js';
@@ -54,7 +55,7 @@ const MISUSES: Record<string, Misuse[]> = {
     ...each('chunk', FIELDS.map(withGetter), chunk, MINE),
   ],
   prompt: [
-    ...eachMade('prompt', NO_INT32_ARRAYS, chunkWith('prompt')),
+    ...eachMade('prompt', NO_TOKEN_IDS, chunkWith('prompt')),
     ...eachMade('prompt', [() => detach(Int32Array.of(1, 2))], chunkWith('prompt')),
     ...field('prompt', [
       undefined,
@@ -151,6 +152,15 @@ describe('addChunk', () => {
     chunk(twin, { ...CHUNK, prompt: mine });
     mine.fill(99);
     expect(snapshot(twin.scheduler)).toEqual(snapshot(bench.scheduler));
+  });
+
+  it('takes a prompt from any array-like', () => {
+    for (const make of TOKEN_IDS) {
+      const [bench, twin] = [benchIn('running'), benchIn('running')];
+      chunkWith('prompt')(bench, make());
+      chunkWith('prompt')(twin, Int32Array.of(1, 2, 3));
+      expect(snapshot(bench.scheduler)).toEqual(snapshot(twin.scheduler));
+    }
   });
 
   it('takes a prompt of another realm, and reads no property that the caller put on one', () => {

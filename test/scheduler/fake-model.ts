@@ -74,7 +74,7 @@ export class FakeModel {
 
   /** The prompt of a request, or of a session's present answer. */
   prompt(handle: number): Int32Array {
-    return this.#sequence(handle).input.prompt;
+    return Int32Array.from(this.#sequence(handle).input.prompt);
   }
 
   /** The text that a request must get when nothing stops it early. */
@@ -270,7 +270,7 @@ export function mix(a: number, b: number): number {
 
 function rootOf({ adapter = '', cacheSalt = '', prompt }: RequestInput): number {
   let root = mix(textPrint(adapter), textPrint(cacheSalt));
-  for (const token of prompt) root = mix(root, token);
+  for (const token of Array.from(prompt)) root = mix(root, token);
   return root;
 }
 

@@ -153,7 +153,7 @@ describe('get and skip', () => {
 });
 
 describe('realign', () => {
-  const run = { maxNumSeqs: 2, prompt: prompt(4), maxTokens: 50 };
+  const run = { prompt: prompt(4), maxTokens: 50 };
 
   it('a stale WAITING in running is repaired before the abort, which is counted', () => {
     const driver = new Driver();

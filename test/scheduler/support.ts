@@ -116,7 +116,7 @@ export class Driver {
   addChunk(handle: number, chunk: Partial<ChunkInput> = {}): string {
     const full: ChunkInput = { prompt: prompt(3, 9), ...chunk };
     const outcome = this.scheduler.addChunk(handle, full);
-    if (outcome !== 'skipped') this.#answers.get(handle)?.chunks.push(full.prompt.slice());
+    if (outcome !== 'skipped') this.#answers.get(handle)?.chunks.push(Int32Array.from(full.prompt));
     if (outcome === 'started') this.#continue(handle);
     return outcome;
   }

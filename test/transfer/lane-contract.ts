@@ -224,7 +224,7 @@ export function describeLane(name: string, makeKind: () => LaneKind<Lane & Dispo
       const bench = new LaneBench(makeKind());
       const { lane, source, target, queue } = bench;
       const kind = makeKind();
-      const witness = kind.makeSource(source);
+      const witness = kind.makeSource({ numBlocks: source.numBlocks, bytesPerBlock: source.bytesPerBlock });
       const back = kind.makeLane(queue, target, witness);
       for (const object of [source, target]) object.dispose();
       lane.flush(ids(lane.submit(ids(1), ids(2))));

@@ -6,9 +6,9 @@ import {
   MINE,
   NO_BOOLEANS,
   NO_COUNTS,
-  NO_INT32_ARRAYS,
   NO_INTEGERS,
   NO_STRINGS,
+  NO_TOKEN_IDS,
   throwingProxy,
 } from '../../misuse/bad-values.js';
 import { codeOf, errorOf, expectReadable, mirror, snapshot } from '../../misuse/bench.js';
@@ -88,7 +88,7 @@ const MISUSES: Record<string, Misuse[]> = {
       NO_STRINGS.filter((id) => id !== null),
       ({ engine }, id) => engine.submit({ ...REQUEST, id }, { signal: AbortSignal.abort() }),
     ),
-    ...NO_INT32_ARRAYS.flatMap((make, i) =>
+    ...NO_TOKEN_IDS.flatMap((make, i) =>
       each(`prompt ${i}`, [undefined], ({ engine }) =>
         engine.submit({ ...REQUEST, prompt: make() as never }),
       ),

@@ -199,8 +199,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F43',
     file: 'src/engine/engine.ts',
-    find: 'withRanks(placed(options, config.place), config.workers.length)',
-    replace: 'placed(options, config.place)',
+    find: 'withRanks(placed(schedulerOptions(options), config.place), config.workers.length)',
+    replace: 'placed(schedulerOptions(options), config.place)',
     also: [
       {
         file: 'src/engine/engine.ts',

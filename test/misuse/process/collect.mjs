@@ -11,8 +11,9 @@ function drop(n) {
     numBlocks: 100_000,
     maxModelLen: 4096,
     log: n % 2 ? { write() {} } : undefined,
+    now: () => scheduler.stats().step,
   });
-  scheduler.add({ id: 'a', prompt: Int32Array.of(n, 2, 3), maxTokens: 4, now: () => scheduler.stats().step });
+  scheduler.add({ id: 'a', prompt: Int32Array.of(n, 2, 3), maxTokens: 4 });
   const plan = scheduler.schedule();
   if (n % 40 === 0) plans.push({ plan, tokens: plan.numScheduledTokens[0] });
   watched.push(new WeakRef(scheduler.core.native));

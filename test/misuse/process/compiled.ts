@@ -5,6 +5,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,6 +15,7 @@ import ts from 'typescript';
 import { addonPaths } from '../../../src/core/loader.js';
 
 const source = fileURLToPath(new URL('../../../src', import.meta.url));
+const packages = fileURLToPath(new URL('../../../node_modules', import.meta.url));
 
 /**
  * The package as plain JavaScript in a folder of its own, for processes and workers that must start in milliseconds
@@ -26,6 +28,7 @@ export class Compiled {
 
   constructor() {
     writeFileSync(join(this.#folder, 'package.json'), '{"type":"module"}');
+    symlinkSync(packages, join(this.#folder, 'node_modules'));
     const files = readdirSync(source, { recursive: true, encoding: 'utf8' });
     for (const file of files) {
       if (!file.endsWith('.ts') || file.startsWith('cli')) continue;

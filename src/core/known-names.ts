@@ -1,0 +1,89 @@
+import { distance } from 'fastest-levenshtein';
+import { BlockstepError, show } from './errors.js';
+
+/** Every name of `T`: an object of this type does not compile if it lacks a name, or has one that `T` has not. */
+export type NamesOf<T> = { readonly [name in keyof Required<T>]: unknown };
+
+/** The names that an object of options may have. */
+export interface KnownNames {
+  /** What has the names, for the message: `the options of a Scheduler`. */
+  readonly what: string;
+  readonly names: ReadonlySet<string>;
+  /** What to say of a name that people know from elsewhere, by its plain form (`plain`). */
+  readonly words: ReadonlyMap<string, string>;
+}
+
+/** Characters of names that a message lists at most. */
+const MOST_LISTED = 340;
+/** A name is near if at most one letter in so many differs. */
+const NEARNESS = 3;
+
+/** @param words what to say of a name that is not known, in any spelling: `{ temperature: 'it belongs into params' }` */
+export function knownNames<T>(
+  what: string,
+  names: NamesOf<T>,
+  words: Readonly<Record<string, string>> = {},
+): KnownNames {
+  const byPlainName = Object.entries(words).map(([name, word]) => [plain(name), word] as const);
+  return { what, names: new Set(Object.keys(names)), words: new Map(byPlainName) };
+}
+
+/**
+ * Refuses an object that has a name which nobody reads, because that is a mistake that would stay silent. Enumerable names
+ * count, inherited ones too; values are not read.
+ * @throws ERR_BLOCKSTEP_BAD_ARG saying the name, and what was probably meant; what a proxy throws
+ */
+export function checkNames(value: object, known: KnownNames): void {
+  for (const name in value) {
+    if (known.names.has(name) || isEveryObjects(name)) continue;
+    throw unknownName(known, name);
+  }
+}
+
+/** What to say of a name that is not known: `did you mean maxNumSeqs?`; empty if nothing is near. */
+export function suggest({ names, words }: KnownNames, name: string): string {
+  const wanted = plain(name);
+  let nearest = '';
+  let least = Number.POSITIVE_INFINITY;
+  for (const known of names) {
+    const candidate = plain(known);
+    const edits = distance(wanted, candidate);
+    if (edits * NEARNESS > Math.max(wanted.length, candidate.length) || edits >= least) continue;
+    nearest = known;
+    least = edits;
+  }
+  const word = words.get(wanted);
+  if (word !== undefined && least > 0) return word;
+  return nearest === '' ? '' : `did you mean ${nearest}?`;
+}
+
+/**
+ * What an object probably has in place of a field that it lacks, for the message: `; did you mean tokens by "token"?`. Empty if
+ * none of its names is near. For objects that may have further names, such as results.
+ */
+export function insteadOf(value: object, field: string): string {
+  const known = knownNames<Record<string, unknown>>('', { [field]: true });
+  for (const name in value) {
+    if (name !== field && suggest(known, name) !== '') return `; did you mean ${field} by ${show(name)}?`;
+  }
+  return '';
+}
+
+/** What somebody put on Object.prototype stands in every object, and is nobody's option. */
+function isEveryObjects(name: string): boolean {
+  return Object.prototype.propertyIsEnumerable.call(Object.prototype, name);
+}
+
+function unknownName(known: KnownNames, name: string): BlockstepError {
+  const meant = suggest(known, name);
+  const list = [...known.names].join(', ');
+  const expected = meant === '' && list.length <= MOST_LISTED ? `names among ${list}` : 'known names';
+  const message = `${known.what} must have ${expected} only, got ${show(name)}${meant === '' ? '' : `: ${meant}`}`;
+  return new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', message);
+}
+
+/** A name without what spellings differ in: `max_num_seqs` and `maxNumSeqs` are `maxnumseqs`. */
+function plain(name: string): string {
+  // A message cannot use more, and to compare names takes the product of their lengths.
+  return name.slice(0, 100).replace(/[_-]/g, '').toLowerCase();
+}

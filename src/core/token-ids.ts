@@ -1,0 +1,58 @@
+import { types } from 'node:util';
+import { takeInt32Array } from './arrays.js';
+import { TOKEN_MAX } from './core.js';
+import { badArgument, show } from './errors.js';
+
+const typedArray = Object.getPrototypeOf(Int32Array.prototype) as object;
+/** Ids that room is made for at first: an object may say that it is longer than any memory. */
+const ROOM = 2 ** 16;
+
+/**
+ * Token ids from any array-like of integers. Of an Int32Array it is a view, and whether its ids are in range is left to who
+ * copies them; of anything else a checked copy, each element read once.
+ * @throws ERR_BLOCKSTEP_BAD_ARG naming the first element that is no token id; what a getter throws
+ */
+export function takeTokenIds(name: string, value: unknown): Int32Array {
+  return types.isInt32Array(value) ? takeInt32Array(name, value) : copyTokenIds(name, value);
+}
+
+function copyTokenIds(name: string, value: unknown): Int32Array {
+  const list = checkArrayLike(name, value);
+  const { length } = list;
+  if (!Number.isSafeInteger(length) || length < 0) throw notIds(name, value);
+  let ids = new Int32Array(Math.min(length, ROOM));
+  for (let i = 0; i < length; i++) {
+    const id = list[i];
+    // The name is put together only for what is none.
+    if (!isTokenId(id)) throw notAnId(`${name}[${i}]`, id);
+    if (i === ids.length) ids = grown(ids, length);
+    ids[i] = id;
+  }
+  return ids;
+}
+
+function checkArrayLike(name: string, value: unknown): ArrayLike<unknown> {
+  if (typeof value !== 'object' || value === null) throw notIds(name, value);
+  // What only inherits from a typed array, such as a proxy of one, has no length that can be asked for.
+  const inherits = Object.prototype.isPrototypeOf.call(typedArray, value);
+  if (inherits && !types.isTypedArray(value)) throw notIds(name, value);
+  return value as ArrayLike<unknown>;
+}
+
+function isTokenId(id: unknown): id is number {
+  return typeof id === 'number' && (id | 0) === id && id >= 0 && id <= TOKEN_MAX;
+}
+
+function notAnId(name: string, id: unknown): Error {
+  return badArgument(name, show(id), `an integer from 0 to ${TOKEN_MAX}`);
+}
+
+function notIds(name: string, value: unknown): Error {
+  return badArgument(name, show(value), 'an array of token ids');
+}
+
+function grown(ids: Int32Array, length: number): Int32Array<ArrayBuffer> {
+  const more = new Int32Array(Math.min(length, 2 * ids.length));
+  more.set(ids);
+  return more;
+}

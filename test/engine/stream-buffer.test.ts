@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { RequestStream } from '../../src/engine/request-stream.js';
+import { StreamBuffer } from '../../src/engine/stream-buffer.js';
 import type { Request } from '../../src/index.js';
 import { Random, rejection } from './support.js';
 
-function stream(maxTokens = 100): RequestStream {
+function stream(maxTokens = 100): StreamBuffer {
   const totals = { bufferedTokens: 0, readersWaiting: 0 };
-  return new RequestStream({ id: 'a', maxTokens, addedAt: 0, stopReason: null } as Request, 0, totals);
+  return new StreamBuffer({ id: 'a', maxTokens, addedAt: 0, stopReason: null } as Request, 0, totals);
 }
 
 describe('a stream', () => {
@@ -65,16 +65,16 @@ describe('a stream', () => {
   });
 });
 
-// Pinned by: `#readTo`, `#setAwaited`, and what `#end` takes off (request-stream.ts).
+// Pinned by: `#readTo`, `#setAwaited`, and what `#end` takes off (stream-buffer.ts).
 describe('the totals of many streams', () => {
   it.each([1, 2, 3, 4])('seed %i: are what a walk over those that have not ended finds', (seed) => {
     const random = new Random(seed);
     const totals = { bufferedTokens: 0, readersWaiting: 0 };
     const streams = Array.from(
       { length: 6 },
-      () => new RequestStream({ id: 'a', maxTokens: 99, addedAt: 0, stopReason: null } as Request, 0, totals),
+      () => new StreamBuffer({ id: 'a', maxTokens: 99, addedAt: 0, stopReason: null } as Request, 0, totals),
     );
-    const acts: ((stream: RequestStream) => unknown)[] = [
+    const acts: ((stream: StreamBuffer) => unknown)[] = [
       (stream) => !stream.ended && stream.append(Int32Array.of(1, 2, 3), 0, random.below(4)),
       (stream) => stream.wake(),
       (stream) => stream.next().catch(() => {}),

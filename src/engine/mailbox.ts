@@ -16,7 +16,7 @@ export function abortStream(e: EngineState, stream: StreamBuffer, reason: unknow
   if (stream.ended) return;
   e.streams.remove(stream);
   if (reason === undefined) stream.end('abort', e.now());
-  else stream.fail(reason, e.now(), true);
+  else stream.cutOff(reason, e.now());
   e.aborts.set(stream.request, reason);
   e.poke();
 }

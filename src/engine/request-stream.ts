@@ -1,3 +1,5 @@
+import { type InspectOptions, inspect } from 'node:util';
+import { BlockstepError, describeError, show } from '../core/errors.js';
 import type { ChunkInput } from '../scheduler/session.js';
 import type { ChunkOutcome, EndOutcome } from '../scheduler/sessions.js';
 import type { RequestOutput, RequestResult, StopReason } from './outputs.js';
@@ -14,7 +16,7 @@ export interface StreamCalls {
 }
 
 /**
- * The stream of a submitted request: what it brings. To be read by `for await`, or as a whole by `result()`, or both.
+ * The stream of a submitted request: what it brings. To be read by one `for await`, or as a whole by `result()`, or both.
  *
  * How reading ends:
  * - with `stop` or `length`: the last output carries the `finishReason`; after `stop(reason)` likewise, behind all that came;
@@ -30,13 +32,12 @@ export interface StreamCalls {
 export class RequestStream implements AsyncIterable<RequestOutput, undefined, undefined>, AsyncDisposable {
   readonly #stream: StreamBuffer;
   readonly #calls: StreamCalls;
-  readonly #iterator: OutputIterator;
+  #hasReader = false;
 
   /** @internal */
   constructor(stream: StreamBuffer, calls: StreamCalls) {
     this.#stream = stream;
     this.#calls = calls;
-    this.#iterator = new OutputIterator(stream, calls);
   }
 
   /** The request's external id. */
@@ -102,15 +103,31 @@ export class RequestStream implements AsyncIterable<RequestOutput, undefined, un
     return this.#stream.result();
   }
 
-  /** One iterator for everyone: two loops over the same stream share its outputs between them. */
+  /**
+   * The reader, of which there is one: it gets every output once. Behind a reader that had the last output, a new one finds the
+   * stream at its end; `result()` is for everyone, at any time.
+   * @throws ERR_BLOCKSTEP_BUSY while there is a reader that has not had the last output, and behind one that left before
+   * it had: its request was aborted
+   */
   [Symbol.asyncIterator](): OutputIterator {
-    return this.#iterator;
+    if (this.#stream.wasLeft) throw new BlockstepError('ERR_BLOCKSTEP_BUSY', wasLeft(this.id));
+    if (this.#hasReader && !this.#stream.isReadOut)
+      throw new BlockstepError('ERR_BLOCKSTEP_BUSY', hasReader(this.id));
+    this.#hasReader = true;
+    return new OutputIterator(this.#stream, this.#calls);
   }
 
   /** Aborts the request if it has not ended. */
   [Symbol.asyncDispose](): Promise<void> {
     this.abort();
     return Promise.resolve();
+  }
+
+  /** For `console.log`: its id, its state, how many tokens were generated, and how it ended. */
+  [inspect.custom](depth: number, options: InspectOptions): string {
+    return #stream in this
+      ? inspectStream('RequestStream', this.#stream, depth, options)
+      : 'RequestStream {}';
   }
 }
 
@@ -146,8 +163,45 @@ export class OutputIterator implements AsyncIterator<RequestOutput, undefined, u
     return this;
   }
 
+  /** For `console.log`: what its stream shows. */
+  [inspect.custom](depth: number, options: InspectOptions): string {
+    return #stream in this
+      ? inspectStream('OutputIterator', this.#stream, depth, options)
+      : 'OutputIterator {}';
+  }
+
   #leave(): void {
     this.#stream.close();
     this.#calls.abort(this.#stream, undefined);
   }
+}
+
+function hasReader(id: string): string {
+  return (
+    `the stream of request ${show(id)} has a reader already, which gets every output once: ` +
+    'await result() for the whole, as often as you like, or hand on what the reader gets'
+  );
+}
+
+function wasLeft(id: string): string {
+  return (
+    `the reader of request ${show(id)} left before it had the last output, which aborts a request that goes on: nothing comes ` +
+    'any more, and result() has what had come; to go on reading elsewhere keep one iterator, stream[Symbol.asyncIterator](), ' +
+    'and call its next()'
+  );
+}
+
+function inspectStream(name: string, stream: StreamBuffer, depth: number, options: InspectOptions): string {
+  if (depth < 0) return `[${name}]`;
+  const { request, numTokens, ended, reason, wasCutOff, failure } = stream;
+  const state = ended ? 'finished' : request.container === 'running' ? 'running' : 'waiting';
+  const shown = { id: request.id, state, tokens: numTokens, reason: reason ?? endWithout(ended, wasCutOff) };
+  const why = ended && reason === null ? { error: describeError(failure) } : {};
+  return `${name} ${inspect({ ...shown, ...why }, options)}`;
+}
+
+/** The reason of an end of which readers are told by an error. */
+function endWithout(ended: boolean, wasCutOff: boolean): 'abort' | 'error' | null {
+  if (!ended) return null;
+  return wasCutOff ? 'abort' : 'error';
 }

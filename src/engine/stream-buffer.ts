@@ -65,6 +65,10 @@ export class StreamBuffer {
   failure: unknown = undefined;
   #endedAt = -1;
   #finalOutputTaken = false;
+  /** Its reader left before it had the last output. */
+  wasLeft = false;
+  /** It was aborted with a reason of its client's. */
+  wasCutOff = false;
   /** Of a session: the answers that have ended and were not read to their ends, oldest first. */
   readonly #answers: Answer[] = [];
   /** Of a session: how its last answer ended. */
@@ -82,6 +86,11 @@ export class StreamBuffer {
     this.#totals = totals;
     this.submittedRound = submittedRound;
     this.tokens = new Int32Array(Math.min(request.maxTokens, FIRST_CAPACITY));
+  }
+
+  /** Whether a reader had the last output, or what it failed with, or left: nothing comes any more. */
+  get isReadOut(): boolean {
+    return this.#finalOutputTaken;
   }
 
   get numBuffered(): number {
@@ -136,12 +145,22 @@ export class StreamBuffer {
   }
 
   /**
-   * Ends the stream with a failure. What has come before is still delivered, unless `atOnce`.
+   * Ends the stream with a failure. What has come before is still delivered.
    * @returns whether it ended now
    */
-  fail(failure: unknown, now: number, atOnce = false): boolean {
-    if (atOnce && !this.ended) this.#readTo(this.numTokens);
+  fail(failure: unknown, now: number): boolean {
     return this.#end(null, failure, now);
+  }
+
+  /**
+   * Ends the stream with a reason of its client's: what was not read yet is dropped, and readers are told that very reason.
+   * @returns whether it ended now
+   */
+  cutOff(reason: unknown, now: number): boolean {
+    if (this.ended) return false;
+    this.wasCutOff = true;
+    this.#readTo(this.numTokens);
+    return this.#end(null, reason, now);
   }
 
   /** The next output, as soon as there is one. Calls are answered in their order. */
@@ -156,6 +175,7 @@ export class StreamBuffer {
 
   /** No output is wanted any more: readers that wait, and all later ones, find the end. */
   close(): void {
+    this.wasLeft ||= !this.#finalOutputTaken;
     this.#readTo(this.numTokens);
     this.#finalOutputTaken = true;
     for (const waiter of this.#takeWaiting()) waiter.resolve(DONE);

@@ -83,7 +83,7 @@ export class Submitter {
     const now = this.#e.now();
     const request = { id, handle: -1, slot: -1, maxTokens: 1, numPromptTokens: 0, addedAt: now } as Request;
     const stream = new StreamBuffer(request, this.#e.rounds, this.#e.streams.totals);
-    stream.fail(reason, now, true);
+    stream.cutOff(reason, now);
     return new RequestStream(stream, this.#calls);
   }
 

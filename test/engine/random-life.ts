@@ -4,6 +4,7 @@ import {
   type Executor,
   type ExecutorPlan,
   type ExecutorResult,
+  type OutputIterator,
   type Plan,
   type RequestOutput,
   type RequestResult,
@@ -89,6 +90,7 @@ class MoodyExecutor implements Executor {
 /** A client of one request, who reads as he pleases. */
 export interface Client {
   stream: RequestStream;
+  reader: OutputIterator;
   input: SubmitInput;
   controller: AbortController | null;
   read: RequestOutput[];
@@ -218,7 +220,17 @@ export class EngineLife {
     const stream = engine.submit(input, controller === null ? {} : { signal: controller.signal });
     if (stream.handle >= 0) this.model.know(stream.handle, { id: stream.id, ...input });
     const result = Promise.allSettled([stream.result()]).then(([one]) => one);
-    this.clients.push({ stream, input, controller, read: [], ended: 'reading', waiting: false, result });
+    const reader = stream[Symbol.asyncIterator]();
+    this.clients.push({
+      stream,
+      reader,
+      input,
+      controller,
+      read: [],
+      ended: 'reading',
+      waiting: false,
+      result,
+    });
   }
 
   #deliver(): void {
@@ -237,32 +249,30 @@ export class EngineLife {
   #read(client: Client): void {
     if (client.waiting || client.ended !== 'reading') return;
     client.waiting = true;
-    client.stream[Symbol.asyncIterator]()
-      .next()
-      .then(
-        ({ done, value }) => {
-          client.waiting = false;
-          if (done) client.ended = 'done';
-          else client.read.push(value);
-        },
-        (error: unknown) => {
-          client.waiting = false;
-          client.ended = error;
-        },
-      );
+    client.reader.next().then(
+      ({ done, value }) => {
+        client.waiting = false;
+        if (done) client.ended = 'done';
+        else client.read.push(value);
+      },
+      (error: unknown) => {
+        client.waiting = false;
+        client.ended = error;
+      },
+    );
   }
 
   #abort(): void {
     const { random, engine, clients } = this;
     if (clients.length === 0) return;
-    const { stream, controller } = clients[Math.max(0, clients.length - 1 - random.below(8))];
+    const { stream, reader, controller } = clients[Math.max(0, clients.length - 1 - random.below(8))];
     const reason = random.chance(50) ? undefined : 'reason';
     const ways = [
       () => stream.abort(reason),
       () => engine.abort(stream.id, reason),
       () => engine.abort(Math.max(0, stream.handle), reason),
       () => random.chance(10) && engine.abortAll(reason),
-      () => stream[Symbol.asyncIterator]().return(),
+      () => reader.return(),
       () => controller?.abort('signal'),
     ];
     void ways[random.below(ways.length)]();

@@ -21,7 +21,7 @@ describe('a stream', () => {
 
     const other = stream();
     const mine = new Error('mine');
-    expect([other.fail(mine, 1), other.fail(new Error('late'), 2, true), other.end('stop', 3)]).toEqual([
+    expect([other.fail(mine, 1), other.cutOff(new Error('late'), 2), other.end('stop', 3)]).toEqual([
       true,
       false,
       false,
@@ -82,7 +82,8 @@ describe('the totals of many streams', () => {
       (stream) => !stream.ended && stream.endAnswer('stop'),
       (stream) => random.chance(10) && stream.close(),
       (stream) => random.chance(10) && stream.end('length', 1),
-      (stream) => random.chance(10) && stream.fail(new Error('x'), 1, random.chance(50)),
+      (stream) => random.chance(5) && stream.fail(new Error('x'), 1),
+      (stream) => random.chance(5) && stream.cutOff('reason', 1),
     ];
     for (let i = 0; i < 400; i++) {
       acts[random.below(acts.length)](streams[random.below(streams.length)]);

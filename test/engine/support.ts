@@ -135,9 +135,9 @@ export class EngineBench {
 }
 
 /** What a stream brings until its end, without asking for its end. */
-export async function outputs(handle: AsyncIterable<RequestOutput>): Promise<RequestOutput[]> {
+export async function outputs(stream: AsyncIterable<RequestOutput>): Promise<RequestOutput[]> {
   const all: RequestOutput[] = [];
-  for await (const output of handle) all.push(output);
+  for await (const output of stream) all.push(output);
   return all;
 }
 

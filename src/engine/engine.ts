@@ -22,6 +22,7 @@ import { Shutdown } from './shutdown.js';
 import { StepLoop, type StepReport } from './step-loop.js';
 import type { SubmitInput, SubmitOptions } from './submission.js';
 import { Submitter } from './submit.js';
+import { capturePlace } from './submit-place.js';
 
 /**
  * An inference engine around an executor: takes requests, schedules and executes steps, streams tokens.
@@ -64,7 +65,7 @@ export class Engine implements Disposable, AsyncDisposable {
    * @throws ERR_BLOCKSTEP_SHUTDOWN once a shutdown has begun, also when it is over; ERR_BLOCKSTEP_DISPOSED after `dispose()`
    */
   submit(request: SubmitInput, options: SubmitOptions = {}): RequestStream {
-    return this.#submitter.submit(request, options);
+    return this.#submitter.submit(request, options, capturePlace(SUBMIT));
   }
 
   /**
@@ -256,3 +257,6 @@ export class Engine implements Disposable, AsyncDisposable {
     this.#e.change((scheduler) => scheduler.verify());
   }
 }
+
+/** The frame above which the places of requests begin. */
+const SUBMIT = Engine.prototype.submit;

@@ -23,7 +23,8 @@ export interface StreamCalls {
  * - aborted without a reason (leaving the loop, `abort()`, `engine.abort(id)`, the end of a shutdown): likewise, `abort`;
  * - aborted with a reason (the signal's, or that of `abort(reason)`): what was not read yet is dropped, and `next` and
  *   `result` reject with that very reason;
- * - failed: what came before is delivered, then both reject with a BlockstepError whose cause says why.
+ * - failed: what came before is delivered, then both reject with a BlockstepError whose cause says why, and
+ *   whose stack ends with where the request was submitted (as many frames as `Error.stackTraceLimit` says; 0 notes none).
  *
  * A reader may be as slow as it likes: what it has not read waits for it as one growing chunk, at most `maxTokens` tokens.
  * Of a session each answer ends with an output that has a `finishReason` and `continues`; it may keep `maxTokens` for each.

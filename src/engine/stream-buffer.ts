@@ -1,5 +1,7 @@
+import type { BlockstepError } from '../core/errors.js';
 import type { Request } from '../scheduler/request.js';
 import type { EndReason, RequestOutput, RequestResult, StopReason } from './outputs.js';
+import { failureAt, type SubmitPlace } from './submit-place.js';
 
 /** Where an answer of a session ended, and how. */
 interface Answer {
@@ -80,11 +82,19 @@ export class StreamBuffer {
   /** Rounds that the engine had made when it was submitted. */
   readonly submittedRound: number;
   readonly #totals: StreamTotals;
+  /** Where it was submitted; forgotten at the end, since it holds the functions on that stack. */
+  #place: SubmitPlace | null;
 
-  constructor(request: Request, submittedRound: number, totals: StreamTotals) {
+  constructor(
+    request: Request,
+    submittedRound: number,
+    totals: StreamTotals,
+    place: SubmitPlace | null = null,
+  ) {
     this.request = request;
     this.#totals = totals;
     this.submittedRound = submittedRound;
+    this.#place = place;
     this.tokens = new Int32Array(Math.min(request.maxTokens, FIRST_CAPACITY));
   }
 
@@ -145,11 +155,12 @@ export class StreamBuffer {
   }
 
   /**
-   * Ends the stream with a failure. What has come before is still delivered.
+   * Ends the stream with a failure. What has come before is still delivered; then readers are told an error of the same code,
+   * message and cause, whose stack says where the request was submitted.
    * @returns whether it ended now
    */
-  fail(failure: unknown, now: number): boolean {
-    return this.#end(null, failure, now);
+  fail(failure: BlockstepError, now: number): boolean {
+    return !this.ended && this.#end(null, failureAt(failure, this.#place), now);
   }
 
   /**
@@ -201,6 +212,7 @@ export class StreamBuffer {
     this.reason = reason;
     this.failure = failure;
     this.#endedAt = now;
+    this.#place = null;
     this.release?.();
     this.release = null;
     const waiting = this.#takeWaiting();

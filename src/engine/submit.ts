@@ -8,6 +8,7 @@ import { addChunk, endInput } from './session-input.js';
 import { Signals } from './signals.js';
 import { StreamBuffer } from './stream-buffer.js';
 import { isAborted, type SubmitInput, type SubmitOptions, takeSignal, takeSubmission } from './submission.js';
+import type { SubmitPlace } from './submit-place.js';
 
 /** Gives requests to the scheduler, and their clients the streams. */
 export class Submitter {
@@ -27,8 +28,8 @@ export class Submitter {
     this.#signals = new Signals(this.#calls.abort);
   }
 
-  /** See `Engine.submit`. */
-  submit(input: SubmitInput, options: SubmitOptions): RequestStream {
+  /** See `Engine.submit`. @param place where that was called */
+  submit(input: SubmitInput, options: SubmitOptions, place: SubmitPlace): RequestStream {
     const e = this.#e;
     // Once a shutdown has begun that is the reason, also when it is over.
     if (!e.disposed || !e.draining) e.checkUsable();
@@ -42,7 +43,8 @@ export class Submitter {
       throw badArgument('resumable', 'true', 'false, since the executor cannot roll back');
     request.id ??= this.#newId();
     if (signal !== null && isAborted(signal)) return this.#stillborn(request.id, signal.reason);
-    const stream = new StreamBuffer(this.#add(request as RequestInput), e.rounds, e.streams.totals);
+    const added = this.#add(request as RequestInput);
+    const stream = new StreamBuffer(added, e.rounds, e.streams.totals, place);
     e.streams.add(stream);
     // Its connector may have aborted it when it was told of it.
     if (e.aborts.has(stream.request)) abortStream(e, stream, e.aborts.get(stream.request));

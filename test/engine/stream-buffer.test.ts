@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { StreamBuffer } from '../../src/engine/stream-buffer.js';
-import type { Request } from '../../src/index.js';
+import { BlockstepError, type Request } from '../../src/index.js';
 import { Random, rejection } from './support.js';
+
+const late = new BlockstepError('ERR_BLOCKSTEP_REQUEST', 'late');
 
 function stream(maxTokens = 100): StreamBuffer {
   const totals = { bufferedTokens: 0, readersWaiting: 0 };
@@ -11,22 +13,18 @@ function stream(maxTokens = 100): StreamBuffer {
 describe('a stream', () => {
   it('ends once: the first end counts', async () => {
     const one = stream();
-    expect([one.end('stop', 1), one.end('length', 2), one.fail(new Error('late'), 3)]).toEqual([
-      true,
-      false,
-      false,
-    ]);
+    expect([one.end('stop', 1), one.end('length', 2), one.fail(late, 3)]).toEqual([true, false, false]);
     expect((await one.result()).finishReason).toBe('stop');
     expect((await one.next()).value?.finishReason).toBe('stop');
 
     const other = stream();
-    const mine = new Error('mine');
-    expect([other.fail(mine, 1), other.cutOff(new Error('late'), 2), other.end('stop', 3)]).toEqual([
-      true,
-      false,
-      false,
-    ]);
-    expect(await rejection(other.next())).toBe(mine);
+    const mine = new BlockstepError('ERR_BLOCKSTEP_LIMIT', 'mine', { cause: 'why' });
+    expect([other.fail(mine, 1), other.cutOff(late, 2), other.end('stop', 3)]).toEqual([true, false, false]);
+    expect(await rejection(other.next())).toMatchObject({
+      code: 'ERR_BLOCKSTEP_LIMIT',
+      message: 'mine',
+      cause: 'why',
+    });
   });
 
   it('lets go of its signal at its end, once', () => {
@@ -82,7 +80,7 @@ describe('the totals of many streams', () => {
       (stream) => !stream.ended && stream.endAnswer('stop'),
       (stream) => random.chance(10) && stream.close(),
       (stream) => random.chance(10) && stream.end('length', 1),
-      (stream) => random.chance(5) && stream.fail(new Error('x'), 1),
+      (stream) => random.chance(5) && stream.fail(late, 1),
       (stream) => random.chance(5) && stream.cutOff('reason', 1),
     ];
     for (let i = 0; i < 400; i++) {

@@ -1,6 +1,6 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { GCProfiler } from 'node:v8';
-import type { RequestHandle } from '../src/index.js';
+import type { RequestStream } from '../src/index.js';
 import { makeEngine } from './engine-workloads.js';
 import { type Latency, type Row, timeRow } from './row.js';
 
@@ -75,12 +75,12 @@ async function run(size: number, reading: Reading): Promise<StreamsRun> {
   await new Promise((resolve) => setImmediate(resolve));
   const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   const profiler = new GCProfiler();
-  const handles = Array.from({ length: size }, () => submit(maxTokens));
+  const streams = Array.from({ length: size }, () => submit(maxTokens));
   profiler.start();
   const heapBefore = process.memoryUsage().heapUsed;
   delay.enable();
   const running = engine.run();
-  const counts = await Promise.all(handles.map((handle) => read(handle, reading)));
+  const counts = await Promise.all(streams.map((stream) => read(stream, reading)));
   const ms = performance.now() - starts[0];
   delay.disable();
   const heapAfter = process.memoryUsage().heapUsed;
@@ -102,16 +102,16 @@ async function run(size: number, reading: Reading): Promise<StreamsRun> {
   };
 }
 
-async function read(handle: RequestHandle, reading: Reading): Promise<number> {
-  if (reading === 'result only') return (await handle.result()).tokens.length;
+async function read(stream: RequestStream, reading: Reading): Promise<number> {
+  if (reading === 'result only') return (await stream.result()).tokens.length;
   let count = 0;
   let text = '';
-  for await (const { tokens } of handle) {
+  for await (const { tokens } of stream) {
     count += tokens.length;
     if (reading === 'every chunk') continue;
     // What a server makes of it: a string grows, and an event is written.
     text += ` ${tokens[0]}`;
-    JSON.stringify({ id: handle.id, choices: [{ index: 0, text: text.slice(-8), logprobs: [] }] });
+    JSON.stringify({ id: stream.id, choices: [{ index: 0, text: text.slice(-8), logprobs: [] }] });
   }
   return count;
 }

@@ -1,4 +1,4 @@
-import { Engine, type Executor, type ExecutorResult, type RequestHandle } from '../src/index.js';
+import { Engine, type Executor, type ExecutorResult, type RequestStream } from '../src/index.js';
 import { BLOCK_SIZE, HASH_SEED, Prompts, touchPool } from './workloads.js';
 
 const PROMPT = 512;
@@ -29,7 +29,7 @@ export interface EngineWorkload {
   engine: Engine;
   executor: DoNothing;
   /** Submits one request that generates so many tokens. */
-  submit: (maxTokens: number) => RequestHandle;
+  submit: (maxTokens: number) => RequestStream;
 }
 
 /** An engine as `makeDecode` makes a scheduler: `numRequests` at once, prompts of 512 tokens and up to 15 more. */

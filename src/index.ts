@@ -31,7 +31,7 @@ export type {
 export { ReferenceExecutor } from './engine/reference-executor.js';
 export type { ReferenceFault } from './engine/reference-fault.js';
 export type { ReferenceExecutorOptions } from './engine/reference-options.js';
-export type { OutputIterator, RequestHandle } from './engine/request-handle.js';
+export type { OutputIterator, RequestStream } from './engine/request-stream.js';
 export type { StepReport } from './engine/step-loop.js';
 export type { StepLatency } from './engine/step-times.js';
 export type { SubmitInput, SubmitOptions } from './engine/submission.js';

@@ -14,6 +14,8 @@ export const ERROR_CODES = {
   ERR_BLOCKSTEP_BAD_RECEIVER: 'a native method was called on an object that is not a native core',
   ERR_BLOCKSTEP_BAD_SLOT: 'the slot is not open: its request ended, or no request ever had it',
   ERR_BLOCKSTEP_BAD_TRACE: 'a workload trace cannot be read: the message names the file and the line',
+  ERR_BLOCKSTEP_BUSY:
+    'the stream of a request has a reader that has not had all of it, or had one that left before it had',
   ERR_BLOCKSTEP_CUDA:
     'CUDA cannot be used here, or a call of it failed; a core that was already at work does nothing more',
   ERR_BLOCKSTEP_DECISION_PENDING:

@@ -211,10 +211,7 @@ export class EngineState {
     this.flight.length = 0;
     this.aborts.clear();
     this.stops.clear();
-    for (const stream of this.streams.takeAll()) {
-      const { code, message, cause } = error;
-      stream.fail(new BlockstepError(code, message, { cause }), now);
-    }
+    for (const stream of this.streams.takeAll()) stream.fail(error, now);
   }
 }
 

@@ -18,12 +18,13 @@ import {
   withRanks,
   withReports,
 } from './options.js';
-import type { RequestHandle } from './request-handle.js';
+import type { RequestStream } from './request-stream.js';
 import { RunLoop } from './run-loop.js';
 import { Shutdown } from './shutdown.js';
 import { StepLoop, type StepReport } from './step-loop.js';
 import type { SubmitInput, SubmitOptions } from './submission.js';
 import { Submitter } from './submit.js';
+import { capturePlace } from './submit-place.js';
 
 /**
  * An inference engine around an executor: takes requests, schedules and executes steps, streams tokens.
@@ -61,12 +62,12 @@ export class Engine implements Disposable, AsyncDisposable {
 
   /**
    * Submits a request, also while others run. Its prompt, any array-like of token ids, is copied. Never waits.
-   * @returns what it brings, to be iterated or awaited; an already aborted signal gives a handle that has ended
+   * @returns what it brings, to be iterated or awaited; an already aborted signal gives a stream that has ended
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT, ERR_BLOCKSTEP_LIMIT; nothing was changed
    * @throws ERR_BLOCKSTEP_SHUTDOWN once a shutdown has begun, also when it is over; ERR_BLOCKSTEP_DISPOSED after `dispose()`
    */
-  submit(request: SubmitInput, options: SubmitOptions = {}): RequestHandle {
-    return this.#submitter.submit(request, options);
+  submit(request: SubmitInput, options: SubmitOptions = {}): RequestStream {
+    return this.#submitter.submit(request, options, capturePlace(SUBMIT));
   }
 
   /**
@@ -258,3 +259,6 @@ export class Engine implements Disposable, AsyncDisposable {
     this.#e.change((scheduler) => scheduler.verify());
   }
 }
+
+/** The frame above which the places of requests begin. */
+const SUBMIT = Engine.prototype.submit;

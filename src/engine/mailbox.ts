@@ -3,7 +3,7 @@ import type { Request } from '../scheduler/request.js';
 import { channels } from './channels.js';
 import type { EngineState } from './engine-state.js';
 import type { StopReason } from './outputs.js';
-import type { RequestStream } from './request-stream.js';
+import type { StreamBuffer } from './stream-buffer.js';
 
 /**
  * Aborts are only queued here, by whoever asks and whenever: from inside the executor, from a signal, between two steps.
@@ -12,11 +12,11 @@ import type { RequestStream } from './request-stream.js';
  *
  * The stream ends at once: from now on nothing else can happen to the request.
  */
-export function abortStream(e: EngineState, stream: RequestStream, reason: unknown): void {
+export function abortStream(e: EngineState, stream: StreamBuffer, reason: unknown): void {
   if (stream.ended) return;
   e.streams.remove(stream);
   if (reason === undefined) stream.end('abort', e.now());
-  else stream.fail(reason, e.now(), true);
+  else stream.cutOff(reason, e.now());
   e.aborts.set(stream.request, reason);
   e.poke();
 }
@@ -26,7 +26,7 @@ export function abortStream(e: EngineState, stream: RequestStream, reason: unkno
  * scheduler knows no stop strings either; readers, counters and the channel are told `stop`.
  * @throws ERR_BLOCKSTEP_BAD_ARG for a session that goes on; nothing was changed
  */
-export function stopStream(e: EngineState, stream: RequestStream, reason: unknown): void {
+export function stopStream(e: EngineState, stream: StreamBuffer, reason: unknown): void {
   const stopReason = takeStopReason(reason);
   if (stream.ended) return;
   const { request } = stream;

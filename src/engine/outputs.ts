@@ -10,7 +10,7 @@ export interface RequestOutput {
   readonly finishReason: EndReason | null;
   /** The reason ended only the answer to one chunk of a session; it goes on. */
   readonly continues: boolean;
-  /** What ended it with `stop`: the stop token, or what its client gave to `RequestHandle.stop`; null when something else did. */
+  /** What ended it with `stop`: the stop token, or what its client gave to `RequestStream.stop`; null when something else did. */
   readonly stopReason: StopReason | null;
 }
 

@@ -4,7 +4,7 @@ import { FinishReason, finishReasonName } from '../scheduler/status.js';
 import type { StepOutputs } from '../scheduler/step-outputs.js';
 import type { EngineState } from './engine-state.js';
 import type { EndReason } from './outputs.js';
-import type { RequestStream } from './request-stream.js';
+import type { StreamBuffer } from './stream-buffer.js';
 
 /** What readers are told of a request that ended with `error`. */
 export type FailureOf = (request: Request) => BlockstepError;
@@ -59,7 +59,7 @@ export function sweepStreams(e: EngineState): void {
   }
 }
 
-function endStream(e: EngineState, stream: RequestStream, reason: FinishReason, failureOf: FailureOf): void {
+function endStream(e: EngineState, stream: StreamBuffer, reason: FinishReason, failureOf: FailureOf): void {
   e.streams.remove(stream);
   const { request } = stream;
   if (reason === FinishReason.error) {

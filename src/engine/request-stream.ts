@@ -1,282 +1,208 @@
-import type { Request } from '../scheduler/request.js';
-import type { EndReason, RequestOutput, RequestResult, StopReason } from './outputs.js';
+import { type InspectOptions, inspect } from 'node:util';
+import { BlockstepError, describeError, show } from '../core/errors.js';
+import type { ChunkInput } from '../scheduler/session.js';
+import type { ChunkOutcome, EndOutcome } from '../scheduler/sessions.js';
+import type { RequestOutput, RequestResult, StopReason } from './outputs.js';
+import type { StreamBuffer } from './stream-buffer.js';
 
-/** Where an answer of a session ended, and how. */
-interface Answer {
-  readonly end: number;
-  readonly reason: EndReason;
-  readonly stopReason: number | null;
+/** What a stream asks of its engine. */
+export interface StreamCalls {
+  /** Ends the request of a stream; `reason` undefined = without a reason. */
+  abort(stream: StreamBuffer, reason: unknown): void;
+  /** Ends the request of a stream with `stop`. */
+  stop(stream: StreamBuffer, reason: unknown): void;
+  addChunk(stream: StreamBuffer, chunk: ChunkInput): ChunkOutcome;
+  endInput(stream: StreamBuffer): EndOutcome;
 }
-
-interface Waiter<T> {
-  resolve(value: T): void;
-  reject(error: unknown): void;
-}
-
-/** A result that was asked for. */
-interface Asked {
-  promise: Promise<RequestResult>;
-  waiter: Waiter<RequestResult>;
-}
-
-/** Sums over all streams that have not ended, kept up to date so that nobody has to walk them. */
-export interface StreamTotals {
-  /** Tokens that nobody has read yet. */
-  bufferedTokens: number;
-  /** Streams that a reader waits for. */
-  readersWaiting: number;
-}
-
-type Next = IteratorResult<RequestOutput, undefined>;
-
-const FIRST_CAPACITY = 16;
-const DONE: Next = Object.freeze({ done: true, value: undefined });
 
 /**
- * What one request has brought and its readers have not taken yet.
+ * The stream of a submitted request: what it brings. To be read by one `for await`, or as a whole by `result()`, or both.
  *
- * All tokens of a request stand in one array that grows up to its `maxTokens`, and never beyond the model's length; a
- * reader has a position in it. So a slow reader stalls nobody, loses nothing and holds no more than that, and `append`
- * allocates nothing but the array's growth.
+ * How reading ends:
+ * - with `stop` or `length`: the last output carries the `finishReason`; after `stop(reason)` likewise, behind all that came;
+ * - aborted without a reason (leaving the loop, `abort()`, `engine.abort(id)`, the end of a shutdown): likewise, `abort`;
+ * - aborted with a reason (the signal's, or that of `abort(reason)`): what was not read yet is dropped, and `next` and
+ *   `result` reject with that very reason;
+ * - failed: what came before is delivered, then both reject with a BlockstepError whose cause says why, and
+ *   whose stack ends with where the request was submitted (as many frames as `Error.stackTraceLimit` says; 0 notes none).
  *
- * Invariants: `read <= numTokens`; while a reader waits, `read === numTokens` and the stream has not ended; it ends once.
+ * A reader may be as slow as it likes: what it has not read waits for it as one growing chunk, at most `maxTokens` tokens.
+ * Of a session each answer ends with an output that has a `finishReason` and `continues`; it may keep `maxTokens` for each.
+ * A stream that nobody reads, or that is dropped, stalls nothing: its request runs to its end.
  */
-export class RequestStream {
-  // What every step touches stands first.
-  /** Tokens received. */
-  numTokens = 0;
-  /** Tokens of these that the reader has taken. */
-  read = 0;
-  tokens: Int32Array;
-  /** What came with each token; null as long as nothing has. */
-  extras: unknown[] | null = null;
-  /** Readers that wait, the longest first. */
-  readonly #waiting: Waiter<Next>[] = [];
-  /** Whether somebody waits for the next output. */
-  isAwaited = false;
+export class RequestStream implements AsyncIterable<RequestOutput>, AsyncDisposable {
+  readonly #stream: StreamBuffer;
+  readonly #calls: StreamCalls;
+  #hasReader = false;
 
-  readonly request: Request;
-  /** Why it ended; null while it lives. A stream with a failure has none. */
-  reason: EndReason | null = null;
-  ended = false;
-  /** What its client stopped it for; undefined = its client did not. */
-  #stoppedFor: StopReason | null | undefined = undefined;
-  /** What its readers are told instead of an end; undefined = it did not fail. */
-  failure: unknown = undefined;
-  #endedAt = -1;
-  #finalOutputTaken = false;
-  /** Of a session: the answers that have ended and were not read to their ends, oldest first. */
-  readonly #answers: Answer[] = [];
-  /** Of a session: how its last answer ended. */
-  lastAnswer: EndReason | null = null;
-  #result: Asked | null = null;
-  /** Takes the listener off the signal; called at the end, at the latest. */
-  release: (() => void) | null = null;
-
-  /** Rounds that the engine had made when it was submitted. */
-  readonly submittedRound: number;
-  readonly #totals: StreamTotals;
-
-  constructor(request: Request, submittedRound: number, totals: StreamTotals) {
-    this.request = request;
-    this.#totals = totals;
-    this.submittedRound = submittedRound;
-    this.tokens = new Int32Array(Math.min(request.maxTokens, FIRST_CAPACITY));
+  /** @internal */
+  constructor(stream: StreamBuffer, calls: StreamCalls) {
+    this.#stream = stream;
+    this.#calls = calls;
   }
 
-  get numBuffered(): number {
-    return this.numTokens - this.read;
+  /** The request's external id. */
+  get id(): string {
+    return this.#stream.request.id;
   }
 
-  /** Takes in `count` tokens that lie in `source` from `from` on. Wakes nobody. */
-  append(source: Int32Array, from: number, count: number, extras: readonly unknown[] | null = null): void {
-    if (extras !== null || this.extras !== null) this.#appendExtras(extras, from, count);
-    let at = this.numTokens;
-    const end = at + count;
-    if (end > this.tokens.length) this.#grow(end);
-    const { tokens } = this;
-    for (let i = from; at < end; at++, i++) tokens[at] = source[i];
-    this.numTokens = end;
-    this.#totals.bufferedTokens += count;
+  /** Names this incarnation of the request, as `Scheduler.add` gave it out; -1 if it was aborted before it was added. */
+  get handle(): number {
+    return this.#stream.request.handle;
   }
 
-  #appendExtras(source: readonly unknown[] | null, from: number, count: number): void {
-    this.extras ??= Array.from({ length: this.numTokens }, () => undefined);
-    for (let i = from; i < from + count; i++) this.extras.push(source?.[i]);
+  /** Tokens generated so far, read or not. */
+  get numOutputTokens(): number {
+    return this.#stream.numTokens;
   }
 
-  /** Hands what has come to the reader that waits longest. */
-  wake(): void {
-    const waiter = this.numBuffered === 0 ? undefined : this.#waiting.shift();
-    if (waiter === undefined) return;
-    this.#setAwaited(this.#waiting.length > 0);
-    waiter.resolve({ done: false, value: this.#take() });
-  }
-
-  /** The answer to a chunk of a session ends with what has come so far; more will come. */
-  endAnswer(reason: EndReason): void {
-    this.lastAnswer = reason;
-    this.#answers.push({
-      end: this.numTokens,
-      reason,
-      stopReason: reason === 'stop' ? this.request.stopReason : null,
-    });
-  }
-
-  /** Ends the stream; only the first end counts. @returns whether it ended now */
-  end(reason: EndReason, now: number): boolean {
-    return this.#end(reason, undefined, now);
-  }
-
-  /** Its client ends it. @param stopReason what for; null = it does not say */
-  stop(stopReason: StopReason | null, now: number): void {
-    if (this.ended) return;
-    this.#stoppedFor = stopReason;
-    this.#end('stop', undefined, now);
+  /** Whether the request has ended, in whatever way. Tokens may still be waiting to be read. */
+  get ended(): boolean {
+    return this.#stream.ended;
   }
 
   /**
-   * Ends the stream with a failure. What has come before is still delivered, unless `atOnce`.
-   * @returns whether it ended now
+   * Aborts the request; nothing if it has ended. Its readers are told at once; its blocks go back before the next step.
+   * @param reason what readers shall be rejected with; without one reading ends with `finishReason: 'abort'`
    */
-  fail(failure: unknown, now: number, atOnce = false): boolean {
-    if (atOnce && !this.ended) this.#readTo(this.numTokens);
-    return this.#end(null, failure, now);
+  abort(reason?: unknown): void {
+    this.#calls.abort(this.#stream, reason);
   }
 
-  /** The next output, as soon as there is one. Calls are answered in their order. */
-  next(): Promise<Next> {
-    if (this.read < this.numTokens) return Promise.resolve<Next>({ done: false, value: this.#take() });
-    if (this.ended) return this.#last();
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ resolve, reject });
-      this.#setAwaited(true);
-    });
+  /**
+   * Ends the request with `finishReason: 'stop'`: its client has found the end in the text, for instance a stop string. Nothing
+   * if it has ended. Its readers are told at once, behind the tokens that have come; later ones are dropped. Its blocks go back
+   * before the next step, and what is cached of it stays cached. To the scheduler and a connector it is an abort, as in vLLM.
+   * @param reason becomes the `stopReason`; without one that is null
+   * @throws ERR_BLOCKSTEP_BAD_ARG for a bad reason, and for a session whose input has not ended: what its next chunk would
+   * follow is what was computed, which the end of a text does not take back. Nothing was changed
+   */
+  stop(reason?: StopReason): void {
+    this.#calls.stop(this.#stream, reason);
   }
 
-  /** No output is wanted any more: readers that wait, and all later ones, find the end. */
-  close(): void {
-    this.#readTo(this.numTokens);
-    this.#finalOutputTaken = true;
-    for (const waiter of this.#takeWaiting()) waiter.resolve(DONE);
+  /**
+   * Continues a session, a request submitted as `resumable`: what was said so far and the chunk become the prompt of the next
+   * answer. One that comes before the last answer has ended is queued.
+   * @returns `skipped` if the request has ended or is no session
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_UNFIT; nothing was changed
+   */
+  addChunk(chunk: ChunkInput): ChunkOutcome {
+    return this.#calls.addChunk(this.#stream, chunk);
   }
 
-  /** The whole, when the request has ended. One promise for all who ask. */
+  /** No chunk will come any more: the request ends with the answer to the last one, or now, if that has ended. */
+  endInput(): EndOutcome {
+    return this.#calls.endInput(this.#stream);
+  }
+
+  /**
+   * All tokens, how it ended, counts and times, once the request has ended. Not disturbed by reading, and the same promise
+   * for everyone who asks.
+   */
   result(): Promise<RequestResult> {
-    if (this.#result === null) {
-      let waiter!: Waiter<RequestResult>;
-      const promise = new Promise<RequestResult>((resolve, reject) => {
-        waiter = { resolve, reject };
-      });
-      this.#result = { promise, waiter };
-      if (this.ended) this.#settleResult();
-    }
-    return this.#result.promise;
+    return this.#stream.result();
   }
 
-  #end(reason: EndReason | null, failure: unknown, now: number): boolean {
-    if (this.ended) return false;
-    this.#totals.bufferedTokens -= this.numBuffered;
-    this.ended = true;
-    this.reason = reason;
-    this.failure = failure;
-    this.#endedAt = now;
-    this.release?.();
-    this.release = null;
-    const waiting = this.#takeWaiting();
-    // The first gets what is left together with the end, or the failure; the others find the stream over.
-    for (const waiter of waiting) this.next().then(waiter.resolve, waiter.reject);
-    if (this.#result !== null) this.#settleResult();
-    return true;
+  /**
+   * The reader, of which there is one: it gets every output once. Behind a reader that had the last output, a new one finds the
+   * stream at its end; `result()` is for everyone, at any time.
+   * @throws ERR_BLOCKSTEP_BUSY while there is a reader that has not had the last output, and behind one that left before
+   * it had: its request was aborted
+   */
+  [Symbol.asyncIterator](): OutputIterator {
+    if (this.#stream.wasLeft) throw new BlockstepError('ERR_BLOCKSTEP_BUSY', wasLeft(this.id));
+    if (this.#hasReader && !this.#stream.isReadOut)
+      throw new BlockstepError('ERR_BLOCKSTEP_BUSY', hasReader(this.id));
+    this.#hasReader = true;
+    return new OutputIterator(this.#stream, this.#calls);
   }
 
-  #last(): Promise<Next> {
-    if (this.#finalOutputTaken) return Promise.resolve(DONE);
-    this.#finalOutputTaken = true;
-    if (this.reason === null) return Promise.reject(this.failure);
-    return Promise.resolve<Next>({ done: false, value: this.#output(new Int32Array(0), this.extras && []) });
+  /** Aborts the request if it has not ended. */
+  [Symbol.asyncDispose](): Promise<void> {
+    this.abort();
+    return Promise.resolve();
   }
 
-  /** What has come, up to the end of one answer at most. */
-  #take(): RequestOutput {
-    const answer = this.#answers.shift();
-    const end = answer?.end ?? this.numTokens;
-    const tokens = this.tokens.slice(this.read, end);
-    const extras = this.extras?.slice(this.read, end) ?? null;
-    this.#readTo(end);
-    if (answer !== undefined) {
-      const { reason, stopReason } = answer;
-      return { tokens, extras, numOutputTokens: end, finishReason: reason, continues: true, stopReason };
-    }
-    if (this.reason !== null) this.#finalOutputTaken = true;
-    return this.#output(tokens, extras);
+  /** For `console.log`: its id, its state, how many tokens were generated, and how it ended. */
+  [inspect.custom](depth: number, options: InspectOptions): string {
+    return #stream in this
+      ? inspectStream('RequestStream', this.#stream, depth, options)
+      : 'RequestStream {}';
+  }
+}
+
+/** Reads a request's outputs. Several calls of `next` may wait at once; they are answered in their order. */
+export class OutputIterator implements AsyncIterator<RequestOutput, undefined> {
+  readonly #stream: StreamBuffer;
+  readonly #calls: StreamCalls;
+
+  /** @internal */
+  constructor(stream: StreamBuffer, calls: StreamCalls) {
+    this.#stream = stream;
+    this.#calls = calls;
   }
 
-  #output(tokens: Int32Array, extras: unknown[] | null = null): RequestOutput {
-    const { numTokens, reason } = this;
-    return {
-      tokens,
-      extras,
-      numOutputTokens: numTokens,
-      finishReason: reason,
-      continues: false,
-      stopReason: this.#stopReason(reason),
-    };
+  /** All tokens since the call before, as soon as there are any. */
+  next(): Promise<IteratorResult<RequestOutput, undefined>> {
+    return this.#stream.next();
   }
 
-  #stopReason(reason: EndReason | null): StopReason | null {
-    if (reason !== 'stop') return null;
-    return this.#stoppedFor === undefined ? this.request.stopReason : this.#stoppedFor;
+  /** Leaves the stream: aborts the request if it has not ended. What was not read stays in `result()`. */
+  return(): Promise<IteratorResult<RequestOutput, undefined>> {
+    this.#leave();
+    return Promise.resolve({ done: true, value: undefined });
   }
 
-  #settleResult(): void {
-    const { waiter } = this.#result as Asked;
-    if (this.reason === null) waiter.reject(this.failure);
-    else waiter.resolve(this.#whole(this.reason));
+  /** As `return`, but rejects with `error`. */
+  throw(error?: unknown): Promise<IteratorResult<RequestOutput, undefined>> {
+    this.#leave();
+    return Promise.reject(error);
   }
 
-  #whole(finishReason: EndReason): RequestResult {
-    const { request, numTokens } = this;
-    const { addedAt, firstScheduledAt, firstTokenAt } = request;
-    return {
-      id: request.id,
-      tokens: this.tokens.slice(0, numTokens),
-      extras: this.extras?.slice() ?? null,
-      finishReason,
-      stopReason: this.#stopReason(finishReason),
-      numPromptTokens: request.numPromptTokens,
-      numCachedTokens: Math.max(0, request.numCachedTokens),
-      numPreemptions: request.numPreemptions,
-      transferParams: request.finishedParams,
-      timings: {
-        firstScheduledMs: firstScheduledAt < 0 ? null : firstScheduledAt - addedAt,
-        firstTokenMs: firstTokenAt < 0 ? null : firstTokenAt - addedAt,
-        endedMs: this.#endedAt - addedAt,
-      },
-    };
+  [Symbol.asyncIterator](): this {
+    return this;
   }
 
-  #takeWaiting(): Waiter<Next>[] {
-    this.#setAwaited(false);
-    return this.#waiting.splice(0);
+  /** For `console.log`: what its stream shows. */
+  [inspect.custom](depth: number, options: InspectOptions): string {
+    return #stream in this
+      ? inspectStream('OutputIterator', this.#stream, depth, options)
+      : 'OutputIterator {}';
   }
 
-  #setAwaited(isAwaited: boolean): void {
-    if (this.isAwaited === isAwaited) return;
-    this.isAwaited = isAwaited;
-    this.#totals.readersWaiting += isAwaited ? 1 : -1;
+  #leave(): void {
+    this.#stream.close();
+    this.#calls.abort(this.#stream, undefined);
   }
+}
 
-  /** What is left when it ends does not count any more. */
-  #readTo(end: number): void {
-    if (!this.ended) this.#totals.bufferedTokens -= end - this.read;
-    this.read = end;
-  }
+function hasReader(id: string): string {
+  return (
+    `the stream of request ${show(id)} has a reader already, which gets every output once: ` +
+    'await result() for the whole, as often as you like, or hand on what the reader gets'
+  );
+}
 
-  #grow(atLeast: number): void {
-    const doubled = Math.min(2 * this.tokens.length, this.request.maxTokens);
-    const grown = new Int32Array(Math.max(atLeast, doubled));
-    grown.set(this.tokens.subarray(0, this.numTokens));
-    this.tokens = grown;
-  }
+function wasLeft(id: string): string {
+  return (
+    `the reader of request ${show(id)} left before it had the last output, which aborts a request that goes on: nothing comes ` +
+    'any more, and result() has what had come; to go on reading elsewhere keep one iterator, stream[Symbol.asyncIterator](), ' +
+    'and call its next()'
+  );
+}
+
+function inspectStream(name: string, stream: StreamBuffer, depth: number, options: InspectOptions): string {
+  if (depth < 0) return `[${name}]`;
+  const { request, numTokens, ended, reason, wasCutOff, failure } = stream;
+  const state = ended ? 'finished' : request.container === 'running' ? 'running' : 'waiting';
+  const shown = { id: request.id, state, tokens: numTokens, reason: reason ?? endWithout(ended, wasCutOff) };
+  const why = ended && reason === null ? { error: describeError(failure) } : {};
+  return `${name} ${inspect({ ...shown, ...why }, options)}`;
+}
+
+/** The reason of an end of which readers are told by an error. */
+function endWithout(ended: boolean, wasCutOff: boolean): 'abort' | 'error' | null {
+  if (!ended) return null;
+  return wasCutOff ? 'abort' : 'error';
 }

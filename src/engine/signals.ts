@@ -1,8 +1,8 @@
 import { addAbortListener } from 'node:events';
-import type { RequestStream } from './request-stream.js';
+import type { StreamBuffer } from './stream-buffer.js';
 
 interface Watch {
-  readonly streams: Set<RequestStream>;
+  readonly streams: Set<StreamBuffer>;
   readonly listener: Disposable;
 }
 
@@ -12,14 +12,14 @@ interface Watch {
  */
 export class Signals {
   readonly #watches = new WeakMap<AbortSignal, Watch>();
-  readonly #abort: (stream: RequestStream, reason: unknown) => void;
+  readonly #abort: (stream: StreamBuffer, reason: unknown) => void;
 
-  constructor(abort: (stream: RequestStream, reason: unknown) => void) {
+  constructor(abort: (stream: StreamBuffer, reason: unknown) => void) {
     this.#abort = abort;
   }
 
   /** Ties a stream to a signal that is not aborted yet, until the stream's end. */
-  watch(signal: AbortSignal, stream: RequestStream): void {
+  watch(signal: AbortSignal, stream: StreamBuffer): void {
     const watch = this.#watches.get(signal) ?? this.#listen(signal);
     watch.streams.add(stream);
     stream.release = () => {
@@ -31,7 +31,7 @@ export class Signals {
   }
 
   #listen(signal: AbortSignal): Watch {
-    const streams = new Set<RequestStream>();
+    const streams = new Set<StreamBuffer>();
     const listener = addAbortListener(signal, () => {
       for (const stream of [...streams]) this.#abort(stream, signal.reason);
     });

@@ -1,20 +1,20 @@
 import type { Request } from '../scheduler/request.js';
-import type { RequestStream, StreamTotals } from './request-stream.js';
+import type { StreamBuffer, StreamTotals } from './stream-buffer.js';
 
 /** The streams that have not ended. Those of the running are found by slot, without hashing anything. */
 export class Streams {
   readonly totals: StreamTotals = { bufferedTokens: 0, readersWaiting: 0 };
   /** By slot; the stream of an earlier incarnation is told by its request. */
-  readonly #bySlot: (RequestStream | undefined)[] = [];
+  readonly #bySlot: (StreamBuffer | undefined)[] = [];
   /** Streams whose slot has another by now. */
-  readonly #displaced = new Map<Request, RequestStream>();
-  readonly #live = new Set<RequestStream>();
+  readonly #displaced = new Map<Request, StreamBuffer>();
+  readonly #live = new Set<StreamBuffer>();
 
   get size(): number {
     return this.#live.size;
   }
 
-  add(stream: RequestStream): void {
+  add(stream: StreamBuffer): void {
     this.#live.add(stream);
     // Its request has ended outside an update, and its row is still to come; meanwhile the slot is somebody else's.
     const displaced = this.#bySlot[stream.request.slot];
@@ -23,13 +23,13 @@ export class Streams {
   }
 
   /** The stream of this very incarnation. */
-  of(request: Request): RequestStream | undefined {
+  of(request: Request): StreamBuffer | undefined {
     const stream = this.#bySlot[request.slot];
     return stream !== undefined && stream.request === request ? stream : this.#displaced.get(request);
   }
 
   /** Forgets a stream that has ended. */
-  remove(stream: RequestStream): void {
+  remove(stream: StreamBuffer): void {
     this.#live.delete(stream);
     this.#displaced.delete(stream.request);
     const { slot } = stream.request;
@@ -37,7 +37,7 @@ export class Streams {
   }
 
   /** Forgets all of them, and gives them back. */
-  takeAll(): RequestStream[] {
+  takeAll(): StreamBuffer[] {
     const all = [...this.#live];
     this.#live.clear();
     this.#displaced.clear();
@@ -45,7 +45,7 @@ export class Streams {
     return all;
   }
 
-  [Symbol.iterator](): IterableIterator<RequestStream> {
+  [Symbol.iterator](): IterableIterator<StreamBuffer> {
     return this.#live.values();
   }
 }

@@ -3,16 +3,17 @@ import type { Request, RequestInput } from '../scheduler/request.js';
 import { channels } from './channels.js';
 import type { EngineState } from './engine-state.js';
 import { abortStream, drainAborts, stopStream } from './mailbox.js';
-import { type HandleCalls, RequestHandle } from './request-handle.js';
-import { RequestStream } from './request-stream.js';
+import { RequestStream, type StreamCalls } from './request-stream.js';
 import { addChunk, endInput } from './session-input.js';
 import { Signals } from './signals.js';
+import { StreamBuffer } from './stream-buffer.js';
 import { isAborted, type SubmitInput, type SubmitOptions, takeSignal, takeSubmission } from './submission.js';
+import type { SubmitPlace } from './submit-place.js';
 
-/** Gives requests to the scheduler, and their readers a handle. */
+/** Gives requests to the scheduler, and their clients the streams. */
 export class Submitter {
   readonly #e: EngineState;
-  readonly #calls: HandleCalls;
+  readonly #calls: StreamCalls;
   readonly #signals: Signals;
   #nextId = 1;
 
@@ -27,8 +28,8 @@ export class Submitter {
     this.#signals = new Signals(this.#calls.abort);
   }
 
-  /** See `Engine.submit`. */
-  submit(input: SubmitInput, options: SubmitOptions): RequestHandle {
+  /** See `Engine.submit`. @param place where that was called */
+  submit(input: SubmitInput, options: SubmitOptions, place: SubmitPlace): RequestStream {
     const e = this.#e;
     // Once a shutdown has begun that is the reason, also when it is over.
     if (!e.disposed || !e.draining) e.checkUsable();
@@ -42,7 +43,8 @@ export class Submitter {
       throw badArgument('resumable', 'true', 'false, since the executor cannot roll back');
     request.id ??= this.#newId();
     if (signal !== null && isAborted(signal)) return this.#stillborn(request.id, signal.reason);
-    const stream = new RequestStream(this.#add(request as RequestInput), e.rounds, e.streams.totals);
+    const added = this.#add(request as RequestInput);
+    const stream = new StreamBuffer(added, e.rounds, e.streams.totals, place);
     e.streams.add(stream);
     // Its connector may have aborted it when it was told of it.
     if (e.aborts.has(stream.request)) abortStream(e, stream, e.aborts.get(stream.request));
@@ -51,7 +53,7 @@ export class Submitter {
       channels.submit.publish({ id: stream.request.id, handle: stream.request.handle });
     }
     e.poke();
-    return new RequestHandle(stream, this.#calls);
+    return new RequestStream(stream, this.#calls);
   }
 
   #add(request: RequestInput): Request {
@@ -63,7 +65,7 @@ export class Submitter {
   }
 
   /** Something that passes for a signal may still refuse to be listened to. */
-  #watch(signal: AbortSignal, stream: RequestStream): void {
+  #watch(signal: AbortSignal, stream: StreamBuffer): void {
     try {
       this.#signals.watch(signal, stream);
     } catch (error) {
@@ -78,13 +80,13 @@ export class Submitter {
   }
 
   /** A request that was aborted before it was submitted: the scheduler never hears of it. */
-  #stillborn(id: unknown, reason: unknown): RequestHandle {
+  #stillborn(id: unknown, reason: unknown): RequestStream {
     if (typeof id !== 'string') throw badArgument('id', show(id), 'a string');
     const now = this.#e.now();
     const request = { id, handle: -1, slot: -1, maxTokens: 1, numPromptTokens: 0, addedAt: now } as Request;
-    const stream = new RequestStream(request, this.#e.rounds, this.#e.streams.totals);
-    stream.fail(reason, now, true);
-    return new RequestHandle(stream, this.#calls);
+    const stream = new StreamBuffer(request, this.#e.rounds, this.#e.streams.totals);
+    stream.cutOff(reason, now);
+    return new RequestStream(stream, this.#calls);
   }
 
   #newId(): string {

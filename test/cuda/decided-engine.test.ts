@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import '../support/gpu.js';
-import { Engine, type EngineOptions, ReferenceExecutor, type RequestHandle } from '../../src/index.js';
+import { Engine, type EngineOptions, ReferenceExecutor, type RequestStream } from '../../src/index.js';
 import { endOf } from '../engine/ends.js';
 import { EngineLife } from '../engine/random-life.js';
 import { EngineBench, leftovers, outputs, prompt, rejection, tokensOf } from '../engine/support.js';
@@ -38,7 +38,7 @@ describe('an engine whose GPU decides', () => {
   it('is stepped in the way that waits, and says who decides', async () => {
     const bench = decided();
     const { engine } = bench;
-    const handle = bench.submit({ id: 'a', maxTokens: 2 });
+    const stream = bench.submit({ id: 'a', maxTokens: 2 });
     expect(codeOf(() => engine.step())).toBe('ERR_BLOCKSTEP_AUTHORITY');
     expect(engine.explain('a')).toMatch(/nobody makes the next step: call run\(\) or stepAsync\(\)$/);
     const first = await engine.stepAsync();
@@ -46,17 +46,17 @@ describe('an engine whose GPU decides', () => {
     bench.submit({ id: 'b' });
     expect(engine.explain('b')).toMatch(/the GPU decides, in the next step$/);
     while ((await engine.stepAsync()).state === 'progress');
-    expect((await handle.result()).finishReason).toBe('length');
+    expect((await stream.result()).finishReason).toBe('length');
     expect(engine.health()).toEqual({ healthy: true, state: 'open', authority: 'device', reasons: [] });
     expect(leftovers(engine)).toEqual([]);
   });
 
   it('on a host that decides is stepped in either way', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 3 });
+    const stream = bench.submit({ maxTokens: 3 });
     expect(bench.engine.step().scheduledTokens).toBe(6);
     while ((await bench.engine.stepAsync()).state === 'progress');
-    expect((await handle.result()).tokens).toHaveLength(3);
+    expect((await stream.result()).tokens).toHaveLength(3);
     bench.engine.dispose();
   });
 
@@ -64,10 +64,10 @@ describe('an engine whose GPU decides', () => {
     const bench = decided({ pipelineDepth: 2 });
     const { engine } = bench;
     const ran = engine.run();
-    const handles = Array.from({ length: 6 }, (_, i) =>
+    const streams = Array.from({ length: 6 }, (_, i) =>
       bench.submit({ prompt: prompt(6 + i, i), maxTokens: 5 }),
     );
-    const texts = await Promise.all(handles.map((handle) => outputs(handle)));
+    const texts = await Promise.all(streams.map((stream) => outputs(stream)));
     for (const text of texts) expect(tokensOf(text)).toHaveLength(5);
     await turn();
     await turn();
@@ -87,10 +87,10 @@ describe('an engine whose GPU decides', () => {
       const executor = new ReferenceExecutor({ ...options, device });
       const engine = new Engine({ ...options, executor, authority, hashSeed: 7 });
       void engine.run();
-      const handles = Array.from({ length: 12 }, (_, i): RequestHandle => {
+      const streams = Array.from({ length: 12 }, (_, i): RequestStream => {
         return engine.submit({ prompt: prompt(9 + (i % 5), i % 6), maxTokens: 20 });
       });
-      const results = await Promise.all(handles.map((handle) => handle.result()));
+      const results = await Promise.all(streams.map((stream) => stream.result()));
       const { numPreemptions } = engine.stats().scheduler;
       expect(engine.health().authority).toBe(authority);
       expect(leftovers(engine)).toEqual([]);
@@ -160,7 +160,7 @@ describe('while the GPU decides a step', () => {
     const { engine } = bench;
     const gate = gateOf(engine.scheduler);
     const ran = engine.run();
-    const handle = bench.submit({ maxTokens: 3 });
+    const stream = bench.submit({ maxTokens: 3 });
     gate.isOpen = false;
     while (!engine.scheduler.isDeciding) await turn();
     engine.stop();
@@ -175,7 +175,7 @@ describe('while the GPU decides a step', () => {
     const ended = engine.shutdown();
     gate.isOpen = true;
     await ended;
-    expect((await handle.result()).finishReason).toBe('length');
+    expect((await stream.result()).finishReason).toBe('length');
     expect(engine.health().state).toBe('disposed');
   });
 
@@ -184,14 +184,14 @@ describe('while the GPU decides a step', () => {
     const { engine } = bench;
     const gate = gateOf(engine.scheduler);
     void engine.run();
-    const handles = [bench.submit(), bench.submit()];
+    const streams = [bench.submit(), bench.submit()];
     gate.isOpen = false;
     while (!engine.scheduler.isDeciding) await turn();
-    handles[0].abort();
+    streams[0].abort();
     for (let i = 0; i < 3; i++) await turn();
-    expect([engine.scheduler.isDeciding, handles[0].ended, handles[1].ended]).toEqual([true, true, false]);
+    expect([engine.scheduler.isDeciding, streams[0].ended, streams[1].ended]).toEqual([true, true, false]);
     gate.isOpen = true;
-    expect((await handles[1].result()).finishReason).toBe('length');
+    expect((await streams[1].result()).finishReason).toBe('length');
     expect(leftovers(engine)).toEqual([]);
   });
 
@@ -216,8 +216,8 @@ describe('random lives of an engine whose GPU decides', () => {
       for (const client of clients) {
         const end = await endOf(client);
         expect(['stop', 'length', 'abort', 'aborted with a reason', 'ERR_BLOCKSTEP_EXECUTOR']).toContain(end);
-        if (client.handle.handle < 0) continue;
-        const right = model.text(client.handle.handle, client.handle.numOutputTokens);
+        if (client.stream.handle < 0) continue;
+        const right = model.text(client.stream.handle, client.stream.numOutputTokens);
         const read = tokensOf(client.read);
         expect(read).toEqual(right.slice(0, read.length));
       }

@@ -8,17 +8,17 @@ describe('a signal', () => {
   it('aborts the request, and its reason is what every reader gets', async () => {
     const bench = new EngineBench();
     const controller = new AbortController();
-    const handle = bench.submit({ maxTokens: 20 }, { signal: controller.signal });
+    const stream = bench.submit({ maxTokens: 20 }, { signal: controller.signal });
     bench.engine.step();
-    const iterator = handle[Symbol.asyncIterator]();
+    const iterator = stream[Symbol.asyncIterator]();
     await iterator.next();
     const waiting = [iterator.next(), iterator.next()];
-    const result = handle.result();
+    const result = stream.result();
     controller.abort(mine);
     expect(await rejection(waiting[0])).toBe(mine);
     expect(await waiting[1]).toEqual({ done: true, value: undefined });
     expect(await rejection(result)).toBe(mine);
-    expect(await rejection(handle.result())).toBe(mine);
+    expect(await rejection(stream.result())).toBe(mine);
     expect(bench.engine.scheduler.numRunning).toBe(1);
     bench.steps();
     expect(bench.engine.stats().scheduler.finished.abort).toBe(1);
@@ -28,10 +28,10 @@ describe('a signal', () => {
   it('drops what was not read, since nobody wants it', async () => {
     const bench = new EngineBench();
     const controller = new AbortController();
-    const handle = bench.submit({ maxTokens: 20 }, { signal: controller.signal });
+    const stream = bench.submit({ maxTokens: 20 }, { signal: controller.signal });
     bench.engine.step();
     controller.abort(mine);
-    const iterator = handle[Symbol.asyncIterator]();
+    const iterator = stream[Symbol.asyncIterator]();
     expect(await rejection(iterator.next())).toBe(mine);
     expect(await iterator.next()).toEqual({ done: true, value: undefined });
     expect(bench.engine.stats().bufferedTokens).toBe(0);
@@ -44,9 +44,9 @@ describe('a signal', () => {
   ])('aborted %s tells the reason that the platform gives it', async (_, reason, expected) => {
     const bench = new EngineBench();
     const controller = new AbortController();
-    const handle = bench.submit({}, { signal: controller.signal });
+    const stream = bench.submit({}, { signal: controller.signal });
     controller.abort(reason);
-    const error = await rejection(outputs(handle));
+    const error = await rejection(outputs(stream));
     expect(error).toBe(controller.signal.reason);
     if (typeof expected === 'object' && expected !== null) expect(error).toMatchObject(expected);
     else expect(error).toBe(expected);
@@ -54,11 +54,11 @@ describe('a signal', () => {
 
   it('that is aborted already never reaches the scheduler', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ id: 'a' }, { signal: AbortSignal.abort(mine) });
-    expect([handle.id, handle.handle, handle.ended, handle.numOutputTokens]).toEqual(['a', -1, true, 0]);
-    expect(await rejection(outputs(handle))).toBe(mine);
-    expect(await rejection(handle.result())).toBe(mine);
-    handle.abort();
+    const stream = bench.submit({ id: 'a' }, { signal: AbortSignal.abort(mine) });
+    expect([stream.id, stream.handle, stream.ended, stream.numOutputTokens]).toEqual(['a', -1, true, 0]);
+    expect(await rejection(outputs(stream))).toBe(mine);
+    expect(await rejection(stream.result())).toBe(mine);
+    stream.abort();
     expect(bench.engine.scheduler.get('a')).toBeUndefined();
     expect(bench.engine.step().state).toBe('idle');
     expect(bench.engine.stats()).toMatchObject({ streams: 0, abortsQueued: 0, scheduler: { step: 0 } });
@@ -84,9 +84,9 @@ describe('a signal', () => {
     expect(count()).toBe(0);
     for await (const _ of { [Symbol.asyncIterator]: () => left() }) break;
     async function* left() {
-      const handle = submit('left', 9);
+      const stream = submit('left', 9);
       bench.engine.step();
-      for await (const output of handle) yield output;
+      for await (const output of stream) yield output;
     }
     expect(count()).toBe(0);
 
@@ -111,14 +111,14 @@ describe('a signal', () => {
   it('shared by many requests has one listener, and aborts them all', () => {
     const bench = new EngineBench();
     const controller = new AbortController();
-    const handles = Array.from({ length: 30 }, (_, i) =>
+    const streams = Array.from({ length: 30 }, (_, i) =>
       bench.submit({ id: `r${i}`, prompt: prompt(5, i) }, { signal: controller.signal }),
     );
     bench.engine.step();
     expect(getEventListeners(controller.signal, 'abort')).toHaveLength(1);
-    handles[3].abort();
+    streams[3].abort();
     controller.abort(mine);
-    expect(handles.every(({ ended }) => ended)).toBe(true);
+    expect(streams.every(({ ended }) => ended)).toBe(true);
     bench.steps();
     expect(bench.engine.stats().scheduler.finished.abort).toBe(30);
     expect(leftovers(bench.engine)).toEqual([]);
@@ -128,56 +128,56 @@ describe('a signal', () => {
 describe('leaving', () => {
   it('the loop aborts the request', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 20 });
+    const stream = bench.submit({ maxTokens: 20 });
     bench.engine.step();
-    for await (const { tokens } of handle) {
+    for await (const { tokens } of stream) {
       expect([...tokens]).toEqual([600]);
       break;
     }
-    expect(handle.ended).toBe(true);
-    expect(await handle.result()).toMatchObject({ finishReason: 'abort', tokens: Int32Array.of(600) });
+    expect(stream.ended).toBe(true);
+    expect(await stream.result()).toMatchObject({ finishReason: 'abort', tokens: Int32Array.of(600) });
     bench.steps();
     expect(leftovers(bench.engine)).toEqual([]);
   });
 
   it('the loop by a throw aborts it too, and the throw arrives', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 20 });
+    const stream = bench.submit({ maxTokens: 20 });
     bench.engine.step();
     const reading = (async () => {
-      for await (const _ of handle) throw mine;
+      for await (const _ of stream) throw mine;
     })();
     expect(await rejection(reading)).toBe(mine);
-    expect(handle.ended).toBe(true);
+    expect(stream.ended).toBe(true);
   });
 
-  it('a block that uses the handle aborts it', async () => {
+  it('a block that uses the stream aborts it', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 20 });
-    await handle[Symbol.asyncDispose]();
-    expect((await handle.result()).finishReason).toBe('abort');
+    const stream = bench.submit({ maxTokens: 20 });
+    await stream[Symbol.asyncDispose]();
+    expect((await stream.result()).finishReason).toBe('abort');
   });
 });
 
 describe('an abort', () => {
   it('without a reason ends the stream with what has come', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ id: 'a', maxTokens: 20 });
+    const stream = bench.submit({ id: 'a', maxTokens: 20 });
     bench.engine.step();
     bench.engine.step();
     bench.engine.abort('a');
-    const all = await outputs(handle);
+    const all = await outputs(stream);
     expect(tokensOf(all)).toEqual([600, 700]);
     expect(all.at(-1)?.finishReason).toBe('abort');
   });
 
   it('with a reason rejects with it', async () => {
     const bench = new EngineBench();
-    const handles = ['a', 'b', 'c'].map((id) => bench.submit({ id }));
+    const streams = ['a', 'b', 'c'].map((id) => bench.submit({ id }));
     bench.engine.abort('a', mine);
-    handles[1].abort(mine);
+    streams[1].abort(mine);
     bench.engine.abortAll(mine);
-    for (const handle of handles) expect(await rejection(outputs(handle))).toBe(mine);
+    for (const stream of streams) expect(await rejection(outputs(stream))).toBe(mine);
   });
 
   it('only queues: the scheduler hears of it before the next schedule', () => {
@@ -195,11 +195,11 @@ describe('an abort', () => {
 
   it.each([1, 2, 3] as const)('while its last step runs is no success (depth %i)', async (pipelineDepth) => {
     const bench = new EngineBench({ pipelineDepth }, true);
-    const handle = bench.submit({ id: 'a', maxTokens: 1 });
+    const stream = bench.submit({ id: 'a', maxTokens: 1 });
     bench.steps();
     bench.engine.abort('a');
     await bench.finish();
-    expect(await handle.result()).toMatchObject({ finishReason: 'abort', tokens: new Int32Array(0) });
+    expect(await stream.result()).toMatchObject({ finishReason: 'abort', tokens: new Int32Array(0) });
     expect(bench.engine.stats().scheduler).toMatchObject({
       droppedOutputs: 1,
       finished: { abort: 1, length: 0 },
@@ -209,11 +209,11 @@ describe('an abort', () => {
 
   it('from inside the executor comes before the outputs of that very step', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ id: 'a', maxTokens: 1 });
+    const stream = bench.submit({ id: 'a', maxTokens: 1 });
     const other = bench.submit({ id: 'b', maxTokens: 1 });
     bench.executor.onExecute = () => bench.engine.abort('a');
     bench.engine.step();
-    expect((await handle.result()).finishReason).toBe('abort');
+    expect((await stream.result()).finishReason).toBe('abort');
     expect((await other.result()).finishReason).toBe('length');
     bench.steps();
     expect(leftovers(bench.engine)).toEqual([]);
@@ -222,10 +222,10 @@ describe('an abort', () => {
   it('by a signal in the middle of the executor does the same', async () => {
     const bench = new EngineBench();
     const controller = new AbortController();
-    const handle = bench.submit({ maxTokens: 1 }, { signal: controller.signal });
+    const stream = bench.submit({ maxTokens: 1 }, { signal: controller.signal });
     bench.executor.onExecute = () => controller.abort(mine);
     bench.engine.step();
-    expect(await rejection(handle.result())).toBe(mine);
+    expect(await rejection(stream.result())).toBe(mine);
     expect(bench.engine.stats().scheduler.droppedOutputs).toBe(1);
   });
 
@@ -262,11 +262,11 @@ describe('an abort', () => {
 
   it('of what is unknown or has ended is counted and changes nothing', () => {
     const bench = new EngineBench({ strict: true });
-    const handle = bench.submit({ id: 'a', maxTokens: 1 });
+    const stream = bench.submit({ id: 'a', maxTokens: 1 });
     bench.steps();
-    handle.abort();
+    stream.abort();
     bench.engine.abort(['a', 'nobody']);
-    bench.engine.abort(handle.handle);
+    bench.engine.abort(stream.handle);
     bench.engine.abortAll();
     expect(bench.engine.stats().scheduler.anomalies).toEqual({ 'abort-unknown': 2, 'stale-handle': 1 });
     expect(bench.engine.health().healthy).toBe(true);
@@ -274,17 +274,17 @@ describe('an abort', () => {
 
   it('of a list is carried out as a whole in strict mode, and what is wrong with it thrown then', () => {
     const bench = new EngineBench({ strict: true });
-    const handles = ['a', 'b', 'c'].map((id) => bench.submit({ id }));
-    const never = handles[2].handle + 2 ** 21;
+    const streams = ['a', 'b', 'c'].map((id) => bench.submit({ id }));
+    const never = streams[2].handle + 2 ** 21;
     const refused = (code: string) => expect.objectContaining({ code }) as Error;
-    expect(() => bench.engine.abort(['a', 2 ** 22, never, 'nobody', handles[1].handle])).toThrow(
+    expect(() => bench.engine.abort(['a', 2 ** 22, never, 'nobody', streams[1].handle])).toThrow(
       refused('ERR_BLOCKSTEP_ANOMALY'),
     );
-    expect(handles.map(({ ended }) => ended)).toEqual([true, true, false]);
+    expect(streams.map(({ ended }) => ended)).toEqual([true, true, false]);
     expect(bench.engine.stats().scheduler.anomalies).toEqual({ 'stale-handle': 2, 'abort-unknown': 1 });
     // What is no key at all is refused before anything is done.
     expect(() => bench.engine.abort(['c', Number.NaN])).toThrow(refused('ERR_BLOCKSTEP_BAD_ARG'));
-    expect(handles[2].ended).toBe(false);
+    expect(streams[2].ended).toBe(false);
     bench.steps();
     expect(bench.engine.health().healthy).toBe(true);
     expect(leftovers(bench.engine)).toEqual([]);
@@ -307,8 +307,8 @@ describe('an abort', () => {
 
   it('takes handles, each once, in any mixture', () => {
     const bench = new EngineBench();
-    const handles = ['a', 'b', 'c'].map((id) => bench.submit({ id }));
-    bench.engine.abort(new Set([handles[0].handle, 'a', 'b', handles[1].handle]));
+    const streams = ['a', 'b', 'c'].map((id) => bench.submit({ id }));
+    bench.engine.abort(new Set([streams[0].handle, 'a', 'b', streams[1].handle]));
     bench.engine.step();
     expect(bench.executor.seen[0].ids).toEqual(['c']);
     expect(bench.engine.stats().scheduler.anomalies).toEqual({});
@@ -326,16 +326,16 @@ describe('an abort', () => {
 
   it('behind the back of the engine ends the stream all the same', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ id: 'a', maxTokens: 5 });
+    const stream = bench.submit({ id: 'a', maxTokens: 5 });
     bench.engine.step();
     bench.engine.scheduler.abort('a');
     bench.steps();
-    expect(await handle.result()).toMatchObject({ finishReason: 'abort', tokens: Int32Array.of(600) });
+    expect(await stream.result()).toMatchObject({ finishReason: 'abort', tokens: Int32Array.of(600) });
   });
 
   it('behind its back gives nobody the tokens of another request in the same slot', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ id: 'a', maxTokens: 5 });
+    const stream = bench.submit({ id: 'a', maxTokens: 5 });
     bench.engine.step();
     const { scheduler } = bench.engine;
     const { slot } = scheduler.get('a')!;
@@ -344,12 +344,12 @@ describe('an abort', () => {
     scheduler.add({ id: 'x', prompt: prompt(9, 1), maxTokens: 3 });
     expect(scheduler.get('x')?.slot).toBe(slot);
     bench.steps();
-    expect(await handle.result()).toMatchObject({ finishReason: 'abort', tokens: Int32Array.of(600) });
+    expect(await stream.result()).toMatchObject({ finishReason: 'abort', tokens: Int32Array.of(600) });
   });
 
   it('of a request that was added behind its back is not taken for that of its predecessor in the slot', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ id: 'a', maxTokens: 5 });
+    const stream = bench.submit({ id: 'a', maxTokens: 5 });
     bench.engine.step();
     const { scheduler } = bench.engine;
     scheduler.abort('a');
@@ -357,7 +357,7 @@ describe('an abort', () => {
     scheduler.add({ id: 'x', prompt: prompt(9, 1), maxTokens: 3 });
     bench.engine.abort('x', mine);
     bench.steps();
-    expect((await handle.result()).finishReason).toBe('abort');
+    expect((await stream.result()).finishReason).toBe('abort');
     expect(leftovers(bench.engine)).toEqual([]);
   });
 

@@ -1,11 +1,11 @@
-import { BlockstepError, Engine, type EngineOptions, type RequestHandle } from '../../src/index.js';
+import { BlockstepError, Engine, type EngineOptions, type RequestStream } from '../../src/index.js';
 import { FakeGrammar } from '../scheduler/fake-grammar.js';
 import { type AttentiveExecutor, continuation } from './attentive-executor.js';
 import { Random, settled } from './support.js';
 
 /** One request of a life, and what it should have said. */
 interface Told {
-  handle: RequestHandle;
+  stream: RequestStream;
   /** Of a session: what its chunks brought, in order. */
   chunks: { prompt: number[]; maxTokens: number }[];
   isOpen: boolean;
@@ -73,14 +73,14 @@ export class AttentiveLife {
   /** What is wrong with the texts of those that came to their ends. */
   async wrongTexts(): Promise<string[]> {
     const wrong: string[] = [];
-    for (const { handle, chunks, end } of this.told) {
+    for (const { stream, chunks, end } of this.told) {
       const { tokens, reason } = await end;
-      if (reason === 'never') wrong.push(`${handle.id} never ended`);
+      if (reason === 'never') wrong.push(`${stream.id} never ended`);
       const expected = expectedOf(chunks).slice(0, tokens.length);
       if (tokens.join() !== expected.join())
-        wrong.push(`${handle.id} (${reason}): ${tokens} not ${expected}`);
+        wrong.push(`${stream.id} (${reason}): ${tokens} not ${expected}`);
       if (reason === 'length' && tokens.length < expectedOf(chunks).length)
-        wrong.push(`${handle.id}: too short`);
+        wrong.push(`${stream.id}: too short`);
     }
     return wrong;
   }
@@ -123,7 +123,7 @@ export class AttentiveLife {
     const grammar =
       this.#options.grammars === true && random.chance(15) ? { grammar: new FakeGrammar() } : {};
     const timeout = random.chance(10) ? { timeoutMs: 1 + random.below(20) } : {};
-    const handle = engine.submit({
+    const stream = engine.submit({
       prompt: Int32Array.from(prompt),
       maxTokens,
       priority: random.below(3),
@@ -132,11 +132,11 @@ export class AttentiveLife {
       ...grammar,
       ...timeout,
     });
-    this.told.push({ handle, chunks: [{ prompt, maxTokens }], isOpen: resumable, end: endOf(handle) });
+    this.told.push({ stream, chunks: [{ prompt, maxTokens }], isOpen: resumable, end: endOf(stream) });
   }
 
   #chunk(): void {
-    const open = this.told.filter(({ isOpen, handle }) => isOpen && !handle.ended);
+    const open = this.told.filter(({ isOpen, stream }) => isOpen && !stream.ended);
     if (open.length === 0) return;
     const one = open[this.random.below(open.length)];
     if (one.chunks.length > 2 || this.random.chance(30)) {
@@ -149,22 +149,22 @@ export class AttentiveLife {
     const maxTokens = 1 + this.random.below(4);
     const prompt = this.#text(6);
     if (used + prompt.length + maxTokens >= room) return;
-    one.handle.addChunk({ prompt: Int32Array.from(prompt), maxTokens });
+    one.stream.addChunk({ prompt: Int32Array.from(prompt), maxTokens });
     one.chunks.push({ prompt, maxTokens });
   }
 
   #close(one: Told): void {
-    if (!one.isOpen || one.handle.ended) return;
+    if (!one.isOpen || one.stream.ended) return;
     one.isOpen = false;
-    one.handle.endInput();
+    one.stream.endInput();
   }
 
   #abort(): void {
-    const open = this.told.filter(({ handle }) => !handle.ended);
+    const open = this.told.filter(({ stream }) => !stream.ended);
     if (open.length === 0) return;
-    const { handle } = open[this.random.below(open.length)];
-    if (this.random.chance(70)) handle.abort();
-    else this.engine.abort(handle.id);
+    const { stream } = open[this.random.below(open.length)];
+    if (this.random.chance(70)) stream.abort();
+    else this.engine.abort(stream.id);
   }
 }
 
@@ -181,11 +181,11 @@ function expectedOf(chunks: Told['chunks']): number[] {
   return said;
 }
 
-async function endOf(handle: RequestHandle): Promise<{ tokens: number[]; reason: string }> {
+async function endOf(stream: RequestStream): Promise<{ tokens: number[]; reason: string }> {
   const tokens: number[] = [];
   try {
-    for await (const output of handle) tokens.push(...output.tokens);
-    return { tokens, reason: (await handle.result()).finishReason };
+    for await (const output of stream) tokens.push(...output.tokens);
+    return { tokens, reason: (await stream.result()).finishReason };
   } catch (error) {
     return { tokens, reason: error instanceof BlockstepError ? error.code : String(error) };
   }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { RequestHandle } from '../../src/index.js';
+import type { RequestStream } from '../../src/index.js';
 import { codeOf } from '../scheduler/support.js';
 import { ScriptedConnector } from '../transfer/scripted-connector.js';
 import { EngineBench, prompt, rejection } from './support.js';
@@ -27,7 +27,7 @@ class FullSink {
 class FullBench extends EngineBench {
   readonly log: FullSink;
   readonly connector: ScriptedConnector;
-  readonly handles: RequestHandle[] = [];
+  readonly streams: RequestStream[] = [];
 
   constructor() {
     const log = new FullSink();
@@ -47,17 +47,17 @@ class FullBench extends EngineBench {
     this.connector = connector;
   }
 
-  get session(): RequestHandle {
-    return this.handles[0];
+  get session(): RequestStream {
+    return this.streams[0];
   }
 
   /** A session that waits for input, a request in flight, and one that waits. */
   async fillUp(): Promise<void> {
-    this.handles.push(this.submit({ id: 's', resumable: true, maxTokens: 1 }));
+    this.streams.push(this.submit({ id: 's', resumable: true, maxTokens: 1 }));
     await this.finish();
-    this.handles.push(this.submit({ id: 'a', prompt: prompt(6, 1), maxTokens: 9 }));
+    this.streams.push(this.submit({ id: 'a', prompt: prompt(6, 1), maxTokens: 9 }));
     this.engine.step();
-    this.handles.push(this.submit({ id: 'b', prompt: prompt(6, 2), maxTokens: 9 }));
+    this.streams.push(this.submit({ id: 'b', prompt: prompt(6, 2), maxTokens: 9 }));
   }
 
   pin(): void {
@@ -99,8 +99,8 @@ const CALLS: Record<string, Entry> = {
     engine.abort('b');
     return () => engine.step();
   },
-  'abort by handle, in the step': ({ engine, handles }) => {
-    handles[1].abort();
+  'abort by handle, in the step': ({ engine, streams }) => {
+    streams[1].abort();
     return () => engine.step();
   },
   'abortAll, in the step': ({ engine }) => {
@@ -126,12 +126,12 @@ const CALLS: Record<string, Entry> = {
     return () => bench.engine.step();
   },
   hold:
-    ({ engine, handles }) =>
+    ({ engine, streams }) =>
     () =>
-      engine.hold(handles[1].handle, 'store', 'job'),
-  complete: ({ engine, handles }) => {
-    engine.hold(handles[1].handle, 'store', 'job');
-    return () => engine.complete(handles[1].handle, 'store', 'job');
+      engine.hold(streams[1].handle, 'store', 'job'),
+  complete: ({ engine, streams }) => {
+    engine.hold(streams[1].handle, 'store', 'job');
+    return () => engine.complete(streams[1].handle, 'store', 'job');
   },
   fenceTransfers:
     ({ engine }) =>
@@ -184,7 +184,7 @@ describe('a scheduler that breaks because its log cannot be written', () => {
       const { engine, log } = bench;
       await bench.fillUp();
       const act = await CALLS[name](bench);
-      const aborted = bench.handles.map(({ ended }) => ended);
+      const aborted = bench.streams.map(({ ended }) => ended);
       const running = engine.run();
       if (!name.includes('catches')) log.fill();
       let error: unknown;
@@ -198,9 +198,9 @@ describe('a scheduler that breaks because its log cannot be written', () => {
       const { healthy, state, reasons } = engine.health();
       expect({ healthy, state }).toEqual({ healthy: false, state: isDisposed ? 'disposed' : 'broken' });
       expect(reasons.join()).toContain('no space left on device');
-      for (const [i, handle] of bench.handles.entries()) {
-        if (aborted[i]) expect((await handle.result()).finishReason).toBe('abort');
-        else expect(await rejection(handle.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_INVARIANT' });
+      for (const [i, stream] of bench.streams.entries()) {
+        if (aborted[i]) expect((await stream.result()).finishReason).toBe('abort');
+        else expect(await rejection(stream.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_INVARIANT' });
       }
       const refused = isDisposed ? 'ERR_BLOCKSTEP_DISPOSED' : 'ERR_BLOCKSTEP_INVARIANT';
       for (const [later, call] of Object.entries(LATER)) {
@@ -234,7 +234,7 @@ describe('a scheduler that breaks because its log cannot be written', () => {
         cause: { code: 'ENOSPC' },
       });
       expect(engine.health().reasons.join()).toContain('no space left on device');
-      expect(bench.handles.every(({ ended }) => ended)).toBe(true);
+      expect(bench.streams.every(({ ended }) => ended)).toBe(true);
       expect(bench.executor.disposals).toBe(1);
     },
   );
@@ -259,13 +259,13 @@ describe('a scheduler that breaks because its log cannot be written', () => {
   it('in the last record of dispose(): all is freed, and it throws a code', async () => {
     const log = new FullSink();
     const bench = new EngineBench({ log });
-    const handle = bench.submit({ id: 'a' });
+    const stream = bench.submit({ id: 'a' });
     pinUnlogged(bench.engine.scheduler);
     log.fill();
     expect(() => bench.engine.dispose()).toThrow(
       expect.objectContaining({ code: 'ERR_BLOCKSTEP_INVARIANT', cause: expect.any(Error) as Error }),
     );
-    expect(await rejection(handle.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_INVARIANT' });
+    expect(await rejection(stream.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_INVARIANT' });
     expect(bench.engine.health().state).toBe('disposed');
     expect(bench.executor.disposals).toBe(1);
     await bench.engine.shutdown();

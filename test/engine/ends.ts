@@ -5,7 +5,7 @@ import type { Client } from './random-life.js';
 /** How a client's request ended, by every way in which he can be told; they must agree. */
 export async function endOf(client: Client): Promise<string> {
   const settled = await client.result;
-  const left = client.handle.ended && client.ended === 'done' && client.read.at(-1)?.finishReason == null;
+  const left = client.stream.ended && client.ended === 'done' && client.read.at(-1)?.finishReason == null;
   if (settled.status === 'rejected') {
     const { reason } = settled;
     if (!left) expect(client.ended).toBe(reason);

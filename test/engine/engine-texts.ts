@@ -62,14 +62,14 @@ export function itGivesTheTextsOfRequestsAlone(where: Where): void {
         const leavesAfter = random.chance(25) ? 1 + random.below(6) : Number.POSITIVE_INFINITY;
         const pause = random.below(3);
         for (let i = 0; i < n; i++) await new Promise((resolve) => setImmediate(resolve));
-        const handle = engine.submit(input);
+        const stream = engine.submit(input);
         const read: number[] = [];
-        for await (const { tokens } of handle) {
+        for await (const { tokens } of stream) {
           read.push(...tokens);
           if (read.length > leavesAfter) break;
           for (let i = 0; i < pause; i++) await new Promise((resolve) => setImmediate(resolve));
         }
-        const { finishReason } = await handle.result();
+        const { finishReason } = await stream.result();
         return { input, read, finishReason };
       });
       const reasons = new Set<string>();

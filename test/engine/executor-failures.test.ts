@@ -86,7 +86,7 @@ describe('a step without an answer', () => {
   it.each(Object.keys(NO_ANSWERS))('costs its requests and nothing else: %s', async (name) => {
     for (const pipelineDepth of [1, 2, 3] as const) {
       const bench = new EngineBench({ pipelineDepth });
-      const handles = ['a', 'b'].map((id, i) => bench.submit({ id, prompt: prompt(6, i), maxTokens: 5 }));
+      const streams = ['a', 'b'].map((id, i) => bench.submit({ id, prompt: prompt(6, i), maxTokens: 5 }));
       bench.executor.answer = NO_ANSWERS[name];
       bench.engine.step();
       await settled();
@@ -94,8 +94,8 @@ describe('a step without an answer', () => {
       bench.steps();
       await settled();
       bench.steps();
-      for (const handle of handles) {
-        const error = (await rejection(handle.result())) as BlockstepError;
+      for (const stream of streams) {
+        const error = (await rejection(stream.result())) as BlockstepError;
         expect(error).toBeInstanceOf(BlockstepError);
         expect(error.code).toBe('ERR_BLOCKSTEP_EXECUTOR');
         expect(error.message).toMatch(/step of request "[ab]" failed: ./);
@@ -121,23 +121,23 @@ describe('a step without an answer', () => {
     ['undefined', /the answer must be an object with tokens and counts, got undefined$/],
   ])('says what was wrong with it: %s', async (name, message) => {
     const bench = new EngineBench();
-    const handle = bench.submit({ id: 'a' });
+    const stream = bench.submit({ id: 'a' });
     bench.submit({ id: 'b', prompt: prompt(6, 1) });
     bench.executor.answer = NO_ANSWERS[name];
     bench.engine.step();
-    expect(((await rejection(handle.result())) as Error).message).toMatch(message);
+    expect(((await rejection(stream.result())) as Error).message).toMatch(message);
   });
 
   it('delivers what came before, then fails', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 9 });
+    const stream = bench.submit({ maxTokens: 9 });
     bench.engine.step();
     bench.engine.step();
     bench.executor.answer = () => Promise.reject(mine);
     bench.engine.step();
     await settled();
     bench.steps();
-    const iterator = handle[Symbol.asyncIterator]();
+    const iterator = stream[Symbol.asyncIterator]();
     expect((await iterator.next()).value?.tokens).toEqual(Int32Array.of(600, 700));
     expect(await rejection(iterator.next())).toMatchObject({ code: 'ERR_BLOCKSTEP_EXECUTOR', cause: mine });
     expect(await iterator.next()).toEqual({ done: true, value: undefined });
@@ -158,12 +158,12 @@ describe('a step without an answer', () => {
 
   it('of which nobody is left costs nothing', async () => {
     const bench = new EngineBench({}, true);
-    const handle = bench.submit();
+    const stream = bench.submit();
     bench.engine.step();
-    handle.abort();
+    stream.abort();
     await bench.executor.reject(mine);
     await bench.finish();
-    expect((await handle.result()).finishReason).toBe('abort');
+    expect((await stream.result()).finishReason).toBe('abort');
     expect(bench.engine.stats()).toMatchObject({ failedSteps: 1, failedRequests: 0 });
     expect(leftovers(bench.engine)).toEqual([]);
   });
@@ -219,16 +219,16 @@ describe('a wrong row', () => {
 
   it('whose token is -1 is told what -1 in inputIds stands for', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 1 });
+    const stream = bench.submit({ maxTokens: 1 });
     bench.executor.answer = () => ({ tokens: Int32Array.of(-1), counts: Int32Array.of(1) });
     bench.engine.step();
-    const { message } = (await rejection(handle.result())) as Error;
+    const { message } = (await rejection(stream.result())) as Error;
     expect(message).toMatch(/a token that a step in flight makes: use InputBatch/);
   });
 
   it('in each of several rows costs each of them, and the others keep their own tokens', async () => {
     const bench = new EngineBench();
-    const handles = ['a', 'b', 'c', 'd'].map((id, i) =>
+    const streams = ['a', 'b', 'c', 'd'].map((id, i) =>
       bench.submit({ id, prompt: prompt(6, i), maxTokens: 1 }),
     );
     bench.executor.answer = () => ({
@@ -237,7 +237,7 @@ describe('a wrong row', () => {
       errors: Uint8Array.of(0, 0, 0, 0),
     });
     bench.steps();
-    const ends = await Promise.allSettled(handles.map((handle) => handle.result()));
+    const ends = await Promise.allSettled(streams.map((stream) => stream.result()));
     expect(ends.map((end) => (end.status === 'fulfilled' ? [...end.value.tokens] : 'failed'))).toEqual([
       'failed',
       [11],
@@ -267,13 +267,13 @@ describe('a wrong row', () => {
 
   it("of a request that is computed again anyway is nobody's fault", async () => {
     const bench = new EngineBench({}, true);
-    const handle = bench.submit({ id: 'a', prompt: prompt(9), maxTokens: 2 });
+    const stream = bench.submit({ id: 'a', prompt: prompt(9), maxTokens: 2 });
     bench.executor.answer = () => ({ counts: Int32Array.of(0), tokens: new Int32Array(0) });
     bench.engine.step();
     bench.engine.resetPrefixCache({ resetRunning: true });
     bench.executor.answer = answerOf;
     await bench.finish();
-    expect([...(await handle.result()).tokens]).toEqual([900, 1000]);
+    expect([...(await stream.result()).tokens]).toEqual([900, 1000]);
     expect(bench.engine.stats()).toMatchObject({ wrongAnswers: 0, failedRequests: 0 });
   });
 
@@ -300,14 +300,14 @@ describe('a wrong row', () => {
 
   it('arrays may be longer than what they hold', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 2 });
+    const stream = bench.submit({ maxTokens: 2 });
     bench.executor.answer = (plan) => ({
       counts: Int32Array.of(...answerOf(plan).counts, -1, 99),
       tokens: Int32Array.of(...answerOf(plan).tokens, -1, -1),
       errors: Uint8Array.of(0, 1, 1),
     });
     bench.steps();
-    expect([...(await handle.result()).tokens]).toEqual([600, 700]);
+    expect([...(await stream.result()).tokens]).toEqual([600, 700]);
     expect(bench.engine.stats().wrongAnswers).toBe(0);
   });
 });
@@ -315,7 +315,7 @@ describe('a wrong row', () => {
 describe('a promise', () => {
   it('that is settled twice is settled once', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 1 });
+    const stream = bench.submit({ maxTokens: 1 });
     bench.executor.answer = (plan) => ({
       // biome-ignore lint/suspicious/noThenProperty: that is what it is about
       then(resolve: (value: unknown) => void, reject: (error: unknown) => void) {
@@ -328,13 +328,13 @@ describe('a promise', () => {
     bench.engine.step();
     await settled();
     bench.steps();
-    expect([...(await handle.result()).tokens]).toEqual([600]);
+    expect([...(await stream.result()).tokens]).toEqual([600]);
     expect(bench.engine.stats()).toMatchObject({ steps: 1, failedSteps: 0, lateAnswers: 0 });
   });
 
   it('of a promise of a promise is awaited to its end', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 1 });
+    const stream = bench.submit({ maxTokens: 1 });
     bench.executor.answer = (plan) => ({
       // biome-ignore lint/suspicious/noThenProperty: that is what it is about
       then: (resolve: (value: unknown) => void) => resolve(Promise.resolve(Promise.resolve(answerOf(plan)))),
@@ -342,12 +342,12 @@ describe('a promise', () => {
     bench.engine.step();
     await settled();
     bench.steps();
-    expect([...(await handle.result()).tokens]).toEqual([600]);
+    expect([...(await stream.result()).tokens]).toEqual([600]);
   });
 
   it('of the executor is asked for its then once', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 1 });
+    const stream = bench.submit({ maxTokens: 1 });
     let asked = 0;
     bench.executor.answer = (plan) =>
       Object.defineProperty({}, 'then', {
@@ -359,7 +359,7 @@ describe('a promise', () => {
     bench.engine.step();
     await settled();
     bench.steps();
-    expect(handle.ended).toBe(true);
+    expect(stream.ended).toBe(true);
     expect(asked).toBe(1);
   });
 
@@ -411,15 +411,15 @@ describe('a hung executor', () => {
 
   it('its late answer is ignored', async () => {
     const bench = new EngineBench({ executorTimeoutMs: 500, pipelineDepth: 2 }, true);
-    const handle = bench.submit();
+    const stream = bench.submit();
     bench.steps();
     bench.submit().abort();
     bench.time += 501;
     expect(() => bench.engine.step()).toThrow();
     await bench.executor.deliver();
     await bench.executor.reject(mine);
-    expect(await rejection(handle.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_EXECUTOR_HUNG' });
-    expect(handle.numOutputTokens).toBe(0);
+    expect(await rejection(stream.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_EXECUTOR_HUNG' });
+    expect(stream.numOutputTokens).toBe(0);
     expect(bench.engine.stats()).toMatchObject({
       lateAnswers: 2,
       steps: 0,
@@ -432,13 +432,13 @@ describe('a hung executor', () => {
 
   it('is one that does not answer the oldest step; a queue in front of it is none', async () => {
     const bench = new EngineBench({ executorTimeoutMs: 500, pipelineDepth: 3 }, true);
-    const handle = bench.submit({ maxTokens: 6 });
-    for (let i = 0; i < 12 && !handle.ended; i++) {
+    const stream = bench.submit({ maxTokens: 6 });
+    for (let i = 0; i < 12 && !stream.ended; i++) {
       bench.steps();
       bench.time += 400;
       await bench.executor.deliver();
     }
-    expect((await handle.result()).finishReason).toBe('length');
+    expect((await stream.result()).finishReason).toBe('length');
   });
 
   it('is not looked for with a timeout of 0', () => {
@@ -452,12 +452,12 @@ describe('a hung executor', () => {
 
   it('is not one that has answered and was not asked', async () => {
     const bench = new EngineBench({ executorTimeoutMs: 500 }, true);
-    const handle = bench.submit({ maxTokens: 1 });
+    const stream = bench.submit({ maxTokens: 1 });
     bench.engine.step();
     await bench.executor.deliver();
     bench.time += 1000;
     expect(bench.engine.step().answered).toBe(true);
-    expect(handle.ended).toBe(true);
+    expect(stream.ended).toBe(true);
   });
 });
 
@@ -479,7 +479,7 @@ describe('from inside the executor', () => {
 
   it.each(['step', 'dispose'] as const)('%s is refused, and nothing comes of it', async (name) => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 3 });
+    const stream = bench.submit({ maxTokens: 3 });
     const codes: unknown[] = [];
     bench.executor.onExecute = () => {
       try {
@@ -490,12 +490,12 @@ describe('from inside the executor', () => {
     };
     bench.steps();
     expect(codes).toEqual(Array(3).fill('ERR_BLOCKSTEP_REENTRANT'));
-    expect((await handle.result()).tokens).toHaveLength(3);
+    expect((await stream.result()).tokens).toHaveLength(3);
   });
 
   it('everything may be paused, reset and read', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ id: 'a', prompt: prompt(9), maxTokens: 6 });
+    const stream = bench.submit({ id: 'a', prompt: prompt(9), maxTokens: 6 });
     bench.executor.onExecute = () => {
       const { engine } = bench;
       engine.pause('new');
@@ -505,23 +505,23 @@ describe('from inside the executor', () => {
       engine.health();
       engine.stats();
       engine.verify();
-      engine.hold(handle.handle, 'store', 'x');
-      engine.complete(handle.handle, 'store', 'x');
+      engine.hold(stream.handle, 'store', 'x');
+      engine.complete(stream.handle, 'store', 'x');
     };
     bench.steps();
-    expect(tokensOf(await outputs(handle))).toHaveLength(6);
+    expect(tokensOf(await outputs(stream))).toHaveLength(6);
     expect(leftovers(bench.engine)).toEqual([]);
   });
 
   it('a forced reset computes its own step again', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ prompt: prompt(9), maxTokens: 3 });
+    const stream = bench.submit({ prompt: prompt(9), maxTokens: 3 });
     let left = 2;
     bench.executor.onExecute = () => {
       if (left-- > 0) bench.engine.resetPrefixCache({ resetRunning: true });
     };
     bench.steps();
-    expect([...(await handle.result()).tokens]).toEqual([900, 1000, 1100]);
+    expect([...(await stream.result()).tokens]).toEqual([900, 1000, 1100]);
     expect(leftovers(bench.engine)).toEqual([]);
   });
 });

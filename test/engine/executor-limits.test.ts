@@ -119,9 +119,9 @@ describe('the limits of an executor', () => {
     expect(messageOf(() => engine.submit({ ...request, resumable: true }))).toMatch(
       /^resumable .*the executor cannot roll back/,
     );
-    const handle = engine.submit({ ...request, resumable: false });
+    const stream = engine.submit({ ...request, resumable: false });
     for (let i = 0; i < 6; i++) engine.step();
-    expect((await handle.result()).tokens).toEqual(Int32Array.of(600, 700));
+    expect((await stream.result()).tokens).toEqual(Int32Array.of(600, 700));
     expect(engine.scheduler.core.published().length).toBe(0);
   });
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { EngineOptions, ExecutorPlan, ExecutorResult, RequestHandle } from '../../src/index.js';
+import type { EngineOptions, ExecutorPlan, ExecutorResult, RequestStream } from '../../src/index.js';
 import { hostile, throwingProxy } from '../misuse/bad-values.js';
 import { answerOf, EngineBench, outputs, prompt } from './support.js';
 
@@ -16,39 +16,39 @@ function benchOf(answer: (plan: ExecutorPlan) => unknown, options: Partial<Engin
 }
 
 /** Every token with what came with it, as its reader got it, and as the result has it. */
-async function pairs(handle: RequestHandle): Promise<{ read: unknown[]; result: unknown[] }> {
-  const read = (await outputs(handle)).flatMap(({ tokens, extras }) =>
+async function pairs(stream: RequestStream): Promise<{ read: unknown[]; result: unknown[] }> {
+  const read = (await outputs(stream)).flatMap(({ tokens, extras }) =>
     Array.from(tokens, (token, i) => [token, extras === null ? null : extras[i]]),
   );
-  const { tokens, extras } = await handle.result();
+  const { tokens, extras } = await stream.result();
   return { read, result: Array.from(tokens, (token, i) => [token, extras === null ? null : extras[i]]) };
 }
 
 const good = (token: number) => [token, `of ${token}`];
 
-// Pinned by: `takeExtras`, `repairAnswer` (answer.ts), `goodExtras` (step-update.ts), `append`, `#take` (request-stream.ts).
+// Pinned by: `takeExtras`, `repairAnswer` (answer.ts), `goodExtras` (step-update.ts), `append`, `#take` (stream-buffer.ts).
 describe('what comes with tokens', () => {
   it('reaches the reader with them, and stands in the result', async () => {
     const bench = benchOf((plan) => told(answerOf(plan)));
-    const handles = [bench.submit({ maxTokens: 3 }), bench.submit({ prompt: prompt(9, 1), maxTokens: 2 })];
+    const streams = [bench.submit({ maxTokens: 3 }), bench.submit({ prompt: prompt(9, 1), maxTokens: 2 })];
     bench.steps();
-    const [a, b] = await Promise.all(handles.map(pairs));
+    const [a, b] = await Promise.all(streams.map(pairs));
     expect(a).toEqual({ read: [600, 700, 800].map(good), result: [600, 700, 800].map(good) });
     expect(b).toEqual({ read: [900, 1000].map(good), result: [900, 1000].map(good) });
   });
 
   it('is read step by step as the tokens are, and is empty where an end has none', async () => {
     const bench = benchOf((plan) => told(answerOf(plan)));
-    const handle = bench.submit({ maxTokens: 9 });
-    const reader = handle[Symbol.asyncIterator]();
+    const stream = bench.submit({ maxTokens: 9 });
+    const reader = stream[Symbol.asyncIterator]();
     bench.engine.step();
     expect((await reader.next()).value).toMatchObject({ extras: ['of 600'] });
     bench.engine.step();
     bench.engine.step();
     expect((await reader.next()).value).toMatchObject({ extras: ['of 700', 'of 800'] });
-    handle.stop();
+    stream.stop();
     expect((await reader.next()).value).toMatchObject({ extras: [], finishReason: 'stop' });
-    expect((await handle.result()).extras).toEqual(['of 600', 'of 700', 'of 800']);
+    expect((await stream.result()).extras).toEqual(['of 600', 'of 700', 'of 800']);
   });
 
   it('with drafts: behind a stop among the accepted ones nothing is delivered, of either', async () => {
@@ -104,23 +104,23 @@ describe('what comes with tokens', () => {
   it('is undefined for the tokens of steps that brought nothing with them, before or between', async () => {
     let step = 0;
     const bench = benchOf((plan) => (step++ % 2 === 1 ? told(answerOf(plan)) : answerOf(plan)));
-    const handle = bench.submit({ maxTokens: 4 });
+    const stream = bench.submit({ maxTokens: 4 });
     bench.steps();
-    expect((await pairs(handle)).result).toEqual([[600, undefined], good(700), [800, undefined], good(900)]);
+    expect((await pairs(stream)).result).toEqual([[600, undefined], good(700), [800, undefined], good(900)]);
   });
 
   it('of a session is that of all its answers', async () => {
     const bench = benchOf((plan) => told(answerOf(plan)));
-    const handle = bench.submit({ maxTokens: 2, resumable: true });
+    const stream = bench.submit({ maxTokens: 2, resumable: true });
     bench.steps();
-    handle.addChunk({ prompt: prompt(2, 1) });
-    handle.endInput();
+    stream.addChunk({ prompt: prompt(2, 1) });
+    stream.endInput();
     bench.steps();
-    const read = await outputs(handle);
+    const read = await outputs(stream);
     expect(read.filter(({ continues }) => continues).map(({ extras }) => extras)).toEqual([
       ['of 600', 'of 700'],
     ]);
-    expect((await handle.result()).extras).toEqual(['of 600', 'of 700', 'of 900', 'of 1000']);
+    expect((await stream.result()).extras).toEqual(['of 600', 'of 700', 'of 900', 'of 1000']);
   });
 
   it.each<[string, unknown]>([
@@ -134,9 +134,9 @@ describe('what comes with tokens', () => {
     ['a proxy that throws', throwingProxy([])],
   ])('is dropped and counted where it is %s; the tokens are good', async (_, extras) => {
     const bench = benchOf((plan) => ({ ...answerOf(plan), extras }));
-    const handle = bench.submit({ maxTokens: 2 });
+    const stream = bench.submit({ maxTokens: 2 });
     bench.steps();
-    expect(await handle.result()).toMatchObject({ tokens: Int32Array.of(600, 700), extras: null });
+    expect(await stream.result()).toMatchObject({ tokens: Int32Array.of(600, 700), extras: null });
     expect(bench.engine.stats()).toMatchObject({ wrongAnswers: 2, failedSteps: 0, failedRequests: 0 });
   });
 
@@ -146,9 +146,9 @@ describe('what comes with tokens', () => {
       own[0] = plan.step;
       return { ...answerOf(plan), extras: own };
     });
-    const handle = bench.submit({ maxTokens: 2 });
+    const stream = bench.submit({ maxTokens: 2 });
     bench.steps();
     own[0] = 'late';
-    expect((await handle.result()).extras).toEqual([0, 1]);
+    expect((await stream.result()).extras).toEqual([0, 1]);
   });
 });

@@ -2,7 +2,7 @@ import {
   Engine,
   type EngineOptions,
   type Request,
-  type RequestHandle,
+  type RequestStream,
   type SubmitInput,
 } from '../../src/index.js';
 import { AttentiveExecutor, type Mood } from './attentive-executor.js';
@@ -38,7 +38,7 @@ export class ForgetfulBench {
     });
   }
 
-  submit(id: string, text: readonly number[], more: Partial<SubmitInput> = {}): RequestHandle {
+  submit(id: string, text: readonly number[], more: Partial<SubmitInput> = {}): RequestStream {
     return this.engine.submit({ id, prompt: Int32Array.from(text), maxTokens: 6, ...more });
   }
 
@@ -57,7 +57,7 @@ export class ForgetfulBench {
     };
   }
 
-  blocksOf({ id }: RequestHandle): number[] {
+  blocksOf({ id }: RequestStream): number[] {
     const { scheduler } = this.engine;
     return [...scheduler.core.blocks((scheduler.get(id) as Request).slot)];
   }
@@ -74,4 +74,4 @@ export class ForgetfulBench {
 
 /** Tokens that no other family has. */
 export const text = (length: number, family = 0) => Array.from({ length }, (_, i) => 100 * family + i);
-export const said = async (handle: RequestHandle) => [...(await handle.result()).tokens];
+export const said = async (stream: RequestStream) => [...(await stream.result()).tokens];

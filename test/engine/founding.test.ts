@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Engine, type RequestHandle } from '../../src/index.js';
+import { Engine, type RequestStream } from '../../src/index.js';
 import { ScriptedConnector } from '../transfer/scripted-connector.js';
 import { ScriptedWorker } from '../transfer/scripted-worker.js';
 import { FakeExecutor, outputs, prompt, settled, tokensOf } from './support.js';
@@ -22,11 +22,11 @@ function serve(pipelineDepth: 1 | 2, script: ConstructorParameters<typeof Script
     connector,
     workers: [worker],
   });
-  const handles = Array.from({ length: CLIENTS }, (_, i) =>
+  const streams = Array.from({ length: CLIENTS }, (_, i) =>
     engine.submit({ id: `c${i}`, prompt: prompt(9, i), maxTokens: TOKENS }),
   );
-  const reading = handles.map(async (handle) => tokensOf(await outputs(handle)));
-  return { engine, executor, connector, worker, handles, reading };
+  const reading = streams.map(async (stream) => tokensOf(await outputs(stream)));
+  return { engine, executor, connector, worker, streams, reading };
 }
 
 /** Answers every step that the engine gives its executor, until nothing is left to do. */
@@ -43,12 +43,12 @@ async function drive(engine: Engine, executor: FakeExecutor, meanwhile: (round: 
 }
 
 /** Everybody but client 7 got all of it, client 7 was told once, and the pool is as it was. */
-async function expectUnharmed(engine: Engine, reading: Promise<number[]>[], handle: RequestHandle) {
+async function expectUnharmed(engine: Engine, reading: Promise<number[]>[], stream: RequestStream) {
   const texts = await Promise.all(reading);
   texts.forEach((text, i) => {
     if (i !== 7) expect(text).toEqual(Array.from({ length: TOKENS }, (_, k) => 100 * (9 + k)));
   });
-  await expect(handle.result()).resolves.toMatchObject({ finishReason: 'abort' });
+  await expect(stream.result()).resolves.toMatchObject({ finishReason: 'abort' });
   const { scheduler, streams } = engine.stats();
   expect({ streams, ...scheduler }).toMatchObject({
     streams: 0,
@@ -69,17 +69,17 @@ describe.each([1, 2] as const)(
     it('a load completes after the abort: its blocks wait for it, a second report is skipped and counted', async () => {
       // vLLM #43226: the assertion in _update_from_kv_xfer_finished ends the engine, and all 64 clients with it.
       const script = { c7: { ext: 8, async: true } };
-      const { engine, executor, worker, handles, reading } = serve(depth, script);
-      const [handle] = [handles[7].handle];
+      const { engine, executor, worker, streams, reading } = serve(depth, script);
+      const [handle] = [streams[7].handle];
       let heldMeanwhile = 0;
       await drive(engine, executor, (round) => {
-        if (round === 3) handles[7].abort();
+        if (round === 3) streams[7].abort();
         if (round === 6) heldMeanwhile = engine.stats().scheduler.numDraining;
         if (round === 8)
           worker.next.push({ finishedReceiving: [{ handle }] }, { finishedReceiving: [{ handle }] });
       });
       expect(heldMeanwhile).toBe(1);
-      await expectUnharmed(engine, reading, handles[7]);
+      await expectUnharmed(engine, reading, streams[7]);
       expect(engine.stats().scheduler.anomalies).toEqual({ 'stale-handle': 1 });
       engine.dispose();
     });
@@ -87,15 +87,15 @@ describe.each([1, 2] as const)(
     it('abort and completion meet in one step: one callback, freed once, the step goes on', async () => {
       // dynamo #6681: finished twice, the second answer frees what the first kept, then the completion of the same step asserts.
       const script = { c7: { delayFree: true, delayAbort: true } };
-      const { engine, executor, connector, worker, handles, reading } = serve(depth, script);
-      const { handle } = handles[7];
+      const { engine, executor, connector, worker, streams, reading } = serve(depth, script);
+      const { handle } = streams[7];
       await drive(engine, executor, (round) => {
         if (round !== 5) return;
-        handles[7].abort();
+        streams[7].abort();
         worker.next.push({ finishedSending: [{ handle }] }, { finishedSending: [{ handle }] });
       });
       expect(connector.calls.filter((call) => call.startsWith('finished c7'))).toHaveLength(1);
-      await expectUnharmed(engine, reading, handles[7]);
+      await expectUnharmed(engine, reading, streams[7]);
       expect(engine.stats().scheduler.anomalies).toEqual({ 'stale-handle': 1 });
       engine.dispose();
     });
@@ -103,8 +103,8 @@ describe.each([1, 2] as const)(
     it('abort of a request that has finished and is being sent: ignored, freed when it was sent', async () => {
       // vLLM #25067: the abort finishes it a second time and frees blocks under the reader.
       const script = { c7: { delayFree: true, delayAbort: true } };
-      const { engine, executor, connector, worker, handles, reading } = serve(depth, script);
-      const { handle } = handles[7];
+      const { engine, executor, connector, worker, streams, reading } = serve(depth, script);
+      const { handle } = streams[7];
       let [before, after] = [0, 0];
       await drive(engine, executor, (round) => {
         if (engine.stats().scheduler.numDraining === 1 && before === 0) {
@@ -122,7 +122,7 @@ describe.each([1, 2] as const)(
       ]);
       const texts = await Promise.all(reading);
       for (const text of texts) expect(text).toHaveLength(TOKENS);
-      await expect(handles[7].result()).resolves.toMatchObject({
+      await expect(streams[7].result()).resolves.toMatchObject({
         finishReason: 'length',
         transferParams: { remote: 'c7' },
       });

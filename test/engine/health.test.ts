@@ -130,13 +130,14 @@ describe('stats', () => {
     const bench = new EngineBench({ pipelineDepth: 2 }, true);
     const read = bench.submit({ id: 'a', maxTokens: 9 });
     bench.submit({ id: 'b', maxTokens: 9 });
-    const next = read[Symbol.asyncIterator]().next();
+    const reader = read[Symbol.asyncIterator]();
+    const next = reader.next();
     bench.steps();
     bench.time += 20;
     await bench.executor.deliver();
     bench.steps();
     await next;
-    void read[Symbol.asyncIterator]().next();
+    void reader.next();
     bench.submit({ id: 'c' }).abort();
     const stats = bench.engine.stats();
     expect(structuredClone(stats)).toEqual(stats);

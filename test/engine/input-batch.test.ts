@@ -137,8 +137,8 @@ describe('InputBatch', () => {
       const options = { maxModelLen: 2048, maxNumBatchedTokens: 700, maxNumSeqs: 2 };
       const engine = new Engine({ ...shape, ...options, pipelineDepth, executor });
       const text = Array.from({ length: 1000 }, (_, i) => i % 97);
-      const handle = engine.submit({ prompt: Int32Array.from(text), maxTokens: 600 });
-      for (let i = 0; i < 2000 && !handle.ended; i++) {
+      const stream = engine.submit({ prompt: Int32Array.from(text), maxTokens: 600 });
+      for (let i = 0; i < 2000 && !stream.ended; i++) {
         // Half way it is computed anew, from more than it keeps.
         if (i === 900) engine.resetPrefixCache({ resetRunning: true });
         engine.step();
@@ -146,7 +146,7 @@ describe('InputBatch', () => {
         await Promise.resolve();
         await Promise.resolve();
       }
-      expect([...(await handle.result()).tokens]).toEqual(continuation(text, 600));
+      expect([...(await stream.result()).tokens]).toEqual(continuation(text, 600));
       engine.dispose();
     },
   );

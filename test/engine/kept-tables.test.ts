@@ -99,7 +99,7 @@ describe('the tables of a step that is kept back', () => {
     for (const round of rounds) {
       const bench = new CuriousEngine({ numSpeculativeTokens: 1, speculativeMethod: 'eagle' });
       const { engine, reads } = bench;
-      const handles = ['a', 'b', 'c'].map((id, i) => {
+      const streams = ['a', 'b', 'c'].map((id, i) => {
         const constrained = id === 'b' ? { grammar: GRAMMAR } : {};
         return engine.submit({ id, prompt: prompt(4, i), maxTokens: 20, ...constrained });
       });
@@ -109,8 +109,8 @@ describe('the tables of a step that is kept back', () => {
       }
       await bench.keepBack();
       const before = reads.length;
-      const texts = handles.map(({ handle }) => [...engine.scheduler.core.tokens(slotOf(handle))]);
-      for (const handle of handles) handle.abort();
+      const texts = streams.map(({ handle }) => [...engine.scheduler.core.tokens(slotOf(handle))]);
+      for (const stream of streams) stream.abort();
       // Its slot is one of theirs.
       engine.submit({ id: 'next', prompt: prompt(9, 7), maxTokens: 1 });
       engine.step();

@@ -67,18 +67,18 @@ describe.each([1, 2, 3] as const)('KV that goes to host memory and back at depth
       await drive(engine, waiting, random, () => {
         if (submitted < 70 && random.chance(30)) {
           const prompt = prompts[random.below(prompts.length)];
-          const handle = engine.submit({ prompt, maxTokens: TOKENS });
+          const stream = engine.submit({ prompt, maxTokens: TOKENS });
           submitted++;
           texts.push(
-            handle.result().then(({ tokens, finishReason }) => {
+            stream.result().then(({ tokens, finishReason }) => {
               const right = unpagedText(prompt, TOKENS, { seed: 3 });
               expect([...tokens]).toEqual(right.slice(0, tokens.length));
-              if (!aborted.has(handle.id)) expect(finishReason).toBe('length');
+              if (!aborted.has(stream.id)) expect(finishReason).toBe('length');
             }),
           );
           if (random.chance(15)) {
-            aborted.add(handle.id);
-            setTimeout(() => handle.abort(), random.below(8));
+            aborted.add(stream.id);
+            setTimeout(() => stream.abort(), random.below(8));
           }
         }
         return submitted < 70;

@@ -99,12 +99,12 @@ describe('a block that the executor lost', () => {
       await bench.answer();
     }
     const shared = bench.blocksOf(open[0])[0];
-    expect(open.map((handle) => bench.blocksOf(handle)[0])).toEqual(ids.map(() => shared));
+    expect(open.map((stream) => bench.blocksOf(stream)[0])).toEqual(ids.map(() => shared));
     const other = bench.submit('other', text(5, 1));
     bench.lose(shared);
     await bench.finish();
-    for (const handle of open)
-      expect(await rejection(handle.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_REQUEST' });
+    for (const stream of open)
+      expect(await rejection(stream.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_REQUEST' });
     expect(await said(other)).toEqual(continuation(text(5, 1), 6));
     expect(leftovers(bench.engine)).toEqual([]);
   });
@@ -164,9 +164,9 @@ describe('a block that the executor lost', () => {
     bench.engine.step();
     await bench.finish();
     for (const id of ['first', 'second']) {
-      const handle = bench.submit(id, text(14));
+      const stream = bench.submit(id, text(14));
       await bench.finish();
-      expect(await said(handle)).toEqual(continuation(text(14), 6));
+      expect(await said(stream)).toEqual(continuation(text(14), 6));
     }
   });
 

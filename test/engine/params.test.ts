@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { RequestHandle } from '../../src/index.js';
+import type { RequestStream } from '../../src/index.js';
 import { MemorySink } from '../scheduler/recorded-log.js';
 import { EngineBench, prompt } from './support.js';
 
@@ -45,33 +45,33 @@ describe('what a request gives its executor', () => {
         maxTokens: 2,
         ...(params === 'none' ? {} : { params }),
       });
-      const handle: RequestHandle = bench.submit({ maxTokens: 2, resumable: true, params: 'first' });
+      const stream: RequestStream = bench.submit({ maxTokens: 2, resumable: true, params: 'first' });
       const asked: unknown[] = ['second', 'none', null];
-      for (const params of asked) handle.addChunk(chunk(params));
-      handle.endInput();
+      for (const params of asked) stream.addChunk(chunk(params));
+      stream.endInput();
       const wanted = ['first', 'second', 'first', null];
       const reading = (async () => {
-        for await (const _ of handle);
+        for await (const _ of stream);
       })();
-      for (let i = 0; i < 60 && !handle.ended; i++) {
+      for (let i = 0; i < 60 && !stream.ended; i++) {
         bench.steps();
-        const { length } = bench.engine.scheduler.getByHandle(handle.handle)?.session?.queue ?? [];
+        const { length } = bench.engine.scheduler.getByHandle(stream.handle)?.session?.queue ?? [];
         const turn = wanted.length - 1 - length;
         for (const [params] of seen.splice(0)) expect(params).toBe(wanted[turn]);
         await bench.executor.deliver();
       }
       await reading;
-      expect(handle.ended).toBe(true);
+      expect(stream.ended).toBe(true);
     },
   );
 
   it('of a session that idles stays that of the last chunk until the next one comes', () => {
     const bench = new EngineBench();
     const seen = recording(bench);
-    const handle = bench.submit({ maxTokens: 1, resumable: true, params: 1 });
+    const stream = bench.submit({ maxTokens: 1, resumable: true, params: 1 });
     bench.steps();
     for (const params of [2, undefined, 3]) {
-      handle.addChunk({ prompt: prompt(1, 1), maxTokens: 1, ...(params === undefined ? {} : { params }) });
+      stream.addChunk({ prompt: prompt(1, 1), maxTokens: 1, ...(params === undefined ? {} : { params }) });
       bench.steps();
     }
     expect(seen).toEqual([[1], [2], [1], [3]]);
@@ -81,11 +81,11 @@ describe('what a request gives its executor', () => {
     const log = new MemorySink();
     const bench = new EngineBench({ log });
     const secret = { secret: 1n, toJSON: () => 'secret' };
-    const handle = bench.submit({ maxTokens: 1, resumable: true, params: secret });
+    const stream = bench.submit({ maxTokens: 1, resumable: true, params: secret });
     bench.steps();
-    handle.addChunk({ prompt: prompt(2, 1), params: secret });
-    handle.addChunk({ prompt: prompt(2, 1), params: secret });
-    handle.endInput();
+    stream.addChunk({ prompt: prompt(2, 1), params: secret });
+    stream.addChunk({ prompt: prompt(2, 1), params: secret });
+    stream.endInput();
     bench.steps();
     const bytes = Buffer.from(log.bytes);
     expect(bytes.length).toBeGreaterThan(100);

@@ -4,10 +4,11 @@ import {
   type Executor,
   type ExecutorPlan,
   type ExecutorResult,
+  type OutputIterator,
   type Plan,
-  type RequestHandle,
   type RequestOutput,
   type RequestResult,
+  type RequestStream,
   type StepReport,
   type SubmitInput,
 } from '../../src/index.js';
@@ -88,7 +89,8 @@ class MoodyExecutor implements Executor {
 
 /** A client of one request, who reads as he pleases. */
 export interface Client {
-  handle: RequestHandle;
+  stream: RequestStream;
+  reader: OutputIterator;
   input: SubmitInput;
   controller: AbortController | null;
   read: RequestOutput[];
@@ -215,10 +217,20 @@ export class EngineLife {
     if (input.id !== undefined && engine.scheduler.get(input.id) !== undefined) return;
     const controller = random.chance(40) ? new AbortController() : null;
     if (controller !== null && random.chance(5)) controller.abort('before');
-    const handle = engine.submit(input, controller === null ? {} : { signal: controller.signal });
-    if (handle.handle >= 0) this.model.know(handle.handle, { id: handle.id, ...input });
-    const result = Promise.allSettled([handle.result()]).then(([one]) => one);
-    this.clients.push({ handle, input, controller, read: [], ended: 'reading', waiting: false, result });
+    const stream = engine.submit(input, controller === null ? {} : { signal: controller.signal });
+    if (stream.handle >= 0) this.model.know(stream.handle, { id: stream.id, ...input });
+    const result = Promise.allSettled([stream.result()]).then(([one]) => one);
+    const reader = stream[Symbol.asyncIterator]();
+    this.clients.push({
+      stream,
+      reader,
+      input,
+      controller,
+      read: [],
+      ended: 'reading',
+      waiting: false,
+      result,
+    });
   }
 
   #deliver(): void {
@@ -237,32 +249,30 @@ export class EngineLife {
   #read(client: Client): void {
     if (client.waiting || client.ended !== 'reading') return;
     client.waiting = true;
-    client.handle[Symbol.asyncIterator]()
-      .next()
-      .then(
-        ({ done, value }) => {
-          client.waiting = false;
-          if (done) client.ended = 'done';
-          else client.read.push(value);
-        },
-        (error: unknown) => {
-          client.waiting = false;
-          client.ended = error;
-        },
-      );
+    client.reader.next().then(
+      ({ done, value }) => {
+        client.waiting = false;
+        if (done) client.ended = 'done';
+        else client.read.push(value);
+      },
+      (error: unknown) => {
+        client.waiting = false;
+        client.ended = error;
+      },
+    );
   }
 
   #abort(): void {
     const { random, engine, clients } = this;
     if (clients.length === 0) return;
-    const { handle, controller } = clients[Math.max(0, clients.length - 1 - random.below(8))];
+    const { stream, reader, controller } = clients[Math.max(0, clients.length - 1 - random.below(8))];
     const reason = random.chance(50) ? undefined : 'reason';
     const ways = [
-      () => handle.abort(reason),
-      () => engine.abort(handle.id, reason),
-      () => engine.abort(Math.max(0, handle.handle), reason),
+      () => stream.abort(reason),
+      () => engine.abort(stream.id, reason),
+      () => engine.abort(Math.max(0, stream.handle), reason),
       () => random.chance(10) && engine.abortAll(reason),
-      () => handle[Symbol.asyncIterator]().return(),
+      () => reader.return(),
       () => controller?.abort('signal'),
     ];
     void ways[random.below(ways.length)]();
@@ -271,7 +281,7 @@ export class EngineLife {
   #hold(): void {
     const { random, engine, clients } = this;
     if (clients.length === 0) return;
-    const { handle } = clients[random.below(clients.length)].handle;
+    const { handle } = clients[random.below(clients.length)].stream;
     const owner = `job${random.below(3)}`;
     if (handle >= 0 && engine.hold(handle, 'store', owner)) this.#held.push([handle, owner]);
   }
@@ -287,6 +297,6 @@ export class EngineLife {
     const { engine, clients } = this;
     engine.stats();
     engine.health();
-    for (const { handle } of clients.slice(-5)) engine.explain(handle.id);
+    for (const { stream } of clients.slice(-5)) engine.explain(stream.id);
   }
 }

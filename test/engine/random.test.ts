@@ -24,10 +24,10 @@ describe('random lives', () => {
         if (client.controller !== null)
           expect(getEventListeners(client.controller.signal, 'abort')).toEqual([]);
         expect(['stop', 'length', 'abort', 'aborted with a reason', 'ERR_BLOCKSTEP_EXECUTOR']).toContain(end);
-        if (client.handle.handle < 0) continue;
+        if (client.stream.handle < 0) continue;
         const settled = await client.result;
         const read = tokensOf(client.read);
-        const right = model.text(client.handle.handle, client.handle.numOutputTokens);
+        const right = model.text(client.stream.handle, client.stream.numOutputTokens);
         expect(read).toEqual(right.slice(0, read.length));
         if (settled.status === 'fulfilled') expect([...settled.value.tokens]).toEqual(right);
         if (end === 'length') expect(right.length).toBeGreaterThan(0);

@@ -82,14 +82,14 @@ describe('whoever calls back is told by its name', () => {
       told.add(messageOf(() => bench.engine.step()));
       told.add(messageOf(() => bench.engine.dispose()));
     });
-    const handle = bench.submit({ id: 'a', maxTokens: 1 });
+    const stream = bench.submit({ id: 'a', maxTokens: 1 });
     isStepping = true;
     bench.engine.step();
     bench.engine.step();
     isStepping = false;
     const who = `the engine was called from inside ${name}(), which it is just calling`;
     expect([...told]).toEqual([`ERR_BLOCKSTEP_REENTRANT: ${who}`]);
-    expect((await handle.result()).tokens).toHaveLength(1);
+    expect((await stream.result()).tokens).toHaveLength(1);
   });
 
   it('by the scheduler alone too', () => {

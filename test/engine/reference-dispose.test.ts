@@ -32,14 +32,14 @@ describe('a reference executor that was disposed', () => {
       for (const steps of [0, 1, 2]) {
         const executor = new ReferenceExecutor({ ...OPTIONS, pipelineDepth: 2, defer: () => {} });
         const engine = new Engine({ ...OPTIONS, pipelineDepth: 2, executor });
-        const handle = engine.submit({ prompt: wordy(9, 1), maxTokens: 9 });
+        const stream = engine.submit({ prompt: wordy(9, 1), maxTokens: 9 });
         for (let i = 0; i < steps; i++) engine.step();
         const { pointer } = executor.kv;
         expect(isMapped(pointer)).toBe(true);
         executor.dispose();
         expect(isMapped(pointer)).toBe(false);
         engine.dispose();
-        expect(await rejection(handle.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_DISPOSED' });
+        expect(await rejection(stream.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_DISPOSED' });
       }
     },
   );

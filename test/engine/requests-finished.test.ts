@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Engine, type EngineOptions, type ExecutorPlan, type RequestHandle } from '../../src/index.js';
+import { Engine, type EngineOptions, type ExecutorPlan, type RequestStream } from '../../src/index.js';
 import { FakeGrammar } from '../scheduler/fake-grammar.js';
 import { ScriptedConnector } from '../transfer/scripted-connector.js';
 import { AttentiveExecutor, moody } from './attentive-executor.js';
@@ -41,7 +41,7 @@ class Bench {
     });
   }
 
-  submit(id: string, more: object = {}): RequestHandle {
+  submit(id: string, more: object = {}): RequestStream {
     return this.engine.submit({ id, prompt: prompt(6), maxTokens: 2, ...more });
   }
 
@@ -84,44 +84,44 @@ describe('requestsFinished', () => {
     await bench.finish();
   });
 
-  it.each<[string, object, (bench: Bench, handle: RequestHandle) => unknown]>([
-    ['stopped by its client', { maxTokens: 9 }, (_, handle) => handle.stop('x')],
-    ['aborted while it runs', { maxTokens: 9 }, (_, handle) => handle.abort()],
+  it.each<[string, object, (bench: Bench, stream: RequestStream) => unknown]>([
+    ['stopped by its client', { maxTokens: 9 }, (_, stream) => stream.stop('x')],
+    ['aborted while it runs', { maxTokens: 9 }, (_, stream) => stream.abort()],
     ['expired', { maxTokens: 9, timeoutMs: 5 }, (bench) => Object.assign(bench, { time: 10 })],
     [
       'failed by its row',
       { maxTokens: 9 },
       ({ executor }) => Object.assign(executor, { answer: () => null }),
     ],
-    ['an ended session', { maxTokens: 1, resumable: true }, (_, handle) => handle.endInput()],
+    ['an ended session', { maxTokens: 1, resumable: true }, (_, stream) => stream.endInput()],
   ])('hears of one that was %s', async (_, input, end) => {
     const bench = new Bench();
-    const handle = bench.submit('a', input);
-    handle.result().catch(() => {});
+    const stream = bench.submit('a', input);
+    stream.result().catch(() => {});
     bench.engine.step();
     expect(bench.told).toEqual([]);
-    end(bench, handle);
+    end(bench, stream);
     await bench.finish();
-    expect(bench.told).toEqual([`finished ${handle.handle}`]);
+    expect(bench.told).toEqual([`finished ${stream.handle}`]);
     expect(leftovers(bench.engine)).toEqual([]);
   });
 
   it('hears of those that were in no plan: aborted while they waited, or loaded, or for a grammar that is not ready', async () => {
     const bench = new Bench({ connector: new ScriptedConnector({ c: { ext: 4, async: true } }) });
-    const handles = [
+    const streams = [
       bench.submit('a', { grammar: new FakeGrammar({ notReady: 99 }) }),
       bench.submit('c'),
       bench.submit('b'),
     ];
     bench.engine.step();
     bench.submit('d').abort();
-    for (const handle of handles) handle.abort();
+    for (const stream of streams) stream.abort();
     await bench.finish();
-    bench.engine.scheduler.updateTransfers({ finishedReceiving: [{ handle: handles[1].handle }] });
+    bench.engine.scheduler.updateTransfers({ finishedReceiving: [{ handle: streams[1].handle }] });
     await bench.finish();
     const told = bench.told.flatMap((event) => event.slice('finished '.length).split(','));
     expect(new Set(told).size).toBe(told.length);
-    expect(told).toEqual(expect.arrayContaining(handles.map(({ handle }) => `${handle}`)));
+    expect(told).toEqual(expect.arrayContaining(streams.map(({ handle }) => `${handle}`)));
     expect(told.length).toBe(4);
   });
 
@@ -132,10 +132,10 @@ describe('requestsFinished', () => {
   ])('that %s is counted, and changes nothing', async (_, act) => {
     const bench = new Bench();
     bench.executor.onFinished = act;
-    const handles = [bench.submit('a'), bench.submit('b', { maxTokens: 3 })];
+    const streams = [bench.submit('a'), bench.submit('b', { maxTokens: 3 })];
     await bench.finish();
     await settled();
-    expect((await handles[1].result()).finishReason).toBe('length');
+    expect((await streams[1].result()).finishReason).toBe('length');
     expect(bench.engine.stats().wrongAnswers).toBe(2);
     expect(bench.told.length).toBe(2);
   });
@@ -143,7 +143,7 @@ describe('requestsFinished', () => {
   it('may submit and abort, and change its list; it may not step the engine, nor dispose it', async () => {
     const bench = new Bench();
     const refused: string[] = [];
-    let next: RequestHandle | null = null;
+    let next: RequestStream | null = null;
     const named: number[] = [];
     bench.executor.onExecute = ({ finishedHandles }) => void named.push(...finishedHandles);
     bench.executor.onFinished = (handles) => {
@@ -165,7 +165,7 @@ describe('requestsFinished', () => {
     expect(refused).toEqual(refused.map(() => message));
     expect(refused.length).toBe(6);
     expect((await b.result()).finishReason).toBe('abort');
-    expect((await (next as unknown as RequestHandle).result()).tokens.length).toBe(9);
+    expect((await (next as unknown as RequestStream).result()).tokens.length).toBe(9);
     expect(bench.told.length).toBe(3);
     expect((await a.result()).finishReason).toBe('length');
     expect(named).toEqual([a.handle, b.handle]);
@@ -173,14 +173,14 @@ describe('requestsFinished', () => {
 
   it('is not called after dispose, and a request that it submits behind the last end is computed by run()', async () => {
     const bench = new Bench();
-    let more: RequestHandle | null = null;
+    let more: RequestStream | null = null;
     bench.executor.onFinished = () => {
       more ??= bench.submit('more');
     };
     bench.engine.run();
     await bench.submit('a').result();
     while (more === null) await new Promise((resolve) => setImmediate(resolve));
-    expect((await (more as RequestHandle).result()).finishReason).toBe('length');
+    expect((await (more as RequestStream).result()).finishReason).toBe('length');
     const told = bench.told.length;
     const late = bench.submit('late');
     bench.engine.dispose();
@@ -196,15 +196,15 @@ describe('requestsFinished', () => {
       void named.push(`${finished} ${finishedHandles.map((handle) => handles.indexOf(handle))}`);
     const handles: number[] = [];
     const submit = (id: string, more = {}) => {
-      const handle = bench.submit(id, more);
-      handles.push(handle.handle);
-      return handle;
+      const stream = bench.submit(id, more);
+      handles.push(stream.handle);
+      return stream;
     };
     submit('a', { maxTokens: 1 });
     bench.engine.step();
     for (const id of ['b', 'c', 'b']) {
-      const handle = submit(id);
-      handle.abort();
+      const stream = submit(id);
+      stream.abort();
       expect(bench.engine.step()).toMatchObject({ scheduledTokens: 0, stepsInFlight: 1 });
     }
     expect(bench.told).toEqual([]);
@@ -263,7 +263,7 @@ describe('requestsFinished', () => {
         return executor;
       });
       await life.run(140);
-      const handles = life.told.map(({ handle }) => handle.handle);
+      const handles = life.told.map(({ stream }) => stream.handle);
       wrong.push(
         ...handles.filter((handle) => !told.has(handle)).map((handle) => `seed ${seed}: ${handle} never`),
       );

@@ -50,9 +50,9 @@ describe('a running engine', () => {
     for (const async of [false, true]) {
       const bench = new EngineBench({}, async);
       void bench.engine.run();
-      const handle = bench.submit({ maxTokens: 8 });
+      const stream = bench.submit({ maxTokens: 8 });
       const answering = async ? answer(bench) : null;
-      expect(await outputs(handle)).toHaveLength(8);
+      expect(await outputs(stream)).toHaveLength(8);
       await answering;
       bench.engine.dispose();
     }
@@ -67,9 +67,9 @@ describe('a running engine', () => {
   it('gives timers and I/O their turn, also when the executor never waits', async () => {
     const bench = new EngineBench({ maxModelLen: 4096, numBlocks: 2000 });
     void bench.engine.run();
-    const handle = bench.submit({ maxTokens: 4000 });
+    const stream = bench.submit({ maxTokens: 4000 });
     let turns = 0;
-    while (!handle.ended) {
+    while (!stream.ended) {
       await tick();
       turns++;
     }
@@ -82,9 +82,9 @@ describe('a running engine', () => {
     const bench = new EngineBench({ maxModelLen: 4096, numBlocks: 2000 });
     bench.executor.answer = (plan) => Promise.resolve(answerOf(plan));
     void bench.engine.run();
-    const handle = bench.submit({ maxTokens: 2000 });
+    const stream = bench.submit({ maxTokens: 2000 });
     let turns = 0;
-    while (!handle.ended) {
+    while (!stream.ended) {
       await tick();
       turns++;
     }
@@ -94,25 +94,25 @@ describe('a running engine', () => {
 
   it('does not starve another engine of the process', async () => {
     const benches = [0, 1, 2].map(() => new EngineBench({ maxModelLen: 4096, numBlocks: 2000 }));
-    const handles = benches.map((bench) => bench.submit({ maxTokens: 1000 }));
+    const streams = benches.map((bench) => bench.submit({ maxTokens: 1000 }));
     for (const { engine } of benches) void engine.run();
-    await Promise.race(handles.map((handle) => handle.result()));
-    for (const handle of handles) expect(handle.numOutputTokens).toBeGreaterThan(990);
+    await Promise.race(streams.map((stream) => stream.result()));
+    for (const stream of streams) expect(stream.numOutputTokens).toBeGreaterThan(990);
     for (const { engine } of benches) engine.dispose();
   });
 
   it('backs off to a millisecond while there is work and nothing can be scheduled', async () => {
     const bench = new EngineBench();
     void bench.engine.run();
-    const handle = bench.submit({ maxTokens: 1 });
-    bench.engine.hold(handle.handle, 'store', 'job');
-    await handle.result();
+    const stream = bench.submit({ maxTokens: 1 });
+    bench.engine.hold(stream.handle, 'store', 'job');
+    await stream.result();
     await sleep(5);
     const { made, result } = await countTimers(() => turnsIn(bench.engine, 100));
     expect(result).toBeLessThan(110);
     expect(result).toBeGreaterThan(5);
     expect(made).toBeGreaterThan(5);
-    expect(bench.engine.complete(handle.handle, 'store', 'job')).toBe(true);
+    expect(bench.engine.complete(stream.handle, 'store', 'job')).toBe(true);
     await sleep(5);
     expect(await turnsIn(bench.engine, 20)).toBe(0);
     expect(leftovers(bench.engine)).toEqual([]);
@@ -140,8 +140,8 @@ describe('a running engine', () => {
     const bench = new EngineBench({}, true);
     const { engine } = bench;
     void engine.run();
-    const handle = bench.submit({ timeoutMs: 50, maxTokens: 9 });
-    const rejected = rejection(handle.result());
+    const stream = bench.submit({ timeoutMs: 50, maxTokens: 9 });
+    const rejected = rejection(stream.result());
     for (let i = 0; i < 5; i++) await tick();
     bench.time += 60;
     const { made } = await countTimers(() => sleep(60));
@@ -157,11 +157,11 @@ describe('a running engine', () => {
     const { engine } = bench;
     void engine.run();
     engine.pause('all');
-    const handle = bench.submit({ maxTokens: 2 });
+    const stream = bench.submit({ maxTokens: 2 });
     await sleep(5);
-    expect(handle.numOutputTokens).toBe(0);
+    expect(stream.numOutputTokens).toBe(0);
     engine.resume();
-    await handle.result();
+    await stream.result();
 
     const aborted = bench.submit({ maxTokens: 50 });
     engine.pause('all');
@@ -196,7 +196,7 @@ describe('a running engine', () => {
     const { engine } = bench;
     const running = engine.run();
     expect(engine.run()).toBe(running);
-    const handle = bench.submit({ maxTokens: 3 });
+    const stream = bench.submit({ maxTokens: 3 });
     await tick();
     engine.stop();
     engine.stop();
@@ -204,11 +204,11 @@ describe('a running engine', () => {
     expect(engine.isRunning).toBe(false);
     await bench.executor.deliver();
     await sleep(5);
-    expect(handle.numOutputTokens).toBe(0);
-    expect(bench.engine.explain(handle.id)).toContain('in flight');
+    expect(stream.numOutputTokens).toBe(0);
+    expect(bench.engine.explain(stream.id)).toContain('in flight');
     void engine.run();
     await tick();
-    expect(handle.numOutputTokens).toBe(1);
+    expect(stream.numOutputTokens).toBe(1);
     engine.dispose();
   });
 
@@ -216,9 +216,9 @@ describe('a running engine', () => {
     for (const pipelineDepth of [1, 2, 3] as const) {
       const bench = new EngineBench({ pipelineDepth }, true);
       void bench.engine.run();
-      const handle = bench.submit({ maxTokens: 9 });
+      const stream = bench.submit({ maxTokens: 9 });
       await tick();
-      const iterator = handle[Symbol.asyncIterator]();
+      const iterator = stream[Symbol.asyncIterator]();
       const submitted = iterator.next().then(() => bench.executor.seen.length);
       await bench.executor.deliver();
       expect(await submitted).toBe(pipelineDepth + 1);
@@ -261,9 +261,9 @@ describe('a running engine', () => {
   it('may be stepped by hand besides', async () => {
     const bench = new EngineBench();
     void bench.engine.run();
-    const handle = bench.submit({ maxTokens: 20 });
+    const stream = bench.submit({ maxTokens: 20 });
     for (let i = 0; i < 10; i++) bench.engine.step();
-    expect((await handle.result()).tokens).toHaveLength(20);
+    expect((await stream.result()).tokens).toHaveLength(20);
     bench.engine.dispose();
   });
 });
@@ -272,9 +272,9 @@ describe('a running engine that breaks', () => {
   it('by a hung executor notices by itself, within the timeout and not much later', async () => {
     const bench = new EngineBench({ executorTimeoutMs: 30, now: () => performance.now() }, true);
     const running = bench.engine.run();
-    const handle = bench.submit();
+    const stream = bench.submit();
     const before = performance.now();
-    expect(await rejection(handle.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_EXECUTOR_HUNG' });
+    expect(await rejection(stream.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_EXECUTOR_HUNG' });
     expect(performance.now() - before).toBeGreaterThanOrEqual(29);
     expect(await rejection(running)).toMatchObject({ code: 'ERR_BLOCKSTEP_EXECUTOR_HUNG' });
     expect(bench.engine.isRunning).toBe(false);
@@ -284,11 +284,11 @@ describe('a running engine that breaks', () => {
   it('by a clock that throws fails its streams, and nobody has to listen to run', async () => {
     const bench = new EngineBench();
     void bench.engine.run();
-    const handle = bench.submit({ maxTokens: 9 });
+    const stream = bench.submit({ maxTokens: 9 });
     bench.onClock = () => {
       throw new Error('no clock');
     };
-    const error = await rejection(handle.result());
+    const error = await rejection(stream.result());
     expect(error).toMatchObject({ code: 'ERR_BLOCKSTEP_INVARIANT', cause: { message: 'no clock' } });
     await sleep(5);
     expect(bench.engine.health()).toMatchObject({ healthy: false, state: 'broken' });

@@ -7,15 +7,15 @@ const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve,
 describe('a session', () => {
   it('has an output with a reason for each answer, and goes on until its input has ended', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ id: 'a', maxTokens: 2, resumable: true });
-    const all = outputs(handle);
+    const stream = bench.submit({ id: 'a', maxTokens: 2, resumable: true });
+    const all = outputs(stream);
     for (let i = 0; i < 3; i++) {
       bench.steps();
       await settled();
-      if (i < 2) expect(handle.addChunk({ prompt: prompt(3, i + 1) })).toBe('started');
+      if (i < 2) expect(stream.addChunk({ prompt: prompt(3, i + 1) })).toBe('started');
     }
-    expect(handle.ended).toBe(false);
-    expect(handle.endInput()).toBe('ended');
+    expect(stream.ended).toBe(false);
+    expect(stream.endInput()).toBe('ended');
     expect(bench.engine.stats()).toMatchObject({ streams: 0, readersWaiting: 0 });
     const read = await all;
     const answer = [
@@ -25,18 +25,18 @@ describe('a session', () => {
     expect(
       read.map(({ tokens, finishReason, continues }) => [tokens.length, finishReason, continues]),
     ).toEqual([...answer, ...answer, ...answer, [0, 'length', false]]);
-    expect((await handle.result()).tokens).toHaveLength(6);
+    expect((await stream.result()).tokens).toHaveLength(6);
     bench.steps();
     expect(leftovers(bench.engine)).toEqual([]);
   });
 
   it('keeps its answers apart for a slow reader too', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 2, stopTokenIds: [700], resumable: true });
-    expect(handle.addChunk({ prompt: prompt(2, 1), maxTokens: 3 })).toBe('queued');
-    expect(handle.endInput()).toBe('queued');
+    const stream = bench.submit({ maxTokens: 2, stopTokenIds: [700], resumable: true });
+    expect(stream.addChunk({ prompt: prompt(2, 1), maxTokens: 3 })).toBe('queued');
+    expect(stream.endInput()).toBe('queued');
     bench.steps();
-    const read = await outputs(handle);
+    const read = await outputs(stream);
     expect(
       read.map(({ tokens, finishReason, stopReason, continues }) => [
         tokens.length,
@@ -73,15 +73,15 @@ describe('a session', () => {
 
   it('whose input ends before it said anything ends with its answer', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 1, resumable: true });
-    expect(handle.endInput()).toBe('queued');
+    const stream = bench.submit({ maxTokens: 1, resumable: true });
+    expect(stream.endInput()).toBe('queued');
     bench.steps();
-    expect(await handle.result()).toMatchObject({ finishReason: 'length' });
+    expect(await stream.result()).toMatchObject({ finishReason: 'length' });
   });
 
   it('that waits too long for its next chunk fails, and the engine is not troubled', async () => {
     const bench = new EngineBench({ deadlines: { streamingInput: 100 } });
-    const handle = bench.submit({ id: 'a', maxTokens: 1, resumable: true });
+    const stream = bench.submit({ id: 'a', maxTokens: 1, resumable: true });
     expect(bench.steps()).toBe('idle');
     expect(bench.engine.explain('a')).toMatch(
       /: waiting for 0 ms for the next chunk of its session; left: 100 ms of deadlines.streamingInput$/,
@@ -90,7 +90,7 @@ describe('a session', () => {
     expect(bench.engine.step().state).toBe('idle');
     bench.time += 1;
     expect(bench.engine.step()).toMatchObject({ ended: 1, state: 'progress' });
-    expect(await rejection(handle.result())).toMatchObject({
+    expect(await rejection(stream.result())).toMatchObject({
       code: 'ERR_BLOCKSTEP_REQUEST',
       message: 'request "a" waited 100 ms for the next chunk of its session',
     });
@@ -101,10 +101,10 @@ describe('a session', () => {
   it('wakes a running engine when its time is over, which sleeps until then', async () => {
     const bench = new EngineBench({ deadlines: { streamingInput: 40 }, now: () => performance.now() });
     void bench.engine.run();
-    const handle = bench.submit({ maxTokens: 1, resumable: true });
+    const stream = bench.submit({ maxTokens: 1, resumable: true });
     await sleep(10);
     const before = bench.engine.stats().scheduler.step;
-    const rejected = rejection(handle.result());
+    const rejected = rejection(stream.result());
     await sleep(15);
     expect(bench.engine.stats().scheduler.step).toBe(before);
     expect(await rejected).toMatchObject({ code: 'ERR_BLOCKSTEP_REQUEST' });
@@ -113,14 +113,14 @@ describe('a session', () => {
 
   it('does not keep a shutdown from its end', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 1, resumable: true });
+    const stream = bench.submit({ maxTokens: 1, resumable: true });
     bench.steps();
     const ended = bench.engine.shutdown({ drainMs: 50 });
-    expect(handle.addChunk({ prompt: prompt(2, 1) })).toBe('started');
+    expect(stream.addChunk({ prompt: prompt(2, 1) })).toBe('started');
     await sleep(5);
     bench.time += 50;
     await ended;
-    expect((await outputs(handle)).map(({ finishReason }) => finishReason)).toEqual([
+    expect((await outputs(stream)).map(({ finishReason }) => finishReason)).toEqual([
       'length',
       'length',
       'abort',
@@ -154,7 +154,7 @@ describe('a grammar', () => {
     const grammar = new FakeGrammar();
     grammar.isReady = false;
     void bench.engine.run();
-    const handle = bench.submit({ id: 'a', grammar, maxTokens: 2 });
+    const stream = bench.submit({ id: 'a', grammar, maxTokens: 2 });
     await sleep(10);
     bench.time += 3;
     expect(bench.engine.explain('a')).toMatch(
@@ -162,7 +162,7 @@ describe('a grammar', () => {
     );
     expect(bench.engine.health().healthy).toBe(true);
     grammar.isReady = true;
-    expect([...(await handle.result()).tokens]).toEqual(grammar.accepted);
+    expect([...(await stream.result()).tokens]).toEqual(grammar.accepted);
     bench.engine.dispose();
   });
 
@@ -172,14 +172,14 @@ describe('a grammar', () => {
     grammar.isReady = false;
     void bench.engine.run();
     bench.submit({ id: 'a', prompt: prompt(6, 1), maxTokens: 1 });
-    const handle = bench.submit({ id: 'b', grammar, maxTokens: 1 });
+    const stream = bench.submit({ id: 'b', grammar, maxTokens: 1 });
     await sleep(5);
     expect(bench.executor.seen.map(({ ids }) => ids)).toEqual([['a']]);
     grammar.isReady = true;
     await sleep(10);
     expect(bench.executor.seen.map(({ ids }) => ids)).toEqual([['a'], ['b']]);
     await bench.executor.deliver(2);
-    await handle.result();
+    await stream.result();
     bench.engine.dispose();
   });
 
@@ -208,13 +208,13 @@ describe('a grammar', () => {
         expect(plan.bitmaskEntries()).toEqual([0]);
         known.push(grammar.accepted.length);
       };
-      const handle = bench.submit({ grammar, maxTokens: 4 });
+      const stream = bench.submit({ grammar, maxTokens: 4 });
       bench.steps();
       expect(bench.executor.seen).toHaveLength(1);
       expect(bench.engine.stats().stepsInFlight).toBe(2);
       await bench.finish();
       expect(known).toEqual([0, 1, 2, 3]);
-      expect([...(await handle.result()).tokens]).toEqual([600, 700, 800, 900]);
+      expect([...(await stream.result()).tokens]).toEqual([600, 700, 800, 900]);
       expect(leftovers(bench.engine)).toEqual([]);
     },
   );
@@ -255,10 +255,10 @@ describe('a grammar', () => {
       ...answerOf(plan),
       drafts: { counts: new Int32Array(plan.numRequests).fill(2), tokens: Int32Array.of(plan.step, 8, 9, 9) },
     });
-    const handle = bench.submit({ id: 'a', grammar: new FakeGrammar(), maxTokens: 4 });
+    const stream = bench.submit({ id: 'a', grammar: new FakeGrammar(), maxTokens: 4 });
     await bench.finish();
     expect(drafted).toEqual([[], [0, 8], [1, 8], [2, 8]]);
-    expect((await handle.result()).tokens).toHaveLength(4);
+    expect((await stream.result()).tokens).toHaveLength(4);
     expect(bench.engine.stats().wrongAnswers).toBe(0);
     expect(leftovers(bench.engine)).toEqual([]);
   });
@@ -319,10 +319,10 @@ describe('a grammar', () => {
     ]) {
       const bench = new EngineBench({ pipelineDepth: 2, numSpeculativeTokens: 2 }, true);
       bench.executor.answer = (plan: ExecutorPlan) => ({ ...answerOf(plan), drafts });
-      const handle = bench.submit({ id: 'a', grammar: new FakeGrammar(), maxTokens: 4 });
+      const stream = bench.submit({ id: 'a', grammar: new FakeGrammar(), maxTokens: 4 });
       bench.submit({ id: 'b', grammar: new FakeGrammar(), prompt: prompt(6, 1), maxTokens: 4 });
       await bench.finish();
-      expect((await handle.result()).tokens).toHaveLength(4);
+      expect((await stream.result()).tokens).toHaveLength(4);
       expect(bench.engine.stats().wrongAnswers).toBeGreaterThan(0);
       expect(leftovers(bench.engine)).toEqual([]);
     }

@@ -97,11 +97,11 @@ describe('dispose', () => {
         },
       },
     });
-    const handle = bench.submit();
+    const stream = bench.submit();
     expect(() => bench.engine.dispose()).toThrowError(
       expect.objectContaining({ code: 'ERR_BLOCKSTEP_EXECUTOR', cause: mine }),
     );
-    expect(await rejection(handle.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_DISPOSED' });
+    expect(await rejection(stream.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_DISPOSED' });
     expect(() => bench.engine.scheduler.stats()).toThrow();
     bench.engine.dispose();
     expect(await rejection(bench.engine.shutdown())).toMatchObject({ code: 'ERR_BLOCKSTEP_EXECUTOR' });
@@ -109,7 +109,7 @@ describe('dispose', () => {
 
   it('is refused inside a callback of the scheduler, with nothing changed', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 1 });
+    const stream = bench.submit({ maxTokens: 1 });
     let code: unknown;
     bench.onClock = () => {
       bench.onClock = () => {};
@@ -123,7 +123,7 @@ describe('dispose', () => {
     expect(code).toBe('ERR_BLOCKSTEP_REENTRANT');
     bench.engine.resume();
     bench.steps();
-    expect((await handle.result()).finishReason).toBe('length');
+    expect((await stream.result()).finishReason).toBe('length');
     expect(bench.executor.disposals).toBe(0);
   });
 });
@@ -131,7 +131,7 @@ describe('dispose', () => {
 describe('shutdown', () => {
   it('goes on until all is done, takes nothing new, then disposes', async () => {
     const bench = new EngineBench();
-    const handles = Array.from({ length: 9 }, (_, i) => bench.submit({ prompt: prompt(5, i), maxTokens: 9 }));
+    const streams = Array.from({ length: 9 }, (_, i) => bench.submit({ prompt: prompt(5, i), maxTokens: 9 }));
     const ended = bench.engine.shutdown();
     expect(() => bench.submit()).toThrowError(expect.objectContaining({ code: 'ERR_BLOCKSTEP_SHUTDOWN' }));
     expect(bench.engine.health()).toEqual({
@@ -141,7 +141,7 @@ describe('shutdown', () => {
       reasons: [],
     });
     await ended;
-    for (const handle of handles) expect((await handle.result()).finishReason).toBe('length');
+    for (const stream of streams) expect((await stream.result()).finishReason).toBe('length');
     expect(bench.engine.health().state).toBe('disposed');
     expect(bench.executor.disposals).toBe(1);
     expect(() => bench.submit()).toThrowError(expect.objectContaining({ code: 'ERR_BLOCKSTEP_SHUTDOWN' }));
@@ -163,83 +163,83 @@ describe('shutdown', () => {
 
   it('aborts what is left when time is up, without a reason', async () => {
     const bench = new EngineBench({}, true);
-    const handle = bench.submit({ maxTokens: 50 });
+    const stream = bench.submit({ maxTokens: 50 });
     bench.steps();
     await bench.executor.deliver();
     bench.steps();
     const ended = bench.engine.shutdown({ drainMs: 100 });
     await sleep(5);
-    expect(handle.ended).toBe(false);
+    expect(stream.ended).toBe(false);
     bench.time += 100;
     await bench.executor.deliver();
     await ended;
-    const all = await outputs(handle);
+    const all = await outputs(stream);
     expect(all.at(-1)?.finishReason).toBe('abort');
     expect(tokensOf(all).length).toBeGreaterThan(0);
   });
 
   it('with a drain of 0 aborts at once, and waits for no executor', async () => {
     const bench = new EngineBench({}, true);
-    const handle = bench.submit();
+    const stream = bench.submit();
     bench.engine.step();
     await bench.engine.shutdown({ drainMs: 0 });
-    expect((await handle.result()).finishReason).toBe('abort');
+    expect((await stream.result()).finishReason).toBe('abort');
   });
 
   it('can be shortened, and not lengthened, by a later call', async () => {
     const bench = new EngineBench({}, true);
-    const handle = bench.submit();
+    const stream = bench.submit();
     bench.engine.step();
     const ended = bench.engine.shutdown({ drainMs: 1_000_000 });
     await sleep(3);
-    expect(handle.ended).toBe(false);
+    expect(stream.ended).toBe(false);
     void bench.engine.shutdown({ drainMs: 0 });
     void bench.engine.shutdown({ drainMs: 1_000_000 });
     await ended;
-    expect(handle.ended).toBe(true);
+    expect(stream.ended).toBe(true);
   });
 
   it('waits for blocks that a transfer holds, as long as there is time', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 1 });
-    bench.engine.hold(handle.handle, 'store', 'job');
+    const stream = bench.submit({ maxTokens: 1 });
+    bench.engine.hold(stream.handle, 'store', 'job');
     let done = false;
     const ended = bench.engine.shutdown().then(() => {
       done = true;
     });
     await sleep(10);
-    expect([done, handle.ended]).toEqual([false, true]);
-    bench.engine.complete(handle.handle, 'store', 'job');
+    expect([done, stream.ended]).toEqual([false, true]);
+    bench.engine.complete(stream.handle, 'store', 'job');
     await ended;
   });
 
   it('of a paused engine aborts what is left', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit();
+    const stream = bench.submit();
     bench.engine.pause('all');
     const ended = bench.engine.shutdown({ drainMs: 50 });
     await sleep(5);
-    expect(handle.ended).toBe(false);
+    expect(stream.ended).toBe(false);
     bench.time += 50;
     await ended;
-    expect((await handle.result()).finishReason).toBe('abort');
+    expect((await stream.result()).finishReason).toBe('abort');
   });
 
   it('of a broken engine disposes it', async () => {
     const bench = new EngineBench({ executorTimeoutMs: 10 }, true);
-    const handle = bench.submit();
+    const stream = bench.submit();
     bench.engine.step();
     const ended = bench.engine.shutdown();
     bench.time += 10;
     expect(() => bench.engine.step()).toThrow();
     await ended;
-    expect(await rejection(handle.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_EXECUTOR_HUNG' });
+    expect(await rejection(stream.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_EXECUTOR_HUNG' });
     expect(bench.engine.health().state).toBe('disposed');
   });
 
   it('may be begun inside the executor, and ended by dispose', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 5 });
+    const stream = bench.submit({ maxTokens: 5 });
     let ended: Promise<void> | undefined;
     bench.executor.onExecute = () => {
       ended = bench.engine.shutdown();
@@ -247,19 +247,19 @@ describe('shutdown', () => {
     bench.engine.step();
     bench.engine.dispose();
     await ended;
-    expect(await rejection(handle.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_DISPOSED' });
+    expect(await rejection(stream.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_DISPOSED' });
   });
 
   it('cannot be stopped, and run and step do not disturb it', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 30 });
+    const stream = bench.submit({ maxTokens: 30 });
     const ended = bench.engine.shutdown();
     bench.engine.stop();
     expect(bench.engine.isRunning).toBe(true);
     void bench.engine.run();
     bench.engine.step();
     await ended;
-    expect((await handle.result()).tokens).toHaveLength(30);
+    expect((await stream.result()).tokens).toHaveLength(30);
   });
 
   it.each([

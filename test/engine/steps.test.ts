@@ -5,7 +5,7 @@ import { answerOf, EngineBench, leftovers, outputs, prompt, settled, tokensOf } 
 describe('a step', () => {
   it('schedules, executes and delivers at once when the executor answers at once', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ id: 'a', maxTokens: 2 });
+    const stream = bench.submit({ id: 'a', maxTokens: 2 });
     expect(bench.engine.step()).toEqual({
       scheduledRequests: 1,
       scheduledTokens: 6,
@@ -16,7 +16,7 @@ describe('a step', () => {
     });
     expect(bench.engine.step()).toMatchObject({ scheduledTokens: 1, answered: true, ended: 1 });
     expect(bench.steps()).toBe('idle');
-    const all = await outputs(handle);
+    const all = await outputs(stream);
     expect(tokensOf(all)).toEqual([600, 700]);
     expect(all.at(-1)?.finishReason).toBe('length');
     expect(leftovers(bench.engine)).toEqual([]);
@@ -52,7 +52,7 @@ describe('a step', () => {
     'at depth %i has that many steps in flight, and takes them in order',
     async (depth) => {
       const bench = new EngineBench({ pipelineDepth: depth }, true);
-      const handle = bench.submit({ id: 'a', maxTokens: 8 });
+      const stream = bench.submit({ id: 'a', maxTokens: 8 });
       bench.steps();
       expect(bench.executor.pending).toHaveLength(depth);
       expect(bench.engine.stats().stepsInFlight).toBe(depth);
@@ -63,13 +63,13 @@ describe('a step', () => {
         youngest.resolve(youngest.answer);
         await settled();
         expect(bench.engine.step().state).toBe('waiting');
-        expect(handle.numOutputTokens).toBe(0);
+        expect(stream.numOutputTokens).toBe(0);
       }
-      while (!handle.ended) {
+      while (!stream.ended) {
         await bench.executor.deliver();
         bench.steps();
       }
-      expect(tokensOf(await outputs(handle))).toEqual(Array.from({ length: 8 }, (_, i) => 600 + 100 * i));
+      expect(tokensOf(await outputs(stream))).toEqual(Array.from({ length: 8 }, (_, i) => 600 + 100 * i));
       await bench.finish();
       expect(leftovers(bench.engine)).toEqual([]);
     },
@@ -108,14 +108,14 @@ describe('a step', () => {
     bench.engine.hold(held.handle, 'store', 'job');
     bench.steps();
     // Three blocks of four are free: the twelfth token is the last that has a place.
-    const handle = bench.submit({ id: 'a', prompt: prompt(8, 1), maxTokens: 12 });
+    const stream = bench.submit({ id: 'a', prompt: prompt(8, 1), maxTokens: 12 });
     expect(bench.steps()).toBe('stalled');
-    expect([bench.engine.stats().scheduler.numPreemptions, handle.numOutputTokens]).toEqual([1, 5]);
+    expect([bench.engine.stats().scheduler.numPreemptions, stream.numOutputTokens]).toEqual([1, 5]);
     bench.engine.complete(held.handle, 'store', 'job');
     bench.steps();
     const told = bench.executor.seen.filter(({ preempted }) => preempted.length > 0);
     expect(told.map(({ preempted, ids }) => [preempted, ids])).toEqual([[['a'], ['a']]]);
-    expect(handle.numOutputTokens).toBe(12);
+    expect(stream.numOutputTokens).toBe(12);
   });
 
   it('tells the executor of every end and every preemption exactly once', () => {
@@ -151,17 +151,17 @@ describe('a step', () => {
   it('delivers what ended while a step was scheduled, though nothing was executed', async () => {
     // It outgrows the pool: 8 blocks of 4 hold 32 tokens.
     const bench = new EngineBench({ numBlocks: 9 });
-    const handle = bench.submit({ id: 'a', prompt: prompt(30), maxTokens: 30 });
-    while (handle.numOutputTokens < 3) bench.engine.step();
+    const stream = bench.submit({ id: 'a', prompt: prompt(30), maxTokens: 30 });
+    while (stream.numOutputTokens < 3) bench.engine.step();
     expect(bench.engine.step()).toMatchObject({
       scheduledTokens: 0,
       answered: false,
       ended: 1,
       state: 'progress',
     });
-    expect(handle.ended).toBe(true);
+    expect(stream.ended).toBe(true);
     expect(bench.steps()).toBe('idle');
-    const result = await handle.result();
+    const result = await stream.result();
     expect(result.finishReason).toBe('length');
     expect(result.tokens).toHaveLength(3);
     expect(bench.executor.seen.at(-1)?.ids).toEqual(['a']);
@@ -191,10 +191,10 @@ describe('a step', () => {
       ...answerOf(plan),
       drafts: { counts: Int32Array.of(2), tokens: Int32Array.of(plan.step, 8) },
     });
-    const handle = bench.submit({ maxTokens: 3 });
+    const stream = bench.submit({ maxTokens: 3 });
     bench.steps();
     expect(drafted).toEqual([[], [0, 8], [1, 8]]);
-    expect((await handle.result()).tokens).toHaveLength(3);
+    expect((await stream.result()).tokens).toHaveLength(3);
     expect(bench.engine.stats().wrongAnswers).toBe(0);
   });
 
@@ -214,9 +214,9 @@ describe('a step', () => {
   ])('counts wrong drafts (%s) and goes on without them', async (_, drafts) => {
     const bench = new EngineBench({ numSpeculativeTokens: 2 });
     bench.executor.answer = (plan) => ({ ...answerOf(plan), drafts });
-    const handle = bench.submit({ maxTokens: 3 });
+    const stream = bench.submit({ maxTokens: 3 });
     bench.steps();
-    expect((await handle.result()).finishReason).toBe('length');
+    expect((await stream.result()).finishReason).toBe('length');
     expect(bench.engine.stats().wrongAnswers).toBe(3);
     expect(leftovers(bench.engine)).toEqual([]);
   });
@@ -250,11 +250,11 @@ describe('the state that a step reports', () => {
   it('is stalled while there is work and nothing can be scheduled, and idle when there is none', () => {
     const bench = new EngineBench();
     expect(bench.engine.step().state).toBe('idle');
-    const handle = bench.submit({ maxTokens: 1 });
-    bench.engine.hold(handle.handle, 'store', 'job');
+    const stream = bench.submit({ maxTokens: 1 });
+    bench.engine.hold(stream.handle, 'store', 'job');
     expect(bench.steps()).toBe('stalled');
     expect(bench.engine.hasWork()).toBe(true);
-    bench.engine.complete(handle.handle, 'store', 'job');
+    bench.engine.complete(stream.handle, 'store', 'job');
     expect(bench.steps()).toBe('idle');
     expect(bench.engine.hasWork()).toBe(false);
     bench.submit();

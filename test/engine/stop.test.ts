@@ -6,7 +6,7 @@ import { EngineBench, leftovers, outputs, prompt, rejection, tokensOf } from './
 
 const BAD_ARG = expect.objectContaining({ code: 'ERR_BLOCKSTEP_BAD_ARG' }) as BlockstepError;
 
-// Pinned by: `stopStream` (mailbox.ts), `stop` and `#stopReason` (request-stream.ts).
+// Pinned by: `stopStream` (mailbox.ts), `stop` and `#stopReason` (stream-buffer.ts).
 describe('a request that its client stops', () => {
   it.each<[StopReason | undefined, StopReason | null]>([
     ['\n\n', '\n\n'],
@@ -15,27 +15,27 @@ describe('a request that its client stops', () => {
     [undefined, null],
   ])('with %j: what has come is delivered, then stop with that reason', async (given, told) => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 9 });
+    const stream = bench.submit({ maxTokens: 9 });
     for (let i = 0; i < 3; i++) bench.engine.step();
-    handle.stop(given);
-    expect(handle.ended).toBe(true);
+    stream.stop(given);
+    expect(stream.ended).toBe(true);
     expect(bench.engine.stats().streams).toBe(0);
-    const all = await outputs(handle);
+    const all = await outputs(stream);
     expect(tokensOf(all)).toEqual([600, 700, 800]);
     expect(all.at(-1)).toMatchObject({ finishReason: 'stop', stopReason: told, continues: false });
-    expect(await handle.result()).toMatchObject({ finishReason: 'stop', stopReason: told });
+    expect(await stream.result()).toMatchObject({ finishReason: 'stop', stopReason: told });
     bench.steps();
     expect(leftovers(bench.engine)).toEqual([]);
   });
 
   it('tells a reader that waits, and its blocks go back before the next step, which another gets', () => {
     const bench = new EngineBench({ numBlocks: 5, maxModelLen: 16, maxNumSeqs: 2 });
-    const handle = bench.submit({ id: 'a', prompt: prompt(11), maxTokens: 4 });
+    const stream = bench.submit({ id: 'a', prompt: prompt(11), maxTokens: 4 });
     bench.engine.step();
     bench.submit({ id: 'b', prompt: prompt(11, 1), maxTokens: 1 });
     bench.engine.step();
     expect(bench.executor.seen.at(-1)?.ids).toEqual(['a']);
-    handle.stop();
+    stream.stop();
     expect(bench.engine.explain('a')).toContain('stopped, its blocks go back before the next step');
     bench.engine.step();
     expect(bench.executor.seen.at(-1)).toMatchObject({ ids: ['b'], finished: ['a'] });
@@ -43,12 +43,12 @@ describe('a request that its client stops', () => {
 
   it('while its step runs: the tokens of that step are dropped, and what it published stays cached', async () => {
     const bench = new EngineBench({ pipelineDepth: 2 }, true);
-    const handle = bench.submit({ prompt: prompt(9), maxTokens: 9 });
+    const stream = bench.submit({ prompt: prompt(9), maxTokens: 9 });
     bench.steps();
     await bench.executor.deliver();
     bench.steps();
-    const reading = outputs(handle);
-    handle.stop('end');
+    const reading = outputs(stream);
+    stream.stop('end');
     await bench.finish();
     expect(tokensOf(await reading)).toEqual([900]);
     const again = bench.submit({ prompt: prompt(9), maxTokens: 1 });
@@ -59,9 +59,9 @@ describe('a request that its client stops', () => {
 
   it('before it was ever scheduled: it ends, and its id is free', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ id: 'a' });
-    handle.stop('x');
-    expect(await handle.result()).toMatchObject({ tokens: new Int32Array(0), finishReason: 'stop' });
+    const stream = bench.submit({ id: 'a' });
+    stream.stop('x');
+    expect(await stream.result()).toMatchObject({ tokens: new Int32Array(0), finishReason: 'stop' });
     const again = bench.submit({ id: 'a', maxTokens: 1 });
     bench.steps();
     expect((await again.result()).finishReason).toBe('length');
@@ -118,20 +118,20 @@ describe('a request that its client stops', () => {
 
   it('with a reason that is none: refused, and it goes on', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 2 });
+    const stream = bench.submit({ maxTokens: 2 });
     for (const bad of [null, true, {}, [], Number.NaN, Number.POSITIVE_INFINITY, 1n, Symbol('x')]) {
-      expect(() => handle.stop(bad as never)).toThrow(BAD_ARG);
+      expect(() => stream.stop(bad as never)).toThrow(BAD_ARG);
     }
     bench.steps();
-    expect((await handle.result()).finishReason).toBe('length');
+    expect((await stream.result()).finishReason).toBe('length');
   });
 
   it('from inside the executor: the step that it computes is dropped', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 9 });
-    bench.executor.onExecute = ({ step }) => (step === 2 ? handle.stop('in') : undefined);
+    const stream = bench.submit({ maxTokens: 9 });
+    bench.executor.onExecute = ({ step }) => (step === 2 ? stream.stop('in') : undefined);
     bench.steps();
-    expect(await handle.result()).toMatchObject({ stopReason: 'in', tokens: Int32Array.of(600, 700) });
+    expect(await stream.result()).toMatchObject({ stopReason: 'in', tokens: Int32Array.of(600, 700) });
     expect(leftovers(bench.engine)).toEqual([]);
   });
 

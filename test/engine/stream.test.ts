@@ -5,10 +5,10 @@ import { answerOf, EngineBench, leftovers, outputs, prompt, settled, tokensOf } 
 describe('a reader', () => {
   it('that keeps up gets every step by itself, the last one with the reason', async () => {
     const bench = new EngineBench({}, true);
-    const handle = bench.submit({ maxTokens: 3 });
+    const stream = bench.submit({ maxTokens: 3 });
     const all: RequestOutput[] = [];
     const reading = (async () => {
-      for await (const output of handle) all.push(output);
+      for await (const output of stream) all.push(output);
     })();
     await bench.finish();
     await reading;
@@ -23,8 +23,8 @@ describe('a reader', () => {
 
   it('that is slow gets all that has come as one chunk, and nothing is lost', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 40 });
-    const iterator = handle[Symbol.asyncIterator]();
+    const stream = bench.submit({ maxTokens: 40 });
+    const iterator = stream[Symbol.asyncIterator]();
     bench.engine.step();
     bench.engine.step();
     expect((await iterator.next()).value?.tokens).toEqual(Int32Array.of(600, 700));
@@ -34,27 +34,27 @@ describe('a reader', () => {
     bench.steps();
     expect((await iterator.next()).value).toMatchObject({ numOutputTokens: 40, finishReason: 'length' });
     expect(await iterator.next()).toEqual({ done: true, value: undefined });
-    expect(tokensOf(await outputs(handle))).toEqual([]);
-    expect([...(await handle.result()).tokens]).toEqual(Array.from({ length: 40 }, (_, i) => 600 + 100 * i));
+    expect(tokensOf(await outputs(stream))).toEqual([]);
+    expect([...(await stream.result()).tokens]).toEqual(Array.from({ length: 40 }, (_, i) => 600 + 100 * i));
   });
 
   it('that comes when all is over gets one output', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 4 });
+    const stream = bench.submit({ maxTokens: 4 });
     bench.steps();
-    expect(handle.ended).toBe(true);
-    const all = await outputs(handle);
+    expect(stream.ended).toBe(true);
+    const all = await outputs(stream);
     expect(all).toHaveLength(1);
     expect(all[0]).toMatchObject({ numOutputTokens: 4, finishReason: 'length', stopReason: null });
   });
 
   it('is told the stop token', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 40, stopTokenIds: [800] });
+    const stream = bench.submit({ maxTokens: 40, stopTokenIds: [800] });
     const eos = bench.submit({ maxTokens: 40, eosTokenId: 700 });
     bench.steps();
-    expect((await outputs(handle)).at(-1)).toMatchObject({ finishReason: 'stop', stopReason: 800 });
-    expect(await handle.result()).toMatchObject({ finishReason: 'stop', stopReason: 800 });
+    expect((await outputs(stream)).at(-1)).toMatchObject({ finishReason: 'stop', stopReason: 800 });
+    expect(await stream.result()).toMatchObject({ finishReason: 'stop', stopReason: 800 });
     expect(await eos.result()).toMatchObject({ finishReason: 'stop', stopReason: null });
   });
 
@@ -67,8 +67,8 @@ describe('a reader', () => {
       const drafts = { counts: new Int32Array(plan.numRequests).fill(3), tokens: new Int32Array(9).fill(5) };
       return { counts, tokens: new Int32Array(total).fill(5), drafts };
     };
-    const handle = bench.submit({ maxTokens: 30 });
-    const iterator = handle[Symbol.asyncIterator]();
+    const stream = bench.submit({ maxTokens: 30 });
+    const iterator = stream[Symbol.asyncIterator]();
     bench.engine.step();
     bench.engine.step();
     expect(bench.engine.stats().wakes).toBe(0);
@@ -84,25 +84,25 @@ describe('a reader', () => {
 
   it('owns what it gets', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 4 });
-    const iterator = handle[Symbol.asyncIterator]();
+    const stream = bench.submit({ maxTokens: 4 });
+    const iterator = stream[Symbol.asyncIterator]();
     for (let i = 0; i < 4; i++) {
       bench.engine.step();
       const { tokens } = (await iterator.next()).value!;
       tokens.fill(-1);
       structuredClone(tokens.buffer, { transfer: [tokens.buffer as ArrayBuffer] });
     }
-    expect([...(await handle.result()).tokens]).toEqual([600, 700, 800, 900]);
+    expect([...(await stream.result()).tokens]).toEqual([600, 700, 800, 900]);
   });
 
   it('cannot change what others are told by the result', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 2 });
-    const first = handle.result();
+    const stream = bench.submit({ maxTokens: 2 });
+    const first = stream.result();
     bench.steps();
-    expect(handle.result()).toBe(first);
+    expect(stream.result()).toBe(first);
     (await first).tokens.fill(0);
-    expect(tokensOf(await outputs(handle))).toEqual([600, 700]);
+    expect(tokensOf(await outputs(stream))).toEqual([600, 700]);
   });
 });
 
@@ -112,14 +112,14 @@ describe('what is kept for a reader', () => {
     bench.submit({ maxTokens: 2 ** 30 });
     bench.submit({ maxTokens: 20 });
     bench.steps();
-    const handle = bench.submit({ maxTokens: 2 ** 30 });
+    const stream = bench.submit({ maxTokens: 2 ** 30 });
     for (let i = 0; i < 40; i++) bench.engine.step();
     expect(bench.engine.stats().bufferedTokens).toBe(40);
     bench.steps();
-    expect(handle.numOutputTokens).toBe(58);
+    expect(stream.numOutputTokens).toBe(58);
   });
 
-  it('does not keep an abandoned handle alive for ever: its request runs to its end', () => {
+  it('does not keep an abandoned stream alive for ever: its request runs to its end', () => {
     const bench = new EngineBench();
     for (let i = 0; i < 20; i++) bench.submit({ id: `r${i}`, prompt: prompt(5, i), maxTokens: 9 });
     expect(bench.steps()).toBe('idle');
@@ -143,8 +143,8 @@ describe('what is kept for a reader', () => {
 describe('an iterator', () => {
   it('answers calls in their order, also those made before anything came', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 3 });
-    const iterator = handle[Symbol.asyncIterator]();
+    const stream = bench.submit({ maxTokens: 3 });
+    const iterator = stream[Symbol.asyncIterator]();
     const four = [iterator.next(), iterator.next(), iterator.next(), iterator.next(), iterator.next()];
     bench.steps();
     const all = await Promise.all(four);
@@ -159,30 +159,14 @@ describe('an iterator', () => {
     expect(all[2].value?.finishReason).toBe('length');
   });
 
-  it('is one for all loops over the same handle', async () => {
-    const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 4 });
-    expect(handle[Symbol.asyncIterator]()).toBe(handle[Symbol.asyncIterator]());
-    const iterator = handle[Symbol.asyncIterator]();
-    expect(iterator[Symbol.asyncIterator]()).toBe(iterator);
-    const both = Promise.all([outputs(handle), outputs(handle)]);
-    for (let i = 0; i < 6; i++) {
-      bench.engine.step();
-      await settled();
-    }
-    const [one, other] = await both;
-    expect([...tokensOf(one), ...tokensOf(other)].sort()).toEqual([600, 700, 800, 900]);
-    expect(await outputs(handle)).toEqual([]);
-  });
-
   it('that is left before it was begun aborts the request', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 4 });
-    const iterator = handle[Symbol.asyncIterator]();
+    const stream = bench.submit({ maxTokens: 4 });
+    const iterator = stream[Symbol.asyncIterator]();
     expect(await iterator.return()).toEqual({ done: true, value: undefined });
     expect(await iterator.next()).toEqual({ done: true, value: undefined });
     expect(await iterator.return()).toEqual({ done: true, value: undefined });
-    expect((await handle.result()).finishReason).toBe('abort');
+    expect((await stream.result()).finishReason).toBe('abort');
     bench.steps();
     expect(bench.executor.seen).toEqual([]);
     expect(leftovers(bench.engine)).toEqual([]);
@@ -190,8 +174,8 @@ describe('an iterator', () => {
 
   it('that is left while somebody waits tells him that it is over', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 4 });
-    const iterator = handle[Symbol.asyncIterator]();
+    const stream = bench.submit({ maxTokens: 4 });
+    const iterator = stream[Symbol.asyncIterator]();
     const waiting = [iterator.next(), iterator.next()];
     await iterator.return();
     expect(await Promise.all(waiting)).toEqual([
@@ -202,13 +186,13 @@ describe('an iterator', () => {
 
   it('that is thrown into aborts the request and rejects with what was thrown', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ maxTokens: 4 });
+    const stream = bench.submit({ maxTokens: 4 });
     bench.engine.step();
-    const iterator = handle[Symbol.asyncIterator]();
+    const iterator = stream[Symbol.asyncIterator]();
     const mine = new Error('mine');
     await expect(iterator.throw(mine)).rejects.toBe(mine);
     expect(await iterator.next()).toEqual({ done: true, value: undefined });
-    expect(await handle.result()).toMatchObject({ finishReason: 'abort', tokens: Int32Array.of(600) });
+    expect(await stream.result()).toMatchObject({ finishReason: 'abort', tokens: Int32Array.of(600) });
     bench.steps();
     expect(leftovers(bench.engine)).toEqual([]);
   });
@@ -220,13 +204,13 @@ describe('the result', () => {
     bench.submit({ id: 'before', prompt: prompt(9), maxTokens: 1 });
     bench.steps();
     bench.time = 2000;
-    const handle = bench.submit({ id: 'a', prompt: prompt(9), maxTokens: 2 });
+    const stream = bench.submit({ id: 'a', prompt: prompt(9), maxTokens: 2 });
     bench.time = 2005;
     bench.executor.onExecute = () => {
       bench.time += 10;
     };
     bench.steps();
-    expect(await handle.result()).toEqual({
+    expect(await stream.result()).toEqual({
       id: 'a',
       tokens: Int32Array.of(900, 1000),
       extras: null,
@@ -242,10 +226,10 @@ describe('the result', () => {
 
   it('of a request that never ran says so', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ id: 'a' });
+    const stream = bench.submit({ id: 'a' });
     bench.time += 7;
-    handle.abort();
-    expect(await handle.result()).toMatchObject({
+    stream.abort();
+    expect(await stream.result()).toMatchObject({
       tokens: new Int32Array(0),
       finishReason: 'abort',
       numCachedTokens: 0,
@@ -258,11 +242,11 @@ describe('the result', () => {
     bench.executor.answer = () => {
       throw new Error('broken');
     };
-    const handle = bench.submit();
+    const stream = bench.submit();
     bench.steps();
     // An end that nobody asked for is no unhandled rejection: the test runner would report it.
     await new Promise((resolve) => setImmediate(resolve));
-    await expect(handle.result()).rejects.toMatchObject({ code: 'ERR_BLOCKSTEP_EXECUTOR' });
+    await expect(stream.result()).rejects.toMatchObject({ code: 'ERR_BLOCKSTEP_EXECUTOR' });
   });
 });
 

@@ -4,8 +4,8 @@ import {
   type Executor,
   type ExecutorPlan,
   type ExecutorResult,
-  type RequestHandle,
   type RequestOutput,
+  type RequestStream,
   type SubmitInput,
   type SubmitOptions,
 } from '../../src/index.js';
@@ -111,7 +111,7 @@ export class EngineBench {
     });
   }
 
-  submit(input: Partial<SubmitInput> & { id?: string } = {}, options: SubmitOptions = {}): RequestHandle {
+  submit(input: Partial<SubmitInput> & { id?: string } = {}, options: SubmitOptions = {}): RequestStream {
     return this.engine.submit({ prompt: prompt(6), maxTokens: 4, ...input }, options);
   }
 
@@ -134,10 +134,10 @@ export class EngineBench {
   }
 }
 
-/** What a handle brings until its end, without asking for its end. */
-export async function outputs(handle: AsyncIterable<RequestOutput>): Promise<RequestOutput[]> {
+/** What a stream brings until its end, without asking for its end. */
+export async function outputs(stream: AsyncIterable<RequestOutput>): Promise<RequestOutput[]> {
   const all: RequestOutput[] = [];
-  for await (const output of handle) all.push(output);
+  for await (const output of stream) all.push(output);
   return all;
 }
 

@@ -131,7 +131,7 @@ async function life(pipelineDepth: 1 | 2, isLate: boolean, tamper: (plan: Writab
     executor,
     now: () => 1000,
   });
-  const handles = [5, 9, 3].map((length, i) =>
+  const streams = [5, 9, 3].map((length, i) =>
     engine.submit({ id: `r${i}`, prompt: prompt(length, i), maxTokens: 12 }),
   );
   for (let i = 0; i < 300 && engine.hasWork(); i++) {
@@ -139,7 +139,7 @@ async function life(pipelineDepth: 1 | 2, isLate: boolean, tamper: (plan: Writab
     executor.pending.shift()?.();
     await settled();
   }
-  const results = await Promise.all(handles.map((handle) => handle.result()));
+  const results = await Promise.all(streams.map((stream) => stream.result()));
   expect(leftovers(engine)).toEqual([]);
   const { steps, failedSteps, wrongAnswers } = engine.stats();
   engine.dispose();

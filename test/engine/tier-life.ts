@@ -270,12 +270,12 @@ async function live(
     const id = `r${n}`;
     connector.prompts.set(id, prompt);
     const maxTokens = 1 + random.below(8);
-    const handle = engine.submit({ id, prompt, maxTokens });
+    const stream = engine.submit({ id, prompt, maxTokens });
     if (random.chance(10)) {
       for (let i = random.below(8); i > 0; i--) await turn();
-      handle.abort();
+      stream.abort();
     }
-    const { tokens, finishReason } = await handle.result();
+    const { tokens, finishReason } = await stream.result();
     const expected = unpagedText(prompt, tokens.length);
     if (tokens.some((token, i) => token !== expected[i])) wrongTexts++;
     if (finishReason === 'length' && tokens.length !== maxTokens) wrongTexts++;

@@ -34,12 +34,12 @@ describe('the smallest executor', () => {
     const asked = Array.from({ length: 20 }, () => {
       const prompt = Int32Array.from({ length: 1 + random.below(30) }, (_, i) => i + 100 * random.below(2));
       const maxTokens = 1 + random.below(16);
-      return { prompt, maxTokens, handle: engine.submit({ prompt, maxTokens }) };
+      return { prompt, maxTokens, stream: engine.submit({ prompt, maxTokens }) };
     });
     while (engine.hasWork()) engine.step();
     expect(engine.stats().scheduler.numPreemptions).toBeGreaterThan(0);
-    for (const { prompt, maxTokens, handle } of asked)
-      expect([...(await handle.result()).tokens]).toEqual(unpaged(prompt, maxTokens));
+    for (const { prompt, maxTokens, stream } of asked)
+      expect([...(await stream.result()).tokens]).toEqual(unpaged(prompt, maxTokens));
     engine.dispose();
   });
 });

@@ -44,16 +44,16 @@ describe.each([1, 2, 3] as const)('the example of a host tier at depth %i', (dep
       if (round > 50_000) throw new Error(`still at work: ${JSON.stringify(engine.stats().scheduler)}`);
       if (submitted < 70 && random.chance(30)) {
         const prompt = prompts[random.below(prompts.length)];
-        const handle = engine.submit({ prompt, maxTokens: TOKENS });
+        const stream = engine.submit({ prompt, maxTokens: TOKENS });
         submitted++;
         const abortAt = random.chance(15) ? round + random.below(30) : -1;
         texts.push(
-          handle.result().then(({ tokens, finishReason }) => {
+          stream.result().then(({ tokens, finishReason }) => {
             expect([...tokens]).toEqual(unpagedText(prompt, TOKENS, { seed: 3 }).slice(0, tokens.length));
             if (abortAt < 0) expect(finishReason).toBe('length');
           }),
         );
-        if (abortAt >= 0) queueMicrotask(() => handle.abort());
+        if (abortAt >= 0) queueMicrotask(() => stream.abort());
       }
       engine.step();
       if (random.chance(60)) waiting.shift()?.();

@@ -24,7 +24,7 @@ export function checkClient(client: Client, { config, faulted, disposed }: Check
   const extra = extras.findIndex((x, i) => x !== all[i]?.extra);
   if (end < 0 && extra >= 0) wrong.push(`extra ${extra} of ${extras.length} is wrong`);
 
-  if (client.failed && !client.aborted && !disposed && !faulted.has(client.handle.handle)) {
+  if (client.failed && !client.aborted && !disposed && !faulted.has(client.stream.handle)) {
     wrong.push(
       `failed, and nobody made it fail: ${String(client.readError)} / ${String(client.resultError)}`,
     );

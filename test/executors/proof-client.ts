@@ -1,4 +1,4 @@
-import type { RequestHandle, RequestResult } from 'blockstep';
+import type { RequestResult, RequestStream } from 'blockstep';
 import type { WorkItem } from './proof-work.js';
 
 /** What a reader got of one answer. */
@@ -12,7 +12,7 @@ export interface ReadAnswer {
 /** One request as its client sees it: it reads all that comes, and remembers what it did to the request. */
 export class Client {
   readonly item: WorkItem;
-  readonly handle: RequestHandle;
+  readonly stream: RequestStream;
   readonly answers: ReadAnswer[] = [{ tokens: [], extras: [], reason: null, continues: false }];
   nextTurn = 1;
   inputEnded = false;
@@ -22,9 +22,9 @@ export class Client {
   result: RequestResult | null = null;
   done = false;
 
-  constructor(item: WorkItem, handle: RequestHandle) {
+  constructor(item: WorkItem, stream: RequestStream) {
     this.item = item;
-    this.handle = handle;
+    this.stream = stream;
     void this.#read();
   }
 
@@ -33,9 +33,9 @@ export class Client {
   }
 
   abort(reason?: unknown): void {
-    if (this.handle.ended) return;
+    if (this.stream.ended) return;
     this.aborted = true;
-    this.handle.abort(reason);
+    this.stream.abort(reason);
   }
 
   /** Gives the session its next chunk, or ends its input. */
@@ -43,20 +43,20 @@ export class Client {
     const turn = this.item.turns[this.nextTurn];
     if (turn !== undefined) {
       this.nextTurn++;
-      this.handle.addChunk({
+      this.stream.addChunk({
         prompt: turn.prompt,
         ...turn.stops,
         ...(turn.keepsParams ? {} : { params: { seed: turn.seed } }),
       });
     } else if (this.item.resumable && !this.inputEnded) {
       this.inputEnded = true;
-      this.handle.endInput();
+      this.stream.endInput();
     }
   }
 
   async #read(): Promise<void> {
     try {
-      for await (const output of this.handle) {
+      for await (const output of this.stream) {
         const answer = this.answers.at(-1);
         if (answer === undefined) throw new Error('no answer is open');
         answer.tokens.push(...output.tokens);
@@ -70,7 +70,7 @@ export class Client {
       this.readError = error;
     }
     try {
-      this.result = await this.handle.result();
+      this.result = await this.stream.result();
     } catch (error) {
       this.resultError = error;
     }

@@ -114,7 +114,7 @@ export class Run {
       const block = blockTable[entry * maxBlocksPerRow + random.int(0, (numBlocks[entry] ?? 1) - 1)] ?? 0;
       if (block !== 0) blocks.add(block);
     }
-    const all = this.config.options.loadFailurePolicy === 'fail' ? this.#clients.map((c) => c.handle) : [];
+    const all = this.config.options.loadFailurePolicy === 'fail' ? this.#clients.map((c) => c.stream) : [];
     this.#blame(all, true);
     return { blocks: [...blocks], early: random.chance(0.5) };
   }
@@ -123,7 +123,7 @@ export class Run {
     const item = this.#source.draw();
     const [first] = item.turns;
     const { resumable, priority, cacheSalt, adapter } = item;
-    const handle = this.#engine.submit({
+    const stream = this.#engine.submit({
       prompt: first.prompt,
       ...first.stops,
       resumable,
@@ -132,7 +132,7 @@ export class Run {
       ...(cacheSalt === undefined ? {} : { cacheSalt }),
       ...(adapter === undefined ? {} : { adapter }),
     });
-    this.#clients.push(new Client(item, handle));
+    this.#clients.push(new Client(item, stream));
   }
 
   #abortOne(): void {
@@ -155,7 +155,7 @@ export class Run {
       if (force || random.chance(0.3)) this.#submit();
     }
     for (const client of this.#clients) {
-      if (client.item.resumable && !client.handle.ended && (force || random.chance(0.1))) client.goOn();
+      if (client.item.resumable && !client.stream.ended && (force || random.chance(0.1))) client.goOn();
     }
     if (random.chance(rates.abort)) this.#abortOne();
     // Each reset makes what runs begin again, so that without an end of them a long prompt in small chunks never ends.
@@ -182,12 +182,12 @@ export class Run {
       // Whoever waits for a step or an output is told in a microtask.
       for (let i = 0; i < 3; i++) await Promise.resolve();
       if (round === this.config.disposeAfter) return this.#engine.dispose();
-      if (this.#clients.length === this.config.numRequests && this.#clients.every((c) => c.handle.ended))
+      if (this.#clients.length === this.config.numRequests && this.#clients.every((c) => c.stream.ended))
         return;
     }
     const open = this.#clients
-      .filter((c) => !c.handle.ended)
-      .map((c) => this.#engine.explain(c.handle.handle));
+      .filter((c) => !c.stream.ended)
+      .map((c) => this.#engine.explain(c.stream.handle));
     this.#wrong.push(`not done after ${MAX_ROUNDS} rounds: ${open.join('; ')}`);
   }
 
@@ -215,7 +215,7 @@ export class Run {
     const check = { config: this.config, faulted: this.#faulted, disposed: this.#executor.disposals > 0 };
     for (const [i, client] of this.#clients.entries()) {
       const wrong = client.done ? checkClient(client, check) : ['its reader still waits'];
-      for (const what of wrong) this.#wrong.push(`request ${i} (handle ${client.handle.handle}): ${what}`);
+      for (const what of wrong) this.#wrong.push(`request ${i} (handle ${client.stream.handle}): ${what}`);
     }
   }
 
@@ -230,9 +230,9 @@ export class Run {
     if (stats.lateAnswers !== 0) this.#wrong.push(`${stats.lateAnswers} late answers`);
     if (finished.size !== this.#clients.length)
       this.#wrong.push(`${finished.size} of ${this.#clients.length} handles were reported`);
-    for (const { handle } of this.#clients) {
-      const times = finished.get(handle.handle) ?? 0;
-      if (times !== 1) this.#wrong.push(`handle ${handle.handle} was reported ${times} times`);
+    for (const { stream } of this.#clients) {
+      const times = finished.get(stream.handle) ?? 0;
+      if (times !== 1) this.#wrong.push(`handle ${stream.handle} was reported ${times} times`);
     }
   }
 
@@ -242,7 +242,7 @@ export class Run {
     const { draftsSeen, draftsAccepted, providersBehind } = this.#executor;
     return {
       requests: this.#clients.length,
-      tokens: sum(this.#clients.map((c) => c.handle.numOutputTokens)),
+      tokens: sum(this.#clients.map((c) => c.stream.numOutputTokens)),
       failed: this.#clients.filter((c) => c.failed && !c.aborted).length,
       aborted: this.#clients.filter((c) => c.aborted).length,
       preemptions: sum(results.map((r) => r.numPreemptions)),

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { RequestHandle } from '../../src/index.js';
+import type { RequestStream } from '../../src/index.js';
 import { leftovers } from '../engine/support.js';
 import { prompt, Random } from '../scheduler/support.js';
 import type { Script } from '../transfer/scripted-connector.js';
@@ -33,7 +33,7 @@ async function live(seed: number): Promise<void> {
     longPrefillTokenThreshold: random.chance(30) ? 4 : 0,
     deadlines: false,
   });
-  const handles: RequestHandle[] = [];
+  const streams: RequestStream[] = [];
   const unsent = new Set<string>();
   for (const id of Object.keys(scripts)) {
     if (!random.chance(15)) continue;
@@ -54,7 +54,7 @@ async function live(seed: number): Promise<void> {
         bench.workers[rank].extra.push({ finishedSending: [{ handle }] });
     }
     for (const worker of bench.workers) {
-      for (const { id } of handles) if (random.chance(30)) worker.land(id);
+      for (const { id } of streams) if (random.chance(30)) worker.land(id);
     }
   };
   const round = async (): Promise<void> => {
@@ -63,14 +63,14 @@ async function live(seed: number): Promise<void> {
     if (random.chance(60)) await bench.kv.deliver();
     settle();
   };
-  while (handles.length < MOST) {
+  while (streams.length < MOST) {
     if (random.chance(40)) {
-      const id = `r${handles.length}`;
+      const id = `r${streams.length}`;
       const maxTokens = 1 + random.below(9);
       counts.set(id, maxTokens);
-      handles.push(bench.submit({ id, prompt: prompt(9 + random.below(12), random.below(3)), maxTokens }));
+      streams.push(bench.submit({ id, prompt: prompt(9 + random.below(12), random.below(3)), maxTokens }));
     }
-    if (random.chance(5) && handles.length > 0) handles[random.below(handles.length)].abort();
+    if (random.chance(5) && streams.length > 0) streams[random.below(streams.length)].abort();
     if (random.chance(1)) bench.engine.resetPrefixCache({ resetRunning: true });
     await round();
   }
@@ -80,13 +80,13 @@ async function live(seed: number): Promise<void> {
     await round();
   }
   let whole = 0;
-  for (const handle of handles) {
-    const result = await handle.result().catch((error: unknown) => error as Error);
+  for (const stream of streams) {
+    const result = await stream.result().catch((error: unknown) => error as Error);
     if (result instanceof Error) {
       expect(result.message).toMatch(/its KV could not be loaded/);
       continue;
     }
-    const right = bench.kv.text(handle.id, counts.get(handle.id) as number);
+    const right = bench.kv.text(stream.id, counts.get(stream.id) as number);
     expect([...result.tokens]).toEqual(right.slice(0, result.tokens.length));
     if (result.finishReason === 'abort') continue;
     expect(result.tokens).toHaveLength(right.length);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { BlockstepError, RequestHandle } from '../../src/index.js';
+import type { BlockstepError, RequestStream } from '../../src/index.js';
 import { leftovers, rejection } from '../engine/support.js';
 import { prompt } from '../scheduler/support.js';
 import { RemoteEngine } from './remote-engine.js';
@@ -132,8 +132,8 @@ describe('F28 a worker that throws, or answers nonsense', () => {
         bench.land('r');
         await bench.finish();
         expect(said).toBeGreaterThan(2);
-        for (const handle of [r, o])
-          expect([...(await handle.result()).tokens]).toEqual(bench.kv.text(handle.id, 4));
+        for (const stream of [r, o])
+          expect([...(await stream.result()).tokens]).toEqual(bench.kv.text(stream.id, 4));
         const counted =
           bench.engine.stats().workerFailures + Object.values(bench.anomalies).reduce((a, b) => a + b, 0);
         expect(counted).toBeGreaterThan(0);
@@ -437,13 +437,13 @@ describe('F60 one engine whose peers lie does not take others with it', () => {
         }
       }
       for (const bench of [hostile, sound]) {
-        const handles = pairs.map((pair) => pair[bench === hostile ? 0 : 1]);
-        for (const handle of handles) {
-          expect([...(await handle.result()).tokens]).toEqual(bench.kv.text(handle.id, 4));
+        const streams = pairs.map((pair) => pair[bench === hostile ? 0 : 1]);
+        for (const stream of streams) {
+          expect([...(await stream.result()).tokens]).toEqual(bench.kv.text(stream.id, 4));
         }
         stranger.during = () => {};
         stranger.extra = [];
-        bench.send(handles[1] as RequestHandle);
+        bench.send(streams[1] as RequestStream);
         await bench.finish();
         expect(bench.engine.health()).toMatchObject({ healthy: true, state: 'open' });
         expect(leftovers(bench.engine)).toEqual([]);

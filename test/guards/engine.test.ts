@@ -32,10 +32,10 @@ describe('F3 an abort while its last step is computed', () => {
   for (const depth of DEPTHS) {
     it(`inside the executor: it ends as aborted, and nothing is kept for a reader, at depth ${depth}`, async () => {
       const bench = makeBench({ r: { delayFree: true } }, { pipelineDepth: depth });
-      const handle = bench.submit({ id: 'r', maxTokens: 1 });
-      bench.executor.onExecute = () => handle.abort();
+      const stream = bench.submit({ id: 'r', maxTokens: 1 });
+      bench.executor.onExecute = () => stream.abort();
       bench.steps();
-      await expect(handle.result()).resolves.toMatchObject({
+      await expect(stream.result()).resolves.toMatchObject({
         finishReason: 'abort',
         tokens: new Int32Array(0),
         transferParams: null,
@@ -47,12 +47,12 @@ describe('F3 an abort while its last step is computed', () => {
 
     it(`between the two: the same, at depth ${depth}`, async () => {
       const bench = makeBench({ r: { delayFree: true } }, { pipelineDepth: depth, slow: true });
-      const handle = bench.submit({ id: 'r', maxTokens: 1 });
+      const stream = bench.submit({ id: 'r', maxTokens: 1 });
       bench.steps();
       await bench.executor.deliver();
       bench.engine.abort('r');
       bench.steps();
-      await expect(handle.result()).resolves.toMatchObject({ finishReason: 'abort' });
+      await expect(stream.result()).resolves.toMatchObject({ finishReason: 'abort' });
       expect(finishedCalls(bench)).toEqual(['finished r abort 2']);
       expect(leftovers(bench.engine)).toEqual([]);
     });
@@ -60,18 +60,18 @@ describe('F3 an abort while its last step is computed', () => {
 
   it('from inside the step behind it: the same', async () => {
     const bench = makeBench({ r: { delayFree: true } }, { pipelineDepth: 2, slow: true });
-    const handle = bench.submit({ id: 'r', maxTokens: 1 });
+    const stream = bench.submit({ id: 'r', maxTokens: 1 });
     bench.engine.step();
     const other = bench.submit({ id: 'b', prompt: prompt(6, 1), maxTokens: 2 });
     await bench.executor.deliver();
-    bench.executor.onExecute = () => handle.abort();
+    bench.executor.onExecute = () => stream.abort();
     // One round: schedules the second step, in which it is aborted, and takes the first one, which ended it.
     const { answered, scheduledRequests } = bench.engine.step();
     expect({ answered, scheduledRequests }).toEqual({ answered: true, scheduledRequests: 1 });
     expect(finishedCalls(bench)).toEqual(['finished r abort 2']);
     await bench.finish();
     await expect(other.result()).resolves.toMatchObject({ finishReason: 'length' });
-    await expect(handle.result()).resolves.toMatchObject({ finishReason: 'abort' });
+    await expect(stream.result()).resolves.toMatchObject({ finishReason: 'abort' });
     expect(leftovers(bench.engine)).toEqual([]);
   });
 });
@@ -118,15 +118,15 @@ describe('F8 a worker does not know the slot that it is told of', () => {
 
   it('and reports it, again and again: one completion counts, the others are counted', async () => {
     const bench = makeBench({ r: { delayFree: true } });
-    const handle = bench.submit({ id: 'r', maxTokens: 1 });
-    for (let i = 0; i < 4; i++) bench.workers[0].next.push({ finishedSending: [{ handle: handle.handle }] });
+    const stream = bench.submit({ id: 'r', maxTokens: 1 });
+    for (let i = 0; i < 4; i++) bench.workers[0].next.push({ finishedSending: [{ handle: stream.handle }] });
     bench.steps();
     bench.engine.verify();
     // The first report meets the end of the request in one round; nobody has that handle any more in those behind it.
     for (let i = 0; i < 3; i++) bench.engine.step();
     expect(bench.engine.stats().scheduler.anomalies).toEqual({ 'stale-handle': 3 });
     expect(bench.engine.stats().workerFailures).toBe(0);
-    await expect(handle.result()).resolves.toMatchObject({ finishReason: 'length' });
+    await expect(stream.result()).resolves.toMatchObject({ finishReason: 'length' });
     expect(leftovers(bench.engine)).toEqual([]);
   });
 });

@@ -6,7 +6,7 @@ import {
   type Executor,
   type ExecutorPlan,
   type ExecutorResult,
-  type RequestHandle,
+  type RequestStream,
   type StepTables,
   type StoreStep,
   type SubmitInput,
@@ -276,12 +276,12 @@ export class RemoteEngine {
     });
   }
 
-  submit(input: Partial<SubmitInput> & { id: string }): RequestHandle {
+  submit(input: Partial<SubmitInput> & { id: string }): RequestStream {
     const full = { prompt: prompt(9), maxTokens: 4, ...input };
     this.kv.prompts.set(full.id, Int32Array.from(full.prompt));
-    const handle = this.engine.submit(full);
-    handle.result().catch(() => {});
-    return handle;
+    const stream = this.engine.submit(full);
+    stream.result().catch(() => {});
+    return stream;
   }
 
   /** Steps until nothing moves by itself. @returns the state that it ended in */
@@ -310,7 +310,7 @@ export class RemoteEngine {
   }
 
   /** Every rank reports the request as sent, with its next answer. */
-  send({ handle }: RequestHandle): void {
+  send({ handle }: RequestStream): void {
     for (const worker of this.workers) worker.extra.push({ finishedSending: [{ handle }] });
   }
 
@@ -322,7 +322,7 @@ export class RemoteEngine {
     return this.engine.stats().scheduler.anomalies;
   }
 
-  blocks({ handle }: RequestHandle): number[] {
+  blocks({ handle }: RequestStream): number[] {
     const { scheduler } = this.engine;
     return [...scheduler.core.blocks(scheduler.getByHandle(handle)?.slot as number)];
   }

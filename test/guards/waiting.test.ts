@@ -143,7 +143,7 @@ describe('F62 a request takes for ever', () => {
 
   it('the stream fails with the reason, explain tells what is left, and a grammar does not delay it', async () => {
     const bench = new EngineBench({ deadlines: { queue: 300, grammar: 200 } });
-    const handle = bench.submit({ id: 'g', grammar: new FakeGrammar({ notReady: 1e6 }), timeoutMs: 100 });
+    const stream = bench.submit({ id: 'g', grammar: new FakeGrammar({ notReady: 1e6 }), timeoutMs: 100 });
     bench.engine.step();
     bench.time += 30;
     expect(bench.engine.explain('g')).toMatch(
@@ -151,7 +151,7 @@ describe('F62 a request takes for ever', () => {
     );
     bench.time += 70;
     bench.steps();
-    expect(await rejection(handle.result())).toMatchObject({
+    expect(await rejection(stream.result())).toMatchObject({
       code: 'ERR_BLOCKSTEP_REQUEST',
       message: 'request "g" took 100 ms and had not ended: its timeoutMs is 100 ms',
     });

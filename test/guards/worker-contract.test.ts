@@ -382,7 +382,7 @@ describe('F26 an engine that is disposed', () => {
     'depth %i: tells the connector of each end, once, and the workers what it says to that',
     async (pipelineDepth) => {
       const bench = new RemoteEngine({ l: { ext: 8, async: true } }, { pipelineDepth });
-      const handles = ['a', 'l', 'w'].map((id, i) => bench.submit({ id, prompt: prompt(9, i) }));
+      const streams = ['a', 'l', 'w'].map((id, i) => bench.submit({ id, prompt: prompt(9, i) }));
       bench.steps();
       bench.engine.pause('new');
       const late = bench.submit({ id: 'late', prompt: prompt(9, 7) });
@@ -392,9 +392,9 @@ describe('F26 an engine that is disposed', () => {
         ['a', 'l', 'w', 'late'].map((id) => `finished ${id} abort`),
       );
       const [worker] = bench.workers;
-      expect(worker.finished.sort()).toEqual([...handles, late].map(({ handle }) => handle).sort());
+      expect(worker.finished.sort()).toEqual([...streams, late].map(({ handle }) => handle).sort());
       expect(worker.calls.at(-1)).toBe('shutdown');
-      for (const each of handles)
+      for (const each of streams)
         expect(await rejection(each.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_DISPOSED' });
     },
   );

@@ -339,16 +339,16 @@ describe('a log with a connector', () => {
         lost: { ext: 8, async: true },
       };
       const bench = new RemoteEngine(scripts, { pipelineDepth: depth, log, ranks: 2, numBlocks: 16 });
-      const handles = ['r', 'o', 'lost', 's', 'p', 'q'].map((id, i) =>
+      const streams = ['r', 'o', 'lost', 's', 'p', 'q'].map((id, i) =>
         bench.submit({ id, prompt: prompt(9, i) }),
       );
-      bench.workers[1].extra.push({ failedReceiving: [{ handle: handles[2].handle }] });
+      bench.workers[1].extra.push({ failedReceiving: [{ handle: streams[2].handle }] });
       bench.steps();
       bench.land('r');
       bench.land('lost');
-      handles[5].abort();
+      streams[5].abort();
       await bench.finish();
-      bench.send(handles[0]);
+      bench.send(streams[0]);
       await bench.finish();
       const said = new Set(say(log.bytes).map((what) => what.replace(/ .*/, '')));
       expect([...said]).toEqual(

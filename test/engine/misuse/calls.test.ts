@@ -1,5 +1,6 @@
+import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { type BlockstepError, Engine, type EngineOptions, type RequestHandle } from '../../../src/index.js';
+import { type BlockstepError, Engine, type EngineOptions, type RequestStream } from '../../../src/index.js';
 import {
   foreignRealm,
   hostile,
@@ -16,14 +17,14 @@ import { describeValue } from '../../misuse/misuse.js';
 import { answerOf, EngineBench, leftovers, prompt } from '../support.js';
 
 /** a and b run, c waits, d has finished and its blocks are held; at depth 2 a step is in flight. */
-function busyBench(options: Partial<EngineOptions> = {}): EngineBench & { handles: RequestHandle[] } {
+function busyBench(options: Partial<EngineOptions> = {}): EngineBench & { streams: RequestStream[] } {
   const bench = new EngineBench({ pipelineDepth: 2, maxNumSeqs: 3, ...options }, true);
-  const handles = ['a', 'b', 'd', 'c'].map((id, i) =>
+  const streams = ['a', 'b', 'd', 'c'].map((id, i) =>
     bench.submit({ id, prompt: prompt(6, i), maxTokens: id === 'd' ? 1 : 9 }),
   );
-  bench.engine.hold(handles[2].handle, 'store', 'job');
+  bench.engine.hold(streams[2].handle, 'store', 'job');
   bench.engine.step();
-  return Object.assign(bench, { handles });
+  return Object.assign(bench, { streams });
 }
 
 interface Misuse {
@@ -156,22 +157,22 @@ const MISUSES: Record<string, Misuse[]> = {
     ...each('handle', [...NO_INTEGERS, -1, undefined, 'a'], ({ engine }, value) =>
       engine.hold(value, 'load', 'x'),
     ),
-    ...each('kind', [...NO_STRINGS, undefined, 'LOAD'], ({ engine, handles }, kind) =>
-      engine.hold(handles[0].handle, kind, 'x'),
+    ...each('kind', [...NO_STRINGS, undefined, 'LOAD'], ({ engine, streams }, kind) =>
+      engine.hold(streams[0].handle, kind, 'x'),
     ),
-    ...each('owner', [...NO_STRINGS, undefined], ({ engine, handles }, owner) =>
-      engine.hold(handles[0].handle, 'load', owner),
+    ...each('owner', [...NO_STRINGS, undefined], ({ engine, streams }, owner) =>
+      engine.hold(streams[0].handle, 'load', owner),
     ),
   ],
   complete: [
     ...each('handle', [...NO_INTEGERS, -1, undefined, 'a'], ({ engine }, value) =>
       engine.complete(value, 'load', 'x'),
     ),
-    ...each('kind', [...NO_STRINGS, undefined], ({ engine, handles }, kind) =>
-      engine.complete(handles[0].handle, kind, 'x'),
+    ...each('kind', [...NO_STRINGS, undefined], ({ engine, streams }, kind) =>
+      engine.complete(streams[0].handle, kind, 'x'),
     ),
-    ...each('owner', [...NO_STRINGS, undefined], ({ engine, handles }, owner) =>
-      engine.complete(handles[0].handle, 'load', owner),
+    ...each('owner', [...NO_STRINGS, undefined], ({ engine, streams }, owner) =>
+      engine.complete(streams[0].handle, 'load', owner),
     ),
   ],
   explain: each(
@@ -185,7 +186,7 @@ const MISUSES: Record<string, Misuse[]> = {
 function all(bench: ReturnType<typeof busyBench>): unknown {
   const { engine } = bench;
   const { scheduler: _, ...stats } = engine.stats();
-  const ends = bench.handles.map(({ ended, numOutputTokens }) => [ended, numOutputTokens]);
+  const ends = bench.streams.map(({ ended, numOutputTokens }) => [ended, numOutputTokens]);
   return [
     snapshot(engine.scheduler),
     stats,
@@ -231,9 +232,9 @@ describe('bad arguments', () => {
         // Seen above.
       }
     }
-    bench.engine.complete(bench.handles[2].handle, 'store', 'job');
+    bench.engine.complete(bench.streams[2].handle, 'store', 'job');
     await bench.finish();
-    for (const handle of bench.handles) expect((await handle.result()).finishReason).toBe('length');
+    for (const stream of bench.streams) expect((await stream.result()).finishReason).toBe('length');
     expect(leftovers(bench.engine)).toEqual([]);
   });
 });
@@ -372,16 +373,18 @@ describe('a wrong receiver', () => {
     bench.engine.dispose();
   });
 
-  it('is refused by every method of a handle and its iterator', () => {
+  it('is refused by every method of a stream and its iterator', () => {
     const bench = busyBench();
-    const [handle] = bench.handles;
-    for (const object of [handle, handle[Symbol.asyncIterator]()]) {
+    const [stream] = bench.streams;
+    for (const object of [stream, stream[Symbol.asyncIterator]()]) {
       const prototype = Object.getPrototypeOf(object) as object;
       for (const name of Reflect.ownKeys(prototype)) {
         if (name === 'constructor') continue;
         const descriptor = Object.getOwnPropertyDescriptor(prototype, name)!;
         const method = (descriptor.value ?? descriptor.get) as () => unknown;
-        if (name === Symbol.asyncIterator && object !== handle) continue;
+        if (name === Symbol.asyncIterator && object !== stream) continue;
+        // Whoever prints something must not fail of it.
+        if (name === inspect.custom) continue;
         for (const receiver of [{}, null, Object.create(object), new Proxy(object, {}), prototype]) {
           expect(
             errorOf(() => Reflect.apply(method, receiver, [])),
@@ -390,7 +393,7 @@ describe('a wrong receiver', () => {
         }
       }
     }
-    expect(handle.ended).toBe(false);
+    expect(stream.ended).toBe(false);
     bench.engine.dispose();
   });
 });

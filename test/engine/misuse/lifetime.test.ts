@@ -55,9 +55,9 @@ describe('other threads and processes', () => {
       env: compiled.env,
       timeout: 30_000,
     });
-    const left = JSON.parse(stdout) as { engines: number; handles: number; listeners: number };
+    const left = JSON.parse(stdout) as { engines: number; streams: number; listeners: number };
     expect(left.engines).toBeLessThan(10);
-    expect(left.handles).toBeLessThan(10);
+    expect(left.streams).toBeLessThan(10);
     expect(left.listeners).toBe(0);
   });
 });
@@ -86,9 +86,9 @@ describe('two engines in one process', () => {
       results.push(inner.submit({ maxTokens: 2 }).result());
       inner.steps();
     };
-    const handle = outer.submit({ maxTokens: 3 });
+    const stream = outer.submit({ maxTokens: 3 });
     outer.steps();
-    expect((await handle.result()).tokens).toHaveLength(3);
+    expect((await stream.result()).tokens).toHaveLength(3);
     expect(await Promise.all(results)).toHaveLength(3);
     for (const { engine } of [inner, outer]) expect(leftovers(engine)).toEqual([]);
   });

@@ -116,8 +116,8 @@ describe.each(STATES)('when %s', (state) => {
         state !== 'hung' &&
         state !== 'disposed' &&
         state !== 'draining';
-      const handle = open ? bench.submit({ id: 'open' }) : null;
-      const reading = handle === null ? null : Promise.allSettled([handle.result()]);
+      const stream = open ? bench.submit({ id: 'open' }) : null;
+      const reading = stream === null ? null : Promise.allSettled([stream.result()]);
       if (how === 'dispose') engine.dispose();
       else {
         const ended = how === 'shutdown' ? engine.shutdown({ drainMs: 20 }) : engine[Symbol.asyncDispose]();
@@ -138,21 +138,21 @@ describe.each(STATES)('when %s', (state) => {
     },
   );
 
-  it('a handle can be left, aborted and read again', async () => {
+  it('a stream can be left, aborted and read again', async () => {
     const bench = new EngineBench({ executorTimeoutMs: 50 }, true);
-    const handle = bench.submit({ id: 'a' });
-    const iterator = handle[Symbol.asyncIterator]();
+    const stream = bench.submit({ id: 'a' });
+    const iterator = stream[Symbol.asyncIterator]();
     const other = benchIn(state);
     if (state === 'disposed') bench.engine.dispose();
-    handle.abort();
-    handle.abort('again');
+    stream.abort();
+    stream.abort('again');
     await iterator.return();
-    await handle[Symbol.asyncDispose]();
+    await stream[Symbol.asyncDispose]();
     expect(await iterator.next()).toEqual({ done: true, value: undefined });
     if (state === 'disposed') {
-      expect(await rejection(handle.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_DISPOSED' });
-    } else expect((await handle.result()).finishReason).toBe('abort');
-    expect(handle.ended).toBe(true);
+      expect(await rejection(stream.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_DISPOSED' });
+    } else expect((await stream.result()).finishReason).toBe('abort');
+    expect(stream.ended).toBe(true);
     bench.engine.dispose();
     other.engine.dispose();
   });
@@ -166,7 +166,7 @@ describe('a clock that throws or tells no time', () => {
       // The n-th read of the clock in a step goes wrong, for every n.
       for (let nth = 1; nth < 12; nth++) {
         const bench = new EngineBench();
-        const handle = bench.submit({ id: 'a', maxTokens: 3 });
+        const stream = bench.submit({ id: 'a', maxTokens: 3 });
         bench.submit({ id: 'b' }).abort();
         const good = bench.time;
         let reads = 0;
@@ -186,7 +186,7 @@ describe('a clock that throws or tells no time', () => {
         }
         bench.onClock = () => {};
         bench.time = good;
-        expect([...(await handle.result()).tokens]).toEqual([600, 700, 800]);
+        expect([...(await stream.result()).tokens]).toEqual([600, 700, 800]);
         expect(bench.engine.health().healthy).toBe(true);
         bench.engine.verify();
         bench.engine.dispose();
@@ -196,23 +196,23 @@ describe('a clock that throws or tells no time', () => {
 
   it('never makes an answer an unhandled rejection', async () => {
     const bench = new EngineBench({}, true);
-    const handle = bench.submit({ maxTokens: 1 });
+    const stream = bench.submit({ maxTokens: 1 });
     bench.engine.step();
     bench.onClock = () => {
       throw new Error('mine');
     };
     await bench.executor.deliver();
-    handle.abort();
+    stream.abort();
     bench.onClock = () => {};
     await bench.finish();
-    expect((await handle.result()).finishReason).toBe('abort');
+    expect((await stream.result()).finishReason).toBe('abort');
   });
 });
 
 describe('strict mode', () => {
   it('breaks the engine on an anomaly inside a step, loudly', async () => {
     const bench = new EngineBench({ strict: true });
-    const handle = bench.submit({ id: 'a', maxTokens: 9 });
+    const stream = bench.submit({ id: 'a', maxTokens: 9 });
     bench.engine.step();
     // A foreign hand restamps a running request as finished would be: it stands in running and is not tracked.
     const request = bench.engine.scheduler.get('a')!;
@@ -222,7 +222,7 @@ describe('strict mode', () => {
     expect(() => bench.engine.step()).toThrowError(
       expect.objectContaining({ code: 'ERR_BLOCKSTEP_INVARIANT' }),
     );
-    expect((await handle.result()).finishReason).toBe('abort');
+    expect((await stream.result()).finishReason).toBe('abort');
     expect(bench.engine.health().reasons[0]).toMatch(/realigned-status/);
     bench.engine.dispose();
   });
@@ -231,7 +231,7 @@ describe('strict mode', () => {
 describe('an error of the scheduler that comes when the update was done', () => {
   it('breaks the engine, and the update is not done twice', async () => {
     const bench = new EngineBench();
-    const handle = bench.submit({ id: 'a', maxTokens: 9 });
+    const stream = bench.submit({ id: 'a', maxTokens: 9 });
     const { scheduler } = bench.engine;
     const original = scheduler.update.bind(scheduler);
     let updates = 0;
@@ -244,7 +244,7 @@ describe('an error of the scheduler that comes when the update was done', () => 
       expect.objectContaining({ code: 'ERR_BLOCKSTEP_INVARIANT' }),
     );
     expect(updates).toBe(1);
-    expect(await rejection(handle.result())).toMatchObject({ cause: { message: 'found at the end' } });
+    expect(await rejection(stream.result())).toMatchObject({ cause: { message: 'found at the end' } });
     bench.engine.dispose();
   });
 });
@@ -285,7 +285,7 @@ describe('from inside a diagnostics subscriber', () => {
       }
     };
     subscribe(`blockstep:${channel}`, listener);
-    const handles = ['a', 'b', 'c'].map((id, i) =>
+    const streams = ['a', 'b', 'c'].map((id, i) =>
       bench.submit({ id, prompt: prompt(6, i + 20), maxTokens: 3 }),
     );
     try {
@@ -298,8 +298,8 @@ describe('from inside a diagnostics subscriber', () => {
     await settled();
     expect(heard).toBeGreaterThan(0);
     expect([...codes].filter((code) => !code.endsWith('ERR_BLOCKSTEP_REENTRANT'))).toEqual([]);
-    for (const handle of [handles[0], handles[2]]) expect((await handle.result()).tokens).toHaveLength(3);
-    expect(handles[1].ended).toBe(true);
+    for (const stream of [streams[0], streams[2]]) expect((await stream.result()).tokens).toHaveLength(3);
+    expect(streams[1].ended).toBe(true);
     bench.engine.verify();
     expect(bench.engine.health().healthy).toBe(true);
     bench.engine.dispose();

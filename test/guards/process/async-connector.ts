@@ -46,8 +46,8 @@ const engine = new Engine({
     }),
   },
 });
-const handle = engine.submit({ prompt: Int32Array.of(1, 2, 3), maxTokens: 3 });
-const ended = handle.result().then(
+const stream = engine.submit({ prompt: Int32Array.of(1, 2, 3), maxTokens: 3 });
+const ended = stream.result().then(
   ({ finishReason }) => finishReason,
   (error: unknown) => (error as { code?: string }).code,
 );

@@ -153,7 +153,7 @@ export class EngineAudit {
     const before = this.#ghosts;
     this.#ghosts = new Map();
     for (const { handle } of sight.requests) {
-      if (clients.get(handle)?.handle.ended !== true) continue;
+      if (clients.get(handle)?.stream.ended !== true) continue;
       const rounds = (before.get(handle) ?? 0) + 1;
       this.#ghosts.set(handle, rounds);
       if (rounds > 2)

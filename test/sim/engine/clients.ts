@@ -1,6 +1,6 @@
 import { BlockstepError } from '../../../src/core/errors.js';
 import type { RequestOutput } from '../../../src/engine/outputs.js';
-import type { RequestHandle } from '../../../src/engine/request-handle.js';
+import type { RequestStream } from '../../../src/engine/request-stream.js';
 import type { Grammar } from '../../../src/scheduler/grammar.js';
 import { END_TOKEN } from '../text.js';
 import type { Stage } from './stage.js';
@@ -77,7 +77,7 @@ export interface Wish extends Stops {
 /** One client, its request, and how far it has read. */
 export class Client {
   readonly wish: Wish;
-  readonly handle: RequestHandle;
+  readonly stream: RequestStream;
   readonly text: Transcript;
   readonly controller: AbortController;
   /** It, or somebody else, asked for an end; with which reason. */
@@ -100,16 +100,16 @@ export class Client {
   constructor(
     stage: Stage,
     wish: Wish,
-    handle: RequestHandle,
+    stream: RequestStream,
     text: Transcript,
     controller: AbortController,
   ) {
     this.#stage = stage;
     this.wish = wish;
-    this.handle = handle;
+    this.stream = stream;
     this.text = text;
     this.controller = controller;
-    handle.result().then(
+    stream.result().then(
       (result) => this.#resulted(result.finishReason, result.tokens.length),
       (error: unknown) => this.#resulted('failed', -1, error),
     );
@@ -117,11 +117,11 @@ export class Client {
   }
 
   get name(): string {
-    return this.#stage.name(this.handle.handle);
+    return this.#stage.name(this.stream.handle);
   }
 
   get isSessionOpen(): boolean {
-    return this.wish.isSession && !this.inputEnded && !this.handle.ended;
+    return this.wish.isSession && !this.inputEnded && !this.stream.ended;
   }
 
   /** Begins to read, once. */
@@ -138,32 +138,32 @@ export class Client {
    * @param isSure nothing else can end it first
    */
   stop(reason: string | undefined, isSure: boolean): void {
-    const { handle, wish } = this;
-    const wasEnded = handle.ended;
+    const { stream, wish } = this;
+    const wasEnded = stream.ended;
     try {
-      handle.stop(reason);
+      stream.stop(reason);
     } catch (error) {
       if ((error as { code?: string }).code !== 'ERR_BLOCKSTEP_BAD_ARG' || !wish.isSession || wasEnded)
         throw error;
       this.#stage.count('stops refused');
       return;
     }
-    if (!handle.ended) this.#stage.broke('I14', `${this.name} was stopped, and goes on`);
+    if (!stream.ended) this.#stage.broke('I14', `${this.name} was stopped, and goes on`);
     if (wasEnded) return;
     if (this.isSessionOpen) this.#stage.broke('I14', `${this.name} was stopped, and is an open session`);
     this.stoppedFor = reason ?? null;
     this.#stage.count('stops asked');
-    if (isSure) this.#stage.aborted(handle.handle);
+    if (isSure) this.#stage.aborted(stream.handle);
   }
 
   asked(reason: unknown): void {
-    if (this.handle.ended) return;
+    if (this.stream.ended) return;
     this.abortAsked = true;
     this.reason = reason;
   }
 
   async #readAll(): Promise<void> {
-    const iterator = this.handle[Symbol.asyncIterator]();
+    const iterator = this.stream[Symbol.asyncIterator]();
     for (;;) {
       let next: IteratorResult<RequestOutput, undefined>;
       try {
@@ -262,14 +262,14 @@ export class Client {
       stage.broke('I14', `${this.name} failed with ${String(error)}, which has no code`);
       return;
     }
-    if (stage.isOver || stage.causesOf(this.handle.handle).size > 0) return;
+    if (stage.isOver || stage.causesOf(this.stream.handle).size > 0) return;
     stage.broke('I14', `${this.name} failed, and nothing happened to it: ${error.message}`);
   }
 
   /** The result must say what the stream says, and nobody may wait for it for ever. */
   #resulted(reason: string, numTokens: number, error?: unknown): void {
     this.#stage.note(`${this.name} ended: ${reason} ${error === undefined ? numTokens : String(error)}`);
-    if (!this.handle.ended) this.#stage.broke('I14', `${this.name} has a result before its end`);
+    if (!this.stream.ended) this.#stage.broke('I14', `${this.name} has a result before its end`);
   }
 
   /** When all is over. */

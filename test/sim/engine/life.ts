@@ -349,7 +349,7 @@ export class EngineLife {
     let client: Client;
     this.#submitting = { id: wish.id, asked: false, reason: undefined };
     try {
-      const handle = engine.submit(
+      const stream = engine.submit(
         {
           ...{ id, prompt, maxTokens, minTokens, cacheSalt: salt, adapter, priority, stopTokenIds },
           ...(eosTokenId >= 0 ? { eosTokenId } : {}),
@@ -359,12 +359,12 @@ export class EngineLife {
         },
         { signal: controller.signal },
       );
-      if (grammar !== undefined) grammar.handle = handle.handle;
-      stage.transcripts.set(handle.handle, text);
-      stage.call(handle.handle, id);
-      client = new Client(stage, wish, handle, text, controller);
-      this.#clients.set(handle.handle, client);
-      this.#timeouts.submitted(handle.handle, wish.timeoutMs);
+      if (grammar !== undefined) grammar.handle = stream.handle;
+      stage.transcripts.set(stream.handle, text);
+      stage.call(stream.handle, id);
+      client = new Client(stage, wish, stream, text, controller);
+      this.#clients.set(stream.handle, client);
+      this.#timeouts.submitted(stream.handle, wish.timeoutMs);
       const { asked, reason } = this.#submitting;
       if (asked) Object.assign(client, { abortAsked: true, reason });
       stage.note(
@@ -378,7 +378,7 @@ export class EngineLife {
   #refused({ id, prompt }: Wish, error: unknown, isInside: boolean): void {
     const { code = '' } = error as { code?: string };
     const { numBlocks, blockSize = 16, maxModelLen = 0 } = this.setup.engine;
-    const isTaken = [...this.#clients.values()].some(({ wish, handle }) => wish.id === id && !handle.ended);
+    const isTaken = [...this.#clients.values()].some(({ wish, stream }) => wish.id === id && !stream.ended);
     if (code === 'ERR_BLOCKSTEP_DUPLICATE_ID' && (isTaken || isInside)) return;
     if (code === 'ERR_BLOCKSTEP_SHUTDOWN' && this.stage.isOver) return;
     const room = Math.min(maxModelLen - 1, (numBlocks - 1) * blockSize);
@@ -424,16 +424,16 @@ export class EngineLife {
     const open = [...this.#clients.values()].filter(({ isSessionOpen }) => isSessionOpen);
     if (open.length === 0) return;
     const client = rng.pick(open);
-    const { handle, wish, text, name } = client;
+    const { stream, wish, text, name } = client;
     if (rng.chance(0.2)) {
       client.inputEnded = true;
-      this.stage.note(`end input of ${name}: ${handle.endInput()}`);
+      this.stage.note(`end input of ${name}: ${stream.endInput()}`);
       return;
     }
     const prompt = Int32Array.from({ length: rng.between(1, 8) }, () => 500 + rng.below(40));
     const maxTokens = rng.between(1, this.setup.workload.mostTokens);
     try {
-      const outcome = handle.addChunk({ prompt, maxTokens, minTokens: 0 });
+      const outcome = stream.addChunk({ prompt, maxTokens, minTokens: 0 });
       this.stage.note(`chunk of ${prompt.length} + ${maxTokens} for ${name}: ${outcome}`);
       if (outcome === 'skipped') return;
       this.stage.count(`chunk ${outcome}`);
@@ -453,11 +453,11 @@ export class EngineLife {
     const client = this.#someone(rng);
     if (client === undefined) return;
     const { engine } = this;
-    const { handle, controller, wish } = client;
+    const { stream, controller, wish } = client;
     const reason = rng.chance(0.5) ? undefined : 'enough';
     const ways: [string, unknown, () => void][] = [
-      ['handle', reason, () => handle.abort(reason)],
-      ['number', reason, () => engine.abort(handle.handle, reason)],
+      ['handle', reason, () => stream.abort(reason)],
+      ['number', reason, () => engine.abort(stream.handle, reason)],
       ['id', reason, () => engine.abort(wish.id, reason)],
       ['signal', 'signal', () => controller.abort('signal')],
       ['stop', undefined, () => client.stop(reason as string | undefined, from !== 'connector')],
@@ -471,10 +471,10 @@ export class EngineLife {
     this.stage.count('aborts asked');
     for (const each of this.#clients.values()) {
       const isMeant = way === 'id' ? each.wish.id === wish.id : each === client;
-      if (!isMeant || each.handle.ended) continue;
+      if (!isMeant || each.stream.ended) continue;
       each.asked(why);
       // From inside the connector it may come when the end is being made.
-      if (from !== 'connector') this.stage.aborted(each.handle.handle);
+      if (from !== 'connector') this.stage.aborted(each.stream.handle);
     }
     // The id may name one that its connector is just being told of, and that has no client yet.
     if (way === 'id' && this.#submitting?.id === wish.id)
@@ -486,7 +486,7 @@ export class EngineLife {
     const rng = this.stage.rng('holds');
     const client = this.#someone(rng);
     if (client === undefined) return;
-    const { handle } = client.handle;
+    const { handle } = client.stream;
     const kind = rng.pick(['store', 'lease', 'load'] as const);
     const owner = `job${rng.below(3)}`;
     for (const reason of ['duplicate-hold', 'stale-handle', 'after-reset']) this.stage.excused.add(reason);
@@ -539,8 +539,8 @@ export class EngineLife {
     stage.isCalm = true;
     this.stage.note('no faults and no new work any more');
     let tokens = 0;
-    for (const { handle, wish } of this.#clients.values()) {
-      if (!handle.ended) tokens += 2 * (this.setup.engine.maxModelLen ?? 0) + wish.prompt.length;
+    for (const { stream, wish } of this.#clients.values()) {
+      if (!stream.ended) tokens += 2 * (this.setup.engine.maxModelLen ?? 0) + wish.prompt.length;
     }
     const bound = 200 + 4 * tokens;
     engine.resume();
@@ -550,7 +550,7 @@ export class EngineLife {
       client.read();
       if (!client.isSessionOpen) continue;
       client.inputEnded = true;
-      client.handle.endInput();
+      client.stream.endInput();
     }
     for (const worker of this.#workers) worker.calm();
     for (let round = 0; !this.#isDone(); round++) {

@@ -1,9 +1,9 @@
-// Engines, handles and results that nobody holds must go, also those that were never disposed. Run with --expose-gc; prints
+// Engines, streams and results that nobody holds must go, also those that were never disposed. Run with --expose-gc; prints
 // what is left.
 const { Engine } = await import(process.env.BLOCKSTEP_INDEX);
 const tick = () => new Promise((resolve) => setImmediate(resolve));
 
-const watched = { engines: [], handles: [], streams: 0 };
+const watched = { engines: [], streams: [] };
 const signal = new AbortController().signal;
 
 function drop(n) {
@@ -17,12 +17,12 @@ function drop(n) {
       }),
     },
   });
-  const handle = engine.submit({ prompt: Int32Array.of(n, 2, 3), maxTokens: 4 }, n % 2 ? { signal } : {});
+  const stream = engine.submit({ prompt: Int32Array.of(n, 2, 3), maxTokens: 4 }, n % 2 ? { signal } : {});
   for (let i = 0; i < (n % 3 === 0 ? 2 : 6); i++) engine.step();
   // One with an open request and a signal that outlives it is held by the signal, as it should be: so it is disposed.
   if (n % 2 === 1 && n % 3 === 0) engine.dispose();
   watched.engines.push(new WeakRef(engine.scheduler.core.native));
-  watched.handles.push(new WeakRef(handle));
+  watched.streams.push(new WeakRef(stream));
 }
 
 for (let n = 0; n < 120; n++) {
@@ -38,7 +38,7 @@ const { getEventListeners } = await import('node:events');
 process.stdout.write(
   JSON.stringify({
     engines: alive(watched.engines),
-    handles: alive(watched.handles),
+    streams: alive(watched.streams),
     listeners: getEventListeners(signal, 'abort').length,
   }),
 );

@@ -49,10 +49,10 @@ const LIVES = {
   /** A shutdown that is awaited keeps the process alive until it is over, even if nothing else does. */
   async 'shut down'() {
     const engine = make(() => new Promise(() => {}));
-    const handle = engine.submit(input());
+    const stream = engine.submit(input());
     const before = performance.now();
     await engine.shutdown({ drainMs: 60 });
-    print([(await handle.result()).finishReason, performance.now() - before >= 59]);
+    print([(await stream.result()).finishReason, performance.now() - before >= 59]);
   },
   /** An executor that does not want to go, and nobody who asks what became of it. */
   async 'dispose fails'() {
@@ -89,9 +89,9 @@ const LIVES = {
   async 'shut down while stalled'() {
     const engine = make();
     void engine.run();
-    const handle = engine.submit(input());
-    engine.hold(handle.handle, 'store', 'job');
-    await handle.result();
+    const stream = engine.submit(input());
+    engine.hold(stream.handle, 'store', 'job');
+    await stream.result();
     await new Promise((resolve) => setTimeout(resolve, 10));
     // Now the engine has just set its timer of a millisecond, which keeps nothing alive.
     await new Promise((resolve) => setImmediate(resolve));
@@ -103,9 +103,9 @@ const LIVES = {
   async stalled() {
     const engine = make();
     void engine.run();
-    const handle = engine.submit(input());
-    engine.hold(handle.handle, 'store', 'job');
-    print((await handle.result()).finishReason);
+    const stream = engine.submit(input());
+    engine.hold(stream.handle, 'store', 'job');
+    print((await stream.result()).finishReason);
   },
   hung() {
     const engine = make(() => new Promise(() => {}));

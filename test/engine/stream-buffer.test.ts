@@ -1,32 +1,30 @@
 import { describe, expect, it } from 'vitest';
-import { RequestStream } from '../../src/engine/request-stream.js';
-import type { Request } from '../../src/index.js';
+import { StreamBuffer } from '../../src/engine/stream-buffer.js';
+import { BlockstepError, type Request } from '../../src/index.js';
 import { Random, rejection } from './support.js';
 
-function stream(maxTokens = 100): RequestStream {
+const late = new BlockstepError('ERR_BLOCKSTEP_REQUEST', 'late');
+
+function stream(maxTokens = 100): StreamBuffer {
   const totals = { bufferedTokens: 0, readersWaiting: 0 };
-  return new RequestStream({ id: 'a', maxTokens, addedAt: 0, stopReason: null } as Request, 0, totals);
+  return new StreamBuffer({ id: 'a', maxTokens, addedAt: 0, stopReason: null } as Request, 0, totals);
 }
 
 describe('a stream', () => {
   it('ends once: the first end counts', async () => {
     const one = stream();
-    expect([one.end('stop', 1), one.end('length', 2), one.fail(new Error('late'), 3)]).toEqual([
-      true,
-      false,
-      false,
-    ]);
+    expect([one.end('stop', 1), one.end('length', 2), one.fail(late, 3)]).toEqual([true, false, false]);
     expect((await one.result()).finishReason).toBe('stop');
     expect((await one.next()).value?.finishReason).toBe('stop');
 
     const other = stream();
-    const mine = new Error('mine');
-    expect([other.fail(mine, 1), other.fail(new Error('late'), 2, true), other.end('stop', 3)]).toEqual([
-      true,
-      false,
-      false,
-    ]);
-    expect(await rejection(other.next())).toBe(mine);
+    const mine = new BlockstepError('ERR_BLOCKSTEP_LIMIT', 'mine', { cause: 'why' });
+    expect([other.fail(mine, 1), other.cutOff(late, 2), other.end('stop', 3)]).toEqual([true, false, false]);
+    expect(await rejection(other.next())).toMatchObject({
+      code: 'ERR_BLOCKSTEP_LIMIT',
+      message: 'mine',
+      cause: 'why',
+    });
   });
 
   it('lets go of its signal at its end, once', () => {
@@ -65,16 +63,16 @@ describe('a stream', () => {
   });
 });
 
-// Pinned by: `#readTo`, `#setAwaited`, and what `#end` takes off (request-stream.ts).
+// Pinned by: `#readTo`, `#setAwaited`, and what `#end` takes off (stream-buffer.ts).
 describe('the totals of many streams', () => {
   it.each([1, 2, 3, 4])('seed %i: are what a walk over those that have not ended finds', (seed) => {
     const random = new Random(seed);
     const totals = { bufferedTokens: 0, readersWaiting: 0 };
     const streams = Array.from(
       { length: 6 },
-      () => new RequestStream({ id: 'a', maxTokens: 99, addedAt: 0, stopReason: null } as Request, 0, totals),
+      () => new StreamBuffer({ id: 'a', maxTokens: 99, addedAt: 0, stopReason: null } as Request, 0, totals),
     );
-    const acts: ((stream: RequestStream) => unknown)[] = [
+    const acts: ((stream: StreamBuffer) => unknown)[] = [
       (stream) => !stream.ended && stream.append(Int32Array.of(1, 2, 3), 0, random.below(4)),
       (stream) => stream.wake(),
       (stream) => stream.next().catch(() => {}),
@@ -82,7 +80,8 @@ describe('the totals of many streams', () => {
       (stream) => !stream.ended && stream.endAnswer('stop'),
       (stream) => random.chance(10) && stream.close(),
       (stream) => random.chance(10) && stream.end('length', 1),
-      (stream) => random.chance(10) && stream.fail(new Error('x'), 1, random.chance(50)),
+      (stream) => random.chance(5) && stream.fail(late, 1),
+      (stream) => random.chance(5) && stream.cutOff('reason', 1),
     ];
     for (let i = 0; i < 400; i++) {
       acts[random.below(acts.length)](streams[random.below(streams.length)]);

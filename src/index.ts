@@ -1,3 +1,4 @@
+/// <reference types="node" preserve="true" />
 export { Core, generationOf, SLOT_LIMIT, slotOf } from './core/core.js';
 export type { DeviceArray, DeviceTableSet, DeviceTables, TableName } from './core/device-tables.js';
 export { BlockstepError, ERROR_CODES, type ErrorCode } from './core/errors.js';

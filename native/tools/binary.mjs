@@ -9,7 +9,7 @@ function readelf(path, ...options) {
   });
 }
 
-/** The highest version of glibc, the libraries, whether it stays loaded, and whether its symbols are stripped. */
+/** The highest version of glibc (null: it needs none), the libraries, whether it stays loaded, and whether its symbols are stripped. */
 export function linksOf(path) {
   const dynamic = readelf(path, '--dynamic');
   const versions = [...readelf(path, '--version-info').matchAll(/GLIBC_([\d.]+)/g)].map(
@@ -17,7 +17,7 @@ export function linksOf(path) {
   );
   versions.sort((a, b) => a.localeCompare(b, 'en', { numeric: true }));
   return {
-    glibc: versions.at(-1) ?? 'none',
+    glibc: versions.at(-1) ?? null,
     libraries: [...dynamic.matchAll(/\(NEEDED\).*\[(.*)\]/g)].map(([, name]) => name),
     keepsLoaded: /\bNODELETE\b/.test(dynamic),
     stripped: !/\.symtab\b/.test(readelf(path, '--sections')),

@@ -54,8 +54,8 @@ function faultsOf(addon) {
   const faults = [];
   if (process.platform !== 'linux') return faults;
   const { glibc, libraries, keepsLoaded, stripped } = linksOf(addon);
-  console.log(`${addon}: needs glibc ${glibc} and ${libraries.join(', ')}`);
-  if (glibc.localeCompare(NEWEST_GLIBC, 'en', { numeric: true }) > 0)
+  console.log(`${addon}: needs glibc ${glibc ?? '-'} and ${libraries.join(', ')}`);
+  if (glibc !== null && glibc.localeCompare(NEWEST_GLIBC, 'en', { numeric: true }) > 0)
     faults.push(`it needs glibc ${glibc}, expected ${NEWEST_GLIBC} at most`);
   for (const library of ['libstdc++', 'libgcc', 'libcuda', 'libcudart'])
     if (libraries.some((name) => name.startsWith(library)))

@@ -45,7 +45,8 @@ export function advice(withoutCMake) {
       '- There is no CMake, of which blockstep needs 3.24 or newer. Without CMake, for the host alone:',
       `    ${withoutCMake}`,
     );
-  if (process.env.BLOCKSTEP_CUDA?.toUpperCase() !== 'OFF' && (has('nvcc') || has('/usr/local/cuda/bin/nvcc')))
+  const triedCuda = has('cmake') && process.env.BLOCKSTEP_CUDA?.toUpperCase() !== 'OFF';
+  if (triedCuda && (has('nvcc') || has('/usr/local/cuda/bin/nvcc')))
     lines.push(
       '- If it is the CUDA code that does not compile: set BLOCKSTEP_CUDA=OFF and build again without it.',
     );

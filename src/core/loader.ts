@@ -81,7 +81,7 @@ function waysToGetOne(root: string): string {
     return 'Build it: npm run build:native, or with a C++ compiler alone: npm run build:gyp';
   return (
     'Build it, with a C++20 compiler and CMake: npm rebuild blockstep. If the package manager does not run install scripts, ' +
-    'approve those of blockstep first (npm install-scripts approve blockstep; pnpm approve-builds). With a compiler alone: ' +
+    'approve those of blockstep first (npm approve-scripts blockstep, or pnpm approve-builds). With a compiler alone: ' +
     'npm explore blockstep -- npm run build:gyp'
   );
 }

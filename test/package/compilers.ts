@@ -1,0 +1,82 @@
+import { equal } from 'node:assert/strict';
+import type { Project } from './project.js';
+
+const VERSIONS = ['5.2', '5.3', '5.4', '5.5', '5.6', '5.7', '5.8', '5.9', '6.0', '7.0'];
+
+const SOURCE = `import { Engine, type Executor, ReferenceExecutor, type SchedulerConnector, type WorkerConnector } from 'blockstep';
+
+const options = { numBlocks: 64, blockSize: 4, maxNumSeqs: 4, maxModelLen: 64 };
+
+export const executor: Executor = {
+  execute: (plan) => ({
+    tokens: Int32Array.from({ length: plan.numRequests }, () => 7),
+    counts: Int32Array.from({ length: plan.numRequests }, (_, i) => Math.min(1, plan.maxOutputTokens[i])),
+  }),
+};
+export type Mine = { connector: SchedulerConnector; worker: WorkerConnector };
+
+async function main(): Promise<void> {
+  const engine = new Engine({ ...options, executor: new ReferenceExecutor(options) });
+  void engine.run();
+  const stream = engine.submit({ prompt: [1, 2, 3, 1, 2, 3, 1], maxTokens: 4 }, { signal: new AbortController().signal });
+  let tokens = 0;
+  for await (const output of stream) tokens += output.tokens.length;
+  const { finishReason } = await stream.result();
+  await engine.shutdown();
+  console.log(tokens, finishReason);
+}
+void main();
+`;
+
+/** How a consumer is compiled: module, moduleResolution, the kind of its package.json, and with which compilers. */
+const KINDS = [
+  { name: 'nodenext', module: 'nodenext', resolution: 'nodenext', type: 'module', from: '5.2', to: '7.0' },
+  { name: 'bundler', module: 'esnext', resolution: 'bundler', type: 'module', from: '5.2', to: '7.0' },
+  // What commonjs meant by itself until 5.9, and what it takes from 6.0 on.
+  { name: 'commonjs', module: 'commonjs', resolution: 'node10', type: 'commonjs', from: '5.2', to: '5.9' },
+  { name: 'commonjs', module: 'commonjs', resolution: 'bundler', type: 'commonjs', from: '6.0', to: '7.0' },
+  // Since 5.8 it knows that Node can require() a module.
+  {
+    name: 'nodenext, commonjs',
+    module: 'nodenext',
+    resolution: 'nodenext',
+    type: 'commonjs',
+    from: '5.8',
+    to: '7.0',
+  },
+];
+
+const alias = (version: string): string => `typescript-${version}`;
+
+/** Compiles a consumer by every compiler in every kind, and runs what comes out. @returns what was seen */
+export function compile(project: Project, tarball: string): string {
+  const packages = VERSIONS.map((version) => `${alias(version)}@npm:typescript@${version}`);
+  const quiet = ['--no-audit', '--no-fund', '--ignore-scripts'];
+  project.run('npm', ['install', ...quiet, tarball, '@types/node@20', ...packages]);
+  let compiled = 0;
+  for (const kind of KINDS) {
+    const versions = VERSIONS.filter((version) => version >= kind.from && version <= kind.to);
+    for (const version of versions) {
+      const folder = `${kind.module}-${kind.resolution}-${kind.type}-${version}`;
+      project.write(`${folder}/package.json`, JSON.stringify({ type: kind.type }));
+      project.write(`${folder}/main.ts`, SOURCE);
+      project.write(
+        `${folder}/tsconfig.json`,
+        JSON.stringify({
+          compilerOptions: {
+            strict: true,
+            target: 'es2022',
+            module: kind.module,
+            moduleResolution: kind.resolution,
+            outDir: 'out',
+            rootDir: '.',
+          },
+        }),
+      );
+      project.run('node', [`node_modules/${alias(version)}/bin/tsc`, '-p', folder]);
+      equal(project.run('node', [`${folder}/out/main.js`]), '4 length\n');
+      compiled++;
+    }
+  }
+  return `${compiled} consumers compiled and run, by TypeScript ${VERSIONS[0]} to ${VERSIONS.at(-1)}`;
+}

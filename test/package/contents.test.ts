@@ -1,0 +1,109 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { builtinModules } from 'node:module';
+import { dirname, join, normalize } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
+const manifest = JSON.parse(read('package.json')) as {
+  dependencies: Record<string, string>;
+  repository: { url: string };
+  keywords: string[];
+  bugs: { url: string };
+};
+
+/** Paths of what `npm pack` takes, from the root. */
+const packed = (
+  JSON.parse(
+    execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
+      cwd: ROOT,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    }),
+  ) as [{ files: { path: string }[] }]
+)[0].files.map(({ path }) => path);
+
+/** Modules that the text names in imports, exports and `require`. */
+function imported(text: string): string[] {
+  return [...text.matchAll(/^(?:import|export)\b[^'";]*?from\s*'([^']+)'|^import\s*'([^']+)'/gm)].map(
+    ([, from, bare]) => from ?? bare,
+  );
+}
+
+describe('the package', () => {
+  it('holds what it runs, and no maps, tests or caches', () => {
+    for (const needed of [
+      'dist/index.js',
+      'dist/index.d.ts',
+      'dist/cli/main.js',
+      'dist/report/plot-library.json',
+    ])
+      expect(packed).toContain(needed);
+    expect(packed.filter((path) => /\.map$|^(src|test|bench|node_modules|native\/build)/.test(path))).toEqual(
+      [],
+    );
+  });
+
+  it('holds no module whose source is gone', () => {
+    const modules = packed.filter((path) => path.startsWith('dist/') && path.endsWith('.js'));
+    expect(modules.length).toBeGreaterThan(100);
+    const sources = (path: string) =>
+      [path.replace(/\.js$/, '.ts'), path].map((file) => file.replace('dist', 'src'));
+    expect(modules.filter((path) => !sources(path).some((file) => existsSync(join(ROOT, file))))).toEqual([]);
+  });
+
+  it('depends on every package that it imports, and on the headers that a build needs', () => {
+    const names = new Set<string>(['node-addon-api', 'node-api-headers']);
+    for (const path of packed.filter((file) => file.startsWith('dist/') && file.endsWith('.js'))) {
+      for (const module of imported(read(path))) {
+        const bare = module.startsWith('@') ? module.split('/', 2).join('/') : module.split('/')[0];
+        if (!bare.startsWith('.') && !bare.startsWith('node:') && !builtinModules.includes(bare))
+          names.add(bare);
+      }
+    }
+    expect([...names].sort()).toEqual(Object.keys(manifest.dependencies).sort());
+  });
+
+  it('holds every file that the build of the addon names', () => {
+    const gyp = JSON.parse(read('binding.gyp')) as { targets: [{ sources: string[] }] };
+    const folders = ['addon', 'core', 'cuda', 'host', 'include', 'reference', 'tools'];
+    const files = folders.flatMap((folder) =>
+      readdirSync(join(ROOT, 'native', folder), { recursive: true, encoding: 'utf8' })
+        .filter((name) => /\.\w+$/.test(name))
+        .map((name) => `native/${folder}/${name}`),
+    );
+    for (const file of [...gyp.targets[0].sources, 'native/CMakeLists.txt', ...files])
+      expect(packed).toContain(file);
+  });
+
+  it('has no dead link in its papers', () => {
+    const dead = packed
+      .filter((path) => path.endsWith('.md'))
+      .flatMap((path) =>
+        [...read(path).matchAll(/\]\(([^)#\s]+)[^)]*\)/g)]
+          .map(([, target]) => target)
+          .filter((target) => !/^[a-z]+:/.test(target))
+          .map((target) => normalize(join(dirname(path), target)))
+          .filter((target) => !packed.some((file) => file === target || file.startsWith(`${target}/`)))
+          .map((target) => `${path}: ${target}`),
+      );
+    expect(dead).toEqual([]);
+  });
+
+  it('says where it comes from', () => {
+    expect(manifest.repository.url).toMatch(/^git\+https:/);
+    expect(manifest.bugs.url).toMatch(/^https:/);
+    expect(manifest.keywords.length).toBeGreaterThan(3);
+  });
+
+  it('has declarations that older compilers can read', () => {
+    const generic = packed.filter(
+      (path) =>
+        path.endsWith('.d.ts') && /\b(Uint8|Int32|Uint32|Float64|BigInt64|BigUint64)Array</.test(read(path)),
+    );
+    expect(generic).toEqual([]);
+    expect(read('dist/index.d.ts')).toMatch(/^\/\/\/ <reference types="node"/);
+  });
+});

@@ -1,0 +1,127 @@
+import { equal, match } from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { compile } from './compilers.js';
+import { Project, quickStart, ROOT } from './project.js';
+
+export interface Place {
+  /** Where projects go. */
+  scratch: string;
+  tarball: string;
+  /** Folders with a `node` of another version. */
+  nodes: readonly string[];
+}
+
+interface Way {
+  what: string;
+  /** Installs and looks. @returns what was seen @throws if something is not as it should be */
+  run(place: Place): string;
+}
+
+const QUIET = ['--no-audit', '--no-fund'];
+const ADDON = 'node_modules/blockstep/native/build/Release/blockstep.node';
+const HEADLESS = ['install', ...QUIET, '--ignore-scripts'];
+
+/** That the command line works, and that an engine computes. */
+function tryOut(project: Project, node?: string): string {
+  match(project.run('npx', ['blockstep', '--help'], node), /replay/);
+  match(project.run('npx', ['blockstep', 'replay', '--help'], node), /--num-blocks/);
+  const report = JSON.parse(
+    project.run('npx', ['blockstep', 'replay', '--requests', '50', '--json'], node),
+  ) as {
+    requests: { finished: number };
+  };
+  equal(report.requests.finished, 50);
+  match(project.run('npx', ['blockstep', 'replay', '--requests', '50', '--report', 'page.html'], node), /50/);
+  project.write(
+    'backends.mjs',
+    `import { probeBackends } from 'blockstep'; console.log(JSON.stringify(probeBackends()))`,
+  );
+  match(project.run('node', ['backends.mjs'], node), /host/);
+  return project.run('node', ['--version'], node).trim();
+}
+
+function tryQuickStart(project: Project, node?: string): void {
+  const { program, printed } = quickStart();
+  project.write('quick-start.mjs', program.replaceAll(/: (string|Promise<void>)/g, ''));
+  equal(project.run('node', ['quick-start.mjs'], node), printed);
+}
+
+/** Nothing was compiled: what loads came with the package. */
+function checkCarried(project: Project): void {
+  equal(existsSync(join(project.folder, ADDON)), false);
+}
+
+function npm(version: string): Way {
+  return {
+    what: `npm ${version}, with install scripts as it treats them, no compiler`,
+    run({ scratch, tarball }) {
+      const project = new Project(scratch);
+      project.run('npx', ['--yes', `npm@${version}`, 'install', ...QUIET, tarball]);
+      checkCarried(project);
+      return `installed; ${tryOut(project)}`;
+    },
+  };
+}
+
+export const WAYS: Readonly<Record<string, Way>> = {
+  'no-scripts': {
+    what: 'npm install --ignore-scripts, no compiler: the quick start and the command line on every Node',
+    run({ scratch, tarball, nodes }) {
+      const project = new Project(scratch);
+      project.run('npm', [...HEADLESS, tarball, 'gpt-tokenizer@^4.0.0']);
+      checkCarried(project);
+      const versions = [undefined, ...nodes].map((node) => {
+        tryQuickStart(project, node);
+        return tryOut(project, node);
+      });
+      return `the quick start prints what the README says, the command line works on ${versions.join(', ')}`;
+    },
+  },
+  npm11: npm('11'),
+  npm12: npm('12'),
+  pnpm: {
+    what: 'pnpm, which runs no install scripts unasked, no compiler',
+    run({ scratch, tarball }) {
+      const project = new Project(scratch);
+      project.run('npx', ['--yes', 'pnpm@10', 'add', tarball]);
+      checkCarried(project);
+      return `installed; ${tryOut(project)}`;
+    },
+  },
+  git: {
+    what: 'a git dependency: npm builds it with the tools of this machine (host alone)',
+    run({ scratch }) {
+      const project = new Project(scratch);
+      const copy = join(project.folder, 'repository');
+      execFileSync('git', ['clone', '--quiet', '--depth', '1', `file://${ROOT}`, copy]);
+      project.runWithTools('npm', ['install', ...QUIET, '--allow-git=all', `git+file://${copy}`], {
+        BLOCKSTEP_CUDA: 'OFF',
+      });
+      return `built and installed; ${tryOut(project)}`;
+    },
+  },
+  rebuild: {
+    what: 'npm rebuild blockstep where the package carries no addon: CMake, then a compiler alone',
+    run({ scratch, tarball }) {
+      const project = new Project(scratch);
+      project.run('npm', [...HEADLESS, tarball]);
+      const inside = (path: string) => join(project.folder, 'node_modules', 'blockstep', path);
+      rmSync(inside('prebuilds'), { recursive: true });
+      project.runWithTools('npm', ['rebuild', 'blockstep'], { BLOCKSTEP_CUDA: 'OFF' });
+      equal(existsSync(inside('native/build/Release/blockstep.node')), true);
+      const version = tryOut(project);
+      rmSync(inside('native/build'), { recursive: true });
+      // The line that the error names.
+      project.runWithTools('npm', ['explore', 'blockstep', '--', 'npm', 'run', 'build:gyp']);
+      equal(existsSync(inside('build/Release/blockstep_host.node')), true);
+      tryOut(project);
+      return `built both ways; ${version}`;
+    },
+  },
+  types: {
+    what: 'TypeScript 5.2 to 7.0 without skipLibCheck, as nodenext, bundler and commonjs, and what the first and last compile to',
+    run: ({ scratch, tarball }) => compile(new Project(scratch), tarball),
+  },
+};

@@ -1,4 +1,6 @@
 import type { Frame } from '../core/core.js';
+import { INSPECT, showFacts } from '../core/inspect.js';
+import { planFacts } from './facts.js';
 import type { SyncLoad } from './load.js';
 import type { Request } from './request.js';
 import { FinishReason } from './status.js';
@@ -186,6 +188,10 @@ export class Plan {
       if (failed) handles.push(handle);
     }
     return handles;
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    return showFacts('Plan', depth, options, planFacts(this));
   }
 
   /** @internal What this step computed for a request is not to be stored. */

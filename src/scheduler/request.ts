@@ -1,4 +1,6 @@
+import { INSPECT, showFacts } from '../core/inspect.js';
 import type { AnomalyReason } from './anomalies.js';
+import { requestFacts } from './facts.js';
 import type { Grammar, GrammarCalls } from './grammar.js';
 import type { Load } from './load.js';
 import type { Outstanding } from './outstanding.js';
@@ -199,6 +201,10 @@ export class Request {
 
   get isFinished(): boolean {
     return this.finishReason !== FinishReason.none;
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    return showFacts('Request', depth, options, requestFacts(this));
   }
 
   /** What it waits for since `waitingSince`; null while it runs and when it has finished. */

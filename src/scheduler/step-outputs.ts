@@ -1,5 +1,7 @@
+import { INSPECT, showFacts } from '../core/inspect.js';
+import { firstOf } from './facts.js';
 import type { Request } from './request.js';
-import type { FinishReason } from './status.js';
+import { type FinishReason, finishReasonName } from './status.js';
 
 /**
  * What one update says to the clients (vLLM's EngineCoreOutputs), as flat arrays in batch order; row i belongs to
@@ -41,6 +43,15 @@ export class StepOutputs {
     this.tokenCounts = new Int32Array(rows);
     this.finishReasons = new Uint8Array(rows);
     this.continues = new Uint8Array(rows);
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    const { length, requests, tokenCounts } = this;
+    const rows = firstOf(length, (row) => {
+      const reason = this.finishReasons[row] === 0 ? '' : `, ${finishReasonName(this.finishReasons[row])}`;
+      return `${requests[row].id}: ${tokenCounts[row]} tokens${reason}`;
+    });
+    return showFacts('StepOutputs', depth, options, { length, rows });
   }
 
   /** @internal */

@@ -75,6 +75,7 @@ export function requestFacts(request: Request): object {
     computed: numComputedTokens,
     cached: numCachedTokens < 0 ? undefined : numCachedTokens,
     preemptions: request.numPreemptions === 0 ? undefined : request.numPreemptions,
+    finishReason: request.finishReason ?? undefined,
     failure: request.failure ?? undefined,
   };
 }

@@ -3,7 +3,7 @@ import { INSPECT, showFacts } from '../core/inspect.js';
 import { planFacts } from './facts.js';
 import type { SyncLoad } from './load.js';
 import type { Request } from './request.js';
-import { FinishReason } from './status.js';
+import { FinishCode } from './status.js';
 
 /** Number of the step of what was never scheduled: not the one before any step. */
 export const NEVER = -2;
@@ -183,8 +183,8 @@ export class Plan {
   failedHandles(): number[] {
     const handles: number[] = [];
     for (let i = 0; i < this.numRequests; i++) {
-      const { handle, finishReason } = this.requests[i];
-      const failed = this.dropped[i] + this.spoiled[i] > 0 || finishReason === FinishReason.error;
+      const { handle, finishCode } = this.requests[i];
+      const failed = this.dropped[i] + this.spoiled[i] > 0 || finishCode === FinishCode.error;
       if (failed) handles.push(handle);
     }
     return handles;

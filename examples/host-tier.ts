@@ -14,6 +14,7 @@ import {
   CompletionQueue,
   type ConnectorOutput,
   type Finished,
+  type FinishReason,
   type HandOver,
   HostLane,
   type KvView,
@@ -108,7 +109,7 @@ export class HostTier implements SchedulerConnector<Orders, Stored> {
     }
   }
 
-  requestFinished(request: Request, _reason: number, { numSettledTokens }: HandOver): Finished {
+  requestFinished(request: Request, _reason: FinishReason, { numSettledTokens }: HandOver): Finished {
     this.#storeUpTo(request, numSettledTokens);
     this.#done.delete(request.handle);
     // What is on its way to the tier is held already, each store by its name.

@@ -73,7 +73,7 @@ export { Scheduler } from './scheduler/scheduler.js';
 export type { ChunkInput, Session } from './scheduler/session.js';
 export type { ChunkOutcome, EndOutcome } from './scheduler/sessions.js';
 export type { SchedulerStats } from './scheduler/stats.js';
-export { FinishReason, finishReasonName, type RequestStatus } from './scheduler/status.js';
+export { FinishCode, type FinishReason, finishReasonOf, type RequestStatus } from './scheduler/status.js';
 export type { StepOutputs } from './scheduler/step-outputs.js';
 export type { StopConditions } from './scheduler/stop-conditions.js';
 export type { StepResult } from './scheduler/update-pass.js';

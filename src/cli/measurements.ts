@@ -1,5 +1,5 @@
 import type { Request } from '../scheduler/request.js';
-import { type FinishReason, finishReasonName } from '../scheduler/status.js';
+import { type FinishCode, finishReasonOf } from '../scheduler/status.js';
 import type { StepOutputs } from '../scheduler/step-outputs.js';
 import { Histogram } from './histogram.js';
 
@@ -48,15 +48,15 @@ export class Measurements {
       this.generatedTokens += count;
       if (count > 0 && request.numOutputTokens === count) this.ttftMs.record(nowMs - request.arrivalTime);
       if (outputs.finishReasons[i] === 0) continue;
-      this.#finish(request, outputs.finishReasons[i] as FinishReason, nowMs);
+      this.#finish(request, outputs.finishReasons[i] as FinishCode, nowMs);
       onFinish(request);
     }
   }
 
-  #finish(request: Request, reason: FinishReason, nowMs: number): void {
-    const name = finishReasonName(reason);
+  #finish(request: Request, reason: FinishCode, nowMs: number): void {
+    const name = finishReasonOf(reason);
     // Aborts are counted where they are asked for; they bring no output.
-    if (name !== 'none' && name !== 'abort') this.finished[name]++;
+    if (name !== null && name !== 'abort') this.finished[name]++;
     if (request.numOutputTokens > 1) {
       this.tpotMs.record((nowMs - request.firstTokenAt) / (request.numOutputTokens - 1));
     }

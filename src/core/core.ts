@@ -2,6 +2,7 @@ import { takeUint8Array } from './arrays.js';
 import { DeviceGatherer, type DeviceTableSet, type DeviceTables } from './device-tables.js';
 import { BlockstepError, badArgument, checkInteger, show } from './errors.js';
 import { Control, type Frame, makeExchange } from './exchange.js';
+import { INSPECT, showFacts } from './inspect.js';
 import { checkNames, knownNames } from './known-names.js';
 import { loadAddon } from './loader.js';
 import type { NativeAddon, NativeConfig, NativeCore } from './native.js';
@@ -261,6 +262,11 @@ export class Core {
 
   [Symbol.dispose](): void {
     this.dispose();
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    const { numBlocks, blockSize } = this.config;
+    return showFacts('Core', depth, options, { backend: this.backend.name, numBlocks, blockSize });
   }
 
   #count(word: number): number {

@@ -1,5 +1,6 @@
 import { BlockstepError, badArgument, checkInteger, show } from './errors.js';
 import type { Frame } from './exchange.js';
+import { INSPECT, showFacts } from './inspect.js';
 import type { NativeCore } from './native.js';
 
 /** What decides how large a set of tables is. */
@@ -114,6 +115,11 @@ class FrameTables implements StepTables {
     this.#native = native;
     this.#slots = frame.slots;
     native.bindTables(frame.index, this.buffer, shape.maxTokens);
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    const { numEntries, maxTokens, maxEntries, maxBlocksPerRow } = this;
+    return showFacts('StepTables', depth, options, { numEntries, maxTokens, maxEntries, maxBlocksPerRow });
   }
 
   readTokens(entry: number, from: number, out: Int32Array): number {

@@ -1,4 +1,5 @@
 import { checkInteger } from '../core/errors.js';
+import { INSPECT, showFacts } from '../core/inspect.js';
 import { checkNames, knownNames } from '../core/known-names.js';
 import { chance, mix, textKey } from '../workload/random.js';
 import { badArg, type CostModel, checkNumber, deviceMs, takeCostModel } from './cost-model.js';
@@ -134,6 +135,12 @@ export class CostModelExecutor implements Executor {
       }
     }
     return this.#drafts;
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    const { maxEntries, maxDrafts, stepsInFlight, seed } = this.#options;
+    const facts = { maxEntries, maxDrafts, stepsInFlight, seed, deviceFreeMs: this.#deviceFreeMs };
+    return showFacts('CostModelExecutor', depth, options, facts);
   }
 
   /** This is done in every step, so it looks at no entry. */

@@ -1,3 +1,4 @@
+import { kvUsage } from '../scheduler/facts.js';
 import type { SchedulerStats } from '../scheduler/stats.js';
 import type { EngineCounters, EngineState } from './engine-state.js';
 import type { StepLatency } from './step-times.js';
@@ -32,5 +33,23 @@ export function readEngineStats(e: EngineState): EngineStats {
     abortsQueued: e.aborts.size,
     stepLatencyMs: e.stepTimes.read(),
     ...e.counters,
+  };
+}
+
+/** What an engine is at, in a few figures. Asks nobody, the clock neither: nothing is changed by looking. */
+export function engineFacts(e: EngineState, runs: boolean): object {
+  const state = e.disposed ? 'disposed' : e.poison !== null ? 'broken' : e.draining ? 'draining' : 'open';
+  const { numRunning, numWaiting, numSkipped, core } = e.scheduler;
+  return {
+    state,
+    drivenBy: runs ? 'run' : 'step',
+    running: numRunning,
+    waiting: numWaiting,
+    skipped: numSkipped,
+    unread: e.streams.totals.bufferedTokens,
+    steps: e.counters.steps,
+    stepsInFlight: e.flight.length,
+    kvUsage: kvUsage(core),
+    failure: e.poison?.message,
   };
 }

@@ -1,9 +1,10 @@
+import { INSPECT, showFacts } from '../core/inspect.js';
 import type { OutstandingKind } from '../scheduler/outstanding.js';
 import type { ResetOptions, ResetResult } from '../scheduler/prefix-reset.js';
 import { Scheduler } from '../scheduler/scheduler.js';
 import { takeAbortKeys } from '../scheduler/validate.js';
 import { EngineState } from './engine-state.js';
-import { type EngineStats, readEngineStats } from './engine-stats.js';
+import { type EngineStats, engineFacts, readEngineStats } from './engine-stats.js';
 import { limited } from './executor-limits.js';
 import { placed } from './executor-place.js';
 import { explain } from './explain.js';
@@ -212,6 +213,10 @@ export class Engine implements Disposable, AsyncDisposable {
     const fenced = this.#e.change((scheduler) => scheduler.fenceTransfers(child, begun));
     this.#e.poke();
     return fenced;
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    return showFacts('Engine', depth, options, engineFacts(this.#e, this.#loop.isRunning));
   }
 
   get numRunning(): number {

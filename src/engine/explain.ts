@@ -3,7 +3,6 @@ import { badArgument, describeError, show } from '../core/errors.js';
 import type { PlaceInLine } from '../scheduler/inspection.js';
 import { isUsed } from '../scheduler/preempt.js';
 import type { Request } from '../scheduler/request.js';
-import { finishReasonName } from '../scheduler/status.js';
 import { type Deadlines, NO_DEADLINE, type WaitReason } from '../scheduler/wait.js';
 import type { EngineState } from './engine-state.js';
 
@@ -67,7 +66,7 @@ function progress(request: Request): string {
 function state(e: EngineState, request: Request, isDriven: boolean): string {
   if (request.isFinished) {
     const given = e.scheduler.isQuarantined(request) ? 'quarantined, ' : '';
-    const ended = `finished (${finishReasonName(request.finishReason)}) ${ago(e, request.finishedAt)}`;
+    const ended = `finished (${request.finishReason}) ${ago(e, request.finishedAt)}`;
     return `${ended}, ${given}its blocks are still used by ${uses(e, request)}`;
   }
   if (e.aborts.has(request)) {

@@ -1,4 +1,5 @@
 import { checkInteger } from '../core/errors.js';
+import { INSPECT, showFacts } from '../core/inspect.js';
 import type { StepTables } from '../core/tables.js';
 import { EntryKind } from '../scheduler/plan.js';
 import type { ExecutorPlan, ExecutorResult } from './executor.js';
@@ -112,6 +113,11 @@ export class InputBatch {
   /** Drops what is kept for requests that have ended (`Executor.requestsFinished`). Those that a plan names are dropped anyway. */
   forget(handles: readonly number[]): void {
     for (const handle of handles) this.#sequences.delete(handle);
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    const facts = { blockSize: this.#blockSize, requests: this.#sequences.size };
+    return showFacts('InputBatch', depth, options, facts);
   }
 
   #prepareEntry(plan: ExecutorPlan, tables: StepTables, i: number): void {

@@ -1,3 +1,5 @@
+import type { FinishReason } from '../scheduler/status.js';
+
 /** What a reader gets: all that has come since it read last. */
 export interface RequestOutput {
   /** New tokens, in order; a copy that belongs to the reader. Empty only in a last output. */
@@ -46,5 +48,5 @@ export interface RequestTimings {
 /** A stop token, or a stop string that the client found in the text. */
 export type StopReason = string | number;
 
-/** How a request ends that did not fail. */
-export type EndReason = 'stop' | 'length' | 'abort';
+/** How a request ends that did not fail: with `error` its stream rejects. */
+export type EndReason = Exclude<FinishReason, 'error'>;

@@ -1,3 +1,5 @@
+import { INSPECT, showFacts } from '../core/inspect.js';
+import { planFacts } from '../scheduler/facts.js';
 import type { Plan } from '../scheduler/plan.js';
 import type { ExecutorPlan, ExecutorRequest } from './executor.js';
 
@@ -86,6 +88,10 @@ class PlanView implements ExecutorPlan {
       // In steady decode the same request stands here already, and a store of an object costs more than a comparison.
       if (requests[i] !== request) requests[i] = request;
     }
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    return showFacts('ExecutorPlan', depth, options, {}, () => planFacts(this));
   }
 
   bitmaskEntries(): number[] {

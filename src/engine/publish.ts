@@ -1,6 +1,6 @@
 import { BlockstepError, show } from '../core/errors.js';
 import type { Request } from '../scheduler/request.js';
-import { FinishReason, finishReasonName } from '../scheduler/status.js';
+import { FinishCode, finishReasonOf } from '../scheduler/status.js';
 import type { StepOutputs } from '../scheduler/step-outputs.js';
 import type { EngineState } from './engine-state.js';
 import type { EndReason } from './outputs.js';
@@ -33,14 +33,14 @@ export function publish(
     if (stream === undefined) continue;
     stream.append(tokens, tokenOffsets[row], tokenCounts[row], extras);
     if (stream.isAwaited) e.counters.wakes++;
-    const reason = finishReasons[row] as FinishReason;
-    if (reason !== FinishReason.none) {
+    const reason = finishReasons[row] as FinishCode;
+    if (reason !== FinishCode.none) {
       if (continues[row] === 0) {
         ended++;
         endStream(e, stream, reason, failureOf);
         continue;
       }
-      stream.endAnswer(finishReasonName(reason) as EndReason);
+      stream.endAnswer(finishReasonOf(reason) as EndReason);
     }
     if (stream.isAwaited) stream.wake();
   }
@@ -55,15 +55,15 @@ export function sweepStreams(e: EngineState): void {
   if (e.streams.size === 0) return;
   for (const stream of [...e.streams]) {
     const { request } = stream;
-    if (request.isFinished) endStream(e, stream, request.finishReason, schedulerFailure);
+    if (request.isFinished) endStream(e, stream, request.finishCode, schedulerFailure);
   }
 }
 
-function endStream(e: EngineState, stream: StreamBuffer, reason: FinishReason, failureOf: FailureOf): void {
+function endStream(e: EngineState, stream: StreamBuffer, reason: FinishCode, failureOf: FailureOf): void {
   e.streams.remove(stream);
   const { request } = stream;
-  if (reason === FinishReason.error) {
+  if (reason === FinishCode.error) {
     if (request.failure === null) e.counters.failedRequests++;
     stream.fail(failureOf(request), request.finishedAt);
-  } else stream.end(finishReasonName(reason) as EndReason, request.finishedAt);
+  } else stream.end(finishReasonOf(reason) as EndReason, request.finishedAt);
 }

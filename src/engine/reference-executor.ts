@@ -1,4 +1,5 @@
 import { BlockstepError } from '../core/errors.js';
+import { bytes, INSPECT, showFacts } from '../core/inspect.js';
 import { MAX_FINDINGS, StepControl } from '../core/native-reference.js';
 import type { StepTables } from '../core/tables.js';
 import type { BlockArena } from '../transfer/block-arena.js';
@@ -158,6 +159,15 @@ export class ReferenceExecutor implements DeviceExecutor {
     this.#disposed = true;
     this.#steps.length = 0;
     this.#runner.dispose(disposed());
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    const { numBlocks, blockSize } = this.limits;
+    const fixed = { device: this.device, numBlocks, blockSize, faults: this.#numFaults };
+    return showFacts('ReferenceExecutor', depth, options, fixed, () => {
+      const { numSequences, arenaBytes } = this.memory();
+      return { requests: numSequences, kv: bytes(arenaBytes) };
+    });
   }
 
   [Symbol.dispose](): void {

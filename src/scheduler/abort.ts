@@ -3,7 +3,7 @@ import { finishAll } from './finish.js';
 import { getUnfinished, realignStatuses, sweepRunning } from './guards.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
-import { FinishReason } from './status.js';
+import { FinishCode } from './status.js';
 
 /**
  * The requests that external ids and handles name and an abort can concern, in that order, each once: unfinished ones, and
@@ -28,7 +28,7 @@ export function abort(s: SchedulerState, targets: readonly Request[]): string[] 
   const live = targets.filter((target) => !target.isFinished);
   for (const target of targets) if (target.isFinished) cancel(s, target);
   realignStatuses(s, live);
-  const ended = finishAll(s, live, FinishReason.abort);
+  const ended = finishAll(s, live, FinishCode.abort);
   sweepRunning(s);
   return ended;
 }

@@ -1,4 +1,5 @@
 import { BlockstepError } from '../core/errors.js';
+import { INSPECT, showFacts } from '../core/inspect.js';
 import { channels } from './channels.js';
 
 /**
@@ -88,6 +89,10 @@ export class Anomalies {
     const first = this.#first;
     this.#first = undefined;
     if (first !== undefined) throw first;
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    return showFacts('Anomalies', depth, options, this.toObject());
   }
 
   /** Reason to count, of those seen. */

@@ -5,7 +5,7 @@ import type { BlockLists, HandOver } from './kv-view.js';
 import type { Plan } from './plan.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
-import type { FinishReason } from './status.js';
+import { type FinishCode, finishReasonOf } from './status.js';
 
 /** The answer of a connector that threw, or answered what makes no sense. */
 export const FAILED = Symbol('the connector failed');
@@ -81,11 +81,11 @@ export function tellAllocated(
 export function askFinished(
   s: SchedulerState,
   request: Request,
-  reason: FinishReason,
+  reason: FinishCode,
   handOver: HandOver,
 ): TakenFinished | typeof FAILED {
   return ask(s, request, 'finished', ({ requestFinished, protection }) => {
-    const answer = requestFinished(request, reason, handOver) as Finished;
+    const answer = requestFinished(request, finishReasonOf(reason), handOver) as Finished;
     const { delayFree, children = [0], transferParams } = answer;
     const good =
       typeof delayFree === 'boolean' &&

@@ -23,6 +23,10 @@ export class CallGate {
     return this.#suspended;
   }
 
+  get isDisposed(): boolean {
+    return this.#disposed;
+  }
+
   /** Whether a call is not over: it is running, so that this one comes from inside a callback, or it waits for the GPU. */
   get isBusy(): boolean {
     return this.#busy || this.#suspended;

@@ -1,7 +1,7 @@
 import { endUnreported, quarantine } from './finish.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
-import { FinishReason } from './status.js';
+import { FinishCode } from './status.js';
 import { NO_DEADLINE, type WaitReason } from './wait.js';
 
 /** Limits the wait that a request begins now; `timeout` in milliseconds, 0 = it may wait for ever. */
@@ -44,7 +44,7 @@ export function endExpired(s: SchedulerState): void {
       continue;
     }
     request.failure = countTimeout(s, request);
-    endUnreported(s, request, FinishReason.error);
+    endUnreported(s, request, FinishCode.error);
   }
 }
 

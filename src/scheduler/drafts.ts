@@ -3,7 +3,7 @@ import { endUnreported } from './finish.js';
 import type { Plan } from './plan.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
-import { FinishReason } from './status.js';
+import { FinishCode } from './status.js';
 
 /** Draft tokens for the entries of a plan, in plan order. */
 export interface Drafts {
@@ -76,6 +76,6 @@ function numValid(
   if (request.grammar === null || count === 0) return count;
   const valid = askValidate(s, request, tokens, from, count);
   if (valid !== NO_ANSWER) return valid;
-  endUnreported(s, request, FinishReason.error);
+  endUnreported(s, request, FinishCode.error);
   return 0;
 }

@@ -3,7 +3,7 @@ import { loseLoad } from './load.js';
 import { isPeer } from './outstanding.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
-import { FinishReason } from './status.js';
+import { FinishCode } from './status.js';
 
 /**
  * Ends every use of blocks by the connector, because whoever runs the transfers vouches that none of them touches memory
@@ -50,6 +50,6 @@ function loseOrEnd(s: SchedulerState, request: Request): void {
 /** Ends a request outside an update, because its KV could not be loaded. */
 export function endUnloaded(s: SchedulerState, request: Request): void {
   request.failure ??= 'its KV could not be loaded';
-  endUnreported(s, request, FinishReason.error);
+  endUnreported(s, request, FinishCode.error);
   request.finishedParams = null;
 }

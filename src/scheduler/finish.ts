@@ -6,7 +6,7 @@ import { isLoading, leaveLoading } from './load.js';
 import { giveRowBack } from './preempt.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
-import { FinishReason, finishedStatus, finishReasonName } from './status.js';
+import { FinishCode, finishReasonOf } from './status.js';
 
 /**
  * The one way in which a request ends, from every state. The first reason wins; asked again it does nothing.
@@ -14,22 +14,22 @@ import { FinishReason, finishedStatus, finishReasonName } from './status.js';
  * reported with the next plan.
  * @returns whether it ended now
  */
-export function finish(s: SchedulerState, request: Request, reason: FinishReason): boolean {
+export function finish(s: SchedulerState, request: Request, reason: FinishCode): boolean {
   if (request.isFinished) return false;
   s.queues.remove(request);
   // No token ended it. What stopped an earlier answer of its session is no reason of this end (as in vLLM's row of a failed load).
-  if (reason !== FinishReason.abort) request.stopReason = null;
+  if (reason !== FinishCode.abort) request.stopReason = null;
   end(s, request, reason);
   return true;
 }
 
 /** Ends a request outside an update: its row goes out with the next one. */
-export function endUnreported(s: SchedulerState, request: Request, reason: FinishReason): void {
+export function endUnreported(s: SchedulerState, request: Request, reason: FinishCode): void {
   if (finish(s, request, reason)) s.unreported.push(request);
 }
 
 /** As `finish`, but many can leave `running` in one pass: the caller ends with `s.queues.sweepRunning()`. */
-export function finishDetached(s: SchedulerState, request: Request, reason: FinishReason): boolean {
+export function finishDetached(s: SchedulerState, request: Request, reason: FinishCode): boolean {
   if (request.isFinished) return false;
   s.queues.detach(request);
   end(s, request, reason);
@@ -96,10 +96,10 @@ function drain(s: SchedulerState, request: Request): void {
   if (reclaim > 0) s.deadlines.limitWait(request, s.now + reclaim);
 }
 
-function end(s: SchedulerState, request: Request, reason: FinishReason): void {
+function end(s: SchedulerState, request: Request, reason: FinishCode): void {
   keepTokens(s, request);
-  request.finishReason = reason;
-  request.status = finishedStatus(reason);
+  request.finishCode = reason;
+  request.status = 'FINISHED';
   request.finishedAt = s.now;
   request.endedStep = s.step - 1;
   request.numDraftTokens = 0;
@@ -117,7 +117,7 @@ function end(s: SchedulerState, request: Request, reason: FinishReason): void {
   else drain(s, request);
   if (channels.finish.hasSubscribers) {
     const { id, handle, numOutputTokens } = request;
-    channels.finish.publish({ id, handle, numOutputTokens, reason: finishReasonName(reason) });
+    channels.finish.publish({ id, handle, numOutputTokens, reason: finishReasonOf(reason) });
   }
 }
 
@@ -125,7 +125,7 @@ function end(s: SchedulerState, request: Request, reason: FinishReason): void {
  * Ends several requests at once (vLLM `finish_requests`): all leave their queues first, then each is freed, in order.
  * @returns the external ids of those that ended now
  */
-export function finishAll(s: SchedulerState, requests: Iterable<Request>, reason: FinishReason): string[] {
+export function finishAll(s: SchedulerState, requests: Iterable<Request>, reason: FinishCode): string[] {
   const ended: string[] = [];
   for (const request of requests) {
     if (finishDetached(s, request, reason)) ended.push(request.id);

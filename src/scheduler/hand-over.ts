@@ -5,7 +5,7 @@ import { reportersOf } from './load.js';
 import { addUse, Outstanding, peer } from './outstanding.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
-import type { FinishReason } from './status.js';
+import type { FinishCode } from './status.js';
 
 /**
  * Tells the connector that a request has ended, once: `finish` is the only caller. If the connector wants its blocks, they
@@ -13,7 +13,7 @@ import type { FinishReason } from './status.js';
  *
  * A connector that failed here may still read the blocks: every rank of it is waited for, and the reclaim deadline.
  */
-export function handOver(s: SchedulerState, request: Request, reason: FinishReason): void {
+export function handOver(s: SchedulerState, request: Request, reason: FinishCode): void {
   const { connector } = s;
   if (connector === null) return;
   const answer = askFinished(s, request, reason, leftBy(s, request));

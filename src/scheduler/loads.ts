@@ -9,7 +9,7 @@ import type { Plan } from './plan.js';
 import { giveBlocksBack } from './preempt.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
-import { FinishReason } from './status.js';
+import { FinishCode } from './status.js';
 
 /**
  * Tells the connector of an admission, and notes what it will bring.
@@ -28,7 +28,7 @@ export function beginLoad(
   if (!tellAllocated(s, request, [held.slice()], numExternal)) {
     // It was published when its blocks were taken, and nobody will compute it.
     forgetRow(s, request.slot, Math.floor(localTokens / s.config.blockSize));
-    endUnreported(s, request, FinishReason.error);
+    endUnreported(s, request, FinishCode.error);
     return false;
   }
   request.numExternalTokens = numExternal;

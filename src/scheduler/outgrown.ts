@@ -1,7 +1,7 @@
 import { endUnreported } from './finish.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
-import { FinishReason } from './status.js';
+import { FinishCode } from './status.js';
 
 /**
  * Ends a request that needs more blocks than the whole pool has, once no step in flight can bring anything for it. Its
@@ -10,6 +10,6 @@ import { FinishReason } from './status.js';
  */
 export function endOutgrown(s: SchedulerState, request: Request): boolean {
   if (request.numOutputPlaceholders > 0) return false;
-  endUnreported(s, request, FinishReason.length);
+  endUnreported(s, request, FinishCode.length);
   return true;
 }

@@ -1,7 +1,9 @@
 import type { Frame } from '../core/core.js';
+import { INSPECT, showFacts } from '../core/inspect.js';
+import { planFacts } from './facts.js';
 import type { SyncLoad } from './load.js';
 import type { Request } from './request.js';
-import { FinishReason } from './status.js';
+import { FinishCode } from './status.js';
 
 /** Number of the step of what was never scheduled: not the one before any step. */
 export const NEVER = -2;
@@ -181,11 +183,15 @@ export class Plan {
   failedHandles(): number[] {
     const handles: number[] = [];
     for (let i = 0; i < this.numRequests; i++) {
-      const { handle, finishReason } = this.requests[i];
-      const failed = this.dropped[i] + this.spoiled[i] > 0 || finishReason === FinishReason.error;
+      const { handle, finishCode } = this.requests[i];
+      const failed = this.dropped[i] + this.spoiled[i] > 0 || finishCode === FinishCode.error;
       if (failed) handles.push(handle);
     }
     return handles;
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    return showFacts('Plan', depth, options, planFacts(this));
   }
 
   /** @internal What this step computed for a request is not to be stored. */

@@ -1,9 +1,11 @@
+import { INSPECT, showFacts } from '../core/inspect.js';
 import type { AnomalyReason } from './anomalies.js';
+import { requestFacts } from './facts.js';
 import type { Grammar, GrammarCalls } from './grammar.js';
 import type { Load } from './load.js';
 import type { Outstanding } from './outstanding.js';
 import type { Session } from './session.js';
-import { FinishReason, type RequestStatus } from './status.js';
+import { FinishCode, type FinishReason, finishReasonOf, type RequestStatus } from './status.js';
 import { type RequestLimits, type StopConditions, setStops } from './stop-conditions.js';
 import { NO_DEADLINE, type WaitReason, waitReason } from './wait.js';
 
@@ -54,7 +56,7 @@ export interface TakenRequest extends RequestInput {
  * One incarnation of a request: from `add` to its terminal event. Counts are in tokens, times in milliseconds of the
  * scheduler's clock (-1 = not yet). To everyone but the scheduler its fields are read-only.
  *
- * Invariants: `container` is null exactly when `finishReason` is not `none`;
+ * Invariants: `container` is null exactly when `finishReason` is not null;
  * `numComputedTokens <= numTokens + numOutputPlaceholders + scheduled drafts`;
  * `numOutputPlaceholders` is 0 unless steps are pipelined.
  */
@@ -67,7 +69,8 @@ export class Request {
   numComputedTokens = 0;
   /** Index of this incarnation in the native request table. */
   readonly slot: number = 0;
-  finishReason: FinishReason = FinishReason.none;
+  /** @internal Why it ended; see `finishReason`. */
+  finishCode: FinishCode = FinishCode.none;
   /** The stop token, or -1. */
   eosTokenId = -1;
   /** Token count from which on `checkStop` has to look; below it only `eosTokenId` matters. 0 until the first token. */
@@ -198,7 +201,16 @@ export class Request {
   }
 
   get isFinished(): boolean {
-    return this.finishReason !== FinishReason.none;
+    return this.finishCode !== FinishCode.none;
+  }
+
+  /** Why it ended; null while it goes on. Of a session its last answer does not count: see `StepOutputs`. */
+  get finishReason(): FinishReason | null {
+    return finishReasonOf(this.finishCode);
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    return showFacts('Request', depth, options, requestFacts(this));
   }
 
   /** What it waits for since `waitingSince`; null while it runs and when it has finished. */

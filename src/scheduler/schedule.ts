@@ -10,7 +10,7 @@ import { newBlocksOf } from './kv-view.js';
 import type { Plan } from './plan.js';
 import { runningPass } from './running-pass.js';
 import type { SchedulerState } from './scheduler-state.js';
-import { FinishReason } from './status.js';
+import { FinishCode } from './status.js';
 import { waitingPass } from './waiting-pass.js';
 
 /** vLLM's `schedule()`: running requests first, then admissions if nothing was preempted. */
@@ -130,7 +130,7 @@ function freePlan(s: SchedulerState): Plan {
 
 /** Whoever added them has their handle by now. */
 function endDoomed(s: SchedulerState): void {
-  for (const request of s.doomed) endUnreported(s, request, FinishReason.error);
+  for (const request of s.doomed) endUnreported(s, request, FinishCode.error);
   s.doomed.length = 0;
 }
 

@@ -1,4 +1,6 @@
 import type { Core } from '../core/core.js';
+import { INSPECT, showFacts } from '../core/inspect.js';
+import { schedulerFacts } from './facts.js';
 import {
   findFinished,
   hasRunnable,
@@ -115,6 +117,12 @@ export class SchedulerReader {
   /** @internal */
   isQuarantined(request: Request): boolean {
     return this.#s.quarantined.has(request);
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    const { isDisposed, isPoisoned } = this.#calls.gate;
+    const state = isDisposed ? 'disposed' : isPoisoned ? 'broken' : undefined;
+    return showFacts('Scheduler', depth, options, { state, ...schedulerFacts(this.#s) });
   }
 
   stats(): SchedulerStats {

@@ -17,7 +17,7 @@ import type { SchedulerState } from './scheduler-state.js';
 import { SchedulerSteps } from './scheduler-steps.js';
 import type { ChunkInput } from './session.js';
 import { addChunk, type ChunkOutcome, type EndOutcome, endSession } from './sessions.js';
-import { FinishReason } from './status.js';
+import { FinishCode } from './status.js';
 import { updateTransfers } from './step.js';
 import { completeChunk, takeChunk, takeRequest } from './take-request.js';
 import * as take from './validate.js';
@@ -109,7 +109,7 @@ export class Scheduler extends SchedulerSteps {
     return this.#calls.enter(() => {
       const all = [...this.#s.requests.values()];
       this.#calls.log?.abort(this.#s.now, null);
-      return finishAll(this.#s, all, FinishReason.abort);
+      return finishAll(this.#s, all, FinishCode.abort);
     });
   }
 

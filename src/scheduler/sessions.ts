@@ -11,7 +11,7 @@ import { releaseWaiting } from './reclaim.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import type { Chunk } from './session.js';
-import { FinishReason } from './status.js';
+import { FinishCode } from './status.js';
 import { setStops } from './stop-conditions.js';
 import { endConnectorWait } from './wait-for-connector.js';
 
@@ -36,7 +36,7 @@ export function addChunk(s: SchedulerState, request: Request, chunk: Chunk): Chu
 export function endSession(s: SchedulerState, request: Request): EndOutcome {
   if (request.session !== null) request.session.ended = true;
   if (!isIdle(s, request)) return 'queued';
-  finish(s, request, FinishReason.abort);
+  finish(s, request, FinishCode.abort);
   return 'ended';
 }
 

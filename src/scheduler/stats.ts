@@ -1,7 +1,7 @@
 import type { OutstandingKind } from './outstanding.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
-import { FinishReason, finishReasonName } from './status.js';
+import { FinishCode, type FinishReason, finishReasonOf } from './status.js';
 
 /** Events that leave no trace in the state, counted since the start. */
 export class Counters {
@@ -32,7 +32,7 @@ export class Counters {
   quarantines = 0;
   externalQueries = 0;
   externalHits = 0;
-  finished: Float64Array = new Float64Array(Object.keys(FinishReason).length);
+  finished: Float64Array = new Float64Array(Object.keys(FinishCode).length);
 }
 
 /** A snapshot as plain data. Counts of events are since the start; tokens unless said otherwise. */
@@ -106,7 +106,7 @@ export interface SchedulerStats {
   externalQueries: number;
   externalHits: number;
   /** Requests by finish reason. */
-  finished: Record<'stop' | 'length' | 'abort' | 'error', number>;
+  finished: Record<FinishReason, number>;
   /** Events that a correct peer would not send, by reason. */
   anomalies: Record<string, number>;
 }
@@ -118,8 +118,8 @@ export interface SchedulerStats {
 export function readStats(s: SchedulerState): SchedulerStats {
   const { finished, ...counts } = s.counters;
   const byReason = { stop: 0, length: 0, abort: 0, error: 0 };
-  for (let reason = 1; reason < finished.length; reason++) {
-    byReason[finishReasonName(reason) as keyof typeof byReason] = finished[reason];
+  for (let code = 1; code < finished.length; code++) {
+    byReason[finishReasonOf(code) as FinishReason] = finished[code];
   }
   return {
     step: s.step,

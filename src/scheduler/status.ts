@@ -1,7 +1,8 @@
 import { checkInteger } from '../core/errors.js';
 
 /**
- * Statuses of a request, in vLLM's names (`vllm.v1.request.RequestStatus`).
+ * Statuses of a request, in vLLM's names (`vllm.v1.request.RequestStatus`), but for the last: why a request ended is said by
+ * `Request.finishReason`, in one style everywhere.
  * A status says what a request waits for; which container holds it is said by `Request.container` alone.
  */
 export type RequestStatus =
@@ -11,33 +12,24 @@ export type RequestStatus =
   | 'WAITING_FOR_STREAMING_REQ'
   | 'RUNNING'
   | 'PREEMPTED'
-  | 'FINISHED_STOPPED'
-  | 'FINISHED_LENGTH_CAPPED'
-  | 'FINISHED_ABORTED'
-  | 'FINISHED_ERROR';
+  | 'FINISHED';
 
-/** Why a request ended, as the small integers that stand in `StepOutputs.finishReasons`. */
-export const FinishReason = { none: 0, stop: 1, length: 2, abort: 3, error: 4 } as const;
-export type FinishReason = (typeof FinishReason)[keyof typeof FinishReason];
+/**
+ * Why a request ended, in vLLM's words: its client meets these everywhere that one request is spoken of. `stop`: an end of text, a
+ * stop token or its client. `length`: `maxTokens` or the model's length. `abort`: somebody ended it early. `error`: it failed;
+ * a stream of an engine rejects instead.
+ */
+export type FinishReason = 'stop' | 'length' | 'abort' | 'error';
 
-const FINISHED_STATUS: readonly RequestStatus[] = [
-  'WAITING',
-  'FINISHED_STOPPED',
-  'FINISHED_LENGTH_CAPPED',
-  'FINISHED_ABORTED',
-  'FINISHED_ERROR',
-];
+/** The same as small integers, for columns of typed arrays alone: `StepOutputs.finishReasons`. `finishReasonOf` names them. */
+export const FinishCode = { none: 0, stop: 1, length: 2, abort: 3, error: 4 } as const;
+export type FinishCode = (typeof FinishCode)[keyof typeof FinishCode];
 
-const REASON_NAME = ['none', 'stop', 'length', 'abort', 'error'] as const;
+const REASONS: readonly (FinishReason | null)[] = [null, 'stop', 'length', 'abort', 'error'];
 
-/** The status a request ends with, given its reason (not `none`). */
-export function finishedStatus(reason: FinishReason): RequestStatus {
-  return FINISHED_STATUS[reason];
-}
-
-/** vLLM's word for a finish reason; `none` while the request lives. @throws ERR_BLOCKSTEP_BAD_ARG */
-export function finishReasonName(reason: number): (typeof REASON_NAME)[number] {
-  return REASON_NAME[checkInteger('reason', reason, 0, REASON_NAME.length - 1)];
+/** The finish reason that a code stands for; null for 0: it goes on. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function finishReasonOf(code: number): FinishReason | null {
+  return REASONS[checkInteger('code', code, 0, REASONS.length - 1)];
 }
 
 /** Statuses that keep a request out of admission until something else happens. */

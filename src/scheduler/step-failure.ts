@@ -10,7 +10,7 @@ import { finish } from './finish.js';
 import type { Plan } from './plan.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
-import { FinishReason } from './status.js';
+import { FinishCode } from './status.js';
 
 const NOBODY: ReadonlySet<Request> = new Set();
 
@@ -37,8 +37,8 @@ export function failEntries(
     else if (s.config.deviations.evictOnStepFailure) {
       evictRow(s, request, Math.floor(firstUnsure(plan, i) / s.config.blockSize), bad);
     }
-    if (plan.dropped[i] === 0 && finish(s, request, FinishReason.error)) {
-      s.outputs.push(request, 0, 0, FinishReason.error);
+    if (plan.dropped[i] === 0 && finish(s, request, FinishCode.error)) {
+      s.outputs.push(request, 0, 0, FinishCode.error);
     }
   }
   if (ended.size === 0 || !s.config.deviations.evictOnStepFailure) return ended;

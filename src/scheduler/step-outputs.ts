@@ -1,5 +1,8 @@
+import { checkInteger } from '../core/errors.js';
+import { INSPECT, showFacts } from '../core/inspect.js';
+import { firstOf } from './facts.js';
 import type { Request } from './request.js';
-import type { FinishReason } from './status.js';
+import { type FinishCode, type FinishReason, finishReasonOf } from './status.js';
 
 /**
  * What one update says to the clients (vLLM's EngineCoreOutputs), as flat arrays in batch order; row i belongs to
@@ -16,7 +19,7 @@ export class StepOutputs {
   tokens: Int32Array = new Int32Array(0);
   tokenOffsets: Int32Array;
   tokenCounts: Int32Array;
-  /** `FinishReason` of each row, 0 while the request goes on. */
+  /** `FinishCode` of each row, 0 while the request goes on; `finishReason(row)` names it. */
   finishReasons: Uint8Array;
   /** 1: the reason ended only the answer to a chunk; the session waits for the next one, or begins it. */
   continues: Uint8Array;
@@ -43,6 +46,20 @@ export class StepOutputs {
     this.continues = new Uint8Array(rows);
   }
 
+  /** Why the request of a row ended, or with `continues` its answer; null while it goes on. @throws ERR_BLOCKSTEP_BAD_ARG */
+  finishReason(row: number): FinishReason | null {
+    return finishReasonOf(this.finishReasons[checkInteger('row', row, 0, this.length - 1)]);
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    const { length, requests, tokenCounts } = this;
+    const rows = firstOf(length, (row) => {
+      const reason = this.finishReason(row);
+      return `${requests[row].id}: ${tokenCounts[row]} tokens${reason === null ? '' : `, ${reason}`}`;
+    });
+    return showFacts('StepOutputs', depth, options, { length, rows });
+  }
+
   /** @internal */
   markContinued(row: number): void {
     this.continues[row] = 1;
@@ -50,7 +67,7 @@ export class StepOutputs {
   }
 
   /** @internal */
-  push(request: Request, offset: number, count: number, reason: FinishReason): void {
+  push(request: Request, offset: number, count: number, reason: FinishCode): void {
     const i = this.length++;
     if (this.requests[i] !== request) this.requests[i] = request;
     this.tokenOffsets[i] = offset;

@@ -7,7 +7,7 @@ import { loseBlocks } from './lost-blocks.js';
 import type { Plan } from './plan.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
-import { FinishReason } from './status.js';
+import { FinishCode } from './status.js';
 import { failEntries } from './step-failure.js';
 import type { StepOutputs } from './step-outputs.js';
 import { takeTransfers } from './transfers.js';
@@ -63,7 +63,7 @@ export function updateTransfers(s: SchedulerState, output: TakenOutput): void {
 /** Requests whose load failed end behind those that stopped. */
 function endLost(s: SchedulerState, lost: readonly Request[]): void {
   for (const request of lost) {
-    if (finish(s, request, FinishReason.error)) s.outputs.push(request, 0, 0, FinishReason.error);
+    if (finish(s, request, FinishCode.error)) s.outputs.push(request, 0, 0, FinishCode.error);
     // As in vLLM its client is told nothing but that.
     request.finishedParams = null;
   }
@@ -98,7 +98,7 @@ function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array, output: 
   const others = output === null || output.lostBlocks.length === 0 ? s.loading.size : s.requests.size;
   s.outputs.begin(tokens, plan.numRequests + s.unreported.length + others);
   if (s.unreported.length === 0) return;
-  for (const request of s.unreported) s.outputs.push(request, 0, 0, request.finishReason);
+  for (const request of s.unreported) s.outputs.push(request, 0, 0, request.finishCode);
   s.unreported.length = 0;
 }
 

@@ -1,5 +1,5 @@
 import type { Request } from './request.js';
-import { FinishReason } from './status.js';
+import { FinishCode } from './status.js';
 
 /** When a request ends, or in a session the answer to one chunk. */
 export interface StopConditions {
@@ -48,7 +48,7 @@ export function setStops(request: Request, stops: TakenStops, limits: RequestLim
  * with `length`, never with `stop`; vLLM lets it run on with nothing left to compute. Sets `stopReason`, and the time of the
  * first token.
  */
-export function checkStop(request: Request, token: number, now: number): FinishReason {
+export function checkStop(request: Request, token: number, now: number): FinishCode {
   if (request.checkFrom === 0) {
     if (request.firstTokenAt < 0) request.firstTokenAt = now;
     if (request.forgetStopReason) {
@@ -58,12 +58,12 @@ export function checkStop(request: Request, token: number, now: number): FinishR
     request.checkFrom = request.stopTokenIds === null ? request.lengthLimit : 0;
   }
   if (request.numTokens < request.minStopTokens) {
-    return request.numTokens >= request.fullAt ? FinishReason.length : FinishReason.none;
+    return request.numTokens >= request.fullAt ? FinishCode.length : FinishCode.none;
   }
-  if (token === request.eosTokenId) return FinishReason.stop;
+  if (token === request.eosTokenId) return FinishCode.stop;
   if (request.stopTokenIds?.includes(token)) {
     request.stopReason = token;
-    return FinishReason.stop;
+    return FinishCode.stop;
   }
-  return request.numTokens >= request.lengthLimit ? FinishReason.length : FinishReason.none;
+  return request.numTokens >= request.lengthLimit ? FinishCode.length : FinishCode.none;
 }

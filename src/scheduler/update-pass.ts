@@ -7,7 +7,7 @@ import { discardOutputs, preemptByForce } from './preempt.js';
 import type { Request } from './request.js';
 import type { SchedulerState } from './scheduler-state.js';
 import { continueSession } from './sessions.js';
-import { FinishReason } from './status.js';
+import { FinishCode } from './status.js';
 import { checkStop } from './stop-conditions.js';
 import type { TakenResult } from './validate.js';
 
@@ -42,7 +42,7 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
   const firstRow = s.outputs.length;
   let row = firstRow;
   let cursor = 2 * control[Control.numPending];
-  const goesOn = FinishReason.none;
+  const goesOn = FinishCode.none;
   let stopped = 0;
   let end = 0;
   for (let i = 0; i < numRequests; i++) {
@@ -50,7 +50,7 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
     const from = end;
     end += counts[i];
     // Get and skip: the request was aborted, or reset, while this step ran.
-    if (request.finishReason !== goesOn || dropped[i] !== 0) {
+    if (request.finishCode !== goesOn || dropped[i] !== 0) {
       s.counters.droppedOutputs++;
       continue;
     }
@@ -65,7 +65,7 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
     const append = APPEND | request.slot;
     let known = request.numTokens;
     let next = from;
-    let reason: FinishReason = goesOn;
+    let reason: FinishCode = goesOn;
     do {
       const token = tokens[next++];
       request.numTokens = ++known;
@@ -123,13 +123,13 @@ function mustRecompute(
   end: number,
 ): boolean {
   const { numTokens, stopReason, checkFrom, forgetStopReason, firstTokenAt } = request;
-  let reason: FinishReason = FinishReason.none;
-  for (let next = from; next < end && reason === FinishReason.none; next++) {
+  let reason: FinishCode = FinishCode.none;
+  for (let next = from; next < end && reason === FinishCode.none; next++) {
     request.numTokens++;
     reason = checkStop(request, tokens[next], s.now);
   }
   Object.assign(request, { numTokens, stopReason, checkFrom, forgetStopReason, firstTokenAt });
-  return reason !== FinishReason.none && askDelivery(s, request);
+  return reason !== FinishCode.none && askDelivery(s, request);
 }
 
 /**
@@ -149,8 +149,8 @@ function acceptTokens(s: SchedulerState, firstRow: number): number {
       request.failure = 'its grammar did not accept what was generated';
       s.counters.grammarRejections++;
     }
-    finishReasons[row] = FinishReason.error;
-    failed |= FinishReason.error;
+    finishReasons[row] = FinishCode.error;
+    failed |= FinishCode.error;
   }
   return failed;
 }
@@ -159,10 +159,10 @@ function acceptTokens(s: SchedulerState, firstRow: number): number {
 function endStopped(s: SchedulerState, firstRow: number): void {
   const { requests, finishReasons, length } = s.outputs;
   for (let row = firstRow; row < length; row++) {
-    const reason = finishReasons[row] as FinishReason;
+    const reason = finishReasons[row] as FinishCode;
     const request = requests[row];
-    if (reason === FinishReason.none) continue;
-    if (reason !== FinishReason.error && continueSession(s, request)) s.outputs.markContinued(row);
+    if (reason === FinishCode.none) continue;
+    if (reason !== FinishCode.error && continueSession(s, request)) s.outputs.markContinued(row);
     else finishDetached(s, request, reason);
   }
   s.queues.sweepRunning();

@@ -12,7 +12,7 @@ import { reclaimRow, reclaimSession, reclaimStuckLoad } from './reclaim.js';
 import type { Request } from './request.js';
 import type { RequestQueue } from './request-queue.js';
 import type { SchedulerState } from './scheduler-state.js';
-import { FinishReason, isBlocked } from './status.js';
+import { FinishCode, isBlocked } from './status.js';
 import { endConnectorWait, waitForConnector } from './wait-for-connector.js';
 
 /** What `NativeCore.admit` answers instead of a row. */
@@ -94,7 +94,7 @@ function promote(s: SchedulerState, request: Request): boolean {
   const ready = askReady(s, request);
   if (ready === 0) return false;
   if (ready !== 1) {
-    endUnreported(s, request, FinishReason.error);
+    endUnreported(s, request, FinishCode.error);
     return false;
   }
   stopDeadline(s, request);
@@ -129,7 +129,7 @@ export function findPrefix(s: SchedulerState, queue: RequestQueue): Prefix | nul
   if (!asksConnector(s, request)) return local;
   const external = askMatch(s, request, numHits * s.config.blockSize);
   if (external === FAILED) {
-    endUnreported(s, request, FinishReason.error);
+    endUnreported(s, request, FinishCode.error);
     return null;
   }
   if (external.numTokens === null) {

@@ -1,4 +1,5 @@
 import { badArgument, checkInteger, show } from '../core/errors.js';
+import { bytes, INSPECT, showFacts } from '../core/inspect.js';
 import { checkNames, knownNames } from '../core/known-names.js';
 import { loadAddon } from '../core/loader.js';
 import type { NativeAddon } from '../core/native.js';
@@ -109,6 +110,16 @@ export class BlockArena {
   dispose(): void {
     this.#buffer = undefined;
     this.native.dispose();
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    const { numBlocks, bytesPerBlock, place, device, numBytes } = this;
+    const where = place === 'host' ? { place } : { place, device };
+    const fixed = { numBlocks, bytesPerBlock, size: bytes(numBytes), ...where };
+    return showFacts('BlockArena', depth, options, fixed, () => {
+      this.native.arrivals(0); // that it was disposed shows where it is read
+      return {};
+    });
   }
 
   [Symbol.dispose](): void {

@@ -1,4 +1,5 @@
 import { badArgument, checkInteger, show } from '../core/errors.js';
+import { INSPECT, showFacts } from '../core/inspect.js';
 import { checkNames, knownNames } from '../core/known-names.js';
 import { loadAddon } from '../core/loader.js';
 import type { NativeAddon } from '../core/native.js';
@@ -140,6 +141,10 @@ export class CompletionQueue {
   dispose(): void {
     this.#at = this.#end;
     this.native.dispose();
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    return showFacts('CompletionQueue', depth, options, { capacity: this.capacity }, () => this.counts());
   }
 
   [Symbol.dispose](): void {

@@ -1,5 +1,6 @@
 import { takeInt32Array } from '../core/arrays.js';
 import { badArgument, checkInteger, show } from '../core/errors.js';
+import { INSPECT, showFacts } from '../core/inspect.js';
 import { checkNames, knownNames } from '../core/known-names.js';
 import { MAX_JOB } from '../core/native-transfer.js';
 import type { Anomalies } from '../scheduler/anomalies.js';
@@ -152,6 +153,11 @@ export class TransferJobs<Payload = undefined> {
     const all = tables.flatMap((jobs) => [...(jobs?.values() ?? [])]);
     for (const entry of all) this.#remove(entry);
     return all;
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    const facts = { jobs: this.#size, requests: this.#byHandle.size, blocks: this.#byBlock.size };
+    return showFacts('TransferJobs', depth, options, facts);
   }
 
   #remove(entry: TransferJob<Payload>): void {

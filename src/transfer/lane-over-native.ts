@@ -1,4 +1,5 @@
 import { badArgument, show } from '../core/errors.js';
+import { INSPECT, showFacts } from '../core/inspect.js';
 import { checkNames, type KnownNames } from '../core/known-names.js';
 import type { NativeLane } from '../core/native-transfer.js';
 import { BlockArena } from './block-arena.js';
@@ -45,6 +46,11 @@ export abstract class LaneOverNative implements Lane {
 
   dispose(): void {
     this.#native.dispose();
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    const [from, to] = [this.source, this.target].map(({ place }) => place);
+    return showFacts(this.constructor.name, depth, options, { from, to }, () => this.counts());
   }
 
   [Symbol.dispose](): void {

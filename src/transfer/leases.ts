@@ -1,5 +1,6 @@
 import { badArgument, checkInteger, show } from '../core/errors.js';
 import { IndexedHeap } from '../core/indexed-heap.js';
+import { INSPECT, showFacts } from '../core/inspect.js';
 import type { Anomalies } from '../scheduler/anomalies.js';
 import { checkFinite, checkName } from '../scheduler/validate.js';
 
@@ -149,6 +150,10 @@ export class Leases<Key extends LeaseKey = number> {
       keys.push(lease.key);
     }
     return keys;
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    return showFacts('Leases', depth, options, { leases: this.size, nextDeadline: this.nextDeadline });
   }
 
   #living(key: Key, now: number, what: string): Lease<Key> | null {

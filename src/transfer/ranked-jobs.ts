@@ -1,4 +1,5 @@
 import { badArgument, checkInteger, show } from '../core/errors.js';
+import { INSPECT, showFacts } from '../core/inspect.js';
 import type { Anomalies, AnomalyReason } from '../scheduler/anomalies.js';
 import { Verdict, worseVerdict } from './verdict.js';
 
@@ -108,6 +109,10 @@ export class RankedJobs<Payload = undefined> {
     this.#jobs.clear();
     this.#first = this.#next;
     return forgotten;
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    return showFacts('RankedJobs', depth, options, { jobs: this.#jobs.size, begun: this.#next - 1 });
   }
 
   /** Why there is no such job. */

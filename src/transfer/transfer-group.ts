@@ -1,9 +1,10 @@
 import { BlockstepError, badArgument, checkInteger, show } from '../core/errors.js';
+import { INSPECT, showFacts } from '../core/inspect.js';
 import { MAX_JOB } from '../core/native-transfer.js';
 import type { Anomalies } from '../scheduler/anomalies.js';
 import { type CompletionQueue, checkQueue } from './completion-queue.js';
 import type { Lane } from './lane.js';
-import { Verdict, worseVerdict } from './verdict.js';
+import { Verdict, verdictName, worseVerdict } from './verdict.js';
 
 /**
  * A transfer in several parts, on one lane or several, whose jobs complete on one queue or several: a part is known by its
@@ -112,6 +113,12 @@ export class TransferGroup {
     this.#numPending--;
     this.#verdict = worseVerdict(this.#verdict, verdict);
     return this.#end();
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    const verdict = verdictName(this.#verdict);
+    const facts = { parts: this.#numParts, pending: this.#numPending, sealed: this.#sealed, verdict };
+    return showFacts('TransferGroup', depth, options, facts);
   }
 
   #put(queue: CompletionQueue, job: number, lane: Lane | null): void {

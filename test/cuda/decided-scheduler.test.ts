@@ -147,7 +147,7 @@ describe('while the GPU decides', () => {
     const plan = await scheduled;
     expect([plan.requests[0].id, plan.requests[0].status]).toEqual(['a', 'RUNNING']);
     expect(scheduler.update(plan, sample(plan)).length).toBe(0);
-    expect(plan.requests[0].status).toBe('FINISHED_ABORTED');
+    expect(plan.requests[0].finishReason).toBe('abort');
     expect(leftovers(scheduler)).toEqual([]);
   });
 
@@ -172,7 +172,7 @@ describe('while the GPU decides', () => {
     expect(codes).toEqual(['ERR_BLOCKSTEP_REENTRANT', 'ERR_BLOCKSTEP_REENTRANT']);
     expect(plan.totalTokens).toBe(9);
     scheduler.update(plan, sample(plan));
-    expect(plan.requests[0].status).toBe('FINISHED_ABORTED');
+    expect(plan.requests[0].finishReason).toBe('abort');
   });
 
   it('it can be waited for in place as well, and both get the same', async () => {

@@ -4,14 +4,7 @@ import type { ExecutorResult } from '../../src/engine/executor.js';
 import type { TablesOnDevice } from '../../src/engine/reference-device.js';
 import { ReferenceExecutor } from '../../src/engine/reference-executor.js';
 import type { ReferenceExecutorOptions } from '../../src/engine/reference-options.js';
-import {
-  FinishReason,
-  finishReasonName,
-  type Plan,
-  type RequestInput,
-  type Scheduler,
-  type SchedulerOptions,
-} from '../../src/index.js';
+import type { Plan, RequestInput, Scheduler, SchedulerOptions } from '../../src/index.js';
 import { mix } from '../../src/workload/random.js';
 import { PinnedTables } from '../cuda/pinned-tables.js';
 import { makeScheduler } from '../scheduler/support.js';
@@ -206,8 +199,8 @@ export class ReferenceDriver {
       const { handle } = outputs.requests[i];
       const from = outputs.tokenOffsets[i];
       this.texts.get(handle)?.push(...outputs.tokens.subarray(from, from + outputs.tokenCounts[i]));
-      const reason = outputs.finishReasons[i] as FinishReason;
-      if (reason !== FinishReason.none) this.ends.set(handle, finishReasonName(reason));
+      const reason = outputs.finishReason(i);
+      if (reason !== null) this.ends.set(handle, reason);
     }
   }
 }

@@ -19,6 +19,7 @@ import {
   type WorkerConnector,
   type WorkerStep,
 } from '../../src/index.js';
+import type { FinishReason } from '../../src/scheduler/status.js';
 import { unpagedText, wordy } from './reference-support.js';
 import { Random } from './support.js';
 
@@ -119,12 +120,11 @@ class TierConnector implements SchedulerConnector<Metadata>, WorkerConnector<Met
     return next;
   }
 
-  requestFinished(request: Request, _reason: number, handOver: HandOver): Finished {
+  requestFinished(request: Request, reason: FinishReason, handOver: HandOver): Finished {
     const prompt = this.prompts.get(request.id)!;
     const [blocks] = handOver.blocks;
     const count = Math.floor(Math.min(prompt.length, handOver.numSettledTokens) / BLOCK_SIZE);
-    if (request.status === 'FINISHED_ABORTED' || count === 0 || blocks.length < count)
-      return { delayFree: false };
+    if (reason === 'abort' || count === 0 || blocks.length < count) return { delayFree: false };
     const device = [...blocks.subarray(0, count)];
     const tier = device.map(() => this.#nextBlock++);
     const copy = { handle: request.handle, device, tier };

@@ -181,7 +181,7 @@ describe('F34 a finished object that still stands in a queue', () => {
       driver.schedule();
       expect(driver.anomalies).toEqual({ 'purged-untracked': 1 });
       expect(driver.free).toBe(allBlocks(driver.scheduler) - 2);
-      request.status = 'FINISHED_ABORTED';
+      request.status = 'FINISHED';
       driver.received(r);
       driver.run();
       expect(leftovers(driver.scheduler)).toEqual([]);

@@ -267,7 +267,7 @@ describe('F28 a connector that throws, or answers nonsense', () => {
     const r = driver.loading({ id: 'r', prompt: prompt(12) });
     expect(refused).toEqual(new Array(3).fill('ERR_BLOCKSTEP_REENTRANT'));
     driver.empty();
-    expect(driver.request(r).status).toBe('FINISHED_ABORTED');
+    expect(driver.request(r).finishReason).toBe('abort');
     expect(driver.free).toBe(allBlocks(driver.scheduler) - 2);
     driver.received(r);
     driver.run();

@@ -2,26 +2,67 @@ import { describe, expect, it } from 'vitest';
 import {
   CostModelExecutor,
   type ExecutorPlan,
-  FinishReason,
-  finishReasonName,
+  FinishCode,
+  finishReasonOf,
   type Plan,
   purgeUntracked,
   type Request,
 } from '../../src/index.js';
 import { hostile, MINE, NO_COUNTS, NO_FINITE_NUMBERS, NO_NUMBERS } from './bad-values.js';
-import { benchIn, codeOf, errorOf, snapshot } from './bench.js';
+import { benchIn, codeOf, errorOf, resultOf, snapshot } from './bench.js';
 import { describeValue } from './misuse.js';
 
-describe('finishReasonName', () => {
+describe('finishReasonOf', () => {
   it('names every reason and refuses all else', () => {
-    const names = Object.values(FinishReason).map((reason) => finishReasonName(reason));
-    expect(names).toEqual(['none', 'stop', 'length', 'abort', 'error']);
+    const names = Object.values(FinishCode).map((reason) => finishReasonOf(reason));
+    expect(names).toEqual([null, 'stop', 'length', 'abort', 'error']);
     for (const value of [...NO_COUNTS, undefined, 5, 'length', 'map', '__proto__']) {
       expect(
-        codeOf(() => finishReasonName(value as number)),
+        codeOf(() => finishReasonOf(value as number)),
         describeValue(value),
       ).toBe('ERR_BLOCKSTEP_BAD_ARG');
     }
+  });
+});
+
+describe('why a request ended', () => {
+  it('is one of four words, or null while it goes on, wherever one request is spoken of', () => {
+    const bench = benchIn('fresh');
+    const [length, stop, abort] = ['length', 'stop', 'abort'].map((id) => {
+      const handle = bench.add(id, 3, {
+        maxTokens: 1,
+        ...(id === 'stop' ? { maxTokens: 9, eosTokenId: 7 } : {}),
+      });
+      return bench.scheduler.getByHandle(handle) as Request;
+    });
+    expect([length, stop, abort].map(({ finishReason }) => finishReason)).toEqual([null, null, null]);
+    bench.scheduler.abort('abort');
+    const plan = bench.schedule();
+    const { counts } = resultOf(plan);
+    const outputs = bench.scheduler.update(plan, { counts, tokens: Int32Array.of(1, 7) });
+    expect([length, stop, abort].map(({ finishReason }) => finishReason)).toEqual([
+      'length',
+      'stop',
+      'abort',
+    ]);
+    expect([length, stop, abort].map(({ status }) => status)).toEqual(Array(3).fill('FINISHED'));
+    expect([0, 1].map((row) => outputs.finishReason(row))).toEqual(['length', 'stop']);
+    expect([0, 1].map((row) => finishReasonOf(outputs.finishReasons[row]))).toEqual(['length', 'stop']);
+    for (const row of [...NO_COUNTS, undefined, outputs.length]) {
+      expect(
+        codeOf(() => outputs.finishReason(row as number)),
+        describeValue(row),
+      ).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    }
+  });
+
+  it('of a session is null while only its answers end', () => {
+    const bench = benchIn('fresh');
+    bench.add('s', 3, { maxTokens: 1, resumable: true });
+    const plan = bench.schedule();
+    const outputs = bench.scheduler.update(plan, resultOf(plan));
+    expect([outputs.finishReason(0), outputs.continues[0]]).toEqual(['length', 1]);
+    expect(bench.scheduler.get('s')?.finishReason).toBe(null);
   });
 });
 

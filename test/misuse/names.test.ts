@@ -265,6 +265,19 @@ describe('a result', () => {
   });
 });
 
+it('drafts that lack a field are told what stands there instead', () => {
+  const messageOf = (call: () => unknown): string => (errorOf(call) as Error).message;
+  const drafts = { token: Int32Array.of(1), counts: Int32Array.of(1) } as never;
+  const lives = benchIn('running');
+  const plan = lives.schedule();
+  lives.scheduler.update(plan, resultOf(plan));
+  expect(messageOf(() => lives.scheduler.updateDraftTokens(plan, drafts))).toContain('tokens by "token"');
+  const ahead = benchIn('running', { pipelineDepth: 2 });
+  expect(messageOf(() => ahead.scheduler.replaceDraftTokens(ahead.schedule(), drafts))).toContain(
+    'tokens by "token"',
+  );
+});
+
 it('the answer of an executor that lacks a field says so to the reader', async () => {
   const wrong = { execute: () => ({ tokens: Int32Array.of(1), count: Int32Array.of(1) }) } as never;
   const failing = new Engine({ ...OPTIONS, executor: wrong });

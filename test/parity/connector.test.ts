@@ -3,7 +3,7 @@ import { TraceConnector } from './connector.js';
 import type { SubjectRequest } from './subject.js';
 import type { KvParameters } from './trace.js';
 
-const STOP = 1;
+const STOP = 'stop';
 const BLOCKS = Int32Array.of(4, 5, 6);
 const NONE = Int32Array.of();
 

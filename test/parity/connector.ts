@@ -1,5 +1,6 @@
 import type { ConnectorOutput, Finished, Match } from '../../src/scheduler/connector.js';
-import type { SubjectConnector, SubjectRequest } from './subject.js';
+import type { FinishReason } from '../../src/scheduler/status.js';
+import { type SubjectConnector, type SubjectRequest, vllmStatus } from './subject.js';
 import type { ConnectorCall, KvParameters, KvReport } from './trace.js';
 
 /** What the connector of a trace remembers of one request. */
@@ -97,10 +98,12 @@ export class TraceConnector implements SubjectConnector {
   }
 
   requestFinished(
-    { id, status }: SubjectRequest,
-    _reason: number,
+    request: SubjectRequest,
+    _reason: FinishReason,
     { blocks: [blocks] }: { readonly blocks: readonly Int32Array[] },
   ): Finished {
+    const { id } = request;
+    const status = vllmStatus(request);
     const { parameters, receives } = this.#of(id);
     const wants = status === 'FINISHED_ABORTED' ? parameters.delay_abort : parameters.delay_free;
     const delayFree = blocks.length > 0 && !receives && wants === 1;

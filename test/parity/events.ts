@@ -1,7 +1,7 @@
 import { byCodePoints } from './code-points.js';
 import type { TraceConnector } from './connector.js';
 import { TraceGrammar } from './grammar.js';
-import type { Subject, SubjectChunk, SubjectInput } from './subject.js';
+import { type Subject, type SubjectChunk, type SubjectInput, vllmStatus } from './subject.js';
 import type { EndTokens, Prompts } from './tokens.js';
 import type { AddEvent, ChunkEvent, TraceEvent } from './trace.js';
 
@@ -111,7 +111,8 @@ export class EventPlayer {
 
   #statusOf(id: string): string {
     const finished = () => this.#subject.inspect().draining.find((request) => request.id === id);
-    return (this.#subject.get(id) ?? finished())?.status ?? 'UNKNOWN';
+    const request = this.#subject.get(id) ?? finished();
+    return request === undefined ? 'UNKNOWN' : vllmStatus(request);
   }
 
   #reset(resetRunning: boolean): Outcome {

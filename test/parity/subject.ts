@@ -1,5 +1,19 @@
 import type { ConnectorOutput, Finished, Match } from '../../src/scheduler/connector.js';
 
+import type { FinishReason } from '../../src/scheduler/status.js';
+
+const ENDED: Readonly<Record<FinishReason, string>> = {
+  stop: 'FINISHED_STOPPED',
+  length: 'FINISHED_LENGTH_CAPPED',
+  abort: 'FINISHED_ABORTED',
+  error: 'FINISHED_ERROR',
+};
+
+/** vLLM's name of a request's status, such as WAITING or FINISHED_STOPPED. */
+export function vllmStatus({ status, finishReason = null }: SubjectRequest): string {
+  return status === 'FINISHED' && finishReason !== null ? ENDED[finishReason] : status;
+}
+
 /**
  * What the runner asks of a scheduler, and no more: the part of the public API that a trace can drive or observe.
  * The real Scheduler fits it; so does any other implementation that wants to be compared with vLLM.
@@ -8,8 +22,9 @@ export interface SubjectRequest {
   readonly id: string;
   /** Names this request and never a later one with the same id. */
   readonly handle: number;
-  /** vLLM's name of the status, such as WAITING or FINISHED_STOPPED. */
+  /** vLLM's name of the status; one that has ended may be `FINISHED` and say by `finishReason` how. See `vllmStatus`. */
   readonly status: string;
+  readonly finishReason?: FinishReason | null;
   readonly numTokens: number;
   readonly numComputedTokens: number;
   readonly numOutputPlaceholders: number;
@@ -77,7 +92,7 @@ export interface SubjectConnector {
   updateConnectorOutput(output: ConnectorOutput): void;
   requestFinished(
     request: SubjectRequest,
-    reason: number,
+    reason: FinishReason,
     handOver: { readonly blocks: readonly Int32Array[] },
   ): Finished;
 }

@@ -9,6 +9,7 @@ import type {
   SchedulerConnector,
   WorkerConnector,
 } from '../../src/index.js';
+import type { FinishReason } from '../../src/scheduler/status.js';
 
 /** What the scheduler's side tells the workers: the requests to load, by handle. */
 interface Loads {
@@ -45,8 +46,8 @@ export class OneBlockConnector implements SchedulerConnector<Loads> {
     for (const { handle } of output.finishedReceiving ?? []) this.#loads.delete(handle);
   }
 
-  requestFinished(request: Request, reason: number, { numSettledTokens }: HandOver): Finished {
-    const sends = reason !== 3 && numSettledTokens > 0;
+  requestFinished(request: Request, reason: FinishReason, { numSettledTokens }: HandOver): Finished {
+    const sends = reason !== 'abort' && numSettledTokens > 0;
     return sends ? { delayFree: true, transferParams: { handle: request.handle } } : { delayFree: false };
   }
 }

@@ -4,7 +4,7 @@ import { purgeUntracked, realignStatuses, sweepRunning } from '../../src/schedul
 import { resolveOptions, type SchedulerOptions } from '../../src/scheduler/options.js';
 import { Request } from '../../src/scheduler/request.js';
 import { SchedulerState } from '../../src/scheduler/scheduler-state.js';
-import { FinishReason } from '../../src/scheduler/status.js';
+import { FinishCode } from '../../src/scheduler/status.js';
 import { seizeQueues } from './hostile.js';
 import { codeOf, Driver, leftovers, prompt } from './support.js';
 
@@ -133,9 +133,9 @@ describe('get and skip', () => {
   it('a request named twice in one finish ends once', () => {
     const s = state();
     const request = track(s, 'a');
-    expect(finishAll(s, [request, request], FinishReason.error)).toEqual(['a']);
-    expect(finishAll(s, [request], FinishReason.abort)).toEqual([]);
-    expect([s.finishedIds, request.status]).toEqual([['a'], 'FINISHED_ERROR']);
+    expect(finishAll(s, [request, request], FinishCode.error)).toEqual(['a']);
+    expect(finishAll(s, [request], FinishCode.abort)).toEqual([]);
+    expect([s.finishedIds, request.status, request.finishReason]).toEqual([['a'], 'FINISHED', 'error']);
     s.core.dispose();
   });
 
@@ -225,7 +225,7 @@ describe('realign', () => {
     s.queues.remove(running);
     s.queues.pushRunning(running);
     running.status = 'RUNNING';
-    finished.finishReason = FinishReason.abort;
+    finished.finishCode = FinishCode.abort;
     finished.status = 'RUNNING';
     expect(realignStatuses(s, [waiting, blocked, running, finished])).toBe(0);
     const statuses = [waiting, blocked, running, finished].map(({ status }) => status);
@@ -286,7 +286,7 @@ describe('purge', () => {
     const s = state();
     const [a, x, b, y] = ['a', 'x', 'b', 'y'].map((id) => track(s, id));
     s.requests.delete('x');
-    y.finishReason = FinishReason.stop;
+    y.finishCode = FinishCode.stop;
     const parked = [a, x, b, y];
     const purged: string[] = [];
     expect(purgeUntracked(parked, s.requests, ({ id }) => purged.push(id))).toBe(2);

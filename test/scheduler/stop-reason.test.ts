@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../src/scheduler/options.js';
-import { FinishReason } from '../../src/scheduler/status.js';
+import { FinishCode } from '../../src/scheduler/status.js';
 import type { StepOutputs } from '../../src/scheduler/step-outputs.js';
 import { RemoteDriver } from '../guards/remote.js';
 import { prompt } from './support.js';
@@ -108,7 +108,7 @@ describe('a chunk that ends before its first token, where a token stopped the an
       it.each(Object.keys(ENDS))(`${name}: %s, and its row has no stop reason`, (how) => {
         const driver = new Chunked({ pipelineDepth, ...(deviations === false && { deviations }) }, 13);
         ENDS[how](driver);
-        expect(lastRow(driver)).toEqual({ reason: FinishReason.error, stopReason: null });
+        expect(lastRow(driver)).toEqual({ reason: FinishCode.error, stopReason: null });
         expect(driver.text(driver.handle)).toEqual([106, STOP]);
       });
 
@@ -117,14 +117,14 @@ describe('a chunk that ends before its first token, where a token stopped the an
         driver.settle();
         driver.schedule(() => true);
         const { length, requests, finishReasons } = driver.failStep();
-        expect([length, finishReasons[0], requests[0].stopReason]).toEqual([1, FinishReason.error, null]);
+        expect([length, finishReasons[0], requests[0].stopReason]).toEqual([1, FinishCode.error, null]);
       });
     }
   }
 
   it('it leaves no room for an answer, and its row of reason length has no stop reason', () => {
     const driver = new Chunked({ maxModelLen: 20 }, 13);
-    expect(lastRow(driver)).toEqual({ reason: FinishReason.length, stopReason: null });
+    expect(lastRow(driver)).toEqual({ reason: FinishCode.length, stopReason: null });
   });
 });
 
@@ -133,5 +133,5 @@ it('a session that is ended while it waits for input keeps what stopped its last
   const request = driver.request(driver.handle);
   driver.run(60, () => request.status !== 'WAITING_FOR_STREAMING_REQ');
   expect(driver.endSession(driver.handle)).toBe('ended');
-  expect([request.status, request.stopReason]).toEqual(['FINISHED_ABORTED', 120]);
+  expect([request.finishReason, request.stopReason]).toEqual(['abort', 120]);
 });

@@ -9,7 +9,7 @@ interface Ending {
   text: number[];
   reason: string | undefined;
   stopReason: number | null;
-  status: string;
+  finishReason: string | null;
 }
 
 /** Runs a request whose output is `says`, then 9 for ever. */
@@ -26,8 +26,8 @@ function ending(
   expect(driver.ends.get(handle)).toHaveLength(1);
   expect(leftovers(driver.scheduler)).toEqual([]);
   expect(request.numOutputTokens).toBe(driver.text(handle).length);
-  const { stopReason, status } = request;
-  return { text: driver.text(handle), reason: driver.ends.get(handle)?.[0], stopReason, status };
+  const { stopReason, finishReason } = request;
+  return { text: driver.text(handle), reason: driver.ends.get(handle)?.[0], stopReason, finishReason };
 }
 
 for (const pipelineDepth of DEPTHS) {
@@ -39,7 +39,7 @@ for (const pipelineDepth of DEPTHS) {
         text: [7, 7, EOS],
         reason: 'stop',
         stopReason: null,
-        status: 'FINISHED_STOPPED',
+        finishReason: 'stop',
       });
     });
 
@@ -53,7 +53,7 @@ for (const pipelineDepth of DEPTHS) {
         text: [7, 8],
         reason: 'stop',
         stopReason: 8,
-        status: 'FINISHED_STOPPED',
+        finishReason: 'stop',
       });
     });
 
@@ -68,7 +68,7 @@ for (const pipelineDepth of DEPTHS) {
         text: [9, 9, 9],
         reason: 'length',
         stopReason: null,
-        status: 'FINISHED_LENGTH_CAPPED',
+        finishReason: 'length',
       });
       expect(ending([], { maxTokens: 1 }, options).text).toEqual([9]);
     });

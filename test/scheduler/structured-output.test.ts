@@ -90,7 +90,7 @@ describe('a request with a grammar', () => {
     const request = driver.request(handle);
     driver.step();
     expect(driver.last).toEqual(['g:1:error']);
-    expect([request.status, request.stopReason]).toEqual(['FINISHED_ERROR', 5]);
+    expect([request.finishReason, request.stopReason]).toEqual(['error', 5]);
   });
 
   it('opens a session that a refusal ends, chunks waiting or not', () => {

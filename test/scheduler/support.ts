@@ -5,7 +5,6 @@ import type { Plan } from '../../src/scheduler/plan.js';
 import type { Request, RequestInput } from '../../src/scheduler/request.js';
 import { Scheduler } from '../../src/scheduler/scheduler.js';
 import type { ChunkInput } from '../../src/scheduler/session.js';
-import { FinishReason, finishReasonName } from '../../src/scheduler/status.js';
 import type { StepOutputs } from '../../src/scheduler/step-outputs.js';
 import { steppable } from '../support/decided-scheduler.js';
 import { type Executed, FakeModel, type TokenAt } from './fake-model.js';
@@ -270,11 +269,11 @@ export class Driver {
       if (tokens.length > 0 && tainted.includes(id))
         throw new Error(`${id} got tokens from unwritten blocks`);
       this.texts.get(handle)?.push(...tokens);
-      const reason = outputs.finishReasons[i];
+      const reason = outputs.finishReason(i);
       if (this.#answers.has(handle)) this.#checkAnswer(handle, tokens);
       if (outputs.continues[i] === 1) this.#pause(handle);
-      else if (reason !== FinishReason.none) this.ends.get(handle)?.push(finishReasonName(reason));
-      this.last.push(`${id}:${tokens.length}${reason === 0 ? '' : `:${finishReasonName(reason)}`}`);
+      else if (reason !== null) this.ends.get(handle)?.push(reason);
+      this.last.push(`${id}:${tokens.length}${reason === null ? '' : `:${reason}`}`);
     }
     return outputs;
   }

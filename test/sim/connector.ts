@@ -2,7 +2,7 @@ import type { BlockPins, Finished, Match, SchedulerConnector } from '../../src/s
 import type { BlockLists, HandOver } from '../../src/scheduler/kv-view.js';
 import type { Plan } from '../../src/scheduler/plan.js';
 import type { Request } from '../../src/scheduler/request.js';
-import { type FinishReason, finishReasonName } from '../../src/scheduler/status.js';
+import type { FinishReason } from '../../src/scheduler/status.js';
 import type { MatchFacts, Reason } from './audit/facts.js';
 import type { TransferAudit } from './audit/transfer-audit.js';
 
@@ -153,14 +153,13 @@ export class SimConnector implements SchedulerConnector<number> {
     });
   }
 
-  requestFinished(request: Request, reason: FinishReason, handOver: HandOver): Finished {
+  requestFinished(request: Request, named: FinishReason, handOver: HandOver): Finished {
     const { handle, failure, numTokens } = request;
     const [blocks] = handOver.blocks;
     return this.#guard(() => {
-      this.note(`  ends ${handle} ${finishReasonName(reason)} ${failure ?? ''}`);
+      this.note(`  ends ${handle} ${named} ${failure ?? ''}`);
       this.#offers.delete(handle);
       this.loads = this.loads.filter((load) => load.handle !== handle);
-      const named = finishReasonName(reason) as Reason;
       this.audit?.finishing(handle, named);
       if (this.#decisions.mustDeliver) this.audit?.delivered(handle, named, numTokens, handOver.numTokens);
       this.#call('requestFinished', () => this.audit?.finished(handle, named, 'failed'));

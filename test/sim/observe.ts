@@ -1,9 +1,9 @@
 import type { Plan } from '../../src/scheduler/plan.js';
 import type { Request } from '../../src/scheduler/request.js';
 import type { Scheduler } from '../../src/scheduler/scheduler.js';
-import { finishReasonName } from '../../src/scheduler/status.js';
+import { finishReasonOf } from '../../src/scheduler/status.js';
 import type { StepOutputs } from '../../src/scheduler/step-outputs.js';
-import type { PlanFacts, Reason, RowFacts, Seen, Sight } from './audit/facts.js';
+import type { PlanFacts, RowFacts, Seen, Sight } from './audit/facts.js';
 
 const KINDS = ['running', 'new', 'resumed'] as const;
 const NONE: readonly number[] = [];
@@ -93,11 +93,11 @@ export class Observer {
   rows(outputs: StepOutputs): RowFacts[] {
     return Array.from({ length: outputs.length }, (_, i) => {
       const from = outputs.tokenOffsets[i];
-      const reason = finishReasonName(outputs.finishReasons[i]);
+      const reason = finishReasonOf(outputs.finishReasons[i]);
       return {
         handle: outputs.requests[i].handle,
         tokens: Array.from(outputs.tokens.subarray(from, from + outputs.tokenCounts[i])),
-        reason: reason === 'none' ? null : (reason as Reason),
+        reason,
         continues: outputs.continues[i] !== 0,
       };
     });

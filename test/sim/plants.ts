@@ -28,13 +28,13 @@ export const PLANTS: readonly Plant[] = [
     file: 'src/scheduler/guards.ts',
     text: `    s.anomalies.report(\`\${event}-finished\`, \`request \${request.id} has finished\`, request);
     return undefined;`,
-    replacement: '    request.finishReason = 0;',
+    replacement: '    request.finishCode = 0;',
   },
   {
     name: 'F5',
     why: 'an update goes on with a request that was aborted while its step ran',
     file: 'src/scheduler/update-pass.ts',
-    text: 'if (request.finishReason !== goesOn || dropped[i] !== 0) {',
+    text: 'if (request.finishCode !== goesOn || dropped[i] !== 0) {',
     replacement: 'if (dropped[i] !== 0) {',
   },
   {
@@ -354,7 +354,7 @@ export const PLANTS: readonly Plant[] = [
     why: 'a grammar that refuses what ended an answer is not heard',
     file: 'src/scheduler/update-pass.ts',
     text: '    if (request.grammar === null) continue;',
-    replacement: '    if (request.grammar === null || finishReasons[row] !== FinishReason.none) continue;',
+    replacement: '    if (request.grammar === null || finishReasons[row] !== FinishCode.none) continue;',
   },
   {
     name: 'session-load',

@@ -307,7 +307,7 @@ describe('a log with a connector', () => {
       const handle = driver.add({ id: `r${i}`, prompt: prompt(9, i), maxTokens: 1 });
       const request = driver.request(handle);
       driver.run();
-      expect(request.status).toBe('FINISHED_LENGTH_CAPPED');
+      expect(request.finishReason).toBe('length');
       expect(request.finishedParams).toBe(transferParams);
     }
     expect(say(log.bytes).filter((what) => what.startsWith('finished'))).toEqual([

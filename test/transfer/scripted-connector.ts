@@ -10,7 +10,7 @@ import type {
   Request,
   SchedulerConnector,
 } from '../../src/index.js';
-import { FinishReason, finishReasonName } from '../../src/scheduler/status.js';
+import type { FinishReason } from '../../src/scheduler/status.js';
 
 /** What a scripted connector does for one request, by external id; everything else is 0 or false. */
 export interface Script {
@@ -105,10 +105,9 @@ export class ScriptedConnector implements SchedulerConnector {
   requestFinished(request: Request, reason: FinishReason, handOver: HandOver): Finished {
     this.handOvers.push({ id: request.id, handOver });
     const [blocks] = handOver.blocks;
-    this.#called('finished', request, `${finishReasonName(reason)} ${blocks.length}`);
+    this.#called('finished', request, `${reason} ${blocks.length}`);
     const { delayFree = false, delayAbort = false, delayEmpty = false, children } = this.#script(request);
-    const delay =
-      (blocks.length > 0 || delayEmpty) && (reason === FinishReason.abort ? delayAbort : delayFree);
+    const delay = (blocks.length > 0 || delayEmpty) && (reason === 'abort' ? delayAbort : delayFree);
     const params = delay ? { transferParams: { remote: request.id } } : {};
     return { delayFree: delay, ...(children && { children }), ...params };
   }

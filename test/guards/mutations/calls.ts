@@ -110,9 +110,9 @@ export const mutations: readonly Mutation[] = [
     also: [
       {
         file: 'src/scheduler/finish.ts',
-        find: 'export function finishDetached(s: SchedulerState, request: Request, reason: FinishReason): boolean {',
+        find: 'export function finishDetached(s: SchedulerState, request: Request, reason: FinishCode): boolean {',
         replace:
-          "export function finishDetached(s: SchedulerState, request: Request, reason: FinishReason): boolean {\n  if (request.status === 'WAITING_FOR_REMOTE_KVS') return false;",
+          "export function finishDetached(s: SchedulerState, request: Request, reason: FinishCode): boolean {\n  if (request.status === 'WAITING_FOR_REMOTE_KVS') return false;",
       },
     ],
     test,

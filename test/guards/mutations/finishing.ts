@@ -68,7 +68,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F5',
     file: 'src/scheduler/update-pass.ts',
-    find: 'if (request.finishReason !== goesOn || dropped[i] !== 0) {',
+    find: 'if (request.finishCode !== goesOn || dropped[i] !== 0) {',
     replace: 'if (dropped[i] !== 0) {',
     test,
     means: 'an update takes tokens of a finished request',
@@ -83,7 +83,7 @@ export const mutations: readonly Mutation[] = [
     also: [
       {
         file: 'src/scheduler/update-pass.ts',
-        find: 'if (request.finishReason !== goesOn || dropped[i] !== 0) {',
+        find: 'if (request.finishCode !== goesOn || dropped[i] !== 0) {',
         replace: 'if (dropped[i] !== 0) {',
       },
     ],

@@ -8,7 +8,7 @@ export const mutations: readonly Mutation[] = [
     file: 'src/scheduler/finish.ts',
     find: 'if (request.outstanding !== null && request.outstanding.size > 0) return;',
     replace:
-      'if (request.outstanding !== null && request.outstanding.size > 0 && request.finishReason !== 4) return;',
+      'if (request.outstanding !== null && request.outstanding.size > 0 && request.finishCode !== 4) return;',
     also: [
       {
         file: 'src/scheduler/finish.ts',
@@ -72,7 +72,7 @@ export const mutations: readonly Mutation[] = [
     file: 'src/scheduler/transfers.ts',
     find: "if (!isEarlier && request.outstanding?.remove('load', peer(child, rank))) releaseIfDrained(s, request);",
     replace:
-      "if (!isEarlier && request.finishReason !== 4 && request.outstanding?.remove('load', peer(child, rank)))\n    releaseIfDrained(s, request);",
+      "if (!isEarlier && request.finishCode !== 4 && request.outstanding?.remove('load', peer(child, rank)))\n    releaseIfDrained(s, request);",
     test,
     means: 'the end of a load that failed does not count',
   },

@@ -79,8 +79,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F25',
     file: 'src/scheduler/plan.ts',
-    find: ' || finishReason === FinishReason.error;',
-    replace: ' && finishReason !== FinishReason.none;',
+    find: ' || finishCode === FinishCode.error;',
+    replace: ' && finishCode !== FinishCode.none;',
     test: stores,
     means: 'rows behind a failed one are stored',
   },

@@ -1,16 +1,16 @@
 import type { ConnectorOutput, TransferReport } from '../../../src/scheduler/connector.js';
-import { FinishReason } from '../../../src/scheduler/status.js';
+import type { FinishReason } from '../../../src/scheduler/status.js';
 import type { SubjectChunk, SubjectCore, SubjectInput, SubjectOptions } from '../subject.js';
 import { ReferenceBlocks } from './blocks.js';
 import { ReferenceQueues } from './queues.js';
 import type { ReferenceRequest } from './request.js';
 
 /** Finish reasons of the statuses that end a request. */
-const REASONS: Readonly<Record<string, number>> = {
-  FINISHED_STOPPED: FinishReason.stop,
-  FINISHED_LENGTH_CAPPED: FinishReason.length,
-  FINISHED_ABORTED: FinishReason.abort,
-  FINISHED_ERROR: FinishReason.error,
+const REASONS: Readonly<Record<string, FinishReason>> = {
+  FINISHED_STOPPED: 'stop',
+  FINISHED_LENGTH_CAPPED: 'length',
+  FINISHED_ABORTED: 'abort',
+  FINISHED_ERROR: 'error',
 };
 
 export const isIdle = ({ status }: ReferenceRequest) => status === 'WAITING_FOR_STREAMING_REQ';

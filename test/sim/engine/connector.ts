@@ -8,7 +8,7 @@ import type {
 import type { BlockLists, HandOver, KvView } from '../../../src/scheduler/kv-view.js';
 import type { Plan } from '../../../src/scheduler/plan.js';
 import type { Request } from '../../../src/scheduler/request.js';
-import { FinishReason } from '../../../src/scheduler/status.js';
+import type { FinishReason } from '../../../src/scheduler/status.js';
 import { mix } from '../text.js';
 import type { TierShape } from './setup.js';
 import type { Stage } from './stage.js';
@@ -231,8 +231,8 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
       this.#stage.excused.add('connector-failed');
       return { delayFree: true, children: [7] };
     }
-    this.#stage.finished(handle, reason === FinishReason.abort || reason === FinishReason.error);
-    const isAnswered = reason === FinishReason.stop || reason === FinishReason.length;
+    this.#stage.finished(handle, reason === 'abort' || reason === 'error');
+    const isAnswered = reason === 'stop' || reason === 'length';
     if (known?.handsOver && isAnswered) this.#handOver(request, known, handOver);
     const children = [...(known?.children ?? [])];
     if (this.protection !== 'own' || children.length === 0) return { delayFree: false };

@@ -131,8 +131,8 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     name: 'storesWrongKv',
     why: 'workers store what was computed on KV that is not there',
     file: 'src/scheduler/plan.ts',
-    text: 'const failed = this.dropped[i] + this.spoiled[i] > 0 || finishReason',
-    replacement: 'const failed = finishReason',
+    text: 'const failed = this.dropped[i] + this.spoiled[i] > 0 || finishCode',
+    replacement: 'const failed = finishCode',
   },
   {
     name: 'spoiledRows',

@@ -74,6 +74,10 @@ export class EngineState {
   settle: () => void = () => {};
   /** Makes the run loop look again. */
   poke: () => void = () => {};
+  /** Whether `run` makes steps, and whether it is about to make one. */
+  driver: { readonly isRunning: boolean; readonly isDue: boolean } = { isRunning: false, isDue: false };
+  /** Ends the watch over what is unfinished when the process ends. */
+  unwatchExit: () => void = () => {};
   #lastTime = 0;
 
   constructor(scheduler: Scheduler, config: EngineConfig) {

@@ -7,6 +7,7 @@ import { EngineState } from './engine-state.js';
 import { type EngineStats, engineFacts, readEngineStats } from './engine-stats.js';
 import { limited } from './executor-limits.js';
 import { placed } from './executor-place.js';
+import { watchExit } from './exit-watch.js';
 import { explain } from './explain.js';
 import type { EngineHealth } from './health.js';
 import { abortByKeys, abortStream } from './mailbox.js';
@@ -50,6 +51,7 @@ export class Engine implements Disposable, AsyncDisposable {
     const here = withRanks(placed(schedulerOptions(options), config.place), config.workers.length);
     const scheduler = new Scheduler(limited(withReports(here, config.watchesBlocks), config.limits));
     this.#e = new EngineState(scheduler, config);
+    this.#e.unwatchExit = watchExit(this.#e);
     this.#submitter = new Submitter(this.#e);
     this.#steps = new StepLoop(this.#e);
     this.#loop = new RunLoop(this.#e, this.#steps, () => this.#shutdown.advance());
@@ -114,7 +116,8 @@ export class Engine implements Disposable, AsyncDisposable {
 
   /**
    * Makes steps by itself until `stop` or the end of the engine, one a turn of the event loop. While it computes it keeps the
-   * process alive; while it waits it does not.
+   * process alive; while it waits it does not: a process that is about to end with requests unfinished is warned once an
+   * engine (`BlockstepWarning`, code `BLOCKSTEP_UNFINISHED`).
    * @returns a promise that resolves when it was stopped, and rejects when the engine broke; nobody has to listen to it
    * @throws ERR_BLOCKSTEP_DISPOSED, or the code that the engine broke with
    */

@@ -43,10 +43,16 @@ export class RunLoop {
     this.#steps = steps;
     this.#afterTurn = afterTurn;
     e.poke = () => this.poke();
+    e.driver = this;
   }
 
   get isRunning(): boolean {
     return this.#running;
+  }
+
+  /** Whether the event loop has a turn of it before it, and so is kept alive. */
+  get isDue(): boolean {
+    return this.#immediate !== null;
   }
 
   /** Begins, or goes on. Resolves when stopped; rejects when the engine broke, which nobody is obliged to hear. */

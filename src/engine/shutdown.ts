@@ -88,6 +88,7 @@ export class Shutdown {
     }
     const errors: unknown[] = wasWhole && e.poison !== null ? [e.poison] : [];
     e.disposed = true;
+    e.unwatchExit();
     this.#stopLoop();
     e.workers?.shutdown();
     e.giveUp(disposedError());

@@ -10,9 +10,13 @@ process.once('SIGINT', onInterrupt);
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(error.code === 'EPIPE' ? ExitCode.ok : ExitCode.failed);
 });
+// From a checkout it is run by "npm start", which generates a workload.
+const isCheckout =
+  process.env['npm_package_name'] === 'blockstep' && process.env['npm_lifecycle_event'] === 'start';
 const io = {
   stdout: process.stdout,
   stderr: process.stderr,
+  again: isCheckout ? 'npm start --' : 'npx blockstep replay',
   signal: interrupt.signal,
   passInterrupts: () => void process.off('SIGINT', onInterrupt),
 };

@@ -68,7 +68,7 @@ describe('a page of a replay', () => {
       const charts = block<Drawn[]>(readFileSync(path, 'utf8'), 'charts');
       drawn.push(charts.filter(({ id }) => !id.startsWith('step')));
     }
-    expect(drawn[0]).toHaveLength(6);
+    expect(drawn[0]).toHaveLength(11);
     expect(drawn[0]).toEqual(drawn[1]);
   });
 
@@ -82,6 +82,7 @@ describe('a page of a replay', () => {
     for (const [id, of] of [
       ['ttft', report.ttftMs],
       ['tpot', report.tpotMs],
+      ['e2e', report.e2eMs],
       ['step', report.schedulerStepUs],
     ] as const) {
       expect(sum(rows(id).map((row) => row[3]))).toBe(of.count);
@@ -89,15 +90,99 @@ describe('a page of a replay', () => {
     // Columns: from, to, middle, then smallest, mean, largest.
     expect(Math.max(...rows('running').map((row) => row[5] ?? 0))).toBeLessThanOrEqual(256);
     expect(Math.max(...rows('kv-usage').map((row) => row[5] ?? 0))).toBeGreaterThan(0.9);
-    expect(rows('hit-rate').at(-1)![8]).toBeCloseTo(report.prefixCache.hitRate, 3);
+    const lookups = rows('hit-rate').map((row) => row[9]);
+    expect(lookups.findLast((rate) => rate !== null)).toBeCloseTo(report.prefixCache.hitRate, 3);
     const page = readFileSync(path, 'utf8');
-    const [, mean] = /at the time<\/th><td>.*?<\/td><td><data value="([\d.]+)"/.exec(page) ?? [];
+    const [, mean] = /at the time<\/span><\/th><td>.*?<\/td><td><data value="([\d.]+)"/.exec(page) ?? [];
     expect(Number(mean)).toBeCloseTo(report.prefixCache.hitRate, 12);
     const slowest = Math.max(...rows('step-over-time').map((row) => row[5] ?? 0));
     expect(slowest / report.schedulerStepUs.max!).toBeCloseTo(1, 3);
+    // A mean times the seconds of its row, over all rows, is all that came.
+    const total = (id: string): number => sum(rows(id).map((row) => (row[1]! - row[0]!) * (row[4] ?? 0)));
+    expect(total('throughput') / report.tokens.generated).toBeCloseTo(1, 2);
+    expect(Math.max(...rows('e2e-over-time').map((row) => row[5] ?? 0))).toBeCloseTo(
+      report.e2eMs.max! / 1000,
+      2,
+    );
+    expect(Math.max(...rows('batch-size').map((row) => row[5] ?? 0))).toBeGreaterThan(10);
     const waiting = rows('waiting').map((row) => row[5] ?? 0);
     expect(Math.max(...waiting)).toBeGreaterThan(20);
     expect(waiting.at(-1)).toBe(0);
+  });
+
+  it('draws preemptions where they were, and all of them', async () => {
+    const path = join(folder(), 'page.html');
+    const tight = ['--num-blocks', '500', '--no-reserve-full-isl'];
+    const { stdout } = await run([...SMALL, ...tight, '--report', path]);
+    const { preemptions } = JSON.parse(stdout) as Report;
+    expect(preemptions).toBeGreaterThan(10);
+    const charts = block<Drawn[]>(readFileSync(path, 'utf8'), 'charts');
+    const { source } = charts.find(({ id }) => id === 'preemptions')!.option.baseOption.dataset;
+    const all = source.reduce((sum, row) => sum + (row[1]! - row[0]!) * (row[4] ?? 0), 0);
+    expect(all / preemptions).toBeCloseTo(1, 2);
+  });
+
+  it('has one axis of time for all that happens over time', async () => {
+    const path = join(folder(), 'page.html');
+    const { stdout } = await run([...SMALL, '--report', path]);
+    const { virtualSeconds } = JSON.parse(stdout) as Report;
+    const charts = block<(Drawn & { isOverTime?: true })[]>(readFileSync(path, 'utf8'), 'charts');
+    const axes = charts
+      .filter(({ isOverTime }) => isOverTime)
+      .map(({ option }) => (option.baseOption as unknown as { xAxis: { min: number; max: number } }).xAxis)
+      .map(({ min, max }) => [min, max]);
+    expect(axes.length).toBeGreaterThanOrEqual(8);
+    const [first, ...others] = axes;
+    expect(first[0]).toBe(0);
+    expect(first[1]).toBeCloseTo(virtualSeconds, 2);
+    for (const axis of others) expect(axis).toEqual(first);
+  });
+
+  it('says where nothing happened, and does not draw it', async () => {
+    const path = join(folder(), 'page.html');
+    await run(['replay', '--json', '--requests', '1', '--report', path]);
+    const page = readFileSync(path, 'utf8');
+    expect(page).toContain('No request had to wait.');
+    expect(page).toContain('No request was preempted.');
+    expect(page).toMatch(/A single value: [\d,.]+ ms\./);
+    expect(page).toContain('1 request through the scheduler');
+    const drawn = block<Drawn[]>(page, 'charts').map(({ id }) => id);
+    for (const id of ['waiting', 'preemptions', 'ttft', 'tpot', 'e2e']) expect(drawn).not.toContain(id);
+  });
+
+  it('says that a trace without prompt contents can have no prefix hits, and so does the table', async () => {
+    const csv =
+      'TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.97,90,3\n2023-11-16 18:17:04.03,90,3\n';
+    const path = join(folder(), 'page.html');
+    const { stdout } = await run(['replay', write('azure.csv', csv), '--report', path]);
+    const why = 'no hits possible: the trace has no prompt contents';
+    expect(stdout).toMatch(new RegExp(`│ prefix cache +│ ${why} +│`));
+    const page = readFileSync(path, 'utf8');
+    const markup = page.replace(/<script[^>]*>.*?<\/script>/gs, '');
+    expect(markup).toContain(`Prefix cache: ${why}.`);
+    expect(markup).toContain(`<dd class="detail">${why}</dd>`);
+    expect(block<Drawn[]>(page, 'charts').map(({ id }) => id)).not.toContain('hit-rate');
+    const off = await run(['replay', '--requests', '3', '--no-enable-prefix-caching']);
+    expect(off.stdout).toMatch(/│ prefix cache +│ turned off +│/);
+  });
+
+  it('says that its load exceeds the capacity', async () => {
+    const path = join(folder(), 'page.html');
+    await run([
+      'replay',
+      '--json',
+      '--requests',
+      '300',
+      '--request-rate',
+      '100',
+      '--max-num-seqs',
+      '8',
+      '--report',
+      path,
+    ]);
+    expect(readFileSync(path, 'utf8')).toContain('<strong>Overload</strong>: the load exceeds the capacity.');
+    await run([...SMALL, '--request-rate', '1', '--report', path]);
+    expect(readFileSync(path, 'utf8')).not.toContain('Overload');
   });
 
   it('shows that nothing runs between two arrivals', async () => {
@@ -107,7 +192,7 @@ describe('a page of a replay', () => {
     const path = join(folder(), 'page.html');
     expect((await run(['replay', write('gap.jsonl', rows.join('\n')), '--report', path])).code).toBe(0);
     const charts = block<Drawn[]>(readFileSync(path, 'utf8'), 'charts');
-    for (const id of ['running', 'waiting', 'kv-usage']) {
+    for (const id of ['running', 'kv-usage']) {
       const { source } = charts.find((chart) => chart.id === id)!.option.baseOption.dataset;
       expect(source.slice(1, -1).every((row) => row[5] === 0)).toBe(true);
       expect(source.length).toBeGreaterThan(200);
@@ -132,7 +217,7 @@ describe('a page of a replay', () => {
       signal,
     });
     expect([code, (JSON.parse(stdout) as Report).incomplete]).toEqual([130, true]);
-    expect(readFileSync(path, 'utf8')).toContain('Incomplete: the replay was interrupted');
+    expect(readFileSync(path, 'utf8')).toContain('<strong>Incomplete</strong>: the replay was interrupted');
   });
 
   it('is not written when the trace is refused or its reading is interrupted', async () => {

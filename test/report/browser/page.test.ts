@@ -5,25 +5,47 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { benchPage } from '../../../bench/report/page.js';
 import { BASELINE, readResults } from '../../../bench/results.js';
 import type { Report } from '../../../src/cli/report.js';
-import { figure, percent } from '../../../src/report/figures.js';
+import { decimal, duration, figure } from '../../../src/report/figures.js';
 import { loadPlotLibrary } from '../../../src/report/library.js';
 import { run } from '../../cli/run-program.js';
 import { useTempFiles } from '../../cli/temp-file.js';
-import { CHROMIUM, faintTexts, inspectCharts, openBrowser, openPage, WHY_SKIPPED } from './browser.js';
+import {
+  CHROMIUM,
+  changeView,
+  faintTexts,
+  inspectCharts,
+  openBrowser,
+  openPage,
+  type Scheme,
+  type View,
+  WHY_SKIPPED,
+} from './browser.js';
 
 const write = useTempFiles();
-const VIEWS = [1280, 390].flatMap((width) =>
-  (['light', 'dark'] as const).map((scheme) => ({ width, scheme })),
-);
+/** Each page is opened in the first view of a line, and then shown in the others. */
+const VIEWS: readonly [width: number, scheme: Scheme][][] = [
+  [
+    [1280, 'light'],
+    [1280, 'dark'],
+  ],
+  [
+    [390, 'dark'],
+    [360, 'light'],
+  ],
+];
+/** Charts of a replay's page, and where something may not have happened, the text that says so in the chart's place. */
 const REPLAY_CHARTS = [
-  'running',
-  'waiting',
-  'kv-usage',
-  'hit-rate',
-  'ttft',
-  'tpot',
-  'step',
-  'step-over-time',
+  ...[
+    'throughput',
+    'e2e-over-time',
+    'running',
+    'batch-size',
+    'waiting',
+    'kv-usage',
+    'preemptions',
+    'hit-rate',
+  ],
+  ...['step-over-time', 'ttft', 'tpot', 'e2e', 'step'],
 ];
 const HOSTILE = `"><b id=hacked>'&lt;\u202e`;
 
@@ -92,23 +114,32 @@ describe.skipIf(CHROMIUM === undefined)('pages in a browser', () => {
     'the benchmark',
   ];
 
+  async function expectGood(view: View, name: string, width: number): Promise<void> {
+    const { page, incidents } = view;
+    const { problems, charts } = await inspectCharts(page);
+    expect(problems).toEqual([]);
+    for (const { id, texts, drawn } of charts) {
+      expect({ id, texts: texts > 2 }).toEqual({ id, texts: true });
+      if (name === 'a busy replay' || name === 'the benchmark')
+        expect({ id, drawn }).not.toEqual({ id, drawn: 0 });
+    }
+    if (name === 'a busy replay') expect(charts.map(({ id }) => id)).toEqual(REPLAY_CHARTS);
+    const { checked, faint } = await faintTexts(page);
+    expect(faint).toEqual([]);
+    expect(checked).toBeGreaterThan(80);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
+    expect(incidents).toEqual([]);
+  }
+
   for (const name of names) {
-    it.each(VIEWS)(`${name}, $scheme at $width: is quiet, whole and readable`, async ({ width, scheme }) => {
-      const { page, incidents } = await openPage(browser, pages.get(name) as string, width, scheme);
-      const { problems, charts } = await inspectCharts(page);
-      expect(problems).toEqual([]);
-      for (const { id, texts, drawn } of charts) {
-        expect({ id, texts: texts > 2 }).toEqual({ id, texts: true });
-        if (name === 'a busy replay' || name === 'the benchmark')
-          expect({ id, drawn }).not.toEqual({ id, drawn: 0 });
+    it.each(VIEWS)(`${name}, in %j and %j: is quiet, whole and readable`, async (first, ...others) => {
+      const view = await openPage(browser, pages.get(name) as string, ...first);
+      await expectGood(view, name, first[0]);
+      for (const [width, scheme] of others) {
+        await changeView(view, width, scheme);
+        await expectGood(view, name, width);
       }
-      if (name !== 'the benchmark') expect(charts.map(({ id }) => id)).toEqual(REPLAY_CHARTS);
-      const { checked, faint } = await faintTexts(page);
-      expect(faint).toEqual([]);
-      expect(checked).toBeGreaterThan(80);
-      expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
-      expect(incidents).toEqual([]);
-      await page.close();
+      await view.page.close();
     });
   }
 
@@ -116,32 +147,73 @@ describe.skipIf(CHROMIUM === undefined)('pages in a browser', () => {
     const { page } = await openPage(browser, pages.get('a busy replay') as string, 1280, 'light');
     const embedded = await page.evaluate(() => document.getElementById('report')?.textContent ?? '');
     expect((JSON.parse(embedded) as { report: Report }).report).toEqual(report);
-    const shown = await page
-      .locator('main > section:first-child data')
-      .evaluateAll((elements) =>
-        elements.map((element) => ({ value: element.getAttribute('value'), text: element.textContent })),
-      );
-    const { requests, tokens, prefixCache, ttftMs, tpotMs, schedulerStepUs } = report;
-    const percentiles = [ttftMs, tpotMs, schedulerStepUs].flatMap(({ p50, p90, p99, max, count }) => [
-      p50,
-      p90,
-      p99,
-      max,
-      count,
-    ]);
+    const dataIn = (selector: string): Promise<[string | null, string | null][]> =>
+      page
+        .locator(`${selector} data`)
+        .evaluateAll((elements) => elements.map((each) => [each.getAttribute('value'), each.textContent]));
+    const { requests, tokens, throughput, kvCache, ttftMs, tpotMs, e2eMs, schedulerStepUs } = report;
+    const shown = (value: number | null, text = figure(value as number)) => [String(value), text];
+    const time = (ms: number) => duration(ms);
+    const of = ({ p50, p90, p99, max, count }: typeof ttftMs, unitMs: number) => [
+      ...[p50, p90, p99, max].map((value) => shown(value, figure(value! / unitMs))),
+      shown(count),
+    ];
     const { total, finished, aborted, refused, unfinished } = requests;
-    const expected = [
-      ...[total, finished, aborted, refused, unfinished, tokens.prompt, tokens.generated],
-      tokens.generated / report.virtualSeconds,
-      ...[prefixCache.hitRate, prefixCache.hits, prefixCache.queries, report.preemptions, report.evictions],
-      ...[report.steps, report.virtualSeconds, report.wallSeconds, ...percentiles],
-    ] as number[];
-    expect(shown).toEqual(
-      expected.map((value) => ({
-        value: String(value),
-        text: value === prefixCache.hitRate ? percent(value) : figure(value),
-      })),
-    );
+    const seconds = [report.virtualSeconds, report.wallSeconds];
+    expect(await dataIn('section:has(h2:text-is("All figures"))')).toEqual([
+      ...[total, finished, aborted, refused, unfinished, tokens.prompt, tokens.generated].map((n) =>
+        shown(n),
+      ),
+      ...[throughput.generatedTokens, throughput.finishedRequests, kvCache.blocks].map((n) => shown(n)),
+      shown(kvCache.peakUsage, figure(Math.round(kvCache.peakUsage * kvCache.blocks))),
+      ...[report.preemptions, report.evictions, report.steps].map((n) => shown(n)),
+      ...seconds.map((n) => shown(n, time(1000 * n))),
+      ...of(ttftMs, 1000),
+      ...of(tpotMs, 1),
+      ...of(e2eMs, 1000),
+      ...of(schedulerStepUs, 1),
+    ]);
+    expect(await dataIn('.tiles')).toEqual([
+      ...[throughput.generatedTokens, throughput.finishedRequests].map((n) => shown(n)),
+      ...[ttftMs.p50, ttftMs.p99, e2eMs.p50, e2eMs.p99].map((n) => shown(n, figure(n! / 1000))),
+      ...seconds.map((n) => shown(n, time(1000 * n))),
+      ...[report.prefixCache.hitRate, kvCache.peakUsage].map((n) => shown(n, decimal(100 * n))),
+      ...[report.preemptions, schedulerStepUs.p50, schedulerStepUs.p99].map((n) => shown(n)),
+    ]);
+    await page.close();
+  });
+
+  it('marks the time at the pointer in all charts over time, and says what they show there', async () => {
+    const { page, incidents } = await openPage(browser, pages.get('a busy replay') as string, 1280, 'light');
+    await page.locator('#waiting').scrollIntoViewIfNeeded();
+    const box = (await page.locator('#waiting').boundingBox())!;
+    const marked = () =>
+      page.evaluate(() =>
+        [...document.querySelectorAll('.strip .chart')].map((chart) => {
+          const lines = [...chart.querySelectorAll('path')].map((path) => path.getBoundingClientRect());
+          return {
+            uprights: lines.filter(({ width, height }) => width < 2 && height > 60).map((line) => line.x),
+            says: chart.parentElement!.querySelector('.readout')!.textContent,
+          };
+        }),
+      );
+    const charts = REPLAY_CHARTS.slice(0, 9);
+    const before = await marked();
+    expect(before.map(({ says }) => says)).toEqual(charts.map(() => ''));
+    const x = Math.round(box.x + 0.7 * box.width);
+    expect(before.flatMap(({ uprights }) => uprights).filter((at) => Math.abs(at - x) <= 1)).toEqual([]);
+    await page.mouse.move(x, box.y + box.height / 2);
+    const numbers = /^[\d.,]+ to [\d.,]+ s(at the time |)[\d.,]+( %)?/;
+    await expect.poll(async () => (await marked())[0].says).toMatch(numbers);
+    const after = await marked();
+    for (const { uprights, says } of after) {
+      expect(uprights.filter((at) => Math.abs(at - x) <= 1)).toHaveLength(1);
+      expect(says).toMatch(numbers);
+    }
+    expect(after).toHaveLength(charts.length);
+    await page.mouse.move(5, 5);
+    await expect.poll(async () => (await marked()).map(({ says }) => says)).toEqual(charts.map(() => ''));
+    expect(incidents).toEqual([]);
     await page.close();
   });
 
@@ -151,7 +223,7 @@ describe.skipIf(CHROMIUM === undefined)('pages in a browser', () => {
     for (const part of [
       'blockstep replay --json --report',
       process.version,
-      'virtual time',
+      'in virtual time',
       'measured',
       'UTC',
     ]) {
@@ -159,7 +231,10 @@ describe.skipIf(CHROMIUM === undefined)('pages in a browser', () => {
     }
     expect(text).toContain(report.digest);
     const tags = await page.locator('.tag').allInnerTexts();
-    expect(tags).toEqual([...Array(6).fill('virtual time'), 'measured', 'measured']);
+    // A figure at the top, a chart over time, a distribution.
+    expect(tags).toEqual(['measured', 'measured', 'measured']);
+    const tagged = await page.locator('figure:has(.tag) h3').allInnerTexts();
+    expect(tagged).toEqual(['Scheduler step', 'Scheduler step']);
     await page.close();
   });
 
@@ -174,10 +249,10 @@ describe.skipIf(CHROMIUM === undefined)('pages in a browser', () => {
         return { color: widest.at(-1)?.getAttribute('stroke') ?? null, width: svg.clientWidth };
       });
     const light = await curve();
-    expect(light.color).toBe('#0072b2');
+    expect(light.color).toBe('#0b5fc0');
     await page.emulateMedia({ colorScheme: 'dark' });
     // It draws at the next frame.
-    await expect.poll(async () => (await curve()).color).toBe('#56b4e9');
+    await expect.poll(async () => (await curve()).color).toBe('#62a8f5');
     await page.setViewportSize({ width: 390, height: 900 });
     await page.waitForFunction(() => (document.querySelector('#running svg')?.clientWidth ?? 999) < 390);
     expect((await inspectCharts(page)).problems).toEqual([]);
@@ -192,10 +267,9 @@ describe.skipIf(CHROMIUM === undefined)('pages in a browser', () => {
   });
 
   it.each([
-    ['a busy replay', 'running', /^running: [\d.,]+ \(min [\d.,]+, max [\d.,]+\)$/],
     ['a busy replay', 'ttft', /^requests: \d+$/],
-    ['the benchmark', 'scaling', /^blockstep: [\d.,–]+ µs/],
-    ['the benchmark', 'budgets', /^measured: [\d.,]+, limit [\d.,]+$/],
+    ['the benchmark', 'scaling', /^p50: [\d.,]+ µs/],
+    ['the benchmark', 'budgets', /^measured [\d.,]+, limit [\d.,]+$/],
   ])('%s: tells of %s what is under the pointer', async (name, id, line) => {
     const { page, incidents } = await openPage(browser, pages.get(name) as string, 1280, 'light');
     await page.locator(`#${id}`).scrollIntoViewIfNeeded();

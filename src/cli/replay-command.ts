@@ -46,10 +46,10 @@ at all after an error. --log goes with --json alone: the options are in the log.
 Exit codes: 0 done; 1 failed while it ran; 2 bad options, unusable file or
 missing package; 3 the log decides otherwise; 130 interrupted.
 
-Examples:
-  blockstep replay                               generated requests
-  blockstep replay --report page.html            the same, with a page
-  blockstep replay trace.jsonl --num-blocks 9000 a trace, in a smaller KV cache`;
+Examples (in a checkout, node dist/cli/main.js in place of npx blockstep):
+  npx blockstep replay --report page.html      generated requests, and a page
+  npx blockstep replay trace.jsonl             a trace
+  npx blockstep replay trace.csv --speed-up 4  another, at four times its load`;
 
 /** What a command was called with. */
 export interface Invocation {

@@ -23,8 +23,13 @@ function notes(report: Report): string {
   const overload = overloadInWords(report);
   return [
     report.incomplete ? 'INCOMPLETE: interrupted, figures cover the time until then\n' : '',
-    overload === null ? '' : `OVERLOAD: ${overload}\n`,
+    overload === null ? '' : `${wrapped(`OVERLOAD: ${overload}`)}\n`,
   ].join('');
+}
+
+/** A text in lines that fit a narrow terminal. */
+function wrapped(text: string): string {
+  return text.replace(/(.{1,79})( |$)/g, '$1\n').trimEnd();
 }
 
 function factRows(report: Report): [string, string][] {

@@ -76,7 +76,8 @@ describe('a replay', () => {
     expect(load.exceedsCapacity).toBe(true);
     expect(load.waitingAtLastArrival).toBeGreaterThan(100);
     expect(requests.finished).toBe(300);
-    const { stdout } = await run(['replay', ...overload]);
+    const table = await run(['replay', ...overload]);
+    const stdout = table.stdout.replaceAll('\n', ' ');
     expect(stdout).toContain(
       `OVERLOAD: the load exceeds the capacity. The queue grew until the last request arrived`,
     );

@@ -53,6 +53,7 @@ describe('the command line', () => {
     // The second does what is said of it.
     const overload = await run(['replay', '--request-rate', '60']);
     expect(overload.stdout).toMatch(/^OVERLOAD: the load exceeds the capacity/);
+    expect(widest(overload.stdout)).toBeLessThanOrEqual(80);
     expect(overload.stderr).not.toContain('--request-rate 60');
   });
 

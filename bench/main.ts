@@ -1,20 +1,9 @@
 /**
- * The benchmark of blockstep: `npm run bench -- --help` says what it takes.
- *
- * How to read the figures. Each is a time of one operation in microseconds, less the time to read the clock. On a quiet
- * machine read the p50, and the p99 for the tail; compare the line "load" first. On a busy machine the p50 tells about
- * the machine: read `min` and `p1`, which are samples that nobody interrupted, and "p50 / bare loop", since the bare
- * loop ran in the same minute; draw no conclusion from absolute figures. `min` alone flatters: of the decodes it is a
- * step without a tick of anything else.
- * A step of a decode fills a block for one request in 16; blocks are published to the prefix cache, which is on. Of
- * "empty" and "cached" pools the second has its free queue full of cached blocks, so that every block that is taken
- * evicts one. The model is never part of a figure, nor is making prompts, nor adding requests unless it says so.
- * Heap bytes count garbage too; "per request" is what one more running request adds to a step.
+ * The benchmark of blockstep: `npm run bench -- --help` says what it measures and how to read it (options.ts).
  *
  * The sources are compiled by tsc, as they are for a release: loaders that transform them on the fly change what V8
  * makes of the hot loops. The addon is the release build of native/.
  */
-import { parseArgs } from 'node:util';
 import { loadPlotLibrary } from '../src/report/library.js';
 import { OutputFile } from '../src/report/output-file.js';
 import { judge } from './budgets.js';
@@ -27,6 +16,7 @@ import { describeMachine, readMachine } from './machine.js';
 import { type Effort, quickened } from './measure.js';
 import { benchMixed, MIXED_EFFORT } from './mixed.js';
 import { benchOperations, OPERATIONS_EFFORT } from './operations.js';
+import { HELP, type Options, readOptions } from './options.js';
 import { benchReference, REFERENCE_EFFORT } from './reference.js';
 import { benchPage } from './report/page.js';
 import { defaultFile, type Results, readResults, SCHEMA, writeResults } from './results.js';
@@ -34,68 +24,6 @@ import { GROUPS, type Group, type Row } from './row.js';
 import { renderRows, renderVerdicts } from './table.js';
 import { benchTables, TABLES_EFFORT } from './tables.js';
 import { benchTransfers, TRANSFERS_EFFORT } from './transfers.js';
-import { answerHelp } from './usage.js';
-
-const USAGE = `npm run bench -- [options]
-Measures the scheduler and everything around it, prints a table and writes a result file into bench/results.
-  --only GROUP     one group of those below
-  --quick          few samples: shows that it works, measures nothing
-  --out FILE       where the result goes (default: bench/results, named after date and machine)
-  --no-write       writes no result
-  --report [PAGE]  writes a page with charts too: to PAGE, or beside the result
-  --from RESULT    with --report: shows that result, and measures nothing
-Groups, in the order in which they run:
-  calibration  what the machine does with a bare loop and with an empty native call, to set the rest in relation to
-  decode       one whole step, schedule() and update() through Node-API, of 1 to 1,024 running decodes
-  mixed        one whole step of a full engine, prefills beside decodes, requests ending and being replaced
-  operations   what a request of 2,048 tokens costs at the native border, in pools of 10k to 1M blocks
-  tables       gathering the tables of a step for a model runner
-  reference    one step of the reference executor
-  transfers    draining completions, submitting jobs, and a host lane's throughput against a plain memcpy
-  heap         what a step allocates in V8, and what a request holds
-  engine       the same steps through an Engine with an executor that does nothing: over the bare scheduler, tokens a second
-               through submit, latency under garbage collection, delay of the event loop, heap
-  cuda         the steps of decode, mirrored on a GPU and not; only where there is one
-Exit code: 0 done, 1 failed or bad options.`;
-
-interface Options {
-  only: Group | null;
-  quick: boolean;
-  out: string | null;
-  write: boolean;
-  /** Where the page goes; '' = beside the result. */
-  report: string | null;
-  /** A result to show instead of measuring. */
-  from: string | null;
-}
-
-function readOptions(): Options {
-  const { values, positionals } = parseArgs({
-    allowPositionals: true,
-    options: {
-      only: { type: 'string' },
-      quick: { type: 'boolean', default: false },
-      out: { type: 'string' },
-      'no-write': { type: 'boolean', default: false },
-      report: { type: 'boolean', default: false },
-      from: { type: 'string' },
-    },
-  });
-  const only = GROUPS.find((group) => group === values.only) ?? null;
-  if (values.only !== undefined && only === null) {
-    throw new Error(`--only must be one of ${GROUPS.join(', ')}, got ${values.only}`);
-  }
-  const extra = positionals[values.report ? 1 : 0];
-  if (extra !== undefined) throw new Error(`unexpected argument ${extra}`);
-  const report = values.report ? (positionals[0] ?? '') : null;
-  const { quick, out = null, from = null } = values;
-  if (values['no-write'] && report === '')
-    throw new Error('--no-write needs the path of the page: --report PAGE');
-  if (from !== null && (report === null || quick || out !== null || only !== null)) {
-    throw new Error('--from goes with --report alone: it measures nothing');
-  }
-  return { only, quick, out, write: !values['no-write'], report, from };
-}
 
 function runGroup(group: Group, quick: boolean): Row[] | Promise<Row[]> {
   const effort = (full: Effort) => (quick ? quickened(full) : full);
@@ -152,9 +80,13 @@ function pagePath({ report, from, out }: Options): string | null {
 }
 
 async function main(): Promise<void> {
-  const options = readOptions();
+  const options = readOptions(process.argv.slice(2));
+  if (options === null) {
+    console.log(HELP);
+    return;
+  }
   const path = pagePath(options);
-  // Before anything runs, so that a bad path costs no time.
+  // Before anything runs, so that a bad path or a missing package costs no time.
   const library = path === null ? null : loadPlotLibrary();
   const page = path === null ? null : new OutputFile(path);
   try {
@@ -168,7 +100,6 @@ async function main(): Promise<void> {
   }
 }
 
-answerHelp(USAGE);
 try {
   await main();
 } catch (error) {

@@ -1,5 +1,5 @@
 import Table from 'cli-table3';
-import type { Verdict } from './budgets.js';
+import { inWords, type Verdict } from './budgets.js';
 import { BARE_LOOP } from './calibration.js';
 import type { Group, Row } from './row.js';
 
@@ -22,9 +22,10 @@ export function renderRows(group: Group, rows: readonly Row[]): string {
 }
 
 export function renderVerdicts(verdicts: readonly Verdict[]): string {
-  const head = ['budget', 'limit', 'measured', 'verdict', 'fastest sample'];
+  const head = ['budget', 'unit', 'limit', 'measured', 'verdict', 'fastest sample'];
   const body = verdicts.map((verdict) => [
     verdict.what,
+    verdict.unit,
     String(verdict.limit),
     figure(verdict.measured),
     inWords(verdict.ratio),
@@ -56,8 +57,4 @@ function renderValues(group: Group, rows: readonly Row[]): string {
     [group, 'value', 'unit'],
     rows.map((row) => [row.name, figure(row.value), row.unit]),
   );
-}
-
-function inWords(ratio: number): string {
-  return ratio <= 1 ? `met (${figure(ratio)})` : `missed by ${figure(ratio)}x`;
 }

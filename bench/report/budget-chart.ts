@@ -1,11 +1,11 @@
 import type { EChartsOption } from 'echarts';
-import { baseOption, type Chart, pointerTooltip, SERIES_COLORS, xAxis } from '../../src/report/chart.js';
-import { datum, figure } from '../../src/report/figures.js';
+import { baseOption, type Chart, colorOf, pointerTooltip, xAxis } from '../../src/report/chart.js';
+import { datum } from '../../src/report/figures.js';
 import { dataTable } from '../../src/report/tables.js';
-import type { Verdict } from '../budgets.js';
+import { inWords, type Verdict } from '../budgets.js';
 import { logAxisTicks, rowAxis, rowLabels, rowsHeight } from './rows.js';
 
-const [MET, MISSED] = [SERIES_COLORS[2], SERIES_COLORS[1]];
+const [MET, MISSED] = [colorOf('measured'), 'var(--warning)'];
 /** What is far below its budget stands at the edge: how far is in the table. */
 const LEAST = 0.1;
 
@@ -17,7 +17,12 @@ export function budgetChart(verdicts: readonly Verdict[]): Chart {
   const option: EChartsOption = {
     grid: { left: 240, right: 24, top: 28, bottom: 52 },
     tooltip: pointerTooltip('shadow'),
-    xAxis: xAxis('measured over limit', { type: 'log', min: LEAST, max: high, ...ticks(8) }),
+    xAxis: xAxis('measured / limit, on a logarithmic scale', {
+      type: 'log',
+      min: LEAST,
+      max: high,
+      ...ticks(8),
+    }),
     yAxis: rowAxis(
       verdicts.map(({ what }) => what),
       220,
@@ -41,34 +46,35 @@ export function budgetChart(verdicts: readonly Verdict[]): Chart {
       },
     },
   };
-  const words = verdicts.map(
-    ({ what, ratio }) => `${what} ${ratio <= 1 ? 'met' : 'missed'}, ${figure(ratio)}`,
-  );
+  const words = verdicts.map(({ what, ratio }) => `${what} ${inWords(ratio)}`);
   return {
     id: 'budgets',
-    title: 'Budgets',
+    title: 'Measured, as a multiple of the limit',
     source: 'measured',
     wide: true,
-    height: rowsHeight(verdicts.length),
-    note: `Our own limits. Left of the line they are met (circles), right of it missed (diamonds). What is below ${LEAST} of its limit is drawn there.`,
-    description: `Figures over their limits: ${words.join('; ')}.`,
-    option: baseOption(option, {
-      grid: { left: 136, right: 16, top: 28, bottom: 52 },
-      xAxis: ticks(4),
-      yAxis: rowLabels(122, 11),
-    }),
-    tooltip: {
-      heading: '{0}',
-      format: 'figure',
-      lines: [{ label: 'measured', color: MET, text: '{2}, limit {3}' }],
+    height: rowsHeight(verdicts.map(({ what }) => what)),
+    note: `We set these limits ourselves. Left of the line they are met (circles), right of it missed (red diamonds). What is below ${LEAST} of its limit stands at the left edge.`,
+    description: `What became of the limits: ${words.join('; ')}.`,
+    drawing: {
+      option: baseOption(option, {
+        grid: { left: 136, right: 16, top: 28, bottom: 52 },
+        xAxis: ticks(3),
+        yAxis: rowLabels(122, 11),
+      }),
+      tooltip: {
+        heading: '{0}',
+        format: 'figure',
+        lines: [{ label: 'measured', color: MET, text: '{2}, limit {3}' }],
+      },
     },
     table: dataTable(
-      ['budget', 'limit', 'measured', 'verdict'],
-      verdicts.map(({ what, limit, measured, ratio }) => [
+      ['', 'unit', 'limit', 'measured', 'verdict'],
+      verdicts.map(({ what, unit, limit, measured, ratio }) => [
         what,
+        unit,
         datum(limit),
         datum(measured),
-        ratio <= 1 ? `met (${figure(ratio)})` : `missed by ${figure(ratio)}x`,
+        inWords(ratio),
       ]),
     ),
   };

@@ -9,6 +9,8 @@ import { judge } from '../budgets.js';
 import type { Results } from '../results.js';
 import type { Group, Row } from '../row.js';
 import { budgetChart } from './budget-chart.js';
+import { GROUP_WORDS } from './groups.js';
+import { headline } from './headline.js';
 import { rangeChart } from './range-chart.js';
 import { scalingChart } from './scaling-chart.js';
 
@@ -19,34 +21,50 @@ export function benchPage(results: Results, library: PlotLibrary, args: readonly
   const verdicts = judge(rows);
   const sections: Section[] = [];
   if (rows.some(({ group }) => group === 'decode')) {
-    sections.push({ title: 'Beside other schedulers', charts: [scalingChart(rows)] });
+    sections.push({ title: 'How a step scales', charts: [scalingChart(rows)] });
   }
-  if (verdicts.length > 0) sections.push({ title: 'Against the budgets', charts: [budgetChart(verdicts)] });
+  if (verdicts.length > 0)
+    sections.push({ title: 'Against our own limits', charts: [budgetChart(verdicts)] });
   const timed = groups.filter((group) => rows.some((row) => row.group === group && row.latency));
-  sections.push({ title: 'All times', charts: timed.map((group): Chart => rangeChart(group, rows)) });
+  sections.push({
+    title: 'All times',
+    intro: 'The point and the number are the p50, the bar reaches from p1 to p99.',
+    charts: timed.map((group) => timesOf(group, rows)),
+  });
   for (const group of groups.filter((name) => !timed.includes(name))) {
-    sections.push({ title: `All of ${group}`, content: valueTable(group, rows) });
+    const own = rows.filter((row) => row.group === group);
+    sections.push({ ...GROUP_WORDS[group], content: valueTable(own) });
   }
   sections.push({ title: 'How it was measured', content: provenance(results, library, args) });
   return renderPage(
     {
-      title: 'The step benchmark of blockstep',
+      brand: 'blockstep bench',
+      title: 'What a step costs',
       plainTitle: 'The step benchmark – blockstep',
-      lead: html`Every time is <strong>measured</strong>: one operation on one thread, Node-API included, the model’s time never. Those of other schedulers come from <strong>another machine</strong> and are labelled so.`,
-      warning: quick ? 'A quick run: few samples, so the p99 is rough.' : null,
+      lead: html`The scheduler’s own time, <span class="measured">measured</span> by the clock on ${machine.cpu}, ${machine.cores} cores: one operation on one thread, through Node-API. A model’s time is never part of it. p50 is the time that half of the samples did not exceed, p99 that of 99 in 100.`,
+      source: 'measured',
+      warnings: quick ? [html`<strong>A quick run</strong>: few samples, so the p99 is rough.`] : [],
+      tiles: headline(rows, verdicts),
       sections,
-      footer: html`<p>Measured on ${machine.date}.</p>`,
+      footer: html`<p>Measured on ${machine.date.slice(0, 16).replace('T', ' ')} UTC.</p>`,
       data: results,
     },
     library,
   );
 }
 
-function valueTable(group: Group, rows: readonly Row[]): Html {
-  const own = rows.filter((row) => row.group === group);
+/** The times of one group drawn, and all its figures in tables. */
+function timesOf(group: Group, rows: readonly Row[]): Chart {
+  const values = rows.filter((row) => row.group === group && row.latency === undefined);
+  const { table = null, ...chart } = rangeChart(group, rows);
+  const others = values.length > 0 && valueTable(values);
+  return { ...chart, table: html`<details><summary>All figures</summary>${table}${others}</details>` };
+}
+
+function valueTable(rows: readonly Row[]): Html {
   return dataTable(
-    [group, 'value', 'unit'],
-    own.map(({ name, value, unit }) => [name, datum(value), unit]),
+    ['', 'value', 'unit'],
+    rows.map(({ name, value, unit }) => [name, datum(value), unit === 'us' ? 'µs' : unit]),
   );
 }
 
@@ -61,6 +79,6 @@ function provenance({ machine, rows }: Results, library: PlotLibrary, args: read
     ['Commit', html`<code>${commit ?? 'none'}</code>${dirty ? ', with changes' : ''}`],
     ['Block hash', blockHash],
     ['Date', date],
-    ...(loop ? [[`${loop.name}, µs`, datum(loop.value)] as const] : []),
+    ...(loop ? [[`${loop.name}: p50, µs`, datum(loop.value)] as const] : []),
   ]);
 }

@@ -1,9 +1,13 @@
 import type { YAXisComponentOption } from 'echarts';
 import { logTicks } from '../../src/report/chart.js';
 
-/** Height of a chart of `count` named rows, one below the other, in pixels. */
-export function rowsHeight(count: number): number {
-  return 84 + 30 * count;
+/** Characters of a row's name that a narrow page has room for in a line, and the height of a line in pixels. */
+const [LINE_CHARACTERS, LINE] = [18, 13];
+
+/** Height of a chart of named rows, one below the other, in pixels: enough for the longest name in a narrow page. */
+export function rowsHeight(names: readonly string[]): number {
+  const lines = Math.ceil(Math.max(...names.map((name) => name.length)) / LINE_CHARACTERS);
+  return 84 + names.length * Math.max(30, LINE * lines + 4);
 }
 
 /** Ticks of a logarithmic axis of figures, at most so many. */

@@ -30,14 +30,11 @@ export class Histogram {
 
   percentiles(): Percentiles {
     const { count } = this.#histogram;
-    const at = (percent: number): number | null =>
-      count === 0 ? null : this.#histogram.percentile(percent) / STEPS_PER_UNIT;
-    return {
-      count,
-      p50: at(50),
-      p90: at(90),
-      p99: at(99),
-      max: count === 0 ? null : Math.round(this.#max * STEPS_PER_UNIT) / STEPS_PER_UNIT,
-    };
+    if (count === 0) return { count, p50: null, p90: null, p99: null, max: null };
+    const max = Math.round(this.#max * STEPS_PER_UNIT) / STEPS_PER_UNIT;
+    // Its resolution must not put a percentile above the largest value.
+    const at = (percent: number): number =>
+      Math.min(max, this.#histogram.percentile(percent) / STEPS_PER_UNIT);
+    return { count, p50: at(50), p90: at(90), p99: at(99), max };
   }
 }

@@ -6,6 +6,8 @@ export interface Io {
   stdout: { write(text: string): unknown };
   /** Progress, notes and errors. */
   stderr: Writable & { isTTY?: boolean };
+  /** What to type in front of options to run `replay` again, as it can be copied into a shell. */
+  again: string;
   /** Aborted when the user interrupts. */
   signal: AbortSignal;
   /** From now on an interrupt ends the process at once: what follows cannot stop by itself, and leaves nothing behind. */

@@ -20,6 +20,8 @@ export class Measurements {
   readonly ttftMs = new Histogram();
   /** Mean time between the tokens of a request, for those that finished with two or more. */
   readonly tpotMs = new Histogram();
+  /** From arrival to the last token, for those that finished. */
+  readonly e2eMs = new Histogram();
   /** schedule() and update() of a step together. */
   readonly stepUs = new Histogram();
 
@@ -57,6 +59,7 @@ export class Measurements {
     const name = finishReasonOf(reason);
     // Aborts are counted where they are asked for; they bring no output.
     if (name !== null && name !== 'abort') this.finished[name]++;
+    this.e2eMs.record(nowMs - request.arrivalTime);
     if (request.numOutputTokens > 1) {
       this.tpotMs.record((nowMs - request.firstTokenAt) / (request.numOutputTokens - 1));
     }

@@ -40,7 +40,7 @@ async function prepare(args: readonly string[], io: Io): Promise<Job> {
   let code: number = ExitCode.ok;
   let job: Job = () => Promise.resolve(code);
   const program = new Command('blockstep')
-    .description('the scheduling core of an LLM inference engine')
+    .description('The scheduling core of an LLM inference engine.')
     .version(version)
     .exitOverride()
     .configureOutput({

@@ -1,5 +1,6 @@
 import type { Writable } from 'node:stream';
 import CliProgress from 'cli-progress';
+import { counted, duration, grouped } from '../report/figures.js';
 import type { Replay } from './replay.js';
 
 /** A live bar of the requests that ended. Only for terminals; `stop` must be called, it ends the bar's own timer. */
@@ -7,20 +8,23 @@ export class Progress {
   readonly #bar: CliProgress.SingleBar;
 
   constructor(stream: Writable, total: number) {
-    const format = '{bar} {percentage}% | {value}/{total} requests | {steps} steps | {virtual} s virtual';
+    // Its own {value} and {total} would stand there without separators.
+    const format = `{bar} {percentage} % | {ended} of ${counted(total, 'request')} | {steps} steps | {virtual} virtual`;
     const options = {
       stream: stream as NodeJS.WritableStream,
       format,
+      barsize: 20,
       clearOnComplete: true,
       hideCursor: true,
     };
     this.#bar = new CliProgress.SingleBar(options, CliProgress.Presets.shades_classic);
-    this.#bar.start(total, 0, { steps: 0, virtual: '0.0' });
+    this.#bar.start(total, 0, { ended: '0', steps: '0', virtual: duration(0) });
   }
 
   update({ measurements, nowMs }: Replay): void {
     const { numEnded, steps } = measurements;
-    this.#bar.update(numEnded, { steps, virtual: (nowMs / 1000).toFixed(1) });
+    const shown = { ended: grouped(numEnded), steps: grouped(steps), virtual: duration(nowMs) };
+    this.#bar.update(numEnded, shown);
   }
 
   stop(): void {

@@ -1,10 +1,12 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { BlockstepError } from '../core/errors.js';
+import { counted } from '../report/figures.js';
 import type { LogSink } from '../scheduler/log.js';
 import { resolveOptions } from '../scheduler/options.js';
 import { generateWorkload } from '../workload/generate.js';
 import { readTrace } from '../workload/trace.js';
 import type { Workload } from '../workload/workload.js';
+import { optionDescription, optionTerm } from './help.js';
 import { ExitCode, type Io, type Job } from './io.js';
 import { prepareLog } from './log-command.js';
 import { Progress } from './progress.js';
@@ -18,22 +20,34 @@ import {
   type ReplayFlags,
 } from './replay-flags.js';
 import { ReplayOutputs } from './replay-outputs.js';
+import { makePrinter, type ReplayPrinter } from './replay-printer.js';
+import { ReplaySeries } from './replay-series.js';
 import { makeReport, type Source } from './report.js';
-import { renderTable } from './report-table.js';
 import { addSchedulerFlags, schedulerOptions } from './scheduler-flags.js';
 
-const DESCRIPTION = 'run the requests of a trace through a scheduler in virtual time, and report what it did';
+const SUMMARY = 'replay a trace of requests in virtual time';
+const DESCRIPTION =
+  'Replays the requests of a trace, or generated ones, through the scheduler in virtual time, and reports throughput, latencies, prefix cache hits and preemptions. No model runs, and no GPU is needed.';
 
 const DETAILS = `
-FILE is a Mooncake trace (JSON lines), or an Azure LLM or BurstGPT trace (CSV). Every line of it is checked before
-anything runs. Steps cost what the cost model says; its defaults resemble an 8B model in 16 bits on one H100.
-The same options give the same digest.
+Formats: Mooncake (JSON lines), Azure LLM and BurstGPT (CSV). All of FILE is
+checked before anything runs. Only Mooncake's traces say which prompts share
+content, so only with them prefix cache hits are possible.
 
-A page or a log that is asked for appears when the replay has ended or was interrupted, and not at all after an error.
---log takes no other option than --json: the log holds the scheduler's. Nothing of it runs before all of it was checked.
+Virtual time passes as the cost model says. Its defaults are an assumption: an
+8B model in 16 bits on one H100. The same options give the same decisions, and
+so the same digest.
 
-Exit codes: 0 done, 1 failed while running, 2 bad options, unusable file or missing package, 3 the log's decisions
-differ, 130 interrupted.`;
+A page or a log is written when the replay has ended or was interrupted, and not
+at all after an error. --log goes with --json alone: the options are in the log.
+
+Exit codes: 0 done; 1 failed while it ran; 2 bad options, unusable file or
+missing package; 3 the log decides otherwise; 130 interrupted.
+
+Examples (in a checkout, node dist/cli/main.js in place of npx blockstep):
+  npx blockstep replay --report page.html      generated requests, and a page
+  npx blockstep replay trace.jsonl             a trace
+  npx blockstep replay trace.csv --speed-up 4  another, at four times its load`;
 
 /** What a command was called with. */
 export interface Invocation {
@@ -48,7 +62,13 @@ export function addReplayCommand(
   invocation: Invocation,
   onReady: (job: Job) => void,
 ): void {
-  const command = program.command('replay').description(DESCRIPTION).argument('[file]', 'trace to replay');
+  const command = program
+    .command('replay')
+    .summary(SUMMARY)
+    .description(DESCRIPTION)
+    .argument('[FILE]', 'trace to replay; without one, requests are generated')
+    .addHelpOption(new Option('-h, --help', 'show this').helpGroup('Output:'))
+    .configureHelp({ optionTerm, optionDescription });
   addReplayFlags(command);
   command.optionsGroup('Scheduler:');
   addSchedulerFlags(command);
@@ -89,6 +109,7 @@ async function prepareReplay(
   { io, args }: Invocation,
 ): Promise<Job> {
   const flags = values as unknown as ReplayFlags;
+  const printer = makePrinter(flags, io);
   const outputs = new ReplayOutputs(flags, file);
   try {
     const loaded = await loadWorkload(file, flags, io.signal).catch((error: unknown) => {
@@ -102,12 +123,14 @@ async function prepareReplay(
     }
     const { workload, source } = loaded;
     if (source.firstSkipped !== null) {
-      io.stderr.write(`skipped ${source.skippedLines} malformed lines, the first: ${source.firstSkipped}\n`);
+      const lines = counted(source.skippedLines, 'malformed line');
+      io.stderr.write(`skipped ${lines}, the first: ${source.firstSkipped}\n`);
     }
     const options = replayOptions(flags, values, workload, outputs.recorder);
     const replay = new Replay(workload, options);
-    outputs.observe(replay);
-    return () => runReplay({ replay, source, options, outputs, flags, io, args });
+    const series = new ReplaySeries(replay.scheduler, replay.lastArrivalMs, workload.length);
+    replay.observe(series);
+    return () => runReplay({ replay, series, source, options, outputs, printer, io, args });
   } catch (error) {
     outputs.discard();
     throw error;
@@ -116,13 +139,24 @@ async function prepareReplay(
 
 interface Run extends Invocation {
   replay: Replay;
+  series: ReplaySeries;
   source: Source;
   options: ReplayOptions;
   outputs: ReplayOutputs;
-  flags: ReplayFlags;
+  printer: ReplayPrinter;
 }
 
-async function runReplay({ replay, source, options, outputs, flags, io, args }: Run): Promise<number> {
+async function runReplay({
+  replay,
+  series,
+  source,
+  options,
+  outputs,
+  printer,
+  io,
+  args,
+}: Run): Promise<number> {
+  printer.begin(source);
   const bar = io.stderr.isTTY === true ? new Progress(io.stderr, source.requests) : null;
   try {
     const start = performance.now();
@@ -131,12 +165,14 @@ async function runReplay({ replay, source, options, outputs, flags, io, args }: 
     bar?.stop();
     // Figures of a scheduler whose state is broken are worth nothing.
     replay.scheduler.verify();
-    const report = makeReport(replay, source, options, !complete, wallMs);
+    series.end(replay.nowMs);
+    const report = makeReport(replay, series, source, options, !complete, wallMs);
     // What it has left to write into the log comes now.
     replay.dispose();
-    io.stdout.write(flags.json ? `${JSON.stringify(report)}\n` : renderTable(report));
-    outputs.writePage(replay, report, args);
+    printer.report(report);
+    outputs.writePage(replay, series, report, args);
     for (const path of outputs.commit()) io.stderr.write(`written to ${path}\n`);
+    printer.end(report);
     return complete ? ExitCode.ok : ExitCode.interrupted;
   } finally {
     bar?.stop();
@@ -151,17 +187,18 @@ async function loadWorkload(
   signal: AbortSignal,
 ): Promise<{ workload: Workload; source: Source }> {
   if (file === undefined) {
-    const workload = generateWorkload({
-      requests: flags.requests,
-      requestRate: flags.requestRate,
-      seed: flags.seed,
-    });
+    const workload = generateWorkload(flags);
     const none = { skippedLines: 0, firstSkipped: null, zeroOutputs: 0 };
-    return { workload, source: { file: null, format: 'generated', requests: workload.length, ...none } };
+    return { workload, source: { file: null, format: 'generated', ...told(workload), ...none } };
   }
   const { format, limit, skipBad, seed } = flags;
   const { workload, ...found } = await readTrace(file, { format, limit, skipBad, seed, signal });
-  return { workload, source: { file, requests: workload.length, ...found } };
+  return { workload, source: { file, ...told(workload), ...found } };
+}
+
+/** What a workload itself says of where it came from. */
+function told({ length, hasContents }: Workload): Pick<Source, 'requests' | 'promptContents'> {
+  return { requests: length, promptContents: hasContents };
 }
 
 function replayOptions(

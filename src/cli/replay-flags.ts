@@ -27,33 +27,37 @@ export const GENERATOR_FLAGS = ['generate', 'requests', 'requestRate'] as const;
 /** A log brings its own options: only these go with it. */
 export const LOG_FLAGS = ['log', 'json'] as const;
 
-/** Adds the flags that say what is replayed and how it is reported. */
+/** Adds the flags that say what is replayed, and those that say what comes out. */
 export function addReplayFlags(command: Command): void {
   const add = (flags: string, help: string, parser?: (text: string) => unknown, value?: unknown): void => {
     const option = new Option(flags, help);
     if (parser !== undefined) option.argParser(parser);
     command.addOption(value === undefined ? option : option.default(value));
   };
+  command.optionsGroup('Workload:');
   command.addOption(
-    new Option('--format <name>', 'format of FILE (default: told by its first line)').choices(TRACE_FORMATS),
+    new Option('--format <name>', 'format of FILE; told by its first line unless given').choices(
+      TRACE_FORMATS,
+    ),
   );
-  add('--limit <n>', 'read only the first n requests of FILE', parse.count);
+  add('--limit <n>', 'replay only the first n requests of FILE', parse.count);
   add('--skip-bad', 'skip and count malformed lines of FILE instead of refusing it', undefined, false);
-  add('--generate', 'replay a generated workload (default without FILE)', undefined, false);
-  add('--requests <n>', 'requests to generate', parse.count, 2000);
-  add('--request-rate <n>', 'requests a second to generate', parse.positive, 20);
-  add('--speed-up <n>', 'let requests arrive n times faster', parse.positive, 1);
+  add('--generate', 'generate the requests; so it is done without a FILE too', undefined, false);
+  add('--requests <n>', 'how many to generate', parse.count, 2000);
+  add('--request-rate <n>', 'how many generated requests arrive a second, on average', parse.positive, 20);
+  add('--speed-up <n>', 'have requests arrive n times as fast', parse.positive, 1);
   add(
     '--abort-rate <share>',
-    'abort this share of the requests, each at a random moment of its life',
+    'share of the requests that are aborted, each at a random moment of its life',
     parse.share,
     0,
   );
   add('--seed <n>', 'seed of everything random', parse.seed, 0);
-  add('--json', 'print one JSON object instead of a table', undefined, false);
-  add('--report <html>', 'write a page with charts too, one file that needs no network');
-  add('--record <log>', 'record every input and every decision; this counts into the time of a step');
-  add('--log <log>', 'instead of a trace, run a recorded log again and say where its decisions differ');
+  command.optionsGroup('Output:');
+  add('--json', 'print one JSON object instead of tables', undefined, false);
+  add('--report <page>', 'write an HTML page with charts as well: one file, which needs no network');
+  add('--record <log>', 'record every input and decision; recording counts into the time of a step');
+  add('--log <log>', 'run a recorded log again instead of a workload, and say where it decides otherwise');
 }
 
 /** Adds the flags of the cost model, which decides how virtual time passes. */
@@ -62,10 +66,30 @@ export function addCostModelFlags(command: Command): void {
     command.addOption(new Option(flags, help).argParser(parser).default(value));
   };
   const model = DEFAULT_COST_MODEL;
-  add('--step-overhead-ms <n>', 'host work before each step', parse.nonNegative, model.stepOverheadMs);
-  add('--prefill-tokens-per-second <n>', 'speed of prefill', parse.positive, model.prefillTokensPerSecond);
-  add('--weight-bytes <n>', 'weights, read by each step that decodes', parse.nonNegative, model.weightBytes);
-  add('--kv-bytes-per-token <n>', 'KV cache of one token', parse.nonNegative, model.kvBytesPerToken);
-  add('--memory-bytes-per-second <n>', 'memory bandwidth', parse.positive, model.memoryBytesPerSecond);
-  add('--acceptance-rate <share>', 'probability that a draft token is right', parse.share, 0.7);
+  add(
+    '--step-overhead-ms <n>',
+    'milliseconds of host work before a step',
+    parse.nonNegative,
+    model.stepOverheadMs,
+  );
+  add(
+    '--prefill-tokens-per-second <n>',
+    'prompt tokens computed a second',
+    parse.positive,
+    model.prefillTokensPerSecond,
+  );
+  add(
+    '--weight-bytes <n>',
+    'bytes of weights; every step that decodes reads them all',
+    parse.nonNegative,
+    model.weightBytes,
+  );
+  add('--kv-bytes-per-token <n>', 'bytes of KV cache of one token', parse.nonNegative, model.kvBytesPerToken);
+  add(
+    '--memory-bytes-per-second <n>',
+    'bytes that the GPU reads from its memory a second',
+    parse.positive,
+    model.memoryBytesPerSecond,
+  );
+  add('--acceptance-rate <share>', 'probability that a draft token is accepted', parse.share, 0.7);
 }

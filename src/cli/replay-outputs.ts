@@ -6,7 +6,7 @@ import { OutputFile } from '../report/output-file.js';
 import { LogRecorder } from './log-file.js';
 import type { Replay } from './replay.js';
 import { replayPage } from './replay-page.js';
-import { ReplaySeries } from './replay-series.js';
+import type { ReplaySeries } from './replay-series.js';
 import type { Report } from './report.js';
 
 /** The files that a replay writes. They appear when it came to its end, or was interrupted; after an error none does. */
@@ -15,7 +15,6 @@ export class ReplayOutputs {
   readonly #files: OutputFile[] = [];
   readonly #page: { file: OutputFile; plots: PlotLibrary } | null = null;
   readonly #record: OutputFile | null = null;
-  #series: ReplaySeries | null = null;
 
   /**
    * Begins the files.
@@ -37,23 +36,15 @@ export class ReplayOutputs {
     }
   }
 
-  /** Follows the replay, if there is to be a page. */
-  observe(replay: Replay): void {
-    if (this.#page === null) return;
-    this.#series = new ReplaySeries(replay.scheduler);
-    replay.observe(this.#series);
-  }
-
   /**
    * Writes the page; the replay may still be read.
    * @throws ERR_BLOCKSTEP_BAD_FILE
    */
-  writePage(replay: Replay, report: Report, args: readonly string[]): void {
-    if (this.#page === null || this.#series === null) return;
-    this.#series.end(replay.nowMs);
+  writePage(replay: Replay, series: ReplaySeries, report: Report, args: readonly string[]): void {
+    if (this.#page === null) return;
     const { measurements } = replay;
     const made = { args, recorded: this.recorder !== null, host: readHost(), date: new Date() };
-    const input = { report, measurements, series: this.#series, ...made };
+    const input = { report, measurements, series, ...made };
     this.#page.file.write(new TextEncoder().encode(replayPage(input, this.#page.plots)));
   }
 

@@ -1,20 +1,18 @@
 import { basename } from 'node:path';
-import type { Chart } from '../report/chart.js';
-import {
-  type DistributionChartInput,
-  distributionChart,
-  percentileTable,
-} from '../report/distribution-chart.js';
-import { datum, figure, grouped, percent } from '../report/figures.js';
+import { counted, datum, duration, figure, grouped, latencyUnit } from '../report/figures.js';
 import type { Host } from '../report/host.js';
 import { type Html, type HtmlValue, html } from '../report/html.js';
 import type { PlotLibrary } from '../report/library.js';
 import { renderPage, type Section } from '../report/page.js';
-import { factTable } from '../report/tables.js';
-import { type TimeChartInput, timeChart } from '../report/time-chart.js';
+import { dataTable, factTable } from '../report/tables.js';
+import type { Percentiles } from './histogram.js';
 import type { Measurements } from './measurements.js';
+import { requestCharts, stepChart } from './replay-distributions.js';
+import { headline } from './replay-headline.js';
 import type { ReplaySeries } from './replay-series.js';
+import { timeStrips } from './replay-strips.js';
 import type { Report } from './report.js';
+import { hitsInWords, overloadInWords, sourceInWords } from './report-words.js';
 import { commandLine } from './shell.js';
 
 export interface ReplayPageInput {
@@ -29,27 +27,33 @@ export interface ReplayPageInput {
   date: Date;
 }
 
-const SAMPLED =
-  'Read after every schedule() and held until the next; the band spans the smallest and largest.';
-
 /** The page of one replay. */
 export function replayPage(input: ReplayPageInput, library: PlotLibrary): string {
   const { report, host, date } = input;
   const name = report.workload.file === null ? 'a generated workload' : basename(report.workload.file);
-  const { total, finished, aborted, refused } = report.requests;
   return renderPage(
     {
+      brand: 'blockstep replay',
       title: html`Replay of <bdi>${name}</bdi>`,
       plainTitle: `Replay of ${name} – blockstep`,
-      lead: html`Requests, queues and latencies run in <strong>virtual time</strong>: a step lasts as long as the cost model says, which is an assumption and no measurement. Only the scheduler’s own time a step is <strong>measured</strong>, on the machine named below. Each figure carries a tag that says which of the two it is.`,
-      warning: report.incomplete
-        ? html`Incomplete: the replay was interrupted, and all figures cover the time until then, ${grouped(finished + aborted + refused)} of ${grouped(total)} requests.`
-        : null,
+      lead: html`${counted(report.requests.total, 'request')} through the scheduler in <span class="virtual">virtual</span> time: no model ran, and no GPU. How long a step takes is what a cost model says, an assumption. Only the scheduler’s own time was <span class="measured">measured</span>, on the machine named at the end; it is marked so.`,
+      source: 'virtual',
+      warnings: warnings(report),
+      tiles: headline(report),
       sections: [
-        { title: 'In numbers', content: html`${headline(report)}${latencies(report)}` },
-        { title: 'Load over time', charts: loadCharts(input) },
-        { title: 'Latency of requests', charts: requestCharts(input) },
-        { title: 'The scheduler’s own time', charts: schedulerCharts(input) },
+        {
+          title: 'Over time',
+          intro:
+            'All charts share one axis, virtual time since the first arrival. A line is the mean over a short span of it, the shading reaches from the smallest value in that span to the largest. Point at a chart to read all of them at that time.',
+          strips: timeStrips(input),
+        },
+        {
+          title: 'Latencies',
+          intro:
+            'How many took how long. p99 is the time that 99 of 100 did not exceed, p90 and p50 likewise.',
+          charts: [...requestCharts(input), stepChart(input)],
+        },
+        { title: 'All figures', content: html`${facts(report)}${latencies(report)}` },
         { title: 'How it was made', content: provenance(input, library) },
       ] satisfies Section[],
       footer: html`<p>Made by blockstep ${host.blockstep} on ${isoDate(date)}.</p>`,
@@ -59,164 +63,80 @@ export function replayPage(input: ReplayPageInput, library: PlotLibrary): string
   );
 }
 
-function headline(report: Report): Html {
-  const { requests, tokens, prefixCache, virtualSeconds, wallSeconds, schedulerStepUs: _, ...rest } = report;
-  const throughput = virtualSeconds > 0 ? tokens.generated / virtualSeconds : null;
-  const facts: [string, HtmlValue][] = [
+/** What must not be overlooked. */
+function warnings(report: Report): HtmlValue[] {
+  const { finished, aborted, refused, total } = report.requests;
+  const overload = overloadInWords(report);
+  const found: HtmlValue[] = [];
+  if (report.incomplete) {
+    found.push(
+      html`<strong>Incomplete</strong>: the replay was interrupted. All figures cover the time until then, when ${grouped(finished + aborted + refused)} of ${grouped(total)} requests had ended.`,
+    );
+  }
+  if (overload !== null) found.push(html`<strong>Overload</strong>: ${overload}`);
+  return found;
+}
+
+function facts(report: Report): Html {
+  const { requests, tokens, throughput, kvCache, virtualSeconds, wallSeconds } = report;
+  const list: [string, HtmlValue][] = [
     [
       'Requests',
       html`${datum(requests.total)}: ${datum(requests.finished)} finished, ${datum(requests.aborted)} aborted, ${datum(requests.refused)} refused, ${datum(requests.unfinished)} unfinished`,
     ],
     ['Tokens', html`${datum(tokens.prompt)} of prompts, ${datum(tokens.generated)} generated`],
-    ['Generated a virtual second', html`${datum(throughput)} tokens`],
     [
-      'Prefix cache',
-      html`${datum(prefixCache.hitRate, percent)} hit: ${datum(prefixCache.hits)} of ${datum(prefixCache.queries)} tokens`,
+      'In a virtual second',
+      html`${datum(throughput.generatedTokens)} tokens generated, ${datum(throughput.finishedRequests)} requests finished`,
     ],
-    ['Preemptions', datum(rest.preemptions)],
-    ['Cached blocks evicted', datum(rest.evictions)],
-    ['Steps', datum(rest.steps)],
-    ['Time', html`${datum(virtualSeconds)} s virtual, ${datum(wallSeconds)} s real`],
+    ['Prefix cache', hitsInWords(report)],
+    [
+      'KV cache',
+      html`${datum(kvCache.blocks)} blocks of ${String(report.options['blockSize'])} tokens, at most ${datum(kvCache.peakUsage, (share) => grouped(Math.round(share * kvCache.blocks)))} in use`,
+    ],
+    ['Preemptions', datum(report.preemptions)],
+    ['Cached blocks evicted', datum(report.evictions)],
+    ['Steps', datum(report.steps)],
+    [
+      'Time',
+      html`${datum(virtualSeconds, (seconds) => duration(1000 * seconds))} virtual, ${datum(wallSeconds, (seconds) => duration(1000 * seconds))} real`,
+    ],
   ];
-  if (Object.keys(rest.anomalies).length > 0) facts.push(['Anomalies', named(rest.anomalies)]);
-  if (requests.refused > 0) facts.push(['Refused', named(requests.refusedByCode)]);
-  return factTable(facts);
+  if (Object.keys(report.anomalies).length > 0) list.push(['Anomalies', named(report.anomalies)]);
+  if (requests.refused > 0) list.push(['Refused', named(requests.refusedByCode)]);
+  return factTable(list);
 }
 
-function latencies({ ttftMs, tpotMs, schedulerStepUs }: Report): Html {
-  return percentileTable([
-    { name: 'Time to first token, ms (virtual)', percentiles: ttftMs },
-    { name: 'Time per output token, ms (virtual)', percentiles: tpotMs },
-    { name: 'Scheduler, µs a step (measured)', percentiles: schedulerStepUs },
-  ]);
-}
-
-function loadCharts({ series, report }: ReplayPageInput): Chart[] {
-  const { timeline } = series;
-  const shared = { source: 'virtual', scale: 'linear', timeline } as const;
-  const gauge = (
-    own: Pick<TimeChartInput, 'id' | 'title' | 'quantity' | 'note' | 'series' | 'format'> &
-      Partial<TimeChartInput>,
-  ): Chart => timeChart({ ...shared, ...own });
-  const line = (name: string, track: TimeChartInput['series'][number]['track'], band = true) => ({
+function latencies({ ttftMs, tpotMs, e2eMs, schedulerStepUs }: Report): Html {
+  const row = (name: string, { p50, p90, p99, max, count }: Percentiles, perUnit = 1): HtmlValue[] => [
     name,
-    track,
-    band,
-  });
-  const aborts =
-    report.requests.aborted > 0 ? ' A request that was given up in front of it counts until its turn.' : '';
-  return [
-    gauge({
-      id: 'running',
-      title: 'Running requests',
-      quantity: 'requests',
-      format: 'figure',
-      note: SAMPLED,
-      series: [line('running', series.running)],
-    }),
-    gauge({
-      id: 'waiting',
-      title: 'Waiting requests',
-      quantity: 'requests',
-      format: 'figure',
-      note: `${SAMPLED} All that have arrived and are not running, in the scheduler’s queues and in front of it.${aborts}`,
-      series: [line('waiting', series.waiting)],
-    }),
-    gauge({
-      id: 'kv-usage',
-      title: 'KV cache in use',
-      quantity: 'share of the pool’s blocks',
-      format: 'percent',
-      note: `${SAMPLED} Blocks that only the prefix cache remembers are free.`,
-      series: [line('in use', series.kvUsage)],
-    }),
-    gauge({
-      id: 'hit-rate',
-      title: 'Prefix cache hit rate',
-      quantity: 'share of the tokens looked up',
-      format: 'percent',
-      timeline: series.lookups,
-      note: 'Tokens found of those looked up by first admissions, over so many at the time, and over all since the beginning.',
-      series: [
-        line('at the time', series.hitRate, false),
-        line('since the beginning', series.totalHitRate, false),
-      ],
-    }),
+    ...[p50, p90, p99, max].map((value) => datum(value, (exact) => figure(exact / perUnit))),
+    datum(count),
   ];
-}
-
-function requestCharts({ measurements, report }: ReplayPageInput): Chart[] {
-  const shared = { source: 'virtual', unit: 'ms', of: 'requests' } as const;
-  const chart = (own: Omit<DistributionChartInput, keyof typeof shared>): Chart =>
-    distributionChart({ ...shared, ...own });
-  return [
-    chart({
-      id: 'ttft',
-      title: 'Time to first token',
-      quantity: 'time to first token',
-      note: 'From the arrival of a request to its first token, waiting included.',
-      distribution: measurements.ttftMs.distribution,
-      percentiles: report.ttftMs,
-    }),
-    chart({
-      id: 'tpot',
-      title: 'Time per output token',
-      quantity: 'time per output token',
-      note: 'Mean time between the tokens of a request, of those that finished with two or more.',
-      distribution: measurements.tpotMs.distribution,
-      percentiles: report.tpotMs,
-    }),
-  ];
-}
-
-function schedulerCharts({ measurements, report, series, recorded }: ReplayPageInput): Chart[] {
-  const recording = recorded ? ' Recording the log is part of it.' : '';
-  const source = 'measured';
-  return [
-    distributionChart({
-      id: 'step',
-      title: 'Scheduler time a step',
-      source,
-      quantity: 'time of a step',
-      unit: 'µs',
-      of: 'steps',
-      note: `schedule() and update() together, in real time; the model’s time is not in it.${recording} The tail is garbage collection and whatever else the machine did.`,
-      distribution: measurements.stepUs.distribution,
-      percentiles: report.schedulerStepUs,
-    }),
-    timeChart({
-      id: 'step-over-time',
-      title: 'Scheduler time a step over virtual time',
-      source,
-      quantity: 'time of a step, µs',
-      format: 'figure',
-      scale: 'log',
-      note: 'The same steps where they happened in virtual time: mean, and from the fastest to the slowest.',
-      timeline: series.timeline,
-      series: [{ name: 'step', track: series.stepUs, band: true }],
-    }),
-  ];
+  const virtual = (name: string, percentiles: Percentiles): HtmlValue[] => {
+    const unit = latencyUnit(percentiles.max);
+    return row(`${name}, ${unit.name} (virtual)`, percentiles, unit.ms);
+  };
+  return dataTable(
+    ['', 'p50', 'p90', 'p99', 'max', 'values'],
+    [
+      virtual('Time to first token', ttftMs),
+      virtual('Time per output token', tpotMs),
+      virtual('End-to-end latency', e2eMs),
+      row('Scheduler step, µs (measured)', schedulerStepUs),
+    ],
+  );
 }
 
 function provenance({ report, args, host, date }: ReplayPageInput, library: PlotLibrary): Html {
-  const { workload, options } = report;
-  const file =
-    workload.file === null
-      ? 'generated'
-      : html`<code><bdi>${workload.file}</bdi></code> (${workload.format})`;
-  const notes = [
-    workload.skippedLines > 0 && ` ${grouped(workload.skippedLines)} malformed lines were skipped.`,
-    workload.zeroOutputs > 0 &&
-      ` ${grouped(workload.zeroOutputs)} requests of output length 0 were replayed with 1.`,
-  ];
   const text = (value: unknown): string =>
     typeof value === 'object' ? JSON.stringify(value) : String(value);
-  const rows = Object.entries(options).map(
+  const rows = Object.entries(report.options).map(
     ([name, value]) => [name, html`<code>${text(value)}</code>`] as const,
   );
   return html`${factTable([
     ['Command', html`<code>${commandLine(['blockstep', ...args])}</code>`],
-    ['Workload', html`${file}, ${datum(workload.requests)} requests.${notes}`],
+    ['Workload', html`<bdi>${sourceInWords(report)}</bdi>`],
     ['Machine', `${host.cpu}, ${host.cores} cores, ${host.memoryGiB} GiB, ${host.platform}`],
     [
       'Versions',

@@ -1,18 +1,14 @@
+import { Rate } from '../report/rate.js';
 import { Timeline, type Track } from '../report/timeline.js';
 import { EntryKind, type Plan } from '../scheduler/plan.js';
 import type { Scheduler } from '../scheduler/scheduler.js';
+import { Backlog } from './backlog.js';
+import type { ReplayObserver } from './replay-observer.js';
 
-/** What a replay says about itself as it goes. */
-export interface ReplayObserver {
-  /** A step was scheduled, be it empty; `queuedOutside` requests have arrived and are not with the scheduler yet. */
-  planned(plan: Plan, nowMs: number, queuedOutside: number): void;
-  /** A step that computed something was updated; the scheduler took so many real microseconds for it. */
-  updated(nowMs: number, stepUs: number): void;
-}
+/** What differs much from step to step or comes seldom is seen over longer times. */
+const COARSE_BUCKETS = 128;
 
-const LOOKUP_BUCKETS = 128;
-
-/** The gauges, each with the value that it had since it was read last. */
+/** A quantity, with the value that it had since it was read last. */
 interface Gauge {
   track: Track;
   value: number;
@@ -23,25 +19,38 @@ interface Gauge {
  * next: their means are over time, and their extremes are those of all steps.
  */
 export class ReplaySeries implements ReplayObserver {
+  readonly backlog: Backlog;
   readonly timeline = new Timeline();
   readonly running = this.timeline.track();
   readonly waiting = this.timeline.track();
   readonly kvUsage = this.timeline.track();
+  /** Requests of the step that is computed; none while nothing is. */
+  readonly batchSize = this.timeline.track();
   readonly stepUs = this.timeline.track();
-  /** Lookups are few and differ much: over longer times their rate can be seen. */
-  readonly lookups = new Timeline(LOOKUP_BUCKETS);
+  readonly coarse = new Timeline(COARSE_BUCKETS);
+  /** Generated tokens: those of a step come while it is computed, and none between steps. */
+  readonly throughput = new Rate(this.coarse);
+  /** From arrival to the last token, where requests finished. */
+  readonly e2eMs = this.coarse.track();
   /** Tokens found of those looked up, by step; the mean weighs each step with its tokens. */
-  readonly hitRate = this.lookups.track();
+  readonly hitRate = this.coarse.track();
   /** The same from the beginning to each moment. */
-  readonly totalHitRate = this.lookups.track();
+  readonly totalHitRate = this.coarse.track();
+  /** Preempted requests. */
+  readonly preemptions = new Rate(this.coarse);
   readonly #scheduler: Scheduler;
   readonly #gauges: { running: Gauge; waiting: Gauge; kvUsage: Gauge };
   #readMs = 0;
   #hits = 0;
   #queries = 0;
+  /** Steps that are planned and not updated, the oldest first. */
+  readonly #inFlight: { plannedMs: number; numRequests: number }[] = [];
+  #updatedMs = 0;
 
-  constructor(scheduler: Scheduler) {
+  /** @param lastArrivalMs when the last of so many requests arrives, in virtual time */
+  constructor(scheduler: Scheduler, lastArrivalMs: number, requests: number) {
     this.#scheduler = scheduler;
+    this.backlog = new Backlog(lastArrivalMs, requests);
     const gauge = (track: Track): Gauge => ({ track, value: 0 });
     this.#gauges = {
       running: gauge(this.running),
@@ -53,18 +62,43 @@ export class ReplaySeries implements ReplayObserver {
   planned(plan: Plan, nowMs: number, queuedOutside: number): void {
     // Between two arrivals too: a last, empty plan carries the ids of those that finished.
     this.#read(nowMs, queuedOutside);
+    if (this.#inFlight.length === 0) this.throughput.settle(nowMs);
+    const { numRequests } = plan;
+    if (plan.totalTokens > 0) this.#inFlight.push({ plannedMs: nowMs, numRequests });
+    this.preemptions.count(plan.preempted.length);
+    this.preemptions.settle(nowMs);
     // Lookups happen at admissions only, and those stand last in a plan.
-    const last = plan.numRequests - 1;
+    const last = numRequests - 1;
     if (last >= 0 && plan.kinds[last] !== EntryKind.running) this.#lookups(nowMs);
   }
 
-  updated(nowMs: number, stepUs: number): void {
+  updated(nowMs: number, stepUs: number, tokens: number): void {
+    const step = this.#inFlight.shift();
+    // Steps run one after the other, however many are in flight.
+    if (step !== undefined) {
+      const beganMs = Math.max(step.plannedMs, this.#updatedMs);
+      this.timeline.hold(this.batchSize, beganMs, nowMs, step.numRequests);
+    }
+    this.#updatedMs = nowMs;
+    this.throughput.count(tokens);
+    this.throughput.settle(nowMs);
     this.timeline.add(this.stepUs, nowMs, stepUs);
+  }
+
+  finished(nowMs: number, latencyMs: number): void {
+    this.coarse.add(this.e2eMs, nowMs, latencyMs);
   }
 
   /** Lets the gauges hold until the end. */
   end(nowMs: number): void {
     this.#hold(nowMs);
+    this.throughput.settle(nowMs);
+    this.preemptions.settle(nowMs);
+  }
+
+  /** The largest share of the pool's blocks that was in use. */
+  get peakKvUsage(): number {
+    return Math.max(0, ...this.kvUsage.max);
   }
 
   #read(nowMs: number, queuedOutside: number): void {
@@ -74,6 +108,7 @@ export class ReplaySeries implements ReplayObserver {
     running.value = numRunning;
     waiting.value = numWaiting + numSkipped + queuedOutside;
     kvUsage.value = core.usage;
+    this.backlog.read(nowMs, waiting.value);
     // What lasts no time is seen too.
     this.#hold(nowMs);
   }
@@ -82,6 +117,7 @@ export class ReplaySeries implements ReplayObserver {
     for (const { track, value } of Object.values(this.#gauges)) {
       this.timeline.hold(track, this.#readMs, nowMs, value);
     }
+    this.backlog.hold(this.#readMs, nowMs, this.#gauges.waiting.value);
     this.#readMs = nowMs;
   }
 
@@ -89,8 +125,8 @@ export class ReplaySeries implements ReplayObserver {
     const { prefixCacheHits, prefixCacheQueries } = this.#scheduler.stats();
     const queries = prefixCacheQueries - this.#queries;
     if (queries === 0) return;
-    this.lookups.add(this.hitRate, nowMs, (prefixCacheHits - this.#hits) / queries, queries);
-    this.lookups.add(this.totalHitRate, nowMs, prefixCacheHits / prefixCacheQueries);
+    this.coarse.add(this.hitRate, nowMs, (prefixCacheHits - this.#hits) / queries, queries);
+    this.coarse.add(this.totalHitRate, nowMs, prefixCacheHits / prefixCacheQueries);
     this.#hits = prefixCacheHits;
     this.#queries = prefixCacheQueries;
   }

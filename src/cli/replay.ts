@@ -8,7 +8,7 @@ import { Scheduler } from '../scheduler/scheduler.js';
 import type { Workload } from '../workload/workload.js';
 import { AbortPlan } from './abort-plan.js';
 import { Measurements } from './measurements.js';
-import type { ReplayObserver } from './replay-series.js';
+import type { ReplayObserver } from './replay-observer.js';
 
 /** How a workload is replayed. */
 export interface ReplayOptions {
@@ -95,6 +95,11 @@ export class Replay {
     return this.#nowMs;
   }
 
+  /** Virtual time at which the last request arrives. */
+  get lastArrivalMs(): number {
+    return this.#arrivalMs(this.#workload.length - 1);
+  }
+
   /** Tells the observer what happens from now on. */
   observe(observer: ReplayObserver): void {
     this.#observer = observer;
@@ -167,9 +172,10 @@ export class Replay {
       this.measurements.steps++;
       const stepUs = 1000 * (scheduleMs + updateMs);
       this.measurements.stepUs.record(stepUs);
-      this.#observer?.updated(this.#nowMs, stepUs);
+      this.#observer?.updated(this.#nowMs, stepUs, sum(outputs.tokenCounts, outputs.length));
     }
     this.measurements.deliver(outputs, this.#nowMs, (request) => {
+      this.#observer?.finished(this.#nowMs, this.#nowMs - request.arrivalTime);
       const alone = aloneMs(this.#options.model, request.numPromptTokens, request.numOutputTokens);
       this.#aborts.observe(this.#nowMs - request.arrivalTime, alone);
     });
@@ -241,6 +247,12 @@ export class Replay {
     const queues = `${numRunning} running, ${numWaiting} waiting, ${numSkipped} skipped`;
     throw new BlockstepError('ERR_BLOCKSTEP_INVARIANT', `nothing can be scheduled any more: ${queues}`);
   }
+}
+
+function sum(column: Int32Array, length: number): number {
+  let total = 0;
+  for (let i = 0; i < length; i++) total += column[i];
+  return total;
 }
 
 function requestId(index: number): string {

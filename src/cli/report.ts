@@ -1,6 +1,8 @@
 import type { SchedulerConfig } from '../scheduler/options.js';
+import type { Load } from './backlog.js';
 import type { Percentiles } from './histogram.js';
 import type { Replay, ReplayOptions } from './replay.js';
+import type { ReplaySeries } from './replay-series.js';
 
 /** Where the requests came from. */
 export interface Source {
@@ -12,6 +14,8 @@ export interface Source {
   /** Malformed lines that were skipped, and what was wrong with the first. */
   skippedLines: number;
   firstSkipped: string | null;
+  /** Whether it says which prompts share content; without that no prefix hits are possible. */
+  promptContents: boolean;
   /** Requests whose output length was 0; they were replayed with 1. */
   zeroOutputs: number;
 }
@@ -32,15 +36,21 @@ export interface Report {
     refusedByCode: Record<string, number>;
     abortsTooLate: number;
   };
+  load: Load;
   tokens: { prompt: number; generated: number };
+  /** A virtual second; null if no time passed. */
+  throughput: { generatedTokens: number | null; finishedRequests: number | null };
   /** In tokens. A request's prompt is queried once, at its first admission. */
   prefixCache: { queries: number; hits: number; hitRate: number };
+  /** The blocks of the pool that requests can use, and the largest share of them that was in use. */
+  kvCache: { blocks: number; peakUsage: number };
   preemptions: number;
   evictions: number;
   anomalies: Record<string, number>;
   /** Virtual milliseconds. */
   ttftMs: Percentiles;
   tpotMs: Percentiles;
+  e2eMs: Percentiles;
   steps: number;
   /** Real microseconds of schedule() and update() together, per step. */
   schedulerStepUs: Percentiles;
@@ -50,9 +60,10 @@ export interface Report {
   digest: string;
 }
 
-/** Sums a replay up. `wallMs` is real time. */
+/** Sums a replay up, and what was seen of it as it went. `wallMs` is real time. */
 export function makeReport(
   replay: Replay,
+  series: ReplaySeries,
   source: Source,
   options: ReplayOptions,
   incomplete: boolean,
@@ -61,6 +72,8 @@ export function makeReport(
   const { measurements } = replay;
   const stats = replay.scheduler.stats();
   const { aborted, numFinished: finished, numRefused: refused } = measurements;
+  const perSecond = (count: number): number | null =>
+    replay.nowMs > 0 ? (1000 * count) / replay.nowMs : null;
   return {
     incomplete,
     workload: source,
@@ -75,17 +88,24 @@ export function makeReport(
       refusedByCode: measurements.refused,
       abortsTooLate: measurements.abortsTooLate,
     },
+    load: series.backlog.load(),
     tokens: { prompt: measurements.promptTokens, generated: measurements.generatedTokens },
+    throughput: {
+      generatedTokens: perSecond(measurements.generatedTokens),
+      finishedRequests: perSecond(finished),
+    },
     prefixCache: {
       queries: stats.prefixCacheQueries,
       hits: stats.prefixCacheHits,
       hitRate: stats.prefixCacheQueries === 0 ? 0 : stats.prefixCacheHits / stats.prefixCacheQueries,
     },
+    kvCache: { blocks: options.scheduler.numBlocks - 1, peakUsage: series.peakKvUsage },
     preemptions: stats.numPreemptions,
     evictions: stats.evictions,
     anomalies: { ...stats.anomalies },
     ttftMs: measurements.ttftMs.percentiles(),
     tpotMs: measurements.tpotMs.percentiles(),
+    e2eMs: measurements.e2eMs.percentiles(),
     steps: measurements.steps,
     schedulerStepUs: measurements.stepUs.percentiles(),
     virtualSeconds: replay.nowMs / 1000,

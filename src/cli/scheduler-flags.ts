@@ -34,30 +34,38 @@ interface SchedulerFlag {
 
 /** One flag for each option, named after it; types and defaults are the scheduler's own. */
 const FLAGS: readonly SchedulerFlag[] = [
-  { key: 'numBlocks', help: 'blocks of the KV pool, null block included' },
-  { key: 'blockSize', help: 'tokens a block' },
+  { key: 'numBlocks', help: 'blocks of the KV cache, the null block included' },
+  { key: 'blockSize', help: 'tokens in a block' },
   { key: 'maxNumSeqs', help: 'most requests that run at once' },
-  { key: 'maxNumBatchedTokens', help: 'most tokens scheduled in one step' },
-  { key: 'maxModelLen', help: 'most tokens of a request (default: the longest one)', lateDefault: true },
-  { key: 'enablePrefixCaching', help: 'share cached blocks between requests' },
-  { key: 'policy', help: 'order of admission', choices: ['fcfs', 'priority'] },
-  { key: 'enableChunkedPrefill', help: 'compute long prompts over several steps' },
-  { key: 'longPrefillTokenThreshold', help: 'most tokens of one request in a step, 0 = no cap' },
+  { key: 'maxNumBatchedTokens', help: 'most tokens that a step computes' },
   {
-    key: 'reserveFullIsl',
-    help: 'admit a request only when all its known tokens fit',
-    alias: 'scheduler-reserve-full-isl',
-  },
-  { key: 'pipelineDepth', help: 'steps in flight; from 2 on as vLLM with --async-scheduling' },
-  { key: 'numSpeculativeTokens', help: 'draft tokens a step' },
-  { key: 'speculativeMethod', help: 'where drafts come from', choices: ['ngram', 'eagle', 'draft_model'] },
-  { key: 'maxLoras', help: 'most LoRA adapters in one step, 0 = no cap' },
-  {
-    key: 'numRows',
-    help: 'requests that hold blocks at once (default: 2 x max-num-seqs)',
+    key: 'maxModelLen',
+    help: 'most tokens of a request, prompt and output (default: what the longest one needs)',
     lateDefault: true,
   },
-  { key: 'strict', help: 'throw anomalies instead of counting them' },
+  { key: 'enablePrefixCaching', help: 'share KV blocks between prompts that begin alike' },
+  { key: 'policy', help: 'order in which requests are admitted', choices: ['fcfs', 'priority'] },
+  { key: 'enableChunkedPrefill', help: 'compute a long prompt in several steps' },
+  { key: 'longPrefillTokenThreshold', help: 'most prompt tokens of one request in a step; 0 is no limit' },
+  {
+    key: 'reserveFullIsl',
+    help: 'admit a request only when all its tokens so far fit',
+    alias: 'scheduler-reserve-full-isl',
+  },
+  { key: 'pipelineDepth', help: 'steps in flight, 1 to 3; from 2 on as vLLM with --async-scheduling' },
+  { key: 'numSpeculativeTokens', help: 'draft tokens of a request in a step' },
+  {
+    key: 'speculativeMethod',
+    help: 'where draft tokens come from',
+    choices: ['ngram', 'eagle', 'draft_model'],
+  },
+  { key: 'maxLoras', help: 'most LoRA adapters in a step; 0 is no limit' },
+  {
+    key: 'numRows',
+    help: 'most requests that hold blocks at once (default: twice --max-num-seqs)',
+    lateDefault: true,
+  },
+  { key: 'strict', help: 'end at the first anomaly instead of counting them' },
 ];
 
 /** Adds a flag for every scheduler option. */
@@ -66,9 +74,12 @@ export function addSchedulerFlags(command: Command): void {
   for (const flag of FLAGS) {
     for (const option of makeOptions(flag, defaults[flag.key])) command.addOption(option);
   }
-  const hashSeed = new Option('--hash-seed <n>', 'key of the block hash: a number, or 0x and hex digits');
+  const hashSeed = new Option(
+    '--hash-seed <n>',
+    'key of the block hash, up to 128 bits: a number, or 0x and hex digits',
+  );
   command.addOption(hashSeed.argParser(parse.hashSeed).default(0n, '0'));
-  command.addOption(new Option('--no-deviations', 'copy vLLM also where blockstep differs by name'));
+  command.addOption(new Option('--no-deviations', 'decide as vLLM does where that is a failure too'));
 }
 
 /** The flag of one option; one that is on by default has a second to turn it off. */
@@ -78,7 +89,8 @@ function makeOptions(flag: SchedulerFlag, value: unknown): Option[] {
     flag.alias === undefined ? `${prefix}${name}` : `${prefix}${flag.alias}, ${prefix}${name}`;
   if (typeof value === 'boolean') {
     const on = new Option(names('--'), flag.help).default(value);
-    return value ? [on, new Option(names('--no-'), 'turn that off')] : [on];
+    // The help writes both in one line.
+    return value ? [on, new Option(names('--no-')).hideHelp()] : [on];
   }
   const option = new Option(`${names('--')} <${typeof value === 'number' ? 'n' : 'name'}>`, flag.help);
   if (typeof value === 'number') option.argParser(parse.integer);

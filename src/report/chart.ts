@@ -6,16 +6,17 @@ import type {
 } from 'echarts';
 import type { Html } from './html.js';
 
-/**
- * A chart of a page: an ECharts option as plain JSON. In it a text `var(--name)` stands for a colour of the page's present
- * scheme, and `fn:name` for a function of the page's script, which puts both in (browser/page.js).
- */
+/** Where figures come from: from the cost model, or from a clock. */
+export type ChartSource = 'virtual' | 'measured';
+
+/** A chart of a page, with its words. */
 export interface Chart {
   /** Unique in the page; letters, digits and hyphens. */
   id: string;
   title: string;
-  /** Where the figures come from. */
-  source: 'virtual' | 'measured';
+  /** Of what is drawn. */
+  unit?: string;
+  source: ChartSource;
   /** One sentence that says what is seen, for those who do not see it. */
   description: string;
   /** What to know to read it. */
@@ -24,13 +25,28 @@ export interface Chart {
   height?: number;
   /** Takes the whole width of the page. */
   wide?: boolean;
-  option: EChartsOption;
-  tooltip: ChartTooltip;
-  /** The figures in numbers. */
-  table: Html;
+  /** A text says why there is nothing to draw. */
+  drawing: Drawing | string;
+  /** The figures in numbers, where they stand nowhere else. */
+  table?: Html;
 }
 
-/** What stands beside the pointer, made from the row of the chart's dataset that the pointer is at. */
+/**
+ * What is drawn: an ECharts option as plain JSON. In it a text `var(--name)` stands for a colour of the page's present scheme,
+ * `fn:name` for a function of the page's script, and `unit:name` for one that writes numbers with that unit. The script puts
+ * them in (browser/page.js).
+ */
+export interface Drawing {
+  option: EChartsOption;
+  tooltip: ChartTooltip;
+  /**
+   * Time is its x axis, the same in all such charts of a page. The pointer's time is marked in all of them at once, and each
+   * says what it shows there; in the first two columns of its dataset stand the beginning and the end of a row.
+   */
+  isOverTime?: true;
+}
+
+/** What is said of the row of the chart's dataset that the pointer is at. */
 export interface ChartTooltip {
   /** Text with `{i}` for column i of the row. */
   heading: string;
@@ -39,8 +55,9 @@ export interface ChartTooltip {
   format: 'figure' | 'percent';
 }
 
-/** Colours of series, in the order in which they are used. They differ for colour-blind eyes too, and in lightness. */
-export const SERIES_COLORS = [1, 2, 3, 4, 5, 6].map((i) => `var(--series-${i})`);
+/** The colour of a chart's first line, and that of a second one, which is dashed as well. */
+export const colorOf = (source: ChartSource): string => `var(--${source})`;
+export const SECOND_COLOR = 'var(--muted)';
 
 /** Pages narrower than this get less margin and fewer ticks. */
 const NARROW = 560;

@@ -1,18 +1,19 @@
 import type { EChartsOption } from 'echarts';
-import { baseOption, type Chart, logTicks, pointerTooltip, SERIES_COLORS, xAxis, yAxis } from './chart.js';
+import { baseOption, type Chart, colorOf, logTicks, pointerTooltip, xAxis, yAxis } from './chart.js';
 import type { Distribution } from './distribution.js';
-import { coarse, datum, figure } from './figures.js';
-import { dataTable } from './tables.js';
+import { coarse, figure } from './figures.js';
 
 export interface DistributionChartInput {
   id: string;
   title: string;
   source: Chart['source'];
   note: string;
-  /** Quantity and unit of the values, and of what there is one value each. */
-  quantity: string;
+  /** Unit of the values, by how many of the distribution's one of it is worth, and of what there is one value each. */
   unit: string;
+  perUnit?: number;
   of: string;
+  /** Why there is nothing to draw, where there is nothing. */
+  empty: string;
   distribution: Distribution;
   percentiles: {
     count: number;
@@ -26,25 +27,30 @@ export interface DistributionChartInput {
 const MOST_BARS = 72;
 /** Up to this factor between the ends a linear axis is easier to read than a logarithmic one. */
 const LINEAR_RANGE = 4;
-const COLOR = SERIES_COLORS[0];
 
 /** The shares of values by their size, with the percentiles marked. */
 export function distributionChart(input: DistributionChartInput): Chart {
-  const { distribution, percentiles, quantity, unit } = input;
-  const { edges, counts } = distribution.bars(MOST_BARS);
+  const { distribution, unit, source, perUnit = 1 } = input;
+  const { id, title, note } = input;
+  const { edges: bounds, counts } = distribution.bars(MOST_BARS);
+  const words = { id, title, unit, source, note, description: describe(input) };
+  if (bounds.length === 0) return { ...words, drawing: input.empty };
+  const { count, max } = input.percentiles;
+  if (count === 1 && max !== null)
+    return { ...words, drawing: `A single value: ${figure(max / perUnit)} ${unit}.` };
+  const edges = bounds.map((edge) => edge / perUnit);
+  const color = colorOf(source);
   const total = counts.reduce((a, b) => a + b, 0);
   const end = edges.length - 1;
   // Each row: from, to, share, count. A first one without height draws the left side, the last one the right.
   const rows = counts.map((count, i) => [edges[i], edges[i + 1], count / total, count].map(coarse));
-  if (end > 0) {
-    rows.unshift([rows[0][0], rows[0][0], 0, 0]);
-    rows.push([coarse(edges[end]), coarse(edges[end]), 0, 0]);
-  }
+  rows.unshift([rows[0][0], rows[0][0], 0, 0]);
+  rows.push([coarse(edges[end]), coarse(edges[end]), 0, 0]);
   const option: EChartsOption = {
     grid: { left: 58, right: 40, top: 84, bottom: 52 },
     dataset: { source: rows },
     tooltip: pointerTooltip(),
-    xAxis: xAxis(`${quantity}, ${unit}`, sizeAxis(edges)),
+    xAxis: xAxis(isLinear(edges) ? unit : `${unit}, on a logarithmic scale`, sizeAxis(edges)),
     yAxis: yAxis(`share of ${input.of}`, {
       type: 'value',
       min: 0,
@@ -54,50 +60,29 @@ export function distributionChart(input: DistributionChartInput): Chart {
     }),
     series: {
       type: 'line',
-      name: input.title,
+      name: title,
       step: 'end',
       symbol: 'none',
       silent: true,
       encode: { x: 0, y: 2 },
-      lineStyle: { color: COLOR, width: 1.2 },
-      itemStyle: { color: COLOR },
-      areaStyle: { color: COLOR, opacity: 0.35, origin: 'start' },
-      markLine: markers(percentiles, edges),
+      lineStyle: { color, width: 1.2 },
+      itemStyle: { color },
+      areaStyle: { color, opacity: 0.28, origin: 'start' },
+      markLine: markers(input, edges),
     },
   };
-  return {
-    id: input.id,
-    title: input.title,
-    source: input.source,
-    note: input.note,
-    description: describe(input),
-    option: baseOption(option, { xAxis: { axisLabel: { fontSize: 11 } } }),
-    tooltip: {
-      heading: `{0} to {1} ${unit}`,
-      format: 'figure',
-      lines: [{ label: input.of, color: COLOR, text: '{3}' }],
-    },
-    table: percentileTable([{ name: `${quantity}, ${unit}`, percentiles }]),
-  };
+  const lines = [{ label: `${input.of}:`, color, text: '{3}' }];
+  const tooltip = { heading: `{0} to {1} ${unit}`, format: 'figure', lines } as const;
+  const narrow = { xAxis: { axisLabel: { fontSize: 11 } } };
+  return { ...words, drawing: { option: baseOption(option, narrow), tooltip } };
 }
 
-/** Percentiles in rows. */
-export function percentileTable(
-  lines: readonly { name: string; percentiles: DistributionChartInput['percentiles'] }[],
-): Chart['table'] {
-  const body = lines.map(({ name, percentiles: { count, p50, p90, p99, max } }) => [
-    name,
-    ...[p50, p90, p99, max].map((value) => datum(value)),
-    datum(count),
-  ]);
-  return dataTable(['', 'p50', 'p90', 'p99', 'max', 'count'], body);
-}
+const isLinear = (edges: readonly number[]): boolean => edges[edges.length - 1] <= LINEAR_RANGE * edges[0];
 
 function sizeAxis(edges: readonly number[]): object {
-  if (edges.length === 0) return { type: 'value', min: 0, max: 1 };
   const [min, max] = [edges[0], edges[edges.length - 1]];
   const splitLine = { show: false };
-  if (max <= LINEAR_RANGE * min) {
+  if (isLinear(edges)) {
     return {
       type: 'value',
       min,
@@ -118,13 +103,19 @@ const LABEL = { color: 'var(--muted)', fontSize: 12, hideOverlap: true, formatte
  * Upright lines, their labels on lines of their own so that close percentiles do not cover each other, and to that side
  * where there is more room.
  */
-function markers({ p50, p90, p99 }: DistributionChartInput['percentiles'], edges: readonly number[]): object {
+function markers(
+  { percentiles, unit, perUnit = 1 }: DistributionChartInput,
+  edges: readonly number[],
+): object {
+  const { p50, p90, p99 } = percentiles;
   const marks = { p50, p90, p99 };
   const [min, max] = [edges[0], edges[edges.length - 1]];
-  const middle = max <= LINEAR_RANGE * min ? (min + max) / 2 : Math.sqrt(min * max);
-  const data = Object.entries(marks).flatMap(([name, value], i) => {
-    if (value === null) return [];
-    const label = { formatter: `${name} ${figure(value)}`, distance: 4 + 16 * (2 - i), color: 'var(--text)' };
+  const middle = isLinear(edges) ? (min + max) / 2 : Math.sqrt(min * max);
+  const data = Object.entries(marks).flatMap(([name, all], i) => {
+    if (all === null) return [];
+    const value = all / perUnit;
+    const text = `${name} ${figure(value)} ${unit}`;
+    const label = { formatter: text, distance: 4 + 16 * (2 - i), color: 'var(--text)' };
     const align = value > middle ? 'right' : 'left';
     return [{ name, xAxis: coarse(value), label: { ...label, fontSize: 12, align } }];
   });
@@ -136,9 +127,10 @@ function markers({ p50, p90, p99 }: DistributionChartInput['percentiles'], edges
   };
 }
 
-function describe({ title, percentiles, of, unit }: DistributionChartInput): string {
+function describe({ title, percentiles, of, unit, perUnit = 1 }: DistributionChartInput): string {
   const { count, p50, p90, p99, max } = percentiles;
   if (p50 === null || p90 === null || p99 === null || max === null) return `${title}: no values.`;
-  const values = `p50 ${figure(p50)}, p90 ${figure(p90)}, p99 ${figure(p99)}, largest ${figure(max)} ${unit}`;
+  const [a, b, c, d] = [p50, p90, p99, max].map((value) => figure(value / perUnit));
+  const values = `p50 ${a}, p90 ${b}, p99 ${c}, largest ${d} ${unit}`;
   return `${title}, distribution over ${figure(count)} ${of}: ${values}.`;
 }

@@ -14,6 +14,46 @@ export function grouped(count: number): string {
   return count.toLocaleString('en-US');
 }
 
+/** A length of time in the units in which people say it: 51.4 ms, 52.4 s, 21 min 33 s, 3 h 5 min, 2 d 4 h. */
+export function duration(ms: number): string {
+  if (ms < 1000) return `${figure(ms)} ms`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 60) return `${figure(ms / 1000)} s`;
+  const minutes = Math.round(seconds / 60);
+  if (seconds < 3600) return pair(seconds, 60, 'min', 's');
+  return minutes < 24 * 60 ? pair(minutes, 60, 'h', 'min') : pair(Math.round(minutes / 60), 24, 'd', 'h');
+}
+
+/** A count of small units in large ones and what is left. */
+function pair(count: number, perLarge: number, large: string, small: string): string {
+  const rest = count % perLarge;
+  return `${grouped(Math.floor(count / perLarge))} ${large}${rest === 0 ? '' : ` ${rest} ${small}`}`;
+}
+
+/** A unit of time. */
+export interface TimeUnit {
+  name: string;
+  ms: number;
+}
+
+const MILLISECONDS: TimeUnit = { name: 'ms', ms: 1 };
+const SECONDS: TimeUnit = { name: 's', ms: 1000 };
+
+/** The unit for latencies of up to `maxMs`: one for all of them, so that they can be compared. */
+export function latencyUnit(maxMs: number | null): TimeUnit {
+  return maxMs !== null && maxMs >= 10_000 ? SECONDS : MILLISECONDS;
+}
+
+/** A count of things, by the name of one of them: 1 request, 2 requests. */
+export function counted(count: number, one: string): string {
+  return `${grouped(count)} ${one}${count === 1 ? '' : 's'}`;
+}
+
+/** A number with at most `digits` behind the point; thousands are grouped. */
+export function decimal(value: number, digits = 1): string {
+  return value.toLocaleString('en-US', { maximumFractionDigits: digits });
+}
+
 /** A number for people that carries its exact value; a dash for none. */
 export function datum(value: number | null, text: (value: number) => string = figure): Html {
   return value === null ? html`–` : html`<data value="${value}">${text(value)}</data>`;

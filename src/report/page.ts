@@ -1,38 +1,49 @@
 import { readFileSync } from 'node:fs';
-import type { Chart } from './chart.js';
+import type { Chart, ChartSource } from './chart.js';
 import { type Html, type HtmlValue, html, trusted } from './html.js';
 import type { PlotLibrary } from './library.js';
 import { embedJson, embedScript } from './script.js';
 import { STYLE } from './style.js';
+import { renderTiles, type Tile } from './tiles.js';
 
-/** A part of a page: charts in two columns, or anything else in one panel. */
+/**
+ * A part of a page: charts in two columns; charts over the same time as strips, one below the other; or anything else in one
+ * panel.
+ */
 export type Section =
   | { title: string; intro?: HtmlValue; charts: readonly Chart[] }
+  | { title: string; intro?: HtmlValue; strips: readonly Chart[] }
   | { title: string; intro?: HtmlValue; content: Html };
 
 export interface PageInput {
+  /** What made the page, in a few words. */
+  brand: string;
   title: HtmlValue;
   /** The title without markup. */
   plainTitle: string;
   /** What the page shows and how to take it. */
   lead: HtmlValue;
+  /** Where most of its figures come from; charts and figures from elsewhere are tagged. */
+  source: ChartSource;
   /** What must not be overlooked. */
-  warning: HtmlValue;
+  warnings: readonly HtmlValue[];
+  /** The figures that most readers come for. */
+  tiles: readonly Tile[];
   sections: readonly Section[];
   footer: HtmlValue;
   /** Everything that the page shows, for programs: a data block with the id `report`. */
   data: unknown;
 }
 
-const TAGS = { virtual: 'virtual time', measured: 'measured' };
-const CHART_HEIGHT = 300;
+const CHART_HEIGHT = 280;
+const STRIP_HEIGHT = 158;
 
 /**
  * A whole page in one file: no address in it is ever fetched, and its policy forbids that and every script but its own
  * two. Opens from a disk as well as from a server.
  */
 export function renderPage(input: PageInput, library: PlotLibrary): string {
-  const charts = input.sections.flatMap((section) => ('charts' in section ? section.charts : []));
+  const charts = input.sections.flatMap(chartsOf);
   const plots = embedScript(library.source);
   const script = embedScript(readScript(), 'type="module"');
   const policy = [
@@ -42,7 +53,9 @@ export function renderPage(input: PageInput, library: PlotLibrary): string {
     "base-uri 'none'",
     "form-action 'none'",
   ];
-  const forScript = charts.map(({ id, option, tooltip }) => ({ id, option, tooltip }));
+  const forScript = charts.flatMap(({ id, drawing }) =>
+    typeof drawing === 'string' ? [] : [{ id, ...drawing }],
+  );
   return html`<!doctype html>
 <html lang="en">
 <head>
@@ -55,13 +68,15 @@ export function renderPage(input: PageInput, library: PlotLibrary): string {
 </head>
 <body>
 <header>
+<p class="brand">${input.brand}</p>
 <h1>${input.title}</h1>
 <p class="lead">${input.lead}</p>
-${input.warning !== null && html`<p class="warning" role="note">${input.warning}</p>`}
+${input.warnings.map((warning) => html`<p class="warning" role="note">${warning}</p>\n`)}
 <noscript><p class="warning">The charts need JavaScript; every figure stands in the tables too.</p></noscript>
+${renderTiles(input.tiles, input.source)}
 </header>
 <main>
-${input.sections.map(renderSection)}
+${input.sections.map((section) => renderSection(section, input.source))}
 </main>
 <footer>
 ${input.footer}
@@ -79,29 +94,59 @@ ${script.element}
 `.source;
 }
 
-function renderSection(section: Section): Html {
-  const intro = section.intro !== undefined && html`<p>${section.intro}</p>`;
-  const content =
-    'charts' in section
-      ? html`<div class="columns">${section.charts.map(renderChart)}</div>`
-      : html`<div class="panel">${section.content}</div>`;
+function chartsOf(section: Section): readonly Chart[] {
+  if ('charts' in section) return section.charts;
+  return 'strips' in section ? section.strips : [];
+}
+
+function renderSection(section: Section, usual: ChartSource): Html {
+  const intro = section.intro !== undefined && html`<p class="intro">${section.intro}</p>`;
   return html`<section>
 <h2>${section.title}</h2>
 ${intro}
-${content}
+${renderContent(section, usual)}
 </section>
 `;
 }
 
-function renderChart(chart: Chart): Html {
-  const { id, title, source, description, note, height = CHART_HEIGHT, wide, table } = chart;
-  return html`<figure class="${wide ? 'panel wide' : 'panel'}">
-<header><h3 id="${id}-title">${title}</h3><span class="tag">${TAGS[source]}</span></header>
-<div class="chart" id="${id}" role="img" aria-label="${description}" style="height: ${height}px"></div>
-<figcaption>${note ?? ''}</figcaption>
-${table}
+function renderContent(section: Section, usual: ChartSource): Html {
+  if ('content' in section) return html`<div class="panel">${section.content}</div>`;
+  if ('charts' in section)
+    return html`<div class="columns">${section.charts.map((chart) => renderChart(chart, usual))}</div>`;
+  return html`<div class="panel strips">${section.strips.map((chart) => renderStrip(chart, usual))}</div>`;
+}
+
+function renderChart(chart: Chart, usual: ChartSource): Html {
+  return html`<figure class="${chart.wide ? 'panel wide' : 'panel'}">
+${renderHead(chart, usual)}
+${chart.note !== undefined && html`<figcaption>${chart.note}</figcaption>`}
+${renderDrawing(chart, CHART_HEIGHT)}
+${chart.table ?? null}
 </figure>
 `;
+}
+
+/** The words beside the drawing, so that all drawings of a section stand under each other. */
+function renderStrip(chart: Chart, usual: ChartSource): Html {
+  return html`<figure class="strip">
+<div>
+${renderHead(chart, usual)}
+<figcaption>${chart.note ?? ''}</figcaption>
+${typeof chart.drawing === 'string' ? null : (chart.table ?? null)}
+</div>
+${renderDrawing(chart, STRIP_HEIGHT)}
+</figure>
+`;
+}
+
+function renderHead({ id, title, unit, source }: Chart, usual: ChartSource): Html {
+  const tag = source !== usual && html`<span class="tag ${source}">${source}</span>`;
+  return html`<header><h3 id="${id}-title">${title}</h3>${unit !== undefined && html`<span class="unit">${unit}</span>`}${tag}</header>`;
+}
+
+function renderDrawing({ id, description, drawing, height }: Chart, usualHeight: number): Html {
+  if (typeof drawing === 'string') return html`<p class="empty" id="${id}">${drawing}</p>`;
+  return html`<div class="plot"><p class="readout" aria-hidden="true"></p><div class="chart" id="${id}" role="img" aria-label="${description}" style="height: ${height ?? usualHeight}px"></div></div>`;
 }
 
 /** The page's own script, without the mark that a compiler left for debuggers: it would be fetched. */

@@ -51,6 +51,11 @@ export class Workload {
     this.maxTotalTokens = most;
   }
 
+  /** Whether it is known which prompts share content; without that no prefix of one can be found in another. */
+  get hasContents(): boolean {
+    return this.#hashStarts !== null;
+  }
+
   /** The prompt of request `index`: `inputTokens[index]` token ids in [0, VOCABULARY), newly allocated. */
   prompt(index: number): Int32Array {
     const prompt = new Int32Array(this.inputTokens[index]);

@@ -21,6 +21,12 @@ describe('Histogram', () => {
     }
   });
 
+  it('puts no percentile above the largest value', () => {
+    const histogram = new Histogram();
+    histogram.record(3268.4);
+    expect(histogram.percentiles()).toEqual({ count: 1, p50: 3268.4, p90: 3268.4, p99: 3268.4, max: 3268.4 });
+  });
+
   it('takes 0 and fractions', () => {
     const histogram = new Histogram();
     for (const value of [0, 0.25, 0.5]) histogram.record(value);

@@ -79,6 +79,7 @@ describe('a recorded log', () => {
     const io = {
       stdout: { write: () => true },
       stderr: new PassThrough(),
+      again: '',
       signal: new AbortController().signal,
     };
     const passInterrupts = (): void => void passed++;

@@ -11,22 +11,63 @@ const write = useTempFiles();
 const GOOD = '{"timestamp":0,"input_length":20,"output_length":3,"hash_ids":[1]}\n';
 const BAD = '{"timestamp":0,"input_length":"x","output_length":3,"hash_ids":[1]}\n';
 
+/** Characters of the longest line. */
+function widest(text: string): number {
+  return Math.max(...text.split('\n').map((line) => line.length));
+}
+
 describe('the command line', () => {
   it('prints a table', async () => {
-    const { code, stdout, stderr } = await run(['replay', '--requests', '20']);
-    expect([code, stderr]).toEqual([0, '']);
+    const { code, stdout } = await run(['replay', '--requests', '20']);
+    expect(code).toBe(0);
     for (const label of [
       'requests',
       'tokens',
+      'throughput (virtual)',
       'prefix cache',
-      'time to first token',
-      'scheduler step',
+      'KV cache peak',
+      'time to first token, ms (virtual)',
+      'end-to-end latency, ms (virtual)',
+      'scheduler step, us (real)',
       'digest',
     ]) {
       expect(stdout).toContain(`│ ${label} `);
     }
     expect(stdout).toContain('finished 20, aborted 0, refused 0');
-    expect(stdout).not.toContain('INCOMPLETE');
+    expect(stdout).not.toMatch(/INCOMPLETE|OVERLOAD|NaN|undefined|null/);
+    expect(widest(stdout)).toBeLessThanOrEqual(80);
+  });
+
+  it('says first what it replays, and last what to try next', async () => {
+    const { stderr } = await run(['replay', '--requests', '20']);
+    const [first, ...rest] = stderr.split('\n');
+    expect(first).toBe(
+      'Replaying 20 generated requests through the scheduler in virtual time: no model runs, and no GPU.',
+    );
+    const steps = rest.filter((line) => line.startsWith('  ')).map((line) => line.trim().split(/ {2,}/)[0]);
+    expect(steps).toEqual([
+      'npx blockstep replay --report replay.html',
+      'npx blockstep replay --request-rate 60',
+      'npx blockstep replay --help',
+    ]);
+    // The second does what is said of it.
+    const overload = await run(['replay', '--request-rate', '60']);
+    expect(overload.stdout).toMatch(/^OVERLOAD: the load exceeds the capacity/);
+    expect(widest(overload.stdout)).toBeLessThanOrEqual(80);
+    expect(overload.stderr).not.toContain('--request-rate 60');
+  });
+
+  it('speaks of a trace by its name, and proposes nothing', async () => {
+    const { code, stderr } = await run(['replay', write('good.jsonl', GOOD)]);
+    expect([code, stderr]).toEqual([
+      0,
+      'Replaying 1 request of good.jsonl through the scheduler in virtual time: no model runs, and no GPU.\n',
+    ]);
+  });
+
+  it('proposes nothing after a replay that was interrupted', async () => {
+    const { stderr } = await run(['replay', '--requests', '50000'], { signal: AbortSignal.abort() });
+    expect(stderr).not.toContain('try next');
   });
 
   it('prints nothing but one line of JSON with --json', async () => {
@@ -38,13 +79,17 @@ describe('the command line', () => {
       'workload',
       'options',
       'requests',
+      'load',
       'tokens',
+      'throughput',
       'prefixCache',
+      'kvCache',
       'preemptions',
       'evictions',
       'anomalies',
       'ttftMs',
       'tpotMs',
+      'e2eMs',
       'steps',
       'schedulerStepUs',
       'virtualSeconds',
@@ -56,7 +101,7 @@ describe('the command line', () => {
   it('shows progress on a terminal only, and on stderr only', async () => {
     const { code, stdout, stderr } = await run(['replay', '--json', '--requests', '500'], { isTTY: true });
     expect(code).toBe(0);
-    expect(stderr).toContain('/500 requests');
+    expect(stderr).toMatch(/500 of 500 requests \| [\d,]+ steps \| [\d.]+ s virtual/);
     expect(() => JSON.parse(stdout) as unknown).not.toThrow();
   });
 
@@ -73,10 +118,10 @@ describe('the command line', () => {
     const file = write('skip.jsonl', GOOD + BAD + GOOD);
     const { code, stdout, stderr } = await run(['replay', file, '--skip-bad']);
     expect(code).toBe(0);
-    expect(stderr).toBe(
-      `skipped 1 malformed lines, the first: ${file}:2:input_length: expected an integer >= 1, got "x"\n`,
+    expect(stderr).toContain(
+      `skipped 1 malformed line, the first: ${file}:2:input_length: expected an integer >= 1, got "x"\n`,
     );
-    expect(stdout).toContain('1 malformed lines skipped');
+    expect(stdout).toContain('1 malformed line skipped');
     expect((await replay(file, '--skip-bad')).workload).toMatchObject({ requests: 2, skippedLines: 1 });
   });
 
@@ -119,6 +164,7 @@ describe('the command line', () => {
     const help = await run(['replay', '--help']);
     expect([help.code, help.stderr]).toEqual([0, '']);
     expect(help.stdout).toContain('Exit codes: 0 done');
+    expect(widest(help.stdout)).toBeLessThanOrEqual(80);
     expect((await run(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
   });
 });
@@ -135,7 +181,9 @@ describe('scheduler flags', () => {
     const { stdout } = await run(['replay', '--help']);
     for (const key of Object.keys(config)) {
       const flag = key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-      expect(stdout).toMatch(key === 'deviations' ? '--no-deviations' : new RegExp(`--${flag}\\b`));
+      expect(stdout).toMatch(
+        key === 'deviations' ? '--no-deviations' : new RegExp(`--(\\[no-\\])?${flag}\\b`),
+      );
     }
   });
 

@@ -21,7 +21,7 @@ export async function run(
     stderr += bytes;
   });
   const out = { write: (text: string) => (stdout += text) };
-  const code = await runProgram(args, { stdout: out, stderr: stream, signal });
+  const code = await runProgram(args, { stdout: out, stderr: stream, again: 'npx blockstep replay', signal });
   return { code, stdout, stderr };
 }
 

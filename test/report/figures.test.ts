@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { logTicks } from '../../src/report/chart.js';
-import { coarse, datum, figure, percent } from '../../src/report/figures.js';
+import { coarse, counted, datum, duration, figure, latencyUnit, percent } from '../../src/report/figures.js';
 
 describe('a figure', () => {
   it.each([
@@ -23,6 +23,39 @@ describe('a figure', () => {
     expect(datum(null).source).toBe('–');
     expect([coarse(123456.7), coarse(null)]).toEqual([123460, null]);
   });
+});
+
+describe('a duration', () => {
+  it.each([
+    [0, '0 ms'],
+    [0.5, '0.500 ms'],
+    [51.42, '51.4 ms'],
+    [999.4, '999 ms'],
+    [1000, '1 s'],
+    [52_360, '52.4 s'],
+    [59_600, '1 min'],
+    [106_600, '1 min 47 s'],
+    [1_293_000, '21 min 33 s'],
+    [3_442_100, '57 min 22 s'],
+    [3_599_700, '1 h'],
+    [4_982_300, '1 h 23 min'],
+    [86_399_000, '1 d'],
+    [187_000_000, '2 d 4 h'],
+  ])('%f ms is written %s', (ms, text) => {
+    expect(duration(ms)).toBe(text);
+  });
+
+  it('is compared in one unit', () => {
+    expect([null, 9999, 10_000].map((max) => latencyUnit(max).name)).toEqual(['ms', 'ms', 's']);
+  });
+});
+
+it('a count has a plural', () => {
+  expect([0, 1, 2000].map((count) => counted(count, 'request'))).toEqual([
+    '0 requests',
+    '1 request',
+    '2,000 requests',
+  ]);
 });
 
 describe('ticks of a logarithmic axis', () => {

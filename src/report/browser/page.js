@@ -1,12 +1,26 @@
 /**
  * The script of a report's page: draws its charts in the colours of the present scheme, and again when the scheme or the
- * width changes. It runs in a browser, inside the page; the page's data blocks are made by ../page.ts and ../chart.ts.
+ * width changes; marks the time at the pointer in all charts over time. It runs in a browser, inside the page; the page's
+ * data blocks are made by ../page.ts and ../chart.ts.
  */
 
 /** @typedef {{ heading: string, format: string, lines: { label: string, color: string, text: string }[] }} Tooltip */
-/** @typedef {{ id: string, option: unknown, tooltip: Tooltip }} Chart */
+/** @typedef {{ baseOption: { dataset: { source: Cell[][] } } }} Option */
+/** @typedef {{ id: string, option: Option, tooltip: Tooltip, isOverTime?: true }} Chart */
 /** @typedef {number | null} Cell */
-/** @typedef {{ setOption(option: unknown, fresh: boolean): void, resize(): void }} Plot */
+/** @typedef {{ on(event: string, listener: (event: { offsetX: number, offsetY: number }) => void): void }} Pointer */
+/**
+ * @typedef {{
+ *   setOption(option: unknown, fresh: boolean): void,
+ *   resize(): void,
+ *   getZr(): Pointer,
+ *   containPixel(finder: string, point: number[]): boolean,
+ *   getHeight(): number,
+ *   convertFromPixel(finder: { xAxisIndex: number }, x: number): number,
+ *   convertToPixel(finder: { xAxisIndex: number }, value: number): number,
+ *   dispatchAction(action: object): void,
+ * }} Plot
+ */
 
 /** @type {Chart[]} */
 const charts = JSON.parse(document.getElementById('charts')?.textContent ?? '[]');
@@ -42,27 +56,33 @@ function fill(text, row, format) {
 }
 
 /**
+ * What is said of a row.
+ * @param {Tooltip} tooltip
+ * @param {Cell[]} row
+ */
+function describe({ heading, format, lines }, row) {
+  const box = document.createElement('div');
+  /** @param {string} text @param {string} name */
+  const add = (text, name) => {
+    const line = box.appendChild(document.createElement('div'));
+    line.className = name;
+    line.textContent = text;
+    return line;
+  };
+  add(fill(heading, row, figure), 'tooltip-head');
+  for (const { label, color, text } of lines) {
+    const line = add(`${label} ${fill(text, row, formats[format])}`.trim(), 'tooltip-line');
+    line.style.setProperty('--swatch', color);
+  }
+  return box;
+}
+
+/**
  * @param {Tooltip} tooltip
  * @returns {(params: { value: Cell[] } | { value: Cell[] }[]) => HTMLElement}
  */
-function tooltipOf({ heading, format, lines }) {
-  return (params) => {
-    const row = (Array.isArray(params) ? params[0] : params).value;
-    const box = document.createElement('div');
-    /** @param {string} text @param {string} name */
-    const add = (text, name) => {
-      const line = box.appendChild(document.createElement('div'));
-      line.className = name;
-      line.textContent = text;
-      return line;
-    };
-    add(fill(heading, row, figure), 'tooltip-head');
-    for (const { label, color, text } of lines) {
-      const line = add(`${label}: ${fill(text, row, formats[format])}`, 'tooltip-line');
-      line.style.setProperty('--swatch', color);
-    }
-    return box;
-  };
+function tooltipOf(tooltip) {
+  return (params) => describe(tooltip, (Array.isArray(params) ? params[0] : params).value);
 }
 
 /**
@@ -81,6 +101,9 @@ function resolve(value, chart, style) {
   if (value === 'inherit') return style.fontFamily;
   if (value === 'fn:tooltip') return tooltipOf(chart.tooltip);
   if (value.startsWith('fn:')) return formats[value.slice(3)];
+  if (value.startsWith('unit:')) {
+    return (/** @type {number} */ number) => `${figure(number)} ${value.slice(5)}`;
+  }
   const name = /^var\((--[\w-]+)\)$/.exec(value)?.[1];
   return name === undefined ? value : style.getPropertyValue(name).trim();
 }
@@ -97,8 +120,42 @@ function draw() {
     if (plot === undefined) {
       plot = echarts.init(element, null, { renderer: 'svg' });
       plots.set(element, plot);
+      if (chart.isOverTime) link(chart, plot, element);
     }
     plot.setOption(resolve(chart.option, chart, style), true);
+  }
+}
+
+/** The charts over time. @type {{ chart: Chart, plot: Plot, readout: Element | null | undefined }[]} */
+const linked = [];
+
+/**
+ * Has a chart show the time at the pointer, its own or that of another chart.
+ * @param {Chart} chart
+ * @param {Plot} plot
+ * @param {Element} element
+ */
+function link(chart, plot, element) {
+  linked.push({ chart, plot, readout: element.parentElement?.querySelector('.readout') });
+  const pointer = plot.getZr();
+  pointer.on('mousemove', ({ offsetX, offsetY }) => {
+    const inside = plot.containPixel('grid', [offsetX, offsetY]);
+    mark(inside ? plot.convertFromPixel({ xAxisIndex: 0 }, offsetX) : null);
+  });
+  pointer.on('globalout', () => mark(null));
+}
+
+/** @param {number | null} time in the unit of the axis; null = the pointer is at none */
+function mark(time) {
+  for (const { chart, plot, readout } of linked) {
+    const type = 'updateAxisPointer';
+    if (time === null) plot.dispatchAction({ type, currTrigger: 'leave' });
+    else
+      plot.dispatchAction({ type, x: plot.convertToPixel({ xAxisIndex: 0 }, time), y: plot.getHeight() / 2 });
+    const { source } = chart.option.baseOption.dataset;
+    const row =
+      time === null ? undefined : source.find(([from, to]) => Number(from) <= time && time <= Number(to));
+    readout?.replaceChildren(...(row === undefined ? [] : describe(chart.tooltip, row).children));
   }
 }
 

@@ -47,6 +47,16 @@ export async function openPage(
   return { page, incidents };
 }
 
+/** Has an open page shown in another width or scheme, and waits until its charts are drawn so. */
+export async function changeView({ page }: View, width: number, colorScheme: Scheme): Promise<void> {
+  await page.emulateMedia({ colorScheme });
+  await page.setViewportSize({ width, height: 900 });
+  // Both are heard of before the next frame, and drawn by the one after it.
+  await page.evaluate(
+    () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)))),
+  );
+}
+
 /** A text of the page that does not stand out enough from what is behind it. */
 export interface Faint {
   text: string;
@@ -104,7 +114,7 @@ export async function inspectCharts(
       probe.remove();
       return found;
     };
-    const series = [1, 2, 3, 4, 5, 6].map((i) => rgb(style.getPropertyValue(`--series-${i}`)));
+    const series = ['virtual', 'measured'].map((name) => rgb(style.getPropertyValue(`--${name}`)));
     for (const chart of document.querySelectorAll('.chart')) {
       const svg = chart.querySelector('svg');
       if (svg === null) {

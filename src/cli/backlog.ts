@@ -1,0 +1,64 @@
+/** What became of the queue while requests arrived, as `--json` prints it. */
+export interface Load {
+  /** Virtual seconds from the first arrival to the last. */
+  arrivalSeconds: number;
+  /** Requests that waited when the last one had arrived; null if the replay did not come to that. */
+  waitingAtLastArrival: number | null;
+  /** How many waited in each quarter of that time, on average; null as above, and when all arrived at once. */
+  waitingByQuarter: number[] | null;
+  /** More requests arrive than can be served: the queue grew to the end. */
+  exceedsCapacity: boolean;
+}
+
+const QUARTERS = 4;
+/** A queue counts as grown from this share of all requests on, and from so many. */
+const GROWN_SHARE = 0.05;
+const GROWN_COUNT = 4;
+
+/** Follows how many requests wait, from the first arrival to the last, in constant memory. */
+export class Backlog {
+  readonly #lastArrivalMs: number;
+  readonly #requests: number;
+  /** Waiting requests times milliseconds, of each quarter. */
+  readonly #held = new Array<number>(QUARTERS).fill(0);
+  #atLastArrival: number | null = null;
+
+  /** @param lastArrivalMs when the last of so many requests arrives, in virtual time */
+  constructor(lastArrivalMs: number, requests: number) {
+    this.#lastArrivalMs = lastArrivalMs;
+    this.#requests = requests;
+  }
+
+  /** At one moment so many were waiting. Moments come in order. */
+  read(atMs: number, waiting: number): void {
+    if (atMs >= this.#lastArrivalMs) this.#atLastArrival ??= waiting;
+  }
+
+  /** From one moment to another so many were waiting. */
+  hold(fromMs: number, toMs: number, waiting: number): void {
+    if (waiting === 0 || fromMs >= this.#lastArrivalMs) return;
+    const width = this.#lastArrivalMs / QUARTERS;
+    for (let i = 0; i < QUARTERS; i++) {
+      const overlap = Math.min(toMs, (i + 1) * width) - Math.max(fromMs, i * width);
+      if (overlap > 0) this.#held[i] += overlap * waiting;
+    }
+  }
+
+  load(): Load {
+    const all = this.#atLastArrival;
+    const width = this.#lastArrivalMs / QUARTERS;
+    const waitingByQuarter = all === null || width === 0 ? null : this.#held.map((sum) => sum / width);
+    return {
+      arrivalSeconds: this.#lastArrivalMs / 1000,
+      waitingAtLastArrival: all,
+      waitingByQuarter,
+      exceedsCapacity: all !== null && waitingByQuarter !== null && this.#grewTo(all, waitingByQuarter),
+    };
+  }
+
+  /** A burst at the end is no overload, nor is one that was worked off: every quarter has to be worse than the one before. */
+  #grewTo(atLastArrival: number, byQuarter: readonly number[]): boolean {
+    if (atLastArrival < Math.max(GROWN_COUNT, GROWN_SHARE * this.#requests)) return false;
+    return [...byQuarter, atLastArrival].every((value, i, all) => i === 0 || value > all[i - 1]);
+  }
+}

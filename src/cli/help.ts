@@ -1,0 +1,29 @@
+import type { Option } from 'commander';
+
+/** How `--help` writes an option: one line for both forms of one that can be turned off, and our name where it has two. */
+export function optionTerm(option: Option): string {
+  if (option.long === '--help') return option.flags;
+  const value = /[<[].*$/.exec(option.flags)?.[0] ?? '';
+  const name = option.isBoolean() && option.defaultValue === true ? `--[no-]${option.name()}` : option.long;
+  return `${name} ${value}`.trim();
+}
+
+/** What an option does, and its choices and its default where there are any. */
+export function optionDescription({
+  description,
+  argChoices,
+  defaultValue,
+  defaultValueDescription,
+}: Option): string {
+  const notes: string[] = [];
+  if (argChoices !== undefined) notes.push(argChoices.join(', '));
+  if (defaultValue === true) notes.push('default: on');
+  else if (defaultValue !== undefined && defaultValue !== false)
+    notes.push(`default: ${defaultValueDescription ?? written(defaultValue)}`);
+  return notes.length === 0 ? description : `${description} (${notes.join('; ')})`;
+}
+
+/** As it can be given: large numbers by powers of ten. */
+function written(value: unknown): string {
+  return typeof value === 'number' && value >= 1e9 ? value.toExponential().replace('+', '') : String(value);
+}

@@ -1,0 +1,57 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { benchPage } from '../../../bench/report/page.js';
+import { BASELINE, readResults } from '../../../bench/results.js';
+import type { Report } from '../../../src/cli/report.js';
+import { loadPlotLibrary } from '../../../src/report/library.js';
+import { run } from '../../cli/run-program.js';
+
+const HOSTILE = `"><b id=hacked>'&lt;\u202e`;
+
+/** Writes a file and gives its path. */
+type Write = (name: string, content: string) => string;
+
+/** Pages of all kinds, by what they show. */
+export interface Pages {
+  paths: ReadonlyMap<string, string>;
+  /** What the first one shows, as `--json` prints it. */
+  report: Report;
+}
+
+export async function makePages(write: Write): Promise<Pages> {
+  const paths = new Map<string, string>();
+  const replayPage = async (name: string, ...args: string[]): Promise<Report> => {
+    const path = write(`${name}.html`, '');
+    const { code, stdout, stderr } = await run(['replay', '--json', '--report', path, ...args]);
+    if (code !== 0) throw new Error(`exit code ${code}: ${stderr}`);
+    paths.set(name, path);
+    return JSON.parse(stdout) as Report;
+  };
+  const busy = ['--request-rate', '60', '--num-blocks', '3000', '--abort-rate', '0.1'];
+  const report = await replayPage('a busy replay', '--requests', '600', ...busy);
+  await replayPage('one request', '--requests', '1');
+  await replayPage('nothing generated', '--requests', '3', '--abort-rate', '1', '--seed', '5');
+  const slow = ['--max-num-seqs', '1', '--step-overhead-ms', '90000'];
+  await replayPage('a slow replay', '--requests', '40', ...slow);
+  await replayPage('hostile names', hostileTrace(write), '--skip-bad');
+  const results = readResults(BASELINE);
+  const library = loadPlotLibrary();
+  paths.set('the benchmark', write('bench.html', benchPage(results, library, ['--report'])));
+  const names = `</script><script>document.title='hacked'</script>${HOSTILE}`;
+  const rows = results.rows.map((row, i) => (i % 9 === 0 ? { ...row, name: `${i} ${names}` } : row));
+  const hostile = benchPage({ ...results, rows }, library, ['--report', names]);
+  paths.set('a hostile benchmark', write('bench2.html', hostile));
+  return { paths, report };
+}
+
+/** A trace in a folder and a file whose names together try to leave the page's markup. */
+function hostileTrace(write: Write): string {
+  const folder = join(dirname(write('x', '')), `${HOSTILE}<`);
+  mkdirSync(folder);
+  const path = join(folder, `script><script>document.title='hacked'<`);
+  mkdirSync(path);
+  const file = join(path, 'script>.jsonl');
+  const line = { timestamp: 0, input_length: 600, output_length: 9, hash_ids: [1, 2] };
+  writeFileSync(file, `${JSON.stringify(line)}\n{"timestamp":"</script>"}\n`);
+  return file;
+}

@@ -187,7 +187,8 @@ async function loadWorkload(
   signal: AbortSignal,
 ): Promise<{ workload: Workload; source: Source }> {
   if (file === undefined) {
-    const workload = generateWorkload(flags);
+    const { requests, requestRate, seed } = flags;
+    const workload = generateWorkload({ requests, requestRate, seed });
     const none = { skippedLines: 0, firstSkipped: null, zeroOutputs: 0 };
     return { workload, source: { file: null, format: 'generated', ...told(workload), ...none } };
   }

@@ -232,6 +232,7 @@ it('a page without the plotting package says what to install, before anything ru
     'tsx',
     'esbuild',
     'get-tsconfig',
+    'fastest-levenshtein',
   ]) {
     symlinkSync(join(ROOT, 'node_modules', name), join(place, 'node_modules', name));
   }

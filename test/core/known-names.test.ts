@@ -63,6 +63,8 @@ describe('a suggestion', () => {
     expect(meant('blocksize')).toBe('did you mean blockSize?');
     for (const name of ['', 'id', 'x', 'policy', 'seqs', 'block'.repeat(1000)])
       expect([name, meant(name)]).toEqual([name, '']);
+    // Whoever sends a name of megabytes is not to be compared with every name for it.
+    expect(meant(`${'_'.repeat(100)}maxNumSeqs`)).toBe('');
   });
 
   it('of a name from elsewhere is what is said of it, in any spelling', () => {

@@ -1,3 +1,4 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { afterAll, describe, expect, it } from 'vitest';
 import type { CoreConfig } from '../../src/core/core.js';
 import { DEFAULT_COST_MODEL } from '../../src/engine/cost-model.js';
@@ -263,6 +264,24 @@ describe('a result', () => {
     ).toContain('did you mean counts by "count"?');
     lives.scheduler.update(plan, { tokens, counts, startMs: 5 } as never);
   });
+});
+
+it('the drafts of an executor that lack a field are counted, and the channel says what stands there', () => {
+  const details: string[] = [];
+  const listen = (message: unknown) => details.push((message as { detail: string }).detail);
+  subscribe('blockstep:engine:wrong-answer', listen);
+  const drafts = { tokens: Int32Array.of(1), count: Int32Array.of(1) };
+  const answer = { tokens: Int32Array.of(1), counts: Int32Array.of(1), drafts } as never;
+  const drafting = new Engine({ ...OPTIONS, numSpeculativeTokens: 1, executor: { execute: () => answer } });
+  drafting
+    .submit(REQUEST)
+    .result()
+    .catch(() => {});
+  drafting.step();
+  unsubscribe('blockstep:engine:wrong-answer', listen);
+  expect(drafting.stats().wrongAnswers).toBe(1);
+  expect(details).toEqual([expect.stringContaining('did you mean counts by "count"?')]);
+  drafting.dispose();
 });
 
 it('drafts that lack a field are told what stands there instead', () => {

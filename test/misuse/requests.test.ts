@@ -239,6 +239,8 @@ describe('add', () => {
     const messageOf = (prompt: unknown, field = 'prompt'): string =>
       (errorOf(() => addInput(benchIn('fresh'), { ...INPUT, [field]: prompt })) as Error).message;
     expect(messageOf([1, 2, 0.5, -1])).toBe('prompt[2] must be an integer from 0 to 2147483646, got 0.5');
+    expect(messageOf([1, -1, 0.5])).toContain('prompt[1]');
+    expect(messageOf([1, 2 ** 31 - 1, 0.5])).toContain('prompt[1]');
     expect(messageOf(BigInt64Array.of(7n))).toBe('prompt[0] must be an integer from 0 to 2147483646, got 7n');
     expect(messageOf([1, 'x'], 'stopTokenIds')).toBe(
       'stopTokenIds[1] must be an integer from 0 to 2147483646, got "x"',

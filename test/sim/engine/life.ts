@@ -347,7 +347,8 @@ export class EngineLife {
       : undefined;
     const { id, prompt, maxTokens, minTokens, salt, adapter, priority, stopTokenIds, eosTokenId } = wish;
     let client: Client;
-    this.#submitting = { id: wish.id, asked: false, reason: undefined };
+    const submitting = { id: wish.id, asked: false, reason: undefined };
+    this.#submitting = submitting;
     try {
       const stream = engine.submit(
         {
@@ -365,13 +366,15 @@ export class EngineLife {
       client = new Client(stage, wish, stream, text, controller);
       this.#clients.set(stream.handle, client);
       this.#timeouts.submitted(stream.handle, wish.timeoutMs);
-      const { asked, reason } = this.#submitting;
+      const { asked, reason } = submitting;
       if (asked) Object.assign(client, { abortAsked: true, reason });
       stage.note(
         `submit ${client.name}: ${prompt.length} + ${maxTokens}${wish.isSession ? ', a session' : ''}`,
       );
     } catch (error) {
       this.#refused(wish, error, isInside);
+    } finally {
+      this.#submitting = null;
     }
   }
 
@@ -449,6 +452,7 @@ export class EngineLife {
   }
 
   #abort(from: 'outside' | 'executor' | 'connector'): void {
+    if (from === 'connector' && this.#submitting !== null && this.#abortSubmitting(this.#submitting)) return;
     const rng = this.stage.rng('aborts');
     const client = this.#someone(rng);
     if (client === undefined) return;
@@ -480,6 +484,18 @@ export class EngineLife {
     if (way === 'id' && this.#submitting?.id === wish.id)
       Object.assign(this.#submitting, { asked: true, reason });
     act();
+  }
+
+  /** Aborts a request that its connector is just being told of, and that has no client yet. */
+  #abortSubmitting(submitting: { id: string; asked: boolean; reason: unknown }): boolean {
+    const rng = this.stage.rng('aborts of the newest');
+    if (this.engine.scheduler.get(submitting.id) === undefined || rng.chance(0.5)) return false;
+    const reason = rng.chance(0.5) ? undefined : 'at once';
+    this.stage.note(`abort ${submitting.id}, which is being added`);
+    this.stage.count('aborts asked');
+    if (!submitting.asked) Object.assign(submitting, { asked: true, reason });
+    this.engine.abort(submitting.id, reason);
+    return true;
   }
 
   #hold(): void {

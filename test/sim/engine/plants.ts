@@ -249,11 +249,11 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     replacement: 'if (e.aborts.size < 0) abortStream',
   },
   {
-    name: 'lateBreak',
-    why: 'an engine whose log failed outside of a step says that it is well',
+    name: 'stepBreak',
+    why: 'an engine whose log failed in a step says that it is well',
     file: 'src/engine/engine-state.ts',
     text: 'if (!(isStep && isAnomaly) && !this.scheduler.isBroken) return error;',
-    replacement: 'if (!(isStep && isAnomaly) && !(isStep && this.scheduler.isBroken)) return error;',
+    replacement: 'if (!(isStep && isAnomaly)) return error;',
   },
   {
     name: 'farewell',

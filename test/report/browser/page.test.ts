@@ -132,7 +132,7 @@ describe.skipIf(CHROMIUM === undefined)('pages in a browser', () => {
     expect(await dataIn('.tiles')).toEqual([
       ...[throughput.generatedTokens, throughput.finishedRequests].map((n) => shown(n)),
       ...[ttftMs.p50, ttftMs.p99, e2eMs.p50, e2eMs.p99].map((n) => shown(n, figure(n! / 1000))),
-      ...seconds.map((n) => shown(n, time(1000 * n))),
+      shown(report.virtualSeconds, time(1000 * report.virtualSeconds)),
       ...[report.prefixCache.hitRate, kvCache.peakUsage].map((n) => shown(n, decimal(100 * n))),
       ...[report.preemptions, schedulerStepUs.p50, schedulerStepUs.p99].map((n) => shown(n)),
     ]);

@@ -7,7 +7,7 @@ import { whyNoHits } from './report-words.js';
 
 /** What most readers of a replay's page come for. */
 export function headline(report: Report): Tile[] {
-  const { throughput, kvCache, preemptions, virtualSeconds, wallSeconds } = report;
+  const { throughput, kvCache, preemptions, virtualSeconds, requests, steps } = report;
   const source = 'virtual';
   return [
     {
@@ -23,7 +23,7 @@ export function headline(report: Report): Tile[] {
       label: 'Duration',
       value: datum(virtualSeconds, (seconds) => duration(1000 * seconds)),
       unit: '',
-      detail: html`of virtual time, replayed in <strong>${datum(wallSeconds, (seconds) => duration(1000 * seconds))}</strong>`,
+      detail: `of virtual time, in ${counted(steps, 'step')}`,
       source,
     },
     hits(report),
@@ -38,7 +38,7 @@ export function headline(report: Report): Tile[] {
       label: 'Preemptions',
       value: datum(preemptions),
       unit: '',
-      detail: html`in ${counted(report.steps, 'step')}`,
+      detail: `among ${counted(requests.total, 'request')}`,
       source,
     },
     step(report),

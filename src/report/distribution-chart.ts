@@ -99,25 +99,33 @@ function sizeAxis(edges: readonly number[]): object {
 
 const LABEL = { color: 'var(--muted)', fontSize: 12, hideOverlap: true, formatter: 'fn:figure' };
 
+/** Right of this share of the axis there is no room for a label beside its line. */
+const LAST_ROOM = 0.62;
+
 /**
- * Upright lines, their labels on lines of their own so that close percentiles do not cover each other, and to that side
- * where there is more room.
+ * Upright lines. Each label begins at its line, or ends at it where there is no room on the right, and has a height of its
+ * own: the lowest ones are those that would otherwise hide their line behind the label of another.
  */
 function markers(
   { percentiles, unit, perUnit = 1 }: DistributionChartInput,
   edges: readonly number[],
 ): object {
   const { p50, p90, p99 } = percentiles;
-  const marks = { p50, p90, p99 };
-  const [min, max] = [edges[0], edges[edges.length - 1]];
-  const middle = isLinear(edges) ? (min + max) / 2 : Math.sqrt(min * max);
-  const data = Object.entries(marks).flatMap(([name, all], i) => {
+  const place = isLinear(edges) ? (value: number) => value : Math.log;
+  const [min, max] = [edges[0], edges[edges.length - 1]].map(place);
+  const marks = Object.entries({ p50, p90, p99 }).flatMap(([name, all]) => {
     if (all === null) return [];
     const value = all / perUnit;
-    const text = `${name} ${figure(value)} ${unit}`;
-    const label = { formatter: text, distance: 4 + 16 * (2 - i), color: 'var(--text)' };
-    const align = value > middle ? 'right' : 'left';
-    return [{ name, xAxis: coarse(value), label: { ...label, fontSize: 12, align } }];
+    return [{ name, value, isLate: (place(value) - min) / (max - min) > LAST_ROOM }];
+  });
+  const fromTop = [
+    ...marks.filter(({ isLate }) => !isLate),
+    ...marks.filter(({ isLate }) => isLate).reverse(),
+  ];
+  const data = fromTop.map(({ name, value, isLate }, i) => {
+    const position = { align: isLate ? 'right' : 'left', distance: 4 + 16 * (fromTop.length - 1 - i) };
+    const text = { formatter: `${name} ${figure(value)} ${unit}`, color: 'var(--text)', fontSize: 12 };
+    return { name, xAxis: coarse(value), label: { ...position, ...text } };
   });
   return {
     symbol: 'none',

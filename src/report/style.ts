@@ -67,7 +67,7 @@ figcaption { color: var(--muted); font-size: 13px; margin: 4px 0 8px; max-width:
 .strip:first-child { border-top: 0; }
 .plot { position: relative; min-width: 0; align-self: center; }
 .readout { position: absolute; top: 0; right: 14px; z-index: 1; margin: 0; font-size: 12px; line-height: 18px; pointer-events: none; font-variant-numeric: tabular-nums; }
-.readout .tooltip-head, .readout .tooltip-line { display: inline; margin-left: 10px; }
+.readout .tooltip-head, .readout .tooltip-line { display: inline-block; margin-left: 10px; white-space: nowrap; }
 
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 .scroll { overflow-x: auto; }
@@ -111,7 +111,7 @@ details > * + * { margin-top: 10px; }
   h2 { margin-top: 34px; }
   .lead { font-size: 15px; }
   .strip .empty { padding-left: 0; }
-  .readout { right: 0; background: var(--panel); }
+  .readout { left: 0; right: 0; text-align: right; }
   .facts, .facts tbody, .facts tr, .facts th, .facts td { display: block; width: auto; }
   .facts th { padding-bottom: 0; }
   .facts td { border-top: 0; padding-top: 0; }

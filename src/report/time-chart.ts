@@ -39,11 +39,12 @@ export interface TimeChartInput {
 }
 
 const LABEL = { color: 'var(--muted)', fontSize: 11, hideOverlap: true };
-/** In narrow pages what the pointer is at is told above the drawing, and not in it. */
-const NARROW: EChartsOption = {
+/** Above the drawing there is room for what is said of the pointer's time; in narrow pages that of two lines takes two. */
+const TOP = 26;
+const narrow = (lines: number): EChartsOption => ({
   xAxis: { splitNumber: 3 },
-  grid: { left: 50, right: 12, top: 8, bottom: 24 },
-};
+  grid: { left: 50, right: 12, top: TOP + 16 * (lines - 1), bottom: 24 },
+});
 
 /** Columns of a row of the dataset: the bucket's start and end, its middle, then per series MIN to ALONE. */
 const [FROM, TO, MIDDLE, FIRST] = [0, 1, 2, 3];
@@ -57,7 +58,7 @@ export function timeChart(input: TimeChartInput): Chart {
   const column = (i: number, which: number): number => FIRST + PER_SERIES * i + which;
   const colors = [colorOf(source), SECOND_COLOR];
   const option: EChartsOption = {
-    grid: { left: 58, right: 16, top: 26, bottom: 24 },
+    grid: { left: 58, right: 16, top: TOP, bottom: 24 },
     dataset: { source: rows(timeline, axis.unit.ms, points) },
     xAxis: xAxis('', {
       type: 'value',
@@ -95,7 +96,7 @@ export function timeChart(input: TimeChartInput): Chart {
     note: input.note,
     description: describe(input),
     drawing: {
-      option: baseOption(option, NARROW),
+      option: baseOption(option, narrow(series.length)),
       isOverTime: true,
       tooltip: {
         heading: `{${FROM}} to {${TO}} ${axis.unit.name}`,

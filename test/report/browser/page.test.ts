@@ -132,7 +132,7 @@ describe.skipIf(CHROMIUM === undefined)('pages in a browser', () => {
     expect(await dataIn('.tiles')).toEqual([
       ...[throughput.generatedTokens, throughput.finishedRequests].map((n) => shown(n)),
       ...[ttftMs.p50, ttftMs.p99, e2eMs.p50, e2eMs.p99].map((n) => shown(n, figure(n! / 1000))),
-      ...seconds.map((n) => shown(n, time(1000 * n))),
+      shown(report.virtualSeconds, time(1000 * report.virtualSeconds)),
       ...[report.prefixCache.hitRate, kvCache.peakUsage].map((n) => shown(n, decimal(100 * n))),
       ...[report.preemptions, schedulerStepUs.p50, schedulerStepUs.p99].map((n) => shown(n)),
     ]);
@@ -169,6 +169,30 @@ describe.skipIf(CHROMIUM === undefined)('pages in a browser', () => {
     await page.mouse.move(5, 5);
     await expect.poll(async () => (await marked()).map(({ says }) => says)).toEqual(charts.map(() => ''));
     expect(incidents).toEqual([]);
+  });
+
+  it('covers nothing with what it says of the time at the pointer, on a phone neither', async () => {
+    const { page } = await show('a busy replay', 360);
+    await page.locator('#kv-usage').scrollIntoViewIfNeeded();
+    const box = (await page.locator('#kv-usage').boundingBox())!;
+    await page.mouse.move(box.x + 0.5 * box.width, box.y + 0.6 * box.height);
+    const overlaps = () =>
+      page.evaluate(() =>
+        [...document.querySelectorAll('.strip .plot')].map((plot) => {
+          const says = plot.querySelector('.readout')!;
+          const { bottom, left, right } = says.getBoundingClientRect();
+          const frame = plot.getBoundingClientRect();
+          const shapes = [...plot.querySelectorAll('svg path, svg text')].filter((shape) => {
+            const { top, width, height } = shape.getBoundingClientRect();
+            // A hair more than it is high: half a line's width.
+            return width + height > 4 && top < bottom - 6 && getComputedStyle(shape).fill !== 'transparent';
+          });
+          const isInside = left >= frame.left - 1 && right <= frame.right + 1;
+          return { says: says.textContent !== '', isInside, covered: shapes.length };
+        }),
+      );
+    await expect.poll(async () => (await overlaps()).every(({ says }) => says)).toBe(true);
+    for (const each of await overlaps()) expect(each).toEqual({ says: true, isInside: true, covered: 0 });
   });
 
   it('names what it was made with, and what is virtual', async () => {

@@ -368,6 +368,8 @@ export class EngineLife {
       this.#timeouts.submitted(stream.handle, wish.timeoutMs);
       const { asked, reason } = submitting;
       if (asked) Object.assign(client, { abortAsked: true, reason });
+      if (asked && !stream.ended)
+        stage.broke('I14', `${client.name} was aborted when its connector was told of it, and goes on`);
       stage.note(
         `submit ${client.name}: ${prompt.length} + ${maxTokens}${wish.isSession ? ', a session' : ''}`,
       );
@@ -492,6 +494,7 @@ export class EngineLife {
     if (this.engine.scheduler.get(submitting.id) === undefined || rng.chance(0.5)) return false;
     const reason = rng.chance(0.5) ? undefined : 'at once';
     this.stage.note(`abort ${submitting.id}, which is being added`);
+    this.stage.count('newest aborted');
     this.stage.count('aborts asked');
     if (!submitting.asked) Object.assign(submitting, { asked: true, reason });
     this.engine.abort(submitting.id, reason);

@@ -37,6 +37,8 @@ export const ERROR_CODES = {
   ERR_BLOCKSTEP_NO_NATIVE: 'no native addon fits this platform, or none was built',
   ERR_BLOCKSTEP_NO_ROW: 'the slot holds no row, so it holds no blocks that could be extended',
   ERR_BLOCKSTEP_NOT_PINNED: 'more unpins of a block than pins',
+  ERR_BLOCKSTEP_OVERLOADED:
+    'as many requests, or tokens, as maxQueuedRequests and maxQueuedTokens allow wait to be admitted; nothing was changed',
   ERR_BLOCKSTEP_PIPELINE_FULL: 'pipelineDepth plans are in flight; update the oldest one first',
   ERR_BLOCKSTEP_PLAN_ORDER: 'the plan does not wait for its update, or an older one has to be updated first',
   ERR_BLOCKSTEP_REENTRANT: 'a callback that the scheduler is just running called back into it',
@@ -44,7 +46,8 @@ export const ERROR_CODES = {
   ERR_BLOCKSTEP_RING_FULL:
     'every slot of the completion queue is held by a transfer; drain it, then submit again; nothing is lost',
   ERR_BLOCKSTEP_SHUTDOWN: 'the engine is shutting down, or was shut down, and takes no new requests',
-  ERR_BLOCKSTEP_UNFIT: 'the prompt fits neither the model length nor the pool, and never will',
+  ERR_BLOCKSTEP_UNFIT:
+    'the prompt does not fit the model length, the pool or maxQueuedTokens, and never will',
 } as const;
 
 /** One of the stable error codes. */
@@ -53,11 +56,21 @@ export type ErrorCode = keyof typeof ERROR_CODES;
 /** The one error class of blockstep. Match on `code`; the message prints the offending value and what was expected. */
 export class BlockstepError extends Error {
   readonly code: ErrorCode;
+  /**
+   * With ERR_BLOCKSTEP_OVERLOADED alone: milliseconds after which there is room for the request, if admissions go on as they
+   * did lately and nobody else comes first; null = nothing was admitted yet. Over HTTP, `Retry-After` takes seconds.
+   */
+  declare readonly retryAfterMs?: number | null;
 
-  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
+  constructor(
+    code: ErrorCode,
+    message: string,
+    options?: ErrorOptions & { readonly retryAfterMs?: number | null },
+  ) {
     super(message, options);
     this.name = 'BlockstepError';
     this.code = code;
+    if (options?.retryAfterMs !== undefined) this.retryAfterMs = options.retryAfterMs;
   }
 }
 

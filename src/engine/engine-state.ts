@@ -7,6 +7,7 @@ import { ExecutorTables } from './executor-place.js';
 import { HealthWatch } from './health.js';
 import { Notices } from './notices.js';
 import type { EngineConfig } from './options.js';
+import { checkRoom, hasBounds } from './overload.js';
 import { PlanViews } from './plan-view.js';
 import type { Step } from './step.js';
 import { StepTimes } from './step-times.js';
@@ -31,6 +32,8 @@ export class EngineCounters {
   workerFailures = 0;
   /** Times that a reader was woken by a step. */
   wakes = 0;
+  /** Submissions that were refused with ERR_BLOCKSTEP_OVERLOADED. */
+  overloads = 0;
 }
 
 /**
@@ -86,6 +89,7 @@ export class EngineState {
     this.tables = new ExecutorTables(scheduler, config);
     this.health = new HealthWatch(this);
     this.workers = config.workers.length === 0 ? null : new Workers(this, config.workers);
+    if (hasBounds(config)) scheduler.onAdd((numTokens) => checkRoom(this, numTokens));
     // In a step its loop judges, when what the step has in hand is put down.
     scheduler.onBroken((cause) => {
       if (!this.busy) this.breakOff(brokenBy(cause));
@@ -215,7 +219,10 @@ export class EngineState {
     this.flight.length = 0;
     this.aborts.clear();
     this.stops.clear();
-    for (const stream of this.streams.takeAll()) stream.fail(error, now);
+    for (const stream of this.streams.takeAll()) {
+      stream.fail(error, now);
+      this.scheduler.backlog.leave(stream.request, now, false);
+    }
   }
 }
 

@@ -15,6 +15,9 @@ export interface EngineStats extends EngineCounters {
   readonly bufferedTokens: number;
   /** Steps submitted to the executor and not taken. */
   readonly stepsInFlight: number;
+  /** Requests that wait to be admitted for the first time, and their prompt tokens: what `maxQueuedRequests` and `maxQueuedTokens` bound. */
+  readonly queuedRequests: number;
+  readonly queuedTokens: number;
   /** Aborts to be carried out before the next step. */
   readonly abortsQueued: number;
   /** How long the executor takes for a step, in milliseconds. */
@@ -31,6 +34,8 @@ export function readEngineStats(e: EngineState): EngineStats {
     ...e.streams.totals,
     stepsInFlight: e.flight.length,
     abortsQueued: e.aborts.size,
+    queuedRequests: e.scheduler.backlog.requests,
+    queuedTokens: e.scheduler.backlog.tokens,
     stepLatencyMs: e.stepTimes.read(),
     ...e.counters,
   };

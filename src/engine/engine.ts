@@ -66,7 +66,8 @@ export class Engine implements Disposable, AsyncDisposable {
   /**
    * Submits a request, also while others run. Its prompt, any array-like of token ids, is copied. Never waits.
    * @returns what it brings, to be iterated or awaited; an already aborted signal gives a stream that has ended
-   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT, ERR_BLOCKSTEP_LIMIT; nothing was changed
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT, ERR_BLOCKSTEP_LIMIT, and beyond what may
+   * be queued ERR_BLOCKSTEP_OVERLOADED, with `retryAfterMs`; nothing was changed
    * @throws ERR_BLOCKSTEP_SHUTDOWN once a shutdown has begun, also when it is over; ERR_BLOCKSTEP_DISPOSED after `dispose()`
    */
   submit(request: SubmitInput, options: SubmitOptions = {}): RequestStream {

@@ -18,6 +18,7 @@ export function abortStream(e: EngineState, stream: StreamBuffer, reason: unknow
   if (reason === undefined) stream.end('abort', e.now());
   else stream.cutOff(reason, e.now());
   e.aborts.set(stream.request, reason);
+  leaveBacklog(e, stream.request);
   e.poke();
 }
 
@@ -40,6 +41,7 @@ export function stopStream(e: EngineState, stream: StreamBuffer, reason: unknown
   e.streams.remove(stream);
   stream.stop(stopReason, e.now());
   e.aborts.set(request, undefined);
+  leaveBacklog(e, request);
   e.stops.add(request);
   if (channels.stop.hasSubscribers) channels.stop.publish({ id, handle, stopReason });
   e.poke();
@@ -87,4 +89,9 @@ export function drainAborts(e: EngineState): number {
 function abortUnread(e: EngineState, request: Request, reason: unknown): void {
   e.aborts.set(request, reason);
   e.poke();
+}
+
+/** It is not admitted any more: there is room for another request now, and not only with the next step. */
+function leaveBacklog(e: EngineState, request: Request): void {
+  if (request.backlogTokens > 0) e.scheduler.backlog.leave(request, e.now(), false);
 }

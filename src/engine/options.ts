@@ -7,6 +7,7 @@ import { checkBoolean } from '../scheduler/validate.js';
 import type { DeviceExecutor, Executor, ExecutorPlan } from './executor.js';
 import { type ExecutorLimits, takeLimits } from './executor-limits.js';
 import { type ExecutorPlace, type PlanTables, takePlace } from './executor-place.js';
+import { type QueueBounds, takeBound } from './overload.js';
 import { takeWorkers, type WorkerCalls } from './worker-calls.js';
 
 /** Longest delay that a timer of the platform can have, in milliseconds. */
@@ -33,6 +34,14 @@ export interface EngineOptions extends SchedulerOptions {
   executorTimeoutMs?: number;
   /** Empty steps in a row, with requests that could run, after which health says so. Default 1,000. */
   stallSteps?: number;
+  /**
+   * Requests that may wait to be admitted for the first time: those submitted and in no plan yet, also since the last step, and
+   * those whose prefix is being loaded. A `submit` beyond that is refused with ERR_BLOCKSTEP_OVERLOADED. Not counted: who was
+   * preempted, and a session that was admitted once and waits for its turn with another chunk. Default Infinity: no bound.
+   */
+  maxQueuedRequests?: number;
+  /** The same for the prompt tokens of these requests, of a session those of its first chunk. Default Infinity. */
+  maxQueuedTokens?: number;
 }
 
 /** Every option of an engine. */
@@ -42,6 +51,8 @@ export const ENGINE_OPTION_NAMES: NamesOf<EngineOptions> = {
   workers: true,
   executorTimeoutMs: true,
   stallSteps: true,
+  maxQueuedRequests: true,
+  maxQueuedTokens: true,
 };
 
 const ENGINE_OPTIONS = knownNames<EngineOptions>('the options of an Engine', ENGINE_OPTION_NAMES, {
@@ -57,7 +68,7 @@ const SHUTDOWN_OPTIONS = knownNames<ShutdownOptions>(
 );
 
 /** The engine's own options, checked, each read once. */
-export interface EngineConfig {
+export interface EngineConfig extends QueueBounds {
   readonly execute: (plan: ExecutorPlan, tables: PlanTables | null) => unknown;
   readonly disposeExecutor: (() => unknown) | null;
   readonly requestsFinished: ((handles: readonly number[]) => unknown) | null;
@@ -87,6 +98,8 @@ export function takeEngineOptions(options: EngineOptions): EngineConfig {
     executorTimeoutMs = EXECUTOR_TIMEOUT_MS,
     stallSteps = STALL_STEPS,
     workers = [],
+    maxQueuedRequests,
+    maxQueuedTokens,
   } = options;
   const taken = takeWorkers(workers);
   if (taken.length > 0 && (options.connector ?? null) === null)
@@ -95,6 +108,8 @@ export function takeEngineOptions(options: EngineOptions): EngineConfig {
     ...takeExecutor(executor),
     executorTimeoutMs: checkInteger('executorTimeoutMs', executorTimeoutMs, 0, MAX_DELAY_MS),
     stallSteps: checkInteger('stallSteps', stallSteps, 1, 2 ** 30),
+    maxQueuedRequests: takeBound('maxQueuedRequests', maxQueuedRequests),
+    maxQueuedTokens: takeBound('maxQueuedTokens', maxQueuedTokens),
     workers: taken,
   });
 }

@@ -11,6 +11,7 @@ export function addRequest(s: SchedulerState, input: TakenRequest, handle: numbe
   const session = input.resumable === true ? new Session(stopsOf(input), input.params) : null;
   const request = new Request(input, handle, slotOf(handle), s.requestLimits(), session);
   s.track(request);
+  s.backlog.enter(request, s.now);
   enterQueue(s, request);
   limitWhole(s, request, s.now);
   if (request.grammar === null) s.queues.pushWaiting(request);

@@ -107,6 +107,7 @@ function end(s: SchedulerState, request: Request, reason: FinishCode): void {
   s.deadlines.stopAll(request);
   s.structured.delete(request);
   s.requests.delete(request.id);
+  s.backlog.leave(request, s.now, false);
   s.blocksMoved = true;
   handOver(s, request, reason);
   leaveLoading(s, request);

@@ -151,6 +151,7 @@ export class Request {
   /** It stood at the head of the queue and was passed over, because `maxLoras` other adapters ran. */
   waitsForAdapter = false;
 
+  /** @internal Prompt tokens that it counts for in the backlog; 0 = it was admitted, or has ended. */ backlogTokens = 0;
   // Links of the one waiting container that may hold it, its place among the skipped ones, and its deadline.
   /** @internal */ prev: Request | null = null;
   /** @internal */ next: Request | null = null;

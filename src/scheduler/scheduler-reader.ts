@@ -1,5 +1,6 @@
 import type { Core } from '../core/core.js';
 import { INSPECT, showFacts } from '../core/inspect.js';
+import type { Backlog } from './backlog.js';
 import { schedulerFacts } from './facts.js';
 import {
   findFinished,
@@ -51,6 +52,16 @@ export class SchedulerReader {
   /** @internal Has `listener` told of the error that breaks it, at once, whoever called: a connector may use its pins at any time. */
   onBroken(listener: (cause: unknown) => void): void {
     this.#calls.gate.onPoison = listener;
+  }
+
+  /** @internal Has `refuse` look at each new request whose fields are good; what it throws, `add` throws, with nothing changed. */
+  onAdd(refuse: (numTokens: number) => void): void {
+    this.#s.admitNew = refuse;
+  }
+
+  /** @internal */
+  get backlog(): Backlog {
+    return this.#s.backlog;
   }
 
   /** Whether a request could be scheduled as far as it alone is concerned: it runs, or waits for room and for nobody outside. */

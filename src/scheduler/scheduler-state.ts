@@ -1,6 +1,7 @@
 import { Core, slotOf } from '../core/core.js';
 import { Anomalies } from './anomalies.js';
 import type { ConnectorAnswer } from './ask-connector.js';
+import { Backlog } from './backlog.js';
 import { Batch } from './batch.js';
 import { PinCounts } from './block-pins.js';
 import type { ConnectorCalls } from './connector-calls.js';
@@ -27,6 +28,9 @@ export class SchedulerState {
   readonly queues: Queues;
   readonly anomalies: Anomalies;
   readonly counters = new Counters();
+  readonly backlog = new Backlog();
+  /** May refuse a new request whose fields are good, by its number of prompt tokens: it throws. */
+  admitNew: (numTokens: number) => void = () => {};
   /** Unfinished requests by external id, in the order in which they were added. */
   readonly requests = new Map<string, Request>();
   /** Finished requests that still hold blocks. */

@@ -52,6 +52,7 @@ export class Scheduler extends SchedulerSteps {
   add(input: RequestInput): number {
     return this.#calls.enter(() => {
       const taken = takeRequest(this.#s, input);
+      this.#s.admitNew(taken.prompt.length);
       const { prompt, adapter = '', cacheSalt = '' } = taken;
       const handle = this.#s.core.native.add(prompt, adapter, cacheSalt);
       this.#calls.log?.add(this.#s.now, taken);

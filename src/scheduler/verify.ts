@@ -32,6 +32,7 @@ export function verifyScheduler(s: SchedulerState): void {
       );
     }
   }
+  verifyBacklog(s);
   s.core.flush();
   for (const request of s.requests.values()) {
     expect(seen.has(request), request, 'is tracked but stands in no container');
@@ -167,4 +168,15 @@ function verifyCounts(s: SchedulerState, request: Request): void {
 function expect(holds: boolean, request: Request, what: string): void {
   if (!holds)
     throw new BlockstepError('ERR_BLOCKSTEP_INVARIANT', `request ${JSON.stringify(request.id)} ${what}`);
+}
+
+/** The sums over the requests that were never admitted. An engine lets those that it is to abort leave before they end. */
+function verifyBacklog({ requests, backlog }: SchedulerState): void {
+  const waiting = [...requests.values()].filter(({ backlogTokens }) => backlogTokens > 0);
+  const tokens = waiting.reduce((sum, { backlogTokens }) => sum + backlogTokens, 0);
+  if (waiting.length === backlog.requests && tokens === backlog.tokens) return;
+  throw new BlockstepError(
+    'ERR_BLOCKSTEP_INVARIANT',
+    `${waiting.length} requests with ${tokens} tokens were never admitted, counted are ${backlog.requests} with ${backlog.tokens}`,
+  );
 }

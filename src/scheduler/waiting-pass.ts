@@ -263,7 +263,10 @@ function enterPlan(
   request.waitingSince = s.now;
   leaveQueue(s, request);
   request.admittedStep = plan.step;
-  if (request.firstScheduledAt < 0) request.firstScheduledAt = s.now;
+  if (request.firstScheduledAt < 0) {
+    request.firstScheduledAt = s.now;
+    s.backlog.leave(request, s.now, true);
+  }
   if (channels.admit.hasSubscribers) {
     const { id, handle } = request;
     channels.admit.publish({ id, handle, numComputedTokens: plan.numComputedTokens[at], resumed });

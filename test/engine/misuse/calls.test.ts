@@ -280,6 +280,8 @@ const OPTIONS: Record<string, readonly unknown[]> = {
   executor: NO_EXECUTORS,
   executorTimeoutMs: NO_COUNTS,
   stallSteps: [...NO_COUNTS, 0],
+  maxQueuedRequests: [...NO_COUNTS.filter((value) => value !== Number.POSITIVE_INFINITY), 0],
+  maxQueuedTokens: [...NO_COUNTS.filter((value) => value !== Number.POSITIVE_INFINITY), 0],
   numBlocks: [undefined, ...NO_COUNTS, 0, 1],
   pipelineDepth: [...NO_COUNTS, 0, 4],
 };

@@ -19,6 +19,14 @@ export type {
   FlatTokens,
 } from './engine/executor.js';
 export type { ExecutorLimits } from './engine/executor-limits.js';
+export type {
+  GenerateFailure,
+  GenerateInput,
+  GenerateOptions,
+  GenerateProgress,
+  GenerateResult,
+  GenerateSource,
+} from './engine/generate-options.js';
 export type { EngineHealth } from './engine/health.js';
 export { InputBatch, type StepInputs } from './engine/input-batch.js';
 export type { EngineOptions } from './engine/options.js';

@@ -9,6 +9,13 @@ import { limited } from './executor-limits.js';
 import { placed } from './executor-place.js';
 import { watchExit } from './exit-watch.js';
 import { explain } from './explain.js';
+import { generate } from './generate.js';
+import type {
+  GenerateOptions,
+  GenerateResult,
+  GenerateSource,
+  ThrowingGenerateOptions,
+} from './generate-options.js';
 import type { EngineHealth } from './health.js';
 import { abortByKeys, abortStream } from './mailbox.js';
 import {
@@ -20,6 +27,7 @@ import {
   withRanks,
   withReports,
 } from './options.js';
+import type { RequestResult } from './outputs.js';
 import type { RequestStream } from './request-stream.js';
 import { RunLoop } from './run-loop.js';
 import { Shutdown } from './shutdown.js';
@@ -75,6 +83,27 @@ export class Engine implements Disposable, AsyncDisposable {
   }
 
   /**
+   * Batch work: the results of many prompts, in their order. It submits them as the engine gets on, some `2 * maxNumSeqs` at a
+   * time, and runs the engine if nobody does. A request that fails loses no other; see `GenerateResult`.
+   *
+   * ```ts
+   * for (const result of await engine.generate(texts.map(encode), { maxTokens: 64 })) {
+   *   if (result.finishReason === 'error') console.error(result.error);
+   *   else console.log(decode(result.tokens));
+   * }
+   * ```
+   * @param prompts token ids, or requests with what they do not share; an array, or whatever `for await` takes
+   * @throws by rejection, with all its requests aborted: the signal's reason, what `prompts` or `onProgress` threw, with `onError:
+   * 'throw'` what the first request failed with; ERR_BLOCKSTEP_BAD_ARG, and before it begins what `submit` throws for its engine
+   */
+  generate(prompts: GenerateSource, options: ThrowingGenerateOptions): Promise<RequestResult[]>;
+  generate(prompts: GenerateSource, options?: GenerateOptions): Promise<GenerateResult[]>;
+  generate(prompts: GenerateSource, options: GenerateOptions = {}): Promise<GenerateResult[]> {
+    const place = capturePlace(GENERATE);
+    return generate(this.#e, this.#loop, this.#submitter, { prompts, options, place });
+  }
+
+  /**
    * Aborts requests by id or handle. It only queues: their readers are told at once, their blocks go back before the next
    * step. Those that are unknown or have ended are skipped and counted.
    *
@@ -127,7 +156,7 @@ export class Engine implements Disposable, AsyncDisposable {
     return this.#loop.start();
   }
 
-  /** Ends `run`. Requests stay as they are; steps in flight are taken when it goes on. Nothing during a shutdown. */
+  /** Ends `run`, and halts batches until the next. Requests stay as they are; steps in flight are taken when it goes on. Nothing during a shutdown. */
   stop(): void {
     if (!this.#e.draining) this.#loop.stop();
   }
@@ -269,5 +298,6 @@ export class Engine implements Disposable, AsyncDisposable {
   }
 }
 
-/** The frame above which the places of requests begin. */
+/** The frames above which the places of requests begin. */
 const SUBMIT = Engine.prototype.submit;
+const GENERATE = Engine.prototype.generate;

@@ -17,6 +17,15 @@ export function hasBounds({ maxQueuedRequests, maxQueuedTokens }: QueueBounds): 
   return Math.min(maxQueuedRequests, maxQueuedTokens) < Number.POSITIVE_INFINITY;
 }
 
+/** Whether a request would leave half of the queue to others; one that is too long for half of it needs the queue for itself. */
+export function hasHalfRoom(e: EngineState, numTokens: number): boolean {
+  const { maxQueuedRequests, maxQueuedTokens } = e.config;
+  const { requests, tokens } = e.scheduler.backlog;
+  return (
+    requests === 0 || (requests + 1 <= maxQueuedRequests / 2 && tokens + numTokens <= maxQueuedTokens / 2)
+  );
+}
+
 /**
  * Refuses a request whose fields are good if the queue has no room for it.
  * @param numTokens of its prompt

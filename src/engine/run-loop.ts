@@ -29,6 +29,10 @@ export class RunLoop {
   /** Called after every turn; says after how many milliseconds the next is due at the latest, to be kept alive for it. */
   readonly #afterTurn: () => number;
   #running = false;
+  /** It was asked for by `start`, not by guests alone. */
+  #asked = false;
+  /** Batches that need it. */
+  #guests = 0;
   /** A turn waits for the GPU. What wakes the loop meanwhile has its turn behind it. */
   #turning = false;
   #missed = false;
@@ -46,8 +50,9 @@ export class RunLoop {
     e.driver = this;
   }
 
+  /** Not while it only comes to rest behind a batch. */
   get isRunning(): boolean {
-    return this.#running;
+    return this.#running && this.#isNeeded();
   }
 
   /** Whether the event loop has a turn of it before it, and so is kept alive. */
@@ -57,6 +62,30 @@ export class RunLoop {
 
   /** Begins, or goes on. Resolves when stopped; rejects when the engine broke, which nobody is obliged to hear. */
   start(): Promise<void> {
+    this.#asked = true;
+    return this.#go();
+  }
+
+  /** Begins if nobody did, for somebody who calls `leave` when he needs it no more. */
+  join(): void {
+    this.#guests++;
+    void this.#go();
+  }
+
+  /**
+   * A guest leaves. Without guests, and if it was not asked for, it stops: at once while requests of others are unfinished, else
+   * when what is in flight was taken and everybody was told.
+   */
+  leave(): void {
+    this.#guests--;
+    this.poke();
+  }
+
+  #isNeeded(): boolean {
+    return this.#asked || this.#guests > 0;
+  }
+
+  #go(): Promise<void> {
     this.#end ??= newEnd();
     this.#running = true;
     this.poke();
@@ -66,6 +95,7 @@ export class RunLoop {
   /** Does nothing more, and leaves no timer. */
   stop(error?: unknown): void {
     this.#running = false;
+    this.#asked = false;
     clearImmediate(this.#immediate ?? undefined);
     this.#immediate = null;
     this.#clearTimer();
@@ -83,6 +113,10 @@ export class RunLoop {
 
   readonly #turn = (): void => {
     this.#immediate = null;
+    if (!this.#isNeeded() && this.#e.streams.size > 0) {
+      this.stop();
+      return;
+    }
     if (this.#e.scheduler.config.placement.authority === 'device') {
       void this.#turnAsync();
       return;
@@ -128,6 +162,7 @@ export class RunLoop {
     const wait = this.#afterTurn();
     if (!this.#running) return;
     if (report === null || this.#e.poison !== null) this.stop(this.#e.poison ?? undefined);
+    else if (!this.#isNeeded() && (report.state === 'idle' || report.state === 'stalled')) this.stop();
     else this.#rest(report, wait);
   }
 

@@ -28,8 +28,8 @@ export class Submitter {
     this.#signals = new Signals(this.#calls.abort);
   }
 
-  /** See `Engine.submit`. @param place where that was called */
-  submit(input: SubmitInput, options: SubmitOptions, place: SubmitPlace): RequestStream {
+  /** @throws ERR_BLOCKSTEP_SHUTDOWN, ERR_BLOCKSTEP_DISPOSED, or the code that the engine broke with */
+  checkOpen(): void {
     const e = this.#e;
     // Once a shutdown has begun that is the reason, also when it is over.
     if (!e.disposed || !e.draining) e.checkUsable();
@@ -37,6 +37,12 @@ export class Submitter {
       const what = e.disposed ? 'was shut down' : 'is shutting down';
       throw new BlockstepError('ERR_BLOCKSTEP_SHUTDOWN', `the engine ${what}`);
     }
+  }
+
+  /** See `Engine.submit`. @param place where that was called */
+  submit(input: SubmitInput, options: SubmitOptions, place: SubmitPlace): RequestStream {
+    const e = this.#e;
+    this.checkOpen();
     const signal = takeSignal(options);
     const request = takeSubmission(input);
     if (request.resumable === true && e.config.limits.canRollBack === false)

@@ -14,6 +14,8 @@ export class Backlog {
   requests = 0;
   /** Their prompt tokens; of a session those of its first chunk. */
   tokens = 0;
+  /** Called, and forgotten, when the next request leaves; from inside a step, so they must not call the scheduler. */
+  readonly listeners = new Set<() => void>();
   // What was admitted lately, and the milliseconds in which anything waited for that: a queue that is empty says nothing of how
   // fast an engine is. All three are halved together.
   #admitted = 0;
@@ -38,6 +40,7 @@ export class Backlog {
     this.tokens -= backlogTokens;
     this.#waitedMs += Math.max(0, now - this.#countedTo);
     this.#countedTo = now;
+    if (this.listeners.size > 0) this.#tellListeners();
     if (!isAdmitted) return;
     this.#admitted++;
     this.#admittedTokens += backlogTokens;
@@ -56,5 +59,11 @@ export class Backlog {
     const waitedMs = this.#waitedMs + Math.max(0, now - this.#countedTo);
     if (this.#admitted === 0 || waitedMs === 0) return null;
     return Math.ceil(waitedMs * Math.max(requests / this.#admitted, tokens / this.#admittedTokens));
+  }
+
+  #tellListeners(): void {
+    const listeners = [...this.listeners];
+    this.listeners.clear();
+    for (const listener of listeners) listener();
   }
 }

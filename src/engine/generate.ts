@@ -1,0 +1,216 @@
+import { addAbortListener } from 'node:events';
+import { BlockstepError, badArgument, show } from '../core/errors.js';
+import type { EngineState } from './engine-state.js';
+import {
+  type GenerateInput,
+  type GenerateOptions,
+  type GenerateResult,
+  type GenerateSource,
+  type TakenGenerateOptions,
+  takeGenerateOptions,
+  takeSource,
+} from './generate-options.js';
+import { hasHalfRoom } from './overload.js';
+import type { RequestStream } from './request-stream.js';
+import type { RunLoop } from './run-loop.js';
+import { isAborted, type SubmitInput } from './submission.js';
+import type { Submitter } from './submit.js';
+import type { SubmitPlace } from './submit-place.js';
+
+/** Refused prompts after which the rest of the process gets a turn. */
+const REFUSALS_A_TURN = 256;
+
+type Source = Iterator<GenerateInput> | AsyncIterator<GenerateInput>;
+
+/** See `Engine.generate`. The engine is driven as long as it takes; it stops with the last batch, unless somebody runs it. */
+export async function generate(
+  e: EngineState,
+  loop: RunLoop,
+  submitter: Submitter,
+  call: { readonly prompts: GenerateSource; readonly options: GenerateOptions; readonly place: SubmitPlace },
+): Promise<GenerateResult[]> {
+  submitter.checkOpen();
+  const options = takeGenerateOptions(call.options);
+  const batch = new Batch(e, (request) => submitter.submit(request, {}, call.place), options);
+  loop.join();
+  try {
+    return await batch.run(call.prompts);
+  } finally {
+    loop.leave();
+  }
+}
+
+/**
+ * One batch of prompts on its way through an engine. It has as many requests in the engine as can run, and once more as many that
+ * wait, so that no step lacks one; and it fills no more than half of what may be queued, so that others find room.
+ */
+class Batch {
+  readonly #e: EngineState;
+  readonly #submit: (input: SubmitInput) => RequestStream;
+  readonly #options: TakenGenerateOptions;
+  readonly #results: GenerateResult[] = [];
+  readonly #live = new Set<RequestStream>();
+  #total: number | null = null;
+  #done = 0;
+  #failed = 0;
+  #tokens = 0;
+  /** What ends the batch before its time; null = nothing. */
+  #broken: { readonly error: unknown } | null = null;
+  /** Has `run`, where it waits, look again. */
+  #wake: () => void = () => {};
+
+  constructor(e: EngineState, submit: (input: SubmitInput) => RequestStream, options: TakenGenerateOptions) {
+    this.#e = e;
+    this.#submit = submit;
+    this.#options = options;
+  }
+
+  /** @returns the results in the order of the prompts; rejects with what ended the batch before its time */
+  async run(prompts: GenerateSource): Promise<GenerateResult[]> {
+    const { signal } = this.#options;
+    const { source, total } = takeSource(prompts);
+    this.#total = total;
+    if (signal !== null && isAborted(signal)) this.#break(signal.reason);
+    const listener = signal === null ? null : addAbortListener(signal, () => this.#break(signal.reason));
+    const { backlog } = this.#e.scheduler;
+    try {
+      await this.#feed(source);
+      while (this.#live.size > 0) await this.#change();
+    } catch (error) {
+      this.#break(error);
+      for (const stream of this.#live) stream.abort();
+      throw error;
+    } finally {
+      listener?.[Symbol.dispose]();
+      backlog.listeners.delete(this.#onRoom);
+    }
+    return this.#results;
+  }
+
+  async #feed(source: Source): Promise<void> {
+    let index = 0;
+    let isOver = false;
+    try {
+      for (; ; index++) {
+        const next = await this.#next(source);
+        if (next.done === true) break;
+        await this.#start(index, next.value);
+      }
+      isOver = true;
+    } finally {
+      if (!isOver) leave(source);
+    }
+    this.#total = index;
+  }
+
+  /** The next prompt; what breaks the batch meanwhile is not kept waiting. */
+  #next(source: Source): Promise<IteratorResult<GenerateInput>> {
+    this.#check();
+    return new Promise((resolve, reject) => {
+      this.#wake = () => this.#broken !== null && reject(this.#broken.error);
+      Promise.resolve(source.next()).then(resolve, reject);
+    });
+  }
+
+  /** Submits a prompt as soon as there is room for it. */
+  async #start(index: number, input: GenerateInput): Promise<void> {
+    try {
+      const request = requestOf(input, this.#options.shared);
+      while (!this.#hasRoom(request)) await this.#change();
+      this.#follow(index, this.#submit(request));
+    } catch (error) {
+      this.#check();
+      this.#fail(index, null, refusalOf(index, error));
+      if (this.#failed % REFUSALS_A_TURN === 0) await new Promise((resolve) => setImmediate(resolve));
+    }
+    this.#check();
+  }
+
+  #hasRoom({ prompt }: SubmitInput): boolean {
+    const { maxNumSeqs } = this.#e.scheduler.config;
+    return this.#live.size < 2 * maxNumSeqs && hasHalfRoom(this.#e, Number(prompt?.length) || 0);
+  }
+
+  #follow(index: number, stream: RequestStream): void {
+    this.#live.add(stream);
+    stream.result().then(
+      (result) => {
+        this.#live.delete(stream);
+        this.#tokens += result.tokens.length;
+        this.#settle(index, result);
+      },
+      (error: unknown) => {
+        this.#live.delete(stream);
+        this.#fail(index, stream.id, error);
+      },
+    );
+  }
+
+  #fail(index: number, id: string | null, error: unknown): void {
+    this.#failed++;
+    this.#settle(index, { id, finishReason: 'error', error });
+    if (this.#options.throws) this.#break(error);
+  }
+
+  #settle(index: number, result: GenerateResult): void {
+    if (this.#broken !== null) return;
+    this.#results[index] = result;
+    this.#done++;
+    try {
+      this.#options.onProgress?.({
+        done: this.#done,
+        failed: this.#failed,
+        total: this.#total,
+        tokens: this.#tokens,
+      });
+    } catch (error) {
+      this.#break(error);
+    }
+    this.#wake();
+  }
+
+  /** Only the first counts. */
+  #break(error: unknown): void {
+    this.#broken ??= { error };
+    this.#wake();
+  }
+
+  #check(): void {
+    if (this.#broken !== null) throw this.#broken.error;
+  }
+
+  /** Resolves when a request of the batch has ended, or one of anybody is not queued any more. Rejects if the batch is broken. */
+  async #change(): Promise<void> {
+    this.#check();
+    this.#e.scheduler.backlog.listeners.add(this.#onRoom);
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve;
+    });
+    this.#check();
+  }
+
+  readonly #onRoom = (): void => this.#wake();
+}
+
+/** Tells an iterator that it is not wanted any more. One that hangs, or fails on top, is not waited for. */
+function leave(source: Source): void {
+  Promise.resolve()
+    .then(() => source.return?.())
+    .catch(() => {});
+}
+
+/** A prompt of a batch as a request. */
+function requestOf(input: GenerateInput, shared: Partial<SubmitInput>): SubmitInput {
+  if (typeof input !== 'object' || input === null)
+    throw badArgument('a prompt', show(input), 'token ids, or an object with a prompt');
+  const request = ('prompt' in input ? { ...shared, ...input } : { ...shared, prompt: input }) as SubmitInput;
+  if (request.resumable === true)
+    throw badArgument('resumable', 'true', 'absent in a batch, where nobody adds chunks');
+  return request;
+}
+
+/** What `submit` threw, with the prompt that it is about. */
+function refusalOf(index: number, error: unknown): unknown {
+  if (!(error instanceof BlockstepError)) return error;
+  return new BlockstepError(error.code, `prompts[${index}]: ${error.message}`, { cause: error });
+}

@@ -48,8 +48,11 @@ const KINDS = [
 
 const alias = (version: string): string => `typescript-${version}`;
 
-/** Compiles a consumer by every compiler in every kind, and runs what comes out. @returns what was seen */
-export function compile(project: Project, tarball: string): string {
+/**
+ * Compiles a consumer by every compiler in every kind, and runs what comes out, what the newest makes of each on the other Nodes
+ * too. @returns what was seen
+ */
+export function compile(project: Project, tarball: string, nodes: readonly string[]): string {
   const packages = VERSIONS.map((version) => `${alias(version)}@npm:typescript@${version}`);
   const quiet = ['--no-audit', '--no-fund', '--ignore-scripts'];
   project.run('npm', ['install', ...quiet, tarball, '@types/node@20', ...packages]);
@@ -76,7 +79,9 @@ export function compile(project: Project, tarball: string): string {
       project.run('node', [`node_modules/${alias(version)}/bin/tsc`, '-p', folder]);
       equal(project.run('node', [`${folder}/out/main.js`]), '4 length\n');
       compiled++;
+      if (version !== versions.at(-1)) continue;
+      for (const node of nodes) equal(project.run('node', [`${folder}/out/main.js`], node), '4 length\n');
     }
   }
-  return `${compiled} consumers compiled and run, by TypeScript ${VERSIONS[0]} to ${VERSIONS.at(-1)}`;
+  return `${compiled} consumers compiled and run, by TypeScript ${VERSIONS[0]} to ${VERSIONS.at(-1)}, on ${1 + nodes.length} versions of Node`;
 }

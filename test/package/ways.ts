@@ -93,6 +93,7 @@ export const WAYS: Readonly<Record<string, Way>> = {
   git: {
     what: 'a git dependency: npm builds it with the tools of this machine (host alone)',
     run({ scratch }) {
+      if (!existsSync(join(ROOT, '.git'))) return 'skipped, since this tree is no git repository';
       const project = new Project(scratch);
       const copy = join(project.folder, 'repository');
       execFileSync('git', ['clone', '--quiet', '--depth', '1', `file://${ROOT}`, copy]);

@@ -1,4 +1,6 @@
 import { badArgument, show } from '../core/errors.js';
+import { knownNames } from '../core/known-names.js';
+import { REQUEST_FIELDS } from '../scheduler/request-names.js';
 import type { RequestResult } from './outputs.js';
 import { type SubmitInput, type SubmitOptions, takeSignal } from './submission.js';
 
@@ -9,24 +11,24 @@ export type GenerateInput = SubmitInput['prompt'] | (Partial<SubmitInput> & Pick
 export type GenerateSource = Iterable<GenerateInput> | AsyncIterable<GenerateInput>;
 
 /** Fields that all requests of a batch can have in common. */
-const SHARED = [
-  'maxTokens',
-  'minTokens',
-  'eosTokenId',
-  'ignoreEos',
-  'stopTokenIds',
-  'priority',
-  'cacheSalt',
-  'adapter',
-  'timeoutMs',
-  'params',
-] as const satisfies readonly (keyof SubmitInput)[];
+const SHARED = {
+  maxTokens: true,
+  minTokens: true,
+  eosTokenId: true,
+  ignoreEos: true,
+  stopTokenIds: true,
+  priority: true,
+  cacheSalt: true,
+  adapter: true,
+  timeoutMs: true,
+  params: true,
+} as const satisfies { [field in keyof SubmitInput]?: true };
 
 /**
  * What the requests of a batch have in common, where they do not say otherwise, and how the batch goes. The `signal` aborts all of
  * them. With policy `priority` only those are ordered that are in the engine at the same time.
  */
-export interface GenerateOptions extends SubmitOptions, Partial<Pick<SubmitInput, (typeof SHARED)[number]>> {
+export interface GenerateOptions extends SubmitOptions, Partial<Pick<SubmitInput, keyof typeof SHARED>> {
   /**
    * What a request that is refused or fails means. `keep` (the default): it is in the results, and the others go on. `throw`: the
    * others are aborted, and the promise rejects with its error.
@@ -35,6 +37,12 @@ export interface GenerateOptions extends SubmitOptions, Partial<Pick<SubmitInput
   /** Called after each request that has ended. What it throws ends the batch. */
   onProgress?: (progress: GenerateProgress) => void;
 }
+
+const GENERATE_OPTIONS = knownNames<GenerateOptions>(
+  'the options of generate',
+  { ...SHARED, signal: true, onError: true, onProgress: true },
+  { ...Object.fromEntries(REQUEST_FIELDS.words), prompt: 'prompts come first, in front of the options' },
+);
 
 /** Those with which every result is that of a request which did not fail. */
 export interface ThrowingGenerateOptions extends GenerateOptions {
@@ -76,14 +84,14 @@ export interface TakenGenerateOptions {
 
 /** @throws ERR_BLOCKSTEP_BAD_ARG */
 export function takeGenerateOptions(options: GenerateOptions): TakenGenerateOptions {
-  const signal = takeSignal(options);
+  const signal = takeSignal(options, GENERATE_OPTIONS);
   const { onError = 'keep', onProgress = null } = options;
   if (onError !== 'keep' && onError !== 'throw')
     throw badArgument('onError', show(onError), "'keep' or 'throw'");
   if (onProgress !== null && typeof onProgress !== 'function')
     throw badArgument('onProgress', show(onProgress), 'a function');
   const shared: Record<string, unknown> = {};
-  for (const name of SHARED) {
+  for (const name of Object.keys(SHARED) as (keyof typeof SHARED)[]) {
     const value = options[name];
     if (value !== undefined) shared[name] = value;
   }

@@ -1,5 +1,5 @@
 import { badArgument, show } from '../core/errors.js';
-import { checkNames, knownNames } from '../core/known-names.js';
+import { checkNames, type KnownNames, knownNames } from '../core/known-names.js';
 import type { RequestInput } from '../scheduler/request.js';
 import { REQUEST_FIELDS } from '../scheduler/request-names.js';
 
@@ -48,11 +48,15 @@ export function takeSubmission(input: SubmitInput): SubmitInput {
   return copy as SubmitInput;
 }
 
-/** The signal of a submission, and whether it is aborted already. @throws ERR_BLOCKSTEP_BAD_ARG */
-export function takeSignal(options: SubmitOptions): AbortSignal | null {
+/**
+ * The signal of a submission.
+ * @param known the names that the options may have
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
+export function takeSignal(options: SubmitOptions, known: KnownNames = SUBMIT_OPTIONS): AbortSignal | null {
   if (typeof options !== 'object' || options === null)
     throw badArgument('options', show(options), 'an object');
-  checkNames(options, SUBMIT_OPTIONS);
+  checkNames(options, known);
   const { signal } = options;
   if (signal === undefined) return null;
   try {

@@ -494,6 +494,10 @@ describe('bad arguments of a batch', () => {
     for (const prompts of [undefined, null, 7, 'text', {}, prompt(3)])
       expect(await refused(prompts)).toMatch(expected);
     for (const options of [null, 7, 'text']) await refused([], options);
+    expect(await refused([], { onProgres: () => {} })).toBe(
+      'the options of generate must have known names only, got "onProgres": did you mean onProgress?',
+    );
+    expect(await refused([], { temperature: 1 })).toMatch(/it belongs into params/);
     expect(await refused([], { onError: 'ignore' })).toMatch(
       /onError must be 'keep' or 'throw', got "ignore"/,
     );

@@ -4,6 +4,7 @@
 //   BLOCKSTEP_CUDA=OFF                                    leaves CUDA out
 import { existsSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { advice, cudaOptions, has, hasCompiler, run } from './toolchain.mjs';
@@ -24,10 +25,8 @@ async function whyNone() {
 
 function buildWithCMake() {
   const require = createRequire(import.meta.url);
-  const headers = [
-    require('node-addon-api').include_dir,
-    join(dirname(require.resolve('node-api-headers/package.json')), 'include'),
-  ];
+  const folderOf = (name) => dirname(require.resolve(`${name}/package.json`));
+  const headers = [folderOf('node-addon-api'), join(folderOf('node-api-headers'), 'include')];
   const folder = join(root, 'native', 'build');
   const into = join(folder, 'Release');
   const options = [
@@ -40,7 +39,7 @@ function buildWithCMake() {
   rmSync(folder, { recursive: true, force: true });
   return (
     run('cmake', ['-S', join(root, 'native'), '-B', folder, ...options]) &&
-    run('cmake', ['--build', folder, '--config', 'Release', '--parallel'])
+    run('cmake', ['--build', folder, '--config', 'Release', '--parallel', `${availableParallelism()}`])
   );
 }
 

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { addonInUse } from '../support/addon.js';
 import type { Edit, Mutation } from './mutations/mutation.js';
 
 const USAGE = `npm run mutate:guards -- [F10 ...]
@@ -95,6 +96,7 @@ function runTests(copy: string, files: readonly string[], failure: string | null
   const which = failure === null ? [] : ['-t', `^${failure} `];
   const { error } = spawnSync(process.execPath, [vitest, ...flags, ...which, ...files], {
     cwd: copy,
+    env: { ...process.env, BLOCKSTEP_ADDON: addonInUse() },
     stdio: 'ignore',
     timeout,
     killSignal: 'SIGTERM',

@@ -1,6 +1,7 @@
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { loadAddon } from '../../src/core/loader.js';
 import { runEngineSeed } from './engine/run.js';
 import { ENGINE_FAULTS, type EngineFault } from './engine/setup.js';
 import { ALL_PLANTS, findPlant, loopOf, runPlanted } from './planted.js';
@@ -64,6 +65,14 @@ function count(name: 'seeds' | 'first' | 'steps' | 'jobs', least: number): numbe
     fail(`--${name} must be an integer from ${least} on, got ${values[name]}`);
   }
   return value;
+}
+
+// Without it every seed would break, and every plant be found.
+try {
+  loadAddon();
+} catch (error) {
+  console.error((error as Error).message);
+  process.exit(2);
 }
 
 const numSeeds = count('seeds', 1);

@@ -3,6 +3,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync }
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { addonInUse } from '../support/addon.js';
 import { ENGINE_PLANTS } from './engine/plants.js';
 import { PLANTS, type Plant } from './plants.js';
 
@@ -42,11 +43,10 @@ export async function runPlanted(
 ): Promise<{ code: number; output: string }> {
   const folder = mkdtempSync(join(tmpdir(), 'blockstep-sim-'));
   try {
-    for (const name of ['src', 'test/sim', 'package.json', 'tsconfig.json']) {
+    for (const name of ['src', 'test/sim', 'test/support', 'package.json', 'tsconfig.json']) {
       cpSync(join(ROOT, name), join(folder, name), { recursive: true });
     }
     symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
-    symlinkSync(join(ROOT, 'native'), join(folder, 'native'));
     const path = join(folder, plant.file);
     writeFileSync(path, plantInto(readFileSync(path, 'utf8'), plant));
     const command = [
@@ -65,7 +65,8 @@ export async function runPlanted(
 
 function runNode(args: readonly string[], cwd: string): Promise<{ code: number; output: string }> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, args, { cwd, stdio: ['ignore', 'pipe', 'pipe'] });
+    const env = { ...process.env, BLOCKSTEP_ADDON: addonInUse() };
+    const child = spawn(process.execPath, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] });
     let output = '';
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding('utf8');

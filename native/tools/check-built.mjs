@@ -6,6 +6,6 @@ const has = (path) => existsSync(new URL(path, root));
 
 if (!has('node_modules/') || !has('dist/cli/main.js')) {
   console.error('blockstep is not built yet. Run: npm install');
-  if (has('node_modules/')) console.error('(If that was done with --ignore-scripts: npm run build)');
+  if (has('node_modules/')) console.error('(If that was done with --ignore-scripts: npm run prepare)');
   process.exit(1);
 }

@@ -25,7 +25,7 @@ const NEWEST_GLIBC = '2.34';
 
 const folder = join(root, 'prebuilds', addonTarget());
 const path = join(folder, 'blockstep.node');
-/** What the addon there was built from: `{ sources, portable }`. */
+/** What the addon there was built from: `{ sources, portable, backends }`. */
 const label = join(folder, 'build.json');
 
 /** One text for all that the addon is compiled from. */
@@ -43,10 +43,10 @@ function readLabel() {
   return existsSync(label) && existsSync(path) ? JSON.parse(readFileSync(label, 'utf8')) : null;
 }
 
-function keep(built, portable) {
+function keep(built, portable, backends) {
   mkdirSync(folder, { recursive: true });
   copyFileSync(built, path);
-  writeFileSync(label, `${JSON.stringify({ sources: digestOfSources(), portable })}\n`);
+  writeFileSync(label, `${JSON.stringify({ sources: digestOfSources(), portable, backends })}\n`);
 }
 
 /** What keeps the addon from being loaded elsewhere. */
@@ -70,7 +70,7 @@ function prebuild() {
     return 1;
   const built = join(root, 'native', 'build-prebuild', 'Release', 'blockstep.node');
   const { backends } = loadAddonFrom(built);
-  keep(built, true);
+  keep(built, true, backends);
   console.log(`${path}: ${(statSync(path).size / 1e6).toFixed(2)} MB, back ends ${backends.join(', ')}`);
   return check();
 }
@@ -79,6 +79,9 @@ function check() {
   const found = readLabel();
   const faults = found === null ? ['there is none'] : faultsOf(path);
   if (found !== null && !found.portable) faults.push('it was built for this machine');
+  // Only this platform has CUDA in a release.
+  if (found !== null && addonTarget() === 'linux-x64' && !found.backends.includes('cuda'))
+    faults.push(`it has the back ends ${found.backends.join(', ')}, expected cuda too`);
   if (found !== null && found.sources !== digestOfSources()) faults.push('it was built from other sources');
   for (const fault of faults) console.error(`${path}: ${fault}`);
   if (faults.length > 0) console.error('Run: npm run prebuild');
@@ -88,7 +91,7 @@ function check() {
 function adopt() {
   const built = join(root, 'native', 'build', 'Release', 'blockstep.node');
   const isNewest = readLabel()?.portable === true && readLabel().sources === digestOfSources();
-  if (!isNewest && existsSync(built)) keep(built, false);
+  if (!isNewest && existsSync(built)) keep(built, false, loadAddonFrom(built).backends);
   return 0;
 }
 

@@ -11,6 +11,7 @@ const manifest = JSON.parse(read('package.json')) as {
   dependencies: Record<string, string>;
   repository: { url: string };
   keywords: string[];
+  scripts: Record<string, string>;
   bugs: { url: string };
 };
 
@@ -90,6 +91,14 @@ describe('the package', () => {
           .map((target) => `${path}: ${target}`),
       );
     expect(dead).toEqual([]);
+  });
+
+  it('has no script that npm runs before or after another one but those that are meant', () => {
+    const names = Object.keys(manifest.scripts);
+    const hooks = names.filter(
+      (name) => names.includes(name.replace(/^(pre|post)/, '')) && /^(pre|post)/.test(name),
+    );
+    expect(hooks).toEqual(['prestart']);
   });
 
   it('says where it comes from', () => {

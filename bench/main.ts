@@ -86,7 +86,7 @@ async function main(): Promise<void> {
     return;
   }
   const path = pagePath(options);
-  // Before anything runs, so that a bad path or a missing package costs no time.
+  // Before anything runs, so that a bad path costs no time.
   const library = path === null ? null : loadPlotLibrary();
   const page = path === null ? null : new OutputFile(path);
   try {

@@ -5,7 +5,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { advice, cudaOptions, has, run } from './toolchain.mjs';
 
-export const WITHOUT_CMAKE = 'npm run build:gyp';
+const WITHOUT_CMAKE = 'npm run build:gyp';
 
 /** Builds with cmake-js into a folder, and returns whether it succeeded. Without CMake it says what else there is. */
 export function buildWithCMakeJs(folder, options) {

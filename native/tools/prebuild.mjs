@@ -12,7 +12,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { addonTarget, loadAddonFrom } from '../../dist/core/loader.js';
 import { linksOf } from './binary.mjs';
@@ -90,11 +90,12 @@ function check() {
 
 function adopt() {
   const built = join(root, 'native', 'build', 'Release', 'blockstep.node');
-  const isNewest = readLabel()?.portable === true && readLabel().sources === digestOfSources();
+  const found = readLabel();
+  const isNewest = found?.portable === true && found.sources === digestOfSources();
   if (!isNewest && existsSync(built)) keep(built, false, loadAddonFrom(built).backends);
   return 0;
 }
 
 const [command] = process.argv.slice(2);
-process.chdir(dirname(join(root, 'package.json')));
+process.chdir(root);
 process.exit(command === '--check' ? check() : command === '--adopt' ? adopt() : prebuild());

@@ -22,7 +22,7 @@ export const ExitCode = {
   ok: 0,
   /** Something failed while it ran. */
   failed: 1,
-  /** Bad command line, unusable trace or missing package: nothing ran. */
+  /** Bad command line or unusable trace: nothing ran. */
   usage: 2,
   /** A log that was run again led to other decisions. */
   differs: 3,

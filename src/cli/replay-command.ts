@@ -41,8 +41,8 @@ so the same digest.
 A page or a log is written when the replay has ended or was interrupted, and not
 at all after an error. --log goes with --json alone: the options are in the log.
 
-Exit codes: 0 done; 1 failed while it ran; 2 bad options, unusable file or
-missing package; 3 the log decides otherwise; 130 interrupted.
+Exit codes: 0 done; 1 failed while it ran; 2 bad options or unusable file;
+3 the log decides otherwise; 130 interrupted.
 
 Examples (in a checkout, node dist/cli/main.js in place of npx blockstep):
   npx blockstep replay --report page.html      generated requests, and a page

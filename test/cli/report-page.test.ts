@@ -1,20 +1,13 @@
-import { mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Report } from '../../src/cli/report.js';
 import { commandLine } from '../../src/cli/shell.js';
 import { run } from './run-program.js';
-import { useTempFiles } from './temp-file.js';
+import { useTempFiles, useTempFolders } from './temp-file.js';
 
 const write = useTempFiles();
-let folders = 0;
-
-/** A new empty folder. */
-function folder(): string {
-  const path = join(dirname(write('x', '')), `folder-${folders++}`);
-  mkdirSync(path);
-  return path;
-}
+const folder = useTempFolders(write);
 
 /** A data block of a page. */
 function block<T>(page: string, id: string): T {

@@ -1,22 +1,15 @@
 import { spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { cpSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { commandLine } from '../../src/cli/shell.js';
 import { run } from './run-program.js';
-import { useTempFiles } from './temp-file.js';
+import { useTempFiles, useTempFolders } from './temp-file.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const write = useTempFiles();
-let folders = 0;
-
-/** A new empty folder. */
-function folder(): string {
-  const path = join(dirname(write('x', '')), `folder-${folders++}`);
-  mkdirSync(path);
-  return path;
-}
+const folder = useTempFolders(write);
 
 describe('a file that cannot be written', () => {
   const cases: [name: string, path: (place: string) => string, message: RegExp][] = [

@@ -1,6 +1,6 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterAll, beforeAll } from 'vitest';
 
 /** Gives the suite a folder of its own, removed at its end. Returns what writes a file there and gives its path. */
@@ -13,6 +13,16 @@ export function useTempFiles(): (name: string, content: string | Buffer) => stri
   return (name, content) => {
     const path = join(folder, name);
     writeFileSync(path, content);
+    return path;
+  };
+}
+
+/** Makes new empty folders where a suite's `useTempFiles` writes, and gives their paths. */
+export function useTempFolders(write: ReturnType<typeof useTempFiles>): () => string {
+  let folders = 0;
+  return () => {
+    const path = join(dirname(write('x', '')), `folder-${folders++}`);
+    mkdirSync(path);
     return path;
   };
 }

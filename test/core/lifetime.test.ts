@@ -1,16 +1,17 @@
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { afterAll, describe, expect, it } from 'vitest';
-import { addonPaths, loadAddonFrom } from '../../src/core/loader.js';
+import { loadAddonFrom } from '../../src/core/loader.js';
+import { addonInUse } from '../support/addon.js';
 import { BenchCore, codeOf, range } from './bench-core.js';
 
 const script = (name: string) => fileURLToPath(new URL(`process/${name}.cjs`, import.meta.url));
-const path = addonPaths().find((candidate) => existsSync(candidate))!;
+const path = addonInUse();
 
 function runScript(name: string, args: string[] = [], flags: string[] = []) {
   return spawnSync(process.execPath, [...flags, script(name), path, ...args], {

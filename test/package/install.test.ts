@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, it } from 'vitest';
 import { addonTarget } from '../../src/core/loader.js';
+import { addonInUse } from '../support/addon.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const scratch = mkdtempSync(join(tmpdir(), 'blockstep-package-'));
@@ -64,7 +65,7 @@ describe.skipIf(process.platform !== 'linux')('the install script', () => {
     const path = pathWith({ 'c++': 'exit 0', 'node-gyp': 'echo "gyp $*" >&2; exit 1' });
     const target = join(place, 'prebuilds', addonTarget());
     mkdirSync(target, { recursive: true });
-    symlinkSync(builtAddon(), join(target, 'blockstep.node'));
+    symlinkSync(addonInUse(), join(target, 'blockstep.node'));
     expect(install(place, path)).toEqual({ status: 0, stderr: '' });
     expect(install(place, path, { BLOCKSTEP_BUILD_FROM_SOURCE: '1' }).stderr).toContain('gyp rebuild');
   });
@@ -112,18 +113,3 @@ describe.skipIf(process.platform !== 'linux')('the install script', () => {
     );
   });
 });
-
-/** The addon that this very process would load. */
-function builtAddon(): string {
-  const { stdout } = spawnSync(
-    process.execPath,
-    [
-      '--input-type=module',
-      '-e',
-      `import { existsSync } from 'node:fs'; import { addonPaths } from ${JSON.stringify(join(ROOT, 'dist/core/loader.js'))};
-       console.log(addonPaths().find((path) => existsSync(path)))`,
-    ],
-    { encoding: 'utf8' },
-  );
-  return stdout.trim();
-}

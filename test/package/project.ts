@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -64,14 +64,4 @@ export class Project {
       env: { HOME: process.env['HOME'] ?? '', npm_config_update_notifier: 'false', ...env, PATH: path },
     });
   }
-}
-
-/** The first program of the README, and what the README says that it prints. */
-export function quickStart(): { program: string; printed: string } {
-  const readme = readFileSync(join(ROOT, 'README.md'), 'utf8');
-  const from = readme.indexOf('## Quick start');
-  const section = readme.slice(from, readme.indexOf('\n#', from));
-  const program = section.match(/```ts\n(.*?)```/s)?.[1] ?? '';
-  const printed = [...section.slice(section.indexOf(program) + program.length).matchAll(/^ {4}(.*\n)/gm)];
-  return { program, printed: printed.map(([, line]) => line).join('') };
 }

@@ -2,8 +2,9 @@ import { equal, match } from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { quickStart } from '../support/quick-start.js';
 import { compile } from './compilers.js';
-import { Project, quickStart, ROOT } from './project.js';
+import { Project, ROOT } from './project.js';
 
 export interface Place {
   /** Where projects go. */

@@ -1,17 +1,18 @@
 import { execFile, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { addonPaths, loadAddonFrom } from '../../src/core/loader.js';
+import { loadAddonFrom } from '../../src/core/loader.js';
 import { BlockArena, CompletionQueue, HostLane } from '../../src/index.js';
 import { seeded } from '../core/bench-core.js';
 import { codeOf } from '../misuse/bench.js';
 import { Compiled } from '../misuse/process/compiled.js';
+import { addonInUse } from '../support/addon.js';
 import { drainAll, ids } from './support.js';
 
 const script = (name: string) => fileURLToPath(new URL(`process/${name}.mjs`, import.meta.url));
@@ -69,7 +70,7 @@ describe('threads of lanes', () => {
   });
 
   it('of two copies of the addon know nothing of each other', () => {
-    const path = addonPaths().find((candidate) => existsSync(candidate))!;
+    const path = addonInUse();
     const copy = join(folder, 'copy.node');
     copyFileSync(path, copy);
     const addons = [loadAddonFrom(path), loadAddonFrom(copy)];

@@ -1,5 +1,4 @@
 import {
-  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -12,7 +11,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import ts from 'typescript';
-import { addonPaths } from '../../../src/core/loader.js';
+import { addonInUse } from '../../support/addon.js';
 
 const source = fileURLToPath(new URL('../../../src', import.meta.url));
 const packages = fileURLToPath(new URL('../../../node_modules', import.meta.url));
@@ -40,8 +39,7 @@ export class Compiled {
       writeFileSync(target, outputText);
     }
     this.index = pathToFileURL(join(this.#folder, 'index.js')).href;
-    const addon = addonPaths().find((path) => existsSync(path))!;
-    this.env = { ...process.env, BLOCKSTEP_ADDON: addon, BLOCKSTEP_INDEX: this.index };
+    this.env = { ...process.env, BLOCKSTEP_ADDON: addonInUse(), BLOCKSTEP_INDEX: this.index };
   }
 
   remove(): void {

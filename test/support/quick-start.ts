@@ -1,0 +1,11 @@
+import { readFileSync } from 'node:fs';
+
+/** The first program of the README, and what the README says that it prints. */
+export function quickStart(): { program: string; printed: string } {
+  const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
+  const from = readme.indexOf('## Quick start');
+  const section = readme.slice(from, readme.indexOf('\n#', from));
+  const program = section.match(/```ts\n(.*?)```/s)?.[1] ?? '';
+  const printed = [...section.slice(section.indexOf(program) + program.length).matchAll(/^ {4}(.*\n)/gm)];
+  return { program, printed: printed.map(([, line]) => line).join('') };
+}

@@ -8,11 +8,11 @@
  * has no calibration) is larger than R for any time but the calibration's, or if nothing could be compared.
  */
 import { parseArgs } from 'node:util';
-import { BARE_LOOP } from './calibration.js';
+import { BARE_LOOP } from './cases/calibration.js';
 import { describeMachine } from './machine.js';
-import { BASELINE, newestFile, type Results, readResults } from './results.js';
-import type { Row } from './row.js';
-import { figure, render } from './table.js';
+import { BASELINE, newestFile, type Results, readResults } from './rows/results.js';
+import type { Row } from './rows/row.js';
+import { figure, render } from './rows/table.js';
 import { answerHelp } from './usage.js';
 
 const USAGE = `npm run bench:compare -- [OLD.json NEW.json] [--max-ratio R]

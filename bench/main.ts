@@ -4,26 +4,27 @@
  * The sources are compiled by tsc, as they are for a release: loaders that transform them on the fly change what V8
  * makes of the hot loops. The addon is the release build of native/.
  */
-import { loadPlotLibrary } from '../src/report/library.js';
+
 import { OutputFile } from '../src/report/output-file.js';
-import { judge } from './budgets.js';
-import { benchCalibration, CALIBRATION_EFFORT } from './calibration.js';
-import { benchCuda, CUDA_EFFORT } from './cuda.js';
-import { benchDecode, DECODE_EFFORT } from './decode.js';
-import { benchEngine, ENGINE_EFFORT } from './engine.js';
-import { benchHeap } from './heap.js';
+import { loadPlotLibrary } from '../src/report/page/library.js';
+import { benchCalibration, CALIBRATION_EFFORT } from './cases/calibration.js';
+import { benchCuda, CUDA_EFFORT } from './cases/cuda.js';
+import { benchDecode, DECODE_EFFORT } from './cases/decode.js';
+import { benchHeap } from './cases/heap.js';
+import { benchMixed, MIXED_EFFORT } from './cases/mixed.js';
+import { benchOperations, OPERATIONS_EFFORT } from './cases/operations.js';
+import { benchReference, REFERENCE_EFFORT } from './cases/reference.js';
+import { benchTables, TABLES_EFFORT } from './cases/tables.js';
+import { benchTransfers, TRANSFERS_EFFORT } from './cases/transfers.js';
+import { benchEngine, ENGINE_EFFORT } from './engine/engine.js';
 import { describeMachine, readMachine } from './machine.js';
-import { type Effort, quickened } from './measure.js';
-import { benchMixed, MIXED_EFFORT } from './mixed.js';
-import { benchOperations, OPERATIONS_EFFORT } from './operations.js';
 import { HELP, type Options, readOptions } from './options.js';
-import { benchReference, REFERENCE_EFFORT } from './reference.js';
 import { benchPage } from './report/page.js';
-import { defaultFile, type Results, readResults, SCHEMA, writeResults } from './results.js';
-import { GROUPS, type Group, type Row } from './row.js';
-import { renderRows, renderVerdicts } from './table.js';
-import { benchTables, TABLES_EFFORT } from './tables.js';
-import { benchTransfers, TRANSFERS_EFFORT } from './transfers.js';
+import { judge } from './rows/budgets.js';
+import { type Effort, quickened } from './rows/measure.js';
+import { defaultFile, type Results, readResults, SCHEMA, writeResults } from './rows/results.js';
+import { GROUPS, type Group, type Row } from './rows/row.js';
+import { renderRows, renderVerdicts } from './rows/table.js';
 
 function runGroup(group: Group, quick: boolean): Row[] | Promise<Row[]> {
   const effort = (full: Effort) => (quick ? quickened(full) : full);

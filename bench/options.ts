@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { GROUPS, type Group } from './row.js';
+import { GROUPS, type Group } from './rows/row.js';
 
 /** What the command was asked for. */
 export interface Options {

@@ -1,15 +1,15 @@
 /// <reference types="node" preserve="true" />
+
+export { Anomalies, type AnomalyReason } from './base/anomalies.js';
+export { BlockstepError, ERROR_CODES, type ErrorCode } from './base/errors.js';
 export { Core, generationOf, SLOT_LIMIT, slotOf } from './core/core.js';
 export type { DeviceArray, DeviceTableSet, DeviceTables, TableName } from './core/device-tables.js';
-export { BlockstepError, ERROR_CODES, type ErrorCode } from './core/errors.js';
 export type { BackendReport } from './core/native.js';
 export type { CompletionMode, CopyMode, Place } from './core/native-transfer.js';
 export { type Backend, type PlacementOptions, probeBackends } from './core/placement.js';
 export { type StepTables, type TablesShape, tablesBytes } from './core/tables.js';
-export { computedInStep, type HitInStep } from './engine/computed-in-step.js';
-export { CostModelExecutor } from './engine/cost-model-executor.js';
 export { Engine } from './engine/engine.js';
-export type { EngineStats } from './engine/engine-stats.js';
+export { computedInStep, type HitInStep } from './engine/executor/computed-in-step.js';
 export type {
   DeviceExecutor,
   Executor,
@@ -17,8 +17,9 @@ export type {
   ExecutorRequest,
   ExecutorResult,
   FlatTokens,
-} from './engine/executor.js';
-export type { ExecutorLimits } from './engine/executor-limits.js';
+} from './engine/executor/executor.js';
+export type { ExecutorLimits } from './engine/executor/executor-limits.js';
+export { InputBatch, type StepInputs } from './engine/executor/input-batch.js';
 export type {
   GenerateFailure,
   GenerateInput,
@@ -27,24 +28,24 @@ export type {
   GenerateResult,
   GenerateSource,
 } from './engine/generate-options.js';
-export type { EngineHealth } from './engine/health.js';
-export { InputBatch, type StepInputs } from './engine/input-batch.js';
-export type { EngineOptions } from './engine/options.js';
+export type { EngineStats } from './engine/inspect/engine-stats.js';
+export type { StepReport } from './engine/loop/step-loop.js';
+export type { EngineHealth } from './engine/state/health.js';
+export type { EngineOptions } from './engine/state/options.js';
+export type { StepLatency } from './engine/state/step-times.js';
 export type {
   EndReason,
   RequestOutput,
   RequestResult,
   RequestTimings,
   StopReason,
-} from './engine/outputs.js';
-export { ReferenceExecutor } from './engine/reference-executor.js';
-export type { ReferenceFault } from './engine/reference-fault.js';
-export type { ReferenceExecutorOptions } from './engine/reference-options.js';
-export type { OutputIterator, RequestStream } from './engine/request-stream.js';
-export type { StepReport } from './engine/step-loop.js';
-export type { StepLatency } from './engine/step-times.js';
-export type { SubmitInput, SubmitOptions } from './engine/submission.js';
-export { Anomalies, type AnomalyReason } from './scheduler/anomalies.js';
+} from './engine/streams/outputs.js';
+export type { OutputIterator, RequestStream } from './engine/streams/request-stream.js';
+export type { SubmitInput, SubmitOptions } from './engine/streams/submission.js';
+export { CostModelExecutor } from './executors/cost-model/cost-model-executor.js';
+export type { ReferenceFault } from './executors/reference/faults.js';
+export type { ReferenceExecutorOptions } from './executors/reference/options.js';
+export { ReferenceExecutor } from './executors/reference/reference-executor.js';
 export {
   type BlockPins,
   type BlockReuse,
@@ -61,31 +62,36 @@ export {
   type WorkerMetadata,
   type WorkerOutput,
   type WorkerStep,
-} from './scheduler/connector.js';
-export { DEVIATIONS, type Deviations } from './scheduler/deviations.js';
-export type { Drafts } from './scheduler/drafts.js';
-export { type Grammar, type GrammarAnswer, GrammarQuestion } from './scheduler/grammar.js';
-export { purgeUntracked } from './scheduler/guards.js';
-export type { Inspection } from './scheduler/inspection.js';
-export type { KvExtent } from './scheduler/kv-extent.js';
-export type { BlockLists, HandOver, KvView } from './scheduler/kv-view.js';
-export type { LogHeader, LogSink } from './scheduler/log.js';
-export { type LogRecord, readLog } from './scheduler/log-reader.js';
-export { replayCommands, replayInputs } from './scheduler/log-replay.js';
-export type { SchedulerConfig, SchedulerOptions } from './scheduler/options.js';
-export type { OutstandingKind } from './scheduler/outstanding.js';
-export { EntryKind, type Plan } from './scheduler/plan.js';
-export type { ResetOptions, ResetResult } from './scheduler/prefix-reset.js';
-export type { Container, Request, RequestInput } from './scheduler/request.js';
+} from './scheduler/connector/connector.js';
+export type { KvExtent } from './scheduler/connector/kv-extent.js';
+export type { BlockLists, HandOver, KvView } from './scheduler/connector/kv-view.js';
+export type { Inspection } from './scheduler/inspect/inspection.js';
+export type { SchedulerStats } from './scheduler/inspect/stats.js';
+export type { ChunkOutcome, EndOutcome } from './scheduler/life/chunks.js';
+export type { ResetOptions, ResetResult } from './scheduler/life/prefix-reset.js';
+export type { LogHeader, LogSink } from './scheduler/log/log.js';
+export { type LogRecord, readLog } from './scheduler/log/log-reader.js';
+export { DEVIATIONS, type Deviations } from './scheduler/options/deviations.js';
+export type { SchedulerConfig, SchedulerOptions } from './scheduler/options/options.js';
+export { EntryKind, type Plan } from './scheduler/plan/plan.js';
+export type { StepOutputs } from './scheduler/plan/step-outputs.js';
+export { replayCommands, replayInputs } from './scheduler/replay/log-replay.js';
+export { type Grammar, type GrammarAnswer, GrammarQuestion } from './scheduler/request/grammar.js';
+export type { OutstandingKind } from './scheduler/request/outstanding.js';
+export type { Container, Request, RequestInput } from './scheduler/request/request.js';
+export type { ChunkInput, Session } from './scheduler/request/session.js';
+export {
+  FinishCode,
+  type FinishReason,
+  finishReasonOf,
+  type RequestStatus,
+} from './scheduler/request/status.js';
+export type { StopConditions } from './scheduler/request/stop-conditions.js';
+export { DEFAULT_DEADLINES, type Deadlines, type WaitReason } from './scheduler/request/wait.js';
 export { Scheduler } from './scheduler/scheduler.js';
-export type { ChunkInput, Session } from './scheduler/session.js';
-export type { ChunkOutcome, EndOutcome } from './scheduler/sessions.js';
-export type { SchedulerStats } from './scheduler/stats.js';
-export { FinishCode, type FinishReason, finishReasonOf, type RequestStatus } from './scheduler/status.js';
-export type { StepOutputs } from './scheduler/step-outputs.js';
-export type { StopConditions } from './scheduler/stop-conditions.js';
-export type { StepResult } from './scheduler/update-pass.js';
-export { DEFAULT_DEADLINES, type Deadlines, type WaitReason } from './scheduler/wait.js';
+export { purgeUntracked } from './scheduler/state/guards.js';
+export type { Drafts } from './scheduler/update/drafts.js';
+export type { StepResult } from './scheduler/update/update-pass.js';
 export { BlockArena } from './transfer/block-arena.js';
 export {
   type CompletionCounts,

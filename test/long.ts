@@ -17,7 +17,7 @@ const PROOFS: Readonly<Record<string, { what: string; command: string }>> = {
   },
   executors: {
     what: 'an executor by a stranger, in 10,000 random configurations, against an unpaged computation; --first S for others',
-    command: 'tsx test/executors/main.ts',
+    command: 'tsx test/executors/proof/main.ts',
   },
   native: {
     what: 'the native tests in their full size',

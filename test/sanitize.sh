@@ -15,12 +15,12 @@ build() { # <folder> <sanitizers>
 }
 library() { g++ -print-file-name="$1"; }
 
-echo '== AddressSanitizer and UndefinedBehaviorSanitizer: test/core, test/engine/reference, test/transfer'
+echo '== AddressSanitizer and UndefinedBehaviorSanitizer: test/core, test/executors/reference, test/transfer'
 build build-asan address,undefined
 export BLOCKSTEP_ADDON="$PWD/native/build-asan/Release/blockstep.node"
 asan="allocator_may_return_null=1:quarantine_size_mb=16:exitcode=23"
 LD_PRELOAD="$(library libasan.so) $(library libubsan.so)" ASAN_OPTIONS="$asan:detect_leaks=0" \
-  npx vitest run --config test/vitest.config.ts test/core test/engine/reference test/transfer --exclude '**/gyp.test.ts'
+  npx vitest run --config test/vitest.config.ts test/core test/executors/reference test/transfer --exclude '**/gyp.test.ts'
 
 echo '== LeakSanitizer: a process that makes, abandons and disposes cores'
 LD_PRELOAD="$(library libasan.so)" ASAN_OPTIONS="$asan:detect_leaks=1" \

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
-/** Where the cores of the suites are kept, and who decides; bench/gpu/suites.ts names suites that make sense so. */
+/** Where the cores of the suites are kept, and who decides; bench/gpu/checks/suites.ts names suites that make sense so. */
 function setupFiles(): string[] {
   const files: string[] = [];
   if (process.env['BLOCKSTEP_TEST_BACKEND'] === 'cuda') files.push('test/support/backend.ts');

@@ -4,12 +4,12 @@
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { killAll } from './command.js';
-import { readHost } from './host.js';
+import { killAll } from './host/command.js';
+import { readHost } from './host/host.js';
+import { readBuild, TREE } from './host/tree.js';
 import { type RunOptions, readRunOptions, USAGE } from './options.js';
-import { GpuRecord } from './record.js';
+import { GpuRecord } from './record/record.js';
 import { runAll } from './run.js';
-import { readBuild, TREE } from './tree.js';
 
 const EXIT_NO_GPU = 2;
 const EXIT_BAD_OPTIONS = 3;

@@ -1,12 +1,12 @@
-import type { Ended } from './command.js';
-import { judgeComparison, runComparison, runNative } from './comparison.js';
-import { measureFigures, measureThroughNode } from './figures.js';
-import { probeInProcess } from './host.js';
-import { buildNative, type NativePrograms } from './native-build.js';
+import { judgeComparison, runComparison, runNative } from './checks/comparison.js';
+import { measureFigures, measureThroughNode } from './checks/figures.js';
+import { buildNative, type NativePrograms } from './checks/native-build.js';
+import { SANITIZED_STEPS, SANITIZERS, sanitize } from './checks/sanitizers.js';
+import { runSuite, SUITES } from './checks/suites.js';
+import type { Ended } from './host/command.js';
+import { probeInProcess } from './host/host.js';
 import type { Part, RunOptions } from './options.js';
-import type { GpuRecord, Outcome } from './record.js';
-import { SANITIZED_STEPS, SANITIZERS, sanitize } from './sanitizers.js';
-import { runSuite, SUITES } from './suites.js';
+import type { GpuRecord, Outcome } from './record/record.js';
 
 /**
  * Seconds that one check may take, several times what it should need on a host with many cores. What is left of

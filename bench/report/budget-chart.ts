@@ -1,8 +1,8 @@
 import type { EChartsOption } from 'echarts';
-import { baseOption, type Chart, colorOf, pointerTooltip, xAxis } from '../../src/report/chart.js';
-import { datum } from '../../src/report/figures.js';
-import { dataTable } from '../../src/report/tables.js';
-import { inWords, type Verdict } from '../budgets.js';
+import { baseOption, type Chart, colorOf, pointerTooltip, xAxis } from '../../src/report/charts/chart.js';
+import { datum } from '../../src/report/markup/figures.js';
+import { dataTable } from '../../src/report/markup/tables.js';
+import { inWords, type Verdict } from '../rows/budgets.js';
 import { logAxisTicks, rowAxis, rowLabels, rowsHeight } from './rows.js';
 
 const [MET, MISSED] = [colorOf('measured'), 'var(--warning)'];

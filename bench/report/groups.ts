@@ -1,4 +1,4 @@
-import type { Group } from '../row.js';
+import type { Group } from '../rows/row.js';
 
 /** What a group of figures is about, for readers of the page. */
 export interface GroupWords {

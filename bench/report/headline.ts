@@ -1,8 +1,8 @@
-import { datum, decimal } from '../../src/report/figures.js';
-import { html } from '../../src/report/html.js';
-import type { Tile } from '../../src/report/tiles.js';
-import type { Verdict } from '../budgets.js';
-import type { Group, Row } from '../row.js';
+import { datum, decimal } from '../../src/report/markup/figures.js';
+import { html } from '../../src/report/markup/html.js';
+import type { Tile } from '../../src/report/page/tiles.js';
+import type { Verdict } from '../rows/budgets.js';
+import type { Group, Row } from '../rows/row.js';
 
 /** The times that stand for the rest, by the names of their rows. */
 const TIMES: readonly { label: string; group: Group; name: string }[] = [

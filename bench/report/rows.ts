@@ -1,5 +1,5 @@
 import type { YAXisComponentOption } from 'echarts';
-import { logTicks } from '../../src/report/chart.js';
+import { logTicks } from '../../src/report/charts/chart.js';
 
 /** Characters of a row's name that a narrow page has room for in a line, and the height of a line in pixels. */
 const [LINE_CHARACTERS, LINE] = [18, 13];

@@ -1,8 +1,15 @@
 import type { EChartsOption, SeriesOption } from 'echarts';
-import { baseOption, type Chart, colorOf, pointerTooltip, xAxis, yAxis } from '../../src/report/chart.js';
-import { datum, figure } from '../../src/report/figures.js';
-import { dataTable } from '../../src/report/tables.js';
-import type { Latency, Row } from '../row.js';
+import {
+  baseOption,
+  type Chart,
+  colorOf,
+  pointerTooltip,
+  xAxis,
+  yAxis,
+} from '../../src/report/charts/chart.js';
+import { datum, figure } from '../../src/report/markup/figures.js';
+import { dataTable } from '../../src/report/markup/tables.js';
+import type { Latency, Row } from '../rows/row.js';
 import { logAxisTicks } from './rows.js';
 
 const SOURCE = 'measured';

@@ -11,7 +11,7 @@ struct Error {
   std::string message;
 };
 
-// The codes that native code throws; src/core/errors.ts says when. Each has one address, by which it may be compared.
+// The codes that native code throws; src/base/errors.ts says when. Each has one address, by which it may be compared.
 inline constexpr char kAuthority[] = "ERR_BLOCKSTEP_AUTHORITY";
 inline constexpr char kBadArg[] = "ERR_BLOCKSTEP_BAD_ARG";
 inline constexpr char kBadLog[] = "ERR_BLOCKSTEP_BAD_LOG";

@@ -7,7 +7,7 @@
 
 namespace blockstep {
 
-/// Mixes two 32-bit words into one: MurmurHash3's finaliser, twice. The same as mix() of src/workload/random.ts, so that
+/// Mixes two 32-bit words into one: MurmurHash3's finaliser, twice. The same as mix() of src/base/random.ts, so that
 /// other code can compute what this model computes.
 inline u32 mix32(u32 a, u32 b) {
   const auto scramble = [](u32 h) {

@@ -1,9 +1,9 @@
-import { takeUint8Array } from './arrays.js';
+import { takeUint8Array } from '../base/arrays.js';
+import { BlockstepError, badArgument, checkInteger, show } from '../base/errors.js';
+import { INSPECT, showFacts } from '../base/inspect.js';
+import { checkNames, knownNames } from '../base/known-names.js';
 import { DeviceGatherer, type DeviceTableSet, type DeviceTables } from './device-tables.js';
-import { BlockstepError, badArgument, checkInteger, show } from './errors.js';
 import { Control, type Frame, makeExchange } from './exchange.js';
-import { INSPECT, showFacts } from './inspect.js';
-import { checkNames, knownNames } from './known-names.js';
 import { loadAddon } from './loader.js';
 import type { NativeAddon, NativeConfig, NativeCore } from './native.js';
 import { type Backend, createNative, type PlacementOptions, resolvePlacement } from './placement.js';

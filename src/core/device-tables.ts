@@ -1,4 +1,4 @@
-import { badArgument, checkInteger, show } from './errors.js';
+import { badArgument, checkInteger, show } from '../base/errors.js';
 import type { Frame } from './exchange.js';
 import type { NativeCore } from './native.js';
 import { checkEntry, type StepTables, type TablesShape, type TableViews } from './tables.js';

@@ -1,4 +1,4 @@
-import { BlockstepError, badArgument, show } from './errors.js';
+import { BlockstepError, badArgument, show } from '../base/errors.js';
 import { loadAddon } from './loader.js';
 import type { BackendReport, NativeAddon, NativeConfig, NativeCore } from './native.js';
 

@@ -1,6 +1,6 @@
-import { BlockstepError, badArgument, checkInteger, show } from './errors.js';
+import { BlockstepError, badArgument, checkInteger, show } from '../base/errors.js';
+import { INSPECT, showFacts } from '../base/inspect.js';
 import type { Frame } from './exchange.js';
-import { INSPECT, showFacts } from './inspect.js';
 import type { NativeCore } from './native.js';
 
 /** What decides how large a set of tables is. */

@@ -1,7 +1,7 @@
 import { types } from 'node:util';
-import { takeInt32Array } from './arrays.js';
+import { takeInt32Array } from '../base/arrays.js';
+import { badArgument, show } from '../base/errors.js';
 import { TOKEN_MAX } from './core.js';
-import { badArgument, show } from './errors.js';
 
 const typedArray = Object.getPrototypeOf(Int32Array.prototype) as object;
 /** Ids that room is made for at first: an object may say that it is longer than any memory. */

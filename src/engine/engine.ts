@@ -1,14 +1,10 @@
-import { INSPECT, showFacts } from '../core/inspect.js';
-import type { OutstandingKind } from '../scheduler/outstanding.js';
-import type { ResetOptions, ResetResult } from '../scheduler/prefix-reset.js';
+import { INSPECT, showFacts } from '../base/inspect.js';
+import { takeAbortKeys } from '../scheduler/calls/validate.js';
+import type { ResetOptions, ResetResult } from '../scheduler/life/prefix-reset.js';
+import type { OutstandingKind } from '../scheduler/request/outstanding.js';
 import { Scheduler } from '../scheduler/scheduler.js';
-import { takeAbortKeys } from '../scheduler/validate.js';
-import { EngineState } from './engine-state.js';
-import { type EngineStats, engineFacts, readEngineStats } from './engine-stats.js';
-import { limited } from './executor-limits.js';
-import { placed } from './executor-place.js';
-import { watchExit } from './exit-watch.js';
-import { explain } from './explain.js';
+import { limited } from './executor/executor-limits.js';
+import { placed } from './executor/executor-place.js';
 import { generate } from './generate.js';
 import type {
   GenerateOptions,
@@ -16,8 +12,16 @@ import type {
   GenerateSource,
   ThrowingGenerateOptions,
 } from './generate-options.js';
-import type { EngineHealth } from './health.js';
-import { abortByKeys, abortStream } from './mailbox.js';
+import { type EngineStats, engineFacts, readEngineStats } from './inspect/engine-stats.js';
+import { watchExit } from './inspect/exit-watch.js';
+import { explain } from './inspect/explain.js';
+import { RunLoop } from './loop/run-loop.js';
+import { Shutdown } from './loop/shutdown.js';
+import { StepLoop, type StepReport } from './loop/step-loop.js';
+import { abortByKeys, abortStream } from './requests/aborts.js';
+import { Submitter } from './requests/submit.js';
+import { EngineState } from './state/engine-state.js';
+import type { EngineHealth } from './state/health.js';
 import {
   type EngineOptions,
   type ShutdownOptions,
@@ -26,15 +30,11 @@ import {
   takeShutdownOptions,
   withRanks,
   withReports,
-} from './options.js';
-import type { RequestResult } from './outputs.js';
-import type { RequestStream } from './request-stream.js';
-import { RunLoop } from './run-loop.js';
-import { Shutdown } from './shutdown.js';
-import { StepLoop, type StepReport } from './step-loop.js';
-import type { SubmitInput, SubmitOptions } from './submission.js';
-import { Submitter } from './submit.js';
-import { capturePlace } from './submit-place.js';
+} from './state/options.js';
+import type { RequestResult } from './streams/outputs.js';
+import type { RequestStream } from './streams/request-stream.js';
+import type { SubmitInput, SubmitOptions } from './streams/submission.js';
+import { capturePlace } from './streams/submit-place.js';
 
 /**
  * An inference engine around an executor: takes requests, schedules and executes steps, streams tokens.

@@ -1,8 +1,8 @@
-import { badArgument, show } from '../core/errors.js';
-import { knownNames } from '../core/known-names.js';
-import { REQUEST_FIELDS } from '../scheduler/request-names.js';
-import type { RequestResult } from './outputs.js';
-import { type SubmitInput, type SubmitOptions, takeSignal } from './submission.js';
+import { badArgument, show } from '../base/errors.js';
+import { knownNames } from '../base/known-names.js';
+import { REQUEST_FIELDS } from '../scheduler/calls/request-names.js';
+import type { RequestResult } from './streams/outputs.js';
+import { type SubmitInput, type SubmitOptions, takeSignal } from './streams/submission.js';
 
 /** A prompt alone, or a request with what it does not share with the others. Sessions (`resumable`) are not for batches. */
 export type GenerateInput = SubmitInput['prompt'] | (Partial<SubmitInput> & Pick<SubmitInput, 'prompt'>);

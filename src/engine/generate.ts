@@ -1,6 +1,5 @@
 import { addAbortListener } from 'node:events';
-import { BlockstepError, badArgument, show } from '../core/errors.js';
-import type { EngineState } from './engine-state.js';
+import { BlockstepError, badArgument, show } from '../base/errors.js';
 import {
   type GenerateInput,
   type GenerateOptions,
@@ -10,12 +9,13 @@ import {
   takeGenerateOptions,
   takeSource,
 } from './generate-options.js';
-import { hasHalfRoom } from './overload.js';
-import type { RequestStream } from './request-stream.js';
-import type { RunLoop } from './run-loop.js';
-import { isAborted, type SubmitInput } from './submission.js';
-import type { Submitter } from './submit.js';
-import type { SubmitPlace } from './submit-place.js';
+import type { RunLoop } from './loop/run-loop.js';
+import type { Submitter } from './requests/submit.js';
+import type { EngineState } from './state/engine-state.js';
+import { hasHalfRoom } from './state/overload.js';
+import type { RequestStream } from './streams/request-stream.js';
+import { isAborted, type SubmitInput } from './streams/submission.js';
+import type { SubmitPlace } from './streams/submit-place.js';
 
 /** Refused prompts after which the rest of the process gets a turn. */
 const REFUSALS_A_TURN = 256;

@@ -9,7 +9,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { basename, dirname, join, resolve, sep } from 'node:path';
-import { BlockstepError } from '../core/errors.js';
+import { BlockstepError } from '../base/errors.js';
 
 /**
  * A file that appears under its name when it is whole, or not at all: it is written under another name beside it, and

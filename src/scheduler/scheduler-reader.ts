@@ -1,7 +1,6 @@
+import { INSPECT, showFacts } from '../base/inspect.js';
 import type { Core } from '../core/core.js';
-import { INSPECT, showFacts } from '../core/inspect.js';
-import type { Backlog } from './backlog.js';
-import { schedulerFacts } from './facts.js';
+import type { SchedulerCalls } from './calls/scheduler-calls.js';
 import {
   findFinished,
   hasRunnable,
@@ -11,13 +10,14 @@ import {
   numUnfinished,
   type PlaceInLine,
   placeInLine,
-} from './inspection.js';
-import type { SchedulerConfig } from './options.js';
-import type { Request } from './request.js';
-import type { SchedulerCalls } from './scheduler-calls.js';
-import type { SchedulerState } from './scheduler-state.js';
-import { readStats, type SchedulerStats } from './stats.js';
-import { verifyScheduler } from './verify.js';
+} from './inspect/inspection.js';
+import { readStats, type SchedulerStats } from './inspect/stats.js';
+import { verifyScheduler } from './inspect/verify.js';
+import type { SchedulerConfig } from './options/options.js';
+import { schedulerFacts } from './request/facts.js';
+import type { Request } from './request/request.js';
+import type { Backlog } from './state/backlog.js';
+import type { SchedulerState } from './state/scheduler-state.js';
 
 /** What can be read of a scheduler. Nothing here changes a decision. */
 export class SchedulerReader {

@@ -1,18 +1,18 @@
-import { BlockstepError } from '../core/errors.js';
-import type { ConnectorOutput } from './connector.js';
-import { takeOutput } from './connector-output.js';
-import { scheduleOnDevice } from './device-pass.js';
-import { type Drafts, replaceDrafts, setDrafts } from './drafts.js';
-import { PendingSchedule } from './pending-schedule.js';
-import type { Plan } from './plan.js';
-import { schedule } from './schedule.js';
-import type { SchedulerCalls } from './scheduler-calls.js';
+import { BlockstepError } from '../base/errors.js';
+import type { SchedulerCalls } from './calls/scheduler-calls.js';
+import * as take from './calls/validate.js';
+import type { ConnectorOutput } from './connector/connector.js';
+import { takeOutput } from './connector/connector-output.js';
+import { scheduleOnDevice } from './device/device-pass.js';
+import { PendingSchedule } from './device/pending-schedule.js';
+import type { Plan } from './plan/plan.js';
+import type { StepOutputs } from './plan/step-outputs.js';
+import { schedule } from './schedule/schedule.js';
 import { SchedulerReader } from './scheduler-reader.js';
-import type { SchedulerState } from './scheduler-state.js';
-import { checkOldest, checkUpdatedLast, failStep, update } from './step.js';
-import type { StepOutputs } from './step-outputs.js';
-import type { StepResult } from './update-pass.js';
-import * as take from './validate.js';
+import type { SchedulerState } from './state/scheduler-state.js';
+import { type Drafts, replaceDrafts, setDrafts } from './update/drafts.js';
+import { checkOldest, checkUpdatedLast, failStep, update } from './update/update.js';
+import type { StepResult } from './update/update-pass.js';
 
 /** The step of a scheduler: a plan is made, and what its execution brought is taken. */
 export class SchedulerSteps extends SchedulerReader {

@@ -1,26 +1,26 @@
-import { badArgument, checkInteger, show } from '../core/errors.js';
-import { checkNames } from '../core/known-names.js';
-import { addRequest } from './add-request.js';
-import { complete, hold } from './block-use.js';
-import type { ConnectorOutput } from './connector.js';
-import { takeOutput } from './connector-output.js';
-import { fenceTransfers } from './fence.js';
-import { finishAll } from './finish.js';
-import { getOpenSession } from './guards.js';
-import { resolveOptions, type SchedulerOptions } from './options.js';
-import type { OutstandingKind } from './outstanding.js';
-import { type ResetOptions, type ResetResult, resetPrefixCache } from './prefix-reset.js';
-import type { RequestInput } from './request.js';
-import { CONNECTOR_OUTPUT_FIELDS } from './request-names.js';
-import { SchedulerCalls } from './scheduler-calls.js';
-import type { SchedulerState } from './scheduler-state.js';
+import { badArgument, checkInteger, show } from '../base/errors.js';
+import { checkNames } from '../base/known-names.js';
+import { CONNECTOR_OUTPUT_FIELDS } from './calls/request-names.js';
+import { SchedulerCalls } from './calls/scheduler-calls.js';
+import { completeChunk, takeChunk, takeRequest } from './calls/take-request.js';
+import * as take from './calls/validate.js';
+import type { ConnectorOutput } from './connector/connector.js';
+import { takeOutput } from './connector/connector-output.js';
+import { addRequest } from './life/add-request.js';
+import { addChunk, type ChunkOutcome, type EndOutcome, endSession } from './life/chunks.js';
+import { finishAll } from './life/finish.js';
+import { type ResetOptions, type ResetResult, resetPrefixCache } from './life/prefix-reset.js';
+import { fenceTransfers } from './loads/fence.js';
+import { complete, hold } from './loads/hold.js';
+import { resolveOptions, type SchedulerOptions } from './options/options.js';
+import type { OutstandingKind } from './request/outstanding.js';
+import type { RequestInput } from './request/request.js';
+import type { ChunkInput } from './request/session.js';
+import { FinishCode } from './request/status.js';
 import { SchedulerSteps } from './scheduler-steps.js';
-import type { ChunkInput } from './session.js';
-import { addChunk, type ChunkOutcome, type EndOutcome, endSession } from './sessions.js';
-import { FinishCode } from './status.js';
-import { updateTransfers } from './step.js';
-import { completeChunk, takeChunk, takeRequest } from './take-request.js';
-import * as take from './validate.js';
+import { getOpenSession } from './state/guards.js';
+import type { SchedulerState } from './state/scheduler-state.js';
+import { updateTransfers } from './update/update.js';
 
 /**
  * vLLM V1's scheduler over a paged KV cache: decides each step what is computed, and takes what was sampled.

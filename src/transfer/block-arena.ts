@@ -1,6 +1,6 @@
-import { badArgument, checkInteger, show } from '../core/errors.js';
-import { bytes, INSPECT, showFacts } from '../core/inspect.js';
-import { checkNames, knownNames } from '../core/known-names.js';
+import { badArgument, checkInteger, show } from '../base/errors.js';
+import { bytes, INSPECT, showFacts } from '../base/inspect.js';
+import { checkNames, knownNames } from '../base/known-names.js';
 import { loadAddon } from '../core/loader.js';
 import type { NativeAddon } from '../core/native.js';
 import type { NativeArena, NativeArenaConfig, Place } from '../core/native-transfer.js';

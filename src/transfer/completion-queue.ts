@@ -1,10 +1,10 @@
-import { badArgument, checkInteger, show } from '../core/errors.js';
-import { INSPECT, showFacts } from '../core/inspect.js';
-import { checkNames, knownNames } from '../core/known-names.js';
+import { Anomalies } from '../base/anomalies.js';
+import { badArgument, checkInteger, show } from '../base/errors.js';
+import { INSPECT, showFacts } from '../base/inspect.js';
+import { checkNames, knownNames } from '../base/known-names.js';
 import { loadAddon } from '../core/loader.js';
 import type { NativeAddon } from '../core/native.js';
 import { DRAIN_HEADER, MAX_JOB, type NativeRing, Posted } from '../core/native-transfer.js';
-import { Anomalies } from '../scheduler/anomalies.js';
 import type { Verdict } from './verdict.js';
 
 export interface CompletionQueueOptions {

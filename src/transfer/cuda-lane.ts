@@ -1,4 +1,4 @@
-import { knownNames } from '../core/known-names.js';
+import { knownNames } from '../base/known-names.js';
 import { loadAddon } from '../core/loader.js';
 import type { NativeAddon } from '../core/native.js';
 import type { CompletionMode, CopyMode, NativeCudaLane } from '../core/native-transfer.js';

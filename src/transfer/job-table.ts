@@ -1,10 +1,10 @@
-import { takeInt32Array } from '../core/arrays.js';
-import { badArgument, checkInteger, show } from '../core/errors.js';
-import { INSPECT, showFacts } from '../core/inspect.js';
-import { checkNames, knownNames } from '../core/known-names.js';
+import type { Anomalies } from '../base/anomalies.js';
+import { takeInt32Array } from '../base/arrays.js';
+import { badArgument, checkInteger, show } from '../base/errors.js';
+import { INSPECT, showFacts } from '../base/inspect.js';
+import { checkNames, knownNames } from '../base/known-names.js';
 import { MAX_JOB } from '../core/native-transfer.js';
-import type { Anomalies } from '../scheduler/anomalies.js';
-import type { BlockPins } from '../scheduler/connector.js';
+import type { BlockPins } from '../scheduler/connector/connector.js';
 import { type CompletionQueue, checkQueue } from './completion-queue.js';
 
 const MAX_BLOCK = 2 ** 31 - 1;

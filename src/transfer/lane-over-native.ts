@@ -1,6 +1,6 @@
-import { badArgument, show } from '../core/errors.js';
-import { INSPECT, showFacts } from '../core/inspect.js';
-import { checkNames, type KnownNames } from '../core/known-names.js';
+import { badArgument, show } from '../base/errors.js';
+import { INSPECT, showFacts } from '../base/inspect.js';
+import { checkNames, type KnownNames } from '../base/known-names.js';
 import type { NativeLane } from '../core/native-transfer.js';
 import { BlockArena } from './block-arena.js';
 import { type CompletionQueue, checkQueue } from './completion-queue.js';

@@ -1,6 +1,6 @@
-import { badArgument, checkInteger, show } from '../core/errors.js';
-import { INSPECT, showFacts } from '../core/inspect.js';
-import type { Anomalies, AnomalyReason } from '../scheduler/anomalies.js';
+import type { Anomalies, AnomalyReason } from '../base/anomalies.js';
+import { badArgument, checkInteger, show } from '../base/errors.js';
+import { INSPECT, showFacts } from '../base/inspect.js';
 import { Verdict, worseVerdict } from './verdict.js';
 
 const MAX_RANK = 2 ** 31 - 1;

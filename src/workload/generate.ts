@@ -1,5 +1,5 @@
-import { checkNames, knownNames } from '../core/known-names.js';
-import { Random } from './random.js';
+import { checkNames, knownNames } from '../base/known-names.js';
+import { Random } from '../base/random.js';
 import { HASH_BLOCK_TOKENS, type Workload } from './workload.js';
 import { WorkloadBuilder } from './workload-builder.js';
 

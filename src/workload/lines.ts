@@ -1,5 +1,5 @@
 import { createReadStream } from 'node:fs';
-import { BlockstepError } from '../core/errors.js';
+import { BlockstepError } from '../base/errors.js';
 import { badTrace, type Place } from './place.js';
 
 /** Longest line that is read, in characters: a bound on memory, far above any request of a trace. */

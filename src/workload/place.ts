@@ -1,4 +1,4 @@
-import { BlockstepError } from '../core/errors.js';
+import { BlockstepError } from '../base/errors.js';
 
 /** Longest prompt or output that a trace may ask for, in tokens: beyond any model, and its prompt still fits memory. */
 export const MAX_TOKENS = 2 ** 24;

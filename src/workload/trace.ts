@@ -1,4 +1,4 @@
-import { checkNames, knownNames } from '../core/known-names.js';
+import { checkNames, knownNames } from '../base/known-names.js';
 import { azureFormat } from './azure.js';
 import { burstGptFormat } from './burstgpt.js';
 import { CsvReader } from './csv.js';

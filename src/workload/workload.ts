@@ -1,4 +1,4 @@
-import { mix } from './random.js';
+import { mix } from '../base/random.js';
 
 /** Tokens of a prompt that one hash id of a trace stands for. */
 export const HASH_BLOCK_TOKENS = 512;

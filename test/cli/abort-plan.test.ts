@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { AbortPlan } from '../../src/cli/abort-plan.js';
+import { AbortPlan } from '../../src/cli/replay/run/abort-plan.js';
 
 describe('AbortPlan', () => {
   it('draws the share that it is told, the same for equal seeds', () => {

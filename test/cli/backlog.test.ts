@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Backlog, type Load } from '../../src/cli/backlog.js';
+import { Backlog, type Load } from '../../src/cli/replay/run/backlog.js';
 import { replay, run } from './run-program.js';
 
 /** What a backlog says of a queue, given its length in each of a hundred equal spans up to the last arrival, and after. */

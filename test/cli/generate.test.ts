@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { chance, mix, Random, textKey } from '../../src/base/random.js';
 import { generateWorkload } from '../../src/workload/generate.js';
-import { chance, mix, Random, textKey } from '../../src/workload/random.js';
 
 const OPTIONS = { requests: 3000, requestRate: 10, seed: 1 };
 

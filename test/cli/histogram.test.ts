@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Histogram } from '../../src/cli/histogram.js';
+import { Histogram } from '../../src/cli/replay/run/histogram.js';
 
 describe('Histogram', () => {
   it('has no percentiles before the first value', () => {

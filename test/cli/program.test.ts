@@ -2,8 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import type { Report } from '../../src/cli/report.js';
-import { resolveOptions } from '../../src/scheduler/options.js';
+import type { Report } from '../../src/cli/replay/report/report.js';
+import { resolveOptions } from '../../src/scheduler/options/options.js';
 import { replay, run } from './run-program.js';
 import { useTempFiles } from './temp-file.js';
 

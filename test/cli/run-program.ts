@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream';
 import { runProgram } from '../../src/cli/program.js';
-import type { Report } from '../../src/cli/report.js';
+import type { Report } from '../../src/cli/replay/report/report.js';
 
 /** What a command did. */
 export interface Outcome {

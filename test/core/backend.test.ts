@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { BlockstepError } from '../../src/base/errors.js';
 import { Core } from '../../src/core/core.js';
-import { BlockstepError } from '../../src/core/errors.js';
 import { makeExchange } from '../../src/core/exchange.js';
 import { loadAddon } from '../../src/core/loader.js';
 import type { NativeAddon, NativeConfig } from '../../src/core/native.js';

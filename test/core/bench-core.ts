@@ -1,5 +1,5 @@
+import { BlockstepError, type ErrorCode } from '../../src/base/errors.js';
 import { Core, type CoreConfig, PendingOp, slotOf } from '../../src/core/core.js';
-import { BlockstepError, type ErrorCode } from '../../src/core/errors.js';
 import type { NativeAddon } from '../../src/core/native.js';
 
 /** A small pool with small blocks: every limit is within a test's reach. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { BlockstepError, checkInteger, ERROR_CODES, show } from '../../src/base/errors.js';
 import { Core, generationOf, hashSeedBytes, SLOT_LIMIT, slotOf } from '../../src/core/core.js';
-import { BlockstepError, checkInteger, ERROR_CODES, show } from '../../src/core/errors.js';
 import { exchangeWords, makeExchange } from '../../src/core/exchange.js';
 import { addonPaths, loadAddon, loadAddonFrom } from '../../src/core/loader.js';
 import { BenchCore, codeOf, SMALL } from './bench-core.js';

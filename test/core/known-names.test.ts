@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { checkNames, insteadOf, knownNames, suggest } from '../../src/core/known-names.js';
+import { checkNames, insteadOf, knownNames, suggest } from '../../src/base/known-names.js';
 import { hostile, MINE } from '../misuse/bad-values.js';
 import { codeOf, errorOf } from '../misuse/bench.js';
 

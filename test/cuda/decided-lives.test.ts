@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import '../support/gpu.js';
 import { readLog, replayCommands, replayInputs } from '../../src/index.js';
 import type { Scheduler } from '../../src/scheduler/scheduler.js';
+import { MemorySink } from '../scheduler/log/recorded-log.js';
 import { Life } from '../scheduler/random-life.js';
-import { MemorySink } from '../scheduler/recorded-log.js';
 import { describePlan, leftovers } from '../scheduler/support.js';
 import { ConnectedLife } from '../transfer/connected-life.js';
 

@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import '../support/gpu.js';
-import { BlockstepError } from '../../src/core/errors.js';
-import type { SchedulerOptions } from '../../src/scheduler/options.js';
-import type { Plan } from '../../src/scheduler/plan.js';
+import { BlockstepError } from '../../src/base/errors.js';
+import type { SchedulerOptions } from '../../src/scheduler/options/options.js';
+import type { Plan } from '../../src/scheduler/plan/plan.js';
 import { Scheduler } from '../../src/scheduler/scheduler.js';
-import { seizeQueues } from '../scheduler/hostile.js';
+import { seizeQueues } from '../scheduler/state/hostile.js';
 import { codeOf, Driver, describePlan, leftovers, NO_RESULT, prompt } from '../scheduler/support.js';
 import { ScriptedConnector } from '../transfer/scripted-connector.js';
 import { ViewingConnector } from '../transfer/viewing-connector.js';

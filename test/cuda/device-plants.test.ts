@@ -2,7 +2,7 @@ import '../support/gpu.js';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { DeviceTables } from '../../src/core/device-tables.js';
 import type { MismatchKind } from '../../src/core/native-reference.js';
-import type { ReferenceFault } from '../../src/engine/reference-fault.js';
+import type { ReferenceFault } from '../../src/executors/reference/faults.js';
 import {
   BlockstepError,
   type Plan,
@@ -10,7 +10,7 @@ import {
   Scheduler,
   type SchedulerOptions,
 } from '../../src/index.js';
-import { ReferenceDriver, wordy } from '../engine/reference-support.js';
+import { ReferenceDriver, wordy } from '../executors/reference/support.js';
 import { isEmulated, plant } from '../support/gpu.js';
 
 const BLOCK_SIZE = 4;

@@ -11,7 +11,7 @@ import {
 } from '../../src/index.js';
 import { BenchCore, codeOf, range, seeded } from '../core/bench-core.js';
 import { answerOf, settled } from '../engine/support.js';
-import { FakeGrammar } from '../scheduler/fake-grammar.js';
+import { FakeGrammar } from '../scheduler/request/fake-grammar.js';
 import { prompt } from '../scheduler/support.js';
 import { isEmulated, plant } from '../support/gpu.js';
 

@@ -1,6 +1,6 @@
 import '../support/gpu.js';
 import { describe } from 'vitest';
-import { itGivesTheTextsOfRequestsAlone } from '../engine/engine-texts.js';
+import { itGivesTheTextsOfRequestsAlone } from '../executors/reference/engine-texts.js';
 
 describe('texts through the engine, over KV data and tables on a GPU', () => {
   itGivesTheTextsOfRequestsAlone({ device: 'cuda' });

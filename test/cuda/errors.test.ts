@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { BlockstepError } from '../../src/core/errors.js';
+import { BlockstepError } from '../../src/base/errors.js';
 import { probeBackends } from '../../src/core/placement.js';
 import { Scheduler } from '../../src/index.js';
 import { isEmulated, plant } from '../support/gpu.js';

@@ -1,6 +1,6 @@
 import { TABLE_NAMES } from '../../src/core/device-tables.js';
 import type { StepTables } from '../../src/core/tables.js';
-import type { TablesOnDevice } from '../../src/engine/reference-device.js';
+import type { TablesOnDevice } from '../../src/executors/reference/device-runner.js';
 import { BlockArena } from '../../src/index.js';
 
 /**

@@ -1,10 +1,10 @@
 import '../support/gpu.js';
 import { afterEach, describe, expect, it } from 'vitest';
-import { BlockstepError } from '../../src/core/errors.js';
-import type { TablesOnDevice } from '../../src/engine/reference-device.js';
+import { BlockstepError } from '../../src/base/errors.js';
+import type { TablesOnDevice } from '../../src/executors/reference/device-runner.js';
 import { type ExecutorResult, ReferenceExecutor, type ReferenceExecutorOptions } from '../../src/index.js';
-import { ADMITTED, HAND, type HandEntry, handMade, PROMPT } from '../engine/reference-hand.js';
-import { unpagedText } from '../engine/reference-support.js';
+import { ADMITTED, HAND, type HandEntry, handMade, PROMPT } from '../executors/reference/hand.js';
+import { unpagedText } from '../executors/reference/support.js';
 import { codeOf } from '../misuse/bench.js';
 import { isEmulated, plant } from '../support/gpu.js';
 import { PinnedTables } from './pinned-tables.js';

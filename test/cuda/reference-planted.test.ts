@@ -1,5 +1,5 @@
 import '../support/gpu.js';
-import { describePlants } from '../engine/reference-plants.js';
+import { describePlants } from '../executors/reference/plants.js';
 
 // As many places as the suite of the host tries (BLOCKSTEP_PLACES=120) take half an hour on an emulated GPU.
 describePlants({ device: 'cuda' }, Number(process.env['BLOCKSTEP_PLACES'] ?? 1));

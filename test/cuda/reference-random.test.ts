@@ -1,5 +1,5 @@
 import '../support/gpu.js';
-import { describeLives, RARE } from '../engine/reference-lives.js';
+import { describeLives, RARE } from '../executors/reference/lives.js';
 
 const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? 20);
 

@@ -1,6 +1,6 @@
 import '../support/gpu.js';
 import { CudaLane } from '../../src/index.js';
-import { describeTierLife } from '../engine/tier-life.js';
+import { describeTierLife } from '../engine/transfers/tier-life.js';
 
 // Between the KV memory of a GPU and a tier in pinned memory; one way by the copy engine, the other by a kernel.
 describeTierLife({

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { type Lock, packageClosure } from '../../bench/gpu/closure.js';
-import { followImports } from '../../bench/gpu/imports.js';
-import { TREE } from '../../bench/gpu/tree.js';
+import { type Lock, packageClosure } from '../../bench/gpu/bundle/closure.js';
+import { followImports } from '../../bench/gpu/bundle/imports.js';
+import { TREE } from '../../bench/gpu/host/tree.js';
 
 const LINUX = { os: 'linux', cpu: 'x64', libc: 'glibc' } as const;
 
@@ -57,11 +57,11 @@ describe('the packages that a program needs', () => {
 
 describe('what a program is made of', () => {
   it('is what it imports, types aside', () => {
-    const { files, packages } = followImports(TREE, ['bench/gpu/sanitizers.ts']);
-    expect(files).toContain('bench/gpu/sanitizer-report.ts');
-    expect(files).not.toContain('bench/gpu/bundle.ts');
+    const { files, packages } = followImports(TREE, ['bench/gpu/checks/sanitizers.ts']);
+    expect(files).toContain('bench/gpu/checks/sanitizer-report.ts');
+    expect(files).not.toContain('bench/gpu/bundle/bundle.ts');
     expect(packages).toEqual([]);
-    expect(followImports(TREE, ['bench/gpu/imports.ts']).packages).toEqual(['typescript']);
+    expect(followImports(TREE, ['bench/gpu/bundle/imports.ts']).packages).toEqual(['typescript']);
     expect(followImports(TREE, ['bench/report/rows.ts']).packages).toEqual([]); // echarts only for its types
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { runCommand, tail } from '../../bench/gpu/command.js';
+import { runCommand, tail } from '../../bench/gpu/host/command.js';
 
 const isAlive = (pid: number): boolean => {
   try {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { Ended } from '../../bench/gpu/command.js';
-import { FOUND_EXIT_CODE, judgeSanitizer } from '../../bench/gpu/sanitizer-report.js';
+import { FOUND_EXIT_CODE, judgeSanitizer } from '../../bench/gpu/checks/sanitizer-report.js';
+import type { Ended } from '../../bench/gpu/host/command.js';
 import { TEXTS } from './sanitizer-texts.js';
 
 const ended = (stdout: string, status: number | null = 0, more: Partial<Ended> = {}): Ended => {

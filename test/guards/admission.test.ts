@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../src/index.js';
-import { seizeQueues } from '../scheduler/hostile.js';
+import { seizeQueues } from '../scheduler/state/hostile.js';
 import { allBlocks, codeOf, leftovers, prompt } from '../scheduler/support.js';
 import type { Script } from '../transfer/scripted-connector.js';
 import { RemoteDriver } from './remote.js';

@@ -5,7 +5,7 @@ import { callbacks, DEPTHS, expectText, expectUnchanged, report, scheduleWork, W
 
 const TWO_RANKS = [[0, 1]];
 
-// Pinned by: get and skip, `getByHandle` in src/scheduler/guards.ts, before every report in src/scheduler/transfers.ts.
+// Pinned by: get and skip, `getByHandle` in src/scheduler/state/guards.ts, before every report in src/scheduler/loads/reports.ts.
 describe('F1 a report about a request that is long gone', () => {
   for (const pipelineDepth of DEPTHS) {
     for (const way of WAYS) {
@@ -43,7 +43,7 @@ describe('F1 a report about a request that is long gone', () => {
   });
 });
 
-// Pinned by: `Outstanding.addEarly` and `takeEarly` (src/scheduler/outstanding.ts), in `takeSent` and `handOver`.
+// Pinned by: `Outstanding.addEarly` and `takeEarly` (src/scheduler/request/outstanding.ts), in `takeSent` and `handOver`.
 describe('F9 sent before it finished', () => {
   for (const pipelineDepth of DEPTHS) {
     for (const way of WAYS) {
@@ -126,7 +126,7 @@ describe('F9 sent before it finished', () => {
   });
 });
 
-// Pinned by: uses named by (direction, child, rank) in src/scheduler/outstanding.ts, never counted; `takeReceived`.
+// Pinned by: uses named by (direction, child, rank) in src/scheduler/request/outstanding.ts, never counted; `takeReceived`.
 describe('F11 the same rank or another child reports again', () => {
   const TWO_CHILDREN = [
     [0, 1],
@@ -197,7 +197,7 @@ describe('F11 the same rank or another child reports again', () => {
   });
 });
 
-// Pinned by: handles that name one incarnation, `incarnation` in src/scheduler/scheduler-state.ts.
+// Pinned by: handles that name one incarnation, `incarnation` in src/scheduler/state/scheduler-state.ts.
 describe('F15 an id is used again while its former incarnation is not gone', () => {
   const LOADS = { x: { ext: 8, async: true, delayAbort: false } };
 

@@ -350,7 +350,7 @@ describe('F59 an abort cleans up the same from every state', () => {
 });
 
 describe('F29 a session that was preempted while its answer came, and whose connector says "ask again"', () => {
-  // Pinned by: `leaveConnector` in src/scheduler/sessions.ts.
+  // Pinned by: `leaveConnector` in src/scheduler/life/chunks.ts.
   for (const queued of [false, true]) {
     it(`chunk queued: ${queued}: waits for its connector no more when the answer has ended`, () => {
       const driver = new RemoteDriver(

@@ -27,7 +27,7 @@ function makeBench(
 
 const finishedCalls = ({ connector }: Bench) => connector.calls.filter((call) => call.startsWith('finished'));
 
-// Pinned by: the second drain of the aborts, between a step's answer and its update, in src/engine/step-loop.ts.
+// Pinned by: the second drain of the aborts, between a step's answer and its update, in src/engine/loop/step-loop.ts.
 describe('F3 an abort while its last step is computed', () => {
   for (const depth of DEPTHS) {
     it(`inside the executor: it ends as aborted, and nothing is kept for a reader, at depth ${depth}`, async () => {
@@ -76,7 +76,7 @@ describe('F3 an abort while its last step is computed', () => {
   });
 });
 
-// Pinned by: the boundary around every call of a worker, `#try` in src/engine/workers.ts; the reclaim deadline.
+// Pinned by: the boundary around every call of a worker, `#try` in src/engine/workers/workers.ts; the reclaim deadline.
 describe('F8 a worker does not know the slot that it is told of', () => {
   /** Throws at a request that it never saw a step of. */
   class Panicking extends ScriptedWorker {
@@ -131,7 +131,7 @@ describe('F8 a worker does not know the slot that it is told of', () => {
   });
 });
 
-// Pinned by: `Plan.finishedHandles`, beside `Plan.finished`, and `Workers.planned` (src/engine/workers.ts).
+// Pinned by: `Plan.finishedHandles`, beside `Plan.finished`, and `Workers.planned` (src/engine/workers/workers.ts).
 describe('F16 aborted and submitted again with its id before the next step', () => {
   for (const depth of DEPTHS) {
     it(`the first has finished and the second is new, in one plan, told apart by handle, at depth ${depth}`, async () => {

@@ -16,7 +16,7 @@ function sending(options: ConstructorParameters<typeof RemoteDriver>[1] = {}) {
   return { driver, handle };
 }
 
-// Pinned by: `getUnfinished` in src/scheduler/guards.ts, and behind it `finishDetached` in src/scheduler/finish.ts.
+// Pinned by: `getUnfinished` in src/scheduler/state/guards.ts, and behind it `finishDetached` in src/scheduler/life/finish.ts.
 describe('F2 an abort of a request that has finished and is being sent', () => {
   for (const pipelineDepth of DEPTHS) {
     it(`changes nothing: one callback, its blocks go back when it was sent, at depth ${pipelineDepth}`, () => {
@@ -43,7 +43,7 @@ describe('F2 an abort of a request that has finished and is being sent', () => {
   }
 });
 
-// Pinned by: `cancel` in src/scheduler/abort.ts: asks once, and frees nothing itself.
+// Pinned by: `cancel` in src/scheduler/life/abort.ts: asks once, and frees nothing itself.
 describe('F4 nobody will fetch what a finished request keeps', () => {
   for (const pipelineDepth of DEPTHS) {
     it(`its connector is asked to stop, once; only its reports free the blocks, at depth ${pipelineDepth}`, () => {
@@ -94,7 +94,7 @@ describe('F4 nobody will fetch what a finished request keeps', () => {
   });
 });
 
-// Pinned by: get and skip in `updatePass` (src/scheduler/update-pass.ts).
+// Pinned by: get and skip in `updatePass` (src/scheduler/update/update-pass.ts).
 describe('F5 aborted and stopped in one step', () => {
   for (const pipelineDepth of DEPTHS) {
     it(`ends once, as aborted, and is freed once by the report of the same step, at depth ${pipelineDepth}`, () => {
@@ -122,7 +122,7 @@ describe('F5 aborted and stopped in one step', () => {
   }
 });
 
-// Pinned by: `finishDetached` (src/scheduler/finish.ts), the only caller of `handOver`, once for each incarnation.
+// Pinned by: `finishDetached` (src/scheduler/life/finish.ts), the only caller of `handOver`, once for each incarnation.
 describe('F6 a connector that would answer otherwise if it were asked again', () => {
   for (const pipelineDepth of DEPTHS) {
     it(`is not asked again: its first answer stands until the report of the same step, at depth ${pipelineDepth}`, () => {
@@ -155,7 +155,7 @@ describe('F6 a connector that would answer otherwise if it were asked again', ()
   }
 });
 
-// Pinned by: the reclaim deadline in `drain` (src/scheduler/finish.ts) and `quarantine`.
+// Pinned by: the reclaim deadline in `drain` (src/scheduler/life/finish.ts) and `quarantine`.
 describe('F7 a connector keeps blocks, and nobody will ever report them', () => {
   const never = { reporters: TWO_RANKS, deadlines: { reclaim: 50 } };
 

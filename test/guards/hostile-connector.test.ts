@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { SchedulerConnector } from '../../src/index.js';
-import { Request } from '../../src/scheduler/request.js';
+import { Request } from '../../src/scheduler/request/request.js';
 import { codeOf, leftovers, makeScheduler, prompt } from '../scheduler/support.js';
 import { ScriptedConnector } from '../transfer/scripted-connector.js';
 import { NONSENSE, REENTRANT, readAll, THROWN } from './attacks.js';
@@ -109,7 +109,7 @@ const ALWAYS = ['a promise', 'an object that cannot be read'];
 
 const DECIDES: readonly Method[] = ['getNumNewMatchedTokens', 'requestFinished', 'resetCache'];
 
-// Pinned by: the boundary around every call of a connector, `ask` and `tell` in src/scheduler/ask-connector.ts.
+// Pinned by: the boundary around every call of a connector, `ask` and `tell` in src/scheduler/connector/ask-connector.ts.
 describe('a hostile connector costs one request, never the engine', () => {
   for (const method of METHODS) {
     it(`${method} throws whatever can be thrown`, () => {
@@ -233,7 +233,7 @@ describe('a hostile connector costs one request, never the engine', () => {
   });
 });
 
-// Pinned by: `askDelivery` in src/scheduler/ask-connector.ts: no answer means no.
+// Pinned by: `askDelivery` in src/scheduler/connector/ask-connector.ts: no answer means no.
 describe('requiresKvDelivery, asked about a request that stops after it was preempted', () => {
   /** `v` has its last token in flight when `b` takes its blocks. */
   function preempted(attack: (normal: () => unknown, driver: RemoteDriver) => unknown) {

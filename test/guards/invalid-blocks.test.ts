@@ -4,7 +4,7 @@ import { leftovers, prompt } from '../scheduler/support.js';
 import { RemoteDriver } from './remote.js';
 import { DEPTHS, expectText, expectUnchanged, scheduleWork } from './support.js';
 
-// Pinned by: `failSyncLoads` and `evictRow` (src/scheduler/load-failure.ts, bad-blocks.ts).
+// Pinned by: `failSyncLoads` and `evictRow` (src/scheduler/loads/load-failure.ts, bad-blocks.ts).
 describe('F19 a block of a synchronous load did not come', () => {
   const LARGE = { numBlocks: 257, maxModelLen: 512, maxNumBatchedTokens: 512 };
   const SCRIPTS = { a: { ext: 400 }, b: { ext: 400 } };
@@ -55,7 +55,7 @@ describe('F19 a block of a synchronous load did not come', () => {
   }
 });
 
-// Pinned by: `truncateLoad` (src/scheduler/bad-blocks.ts) and `endLoading` (src/scheduler/loads.ts), which publishes.
+// Pinned by: `truncateLoad` (src/scheduler/loads/bad-blocks.ts) and `endLoading` (src/scheduler/loads/begin-load.ts), which publishes.
 describe('F20 a block of an asynchronous load did not come', () => {
   /** What is missing takes several steps to compute. */
   const SLOWLY = { loadFailurePolicy: 'recompute', longPrefillTokenThreshold: 4 } as const;
@@ -125,7 +125,7 @@ describe('F20 a block of an asynchronous load did not come', () => {
   }
 });
 
-// Pinned by: the deviation `sharersWait`: `recomputeSharers` (src/scheduler/bad-blocks.ts).
+// Pinned by: the deviation `sharersWait`: `recomputeSharers` (src/scheduler/loads/bad-blocks.ts).
 describe('F21 others share a block that did not come', () => {
   const same = { prompt: prompt(9), maxTokens: 4 };
 
@@ -175,7 +175,7 @@ describe('F21 others share a block that did not come', () => {
   });
 });
 
-// Pinned by: `takeInvalid` (src/scheduler/load-failure.ts): blocks are looked for among loads, with their generation.
+// Pinned by: `takeInvalid` (src/scheduler/loads/load-failure.ts): blocks are looked for among loads, with their generation.
 describe('F22 invalid blocks that are none, of somebody else, or said twice', () => {
   const RECOMPUTE = { loadFailurePolicy: 'recompute' } as const;
 

@@ -22,7 +22,7 @@ function expectApart(driver: RemoteDriver, one: number, other: number): void {
   expect(driver.blocks(other).filter((block) => held.has(block))).toEqual([]);
 }
 
-// Pinned by: `Outstanding`, and `releaseIfDrained` in src/scheduler/finish.ts, which frees when it is empty.
+// Pinned by: `Outstanding`, and `releaseIfDrained` in src/scheduler/life/finish.ts, which frees when it is empty.
 describe('F10 receive and send both outstanding on an aborted request', () => {
   const EVENTS: ConnectorOutput[] = [0, 1].flatMap((rank) => [
     { finishedReceiving: [{ handle: 0, rank }] },
@@ -85,7 +85,7 @@ describe('F10 receive and send both outstanding on an aborted request', () => {
   }
 });
 
-// Pinned by: `takeFailed` and `takeInvalid` (src/scheduler/load-failure.ts), which end no use; only reports of ranks do.
+// Pinned by: `takeFailed` and `takeInvalid` (src/scheduler/loads/load-failure.ts), which end no use; only reports of ranks do.
 describe('F12 a part of a load failed while its other part still writes', () => {
   const PARTS = {
     'as a whole': (handle: number) => ({ failedReceiving: [{ handle, rank: 0 }] }),
@@ -124,7 +124,7 @@ describe('F12 a part of a load failed while its other part still writes', () => 
   }
 });
 
-// Pinned by: `load` uses that outlive the request, `end` in src/scheduler/finish.ts.
+// Pinned by: `load` uses that outlive the request, `end` in src/scheduler/life/finish.ts.
 describe('F13 an abort while its KV is being loaded', () => {
   for (const pipelineDepth of DEPTHS) {
     it(`its blocks are nobody else's until the load has ended, at depth ${pipelineDepth}`, () => {
@@ -154,7 +154,7 @@ describe('F13 an abort while its KV is being loaded', () => {
   }
 });
 
-// Pinned by: the delay that comes from what is outstanding, never from the status; `leaveLoading` in src/scheduler/load.ts.
+// Pinned by: the delay that comes from what is outstanding, never from the status; `leaveLoading` in src/scheduler/request/load.ts.
 describe('F14 an abort after its KV was loaded and before it was scheduled', () => {
   for (const pipelineDepth of DEPTHS) {
     it(`gives the blocks back at once, at depth ${pipelineDepth}`, () => {
@@ -192,7 +192,7 @@ describe('F14 an abort after its KV was loaded and before it was scheduled', () 
   }
 });
 
-// Pinned by: the deadline that `startLoading` sets (src/scheduler/loads.ts), and `endExpired`.
+// Pinned by: the deadline that `startLoading` sets (src/scheduler/loads/begin-load.ts), and `endExpired`.
 describe('F17 a load that never ends', () => {
   for (const pipelineDepth of DEPTHS) {
     it(`ends its request with error after the deadline; its blocks wait for the report, at depth ${pipelineDepth}`, () => {
@@ -247,7 +247,7 @@ describe('F17 a load that never ends', () => {
   });
 });
 
-// Pinned by: the reclaim deadline and `quarantine` (src/scheduler/finish.ts); `fenceTransfers` (src/scheduler/fence.ts).
+// Pinned by: the reclaim deadline and `quarantine` (src/scheduler/life/finish.ts); `fenceTransfers` (src/scheduler/loads/fence.ts).
 describe('F18 the load of an aborted request is never reported', () => {
   const TWO_CHILDREN = [[0], [0]];
 

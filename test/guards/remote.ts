@@ -10,7 +10,7 @@ import type {
   SchedulerOptions,
   TransferReport,
 } from '../../src/index.js';
-import type { FinishReason } from '../../src/scheduler/status.js';
+import type { FinishReason } from '../../src/scheduler/request/status.js';
 import { Driver, type DriverOptions } from '../scheduler/support.js';
 import { type Script, ScriptedConnector } from '../transfer/scripted-connector.js';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { EngineBench, leftovers as leftIn, outputs, rejection } from '../engine/support.js';
-import { FakeGrammar } from '../scheduler/fake-grammar.js';
+import { FakeGrammar } from '../scheduler/request/fake-grammar.js';
 import { leftovers, prompt } from '../scheduler/support.js';
 import { RemoteDriver } from './remote.js';
 

@@ -17,7 +17,7 @@ function textOf(folder: string, endings: readonly string[]): string {
 }
 
 const tests = textOf('test', ['.ts']);
-const source = textOf('src', ['.ts']).replaceAll(readFileSync(join(root, 'src/core/errors.ts'), 'utf8'), '');
+const source = textOf('src', ['.ts']).replaceAll(readFileSync(join(root, 'src/base/errors.ts'), 'utf8'), '');
 const native = textOf('native', ['.h', '.cc']);
 const readme = readFileSync(join(root, 'README.md'), 'utf8');
 

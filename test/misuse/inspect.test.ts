@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { bytes, percent, showFacts } from '../../src/core/inspect.js';
-import { DEFAULT_COST_MODEL } from '../../src/engine/cost-model.js';
+import { bytes, percent, showFacts } from '../../src/base/inspect.js';
+import { DEFAULT_COST_MODEL } from '../../src/executors/cost-model/cost-model.js';
 import {
   Anomalies,
   BlockArena,

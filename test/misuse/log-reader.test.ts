@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { BlockstepError, readLog, replayCommands, replayInputs } from '../../src/index.js';
-import { LOG_MAGIC, LOG_VERSION, RecordKind } from '../../src/scheduler/log.js';
+import { LOG_MAGIC, LOG_VERSION, RecordKind } from '../../src/scheduler/log/log.js';
 import { seeded } from '../core/bench-core.js';
 import { ScriptedConnector } from '../transfer/scripted-connector.js';
 import { booby, detach, throwingProxy } from './bad-values.js';

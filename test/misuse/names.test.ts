@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { afterAll, describe, expect, it } from 'vitest';
 import type { CoreConfig } from '../../src/core/core.js';
-import { DEFAULT_COST_MODEL } from '../../src/engine/cost-model.js';
+import { DEFAULT_COST_MODEL } from '../../src/executors/cost-model/cost-model.js';
 import {
   Anomalies,
   BlockArena,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { DEVIATIONS } from '../../src/scheduler/deviations.js';
+import { DEVIATIONS } from '../../src/scheduler/options/deviations.js';
 import { ABSENT } from './compare.js';
 import { replay } from './driver.js';
 import { fixtureNames, readFixture } from './fixtures.js';

@@ -1,5 +1,5 @@
-import type { ConnectorOutput, Finished, Match } from '../../src/scheduler/connector.js';
-import type { FinishReason } from '../../src/scheduler/status.js';
+import type { ConnectorOutput, Finished, Match } from '../../src/scheduler/connector/connector.js';
+import type { FinishReason } from '../../src/scheduler/request/status.js';
 import { type SubjectConnector, type SubjectRequest, vllmStatus } from './subject.js';
 import type { ConnectorCall, KvParameters, KvReport } from './trace.js';
 

@@ -1,4 +1,4 @@
-import type { SchedulerOptions } from '../../src/scheduler/options.js';
+import type { SchedulerOptions } from '../../src/scheduler/options/options.js';
 import { Scheduler } from '../../src/scheduler/scheduler.js';
 import { DecidedScheduler } from '../support/decided-scheduler.js';
 import type { Subject } from './subject.js';

@@ -1,6 +1,6 @@
-import type { ConnectorOutput, Finished, Match } from '../../src/scheduler/connector.js';
+import type { ConnectorOutput, Finished, Match } from '../../src/scheduler/connector/connector.js';
 
-import type { FinishReason } from '../../src/scheduler/status.js';
+import type { FinishReason } from '../../src/scheduler/request/status.js';
 
 const ENDED: Readonly<Record<FinishReason, string>> = {
   stop: 'FINISHED_STOPPED',

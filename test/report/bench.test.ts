@@ -5,9 +5,9 @@ import { describe, expect, it } from 'vitest';
 import { HELP, readOptions } from '../../bench/options.js';
 import { GROUP_WORDS } from '../../bench/report/groups.js';
 import { benchPage } from '../../bench/report/page.js';
-import { BASELINE, readResults } from '../../bench/results.js';
-import { GROUPS } from '../../bench/row.js';
-import { loadPlotLibrary } from '../../src/report/library.js';
+import { BASELINE, readResults } from '../../bench/rows/results.js';
+import { GROUPS } from '../../bench/rows/row.js';
+import { loadPlotLibrary } from '../../src/report/page/library.js';
 import { useTempFiles } from '../cli/temp-file.js';
 
 const write = useTempFiles();

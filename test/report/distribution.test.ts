@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { Distribution } from '../../src/report/distribution.js';
-import { Random } from '../../src/workload/random.js';
+import { Random } from '../../src/base/random.js';
+import { Distribution } from '../../src/report/charts/distribution.js';
 
 describe('a distribution', () => {
   it('has no bars before the first value', () => {

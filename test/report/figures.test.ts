@@ -1,6 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import { logTicks } from '../../src/report/chart.js';
-import { coarse, counted, datum, duration, figure, latencyUnit, percent } from '../../src/report/figures.js';
+import { logTicks } from '../../src/report/charts/chart.js';
+import {
+  coarse,
+  counted,
+  datum,
+  duration,
+  figure,
+  latencyUnit,
+  percent,
+} from '../../src/report/markup/figures.js';
 
 describe('a figure', () => {
   it.each([

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
-import { escapeText, html } from '../../src/report/html.js';
-import { embedJson, embedScript } from '../../src/report/script.js';
+import { escapeText, html } from '../../src/report/markup/html.js';
+import { embedJson, embedScript } from '../../src/report/page/script.js';
 
 const HOSTILE = `</script><script>alert(1)</script> <!-- " ' & <img src=x onerror="alert(1)">`;
 

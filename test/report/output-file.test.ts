@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { BlockstepError } from '../../src/core/errors.js';
+import { BlockstepError } from '../../src/base/errors.js';
 import { OutputFile } from '../../src/report/output-file.js';
 import { useTempFiles } from '../cli/temp-file.js';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { Rate } from '../../src/report/rate.js';
-import { Timeline } from '../../src/report/timeline.js';
-import { Random } from '../../src/workload/random.js';
+import { Random } from '../../src/base/random.js';
+import { Rate } from '../../src/report/charts/rate.js';
+import { Timeline } from '../../src/report/charts/timeline.js';
 
 describe('a rate', () => {
   it('is what was counted over the time in which it was', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { Timeline } from '../../src/report/timeline.js';
-import { Random } from '../../src/workload/random.js';
+import { Random } from '../../src/base/random.js';
+import { Timeline } from '../../src/report/charts/timeline.js';
 
 /** What a timeline should say, from all values at once. */
 interface Value {

@@ -1,5 +1,5 @@
-import type { Plan } from '../../src/scheduler/plan.js';
-import type { Request, RequestInput } from '../../src/scheduler/request.js';
+import type { Plan } from '../../src/scheduler/plan/plan.js';
+import type { Request, RequestInput } from '../../src/scheduler/request/request.js';
 import type { Scheduler } from '../../src/scheduler/scheduler.js';
 
 /** The token of a request at a position at or behind the end of its prompt. */

@@ -1,7 +1,7 @@
-import type { BlockstepError } from '../../src/core/errors.js';
-import type { SchedulerOptions } from '../../src/scheduler/options.js';
-import { FakeGrammar } from './fake-grammar.js';
+import type { BlockstepError } from '../../src/base/errors.js';
+import type { SchedulerOptions } from '../../src/scheduler/options/options.js';
 import { mix } from './fake-model.js';
+import { FakeGrammar } from './request/fake-grammar.js';
 import { Driver, prompt, Random } from './support.js';
 
 /** Ends texts now and then, for requests that take it for the end. */

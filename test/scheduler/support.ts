@@ -1,11 +1,11 @@
-import { BlockstepError } from '../../src/core/errors.js';
-import type { ConnectorOutput } from '../../src/scheduler/connector.js';
-import type { SchedulerOptions } from '../../src/scheduler/options.js';
-import type { Plan } from '../../src/scheduler/plan.js';
-import type { Request, RequestInput } from '../../src/scheduler/request.js';
+import { BlockstepError } from '../../src/base/errors.js';
+import type { ConnectorOutput } from '../../src/scheduler/connector/connector.js';
+import type { SchedulerOptions } from '../../src/scheduler/options/options.js';
+import type { Plan } from '../../src/scheduler/plan/plan.js';
+import type { StepOutputs } from '../../src/scheduler/plan/step-outputs.js';
+import type { Request, RequestInput } from '../../src/scheduler/request/request.js';
+import type { ChunkInput } from '../../src/scheduler/request/session.js';
 import { Scheduler } from '../../src/scheduler/scheduler.js';
-import type { ChunkInput } from '../../src/scheduler/session.js';
-import type { StepOutputs } from '../../src/scheduler/step-outputs.js';
 import { steppable } from '../support/decided-scheduler.js';
 import { type Executed, FakeModel, type TokenAt } from './fake-model.js';
 

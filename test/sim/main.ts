@@ -6,7 +6,7 @@ import { runEngineSeed } from './engine/run.js';
 import { ENGINE_FAULTS, type EngineFault } from './engine/setup.js';
 import { ALL_PLANTS, findPlant, loopOf, runPlanted } from './planted.js';
 import { describe, runSeed, shrink } from './run.js';
-import { FAULTS, type Fault } from './setup.js';
+import { FAULTS, type Fault } from './scheduler/setup.js';
 
 const LOOPS = ['scheduler', 'engine', 'both'] as const;
 type Loop = (typeof LOOPS)[number];

@@ -1,6 +1,6 @@
 import { Violation } from './audit/facts.js';
-import { drawSetup, type Fault, type Setup } from './setup.js';
-import { Simulation, type Tally } from './simulation.js';
+import { drawSetup, type Fault, type Setup } from './scheduler/setup.js';
+import { Simulation, type Tally } from './scheduler/simulation.js';
 
 export interface RunOptions {
   /** Events with faults. */

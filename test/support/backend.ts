@@ -1,5 +1,5 @@
 import { vi } from 'vitest';
-import { BlockstepError } from '../../src/core/errors.js';
+import { BlockstepError } from '../../src/base/errors.js';
 import type { NativeCore } from '../../src/core/native.js';
 import type { PlacementOptions } from '../../src/core/placement.js';
 

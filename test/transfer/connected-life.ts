@@ -1,4 +1,4 @@
-import type { BlockstepError } from '../../src/core/errors.js';
+import type { BlockstepError } from '../../src/base/errors.js';
 import type { ConnectorOutput, LogSink, Plan, SchedulerOptions, TransferReport } from '../../src/index.js';
 import type { Scheduler } from '../../src/scheduler/scheduler.js';
 import { mix } from '../scheduler/fake-model.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { callEnds } from '../../src/cli/log-records.js';
+import { callEnds } from '../../src/cli/log/log-records.js';
 import {
   BlockstepError,
   type Finished,
@@ -10,9 +10,9 @@ import {
   type Scheduler,
   type SchedulerOptions,
 } from '../../src/index.js';
-import { RecordKind } from '../../src/scheduler/log.js';
+import { RecordKind } from '../../src/scheduler/log/log.js';
 import { RemoteEngine } from '../guards/remote-engine.js';
-import { type Frame, frames, MemorySink } from '../scheduler/recorded-log.js';
+import { type Frame, frames, MemorySink } from '../scheduler/log/recorded-log.js';
 import { codeOf, Driver, describePlan, prompt } from '../scheduler/support.js';
 import { ConnectedLife } from './connected-life.js';
 import { type Script, ScriptedConnector } from './scripted-connector.js';

@@ -10,7 +10,7 @@ import type {
   Request,
   SchedulerConnector,
 } from '../../src/index.js';
-import type { FinishReason } from '../../src/scheduler/status.js';
+import type { FinishReason } from '../../src/scheduler/request/status.js';
 
 /** What a scripted connector does for one request, by external id; everything else is 0 or false. */
 export interface Script {

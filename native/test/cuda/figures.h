@@ -1,4 +1,4 @@
-// How a figure is made: samples of one thing, their percentiles, one JSON object a line (bench/gpu/figure.ts reads them).
+// How a figure is made: samples of one thing, their percentiles, one JSON object a line (bench/gpu/record/figure.ts reads them).
 #pragma once
 
 #include <algorithm>

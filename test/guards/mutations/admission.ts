@@ -5,7 +5,7 @@ const test = 'test/guards/admission.test.ts';
 export const mutations: readonly Mutation[] = [
   {
     failure: 'F33',
-    file: 'src/scheduler/waiting-pass.ts',
+    file: 'src/scheduler/schedule/waiting-pass.ts',
     find: ' || reclaimStuckLoad(s, plan, request);\n}',
     replace: ';\n}',
     test,
@@ -13,7 +13,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F33',
-    file: 'src/scheduler/reclaim.ts',
+    file: 'src/scheduler/life/reclaim.ts',
     find: 'return (numComputedTokens > 0 || load !== null) && !isUsed(request);',
     replace: 'return numComputedTokens > 0 || load !== null;',
     test,
@@ -21,7 +21,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F33',
-    file: 'src/scheduler/reclaim.ts',
+    file: 'src/scheduler/life/reclaim.ts',
     find: 'if (!isAlone(s, plan, needy)) return false;',
     replace: 'void isAlone;',
     test,
@@ -29,7 +29,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F34',
-    file: 'src/scheduler/waiting-pass.ts',
+    file: 'src/scheduler/schedule/waiting-pass.ts',
     find: 'if (dropZombie(s, queue, request)) continue;',
     replace: '',
     test,
@@ -37,7 +37,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F55',
-    file: 'src/scheduler/load.ts',
+    file: 'src/scheduler/request/load.ts',
     find: '  s.loading.delete(request);\n',
     replace: '',
     test,
@@ -45,12 +45,12 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F55',
-    file: 'src/scheduler/stats.ts',
+    file: 'src/scheduler/inspect/stats.ts',
     find: 'numLoading: s.loading.size,',
     replace: 'numLoading: s.externalLoads++,',
     also: [
       {
-        file: 'src/scheduler/scheduler-state.ts',
+        file: 'src/scheduler/state/scheduler-state.ts',
         find: '  step = 0;\n',
         replace: '  step = 0;\n  externalLoads = 0;\n',
       },
@@ -60,7 +60,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F56',
-    file: 'src/scheduler/waiting-pass.ts',
+    file: 'src/scheduler/schedule/waiting-pass.ts',
     find: 'queues.running.length < config.maxNumSeqs',
     replace: 'queues.running.length + s.loading.size < config.maxNumSeqs',
     test,
@@ -68,7 +68,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F56',
-    file: 'src/scheduler/waiting-pass.ts',
+    file: 'src/scheduler/schedule/waiting-pass.ts',
     find: 'queues.running.length < config.maxNumSeqs',
     replace: 'queues.running.length + s.draining.size < config.maxNumSeqs',
     test,
@@ -76,7 +76,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F57',
-    file: 'src/scheduler/take-request.ts',
+    file: 'src/scheduler/calls/take-request.ts',
     find: '  if (s.config.deviations.refuseUnfit) checkFits(s, tokens.length, tokens.length);\n',
     replace: '',
     test,

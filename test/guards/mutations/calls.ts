@@ -5,7 +5,7 @@ const test = 'test/guards/connector-calls.test.ts';
 export const mutations: readonly Mutation[] = [
   {
     failure: 'F26',
-    file: 'src/scheduler/hand-over.ts',
+    file: 'src/scheduler/life/hand-over.ts',
     find: 'if (connector === null) return;',
     replace: 'if (connector === null || request.admittedStep < 0) return;',
     test,
@@ -13,7 +13,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F27',
-    file: 'src/scheduler/hand-over.ts',
+    file: 'src/scheduler/life/hand-over.ts',
     find: 'if (connector === null) return;',
     replace: 'if (connector === null || s.core.blocks(request.slot).length === 0) return;',
     test,
@@ -21,7 +21,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F27',
-    file: 'src/scheduler/loads.ts',
+    file: 'src/scheduler/loads/begin-load.ts',
     find: '    forgetRow(s, request.slot, Math.floor(localTokens / s.config.blockSize));\n',
     replace: '',
     test,
@@ -29,7 +29,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F28',
-    file: 'src/scheduler/ask-connector.ts',
+    file: 'src/scheduler/connector/ask-connector.ts',
     find: '    fail(s, request, `threw at ${question}: ${describeError(error)}`);\n  }\n  if',
     replace: '    throw error;\n  }\n  if',
     test,
@@ -37,17 +37,17 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F28',
-    file: 'src/scheduler/ask-connector.ts',
+    file: 'src/scheduler/connector/ask-connector.ts',
     find: 'return good ? { numTokens, async: isAsync, child, wakes } : undefined;',
     replace: 'return { numTokens, async: isAsync, child, wakes };',
     also: [
       {
-        file: 'src/scheduler/ask-connector.ts',
+        file: 'src/scheduler/connector/ask-connector.ts',
         find: '    const good =\n      (numTokens',
         replace: '    void [\n      (numTokens',
       },
       {
-        file: 'src/scheduler/ask-connector.ts',
+        file: 'src/scheduler/connector/ask-connector.ts',
         find: '      isChild(s, child);\n    return',
         replace: '      isChild(s, child)];\n    return',
       },
@@ -57,12 +57,12 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F28',
-    file: 'src/scheduler/hand-over.ts',
+    file: 'src/scheduler/life/hand-over.ts',
     find: 'if (answer !== FAILED && !answer.delayFree) return;',
     replace: 'if (answer === FAILED || !answer.delayFree) return;',
     also: [
       {
-        file: 'src/scheduler/hand-over.ts',
+        file: 'src/scheduler/life/hand-over.ts',
         find: 'const children = answer === FAILED ? connector.reporters.keys() : answer.children;',
         replace: 'const { children } = answer;',
       },
@@ -72,7 +72,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F28',
-    file: 'src/scheduler/schedule.ts',
+    file: 'src/scheduler/schedule/schedule.ts',
     find: '    if (!isLost(load.child)) continue;\n    load.failed = true;',
     replace: '    if (!isLost(load.child)) continue;',
     test,
@@ -80,7 +80,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F28',
-    file: 'src/scheduler/schedule.ts',
+    file: 'src/scheduler/schedule/schedule.ts',
     find: '  loseLoadsOf(s, plan.step, isLost);\n',
     replace: '',
     test,
@@ -88,7 +88,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F28',
-    file: 'src/engine/workers.ts',
+    file: 'src/engine/workers/workers.ts',
     find: '      this.#e.countWorkerFailure(rank, method, error);\n      return false;',
     replace: '      this.#e.countWorkerFailure(rank, method, error);\n      throw error;',
     test: 'test/guards/engine-transfers.test.ts',
@@ -96,7 +96,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F28',
-    file: 'src/engine/workers.ts',
+    file: 'src/engine/workers/workers.ts',
     find: 'if (!begun) this.#lose(plan, rank);',
     replace: 'void begun;',
     test: 'test/guards/engine-transfers.test.ts',
@@ -104,12 +104,12 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F59',
-    file: 'src/scheduler/queues.ts',
+    file: 'src/scheduler/state/queues.ts',
     find: "if (request.container === 'running') this.running.splice(this.running.indexOf(request), 1);",
     replace: "if (request.status === 'RUNNING') this.running.splice(this.running.indexOf(request), 1);",
     also: [
       {
-        file: 'src/scheduler/finish.ts',
+        file: 'src/scheduler/life/finish.ts',
         find: 'export function finishDetached(s: SchedulerState, request: Request, reason: FinishCode): boolean {',
         replace:
           "export function finishDetached(s: SchedulerState, request: Request, reason: FinishCode): boolean {\n  if (request.status === 'WAITING_FOR_REMOTE_KVS') return false;",
@@ -120,7 +120,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F59',
-    file: 'src/scheduler/finish.ts',
+    file: 'src/scheduler/life/finish.ts',
     find: '  leaveLoading(s, request);\n',
     replace: '',
     test,

@@ -5,7 +5,7 @@ const test = 'test/guards/completions.test.ts';
 export const mutations: readonly Mutation[] = [
   {
     failure: 'F1',
-    file: 'src/scheduler/transfers.ts',
+    file: 'src/scheduler/loads/reports.ts',
     find: `if (request === undefined) return;
   const { child, rank, step } = report;`,
     replace: `if (request === undefined) throw new Error('an untracked request was received');
@@ -15,7 +15,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F1',
-    file: 'src/scheduler/transfers.ts',
+    file: 'src/scheduler/loads/reports.ts',
     find: `if (request === undefined) return;
   const owner = peer(report.child, report.rank);
   if (request.outstanding?.remove('store', owner)) {`,
@@ -27,7 +27,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F1',
-    file: 'src/scheduler/load-failure.ts',
+    file: 'src/scheduler/loads/load-failure.ts',
     find: `if (request === undefined) return;
   if (request.load !== null && isOurs`,
     replace: `if (request === undefined) throw new Error('an untracked request failed');
@@ -37,7 +37,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F1',
-    file: 'src/scheduler/guards.ts',
+    file: 'src/scheduler/state/guards.ts',
     find: `  s.anomalies.report(
     'stale-handle',`,
     replace: `  if (s.step < 0) s.anomalies.report(
@@ -47,7 +47,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F9',
-    file: 'src/scheduler/transfers.ts',
+    file: 'src/scheduler/loads/reports.ts',
     find: 'if (!request.isFinished && isDeclared(s, report)) {',
     replace: 'if (request.isFinished && isDeclared(s, report)) {',
     test,
@@ -55,7 +55,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F9',
-    file: 'src/scheduler/hand-over.ts',
+    file: 'src/scheduler/life/hand-over.ts',
     find: "if (request.outstanding.takeEarly('store', peer(child, rank))) continue;",
     replace: '',
     test,
@@ -63,7 +63,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F9',
-    file: 'src/scheduler/transfers.ts',
+    file: 'src/scheduler/loads/reports.ts',
     find: "if (request.outstanding.addEarly('store', owner)) {",
     replace: "s.core.push(3, request.slot, 0); if (request.outstanding.addEarly('store', owner)) {",
     test,
@@ -71,7 +71,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F9',
-    file: 'src/scheduler/ask-connector.ts',
+    file: 'src/scheduler/connector/ask-connector.ts',
     find: '[...new Set(children)] as number[]',
     replace: '[...children] as number[]',
     test,
@@ -79,7 +79,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F11',
-    file: 'src/scheduler/transfers.ts',
+    file: 'src/scheduler/loads/reports.ts',
     find: "request.outstanding?.remove('load', peer(child, rank))",
     replace: "request.outstanding?.removeWhere('load', () => true)",
     test,
@@ -87,7 +87,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F11',
-    file: 'src/scheduler/transfers.ts',
+    file: 'src/scheduler/loads/reports.ts',
     find: "request.outstanding?.remove('store', owner)",
     replace: "request.outstanding?.removeWhere('store', () => true)",
     test,
@@ -95,7 +95,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F11',
-    file: 'src/scheduler/transfers.ts',
+    file: 'src/scheduler/loads/reports.ts',
     find: 'const isEarlier = isEarlierLoad(request, step);',
     replace: 'const isEarlier = step === -1;',
     test,
@@ -103,7 +103,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F11',
-    file: 'src/scheduler/load-failure.ts',
+    file: 'src/scheduler/loads/load-failure.ts',
     find: '(step === undefined || step === load.step)',
     replace: '(step === undefined || step <= load.step)',
     test,
@@ -111,7 +111,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F15',
-    file: 'src/scheduler/scheduler-state.ts',
+    file: 'src/scheduler/state/scheduler-state.ts',
     find: 'return request?.handle === handle ? request : undefined;',
     replace: 'return request;',
     test,
@@ -119,7 +119,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F15',
-    file: 'src/scheduler/finish.ts',
+    file: 'src/scheduler/life/finish.ts',
     find: 's.requests.delete(request.id);',
     replace: '',
     test,

@@ -5,7 +5,7 @@ const test = 'test/guards/engine.test.ts';
 export const mutations: readonly Mutation[] = [
   {
     failure: 'F3',
-    file: 'src/engine/step-loop.ts',
+    file: 'src/engine/loop/step-loop.ts',
     find: `    if (answered) {
       this.#ended += drainAborts(e);`,
     replace: '    if (answered) {',
@@ -14,7 +14,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F8',
-    file: 'src/engine/workers.ts',
+    file: 'src/engine/workers/workers.ts',
     find: `this.#e.countWorkerFailure(rank, method, error);
       return false;`,
     replace: 'throw error;',
@@ -23,7 +23,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F16',
-    file: 'src/scheduler/schedule.ts',
+    file: 'src/scheduler/schedule/schedule.ts',
     find: 'plan.finishedHandles = s.finishedHandles;',
     replace: '',
     test,
@@ -31,7 +31,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F16',
-    file: 'src/engine/workers.ts',
+    file: 'src/engine/workers/workers.ts',
     find: 'if (finished.length > 0) this.#finished = [];',
     replace: '',
     test,

@@ -6,7 +6,7 @@ const inFlight = 'test/guards/steps-in-flight.test.ts';
 export const mutations: readonly Mutation[] = [
   {
     failure: 'F29',
-    file: 'src/scheduler/inspection.ts',
+    file: 'src/scheduler/inspect/inspection.ts',
     find: 'unreported + s.draining.size > 0',
     replace: 'unreported > 0',
     test,
@@ -14,7 +14,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F29',
-    file: 'src/scheduler/inspection.ts',
+    file: 'src/scheduler/inspect/inspection.ts',
     find: 'unreported + s.draining.size > 0',
     replace: 'unreported + s.draining.size + s.quarantined.size > 0',
     test,
@@ -22,7 +22,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F29',
-    file: 'src/scheduler/inspection.ts',
+    file: 'src/scheduler/inspect/inspection.ts',
     find: 'return askPendingWork(s);',
     replace: 'return askPendingWork(s) && s.step < 0;',
     test,
@@ -30,13 +30,13 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F29',
-    file: 'src/engine/step-loop.ts',
+    file: 'src/engine/loop/step-loop.ts',
     find: '    if (e.workers !== null) this.#takeTransfers();\n',
     replace:
       '      if (e.workers !== null && plan !== null && plan.totalTokens > 0) this.#takeTransfers();\n',
     also: [
       {
-        file: 'src/engine/step-loop.ts',
+        file: 'src/engine/loop/step-loop.ts',
         find: 'else this.#takeEmpty(plan, !willTake);',
         replace: 'else this.#takeEmpty(plan, false);',
       },
@@ -46,7 +46,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F30',
-    file: 'src/engine/run-loop.ts',
+    file: 'src/engine/loop/run-loop.ts',
     find: "if (state === 'stalled' || (state === 'waiting' && this.#mayUnblock())) delay = BACKOFF_MS;",
     replace: "if (state === 'waiting' && this.#mayUnblock()) delay = BACKOFF_MS;",
     test,
@@ -54,7 +54,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F30',
-    file: 'src/scheduler/inspection.ts',
+    file: 'src/scheduler/inspect/inspection.ts',
     find: 'const apart = queues.loading.size + queues.deferred.size;',
     replace: 'const apart = queues.deferred.size;',
     test,
@@ -62,7 +62,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F38',
-    file: 'src/engine/workers.ts',
+    file: 'src/engine/workers/workers.ts',
     find: 'notBefore: this.#released.length === 0 ? step - 1 : step',
     replace: 'notBefore: -1',
     test: inFlight,
@@ -70,7 +70,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F38',
-    file: 'src/engine/step-loop.ts',
+    file: 'src/engine/loop/step-loop.ts',
     find: '|| e.workers?.mustWait(plan) === true;',
     replace: '|| e.workers?.mustWait(plan) === undefined;',
     test: inFlight,
@@ -78,7 +78,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F38',
-    file: 'src/engine/step-loop.ts',
+    file: 'src/engine/loop/step-loop.ts',
     find: 'if (e.flight.length === 0) e.workers?.settle(plan.step);',
     replace: 'e.workers?.settle(plan.step);',
     test: inFlight,
@@ -86,7 +86,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F38',
-    file: 'src/engine/step-loop.ts',
+    file: 'src/engine/loop/step-loop.ts',
     find: "    if (inFlight > 0 && flight[inFlight - 1].state === 'kept back') return false;\n",
     replace: '',
     test: inFlight,
@@ -94,7 +94,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F58',
-    file: 'src/scheduler/load-failure.ts',
+    file: 'src/scheduler/loads/load-failure.ts',
     find: '    dropOutputs(s, request, plan);\n',
     replace: '',
     test,
@@ -102,22 +102,22 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F58',
-    file: 'src/scheduler/finish.ts',
+    file: 'src/scheduler/life/finish.ts',
     find: '  if (request.isFinished) return false;\n  s.queues.detach(request);',
     replace: '  s.queues.detach(request);',
     also: [
       {
-        file: 'src/scheduler/abort.ts',
+        file: 'src/scheduler/life/abort.ts',
         find: 'const live = targets.filter((target) => !target.isFinished);',
         replace: 'const live = targets;',
       },
       {
-        file: 'src/scheduler/abort.ts',
+        file: 'src/scheduler/life/abort.ts',
         find: 'return !request.isFinished || (isC',
         replace: 'return request.slot >= 0 || (isC',
       },
       {
-        file: 'src/scheduler/guards.ts',
+        file: 'src/scheduler/state/guards.ts',
         find: 'if (request?.isFinished) {\n    s.anomalies',
         replace: 'if (request?.isFinished && key < 0) {\n    s.anomalies',
       },
@@ -127,7 +127,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F60',
-    file: 'src/scheduler/guards.ts',
+    file: 'src/scheduler/state/guards.ts',
     find: '  if (request !== undefined) return request;\n  s.anomalies.report(',
     replace:
       "  if (request !== undefined) return request;\n  if (handle > 0) throw new Error('a completion for an untracked request');\n  s.anomalies.report(",
@@ -136,7 +136,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F60',
-    file: 'src/engine/workers.ts',
+    file: 'src/engine/workers/workers.ts',
     find: '      this.#e.countWorkerFailure(rank, method, error);\n      return false;',
     replace: '      this.#e.countWorkerFailure(rank, method, error);\n      throw error;',
     test,
@@ -144,7 +144,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F29',
-    file: 'src/engine/engine-state.ts',
+    file: 'src/engine/state/engine-state.ts',
     find: 'this.workers?.owesEnds === true || ',
     replace: '',
     test: 'test/guards/worker-contract.test.ts',

@@ -5,13 +5,13 @@ const test = 'test/guards/finishing.test.ts';
 export const mutations: readonly Mutation[] = [
   {
     failure: 'F2',
-    file: 'src/scheduler/guards.ts',
+    file: 'src/scheduler/state/guards.ts',
     find: 'if (request?.isFinished) {',
     replace: 'if (request?.isFinished && s.step < 0) {',
     test,
     also: [
       {
-        file: 'src/scheduler/finish.ts',
+        file: 'src/scheduler/life/finish.ts',
         find: `if (request.isFinished) return false;
   s.queues.detach(request);`,
         replace: 's.queues.detach(request);',
@@ -21,7 +21,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F2',
-    file: 'src/scheduler/guards.ts',
+    file: 'src/scheduler/state/guards.ts',
     find: 'if (request?.isFinished) {',
     replace: 'if (request?.isFinished && s.step < 0) {',
     test,
@@ -29,7 +29,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F4',
-    file: 'src/scheduler/abort.ts',
+    file: 'src/scheduler/life/abort.ts',
     find: 'if (!request.cancelled) tellCancel(s, request);',
     replace: '',
     test,
@@ -37,13 +37,13 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F4',
-    file: 'src/scheduler/abort.ts',
+    file: 'src/scheduler/life/abort.ts',
     find: 'if (!request.cancelled) tellCancel(s, request);',
     replace: 'tellCancel(s, request);',
     test,
     also: [
       {
-        file: 'src/scheduler/abort.ts',
+        file: 'src/scheduler/life/abort.ts',
         find: '(isCancellable(s, request) && !request.cancelled)',
         replace: 'isCancellable(s, request)',
       },
@@ -52,13 +52,13 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F4',
-    file: 'src/scheduler/abort.ts',
+    file: 'src/scheduler/life/abort.ts',
     find: 'request.cancelled = true;',
     replace: 'request.cancelled = true; request.outstanding = null; releaseIfDrained(s, request);',
     test,
     also: [
       {
-        file: 'src/scheduler/abort.ts',
+        file: 'src/scheduler/life/abort.ts',
         find: "import { finishAll } from './finish.js';",
         replace: "import { finishAll, releaseIfDrained } from './finish.js';",
       },
@@ -67,7 +67,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F5',
-    file: 'src/scheduler/update-pass.ts',
+    file: 'src/scheduler/update/update-pass.ts',
     find: 'if (request.finishCode !== goesOn || dropped[i] !== 0) {',
     replace: 'if (dropped[i] !== 0) {',
     test,
@@ -75,14 +75,14 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F6',
-    file: 'src/scheduler/finish.ts',
+    file: 'src/scheduler/life/finish.ts',
     find: `if (request.isFinished) return false;
   s.queues.detach(request);`,
     replace: 's.queues.detach(request);',
     test,
     also: [
       {
-        file: 'src/scheduler/update-pass.ts',
+        file: 'src/scheduler/update/update-pass.ts',
         find: 'if (request.finishCode !== goesOn || dropped[i] !== 0) {',
         replace: 'if (dropped[i] !== 0) {',
       },
@@ -91,7 +91,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F7',
-    file: 'src/scheduler/finish.ts',
+    file: 'src/scheduler/life/finish.ts',
     find: 'if (reclaim > 0) s.deadlines.limitWait(request, s.now + reclaim);',
     replace: 'if (reclaim < 0) s.deadlines.limitWait(request, s.now + reclaim);',
     test,
@@ -99,7 +99,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F7',
-    file: 'src/scheduler/finish.ts',
+    file: 'src/scheduler/life/finish.ts',
     find: 's.quarantined.add(request);',
     replace: 'request.outstanding = null; releaseIfDrained(s, request);',
     test,
@@ -107,7 +107,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F7',
-    file: 'src/scheduler/fence.ts',
+    file: 'src/scheduler/loads/fence.ts',
     find: '...s.draining, ...s.quarantined]',
     replace: '...s.draining]',
     test,

@@ -5,7 +5,7 @@ const test = 'test/guards/invalid-blocks.test.ts';
 export const mutations: readonly Mutation[] = [
   {
     failure: 'F19',
-    file: 'src/scheduler/load-failure.ts',
+    file: 'src/scheduler/loads/load-failure.ts',
     find: 'if (evicts) evictRow(s, request, firstOwn, bad);',
     replace: '',
     test,
@@ -13,7 +13,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F19',
-    file: 'src/scheduler/load-failure.ts',
+    file: 'src/scheduler/loads/load-failure.ts',
     find: 'dropOutputs(s, request, plan);\n    request.numDraftTokens = 0;',
     replace: '',
     test,
@@ -21,7 +21,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F20',
-    file: 'src/scheduler/bad-blocks.ts',
+    file: 'src/scheduler/loads/bad-blocks.ts',
     find: 'request.numComputedTokens = Math.min(request.numComputedTokens, firstBad * s.config.blockSize);',
     replace: '',
     test,
@@ -29,7 +29,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F20',
-    file: 'src/scheduler/loads.ts',
+    file: 'src/scheduler/loads/begin-load.ts',
     find: 's.core.push(PendingOp.publish, request.slot, request.numComputedTokens);',
     replace: `const all = 4 * s.core.blocks(request.slot).length;
     s.core.push(PendingOp.publish, request.slot, Math.min(all, request.numTokens));`,
@@ -38,7 +38,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F20',
-    file: 'src/scheduler/loads.ts',
+    file: 'src/scheduler/loads/begin-load.ts',
     find: 'if (request.numComputedTokens === 0) giveBlocksBack(s, request);',
     replace: 'if (s.step < 0) giveBlocksBack(s, request);',
     test,
@@ -46,7 +46,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F21',
-    file: 'src/scheduler/load-failure.ts',
+    file: 'src/scheduler/loads/load-failure.ts',
     find: 'else if (deviations.sharersWait) recomputeSharers(s, plan, bad, owners);',
     replace: '',
     test,
@@ -54,7 +54,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F22',
-    file: 'src/scheduler/load-failure.ts',
+    file: 'src/scheduler/loads/load-failure.ts',
     find: 's.core.native.blockGeneration(id) === load.generations[at]',
     replace: 's.core.native.blockGeneration(id) >= load.generations[at]',
     test,
@@ -62,7 +62,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F22',
-    file: 'src/scheduler/load-failure.ts',
+    file: 'src/scheduler/loads/load-failure.ts',
     find: "else s.anomalies.report('invalid-block'",
     replace: "else if (!(block >= 0)) throw new Error('no block'); else s.anomalies.report('invalid-block'",
     test,
@@ -70,7 +70,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F22',
-    file: 'src/scheduler/bad-blocks.ts',
+    file: 'src/scheduler/loads/bad-blocks.ts',
     find: 'request.numComputedTokens = Math.min(request.numComputedTokens, firstBad * s.config.blockSize);',
     replace: 'request.numComputedTokens = firstBad * s.config.blockSize;',
     test,

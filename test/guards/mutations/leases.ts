@@ -21,7 +21,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F32',
-    file: 'src/scheduler/load-failure.ts',
+    file: 'src/scheduler/loads/load-failure.ts',
     find: '    loseLoad(s, request);\n    failed.add(request);',
     replace: '    if (request.slot < 0) loseLoad(s, request);\n    failed.add(request);',
     test,

@@ -5,7 +5,7 @@ const test = 'test/guards/loading.test.ts';
 export const mutations: readonly Mutation[] = [
   {
     failure: 'F10',
-    file: 'src/scheduler/finish.ts',
+    file: 'src/scheduler/life/finish.ts',
     find: 'if (request.outstanding !== null && request.outstanding.size > 0) return;',
     replace: '',
     test,
@@ -13,7 +13,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F10',
-    file: 'src/scheduler/transfers.ts',
+    file: 'src/scheduler/loads/reports.ts',
     find: "request.outstanding?.remove('store', owner)",
     replace:
       "request.outstanding?.removeWhere('load', () => true) || request.outstanding?.remove('store', owner)",
@@ -22,7 +22,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F12',
-    file: 'src/scheduler/load-failure.ts',
+    file: 'src/scheduler/loads/load-failure.ts',
     find: `    loseLoad(s, request);
     failed.add(request);`,
     replace: `    loseLoad(s, request);
@@ -34,7 +34,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F12',
-    file: 'src/scheduler/load-failure.ts',
+    file: 'src/scheduler/loads/load-failure.ts',
     find: `    failed.add(request);
     truncateLoad(s, request, Math`,
     replace: `    failed.add(request);
@@ -46,7 +46,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F13',
-    file: 'src/scheduler/finish.ts',
+    file: 'src/scheduler/life/finish.ts',
     find: 'leaveLoading(s, request);',
     replace: "leaveLoading(s, request);\n  request.outstanding?.removeWhere('load', () => true);",
     test,
@@ -54,7 +54,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F14',
-    file: 'src/scheduler/finish.ts',
+    file: 'src/scheduler/life/finish.ts',
     find: 'leaveLoading(s, request);',
     replace:
       "if (request.load !== null) request.outstanding?.add('load', 'child 0 rank 0', s.now);\n  leaveLoading(s, request);",
@@ -63,7 +63,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F17',
-    file: 'src/scheduler/loads.ts',
+    file: 'src/scheduler/loads/begin-load.ts',
     find: 'startDeadline(s, request, s.config.deadlines.load);',
     replace: '',
     test,
@@ -71,7 +71,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F18',
-    file: 'src/scheduler/deadlines.ts',
+    file: 'src/scheduler/life/expiry.ts',
     find: 'quarantine(s, request);\n',
     replace: '\n',
     test,
@@ -79,7 +79,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F18',
-    file: 'src/scheduler/finish.ts',
+    file: 'src/scheduler/life/finish.ts',
     find: 's.quarantined.add(request);',
     replace: 'request.outstanding = null; releaseIfDrained(s, request);',
     test,
@@ -87,7 +87,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F18',
-    file: 'src/scheduler/outstanding.ts',
+    file: 'src/scheduler/request/outstanding.ts',
     find: 'return match !== null && (child === undefined || Number(match[1]) === child);',
     replace: 'return match !== null;',
     test,

@@ -5,7 +5,7 @@ const test = 'test/guards/preemption.test.ts';
 export const mutations: readonly Mutation[] = [
   {
     failure: 'F35',
-    file: 'src/scheduler/loads.ts',
+    file: 'src/scheduler/loads/begin-load.ts',
     find: "request.status = request.numPreemptions > 0 ? 'PREEMPTED' : 'WAITING';",
     replace: "request.status = 'WAITING';",
     test,
@@ -13,7 +13,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F36',
-    file: 'src/scheduler/update-pass.ts',
+    file: 'src/scheduler/update/update-pass.ts',
     find: 'if (delivers && hasLost(request, plan) && mustRecompute(s, request, tokens, from, end)) {',
     replace:
       'if (delivers && hasLost(request, plan) && mustRecompute(s, request, tokens, from, end) && from > end) {',
@@ -22,12 +22,12 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F36',
-    file: 'src/scheduler/update-pass.ts',
+    file: 'src/scheduler/update/update-pass.ts',
     find: '  Object.assign(request, { numTokens, stopReason, checkFrom, forgetStopReason, firstTokenAt });\n',
     replace: '  Object.assign(request, { numTokens, checkFrom, forgetStopReason, firstTokenAt });\n',
     also: [
       {
-        file: 'src/scheduler/update-pass.ts',
+        file: 'src/scheduler/update/update-pass.ts',
         find: 'const { numTokens, stopReason, checkFrom, forgetStopReason, firstTokenAt } = request;',
         replace: 'const { numTokens, checkFrom, forgetStopReason, firstTokenAt } = request;',
       },
@@ -37,7 +37,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F37',
-    file: 'src/scheduler/preempt.ts',
+    file: 'src/scheduler/life/preempt.ts',
     find: '  if (isUsed(request)) keepBlocks(',
     replace: '  if (isUsed(request) && s.step < 0) keepBlocks(',
     test,
@@ -45,7 +45,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F37',
-    file: 'src/scheduler/finish.ts',
+    file: 'src/scheduler/life/finish.ts',
     find: '    s.core.native.unpin(request.keptBlocks.reverse());\n',
     replace: '',
     test,
@@ -53,7 +53,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F37',
-    file: 'src/scheduler/preempt.ts',
+    file: 'src/scheduler/life/preempt.ts',
     find: 'request.keptBlocks === null ? blocks : joined(request.keptBlocks, blocks);',
     replace: 'Int32Array.from(blocks);',
     test,
@@ -61,7 +61,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F37',
-    file: 'src/scheduler/running-pass.ts',
+    file: 'src/scheduler/schedule/running-pass.ts',
     find: 'mayHoldOn ? running.filter((request) => givesBlocks(s, request)) : running;',
     replace:
       'running.length < 0 && mayHoldOn ? running.filter((request) => givesBlocks(s, request)) : running;',
@@ -70,7 +70,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F39',
-    file: 'src/scheduler/running-pass.ts',
+    file: 'src/scheduler/schedule/running-pass.ts',
     find: 'mayHoldOn ? running.filter((request) => givesBlocks(s, request)) : running;',
     replace:
       'running.length < 0 && mayHoldOn ? running.filter((request) => givesBlocks(s, request)) : running;',
@@ -79,7 +79,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F39',
-    file: 'src/scheduler/running-pass.ts',
+    file: 'src/scheduler/schedule/running-pass.ts',
     find: 'if (entriesBack === NOBODY || s.config.deviations.priorityCursor)',
     replace: 'if (entriesBack === NOBODY)',
     test,

@@ -6,7 +6,7 @@ const children = 'test/guards/children.test.ts';
 export const mutations: readonly Mutation[] = [
   {
     failure: 'F40',
-    file: 'src/scheduler/prefix-reset.ts',
+    file: 'src/scheduler/life/prefix-reset.ts',
     find: 'const local = s.core.native.reset();',
     replace:
       "const local = s.core.native.reset();\n  if (!local && resetRunning) throw new Error('blocks are in use');",
@@ -15,7 +15,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F40',
-    file: 'src/scheduler/prefix-reset.ts',
+    file: 'src/scheduler/life/prefix-reset.ts',
     find: 'const all = [...s.requests.values(), ...s.draining, ...s.quarantined];',
     replace: 'const all = [...s.requests.values()];',
     test: reset,
@@ -23,7 +23,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F40',
-    file: 'src/scheduler/prefix-reset.ts',
+    file: 'src/scheduler/life/prefix-reset.ts',
     find: 'keptBlocks !== null || s.core',
     replace: '(keptBlocks !== null && slot < 0) || s.core',
     test: reset,
@@ -31,7 +31,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F41',
-    file: 'src/scheduler/prefix-reset.ts',
+    file: 'src/scheduler/life/prefix-reset.ts',
     find: 'const ok = local && connector !== false;',
     replace: 'const ok = local;',
     test: reset,
@@ -39,7 +39,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F41',
-    file: 'src/scheduler/prefix-reset.ts',
+    file: 'src/scheduler/life/prefix-reset.ts',
     find: 'const connector = local && resetConnector ? askReset(s) : null;',
     replace: 'const connector = resetConnector ? askReset(s) : null;',
     test: reset,
@@ -47,7 +47,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F42',
-    file: 'src/scheduler/transfers.ts',
+    file: 'src/scheduler/loads/reports.ts',
     find: "request.outstanding?.remove('load', peer(child, rank))",
     replace:
       "request.outstanding?.removeWhere('load', (owner) => owner.endsWith(`rank ${rank}`) && child >= 0)",
@@ -56,7 +56,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F42',
-    file: 'src/scheduler/load-failure.ts',
+    file: 'src/scheduler/loads/load-failure.ts',
     find: 'load.child === child && (step',
     replace: 'child >= 0 && (step',
     test: children,
@@ -64,7 +64,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F42',
-    file: 'src/scheduler/loads.ts',
+    file: 'src/scheduler/loads/begin-load.ts',
     find: 'const load: Load = { child: match.child, step',
     replace: 'const load: Load = { child: 0, step',
     test: children,
@@ -72,7 +72,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F42',
-    file: 'src/scheduler/outstanding.ts',
+    file: 'src/scheduler/request/outstanding.ts',
     find: '(child === undefined || Number(match[1]) === child)',
     replace: '(child === undefined || child >= 0)',
     test: children,
@@ -80,7 +80,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F43',
-    file: 'src/scheduler/load.ts',
+    file: 'src/scheduler/request/load.ts',
     find: 'return s.connector?.reporters[child] ?? [];',
     replace: 'return child >= 0 ? (s.connector?.reporters[0] ?? []) : [];',
     test: children,
@@ -88,7 +88,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F43',
-    file: 'src/scheduler/loads.ts',
+    file: 'src/scheduler/loads/begin-load.ts',
     find: '  startDeadline(s, request, s.config.deadlines.load);\n',
     replace: '',
     test: children,
@@ -96,7 +96,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F43',
-    file: 'src/scheduler/finish.ts',
+    file: 'src/scheduler/life/finish.ts',
     find: '  if (reclaim > 0) s.deadlines.limitWait(request, s.now + reclaim);\n',
     replace: '  void reclaim;\n',
     test: children,

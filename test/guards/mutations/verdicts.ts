@@ -5,13 +5,13 @@ const test = 'test/guards/load-verdicts.test.ts';
 export const mutations: readonly Mutation[] = [
   {
     failure: 'F23',
-    file: 'src/scheduler/finish.ts',
+    file: 'src/scheduler/life/finish.ts',
     find: 'if (request.outstanding !== null && request.outstanding.size > 0) return;',
     replace:
       'if (request.outstanding !== null && request.outstanding.size > 0 && request.finishCode !== 4) return;',
     also: [
       {
-        file: 'src/scheduler/finish.ts',
+        file: 'src/scheduler/life/finish.ts',
         find: 'if (request.outstanding === null || request.outstanding.size === 0) releaseIfDrained(s, request);',
         replace:
           'if (request.outstanding === null || request.outstanding.size === 0 || reason === 4) releaseIfDrained(s, request);',
@@ -22,7 +22,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F24',
-    file: 'src/scheduler/load-failure.ts',
+    file: 'src/scheduler/loads/load-failure.ts',
     find: '  for (const report of output?.failedReceiving ?? []) takeFailed(s, plans, report, failed);\n',
     replace: '',
     test,
@@ -30,12 +30,12 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F24',
-    file: 'src/scheduler/load-failure.ts',
+    file: 'src/scheduler/loads/load-failure.ts',
     find: 'load.child === child && (step === undefined || step === load.step) && isDeclared(s, report)',
     replace: 'load.child === child && isDeclared(s, report)',
     also: [
       {
-        file: 'src/scheduler/load-failure.ts',
+        file: 'src/scheduler/loads/load-failure.ts',
         find: 'const { handle, child, step } = report;',
         replace: 'const { handle, child } = report;',
       },
@@ -45,7 +45,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F25',
-    file: 'src/scheduler/waiting-pass.ts',
+    file: 'src/scheduler/schedule/waiting-pass.ts',
     find: 'config.enablePrefixCaching && !external.async;',
     replace: 'config.enablePrefixCaching;',
     test,
@@ -53,7 +53,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F25',
-    file: 'src/scheduler/bad-blocks.ts',
+    file: 'src/scheduler/loads/bad-blocks.ts',
     find: 'request.numComputedTokens = Math.min(request.numComputedTokens, firstBad * s.config.blockSize);',
     replace: '',
     test,
@@ -61,7 +61,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F25',
-    file: 'src/engine/workers.ts',
+    file: 'src/engine/workers/workers.ts',
     find: 'const times = { step, failed: plan.failedHandles() };',
     replace: 'const times = { step, failed: plan.failedHandles().slice(Infinity) };',
     test: 'test/guards/engine-transfers.test.ts',
@@ -69,7 +69,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F53',
-    file: 'src/scheduler/transfers.ts',
+    file: 'src/scheduler/loads/reports.ts',
     find: "if (!isEarlier && request.outstanding?.remove('load', peer(child, rank))) releaseIfDrained(s, request);",
     replace:
       "if (!isEarlier && request.finishCode !== 4 && request.outstanding?.remove('load', peer(child, rank)))\n    releaseIfDrained(s, request);",
@@ -78,7 +78,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F53',
-    file: 'src/scheduler/transfers.ts',
+    file: 'src/scheduler/loads/reports.ts',
     find: "if (request.outstanding?.remove('store', owner)) {",
     replace: "if (!request.cancelled && request.outstanding?.remove('store', owner)) {",
     test,
@@ -86,7 +86,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F54',
-    file: 'src/scheduler/transfers.ts',
+    file: 'src/scheduler/loads/reports.ts',
     find: 'request.loadStep >= 0 && step !== request.loadStep;',
     replace: 'request.load !== null && step !== request.loadStep;',
     test,
@@ -94,7 +94,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F54',
-    file: 'src/scheduler/load-failure.ts',
+    file: 'src/scheduler/loads/load-failure.ts',
     find: 'if (known || isDrained(s, block, child, handle)) return;',
     replace: 'if (known) return;',
     test,
@@ -102,7 +102,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F54',
-    file: 'src/scheduler/outstanding.ts',
+    file: 'src/scheduler/request/outstanding.ts',
     find: '    if (!this.#since.delete(key)) return false;\n    this.#ended.add(key);',
     replace:
       '    const [first] = this.#since.keys();\n    if (first !== key || !this.#since.delete(key)) return false;\n    this.#ended.add(key);',

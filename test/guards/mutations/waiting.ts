@@ -5,7 +5,7 @@ const test = 'test/guards/waiting.test.ts';
 export const mutations: readonly Mutation[] = [
   {
     failure: 'F61',
-    file: 'src/scheduler/add-request.ts',
+    file: 'src/scheduler/life/add-request.ts',
     find: '  enterQueue(s, request);\n',
     replace: '  void enterQueue;\n',
     test,
@@ -13,7 +13,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F61',
-    file: 'src/scheduler/preempt.ts',
+    file: 'src/scheduler/life/preempt.ts',
     find: '  enterQueue(s, request);\n',
     replace: '  void enterQueue;\n',
     test,
@@ -21,7 +21,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F61',
-    file: 'src/scheduler/sessions.ts',
+    file: 'src/scheduler/life/chunks.ts',
     find: '  enterQueue(s, request);\n',
     replace: '  void enterQueue;\n',
     test,
@@ -29,7 +29,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F61',
-    file: 'src/scheduler/waiting-pass.ts',
+    file: 'src/scheduler/schedule/waiting-pass.ts',
     find: '  leaveQueue(s, request);\n',
     replace: '  void leaveQueue;\n',
     test,
@@ -37,7 +37,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F61',
-    file: 'src/scheduler/sessions.ts',
+    file: 'src/scheduler/life/chunks.ts',
     find: '  endConnectorWait(s, request);\n',
     replace: '  void endConnectorWait;\n',
     test,
@@ -45,7 +45,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F62',
-    file: 'src/scheduler/add-request.ts',
+    file: 'src/scheduler/life/add-request.ts',
     find: '  limitWhole(s, request, s.now);\n',
     replace: '  void limitWhole;\n',
     test,
@@ -53,7 +53,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F62',
-    file: 'src/scheduler/sessions.ts',
+    file: 'src/scheduler/life/chunks.ts',
     find: 'limitWhole(s, request, chunk.addedAt);',
     replace: 'limitWhole(s, request, s.now);',
     test,
@@ -61,7 +61,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F62',
-    file: 'src/engine/submission.ts',
+    file: 'src/engine/streams/submission.ts',
     find: '    timeoutMs,\n',
     replace: '    timeoutMs: timeoutMs === 0 ? 1 : undefined,\n',
     test,
@@ -69,7 +69,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F62',
-    file: 'src/engine/explain.ts',
+    file: 'src/engine/inspect/explain.ts',
     find: "  add('its timeoutMs', wholeDeadline);\n",
     replace: '  void wholeDeadline;\n',
     test,

@@ -6,7 +6,7 @@ const contract = 'test/guards/worker-contract.test.ts';
 export const mutations: readonly Mutation[] = [
   {
     failure: 'F7',
-    file: 'src/engine/workers.ts',
+    file: 'src/engine/workers/workers.ts',
     find: 'notBefore: this.#released.length === 0 ? step - 1 : step',
     replace: 'notBefore: step - 1',
     test: contract,
@@ -14,7 +14,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F18',
-    file: 'src/scheduler/fence.ts',
+    file: 'src/scheduler/loads/fence.ts',
     find: 'request.loadStep <= begunStep && ',
     replace: '',
     test: contract,
@@ -22,7 +22,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F18',
-    file: 'src/scheduler/fence.ts',
+    file: 'src/scheduler/loads/fence.ts',
     find: 'request.endedStep < begunStep && ',
     replace: '',
     test: contract,
@@ -30,7 +30,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F18',
-    file: 'src/scheduler/fence.ts',
+    file: 'src/scheduler/loads/fence.ts',
     find: "if (s.config.loadFailurePolicy === 'fail') endUnloaded",
     replace: "if (s.config.loadFailurePolicy === 'fail' && request.slot < 0) endUnloaded",
     test: 'test/guards/loading.test.ts',
@@ -38,7 +38,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F24',
-    file: 'src/engine/workers.ts',
+    file: 'src/engine/workers/workers.ts',
     find: '    if (silent.length === 0) return output;',
     replace: '    return output;',
     test: contract,
@@ -46,7 +46,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F24',
-    file: 'src/engine/load-verdicts.ts',
+    file: 'src/engine/workers/load-verdicts.ts',
     find: '          each.child === child &&\n',
     replace: '',
     test: contract,
@@ -54,7 +54,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F24',
-    file: 'src/engine/load-verdicts.ts',
+    file: 'src/engine/workers/load-verdicts.ts',
     find: '          (step === undefined || step === each.step),',
     replace: '          step !== null,',
     test: contract,
@@ -62,7 +62,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F24',
-    file: 'src/engine/load-verdicts.ts',
+    file: 'src/engine/workers/load-verdicts.ts',
     find: 'return reports.filter((report) => !this.#end(report));',
     replace: 'for (const report of reports) this.#end(report);\n    return reports;',
     test: contract,
@@ -70,7 +70,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F25',
-    file: 'src/scheduler/load-failure.ts',
+    file: 'src/scheduler/loads/load-failure.ts',
     find: '    spoilEntries(s, plan, request);\n',
     replace: '',
     test: stores,
@@ -78,7 +78,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F25',
-    file: 'src/scheduler/plan.ts',
+    file: 'src/scheduler/plan/plan.ts',
     find: ' || finishCode === FinishCode.error;',
     replace: ' && finishCode !== FinishCode.none;',
     test: stores,
@@ -86,7 +86,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F25',
-    file: 'src/scheduler/plan.ts',
+    file: 'src/scheduler/plan/plan.ts',
     find: 'this.dropped[i] + this.spoiled[i] > 0',
     replace: 'this.spoiled[i] > 0',
     test: stores,
@@ -94,7 +94,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F25',
-    file: 'src/scheduler/bad-blocks.ts',
+    file: 'src/scheduler/loads/bad-blocks.ts',
     find: 'if (request.isFinished && request.admittedStep >= plan.step) spoilEntries(s, plan, request);',
     replace: 'if (request.slot < 0) spoilEntries(s, plan, request);',
     test: stores,
@@ -102,7 +102,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F26',
-    file: 'src/engine/shutdown.ts',
+    file: 'src/engine/loop/shutdown.ts',
     find: '    sayFarewell(e);\n',
     replace: '',
     test: contract,
@@ -110,7 +110,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F26',
-    file: 'src/engine/farewell.ts',
+    file: 'src/engine/loop/farewell.ts',
     find: '    workers.begin(plan, true);\n    workers.collect();\n',
     replace: '',
     test: contract,
@@ -118,7 +118,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F33',
-    file: 'src/scheduler/reclaim.ts',
+    file: 'src/scheduler/life/reclaim.ts',
     find: 'if (numComputedTokens === 0 && load === null) return false;',
     replace: 'if (numComputedTokens === 0) return false;',
     test: 'test/guards/admission.test.ts',
@@ -126,7 +126,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F36',
-    file: 'src/scheduler/update-pass.ts',
+    file: 'src/scheduler/update/update-pass.ts',
     find: "return container !== 'running' || admittedStep > plan.step;",
     replace: "return container !== 'running' || admittedStep < 0;",
     test: 'test/guards/preemption.test.ts',
@@ -134,7 +134,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F36',
-    file: 'src/scheduler/kv-extent.ts',
+    file: 'src/scheduler/connector/kv-extent.ts',
     find: 'const settled = isSure ? Math.max(0, request.numComputedTokens - inFlight) : 0;',
     replace: 'const settled = request.numComputedTokens;',
     test: contract,
@@ -142,7 +142,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F36',
-    file: 'src/scheduler/kv-extent.ts',
+    file: 'src/scheduler/connector/kv-extent.ts',
     find: 'const computed = awaits ? Math.min(load.localTokens, numComputedTokens) : numComputedTokens;',
     replace: 'const computed = numComputedTokens;',
     test: contract,
@@ -150,7 +150,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F36',
-    file: 'src/scheduler/hand-over.ts',
+    file: 'src/scheduler/life/hand-over.ts',
     find: 'deviations.clipHandOver ? covered : held.length',
     replace: 'held.length',
     test: contract,
@@ -158,7 +158,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F37',
-    file: 'src/scheduler/step.ts',
+    file: 'src/scheduler/update/update.ts',
     find: "  if (s.connector?.protection.includes('fence')) spoilEnded(plan);\n",
     replace: '',
     test: stores,
@@ -166,7 +166,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F37',
-    file: 'src/scheduler/schedule.ts',
+    file: 'src/scheduler/schedule/schedule.ts',
     find: "  if (protection.includes('fence') && !s.config.reportBlocks) plan.takenBlocks = takenBy(s, plan);\n",
     replace: '',
     test: contract,
@@ -174,7 +174,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F37',
-    file: 'src/scheduler/schedule.ts',
+    file: 'src/scheduler/schedule/schedule.ts',
     find: 'const lists = plan.loadedBlocks.slice();',
     replace: 'const lists: Int32Array[] = [];',
     test: contract,
@@ -182,15 +182,15 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F39',
-    file: 'src/scheduler/running-pass.ts',
+    file: 'src/scheduler/schedule/running-pass.ts',
     find: 'return givers.length > 0 ? worstOf(s, givers) : null;',
     replace: 'return worstOf(s, givers.length > 0 ? givers : running);',
-    test: 'test/scheduler/kv-view.test.ts',
+    test: 'test/scheduler/connector/kv-view.test.ts',
     means: 'those are preempted who give no block',
   },
   {
     failure: 'F42',
-    file: 'src/scheduler/load-failure.ts',
+    file: 'src/scheduler/loads/load-failure.ts',
     find: '    if (load.child !== child) {\n      foreign = true;\n      continue;\n    }\n    known = true;',
     replace: '    known = true;',
     test: 'test/guards/children.test.ts',

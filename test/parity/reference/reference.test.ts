@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { DEVIATIONS } from '../../../src/scheduler/deviations.js';
+import { DEVIATIONS } from '../../../src/scheduler/options/deviations.js';
 import { replay } from '../driver.js';
 import { fixtureNames, isCut, readFixture } from '../fixtures.js';
 import { report } from '../report.js';

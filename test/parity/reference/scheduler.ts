@@ -1,4 +1,4 @@
-import type { ConnectorOutput } from '../../../src/scheduler/connector.js';
+import type { ConnectorOutput } from '../../../src/scheduler/connector/connector.js';
 import type { FlatTokens, Subject, SubjectOutputs } from '../subject.js';
 import { allowed, replaceDrafts } from './grammars.js';
 import { invalidate } from './loads.js';

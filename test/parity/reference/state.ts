@@ -1,5 +1,5 @@
-import type { ConnectorOutput, TransferReport } from '../../../src/scheduler/connector.js';
-import type { FinishReason } from '../../../src/scheduler/status.js';
+import type { ConnectorOutput, TransferReport } from '../../../src/scheduler/connector/connector.js';
+import type { FinishReason } from '../../../src/scheduler/request/status.js';
 import type { SubjectChunk, SubjectCore, SubjectInput, SubjectOptions } from '../subject.js';
 import { ReferenceBlocks } from './blocks.js';
 import { ReferenceQueues } from './queues.js';

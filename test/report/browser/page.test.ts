@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Report } from '../../../src/cli/report.js';
-import { decimal, duration, figure } from '../../../src/report/figures.js';
+import type { Report } from '../../../src/cli/replay/report/report.js';
+import { decimal, duration, figure } from '../../../src/report/markup/figures.js';
 import { useTempFiles } from '../../cli/temp-file.js';
 import {
   CHROMIUM,

@@ -1,9 +1,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { benchPage } from '../../../bench/report/page.js';
-import { BASELINE, readResults } from '../../../bench/results.js';
-import type { Report } from '../../../src/cli/report.js';
-import { loadPlotLibrary } from '../../../src/report/library.js';
+import { BASELINE, readResults } from '../../../bench/rows/results.js';
+import type { Report } from '../../../src/cli/replay/report/report.js';
+import { loadPlotLibrary } from '../../../src/report/page/library.js';
 import { run } from '../../cli/run-program.js';
 
 const HOSTILE = `"><b id=hacked>'&lt;\u202e`;

@@ -1,7 +1,7 @@
-import { BlockstepError } from '../../../src/core/errors.js';
-import type { RequestOutput } from '../../../src/engine/outputs.js';
-import type { RequestStream } from '../../../src/engine/request-stream.js';
-import type { Grammar } from '../../../src/scheduler/grammar.js';
+import { BlockstepError } from '../../../src/base/errors.js';
+import type { RequestOutput } from '../../../src/engine/streams/outputs.js';
+import type { RequestStream } from '../../../src/engine/streams/request-stream.js';
+import type { Grammar } from '../../../src/scheduler/request/grammar.js';
 import { END_TOKEN } from '../text.js';
 import type { Stage } from './stage.js';
 import { allows, follow, rootOf, type Stops, Transcript } from './text.js';

@@ -4,11 +4,11 @@ import type {
   Match,
   Protection,
   SchedulerConnector,
-} from '../../../src/scheduler/connector.js';
-import type { BlockLists, HandOver, KvView } from '../../../src/scheduler/kv-view.js';
-import type { Plan } from '../../../src/scheduler/plan.js';
-import type { Request } from '../../../src/scheduler/request.js';
-import type { FinishReason } from '../../../src/scheduler/status.js';
+} from '../../../src/scheduler/connector/connector.js';
+import type { BlockLists, HandOver, KvView } from '../../../src/scheduler/connector/kv-view.js';
+import type { Plan } from '../../../src/scheduler/plan/plan.js';
+import type { Request } from '../../../src/scheduler/request/request.js';
+import type { FinishReason } from '../../../src/scheduler/request/status.js';
 import { mix } from '../text.js';
 import type { TierShape } from './setup.js';
 import type { Stage } from './stage.js';

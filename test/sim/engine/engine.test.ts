@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { plantInto } from '../planted.js';
-import type { Tally } from '../simulation.js';
+import type { Tally } from '../scheduler/simulation.js';
 import { EngineLife } from './life.js';
 import { ENGINE_PLANTS } from './plants.js';
 import { runEngineSeed } from './run.js';

@@ -1,5 +1,5 @@
 import type { StepTables } from '../../../src/core/tables.js';
-import type { Executor, ExecutorPlan, ExecutorResult } from '../../../src/engine/executor.js';
+import type { Executor, ExecutorPlan, ExecutorResult } from '../../../src/engine/executor/executor.js';
 import { mix } from '../text.js';
 import type { SimGrammar } from './clients.js';
 import type { Stage } from './stage.js';

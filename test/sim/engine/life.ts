@@ -1,6 +1,6 @@
 import { Engine } from '../../../src/engine/engine.js';
-import type { StepReport } from '../../../src/engine/step-loop.js';
-import type { OutstandingKind } from '../../../src/scheduler/outstanding.js';
+import type { StepReport } from '../../../src/engine/loop/step-loop.js';
+import type { OutstandingKind } from '../../../src/scheduler/request/outstanding.js';
 import { type Sight, Violation } from '../audit/facts.js';
 import { Observer } from '../observe.js';
 import type { Rng } from '../rng.js';

@@ -1,7 +1,7 @@
 import type { Plant } from '../plants.js';
 
-const WORKERS = 'src/engine/workers.ts';
-const LOOP = 'src/engine/step-loop.ts';
+const WORKERS = 'src/engine/workers/workers.ts';
+const LOOP = 'src/engine/loop/step-loop.ts';
 
 /** Guards of the engine's loop, taken out. The simulation of the engine must miss each. */
 export const ENGINE_PLANTS: readonly Plant[] = [
@@ -29,7 +29,7 @@ export const ENGINE_PLANTS: readonly Plant[] = [
   {
     name: 'releasedUntold',
     why: 'sessions and waiting loads that lose their blocks are not told of',
-    file: 'src/scheduler/preempt.ts',
+    file: 'src/scheduler/life/preempt.ts',
     text: 'if (s.connector !== null) s.releasedHandles.push(request.handle);',
     replacement:
       'if (s.connector !== null && request.container === null) s.releasedHandles.push(request.handle);',
@@ -80,42 +80,42 @@ export const ENGINE_PLANTS: readonly Plant[] = [
   {
     name: 'drainIsNoWork',
     why: 'what drains is no work',
-    file: 'src/scheduler/inspection.ts',
+    file: 'src/scheduler/inspect/inspection.ts',
     text: 'unreported + s.draining.size > 0',
     replacement: 'unreported > 0',
   },
   {
     name: 'quarantineIsWork',
     why: 'quarantine is work for ever',
-    file: 'src/scheduler/inspection.ts',
+    file: 'src/scheduler/inspect/inspection.ts',
     text: 'unreported + s.draining.size > 0',
     replacement: 'unreported + s.draining.size + s.quarantined.size > 0',
   },
   {
     name: 'pendingIsNoWork',
     why: 'the connector is not asked for work of its own',
-    file: 'src/scheduler/inspection.ts',
+    file: 'src/scheduler/inspect/inspection.ts',
     text: 'return askPendingWork(s);',
     replacement: 'return askPendingWork(s) && s.step < 0;',
   },
   {
     name: 'loadingIsNoWork',
     why: 'what loads is no work',
-    file: 'src/scheduler/inspection.ts',
+    file: 'src/scheduler/inspect/inspection.ts',
     text: 'const apart = queues.loading.size + queues.deferred.size;',
     replacement: 'const apart = queues.deferred.size;',
   },
   {
     name: 'failedLoadSucceeds',
     why: 'what stopped on a load that failed counts as a success',
-    file: 'src/scheduler/load-failure.ts',
+    file: 'src/scheduler/loads/load-failure.ts',
     text: '    dropOutputs(s, request, plan);\n    request.numDraftTokens = 0;',
     replacement: '    request.numDraftTokens = 0;',
   },
   {
     name: 'unknownThrows',
     why: 'a report for nobody throws',
-    file: 'src/scheduler/guards.ts',
+    file: 'src/scheduler/state/guards.ts',
     text: "  if (request !== undefined) return request;\n  s.anomalies.report(\n    'stale-handle',",
     replacement:
       "  if (request !== undefined) return request;\n  if (handle > 0) throw new Error('for nobody');\n  s.anomalies.report(\n    'stale-handle',",
@@ -130,21 +130,21 @@ export const ENGINE_PLANTS: readonly Plant[] = [
   {
     name: 'storesWrongKv',
     why: 'workers store what was computed on KV that is not there',
-    file: 'src/scheduler/plan.ts',
+    file: 'src/scheduler/plan/plan.ts',
     text: 'const failed = this.dropped[i] + this.spoiled[i] > 0 || finishCode',
     replacement: 'const failed = finishCode',
   },
   {
     name: 'spoiledRows',
     why: 'workers store what steps in flight computed behind a row that failed',
-    file: 'src/scheduler/step-failure.ts',
+    file: 'src/scheduler/update/step-failure.ts',
     text: '    spoilEntries(s, plan, request);\n',
     replacement: '',
   },
   {
     name: 'storesFreed',
     why: 'with fence, workers store from blocks that may be of somebody else',
-    file: 'src/scheduler/step.ts',
+    file: 'src/scheduler/update/update.ts',
     text: "  if (s.connector?.protection.includes('fence')) spoilEnded(plan);\n",
     replacement: '',
   },
@@ -165,49 +165,49 @@ export const ENGINE_PLANTS: readonly Plant[] = [
   {
     name: 'fencedUnbegun',
     why: 'a fence ends loads that have not begun',
-    file: 'src/scheduler/fence.ts',
+    file: 'src/scheduler/loads/fence.ts',
     text: 'request.loadStep <= begunStep && ',
     replacement: '',
   },
   {
     name: 'fencedHandOver',
     why: 'a fence ends stores that have not begun',
-    file: 'src/scheduler/fence.ts',
+    file: 'src/scheduler/loads/fence.ts',
     text: 'request.endedStep < begunStep && ',
     replacement: '',
   },
   {
     name: 'uncomputedHandOver',
     why: 'blocks are handed over as readable that a step in flight still has to compute',
-    file: 'src/scheduler/kv-extent.ts',
+    file: 'src/scheduler/connector/kv-extent.ts',
     text: 'readableFrom: computed > 0 ? readableFrom : -1',
     replacement: 'readableFrom: computed > readableFrom + 1e9 ? readableFrom : -1',
   },
   {
     name: 'foreignInvalid',
     why: 'a block that one child could not load fails the load of another',
-    file: 'src/scheduler/load-failure.ts',
+    file: 'src/scheduler/loads/load-failure.ts',
     text: '    if (at < 0) continue;\n    if (load.child !== child) {',
     replacement: '    if (at < 0) continue;\n    if (load.child < 0) {',
   },
   {
     name: 'quarantinedRows',
     why: 'a quarantined request keeps its row',
-    file: 'src/scheduler/finish.ts',
+    file: 'src/scheduler/life/finish.ts',
     text: '  giveRowBack(s, request);\n  s.counters.quarantines++;',
     replacement: '  s.counters.quarantines++;',
   },
   {
     name: 'blindHealth',
     why: 'health does not see that nothing goes on',
-    file: 'src/engine/health.ts',
+    file: 'src/engine/state/health.ts',
     text: 'if (!scheduler.hasRunnable) {',
     replacement: 'if (scheduler.numRunning === 0) {',
   },
   {
     name: 'lostAbort',
     why: 'an abort that comes while others are carried out is forgotten',
-    file: 'src/engine/mailbox.ts',
+    file: 'src/engine/requests/aborts.ts',
     text: '    e.aborts.clear();\n    if (handles.length > 0) ended += e.change((scheduler) => scheduler.abort(handles)).length;',
     replacement:
       '    if (handles.length > 0) ended += e.change((scheduler) => scheduler.abort(handles)).length;\n    e.aborts.clear();',
@@ -215,7 +215,7 @@ export const ENGINE_PLANTS: readonly Plant[] = [
   {
     name: 'lostStop',
     why: 'a stop of its client ends the stream of a request, and not the request',
-    file: 'src/engine/mailbox.ts',
+    file: 'src/engine/requests/aborts.ts',
     text: '  e.aborts.set(request, undefined);\n',
     replacement: '',
   },
@@ -237,63 +237,63 @@ export const ENGINE_PLANTS: readonly Plant[] = [
   {
     name: 'releasedTwice',
     why: 'a load that brought nothing and is reclaimed is told as two losses of blocks',
-    file: 'src/scheduler/reclaim.ts',
+    file: 'src/scheduler/life/reclaim.ts',
     text: '  if (s.core.blocks(request.slot).length > 0) giveBlocksBack(s, request);',
     replacement: '  giveBlocksBack(s, request);',
   },
   {
     name: 'abortWhileAdded',
     why: 'a request that is aborted while its connector is told of it is told late, and without the reason',
-    file: 'src/engine/submit.ts',
+    file: 'src/engine/requests/submit.ts',
     text: 'if (e.aborts.has(stream.request)) abortStream',
     replacement: 'if (e.aborts.size < 0) abortStream',
   },
   {
     name: 'stepBreak',
     why: 'an engine whose log failed in a step says that it is well',
-    file: 'src/engine/engine-state.ts',
+    file: 'src/engine/state/engine-state.ts',
     text: 'if (!(isStep && isAnomaly) && !this.scheduler.isBroken) return error;',
     replacement: 'if (!(isStep && isAnomaly)) return error;',
   },
   {
     name: 'farewell',
     why: 'workers of an engine that is disposed do not hear what becomes of the steps in flight',
-    file: 'src/engine/farewell.ts',
+    file: 'src/engine/loop/farewell.ts',
     text: '      else workers?.end(plan);\n',
     replacement: '',
   },
   {
     name: 'silentRanks',
     why: 'only the first rank is waited for, unless the connector declares the others',
-    file: 'src/scheduler/connector-calls.ts',
+    file: 'src/scheduler/connector/connector-methods.ts',
     text: 'Array.from({ length: numRanks ?? 1 }, (_, rank) => rank)',
     replacement: 'Array.from({ length: 1 }, (_, rank) => rank)',
   },
   {
     name: 'idleAdapters',
     why: 'the adapter of a request that runs without an entry in the plan is not counted',
-    file: 'src/scheduler/adapters.ts',
+    file: 'src/scheduler/state/adapters.ts',
     text: 'deviations.countIdleAdapters',
     replacement: '!deviations.countIdleAdapters',
   },
   {
     name: 'queueForgotten',
     why: 'a request that is added may stand in the queue for ever',
-    file: 'src/scheduler/add-request.ts',
+    file: 'src/scheduler/life/add-request.ts',
     text: '  enterQueue(s, request);\n',
     replacement: '  void enterQueue;\n',
   },
   {
     name: 'timeForgotten',
     why: 'the time that a client gives its request does not reach the scheduler',
-    file: 'src/engine/submission.ts',
+    file: 'src/engine/streams/submission.ts',
     text: '    timeoutMs,\n',
     replacement: '    timeoutMs: timeoutMs === 0 ? 1 : undefined,\n',
   },
   {
     name: 'liveTokens',
     why: 'the tokens of a step that is kept back are read when it is executed',
-    file: 'src/engine/step.ts',
+    file: 'src/engine/state/step.ts',
     text: 'if (this.#tables !== null) this.#tables = keepTables(this.plan, this.#tables, core);',
     replacement: 'void core; void keepTables;',
   },

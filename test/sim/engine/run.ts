@@ -1,6 +1,6 @@
 import { Violation } from '../audit/facts.js';
 import type { Failure } from '../run.js';
-import type { Tally } from '../simulation.js';
+import type { Tally } from '../scheduler/simulation.js';
 import { EngineLife } from './life.js';
 import { drawEngineSetup, type EngineFault, type EngineSetup } from './setup.js';
 

@@ -1,5 +1,5 @@
-import type { EngineOptions } from '../../../src/engine/options.js';
-import type { Protection } from '../../../src/scheduler/connector.js';
+import type { EngineOptions } from '../../../src/engine/state/options.js';
+import type { Protection } from '../../../src/scheduler/connector/connector.js';
 import { Rng } from '../rng.js';
 
 /** Kinds of faults, each on or off for a whole run, with a rate of its own. */

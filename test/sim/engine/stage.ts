@@ -1,7 +1,7 @@
 import type { Engine } from '../../../src/engine/engine.js';
 import { Violation } from '../audit/facts.js';
 import { Rng } from '../rng.js';
-import type { Tally } from '../simulation.js';
+import type { Tally } from '../scheduler/simulation.js';
 import type { EngineFault, EngineSetup } from './setup.js';
 import { Kv, type Transcript } from './text.js';
 

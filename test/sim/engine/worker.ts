@@ -6,7 +6,7 @@ import type {
   TransferReport,
   WorkerConnector,
   WorkerStep,
-} from '../../../src/scheduler/connector.js';
+} from '../../../src/scheduler/connector/connector.js';
 import type { Rng } from '../rng.js';
 import type { LoadPlan, SimConnector, StorePlan, TierMetadata } from './connector.js';
 import type { SimExecutor } from './executor.js';

@@ -1,0 +1,31 @@
+import { probeBackends } from '../../src/index.js';
+import { type Effort, measure } from '../rows/measure.js';
+import { type Row, timeRow } from '../rows/row.js';
+import { makeDecode } from '../workloads/workloads.js';
+
+const SIZES = [64, 256, 1024];
+
+export const CUDA_EFFORT: Effort = { samples: 6000, warmup: 1500 };
+
+/**
+ * One whole step, schedule and update through Node-API, of N running decodes, kept on the host alone and mirrored on a GPU: what the
+ * mirror costs its caller. Without a GPU that could be used there is nothing to measure.
+ */
+export function benchCuda(effort: Effort): Row[] {
+  const [, cuda] = probeBackends();
+  if (!cuda.usable) {
+    console.log(`cuda: nothing to measure: ${cuda.reason}`);
+    return [];
+  }
+  for (const backend of ['host', 'cuda'] as const) decodeRow(64, backend, effort); // compiles the path
+  return SIZES.flatMap((size) => [decodeRow(size, 'host', effort), decodeRow(size, 'cuda', effort)]);
+}
+
+function decodeRow(size: number, backend: 'host' | 'cuda', effort: Effort): Row {
+  const { scheduler, step } = makeDecode(size, effort.samples + effort.warmup + 2, { backend });
+  const latency = measure({ run: step }, effort);
+  if (scheduler.core.backend.name !== backend)
+    throw new Error(`decode ${size} ran on ${scheduler.core.backend.name}`);
+  scheduler.dispose();
+  return timeRow('cuda', `decode of ${size.toLocaleString('en-US')}, backend ${backend}`, latency, size);
+}

@@ -1,0 +1,150 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { GCProfiler } from 'node:v8';
+import type { RequestStream } from '../../src/index.js';
+import { type Latency, type Row, timeRow } from '../rows/row.js';
+import { makeEngine } from './engine-workloads.js';
+
+/** Streams at once, and the tokens of each: about as much work for each number. */
+const TOKENS: Record<number, number> = { 1: 30_000, 64: 6_000, 256: 2_500, 1024: 800 };
+/** The event loop is looked at once a millisecond; a delay counts from there. */
+const RESOLUTION_MS = 1;
+
+/** How the readers of a run read. */
+type Reading = 'every chunk' | 'result only' | 'every chunk, with garbage';
+
+interface StreamsRun {
+  tokensPerSecond: number;
+  /** Time between the beginnings of two steps: a step, its readers, and a turn of the event loop. */
+  interval: Latency;
+  /** Event loop delay beyond the resolution, in milliseconds. */
+  delayMs: { p50: number; p99: number; max: number };
+  collections: number;
+  heapBytesPerToken: number;
+}
+
+/** Tokens a second through `submit`, and what the process looks like meanwhile. */
+export async function benchStreams(repeats: number): Promise<Row[]> {
+  const rows: Row[] = [];
+  await run(64, 'every chunk');
+  for (const size of Object.keys(TOKENS).map(Number)) {
+    for (const reading of ['every chunk', 'result only'] as const) {
+      const run = await best(size, reading, repeats);
+      const name = `${size} streams, ${reading}`;
+      rows.push({ group: 'engine', name, unit: 'tokens/s', value: run.tokensPerSecond, requests: size });
+      if (reading === 'every chunk') rows.push(...details(name, size, run));
+    }
+  }
+  const garbage: Reading = 'every chunk, with garbage';
+  rows.push(...details(`256 streams, ${garbage}`, 256, await best(256, garbage, repeats)));
+  return rows;
+}
+
+function details(name: string, size: number, run: StreamsRun): Row[] {
+  const row = (what: string, unit: Row['unit'], value: number): Row => {
+    return { group: 'engine', name: `${name}: ${what}`, unit, value, requests: size };
+  };
+  return [
+    timeRow('engine', `${name}: step to step`, run.interval, size),
+    row('event loop delay p50', 'ms', run.delayMs.p50),
+    row('event loop delay p99', 'ms', run.delayMs.p99),
+    row('event loop delay max', 'ms', run.delayMs.max),
+    row('heap per token', 'bytes', run.heapBytesPerToken),
+    row('in all', 'collections', run.collections),
+  ];
+}
+
+/** The fastest of several runs: on a busy machine the one that was disturbed least. */
+async function best(size: number, reading: Reading, repeats: number): Promise<StreamsRun> {
+  let fastest: StreamsRun | null = null;
+  for (let i = 0; i < repeats; i++) {
+    const one = await run(size, reading);
+    if (fastest === null || one.tokensPerSecond > fastest.tokensPerSecond) fastest = one;
+  }
+  return fastest as StreamsRun;
+}
+
+async function run(size: number, reading: Reading): Promise<StreamsRun> {
+  const maxTokens = TOKENS[size];
+  const { engine, executor, submit } = makeEngine(size, maxTokens);
+  const starts = new Float64Array(maxTokens + 2);
+  let steps = 0;
+  executor.onStep = () => {
+    starts[steps++] = performance.now();
+  };
+  globalThis.gc?.();
+  await new Promise((resolve) => setImmediate(resolve));
+  const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
+  const profiler = new GCProfiler();
+  const streams = Array.from({ length: size }, () => submit(maxTokens));
+  profiler.start();
+  const heapBefore = process.memoryUsage().heapUsed;
+  delay.enable();
+  const running = engine.run();
+  const counts = await Promise.all(streams.map((stream) => read(stream, reading)));
+  const ms = performance.now() - starts[0];
+  delay.disable();
+  const heapAfter = process.memoryUsage().heapUsed;
+  const { statistics } = profiler.stop();
+  engine.dispose();
+  await running;
+  const tokens = counts.reduce((sum, count) => sum + count, 0);
+  if (tokens !== size * maxTokens) throw new Error(`${tokens} tokens arrived, expected ${size * maxTokens}`);
+  return {
+    tokensPerSecond: (1000 * tokens) / ms,
+    interval: intervals(starts.subarray(0, steps)),
+    delayMs: {
+      p50: beyond(delay.percentile(50)),
+      p99: beyond(delay.percentile(99)),
+      max: beyond(delay.max),
+    },
+    collections: statistics.length,
+    heapBytesPerToken: allocated(heapBefore, heapAfter, statistics) / tokens,
+  };
+}
+
+async function read(stream: RequestStream, reading: Reading): Promise<number> {
+  if (reading === 'result only') return (await stream.result()).tokens.length;
+  let count = 0;
+  let text = '';
+  for await (const { tokens } of stream) {
+    count += tokens.length;
+    if (reading === 'every chunk') continue;
+    // What a server makes of it: a string grows, and an event is written.
+    text += ` ${tokens[0]}`;
+    JSON.stringify({ id: stream.id, choices: [{ index: 0, text: text.slice(-8), logprobs: [] }] });
+  }
+  return count;
+}
+
+/** All that was allocated, garbage included: each collection tells its heap before and after. */
+function allocated(
+  before: number,
+  after: number,
+  statistics: readonly {
+    beforeGC: { heapStatistics: { usedHeapSize: number } };
+    afterGC: { heapStatistics: { usedHeapSize: number } };
+  }[],
+): number {
+  let bytes = 0;
+  let level = before;
+  for (const { beforeGC, afterGC } of statistics) {
+    bytes += beforeGC.heapStatistics.usedHeapSize - level;
+    level = afterGC.heapStatistics.usedHeapSize;
+  }
+  return bytes + after - level;
+}
+
+/** In microseconds. The first step prefills and is left out. */
+function intervals(starts: Float64Array): Latency {
+  const all = Float64Array.from(
+    { length: starts.length - 2 },
+    (_, i) => 1000 * (starts[i + 2] - starts[i + 1]),
+  );
+  all.sort();
+  const at = (percent: number) => all[Math.max(0, Math.ceil((percent / 100) * all.length) - 1)];
+  return { min: at(0), p1: at(1), p50: at(50), p90: at(90), p99: at(99), samples: all.length };
+}
+
+function beyond(nanoseconds: number): number {
+  return Math.max(0, nanoseconds / 1e6 - RESOLUTION_MS);
+}

@@ -1,0 +1,169 @@
+import { execFileSync } from 'node:child_process';
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { join, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { answerHelp } from '../../usage.js';
+import { SUITES } from '../checks/suites.js';
+import { MANIFEST, readBuild, TREE } from '../host/tree.js';
+import { type Lock, packageClosure } from './closure.js';
+import { followImports } from './imports.js';
+import { filesBelow, pack, Stage } from './stage.js';
+
+const USAGE = `npm run gpu:bundle -- [options]
+Makes one folder with everything that a GPU host without network and without Node needs to run the checks and benchmarks there:
+the program run, two archives, a manifest and a list of what is in them. Needs tar, xz, cmake and nvcc.
+  --out DIR     where it goes (default: build/gpu-bundle); what is there is replaced
+  --addon FILE  an addon with CUDA to take in the place of the one that npm run prebuild makes
+  --level N     of xz, 0 to 9 (default: 6)
+Exit code: 0 made, 1 failed, or larger than it may be.`;
+
+/** Bytes that a bundle may have. */
+const LIMIT = 50 * 2 ** 20;
+const ADDON = 'native/build/Release/blockstep.node';
+const EMULATED = 'native/build-emulated/Release/blockstep.node';
+const PREBUILT = `prebuilds/${process.platform}-${process.arch}/blockstep.node`;
+
+/** Beside what the programs import. */
+const FOLDERS = [
+  'dist',
+  'build/bench',
+  'src',
+  'native/core',
+  'native/host',
+  'native/cuda',
+  'native/test',
+  'native/include',
+  'native/reference',
+  'native/addon',
+];
+const FILES = [
+  'package.json',
+  'LICENSE',
+  'native/package.json',
+  'native/CMakeLists.txt',
+  'test/vitest.config.ts',
+];
+
+function npm(...args: string[]): void {
+  execFileSync('npm', ['run', '--silent', ...args], { cwd: TREE, stdio: 'inherit' });
+}
+
+/** Every file that (b) runs, and what those files read. */
+function testFiles(): string[] {
+  const without = new Set(
+    SUITES.flatMap(({ room, without }) => without.map((file) => `test/${room}/${file}.test.ts`)),
+  );
+  return SUITES.flatMap(({ room }) =>
+    filesBelow(join(TREE, 'test', room))
+      .map((file) => `test/${room}/${file}`)
+      .filter((file) => !without.has(file)),
+  );
+}
+
+/** Fills the stage with the tree of a checkout, as far as a run reads it. */
+function fill(stage: Stage, addon: string): void {
+  const tests = testFiles();
+  // The configuration of the suites names its modules as strings.
+  const support = ['vitest.config.ts', 'support/backend.ts', 'support/choose-gpu.ts'].map(
+    (file) => `test/${file}`,
+  );
+  const programs = [...tests, ...support, 'bench/main.ts', 'bench/gpu/main.ts'];
+  const { files, packages } = followImports(TREE, programs);
+  const lock = JSON.parse(readFileSync(join(TREE, 'package-lock.json'), 'utf8')) as Lock;
+  const platform = { os: process.platform, cpu: process.arch, libc: libc() };
+  const folders = packageClosure(lock, packages, platform);
+  // What stands inside of another package's folder comes with it.
+  const outer = folders.filter((folder) => !folders.some((other) => folder.startsWith(`${other}/`)));
+  for (const path of [
+    ...FOLDERS.filter((folder) => existsSync(join(TREE, folder))),
+    ...FILES,
+    ...files,
+    ...tests,
+    ...outer,
+  ])
+    stage.add(path);
+  stage.add(addon, ADDON);
+  stage.add(EMULATED);
+  const node = join(stage.folder, 'node');
+  copyFileSync(process.execPath, node);
+  execFileSync('strip', [node, join(stage.folder, ADDON), join(stage.folder, EMULATED)]);
+  chmodSync(node, 0o755);
+}
+
+function libc(): 'glibc' | 'musl' | null {
+  if (process.platform !== 'linux') return null;
+  const report = process.report.getReport() as { header?: { glibcVersionRuntime?: string } };
+  return report.header?.glibcVersionRuntime === undefined ? 'musl' : 'glibc';
+}
+
+/** Prints how large everything is, and returns the bytes of it all. */
+function weigh(folder: string): number {
+  let bytes = 0;
+  for (const file of filesBelow(folder)) {
+    const { size } = statSync(join(folder, file));
+    bytes += size;
+    console.log(`${(size / 2 ** 20).toFixed(2).padStart(8)} MiB  ${file}`);
+  }
+  console.log(`${(bytes / 2 ** 20).toFixed(2).padStart(8)} MiB  in all, of ${LIMIT / 2 ** 20}`);
+  return bytes;
+}
+
+function main(): void {
+  const { values } = parseArgs({
+    options: {
+      out: { type: 'string', default: 'build/gpu-bundle' },
+      addon: { type: 'string' },
+      level: { type: 'string', default: '6' },
+    },
+  });
+  if (!/^[0-9]$/.test(values.level)) throw new Error(`--level must be from 0 to 9, got ${values.level}`);
+  const out = resolve(values.out);
+  if (values.addon === undefined) npm('prebuild');
+  else npm('build:ts');
+  npm('build:emulated');
+  const stage = new Stage(`${out}.stage`, TREE);
+  try {
+    fill(stage, values.addon ?? PREBUILT);
+    const build = readBuild();
+    writeFileSync(join(stage.folder, MANIFEST), `${JSON.stringify(build, null, 2)}\n`);
+    const contents = stage.list();
+    rmSync(out, { recursive: true, force: true });
+    mkdirSync(out, { recursive: true });
+    pack(stage.folder, ['node'], join(out, 'node.tar.xz'), values.level);
+    const parts = [...new Set(contents.map(({ path }) => path.split('/')[0]))].filter(
+      (part) => part !== 'node',
+    );
+    pack(stage.folder, parts, join(out, 'tree.tar.xz'), values.level);
+    copyFileSync(join(TREE, 'bench', 'gpu', 'run.sh'), join(out, 'run'));
+    chmodSync(join(out, 'run'), 0o755);
+    const listing = contents.map(
+      ({ path, bytes, sha256 }) => `${sha256}  ${String(bytes).padStart(9)}  ${path}\n`,
+    );
+    writeFileSync(join(out, 'contents.txt'), listing.join(''));
+    writeFileSync(
+      join(out, 'manifest.json'),
+      `${JSON.stringify({ ...build, platform: `${process.platform}-${process.arch}` }, null, 2)}\n`,
+    );
+    if (weigh(out) > LIMIT) throw new Error(`the bundle is larger than ${LIMIT / 2 ** 20} MiB`);
+    console.log(`written to ${out}`);
+  } finally {
+    rmSync(stage.folder, { recursive: true, force: true });
+  }
+}
+
+answerHelp(USAGE);
+try {
+  main();
+} catch (error) {
+  console.error(`gpu:bundle: ${error instanceof Error ? error.message : String(error)}`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,58 @@
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import { type Ended, runCommand, tail } from '../host/command.js';
+import { findProgram } from '../host/host.js';
+import { TREE } from '../host/tree.js';
+import type { Outcome } from '../record/record.js';
+
+/** The native programs, built on this machine. */
+export interface NativePrograms {
+  /** CUDA against host (native/test/cuda/cuda_test.cc). */
+  test: string;
+  /** The tables of a step as a captured graph reads them (native/test/cuda/tables_test.cc). */
+  tables: string;
+  /** The figures (native/test/cuda/bench.cc). */
+  bench: string;
+}
+
+/**
+ * Builds the native test program and the native benchmark with CMake, for the GPU that is there alone; or over the
+ * emulated GPU, for which no CUDA compiler is needed.
+ * @param architecture as CMake names it, e.g. 90; null: the emulated GPU
+ */
+export async function buildNative(
+  architecture: string | null,
+  limit: number,
+): Promise<Outcome & { programs: NativePrograms | null }> {
+  const folder = join(TREE, 'native', architecture === null ? 'build-gpu-emulated' : 'build-gpu');
+  const cmake = findProgram('cmake');
+  if (cmake === null) return { verdict: 'failed', seconds: 0, detail: 'there is no cmake', programs: null };
+  const generator = findProgram('ninja') === null ? [] : ['-G', 'Ninja'];
+  const kind =
+    architecture === null ? ['-DBLOCKSTEP_EMULATED=ON'] : [`-DCMAKE_CUDA_ARCHITECTURES=${architecture}`];
+  const configure = ['-S', join(TREE, 'native', 'test', 'cuda'), '-B', folder, ...generator, ...kind];
+  const build = ['--build', folder, '--parallel', String(availableParallelism())];
+  let seconds = 0;
+  for (const args of [configure, build]) {
+    const ended = await runCommand(cmake, args, { limit: Math.max(1, limit - seconds) });
+    seconds += ended.seconds;
+    if (ended.status !== 0) {
+      return {
+        verdict: ended.timedOut ? 'unfinished' : 'failed',
+        seconds,
+        detail: words(ended),
+        programs: null,
+      };
+    }
+  }
+  const detail = architecture === null ? 'for the emulated GPU' : `for compute capability ${architecture}`;
+  const [test, tables, bench] = ['cuda_test', 'tables_test', 'cuda_bench'].map((name) => join(folder, name));
+  const programs = { test, tables, bench };
+  return { verdict: 'passed', seconds, detail, programs };
+}
+
+/** What a program said in the end: its errors, or else its output. */
+export function words({ status, timedOut, stdout, stderr }: Ended): string {
+  const how = timedOut ? 'killed at its limit' : `exit code ${status}`;
+  return [how, tail(stdout, 12), tail(stderr)].filter(Boolean).join('\n');
+}

@@ -1,0 +1,123 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { runCommand } from '../host/command.js';
+import { TREE } from '../host/tree.js';
+import type { Outcome } from '../record/record.js';
+import { words } from './native-build.js';
+
+/** A room of `npm test` that runs on the CUDA back end. */
+export interface Suite {
+  /** Its folder in test/. */
+  room: string;
+  /** Files of it that do not run there. Those that start processes, compilers or browsers load the package themselves. */
+  without: readonly string[];
+  /** What runs of it over the emulated GPU, where every thread of a kernel is one of the host: enough to see that the way works. */
+  short: readonly string[];
+}
+
+export const SUITES: readonly Suite[] = [
+  // backend: what is chosen where nothing was asked for. gyp: a build without CUDA.
+  { room: 'core', without: ['backend', 'gyp', 'lifetime'], short: ['contract', 'core'] },
+  {
+    room: 'scheduler',
+    without: [],
+    short: ['life/life-cycle', 'request/outstanding', 'update/step-failure'],
+  },
+  { room: 'parity', without: ['main'], short: ['connector'] },
+  { room: 'guards', without: [], short: ['steps-in-flight'] },
+  // quick-start: a program of its own, which needs packages that are large.
+  { room: 'engine', without: ['quick-start', 'misuse/lifetime'], short: ['loop/steps'] },
+  { room: 'executors/reference', without: [], short: [] },
+  { room: 'executors/cost-model', without: [], short: [] },
+  { room: 'transfer', without: ['lifetime'], short: [] },
+  { room: 'cuda', without: [], short: [] },
+];
+
+/** Processes at once: each has a context of its own on the GPU. */
+const MOST_WORKERS = 8;
+/** Failures that are written down of each suite. */
+const KEPT_FAILURES = 10;
+
+/** What vitest's JSON reporter writes, as far as it is read here. */
+interface Report {
+  numTotalTests: number;
+  numPassedTests: number;
+  numFailedTests: number;
+  numPendingTests: number;
+  testResults: {
+    name: string;
+    status: string;
+    message: string;
+    assertionResults: { status: string; fullName: string; failureMessages: string[] }[];
+  }[];
+}
+
+/** Arguments of vitest that choose what runs of a suite. */
+export function selection({ room, without, short }: Suite, emulated: boolean): string[] {
+  if (emulated) return short.map((file) => `test/${room}/${file}.test.ts`);
+  return [`test/${room}/`, ...without.flatMap((file) => ['--exclude', `test/${room}/${file}.test.ts`])];
+}
+
+/** (b) One suite of `npm test` with every core mirrored on the GPU (test/support/backend.ts). */
+export async function runSuite(suite: Suite, addon: string | null, limit: number): Promise<Outcome> {
+  const emulated = addon !== null;
+  const folder = mkdtempSync(join(tmpdir(), 'blockstep-suite-'));
+  const file = join(folder, 'report.json');
+  try {
+    const vitest = join(TREE, 'node_modules', 'vitest', 'vitest.mjs');
+    const workers = Math.max(1, Math.min(MOST_WORKERS, availableParallelism() - 1));
+    const options = ['--config', 'test/vitest.config.ts', '--reporter=json', `--outputFile=${file}`];
+    const args = [vitest, 'run', ...options, `--maxWorkers=${workers}`, ...selection(suite, emulated)];
+    const env = {
+      BLOCKSTEP_TEST_BACKEND: 'cuda',
+      BLOCKSTEP_TEST_GPU: emulated ? 'emulated' : 'real',
+      ...(emulated ? { BLOCKSTEP_ADDON: addon } : {}),
+    };
+    const ended = await runCommand(process.execPath, args, { limit, cwd: TREE, env });
+    const { seconds, timedOut } = ended;
+    const report = readReport(file);
+    if (report === null) {
+      return { verdict: timedOut ? 'unfinished' : 'failed', seconds, detail: words(ended) };
+    }
+    const judged = judgeSuite(report);
+    // Whatever kept all of them from running is in what vitest said.
+    return report.numTotalTests === 0 ? { ...judged, seconds, detail: words(ended) } : { ...judged, seconds };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Passed only if something ran and nothing failed, files that could not be loaded included. */
+export function judgeSuite(report: Report): Pick<Outcome, 'verdict' | 'detail'> {
+  const { numPassedTests: passed, numFailedTests: failed, numPendingTests: skipped } = report;
+  const broken = report.testResults.filter(({ status, assertionResults }) => {
+    return status === 'failed' && assertionResults.every((test) => test.status !== 'failed');
+  });
+  const failures = [
+    ...broken.map(({ name, message }) => ({ test: name, message: firstLines(message) })),
+    ...report.testResults.flatMap(({ assertionResults }) =>
+      assertionResults
+        .filter(({ status }) => status === 'failed')
+        .map(({ fullName, failureMessages }) => ({
+          test: fullName,
+          message: firstLines(failureMessages[0] ?? ''),
+        })),
+    ),
+  ];
+  const detail = { passed, failed: failed + broken.length, skipped };
+  if (failures.length === 0 && passed > 0) return { verdict: 'passed', detail };
+  return { verdict: 'failed', detail: { ...detail, failures: failures.slice(0, KEPT_FAILURES) } };
+}
+
+function firstLines(message: string): string {
+  return message.split('\n').slice(0, 4).join('\n').slice(0, 600);
+}
+
+function readReport(file: string): Report | null {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')) as Report;
+  } catch {
+    return null;
+  }
+}

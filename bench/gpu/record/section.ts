@@ -1,0 +1,138 @@
+import { figure as inWords } from '../../rows/table.js';
+import type { Figure } from './figure.js';
+import type { Check, GpuResults, Verdict } from './record.js';
+
+/** What the README holds between these two lines is made here. */
+const BEGIN = '<!-- made by npm run gpu:report -->';
+const END = '<!-- end of what npm run gpu:report made -->';
+
+/** Names that native/test/cuda gives to its figures: these (worn_pool.h) for each authority, the others once. */
+const STEPS = [
+  'decode of 256, 16 new blocks',
+  'decode of 256, 4 finished of 40 blocks',
+  'decode of 256, 4 admitted of 40 blocks',
+  'admission of 126,000 tokens',
+];
+const TABLES = [
+  'gather, 256 rows',
+  'gather, 1,024 rows',
+  'log and gather, 256 rows',
+  'log and gather, 1,024 rows',
+  'tables copied whole, 256 rows',
+  'tables copied whole, 1,024 rows',
+];
+const IN_NODE = ['64', '256', '1,024'].flatMap((size) =>
+  ['host', 'cuda'].map((backend) => `in Node, decode of ${size}, backend ${backend}`),
+);
+const AFTER_COPY = 'end of a copy to its word';
+const COPIES = [
+  'lane to the GPU',
+  'one cudaMemcpyAsync to the GPU',
+  'lane from the GPU',
+  'one cudaMemcpyAsync from the GPU',
+];
+const BLOCK_BYTES = [4, 16, 64, 256, 1024, 2048].map((kib) => kib * 1024);
+const BESIDE = ['matrix product', 'persistent matrix product', 'copies from the host'] as const;
+const UNMEASURED = 'unmeasured';
+
+/** The README's tables of a result, marked with its device; null: nothing was measured, and every figure says so. */
+export function gpuSection(results: GpuResults | null): string {
+  const parts = [head(results), times(results?.figures ?? []), copies(results?.figures ?? [])];
+  return [BEGIN, ...parts, END].join('\n\n');
+}
+
+/** @throws Error if the text has no such section */
+export function replaceSection(text: string, section: string): string {
+  const from = text.indexOf(BEGIN);
+  const to = text.indexOf(END);
+  if (from < 0 || to < from) throw new Error(`there is no "${BEGIN}" before a "${END}"`);
+  return text.slice(0, from) + section + text.slice(to + END.length);
+}
+
+function head(results: GpuResults | null): string {
+  if (results === null) {
+    return (
+      '**Unmeasured, for want of a GPU.** What follows is what will be measured. ' +
+      'Microseconds from the call to the completion word, p50 / p99:'
+    );
+  }
+  const { build, host, date, checks } = results;
+  const { name, driver } = host.gpu ?? { name: 'no GPU', driver: null };
+  const commit = build.commit?.slice(0, 8) ?? 'no commit';
+  return (
+    `Measured on ${date.slice(0, 10)} on one ${name} (driver ${driver ?? 'unknown'}, CUDA ${host.cuda ?? 'unknown'}) ` +
+    `at ${commit}; checks: ${tally(checks)}. Microseconds from the call to the completion word, p50 / p99:`
+  );
+}
+
+function tally(checks: readonly Check[]): string {
+  const count = (verdict: Verdict): number => checks.filter((check) => check.verdict === verdict).length;
+  const verdicts: Verdict[] = ['passed', 'failed', 'unavailable', 'unfinished'];
+  return verdicts
+    .filter((verdict) => verdict === 'passed' || count(verdict) > 0)
+    .map((verdict) => `${count(verdict)} ${verdict}`)
+    .join(', ');
+}
+
+/** One line of the table of times, and which of its cells there are. */
+interface Line {
+  name: string;
+  authority: Figure['authority'];
+  /** Measured beside other work too, not only on an idle GPU. */
+  besides: boolean;
+  /** What the host has to do is a figure of its own. */
+  hostSide: boolean;
+}
+
+const LINES: readonly Line[] = [
+  ...(['host', 'device'] as const).flatMap((authority) =>
+    STEPS.map((name) => ({ name, authority, besides: true, hostSide: true })),
+  ),
+  ...TABLES.map((name) => ({ name, authority: null, besides: true, hostSide: !name.startsWith('gather') })),
+  ...[AFTER_COPY, ...IN_NODE].map((name) => ({ name, authority: null, besides: false, hostSide: false })),
+];
+
+function times(figures: readonly Figure[]): string {
+  const cell = (name: string, { authority }: Line, beside: string): string => {
+    return time(
+      figures.find((one) => one.name === name && one.authority === authority && one.beside === beside),
+    );
+  };
+  const header = ['', 'authority', 'idle', ...BESIDE.map((name) => `beside ${name}`), 'host side, idle'];
+  const rows = LINES.map((line) => [
+    line.name,
+    line.authority ?? '',
+    cell(line.name, line, 'idle'),
+    ...BESIDE.map((beside) => (line.besides ? cell(line.name, line, beside) : '')),
+    line.hostSide ? cell(`${line.name}, host side`, line, 'idle') : '',
+  ]);
+  return table(header, rows);
+}
+
+function time(one: Figure | undefined): string {
+  if (one === undefined) return UNMEASURED;
+  const verdict =
+    one.budgetUs === undefined ? '' : one.p50Us <= one.budgetUs ? ', budget met' : ', budget missed';
+  const budget = one.budgetUs === undefined ? '' : ` (${one.budgetUs}${verdict})`;
+  return `${inWords(one.p50Us)} / ${inWords(one.p99Us)}${budget}`;
+}
+
+function copies(figures: readonly Figure[]): string {
+  const rows = COPIES.map((name) => [
+    name,
+    ...BLOCK_BYTES.map((bytes) => {
+      const one = figures.find((each) => each.name === name && each.blockBytes === bytes);
+      return one?.gbPerSecond === undefined ? UNMEASURED : inWords(one.gbPerSecond);
+    }),
+  ]);
+  const sizes = BLOCK_BYTES.map((bytes) =>
+    bytes < 2 ** 20 ? `${bytes / 1024} KiB` : `${bytes / 2 ** 20} MiB`,
+  );
+  return `Copies, in GB/s at the p50, by the bytes of a block:\n\n${table(['', ...sizes], rows)}`;
+}
+
+function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
+  const rule = header.map((_, column) => (column === 0 ? '---' : '---:'));
+  return [header, rule, ...rows].map(line).join('\n');
+}

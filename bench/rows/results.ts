@@ -1,0 +1,56 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { type Machine, machineSlug, REPOSITORY, shortCommit } from '../machine.js';
+import type { Row } from './row.js';
+
+/** Goes up when a reader of the old shape would misread the new one. */
+export const SCHEMA = 1;
+
+/** What one run measured, as its file holds it. */
+export interface Results {
+  schema: typeof SCHEMA;
+  machine: Machine;
+  /** Fewer samples: not to be compared with a full run's tails. */
+  quick: boolean;
+  rows: Row[];
+}
+
+export const RESULTS_FOLDER = join(REPOSITORY, 'bench', 'results');
+export const BASELINE = join(RESULTS_FOLDER, 'baseline.json');
+
+/** `<date>-<short commit>-<machine>.json` in the results folder. */
+export function defaultFile({ machine }: Pick<Results, 'machine'>): string {
+  const day = machine.date.slice(0, 16).replace(/[T:]/g, '-');
+  return join(RESULTS_FOLDER, `${day}-${shortCommit(machine)}-${machineSlug(machine)}.json`);
+}
+
+export function writeResults(file: string, results: Results): void {
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, `${JSON.stringify(results, rounded, 2)}\n`);
+}
+
+/** @throws Error if the file is no result of this schema */
+export function readResults(file: string): Results {
+  const results = JSON.parse(readFileSync(file, 'utf8')) as Results;
+  if (results.schema !== SCHEMA) {
+    throw new Error(`${file} has schema ${String(results.schema)}, expected ${SCHEMA}`);
+  }
+  return results;
+}
+
+/** The result file written last, by its date; null if there is none but the baseline. Those of GPU hosts are others. */
+export function newestFile(): string | null {
+  if (!existsSync(RESULTS_FOLDER)) return null;
+  const files = readdirSync(RESULTS_FOLDER)
+    .filter((name) => !name.startsWith('gpu-'))
+    .map((name) => join(RESULTS_FOLDER, name))
+    .filter((file) => file.endsWith('.json') && file !== BASELINE);
+  const dated = files.map((file) => ({ file, date: readResults(file).machine.date }));
+  dated.sort((a, b) => (a.date < b.date ? 1 : -1));
+  return dated[0]?.file ?? null;
+}
+
+/** A tenth of a nanosecond is finer than any clock here. */
+function rounded(_key: string, value: unknown): unknown {
+  return typeof value === 'number' ? Math.round(value * 1e4) / 1e4 : value;
+}

@@ -1,0 +1,23 @@
+import type { Finished, Match, Request, SchedulerConnector } from '../../src/index.js';
+
+/** Prompt of a request whose transfer is in flight. */
+export const TRANSFERRED = 512;
+
+/** Loads what is called `load-…` and sends what is called `send-…`; neither is ever reported. */
+export class EndlessConnector implements SchedulerConnector {
+  getNumNewMatchedTokens({ id, numTokens }: Request, numLocalTokens: number): Match {
+    return id.startsWith('load-')
+      ? { numTokens: numTokens - numLocalTokens, async: true }
+      : { numTokens: 0, async: false };
+  }
+
+  updateStateAfterAlloc(): void {}
+
+  buildMetadata(): null {
+    return null;
+  }
+
+  requestFinished({ id }: Request): Finished {
+    return { delayFree: id.startsWith('send-') };
+  }
+}

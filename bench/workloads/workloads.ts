@@ -1,0 +1,163 @@
+import { Random } from '../../src/base/random.js';
+import { type Plan, Scheduler } from '../../src/index.js';
+import { EndlessConnector, TRANSFERRED } from './connector.js';
+
+export const BLOCK_SIZE = 16;
+
+/** Equal runs hash equal things. */
+export const HASH_SEED = 1;
+
+/** End of text, which no benchmark samples: the branch is there, the requests live on. */
+const EOS = 2;
+const SAMPLED = 7;
+const VOCABULARY = 128_000;
+
+/** Prompts without end, no two with a common first block. Random numbers are drawn once, not per prompt. */
+export class Prompts {
+  readonly #bank: Int32Array;
+  #count = 0;
+
+  constructor(longest: number) {
+    const random = new Random(1);
+    this.#bank = Int32Array.from({ length: longest }, () => random.below(VOCABULARY));
+  }
+
+  /** The next prompt. Valid until the next call: whoever keeps it copies it, as `add` does. */
+  next(length: number): Int32Array {
+    this.#bank[0] = this.#count++;
+    return this.#bank.subarray(0, length);
+  }
+
+  /** Prompt number `index` again. */
+  at(index: number, length: number): Int32Array {
+    this.#bank[0] = index;
+    return this.#bank.subarray(0, length);
+  }
+}
+
+/** How a batch of decodes differs from the plain case. */
+export interface DecodeVariant {
+  pipelineDepth?: 1 | 2;
+  /** Drafts verified per request and step; 0, 1, 2, ... of them accepted in turn. Default 0. */
+  drafts?: number;
+  /** Every block taken evicts a cached one, as in an engine that has run for a while. Default: the cache is empty. */
+  evicting?: boolean;
+  /** Requests besides whose transfers are in flight: half of them wait for a load, half have ended and are being sent. */
+  transfers?: number;
+  /** Default: the host alone. */
+  backend?: 'host' | 'cuda';
+}
+
+/** Requests in decode, and all that is needed to step them without allocating. */
+export interface Decode {
+  scheduler: Scheduler;
+  /** One whole step: schedule, update and, where there are drafts, their update. */
+  step: () => undefined;
+}
+
+/**
+ * `numRequests` decodes, admitted and prefilled: prompts of 512 tokens and, staggered by one, up to 15 more, so that in
+ * every step one request in 16 fills a block and takes another. None ends and nothing is preempted within `numSteps`.
+ */
+export function makeDecode(numRequests: number, numSteps: number, variant: DecodeVariant = {}): Decode {
+  const { pipelineDepth = 1, drafts = 0, evicting = false, transfers = 0, backend = 'host' } = variant;
+  const longest = 512 + BLOCK_SIZE + numSteps * (1 + drafts);
+  const blocksEach = Math.ceil(longest / BLOCK_SIZE) + 1;
+  const scheduler = new Scheduler({
+    numBlocks: (numRequests + transfers) * blocksEach + 1,
+    blockSize: BLOCK_SIZE,
+    maxNumSeqs: numRequests + transfers,
+    maxNumBatchedTokens: numRequests * blocksEach * BLOCK_SIZE,
+    maxModelLen: blocksEach * BLOCK_SIZE,
+    pipelineDepth,
+    numSpeculativeTokens: drafts,
+    hashSeed: HASH_SEED,
+    connector: transfers > 0 ? new EndlessConnector() : null,
+    deadlines: false,
+    backend,
+  });
+  const prompts = new Prompts(blocksEach * BLOCK_SIZE);
+  touchPool(scheduler, prompts, numRequests, blocksEach, evicting);
+  for (let i = 0; i < transfers / 2; i++) {
+    scheduler.add({ id: `send-${i}`, prompt: prompts.next(TRANSFERRED), maxTokens: 1 });
+  }
+  while (scheduler.numUnfinished > 0)
+    scheduler.update(scheduler.schedule(), acceptances(numRequests, 1, 0)[0]);
+  for (let i = 0; i < numRequests; i++) {
+    const prompt = prompts.next(512 + (i % BLOCK_SIZE));
+    scheduler.add({ id: `decode-${i}`, prompt, maxTokens: longest, eosTokenId: EOS });
+  }
+  for (let i = 0; i < transfers / 2; i++) {
+    scheduler.add({ id: `load-${i}`, prompt: prompts.next(TRANSFERRED), maxTokens: 1 });
+  }
+  const one = acceptances(numRequests, 1, 0)[0];
+  scheduler.update(scheduler.schedule(), one);
+  if (pipelineDepth > 1) return { scheduler, step: pipelinedStep(scheduler, one) };
+  if (drafts > 0) return { scheduler, step: draftedStep(scheduler, numRequests, drafts) };
+  return { scheduler, step: plainStep(scheduler, one) };
+}
+
+/**
+ * Uses every block once, so that no step pays for the operating system's first touch of a page. What that leaves in
+ * the cache stays there, to be evicted, or is dropped.
+ */
+export function touchPool(
+  scheduler: Scheduler,
+  prompts: Prompts,
+  numRequests: number,
+  blocksEach: number,
+  keepCached: boolean,
+): void {
+  for (let i = 0; i < numRequests; i++) {
+    scheduler.add({ id: `touch-${i}`, prompt: prompts.next(blocksEach * BLOCK_SIZE - 1), maxTokens: 1 });
+  }
+  while (scheduler.hasWork()) scheduler.update(scheduler.schedule(), acceptances(numRequests, 1, 0)[0]);
+  if (!keepCached && !scheduler.resetPrefixCache().ok) throw new Error('the pool is still in use');
+}
+
+interface FlatCounts {
+  tokens: Int32Array;
+  counts: Int32Array;
+}
+
+/** `numTurns` results in which entry i brings 1 + (i + turn) % (most + 1) tokens. */
+function acceptances(numRequests: number, numTurns: number, most: number): FlatCounts[] {
+  const tokens = new Int32Array(numRequests * (1 + most)).fill(SAMPLED);
+  return Array.from({ length: numTurns }, (_, turn) => ({
+    tokens,
+    counts: Int32Array.from({ length: numRequests }, (_, i) => 1 + ((i + turn) % (most + 1))),
+  }));
+}
+
+function plainStep(scheduler: Scheduler, result: FlatCounts): () => undefined {
+  return () => {
+    scheduler.update(scheduler.schedule(), result);
+  };
+}
+
+/** Schedules a step while the one before is in flight, then takes the result of that one. */
+function pipelinedStep(scheduler: Scheduler, result: FlatCounts): () => undefined {
+  let inFlight: Plan = scheduler.schedule();
+  return () => {
+    const next = scheduler.schedule();
+    scheduler.update(inFlight, result);
+    inFlight = next;
+  };
+}
+
+function draftedStep(scheduler: Scheduler, numRequests: number, numDrafts: number): () => undefined {
+  const results = acceptances(numRequests, numDrafts + 1, numDrafts);
+  const drafts = {
+    tokens: new Int32Array(numRequests * numDrafts).fill(SAMPLED),
+    counts: new Int32Array(numRequests).fill(numDrafts),
+  };
+  const first = scheduler.schedule();
+  scheduler.update(first, acceptances(numRequests, 1, 0)[0]);
+  scheduler.updateDraftTokens(first, drafts);
+  let turn = 0;
+  return () => {
+    const plan = scheduler.schedule();
+    scheduler.update(plan, results[turn++ % results.length]);
+    scheduler.updateDraftTokens(plan, drafts);
+  };
+}

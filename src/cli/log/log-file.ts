@@ -1,0 +1,67 @@
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { BlockstepError } from '../../base/errors.js';
+import type { OutputFile } from '../../report/output-file.js';
+import type { LogSink } from '../../scheduler/log/log.js';
+
+const BUFFER_BYTES = 2 ** 20;
+
+/** Writes the records of a scheduler into a file, many at a time. */
+export class LogRecorder implements LogSink {
+  readonly #file: OutputFile;
+  readonly #buffer = new Uint8Array(BUFFER_BYTES);
+  #used = 0;
+
+  constructor(file: OutputFile) {
+    this.#file = file;
+  }
+
+  /** @throws ERR_BLOCKSTEP_BAD_FILE when the system does not take them, which ends the scheduler */
+  write(bytes: Uint8Array): void {
+    if (bytes.length > BUFFER_BYTES - this.#used) this.#flush();
+    if (bytes.length > BUFFER_BYTES) {
+      this.#file.write(bytes);
+      return;
+    }
+    this.#buffer.set(bytes, this.#used);
+    this.#used += bytes.length;
+  }
+
+  /** Gives the file its name. To be called when the scheduler was disposed: its last commands come then. */
+  commit(): void {
+    this.#flush();
+    this.#file.commit();
+  }
+
+  #flush(): void {
+    this.#file.write(this.#buffer.subarray(0, this.#used));
+    this.#used = 0;
+  }
+}
+
+/**
+ * All bytes of a file.
+ * @throws ERR_BLOCKSTEP_BAD_FILE if it cannot be read or does not fit into memory
+ */
+export function readWhole(path: string): Uint8Array {
+  try {
+    const descriptor = openSync(path, 'r');
+    try {
+      const { size } = fstatSync(descriptor);
+      const bytes = new Uint8Array(size);
+      // Not readFile: that refuses files of 2 GiB.
+      for (let at = 0; at < size; ) {
+        const read = readSync(descriptor, bytes, at, Math.min(size - at, 2 ** 30), at);
+        if (read === 0) return bytes.subarray(0, at);
+        at += read;
+      }
+      return bytes;
+    } finally {
+      closeSync(descriptor);
+    }
+  } catch (cause) {
+    const { code, message } = cause as NodeJS.ErrnoException;
+    throw new BlockstepError('ERR_BLOCKSTEP_BAD_FILE', `${path}: cannot be read: ${code ?? message}`, {
+      cause,
+    });
+  }
+}

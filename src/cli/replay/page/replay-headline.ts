@@ -1,0 +1,90 @@
+import {
+  counted,
+  datum,
+  decimal,
+  duration,
+  figure,
+  grouped,
+  latencyUnit,
+} from '../../../report/markup/figures.js';
+import { html } from '../../../report/markup/html.js';
+import type { Tile } from '../../../report/page/tiles.js';
+import type { Report } from '../report/report.js';
+import { whyNoHits } from '../report/report-words.js';
+import type { Percentiles } from '../run/histogram.js';
+
+/** What most readers of a replay's page come for. */
+export function headline(report: Report): Tile[] {
+  const { throughput, kvCache, preemptions, virtualSeconds, requests, steps } = report;
+  const source = 'virtual';
+  return [
+    {
+      label: 'Throughput',
+      value: throughput.generatedTokens === null ? null : datum(throughput.generatedTokens),
+      unit: 'tokens/s',
+      detail: html`<strong>${datum(throughput.finishedRequests)}</strong> requests/s finished`,
+      source,
+    },
+    latency('Time to first token', report.ttftMs),
+    latency('End-to-end latency', report.e2eMs),
+    {
+      label: 'Duration',
+      value: datum(virtualSeconds, (seconds) => duration(1000 * seconds)),
+      unit: '',
+      detail: `of virtual time, in ${counted(steps, 'step')}`,
+      source,
+    },
+    hits(report),
+    {
+      label: 'KV cache, peak',
+      value: datum(kvCache.peakUsage, (share) => decimal(100 * share)),
+      unit: '%',
+      detail: html`of ${grouped(kvCache.blocks)} blocks in use at once`,
+      source,
+    },
+    {
+      label: 'Preemptions',
+      value: datum(preemptions),
+      unit: '',
+      detail: `among ${counted(requests.total, 'request')}`,
+      source,
+    },
+    step(report),
+  ];
+}
+
+function latency(label: string, { p50, p99, max }: Percentiles): Tile {
+  if (p50 === null || p99 === null)
+    return { label, value: null, unit: '', detail: 'no request came that far', source: 'virtual' };
+  const unit = latencyUnit(max);
+  const text = (ms: number): string => figure(ms / unit.ms);
+  return {
+    label,
+    value: datum(p50, text),
+    unit: `${unit.name} p50`,
+    detail: html`<strong>${datum(p99, text)}</strong> ${unit.name} p99`,
+    source: 'virtual',
+  };
+}
+
+function hits(report: Report): Tile {
+  const { hitRate, hits: found, queries } = report.prefixCache;
+  const none = whyNoHits(report) ?? (queries === 0 ? 'no prompt was looked up' : null);
+  return {
+    label: 'Prefix cache hits',
+    value: none === null ? datum(hitRate, (share) => decimal(100 * share)) : null,
+    unit: '%',
+    detail: none ?? `${grouped(found)} of ${grouped(queries)} prompt tokens`,
+    source: 'virtual',
+  };
+}
+
+function step({ schedulerStepUs: { p50, p99 } }: Report): Tile {
+  return {
+    label: 'Scheduler step',
+    value: p50 === null ? null : datum(p50),
+    unit: 'µs p50',
+    detail: p99 === null ? 'no step was computed' : html`<strong>${datum(p99)}</strong> µs p99`,
+    source: 'measured',
+  };
+}

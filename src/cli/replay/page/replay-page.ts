@@ -1,0 +1,159 @@
+import { basename } from 'node:path';
+import type { Host } from '../../../report/host.js';
+import { counted, datum, duration, figure, grouped, latencyUnit } from '../../../report/markup/figures.js';
+import { type Html, type HtmlValue, html } from '../../../report/markup/html.js';
+import { dataTable, factTable } from '../../../report/markup/tables.js';
+import type { PlotLibrary } from '../../../report/page/library.js';
+import { renderPage, type Section } from '../../../report/page/page.js';
+import { commandLine } from '../../shell.js';
+import type { Report } from '../report/report.js';
+import { hitsInWords, overloadInWords, sourceInWords } from '../report/report-words.js';
+import type { Percentiles } from '../run/histogram.js';
+import type { Measurements } from '../run/measurements.js';
+import type { ReplaySeries } from '../run/replay-series.js';
+import { requestCharts, stepChart } from './replay-distributions.js';
+import { headline } from './replay-headline.js';
+import { timeStrips } from './replay-strips.js';
+
+export interface ReplayPageInput {
+  report: Report;
+  measurements: Measurements;
+  series: ReplaySeries;
+  /** Whether the scheduler wrote a log meanwhile. */
+  recorded: boolean;
+  /** The arguments of the command. */
+  args: readonly string[];
+  host: Host;
+  date: Date;
+}
+
+/** The page of one replay. */
+export function replayPage(input: ReplayPageInput, library: PlotLibrary): string {
+  const { report, host, date } = input;
+  const name = report.workload.file === null ? 'a generated workload' : basename(report.workload.file);
+  return renderPage(
+    {
+      brand: 'blockstep replay',
+      title: html`Replay of <bdi>${name}</bdi>`,
+      plainTitle: `Replay of ${name} – blockstep`,
+      lead: html`${counted(report.requests.total, 'request')} through the scheduler in <span class="virtual">virtual</span> time: no model ran, and no GPU. How long a step takes is what a cost model says, an assumption. Only the scheduler’s own time was <span class="measured">measured</span>, on the machine named at the end; it is marked so.`,
+      source: 'virtual',
+      warnings: warnings(report),
+      tiles: headline(report),
+      sections: [
+        {
+          title: 'Over time',
+          intro:
+            'All charts share one axis, virtual time since the first arrival. A line is the mean over a short span of it, the shading reaches from the smallest value in that span to the largest. Point at a chart to read all of them at that time.',
+          strips: timeStrips(input),
+        },
+        {
+          title: 'Latencies',
+          intro:
+            'How many took how long. p99 is the time that 99 of 100 did not exceed, p90 and p50 likewise.',
+          charts: [...requestCharts(input), stepChart(input)],
+        },
+        { title: 'All figures', content: html`${facts(report)}${latencies(report)}` },
+        { title: 'How it was made', content: provenance(input, library) },
+      ] satisfies Section[],
+      footer: html`<p>Made by blockstep ${host.blockstep} on ${isoDate(date)}.</p>`,
+      data: { report, host, date: date.toISOString(), args: input.args },
+    },
+    library,
+  );
+}
+
+/** What must not be overlooked. */
+function warnings(report: Report): HtmlValue[] {
+  const { finished, aborted, refused, total } = report.requests;
+  const overload = overloadInWords(report);
+  const found: HtmlValue[] = [];
+  if (report.incomplete) {
+    found.push(
+      html`<strong>Incomplete</strong>: the replay was interrupted. All figures cover the time until then, when ${grouped(finished + aborted + refused)} of ${grouped(total)} requests had ended.`,
+    );
+  }
+  if (overload !== null) found.push(html`<strong>Overload</strong>: ${overload}`);
+  return found;
+}
+
+function facts(report: Report): Html {
+  const { requests, tokens, throughput, kvCache, virtualSeconds, wallSeconds } = report;
+  const list: [string, HtmlValue][] = [
+    [
+      'Requests',
+      html`${datum(requests.total)}: ${datum(requests.finished)} finished, ${datum(requests.aborted)} aborted, ${datum(requests.refused)} refused, ${datum(requests.unfinished)} unfinished`,
+    ],
+    ['Tokens', html`${datum(tokens.prompt)} of prompts, ${datum(tokens.generated)} generated`],
+    [
+      'In a virtual second',
+      html`${datum(throughput.generatedTokens)} tokens generated, ${datum(throughput.finishedRequests)} requests finished`,
+    ],
+    ['Prefix cache', hitsInWords(report)],
+    [
+      'KV cache',
+      html`${datum(kvCache.blocks)} blocks of ${String(report.options['blockSize'])} tokens, at most ${datum(kvCache.peakUsage, (share) => grouped(Math.round(share * kvCache.blocks)))} in use`,
+    ],
+    ['Preemptions', datum(report.preemptions)],
+    ['Cached blocks evicted', datum(report.evictions)],
+    ['Steps', datum(report.steps)],
+    [
+      'Time',
+      html`${datum(virtualSeconds, (seconds) => duration(1000 * seconds))} virtual, ${datum(wallSeconds, (seconds) => duration(1000 * seconds))} real`,
+    ],
+  ];
+  if (Object.keys(report.anomalies).length > 0) list.push(['Anomalies', named(report.anomalies)]);
+  if (requests.refused > 0) list.push(['Refused', named(requests.refusedByCode)]);
+  return factTable(list);
+}
+
+function latencies({ ttftMs, tpotMs, e2eMs, schedulerStepUs }: Report): Html {
+  const row = (name: string, { p50, p90, p99, max, count }: Percentiles, perUnit = 1): HtmlValue[] => [
+    name,
+    ...[p50, p90, p99, max].map((value) => datum(value, (exact) => figure(exact / perUnit))),
+    datum(count),
+  ];
+  const virtual = (name: string, percentiles: Percentiles): HtmlValue[] => {
+    const unit = latencyUnit(percentiles.max);
+    return row(`${name}, ${unit.name} (virtual)`, percentiles, unit.ms);
+  };
+  return dataTable(
+    ['', 'p50', 'p90', 'p99', 'max', 'values'],
+    [
+      virtual('Time to first token', ttftMs),
+      virtual('Time per output token', tpotMs),
+      virtual('End-to-end latency', e2eMs),
+      row('Scheduler step, µs (measured)', schedulerStepUs),
+    ],
+  );
+}
+
+function provenance({ report, args, host, date }: ReplayPageInput, library: PlotLibrary): Html {
+  const text = (value: unknown): string =>
+    typeof value === 'object' ? JSON.stringify(value) : String(value);
+  const rows = Object.entries(report.options).map(
+    ([name, value]) => [name, html`<code>${text(value)}</code>`] as const,
+  );
+  return html`${factTable([
+    ['Command', html`<code>${commandLine(['blockstep', ...args])}</code>`],
+    ['Workload', html`<bdi>${sourceInWords(report)}</bdi>`],
+    ['Machine', `${host.cpu}, ${host.cores} cores, ${host.memoryGiB} GiB, ${host.platform}`],
+    [
+      'Versions',
+      `blockstep ${host.blockstep}, Node ${host.node}, V8 ${host.v8}, ${library.name} ${library.version}`,
+    ],
+    ['Date', isoDate(date)],
+    ['Digest of the final state', html`<code>${report.digest}</code>`],
+  ])}
+<details><summary>All options</summary>${factTable(rows)}</details>`;
+}
+
+function named(counts: Record<string, number>): string {
+  return Object.entries(counts)
+    .map(([name, count]) => `${name} ${figure(count)}`)
+    .join(', ');
+}
+
+function isoDate(date: Date): string {
+  return `${date.toISOString().slice(0, 16).replace('T', ' ')} UTC`;
+}

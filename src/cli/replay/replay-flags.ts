@@ -1,0 +1,95 @@
+import { type Command, Option } from 'commander';
+import { type CostModel, DEFAULT_COST_MODEL } from '../../executors/cost-model/cost-model.js';
+import { TRACE_FORMATS } from '../../workload/trace.js';
+import { parse } from '../flag-values.js';
+
+/** The values of replay's own flags. */
+export interface ReplayFlags extends CostModel {
+  format?: (typeof TRACE_FORMATS)[number];
+  limit?: number;
+  skipBad: boolean;
+  generate: boolean;
+  requests: number;
+  requestRate: number;
+  speedUp: number;
+  abortRate: number;
+  seed: number;
+  acceptanceRate: number;
+  json: boolean;
+  report?: string;
+  record?: string;
+  log?: string;
+}
+
+/** Flags that say something about a trace file, and those that say something about a generated workload. */
+export const FILE_FLAGS = ['format', 'limit', 'skipBad'] as const;
+export const GENERATOR_FLAGS = ['generate', 'requests', 'requestRate'] as const;
+/** A log brings its own options: only these go with it. */
+export const LOG_FLAGS = ['log', 'json'] as const;
+
+/** Adds the flags that say what is replayed, and those that say what comes out. */
+export function addReplayFlags(command: Command): void {
+  const add = (flags: string, help: string, parser?: (text: string) => unknown, value?: unknown): void => {
+    const option = new Option(flags, help);
+    if (parser !== undefined) option.argParser(parser);
+    command.addOption(value === undefined ? option : option.default(value));
+  };
+  command.optionsGroup('Workload:');
+  command.addOption(
+    new Option('--format <name>', 'format of FILE; told by its first line unless given').choices(
+      TRACE_FORMATS,
+    ),
+  );
+  add('--limit <n>', 'replay only the first n requests of FILE', parse.count);
+  add('--skip-bad', 'skip and count malformed lines of FILE instead of refusing it', undefined, false);
+  add('--generate', 'generate the requests; so it is done without a FILE too', undefined, false);
+  add('--requests <n>', 'how many to generate', parse.count, 2000);
+  add('--request-rate <n>', 'how many generated requests arrive a second, on average', parse.positive, 20);
+  add('--speed-up <n>', 'have requests arrive n times as fast', parse.positive, 1);
+  add(
+    '--abort-rate <share>',
+    'share of the requests that are aborted, each at a random moment of its life',
+    parse.share,
+    0,
+  );
+  add('--seed <n>', 'seed of everything random', parse.seed, 0);
+  command.optionsGroup('Output:');
+  add('--json', 'print one JSON object instead of tables', undefined, false);
+  add('--report <page>', 'write an HTML page with charts as well: one file, which needs no network');
+  add('--record <log>', 'record every input and decision; recording counts into the time of a step');
+  add('--log <log>', 'run a recorded log again instead of a workload, and say where it decides otherwise');
+}
+
+/** Adds the flags of the cost model, which decides how virtual time passes. */
+export function addCostModelFlags(command: Command): void {
+  const add = (flags: string, help: string, parser: (text: string) => number, value: number): void => {
+    command.addOption(new Option(flags, help).argParser(parser).default(value));
+  };
+  const model = DEFAULT_COST_MODEL;
+  add(
+    '--step-overhead-ms <n>',
+    'milliseconds of host work before a step',
+    parse.nonNegative,
+    model.stepOverheadMs,
+  );
+  add(
+    '--prefill-tokens-per-second <n>',
+    'prompt tokens computed a second',
+    parse.positive,
+    model.prefillTokensPerSecond,
+  );
+  add(
+    '--weight-bytes <n>',
+    'bytes of weights; every step that decodes reads them all',
+    parse.nonNegative,
+    model.weightBytes,
+  );
+  add('--kv-bytes-per-token <n>', 'bytes of KV cache of one token', parse.nonNegative, model.kvBytesPerToken);
+  add(
+    '--memory-bytes-per-second <n>',
+    'bytes that the GPU reads from its memory a second',
+    parse.positive,
+    model.memoryBytesPerSecond,
+  );
+  add('--acceptance-rate <share>', 'probability that a draft token is accepted', parse.share, 0.7);
+}

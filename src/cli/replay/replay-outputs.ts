@@ -1,0 +1,85 @@
+import { realpathSync } from 'node:fs';
+import { BlockstepError } from '../../base/errors.js';
+import { readHost } from '../../report/host.js';
+import { OutputFile } from '../../report/output-file.js';
+import { loadPlotLibrary, type PlotLibrary } from '../../report/page/library.js';
+import { LogRecorder } from '../log/log-file.js';
+import { replayPage } from './page/replay-page.js';
+import type { Report } from './report/report.js';
+import type { Replay } from './run/replay.js';
+import type { ReplaySeries } from './run/replay-series.js';
+
+/** The files that a replay writes. They appear when it came to its end, or was interrupted; after an error none does. */
+export class ReplayOutputs {
+  readonly recorder: LogRecorder | null;
+  readonly #files: OutputFile[] = [];
+  readonly #page: { file: OutputFile; plots: PlotLibrary } | null = null;
+  readonly #record: OutputFile | null = null;
+
+  /**
+   * Begins the files.
+   * @param flags paths of the page and of the log, of those that are wanted
+   * @param input the trace that is read, which neither may replace
+   * @throws ERR_BLOCKSTEP_BAD_FILE, ERR_BLOCKSTEP_BAD_ARG; nothing is left behind then
+   */
+  constructor(flags: { report?: string; record?: string }, input: string | undefined) {
+    try {
+      if (flags.report !== undefined) {
+        const plots = loadPlotLibrary();
+        this.#page = { plots, file: this.#open('--report', flags.report, input) };
+      }
+      if (flags.record !== undefined) this.#record = this.#open('--record', flags.record, input);
+      this.recorder = this.#record === null ? null : new LogRecorder(this.#record);
+    } catch (error) {
+      this.discard();
+      throw error;
+    }
+  }
+
+  /**
+   * Writes the page; the replay may still be read.
+   * @throws ERR_BLOCKSTEP_BAD_FILE
+   */
+  writePage(replay: Replay, series: ReplaySeries, report: Report, args: readonly string[]): void {
+    if (this.#page === null) return;
+    const { measurements } = replay;
+    const made = { args, recorded: this.recorder !== null, host: readHost(), date: new Date() };
+    const input = { report, measurements, series, ...made };
+    this.#page.file.write(new TextEncoder().encode(replayPage(input, this.#page.plots)));
+  }
+
+  /**
+   * Gives the files their names, after the replay was disposed. Returns their paths.
+   * @throws ERR_BLOCKSTEP_BAD_FILE
+   */
+  commit(): string[] {
+    this.recorder?.commit();
+    this.#page?.file.commit();
+    return this.#files.map(({ path }) => path);
+  }
+
+  /** Leaves nothing behind of what was not committed. */
+  discard(): void {
+    for (const file of this.#files) file.discard();
+  }
+
+  #open(flag: string, path: string, input: string | undefined): OutputFile {
+    const file = new OutputFile(path);
+    this.#files.push(file);
+    if (input !== undefined && realPath(input) === file.target) {
+      throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${flag} would replace the trace ${path}`);
+    }
+    if (this.#files.filter(({ target }) => target === file.target).length > 1) {
+      throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `--report and --record both name ${path}`);
+    }
+    return file;
+  }
+}
+
+function realPath(path: string): string | null {
+  try {
+    return realpathSync(path);
+  } catch {
+    return null;
+  }
+}

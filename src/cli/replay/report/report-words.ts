@@ -1,0 +1,38 @@
+import { counted, duration, grouped, percent } from '../../../report/markup/figures.js';
+import type { Report } from './report.js';
+
+/** Where the requests came from, what was left out and what was changed. */
+export function sourceInWords({ workload, load }: Report): string {
+  const name = workload.file === null ? 'generated' : `${workload.file} (${workload.format})`;
+  const requests = counted(workload.requests, 'request');
+  const notes = [
+    workload.requests === 1 ? requests : `${requests} within ${duration(1000 * load.arrivalSeconds)}`,
+  ];
+  if (workload.skippedLines > 0) notes.push(`${counted(workload.skippedLines, 'malformed line')} skipped`);
+  if (workload.zeroOutputs > 0)
+    notes.push(`${grouped(workload.zeroOutputs)} of output length 0 replayed with 1`);
+  return `${name}: ${notes.join(', ')}`;
+}
+
+/** Why no prefix of a prompt can have been found in the cache; null if one could. */
+export function whyNoHits({ workload, options }: Report): string | null {
+  if (options['enablePrefixCaching'] === false) return 'turned off';
+  if (!workload.promptContents) return 'no hits possible: the trace has no prompt contents';
+  return null;
+}
+
+/** What the prefix cache came to. */
+export function hitsInWords(report: Report): string {
+  const { queries, hits, hitRate } = report.prefixCache;
+  const hit = `${percent(hitRate)} hit: ${grouped(hits)} of ${grouped(queries)} prompt tokens`;
+  return whyNoHits(report) ?? (queries === 0 ? 'no prompt was looked up' : hit);
+}
+
+/** That more requests arrive than can be served, and how that is known; null if they do not. */
+export function overloadInWords({ load, workload }: Report): string | null {
+  const { exceedsCapacity, waitingAtLastArrival, arrivalSeconds } = load;
+  if (!exceedsCapacity || waitingAtLastArrival === null) return null;
+  const [waiting, all] = [grouped(waitingAtLastArrival), grouped(workload.requests)];
+  const after = duration(1000 * arrivalSeconds);
+  return `the load exceeds the capacity. The queue grew until the last request arrived: then, after ${after}, ${waiting} of ${all} requests were waiting. Latencies grow with the length of such a workload.`;
+}

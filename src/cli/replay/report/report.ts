@@ -1,0 +1,121 @@
+import type { SchedulerConfig } from '../../../scheduler/options/options.js';
+import type { Load } from '../run/backlog.js';
+import type { Percentiles } from '../run/histogram.js';
+import type { Replay, ReplayOptions } from '../run/replay.js';
+import type { ReplaySeries } from '../run/replay-series.js';
+
+/** Where the requests came from. */
+export interface Source {
+  /** The trace file; null = generated. */
+  file: string | null;
+  /** `mooncake`, `azure`, `burstgpt` or `generated`. */
+  format: string;
+  requests: number;
+  /** Malformed lines that were skipped, and what was wrong with the first. */
+  skippedLines: number;
+  firstSkipped: string | null;
+  /** Whether it says which prompts share content; without that no prefix hits are possible. */
+  promptContents: boolean;
+  /** Requests whose output length was 0; they were replayed with 1. */
+  zeroOutputs: number;
+}
+
+/** What a replay measured, as `--json` prints it. Virtual times are those of the cost model. */
+export interface Report {
+  /** The replay was interrupted: what follows covers the time until then. */
+  incomplete: boolean;
+  workload: Source;
+  options: Record<string, unknown>;
+  requests: {
+    total: number;
+    finished: number;
+    aborted: number;
+    refused: number;
+    unfinished: number;
+    byFinishReason: { stop: number; length: number; abort: number; error: number };
+    refusedByCode: Record<string, number>;
+    abortsTooLate: number;
+  };
+  load: Load;
+  tokens: { prompt: number; generated: number };
+  /** A virtual second; null if no time passed. */
+  throughput: { generatedTokens: number | null; finishedRequests: number | null };
+  /** In tokens. A request's prompt is queried once, at its first admission. */
+  prefixCache: { queries: number; hits: number; hitRate: number };
+  /** The blocks of the pool that requests can use, and the largest share of them that was in use. */
+  kvCache: { blocks: number; peakUsage: number };
+  preemptions: number;
+  evictions: number;
+  anomalies: Record<string, number>;
+  /** Virtual milliseconds. */
+  ttftMs: Percentiles;
+  tpotMs: Percentiles;
+  e2eMs: Percentiles;
+  steps: number;
+  /** Real microseconds of schedule() and update() together, per step. */
+  schedulerStepUs: Percentiles;
+  virtualSeconds: number;
+  wallSeconds: number;
+  /** Digest of the native state at the end, 16 hex digits. */
+  digest: string;
+}
+
+/** Sums a replay up, and what was seen of it as it went. `wallMs` is real time. */
+export function makeReport(
+  replay: Replay,
+  series: ReplaySeries,
+  source: Source,
+  options: ReplayOptions,
+  incomplete: boolean,
+  wallMs: number,
+): Report {
+  const { measurements } = replay;
+  const stats = replay.scheduler.stats();
+  const { aborted, numFinished: finished, numRefused: refused } = measurements;
+  const perSecond = (count: number): number | null =>
+    replay.nowMs > 0 ? (1000 * count) / replay.nowMs : null;
+  return {
+    incomplete,
+    workload: source,
+    options: printableOptions(options),
+    requests: {
+      total: source.requests,
+      finished,
+      aborted,
+      refused,
+      unfinished: source.requests - finished - aborted - refused,
+      byFinishReason: { ...measurements.finished, abort: aborted },
+      refusedByCode: measurements.refused,
+      abortsTooLate: measurements.abortsTooLate,
+    },
+    load: series.backlog.load(),
+    tokens: { prompt: measurements.promptTokens, generated: measurements.generatedTokens },
+    throughput: {
+      generatedTokens: perSecond(measurements.generatedTokens),
+      finishedRequests: perSecond(finished),
+    },
+    prefixCache: {
+      queries: stats.prefixCacheQueries,
+      hits: stats.prefixCacheHits,
+      hitRate: stats.prefixCacheQueries === 0 ? 0 : stats.prefixCacheHits / stats.prefixCacheQueries,
+    },
+    kvCache: { blocks: options.scheduler.numBlocks - 1, peakUsage: series.peakKvUsage },
+    preemptions: stats.numPreemptions,
+    evictions: stats.evictions,
+    anomalies: { ...stats.anomalies },
+    ttftMs: measurements.ttftMs.percentiles(),
+    tpotMs: measurements.tpotMs.percentiles(),
+    e2eMs: measurements.e2eMs.percentiles(),
+    steps: measurements.steps,
+    schedulerStepUs: measurements.stepUs.percentiles(),
+    virtualSeconds: replay.nowMs / 1000,
+    wallSeconds: wallMs / 1000,
+    digest: replay.scheduler.digest().toString(16).padStart(16, '0'),
+  };
+}
+
+/** The options as JSON can carry them. */
+function printableOptions({ scheduler, ...rest }: ReplayOptions): Record<string, unknown> {
+  const { log, hashSeed, placement, ...printable }: Omit<SchedulerConfig, 'now'> = scheduler;
+  return { ...printable, hashSeed: Buffer.from(hashSeed).toString('hex'), ...rest };
+}

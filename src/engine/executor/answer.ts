@@ -1,0 +1,163 @@
+import { takeInt32Array, takeUint8Array } from '../../base/arrays.js';
+import { badArgument, show } from '../../base/errors.js';
+import { TOKEN_MAX } from '../../core/core.js';
+import { checkFlatFields } from '../../scheduler/calls/validate.js';
+import type { Plan } from '../../scheduler/plan/plan.js';
+import type { Request } from '../../scheduler/request/request.js';
+import type { Drafts } from '../../scheduler/update/drafts.js';
+import type { StepResult } from '../../scheduler/update/update-pass.js';
+
+const NO_BLOCKS: readonly unknown[] = [];
+
+/** An executor's answer, each of its fields read once, over memory that cannot change its size. */
+export interface TakenAnswer {
+  readonly result: StepResult;
+  /** Not looked at yet. */
+  readonly drafts: unknown;
+  /** Not looked at yet. */
+  readonly extras: unknown;
+  /** Its entries are not looked at yet: the scheduler counts those that name no block. */
+  readonly lostBlocks: readonly unknown[];
+}
+
+/**
+ * Reads an answer, as far as it can be read at all: two Int32Arrays, of which the second has a count for each entry.
+ * @throws ERR_BLOCKSTEP_BAD_ARG, or what its getters throw
+ */
+export function takeAnswer(plan: Plan, answer: unknown): TakenAnswer {
+  if (typeof answer !== 'object' || answer === null) {
+    throw badArgument('the answer', show(answer), 'an object with tokens and counts');
+  }
+  const { tokens, counts, errors, drafts, extras, lostBlocks } = answer as Record<string, unknown>;
+  checkFlatFields(answer, tokens, counts);
+  const result: StepResult = {
+    tokens: takeInt32Array('tokens', tokens),
+    counts: takeInt32Array('counts', counts),
+  };
+  checkLength('counts', result.counts, plan.numRequests);
+  if (errors !== undefined) {
+    result.errors = takeUint8Array('errors', errors);
+    checkLength('errors', result.errors, plan.numRequests);
+  }
+  return { result, drafts, extras, lostBlocks: takeLost(lostBlocks) };
+}
+
+/**
+ * Drafts as an executor gave them. What they say is the scheduler's to check.
+ * @throws ERR_BLOCKSTEP_BAD_ARG, or what their getters throw
+ */
+export function takeDrafts(drafts: unknown): Drafts {
+  if (typeof drafts !== 'object' || drafts === null) throw badArgument('drafts', show(drafts), 'an object');
+  const { tokens, counts } = drafts as Record<string, unknown>;
+  checkFlatFields(drafts, tokens, counts);
+  return { tokens: takeInt32Array('drafts.tokens', tokens), counts: takeInt32Array('drafts.counts', counts) };
+}
+
+/** That drafts can be told apart. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function checkDrafts({ numRequests }: Plan, tokens: Int32Array, counts: Int32Array): void {
+  checkLength('drafts.counts', counts, numRequests);
+  checkLayout(numRequests, { tokens, counts });
+}
+
+/** Whether an entry that had to bring a token brought none: its request could never be scheduled again. */
+export function lacksTokens({ numRequests, maxOutputTokens }: Plan, { counts }: StepResult): boolean {
+  let missing = 0;
+  for (let i = 0; i < numRequests; i++) missing |= counts[i] === 0 && maxOutputTokens[i] !== 0 ? 1 : 0;
+  return missing !== 0;
+}
+
+/**
+ * A copy of what came with the tokens; null if nothing did.
+ * @throws ERR_BLOCKSTEP_BAD_ARG if there is not one for every token that the counts speak of, or what its getters throw
+ */
+export function takeExtras(
+  { numRequests }: Plan,
+  { counts }: StepResult,
+  extras: unknown,
+): readonly unknown[] | null {
+  if (extras === undefined) return null;
+  if (!Array.isArray(extras)) throw badArgument('extras', show(extras), 'an array, one entry for each token');
+  const taken: unknown[] = Array.from(extras as unknown[]);
+  let total = 0;
+  for (let i = 0; i < numRequests; i++) total += counts[i];
+  if (taken.length >= total) return taken;
+  throw badArgument('extras', `${taken.length} entries`, `at least ${total}, one for each token`);
+}
+
+function takeLost(lost: unknown): readonly unknown[] {
+  if (lost === undefined) return NO_BLOCKS;
+  if (!Array.isArray(lost) && !(lost instanceof Int32Array))
+    throw badArgument('lostBlocks', show(lost), 'an array of block ids');
+  return Array.from(lost as ArrayLike<unknown>);
+}
+
+/** An answer with its wrong rows failed; and what was wrong with them, by request. */
+export interface RepairedAnswer {
+  readonly result: StepResult;
+  readonly extras: readonly unknown[] | null;
+  readonly wrong: ReadonlyMap<Request, string>;
+}
+
+/**
+ * Fails the rows of an answer that are wrong, each by itself, and leaves the others as they are. A request that has ended
+ * meanwhile, or whose outputs are dropped anyway, cannot fail.
+ * @throws ERR_BLOCKSTEP_BAD_ARG if it cannot be said which tokens belong to whom, so that the whole step fails
+ */
+export function repairAnswer(
+  plan: Plan,
+  answer: StepResult,
+  extras: readonly unknown[] | null,
+): RepairedAnswer {
+  const n = plan.numRequests;
+  checkLayout(n, answer);
+  const counts = answer.counts.slice(0, n);
+  const errors = answer.errors?.slice(0, n) ?? new Uint8Array(n);
+  const tokens = answer.tokens.slice();
+  const moved = extras?.slice() ?? null;
+  const wrong = new Map<Request, string>();
+  let from = 0;
+  let to = 0;
+  for (let i = 0; i < n; i++) {
+    const own = answer.tokens.subarray(from, from + counts[i]);
+    from += own.length;
+    const what = errors[i] !== 0 ? null : wrongRow(own, plan.maxOutputTokens[i]);
+    if (errors[i] !== 0 || what !== null) counts[i] = 0;
+    else {
+      tokens.set(own, to);
+      moved?.copyWithin(to, from - own.length, from);
+    }
+    to += counts[i];
+    if (what === null || plan.requests[i].isFinished || plan.dropped[i] !== 0) continue;
+    errors[i] = 1;
+    wrong.set(plan.requests[i], what);
+  }
+  return { result: { tokens, counts, errors }, extras: moved, wrong };
+}
+
+/** What is wrong with a row's tokens; null = nothing. */
+function wrongRow(tokens: Int32Array, most: number): string | null {
+  if (tokens.length > most) return `it brought ${tokens.length} tokens, at most ${most} were expected`;
+  if (tokens.length === 0 && most > 0) return 'it brought no token and no error, though one was due';
+  const bad = tokens.find((token) => token < 0 || token > TOKEN_MAX);
+  if (bad === undefined) return null;
+  // What a model makes of an unknown token is often that token.
+  const hint =
+    bad === -1 ? '; -1 in inputIds stands for a token that a step in flight makes: use InputBatch' : '';
+  return `it brought the token ${bad}, expected 0 to ${TOKEN_MAX}${hint}`;
+}
+
+function checkLayout(n: number, { tokens, counts }: StepResult): void {
+  let total = 0;
+  for (let i = 0; i < n; i++) {
+    if (counts[i] < 0) throw badArgument(`counts[${i}]`, String(counts[i]), 'at least 0');
+    total += counts[i];
+  }
+  if (total > tokens.length) {
+    throw badArgument('tokens', `${tokens.length} ids`, `at least ${total} ids, the sum of counts`);
+  }
+}
+
+function checkLength(name: string, { length }: { length: number }, n: number): void {
+  if (length >= n) return;
+  throw badArgument(name, `${length} entries`, `at least ${n} entries, one for each of the plan`);
+}

@@ -1,0 +1,48 @@
+import type { StepTables } from '../../core/tables.js';
+import { EntryKind } from '../../scheduler/plan/plan.js';
+import type { ExecutorPlan } from './executor.js';
+
+/** A block that an entry got from the prefix cache, and that another entry computes in the very same step. */
+export interface HitInStep {
+  /** The entry that hits it, and the place of the block in its row. */
+  readonly entry: number;
+  readonly index: number;
+  readonly block: number;
+  /** The entry that computes it. */
+  readonly provider: number;
+}
+
+/**
+ * The hits of a plan on blocks that the same step computes, by entry and place. A model that writes the KV of the whole batch
+ * before it reads any needs none of this; one that computes entries one after the other computes the providers first.
+ */
+export function computedInStep(plan: ExecutorPlan, tables: StepTables, blockSize: number): HitInStep[] {
+  const hits: HitInStep[] = [];
+  let providers: Map<number, number> | null = null;
+  for (let entry = 0; entry < plan.numRequests; entry++) {
+    const numHits =
+      plan.kinds[entry] === EntryKind.running ? 0 : Math.floor(plan.numComputedTokens[entry] / blockSize);
+    if (numHits === 0) continue;
+    providers ??= providersOf(plan, tables, blockSize);
+    for (let index = 0; index < numHits; index++) {
+      const block = blockAt(tables, entry, index);
+      const provider = providers.get(block);
+      if (provider !== undefined) hits.push({ entry, index, block, provider });
+    }
+  }
+  return hits;
+}
+
+function providersOf(plan: ExecutorPlan, tables: StepTables, blockSize: number): Map<number, number> {
+  const providers = new Map<number, number>();
+  for (let entry = 0; entry < plan.numRequests; entry++) {
+    const first = Math.floor(plan.numComputedTokens[entry] / blockSize);
+    const end = Math.ceil((plan.numComputedTokens[entry] + plan.numScheduledTokens[entry]) / blockSize);
+    for (let index = first; index < end; index++) providers.set(blockAt(tables, entry, index), entry);
+  }
+  return providers;
+}
+
+function blockAt({ blockTable, maxBlocksPerRow }: StepTables, entry: number, index: number): number {
+  return blockTable[entry * maxBlocksPerRow + index];
+}

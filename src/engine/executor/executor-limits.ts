@@ -1,0 +1,106 @@
+import { badArgument, checkInteger, show } from '../../base/errors.js';
+import { checkNames, knownNames } from '../../base/known-names.js';
+import { checkBoolean } from '../../scheduler/calls/validate.js';
+import { DEFAULT_LIMITS, type SchedulerOptions } from '../../scheduler/options/options.js';
+
+/**
+ * What an executor was made for, and what it can do at most. What is left out has no limit. An option of the engine that was
+ * not given follows its limit.
+ */
+export interface ExecutorLimits {
+  /** Blocks of the KV pool that it has memory for: neither more nor fewer. */
+  readonly numBlocks?: number;
+  /** Tokens a block: neither more nor fewer. */
+  readonly blockSize?: number;
+  /** Requests in one plan. */
+  readonly maxNumSeqs?: number;
+  /** Tokens in one plan. */
+  readonly maxNumBatchedTokens?: number;
+  /** Tokens of one request, prompt and output. */
+  readonly maxModelLen?: number;
+  /** true: the three above are what the engine must have, because tables of another shape cannot be read. Default false. */
+  readonly fixedShape?: boolean;
+  /** Steps in flight. */
+  readonly pipelineDepth?: number;
+  /** Draft tokens of one request in one step. */
+  readonly numSpeculativeTokens?: number;
+  /**
+   * Whether the KV of single positions can be taken back and shared. A recurrent model, whose state only goes on, says false:
+   * then there are no drafts, no prefix cache, no connector, and no sessions (`resumable`). Default true.
+   */
+  readonly canRollBack?: boolean;
+}
+
+const POOL = ['numBlocks', 'blockSize'] as const;
+const SHAPE = ['maxNumSeqs', 'maxNumBatchedTokens', 'maxModelLen'] as const;
+const IN_FLIGHT = ['pipelineDepth', 'numSpeculativeTokens'] as const;
+
+const LIMITS = knownNames<ExecutorLimits>('executor.limits', {
+  numBlocks: true,
+  blockSize: true,
+  maxNumSeqs: true,
+  maxNumBatchedTokens: true,
+  maxModelLen: true,
+  fixedShape: true,
+  pipelineDepth: true,
+  numSpeculativeTokens: true,
+  canRollBack: true,
+});
+
+/** Limits, checked, each read once. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function takeLimits(limits: unknown): ExecutorLimits {
+  if (limits === undefined) return {};
+  if (typeof limits !== 'object' || limits === null)
+    throw badArgument('executor.limits', show(limits), 'an object');
+  checkNames(limits, LIMITS);
+  const given = limits as Record<string, unknown>;
+  const taken: { -readonly [name in keyof ExecutorLimits]: ExecutorLimits[name] } = {};
+  for (const name of [...POOL, ...SHAPE, ...IN_FLIGHT]) {
+    const value = given[name];
+    const least = name === 'numSpeculativeTokens' ? 0 : 1;
+    if (value !== undefined) taken[name] = checkInteger(`executor.limits.${name}`, value, least, 2 ** 30);
+  }
+  for (const name of ['canRollBack', 'fixedShape'] as const) {
+    const value = given[name];
+    if (value !== undefined) taken[name] = checkBoolean(`executor.limits.${name}`, value);
+  }
+  return taken;
+}
+
+/**
+ * The options of a scheduler whose executor has these limits. An option that was not given is what the executor was made for,
+ * or its limit where that is below the default. Each is read once, here; one of a wrong type is left to the scheduler to refuse.
+ * @throws ERR_BLOCKSTEP_BAD_ARG for an option that the executor cannot serve
+ */
+export function limited(options: SchedulerOptions, limits: ExecutorLimits): SchedulerOptions {
+  const lowered: PropertyDescriptorMap = {};
+  const { fixedShape = false } = limits;
+  for (const name of fixedShape ? [...POOL, ...SHAPE] : POOL) {
+    const { [name]: only } = limits;
+    if (only === undefined) continue;
+    const { [name]: given = only } = options;
+    if (typeof given === 'number' && given !== only)
+      throw badArgument(name, show(given), `${only}, which the executor was made for`);
+    lowered[name] = { value: given };
+  }
+  for (const name of fixedShape ? IN_FLIGHT : [...SHAPE, ...IN_FLIGHT]) {
+    const { [name]: most } = limits;
+    if (most === undefined) continue;
+    const { [name]: given = Math.min(DEFAULT_LIMITS[name], most) } = options;
+    if (typeof given === 'number' && given > most)
+      throw badArgument(name, show(given), `at most ${most}, the executor's limit`);
+    lowered[name] = { value: given };
+  }
+  if (limits.canRollBack === false) {
+    const { numSpeculativeTokens = 0, enablePrefixCaching = false, connector = null } = options;
+    const but = 'since the executor cannot roll back';
+    if (numSpeculativeTokens !== 0)
+      throw badArgument('numSpeculativeTokens', show(numSpeculativeTokens), `0, ${but}`);
+    if (enablePrefixCaching !== false)
+      throw badArgument('enablePrefixCaching', show(enablePrefixCaching), `false, ${but}`);
+    if (connector !== null) throw badArgument('connector', show(connector), `none, ${but}`);
+    for (const [name, value] of Object.entries({ numSpeculativeTokens, enablePrefixCaching, connector }))
+      lowered[name] = { value };
+  }
+  return Object.keys(lowered).length === 0 ? options : (Object.create(options, lowered) as SchedulerOptions);
+}

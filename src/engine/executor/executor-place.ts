@@ -1,0 +1,71 @@
+import { badArgument, show } from '../../base/errors.js';
+import type { DeviceTables } from '../../core/device-tables.js';
+import { checkDevice, checkStream, isSameDevice } from '../../core/placement.js';
+import type { StepTables } from '../../core/tables.js';
+import type { SchedulerOptions } from '../../scheduler/options/options.js';
+import type { Plan } from '../../scheduler/plan/plan.js';
+import type { Scheduler } from '../../scheduler/scheduler.js';
+
+/** The tables of a plan, on the host or on a GPU. */
+export type PlanTables = StepTables | DeviceTables;
+
+/** The GPU that an executor computes on, and its stream there. */
+export interface ExecutorPlace {
+  readonly device: string;
+  readonly stream: bigint;
+}
+
+/** Where an executor says that it computes; null for the host. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function takePlace(device: unknown = 'cpu', stream: unknown = null): ExecutorPlace | null {
+  const checked = checkDevice('executor.device', device);
+  const its = checkStream('executor.stream', stream);
+  if (checked === 'cpu') {
+    if (its !== null) throw badArgument('executor.stream', show(its), 'null for an executor on cpu');
+    return null;
+  }
+  // Without one nothing would be ordered with what reads the tables.
+  if (its === null) throw badArgument('executor.stream', 'null', `its stream on ${checked}, as a BigInt`);
+  return Object.freeze({ device: checked, stream: its });
+}
+
+/**
+ * The options of a scheduler that follows its executor: `device` and `stream` are the executor's, which the options may
+ * repeat but not contradict.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
+export function placed(options: SchedulerOptions, place: ExecutorPlace | null): SchedulerOptions {
+  if (place === null) return options;
+  const { device = place.device, stream = place.stream } = options;
+  if (!isSameDevice(checkDevice('device', device), place.device))
+    throw badArgument('device', show(device), `${place.device}, which is the executor's`);
+  if (checkStream('stream', stream) !== place.stream)
+    throw badArgument('stream', show(stream), `${place.stream}n, which is the executor's`);
+  return Object.create(options, { device: { value: device }, stream: { value: stream } }) as SchedulerOptions;
+}
+
+/** Gathers plans for an executor, where it reads their tables. */
+export class ExecutorTables {
+  readonly #core: Scheduler['core'];
+  readonly #where: 'nowhere' | 'host' | 'device';
+
+  /** On a GPU the tables are made now. @throws ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_CUDA; the scheduler is disposed */
+  constructor(scheduler: Scheduler, config: { usesTables: boolean; place: ExecutorPlace | null }) {
+    this.#core = scheduler.core;
+    const onDevice = config.place !== null && this.#core.backend.name === 'cuda';
+    this.#where = !config.usesTables ? 'nowhere' : onDevice ? 'device' : 'host';
+    if (this.#where !== 'device') return;
+    try {
+      this.#core.deviceTables();
+    } catch (error) {
+      scheduler.dispose();
+      throw error;
+    }
+  }
+
+  /** The tables of a plan; null for an executor that uses none. @throws as `Core.gather` and `Core.gatherOnDevice` */
+  gather({ frame, numRequests }: Plan): PlanTables | null {
+    if (this.#where === 'nowhere') return null;
+    if (this.#where === 'host') return this.#core.gather(frame, numRequests);
+    return this.#core.gatherOnDevice(frame, numRequests);
+  }
+}

@@ -1,0 +1,100 @@
+import { joined } from '../../base/arrays.js';
+import { enterCallee, leaveCallee } from '../../base/callee.js';
+import { describeError } from '../../base/errors.js';
+import type { Plan } from '../../scheduler/plan/plan.js';
+import type { EngineState } from '../state/engine-state.js';
+
+const NO_BLOCKS = new Int32Array(0);
+
+/**
+ * What the executor has to hear of requests that are in no plan: that they ended, or were preempted. Plans with nothing to
+ * execute never reach it, so what these say is kept for the next one that does. And `Executor.requestsFinished` hears of each
+ * end once, also of those behind which no plan comes any more.
+ */
+export class Notices {
+  readonly #e: EngineState;
+  #finished: string[] = [];
+  #finishedHandles: number[] = [];
+  #preempted: string[] = [];
+  #preemptedHandles: number[] = [];
+  #taken: Int32Array = NO_BLOCKS;
+  #forgotten: Int32Array = NO_BLOCKS;
+  /** Handles of those that ended, for `requestsFinished`, and the step whose plan told of them: no plan from it on has them. */
+  #untold: { readonly step: number; readonly handles: readonly number[] }[] = [];
+
+  constructor(e: EngineState) {
+    this.#e = e;
+  }
+
+  /** A plan was made. */
+  planned({ step, finishedHandles: handles }: Plan): void {
+    if (this.#e.config.requestsFinished === null || handles.length === 0) return;
+    this.#untold.push({ step, handles });
+  }
+
+  /** Keeps what a plan says that has nothing to execute. @returns whether it says anything */
+  keep({
+    finished,
+    finishedHandles,
+    preempted,
+    preemptedHandles,
+    takenBlocks,
+    forgottenBlocks,
+  }: Plan): boolean {
+    if (this.#e.config.watchesBlocks) {
+      this.#taken = joined(this.#taken, takenBlocks);
+      this.#forgotten = joined(this.#forgotten, forgottenBlocks);
+    }
+    if (finishedHandles.length + preempted.length === 0) return false;
+    this.#finished = this.#finished.concat(finished);
+    this.#finishedHandles = this.#finishedHandles.concat(finishedHandles);
+    this.#preempted = this.#preempted.concat(preempted);
+    this.#preemptedHandles = this.#preemptedHandles.concat(preemptedHandles);
+    return true;
+  }
+
+  /** Adds what was kept to a plan that the executor will see. An id that was used twice stands once among the finished. */
+  addTo(plan: Plan): void {
+    if (this.#taken.length + this.#forgotten.length > 0) {
+      plan.takenBlocks = joined(this.#taken, plan.takenBlocks);
+      plan.forgottenBlocks = joined(this.#forgotten, plan.forgottenBlocks);
+      this.#taken = NO_BLOCKS;
+      this.#forgotten = NO_BLOCKS;
+    }
+    if (this.#finishedHandles.length + this.#preempted.length === 0) return;
+    plan.finished = [...new Set([...this.#finished, ...plan.finished])];
+    plan.finishedHandles = this.#finishedHandles.concat(plan.finishedHandles);
+    plan.preempted = this.#preempted.concat(plan.preempted);
+    plan.preemptedHandles = this.#preemptedHandles.concat(plan.preemptedHandles);
+    this.#finished = [];
+    this.#finishedHandles = [];
+    this.#preempted = [];
+    this.#preemptedHandles = [];
+  }
+
+  /**
+   * Tells the executor which requests ended that no step in flight has any more. What it throws, or rejects with, is counted:
+   * nothing depends on it.
+   */
+  tell(): void {
+    const { flight } = this.#e;
+    const isOver = (step: number): boolean => flight.length === 0 || step <= flight[0].number;
+    if (this.#untold.length === 0 || !isOver(this.#untold[0].step)) return;
+    const over = this.#untold.filter(({ step }) => isOver(step));
+    this.#untold = this.#untold.slice(over.length);
+    const handles = over.flatMap((each) => each.handles);
+    const count = (error: unknown): void => {
+      this.#e.countWrongAnswer(-1, `requestsFinished: ${describeError(error)}`);
+    };
+    const before = enterCallee('executor.requestsFinished');
+    try {
+      const answer = this.#e.config.requestsFinished?.(handles);
+      // An unheard rejection would end the process.
+      if (typeof answer === 'object') Promise.resolve(answer).catch(count);
+    } catch (error) {
+      count(error);
+    } finally {
+      leaveCallee(before);
+    }
+  }
+}

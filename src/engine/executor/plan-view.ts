@@ -1,0 +1,124 @@
+import { INSPECT, showFacts } from '../../base/inspect.js';
+import type { Plan } from '../../scheduler/plan/plan.js';
+import { planFacts } from '../../scheduler/request/facts.js';
+import type { ExecutorPlan, ExecutorRequest } from './executor.js';
+
+const NO_BLOCKS = new Int32Array(0);
+
+/**
+ * A plan as its executor is given it: a copy. The scheduler goes by its own when the step was computed, and by that it finds
+ * every request of the step. So whatever an executor writes into what it was given, by mistake or late, is its own affair.
+ */
+class PlanView implements ExecutorPlan {
+  step = -1;
+  readonly frame: number;
+  numRequests = 0;
+  totalTokens = 0;
+  readonly requests: ExecutorRequest[] = [];
+  readonly kinds: Uint8Array;
+  readonly slots: Int32Array;
+  readonly numScheduledTokens: Int32Array;
+  readonly numComputedTokens: Int32Array;
+  readonly numBlocks: Int32Array;
+  readonly numNewBlocks: Int32Array;
+  readonly numDraftTokens: Int32Array;
+  readonly draftTokens: Int32Array;
+  readonly maxDrafts: number;
+  readonly numInvalidDraftTokens: Uint8Array;
+  readonly needsAllTokens: Uint8Array;
+  readonly maxOutputTokens: Uint8Array;
+  readonly numHitBlocks: Int32Array;
+  preempted: readonly string[] = [];
+  preemptedHandles: readonly number[] = [];
+  finished: readonly string[] = [];
+  finishedHandles: readonly number[] = [];
+  takenBlocks: Int32Array = NO_BLOCKS;
+  forgottenBlocks: Int32Array = NO_BLOCKS;
+  readonly #plan: Plan;
+
+  constructor(plan: Plan) {
+    this.#plan = plan;
+    this.frame = plan.frame;
+    this.maxDrafts = plan.maxDrafts;
+    this.kinds = plan.kinds.slice();
+    this.slots = plan.slots.slice();
+    this.numScheduledTokens = plan.numScheduledTokens.slice();
+    this.numComputedTokens = plan.numComputedTokens.slice();
+    this.numBlocks = plan.numBlocks.slice();
+    this.numNewBlocks = plan.numNewBlocks.slice();
+    this.numDraftTokens = plan.numDraftTokens.slice();
+    this.draftTokens = plan.draftTokens.slice();
+    this.numInvalidDraftTokens = plan.numInvalidDraftTokens.slice();
+    this.needsAllTokens = plan.needsAllTokens.slice();
+    this.maxOutputTokens = plan.maxOutputTokens.slice();
+    this.numHitBlocks = plan.numHitBlocks.slice();
+  }
+
+  /** Takes over what the plan says now. @throws if the executor has frozen the view, or given its memory away */
+  fill(): void {
+    const plan = this.#plan;
+    this.step = plan.step;
+    this.numRequests = plan.numRequests;
+    this.totalTokens = plan.totalTokens;
+    this.preempted = plan.preempted;
+    this.preemptedHandles = plan.preemptedHandles;
+    this.finished = plan.finished;
+    this.finishedHandles = plan.finishedHandles;
+    this.takenBlocks = plan.takenBlocks;
+    this.forgottenBlocks = plan.forgottenBlocks;
+    // Whole columns, since a part of one would have to be an object of its own.
+    this.kinds.set(plan.kinds);
+    this.slots.set(plan.slots);
+    this.numScheduledTokens.set(plan.numScheduledTokens);
+    this.numComputedTokens.set(plan.numComputedTokens);
+    this.numBlocks.set(plan.numBlocks);
+    this.numNewBlocks.set(plan.numNewBlocks);
+    if (plan.maxDrafts > 0) {
+      this.numDraftTokens.set(plan.numDraftTokens);
+      this.draftTokens.set(plan.draftTokens);
+      this.numInvalidDraftTokens.set(plan.numInvalidDraftTokens);
+    }
+    this.needsAllTokens.set(plan.needsAllTokens);
+    this.maxOutputTokens.set(plan.maxOutputTokens);
+    this.numHitBlocks.set(plan.numHitBlocks);
+    const { requests } = this;
+    const { requests: from, numRequests } = plan;
+    for (let i = 0; i < numRequests; i++) {
+      const request = from[i];
+      // In steady decode the same request stands here already, and a store of an object costs more than a comparison.
+      if (requests[i] !== request) requests[i] = request;
+    }
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    return showFacts('ExecutorPlan', depth, options, {}, () => planFacts(this));
+  }
+
+  bitmaskEntries(): number[] {
+    return this.#plan.bitmaskEntries();
+  }
+}
+
+/** One view for each plan, which is used as often as the plan is: its arrays keep their addresses. */
+export class PlanViews {
+  readonly #views: PlanView[] = [];
+
+  /** The plan as its executor is to see it now. */
+  of(plan: Plan): ExecutorPlan {
+    try {
+      const view = this.#views[plan.frame] ?? this.#make(plan);
+      view.fill();
+      return view;
+    } catch {
+      const fresh = this.#make(plan);
+      fresh.fill();
+      return fresh;
+    }
+  }
+
+  #make(plan: Plan): PlanView {
+    const view = new PlanView(plan);
+    this.#views[plan.frame] = view;
+    return view;
+  }
+}

@@ -1,0 +1,60 @@
+import type { SchedulerStats } from '../../scheduler/inspect/stats.js';
+import { kvUsage } from '../../scheduler/request/facts.js';
+import type { EngineCounters, EngineState } from '../state/engine-state.js';
+import type { StepLatency } from '../state/step-times.js';
+
+/** A snapshot as plain data. Counts of events are since the start; gauges are derived from the state at this moment. */
+export interface EngineStats extends EngineCounters {
+  /** But in `finished` requests that their clients stopped count as `stop`; the scheduler's own statistics say `abort`. */
+  readonly scheduler: SchedulerStats;
+  /** Requests whose streams have not ended. */
+  readonly streams: number;
+  /** Of these, those that a reader waits for. */
+  readonly readersWaiting: number;
+  /** Tokens of these that nobody has read yet. */
+  readonly bufferedTokens: number;
+  /** Steps submitted to the executor and not taken. */
+  readonly stepsInFlight: number;
+  /** Requests that wait to be admitted for the first time, and their prompt tokens: what `maxQueuedRequests` and `maxQueuedTokens` bound. */
+  readonly queuedRequests: number;
+  readonly queuedTokens: number;
+  /** Aborts to be carried out before the next step. */
+  readonly abortsQueued: number;
+  /** How long the executor takes for a step, in milliseconds. */
+  readonly stepLatencyMs: StepLatency;
+}
+
+export function readEngineStats(e: EngineState): EngineStats {
+  const scheduler = e.scheduler.stats();
+  scheduler.finished.stop += e.counters.stopped;
+  scheduler.finished.abort -= e.counters.stopped;
+  return {
+    scheduler,
+    streams: e.streams.size,
+    ...e.streams.totals,
+    stepsInFlight: e.flight.length,
+    abortsQueued: e.aborts.size,
+    queuedRequests: e.scheduler.backlog.requests,
+    queuedTokens: e.scheduler.backlog.tokens,
+    stepLatencyMs: e.stepTimes.read(),
+    ...e.counters,
+  };
+}
+
+/** What an engine is at, in a few figures. Asks nobody, the clock neither: nothing is changed by looking. */
+export function engineFacts(e: EngineState, runs: boolean): object {
+  const state = e.disposed ? 'disposed' : e.poison !== null ? 'broken' : e.draining ? 'draining' : 'open';
+  const { numRunning, numWaiting, numSkipped, core } = e.scheduler;
+  return {
+    state,
+    drivenBy: runs ? 'run' : 'step',
+    running: numRunning,
+    waiting: numWaiting,
+    skipped: numSkipped,
+    unread: e.streams.totals.bufferedTokens,
+    steps: e.counters.steps,
+    stepsInFlight: e.flight.length,
+    kvUsage: kvUsage(core),
+    failure: e.poison?.message,
+  };
+}

@@ -1,0 +1,188 @@
+import { badArgument, describeError, show } from '../../base/errors.js';
+import { Control } from '../../core/core.js';
+import type { PlaceInLine } from '../../scheduler/inspect/inspection.js';
+import { isUsed } from '../../scheduler/life/preempt.js';
+import type { Request } from '../../scheduler/request/request.js';
+import { type Deadlines, NO_DEADLINE, type WaitReason } from '../../scheduler/request/wait.js';
+import type { EngineState } from '../state/engine-state.js';
+
+/**
+ * What a request waits for and since when, in words for people: they may change. Looks at a bounded number of other requests,
+ * but by an id that no unfinished request has at all that have finished and whose blocks something still uses.
+ * @param key its id, or its handle
+ * @param isDriven whether somebody makes steps
+ */
+export function explain(e: EngineState, key: string | number, isDriven: boolean): string {
+  if (typeof key !== 'string' && !(typeof key === 'number' && Number.isSafeInteger(key) && key >= 0)) {
+    throw badArgument('id', show(key), 'an id or a handle');
+  }
+  const request = find(e, key);
+  if (request === undefined) {
+    return `${name(key)} is not known: it was never submitted, or it has ended and left nothing behind`;
+  }
+  const words = `${name(request.id)}, ${progress(request)}: ${state(e, request, isDriven)}${timeLeft(e, request)}`;
+  if (e.disposed) return `${words}; the engine was disposed`;
+  return e.poison === null ? words : `${words}; the engine is broken: ${e.poison.message}`;
+}
+
+function find({ scheduler }: EngineState, key: string | number): Request | undefined {
+  if (typeof key === 'number') return scheduler.getByHandle(key);
+  return scheduler.get(key) ?? scheduler.findFinished(key);
+}
+
+/** The deadlines that run, each with what is left of it. */
+function timeLeft(e: EngineState, request: Request): string {
+  const { queueDeadline, waitDeadline, wholeDeadline } = request;
+  const reason = request.isFinished ? 'reclaim' : WAIT_DEADLINES[request.waitReason ?? 'admission'];
+  const running: string[] = [];
+  const add = (what: string, deadline: number): void => {
+    if (deadline === NO_DEADLINE) return;
+    running.push(`${Math.max(0, Math.round(deadline - e.now()))} ms of ${what}`);
+  };
+  add(`deadlines.${reason}`, waitDeadline);
+  add('deadlines.queue', queueDeadline);
+  add('its timeoutMs', wholeDeadline);
+  return running.length === 0 ? '' : `; left: ${running.join(', ')}`;
+}
+
+/** Which deadline limits a wait. */
+const WAIT_DEADLINES: Readonly<Record<WaitReason, keyof Deadlines>> = {
+  admission: 'queue',
+  resumption: 'queue',
+  adapter: 'queue',
+  grammar: 'grammar',
+  'streaming-input': 'streamingInput',
+  connector: 'load',
+  'remote-kv': 'load',
+};
+
+function progress(request: Request): string {
+  const { numPromptTokens, numOutputTokens, maxTokens, numPreemptions, numAnomalies, lastAnomaly } = request;
+  const anomalies = numAnomalies === 0 ? '' : `, ${numAnomalies} anomalies, the last: ${lastAnomaly}`;
+  const preempted = numPreemptions === 0 ? '' : `, preempted ${times(numPreemptions)}`;
+  return `${numPromptTokens} prompt tokens, ${numOutputTokens} of at most ${maxTokens} generated${preempted}${anomalies}`;
+}
+
+function state(e: EngineState, request: Request, isDriven: boolean): string {
+  if (request.isFinished) {
+    const given = e.scheduler.isQuarantined(request) ? 'quarantined, ' : '';
+    const ended = `finished (${request.finishReason}) ${ago(e, request.finishedAt)}`;
+    return `${ended}, ${given}its blocks are still used by ${uses(e, request)}`;
+  }
+  if (e.aborts.has(request)) {
+    return `${e.stops.has(request) ? 'stopped' : 'aborted'}, its blocks go back before the next step`;
+  }
+  if (request.container === 'running') return running(e, request, isDriven);
+  const since = `for ${ms(e, request.waitingSince)}`;
+  switch (request.waitReason) {
+    case 'remote-kv':
+      return isUsed(request)
+        ? `waiting ${since} for KV blocks that are being loaded: ${uses(e, request)}`
+        : `waiting ${since} for KV blocks that were loaded; ${nextStep(e, isDriven, 'it goes on when a step reaches it')}`;
+    case 'connector':
+      return `waiting ${since} for its connector to say what it can load`;
+    case 'grammar':
+      return `waiting ${since} for its grammar`;
+    case 'streaming-input':
+      return `waiting ${since} for the next chunk of its session`;
+    default:
+      return waiting(e, request, isDriven);
+  }
+}
+
+/** What uses its blocks besides itself, each with its age. */
+function uses(e: EngineState, { outstanding }: Request): string {
+  const all = outstanding?.uses() ?? [];
+  return all.map(({ kind, owner, since }) => `${kind}:${owner} for ${ms(e, since)}`).join(', ');
+}
+
+function running(e: EngineState, request: Request, isDriven: boolean): string {
+  const step = e.flight.find(({ plan }) => plan.indexOf(request) >= 0);
+  const computed = Math.min(request.numComputedTokens, request.numPromptTokens);
+  const doing =
+    request.numOutputTokens > 0 || computed === request.numPromptTokens
+      ? 'running'
+      : `running, ${computed} prompt tokens scheduled`;
+  const since = `first scheduled ${ago(e, request.firstScheduledAt)}`;
+  if (step !== undefined) {
+    return `${doing}, ${since}; in flight in step ${step.number}, submitted to the executor ${ago(e, step.submittedAt)}`;
+  }
+  return `${doing}, ${since}; ${e.pauseMode === 'all' ? 'everything is paused' : nextStep(e, isDriven, 'it is due in the next step')}`;
+}
+
+function waiting(e: EngineState, request: Request, isDriven: boolean): string {
+  const place = e.scheduler.placeInLine(request);
+  const { ahead, isExact, length } = place;
+  const position = isExact ? `place ${ahead + 1} of ${length}` : `behind at least ${ahead} of ${length}`;
+  const what = request.status === 'PREEMPTED' ? 'preempted and waiting to be computed again' : 'waiting';
+  const where = `${what} for ${ms(e, request.waitingSince)}, ${position} in the queue`;
+  try {
+    return `${where}; ${whyNotAdmitted(e, request, place, isDriven)}`;
+  } catch (error) {
+    // It asks the native side, which may be broken.
+    return `${where}; why cannot be said: ${describeError(error)}`;
+  }
+}
+
+/** The first thing that keeps the scheduler from admitting it, in the order in which the scheduler asks. */
+function whyNotAdmitted(e: EngineState, request: Request, { head }: PlaceInLine, isDriven: boolean): string {
+  const { scheduler } = e;
+  const { config, core, numRunning } = scheduler;
+  if (e.pauseMode === 'all') return 'everything is paused';
+  if (e.pauseMode === 'new') return 'admission is paused';
+  const stream = e.streams.of(request);
+  if (stream !== undefined && stream.submittedRound === e.rounds) return nextStep(e, isDriven);
+  if (numRunning >= config.maxNumSeqs) return `${numRunning} requests run, the most that maxNumSeqs allows`;
+  if (e.disposed || e.poison !== null) return 'no step will be made';
+  if (request.waitsForAdapter) return `${config.maxLoras} other adapters run, the most that maxLoras allows`;
+  if (core.rowsInUse >= config.numRows) return `all ${config.numRows} rows of the KV slot table are in use`;
+  const whose = head === request ? 'it needs' : `${name(head.id)} at the head of the queue needs`;
+  const blocks = neededBlocks(e, head);
+  if (blocks > core.freeBlocks) return `${whose} ${blocks} free blocks, there are ${core.freeBlocks}`;
+  if (e.lastStep.preempted > 0) return 'the last step preempted requests, and so admitted none';
+  if (e.lastStep.totalTokens >= config.maxNumBatchedTokens) {
+    return `the last step used its whole budget of ${config.maxNumBatchedTokens} tokens`;
+  }
+  return nextStep(e, isDriven);
+}
+
+/** Blocks that must be free for it to be admitted: those that it needs, less its cached ones that others use already. */
+function neededBlocks({ scheduler }: EngineState, request: Request): number {
+  const { config, core } = scheduler;
+  const { blockSize } = config;
+  const fresh = config.enablePrefixCaching && request.numComputedTokens === 0;
+  const hits = fresh ? core.native.match(request.slot, Math.floor((request.numTokens - 1) / blockSize)) : 0;
+  const hitsInUse = hits - (hits > 0 ? core.control[Control.hitFree] : 0);
+  const computed = fresh ? hits * blockSize : request.numComputedTokens;
+  const chunk = config.longPrefillTokenThreshold || config.maxNumBatchedTokens;
+  const next = Math.min(request.numTokens, computed + Math.min(chunk, config.maxNumBatchedTokens));
+  return Math.ceil((config.reserveFullIsl ? request.numTokens : next) / blockSize) - hitsInUse;
+}
+
+function nextStep(e: EngineState, isDriven: boolean, then?: string): string {
+  const { flight, scheduler } = e;
+  if (e.disposed || e.poison !== null) return 'no step will be made';
+  if (flight.length >= scheduler.config.pipelineDepth) {
+    return `the next step is made when the executor has answered step ${flight[0].number}, submitted ${ago(e, flight[0].submittedAt)}`;
+  }
+  if (scheduler.isDeciding) return 'the GPU is deciding the next step';
+  const isHost = scheduler.core.backend.authority === 'host';
+  if (!isDriven) return `nobody makes the next step: call run() or ${isHost ? 'step()' : 'stepAsync()'}`;
+  return then ?? (isHost ? 'the next step decides' : 'the GPU decides, in the next step');
+}
+
+function name(key: string | number): string {
+  return `request ${show(key)}`;
+}
+
+function ago(e: EngineState, time: number): string {
+  return `${ms(e, time)} ago`;
+}
+
+function ms(e: EngineState, since: number): string {
+  return `${Math.max(0, Math.round(e.now() - since))} ms`;
+}
+
+function times(n: number): string {
+  return n === 1 ? 'once' : `${n} times`;
+}

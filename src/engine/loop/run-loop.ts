@@ -1,0 +1,226 @@
+import { brokenBy, type EngineState } from '../state/engine-state.js';
+import type { StepLoop, StepReport } from './step-loop.js';
+
+/** Delay between two looks while there is work and nothing of it can be scheduled. */
+const BACKOFF_MS = 1;
+/**
+ * Longest delay while a deadline is open, so that a clock that is not the platform's is not overslept for long; and between two
+ * looks at workers that may still report what was given up.
+ */
+const WATCH_MS = 1000;
+
+interface End {
+  promise: Promise<void>;
+  resolve: () => void;
+  reject: (error: unknown) => void;
+}
+
+/**
+ * Drives the steps by itself, and owns the only timer of the engine.
+ *
+ * A turn takes at most one answer and fills the pipeline, then yields to the event loop, so that I/O, readers and other
+ * engines get theirs. Between turns it waits: for the next turn of the event loop while there is something to do; for the
+ * executor's answer; 1 ms while there is work and nothing of it can be scheduled; for the next request while there is none.
+ * Only the first of these keeps the process alive.
+ */
+export class RunLoop {
+  readonly #e: EngineState;
+  readonly #steps: StepLoop;
+  /** Called after every turn; says after how many milliseconds the next is due at the latest, to be kept alive for it. */
+  readonly #afterTurn: () => number;
+  #running = false;
+  /** It was asked for by `start`, not by guests alone. */
+  #asked = false;
+  /** Batches that need it. */
+  #guests = 0;
+  /** A turn waits for the GPU. What wakes the loop meanwhile has its turn behind it. */
+  #turning = false;
+  #missed = false;
+  #immediate: NodeJS.Immediate | null = null;
+  #timer: NodeJS.Timeout | null = null;
+  #timerDelay = 0;
+  #stalledTurns = 0;
+  #end: End | null = null;
+
+  constructor(e: EngineState, steps: StepLoop, afterTurn: () => number) {
+    this.#e = e;
+    this.#steps = steps;
+    this.#afterTurn = afterTurn;
+    e.poke = () => this.poke();
+    e.driver = this;
+  }
+
+  /** Not while it only comes to rest behind a batch. */
+  get isRunning(): boolean {
+    return this.#running && this.#isNeeded();
+  }
+
+  /** Whether the event loop has a turn of it before it, and so is kept alive. */
+  get isDue(): boolean {
+    return this.#immediate !== null;
+  }
+
+  /** Begins, or goes on. Resolves when stopped; rejects when the engine broke, which nobody is obliged to hear. */
+  start(): Promise<void> {
+    this.#asked = true;
+    return this.#go();
+  }
+
+  /** Begins if nobody did, for somebody who calls `leave` when he needs it no more. */
+  join(): void {
+    this.#guests++;
+    void this.#go();
+  }
+
+  /**
+   * A guest leaves. Without guests, and if it was not asked for, it stops: at once while requests of others are unfinished, else
+   * when what is in flight was taken and everybody was told.
+   */
+  leave(): void {
+    this.#guests--;
+    this.poke();
+  }
+
+  #isNeeded(): boolean {
+    return this.#asked || this.#guests > 0;
+  }
+
+  #go(): Promise<void> {
+    this.#end ??= newEnd();
+    this.#running = true;
+    this.poke();
+    return this.#end.promise;
+  }
+
+  /** Does nothing more, and leaves no timer. */
+  stop(error?: unknown): void {
+    this.#running = false;
+    this.#asked = false;
+    clearImmediate(this.#immediate ?? undefined);
+    this.#immediate = null;
+    this.#clearTimer();
+    const end = this.#end;
+    this.#end = null;
+    if (error === undefined) end?.resolve();
+    else end?.reject(error);
+  }
+
+  /** Something happened: looks again in the next turn of the event loop. */
+  poke(): void {
+    if (!this.#running || this.#immediate !== null) return;
+    this.#immediate = setImmediate(this.#turn);
+  }
+
+  readonly #turn = (): void => {
+    this.#immediate = null;
+    if (!this.#isNeeded() && this.#e.streams.size > 0) {
+      this.stop();
+      return;
+    }
+    if (this.#e.scheduler.config.placement.authority === 'device') {
+      void this.#turnAsync();
+      return;
+    }
+    let report: StepReport | null = null;
+    try {
+      // Each of these submits a step or is the last.
+      let left = this.#e.scheduler.config.pipelineDepth + 1;
+      do report = this.#steps.step();
+      while (report.state === 'progress' && !report.answered && this.#running && --left > 0);
+      // So that the executor has something to do while the readers have their turn.
+      if (report.answered && this.#running) this.#steps.submit();
+    } catch (error) {
+      this.#e.breakOff(brokenBy(error));
+    }
+    this.#endTurn(report);
+  };
+
+  /** The same where the GPU decides. */
+  async #turnAsync(): Promise<void> {
+    if (this.#turning) {
+      this.#missed = true;
+      return;
+    }
+    this.#turning = true;
+    let report: StepReport | null = null;
+    try {
+      let left = this.#e.scheduler.config.pipelineDepth + 1;
+      do report = await this.#steps.stepAsync();
+      while (report.state === 'progress' && !report.answered && this.#running && --left > 0);
+      if (report.answered && this.#running) await this.#steps.submitAsync();
+    } catch (error) {
+      this.#e.breakOff(brokenBy(error));
+    }
+    this.#turning = false;
+    this.#endTurn(report);
+    if (!this.#missed) return;
+    this.#missed = false;
+    this.poke();
+  }
+
+  #endTurn(report: StepReport | null): void {
+    const wait = this.#afterTurn();
+    if (!this.#running) return;
+    if (report === null || this.#e.poison !== null) this.stop(this.#e.poison ?? undefined);
+    else if (!this.#isNeeded() && (report.state === 'idle' || report.state === 'stalled')) this.stop();
+    else this.#rest(report, wait);
+  }
+
+  /** Arranges the next turn. */
+  #rest(report: StepReport, wait: number): void {
+    const { state } = report;
+    this.#stalledTurns = state === 'stalled' ? this.#stalledTurns + 1 : 0;
+    if (state === 'progress' || this.#stalledTurns === 1) {
+      this.poke();
+      return;
+    }
+    let delay = wait;
+    if (state === 'idle' && this.#e.awaitsReports()) delay = Math.min(delay, WATCH_MS);
+    if (state === 'stalled' || (state === 'waiting' && this.#mayUnblock())) delay = BACKOFF_MS;
+    else if (state === 'waiting') delay = Math.min(delay, this.#e.health.executorTimeLeft());
+    const { nextDeadline, config } = this.#e.scheduler;
+    // While the pipeline is full no plan can be made that would end anything; the answer that makes room wakes the loop.
+    const mayPlan = this.#e.flight.length < config.pipelineDepth;
+    if (mayPlan && nextDeadline !== Number.POSITIVE_INFINITY)
+      delay = Math.min(delay, nextDeadline - this.#e.now());
+    this.#wakeAfter(delay, wait !== Number.POSITIVE_INFINITY);
+  }
+
+  /** Requests that wait for something outside can become ready while a step runs, and there is room for another step. */
+  #mayUnblock(): boolean {
+    const { flight, scheduler } = this.#e;
+    return scheduler.numSkipped > 0 && flight.length < scheduler.config.pipelineDepth;
+  }
+
+  #wakeAfter(ms: number, keepAlive: boolean): void {
+    if (ms === Number.POSITIVE_INFINITY) return;
+    const delay = Math.max(1, Math.min(ms, WATCH_MS));
+    if (keepAlive) this.#timer?.ref();
+    // A timer that is due soon enough stays: while steps come and go there is one a second, not one a step.
+    if (this.#timer !== null && this.#timerDelay <= delay) return;
+    this.#clearTimer();
+    this.#timerDelay = delay;
+    this.#timer = setTimeout(this.#onTimer, delay);
+    if (!keepAlive) this.#timer.unref();
+  }
+
+  readonly #onTimer = (): void => {
+    this.#timer = null;
+    if (this.#immediate === null) this.#turn();
+  };
+
+  #clearTimer(): void {
+    clearTimeout(this.#timer ?? undefined);
+    this.#timer = null;
+  }
+}
+
+function newEnd(): End {
+  const end = {} as End;
+  end.promise = new Promise((resolve, reject) => {
+    end.resolve = resolve;
+    end.reject = reject;
+  });
+  end.promise.catch(() => {});
+  return end;
+}

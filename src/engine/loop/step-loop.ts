@@ -1,0 +1,265 @@
+import { BlockstepError } from '../../base/errors.js';
+import type { ConnectorOutput } from '../../scheduler/connector/connector.js';
+import type { Plan } from '../../scheduler/plan/plan.js';
+import { drainAborts } from '../requests/aborts.js';
+import { publish, sweepStreams } from '../requests/publish.js';
+import { channels } from '../state/channels.js';
+import type { EngineState } from '../state/engine-state.js';
+import { Step } from '../state/step.js';
+import { PendingRound } from './pending-round.js';
+import { updateDrafts, updateStep } from './step-update.js';
+
+/** What one `Engine.step()` did, and what the next one waits for. */
+export interface StepReport {
+  /** Entries and tokens of the step that was scheduled and submitted; 0 = none was. */
+  readonly scheduledRequests: number;
+  readonly scheduledTokens: number;
+  /** Whether the answer to the oldest step in flight was taken. */
+  readonly answered: boolean;
+  /** Requests that ended, aborted ones included. */
+  readonly ended: number;
+  /** Steps in flight now. */
+  readonly stepsInFlight: number;
+  /**
+   * `progress`: something was done, so call again. Nothing was done because: `waiting` the executor has not answered yet;
+   * `stalled` there is work and nothing of it can be scheduled; `idle` there is no work.
+   */
+  readonly state: 'progress' | 'waiting' | 'stalled' | 'idle';
+}
+
+const NOTHING = { tokens: new Int32Array(0), counts: new Int32Array(0) };
+
+/**
+ * One round of the engine, in vLLM's order: aborts, schedule, execute, aborts, what transfers have ended, update, publish. It
+ * does what can be done now and never waits: at most one step is submitted, and the oldest is taken if it was answered.
+ *
+ * Where the GPU decides, a round waits for it between the first aborts and the execution, and others have their turns. Whoever
+ * wants to change something then has the round go on to its end first, in place (`EngineState.settle`): a GPU decides in
+ * microseconds.
+ */
+export class StepLoop {
+  readonly #e: EngineState;
+  /** Of the present round: requests that ended, and whether anything changed besides. */
+  #ended = 0;
+  #moved = false;
+  /** Whether the workers were asked in the present round. */
+  #collected = false;
+
+  constructor(e: EngineState) {
+    this.#e = e;
+  }
+
+  /**
+   * @throws what the clock throws, with nothing changed
+   * @throws ERR_BLOCKSTEP_EXECUTOR_HUNG, ERR_BLOCKSTEP_INVARIANT when the engine broke on it
+   * @throws ERR_BLOCKSTEP_AUTHORITY where the GPU decides
+   */
+  step(): StepReport {
+    return this.#round(true);
+  }
+
+  /** The first half of a step: gives the executor work, and leaves what was answered for the next round. */
+  submit(): StepReport {
+    return this.#round(false);
+  }
+
+  /** `step`, whoever decides. */
+  stepAsync(): Promise<StepReport> {
+    return this.#roundAsync(true);
+  }
+
+  /** `submit`, whoever decides. */
+  submitAsync(): Promise<StepReport> {
+    return this.#roundAsync(false);
+  }
+
+  #round(takes: boolean): StepReport {
+    const e = this.#e;
+    e.checkIdle();
+    if (decidesOnDevice(e)) {
+      throw new BlockstepError('ERR_BLOCKSTEP_AUTHORITY', 'the GPU decides: await stepAsync(), or run()');
+    }
+    return this.#part(() => {
+      this.#begin();
+      return this.#end(this.#canSchedule() ? e.scheduler.schedule() : null, takes);
+    });
+  }
+
+  async #roundAsync(takes: boolean): Promise<StepReport> {
+    const e = this.#e;
+    if (!decidesOnDevice(e)) return this.#round(takes);
+    e.checkIdle();
+    const pending = this.#part(() => {
+      this.#begin();
+      return this.#canSchedule() ? e.scheduler.beginSchedule() : null;
+    });
+    if (pending === null) return this.#part(() => this.#end(null, takes));
+    const round = new PendingRound(
+      () => this.#part(() => pending.finish()),
+      (plan) => {
+        e.settle = () => {};
+        return this.#part(() => this.#end(plan, takes));
+      },
+    );
+    e.settle = () => round.tryToFinish();
+    // What it rejects with is thrown again by `finish`.
+    await pending.settle().catch(() => {});
+    return round.finish();
+  }
+
+  /** Runs a part of a round: from inside it nobody may step. */
+  #part<T>(act: () => T): T {
+    const e = this.#e;
+    e.busy = true;
+    try {
+      const result = act();
+      e.checkWhole();
+      return result;
+    } catch (error) {
+      throw e.judge(error, true);
+    } finally {
+      e.busy = false;
+    }
+  }
+
+  /** All of a round that comes before its plan is made. */
+  #begin(): void {
+    const e = this.#e;
+    e.health.checkExecutor();
+    e.rounds++;
+    this.#moved = false;
+    this.#collected = false;
+    this.#ended = drainAborts(e);
+  }
+
+  /** All of a round that comes behind. */
+  #end(plan: Plan | null, takes: boolean): StepReport {
+    const e = this.#e;
+    // Workers are asked once a round: if a step is taken in it, then with that, since its loads need a verdict.
+    const willTake = takes && this.#hasAnswer();
+    if (plan !== null) this.#planned(plan, willTake);
+    const answered = takes && this.#hasAnswer();
+    if (answered) {
+      this.#ended += drainAborts(e);
+      this.#takeOldest(e.flight[0]);
+    }
+    if (e.workers !== null) this.#takeTransfers();
+    e.notices.tell();
+    return this.#report(plan, answered);
+  }
+
+  /** Whether the oldest step can be taken. */
+  #hasAnswer(): boolean {
+    const { flight } = this.#e;
+    return flight.length > 0 && flight[0].isSettled;
+  }
+
+  #report(plan: Plan | null, answered: boolean): StepReport {
+    const ended = this.#ended;
+    const stepsInFlight = this.#e.flight.length;
+    const scheduledRequests = plan?.numRequests ?? 0;
+    const scheduledTokens = plan?.totalTokens ?? 0;
+    const progress = answered || this.#moved || scheduledTokens + ended > 0;
+    const state = progress ? 'progress' : this.#whyNot();
+    return { scheduledRequests, scheduledTokens, answered, ended, stepsInFlight, state };
+  }
+
+  #canSchedule(): boolean {
+    const { flight, scheduler } = this.#e;
+    const inFlight = flight.length;
+    if (inFlight >= scheduler.config.pipelineDepth) return false;
+    // Steps are executed in order, and the youngest waits for those before it.
+    if (inFlight > 0 && flight[inFlight - 1].state === 'kept back') return false;
+    if (scheduler.nextDeadline !== Number.POSITIVE_INFINITY && scheduler.nextDeadline <= this.#e.now())
+      return true;
+    // What is left to report besides requests goes out with the update of the steps in flight.
+    return scheduler.numUnfinished > 0 || (inFlight === 0 && this.#e.needsPlan());
+  }
+
+  #planned(plan: Plan, willTake: boolean): void {
+    const { lastStep } = this.#e;
+    lastStep.totalTokens = plan.totalTokens;
+    lastStep.preempted = plan.preempted.length;
+    this.#e.workers?.planned(plan);
+    this.#e.notices.planned(plan);
+    if (plan.totalTokens > 0) this.#submit(plan);
+    else this.#takeEmpty(plan, !willTake);
+  }
+
+  #submit(plan: Plan): void {
+    const e = this.#e;
+    e.health.scheduled();
+    const step = new Step(e, plan);
+    e.notices.addTo(plan);
+    e.flight.push(step);
+    // What it may sample depends on tokens that a step in flight makes, or its blocks are still used by one: then
+    // it waits until that was taken.
+    const waits = plan.pendingStructuredOutputTokens || e.workers?.mustWait(plan) === true;
+    if (!waits || e.flight.length === 1) step.execute();
+    else step.keepBack();
+  }
+
+  /**
+   * A plan with nothing to execute. What it says is kept for the next plan that the executor sees; what ended while it was
+   * made goes to the clients now.
+   * @param collects whether the workers are asked with this plan
+   */
+  #takeEmpty(plan: Plan, collects: boolean): void {
+    const e = this.#e;
+    this.#moved = e.notices.keep(plan);
+    if (e.flight.length === 0) e.health.scheduledNothing();
+    e.workers?.begin(plan, e.flight.length === 0);
+    if (e.flight.length === 0) e.workers?.settle(plan.step);
+    this.#ended += publish(e, e.scheduler.update(plan, NOTHING, collects ? this.#collect() : null));
+    e.workers?.end(plan);
+  }
+
+  #takeOldest(step: Step): void {
+    const e = this.#e;
+    e.workers?.settle(step.number);
+    const collected = this.#collect();
+    const reports = e.workers === null ? null : e.workers.withVerdicts(step.number, collected);
+    const { outputs, extras, failureOf } = updateStep(e, step, reports);
+    e.workers?.end(step.plan);
+    e.flight.shift();
+    const failed = step.state === 'failed';
+    const latencyMs = step.answeredAt - step.submittedAt;
+    e.counters.steps++;
+    if (failed) e.counters.failedSteps++;
+    e.stepTimes.record(latencyMs);
+    e.health.answered(failed ? step.answer : undefined, failed);
+    this.#ended += publish(e, outputs, failureOf, extras);
+    if (!failed) updateDrafts(e, step);
+    if (e.flight.length > 0 && e.flight[0].state === 'kept back') e.flight[0].execute();
+    if (channels.step.hasSubscribers) {
+      const { numRequests, totalTokens } = step.plan;
+      channels.step.publish({ step: step.number, numRequests, totalTokens, latencyMs, failed });
+    }
+  }
+
+  /** What the workers have to say, once a round. */
+  #collect(): ConnectorOutput | null {
+    if (this.#collected) return null;
+    this.#collected = true;
+    const output = this.#e.workers?.collect() ?? null;
+    if (output !== null) this.#moved = true;
+    return output;
+  }
+
+  /** In a round without an update. */
+  #takeTransfers(): void {
+    const output = this.#collect();
+    if (output !== null) this.#e.scheduler.updateTransfers(output);
+  }
+
+  #whyNot(): StepReport['state'] {
+    const e = this.#e;
+    if (e.flight.length > 0) return 'waiting';
+    sweepStreams(e);
+    return e.hasWork() ? 'stalled' : 'idle';
+  }
+}
+
+function decidesOnDevice({ scheduler }: EngineState): boolean {
+  return scheduler.config.placement.authority === 'device';
+}

@@ -1,0 +1,142 @@
+import { BlockstepError, describeError, show } from '../../base/errors.js';
+import type { ConnectorOutput } from '../../scheduler/connector/connector.js';
+import type { Plan } from '../../scheduler/plan/plan.js';
+import type { StepOutputs } from '../../scheduler/plan/step-outputs.js';
+import type { Request } from '../../scheduler/request/request.js';
+import {
+  checkDrafts,
+  lacksTokens,
+  repairAnswer,
+  type TakenAnswer,
+  takeDrafts,
+  takeExtras,
+} from '../executor/answer.js';
+import { schedulerFailure } from '../requests/publish.js';
+import type { EngineState } from '../state/engine-state.js';
+import type { Step } from '../state/step.js';
+
+/** What an update brought, and why those of its rows failed that did. */
+export interface StepUpdate {
+  readonly outputs: StepOutputs;
+  /** What came with the tokens: for each that `outputs.tokens` has, at the same place; null = nothing. */
+  readonly extras: readonly unknown[] | null;
+  readonly failureOf: (request: Request) => BlockstepError;
+}
+
+/**
+ * Hands the answer of the oldest step to the scheduler. Rows that are wrong fail alone where the others can be told from
+ * them; else the step fails.
+ */
+export function updateStep(e: EngineState, step: Step, reports: ConnectorOutput | null): StepUpdate {
+  const { plan } = step;
+  const taken = step.take();
+  if (taken === null) return failStep(e, step, reports);
+  const { result, lostBlocks } = taken;
+  // What in it is no block is counted there.
+  const output = lostBlocks.length === 0 ? reports : { ...reports, lostBlocks: lostBlocks as number[] };
+  const extras = goodExtras(e, step, taken);
+  if (!lacksTokens(plan, result)) {
+    try {
+      const outputs = e.scheduler.update(plan, result, output);
+      return { outputs, extras, failureOf: (request) => rowFailure(plan, result.errors, request) };
+    } catch (error) {
+      // If it is not the answer that was refused, it is refused again below.
+      if (!isBadArgument(error)) throw error;
+    }
+  }
+  let repaired: ReturnType<typeof repairAnswer>;
+  try {
+    repaired = repairAnswer(plan, result, extras);
+  } catch (error) {
+    step.fail(error);
+    e.countWrongAnswer(step.number, error);
+    return failStep(e, step, output);
+  }
+  const { wrong } = repaired;
+  const outputs = e.scheduler.update(plan, repaired.result, output);
+  for (const [request, what] of wrong)
+    e.countWrongAnswer(step.number, `request ${show(request.id)}: ${what}`);
+  return {
+    outputs,
+    extras: repaired.extras,
+    failureOf: (request) => rowFailure(plan, result.errors, request, wrong.get(request)),
+  };
+}
+
+/** Tokens are good without what should have come with them. */
+function goodExtras(e: EngineState, step: Step, { result, extras }: TakenAnswer): readonly unknown[] | null {
+  try {
+    return takeExtras(step.plan, result, extras);
+  } catch (error) {
+    e.countWrongAnswer(step.number, error);
+    return null;
+  }
+}
+
+/** Hands over the drafts of the step that was just updated. They are hints: wrong ones are counted and dropped. */
+export function updateDrafts(e: EngineState, step: Step): void {
+  const { pipelineDepth, numSpeculativeTokens } = e.scheduler.config;
+  const drafts = step.take()?.drafts;
+  if (drafts === undefined || numSpeculativeTokens === 0) return;
+  try {
+    if (pipelineDepth === 1) e.scheduler.updateDraftTokens(step.plan, takeDrafts(drafts));
+    else replaceDrafts(e, step.plan, drafts);
+  } catch (error) {
+    if (error instanceof BlockstepError && !isBadArgument(error)) throw error;
+    e.countWrongAnswer(step.number, error);
+  }
+}
+
+/**
+ * With several steps in flight drafts stay with the executor, which has made them before it was asked. Only a step that
+ * was kept back until its grammars know what came before has placeholders that are to be filled in.
+ */
+function replaceDrafts(e: EngineState, from: Plan, drafts: unknown): void {
+  const next = e.flight.length === 0 ? null : e.flight[0];
+  if (next === null || next.state !== 'kept back' || !next.plan.pendingStructuredOutputTokens) return;
+  const { tokens, counts } = takeDrafts(drafts);
+  checkDrafts(from, tokens, counts);
+  const starts = new Int32Array(from.numRequests);
+  for (let i = 1; i < from.numRequests; i++) starts[i] = starts[i - 1] + counts[i - 1];
+  const { plan } = next;
+  const moved: number[] = [];
+  const movedCounts = new Int32Array(plan.numRequests);
+  for (let i = 0; i < plan.numRequests; i++) {
+    const at = from.indexOf(plan.requests[i]);
+    if (at < 0 || plan.numDraftTokens[i] === 0) continue;
+    movedCounts[i] = counts[at];
+    moved.push(...tokens.subarray(starts[at], starts[at] + counts[at]));
+  }
+  e.scheduler.replaceDraftTokens(plan, { tokens: Int32Array.from(moved), counts: movedCounts });
+}
+
+function failStep(e: EngineState, step: Step, output: ConnectorOutput | null): StepUpdate {
+  const cause = step.answer;
+  const what = describeError(cause);
+  return {
+    outputs: e.scheduler.failStep(step.plan, output),
+    extras: null,
+    failureOf: ({ id }) => failure(`the step of request ${show(id)} failed: ${what}`, { cause }),
+  };
+}
+
+function rowFailure(
+  plan: Plan,
+  errors: Uint8Array | undefined,
+  request: Request,
+  wrong?: string,
+): BlockstepError {
+  const name = `request ${show(request.id)}`;
+  if (wrong !== undefined) return failure(`the executor answered ${name} wrongly: ${wrong}`);
+  const code = errors?.[plan.indexOf(request)] ?? 0;
+  if (code === 0) return schedulerFailure(request);
+  return failure(`the executor failed ${name} with error ${code}`);
+}
+
+function failure(message: string, options?: ErrorOptions): BlockstepError {
+  return new BlockstepError('ERR_BLOCKSTEP_EXECUTOR', message, options);
+}
+
+function isBadArgument(error: unknown): boolean {
+  return error instanceof BlockstepError && error.code === 'ERR_BLOCKSTEP_BAD_ARG';
+}

@@ -1,0 +1,110 @@
+import { BlockstepError, badArgument, show } from '../../base/errors.js';
+import type { Request, RequestInput } from '../../scheduler/request/request.js';
+import { channels } from '../state/channels.js';
+import type { EngineState } from '../state/engine-state.js';
+import { RequestStream, type StreamCalls } from '../streams/request-stream.js';
+import { Signals } from '../streams/signals.js';
+import { StreamBuffer } from '../streams/stream-buffer.js';
+import {
+  isAborted,
+  type SubmitInput,
+  type SubmitOptions,
+  takeSignal,
+  takeSubmission,
+} from '../streams/submission.js';
+import type { SubmitPlace } from '../streams/submit-place.js';
+import { abortStream, drainAborts, stopStream } from './aborts.js';
+import { addChunk, endInput } from './session-input.js';
+
+/** Gives requests to the scheduler, and their clients the streams. */
+export class Submitter {
+  readonly #e: EngineState;
+  readonly #calls: StreamCalls;
+  readonly #signals: Signals;
+  #nextId = 1;
+
+  constructor(e: EngineState) {
+    this.#e = e;
+    this.#calls = {
+      abort: (stream, reason) => abortStream(e, stream, reason),
+      stop: (stream, reason) => stopStream(e, stream, reason),
+      addChunk: (stream, chunk) => addChunk(e, stream, chunk),
+      endInput: (stream) => endInput(e, stream),
+    };
+    this.#signals = new Signals(this.#calls.abort);
+  }
+
+  /** @throws ERR_BLOCKSTEP_SHUTDOWN, ERR_BLOCKSTEP_DISPOSED, or the code that the engine broke with */
+  checkOpen(): void {
+    const e = this.#e;
+    // Once a shutdown has begun that is the reason, also when it is over.
+    if (!e.disposed || !e.draining) e.checkUsable();
+    if (e.draining) {
+      const what = e.disposed ? 'was shut down' : 'is shutting down';
+      throw new BlockstepError('ERR_BLOCKSTEP_SHUTDOWN', `the engine ${what}`);
+    }
+  }
+
+  /** See `Engine.submit`. @param place where that was called */
+  submit(input: SubmitInput, options: SubmitOptions, place: SubmitPlace): RequestStream {
+    const e = this.#e;
+    this.checkOpen();
+    const signal = takeSignal(options);
+    const request = takeSubmission(input);
+    if (request.resumable === true && e.config.limits.canRollBack === false)
+      throw badArgument('resumable', 'true', 'false, since the executor cannot roll back');
+    request.id ??= this.#newId();
+    if (signal !== null && isAborted(signal)) return this.#stillborn(request.id, signal.reason);
+    const added = this.#add(request as RequestInput);
+    const stream = new StreamBuffer(added, e.rounds, e.streams.totals, place);
+    e.streams.add(stream);
+    // Its connector may have aborted it when it was told of it.
+    if (e.aborts.has(stream.request)) abortStream(e, stream, e.aborts.get(stream.request));
+    if (signal !== null) this.#watch(signal, stream);
+    if (channels.submit.hasSubscribers) {
+      channels.submit.publish({ id: stream.request.id, handle: stream.request.handle });
+    }
+    e.poke();
+    return new RequestStream(stream, this.#calls);
+  }
+
+  #add(request: RequestInput): Request {
+    const e = this.#e;
+    // An id is free again as soon as its request was aborted, not only with the next step.
+    if (!e.busy && typeof request.id === 'string' && this.#isAborted(request.id)) drainAborts(e);
+    const handle = e.change((scheduler) => scheduler.add(request));
+    return e.scheduler.getByHandle(handle) as Request;
+  }
+
+  /** Something that passes for a signal may still refuse to be listened to. */
+  #watch(signal: AbortSignal, stream: StreamBuffer): void {
+    try {
+      this.#signals.watch(signal, stream);
+    } catch (error) {
+      this.#calls.abort(stream, undefined);
+      throw error;
+    }
+  }
+
+  #isAborted(id: string): boolean {
+    const known = this.#e.aborts.size === 0 ? undefined : this.#e.scheduler.get(id);
+    return known !== undefined && this.#e.aborts.has(known);
+  }
+
+  /** A request that was aborted before it was submitted: the scheduler never hears of it. */
+  #stillborn(id: unknown, reason: unknown): RequestStream {
+    if (typeof id !== 'string') throw badArgument('id', show(id), 'a string');
+    const now = this.#e.now();
+    const request = { id, handle: -1, slot: -1, maxTokens: 1, numPromptTokens: 0, addedAt: now } as Request;
+    const stream = new StreamBuffer(request, this.#e.rounds, this.#e.streams.totals);
+    stream.cutOff(reason, now);
+    return new RequestStream(stream, this.#calls);
+  }
+
+  #newId(): string {
+    for (;;) {
+      const id = `request-${this.#nextId++}`;
+      if (this.#e.scheduler.get(id) === undefined) return id;
+    }
+  }
+}

@@ -1,0 +1,122 @@
+import { BlockstepError, describeError } from '../../base/errors.js';
+import { channels } from './channels.js';
+import type { EngineState } from './engine-state.js';
+
+/** What an operator asks. */
+export interface EngineHealth {
+  readonly healthy: boolean;
+  /** `draining` once a shutdown has begun; `broken` when the engine refuses all further work. */
+  readonly state: 'open' | 'draining' | 'broken' | 'disposed';
+  /** Who decides the steps: the host's instance of the state, or the GPU's. */
+  readonly authority: 'host' | 'device';
+  /** Why it is not healthy, in words; empty if it is. */
+  readonly reasons: readonly string[];
+}
+
+/** Failed steps in a row after which no request has a chance. */
+const FAILING_STEPS = 3;
+
+/** Watches for what an engine should not do: wait for a hung executor, fail every step, have work and schedule nothing. */
+export class HealthWatch {
+  readonly #e: EngineState;
+  /** Empty steps in a row though something could run. */
+  #stalledSteps = 0;
+  #stalledSince = 0;
+  #failedSteps = 0;
+  #lastFailure: unknown = undefined;
+  #wasHealthy = true;
+
+  constructor(e: EngineState) {
+    this.#e = e;
+  }
+
+  /** A step with something to execute was scheduled. */
+  scheduled(): void {
+    if (this.#stalledSteps === 0) return;
+    this.#stalledSteps = 0;
+    this.changed();
+  }
+
+  /**
+   * An empty step was scheduled, and none is in flight. Requests that wait for somebody outside do not count: each of these
+   * waits has a deadline of its own. That no block is free is no excuse: nobody runs who could give one back.
+   */
+  scheduledNothing(): void {
+    const { scheduler, config } = this.#e;
+    if (!scheduler.hasRunnable) {
+      this.scheduled();
+      return;
+    }
+    if (this.#stalledSteps++ === 0) this.#stalledSince = this.#e.now();
+    if (this.#stalledSteps === config.stallSteps) this.changed();
+  }
+
+  answered(error: unknown, failed: boolean): void {
+    if (!failed && this.#failedSteps === 0) return;
+    this.#failedSteps = failed ? this.#failedSteps + 1 : 0;
+    this.#lastFailure = error;
+    if (this.#failedSteps === 0 || this.#failedSteps === FAILING_STEPS) this.changed();
+  }
+
+  /** How long the executor may still take for the oldest step, in milliseconds; Infinity if nothing waits for it. */
+  executorTimeLeft(): number {
+    const { flight, config, answeredAt } = this.#e;
+    if (config.executorTimeoutMs === 0 || flight.length === 0 || flight[0].state !== 'pending') {
+      return Number.POSITIVE_INFINITY;
+    }
+    const since = Math.max(flight[0].submittedAt, answeredAt);
+    return since + config.executorTimeoutMs - this.#e.now();
+  }
+
+  /** @throws ERR_BLOCKSTEP_EXECUTOR_HUNG if the executor is; the engine is broken then */
+  checkExecutor(): void {
+    if (this.executorTimeLeft() > 0) return;
+    const hung = new BlockstepError('ERR_BLOCKSTEP_EXECUTOR_HUNG', this.#hungFor());
+    this.#e.breakOff(hung);
+    throw hung;
+  }
+
+  read(): EngineHealth {
+    const reasons = this.#reasons();
+    const { disposed, poison, draining } = this.#e;
+    const state = disposed ? 'disposed' : poison !== null ? 'broken' : draining ? 'draining' : 'open';
+    const { authority } = this.#e.scheduler.core.backend;
+    return { healthy: reasons.length === 0, state, authority, reasons };
+  }
+
+  /** Tells whoever listens, if the engine is healthy now and was not, or the other way round. */
+  changed(): void {
+    const { healthy, reasons } = this.read();
+    if (healthy === this.#wasHealthy) return;
+    this.#wasHealthy = healthy;
+    if (channels.health.hasSubscribers) channels.health.publish({ healthy, reasons });
+  }
+
+  #reasons(): string[] {
+    const { disposed, poison, config } = this.#e;
+    const broken = poison === null ? [] : [poison.message];
+    if (disposed) return ['the engine was disposed', ...broken];
+    if (poison !== null) return broken;
+    const reasons: string[] = [];
+    if (this.executorTimeLeft() <= 0) reasons.push(this.#hungFor());
+    if (this.#stalledSteps >= config.stallSteps) reasons.push(this.#stalled());
+    if (this.#failedSteps >= FAILING_STEPS) {
+      reasons.push(`the last ${this.#failedSteps} steps failed: ${describeError(this.#lastFailure)}`);
+    }
+    return reasons;
+  }
+
+  #hungFor(): string {
+    const { flight, config } = this.#e;
+    return `the executor has not answered step ${flight[0].number} within ${config.executorTimeoutMs} ms`;
+  }
+
+  #stalled(): string {
+    const { scheduler } = this.#e;
+    const { numRunning, numWaiting, numSkipped, core } = scheduler;
+    const ms = Math.round(this.#e.now() - this.#stalledSince);
+    const requests = `${numRunning} running and ${numWaiting + numSkipped} waiting requests`;
+    const stalled = `nothing was scheduled in the last ${this.#stalledSteps} steps (${ms} ms)`;
+    return `${stalled}, with ${requests} and ${core.freeBlocks} free blocks`;
+  }
+}

@@ -1,0 +1,184 @@
+import { badArgument, checkInteger, show } from '../../base/errors.js';
+import { checkNames, knownNames, type NamesOf } from '../../base/known-names.js';
+import { checkBoolean } from '../../scheduler/calls/validate.js';
+import type { WorkerConnector } from '../../scheduler/connector/connector.js';
+import { OPTION_WORDS, SCHEDULER_OPTION_NAMES } from '../../scheduler/options/option-names.js';
+import type { SchedulerOptions } from '../../scheduler/options/options.js';
+import type { DeviceExecutor, Executor, ExecutorPlan } from '../executor/executor.js';
+import { type ExecutorLimits, takeLimits } from '../executor/executor-limits.js';
+import { type ExecutorPlace, type PlanTables, takePlace } from '../executor/executor-place.js';
+import { takeWorkers, type WorkerCalls } from '../workers/worker-calls.js';
+import { type QueueBounds, takeBound } from './overload.js';
+
+/** Longest delay that a timer of the platform can have, in milliseconds. */
+const MAX_DELAY_MS = 2 ** 31 - 1;
+
+/** A prompt of 8,192 tokens takes a model of 8B on a CPU minutes. */
+const EXECUTOR_TIMEOUT_MS = 600_000;
+const STALL_STEPS = 1000;
+const DRAIN_MS = 30_000;
+
+/** Options of an engine: those of its scheduler, its executor, and when it is to be called sick. */
+export interface EngineOptions extends SchedulerOptions {
+  /** Computes the steps. The engine owns it: it is disposed with the engine. */
+  executor: Executor | DeviceExecutor;
+  /**
+   * The worker sides of `connector`, where the model runs; what worker i reports comes from rank i. The engine owns them:
+   * they are shut down with it. Default: none.
+   */
+  workers?: readonly WorkerConnector[];
+  /**
+   * Milliseconds of the engine's clock that the executor may take to answer a step; then it counts as hung, and the engine
+   * refuses all further work. 0 = for ever. Default 600,000: a long prompt takes a CPU minutes.
+   */
+  executorTimeoutMs?: number;
+  /** Empty steps in a row, with requests that could run, after which health says so. Default 1,000. */
+  stallSteps?: number;
+  /**
+   * Requests that may wait to be admitted for the first time: those submitted and in no plan yet, also since the last step, and
+   * those whose prefix is being loaded. A `submit` beyond that is refused with ERR_BLOCKSTEP_OVERLOADED. Not counted: who was
+   * preempted, and a session that was admitted once and waits for its turn with another chunk. Default Infinity: no bound.
+   */
+  maxQueuedRequests?: number;
+  /** The same for the prompt tokens of these requests, of a session those of its first chunk. Default Infinity. */
+  maxQueuedTokens?: number;
+}
+
+/** Every option of an engine. */
+export const ENGINE_OPTION_NAMES: NamesOf<EngineOptions> = {
+  ...SCHEDULER_OPTION_NAMES,
+  executor: true,
+  workers: true,
+  executorTimeoutMs: true,
+  stallSteps: true,
+  maxQueuedRequests: true,
+  maxQueuedTokens: true,
+};
+
+const ENGINE_OPTIONS = knownNames<EngineOptions>('the options of an Engine', ENGINE_OPTION_NAMES, {
+  ...OPTION_WORDS,
+  model: 'did you mean executor?',
+  drainMs: 'it is an option of shutdown',
+});
+
+const SHUTDOWN_OPTIONS = knownNames<ShutdownOptions>(
+  'the options of shutdown',
+  { drainMs: true },
+  { timeoutMs: 'did you mean drainMs?', timeout: 'did you mean drainMs?', drain: 'did you mean drainMs?' },
+);
+
+/** The engine's own options, checked, each read once. */
+export interface EngineConfig extends QueueBounds {
+  readonly execute: (plan: ExecutorPlan, tables: PlanTables | null) => unknown;
+  readonly disposeExecutor: (() => unknown) | null;
+  readonly requestsFinished: ((handles: readonly number[]) => unknown) | null;
+  readonly limits: ExecutorLimits;
+  readonly watchesBlocks: boolean;
+  readonly usesTables: boolean;
+  /** Where the executor computes; null: it says nothing of a GPU. */
+  readonly place: ExecutorPlace | null;
+  readonly executorTimeoutMs: number;
+  readonly stallSteps: number;
+  readonly workers: readonly WorkerCalls[];
+}
+
+/** What can be said of a shutdown. */
+export interface ShutdownOptions {
+  /** Milliseconds of the engine's clock that unfinished requests are given, 0 to 2^31 - 1. Default 30,000. */
+  drainMs?: number;
+}
+
+/** @throws ERR_BLOCKSTEP_BAD_ARG naming the option, its value and what was expected */
+export function takeEngineOptions(options: EngineOptions): EngineConfig {
+  if (typeof options !== 'object' || options === null)
+    throw badArgument('options', show(options), 'an object');
+  checkNames(options, ENGINE_OPTIONS);
+  const {
+    executor,
+    executorTimeoutMs = EXECUTOR_TIMEOUT_MS,
+    stallSteps = STALL_STEPS,
+    workers = [],
+    maxQueuedRequests,
+    maxQueuedTokens,
+  } = options;
+  const taken = takeWorkers(workers);
+  if (taken.length > 0 && (options.connector ?? null) === null)
+    throw badArgument('workers', `${taken.length} workers`, 'empty without a connector');
+  return Object.freeze({
+    ...takeExecutor(executor),
+    executorTimeoutMs: checkInteger('executorTimeoutMs', executorTimeoutMs, 0, MAX_DELAY_MS),
+    stallSteps: checkInteger('stallSteps', stallSteps, 1, 2 ** 30),
+    maxQueuedRequests: takeBound('maxQueuedRequests', maxQueuedRequests),
+    maxQueuedTokens: takeBound('maxQueuedTokens', maxQueuedTokens),
+    workers: taken,
+  });
+}
+
+/** A copy of those of an engine's options that are its scheduler's, each read once. */
+export function schedulerOptions(options: EngineOptions): SchedulerOptions {
+  const own: Record<string, unknown> = {};
+  for (const name of Object.keys(SCHEDULER_OPTION_NAMES) as (keyof SchedulerOptions)[]) {
+    const value = options[name];
+    if (value !== undefined) own[name] = value;
+  }
+  return own as unknown as SchedulerOptions;
+}
+
+/**
+ * The options of a scheduler whose connector has these workers: each is a rank. Without a worker nobody is known to report.
+ * @throws ERR_BLOCKSTEP_BAD_ARG if the options say that there is another number of ranks
+ */
+export function withRanks(options: SchedulerOptions, numWorkers: number): SchedulerOptions {
+  if (numWorkers === 0) return options;
+  const { numRanks = numWorkers } = options;
+  if (numRanks !== numWorkers) throw badArgument('numRanks', show(numRanks), `${numWorkers}, one a worker`);
+  return Object.create(options, { numRanks: { value: numRanks } }) as SchedulerOptions;
+}
+
+/** The options of a scheduler whose plans are to say what became of blocks, if the executor wants to know. */
+export function withReports(options: SchedulerOptions, watchesBlocks: boolean): SchedulerOptions {
+  if (!watchesBlocks) return options;
+  return Object.create(options, { reportBlocks: { value: true } }) as SchedulerOptions;
+}
+
+/** The drain of a shutdown, in milliseconds. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function takeShutdownOptions(options: unknown): number {
+  if (typeof options !== 'object' || options === null)
+    throw badArgument('options', show(options), 'an object');
+  checkNames(options, SHUTDOWN_OPTIONS);
+  const { drainMs = DRAIN_MS } = options as ShutdownOptions;
+  return checkInteger('drainMs', drainMs, 0, MAX_DELAY_MS);
+}
+
+function takeExecutor(
+  executor: unknown,
+): Pick<
+  EngineConfig,
+  'execute' | 'disposeExecutor' | 'requestsFinished' | 'limits' | 'watchesBlocks' | 'usesTables' | 'place'
+> {
+  const expected = 'an object with a function execute';
+  if (typeof executor !== 'object' || executor === null)
+    throw badArgument('executor', show(executor), expected);
+  const { execute, dispose, requestsFinished, limits, usesTables = true } = executor as DeviceExecutor;
+  const { watchesBlocks = false, device, stream } = executor as DeviceExecutor;
+  if (typeof execute !== 'function') throw badArgument('executor.execute', show(execute), 'a function');
+  if (dispose !== undefined && typeof dispose !== 'function') {
+    throw badArgument('executor.dispose', show(dispose), 'a function');
+  }
+  if (requestsFinished !== undefined && typeof requestsFinished !== 'function')
+    throw badArgument('executor.requestsFinished', show(requestsFinished), 'a function');
+  if (typeof usesTables !== 'boolean')
+    throw badArgument('executor.usesTables', show(usesTables), 'a boolean');
+  return {
+    execute: (plan, tables) => Reflect.apply(execute, executor, [plan, tables]) as unknown,
+    disposeExecutor: dispose === undefined ? null : () => Reflect.apply(dispose, executor, []) as unknown,
+    requestsFinished:
+      requestsFinished === undefined
+        ? null
+        : (handles) => Reflect.apply(requestsFinished, executor, [handles]) as unknown,
+    limits: takeLimits(limits),
+    watchesBlocks: checkBoolean('executor.watchesBlocks', watchesBlocks),
+    usesTables,
+    place: takePlace(device, stream),
+  };
+}

@@ -1,0 +1,53 @@
+import { BlockstepError, checkInteger } from '../../base/errors.js';
+import type { EngineState } from './engine-state.js';
+
+/** The most that may wait to be admitted for the first time; Infinity = no limit. */
+export interface QueueBounds {
+  readonly maxQueuedRequests: number;
+  readonly maxQueuedTokens: number;
+}
+
+/** @throws ERR_BLOCKSTEP_BAD_ARG */
+export function takeBound(name: keyof QueueBounds, value: unknown): number {
+  if (value === undefined || value === Number.POSITIVE_INFINITY) return Number.POSITIVE_INFINITY;
+  return checkInteger(name, value, 1, 2 ** 31 - 1);
+}
+
+export function hasBounds({ maxQueuedRequests, maxQueuedTokens }: QueueBounds): boolean {
+  return Math.min(maxQueuedRequests, maxQueuedTokens) < Number.POSITIVE_INFINITY;
+}
+
+/** Whether a request would leave half of the queue to others; one that is too long for half of it needs the queue for itself. */
+export function hasHalfRoom(e: EngineState, numTokens: number): boolean {
+  const { maxQueuedRequests, maxQueuedTokens } = e.config;
+  const { requests, tokens } = e.scheduler.backlog;
+  return (
+    requests === 0 || (requests + 1 <= maxQueuedRequests / 2 && tokens + numTokens <= maxQueuedTokens / 2)
+  );
+}
+
+/**
+ * Refuses a request whose fields are good if the queue has no room for it.
+ * @param numTokens of its prompt
+ * @throws ERR_BLOCKSTEP_OVERLOADED with `retryAfterMs`; ERR_BLOCKSTEP_UNFIT if it is too long even for an empty queue
+ */
+export function checkRoom(e: EngineState, numTokens: number): void {
+  const { maxQueuedRequests, maxQueuedTokens } = e.config;
+  const { backlog } = e.scheduler;
+  const requestsOver = backlog.requests + 1 - maxQueuedRequests;
+  const tokensOver = backlog.tokens + numTokens - maxQueuedTokens;
+  if (requestsOver <= 0 && tokensOver <= 0) return;
+  if (numTokens > maxQueuedTokens)
+    throw new BlockstepError(
+      'ERR_BLOCKSTEP_UNFIT',
+      `a prompt of ${numTokens} tokens is never let in: maxQueuedTokens is ${maxQueuedTokens}`,
+    );
+  e.counters.overloads++;
+  const why =
+    requestsOver > 0
+      ? `${backlog.requests} requests wait to be admitted, the most that maxQueuedRequests allows`
+      : `the prompts that wait to be admitted have ${backlog.tokens} tokens, and maxQueuedTokens is ${maxQueuedTokens}: there is no room for ${numTokens} more`;
+  const retryAfterMs = backlog.msToAdmit(Math.max(0, requestsOver), Math.max(0, tokensOver), e.now());
+  const when = retryAfterMs === null ? '' : `; try again in ${retryAfterMs} ms`;
+  throw new BlockstepError('ERR_BLOCKSTEP_OVERLOADED', why + when, { retryAfterMs });
+}

@@ -1,0 +1,52 @@
+import type { FinishReason } from '../../scheduler/request/status.js';
+
+/** What a reader gets: all that has come since it read last. */
+export interface RequestOutput {
+  /** New tokens, in order; a copy that belongs to the reader. Empty only in a last output. */
+  readonly tokens: Int32Array;
+  /** What the executor gave with each of them, for instance log-probabilities; null if it gives nothing. */
+  readonly extras: readonly unknown[] | null;
+  /** Generated tokens up to and including these. */
+  readonly numOutputTokens: number;
+  /** Null in every output but the last. Of a session: in every output that does not end the answer to a chunk. */
+  readonly finishReason: EndReason | null;
+  /** The reason ended only the answer to one chunk of a session; it goes on. */
+  readonly continues: boolean;
+  /** What ended it with `stop`: the stop token, or what its client gave to `RequestStream.stop`; null when something else did. */
+  readonly stopReason: StopReason | null;
+}
+
+/** Everything about a request that has ended. */
+export interface RequestResult {
+  readonly id: string;
+  /** All generated tokens; a copy. */
+  readonly tokens: Int32Array;
+  /** What the executor gave with each of them; null if it gave nothing. */
+  readonly extras: readonly unknown[] | null;
+  readonly finishReason: EndReason;
+  /** As in `RequestOutput`. */
+  readonly stopReason: StopReason | null;
+  readonly numPromptTokens: number;
+  /** Prompt tokens found in the prefix cache, or loaded by the connector, when it was first admitted. */
+  readonly numCachedTokens: number;
+  readonly numPreemptions: number;
+  /**
+   * What the connector gave for the client, for instance where a decode engine finds the KV: that engine is given it as
+   * `transferParams` of the request. Null = nothing.
+   */
+  readonly transferParams: Readonly<Record<string, unknown>> | null;
+  readonly timings: RequestTimings;
+}
+
+/** Milliseconds of the engine's clock since the request was submitted; null = it never came to that. */
+export interface RequestTimings {
+  readonly firstScheduledMs: number | null;
+  readonly firstTokenMs: number | null;
+  readonly endedMs: number;
+}
+
+/** A stop token, or a stop string that the client found in the text. */
+export type StopReason = string | number;
+
+/** How a request ends that did not fail: with `error` its stream rejects. */
+export type EndReason = Exclude<FinishReason, 'error'>;

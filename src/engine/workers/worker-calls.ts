@@ -1,0 +1,21 @@
+import { badArgument, show } from '../../base/errors.js';
+import { type Bound, bindMethods } from '../../base/foreign-method.js';
+
+const REQUIRED = ['getFinished'] as const;
+const OPTIONAL = ['handlePreemptions', 'startLoads', 'startStores', 'onStepSettled', 'shutdown'] as const;
+
+/** The methods of one worker that the engine calls, looked up once. */
+export type WorkerCalls = Readonly<
+  Record<(typeof REQUIRED)[number], Bound> & Partial<Record<(typeof OPTIONAL)[number], Bound>>
+>;
+
+/** @throws ERR_BLOCKSTEP_BAD_ARG naming what is missing or wrong */
+export function takeWorkers(workers: unknown): readonly WorkerCalls[] {
+  if (!Array.isArray(workers)) throw badArgument('workers', show(workers), 'an array of worker connectors');
+  return workers.map((worker: unknown, rank) => {
+    if (typeof worker !== 'object' || worker === null) {
+      throw badArgument(`workers[${rank}]`, show(worker), 'an object with a function getFinished');
+    }
+    return bindMethods(`workers[${rank}]`, worker, REQUIRED, OPTIONAL);
+  });
+}

@@ -1,0 +1,238 @@
+import { checkInteger } from '../../base/errors.js';
+import { INSPECT, showFacts } from '../../base/inspect.js';
+import { checkNames, knownNames } from '../../base/known-names.js';
+import { chance, mix, textKey } from '../../base/random.js';
+import type { Executor, ExecutorPlan, ExecutorRequest, FlatTokens } from '../../engine/executor/executor.js';
+import { badArg, type CostModel, checkNumber, deviceMs, takeCostModel } from './cost-model.js';
+
+/** Token ids that it samples lie in [0, SAMPLED_TOKENS). */
+const SAMPLED_TOKENS = 2 ** 17;
+/** Keeps the draws that decide whether a draft is right apart from those that make tokens. */
+const ACCEPTANCE = 0x5bd1e995;
+/** Tokens that one result has room for, and results in use at once: far beyond any scheduler's. */
+const MAX_RESULT_TOKENS = 2 ** 22;
+const MAX_STEPS_IN_FLIGHT = 16;
+/** Columns of a plan that have one word for each entry. */
+const COLUMNS = ['slots', 'numScheduledTokens', 'numComputedTokens', 'numDraftTokens'] as const;
+
+/** What a `CostModelExecutor` is built from. */
+export interface CostModelExecutorOptions {
+  model: CostModel;
+  /** The virtual clock, in milliseconds. */
+  now: () => number;
+  /** Equal seeds give equal tokens and equal acceptance of drafts: 0 to 2^32 - 1. */
+  seed: number;
+  /** Probability that the model agrees with a draft token, given that it agreed with those before it. */
+  acceptanceRate: number;
+  /** Most entries a plan has, and most drafts an entry has. */
+  maxEntries: number;
+  maxDrafts: number;
+  /** Results that are in use at once: steps in flight. */
+  stepsInFlight: number;
+}
+
+const OPTIONS = knownNames<CostModelExecutorOptions>('the options of a CostModelExecutor', {
+  model: true,
+  now: true,
+  seed: true,
+  acceptanceRate: true,
+  maxEntries: true,
+  maxDrafts: true,
+  stepsInFlight: true,
+});
+
+/** The tokens of a step and when it was computed, in milliseconds of the virtual clock. */
+export interface TimedTokens extends FlatTokens {
+  startMs: number;
+  finishMs: number;
+}
+
+/** What it knows of the request in a slot. */
+interface Sequence {
+  /** Tells when another request has moved into the slot. */
+  handle: number;
+  /** Decides its tokens. */
+  key: number;
+  /** Tokens sampled so far, those of steps in flight included. */
+  sampled: number;
+}
+
+/**
+ * An executor that computes nothing: it says how long a step would take, in virtual time, and makes tokens up.
+ *
+ * Host work of a step begins when it is submitted, device work when both that and the step before are done; so with
+ * several steps in flight the overhead hides behind the device, as in vLLM's async scheduling.
+ * The token at an output index depends on the seed, the request's id and the index alone, never on the batch.
+ */
+export class CostModelExecutor implements Executor {
+  readonly #options: Readonly<CostModelExecutorOptions>;
+  readonly #results: TimedTokens[];
+  readonly #drafts: FlatTokens;
+  readonly #load = { prefillTokens: 0, decodes: 0, decodeContextTokens: 0 };
+  #nextResult = 0;
+  #deviceFreeMs = 0;
+  /** By slot. */
+  readonly #sequences: Sequence[] = [];
+
+  /** @throws ERR_BLOCKSTEP_BAD_ARG */
+  constructor(options: CostModelExecutorOptions) {
+    this.#options = takeOptions(options);
+    const { maxEntries, maxDrafts, stepsInFlight } = this.#options;
+    this.#results = Array.from({ length: stepsInFlight }, () => ({
+      ...flatTokens(maxEntries, maxEntries * (1 + maxDrafts)),
+      startMs: 0,
+      finishMs: 0,
+    }));
+    this.#drafts = flatTokens(maxEntries, maxEntries * maxDrafts);
+  }
+
+  /**
+   * Computes the next step. The result is valid until `stepsInFlight` further steps were executed; its tokens may be
+   * handed to the scheduler from `finishMs` on.
+   * @throws ERR_BLOCKSTEP_BAD_ARG for what is no plan, or one that is larger than this was made for
+   */
+  execute(plan: ExecutorPlan): TimedTokens {
+    this.#checkPlan(plan);
+    const result = this.#results[this.#nextResult];
+    this.#nextResult = (this.#nextResult + 1) % this.#results.length;
+    const load = this.#load;
+    load.prefillTokens = 0;
+    load.decodes = 0;
+    load.decodeContextTokens = 0;
+    let numTokens = 0;
+    for (let i = 0; i < plan.numRequests; i++) {
+      const sequence = this.#sequence(plan.slots[i], plan.requests[i]);
+      this.#weigh(plan, i, sequence);
+      const count = this.#sample(plan, i, sequence, result.tokens, numTokens);
+      result.counts[i] = count;
+      numTokens += count;
+    }
+    const now = this.#options.now();
+    const overheadMs = plan.totalTokens > 0 ? this.#options.model.stepOverheadMs : 0;
+    result.startMs = Math.max(now + overheadMs, this.#deviceFreeMs);
+    result.finishMs = result.startMs + deviceMs(this.#options.model, load);
+    this.#deviceFreeMs = result.finishMs;
+    return result;
+  }
+
+  /**
+   * Drafts for the requests of a plan that was just executed and updated: `maxDrafts` for each one that has sampled,
+   * none for one that is still prefilling. The model will agree with each of them at the acceptance rate. Valid until
+   * the next call.
+   * @throws ERR_BLOCKSTEP_BAD_ARG as `execute`
+   */
+  draft(plan: ExecutorPlan): FlatTokens {
+    this.#checkPlan(plan);
+    const { tokens, counts } = this.#drafts;
+    let numTokens = 0;
+    for (let i = 0; i < plan.numRequests; i++) {
+      const sequence = this.#sequence(plan.slots[i], plan.requests[i]);
+      counts[i] = sequence.sampled > 0 ? plan.maxDrafts : 0;
+      for (let j = 0; j < counts[i]; j++) {
+        const index = sequence.sampled + j;
+        const right = tokenAt(sequence, index);
+        tokens[numTokens++] = this.#accepts(sequence, index) ? right : right ^ 1;
+      }
+    }
+    return this.#drafts;
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    const { maxEntries, maxDrafts, stepsInFlight, seed } = this.#options;
+    const facts = { maxEntries, maxDrafts, stepsInFlight, seed, deviceFreeMs: this.#deviceFreeMs };
+    return showFacts('CostModelExecutor', depth, options, facts);
+  }
+
+  /** This is done in every step, so it looks at no entry. */
+  #checkPlan(plan: ExecutorPlan): void {
+    if (typeof plan !== 'object' || plan === null) throw badArg('plan', plan, 'an object');
+    const { maxEntries, maxDrafts } = this.#options;
+    const n = checkInteger('plan.numRequests', plan.numRequests, 0, maxEntries);
+    const drafts = checkInteger('plan.maxDrafts', plan.maxDrafts, 0, maxDrafts);
+    checkLength('requests', plan.requests, n);
+    for (const column of COLUMNS) checkLength(column, plan[column], n);
+    checkLength('draftTokens', plan.draftTokens, n * drafts);
+  }
+
+  /** Adds entry i to the load of the step: a decode computes nothing but tokens behind the last sampled one. */
+  #weigh(plan: ExecutorPlan, i: number, { sampled }: Sequence): void {
+    const computed = plan.numComputedTokens[i];
+    const scheduled = plan.numScheduledTokens[i];
+    if (sampled > 0 && computed >= plan.requests[i].numPromptTokens + sampled - 1) {
+      this.#load.decodes++;
+      this.#load.decodeContextTokens += computed + scheduled;
+    } else {
+      this.#load.prefillTokens += scheduled;
+    }
+  }
+
+  /** Writes what entry i samples at `tokens[at]` and returns how many tokens those are. */
+  #sample(plan: ExecutorPlan, i: number, sequence: Sequence, tokens: Int32Array, at: number): number {
+    const first = sequence.sampled;
+    const known = plan.requests[i].numPromptTokens + first;
+    if (plan.numComputedTokens[i] + plan.numScheduledTokens[i] < known) return 0;
+    const numDrafts = plan.numDraftTokens[i];
+    let count = 0;
+    do {
+      tokens[at + count] = tokenAt(sequence, first + count);
+      count++;
+    } while (count <= numDrafts && this.#agrees(sequence, first + count - 1, draftOf(plan, i, count - 1)));
+    sequence.sampled = first + count;
+    return count;
+  }
+
+  /** Whether the model samples this draft at an output index. A draft that only the device knows is decided here. */
+  #agrees(sequence: Sequence, index: number, draft: number): boolean {
+    return draft < 0 ? this.#accepts(sequence, index) : draft === tokenAt(sequence, index);
+  }
+
+  #accepts(sequence: Sequence, index: number): boolean {
+    return chance(sequence.key ^ ACCEPTANCE, index) < this.#options.acceptanceRate;
+  }
+
+  /** What is known of the request in a slot; nothing yet, if it is not the one that was there before. */
+  #sequence(slot: number, { id, handle }: ExecutorRequest): Sequence {
+    const known = this.#sequences[slot];
+    if (known !== undefined && known.handle === handle) return known;
+    const sequence = { handle, key: mix(this.#options.seed, textKey(id)), sampled: 0 };
+    this.#sequences[slot] = sequence;
+    return sequence;
+  }
+}
+
+/** A copy of the options, so that what was checked is what is used. */
+function takeOptions(options: CostModelExecutorOptions): CostModelExecutorOptions {
+  if (typeof options !== 'object' || options === null) throw badArg('options', options, 'an object');
+  checkNames(options, OPTIONS);
+  const { model, now, seed, acceptanceRate, maxEntries, maxDrafts, stepsInFlight } = options;
+  if (typeof now !== 'function') throw badArg('now', now, 'a function that returns milliseconds');
+  checkInteger('maxEntries', maxEntries, 1, MAX_RESULT_TOKENS);
+  return {
+    model: takeCostModel(model),
+    now,
+    seed: checkInteger('seed', seed, 0, 2 ** 32 - 1),
+    acceptanceRate: checkNumber('acceptanceRate', acceptanceRate, 0, 1),
+    maxEntries,
+    maxDrafts: checkInteger('maxDrafts', maxDrafts, 0, Math.floor(MAX_RESULT_TOKENS / maxEntries) - 1),
+    stepsInFlight: checkInteger('stepsInFlight', stepsInFlight, 1, MAX_STEPS_IN_FLIGHT),
+  };
+}
+
+/** A detached array has no length left. */
+function checkLength(name: string, column: ArrayLike<unknown> | undefined, length: number): void {
+  const found: unknown = column?.length;
+  if (typeof found === 'number' && found >= length) return;
+  throw badArg(`plan.${name}`, column, `an array of at least ${length}`);
+}
+
+function tokenAt({ key }: Sequence, index: number): number {
+  return mix(key, index) & (SAMPLED_TOKENS - 1);
+}
+
+function draftOf(plan: ExecutorPlan, i: number, j: number): number {
+  return plan.draftTokens[i * plan.maxDrafts + j];
+}
+
+function flatTokens(entries: number, tokens: number): FlatTokens {
+  return { counts: new Int32Array(entries), tokens: new Int32Array(tokens) };
+}

@@ -1,0 +1,99 @@
+import { type BlockstepError, badArgument, show } from '../../base/errors.js';
+import { checkNames, knownNames } from '../../base/known-names.js';
+
+/** What a step costs, in the terms of a roofline. */
+export interface CostModel {
+  /** Milliseconds of host work before each step: scheduling, input preparation, launches. */
+  stepOverheadMs: number;
+  /** Prompt tokens that the device computes in a second. */
+  prefillTokensPerSecond: number;
+  /** Bytes of weights, read once by every step that decodes. */
+  weightBytes: number;
+  /** Bytes of KV cache of one token, read for every token that a decoding request attends to. */
+  kvBytesPerToken: number;
+  /** Bytes that the device reads from its memory in a second. */
+  memoryBytesPerSecond: number;
+}
+
+/**
+ * An assumption, not a measurement: a model of 8 billion parameters in 16 bits (Llama 3.1 8B: 16.06 GB of weights,
+ * 2 x 32 layers x 8 KV heads x 128 x 2 bytes = 128 KiB of KV a token) on one H100 SXM that reaches 80 % of its
+ * 3.35 TB/s and half of its 989 TFLOPS (16 GFLOP a token).
+ */
+export const DEFAULT_COST_MODEL: Readonly<CostModel> = {
+  stepOverheadMs: 1,
+  prefillTokensPerSecond: 30_000,
+  weightBytes: 16.06e9,
+  kvBytesPerToken: 131_072,
+  memoryBytesPerSecond: 2.7e12,
+};
+
+const COST_MODEL_FIELDS = knownNames<CostModel>('model', DEFAULT_COST_MODEL);
+
+/**
+ * A copy of a cost model, so that what was checked is what is used.
+ * @throws ERR_BLOCKSTEP_BAD_ARG unless all figures are finite, none is negative, and speeds are not 0
+ */
+export function takeCostModel(model: CostModel): Readonly<CostModel> {
+  if (typeof model !== 'object' || model === null) throw badArg('model', model, 'an object');
+  checkNames(model, COST_MODEL_FIELDS);
+  const { stepOverheadMs, prefillTokensPerSecond, weightBytes, kvBytesPerToken, memoryBytesPerSecond } =
+    model;
+  return {
+    stepOverheadMs: checkNumber('stepOverheadMs', stepOverheadMs, 0),
+    prefillTokensPerSecond: checkSpeed('prefillTokensPerSecond', prefillTokensPerSecond),
+    weightBytes: checkNumber('weightBytes', weightBytes, 0),
+    kvBytesPerToken: checkNumber('kvBytesPerToken', kvBytesPerToken, 0),
+    memoryBytesPerSecond: checkSpeed('memoryBytesPerSecond', memoryBytesPerSecond),
+  };
+}
+
+/**
+ * Returns `value` if it is a finite number in [min, max].
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
+export function checkNumber(name: string, value: unknown, min: number, max = Number.MAX_VALUE): number {
+  if (typeof value === 'number' && value >= min && value <= max) return value;
+  const range = max === Number.MAX_VALUE ? `of at least ${min}` : `from ${min} to ${max}`;
+  throw badArg(name, value, `a finite number ${range}`);
+}
+
+function checkSpeed(name: string, value: unknown): number {
+  if (typeof value === 'number' && value > 0 && value <= Number.MAX_VALUE) return value;
+  throw badArg(name, value, 'a finite number above 0');
+}
+
+/** What a step asks of the device. */
+export interface StepLoad {
+  /** Prompt tokens (or tokens computed again after a preemption). */
+  prefillTokens: number;
+  /** Entries that decode. */
+  decodes: number;
+  /** Tokens that the decoding entries attend to, this step's included. */
+  decodeContextTokens: number;
+}
+
+/**
+ * Milliseconds that the device computes a step: prefill bound by arithmetic, plus decode bound by memory. Left out are
+ * the attention of prompts over their own past, the drafting model, and the overlap of prefill with decode.
+ */
+export function deviceMs(model: CostModel, load: StepLoad): number {
+  const prefillSeconds = load.prefillTokens / model.prefillTokensPerSecond;
+  const decodeBytes =
+    (load.decodes > 0 ? model.weightBytes : 0) + load.decodeContextTokens * model.kvBytesPerToken;
+  return 1000 * (prefillSeconds + decodeBytes / model.memoryBytesPerSecond);
+}
+
+/** Milliseconds that a request of this size takes alone: one prefill step, then one decode step a token. */
+export function aloneMs(model: CostModel, inputTokens: number, outputTokens: number): number {
+  const prefill = { prefillTokens: inputTokens, decodes: 0, decodeContextTokens: 0 };
+  // The context grows by one token a step: from input + 1 to input + output - 1, this in the mean.
+  const decode = { prefillTokens: 0, decodes: 1, decodeContextTokens: inputTokens + outputTokens / 2 };
+  const decodeMs = model.stepOverheadMs + deviceMs(model, decode);
+  return model.stepOverheadMs + deviceMs(model, prefill) + (outputTokens - 1) * decodeMs;
+}
+
+/** The refusal of an argument: names it, what it must be, and what it is. */
+export function badArg(name: string, value: unknown, expected: string): BlockstepError {
+  return badArgument(name, show(value), expected);
+}

@@ -1,0 +1,142 @@
+import { BlockstepError, badArgument, show } from '../../base/errors.js';
+import {
+  type DeviceArray,
+  type DeviceTables,
+  TABLE_NAMES,
+  type TableName,
+} from '../../core/device-tables.js';
+import { loadAddon } from '../../core/loader.js';
+import {
+  KV_ENTRY_BYTES,
+  type NativeDeviceReference,
+  type NativeReferenceConfig,
+} from '../../core/native-reference.js';
+import type { TablesShape } from '../../core/tables.js';
+import type { ExecutorResult } from '../../engine/executor/executor.js';
+import { BlockArena } from '../../transfer/block-arena.js';
+import { type PendingStep, pendingStep, type ReadAnswer, type ReferenceRunner } from './runner.js';
+import type { ReferenceStep } from './step.js';
+
+/** What is read of the tables of a step on a GPU. */
+export type TablesOnDevice = TablesShape &
+  Pick<DeviceTables, 'readTokens'> &
+  Readonly<Record<TableName, Pick<DeviceArray, 'pointer' | 'device'>>>;
+
+/** So many turns of the event loop a step is looked for in each; then every millisecond. */
+const EAGER_TURNS = 256;
+
+/**
+ * Steps over memory of a GPU, computed there in a stream of their own. Nothing waits: while steps are on their way, each
+ * turn of the event loop looks whether the oldest has come back.
+ */
+export class DeviceRunner implements ReferenceRunner {
+  readonly device: string;
+  readonly stream: bigint;
+  readonly kv: BlockArena;
+  readonly #native: NativeDeviceReference;
+  readonly #config: NativeReferenceConfig;
+  readonly #read: ReadAnswer;
+  readonly #pending: PendingStep[] = [];
+  #fruitless = 0;
+  #looking = false;
+
+  /** @throws ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE */
+  constructor(config: NativeReferenceConfig, gpu: number, read: ReadAnswer) {
+    const { numBlocks, blockSize } = config;
+    this.#native = loadAddon().createDeviceReference(config, gpu);
+    this.#config = config;
+    this.#read = read;
+    this.device = `cuda:${gpu}`;
+    this.stream = this.#native.stream();
+    const bytesPerBlock = blockSize * KV_ENTRY_BYTES;
+    this.kv = new BlockArena(this.#native.arena(), {
+      numBlocks,
+      bytesPerBlock,
+      place: 'device',
+      device: gpu,
+    });
+  }
+
+  get numPending(): number {
+    return this.#pending.length;
+  }
+
+  run(step: ReferenceStep): Promise<ExecutorResult> {
+    const addresses = this.#addresses(step.tables as unknown as TablesOnDevice);
+    this.#native.submit(step.io.buffer, addresses, step.known);
+    const pending = pendingStep(step);
+    this.#pending.push(pending);
+    this.#fruitless = 0;
+    this.#lookSoon();
+    return pending.answer;
+  }
+
+  adopt(handle: number, blocks: Int32Array): void {
+    this.#native.adopt(handle, blocks);
+  }
+
+  memory(): { arenaBytes: number; numSequences: number; pinnedBytes: number } {
+    return this.#native.memory();
+  }
+
+  dispose(error: Error): void {
+    this.#failAll(error);
+    this.#native.dispose();
+    this.kv.dispose();
+  }
+
+  /** @throws ERR_BLOCKSTEP_BAD_ARG for tables of the host, or of another shape */
+  #addresses(tables: TablesOnDevice): BigUint64Array {
+    for (const name of ['maxTokens', 'maxEntries', 'maxBlocksPerRow'] as const) {
+      if (tables[name] !== this.#config[name]) {
+        throw badArgument(`tables.${name}`, show(tables[name]), `${this.#config[name]}`);
+      }
+    }
+    return BigUint64Array.from(TABLE_NAMES, (name) => {
+      const array: Partial<DeviceArray> | undefined = tables[name];
+      if (array?.device !== this.device) {
+        throw badArgument(`tables.${name}.device`, show(array?.device), `${this.device}, the executor's`);
+      }
+      const { pointer } = array;
+      if (typeof pointer === 'bigint' && pointer > 0n && pointer < 1n << 64n) return pointer;
+      throw badArgument(`tables.${name}.pointer`, show(pointer), 'an address');
+    });
+  }
+
+  #lookSoon(): void {
+    if (this.#looking || this.#pending.length === 0) return;
+    this.#looking = true;
+    const look = (): void => {
+      this.#looking = false;
+      this.#look();
+      this.#lookSoon();
+    };
+    if (this.#fruitless < EAGER_TURNS) setImmediate(look);
+    else setTimeout(look, 1);
+  }
+
+  #look(): void {
+    this.#fruitless++;
+    while (this.#pending.length > 0) {
+      const { step, resolve, reject } = this.#pending[0];
+      try {
+        if (!this.#native.take(step.io.buffer)) return;
+        this.#fruitless = 0;
+        this.#pending.shift();
+        resolve(this.#read(step));
+      } catch (error) {
+        // A GPU that is lost, or was given half a step, computes none of those that wait either.
+        if (error instanceof BlockstepError && error.code === 'ERR_BLOCKSTEP_CUDA') {
+          this.#failAll(error);
+          return;
+        }
+        if (this.#pending[0]?.step === step) this.#pending.shift();
+        reject(error);
+      }
+    }
+  }
+
+  #failAll(error: unknown): void {
+    for (const { reject } of this.#pending.splice(0)) reject(error);
+  }
+}

@@ -1,0 +1,93 @@
+import { BlockstepError, show } from '../../base/errors.js';
+import {
+  FINDING_NUMBERS,
+  MAX_FINDINGS,
+  MISMATCHES,
+  type MismatchKind,
+  StepControl,
+  type StepIo,
+} from '../../core/native-reference.js';
+import type { ExecutorPlan } from '../../engine/executor/executor.js';
+
+/**
+ * One thing that a `ReferenceExecutor` found wrong. What does not apply is null.
+ *
+ * The tables against the plan and the request's own tokens: `unknown-request` a running entry of a request that was never
+ * admitted; `query-start`, `computed-tokens`, `sequence-length` a wrong count in the tables; `scheduled-tokens` more or
+ * fewer tokens to compute than there are; `input-token` another token than the request has there; `missing-draft` a draft
+ * to verify that nobody made; `slot`, `block` a place that cannot be; `moved-block` a row in which a block changed while
+ * its request was resident.
+ * The memory: `foreign-write` into a block that another request took; `unwritten-read` where nobody ever wrote;
+ * `stale-read` of what was written before the block was taken last; `foreign-read` of what another request wrote;
+ * `wrong-read` of what the request itself wrote, for another position or another text; `unexpected-load` of a block that a
+ * lane filled after its request took it, or after it was declared to be loaded.
+ */
+export interface ReferenceFault {
+  kind: MismatchKind;
+  /** Number of the step's plan. */
+  step: number;
+  /** Entry of the plan, and the request in it. */
+  entry: number;
+  id: string;
+  handle: number;
+  /** Position in the sequence, in tokens. */
+  position: number | null;
+  block: number | null;
+  /** Token, or count, that was expected there and found there. */
+  expected: number | null;
+  found: number | null;
+  /** Position for which what was found had been written. */
+  foundPosition: number | null;
+  /** Handle of the request that wrote what was found, or that took the block. */
+  owner: number | null;
+  /** How often the block had been taken, now and when what was found was written. */
+  generation: number | null;
+  foundGeneration: number | null;
+}
+
+/** The findings of a step that was just computed, as many as were kept. */
+export function readFaults({ control, findings }: StepIo, plan: ExecutorPlan): ReferenceFault[] {
+  const count = Math.min(control[StepControl.numFindings], MAX_FINDINGS);
+  return Array.from({ length: count }, (_, i) => {
+    const [kind, entry, handle, ...rest] = findings.subarray(i * FINDING_NUMBERS, (i + 1) * FINDING_NUMBERS);
+    const [position, block, expected, found, foundPosition, owner, generation, foundGeneration] = rest.map(
+      (value) => (value < 0 ? null : value),
+    );
+    return {
+      kind: MISMATCHES[kind],
+      step: plan.step,
+      entry,
+      id: plan.requests[entry].id,
+      handle,
+      position,
+      block,
+      expected,
+      found,
+      foundPosition,
+      owner: owner === 0 ? null : owner,
+      generation,
+      foundGeneration,
+    };
+  });
+}
+
+/** One fault in one line. */
+export function describeFault(fault: ReferenceFault): string {
+  const { kind, entry, id, handle, position, block, expected, found, owner } = fault;
+  const at = position === null ? '' : ` at position ${position}`;
+  const where = block === null ? '' : ` in block ${block}`;
+  const wanted = expected === null ? '' : `, expected ${expected}`;
+  const got = found === null ? '' : `, found ${found}`;
+  const of = fault.foundPosition === null ? '' : ` of position ${fault.foundPosition}`;
+  const by = owner === null ? '' : `, owner ${owner}`;
+  const now = fault.generation === null ? '' : `, generation ${fault.generation}`;
+  const then = fault.foundGeneration === null ? '' : ` and not ${fault.foundGeneration}`;
+  return `${kind} by entry ${entry} (${show(id)}, handle ${handle})${at}${where}${wanted}${got}${of}${by}${now}${then}`;
+}
+
+/** The error of a step in which so many mismatches were found; `cause` is the list of those that were kept. */
+export function mismatchError(faults: readonly ReferenceFault[], total: number): BlockstepError {
+  const more = total > 3 ? `; and ${total - 3} more` : '';
+  const message = `step ${faults[0].step}: ${faults.slice(0, 3).map(describeFault).join('; ')}${more}`;
+  return new BlockstepError('ERR_BLOCKSTEP_KV_MISMATCH', message, { cause: faults });
+}

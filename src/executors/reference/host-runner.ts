@@ -1,0 +1,96 @@
+import { loadAddon } from '../../core/loader.js';
+import {
+  KV_ENTRY_BYTES,
+  type NativeReference,
+  type NativeReferenceConfig,
+} from '../../core/native-reference.js';
+import type { StepTables } from '../../core/tables.js';
+import type { ExecutorResult } from '../../engine/executor/executor.js';
+import { InputBatch } from '../../engine/executor/input-batch.js';
+import { BlockArena } from '../../transfer/block-arena.js';
+import { type PendingStep, pendingStep, type ReadAnswer, type ReferenceRunner } from './runner.js';
+import type { ReferenceStep } from './step.js';
+
+/** Calls the function that it is given once, at any later time. */
+export type Defer = (computeOldest: () => void) => void;
+
+/** Steps over memory of the host, computed by the thread that submits them: while it does so, or when `defer` says. */
+export class HostRunner implements ReferenceRunner {
+  readonly device = 'cpu';
+  readonly stream = null;
+  readonly kv: BlockArena;
+  readonly #native: NativeReference;
+  readonly #batch: InputBatch;
+  readonly #defer: Defer | null;
+  readonly #read: ReadAnswer;
+  readonly #pending: PendingStep[] = [];
+
+  /** @throws ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE */
+  constructor(config: NativeReferenceConfig, defer: Defer | null, read: ReadAnswer) {
+    const { numBlocks, blockSize } = config;
+    this.#native = loadAddon().createReference(config);
+    this.kv = new BlockArena(this.#native.arena(), { numBlocks, bytesPerBlock: blockSize * KV_ENTRY_BYTES });
+    this.#batch = new InputBatch({ blockSize });
+    this.#defer = defer;
+    this.#read = read;
+  }
+
+  get numPending(): number {
+    return this.#pending.length;
+  }
+
+  run(step: ReferenceStep): ExecutorResult | Promise<ExecutorResult> {
+    if (this.#defer === null) return this.#compute(step);
+    const pending = pendingStep(step);
+    this.#pending.push(pending);
+    try {
+      this.#defer(() => this.#computeOldest());
+    } catch (error) {
+      // The step fails, and is not computed later in another's place.
+      const at = this.#pending.indexOf(pending);
+      if (at >= 0) this.#pending.splice(at, 1);
+      throw error;
+    }
+    return pending.answer;
+  }
+
+  adopt(handle: number, blocks: Int32Array): void {
+    this.#native.adopt(handle, blocks);
+  }
+
+  memory(): { arenaBytes: number; numSequences: number; pinnedBytes: number } {
+    return { ...this.#native.memory(), pinnedBytes: 0 };
+  }
+
+  dispose(error: Error): void {
+    this.#native.dispose();
+    this.kv.dispose();
+    for (const { reject } of this.#pending.splice(0)) reject(error);
+  }
+
+  #computeOldest(): void {
+    const pending = this.#pending.shift();
+    if (pending === undefined) return;
+    try {
+      pending.resolve(this.#compute(pending.step));
+    } catch (error) {
+      pending.reject(error);
+    }
+  }
+
+  #compute(step: ReferenceStep): ExecutorResult {
+    const tables = step.tables as StepTables;
+    this.#place(step, tables);
+    this.#native.step(step.io.buffer, tables.buffer, step.known);
+    const { tokens, counts, nextDrafts, nextCounts } = step.io;
+    this.#batch.sampled(step.plan, { tokens, counts, drafts: { tokens: nextDrafts, counts: nextCounts } });
+    return this.#read(step);
+  }
+
+  /** Says where each entry really begins, which native code compares with its own copies. */
+  #place({ plan, io }: ReferenceStep, tables: StepTables): void {
+    const { numRequests, queryStart, numComputed } = this.#batch.prepare(plan, tables);
+    for (let i = 0; i < numRequests; i++)
+      io.first[i] = queryStart[i + 1] > queryStart[i] ? numComputed[i] + 1 : 0;
+  }
+}

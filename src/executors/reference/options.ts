@@ -1,0 +1,170 @@
+import { badArgument, checkInteger, show } from '../../base/errors.js';
+import { checkNames, knownNames } from '../../base/known-names.js';
+import type { NativeReferenceConfig } from '../../core/native-reference.js';
+import { gpuOf, resolvePlacement } from '../../core/placement.js';
+import type { ExecutorLimits } from '../../engine/executor/executor-limits.js';
+import { ENGINE_OPTION_NAMES, type EngineOptions } from '../../engine/state/options.js';
+import { coreConfig } from '../../scheduler/options/core-config.js';
+import { OPTION_WORDS } from '../../scheduler/options/option-names.js';
+import {
+  resolveOptions,
+  type SchedulerConfig,
+  type SchedulerOptions,
+} from '../../scheduler/options/options.js';
+import { checkNumber } from '../cost-model/cost-model.js';
+import type { Defer } from './host-runner.js';
+
+/** What happens when something is found wrong; see `ReferenceExecutorOptions.onMismatch`. */
+export type MismatchPolicy = 'fail-step' | 'fail-row' | 'report';
+const POLICIES: readonly MismatchPolicy[] = ['fail-step', 'fail-row', 'report'];
+
+/** No token id: the largest is 2^31 - 2. */
+const NO_TOKEN = 2 ** 31 - 1;
+const MAX_LATENCY_MS = 2 ** 31 - 1;
+
+/**
+ * Sizes as the scheduler has them, under the same names and with the same defaults: the options of its engine fit, or the
+ * `config` of its scheduler. What else stands there is not for the executor.
+ */
+type Sizes = Pick<
+  SchedulerOptions,
+  | 'numBlocks'
+  | 'blockSize'
+  | 'maxNumSeqs'
+  | 'maxNumBatchedTokens'
+  | 'maxModelLen'
+  | 'numSpeculativeTokens'
+  | 'pipelineDepth'
+>;
+
+export interface ReferenceExecutorOptions
+  extends Omit<Sizes, 'pipelineDepth'>,
+    Partial<Record<'pipelineDepth', number>> {
+  /** Equal seeds, equal texts: 0 to 2^32 - 1. Default 0. */
+  seed?: number;
+  /** Ends a text where it would begin to repeat itself. Default: none, and texts go on. */
+  eosTokenId?: number;
+  /** How many of the drafts that it makes are wrong, 0 to 1. Default 0.25. */
+  draftErrorRate?: number;
+  /**
+   * `fail-step` (default): the step fails with ERR_BLOCKSTEP_KV_MISMATCH. `fail-row`: the entries concerned fail. Either
+   * way later steps in flight fail such a request's rows, until it is admitted again. `report`: nothing fails, wrong reads
+   * give wrong texts; what was found stands in `faults`.
+   */
+  onMismatch?: MismatchPolicy;
+  /**
+   * Where the KV memory lies and steps are computed: `cpu` (default), `cuda` (the GPU 0) or `cuda:N`. On a GPU kernels write
+   * and read the entries through the tables on the GPU.
+   */
+  device?: string;
+  /** A step is computed so many milliseconds after it was submitted. Default: while it is submitted. Not on a GPU. */
+  latencyMs?: number;
+  /**
+   * Called once for each step, instead of `latencyMs`: the function that it is given computes the oldest step that was
+   * not computed yet, whenever it is called. Not on a GPU.
+   */
+  defer?: Defer;
+}
+
+const { placement: _, ...WORDS } = OPTION_WORDS;
+
+/** Its own options, and all of the engine that it is for, so that one object does for both; and those of a `config`. */
+const OPTIONS = knownNames<ReferenceExecutorOptions & EngineOptions & Pick<SchedulerConfig, 'placement'>>(
+  'the options of a ReferenceExecutor',
+  {
+    ...ENGINE_OPTION_NAMES,
+    placement: true,
+    seed: true,
+    eosTokenId: true,
+    draftErrorRate: true,
+    onMismatch: true,
+    latencyMs: true,
+    defer: true,
+  },
+  WORDS,
+);
+
+/** The options, checked. */
+export interface ReferenceSetup {
+  native: NativeReferenceConfig;
+  policy: MismatchPolicy;
+  /** The GPU; null for the host. */
+  gpu: number | null;
+  limits: ExecutorLimits;
+  defer: Defer | null;
+}
+
+/**
+ * Checks the options and fills in the defaults; each is read once.
+ * @throws ERR_BLOCKSTEP_BAD_ARG naming the option, its value and what was expected
+ */
+export function resolveReferenceOptions(options: ReferenceExecutorOptions): ReferenceSetup {
+  if (typeof options !== 'object' || options === null)
+    throw badArgument('options', show(options), 'an object');
+  checkNames(options, OPTIONS);
+  const { numBlocks, blockSize, maxNumSeqs, maxNumBatchedTokens, maxModelLen } = options;
+  const { numSpeculativeTokens, pipelineDepth, seed = 0, eosTokenId, draftErrorRate = 0.25 } = options;
+  const { onMismatch = 'fail-step', device = 'cpu', latencyMs, defer } = options;
+  const sizes = {
+    blockSize,
+    maxNumSeqs,
+    maxNumBatchedTokens,
+    maxModelLen,
+    numSpeculativeTokens,
+    pipelineDepth,
+  };
+  const config = resolveOptions({ ...(sizes as Sizes), numBlocks });
+  const { maxEntries, maxBlocksPerRow, maxTokens } = coreConfig(config);
+  if (!POLICIES.includes(onMismatch)) {
+    throw badArgument('onMismatch', show(onMismatch), `one of ${POLICIES.join(', ')}`);
+  }
+  if (latencyMs !== undefined && defer !== undefined) {
+    throw badArgument('defer', show(defer), 'absent where latencyMs is given');
+  }
+  resolvePlacement({ device });
+  const gpu = device === 'cpu' ? null : gpuOf({ device });
+  for (const [name, value] of Object.entries({ latencyMs, defer })) {
+    if (gpu !== null && value !== undefined) throw badArgument(name, show(value), `absent on ${device}`);
+  }
+  return {
+    native: {
+      numBlocks: config.numBlocks,
+      blockSize: config.blockSize,
+      maxTokens,
+      maxEntries,
+      maxBlocksPerRow,
+      maxDrafts: config.numSpeculativeTokens,
+      pipelineDepth: config.pipelineDepth,
+      seed: checkInteger('seed', seed, 0, 2 ** 32 - 1),
+      eosToken: eosTokenId === undefined ? NO_TOKEN : checkInteger('eosTokenId', eosTokenId, 0, NO_TOKEN - 1),
+      wrongDrafts: Math.min(
+        Math.floor(checkNumber('draftErrorRate', draftErrorRate, 0, 1) * 2 ** 32),
+        2 ** 32 - 1,
+      ),
+      reportOnly: onMismatch === 'report',
+    },
+    policy: onMismatch,
+    gpu,
+    limits: Object.freeze({
+      numBlocks: config.numBlocks,
+      blockSize: config.blockSize,
+      maxNumSeqs: config.maxNumSeqs,
+      maxNumBatchedTokens: config.maxNumBatchedTokens,
+      maxModelLen: config.maxModelLen,
+      fixedShape: true,
+      pipelineDepth: config.pipelineDepth,
+      numSpeculativeTokens: config.numSpeculativeTokens,
+    }),
+    defer: takeDefer(latencyMs, defer),
+  };
+}
+
+function takeDefer(latencyMs: unknown, defer: unknown): Defer | null {
+  if (latencyMs !== undefined) {
+    const delay = checkNumber('latencyMs', latencyMs as number, 0, MAX_LATENCY_MS);
+    return (computeOldest) => void setTimeout(computeOldest, delay);
+  }
+  if (defer === undefined) return null;
+  if (typeof defer !== 'function') throw badArgument('defer', show(defer), 'a function');
+  return defer as Defer;
+}

@@ -1,0 +1,196 @@
+import { BlockstepError } from '../../base/errors.js';
+import { bytes, INSPECT, showFacts } from '../../base/inspect.js';
+import { MAX_FINDINGS, StepControl } from '../../core/native-reference.js';
+import type { StepTables } from '../../core/tables.js';
+import type { DeviceExecutor, ExecutorPlan, ExecutorResult } from '../../engine/executor/executor.js';
+import type { ExecutorLimits } from '../../engine/executor/executor-limits.js';
+import type { BlockArena } from '../../transfer/block-arena.js';
+import { DeviceRunner, type TablesOnDevice } from './device-runner.js';
+import { mismatchError, type ReferenceFault, readFaults } from './faults.js';
+import { HostRunner } from './host-runner.js';
+import { type MismatchPolicy, type ReferenceExecutorOptions, resolveReferenceOptions } from './options.js';
+import type { ReferenceRunner } from './runner.js';
+import { ReferenceStep } from './step.js';
+
+/** Faults that are remembered, the latest. */
+const MAX_FAULTS = 1024;
+
+/**
+ * An executor without a model that really uses the memory it is given, and says so when that memory is wrong.
+ *
+ * A step writes one entry (token, position, hash of the prefix, owner, generation of the block) for every token that it
+ * computes into KV memory of numBlocks x blockSize entries, at the slot that the slot mapping names. Only when all entries
+ * of the step are written does it read any: every sequence is read back whole through its block table, and the next token
+ * is computed from what was read. An unpaged copy of every request says what should have been read. So every wrong block,
+ * stale read and foreign write is found and named: see `ReferenceFault`, which says what is told apart.
+ *
+ * Its texts go on as they went on before: the next token is the one that followed the longest earlier occurrence of the
+ * text's end, the earliest of equally long ones. Where there is none, it is a token of the prompt, drawn by seed, length
+ * and last token. With `eosTokenId` a text ends where the token to be copied would be a generated one, that is where it
+ * would begin to repeat itself. Grammars are not heeded, but for the drafts that they forbid. Drafts are made by the same rule, some of them wrong. So a text depends on seed and prompt
+ * alone, never on batches, blocks or drafts.
+ *
+ * Lanes may copy its KV memory, `kv`. What they load is declared by `adopt`, and is good if token, position and prefix are
+ * right, whoever wrote it and wherever it stood; see there.
+ *
+ * Memory: 32 bytes a token of the pool and 20 a block, where they are used; and 12 bytes a token of every request that has
+ * a slot of the request table, until the slot is used again.
+ */
+export class ReferenceExecutor implements DeviceExecutor {
+  readonly usesTables = true;
+  /** The sizes that it was made for: an engine of others is refused. */
+  readonly limits: ExecutorLimits;
+  readonly #runner: ReferenceRunner;
+  readonly #policy: MismatchPolicy;
+  readonly #depth: number;
+  /** One more than can be in flight, so that the answer given last stays readable while the next step is submitted. */
+  readonly #steps: ReferenceStep[];
+  #nextStep = 0;
+  #faults: ReferenceFault[] = [];
+  #numFaults = 0;
+  #disposed = false;
+
+  /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE */
+  constructor(options: ReferenceExecutorOptions) {
+    const { native, policy, gpu, limits, defer } = resolveReferenceOptions(options);
+    this.limits = limits;
+    const read = (step: ReferenceStep): ExecutorResult => this.#readAnswer(step);
+    this.#runner = gpu === null ? new HostRunner(native, defer, read) : new DeviceRunner(native, gpu, read);
+    this.#policy = policy;
+    this.#depth = native.pipelineDepth;
+    this.#steps = Array.from({ length: native.pipelineDepth + 1 }, () => new ReferenceStep(native));
+  }
+
+  /**
+   * What was found wrong so far, the oldest first: at most 64 of one step, and the last 1,024 at least. The list is the
+   * caller's.
+   */
+  get faults(): ReferenceFault[] {
+    return [...this.#faults];
+  }
+
+  /** How many faults were found, those that were not kept included. */
+  get numFaults(): number {
+    return this.#numFaults;
+  }
+
+  /** `cpu`, or the GPU, `cuda:N`: an engine has its tables there too, and so should a scheduler of your own. */
+  get device(): string {
+    return this.#runner.device;
+  }
+
+  /** On a GPU the stream in which steps are computed. It goes with the executor: dispose the scheduler first. */
+  get stream(): bigint | null {
+    return this.#runner.stream;
+  }
+
+  /**
+   * Bytes of the KV memory; requests of which there is a copy; and bytes of pinned memory, 0 on the host.
+   * @throws ERR_BLOCKSTEP_DISPOSED
+   */
+  memory(): { arenaBytes: number; numSequences: number; pinnedBytes: number } {
+    return this.#runner.memory();
+  }
+
+  /**
+   * The KV memory, for lanes: `blockSize` x 32 bytes a block, under the block ids of the scheduler. A lane that copies
+   * between two executors needs the same `blockSize`.
+   * @throws ERR_BLOCKSTEP_DISPOSED
+   */
+  get kv(): BlockArena {
+    if (this.#disposed) throw disposed();
+    return this.#runner.kv;
+  }
+
+  /**
+   * Declares blocks as loaded for a request: call it when the lane's job is over and before a step reads them. From then
+   * on they are part of the request's cached prefix, and every entry that a step reads of them must be of the right token,
+   * position and prefix.
+   *
+   * A block counts as loaded only if a lane filled it whole since it was taken last: one that was skipped, or is written
+   * to `kv.buffer` from here, is found as `unwritten-read`. One that a lane fills again afterwards, or that is taken and
+   * then filled without being declared, is found as `unexpected-load`.
+   * @param handle the request
+   * @param blocks each once; a load is declared once
+   * @throws ERR_BLOCKSTEP_BAD_ARG, and nothing is changed; ERR_BLOCKSTEP_DISPOSED
+   */
+  adopt(handle: number, blocks: Int32Array): void {
+    this.#runner.adopt(handle, blocks);
+  }
+
+  /**
+   * Computes the next step: now, or later with `latencyMs` and `defer`; always in the order of submission. The plan and
+   * its tables are to stay as they are until then. The arrays of the answer are used again `pipelineDepth` steps later.
+   * Drafts are always made for all entries that sampled.
+   * @throws ERR_BLOCKSTEP_BAD_ARG for what is no plan or has no fitting tables, and nothing was changed;
+   * ERR_BLOCKSTEP_PIPELINE_FULL if pipelineDepth steps are waiting; ERR_BLOCKSTEP_KV_MISMATCH, whose `cause` is the list of
+   * `ReferenceFault`s; ERR_BLOCKSTEP_DISPOSED
+   */
+  execute(
+    plan: ExecutorPlan,
+    tables: StepTables | TablesOnDevice | null,
+  ): ExecutorResult | Promise<ExecutorResult> {
+    if (this.#disposed) throw disposed();
+    if (this.#runner.numPending >= this.#depth) {
+      const message = `${this.#runner.numPending} steps wait to be computed already`;
+      throw new BlockstepError('ERR_BLOCKSTEP_PIPELINE_FULL', message);
+    }
+    const step = this.#steps[this.#nextStep];
+    step.fill(plan, tables);
+    const index = this.#nextStep;
+    this.#nextStep = (index + 1) % this.#steps.length;
+    try {
+      return this.#runner.run(step);
+    } catch (error) {
+      this.#nextStep = index; // steps that wait keep theirs, however many are refused
+      throw error;
+    }
+  }
+
+  /**
+   * Frees the memory; steps that wait fail with ERR_BLOCKSTEP_DISPOSED, as does every later call, also of `kv`. Only a lane, or an
+   * ArrayBuffer that somebody still has of `kv.buffer`, keeps the KV memory for as long as it is there. Idempotent.
+   */
+  dispose(): void {
+    this.#disposed = true;
+    this.#steps.length = 0;
+    this.#runner.dispose(disposed());
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    const { numBlocks, blockSize } = this.limits;
+    const fixed = { device: this.device, numBlocks, blockSize, faults: this.#numFaults };
+    return showFacts('ReferenceExecutor', depth, options, fixed, () => {
+      const { numSequences, arenaBytes } = this.memory();
+      return { requests: numSequences, kv: bytes(arenaBytes) };
+    });
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  #readAnswer({ io, plan }: ReferenceStep): ExecutorResult {
+    const { tokens, counts, errors, nextDrafts, nextCounts, control } = io;
+    const numFindings = control[StepControl.numFindings];
+    if (numFindings > 0) {
+      const faults = readFaults(io, plan);
+      this.#remember(faults, numFindings);
+      if (this.#policy === 'fail-step') throw mismatchError(faults, numFindings);
+    }
+    const drafts = { tokens: nextDrafts, counts: nextCounts };
+    return control[StepControl.numErrors] > 0
+      ? { tokens, counts, errors, drafts }
+      : { tokens, counts, drafts };
+  }
+
+  #remember(faults: readonly ReferenceFault[], count: number): void {
+    this.#numFaults += count;
+    this.#faults.push(...faults);
+    if (this.#faults.length > MAX_FAULTS + MAX_FINDINGS) this.#faults = this.#faults.slice(-MAX_FAULTS);
+  }
+}
+
+function disposed(): BlockstepError {
+  return new BlockstepError('ERR_BLOCKSTEP_DISPOSED', 'the reference executor was disposed');
+}

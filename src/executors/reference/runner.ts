@@ -1,0 +1,42 @@
+import type { ExecutorResult } from '../../engine/executor/executor.js';
+import type { BlockArena } from '../../transfer/block-arena.js';
+import type { ReferenceStep } from './step.js';
+
+/** Reads the answer of a step that was computed: to be called at once, before its arrays are used again. */
+export type ReadAnswer = (step: ReferenceStep) => ExecutorResult;
+
+/** Where a reference executor's steps are computed and where its KV memory lies: on the host, or on a GPU. */
+export interface ReferenceRunner {
+  /** As `PlacementOptions` of a scheduler has them. */
+  readonly device: string;
+  readonly stream: bigint | null;
+  readonly kv: BlockArena;
+  /** Computes a step that was filled, now or later, in the order of the calls. */
+  run(step: ReferenceStep): ExecutorResult | Promise<ExecutorResult>;
+  /** Steps that were not computed yet. */
+  readonly numPending: number;
+  adopt(handle: number, blocks: Int32Array): void;
+  memory(): { arenaBytes: number; numSequences: number; pinnedBytes: number };
+  /** Frees the memory, `kv` included. Steps that wait fail with this error. */
+  dispose(error: Error): void;
+}
+
+/** A step that waits to be computed, and who waits for its answer. */
+export interface PendingStep {
+  readonly step: ReferenceStep;
+  readonly answer: Promise<ExecutorResult>;
+  resolve(result: ExecutorResult): void;
+  reject(error: unknown): void;
+}
+
+export function pendingStep(step: ReferenceStep): PendingStep {
+  let resolve!: PendingStep['resolve'];
+  let reject!: PendingStep['reject'];
+  const answer = new Promise<ExecutorResult>((onAnswer, onError) => {
+    resolve = onAnswer;
+    reject = onError;
+  });
+  // Whoever was answered knows of it; that nobody asked is no reason to end the process.
+  answer.catch(() => {});
+  return { step, answer, resolve, reject };
+}

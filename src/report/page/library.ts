@@ -1,0 +1,29 @@
+import { readFileSync } from 'node:fs';
+import { BlockstepError } from '../../base/errors.js';
+import { packageRoot } from '../../base/package-root.js';
+
+/** The plotting library as a page carries it. */
+export interface PlotLibrary {
+  name: string;
+  version: string;
+  license: string;
+  /** Classic script that sets the global `echarts`. Its licence stands at its top. */
+  source: string;
+  /** What its licence asks to be passed on: the notice, and the licence of a part of it. */
+  notice: string;
+}
+
+/**
+ * Reads Apache ECharts as the package carries it: the build with lines, bars and points, drawn as SVG.
+ * @throws ERR_BLOCKSTEP_BAD_FILE in a checkout that was not built
+ */
+export function loadPlotLibrary(): PlotLibrary {
+  // Where `npm run build:ts` puts it (browser/pack-library.mjs), also for the sources.
+  const path = `${packageRoot()}/dist/report/plot-library.json`;
+  try {
+    return JSON.parse(readFileSync(path, 'utf8')) as PlotLibrary;
+  } catch (cause) {
+    const what = `${path}: cannot be read: ${String(cause)}. Build it: npm run build:ts`;
+    throw new BlockstepError('ERR_BLOCKSTEP_BAD_FILE', what, { cause });
+  }
+}

@@ -1,0 +1,29 @@
+import type { ChartSource } from '../charts/chart.js';
+import { type Html, type HtmlValue, html } from '../markup/html.js';
+
+/** One of the figures that a page begins with. */
+export interface Tile {
+  label: string;
+  /** The figure in a few characters, or null if there is none. */
+  value: HtmlValue;
+  /** Its unit, or what it is a percentile of. */
+  unit: string;
+  /** What goes with it, in a line; where there is no figure, why. */
+  detail: HtmlValue;
+  source: ChartSource;
+}
+
+/** The figures of a page at a glance; those that come from elsewhere than is usual there are tagged. */
+export function renderTiles(tiles: readonly Tile[], usual: ChartSource): Html {
+  return html`<dl class="tiles">
+${tiles.map((tile) => renderTile(tile, usual))}</dl>`;
+}
+
+function renderTile({ label, value, unit, detail, source }: Tile, usual: ChartSource): Html {
+  const figure =
+    value === null
+      ? html`<dd class="value none">none</dd>`
+      : html`<dd class="value">${value} <small>${unit}</small></dd>`;
+  return html`<div class="tile"><dt>${label}${source !== usual && html` <span class="tag ${source}">${source}</span>`}</dt>${figure}<dd class="detail">${detail}</dd></div>
+`;
+}

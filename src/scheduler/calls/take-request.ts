@@ -1,0 +1,174 @@
+import { BlockstepError, badArgument, checkInteger, show } from '../../base/errors.js';
+import { bindMethods } from '../../base/foreign-method.js';
+import { checkNames } from '../../base/known-names.js';
+import { TOKEN_MAX } from '../../core/core.js';
+import { takeTokenIds } from '../../core/token-ids.js';
+import type { Grammar, GrammarCalls } from '../request/grammar.js';
+import type { Request, RequestInput, TakenRequest } from '../request/request.js';
+import type { Chunk, ChunkInput, Session } from '../request/session.js';
+import type { StopConditions, TakenStops } from '../request/stop-conditions.js';
+import { MAX_TIMEOUT } from '../request/wait.js';
+import type { SchedulerState } from '../state/scheduler-state.js';
+import { CHUNK_FIELDS, REQUEST_FIELDS } from './request-names.js';
+import { checkBoolean, checkFinite, checkName } from './validate.js';
+
+const INT32_MAX = 2 ** 31 - 1;
+const GRAMMAR_METHODS = ['ready', 'acceptTokens', 'validateTokens'] as const;
+
+/**
+ * Everything about a new request that can be checked without native code; that the prompt's ids are in range is checked
+ * once, by the core that copies them. Each field is read once, so what was checked is what is used.
+ * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT
+ */
+export function takeRequest(s: SchedulerState, input: RequestInput): TakenRequest {
+  if (typeof input !== 'object' || input === null) throw badArgument('request', show(input), 'an object');
+  checkNames(input, REQUEST_FIELDS);
+  const { id, prompt, priority, arrivalTime, cacheSalt, adapter, resumable, grammar, maxTokens } = input;
+  const { transferParams, params, timeoutMs } = input;
+  checkName('id', id, 1);
+  const tokens = takeTokenIds('prompt', prompt);
+  if (tokens.length === 0) throw badArgument('prompt', 'none', 'at least one token');
+  checkInteger('maxTokens', maxTokens, 1, INT32_MAX);
+  const request: TakenRequest = { id, prompt: tokens, maxTokens, ...takeStops(input, maxTokens) };
+  if (priority !== undefined) request.priority = checkInteger('priority', priority, -INT32_MAX, INT32_MAX);
+  if (arrivalTime !== undefined) request.arrivalTime = checkFinite('arrivalTime', arrivalTime);
+  if (cacheSalt !== undefined) request.cacheSalt = checkName('cacheSalt', cacheSalt, 0);
+  if (adapter !== undefined) request.adapter = checkName('adapter', adapter, 0);
+  if (resumable !== undefined) request.resumable = checkBoolean('resumable', resumable);
+  if (grammar !== undefined) {
+    request.grammarCalls = takeGrammar(grammar);
+    request.grammar = grammar;
+  }
+  if (timeoutMs !== undefined && timeoutMs !== Number.POSITIVE_INFINITY) {
+    request.timeoutMs = takeTimeout(timeoutMs);
+  }
+  if (transferParams !== undefined) request.transferParams = takeParams(transferParams);
+  if (params !== undefined) request.params = params;
+  if (s.requests.has(id)) {
+    throw new BlockstepError('ERR_BLOCKSTEP_DUPLICATE_ID', `id ${show(id)} belongs to an unfinished request`);
+  }
+  if (s.config.deviations.refuseUnfit) checkFits(s, tokens.length, tokens.length);
+  return request;
+}
+
+function takeTimeout(value: unknown): number {
+  if (typeof value === 'number' && value > 0 && value <= MAX_TIMEOUT) return value;
+  throw badArgument(
+    'timeoutMs',
+    show(value),
+    `milliseconds, more than 0 and at most ${MAX_TIMEOUT}, or Infinity`,
+  );
+}
+
+/** A copy of parameters that are passed on. What stands in them is between client and connector. */
+function takeParams(params: unknown): Readonly<Record<string, unknown>> {
+  if (typeof params === 'object' && params !== null && !Array.isArray(params)) return { ...params };
+  throw badArgument('transferParams', show(params), 'an object');
+}
+
+/** A chunk as its caller gave it, checked as far as it can be without its session. */
+export interface TakenChunk {
+  prompt: Int32Array;
+  stops: Partial<TakenStops>;
+  arrivalTime: number | undefined;
+  params: unknown;
+}
+
+/** Checks and copies a chunk. Each field is read once. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function takeChunk(input: ChunkInput): TakenChunk {
+  if (typeof input !== 'object' || input === null) throw badArgument('chunk', show(input), 'an object');
+  checkNames(input, CHUNK_FIELDS);
+  const { prompt, maxTokens, arrivalTime, params } = input;
+  const tokens = takeTokenIds('prompt', prompt).slice();
+  if (tokens.length === 0) throw badArgument('prompt', 'none', 'at least one token');
+  if (maxTokens !== undefined) checkInteger('maxTokens', maxTokens, 1, INT32_MAX);
+  const stops: Partial<TakenStops> = takeStops(input, maxTokens ?? INT32_MAX);
+  if (maxTokens !== undefined) stops.maxTokens = maxTokens;
+  checkTokens('prompt', tokens);
+  return {
+    prompt: tokens,
+    stops,
+    arrivalTime: arrivalTime === undefined ? undefined : checkFinite('arrivalTime', arrivalTime),
+    params,
+  };
+}
+
+function checkTokens(name: string, tokens: Int32Array): void {
+  // The sign bit collects what is wrong with any token, so that the loop needs no branch.
+  let wrong = 0;
+  for (const token of tokens) wrong |= token | (token + 1);
+  if (wrong >= 0) return;
+  const at = tokens.findIndex((token) => token < 0 || token > TOKEN_MAX);
+  checkInteger(`${name}[${at}]`, tokens[at], 0, TOKEN_MAX);
+}
+
+/**
+ * Completes a chunk by what its session says. What the session will have said by the time of a queued chunk is not known
+ * yet, so that such a chunk is refused only if it is sure not to fit.
+ * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_UNFIT
+ */
+export function completeChunk(s: SchedulerState, request: Request, chunk: TakenChunk): Chunk {
+  const { stops: first, numQueuedTokens } = request.session as Session;
+  const { deviations } = s.config;
+  const stops = { ...first, ...chunk.stops };
+  checkMinTokens(stops, chunk.stops.minTokens !== undefined);
+  if (deviations.refuseUnfit) {
+    const said = s.queues.idle.has(request) ? request.numTokens - 1 : request.numPromptTokens;
+    checkFits(s, said + numQueuedTokens + chunk.prompt.length, chunk.prompt.length);
+  }
+  const arrivalTime = chunk.arrivalTime ?? s.now;
+  return { prompt: chunk.prompt, stops, arrivalTime, addedAt: s.now, params: chunk.params };
+}
+
+/**
+ * A chunk brings `maxTokens` or `minTokens`, and its session the other: that of the chunk is the wrong one. That those of one
+ * chunk agree was checked before.
+ */
+function checkMinTokens({ minTokens = 0, maxTokens }: StopConditions, bringsMinTokens: boolean): void {
+  if (minTokens <= maxTokens) return;
+  throw bringsMinTokens
+    ? badArgument('minTokens', show(minTokens), `at most ${maxTokens}, the maxTokens of its session`)
+    : badArgument('maxTokens', show(maxTokens), `at least ${minTokens}, the minTokens of its session`);
+}
+
+/** Every stop condition but `maxTokens`, which `minTokens` must not exceed. */
+function takeStops(input: Partial<StopConditions>, maxTokens: number): Partial<TakenStops> {
+  const { minTokens, eosTokenId, ignoreEos, stopTokenIds } = input;
+  const stops: Partial<TakenStops> = {};
+  if (minTokens !== undefined) stops.minTokens = checkInteger('minTokens', minTokens, 0, maxTokens);
+  if (eosTokenId !== undefined) stops.eosTokenId = checkInteger('eosTokenId', eosTokenId, 0, TOKEN_MAX);
+  if (ignoreEos !== undefined) stops.ignoreEos = checkBoolean('ignoreEos', ignoreEos);
+  if (stopTokenIds !== undefined) {
+    const ids = takeTokenIds('stopTokenIds', stopTokenIds);
+    checkTokens('stopTokenIds', ids);
+    stops.stopTokenIds = Array.from(ids);
+  }
+  return stops;
+}
+
+/** The methods of a grammar, each looked up once and bound to it. */
+function takeGrammar(grammar: Grammar): GrammarCalls {
+  if (typeof grammar !== 'object' || grammar === null) {
+    throw badArgument('grammar', show(grammar), 'an object');
+  }
+  return bindMethods('grammar', grammar, GRAMMAR_METHODS);
+}
+
+/** @param total tokens of the whole text, of which `numPrompt` are new */
+function checkFits(s: SchedulerState, total: number, numPrompt: number): void {
+  const { maxModelLen } = s.config;
+  const what =
+    total === numPrompt ? `a prompt of ${total} tokens` : `a chunk of ${numPrompt} tokens, ${total} in all,`;
+  if (total >= maxModelLen) {
+    throw new BlockstepError(
+      'ERR_BLOCKSTEP_UNFIT',
+      `${what} leaves no room for output: maxModelLen is ${maxModelLen}`,
+    );
+  }
+  if (total > s.poolTokens) {
+    throw new BlockstepError(
+      'ERR_BLOCKSTEP_UNFIT',
+      `${what} never fits the pool, which holds ${s.poolTokens}`,
+    );
+  }
+}

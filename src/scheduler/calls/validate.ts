@@ -1,0 +1,184 @@
+import { takeInt32Array, takeUint8Array } from '../../base/arrays.js';
+import { badArgument, checkInteger, show } from '../../base/errors.js';
+import { checkNames, insteadOf } from '../../base/known-names.js';
+import { TOKEN_MAX } from '../../core/core.js';
+import type { ResetOptions } from '../life/prefix-reset.js';
+import type { BlockUse } from '../log/log.js';
+import { RESET_OPTIONS } from '../options/option-names.js';
+import type { Plan } from '../plan/plan.js';
+import { OUTSTANDING_KINDS, type OutstandingKind } from '../request/outstanding.js';
+import type { SchedulerState } from '../state/scheduler-state.js';
+import type { Drafts } from '../update/drafts.js';
+import type { StepResult } from '../update/update-pass.js';
+
+const MAX_NAME = 65_536;
+
+/** A checked `StepResult`, and the sum of its counts. */
+export interface TakenResult extends StepResult {
+  numTokens: number;
+}
+
+/**
+ * That the arrays cover every entry of the plan, with as many tokens as the counts say and no more than each entry can
+ * bring. Arrays may be longer than that.
+ */
+export function takeStepResult(plan: Plan, result: StepResult): TakenResult {
+  if (typeof result !== 'object' || result === null) throw badArgument('result', show(result), 'an object');
+  const { tokens, counts, errors } = result;
+  checkFlatFields(result, tokens, counts);
+  const taken = takeFlat(plan.numRequests, tokens, counts, plan.maxOutputTokens);
+  if (errors === undefined) return taken;
+  const flags = takeUint8Array('errors', errors);
+  if (flags.length < plan.numRequests) {
+    throw badArgument(
+      'errors',
+      `${flags.length} entries`,
+      `at least ${plan.numRequests} entries, one for each of the plan`,
+    );
+  }
+  return { ...taken, errors: flags };
+}
+
+/** Drafts for the entries of an updated plan. */
+export function takeDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): TakenResult {
+  if (s.pipelined || s.maxDrafts === 0) {
+    const { pipelineDepth, numSpeculativeTokens } = s.config;
+    const got = `pipelineDepth ${pipelineDepth} and numSpeculativeTokens ${numSpeculativeTokens}`;
+    throw badArgument('drafts', got, 'given only at pipelineDepth 1 with speculative tokens');
+  }
+  if (typeof drafts !== 'object' || drafts === null) throw badArgument('drafts', show(drafts), 'an object');
+  const { tokens, counts } = drafts;
+  checkFlatFields(drafts, tokens, counts);
+  return takeFlat(plan.numRequests, tokens, counts, plan.maxNextDrafts);
+}
+
+/** Drafts for the entries of a plan in flight, made by the steps before it. */
+export function takeReplacedDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): TakenResult {
+  if (!s.pipelined || s.maxDrafts === 0) {
+    const { pipelineDepth, numSpeculativeTokens } = s.config;
+    const got = `pipelineDepth ${pipelineDepth} and numSpeculativeTokens ${numSpeculativeTokens}`;
+    throw badArgument('drafts', got, 'replaced only at pipelineDepth 2 or 3 with speculative tokens');
+  }
+  if (typeof drafts !== 'object' || drafts === null) throw badArgument('drafts', show(drafts), 'an object');
+  const { tokens, counts } = drafts;
+  checkFlatFields(drafts, tokens, counts);
+  return takeFlat(plan.numRequests, tokens, counts, plan.maxNextDrafts);
+}
+
+/**
+ * That a result has tokens and counts at all; of one that has not, says which of its names was probably meant. The names of a
+ * result that has both are not looked at: that would cost every step, and an executor may give more than is read.
+ */
+export function checkFlatFields(result: object, tokens: unknown, counts: unknown): void {
+  if (tokens === undefined) throw lacksField(result, 'tokens');
+  if (counts === undefined) throw lacksField(result, 'counts');
+}
+
+function lacksField(result: object, field: string): Error {
+  return badArgument(field, `undefined${insteadOf(result, field)}`, 'an Int32Array');
+}
+
+/** Checks `n` counts from 0 to `most[i]`, and as many ids from 0 to 2^31 - 2 as they sum up to. */
+function takeFlat(n: number, tokens: unknown, counts: unknown, most: Uint8Array): TakenResult {
+  const ids = takeInt32Array('tokens', tokens);
+  const lengths = takeInt32Array('counts', counts);
+  if (lengths.length < n) {
+    throw badArgument(
+      'counts',
+      `${lengths.length} entries`,
+      `at least ${n} entries, one for each of the plan`,
+    );
+  }
+  let total = 0;
+  // The sign bit collects what is wrong with any entry, so that the loops need no branch.
+  let wrong = 0;
+  for (let i = 0; i < n; i++) {
+    const count = lengths[i];
+    wrong |= count | (most[i] - count);
+    total += count;
+  }
+  if (wrong < 0) throwFirst('counts', lengths, n, (i) => most[i]);
+  if (ids.length < total)
+    throw badArgument('tokens', `${ids.length} ids`, `at least ${total} ids, the sum of counts`);
+  for (let i = 0; i < total; i++) wrong |= ids[i] | (ids[i] + 1);
+  if (wrong < 0) throwFirst('tokens', ids, total, () => TOKEN_MAX);
+  return { tokens: ids, counts: lengths, numTokens: total };
+}
+
+function throwFirst(field: string, values: Int32Array, n: number, most: (i: number) => number): never {
+  let at = 0;
+  while (at < n - 1 && values[at] >= 0 && values[at] <= most(at)) at++;
+  throw badArgument(`${field}[${at}]`, String(values[at]), `an integer from 0 to ${most(at)}`);
+}
+
+/** Keys of an abort: one or many external ids and handles. */
+export function takeAbortKeys(keys: unknown): (string | number)[] {
+  if (typeof keys === 'string') return [keys];
+  const list = typeof keys === 'number' ? [keys] : takeIterable(keys);
+  for (const key of list) {
+    if (typeof key !== 'string') checkInteger('handle', key, 0, Number.MAX_SAFE_INTEGER);
+  }
+  return list as (string | number)[];
+}
+
+/** Key of one request: an external id or a handle. */
+export function takeKey(key: unknown): string | number {
+  if (typeof key === 'string') return key;
+  if (typeof key === 'number') return checkInteger('handle', key, 0, Number.MAX_SAFE_INTEGER);
+  throw badArgument('key', show(key), 'an id or a handle');
+}
+
+/** One use of a request's blocks. */
+export function takeBlockUse(handle: unknown, kind: unknown, owner: unknown): BlockUse {
+  if (!OUTSTANDING_KINDS.includes(kind as OutstandingKind)) {
+    throw badArgument('kind', show(kind), `one of ${OUTSTANDING_KINDS.join(', ')}`);
+  }
+  return {
+    handle: checkInteger('handle', handle, 0, Number.MAX_SAFE_INTEGER),
+    kind: kind as OutstandingKind,
+    owner: checkName('owner', owner, 0),
+  };
+}
+
+export function takeResetOptions(options: unknown): Required<ResetOptions> {
+  if (typeof options !== 'object' || options === null)
+    throw badArgument('options', show(options), 'an object');
+  checkNames(options, RESET_OPTIONS);
+  const { resetRunning = false, resetConnector = false } = options as Record<string, unknown>;
+  return {
+    resetRunning: checkBoolean('resetRunning', resetRunning),
+    resetConnector: checkBoolean('resetConnector', resetConnector),
+  };
+}
+
+export function takePauseMode(mode: unknown): 'new' | 'all' {
+  if (mode === 'new' || mode === 'all') return mode;
+  throw badArgument('mode', show(mode), "'new' or 'all'");
+}
+
+/** What an iterator of the caller throws is the caller's own error. */
+function takeIterable(value: unknown): unknown[] {
+  const iterable = typeof value === 'object' && value !== null ? (value as Iterable<unknown>) : null;
+  if (typeof iterable?.[Symbol.iterator] === 'function') return [...iterable];
+  throw badArgument('ids', show(value), 'an id, a handle, or an iterable of them');
+}
+
+export function checkName(field: string, value: unknown, minLength: number): string {
+  if (typeof value !== 'string') throw badArgument(field, show(value), 'a string');
+  if (value.length >= minLength && value.length <= MAX_NAME) return value;
+  throw badArgument(
+    field,
+    `${value.length} characters`,
+    `a string of ${minLength} to ${MAX_NAME} characters`,
+  );
+}
+
+export function checkBoolean(field: string, value: unknown): boolean {
+  if (typeof value === 'boolean') return value;
+  throw badArgument(field, show(value), 'a boolean');
+}
+
+export function checkFinite(field: string, value: unknown): number {
+  if (typeof value === 'number' && Number.isFinite(value)) return value;
+  throw badArgument(field, show(value), 'a finite number');
+}

@@ -1,0 +1,87 @@
+import { type BlockstepError, badArgument, show } from '../../base/errors.js';
+import { type Bound, bindMethods } from '../../base/foreign-method.js';
+import type { Protection, SchedulerConnector } from './connector.js';
+
+const REQUIRED = [
+  'getNumNewMatchedTokens',
+  'updateStateAfterAlloc',
+  'buildMetadata',
+  'requestFinished',
+] as const;
+const OPTIONAL = [
+  'bind',
+  'bindPins',
+  'onNewRequest',
+  'updateConnectorOutput',
+  'requiresKvDelivery',
+  'cancelSending',
+  'resetCache',
+  'hasPendingWork',
+  'shutdown',
+] as const;
+const PROTECTIONS: readonly Protection[] = ['own', 'pin', 'fence'];
+const MAX_RANK = 65_535;
+
+/** A method that a connector may leave out. */
+export type OptionalMethod = (typeof OPTIONAL)[number];
+type Method = (typeof REQUIRED)[number] | OptionalMethod;
+
+/** A connector, checked; its methods were looked up once and are called on the object itself. */
+export interface ConnectorCalls extends Partial<Record<Method, Bound>> {
+  readonly getNumNewMatchedTokens: Bound;
+  readonly updateStateAfterAlloc: Bound;
+  readonly buildMetadata: Bound;
+  readonly requestFinished: Bound;
+  readonly protection: readonly Protection[];
+  /** Ranks that report, by child. */
+  readonly reporters: readonly (readonly number[])[];
+}
+
+/**
+ * @param numRanks ranks that there are; undefined: nobody has said, so the connector may declare any, and else has one
+ * @throws ERR_BLOCKSTEP_BAD_ARG naming what is missing or wrong
+ */
+export function takeConnector(connector: SchedulerConnector, numRanks?: number): ConnectorCalls {
+  if (typeof connector !== 'object' || connector === null) {
+    throw bad('connector', connector, 'an object with the methods of a SchedulerConnector');
+  }
+  const allRanks = Array.from({ length: numRanks ?? 1 }, (_, rank) => rank);
+  const { protection = 'own', reporters = [allRanks] } = connector;
+  const calls = bindMethods('connector', connector, REQUIRED, OPTIONAL);
+  const taken = takeReporters(reporters, (numRanks ?? MAX_RANK + 1) - 1);
+  return { ...calls, protection: takeProtection(protection), reporters: taken };
+}
+
+function takeProtection(protection: unknown): readonly Protection[] {
+  const all: readonly unknown[] = Array.isArray(protection) ? protection : [protection];
+  const wrong = all.find((each) => !PROTECTIONS.includes(each as Protection));
+  if (all.length > 0 && wrong === undefined) return [...new Set(all as Protection[])];
+  throw bad('connector.protection', wrong ?? protection, `one or several of ${PROTECTIONS.join(', ')}`);
+}
+
+/** Which of the methods that may be left out it has. */
+export function optionalMethods(calls: ConnectorCalls): OptionalMethod[] {
+  return OPTIONAL.filter((name) => calls[name] !== undefined);
+}
+
+function takeReporters(reporters: unknown, lastRank: number): readonly (readonly number[])[] {
+  const expected = 'for each child a list of different ranks';
+  if (!Array.isArray(reporters) || reporters.length === 0) {
+    throw bad('connector.reporters', reporters, expected);
+  }
+  return reporters.map((ranks: unknown, child) => {
+    const name = `connector.reporters[${child}]`;
+    if (!Array.isArray(ranks) || ranks.length === 0 || new Set(ranks).size < ranks.length) {
+      throw bad(name, ranks, 'a list of at least one rank, each once');
+    }
+    for (const rank of ranks) {
+      if (Number.isInteger(rank) && rank >= 0 && rank <= lastRank) continue;
+      throw bad(name, rank, `ranks from 0 to ${lastRank}`);
+    }
+    return [...(ranks as number[])];
+  });
+}
+
+function bad(name: string, value: unknown, expected: string): BlockstepError {
+  return badArgument(name, show(value), expected);
+}

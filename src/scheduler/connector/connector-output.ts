@@ -1,0 +1,116 @@
+import type { AnomalyReason } from '../../base/anomalies.js';
+import { badArgument, show } from '../../base/errors.js';
+import type { SchedulerState } from '../state/scheduler-state.js';
+import type { ConnectorOutput, InvalidBlock, TransferReport, WorkerMetadata } from './connector.js';
+
+/** A checked report: whose, and of which load of it, if that was said. */
+export interface TakenReport {
+  readonly handle: number;
+  readonly child: number;
+  readonly rank: number;
+  readonly step?: number;
+}
+
+/** A checked `ConnectorOutput`: plain data, read once. */
+export interface TakenOutput {
+  readonly finishedReceiving: readonly TakenReport[];
+  readonly finishedSending: readonly TakenReport[];
+  readonly failedReceiving: readonly TakenReport[];
+  readonly renewed: readonly TakenReport[];
+  readonly invalidBlocks: readonly TakenInvalid[];
+  readonly lostBlocks: readonly number[];
+  /** As it was given: nobody here looks into it. */
+  readonly workerMetadata: readonly WorkerMetadata[];
+}
+
+/** A checked `InvalidBlock`. */
+export interface TakenInvalid {
+  readonly block: number;
+  readonly child: number;
+  readonly handle?: number;
+}
+
+/**
+ * Reads what workers report. A list that is none is refused; an entry that says nothing is skipped and counted, so that one
+ * bad report costs none of the others.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
+export function takeOutput(
+  s: SchedulerState,
+  output: ConnectorOutput | null | undefined,
+): TakenOutput | null {
+  if (output === undefined || output === null) return null;
+  if (typeof output !== 'object') throw badArgument('output', show(output), 'an object');
+  const { finishedReceiving, finishedSending, failedReceiving, invalidBlocks, renewed } = output;
+  const { lostBlocks, workerMetadata } = output;
+  // All of them are looked at before anything is counted: what is refused leaves no trace.
+  const received = copyList('finishedReceiving', finishedReceiving);
+  const sent = copyList('finishedSending', finishedSending);
+  const failed = copyList('failedReceiving', failedReceiving);
+  const invalid = copyList('invalidBlocks', invalidBlocks);
+  const lost = copyList('lostBlocks', lostBlocks);
+  const alive = copyList('renewed', renewed);
+  const said = copyList('workerMetadata', workerMetadata);
+  return {
+    finishedReceiving: takeEntries(s, 'finishedReceiving', received, takeReport),
+    finishedSending: takeEntries(s, 'finishedSending', sent, takeReport),
+    failedReceiving: takeEntries(s, 'failedReceiving', failed, takeReport),
+    renewed: takeEntries(s, 'renewed', alive, takeReport),
+    invalidBlocks: takeEntries(s, 'invalidBlocks', invalid, takeBlock),
+    lostBlocks: takeEntries(s, 'lostBlocks', lost, (id) => (isCount(id) ? id : null), 'invalid-block'),
+    workerMetadata: takeEntries(s, 'workerMetadata', said, takeMetadata),
+  };
+}
+
+function copyList(name: string, list: unknown): unknown[] {
+  if (list === undefined) return [];
+  if (Array.isArray(list)) return [...(list as unknown[])];
+  throw badArgument(`output.${name}`, show(list), 'an array');
+}
+
+function takeEntries<T>(
+  s: SchedulerState,
+  name: string,
+  list: readonly unknown[],
+  take: (entry: unknown) => T | null,
+  reason: AnomalyReason = 'connector-failed',
+): readonly T[] {
+  const taken: T[] = [];
+  for (const entry of list) {
+    const good = tryTake(take, entry);
+    if (good !== null) taken.push(good);
+    else s.anomalies.report(reason, `${name} has ${show(entry)}, which names nothing`);
+  }
+  return taken;
+}
+
+function tryTake<T>(take: (entry: unknown) => T | null, entry: unknown): T | null {
+  try {
+    return take(entry);
+  } catch {
+    return null;
+  }
+}
+
+function takeReport(entry: unknown): TakenReport | null {
+  const { handle, child = 0, rank = 0, step } = entry as TransferReport;
+  if (!isCount(handle) || !isCount(child) || !isCount(rank)) return null;
+  if (step === undefined) return { handle, child, rank };
+  return isCount(step) ? { handle, child, rank, step } : null;
+}
+
+function takeMetadata(entry: unknown): WorkerMetadata | null {
+  const { rank, metadata } = entry as WorkerMetadata;
+  return isCount(rank) ? { rank, metadata } : null;
+}
+
+function takeBlock(entry: unknown): TakenInvalid | null {
+  const { block, handle, child = 0 } = entry as InvalidBlock;
+  if (!Number.isSafeInteger(block) || !isCount(child)) return null;
+  if (handle === undefined) return { block, child };
+  return isCount(handle) ? { block, child, handle } : null;
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}

@@ -1,0 +1,168 @@
+import { BlockstepError, show } from '../../base/errors.js';
+import { DecisionStop } from '../../core/decision.js';
+import { NO_MATCH } from '../connector/ask-connector.js';
+import type { Plan } from '../plan/plan.js';
+import type { Request } from '../request/request.js';
+import { isBlocked } from '../request/status.js';
+import { ITSELF, indexBehind, planAgain, planRun, takeFromOthers } from '../schedule/running-pass.js';
+import { beginSchedule, endSchedule, mayAdmit, tokenBudget } from '../schedule/schedule.js';
+import {
+  asksConnector,
+  enter,
+  findPrefix,
+  findRoom,
+  nextInLine,
+  outgrows,
+  type Prefix,
+} from '../schedule/waiting-pass.js';
+import { isLive } from '../state/guards.js';
+import type { RequestQueue } from '../state/request-queue.js';
+import type { SchedulerState } from '../state/scheduler-state.js';
+import { type Batch, type Deciding, LOOK_UP } from './batch.js';
+
+/**
+ * `schedule()` where the GPU decides: the same plans by the same rules, in as few round trips as the rules allow. The
+ * running requests and those in line behind them that need nobody's answer go in one. What asks somebody between two
+ * decisions costs one more: each victim of a preemption, and each admission that a connector is told of.
+ */
+export function* scheduleOnDevice(s: SchedulerState, batch: Batch): Deciding<Plan> {
+  const plan = beginSchedule(s);
+  const budget = tokenBudget(s);
+  batch.clear();
+  yield* runningPass(s, plan, batch, budget);
+  if (mayAdmit(s, plan)) yield* waitingPass(s, plan, batch, budget);
+  endSchedule(s, plan, -1);
+  return plan;
+}
+
+/** As `runningPass` of the host. The batch that ends it may have answered the first admissions too. */
+function* runningPass(s: SchedulerState, plan: Plan, batch: Batch, budget: number): Deciding<void> {
+  const { running } = s.queues;
+  let next = 0;
+  while (next < running.length && plan.totalTokens < budget) {
+    const from = plan.numRequests;
+    next = planRun(s, plan, next, budget - plan.totalTokens);
+    if (plan.numRequests === from) break;
+    batch.clear();
+    if (mayAdmit(s, plan)) addFromLine(s, plan, batch, budget);
+    const at = yield* batch.decide(plan, from, budget);
+    if (at === plan.numRequests) continue;
+
+    const request = plan.requests[at];
+    const numScheduled = plan.numScheduledTokens[at];
+    plan.truncate(at);
+    next = running.indexOf(request);
+    const entriesBack = yield* makeRoom(s, plan, batch, request, numScheduled, budget);
+    if (entriesBack === ITSELF) break;
+    next = indexBehind(s, request, next, entriesBack);
+  }
+}
+
+/** As `makeRoom` of the host, for an entry that the GPU has refused already. */
+function* makeRoom(
+  s: SchedulerState,
+  plan: Plan,
+  batch: Batch,
+  request: Request,
+  numScheduled: number,
+  budget: number,
+): Deciding<number> {
+  const numDrafts = plan.numDraftTokens[plan.numRequests];
+  let entriesBack = 0;
+  for (;;) {
+    const left = takeFromOthers(s, plan, request);
+    if (left < 0) return left;
+    entriesBack += left;
+    const at = planAgain(s, plan, request, numScheduled, numDrafts);
+    batch.clear();
+    if ((yield* batch.decide(plan, at, budget)) > at) return entriesBack;
+    plan.truncate(at);
+  }
+}
+
+/** As `waitingPass` of the host. What the batch has answered is taken first. */
+function* waitingPass(s: SchedulerState, plan: Plan, batch: Batch, budget: number): Deciding<void> {
+  for (;;) {
+    enterAdmitted(s, plan, batch);
+    const { stop, unfit } = batch;
+    if (stop === DecisionStop.budget || stop === DecisionStop.requests) break;
+    if (unfit !== null && !findRoom(s, plan, unfit.request, stop === DecisionStop.rows)) {
+      if (stop === DecisionStop.rows) s.counters.rowStalls++;
+      break;
+    }
+    const first = unfit ?? nextPrefix(s, plan, budget);
+    if (first === null) break;
+    batch.clear();
+    batch.admissions.push(first);
+    addFromLine(s, plan, batch, budget);
+    yield* batch.decide(plan, plan.numRequests, budget);
+  }
+  s.queues.endPass();
+}
+
+/** Those of the batch that have their row and their blocks. Each was the head of the line when those before it had entered. */
+function enterAdmitted(s: SchedulerState, plan: Plan, batch: Batch): void {
+  for (let i = 0; i < batch.numAdmitted; i++) {
+    enter(
+      s,
+      plan,
+      s.queues.nextQueue() as RequestQueue,
+      batch.admissions[i],
+      batch.numTokens(i),
+      batch.numBlocks(i),
+    );
+  }
+  if (batch.stop !== DecisionStop.hits) return;
+  const { request, numHits } = batch.admissions[batch.numAdmitted];
+  const found = `only ${numHits} of the blocks that request ${show(request.id)} was told of are cached`;
+  throw new BlockstepError('ERR_BLOCKSTEP_INVARIANT', found);
+}
+
+/** The request at the head of the line. Its prefix is looked up here only where a connector is to be told of it. */
+function nextPrefix(s: SchedulerState, plan: Plan, budget: number): Prefix | null {
+  for (;;) {
+    const queue = nextInLine(s, plan, budget);
+    if (queue === null) return null;
+    const request = queue.peek() as Request;
+    const prefix = asksConnector(s, request) ? findPrefix(s, queue) : unknownPrefix(request);
+    if (prefix !== null) return prefix;
+  }
+}
+
+function unknownPrefix(request: Request): Prefix {
+  const fresh = request.numComputedTokens === 0;
+  return { request, fresh, numHits: LOOK_UP, numHeld: 0, external: NO_MATCH };
+}
+
+/**
+ * Adds those that stand in line behind the admissions of the batch, as long as nobody has to be asked about them and the
+ * budget is not sure to be used up by those before.
+ */
+function addFromLine(s: SchedulerState, plan: Plan, batch: Batch, budget: number): void {
+  // It is told of each admission, and what it does then may change the next.
+  if (s.connector !== null) return;
+  const { admissions } = batch;
+  const threshold = s.config.longPrefillTokenThreshold || budget;
+  let tokens = budget - plan.totalTokens;
+  for (const { request } of admissions)
+    tokens -= Math.min(threshold, request.numTokens - request.numComputedTokens);
+  const places = s.config.maxNumSeqs - s.queues.running.length;
+  const first = admissions.length === 0 ? null : admissions[0].request;
+  for (const request of s.queues.line()) {
+    if (request === first) continue;
+    if (tokens <= 0 || admissions.length >= places || !isPlain(s, request)) return;
+    admissions.push(unknownPrefix(request));
+    tokens -= Math.min(threshold, request.numTokens - request.numComputedTokens);
+  }
+}
+
+/** Whether it is admitted as soon as it is the first in line and fits, without anybody being asked. */
+function isPlain(s: SchedulerState, request: Request): boolean {
+  const { maxLoras } = s.config;
+  return (
+    isLive(s.requests, request) &&
+    !isBlocked(request.status) &&
+    (maxLoras === 0 || request.adapter === '') &&
+    !outgrows(s, request)
+  );
+}

@@ -1,0 +1,57 @@
+import { reentrant } from '../calls/call-gate.js';
+import type { Plan } from '../plan/plan.js';
+import type { Deciding } from './batch.js';
+
+/** Between two looks at a decision that takes long, in milliseconds: whoever makes it may need this core. */
+const PAUSE_MS = 0.02;
+const NEVER_WOKEN = new Int32Array(new SharedArrayBuffer(4));
+
+type Outcome = { plan: Plan } | { error: unknown };
+
+/** A `schedule()` that waits for decisions of the GPU: it goes on whenever somebody looks, and ends once. */
+export class PendingSchedule {
+  readonly #parts: Deciding<Plan>;
+  #outcome: Outcome | null = null;
+  #isAdvancing = false;
+
+  constructor(parts: Deciding<Plan>) {
+    this.#parts = parts;
+  }
+
+  /** Looks again in every turn of the event loop. */
+  async settle(): Promise<Plan> {
+    while (!this.#advance()) await new Promise<void>((turn) => setImmediate(turn));
+    return this.#result();
+  }
+
+  /**
+   * Waits in place: nothing else happens in this thread meanwhile.
+   * @throws ERR_BLOCKSTEP_REENTRANT from inside a callback of it
+   */
+  finish(): Plan {
+    while (!this.#advance()) Atomics.wait(NEVER_WOKEN, 0, 0, PAUSE_MS);
+    return this.#result();
+  }
+
+  /** Goes on as far as it was decided. Returns whether it is over. */
+  #advance(): boolean {
+    if (this.#outcome !== null) return true;
+    if (this.#isAdvancing) throw reentrant();
+    this.#isAdvancing = true;
+    try {
+      const { done, value } = this.#parts.next();
+      if (done === true) this.#outcome = { plan: value };
+    } catch (error) {
+      this.#outcome = { error };
+    } finally {
+      this.#isAdvancing = false;
+    }
+    return this.#outcome !== null;
+  }
+
+  #result(): Plan {
+    const outcome = this.#outcome as Outcome;
+    if ('error' in outcome) throw outcome.error;
+    return outcome.plan;
+  }
+}

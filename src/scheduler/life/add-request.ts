@@ -1,0 +1,45 @@
+import { channels } from '../../base/channels.js';
+import { slotOf } from '../../core/core.js';
+import { tellNew } from '../connector/ask-connector.js';
+import { Request, type TakenRequest } from '../request/request.js';
+import { Session } from '../request/session.js';
+import type { SchedulerState } from '../state/scheduler-state.js';
+import { enterQueue, limitWhole, startDeadline } from './expiry.js';
+
+/** Queues a new request whose slot is open. One with a grammar waits until that is ready. */
+export function addRequest(s: SchedulerState, input: TakenRequest, handle: number): Request {
+  const session = input.resumable === true ? new Session(stopsOf(input), input.params) : null;
+  const request = new Request(input, handle, slotOf(handle), s.requestLimits(), session);
+  s.track(request);
+  s.backlog.enter(request, s.now);
+  enterQueue(s, request);
+  limitWhole(s, request, s.now);
+  if (request.grammar === null) s.queues.pushWaiting(request);
+  else {
+    request.status = 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR';
+    s.queues.pushSkipped(request);
+    startDeadline(s, request, s.config.deadlines.grammar);
+  }
+  if (channels.add.hasSubscribers) {
+    channels.add.publish({ id: request.id, handle, numPromptTokens: request.numPromptTokens });
+  }
+  if (s.connector !== null && !tellNew(s, request)) s.doomed.push(request);
+  return request;
+}
+
+/** The stop conditions of a session's first chunk, without the rest of the input: that has a whole prompt in it. */
+function stopsOf({
+  maxTokens,
+  minTokens,
+  eosTokenId,
+  ignoreEos,
+  stopTokenIds,
+}: TakenRequest): Session['stops'] {
+  return {
+    maxTokens,
+    ...(minTokens === undefined ? {} : { minTokens }),
+    ...(eosTokenId === undefined ? {} : { eosTokenId }),
+    ...(ignoreEos === undefined ? {} : { ignoreEos }),
+    ...(stopTokenIds === undefined ? {} : { stopTokenIds }),
+  };
+}

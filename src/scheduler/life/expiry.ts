@@ -1,0 +1,94 @@
+import type { Request } from '../request/request.js';
+import { FinishCode } from '../request/status.js';
+import { NO_DEADLINE, type WaitReason } from '../request/wait.js';
+import type { SchedulerState } from '../state/scheduler-state.js';
+import { endUnreported, quarantine } from './finish.js';
+
+/** Limits the wait that a request begins now; `timeout` in milliseconds, 0 = it may wait for ever. */
+export function startDeadline(s: SchedulerState, request: Request, timeout: number): void {
+  if (timeout > 0) s.deadlines.limitWait(request, s.now + timeout);
+}
+
+/** The request stands in the queue from now on, until `leaveQueue`. */
+export function enterQueue(s: SchedulerState, request: Request): void {
+  const { queue } = s.config.deadlines;
+  if (queue > 0) s.deadlines.limitQueue(request, s.now + queue);
+}
+
+/** The request is scheduled, or has nothing to be scheduled for. */
+export function leaveQueue(s: SchedulerState, request: Request): void {
+  if (request.queueDeadline !== NO_DEADLINE) s.deadlines.limitQueue(request, NO_DEADLINE);
+}
+
+/** Limits a request as a whole, or in a session the answer to the chunk that came at `since`. */
+export function limitWhole(s: SchedulerState, request: Request, since: number): void {
+  if (request.timeoutMs !== NO_DEADLINE) s.deadlines.limitWhole(request, since + request.timeoutMs);
+}
+
+/** The wait of a request is over. */
+export function stopDeadline(s: SchedulerState, request: Request): void {
+  s.deadlines.stop(request);
+}
+
+/**
+ * Ends with `error` every request that took too long, or whose wait did, and quarantines the finished ones whose blocks were used for too
+ * long. One comparison when there is none. Rows go out with the next update.
+ */
+export function endExpired(s: SchedulerState): void {
+  for (;;) {
+    const request = s.deadlines.expired(s.now);
+    if (request === null) return;
+    if (request.isFinished) {
+      s.deadlines.stop(request);
+      quarantine(s, request);
+      continue;
+    }
+    request.failure = countTimeout(s, request);
+    endUnreported(s, request, FinishCode.error);
+  }
+}
+
+/** Counts what took too long, of several the narrowest. @returns it in words */
+function countTimeout(s: SchedulerState, request: Request): string {
+  const { deadline, waitDeadline, queueDeadline, wholeDeadline, timeoutMs } = request;
+  if (waitDeadline === deadline) {
+    return `waited ${s.now - request.waitingSince} ms for ${countWait(s, request)}`;
+  }
+  if (queueDeadline === deadline) {
+    s.counters.queueTimeouts++;
+    const { queue } = s.config.deadlines;
+    const waited = s.now - (queueDeadline - queue);
+    return `waited ${waited} ms to be scheduled, at last for ${LACKS[request.waitReason ?? 'admission']}: deadlines.queue is ${queue} ms`;
+  }
+  s.counters.requestTimeouts++;
+  return `took ${s.now - (wholeDeadline - timeoutMs)} ms and had not ended: its timeoutMs is ${timeoutMs} ms`;
+}
+
+/** What a request in the queue lacks, in words. */
+const LACKS: Readonly<Record<WaitReason, string>> = {
+  admission: 'a place among the running requests',
+  resumption: 'a place among the running requests after its preemption',
+  adapter: 'a place among the adapters of a step',
+  grammar: 'its grammar',
+  'streaming-input': 'the next chunk of its session',
+  connector: 'its connector to say what it can load',
+  'remote-kv': 'its KV to be loaded',
+};
+
+/** @returns what it waited for, in words */
+function countWait(s: SchedulerState, request: Request): string {
+  if (s.queues.idle.has(request)) {
+    s.counters.streamingInputTimeouts++;
+    return 'the next chunk of its session';
+  }
+  if (s.loading.has(request)) {
+    s.counters.loadTimeouts++;
+    return 'its KV to be loaded';
+  }
+  if (request.asksLater) {
+    s.counters.loadTimeouts++;
+    return 'its connector to say what it can load';
+  }
+  s.counters.grammarTimeouts++;
+  return 'its grammar';
+}

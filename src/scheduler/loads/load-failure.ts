@@ -1,0 +1,245 @@
+import type { TakenInvalid, TakenOutput, TakenReport } from '../connector/connector-output.js';
+import { dropOutputs } from '../life/preempt.js';
+import type { Plan } from '../plan/plan.js';
+import { type Load, loseLoad, markFailed, type SyncLoad } from '../request/load.js';
+import { peer } from '../request/outstanding.js';
+import type { Request } from '../request/request.js';
+import { getByHandle } from '../state/guards.js';
+import type { SchedulerState } from '../state/scheduler-state.js';
+import {
+  evictRow,
+  forgetSince,
+  holdsSince,
+  recomputeSharers,
+  someSharerLeft,
+  spoilEntries,
+  truncateLoad,
+} from './bad-blocks.js';
+import { isDeclared, isEarlierLoad, reportForeign } from './reports.js';
+
+/**
+ * Takes what could not be loaded (vLLM `_handle_invalid_blocks`), before anybody builds on it. A request whose load failed
+ * computes from the first block that is missing, or is to end with `error`, as `loadFailurePolicy` says; what this step
+ * brings for it is dropped. Asynchronous loads keep their blocks until they have reported.
+ * @param plan the one being updated, whose synchronous loads these may be; null = none
+ * @param failedEntries requests that failed in this very update, with what they had published
+ * @returns the requests that are to end
+ */
+export function failLoads(
+  s: SchedulerState,
+  plan: Plan | null,
+  output: TakenOutput | null,
+  failedEntries: ReadonlySet<Request>,
+): Request[] {
+  const failed = new Set<Request>();
+  const plans = plan === null ? s.inFlight : [plan, ...s.inFlight];
+  for (const report of output?.failedReceiving ?? []) takeFailed(s, plans, report, failed);
+  for (const invalid of output?.invalidBlocks ?? []) takeInvalid(s, plans, invalid, failed);
+  if (s.config.loadFailurePolicy === 'fail' && plan !== null) {
+    // An older step may still bring something for a request that was preempted since, and loaded again.
+    for (const request of failed) dropOutputs(s, request, plan);
+  }
+  if (plan?.syncLoads.some((load) => load.failed)) {
+    forgetReassigned(s, plan);
+    failSyncLoads(s, plan, failed, failedEntries);
+  }
+  if (s.config.loadFailurePolicy === 'recompute') return [];
+  for (const request of failed) request.failure ??= 'its KV could not be loaded';
+  return [...failed];
+}
+
+/**
+ * A load of which nothing is known to have come. Only the ranks of the child that loads can say so. What a step in flight is
+ * to read goes by the plan, not by the request: that may have ended meanwhile, and its blocks can still be found.
+ */
+function takeFailed(
+  s: SchedulerState,
+  plans: readonly Plan[],
+  report: TakenReport,
+  failed: Set<Request>,
+): void {
+  const { handle, child, step } = report;
+  const isOurs = (load: Load): boolean =>
+    load.child === child && (step === undefined || step === load.step) && isDeclared(s, report);
+  for (const { syncLoads, missing } of plans) {
+    const load = syncLoads.find((each) => each.request.handle === handle && isOurs(each));
+    if (load === undefined) continue;
+    load.failed = true;
+    for (const id of load.blocks) missing.add(id);
+    return;
+  }
+  const request = getByHandle(s, handle);
+  if (request === undefined) return;
+  if (request.load !== null && isOurs(request.load)) {
+    loseLoad(s, request);
+    failed.add(request);
+    return;
+  }
+  // It ended meanwhile, or went on without the load: nobody was to read what has not come.
+  if (request.load === null && request.outstanding?.has('load', peer(child, report.rank))) return;
+  reportForeign(s, request, 'load', report, isEarlierLoad(request, step));
+}
+
+/**
+ * Finds the loads of the child that were to fill the block. What a step in flight is still to read counts at its update. A
+ * block that nobody loads, or that is somebody else's by now, hurts nobody; nor does one that another child loads.
+ */
+function takeInvalid(
+  s: SchedulerState,
+  plans: readonly Plan[],
+  { block, handle, child }: TakenInvalid,
+  failed: Set<Request>,
+): void {
+  let known = false;
+  let reassigned = false;
+  let foreign = false;
+  for (const request of s.loading) {
+    const { load } = request;
+    if (load === null || (handle !== undefined && request.handle !== handle)) continue;
+    const at = load.blocks.indexOf(block);
+    if (at < 0) continue;
+    if (load.child !== child) {
+      foreign = true;
+      continue;
+    }
+    known = true;
+    failed.add(request);
+    truncateLoad(s, request, Math.floor(load.localTokens / s.config.blockSize) + at);
+  }
+  for (const plan of plans) {
+    for (const load of plan.syncLoads) {
+      const isNamed = handle === undefined || load.request.handle === handle;
+      const at = isNamed ? load.blocks.indexOf(block) : -1;
+      if (at < 0) continue;
+      if (load.child !== child) {
+        foreign = true;
+        continue;
+      }
+      load.failed = true;
+      if (s.core.native.blockGeneration(block) === load.generations[at])
+        known = plan.missing.add(block).size > 0;
+      else reassigned = true;
+    }
+  }
+  if (known || isDrained(s, block, child, handle)) return;
+  const whose = handle === undefined ? '' : ` of handle ${handle}`;
+  if (foreign) s.anomalies.report('wrong-owner', `block ${block}${whose} is not loaded by child ${child}`);
+  else if (reassigned)
+    s.anomalies.report('reassigned-block', `block ${block}${whose} belongs to somebody else now`);
+  else s.anomalies.report('invalid-block', `block ${block}${whose} is not being loaded`);
+}
+
+/** What was reported missing and has been given out anew since is not what this step read. */
+function forgetReassigned(s: SchedulerState, { syncLoads, missing }: Plan): void {
+  const isStill = (load: SyncLoad, id: number): boolean => {
+    const at = load.failed ? load.blocks.indexOf(id) : -1;
+    return at >= 0 && s.core.native.blockGeneration(id) === load.generations[at];
+  };
+  for (const id of missing) if (!syncLoads.some((load) => isStill(load, id))) missing.delete(id);
+}
+
+/** Whether this child still loads the block for a request that has ended, or went on without it: abort and failure may meet. */
+function isDrained(s: SchedulerState, block: number, child: number, handle: number | undefined): boolean {
+  return [...s.requests.values(), ...s.draining, ...s.quarantined].some(
+    (request) =>
+      request.load === null &&
+      (handle === undefined || request.handle === handle) &&
+      request.outstanding?.hasPeer('load', child) === true &&
+      (s.core.blocks(request.slot).includes(block) || request.keptBlocks?.includes(block) === true),
+  );
+}
+
+/**
+ * Synchronous loads: the step has read what is missing. Whoever was first to hold a missing block has to write it; as in
+ * vLLM the others count on that, unless `sharersWait`.
+ */
+function failSyncLoads(
+  s: SchedulerState,
+  plan: Plan,
+  failed: Set<Request>,
+  failedEntries: ReadonlySet<Request>,
+): void {
+  const { missing } = plan;
+  const { blockSize, deviations, loadFailurePolicy } = s.config;
+  const evicts = deviations.evictFailedLoads || loadFailurePolicy === 'fail';
+  if (!deviations.sharersWait) failPrefixes(s, missing, failed);
+  const bad = new Set(missing);
+  const owners = new Set<Request>();
+  const marked = new Set<number>();
+  for (const request of s.queues.running) {
+    const before = computedBefore(s, plan, request);
+    if (deviations.sharersWait) marked.clear();
+    const touched = findMissing(s, request, Math.ceil(before / blockSize), missing, marked);
+    if (touched === null) continue;
+    const { firstOwn, first } = touched;
+    if (deviations.sharersWait && !loads(plan, request, first)) continue;
+    failed.add(request);
+    if (firstOwn >= 0) s.counters.failedLoads++;
+    dropOutputs(s, request, plan);
+    request.numDraftTokens = 0;
+    request.numComputedTokens = firstOwn < 0 ? before : firstOwn * blockSize;
+    if (firstOwn < 0) continue;
+    owners.add(request);
+    if (evicts) evictRow(s, request, firstOwn, bad);
+  }
+  // Those whose blocks are somebody else's by now too: what was read of them and published is wrong all the same.
+  const lost = plan.syncLoads.filter(({ failed: isLost }) => isLost);
+  for (const { request } of lost) {
+    request.numFailedLoads++;
+    spoilEntries(s, plan, request);
+  }
+  const traceless = lost.some(({ request }) => !holdsSince(request, plan.step));
+  if (deviations.evictFailedLoads && (traceless || someSharerLeft(s, plan, failedEntries)))
+    forgetSince(s, plan);
+  else if (deviations.sharersWait) recomputeSharers(s, plan, bad, owners);
+}
+
+/**
+ * As in vLLM a load fails with the cached prefix in front of it, where somebody else was to load that; of several loads
+ * behind the same prefix the first one does, and the others count on it.
+ */
+function failPrefixes(s: SchedulerState, missing: ReadonlySet<number>, failed: Set<Request>): void {
+  const marked = new Set<number>();
+  for (const request of s.queues.allSkipped()) {
+    if (request.load === null) continue;
+    const touched = findMissing(s, request, s.core.blocks(request.slot).length, missing, marked);
+    if (touched === null) continue;
+    markFailed(s, request, request.load);
+    if (touched.firstOwn >= 0) truncateLoad(s, request, touched.firstOwn);
+    failed.add(request);
+  }
+}
+
+/** Tokens of a running request that it had before this step and the ones behind it. */
+function computedBefore(s: SchedulerState, plan: Plan, request: Request): number {
+  for (const each of [plan, ...s.inFlight]) {
+    const at = each.indexOf(request);
+    if (at >= 0) return each.numComputedTokens[at];
+  }
+  return request.numComputedTokens;
+}
+
+/** Whether this was the request's own load. */
+function loads({ syncLoads }: Plan, request: Request, block: number): boolean {
+  return syncLoads.some((load) => load.request === request && load.blocks.includes(block));
+}
+
+/** The first missing block of a request, and the index of the first one that nobody before has to write, -1 if none. */
+function findMissing(
+  s: SchedulerState,
+  request: Request,
+  numBlocks: number,
+  missing: ReadonlySet<number>,
+  marked: Set<number>,
+): { firstOwn: number; first: number } | null {
+  const ids = s.core.blocks(request.slot).subarray(0, numBlocks);
+  let firstOwn = -1;
+  let first = -1;
+  ids.forEach((id, i) => {
+    if (!missing.has(id)) return;
+    if (first < 0) first = id;
+    if (firstOwn < 0 && !marked.has(id)) firstOwn = i;
+    marked.add(id);
+  });
+  return first < 0 ? null : { firstOwn, first };
+}

@@ -1,0 +1,287 @@
+import type { ConnectorAnswer } from '../connector/ask-connector.js';
+import { type ConnectorCalls, type OptionalMethod, optionalMethods } from '../connector/connector-methods.js';
+import type { TakenOutput } from '../connector/connector-output.js';
+import type { ResetOptions } from '../life/prefix-reset.js';
+import type { SchedulerConfig } from '../options/options.js';
+import { type GrammarAnswer, GrammarQuestion } from '../request/grammar.js';
+import type { OutstandingKind } from '../request/outstanding.js';
+import type { TakenRequest } from '../request/request.js';
+import type { Chunk } from '../request/session.js';
+
+/**
+ * The log of a scheduler: every input, and every command that its decisions became, in the order of execution. The
+ * commands alone rebuild the native state; the inputs alone rebuild every decision.
+ *
+ * Format (little endian): magic "BSTEPLOG", u32 version, then records of u32 kind, u32 length in bytes, payload padded
+ * with zeros to a multiple of four. The first record is the header.
+ */
+export const LOG_MAGIC = 'BSTEPLOG';
+export const LOG_VERSION = 4;
+
+export const RecordKind = {
+  /** JSON of the configuration. */
+  header: 1,
+  /** u32 words as `NativeCore.takeLog` gives them: batches of commands, each behind its length. */
+  commands: 2,
+  /**
+   * f64 clock, u32 length of the JSON, JSON of the request without its prompt, prompt as i32. In place of its grammar
+   * stands `true`: what it answered stands in records of its own. Its transfer params are left out: only the connector reads
+   * them, and its answers are recorded.
+   */
+  add: 3,
+  /** f64 clock, handles as f64; none = all requests. */
+  abort: 4,
+  /** f64 clock. */
+  schedule: 5,
+  /** f64 clock, u32 entries, counts as i32, tokens as i32, one error byte per entry or none. */
+  update: 6,
+  /** u32 entries, counts as i32, tokens as i32. */
+  drafts: 7,
+  /** u32 1 = running requests too, u32 1 = the connector too. */
+  reset: 8,
+  /** u32 0 = resume, 1 = new, 2 = all. */
+  pause: 9,
+  /** f64 clock, u32 entries of the plan; its step failed as a whole, the oldest one or, without entries, an empty one. */
+  stepFailed: 10,
+  /** f64 clock, JSON of handle, kind, owner. */
+  hold: 11,
+  /** The same. */
+  complete: 12,
+  /** f64 clock, f64 handle, u32 length of the JSON, JSON of the chunk without its prompt, prompt as i32. */
+  chunk: 13,
+  /** f64 clock, f64 handle; the session's input is complete. */
+  end: 14,
+  /** u32 step of the plan, u32 entries, counts as i32, tokens as i32. */
+  replacedDrafts: 15,
+  /**
+   * f64 handle, u32 question, i32 answer. What a grammar answered, in the order in which it was asked by the call whose
+   * record stands before; that one is not ready yet is not recorded. -1: it threw, or answered what makes no sense.
+   */
+  grammar: 16,
+  /**
+   * JSON of handle, question and answer. What the connector answered, in the order in which it was asked by the call whose
+   * record stands before; `failed` where it threw, or answered what makes no sense.
+   */
+  connector: 17,
+  /** f64 clock, u32 1 = it goes with the update or the failed step behind it, JSON of the reports. */
+  transfers: 18,
+  /** f64 clock, f64 child, -1 = all, f64 the last step whose loads had begun. */
+  fence: 19,
+  /**
+   * u32 1 = pinned, 0 = unpinned, block ids as i32. What a connector did to the pins: while it was asked what the next
+   * record says, or where none follows behind the call before.
+   */
+  pins: 20,
+  /** u32 1 = begun, 0 = ended, JSON of handle, kind, owner. A use of blocks that a connector registered, or its end; likewise. */
+  use: 21,
+  /** f64 handle. A connector woke a request that waited for it; likewise. */
+  wake: 22,
+} as const;
+export type RecordKind = (typeof RecordKind)[keyof typeof RecordKind];
+
+/**
+ * Takes the bytes of a log, one record a call, for instance into a file; they are the sink's own. A sink that throws ends
+ * the scheduler: what is not in the log cannot be replayed.
+ */
+export interface LogSink {
+  write(bytes: Uint8Array): void;
+}
+
+/** What the header says: enough to build the same scheduler again. */
+export type LogHeader = Omit<SchedulerConfig, 'now' | 'log' | 'hashSeed' | 'placement' | 'connector'> & {
+  hashSeed: string;
+  /** What is known of the connector without asking it; null = there was none. */
+  connector: LoggedConnector | null;
+};
+
+export interface LoggedConnector extends Pick<ConnectorCalls, 'protection' | 'reporters'> {
+  /** Those that it has of the methods that may be left out. */
+  methods: OptionalMethod[];
+}
+
+/** Tokens of a plan's entries, checked, in arrays that may be longer than what they hold. */
+export interface LoggedTokens {
+  tokens: Int32Array;
+  counts: Int32Array;
+  /** The sum of `counts`. */
+  numTokens: number;
+  errors?: Uint8Array;
+}
+
+/** One use of a request's blocks, as `hold` and `complete` name it. */
+export interface BlockUse {
+  handle: number;
+  kind: OutstandingKind;
+  owner: string;
+}
+
+const encoder = new TextEncoder();
+
+/**
+ * Writes the records of one scheduler. Each record is a buffer of its own and one call of the sink: what the sink does
+ * with the bytes touches nothing else.
+ */
+export class LogWriter {
+  readonly #sink: LogSink;
+
+  constructor(sink: LogSink, config: SchedulerConfig) {
+    this.#sink = sink;
+    const version = new Uint8Array(12);
+    version.set(encoder.encode(LOG_MAGIC));
+    new DataView(version.buffer).setUint32(8, LOG_VERSION, true);
+    sink.write(version);
+    const { now: _now, log: _log, placement: _placement, hashSeed, connector: calls, ...plain } = config;
+    const connector: LoggedConnector | null = calls && {
+      protection: calls.protection,
+      reporters: calls.reporters,
+      methods: optionalMethods(calls),
+    };
+    const header = { ...plain, connector, hashSeed: Buffer.from(hashSeed).toString('hex') };
+    this.#record(RecordKind.header, json(header));
+  }
+
+  commands(words: Uint32Array): void {
+    if (words.length > 0) this.#record(RecordKind.commands, bytesOf(words));
+  }
+
+  add(now: number, input: TakenRequest): void {
+    const {
+      prompt,
+      grammar,
+      grammarCalls: _calls,
+      transferParams: _transfer,
+      params: _params,
+      ...rest
+    } = input;
+    const meta = grammar === undefined ? rest : { ...rest, grammar: true };
+    this.#record(RecordKind.add, f64(now), ...withPrompt(meta, prompt));
+  }
+
+  chunk(now: number, handle: number, { prompt, stops, arrivalTime }: Chunk): void {
+    const content = withPrompt({ ...stops, arrivalTime }, prompt);
+    this.#record(RecordKind.chunk, f64(now), f64(handle), ...content);
+  }
+
+  end(now: number, handle: number): void {
+    this.#record(RecordKind.end, f64(now), f64(handle));
+  }
+
+  grammar({ handle, question, answer }: GrammarAnswer): void {
+    const content = Int32Array.of(GrammarQuestion[question], answer);
+    this.#record(RecordKind.grammar, f64(handle), bytesOf(content));
+  }
+
+  /** `handles` null: all requests. */
+  abort(now: number, handles: readonly number[] | null): void {
+    this.#record(RecordKind.abort, f64(now), bytesOf(Float64Array.from(handles ?? [])));
+  }
+
+  schedule(now: number): void {
+    this.#record(RecordKind.schedule, f64(now));
+  }
+
+  update(now: number, numEntries: number, { tokens, counts, numTokens, errors }: LoggedTokens): void {
+    const entries = bytesOf(counts.subarray(0, numEntries));
+    const ids = bytesOf(tokens.subarray(0, numTokens));
+    const flags = errors === undefined ? new Uint8Array(0) : errors.subarray(0, numEntries);
+    this.#record(RecordKind.update, f64(now), u32(numEntries), entries, ids, flags);
+  }
+
+  drafts(numEntries: number, { tokens, counts, numTokens }: LoggedTokens): void {
+    const entries = bytesOf(counts.subarray(0, numEntries));
+    this.#record(RecordKind.drafts, u32(numEntries), entries, bytesOf(tokens.subarray(0, numTokens)));
+  }
+
+  replacedDrafts(step: number, numEntries: number, { tokens, counts, numTokens }: LoggedTokens): void {
+    const entries = bytesOf(counts.subarray(0, numEntries));
+    const ids = bytesOf(tokens.subarray(0, numTokens));
+    this.#record(RecordKind.replacedDrafts, u32(step), u32(numEntries), entries, ids);
+  }
+
+  reset({ resetRunning, resetConnector }: Required<ResetOptions>): void {
+    this.#record(RecordKind.reset, u32(resetRunning ? 1 : 0), u32(resetConnector ? 1 : 0));
+  }
+
+  connector(answer: ConnectorAnswer): void {
+    this.#record(RecordKind.connector, json(answer));
+  }
+
+  transfers(now: number, output: TakenOutput, withUpdate: boolean): void {
+    const { workerMetadata: _metadata, ...reports } = output;
+    this.#record(RecordKind.transfers, f64(now), u32(withUpdate ? 1 : 0), json(reports));
+  }
+
+  fence(now: number, child: number | undefined, begunStep: number): void {
+    this.#record(RecordKind.fence, f64(now), f64(child ?? -1), f64(begunStep));
+  }
+
+  pins(pinned: boolean, blocks: Int32Array): void {
+    this.#record(RecordKind.pins, u32(pinned ? 1 : 0), bytesOf(blocks));
+  }
+
+  use(begun: boolean, use: BlockUse): void {
+    this.#record(RecordKind.use, u32(begun ? 1 : 0), json(use));
+  }
+
+  wake(handle: number): void {
+    this.#record(RecordKind.wake, f64(handle));
+  }
+
+  pause(mode: 'none' | 'new' | 'all'): void {
+    this.#record(RecordKind.pause, u32(['none', 'new', 'all'].indexOf(mode)));
+  }
+
+  stepFailed(now: number, numEntries: number): void {
+    this.#record(RecordKind.stepFailed, f64(now), u32(numEntries));
+  }
+
+  hold(now: number, use: BlockUse): void {
+    this.#record(RecordKind.hold, f64(now), json(use));
+  }
+
+  complete(now: number, use: BlockUse): void {
+    this.#record(RecordKind.complete, f64(now), json(use));
+  }
+
+  #record(kind: RecordKind, ...parts: Uint8Array[]): void {
+    let length = 0;
+    for (const part of parts) length += part.length;
+    const record = new Uint8Array(8 + length + padding(length));
+    const view = new DataView(record.buffer);
+    view.setUint32(0, kind, true);
+    view.setUint32(4, length, true);
+    let at = 8;
+    for (const part of parts) {
+      record.set(part, at);
+      at += part.length;
+    }
+    this.#sink.write(record);
+  }
+}
+
+function json(value: unknown): Uint8Array {
+  return encoder.encode(JSON.stringify(value));
+}
+
+/** u32 length of the JSON, the JSON padded, the prompt. */
+function withPrompt(rest: object, prompt: Int32Array): Uint8Array[] {
+  const meta = json(rest);
+  return [u32(meta.length), meta, new Uint8Array(padding(meta.length)), bytesOf(prompt)];
+}
+
+function f64(value: number): Uint8Array {
+  return bytesOf(Float64Array.of(value));
+}
+
+function u32(value: number): Uint8Array {
+  return bytesOf(Uint32Array.of(value));
+}
+
+/** Bytes up to the next multiple of four. */
+export function padding(length: number): number {
+  return (4 - (length % 4)) % 4;
+}
+
+function bytesOf(array: Int32Array | Uint32Array | Float64Array): Uint8Array {
+  return new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+}

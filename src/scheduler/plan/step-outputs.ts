@@ -1,0 +1,77 @@
+import { checkInteger } from '../../base/errors.js';
+import { INSPECT, showFacts } from '../../base/inspect.js';
+import { firstOf } from '../request/facts.js';
+import type { Request } from '../request/request.js';
+import { type FinishCode, type FinishReason, finishReasonOf } from '../request/status.js';
+
+/**
+ * What one update says to the clients (vLLM's EngineCoreOutputs), as flat arrays in batch order; row i belongs to
+ * `requests[i]`, for i < `length`. A request that finished stands here once with its reason; an aborted one does not
+ * stand here, its canceller knows. The object is reused by the next update.
+ *
+ * A session has a row with a reason for each chunk that was answered, and goes on where `continues` says so; the row of
+ * its end is the one with a reason that does not.
+ */
+export class StepOutputs {
+  length = 0;
+  readonly requests: Request[] = [];
+  /** The executor's tokens; row i has `tokenCounts[i]` of them from `tokenOffsets[i]` on. */
+  tokens: Int32Array = new Int32Array(0);
+  tokenOffsets: Int32Array;
+  tokenCounts: Int32Array;
+  /** `FinishCode` of each row, 0 while the request goes on; `finishReason(row)` names it. */
+  finishReasons: Uint8Array;
+  /** 1: the reason ended only the answer to a chunk; the session waits for the next one, or begins it. */
+  continues: Uint8Array;
+  #anyContinues = false;
+
+  /** @internal */
+  constructor(capacity: number) {
+    this.tokenOffsets = new Int32Array(capacity);
+    this.tokenCounts = new Int32Array(capacity);
+    this.finishReasons = new Uint8Array(capacity);
+    this.continues = new Uint8Array(capacity);
+  }
+
+  /** @internal Makes room for `rows` rows and forgets the last update's. */
+  begin(tokens: Int32Array, rows: number): void {
+    this.tokens = tokens;
+    this.length = 0;
+    if (this.#anyContinues) this.continues.fill(0);
+    this.#anyContinues = false;
+    if (rows <= this.tokenOffsets.length) return;
+    this.tokenOffsets = new Int32Array(rows);
+    this.tokenCounts = new Int32Array(rows);
+    this.finishReasons = new Uint8Array(rows);
+    this.continues = new Uint8Array(rows);
+  }
+
+  /** Why the request of a row ended, or with `continues` its answer; null while it goes on. @throws ERR_BLOCKSTEP_BAD_ARG */
+  finishReason(row: number): FinishReason | null {
+    return finishReasonOf(this.finishReasons[checkInteger('row', row, 0, this.length - 1)]);
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    const { length, requests, tokenCounts } = this;
+    const rows = firstOf(length, (row) => {
+      const reason = this.finishReason(row);
+      return `${requests[row].id}: ${tokenCounts[row]} tokens${reason === null ? '' : `, ${reason}`}`;
+    });
+    return showFacts('StepOutputs', depth, options, { length, rows });
+  }
+
+  /** @internal */
+  markContinued(row: number): void {
+    this.continues[row] = 1;
+    this.#anyContinues = true;
+  }
+
+  /** @internal */
+  push(request: Request, offset: number, count: number, reason: FinishCode): void {
+    const i = this.length++;
+    if (this.requests[i] !== request) this.requests[i] = request;
+    this.tokenOffsets[i] = offset;
+    this.tokenCounts[i] = count;
+    this.finishReasons[i] = reason;
+  }
+}

@@ -1,0 +1,233 @@
+import { BlockstepError } from '../../base/errors.js';
+import { hashSeedBytes } from '../../core/core.js';
+import { loadAddon } from '../../core/loader.js';
+import type { NativeAddon, ReplayResult } from '../../core/native.js';
+import type { TakenOutput } from '../connector/connector-output.js';
+import type { LogHeader, LogSink } from '../log/log.js';
+import { type LogRecord, readLog } from '../log/log-reader.js';
+import { coreConfig } from '../options/core-config.js';
+import type { SchedulerOptions } from '../options/options.js';
+import type { Plan } from '../plan/plan.js';
+import { Scheduler } from '../scheduler.js';
+import { RecordedAnswers, type RecordedCall, recordedCalls } from './recorded-answers.js';
+import { recordedConnector } from './recorded-connector.js';
+import { recordedGrammar } from './recorded-grammars.js';
+
+/**
+ * Applies the recorded commands of a log to a fresh native instance. Its digest is that of the scheduler that wrote the
+ * log, after its last recorded call.
+ * @throws ERR_BLOCKSTEP_BAD_LOG, ERR_BLOCKSTEP_BAD_ARG for a header that says what no scheduler can be
+ */
+export function replayCommands(bytes: Uint8Array, addon: NativeAddon = loadAddon()): ReplayResult {
+  let header: LogHeader | undefined;
+  const batches: Uint32Array[] = [];
+  let total = 0;
+  for (const record of readLog(bytes)) {
+    if (record.kind === 'header') header = record.header;
+    if (record.kind !== 'commands') continue;
+    batches.push(record.words);
+    total += record.words.length;
+  }
+  const all = new Uint32Array(total);
+  let at = 0;
+  for (const words of batches) {
+    all.set(words, at);
+    at += words.length;
+  }
+  const options = optionsOf(header);
+  return addon.replay(
+    coreConfig({ ...requireHeader(header), hashSeed: hashSeedBytes(options.hashSeed ?? 0) }),
+    all,
+  );
+}
+
+/**
+ * Feeds the recorded inputs of a log to a new scheduler of the same configuration, under the recorded clock, so that it
+ * decides everything again. Grammars and the connector answer what was recorded. Only `strict` is off: it decides nothing,
+ * and the calls that it broke off had done their work. The caller disposes the scheduler.
+ * @param onPlan sees every plan right after it was scheduled
+ * @param log takes the log of the run over again: behind the header the same records, as long as the decisions are the same
+ * @throws ERR_BLOCKSTEP_BAD_LOG, also where something else is asked than was answered, and whatever an input throws
+ */
+export function replayInputs(
+  bytes: Uint8Array,
+  onPlan: (plan: Plan) => void = () => {},
+  log?: LogSink,
+): Scheduler {
+  const calls = recordedCalls(readLog(bytes));
+  const first = calls.next().value as RecordedCall | undefined;
+  const { connector, ...options } = optionsOf(
+    first?.record.kind === 'header' ? first.record.header : undefined,
+  );
+  const answers = new RecordedAnswers();
+  let now = 0;
+  const scheduler = new Scheduler({
+    ...options,
+    connector: connector === null ? null : recordedConnector(connector, answers),
+    strict: false,
+    now: () => now,
+    ...(log && { log }),
+  });
+  const replay = new Replay(scheduler, answers, onPlan);
+  try {
+    answers.begin(first?.facts ?? []);
+    answers.end();
+    for (const call of calls) {
+      if ('now' in call.record) now = call.record.now;
+      replay.carryOut(call);
+    }
+  } catch (error) {
+    scheduler.dispose();
+    throw error;
+  }
+  return scheduler;
+}
+
+/** Carries out recorded inputs, one after the other. */
+class Replay {
+  readonly #scheduler: Scheduler;
+  readonly #answers: RecordedAnswers;
+  readonly #onPlan: (plan: Plan) => void;
+  /** Plans that wait for their update, oldest first. */
+  #waiting: Plan[] = [];
+  #last: Plan | undefined;
+  /** Reports that go with the update behind them. */
+  #reports: TakenOutput | null = null;
+
+  constructor(scheduler: Scheduler, answers: RecordedAnswers, onPlan: (plan: Plan) => void) {
+    this.#scheduler = scheduler;
+    this.#answers = answers;
+    this.#onPlan = onPlan;
+  }
+
+  carryOut({ record, facts }: RecordedCall): void {
+    this.#answers.begin(facts);
+    if (this.#reports !== null && record.kind !== 'update' && record.kind !== 'stepFailed') {
+      throw badLog(`has reports for an update, and behind them the record ${record.kind}`);
+    }
+    switch (record.kind) {
+      case 'schedule':
+        this.#schedule();
+        break;
+      case 'add':
+        this.#add(record);
+        break;
+      case 'update':
+        this.#update(record);
+        break;
+      case 'stepFailed':
+        this.#scheduler.failStep(this.#planOf(record.numEntries), this.#takeReports());
+        break;
+      case 'replacedDrafts': {
+        const plan = this.#waiting.find(({ step }) => step === record.step);
+        this.#scheduler.replaceDraftTokens(requirePlan(plan), record);
+        break;
+      }
+      case 'drafts':
+        this.#scheduler.updateDraftTokens(requirePlan(this.#last), record);
+        break;
+      case 'transfers':
+        if (record.withUpdate) this.#reports = record.output;
+        else this.#scheduler.updateTransfers(record.output);
+        break;
+      default:
+        feed(this.#scheduler, record);
+    }
+    this.#answers.end();
+  }
+
+  #schedule(): void {
+    const plan = this.#scheduler.schedule();
+    // An object may stand here from an earlier step.
+    this.#waiting = this.#waiting.filter((each) => each !== plan);
+    this.#waiting.push(plan);
+    this.#last = plan;
+    this.#onPlan(plan);
+  }
+
+  #add({ input, constrained }: LogRecord & { kind: 'add' }): void {
+    let handle = 0;
+    const grammar = constrained ? { grammar: recordedGrammar(this.#answers, () => handle) } : {};
+    handle = this.#scheduler.add({ ...input, ...grammar });
+  }
+
+  #update({ counts, tokens, errors }: LogRecord & { kind: 'update' }): void {
+    const result = errors === undefined ? { counts, tokens } : { counts, tokens, errors };
+    this.#scheduler.update(this.#planOf(counts.length), result, this.#takeReports());
+  }
+
+  /**
+   * The oldest plan in flight, or an empty one. The log does not say which of several empty ones it was, and it is the same: the
+   * oldest is taken, so that every one that waited in the run that was recorded still waits here.
+   */
+  #planOf(numEntries: number): Plan {
+    this.#waiting = this.#waiting.filter(({ awaitsUpdate }) => awaitsUpdate);
+    return requirePlan(
+      this.#waiting.find(({ totalTokens }) => (numEntries === 0 ? totalTokens === 0 : totalTokens > 0)),
+    );
+  }
+
+  #takeReports(): TakenOutput | null {
+    const reports = this.#reports;
+    this.#reports = null;
+    return reports;
+  }
+}
+
+/** Carries out one recorded input that has to do with no plan. */
+function feed(scheduler: Scheduler, record: RecordedCall['record']): void {
+  switch (record.kind) {
+    case 'chunk':
+      scheduler.addChunk(record.handle, record.input);
+      return;
+    case 'end':
+      scheduler.endSession(record.handle);
+      return;
+    case 'abort':
+      if (record.handles.length === 0) scheduler.abortAll();
+      else scheduler.abort(record.handles);
+      return;
+    case 'fence':
+      scheduler.fenceTransfers(record.child, record.begunStep);
+      return;
+    case 'reset':
+      scheduler.resetPrefixCache({
+        resetRunning: record.resetRunning,
+        resetConnector: record.resetConnector,
+      });
+      return;
+    case 'pause':
+      if (record.mode === 'none') scheduler.resume();
+      else scheduler.pause(record.mode);
+      return;
+    case 'hold':
+      scheduler.hold(record.use.handle, record.use.kind, record.use.owner);
+      return;
+    case 'complete':
+      scheduler.complete(record.use.handle, record.use.kind, record.use.owner);
+      return;
+  }
+}
+
+/** The options of the scheduler that wrote the log, and what is known of its connector. */
+function optionsOf(
+  header: LogHeader | undefined,
+): Omit<SchedulerOptions, 'connector'> & { connector: LogHeader['connector'] } {
+  const { pipelineDepth, hashSeed, connector = null, ...rest } = requireHeader(header);
+  const options = { ...rest, hashSeed: new Uint8Array(Buffer.from(hashSeed, 'hex')) };
+  return { ...options, pipelineDepth: pipelineDepth as 1 | 2 | 3, connector };
+}
+
+function requireHeader(header: LogHeader | undefined): LogHeader {
+  if (typeof header?.hashSeed === 'string') return header;
+  throw badLog('does not begin with the header of a scheduler');
+}
+
+function requirePlan(plan: Plan | undefined): Plan {
+  if (plan !== undefined) return plan;
+  throw badLog('updates a step that it did not schedule');
+}
+
+function badLog(problem: string): BlockstepError {
+  return new BlockstepError('ERR_BLOCKSTEP_BAD_LOG', `the log ${problem}`);
+}

@@ -1,0 +1,58 @@
+import { BlockstepError, show } from '../../base/errors.js';
+import type { ConnectorAnswers, ConnectorQuestion } from '../connector/ask-connector.js';
+import { PartialMetadata, type SchedulerConnector } from '../connector/connector.js';
+import type { OptionalMethod } from '../connector/connector-methods.js';
+import type { LoggedConnector } from '../log/log.js';
+import type { Request } from '../request/request.js';
+import type { RecordedAnswers } from './recorded-answers.js';
+
+/**
+ * A connector that answers what was recorded, throws where it was recorded that there was no good answer, and pins and
+ * unpins where that was recorded. What decides nothing is not recorded: there is never work pending.
+ * @param header what is known of the one that was recorded
+ * @throws ERR_BLOCKSTEP_BAD_LOG if the header says what no connector can be
+ */
+export function recordedConnector(header: LoggedConnector, answers: RecordedAnswers): SchedulerConnector {
+  const ask = <Q extends ConnectorQuestion>(request: Request | null, question: Q): ConnectorAnswers[Q] => {
+    const answer = answers.take(request?.handle ?? 0, question);
+    if (answer === undefined || answer === 'failed') throw new Error('as recorded');
+    return answer as ConnectorAnswers[Q];
+  };
+  const { protection, reporters } = header;
+  const required: SchedulerConnector = {
+    protection,
+    reporters,
+    getNumNewMatchedTokens: (request) => ask(request, 'match'),
+    updateStateAfterAlloc: (request) => void ask(request, 'alloc'),
+    buildMetadata: () => new PartialMetadata(null, ask(null, 'metadata').failedChildren),
+    requestFinished: (request) => {
+      const finished = ask(request, 'finished');
+      // It would count as the answer of a connector that failed, and nothing would be asked otherwise.
+      const unknown = finished.children.find((child) => child >= reporters.length);
+      if (unknown !== undefined) answers.refuse(`handle ${request.handle} was left to child ${unknown}`);
+      return finished;
+    },
+  };
+  const optional: Required<Pick<SchedulerConnector, OptionalMethod>> = {
+    bind: (view) => {
+      answers.view = view;
+    },
+    bindPins: (pins) => {
+      answers.pins = pins;
+    },
+    onNewRequest: (request) => void ask(request, 'new'),
+    updateConnectorOutput: () => void ask(null, 'output'),
+    requiresKvDelivery: (request) => ask(request, 'delivery').answer,
+    cancelSending: () => void ask(null, 'cancel'),
+    resetCache: () => ask(null, 'reset').answer,
+    hasPendingWork: () => false,
+    shutdown: () => {},
+  };
+  const has = Object.entries(optional).filter(([name]) => methodsOf(header).includes(name));
+  return { ...required, ...Object.fromEntries(has) };
+}
+
+function methodsOf({ methods }: LoggedConnector): readonly string[] {
+  if (Array.isArray(methods)) return methods;
+  throw new BlockstepError('ERR_BLOCKSTEP_BAD_LOG', `the log's connector has the methods ${show(methods)}`);
+}

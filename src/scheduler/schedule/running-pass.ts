@@ -1,0 +1,223 @@
+import { isUsed, preempt } from '../life/preempt.js';
+import { reclaimSession, reclaimStuckLoad } from '../life/reclaim.js';
+import { EntryKind, type Plan } from '../plan/plan.js';
+import { compareIds } from '../request/id-order.js';
+import type { Request } from '../request/request.js';
+import { forgetRow } from '../state/forget.js';
+import type { SchedulerState } from '../state/scheduler-state.js';
+import { endOutgrown } from './outgrown.js';
+
+/** More than any request has; a small integer, so that it stays one in the loops. */
+const MAX_TOKENS = 2 ** 30;
+
+/** What `takeFromOthers` answers instead of a number of entries: the request itself was preempted. */
+export const ITSELF = -1;
+/** Nobody has blocks to give, so nobody was preempted: the request has no place in this step, and goes on running. */
+export const NOBODY = -2;
+
+/**
+ * The first half of vLLM's `schedule()`: gives every running request its next tokens, in order, and preempts when the
+ * pool runs dry. The budget is what `plan.totalTokens` may grow to.
+ *
+ * Requests are planned in runs, and one native call takes the blocks for a whole run; it stops at the first entry that
+ * does not fit. So a decode step of any size is one call. The result is that of planning one by one: an entry depends on
+ * earlier ones only through the budget, which is known without asking for blocks.
+ */
+export function runningPass(s: SchedulerState, plan: Plan, tokenBudget: number): void {
+  const { running } = s.queues;
+  let next = 0;
+  while (next < running.length && plan.totalTokens < tokenBudget) {
+    const from = plan.numRequests;
+    next = planRun(s, plan, next, tokenBudget - plan.totalTokens);
+    if (plan.numRequests === from) break;
+    const at = from + run(s, plan, from);
+    if (at === plan.numRequests) continue;
+
+    const request = plan.requests[at];
+    const numScheduled = plan.numScheduledTokens[at];
+    plan.truncate(at);
+    next = running.indexOf(request);
+    const entriesBack = makeRoom(s, plan, request, numScheduled);
+    if (entriesBack === ITSELF) break;
+    next = indexBehind(s, request, next, entriesBack);
+  }
+}
+
+/**
+ * Where in `running` the pass goes on behind a request for which room was made.
+ * @param index where the request stood before
+ * @param entriesBack how many entries the victims left in the plan, or `NOBODY`
+ */
+export function indexBehind(s: SchedulerState, request: Request, index: number, entriesBack: number): number {
+  if (entriesBack === NOBODY || s.config.deviations.priorityCursor)
+    return s.queues.running.indexOf(request) + 1;
+  return index + 1 - entriesBack;
+}
+
+/**
+ * Plans running requests from index `from` on until the budget is used up; returns the index after the last one seen.
+ * It is the inner loop of every step: columns and limits stand in locals, and all numbers are small integers.
+ */
+export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget: number): number {
+  const { running } = s.queues;
+  const { requests, slots, kinds, numScheduledTokens, numComputedTokens, maxOutputTokens } = plan;
+  const pipelined = s.pipelined === true;
+  const drafting = s.maxDrafts > 0;
+  const threshold = s.config.longPrefillTokenThreshold || MAX_TOKENS;
+  const lastPosition = s.config.maxModelLen - 1;
+  const slotLimit = s.slotLimit | 0;
+  const kind = EntryKind.running;
+  let at = plan.numRequests;
+  let budget = tokenBudget | 0;
+  let i = from | 0;
+  for (; i < running.length && budget > 0; i++) {
+    const request = running[i];
+    const computed = request.numComputedTokens;
+    const placeholders = pipelined ? request.numOutputPlaceholders : 0;
+    const known = request.numTokens + placeholders;
+    // The steps in flight are sure to bring the last token that it may generate.
+    if (placeholders > 0 && computed + 2 - placeholders >= request.promptPlusMaxTokens) continue;
+    let numNew = known - computed;
+    if (drafting) numNew += request.numDraftTokens;
+    if (numNew > threshold) numNew = threshold;
+    if (numNew > budget) numNew = budget;
+    if (numNew > lastPosition - computed) numNew = lastPosition - computed;
+    if (numNew > slotLimit - computed) numNew = slotLimit - computed;
+    if (numNew <= 0) {
+      if (computed >= slotLimit && endOutgrown(s, request)) i--;
+      continue;
+    }
+    // In steady decode the same request stands here already, and a store of an object costs more than a comparison.
+    if (requests[at] !== request) requests[at] = request;
+    kinds[at] = kind;
+    slots[at] = request.slot;
+    numScheduledTokens[at] = numNew;
+    numComputedTokens[at] = computed;
+    request.numComputedTokens = computed + numNew;
+    maxOutputTokens[at] = computed + numNew < known ? 0 : 1;
+    if (drafting) planDrafts(s, plan, at, request, computed + numNew - known);
+    at++;
+    budget -= numNew;
+  }
+  plan.numRequests = at;
+  plan.totalTokens += tokenBudget - budget;
+  return i;
+}
+
+/** Copies the drafts that fit into the scheduled tokens: those beyond the known tokens, cut from the end. */
+function planDrafts(s: SchedulerState, plan: Plan, at: number, request: Request, room: number): void {
+  const count = request.numDraftTokens === 0 || room < 0 ? 0 : Math.min(room, request.numDraftTokens);
+  plan.numDraftTokens[at] = count;
+  if (plan.maxOutputTokens[at] > 0) plan.maxOutputTokens[at] = 1 + count;
+  const source = request.slot * s.maxDrafts;
+  for (let j = 0; j < count; j++)
+    plan.draftTokens[at * s.maxDrafts + j] = s.pipelined ? -1 : s.drafts[source + j];
+}
+
+/** Takes blocks from others until the entry behind the plan gets its own and stands in the plan again; see `takeFromOthers`. */
+function makeRoom(s: SchedulerState, plan: Plan, request: Request, numScheduled: number): number {
+  const numDrafts = plan.numDraftTokens[plan.numRequests];
+  let entriesBack = 0;
+  for (;;) {
+    const at = planAgain(s, plan, request, numScheduled, numDrafts);
+    if (takeBlocks(s, plan, at)) return entriesBack;
+    plan.truncate(at);
+    const left = takeFromOthers(s, plan, request);
+    if (left < 0) return left;
+    entriesBack += left;
+  }
+}
+
+/** Puts an entry that found no blocks behind the plan again, with what it had. Returns its place. */
+export function planAgain(
+  s: SchedulerState,
+  plan: Plan,
+  request: Request,
+  numScheduled: number,
+  numDrafts: number,
+): number {
+  const at = plan.push(request, numScheduled, EntryKind.running);
+  if (s.maxDrafts > 0) planDrafts(s, plan, at, request, numDrafts);
+  return at;
+}
+
+/**
+ * Takes blocks from one other request, because this one found none: from one that does not run, else it preempts a victim.
+ *
+ * Victims are the last admitted (fcfs), or the worst by priority and arrival (priority; for ties see `victimTies`).
+ * @returns how many entries the victim left in the plan before this one, or `ITSELF`, or `NOBODY`
+ */
+export function takeFromOthers(s: SchedulerState, plan: Plan, request: Request): number {
+  if (reclaimSession(s, request) || reclaimStuckLoad(s, plan, request)) return 0;
+  const victim = chooseVictim(s);
+  if (victim === null) return NOBODY;
+  s.queues.remove(victim);
+  const entry = victim === request ? -1 : plan.indexOf(victim);
+  if (entry >= 0) {
+    unschedule(s, plan, entry, victim);
+    plan.removeEntry(entry);
+  }
+  preempt(s, victim);
+  plan.preempted.push(victim.id);
+  plan.preemptedHandles.push(victim.handle);
+  if (victim === request) return ITSELF;
+  return entry >= 0 ? 1 : 0;
+}
+
+/** Takes the blocks of the plan's entries from `from` on. @returns how many of them fitted */
+function run(s: SchedulerState, plan: Plan, from: number): number {
+  const count = s.core.native.run(plan.frame, from, plan.numRequests);
+  s.blocksMoved = false;
+  return count;
+}
+
+/** Blocks for one entry. Where drafts would look ahead beyond what the pool can ever hold, they look less far. */
+function takeBlocks(s: SchedulerState, plan: Plan, at: number): boolean {
+  const request = plan.requests[at];
+  const after = plan.numComputedTokens[at] + plan.numScheduledTokens[at];
+  if (after + s.lookahead <= s.slotLimit) return run(s, plan, at) === 1;
+  const { blockSize, enablePrefixCaching } = s.config;
+  const held = s.core.blocks(request.slot).length;
+  const publishTo = enablePrefixCaching ? Math.min(after, request.numTokens) : 0;
+  if (s.core.native.admit(request.slot, 0, 0, s.slotLimit, publishTo) < 0) return false;
+  s.blocksMoved = true;
+  plan.numBlocks[at] = Math.ceil(s.slotLimit / blockSize);
+  plan.numNewBlocks[at] = plan.numBlocks[at] - held;
+  return true;
+}
+
+/**
+ * One whose blocks a transfer uses, or that are all pinned, gives none, so it is no victim: to preempt it would gain nothing,
+ * and the next one after it neither (vLLM #49675). Null if there is no other.
+ */
+function chooseVictim(s: SchedulerState): Request | null {
+  const { running } = s.queues;
+  const mayHoldOn = s.pins.size > 0 || running.some(isUsed);
+  const givers = mayHoldOn ? running.filter((request) => givesBlocks(s, request)) : running;
+  return givers.length > 0 ? worstOf(s, givers) : null;
+}
+
+function givesBlocks(s: SchedulerState, request: Request): boolean {
+  return !isUsed(request) && s.core.blocks(request.slot).some((block) => !s.pins.has(block));
+}
+
+function worstOf(s: SchedulerState, candidates: readonly Request[]): Request {
+  if (s.config.policy === 'fcfs') return candidates[candidates.length - 1];
+  const { victimTies } = s.config.deviations;
+  let worst = candidates[0];
+  for (const request of candidates) {
+    if (request.priority !== worst.priority) {
+      if (request.priority > worst.priority) worst = request;
+    } else if (request.arrivalTime !== worst.arrivalTime) {
+      if (request.arrivalTime > worst.arrivalTime) worst = request;
+    } else if (victimTies && compareIds(request.id, worst.id) > 0) worst = request;
+  }
+  return worst;
+}
+
+/** A victim of this very step: nobody will compute the chunk that it was scheduled for, so its hashes must go. */
+function unschedule(s: SchedulerState, plan: Plan, entry: number, victim: Request): void {
+  if (!s.config.deviations.evictUnscheduled) return;
+  const firstUncomputed = Math.floor(plan.numComputedTokens[entry] / s.config.blockSize);
+  forgetRow(s, victim.slot, firstUncomputed);
+}

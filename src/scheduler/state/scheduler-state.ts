@@ -1,0 +1,168 @@
+import { Anomalies } from '../../base/anomalies.js';
+import { Core, slotOf } from '../../core/core.js';
+import type { ConnectorAnswer } from '../connector/ask-connector.js';
+import { PinCounts } from '../connector/block-pins.js';
+import type { ConnectorCalls } from '../connector/connector-methods.js';
+import { Batch } from '../device/batch.js';
+import { Counters } from '../inspect/stats.js';
+import { coreConfig } from '../options/core-config.js';
+import { dropsLastHit, numLookaheadTokens, type SchedulerConfig } from '../options/options.js';
+import { NEVER, Plan } from '../plan/plan.js';
+import { StepOutputs } from '../plan/step-outputs.js';
+import type { GrammarAnswer } from '../request/grammar.js';
+import type { Request } from '../request/request.js';
+import type { RequestLimits } from '../request/stop-conditions.js';
+import { Backlog } from './backlog.js';
+import { DeadlineHeap } from './deadline-heap.js';
+import { Queues } from './queues.js';
+
+/**
+ * Everything a scheduler knows, shared by the passes that read and write it. It decides nothing.
+ *
+ * Invariants: `requests` holds exactly the unfinished incarnations, each in the container that it names;
+ * `draining` and `quarantined` the finished ones whose blocks something still uses; `bySlot` all of them, by slot.
+ */
+export class SchedulerState {
+  readonly config: SchedulerConfig;
+  readonly core: Core;
+  readonly queues: Queues;
+  readonly anomalies: Anomalies;
+  readonly counters = new Counters();
+  readonly backlog = new Backlog();
+  /** May refuse a new request whose fields are good, by its number of prompt tokens: it throws. */
+  admitNew: (numTokens: number) => void = () => {};
+  /** Unfinished requests by external id, in the order in which they were added. */
+  readonly requests = new Map<string, Request>();
+  /** Finished requests that still hold blocks. */
+  readonly draining = new Set<Request>();
+  /** Those of `draining` that may have a row, in the order in which they finished. */
+  readonly drainingRows = new Set<Request>();
+  /** Finished requests whose blocks nobody waits for any more: what used them never said that it is done. */
+  readonly quarantined = new Set<Request>();
+  /** Requests that wait for a load, or whose load is done and which no step has reached since. */
+  readonly loading = new Set<Request>();
+  /** Every request whose blocks something else uses, unfinished ones too. */
+  readonly usedRequests = new Set<Request>();
+  readonly connector: ConnectorCalls | null;
+  /** The pins that the connector has. */
+  readonly pins = new PinCounts();
+  /** Requests whose connector failed when they were added: the next step ends them. */
+  readonly doomed: Request[] = [];
+  /** The incarnation that has each slot now. */
+  readonly bySlot: (Request | undefined)[] = [];
+  /** The handle that was given out last, by slot. */
+  readonly lastHandles: number[] = [];
+  /** Plans that were scheduled with tokens and not updated yet, oldest first; at most `pipelineDepth`. */
+  readonly inFlight: Plan[] = [];
+  readonly plans: readonly Plan[];
+  readonly outputs: StepOutputs;
+  /** What the GPU is asked, where it decides; null: the host does. */
+  readonly batch: Batch | null;
+  /** External ids of the requests that finished since the last plan; one can stand here twice. */
+  finishedIds: string[] = [];
+  /** Their handles, in the same order. */
+  finishedHandles: number[] = [];
+  /** With a connector: handles of requests that gave their blocks back since the last plan, and go on. */
+  releasedHandles: number[] = [];
+  /** Requests that finished outside an update; their terminal rows go out with the next one. */
+  readonly unreported: Request[] = [];
+  /** Sessions that went on after an answer ended in the last update. */
+  readonly continued: Request[] = [];
+  /** Unfinished requests with a grammar. */
+  readonly structured = new Set<Request>();
+  /** Waits that must not take for ever. */
+  readonly deadlines = new DeadlineHeap();
+  /** Adapters of the step `stepAdaptersOf`, as far as its plan is made. */
+  readonly stepAdapters = new Set<string>();
+  stepAdaptersOf = NEVER;
+  /** Arrays of 0, 1, 2, ... tokens, in which grammars are shown tokens. */
+  readonly grammarTokens: Int32Array[] = [];
+  /** Where the answers of grammars and of the connector are written down; null without a log. */
+  facts: { grammar(answer: GrammarAnswer): void; connector(answer: ConnectorAnswer): void } | null = null;
+  /** Requests of the current update whose newly filled blocks can be published; empty between updates. */
+  readonly settled: Request[] = [];
+  /** Requests of the current update that are to give their blocks back and be computed again; empty between updates. */
+  readonly sentBack: Request[] = [];
+  /** Since `run` was called last blocks were taken, given back or pinned, and not for an entry that the plan has got since. */
+  blocksMoved = false;
+  /** With `reportBlocks`: blocks whose hashes were taken since the last plan. */
+  readonly forgotten = new Set<number>();
+  pauseMode: 'none' | 'new' | 'all' = 'none';
+  step = 0;
+  /** The clock as read at the start of the current call. */
+  now = 0;
+
+  /** vLLM's AsyncScheduler: outputs are expected as placeholders while steps are in flight. */
+  readonly pipelined: boolean;
+  /** Most draft tokens a request has; 0 without speculative decoding. */
+  readonly maxDrafts: number;
+  readonly lookahead: number;
+  readonly dropLastHit: boolean;
+  /** Tokens that the whole pool can hold. */
+  readonly poolTokens: number;
+  /** Tokens of one request that can ever have slots: the model's length, or the pool where that is smaller. */
+  readonly slotLimit: number;
+  /** Step that scheduled each slot last, `NEVER` at first and after a forced preemption. */
+  lastSteps: Int32Array = new Int32Array(64);
+  /** Draft tokens of slot s stand from s * maxDrafts on. */
+  drafts: Int32Array = new Int32Array(0);
+
+  constructor(config: SchedulerConfig) {
+    this.config = config;
+    this.connector = config.connector;
+    this.pipelined = config.pipelineDepth > 1;
+    this.maxDrafts = config.numSpeculativeTokens;
+    this.lookahead = numLookaheadTokens(config);
+    this.dropLastHit = dropsLastHit(config);
+    this.poolTokens = (config.numBlocks - 1) * config.blockSize;
+    const { maxModelLen, deviations } = config;
+    this.slotLimit = deviations.endOutgrown ? Math.min(maxModelLen, this.poolTokens) : maxModelLen;
+    this.core = new Core(coreConfig(config));
+    this.queues = new Queues(config.policy);
+    this.anomalies = new Anomalies(config.strict);
+    this.plans = this.core.frames.map(
+      (frame) => new Plan(frame, this.maxDrafts, deviations.skipEndedBitmasks),
+    );
+    this.batch = config.placement.authority === 'device' ? new Batch(this) : null;
+    this.outputs = new StepOutputs(config.maxNumSeqs);
+  }
+
+  /** What configuration and clock add to a request that is added now. */
+  requestLimits(): RequestLimits {
+    const { maxModelLen, deviations } = this.config;
+    return {
+      maxModelLen,
+      fullAt: deviations.endOutgrown ? maxModelLen : Number.MAX_SAFE_INTEGER,
+      now: this.now,
+    };
+  }
+
+  /** The request that a handle names while it is unfinished or holds blocks; undefined when stale. */
+  incarnation(handle: number): Request | undefined {
+    const request = typeof handle === 'number' ? this.bySlot[slotOf(handle)] : undefined;
+    return request?.handle === handle ? request : undefined;
+  }
+
+  /** Whether a handle names a request that there is or was, and not one that never was. */
+  wasGivenOut(handle: number): boolean {
+    return handle > slotOf(handle) && handle <= (this.lastHandles[slotOf(handle)] ?? -1);
+  }
+
+  /** Remembers a new incarnation and makes room in the columns by slot. */
+  track(request: Request): void {
+    this.requests.set(request.id, request);
+    if (request.grammar !== null) this.structured.add(request);
+    this.bySlot[request.slot] = request;
+    this.lastHandles[request.slot] = request.handle;
+    this.lastSteps = grow(this.lastSteps, request.slot + 1);
+    this.lastSteps[request.slot] = NEVER;
+    this.drafts = grow(this.drafts, (request.slot + 1) * this.maxDrafts);
+  }
+}
+
+function grow(column: Int32Array, length: number): Int32Array {
+  if (length <= column.length) return column;
+  const grown = new Int32Array(Math.max(length, 2 * column.length));
+  grown.set(column);
+  return grown;
+}

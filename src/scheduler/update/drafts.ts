@@ -1,0 +1,81 @@
+import { endUnreported } from '../life/finish.js';
+import type { Plan } from '../plan/plan.js';
+import { askValidate, NO_ANSWER } from '../request/ask-grammar.js';
+import type { Request } from '../request/request.js';
+import { FinishCode } from '../request/status.js';
+import type { SchedulerState } from '../state/scheduler-state.js';
+
+/** Draft tokens for the entries of a plan, in plan order. */
+export interface Drafts {
+  tokens: Int32Array;
+  /** Drafts of each entry, 0 to numSpeculativeTokens. */
+  counts: Int32Array;
+}
+
+/**
+ * Gives every request of the plan the drafts that its next step shall verify (vLLM `update_draft_token_ids`), as far as
+ * its grammar allows them. Those of a request that ended meanwhile are ignored; one whose prompt is not computed yet, and
+ * a session whose answer ended, get none.
+ */
+export function setDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): void {
+  const constrained = s.structured.size > 0;
+  let offset = 0;
+  for (let i = 0; i < plan.numRequests; i++) {
+    const request = plan.requests[i];
+    const from = offset;
+    let count = drafts.counts[i];
+    offset += count;
+    if (request.isFinished) continue;
+    if (plan.maxOutputTokens[i] === 0) {
+      request.numDraftTokens = 0;
+      continue;
+    }
+    if (constrained) count = numValid(s, request, drafts.tokens, from, count);
+    request.numDraftTokens = count;
+    const target = request.slot * s.maxDrafts;
+    for (let j = 0; j < count; j++) s.drafts[target + j] = drafts.tokens[from + j];
+  }
+  for (const session of s.continued) session.numDraftTokens = 0;
+}
+
+/**
+ * Puts the drafts that a step in flight has made into a plan that was scheduled with placeholders (vLLM
+ * `update_draft_token_ids_in_output`), -1 where the grammar allows no further one. Entries of finished requests and those
+ * without placeholders are left as they are; so is an entry whose request was not in the step before, unless drafts of it are
+ * given all the same: nobody has drafted for it. With `refuseUnseenDrafts` that holds for requests without a grammar.
+ */
+export function replaceDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): void {
+  const refusesUnseen = s.config.deviations.refuseUnseenDrafts;
+  let offset = 0;
+  for (let i = 0; i < plan.numRequests; i++) {
+    const request = plan.requests[i];
+    const from = offset;
+    offset += drafts.counts[i];
+    const scheduled = plan.numDraftTokens[i];
+    if (request.isFinished || scheduled === 0) continue;
+    const isUnseen = drafts.counts[i] === 0 && plan.needsAllTokens[i] !== 0;
+    if (isUnseen && (request.grammar === null || !refusesUnseen)) continue;
+    const count = numValid(s, request, drafts.tokens, from, Math.min(drafts.counts[i], scheduled));
+    const target = i * plan.maxDrafts;
+    for (let j = 0; j < scheduled; j++) {
+      plan.draftTokens[target + j] = j < count ? drafts.tokens[from + j] : -1;
+    }
+    plan.numInvalidDraftTokens[i] = scheduled - count;
+    plan.numInvalidDrafts += scheduled - count;
+  }
+}
+
+/** How many of these drafts the request's grammar allows. A grammar that does not answer ends the request. */
+function numValid(
+  s: SchedulerState,
+  request: Request,
+  tokens: Int32Array,
+  from: number,
+  count: number,
+): number {
+  if (request.grammar === null || count === 0) return count;
+  const valid = askValidate(s, request, tokens, from, count);
+  if (valid !== NO_ANSWER) return valid;
+  endUnreported(s, request, FinishCode.error);
+  return 0;
+}

@@ -1,0 +1,54 @@
+import { finish } from '../life/finish.js';
+import {
+  evictRow,
+  forgetSince,
+  holdsSince,
+  recomputeSharers,
+  someSharerLeft,
+  spoilEntries,
+} from '../loads/bad-blocks.js';
+import type { Plan } from '../plan/plan.js';
+import type { Request } from '../request/request.js';
+import { FinishCode } from '../request/status.js';
+import type { SchedulerState } from '../state/scheduler-state.js';
+
+const NOBODY: ReadonlySet<Request> = new Set();
+
+/**
+ * Ends the requests of the entries that failed with `error`, each with its row in the outputs. The blocks that the step
+ * published for them were never written: they lose their hashes, and requests that already share them are preempted, to
+ * be computed again without them. What later steps in flight bring for either is dropped.
+ * @returns the requests of the entries that failed
+ */
+export function failEntries(
+  s: SchedulerState,
+  plan: Plan,
+  failed: (entry: number) => boolean,
+): ReadonlySet<Request> {
+  const bad = new Set<number>();
+  const ended = new Set<Request>();
+  let traceless = false;
+  for (let i = 0; i < plan.numRequests; i++) {
+    if (!failed(i)) continue;
+    const request = plan.requests[i];
+    ended.add(request);
+    spoilEntries(s, plan, request);
+    if (!holdsSince(request, plan.step)) traceless = true;
+    else if (s.config.deviations.evictOnStepFailure) {
+      evictRow(s, request, Math.floor(firstUnsure(plan, i) / s.config.blockSize), bad);
+    }
+    if (plan.dropped[i] === 0 && finish(s, request, FinishCode.error)) {
+      s.outputs.push(request, 0, 0, FinishCode.error);
+    }
+  }
+  if (ended.size === 0 || !s.config.deviations.evictOnStepFailure) return ended;
+  if (traceless || someSharerLeft(s, plan, ended)) forgetSince(s, plan);
+  else if (bad.size > 0) recomputeSharers(s, plan, bad, NOBODY);
+  return ended;
+}
+
+/** The first token of an entry that a failed step may not have left in its block: whether it waited for its load is not known. */
+function firstUnsure(plan: Plan, entry: number): number {
+  const load = plan.syncLoads.find(({ request }) => request === plan.requests[entry]);
+  return load?.localTokens ?? plan.numComputedTokens[entry];
+}

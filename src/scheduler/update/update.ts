@@ -1,0 +1,126 @@
+import { BlockstepError, show } from '../../base/errors.js';
+import type { TakenResult } from '../calls/validate.js';
+import type { TakenOutput } from '../connector/connector-output.js';
+import { finish } from '../life/finish.js';
+import { endUnloaded } from '../loads/fence.js';
+import { failLoads } from '../loads/load-failure.js';
+import { loseBlocks } from '../loads/lost-blocks.js';
+import { takeTransfers } from '../loads/reports.js';
+import type { Plan } from '../plan/plan.js';
+import type { StepOutputs } from '../plan/step-outputs.js';
+import type { Request } from '../request/request.js';
+import { FinishCode } from '../request/status.js';
+import type { SchedulerState } from '../state/scheduler-state.js';
+import { failEntries } from './step-failure.js';
+import { updatePass } from './update-pass.js';
+
+const NO_TOKENS = new Int32Array(0);
+const NOBODY: readonly Request[] = [];
+const NONE: ReadonlySet<Request> = new Set();
+const NO_BLOCKS: readonly number[] = [];
+
+/**
+ * vLLM's `update_from_output`: what failed first, entries and loads, since nobody may build on what they published; then
+ * the tokens; then what transfers have ended.
+ */
+export function update(
+  s: SchedulerState,
+  plan: Plan,
+  result: TakenResult,
+  output: TakenOutput | null,
+): StepOutputs {
+  beginUpdate(s, plan, result.tokens, output);
+  const { errors } = result;
+  const failed = errors === undefined ? NONE : failEntries(s, plan, (entry) => errors[entry] !== 0);
+  const loses = output !== null || plan.syncLoads.some((load) => load.failed);
+  const lost = loses ? failLoads(s, plan, output, failed) : NOBODY;
+  const without = loseBlocks(s, plan, output?.lostBlocks ?? NO_BLOCKS);
+  updatePass(s, plan, result);
+  endLost(s, lost);
+  endLost(s, without);
+  if (output !== null) takeTransfers(s, output);
+  return s.outputs;
+}
+
+/** A step that failed as a whole. */
+export function failStep(s: SchedulerState, plan: Plan, output: TakenOutput | null): StepOutputs {
+  beginUpdate(s, plan, NO_TOKENS, output);
+  const failed = failEntries(s, plan, () => true);
+  if (output === null) return s.outputs;
+  endLost(s, failLoads(s, plan, output, failed));
+  endLost(s, loseBlocks(s, plan, output.lostBlocks));
+  takeTransfers(s, output);
+  return s.outputs;
+}
+
+/** The transfer half of an update, without a step. */
+export function updateTransfers(s: SchedulerState, output: TakenOutput): void {
+  for (const request of failLoads(s, null, output, NONE)) endUnloaded(s, request);
+  for (const request of loseBlocks(s, null, output.lostBlocks)) endUnloaded(s, request);
+  takeTransfers(s, output);
+}
+
+/** Requests whose load failed end behind those that stopped. */
+function endLost(s: SchedulerState, lost: readonly Request[]): void {
+  for (const request of lost) {
+    if (finish(s, request, FinishCode.error)) s.outputs.push(request, 0, 0, FinishCode.error);
+    // As in vLLM its client is told nothing but that.
+    request.finishedParams = null;
+  }
+}
+
+/**
+ * That the plan may be updated next: the oldest in flight, or an empty plan that waits for its update.
+ * @throws ERR_BLOCKSTEP_PLAN_ORDER
+ */
+export function checkOldest(s: SchedulerState, plan: Plan): void {
+  if (s.inFlight.length > 0 && s.inFlight[0] === plan) return;
+  if (s.plans.includes(plan) && plan.awaitsUpdate && !plan.inFlight) return;
+  throw wrongPlan(s, plan);
+}
+
+/** That the plan is the one whose update was the last call. @throws ERR_BLOCKSTEP_PLAN_ORDER */
+export function checkUpdatedLast(s: SchedulerState, plan: Plan): void {
+  const isLast = s.plans.includes(plan) && plan.step === s.step - 1;
+  if (!isLast || plan.inFlight) throw wrongPlan(s, plan);
+}
+
+function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array, output: TakenOutput | null): void {
+  leaveOut(s, plan);
+  if (plan.inFlight) {
+    plan.inFlight = false;
+    plan.awaitsUpdate = false;
+    s.inFlight.shift();
+  }
+  if (s.connector?.protection.includes('fence')) spoilEnded(plan);
+  if (s.continued.length > 0) s.continued.length = 0;
+  // Requests outside of the plan that may end now: those whose load fails, or whoever holds a lost block.
+  const others = output === null || output.lostBlocks.length === 0 ? s.loading.size : s.requests.size;
+  s.outputs.begin(tokens, plan.numRequests + s.unreported.length + others);
+  if (s.unreported.length === 0) return;
+  for (const request of s.unreported) s.outputs.push(request, 0, 0, request.finishCode);
+  s.unreported.length = 0;
+}
+
+/** The plan is updated now. Empty plans that were scheduled before it are not updated any more. */
+function leaveOut({ plans }: SchedulerState, { step }: Plan): void {
+  for (const plan of plans) if (plan.step <= step && !plan.inFlight) plan.awaitsUpdate = false;
+}
+
+/** Nobody kept the blocks of those that have ended, so a later plan may have given them away. */
+function spoilEnded({ requests, numRequests, spoiled }: Plan): void {
+  for (let i = 0; i < numRequests; i++) if (requests[i].isFinished) spoiled[i] = 1;
+}
+
+function wrongPlan(s: SchedulerState, plan: unknown): BlockstepError {
+  const due = s.plans.filter((each) => (each.inFlight ? each === s.inFlight[0] : each.awaitsUpdate));
+  const steps = due.map(({ step }) => step).sort((a, b) => a - b);
+  const expected =
+    steps.length > 0 ? `the plan of step ${steps.join(' or ')}` : 'no plan: none waits for its update';
+  const got = s.plans.includes(plan as Plan) ? describe(plan as Plan) : show(plan);
+  return new BlockstepError('ERR_BLOCKSTEP_PLAN_ORDER', `expected ${expected}, got ${got}`);
+}
+
+function describe({ step, awaitsUpdate }: Plan): string {
+  return `the plan of step ${step}${awaitsUpdate ? '' : ', which does not wait for its update any more'}`;
+}

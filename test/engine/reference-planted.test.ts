@@ -1,3 +1,0 @@
-import { describePlants } from './reference-plants.js';
-
-describePlants({});

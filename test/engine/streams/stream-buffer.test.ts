@@ -1,0 +1,97 @@
+import { describe, expect, it } from 'vitest';
+import { StreamBuffer } from '../../../src/engine/streams/stream-buffer.js';
+import { BlockstepError, type Request } from '../../../src/index.js';
+import { Random, rejection } from '../support.js';
+
+const late = new BlockstepError('ERR_BLOCKSTEP_REQUEST', 'late');
+
+function stream(maxTokens = 100): StreamBuffer {
+  const totals = { bufferedTokens: 0, readersWaiting: 0 };
+  return new StreamBuffer({ id: 'a', maxTokens, addedAt: 0, stopReason: null } as Request, 0, totals);
+}
+
+describe('a stream', () => {
+  it('ends once: the first end counts', async () => {
+    const one = stream();
+    expect([one.end('stop', 1), one.end('length', 2), one.fail(late, 3)]).toEqual([true, false, false]);
+    expect((await one.result()).finishReason).toBe('stop');
+    expect((await one.next()).value?.finishReason).toBe('stop');
+
+    const other = stream();
+    const mine = new BlockstepError('ERR_BLOCKSTEP_LIMIT', 'mine', { cause: 'why' });
+    expect([other.fail(mine, 1), other.cutOff(late, 2), other.end('stop', 3)]).toEqual([true, false, false]);
+    expect(await rejection(other.next())).toMatchObject({
+      code: 'ERR_BLOCKSTEP_LIMIT',
+      message: 'mine',
+      cause: 'why',
+    });
+  });
+
+  it('lets go of its signal at its end, once', () => {
+    const one = stream();
+    let released = 0;
+    one.release = () => {
+      released++;
+    };
+    one.end('stop', 1);
+    one.end('stop', 1);
+    expect(released).toBe(1);
+  });
+
+  it('grows with what comes, up to its limit and not beyond', () => {
+    const tokens = Int32Array.from({ length: 1000 }, (_, i) => i);
+    const one = stream(100);
+    const capacities = new Set<number>();
+    for (let i = 0; i < 100; i++) {
+      one.append(tokens, i, 1);
+      capacities.add(one.tokens.length);
+    }
+    expect([...capacities]).toEqual([16, 32, 64, 100]);
+    expect([...one.tokens]).toEqual([...tokens.subarray(0, 100)]);
+    const small = stream(3);
+    expect(small.tokens).toHaveLength(3);
+  });
+
+  it('takes more than was announced rather than lose it', async () => {
+    const one = stream(4);
+    one.append(
+      Int32Array.from({ length: 50 }, (_, i) => i),
+      0,
+      50,
+    );
+    expect((await one.next()).value?.tokens).toHaveLength(50);
+  });
+});
+
+// Pinned by: `#readTo`, `#setAwaited`, and what `#end` takes off (stream-buffer.ts).
+describe('the totals of many streams', () => {
+  it.each([1, 2, 3, 4])('seed %i: are what a walk over those that have not ended finds', (seed) => {
+    const random = new Random(seed);
+    const totals = { bufferedTokens: 0, readersWaiting: 0 };
+    const streams = Array.from(
+      { length: 6 },
+      () => new StreamBuffer({ id: 'a', maxTokens: 99, addedAt: 0, stopReason: null } as Request, 0, totals),
+    );
+    const acts: ((stream: StreamBuffer) => unknown)[] = [
+      (stream) => !stream.ended && stream.append(Int32Array.of(1, 2, 3), 0, random.below(4)),
+      (stream) => stream.wake(),
+      (stream) => stream.next().catch(() => {}),
+      (stream) => stream.next().catch(() => {}),
+      (stream) => !stream.ended && stream.endAnswer('stop'),
+      (stream) => random.chance(10) && stream.close(),
+      (stream) => random.chance(10) && stream.end('length', 1),
+      (stream) => random.chance(5) && stream.fail(late, 1),
+      (stream) => random.chance(5) && stream.cutOff('reason', 1),
+    ];
+    for (let i = 0; i < 400; i++) {
+      acts[random.below(acts.length)](streams[random.below(streams.length)]);
+      const live = streams.filter(({ ended }) => !ended);
+      expect(totals).toEqual({
+        bufferedTokens: live.reduce((sum, { numBuffered }) => sum + numBuffered, 0),
+        readersWaiting: live.filter(({ isAwaited }) => isAwaited).length,
+      });
+    }
+    for (const stream of streams) stream.end('abort', 2);
+    expect(totals).toEqual({ bufferedTokens: 0, readersWaiting: 0 });
+  });
+});

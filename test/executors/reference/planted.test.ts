@@ -1,0 +1,3 @@
+import { describePlants } from './plants.js';
+
+describePlants({});

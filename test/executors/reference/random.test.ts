@@ -1,0 +1,5 @@
+import { describeLives, RARE } from './lives.js';
+
+const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? 60);
+
+describeLives([...Array(SEEDS).keys(), ...RARE.filter((seed) => seed >= SEEDS)], {});

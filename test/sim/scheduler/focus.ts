@@ -1,0 +1,172 @@
+import type { Rng } from '../rng.js';
+import type { Setup } from './setup.js';
+
+/**
+ * Situations that need several rare things at once. A run that has one is given rates which bring them together; all else
+ * of it is drawn as ever.
+ */
+type Focus = (setup: Setup, rng: Rng) => void;
+
+/** Room for several requests that begin alike, and steps in flight behind one another. */
+function share({ scheduler, workload }: Setup, rng: Rng): void {
+  scheduler.pipelineDepth = rng.pick([2, 3] as const);
+  scheduler.numSpeculativeTokens = 0;
+  scheduler.blockSize = rng.between(1, 4);
+  scheduler.enablePrefixCaching = true;
+  scheduler.maxNumSeqs = rng.between(3, 6);
+  scheduler.numRows = scheduler.maxNumSeqs + 2;
+  scheduler.maxNumBatchedTokens = rng.between(20, 40);
+  const needed = Math.ceil((scheduler.maxModelLen as number) / scheduler.blockSize);
+  scheduler.numBlocks = 1 + Math.floor(needed * rng.pick([1.2, 2, 3]));
+  Object.assign(workload, { numFamilies: 1, longestPrompt: rng.between(20, 60), numIds: 12 });
+}
+
+/** A load that a step waits for fails, when whoever shared it has left: by an abort, or for want of blocks. */
+function sharedSyncLoad(setup: Setup, rng: Rng): void {
+  share(setup, rng);
+  setup.scheduler.loadFailurePolicy = rng.chance(0.7) ? 'recompute' : 'fail';
+  Object.assign(setup.workload, { loads: 0.3, syncLoads: 1, stores: 0, reloads: false, mostTokens: 6 });
+  Object.assign(setup.faults, {
+    loadFails: 0.2,
+    wholeLoadFails: rng.pick([0, 0.2]),
+    rowFails: 0,
+    stepFails: 0,
+  });
+  Object.assign(setup.workload.weights, { add: 40, abort: rng.pick([6, 30]), execute: 15, update: 15 });
+}
+
+/** A request is preempted and loaded again while an older step of it is in flight, and one of its loads fails. */
+function loadedAgain({ scheduler, faults, workload }: Setup, rng: Rng): void {
+  scheduler.pipelineDepth = 3;
+  scheduler.numSpeculativeTokens = 0;
+  scheduler.loadFailurePolicy = 'fail';
+  scheduler.maxNumSeqs = rng.between(2, 4);
+  scheduler.numRows = 8;
+  scheduler.numBlocks =
+    1 + Math.ceil(((scheduler.maxModelLen as number) / (scheduler.blockSize as number)) * 1.2);
+  Object.assign(workload, { isStamped: true, reloads: true, loads: rng.pick([0.3, 0.6]), stores: 0 });
+  Object.assign(workload, { syncLoads: 0, slowest: 5, asksLater: 0, sessions: 0, mostTokens: 16 });
+  Object.assign(faults, { loadFails: 0.05, wholeLoadFails: 0.2, foreignFailure: rng.pick([0, 0.2]) });
+  Object.assign(workload.weights, { reset: rng.pick([0, 2, 6]), execute: 40, update: 25 });
+}
+
+/** A request is given the same blocks anew while the step that read its failed load is in flight. */
+function givenAgain({ scheduler, faults, workload }: Setup, rng: Rng): void {
+  scheduler.pipelineDepth = rng.pick([2, 3] as const);
+  scheduler.numSpeculativeTokens = 0;
+  scheduler.loadFailurePolicy = 'fail';
+  scheduler.maxNumSeqs = rng.between(1, 3);
+  scheduler.numRows = 6;
+  scheduler.blockSize = rng.between(1, 4);
+  scheduler.numBlocks = 1 + Math.ceil(((scheduler.maxModelLen as number) / scheduler.blockSize) * 1.1);
+  Object.assign(workload, { isStamped: true, loads: 0.6, syncLoads: 1, stores: 0, asksLater: 0 });
+  Object.assign(workload, { reloads: rng.chance(0.5) });
+  const [loadFails, wholeLoadFails] = rng.pick([
+    [0, 0.3],
+    [0.3, 0],
+  ]);
+  Object.assign(faults, { loadFails, wholeLoadFails, rowFails: 0, stepFails: 0, connectorThrows: 0 });
+  Object.assign(workload.weights, {
+    add: 20,
+    reset: 15,
+    execute: 20,
+    update: 12,
+    report: 2,
+    hold: 0,
+    pause: 0,
+  });
+}
+
+/** What a request found cached turns out to be bad while it waits for its load, and then that fails too. */
+function cutAndLost(setup: Setup, rng: Rng): void {
+  share(setup, rng);
+  setup.scheduler.loadFailurePolicy = 'recompute';
+  Object.assign(setup.workload, { loads: 0.6, syncLoads: rng.pick([0, 0.3]), stores: 0, slowest: 40 });
+  Object.assign(setup.faults, { rowFails: rng.pick([0.05, 0.2]), stepFails: 0.01, wholeLoadFails: 0.5 });
+}
+
+/** Several requests of one id are sent, and an abort names the id. */
+function sentAndAborted({ scheduler, faults, workload }: Setup, rng: Rng): void {
+  scheduler.reclaim = 'on-confirmation';
+  scheduler.deadlines = { load: 100, reclaim: rng.pick([0, 600]) };
+  scheduler.numRows = (scheduler.maxNumSeqs as number) + 6;
+  Object.assign(workload, { numIds: 3, stores: 1, slowest: 200, longestPrompt: 6, mostTokens: 3 });
+  Object.assign(workload.weights, { abort: 12 });
+  Object.assign(faults, { connectorThrows: 0, rowFails: 0, stepFails: 0 });
+}
+
+/** Loads that are done, and are held once more before anybody can go on. */
+function heldLoads({ scheduler, faults, workload }: Setup, rng: Rng): void {
+  scheduler.loadFailurePolicy = rng.pick(['fail', 'recompute'] as const);
+  faults.connectorThrows = rng.pick([0, 0.05]);
+  faults.fence = rng.pick([0, 0.2]);
+  workload.weights.fence = faults.fence > 0 ? 3 : 0;
+  scheduler.deadlines = { load: rng.between(15, 100), reclaim: rng.pick([0, 300]) };
+  Object.assign(workload, { loads: 1, syncLoads: 0, slowest: 20 });
+  Object.assign(workload.weights, { hold: 15, complete: rng.pick([5, 15]), report: 15 });
+}
+
+/** Reports of earlier loads come again while a later one of the same request is under way, or was when it was aborted. */
+function staleReports({ scheduler, faults, workload }: Setup, rng: Rng): void {
+  scheduler.loadFailurePolicy = 'recompute';
+  scheduler.deadlines = { load: 0, reclaim: rng.pick([0, 600]) };
+  Object.assign(workload, {
+    isStamped: true,
+    reloads: true,
+    loads: 1,
+    syncLoads: 0,
+    slowest: 100,
+    asksLater: 0,
+  });
+  Object.assign(workload, { numFamilies: 4, longestPrompt: 12 });
+  Object.assign(faults, {
+    wholeLoadFails: 0.3,
+    duplicate: 0.2,
+    stale: 0.2,
+    fence: 0,
+    connectorThrows: 0,
+    lost: 0,
+  });
+  Object.assign(workload.weights, { report: 20, abort: rng.pick([1, 8]) });
+}
+
+/** A child says that it has sent what still runs, and later is one of those that send. */
+function saidEarly({ faults, workload }: Setup): void {
+  Object.assign(workload, { stores: 1, mostTokens: 16, slowest: 5, loads: 0.3 });
+  Object.assign(faults, { wrongOwner: 0.2, connectorThrows: 0, fence: 0 });
+  Object.assign(workload.weights, { report: 20, abort: 1 });
+}
+
+/** Chunks come while an answer ends with more steps of it in flight, and blocks are few. */
+function busySessions({ scheduler, workload }: Setup, rng: Rng): void {
+  scheduler.pipelineDepth = rng.pick([2, 3] as const);
+  scheduler.numSpeculativeTokens = 0;
+  const { deadlines } = scheduler;
+  if (deadlines) scheduler.deadlines = { ...deadlines, streamingInput: rng.pick([0, 15, 40]) };
+  Object.assign(workload, { sessions: 0.8, longestPrompt: 12, mostTokens: 5, loads: rng.pick([0, 0.6]) });
+  if (workload.loads > 0 && rng.chance(0.7)) {
+    // Preempted and loaded again while the answer is computed, and the load goes on behind its end.
+    Object.assign(workload, { isStamped: true, reloads: true, syncLoads: 0, slowest: 200, asksLater: 0 });
+    scheduler.deadlines = { load: 0, reclaim: 0 };
+    scheduler.numBlocks =
+      1 + Math.ceil(((scheduler.maxModelLen as number) / (scheduler.blockSize as number)) * 1.2);
+  }
+  Object.assign(workload.weights, {
+    chunk: 40,
+    endSession: 2,
+    abort: rng.pick([0, 4]),
+    reset: rng.pick([0, 2]),
+  });
+}
+
+const FOCUSES: readonly Focus[] = [
+  // Twice, since they bring about what is rarest.
+  ...[sharedSyncLoad, sharedSyncLoad, loadedAgain, loadedAgain],
+  ...[givenAgain, cutAndLost, sentAndAborted, heldLoads, staleReports, saidEarly, busySessions],
+];
+
+/** Three of five runs with a connector have a focus. */
+export function drawFocus(setup: Setup, rng: Rng): void {
+  if (setup.connector === null || rng.chance(0.4)) return;
+  rng.pick(FOCUSES)(setup, rng);
+}

@@ -1,0 +1,140 @@
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { plantInto } from '../planted.js';
+import { PLANTS, REQUIRED } from '../plants.js';
+import { type Failure, runSeed, shrink } from '../run.js';
+import { drawSetup, FAULTS, type Fault } from './setup.js';
+import { Simulation, type Tally } from './simulation.js';
+
+const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..', '..', '..');
+const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? 40);
+const STEPS = 2000;
+/** What a simulation is for: each of it must happen often. */
+const WANTED = [
+  ...[
+    'numPreemptions',
+    'prefixCacheHits',
+    'externalHits',
+    'droppedOutputs',
+    'rowStalls',
+    'specAcceptedTokens',
+  ],
+  ...['failedLoads', 'loadTimeouts', 'quarantines', 'loadsReclaimed', 'evictions'],
+  ...['sessionChunks', 'sessionsReclaimed', 'streamingInputTimeouts', 'grammarTimeouts', 'grammarRejections'],
+  ...['queueTimeouts', 'requestTimeouts'],
+  ...['chunk-unknown', 'chunk-not-resumable', 'chunk-after-end', 'duplicate-end', 'grammar-failed'],
+  ...['stop', 'length', 'abort', 'error'],
+  ...['stale-handle', 'duplicate-completion', 'live-completion', 'wrong-owner', 'invalid-block'],
+  ...['connector-failed', 'abort-unknown', 'abort-finished', 'duplicate-hold'],
+];
+
+function sim(...args: string[]) {
+  const command = ['--import', 'tsx', join(ROOT, 'test', 'sim', 'main.ts'), ...args];
+  return spawnSync(process.execPath, command, { cwd: ROOT, encoding: 'utf8' });
+}
+
+describe('simulated lives of the scheduler', () => {
+  const total: Tally = {};
+
+  for (let seed = 0; seed < SEEDS; seed++) {
+    it(`seed ${seed}: what must hold holds after every event, and nothing is left when the faults are over`, () => {
+      const { failure, tally } = runSeed(seed, { steps: STEPS, without: [] });
+      expect(failure?.message).toBeUndefined();
+      for (const [what, count] of Object.entries(tally)) total[what] = (total[what] ?? 0) + count;
+    });
+  }
+
+  it('do everything that they are for', () => {
+    for (const what of WANTED) expect(total[what], what).toBeGreaterThan(4);
+  });
+
+  it('are the same again from the same seed, to the last word', () => {
+    const journals = [0, 1].map(() => {
+      const simulation = new Simulation(drawSetup(12));
+      simulation.run(500);
+      const { journal } = simulation.world;
+      simulation.world.dispose();
+      return journal;
+    });
+    expect(journals[0].length).toBeGreaterThan(50);
+    expect(journals[1]).toEqual(journals[0]);
+  });
+});
+
+describe('planted bugs', () => {
+  it('are those that the design names, and more', () => {
+    const names = PLANTS.map(({ name }) => name);
+    expect(names).toEqual(expect.arrayContaining(REQUIRED));
+    expect(new Set(names).size).toBe(names.length);
+  });
+
+  it.each(PLANTS)('$name: its guard stands where it is taken out', (plant) => {
+    const source = readFileSync(join(ROOT, plant.file), 'utf8');
+    expect(plantInto(source, plant)).not.toBe(source);
+    expect(() => plantInto('', plant)).toThrow(/has its text 0 times/);
+  });
+
+  it.each(['F5', 'F10'])(
+    '%s is found, told with what led to it, and found again by the command that is told',
+    (name) => {
+      const found = sim('--plant', name, '--seeds', '40');
+      expect(found.status).toBe(1);
+      const replay = /replay: npm run sim -- (.+)/.exec(found.stdout)?.[1] ?? '';
+      expect(replay).toContain(`--plant ${name}`);
+      const [told] = /^seed \d+, step \d+: .+/m.exec(found.stdout) ?? [''];
+      expect(told).not.toBe('');
+      const again = sim(...replay.split(' '));
+      expect(again.status).toBe(1);
+      expect(again.stdout).toContain(told);
+    },
+  );
+});
+
+describe('the command', () => {
+  it('says what ran, in one process and in several', () => {
+    expect(sim('--seeds', '3', '--steps', '200').stdout).toMatch(
+      /^3 seeds from 0 on, 200 steps each: nothing broke/,
+    );
+    const shared = sim('--seeds', '4', '--first', '5', '--steps', '100', '--jobs', '2');
+    expect(shared.stdout).toMatch(/2 seeds from 5 on/);
+    expect(shared.stdout).toMatch(/2 seeds from 7 on/);
+    expect(shared.status).toBe(0);
+  });
+
+  it.each([
+    [['--seeds', '0'], /--seeds must be an integer from 1 on, got 0/],
+    [['--without', 'rain'], /--without knows no fault rain/],
+    [['--plant', 'F99'], /no plant F99/],
+    [['--nonsense'], /nonsense/],
+  ])('refuses %j', (args, message) => {
+    const { status, stderr } = sim(...args);
+    expect(status).toBe(2);
+    expect(stderr).toMatch(message);
+  });
+});
+
+describe('shrinking', () => {
+  it('keeps what broke, with fewer events and fewer kinds of faults', async () => {
+    const setup = drawSetup(3);
+    for (const fault of FAULTS) setup.faults[fault] = 0.1;
+    const fails = (steps: number, without: readonly Fault[], invariant: string): Failure => {
+      const left = { ...setup.faults };
+      for (const fault of without) left[fault] = 0;
+      return {
+        ...{ seed: 3, step: Math.min(steps, 37), invariant, message: '', journal: [], without },
+        setup: { ...setup, faults: left },
+      };
+    };
+    // It needs late reports; without duplicates something else breaks.
+    const run: typeof runSeed = (_, { steps, without }) => {
+      if (without.includes('late')) return { failure: null, tally: {} };
+      return { failure: fails(steps, without, without.includes('duplicate') ? 'I1' : 'I7'), tally: {} };
+    };
+    const { step, without } = await shrink(fails(2000, [], 'I7'), run);
+    expect(step).toBe(37);
+    expect(FAULTS.filter((fault) => !without.includes(fault))).toEqual(['late', 'duplicate']);
+  });
+});

@@ -1,0 +1,437 @@
+import type { Match } from '../../../src/scheduler/connector/connector.js';
+import type { Account } from '../audit/account.js';
+import { type Asked, type ReportFacts, type TransferFacts, Violation } from '../audit/facts.js';
+import { Rng } from '../rng.js';
+import { END_TOKEN } from '../text.js';
+import { type Decisions, Refusal } from './connector.js';
+import { SimGrammar } from './grammar.js';
+import { EVENTS, type Event, type Fault, type Setup } from './setup.js';
+import { World } from './world.js';
+
+const KEPT_REPORTS = 64;
+
+interface Hold {
+  handle: number;
+  kind: 'store' | 'lease' | 'load';
+  owner: string;
+}
+
+/** What a whole run did, to be summed up over seeds. */
+export type Tally = Record<string, number>;
+
+/**
+ * One run, everything in it decided by its setup and so by its seed. First so many events with faults, then none and no
+ * new work: within a stated number of rounds everything must be over and nothing be left.
+ */
+export class Simulation {
+  readonly world: World;
+  readonly setup: Setup;
+  /** Events so far. */
+  step = 0;
+  readonly #rng: Record<'events' | 'clients' | 'executor' | 'connector' | 'fabric' | 'timeouts', Rng>;
+  readonly #weights: readonly number[];
+  readonly #totalWeight: number;
+  readonly #holds: Hold[] = [];
+  /** Reports that were delivered, to be repeated. */
+  readonly #past: { kind: 'received' | 'sent' | 'failed'; report: ReportFacts }[] = [];
+  /** Incarnations that were offered a load, and how often each was asked about. */
+  readonly #offered = new Set<number>();
+  readonly #asked = new Map<number, number>();
+  #isCalm = false;
+
+  constructor(setup: Setup) {
+    this.setup = setup;
+    const { seed, scheduler, connector, workload } = setup;
+    const stream = (name: string) => new Rng(seed, name);
+    this.#rng = {
+      events: stream('events'),
+      clients: stream('clients'),
+      executor: stream('executor'),
+      connector: stream('connector'),
+      fabric: stream('fabric'),
+      timeouts: stream('timeouts of requests'),
+    };
+    this.#weights = EVENTS.map((event) => workload.weights[event]);
+    this.#totalWeight = this.#weights.reduce((sum, weight) => sum + weight, 0);
+    const isNamed = () => !this.#strikes('blockUnnamed', this.#rng.fabric);
+    const hooks = { delay: () => this.#delay(), isNamed, isStamped: workload.isStamped };
+    this.world = new World({ scheduler, connector, decisions: this.#decisions(), hooks });
+    this.world.timing = ({ numBlocks, firstBlock, direction }) => {
+      const rng = this.#rng.fabric;
+      const startAt = this.world.now + rng.below(workload.slowest);
+      const bad = new Set<number>();
+      if (direction === 'load' && this.#strikes('loadFails', rng)) {
+        for (let index = firstBlock; index < numBlocks; index++) if (rng.chance(0.4)) bad.add(index);
+      }
+      const fails = direction === 'load' && this.#strikes('wholeLoadFails', rng);
+      return { startAt, endAt: startAt + rng.below(workload.slowest), bad, fails };
+    };
+  }
+
+  /** Runs both phases. @throws Violation */
+  run(numEvents: number): void {
+    while (this.step < numEvents) {
+      this.step++;
+      this.#event();
+    }
+    this.#drain();
+  }
+
+  tally(): Tally {
+    const { anomalies, finished, ...stats } = this.world.scheduler.stats();
+    const all: Tally = {};
+    for (const [name, value] of Object.entries({ ...stats, ...anomalies, ...finished })) {
+      if (typeof value === 'number') all[name] = value;
+    }
+    return all;
+  }
+
+  #strikes(fault: Fault, rng: Rng): boolean {
+    return !this.#isCalm && rng.chance(this.setup.faults[fault]);
+  }
+
+  #event(): void {
+    const { world } = this;
+    const rng = this.#rng.events;
+    world.now += rng.below(6);
+    world.progress();
+    this.#doEvent(this.#draw(rng));
+  }
+
+  #draw(rng: Rng): Event {
+    let dice = rng.below(this.#totalWeight);
+    let i = 0;
+    while (dice >= this.#weights[i]) dice -= this.#weights[i++];
+    return EVENTS[i];
+  }
+
+  #doEvent(event: Event): void {
+    const { world } = this;
+    const rng = this.#rng.events;
+    switch (event) {
+      case 'add':
+        this.#add();
+        break;
+      case 'schedule':
+        this.#schedule();
+        break;
+      case 'execute':
+        world.execute();
+        break;
+      case 'update':
+        this.#update();
+        break;
+      case 'report':
+        this.#report();
+        break;
+      case 'progress':
+        if (world.connector !== null) world.connector.pendingWork = rng.chance(0.3);
+        world.now += rng.below(40);
+        world.progress();
+        break;
+      case 'abort':
+        world.abort(this.#someKeys());
+        break;
+      case 'chunk':
+        this.#chunk();
+        break;
+      case 'endSession':
+        world.endSession(this.#someSession());
+        break;
+      case 'hold':
+        this.#hold();
+        break;
+      case 'complete':
+        this.#complete();
+        break;
+      case 'reset':
+        if (world.connector !== null) world.connector.resetAnswer = rng.pick([undefined, true, false]);
+        world.reset({ resetRunning: rng.chance(0.5), resetConnector: rng.chance(0.3) });
+        break;
+      case 'pause':
+        world.pause(rng.chance(0.5) ? 'new' : 'all');
+        break;
+      case 'resume':
+        world.pause('none');
+        break;
+      case 'fence':
+        this.#fence();
+        break;
+    }
+  }
+
+  #add(): void {
+    const rng = this.#rng.clients;
+    const { longestPrompt, mostTokens, numIds, numFamilies, sessions, adapters, grammars } =
+      this.setup.workload;
+    const length = rng.between(1, longestPrompt);
+    const family = rng.below(numFamilies);
+    const fork = rng.chance(0.3) ? rng.below(length) : length;
+    const prompt = Int32Array.from({ length }, (_, i) =>
+      i >= fork ? 500 + rng.below(40) : 20 + family * 100 + i,
+    );
+    const maxTokens = rng.between(1, mostTokens);
+    const asked: Asked = {
+      id: `r${rng.below(numIds)}`,
+      prompt,
+      salt: rng.chance(0.1) ? 1 : 0,
+      adapter: rng.chance(adapters) ? `lora${rng.below(3)}` : '',
+      hasGrammar: rng.chance(grammars),
+      isSession: rng.chance(sessions),
+      maxTokens,
+      minTokens: rng.below(maxTokens + 1),
+      eosTokenId: rng.chance(0.5) ? END_TOKEN : -1,
+      stopTokenIds: rng.chance(0.2) ? [END_TOKEN] : [],
+    };
+    const { timeouts } = this.#rng;
+    if (timeouts.chance(this.setup.workload.timeouts)) asked.timeoutMs = timeouts.between(20, 300);
+    this.world.add(asked, { priority: rng.below(3) }, asked.hasGrammar ? this.#grammar() : null);
+  }
+
+  #grammar(): SimGrammar {
+    const rng = this.#rng.clients;
+    return new SimGrammar({
+      notReady: rng.below(5),
+      takes: rng.chance(0.2) ? rng.below(8) : Number.MAX_SAFE_INTEGER,
+      allows: rng.below(4),
+      throwsAt: rng.chance(0.1) ? rng.between(1, 12) : 0,
+    });
+  }
+
+  #chunk(): void {
+    const rng = this.#rng.clients;
+    const key = this.#someSession();
+    const length = rng.between(1, 6);
+    const from = 700 + 10 * rng.below(3);
+    const maxTokens = rng.between(1, this.setup.workload.mostTokens);
+    const { live, accounts } = this.world.auditor.ledger;
+    const asked = (typeof key === 'string' ? live.get(key) : accounts.get(key))?.asked;
+    const { eosTokenId = -1, stopTokenIds = [] } = asked ?? {};
+    const stops = { maxTokens, minTokens: rng.below(maxTokens + 1), eosTokenId, stopTokenIds };
+    this.world.chunk(key, { prompt: Int32Array.from({ length }, (_, i) => from + i), stops });
+  }
+
+  /** Mostly a session that lives, by id or handle. */
+  #someSession(): string | number {
+    const rng = this.#rng.clients;
+    const live = [...this.world.auditor.ledger.live.values()];
+    const sessions = live.filter(({ conversation }) => conversation !== null);
+    if (sessions.length === 0 || rng.chance(0.1)) return this.#someKeys()[0];
+    const { handle, asked } = rng.pick(sessions);
+    return rng.chance(0.5) ? handle : asked.id;
+  }
+
+  #schedule(): void {
+    const { world } = this;
+    if (world.executor.steps.length >= world.scheduler.config.pipelineDepth) {
+      this.#update();
+      return;
+    }
+    const rng = this.#rng.executor;
+    const whole = this.#strikes('stepFails', rng);
+    world.schedule(() => whole || this.#strikes('rowFails', rng));
+  }
+
+  #update(): void {
+    const facts = this.#collect(6);
+    if (!this.world.update(facts)) this.world.report(facts);
+  }
+
+  #report(): void {
+    this.#foreign();
+    const facts = this.#collect(3);
+    this.world.report(facts);
+  }
+
+  /** Reports that have arrived, in any order. */
+  #collect(most: number): TransferFacts {
+    const rng = this.#rng.fabric;
+    const { world } = this;
+    const facts = world.fabric.collect(world.now, rng.below(most + 1), (due) => rng.shuffle(due));
+    for (const kind of ['received', 'sent', 'failed'] as const) {
+      for (const report of facts[kind]) {
+        this.#past.push({ kind, report });
+        if (this.#past.length > KEPT_REPORTS) this.#past.shift();
+        if (this.#strikes('duplicate', rng))
+          world.fabric.post(kind, world.now + rng.below(60), report, 0, false, true);
+      }
+    }
+    return facts;
+  }
+
+  /** Puts reports on their way that a correct peer would not send. */
+  #foreign(): void {
+    const { fabric, now, connector, auditor, scheduler } = this.world;
+    if (connector === null) return;
+    const rng = this.#rng.fabric;
+    const { reporters } = connector;
+    const kinds = ['received', 'sent'] as const;
+    const anyone = (): ReportFacts => ({
+      handle: this.#anyHandle(rng) ?? 1,
+      child: rng.below(reporters.length + (rng.chance(0.2) ? 1 : 0)),
+      rank: rng.below(rng.chance(0.2) ? 4 : reporters[0].length),
+    });
+    if (this.#past.length > 0 && this.#strikes('stale', rng)) {
+      const { kind, report } = rng.pick(this.#past);
+      fabric.post(kind, now, report, 0, false, true);
+    }
+    if (this.#strikes('unknown', rng)) {
+      fabric.post(rng.pick(kinds), now, {
+        ...anyone(),
+        handle: rng.below(2 ** 30) * 2 ** 20 + rng.below(40),
+      });
+    }
+    if (this.#strikes('wrongOwner', rng)) {
+      const report = anyone();
+      const uses = auditor.ledger.accounts.get(report.handle)?.uses ?? new Set();
+      const key = `${report.child}:${report.rank}`;
+      // What is true is no fault.
+      if (!uses.has(`load:${key}`) && !uses.has(`store:${key}`))
+        fabric.post(rng.pick(kinds), now, report, 0, false, true);
+    }
+    if (this.#strikes('foreignFailure', rng)) {
+      fabric.post('failed', now, anyone(), 0, false, true);
+    }
+    if (this.#strikes('foreignBlock', rng)) {
+      const block = rng.pick([
+        0,
+        -1,
+        scheduler.config.numBlocks,
+        2 ** 31,
+        rng.below(scheduler.config.numBlocks),
+      ]);
+      fabric.post('invalid', now, anyone(), block, rng.chance(0.7));
+    }
+  }
+
+  #anyHandle(rng: Rng): number | undefined {
+    const { accounts, live, held } = this.world.auditor.ledger;
+    if (accounts.size === 0) return undefined;
+    const all = [...live.values(), ...held];
+    const near: Account[] = rng.chance(0.5) ? all.filter(({ uses }) => uses.size > 0) : all;
+    if (near.length > 0) return rng.pick(near).handle;
+    const ever = [...accounts.keys()];
+    return ever[Math.max(0, ever.length - 1 - rng.below(20))];
+  }
+
+  #someKeys(): (string | number)[] {
+    const rng = this.#rng.clients;
+    return Array.from({ length: 1 + rng.below(2) }, () => {
+      if (rng.chance(0.5)) return `r${rng.below(this.setup.workload.numIds)}`;
+      return this.#anyHandle(rng) ?? 5;
+    });
+  }
+
+  #hold(): void {
+    const rng = this.#rng.clients;
+    const handle = this.#anyHandle(rng);
+    if (handle === undefined) return;
+    const hold = { handle, kind: rng.pick(['store', 'lease', 'load'] as const), owner: `job${rng.below(3)}` };
+    if (this.world.hold(handle, hold.kind, hold.owner)) this.#holds.push(hold);
+  }
+
+  #complete(): void {
+    const rng = this.#rng.clients;
+    if (this.#holds.length === 0) return;
+    const at = rng.below(this.#holds.length);
+    const { handle, kind, owner } = this.#holds[at];
+    this.world.complete(handle, kind, owner);
+    if (!rng.chance(0.1)) this.#holds.splice(at, 1);
+  }
+
+  #fence(): void {
+    const { connector } = this.world;
+    const rng = this.#rng.fabric;
+    if (connector === null || !this.#strikes('fence', rng)) return;
+    this.world.fence(rng.chance(0.5) ? undefined : rng.below(connector.reporters.length));
+  }
+
+  #delay(): number {
+    const rng = this.#rng.fabric;
+    if (this.#strikes('lost', rng)) return Number.MAX_SAFE_INTEGER / 4;
+    return this.#strikes('late', rng) ? rng.below(400) : rng.below(8);
+  }
+
+  #decisions(): Decisions {
+    const rng = this.#rng.connector;
+    const { workload, connector } = this.setup;
+    const numChildren = connector?.reporters.length ?? 0;
+    return {
+      match: (handle, numTokens, numLocal) => this.#match(handle, numTokens, numLocal, numChildren),
+      finished: (_handle, reason, numBlocks) => {
+        if (numBlocks === 0 && !rng.chance(0.05)) return null;
+        if (!rng.chance(reason === 'abort' ? workload.stores / 3 : workload.stores)) return null;
+        const children = Array.from({ length: numChildren }, (_, child) => child);
+        if (rng.chance(0.5)) return children;
+        const child = rng.below(numChildren);
+        // One that is named twice is one.
+        return rng.chance(0.4) ? [child, child] : [child];
+      },
+      delivers: () => rng.chance(workload.delivers),
+      mustDeliver: workload.delivers === 1 && this.setup.faults.connectorThrows === 0,
+      called: (method) => {
+        if (this.#strikes('abortInside', rng)) this.world.abortInside(this.#someKeys());
+        if (this.#strikes('connectorThrows', rng)) throw new Refusal(`planted in ${method}`);
+      },
+    };
+  }
+
+  #match(handle: number, numTokens: number, numLocal: number, numChildren: number): Match {
+    const rng = this.#rng.connector;
+    const { workload } = this.setup;
+    const room = numTokens - numLocal;
+    if (this.#strikes('connectorNonsense', rng))
+      return { numTokens: room + 1 + rng.below(9), async: rng.chance(0.5) };
+    const times = this.#asked.get(handle) ?? 0;
+    this.#asked.set(handle, times + 1);
+    if (times < 3 && rng.chance(workload.asksLater)) return { numTokens: null, async: false };
+    const again = this.#offered.has(handle) && !workload.reloads;
+    if (again || room < 1 || !rng.chance(workload.loads)) return { numTokens: 0, async: false };
+    const { blockSize } = this.world.scheduler.config;
+    const whole = Math.floor(room / blockSize) * blockSize;
+    const most = rng.chance(0.3) ? room : whole;
+    const numOffered = rng.chance(0.5) ? most : rng.below(Math.floor(most / blockSize) + 1) * blockSize;
+    if (numOffered === 0) return { numTokens: 0, async: false };
+    const isSync = rng.chance(workload.syncLoads);
+    this.#offered.add(handle);
+    return { numTokens: numOffered, async: !isSync, child: rng.below(numChildren) };
+  }
+
+  /** No faults and no new work from here on. */
+  #drain(): void {
+    const { world } = this;
+    this.#isCalm = true;
+    const { live, held } = world.auditor.ledger;
+    let tokens = 0;
+    for (const { numTokens, stops, conversation } of live.values()) {
+      tokens += numTokens + stops.maxTokens;
+      for (const { prompt, stops } of conversation?.queue ?? []) tokens += prompt.length + stops.maxTokens;
+    }
+    const bound = 100 + 8 * tokens + 20 * held.size;
+    world.pause('none');
+    for (const { handle, conversation } of [...live.values()]) {
+      if (conversation !== null && !conversation.hasEnded) world.endSession(handle);
+    }
+    if (world.connector !== null) world.connector.pendingWork = false;
+    while (this.#holds.length > 0) {
+      const { handle, kind, owner } = this.#holds.pop() as Hold;
+      world.complete(handle, kind, owner);
+    }
+    for (let round = 0; ; round++) {
+      world.now += 10;
+      world.fabric.calm(world.now);
+      world.progress();
+      if (world.executor.steps.length < world.scheduler.config.pipelineDepth) world.schedule();
+      const facts = world.fabric.collect(world.now, 100, () => {});
+      if (!world.update(facts)) world.report(facts);
+      // Nobody reports what a connector that failed was told: whoever runs it fences it.
+      if (world.fabric.isIdle && held.size > 0) world.fence();
+      const stats = world.scheduler.stats();
+      const isOver = !world.scheduler.hasWork() && world.fabric.isIdle && stats.numQuarantined === 0;
+      if (isOver && world.executor.steps.length === 0) break;
+      if (round < bound) continue;
+      throw new Violation('I10', `not over after ${round} rounds without faults: ${JSON.stringify(stats)}`);
+    }
+    world.end();
+  }
+}

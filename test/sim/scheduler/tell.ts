@@ -1,0 +1,65 @@
+import type { Scheduler } from '../../../src/scheduler/scheduler.js';
+import { type PlanFacts, type RowFacts, type Rules, type TransferFacts, Violation } from '../audit/facts.js';
+
+/** How events read in a failure. */
+interface Names {
+  name(handle: number): string;
+}
+
+export function describePlan(plan: PlanFacts, name: (handle: number) => string): string {
+  const entries = plan.entries.map(({ handle, kind, scheduled, computed, numBlocks }) => {
+    const word = kind === 'running' ? '' : `${kind} `;
+    return `${word}${name(handle)} ${computed}+${scheduled} in ${numBlocks} blocks`;
+  });
+  const preempted = plan.preempted.length > 0 ? `; preempted [${plan.preempted}]` : '';
+  const finished = plan.finished.length > 0 ? `; finished [${plan.finished}]` : '';
+  return `${entries.length === 0 ? 'nothing' : entries.join(', ')}${preempted}${finished}`;
+}
+
+export function describeTransfers(facts: TransferFacts, names: Names): string {
+  const of = ({ handle, child, rank }: { handle: number; child: number; rank: number }) =>
+    `${names.name(handle)} by ${child}.${rank}`;
+  const said: string[] = [];
+  for (const kind of ['failed', 'received', 'sent'] as const) {
+    if (facts[kind].length > 0) said.push(`${kind} ${facts[kind].map(of).join(', ')}`);
+  }
+  const invalid = facts.invalid.map(
+    ({ block, handle, child }) =>
+      `${block}${handle === undefined ? '' : ` of ${names.name(handle)}`} by ${child}`,
+  );
+  if (invalid.length > 0) said.push(`invalid ${invalid.join(', ')}`);
+  return said.length === 0 ? '' : `: ${said.join('; ')}`;
+}
+
+export function describeRow({ handle, tokens, reason, continues }: RowFacts, names: Names): string {
+  const end = reason === null ? '' : ` ${reason}${continues ? ' of an answer' : ''}`;
+  return `${names.name(handle)} +${tokens.length}${end}`;
+}
+
+/** I16. */
+export function threw(call: string, error: unknown): Violation {
+  if (error instanceof Violation) return error;
+  const { code = '', message = String(error), stack = '' } = error as Error & { code?: string };
+  const where = stack.split('\n').slice(1, 4).join(' ').replace(/\s+/g, ' ');
+  return new Violation('I16', `${call} threw ${code} ${message} ${where}`);
+}
+
+/** What a scheduler's configuration means to the auditor. */
+export function rulesOf(scheduler: Scheduler, connector: { reporters: number[][] } | null): Rules {
+  const { config } = scheduler;
+  const { numBlocks, blockSize, maxNumSeqs, maxNumBatchedTokens, maxModelLen, numRows, pipelineDepth } =
+    config;
+  return {
+    ...{ numBlocks, blockSize, maxNumSeqs, maxNumBatchedTokens, maxModelLen, numRows, pipelineDepth },
+    maxDrafts: config.numSpeculativeTokens,
+    reporters: connector?.reporters ?? null,
+    loadFailurePolicy: config.loadFailurePolicy,
+    loadDeadline: config.deadlines.load,
+    reclaimDeadline: config.deadlines.reclaim,
+    inputDeadline: config.deadlines.streamingInput,
+    grammarDeadline: config.deadlines.grammar,
+    queueDeadline: config.deadlines.queue,
+    maxAdapters: config.maxLoras,
+    cancels: config.reclaim === 'on-confirmation',
+  };
+}

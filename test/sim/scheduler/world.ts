@@ -1,0 +1,639 @@
+import type { EngineState } from '../../../src/engine/state/engine-state.js';
+import type { WorkerCalls } from '../../../src/engine/workers/worker-calls.js';
+import { Workers } from '../../../src/engine/workers/workers.js';
+import type { ConnectorOutput, WorkerStep } from '../../../src/scheduler/connector/connector.js';
+import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
+import type { Plan } from '../../../src/scheduler/plan/plan.js';
+import type { OutstandingKind } from '../../../src/scheduler/request/outstanding.js';
+import type { RequestInput } from '../../../src/scheduler/request/request.js';
+import { Scheduler } from '../../../src/scheduler/scheduler.js';
+import { Auditor } from '../audit/auditor.js';
+import type { ChunkFacts } from '../audit/conversation.js';
+import {
+  type Asked,
+  type EntryResult,
+  type ReportFacts,
+  type TransferFacts,
+  Violation,
+} from '../audit/facts.js';
+import { Observer } from '../observe.js';
+import { keyOf, Text } from '../text.js';
+import { type Decisions, SimConnector } from './connector.js';
+import { type Dispatched, draft, Executor } from './executor.js';
+import { Fabric, type FabricHooks, type Job } from './fabric.js';
+import type { SimGrammar } from './grammar.js';
+import { Memory } from './memory.js';
+import { describePlan, describeRow, describeTransfers, rulesOf, threw } from './tell.js';
+
+/** The shape of a simulated connector. */
+export interface ConnectorShape {
+  protection: 'own' | 'pin' | 'fence';
+  /** Ranks that report, by child. */
+  reporters: number[][];
+}
+
+export interface WorldOptions {
+  scheduler: Omit<SchedulerOptions, 'now' | 'connector'>;
+  connector: ConnectorShape | null;
+  decisions?: Decisions;
+  hooks?: Partial<Pick<FabricHooks, 'delay' | 'isNamed' | 'isStamped'>>;
+}
+
+/** When the loads and stores begun by one plan run, and which blocks they leave wrong, or whether they fail as a whole. */
+export type Timing = (job: {
+  direction: 'load' | 'store';
+  handle: number;
+  child: number;
+  rank: number;
+  numBlocks: number;
+  firstBlock: number;
+}) => { startAt: number; endAt: number; bad: ReadonlySet<number>; fails: boolean };
+
+/** What did not come of the loads that a step waits for. */
+interface SyncFailures {
+  invalid: TransferFacts['invalid'][number][];
+  failed: ReportFacts[];
+}
+
+const NO_TRANSFERS: TransferFacts = { received: [], sent: [], failed: [], invalid: [] };
+const KEPT = 60;
+
+/**
+ * A scheduler with a simulated device, fabric and clock around it, and an auditor that is told of every input and answer
+ * and looks after every call. What breaks throws a `Violation`. Nothing here is random: who drives it decides.
+ */
+export class World {
+  readonly scheduler: Scheduler;
+  readonly auditor: Auditor;
+  readonly executor: Executor;
+  readonly fabric: Fabric;
+  readonly connector: SimConnector | null;
+  readonly memory: Memory;
+  readonly texts = new Map<number, Text>();
+  /** Plans that were dispatched, by step. */
+  readonly plans = new Map<number, Plan>();
+  now = 0;
+  timing: Timing = () => ({ startAt: this.now, endAt: this.now, bad: new Set(), fails: false });
+  readonly #observer: Observer;
+  readonly #journal: string[] = [];
+  readonly #lastEmpty: { plan: Plan | null } = { plan: null };
+  /** What is to be reported of the loads that a step waits for, by step. */
+  readonly #syncFailures = new Map<number, SyncFailures>();
+  /** Reports of loads say which step began them. */
+  readonly #stamps: boolean;
+  readonly #numRanks: number;
+  /** Of requests that live. */
+  readonly #grammars = new Map<number, SimGrammar>();
+  #wrong: string | null = null;
+  #isFencing = false;
+  /** The engine's calls of workers, for what it says about when a load may write. */
+  readonly #workers: Workers;
+  #notBefore = -1;
+
+  constructor({ scheduler, connector, decisions, hooks }: WorldOptions) {
+    this.connector =
+      connector === null || decisions === undefined
+        ? null
+        : new SimConnector(connector.protection, connector.reporters, decisions);
+    const extra = this.connector === null ? {} : { connector: this.connector };
+    this.scheduler = new Scheduler({ ...scheduler, ...extra, now: () => this.now });
+    this.#numRanks = connector === null ? 1 : Math.max(...connector.reporters.flat()) + 1;
+    const { numBlocks, blockSize } = this.scheduler.config;
+    this.memory = new Memory(numBlocks, blockSize, this.#numRanks, (block, turn, over) => {
+      const { turns } = this.auditor.sights;
+      return turns.isHeld(block, turn) || turns.isShared(over, turn);
+    });
+    const wrong = (what: string) => {
+      this.#wrong ??= what;
+    };
+    this.executor = new Executor(this.memory, wrong);
+    this.auditor = new Auditor(rulesOf(this.scheduler, connector), (handle, position) =>
+      this.text(handle).token(position),
+    );
+    if (this.connector !== null) {
+      this.connector.audit = this.auditor.transfers;
+      this.connector.note = (event) => this.note(event);
+      this.connector.cancelling = (handle) => this.auditor.clients.cancelling(handle);
+    }
+    this.fabric = new Fabric(this.memory, this.auditor.sights.turns, {
+      isSettled: (step) => this.executor.isSettled(step),
+      delay: hooks?.delay ?? (() => 0),
+      isNamed: hooks?.isNamed ?? (() => true),
+      isStamped: hooks?.isStamped ?? false,
+      wrong,
+      ended: (job) => this.#jobEnded(job),
+    });
+    this.#stamps = hooks?.isStamped ?? false;
+    this.#observer = new Observer(this.scheduler);
+    const startLoads = (_metadata: unknown, { notBefore }: WorkerStep): void => {
+      this.#notBefore = notBefore;
+    };
+    const engine = { scheduler: this.scheduler } as EngineState;
+    this.#workers = new Workers(engine, [{ startLoads, getFinished: () => null } as unknown as WorkerCalls]);
+  }
+
+  /** The last events, oldest first. */
+  get journal(): readonly string[] {
+    return this.#journal;
+  }
+
+  note(event: string): void {
+    this.#journal.push(`${this.now} ${event}`);
+    if (this.#journal.length > 2 * KEPT) this.#journal.splice(0, KEPT);
+  }
+
+  text(handle: number): Text {
+    return this.texts.get(handle) as Text;
+  }
+
+  name(handle: number): string {
+    return this.auditor.ledger.accounts.get(handle)?.name ?? `handle ${handle}`;
+  }
+
+  /** @returns the handle, or the code of the refusal */
+  add(asked: Asked, more: Partial<RequestInput> = {}, grammar: SimGrammar | null = null): number | string {
+    const { id, prompt, maxTokens, minTokens, eosTokenId, stopTokenIds, salt, adapter, isSession } = asked;
+    const input: RequestInput = { id, prompt, maxTokens, minTokens, stopTokenIds, ...more };
+    if (eosTokenId >= 0) input.eosTokenId = eosTokenId;
+    if (salt !== 0) input.cacheSalt = `salt${salt}`;
+    if (adapter !== '') input.adapter = adapter;
+    if (isSession) input.resumable = true;
+    if (asked.timeoutMs !== undefined) input.timeoutMs = asked.timeoutMs;
+    if (grammar !== null) input.grammar = grammar;
+    this.#begin(false);
+    let outcome: number | string;
+    const opened = (handle: number): void => {
+      this.auditor.clients.added(asked, handle);
+      if (grammar !== null) {
+        grammar.handle = handle;
+        grammar.audit = this.auditor.grammars;
+        this.#grammars.set(handle, grammar);
+      }
+      this.texts.set(handle, new Text(prompt, keyOf(salt, adapter)));
+    };
+    if (this.connector !== null) this.connector.opened = opened;
+    try {
+      outcome = this.scheduler.add(input);
+      if (this.connector === null) opened(outcome);
+    } catch (error) {
+      const { code } = error as { code?: string };
+      if (code !== 'ERR_BLOCKSTEP_DUPLICATE_ID' && code !== 'ERR_BLOCKSTEP_UNFIT') throw threw('add', error);
+      outcome = code;
+    }
+    this.note(`add ${id} of ${prompt.length} tokens, at most ${maxTokens} more: ${outcome}`);
+    if (typeof outcome === 'string') this.auditor.clients.added(asked, outcome);
+    this.look();
+    return outcome;
+  }
+
+  /** The next chunk of a session, its stop tokens those of the first. */
+  chunk(key: string | number, chunk: ChunkFacts): void {
+    this.#begin(false);
+    const { prompt, stops } = chunk;
+    const { maxTokens, minTokens } = stops;
+    let outcome: string;
+    try {
+      outcome = this.scheduler.addChunk(key, { prompt, maxTokens, minTokens });
+    } catch (error) {
+      const { code } = error as { code?: string };
+      if (code !== 'ERR_BLOCKSTEP_UNFIT') throw threw('addChunk', error);
+      outcome = code;
+    }
+    this.note(
+      `chunk of ${prompt.length} tokens for ${this.#keyed(key)}, at most ${maxTokens} more: ${outcome}`,
+    );
+    this.auditor.sessions.chunked(key, chunk, outcome);
+    this.#continueTexts();
+    this.look();
+  }
+
+  endSession(key: string | number): void {
+    this.#begin(false);
+    const outcome = this.#call('endSession', () => this.scheduler.endSession(key));
+    this.note(`end of ${this.#keyed(key)}: ${outcome}`);
+    this.auditor.sessions.ended(key, outcome);
+    this.look();
+  }
+
+  #keyed(key: string | number): string {
+    return typeof key === 'string' ? key : this.name(key);
+  }
+
+  /** What is said from now on follows the chunks that were begun. */
+  #continueTexts(): void {
+    const { started } = this.auditor.ledger;
+    for (const { handle, kept, chunk } of started) {
+      this.texts.set(handle, this.text(handle).continued(kept, chunk.prompt));
+    }
+    started.length = 0;
+  }
+
+  abort(keys: (string | number)[]): void {
+    this.#begin(false);
+    const targets = this.auditor.clients.aborting(keys);
+    const ended = this.#call('abort', () => this.scheduler.abort(keys));
+    this.note(`abort ${keys.map((key) => (typeof key === 'string' ? key : this.name(key)))}: [${ended}]`);
+    this.auditor.clients.aborted(targets, ended);
+    this.look();
+  }
+
+  /** From inside a callback of the connector. */
+  abortInside(keys: (string | number)[]): void {
+    // Whom they name then depends on how far the fence has come, which the auditor learns when it is over.
+    if (this.#isFencing) return;
+    this.note(`abort from a callback: ${keys}`);
+    this.auditor.clients.abortQueued(keys);
+    const ended = this.scheduler.abort(keys);
+    if (ended.length > 0)
+      throw new Violation('I14', `an abort from inside a callback ended [${ended}] at once`);
+  }
+
+  hold(handle: number, kind: OutstandingKind, owner: string): boolean {
+    this.#begin(false);
+    const answer = this.#call('hold', () => this.scheduler.hold(handle, kind, owner));
+    this.note(`hold ${this.name(handle)} ${kind}:${owner}: ${answer}`);
+    this.auditor.clients.held(handle, kind, owner, answer);
+    this.look();
+    return answer;
+  }
+
+  complete(handle: number, kind: OutstandingKind, owner: string): boolean {
+    this.#begin(false);
+    const answer = this.#call('complete', () => this.scheduler.complete(handle, kind, owner));
+    this.note(`complete ${this.name(handle)} ${kind}:${owner}: ${answer}`);
+    this.auditor.clients.completed(handle, kind, owner, answer);
+    this.look();
+    return answer;
+  }
+
+  pause(mode: 'new' | 'all' | 'none'): void {
+    this.#begin(false);
+    this.#call('pause', () => (mode === 'none' ? this.scheduler.resume() : this.scheduler.pause(mode)));
+    this.auditor.ledger.isPaused = mode !== 'none';
+    this.note(`pause ${mode}`);
+    this.look();
+  }
+
+  reset(options: { resetRunning?: boolean; resetConnector?: boolean }): boolean {
+    this.#begin(false);
+    const running = new Set(this.scheduler.inspect().running);
+    const { ok, local, connector, blockers, preempted } = this.#call('reset', () =>
+      this.scheduler.resetPrefixCache(options),
+    );
+    this.note(
+      `reset ${JSON.stringify(options)}: ${ok}, local ${local}, connector ${connector}, blockers [${blockers}], preempted [${preempted}]`,
+    );
+    const { ledger, steps } = this.auditor;
+    for (const id of options.resetRunning === true ? running : []) {
+      const account = ledger.live.get(id);
+      if (account !== undefined) steps.void(account, 'void');
+    }
+    if (options.resetRunning === true) this.auditor.transfers.voided();
+    const { free } = this.look();
+    const pinned = this.connector?.pins.size ?? 0;
+    if (local !== (free.length === this.scheduler.config.numBlocks - 1)) {
+      throw new Violation('I17', `reset answered ${local} with ${free.length} free blocks`);
+    }
+    if (local !== (blockers.length === 0 && pinned === 0)) {
+      throw new Violation('I17', `reset answered ${local} with blockers [${blockers}]`);
+    }
+    const asked = local && options.resetConnector === true && this.connector !== null;
+    const tier = asked ? (this.connector?.resetAnswer ?? null) : null;
+    if (connector !== tier || ok !== (local && tier !== false)) {
+      throw new Violation('I17', `reset answered ${ok} and ${connector} for a tier that says ${tier}`);
+    }
+    // New weights come between steps: what was dispatched runs on what it was dispatched with.
+    while (local && this.executor.execute());
+    if (local) this.memory.forget();
+    return ok;
+  }
+
+  /** Schedules a step and dispatches it; not when the pipeline is full. */
+  schedule(fails: (entry: number) => boolean = () => false): Plan {
+    this.auditor.began(this.now, true, true);
+    const plan = this.#call('schedule', () => this.scheduler.schedule());
+    const facts = this.#observer.plan(plan);
+    this.note(`schedule: step ${plan.step}, ${describePlan(facts, (handle) => this.name(handle))}`);
+    const sight = this.#sight();
+    this.auditor.unannounced(sight);
+    this.auditor.steps.planned(facts);
+    this.auditor.saw(sight);
+    this.#lastEmpty.plan = plan.totalTokens === 0 ? plan : null;
+    const { turns } = this.auditor.sights;
+    this.#workers.begin(plan, true);
+    const syncLoads = this.#dispatchLoads(plan.step);
+    if (plan.totalTokens > 0) {
+      this.plans.set(plan.step, plan);
+      const handles = facts.entries.map(({ handle }) => handle);
+      const holdings = handles.map((handle) => turns.of(handle));
+      const texts = handles.map((handle) => this.text(handle));
+      const newBlocks = new Set<number>();
+      for (const [i, { numNewBlocks }] of facts.entries.entries()) {
+        const { blocks } = holdings[i];
+        for (const block of blocks.slice(blocks.length - numNewBlocks)) newBlocks.add(block);
+      }
+      this.executor.dispatch(facts, holdings, texts, this.#observer.drafts(plan), fails, () => {
+        this.fabric.flush(newBlocks, this.now);
+        for (const load of syncLoads) load();
+      });
+    }
+    this.#check();
+    return plan;
+  }
+
+  /** Executes the oldest dispatched step that was not yet. */
+  execute(): boolean {
+    const did = this.executor.execute();
+    if (did) this.note('execute');
+    this.#check();
+    return did;
+  }
+
+  /** Lets the fabric do what its time allows. */
+  progress(): void {
+    this.fabric.progress(this.now);
+    this.#check();
+  }
+
+  /** Delivers the oldest step, or the empty plan scheduled last, with reports. False when there is neither. */
+  update(facts: TransferFacts = NO_TRANSFERS): boolean {
+    const [oldest] = this.executor.steps;
+    if (oldest === undefined) return this.#updateEmpty(facts);
+    if (oldest.results === null) this.execute();
+    const { step, results } = this.executor.take() as Dispatched & { results: EntryResult[] };
+    const plan = this.plans.get(step) as Plan;
+    this.plans.delete(step);
+    const all = this.#withSyncFailures(step, facts);
+    const fails = results.every(({ failed }) => failed);
+    this.#deliver(plan, step, fails ? null : results, all);
+    this.#draft(plan, results);
+    return true;
+  }
+
+  #updateEmpty(facts: TransferFacts): boolean {
+    const { plan } = this.#lastEmpty;
+    if (plan === null) return false;
+    this.#lastEmpty.plan = null;
+    this.#deliver(plan, plan.step, [], facts);
+    return true;
+  }
+
+  #deliver(plan: Plan, step: number, results: EntryResult[] | null, facts: TransferFacts): void {
+    this.#begin(true);
+    const { steps, transfers, recomputes } = this.auditor;
+    this.auditor.ledger.updating = step;
+    this.note(`update step ${step}${results === null ? ' (failed)' : ''}${describeTransfers(facts, this)}`);
+    const output = this.#output(facts);
+    const outputs = this.#call('update', () => {
+      if (results === null) return this.scheduler.failStep(plan, output);
+      const tokens = Int32Array.from(results.flatMap((result) => result.tokens));
+      const counts = Int32Array.from(results, (result) => result.tokens.length);
+      const failed = Uint8Array.from(results, (result) => (result.failed ? 1 : 0));
+      const errors = failed.includes(1) ? { errors: failed } : {};
+      return this.scheduler.update(plan, { tokens, counts, ...errors }, output);
+    });
+    const rows = this.#observer.rows(outputs);
+    if (rows.length > 0) this.note(`  rows ${rows.map((row) => describeRow(row, this))}`);
+    this.auditor.clients.drained();
+    const lacks = transfers.lacks(step);
+    const before = results === null || results.some(({ failed }) => failed);
+    if (before) this.#mayVoid();
+    transfers.failures(facts, step);
+    if (facts.invalid.length + facts.failed.length > 0 || lacks) this.#mayVoid();
+    recomputes.began(step, results);
+    steps.updated(step, results, rows);
+    this.#continueTexts();
+    transfers.settled(step);
+    transfers.completions(facts);
+    this.look();
+  }
+
+  /** Whoever shared what failed is computed again: what it has in flight may be dropped. */
+  #mayVoid(): void {
+    for (const account of this.auditor.ledger.live.values()) this.auditor.steps.void(account, 'either');
+    this.auditor.transfers.voided();
+  }
+
+  /** Reports without a step. */
+  report(facts: TransferFacts): void {
+    this.#begin(true);
+    this.note(`reports${describeTransfers(facts, this)}`);
+    this.#call('updateTransfers', () => this.scheduler.updateTransfers(this.#output(facts) ?? {}));
+    this.auditor.clients.drained();
+    this.auditor.transfers.failures(facts, -1);
+    if (facts.invalid.length + facts.failed.length > 0) this.#mayVoid();
+    this.auditor.transfers.completions(facts);
+    this.look();
+  }
+
+  /** Nothing submitted so far, of a child or of all, touches memory any more. */
+  fence(child?: number): void {
+    this.#begin(false);
+    this.note(`fence ${child ?? 'all'}`);
+    const uses = this.auditor.transfers.fencing(child);
+    this.fabric.fence(child);
+    this.#isFencing = true;
+    this.#call('fenceTransfers', () => this.scheduler.fenceTransfers(child));
+    this.#isFencing = false;
+    this.auditor.transfers.fenced(uses);
+    this.look();
+  }
+
+  /** Looks at the scheduler, and compares. */
+  look(): ReturnType<Observer['sight']> {
+    const sight = this.#sight();
+    this.auditor.unannounced(sight);
+    this.auditor.saw(sight);
+    this.#check();
+    this.#takeStores();
+    return sight;
+  }
+
+  #sight(): ReturnType<Observer['sight']> {
+    return this.#observer.sight(this.now, this.connector?.pins, this.connector?.hasPendingWork());
+  }
+
+  /** Everything must be over. */
+  end(): void {
+    this.auditor.empty(this.look());
+    this.#call('verify', () => this.scheduler.verify());
+    if (!this.fabric.isIdle) throw new Violation('I19', 'the fabric has jobs or reports left');
+  }
+
+  dispose(): void {
+    this.scheduler.dispose();
+  }
+
+  #begin(drains: boolean): void {
+    this.auditor.began(this.now, drains);
+  }
+
+  #check(): void {
+    const { connector } = this;
+    if (connector !== null && connector.violation !== null) throw threw('a callback', connector.violation);
+    for (const [handle, { violation }] of this.#grammars) {
+      if (violation !== null) throw threw('a grammar', violation);
+      if (this.auditor.ledger.accounts.get(handle)?.isLive === false) this.#grammars.delete(handle);
+    }
+    const wrong = this.#wrong;
+    this.#wrong = null;
+    if (wrong !== null) throw new Violation('I7', wrong);
+  }
+
+  #call<T>(name: string, act: () => T): T {
+    try {
+      return act();
+    } catch (error) {
+      throw threw(name, error);
+    } finally {
+      this.#check();
+    }
+  }
+
+  #draft(plan: Plan, results: EntryResult[]): void {
+    const { numSpeculativeTokens, pipelineDepth } = this.scheduler.config;
+    if (numSpeculativeTokens === 0 || pipelineDepth > 1) return;
+    const { live, accounts } = this.auditor.ledger;
+    const drafts = results.map(({ tokens }, i) => {
+      const account = accounts.get(plan.requests[i].handle);
+      if (account === undefined || tokens.length === 0 || live.get(account.asked.id) !== account) return [];
+      return draft(this.text(account.handle), account.numTokens, numSpeculativeTokens);
+    });
+    const counts = Int32Array.from(drafts, ({ length }) => length);
+    this.#begin(false);
+    this.#call('updateDraftTokens', () =>
+      this.scheduler.updateDraftTokens(plan, { tokens: Int32Array.from(drafts.flat()), counts }),
+    );
+    this.look();
+  }
+
+  /** Submits the loads that the plan began; returns those that its step waits for. */
+  #dispatchLoads(step: number): (() => void)[] {
+    if (this.connector === null) return [];
+    const loads = this.connector.loads;
+    this.connector.loads = [];
+    const sync: (() => void)[] = [];
+    for (const { handle, child, async, from, to } of loads) {
+      const held = this.auditor.sights.turns.of(handle);
+      const holding = { ...held, blocks: held.blocks.slice(), turns: held.turns.slice() };
+      const ranks = this.auditor.ledger.rules.reporters?.[child] ?? [];
+      const shape = { direction: 'load' as const, handle, child };
+      const firstBlock = this.memory.blockIndex(from);
+      const numBlocks = this.memory.blockIndex(to - 1) + 1;
+      const common = { ...shape, holding, text: this.text(handle), from, to, fenced: false, pinned: null };
+      if (!async) {
+        sync.push(() => this.#loadNow({ ...common, numBlocks, firstBlock }, step));
+        continue;
+      }
+      for (const rank of ranks) {
+        const timing = this.timing({ ...shape, rank, numBlocks, firstBlock });
+        const bits = this.#bitsOf(ranks, rank);
+        this.fabric.submit({ ...common, rank, ranks: bits, step, notBefore: this.#notBefore, ...timing });
+      }
+    }
+    return sync;
+  }
+
+  /** A rank that is declared moves what is its own; the first one also what those do that report nothing. */
+  #bitsOf(declared: readonly number[], rank: number): number {
+    let bits = 2 ** rank;
+    for (let other = 0; other < this.#numRanks; other++) {
+      if (rank === declared[0] && !declared.includes(other)) bits += 2 ** other;
+    }
+    return bits;
+  }
+
+  /** A load that the step itself waits for. */
+  #loadNow(
+    load: Omit<
+      Job,
+      'id' | 'done' | 'rank' | 'ranks' | 'step' | 'notBefore' | 'startAt' | 'endAt' | 'bad' | 'fails'
+    > & {
+      numBlocks: number;
+      firstBlock: number;
+    },
+    step: number,
+  ): void {
+    const { bad, fails } = this.timing({ ...load, rank: 0 });
+    const { blockSize } = this.scheduler.config;
+    for (let p = load.from; p < load.to; p++) {
+      const isBad = fails || bad.has(Math.floor(p / blockSize));
+      this.memory.write(isBad ? null : load.text, load.holding, p, p + 1);
+    }
+    const { handle, child, holding } = load;
+    const failures = this.#syncFailures.get(step) ?? { invalid: [], failed: [] };
+    for (const index of bad) failures.invalid.push({ block: holding.blocks[index], handle, child });
+    const [rank] = this.auditor.ledger.rules.reporters?.[child] ?? [0];
+    if (fails) failures.failed.push(this.#stamps ? { handle, child, rank, step } : { handle, child, rank });
+    this.#syncFailures.set(step, failures);
+  }
+
+  #withSyncFailures(step: number, facts: TransferFacts): TransferFacts {
+    const failures = this.#syncFailures.get(step);
+    this.#syncFailures.delete(step);
+    if (failures === undefined) return facts;
+    const { invalid, failed } = failures;
+    return { ...facts, invalid: [...invalid, ...facts.invalid], failed: [...failed, ...facts.failed] };
+  }
+
+  /** Stores that requests which ended in this call began. */
+  #takeStores(): void {
+    if (this.connector === null || this.connector.stores.length === 0) return;
+    const { protection, reporters } = this.connector;
+    const stores = this.connector.stores;
+    this.connector.stores = [];
+    for (const { handle, children, blocks } of stores) {
+      const list = Array.from(blocks);
+      const { turns: seen } = this.auditor.sights;
+      const turns = list.map((block) => (protection === 'own' ? seen.turnOf(handle, block) : 0));
+      const holding = { name: this.name(handle), blocks: list, turns, kept: new Map<number, number>() };
+      const to = list.length * this.scheduler.config.blockSize;
+      const own = protection === 'own';
+      const { uses } = this.auditor.ledger.account(handle);
+      const common = { direction: 'store' as const, handle, holding, text: this.text(handle), from: 0, to };
+      const rest = {
+        step: -1,
+        notBefore: -1,
+        fenced: protection === 'fence',
+        pinned: protection === 'pin' ? blocks : null,
+      };
+      for (const child of own ? new Set(children) : children.slice(0, 1)) {
+        for (const rank of own ? reporters[child] : [0]) {
+          // A rank that has said before that it had nothing to send does not begin now.
+          if (own && !uses.has(`store:${child}:${rank}`)) continue;
+          const timing = this.timing({
+            ...common,
+            child,
+            rank,
+            numBlocks: list.length,
+            firstBlock: 0,
+          });
+          const none = { ranks: 0, bad: new Set<number>(), fails: false };
+          this.fabric.submit({ ...common, ...rest, child, rank, ...timing, ...none });
+        }
+      }
+    }
+  }
+
+  #jobEnded(job: Job): void {
+    if (job.pinned !== null) this.connector?.release(job.pinned);
+  }
+
+  #output(facts: TransferFacts): ConnectorOutput | undefined {
+    const { received, sent, failed, invalid } = facts;
+    if (this.connector === null) return undefined;
+    if (received.length + sent.length + failed.length + invalid.length === 0) return undefined;
+    return {
+      ...(received.length > 0 ? { finishedReceiving: received } : {}),
+      ...(sent.length > 0 ? { finishedSending: sent } : {}),
+      ...(failed.length > 0 ? { failedReceiving: failed } : {}),
+      ...(invalid.length > 0
+        ? {
+            invalidBlocks: invalid.map(({ block, handle, child }) =>
+              handle === undefined ? { block, child } : { block, handle, child },
+            ),
+          }
+        : {}),
+    };
+  }
+}

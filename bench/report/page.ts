@@ -1,4 +1,4 @@
-import { commandLine } from '../../src/cli/shell.js';
+import { commandLine } from '../../src/cli/terminal/command-line.js';
 import type { Chart } from '../../src/report/charts/chart.js';
 import { datum } from '../../src/report/markup/figures.js';
 import { type Html, html } from '../../src/report/markup/html.js';

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-import { ExitCode } from './io.js';
 import { runProgram } from './program.js';
+import { ExitCode } from './terminal/io.js';
 
 const interrupt = new AbortController();
 // The first interrupt ends the command in good order; a second one finds no handler and kills the process.

@@ -1,8 +1,8 @@
 import { createRequire } from 'node:module';
 import { Command, CommanderError } from 'commander';
 import { BlockstepError, type ErrorCode } from '../base/errors.js';
-import { ExitCode, type Io, type Job } from './io.js';
 import { addReplayCommand } from './replay/replay-command.js';
+import { ExitCode, type Io, type Job } from './terminal/io.js';
 
 const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
 

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Report } from '../../src/cli/replay/report/report.js';
-import { commandLine } from '../../src/cli/shell.js';
+import { commandLine } from '../../src/cli/terminal/command-line.js';
 import { run } from './run-program.js';
 import { useTempFiles, useTempFolders } from './temp-file.js';
 

@@ -3,7 +3,7 @@ import { cpSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { commandLine } from '../../src/cli/shell.js';
+import { commandLine } from '../../src/cli/terminal/command-line.js';
 import { run } from './run-program.js';
 import { useTempFiles, useTempFolders } from './temp-file.js';
 

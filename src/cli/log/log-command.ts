@@ -1,5 +1,5 @@
 import CliTable3 from 'cli-table3';
-import { ExitCode, type Io, type Job } from '../io.js';
+import { ExitCode, type Io, type Job } from '../terminal/io.js';
 import {
   type CheckedLog,
   checkLog,

@@ -6,10 +6,10 @@ import { resolveOptions } from '../../scheduler/options/options.js';
 import { generateWorkload } from '../../workload/generate.js';
 import { readTrace } from '../../workload/trace.js';
 import type { Workload } from '../../workload/workload.js';
-import { optionDescription, optionTerm } from '../help.js';
-import { ExitCode, type Io, type Job } from '../io.js';
 import { prepareLog } from '../log/log-command.js';
-import { addSchedulerFlags, schedulerOptions } from '../scheduler-flags.js';
+import { optionDescription, optionTerm } from '../terminal/help.js';
+import { ExitCode, type Invocation, type Job } from '../terminal/io.js';
+import { addSchedulerFlags, schedulerOptions } from '../terminal/scheduler-flags.js';
 import { Progress } from './progress.js';
 import {
   addCostModelFlags,
@@ -48,13 +48,6 @@ Examples (in a checkout, node dist/cli/main.js in place of npx blockstep):
   npx blockstep replay --report page.html      generated requests, and a page
   npx blockstep replay trace.jsonl             a trace
   npx blockstep replay trace.csv --speed-up 4  another, at four times its load`;
-
-/** What a command was called with. */
-export interface Invocation {
-  io: Io;
-  /** The whole command line. */
-  args: readonly string[];
-}
 
 /** Adds the `replay` command. `onReady` is given the replay once the workload is read and the scheduler made. */
 export function addReplayCommand(

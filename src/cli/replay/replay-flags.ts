@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
 import { type CostModel, DEFAULT_COST_MODEL } from '../../executors/cost-model/cost-model.js';
 import { TRACE_FORMATS } from '../../workload/trace.js';
-import { parse } from '../flag-values.js';
+import { parse } from '../terminal/flag-values.js';
 
 /** The values of replay's own flags. */
 export interface ReplayFlags extends CostModel {

@@ -1,6 +1,6 @@
 import { basename } from 'node:path';
 import { counted } from '../../report/markup/figures.js';
-import type { Io } from '../io.js';
+import type { Io } from '../terminal/io.js';
 import type { ReplayFlags } from './replay-flags.js';
 import type { Report, Source } from './report/report.js';
 import { renderTable } from './report/report-table.js';

@@ -2,7 +2,7 @@ import type { Chart } from '../../../report/charts/chart.js';
 import { type DistributionChartInput, distributionChart } from '../../../report/charts/distribution-chart.js';
 import { latencyUnit } from '../../../report/markup/figures.js';
 import type { Histogram } from '../run/histogram.js';
-import type { ReplayPageInput } from './replay-page.js';
+import type { ReplayPageInput } from './replay-page-input.js';
 
 /** How long requests took, by the cost model. */
 export function requestCharts({ measurements }: ReplayPageInput): Chart[] {

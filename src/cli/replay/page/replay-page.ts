@@ -1,31 +1,17 @@
 import { basename } from 'node:path';
-import type { Host } from '../../../report/host.js';
 import { counted, datum, duration, figure, grouped, latencyUnit } from '../../../report/markup/figures.js';
 import { type Html, type HtmlValue, html } from '../../../report/markup/html.js';
 import { dataTable, factTable } from '../../../report/markup/tables.js';
 import type { PlotLibrary } from '../../../report/page/library.js';
 import { renderPage, type Section } from '../../../report/page/page.js';
-import { commandLine } from '../../shell.js';
+import { commandLine } from '../../terminal/command-line.js';
 import type { Report } from '../report/report.js';
 import { hitsInWords, overloadInWords, sourceInWords } from '../report/report-words.js';
 import type { Percentiles } from '../run/histogram.js';
-import type { Measurements } from '../run/measurements.js';
-import type { ReplaySeries } from '../run/replay-series.js';
 import { requestCharts, stepChart } from './replay-distributions.js';
 import { headline } from './replay-headline.js';
+import type { ReplayPageInput } from './replay-page-input.js';
 import { timeStrips } from './replay-strips.js';
-
-export interface ReplayPageInput {
-  report: Report;
-  measurements: Measurements;
-  series: ReplaySeries;
-  /** Whether the scheduler wrote a log meanwhile. */
-  recorded: boolean;
-  /** The arguments of the command. */
-  args: readonly string[];
-  host: Host;
-  date: Date;
-}
 
 /** The page of one replay. */
 export function replayPage(input: ReplayPageInput, library: PlotLibrary): string {

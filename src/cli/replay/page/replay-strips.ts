@@ -9,7 +9,7 @@ import { grouped, latencyUnit } from '../../../report/markup/figures.js';
 import type { Report } from '../report/report.js';
 import { whyNoHits } from '../report/report-words.js';
 import type { ReplaySeries } from '../run/replay-series.js';
-import type { ReplayPageInput } from './replay-page.js';
+import type { ReplayPageInput } from './replay-page-input.js';
 
 /** What the strips of one page have in common. */
 interface Context {

@@ -14,6 +14,13 @@ export interface Io {
   passInterrupts?(): void;
 }
 
+/** What a command was called with. */
+export interface Invocation {
+  io: Io;
+  /** The whole command line. */
+  args: readonly string[];
+}
+
 /** A command with all that it needs, ready to run. It returns the exit code. */
 export type Job = () => Promise<number>;
 

@@ -421,7 +421,15 @@ describe('the auditor', () => {
         a.steps.planned(plan(1, [], { preempted: ['a'] }));
         const waits = { status: 'PREEMPTED', container: 'waiting', numComputed: 0, blocks: [], kept: [1, 2] };
         const pool = { refs: [0, 1, 1, 1, 1, 0, 0, 0, 0], free: [5, 6, 7, 8] };
-        const gauges = { numRunning: 1, numWaiting: 1, numSkipped: 0, numDraining: 0, freeBlocks: 4 };
+        const gauges = {
+          numRunning: 1,
+          numWaiting: 1,
+          numSkipped: 0,
+          numDraining: 0,
+          numQuarantined: 0,
+          numLoading: 0,
+          freeBlocks: 4,
+        };
         a.saw(show([see(100, 'a', waits), see(101, 'b', { blocks: [3, 4] })], [], { ...pool, gauges }));
       },
     ],
@@ -436,7 +444,15 @@ describe('the auditor', () => {
         a.steps.planned(plan(1, [], { preempted: ['b'] }));
         const gone = { ...waits, numComputed: 0, blocks: [], kept: [1, 2] };
         const pool = { refs: [0, 1, 1, 0, 0, 0, 0, 0, 0], free: [3, 4, 5, 6, 7, 8] };
-        const gauges = { numRunning: 0, numWaiting: 1, numSkipped: 0, numDraining: 0, freeBlocks: 6 };
+        const gauges = {
+          numRunning: 0,
+          numWaiting: 1,
+          numSkipped: 0,
+          numDraining: 0,
+          numQuarantined: 0,
+          numLoading: 0,
+          freeBlocks: 6,
+        };
         a.saw(show([see(100, 'a', gone)], [], { ...pool, gauges }));
       },
     ],

@@ -5,8 +5,9 @@ import { loadAddon } from '../../src/core/loader.js';
 import { runEngineSeed } from './engine/run.js';
 import { ENGINE_FAULTS, type EngineFault } from './engine/setup.js';
 import { ALL_PLANTS, findPlant, loopOf, runPlanted } from './planted.js';
-import { describe, runSeed, shrink } from './run.js';
+import { runSeed } from './scheduler/run.js';
 import { FAULTS, type Fault } from './scheduler/setup.js';
+import { describe, shrink } from './shared/failure.js';
 
 const LOOPS = ['scheduler', 'engine', 'both'] as const;
 type Loop = (typeof LOOPS)[number];

@@ -5,7 +5,8 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { addonInUse } from '../support/addon.js';
 import { ENGINE_PLANTS } from './engine/plants.js';
-import { PLANTS, type Plant } from './plants.js';
+import { PLANTS } from './plants.js';
+import { type Plant, plantInto } from './shared/plant.js';
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 
@@ -22,14 +23,6 @@ export function findPlant(name: string): Plant {
   const plant = ALL_PLANTS.find((each) => each.name === name);
   if (plant !== undefined) return plant;
   throw new Error(`no plant ${name}; there are ${ALL_PLANTS.map((each) => each.name).join(', ')}`);
-}
-
-/** The source with a bug in it. @throws if the text that it replaces does not stand there exactly once */
-export function plantInto(source: string, { name, file, text, replacement }: Plant): string {
-  const parts = source.split(text);
-  if (parts.length !== 2)
-    throw new Error(`plant ${name}: ${file} has its text ${parts.length - 1} times, not once`);
-  return parts.join(replacement);
 }
 
 /**

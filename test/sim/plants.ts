@@ -1,18 +1,8 @@
-/**
- * Bugs to be planted: the guard against one failure of the table in the design, taken out of the real source. The simulator
- * must find each. `text` stands exactly once in `file`.
- */
-export interface Plant {
-  readonly name: string;
-  /** What breaks then. */
-  readonly why: string;
-  readonly file: string;
-  readonly text: string;
-  readonly replacement: string;
-}
+import type { Plant } from './shared/plant.js';
 
 const RECEIVED = "request.outstanding?.remove('load', peer(child, rank))";
 
+/** Guards of the scheduler, each against one failure of the design's table. The simulation of the scheduler must miss each. */
 export const PLANTS: readonly Plant[] = [
   {
     name: 'F1',

@@ -1,6 +1,7 @@
 import type { Account } from './account.js';
 import { type Seen, type Sight, Violation } from './facts.js';
 import type { Ledger } from './ledger.js';
+import { checkBlocks, checkGauges, checkTokens, Places } from './sight-checks.js';
 import { Turns } from './turns.js';
 
 /** Anomalies whose exact reason is a matter of taste where several apply: only their sum is compared. */
@@ -45,26 +46,11 @@ export class SightAudit {
   /** I1, I2, I9. */
   #containers(sight: Sight): void {
     const { live, rules } = this.#ledger;
-    const place = new Map<string, string>();
-    for (const name of ['running', 'waiting', 'skipped'] as const) {
-      for (const id of sight[name]) {
-        const other = place.get(id);
-        if (other !== undefined) throw new Violation('I1', `${id} stands in ${other} and in ${name}`);
-        place.set(id, name);
-      }
-    }
+    const places = new Places(sight);
     for (const seen of sight.requests) {
       const account = live.get(seen.id);
       if (account?.handle !== seen.handle) throw new Violation('I1', `${seen.id} is tracked and has ended`);
-      const where = place.get(seen.id);
-      place.delete(seen.id);
-      if (where === undefined) throw new Violation('I1', `${account.name} is tracked and in no container`);
-      if (where !== seen.container)
-        throw new Violation('I1', `${account.name} is in ${where}, says ${seen.container}`);
-      const belongs = belongsTo(seen.status);
-      if (!belongs.includes(where))
-        throw new Violation('I2', `${account.name} is ${seen.status} in ${where}`);
-      if (seen.finished) throw new Violation('I1', `${account.name} is tracked and finished`);
+      places.take(seen, account.name);
       this.#request(seen, account);
     }
     if (sight.requests.length !== live.size) {
@@ -72,7 +58,7 @@ export class SightAudit {
       const lost = [...live.values()].filter(({ handle }) => !seen.has(handle));
       throw new Violation('I1', `${lost.map(({ name }) => name)} went without an end`);
     }
-    for (const [id, where] of place) throw new Violation('I1', `${id} stands in ${where} and is not tracked`);
+    places.end();
     if (sight.running.length > rules.maxNumSeqs) throw new Violation('I9', `${sight.running.length} run`);
     if (sight.rowsInUse > rules.numRows) throw new Violation('I12', `${sight.rowsInUse} rows`);
   }
@@ -80,21 +66,12 @@ export class SightAudit {
   /** I18, and that a load is waited for exactly where there is one. */
   #request(seen: Seen, account: Account): void {
     const { maxDrafts, blockSize } = this.#ledger.rules;
-    const { numTokens, numComputed, placeholders } = seen;
+    const { numTokens } = seen;
     const { name } = account;
     if (numTokens !== account.numTokens) {
       throw new Violation('I18', `${name} has ${numTokens} tokens, its client ${account.numTokens}`);
     }
-    const most = numTokens + placeholders + maxDrafts;
-    if (numComputed < 0 || placeholders < 0 || numComputed > most) {
-      throw new Violation('I18', `${name}: ${numComputed} of ${numTokens} + ${placeholders} tokens computed`);
-    }
-    if (seen.blocks.length * blockSize < Math.min(numComputed, numTokens)) {
-      throw new Violation(
-        'I4',
-        `${name} has computed ${numComputed} tokens, and ${seen.blocks.length} blocks`,
-      );
-    }
+    checkTokens(seen, name, maxDrafts, blockSize);
     if (seen.stopReason !== null && account.conversation === null)
       throw new Violation('I14', `${name} goes on, and says that ${seen.stopReason} stopped it`);
     if ((account.conversation?.isIdle ?? false) !== (seen.status === 'WAITING_FOR_STREAMING_REQ'))
@@ -132,41 +109,18 @@ export class SightAudit {
     }
   }
 
-  /** I3, I4. */
+  /** I3, I4, I12. */
   #blocks(sight: Sight): void {
-    const { numBlocks } = this.#ledger.rules;
-    const refs = new Int32Array(numBlocks);
     let rows = 0;
     for (const list of [sight.requests, sight.draining, sight.quarantined]) {
       for (const { blocks, kept, handle } of list) {
         if (blocks.length > 0) rows++;
-        for (const block of blocks) refs[block]++;
-        for (const block of kept) refs[block]++;
         if (kept.length > 0 && this.#ledger.account(handle).uses.size === 0) {
           throw new Violation('I4', `handle ${handle} keeps blocks that nothing uses`);
         }
       }
     }
-    for (const [block, pins] of sight.pins) refs[block] += pins;
-    let used = 0;
-    for (let block = 1; block < numBlocks; block++) {
-      if (refs[block] > 0) used++;
-      if (sight.refs[block] !== refs[block]) {
-        throw new Violation(
-          'I3',
-          `block ${block} has ${sight.refs[block]} references and ${refs[block]} holders`,
-        );
-      }
-    }
-    if (refs[0] > 0) throw new Violation('I3', 'somebody holds the null block');
-    for (const block of sight.free) {
-      if (block === 0) throw new Violation('I3', 'the null block is free');
-      if (refs[block] !== 0) throw new Violation('I3', `block ${block} is free twice, or free and held`);
-      refs[block] = -1;
-    }
-    if (used + sight.free.length !== numBlocks - 1) {
-      throw new Violation('I3', `${used} blocks held and ${sight.free.length} free of ${numBlocks - 1}`);
-    }
+    checkBlocks(sight, this.#ledger.rules.numBlocks);
     if (rows > sight.rowsInUse) throw new Violation('I12', `${rows} hold blocks in ${sight.rowsInUse} rows`);
   }
 
@@ -187,21 +141,7 @@ export class SightAudit {
 
   /** I13, I10. */
   #counts(sight: Sight): void {
-    const { gauges, running, waiting, skipped, draining, free } = sight;
-    const right: Record<string, number> = {
-      numRunning: running.length,
-      numWaiting: waiting.length,
-      numSkipped: skipped.length,
-      numDraining: draining.length,
-      freeBlocks: free.length,
-    };
-    if (gauges['numQuarantined'] !== undefined) right['numQuarantined'] = sight.quarantined.length;
-    if (gauges['numLoading'] !== undefined) {
-      right['numLoading'] = sight.requests.filter(({ status }) => status === 'WAITING_FOR_REMOTE_KVS').length;
-    }
-    for (const [name, value] of Object.entries(right)) {
-      if (gauges[name] !== value) throw new Violation('I13', `${name} is ${gauges[name]}, counted ${value}`);
-    }
+    checkGauges(sight);
     const { due, held, finishedIds, live } = this.#ledger;
     const quarantined = new Set(sight.quarantined.map(({ handle }) => handle));
     const outstanding = [...held].some(({ handle }) => !quarantined.has(handle));
@@ -233,10 +173,4 @@ export class SightAudit {
     const told = [JSON.stringify(sight.anomalies), JSON.stringify(Object.fromEntries(anomalies))];
     throw new Violation('I8', `anomalies ${told[0]}, caused ${told[1]}`);
   }
-}
-
-function belongsTo(status: string): readonly string[] {
-  if (status === 'RUNNING') return ['running'];
-  if (status.startsWith('WAITING_FOR_')) return ['skipped'];
-  return status === 'WAITING' || status === 'PREEMPTED' ? ['waiting', 'skipped'] : [];
 }

@@ -1,5 +1,6 @@
 import type { Engine } from '../../../src/engine/engine.js';
-import { type Seen, type Sight, Violation } from '../audit/facts.js';
+import { type Sight, Violation } from '../audit/facts.js';
+import { checkBlocks, checkGauges, checkTokens, Places } from '../audit/sight-checks.js';
 import type { Client } from './clients.js';
 import type { Stage } from './stage.js';
 
@@ -34,84 +35,37 @@ export class EngineAudit {
   check(sight: Sight, clients: ReadonlyMap<number, Client>): void {
     this.#containers(sight, clients);
     this.#blocks(sight);
-    this.#gauges(sight);
+    checkGauges(sight);
     this.#anomalies(sight);
   }
 
   /** I1, I2, I9. */
   #containers(sight: Sight, clients: ReadonlyMap<number, Client>): void {
-    const place = new Map<string, string>();
-    for (const name of ['running', 'waiting', 'skipped'] as const) {
-      for (const id of sight[name]) {
-        const other = place.get(id);
-        if (other !== undefined) throw new Violation('I1', `${id} stands in ${other} and in ${name}`);
-        place.set(id, name);
-      }
-    }
+    const places = new Places(sight);
+    const { maxNumSeqs = 0, numSpeculativeTokens = 0, blockSize = 16 } = this.#stage.setup.engine;
     for (const seen of sight.requests) {
-      const { id, handle, status, container, finished } = seen;
+      const { handle } = seen;
       const name = this.#stage.name(handle);
-      const where = place.get(id);
-      place.delete(id);
       this.#lived.add(handle);
       if (!clients.has(handle)) throw new Violation('I1', `${name} was submitted by nobody`);
-      if (finished) throw new Violation('I1', `${name} is tracked and finished`);
-      if (where === undefined || where !== container) {
-        throw new Violation('I1', `${name} is in ${where ?? 'no container'}, says ${container}`);
-      }
-      if (!belongsTo(status).includes(where)) throw new Violation('I2', `${name} is ${status} in ${where}`);
-      this.#counts(seen, name);
+      places.take(seen, name);
+      checkTokens(seen, name, numSpeculativeTokens, blockSize);
     }
-    for (const [id, where] of place) throw new Violation('I1', `${id} stands in ${where} and is not tracked`);
+    places.end();
     for (const { handle, finished } of [...sight.draining, ...sight.quarantined]) {
       if (!finished) throw new Violation('I6', `${this.#stage.name(handle)} drains and has not finished`);
     }
-    const { maxNumSeqs = 0 } = this.#stage.setup.engine;
     if (sight.running.length > maxNumSeqs) throw new Violation('I9', `${sight.running.length} run`);
-  }
-
-  #counts({ numTokens, numComputed, placeholders, blocks }: Seen, name: string): void {
-    const { numSpeculativeTokens = 0, blockSize = 16 } = this.#stage.setup.engine;
-    const most = numTokens + placeholders + numSpeculativeTokens;
-    if (numComputed < 0 || placeholders < 0 || numComputed > most) {
-      throw new Violation('I18', `${name}: ${numComputed} of ${numTokens} + ${placeholders} tokens computed`);
-    }
-    if (blocks.length * blockSize < Math.min(numComputed, numTokens)) {
-      throw new Violation('I4', `${name} has computed ${numComputed} tokens, and ${blocks.length} blocks`);
-    }
   }
 
   /** I3, I12. */
   #blocks(sight: Sight): void {
     const { numBlocks, numRows = 0 } = this.#stage.setup.engine;
-    const refs = new Int32Array(numBlocks);
     let rows = 0;
     for (const { blocks } of [...sight.requests, ...sight.draining]) if (blocks.length > 0) rows++;
     let dead = 0;
     for (const { blocks } of sight.quarantined) if (blocks.length > 0) dead++;
-    for (const { blocks, kept } of [...sight.requests, ...sight.draining, ...sight.quarantined]) {
-      for (const block of blocks) refs[block]++;
-      for (const block of kept) refs[block]++;
-    }
-    for (const [block, pins] of sight.pins) refs[block] += pins;
-    let used = 0;
-    for (let block = 1; block < numBlocks; block++) {
-      if (refs[block] > 0) used++;
-      if (sight.refs[block] === refs[block]) continue;
-      throw new Violation(
-        'I3',
-        `block ${block} has ${sight.refs[block]} references and ${refs[block]} holders`,
-      );
-    }
-    if (refs[0] > 0) throw new Violation('I3', 'somebody holds the null block');
-    for (const block of sight.free) {
-      if (block === 0) throw new Violation('I3', 'the null block is free');
-      if (refs[block] !== 0) throw new Violation('I3', `block ${block} is free twice, or free and held`);
-      refs[block] = -1;
-    }
-    if (used + sight.free.length !== numBlocks - 1) {
-      throw new Violation('I3', `${used} blocks held and ${sight.free.length} free of ${numBlocks - 1}`);
-    }
+    checkBlocks(sight, numBlocks);
     if (dead > 0) {
       throw new Violation('I12', `${dead} quarantined requests have rows`);
     }
@@ -121,22 +75,6 @@ export class EngineAudit {
         'I12',
         `${rows} hold blocks, ${dead} more in quarantine, in ${inUse} rows of ${numRows}`,
       );
-    }
-  }
-
-  /** I13. */
-  #gauges({ gauges, running, waiting, skipped, draining, quarantined, free, requests }: Sight): void {
-    const right: Record<string, number> = {
-      numRunning: running.length,
-      numWaiting: waiting.length,
-      numSkipped: skipped.length,
-      numDraining: draining.length,
-      numQuarantined: quarantined.length,
-      freeBlocks: free.length,
-      numLoading: requests.filter(({ status }) => status === 'WAITING_FOR_REMOTE_KVS').length,
-    };
-    for (const [name, value] of Object.entries(right)) {
-      if (gauges[name] !== value) throw new Violation('I13', `${name} is ${gauges[name]}, counted ${value}`);
     }
   }
 
@@ -208,10 +146,4 @@ export class EngineAudit {
   get lived(): ReadonlySet<number> {
     return this.#lived;
   }
-}
-
-function belongsTo(status: string): readonly string[] {
-  if (status === 'RUNNING') return ['running'];
-  if (status.startsWith('WAITING_FOR_')) return ['skipped'];
-  return status === 'WAITING' || status === 'PREEMPTED' ? ['waiting', 'skipped'] : [];
 }

@@ -1,64 +1,9 @@
 import { BlockstepError } from '../../../src/base/errors.js';
 import type { RequestOutput } from '../../../src/engine/streams/outputs.js';
 import type { RequestStream } from '../../../src/engine/streams/request-stream.js';
-import type { Grammar } from '../../../src/scheduler/request/grammar.js';
-import { END_TOKEN } from '../text.js';
+import { END_TOKEN } from '../shared/text.js';
 import type { Stage } from './stage.js';
-import { allows, follow, rootOf, type Stops, Transcript } from './text.js';
-
-/** A grammar whose state the executor reads for its bitmask rows; now and then it fails its request. */
-export class SimGrammar implements Grammar {
-  /** After all tokens that it took. */
-  state: number;
-  handle = -1;
-  readonly #stage: Stage;
-  readonly #readyAt: number;
-
-  constructor(stage: Stage, state: number, readyAt: number) {
-    this.#stage = stage;
-    this.state = state;
-    this.#readyAt = readyAt;
-  }
-
-  ready(): boolean {
-    this.#fail();
-    if (this.#stage.isCalm || this.#stage.now >= this.#readyAt) return true;
-    this.#stage.blame(this.handle, 'wait');
-    return false;
-  }
-
-  acceptTokens(tokens: Int32Array): boolean {
-    if (this.#fail()) return false;
-    for (const token of tokens) {
-      if (!allows(this.state, token)) {
-        this.#stage.broke('I11', `${this.#stage.name(this.handle)} got ${token}, which its grammar refuses`);
-      }
-      this.state = follow(this.state, token);
-    }
-    return true;
-  }
-
-  validateTokens(tokens: Int32Array): number {
-    this.#fail();
-    let { state } = this;
-    for (let i = 0; i < tokens.length; i++) {
-      if (!allows(state, tokens[i])) return i;
-      state = follow(state, tokens[i]);
-    }
-    return tokens.length;
-  }
-
-  /** Throws, or says no. */
-  #fail(): boolean {
-    const stage = this.#stage;
-    const rng = stage.rng('grammars');
-    if (!stage.strikes('grammarFails', rng)) return false;
-    stage.blame(this.handle, 'grammar');
-    stage.excused.add('grammar-failed');
-    if (rng.chance(0.5)) throw new Error('the grammar fails');
-    return true;
-  }
-}
+import { rootOf, type Stops, Transcript } from './text.js';
 
 /** What a client asked for. */
 export interface Wish extends Stops {

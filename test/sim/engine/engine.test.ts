@@ -1,16 +1,11 @@
-import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { plantInto } from '../planted.js';
-import type { Tally } from '../scheduler/simulation.js';
+import { expectFoundAgain, expectGuarded } from '../shared/command.js';
+import type { Tally } from '../shared/run.js';
+import { drawEngineSetup } from './draw-setup.js';
 import { EngineLife } from './life.js';
 import { ENGINE_PLANTS } from './plants.js';
 import { runEngineSeed } from './run.js';
-import { drawEngineSetup } from './setup.js';
 
-const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..', '..', '..');
 const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? 30);
 const STEPS = 2000;
 /** What a simulation is for: each of it must happen often. */
@@ -23,11 +18,6 @@ const WANTED = [
   ...['queueTimeouts', 'requestTimeouts'],
   ...['stale-handle', 'duplicate-completion', 'wrong-owner', 'invalid-block', 'connector-failed'],
 ];
-
-function sim(...args: string[]) {
-  const command = ['--import', 'tsx', join(ROOT, 'test', 'sim', 'main.ts'), ...args];
-  return spawnSync(process.execPath, command, { cwd: ROOT, encoding: 'utf8' });
-}
 
 describe('simulated lives of the engine', () => {
   const total: Tally = {};
@@ -58,23 +48,10 @@ describe('simulated lives of the engine', () => {
 });
 
 describe('bugs planted in the loop', () => {
-  it.each(ENGINE_PLANTS)('$name: its guard stands where it is taken out', (plant) => {
-    const source = readFileSync(join(ROOT, plant.file), 'utf8');
-    expect(plantInto(source, plant)).not.toBe(source);
-  });
+  it.each(ENGINE_PLANTS)('$name: its guard stands where it is taken out', expectGuarded);
 
   it.each(['behindKeptBack', 'storesWrongKv'])(
     '%s is found, and found again by the command that is told',
-    (name) => {
-      const found = sim('--plant', name, '--seeds', '60');
-      expect(found.status).toBe(1);
-      const replay = /replay: npm run sim -- (.+)/.exec(found.stdout)?.[1] ?? '';
-      expect(replay).toContain(`--loop engine --plant ${name}`);
-      const [told] = /^seed \d+, step \d+: .+/m.exec(found.stdout) ?? [''];
-      expect(told).not.toBe('');
-      const again = sim(...replay.split(' '));
-      expect(again.status).toBe(1);
-      expect(again.stdout).toContain(told);
-    },
+    (name) => expectFoundAgain(name, 60, `--loop engine --plant ${name}`),
   );
 });

@@ -1,7 +1,7 @@
 import type { StepTables } from '../../../src/core/tables.js';
 import type { Executor, ExecutorPlan, ExecutorResult } from '../../../src/engine/executor/executor.js';
-import { mix } from '../text.js';
-import type { SimGrammar } from './clients.js';
+import { mix } from '../shared/text.js';
+import type { SimGrammar } from './grammar.js';
 import type { Stage } from './stage.js';
 import { absorb, allowedKind, contentOf, follow, GARBAGE, nextToken } from './text.js';
 

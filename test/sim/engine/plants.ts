@@ -1,4 +1,4 @@
-import type { Plant } from '../plants.js';
+import type { Plant } from '../shared/plant.js';
 
 const WORKERS = 'src/engine/workers/workers.ts';
 const LOOP = 'src/engine/loop/step-loop.ts';

@@ -1,7 +1,7 @@
 import type { Engine } from '../../../src/engine/engine.js';
 import { Violation } from '../audit/facts.js';
-import { Rng } from '../rng.js';
-import type { Tally } from '../scheduler/simulation.js';
+import { Rng } from '../shared/rng.js';
+import type { Tally } from '../shared/run.js';
 import type { EngineFault, EngineSetup } from './setup.js';
 import { Kv, type Transcript } from './text.js';
 
@@ -130,12 +130,4 @@ export class Stage {
     const text = this.transcripts.get(handle) as Transcript;
     return Int32Array.from({ length: blockSize }, (_, i) => text.content(index * blockSize + i));
   }
-}
-
-/** @throws Violation if this is what a callback found, or else says that a call threw (I16) */
-export function threw(call: string, error: unknown): Violation {
-  if (error instanceof Violation) return error;
-  const { code = '', message = String(error), stack = '' } = error as Error & { code?: string };
-  const where = stack.split('\n').slice(1, 5).join(' ').replace(/\s+/g, ' ');
-  return new Violation('I16', `${call} threw ${code} ${message} ${where}`);
 }

@@ -1,4 +1,4 @@
-import { END_TOKEN, mix } from '../text.js';
+import { END_TOKEN, mix } from '../shared/text.js';
 
 /** What no text leaves anywhere. */
 export const GARBAGE = -1;

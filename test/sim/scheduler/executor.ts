@@ -1,5 +1,5 @@
 import type { EntryResult, PlanFacts } from '../audit/facts.js';
-import { END_TOKEN, mix, type Text } from '../text.js';
+import { END_TOKEN, mix, type Text } from '../shared/text.js';
 import type { Holding, Memory } from './memory.js';
 
 /** One entry of a step, with all that the device knows of it. */

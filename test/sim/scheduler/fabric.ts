@@ -1,6 +1,6 @@
 import type { ReportFacts, TransferFacts } from '../audit/facts.js';
 import type { Held, Turns } from '../audit/turns.js';
-import type { Text } from '../text.js';
+import type { Text } from '../shared/text.js';
 import type { Memory } from './memory.js';
 
 /** A transfer of one rank of one child. */

@@ -1,4 +1,4 @@
-import type { Rng } from '../rng.js';
+import type { Rng } from '../shared/rng.js';
 import type { Setup } from './setup.js';
 
 /**

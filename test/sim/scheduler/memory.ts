@@ -1,4 +1,4 @@
-import type { Text } from '../text.js';
+import type { Text } from '../shared/text.js';
 
 /** What no text leaves anywhere. */
 const GARBAGE = -1;

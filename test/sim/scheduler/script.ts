@@ -1,6 +1,6 @@
 import type { Plan } from '../../../src/scheduler/plan/plan.js';
 import type { ReportFacts, TransferFacts } from '../audit/facts.js';
-import { Text } from '../text.js';
+import { Text } from '../shared/text.js';
 import { World, type WorldOptions } from './world.js';
 
 /** What the connector does for one request, by external id; everything else is no. */

@@ -1,15 +1,14 @@
-import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { plantInto } from '../planted.js';
 import { PLANTS, REQUIRED } from '../plants.js';
-import { type Failure, runSeed, shrink } from '../run.js';
-import { drawSetup, FAULTS, type Fault } from './setup.js';
-import { Simulation, type Tally } from './simulation.js';
+import { expectFoundAgain, expectGuarded, sim } from '../shared/command.js';
+import { shrink } from '../shared/failure.js';
+import { plantInto } from '../shared/plant.js';
+import type { Tally } from '../shared/run.js';
+import { drawSetup } from './draw-setup.js';
+import { runSeed, type SchedulerFailure } from './run.js';
+import { FAULTS, type Fault } from './setup.js';
+import { Simulation } from './simulation.js';
 
-const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..', '..', '..');
 const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? 40);
 const STEPS = 2000;
 /** What a simulation is for: each of it must happen often. */
@@ -30,11 +29,6 @@ const WANTED = [
   ...['stale-handle', 'duplicate-completion', 'live-completion', 'wrong-owner', 'invalid-block'],
   ...['connector-failed', 'abort-unknown', 'abort-finished', 'duplicate-hold'],
 ];
-
-function sim(...args: string[]) {
-  const command = ['--import', 'tsx', join(ROOT, 'test', 'sim', 'main.ts'), ...args];
-  return spawnSync(process.execPath, command, { cwd: ROOT, encoding: 'utf8' });
-}
 
 describe('simulated lives of the scheduler', () => {
   const total: Tally = {};
@@ -72,24 +66,13 @@ describe('planted bugs', () => {
   });
 
   it.each(PLANTS)('$name: its guard stands where it is taken out', (plant) => {
-    const source = readFileSync(join(ROOT, plant.file), 'utf8');
-    expect(plantInto(source, plant)).not.toBe(source);
+    expectGuarded(plant);
     expect(() => plantInto('', plant)).toThrow(/has its text 0 times/);
   });
 
   it.each(['F5', 'F10'])(
     '%s is found, told with what led to it, and found again by the command that is told',
-    (name) => {
-      const found = sim('--plant', name, '--seeds', '40');
-      expect(found.status).toBe(1);
-      const replay = /replay: npm run sim -- (.+)/.exec(found.stdout)?.[1] ?? '';
-      expect(replay).toContain(`--plant ${name}`);
-      const [told] = /^seed \d+, step \d+: .+/m.exec(found.stdout) ?? [''];
-      expect(told).not.toBe('');
-      const again = sim(...replay.split(' '));
-      expect(again.status).toBe(1);
-      expect(again.stdout).toContain(told);
-    },
+    (name) => expectFoundAgain(name, 40, `--plant ${name}`),
   );
 });
 
@@ -120,7 +103,7 @@ describe('shrinking', () => {
   it('keeps what broke, with fewer events and fewer kinds of faults', async () => {
     const setup = drawSetup(3);
     for (const fault of FAULTS) setup.faults[fault] = 0.1;
-    const fails = (steps: number, without: readonly Fault[], invariant: string): Failure => {
+    const fails = (steps: number, without: readonly Fault[], invariant: string): SchedulerFailure => {
       const left = { ...setup.faults };
       for (const fault of without) left[fault] = 0;
       return {

@@ -1,23 +1,16 @@
 import type { Match } from '../../../src/scheduler/connector/connector.js';
 import type { Account } from '../audit/account.js';
 import { type Asked, type ReportFacts, type TransferFacts, Violation } from '../audit/facts.js';
-import { Rng } from '../rng.js';
-import { END_TOKEN } from '../text.js';
+import { drawHold, drawPrompt, EventDice, type Hold } from '../shared/draws.js';
+import { Rng } from '../shared/rng.js';
+import type { Tally } from '../shared/run.js';
+import { END_TOKEN } from '../shared/text.js';
 import { type Decisions, Refusal } from './connector.js';
 import { SimGrammar } from './grammar.js';
 import { EVENTS, type Event, type Fault, type Setup } from './setup.js';
 import { World } from './world.js';
 
 const KEPT_REPORTS = 64;
-
-interface Hold {
-  handle: number;
-  kind: 'store' | 'lease' | 'load';
-  owner: string;
-}
-
-/** What a whole run did, to be summed up over seeds. */
-export type Tally = Record<string, number>;
 
 /**
  * One run, everything in it decided by its setup and so by its seed. First so many events with faults, then none and no
@@ -29,8 +22,7 @@ export class Simulation {
   /** Events so far. */
   step = 0;
   readonly #rng: Record<'events' | 'clients' | 'executor' | 'connector' | 'fabric' | 'timeouts', Rng>;
-  readonly #weights: readonly number[];
-  readonly #totalWeight: number;
+  readonly #dice: EventDice<Event>;
   readonly #holds: Hold[] = [];
   /** Reports that were delivered, to be repeated. */
   readonly #past: { kind: 'received' | 'sent' | 'failed'; report: ReportFacts }[] = [];
@@ -51,8 +43,7 @@ export class Simulation {
       fabric: stream('fabric'),
       timeouts: stream('timeouts of requests'),
     };
-    this.#weights = EVENTS.map((event) => workload.weights[event]);
-    this.#totalWeight = this.#weights.reduce((sum, weight) => sum + weight, 0);
+    this.#dice = new EventDice(EVENTS, workload.weights);
     const isNamed = () => !this.#strikes('blockUnnamed', this.#rng.fabric);
     const hooks = { delay: () => this.#delay(), isNamed, isStamped: workload.isStamped };
     this.world = new World({ scheduler, connector, decisions: this.#decisions(), hooks });
@@ -95,14 +86,7 @@ export class Simulation {
     const rng = this.#rng.events;
     world.now += rng.below(6);
     world.progress();
-    this.#doEvent(this.#draw(rng));
-  }
-
-  #draw(rng: Rng): Event {
-    let dice = rng.below(this.#totalWeight);
-    let i = 0;
-    while (dice >= this.#weights[i]) dice -= this.#weights[i++];
-    return EVENTS[i];
+    this.#doEvent(this.#dice.draw(rng));
   }
 
   #doEvent(event: Event): void {
@@ -162,14 +146,9 @@ export class Simulation {
 
   #add(): void {
     const rng = this.#rng.clients;
-    const { longestPrompt, mostTokens, numIds, numFamilies, sessions, adapters, grammars } =
-      this.setup.workload;
-    const length = rng.between(1, longestPrompt);
-    const family = rng.below(numFamilies);
-    const fork = rng.chance(0.3) ? rng.below(length) : length;
-    const prompt = Int32Array.from({ length }, (_, i) =>
-      i >= fork ? 500 + rng.below(40) : 20 + family * 100 + i,
-    );
+    const { workload } = this.setup;
+    const { mostTokens, numIds, sessions, adapters, grammars } = workload;
+    const prompt = drawPrompt(workload, rng);
     const maxTokens = rng.between(1, mostTokens);
     const asked: Asked = {
       id: `r${rng.below(numIds)}`,
@@ -184,7 +163,7 @@ export class Simulation {
       stopTokenIds: rng.chance(0.2) ? [END_TOKEN] : [],
     };
     const { timeouts } = this.#rng;
-    if (timeouts.chance(this.setup.workload.timeouts)) asked.timeoutMs = timeouts.between(20, 300);
+    if (timeouts.chance(workload.timeouts)) asked.timeoutMs = timeouts.between(20, 300);
     this.world.add(asked, { priority: rng.below(3) }, asked.hasGrammar ? this.#grammar() : null);
   }
 
@@ -326,7 +305,7 @@ export class Simulation {
     const rng = this.#rng.clients;
     const handle = this.#anyHandle(rng);
     if (handle === undefined) return;
-    const hold = { handle, kind: rng.pick(['store', 'lease', 'load'] as const), owner: `job${rng.below(3)}` };
+    const hold = drawHold(handle, rng);
     if (this.world.hold(handle, hold.kind, hold.owner)) this.#holds.push(hold);
   }
 

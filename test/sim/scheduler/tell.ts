@@ -1,5 +1,5 @@
 import type { Scheduler } from '../../../src/scheduler/scheduler.js';
-import { type PlanFacts, type RowFacts, type Rules, type TransferFacts, Violation } from '../audit/facts.js';
+import type { PlanFacts, RowFacts, Rules, TransferFacts } from '../audit/facts.js';
 
 /** How events read in a failure. */
 interface Names {
@@ -34,14 +34,6 @@ export function describeTransfers(facts: TransferFacts, names: Names): string {
 export function describeRow({ handle, tokens, reason, continues }: RowFacts, names: Names): string {
   const end = reason === null ? '' : ` ${reason}${continues ? ' of an answer' : ''}`;
   return `${names.name(handle)} +${tokens.length}${end}`;
-}
-
-/** I16. */
-export function threw(call: string, error: unknown): Violation {
-  if (error instanceof Violation) return error;
-  const { code = '', message = String(error), stack = '' } = error as Error & { code?: string };
-  const where = stack.split('\n').slice(1, 4).join(' ').replace(/\s+/g, ' ');
-  return new Violation('I16', `${call} threw ${code} ${message} ${where}`);
 }
 
 /** What a scheduler's configuration means to the auditor. */

@@ -1,7 +1,7 @@
 import type { EngineState } from '../../../src/engine/state/engine-state.js';
 import type { WorkerCalls } from '../../../src/engine/workers/worker-calls.js';
 import { Workers } from '../../../src/engine/workers/workers.js';
-import type { ConnectorOutput, WorkerStep } from '../../../src/scheduler/connector/connector.js';
+import type { WorkerStep } from '../../../src/scheduler/connector/connector.js';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
 import type { Plan } from '../../../src/scheduler/plan/plan.js';
 import type { OutstandingKind } from '../../../src/scheduler/request/outstanding.js';
@@ -9,50 +9,24 @@ import type { RequestInput } from '../../../src/scheduler/request/request.js';
 import { Scheduler } from '../../../src/scheduler/scheduler.js';
 import { Auditor } from '../audit/auditor.js';
 import type { ChunkFacts } from '../audit/conversation.js';
-import {
-  type Asked,
-  type EntryResult,
-  type ReportFacts,
-  type TransferFacts,
-  Violation,
-} from '../audit/facts.js';
-import { Observer } from '../observe.js';
-import { keyOf, Text } from '../text.js';
+import { type Asked, type EntryResult, type TransferFacts, Violation } from '../audit/facts.js';
+import { Observer } from '../shared/observer.js';
+import { keyOf, Text } from '../shared/text.js';
+import { threw } from '../shared/threw.js';
 import { type Decisions, SimConnector } from './connector.js';
 import { type Dispatched, draft, Executor } from './executor.js';
-import { Fabric, type FabricHooks, type Job } from './fabric.js';
+import { Fabric, type FabricHooks } from './fabric.js';
 import type { SimGrammar } from './grammar.js';
 import { Memory } from './memory.js';
-import { describePlan, describeRow, describeTransfers, rulesOf, threw } from './tell.js';
-
-/** The shape of a simulated connector. */
-export interface ConnectorShape {
-  protection: 'own' | 'pin' | 'fence';
-  /** Ranks that report, by child. */
-  reporters: number[][];
-}
+import type { ConnectorShape } from './setup.js';
+import { describePlan, describeRow, describeTransfers, rulesOf } from './tell.js';
+import { type Timing, Transfers } from './transfers.js';
 
 export interface WorldOptions {
   scheduler: Omit<SchedulerOptions, 'now' | 'connector'>;
   connector: ConnectorShape | null;
   decisions?: Decisions;
   hooks?: Partial<Pick<FabricHooks, 'delay' | 'isNamed' | 'isStamped'>>;
-}
-
-/** When the loads and stores begun by one plan run, and which blocks they leave wrong, or whether they fail as a whole. */
-export type Timing = (job: {
-  direction: 'load' | 'store';
-  handle: number;
-  child: number;
-  rank: number;
-  numBlocks: number;
-  firstBlock: number;
-}) => { startAt: number; endAt: number; bad: ReadonlySet<number>; fails: boolean };
-
-/** What did not come of the loads that a step waits for. */
-interface SyncFailures {
-  invalid: TransferFacts['invalid'][number][];
-  failed: ReportFacts[];
 }
 
 const NO_TRANSFERS: TransferFacts = { received: [], sent: [], failed: [], invalid: [] };
@@ -77,11 +51,7 @@ export class World {
   readonly #observer: Observer;
   readonly #journal: string[] = [];
   readonly #lastEmpty: { plan: Plan | null } = { plan: null };
-  /** What is to be reported of the loads that a step waits for, by step. */
-  readonly #syncFailures = new Map<number, SyncFailures>();
-  /** Reports of loads say which step began them. */
-  readonly #stamps: boolean;
-  readonly #numRanks: number;
+  readonly #transfers: Transfers;
   /** Of requests that live. */
   readonly #grammars = new Map<number, SimGrammar>();
   #wrong: string | null = null;
@@ -97,9 +67,9 @@ export class World {
         : new SimConnector(connector.protection, connector.reporters, decisions);
     const extra = this.connector === null ? {} : { connector: this.connector };
     this.scheduler = new Scheduler({ ...scheduler, ...extra, now: () => this.now });
-    this.#numRanks = connector === null ? 1 : Math.max(...connector.reporters.flat()) + 1;
+    const numRanks = connector === null ? 1 : Math.max(...connector.reporters.flat()) + 1;
     const { numBlocks, blockSize } = this.scheduler.config;
-    this.memory = new Memory(numBlocks, blockSize, this.#numRanks, (block, turn, over) => {
+    this.memory = new Memory(numBlocks, blockSize, numRanks, (block, turn, over) => {
       const { turns } = this.auditor.sights;
       return turns.isHeld(block, turn) || turns.isShared(over, turn);
     });
@@ -121,9 +91,11 @@ export class World {
       isNamed: hooks?.isNamed ?? (() => true),
       isStamped: hooks?.isStamped ?? false,
       wrong,
-      ended: (job) => this.#jobEnded(job),
+      ended: ({ pinned }) => {
+        if (pinned !== null) this.connector?.release(pinned);
+      },
     });
-    this.#stamps = hooks?.isStamped ?? false;
+    this.#transfers = new Transfers(this, numRanks, hooks?.isStamped ?? false);
     this.#observer = new Observer(this.scheduler);
     const startLoads = (_metadata: unknown, { notBefore }: WorkerStep): void => {
       this.#notBefore = notBefore;
@@ -321,7 +293,7 @@ export class World {
     this.#lastEmpty.plan = plan.totalTokens === 0 ? plan : null;
     const { turns } = this.auditor.sights;
     this.#workers.begin(plan, true);
-    const syncLoads = this.#dispatchLoads(plan.step);
+    const syncLoads = this.#transfers.dispatchLoads(plan.step, this.#notBefore);
     if (plan.totalTokens > 0) {
       this.plans.set(plan.step, plan);
       const handles = facts.entries.map(({ handle }) => handle);
@@ -363,7 +335,7 @@ export class World {
     const { step, results } = this.executor.take() as Dispatched & { results: EntryResult[] };
     const plan = this.plans.get(step) as Plan;
     this.plans.delete(step);
-    const all = this.#withSyncFailures(step, facts);
+    const all = this.#transfers.withSyncFailures(step, facts);
     const fails = results.every(({ failed }) => failed);
     this.#deliver(plan, step, fails ? null : results, all);
     this.#draft(plan, results);
@@ -383,7 +355,7 @@ export class World {
     const { steps, transfers, recomputes } = this.auditor;
     this.auditor.ledger.updating = step;
     this.note(`update step ${step}${results === null ? ' (failed)' : ''}${describeTransfers(facts, this)}`);
-    const output = this.#output(facts);
+    const output = this.#transfers.output(facts);
     const outputs = this.#call('update', () => {
       if (results === null) return this.scheduler.failStep(plan, output);
       const tokens = Int32Array.from(results.flatMap((result) => result.tokens));
@@ -418,7 +390,7 @@ export class World {
   report(facts: TransferFacts): void {
     this.#begin(true);
     this.note(`reports${describeTransfers(facts, this)}`);
-    this.#call('updateTransfers', () => this.scheduler.updateTransfers(this.#output(facts) ?? {}));
+    this.#call('updateTransfers', () => this.scheduler.updateTransfers(this.#transfers.output(facts) ?? {}));
     this.auditor.clients.drained();
     this.auditor.transfers.failures(facts, -1);
     if (facts.invalid.length + facts.failed.length > 0) this.#mayVoid();
@@ -445,7 +417,7 @@ export class World {
     this.auditor.unannounced(sight);
     this.auditor.saw(sight);
     this.#check();
-    this.#takeStores();
+    this.#transfers.submitStores();
     return sight;
   }
 
@@ -505,135 +477,5 @@ export class World {
       this.scheduler.updateDraftTokens(plan, { tokens: Int32Array.from(drafts.flat()), counts }),
     );
     this.look();
-  }
-
-  /** Submits the loads that the plan began; returns those that its step waits for. */
-  #dispatchLoads(step: number): (() => void)[] {
-    if (this.connector === null) return [];
-    const loads = this.connector.loads;
-    this.connector.loads = [];
-    const sync: (() => void)[] = [];
-    for (const { handle, child, async, from, to } of loads) {
-      const held = this.auditor.sights.turns.of(handle);
-      const holding = { ...held, blocks: held.blocks.slice(), turns: held.turns.slice() };
-      const ranks = this.auditor.ledger.rules.reporters?.[child] ?? [];
-      const shape = { direction: 'load' as const, handle, child };
-      const firstBlock = this.memory.blockIndex(from);
-      const numBlocks = this.memory.blockIndex(to - 1) + 1;
-      const common = { ...shape, holding, text: this.text(handle), from, to, fenced: false, pinned: null };
-      if (!async) {
-        sync.push(() => this.#loadNow({ ...common, numBlocks, firstBlock }, step));
-        continue;
-      }
-      for (const rank of ranks) {
-        const timing = this.timing({ ...shape, rank, numBlocks, firstBlock });
-        const bits = this.#bitsOf(ranks, rank);
-        this.fabric.submit({ ...common, rank, ranks: bits, step, notBefore: this.#notBefore, ...timing });
-      }
-    }
-    return sync;
-  }
-
-  /** A rank that is declared moves what is its own; the first one also what those do that report nothing. */
-  #bitsOf(declared: readonly number[], rank: number): number {
-    let bits = 2 ** rank;
-    for (let other = 0; other < this.#numRanks; other++) {
-      if (rank === declared[0] && !declared.includes(other)) bits += 2 ** other;
-    }
-    return bits;
-  }
-
-  /** A load that the step itself waits for. */
-  #loadNow(
-    load: Omit<
-      Job,
-      'id' | 'done' | 'rank' | 'ranks' | 'step' | 'notBefore' | 'startAt' | 'endAt' | 'bad' | 'fails'
-    > & {
-      numBlocks: number;
-      firstBlock: number;
-    },
-    step: number,
-  ): void {
-    const { bad, fails } = this.timing({ ...load, rank: 0 });
-    const { blockSize } = this.scheduler.config;
-    for (let p = load.from; p < load.to; p++) {
-      const isBad = fails || bad.has(Math.floor(p / blockSize));
-      this.memory.write(isBad ? null : load.text, load.holding, p, p + 1);
-    }
-    const { handle, child, holding } = load;
-    const failures = this.#syncFailures.get(step) ?? { invalid: [], failed: [] };
-    for (const index of bad) failures.invalid.push({ block: holding.blocks[index], handle, child });
-    const [rank] = this.auditor.ledger.rules.reporters?.[child] ?? [0];
-    if (fails) failures.failed.push(this.#stamps ? { handle, child, rank, step } : { handle, child, rank });
-    this.#syncFailures.set(step, failures);
-  }
-
-  #withSyncFailures(step: number, facts: TransferFacts): TransferFacts {
-    const failures = this.#syncFailures.get(step);
-    this.#syncFailures.delete(step);
-    if (failures === undefined) return facts;
-    const { invalid, failed } = failures;
-    return { ...facts, invalid: [...invalid, ...facts.invalid], failed: [...failed, ...facts.failed] };
-  }
-
-  /** Stores that requests which ended in this call began. */
-  #takeStores(): void {
-    if (this.connector === null || this.connector.stores.length === 0) return;
-    const { protection, reporters } = this.connector;
-    const stores = this.connector.stores;
-    this.connector.stores = [];
-    for (const { handle, children, blocks } of stores) {
-      const list = Array.from(blocks);
-      const { turns: seen } = this.auditor.sights;
-      const turns = list.map((block) => (protection === 'own' ? seen.turnOf(handle, block) : 0));
-      const holding = { name: this.name(handle), blocks: list, turns, kept: new Map<number, number>() };
-      const to = list.length * this.scheduler.config.blockSize;
-      const own = protection === 'own';
-      const { uses } = this.auditor.ledger.account(handle);
-      const common = { direction: 'store' as const, handle, holding, text: this.text(handle), from: 0, to };
-      const rest = {
-        step: -1,
-        notBefore: -1,
-        fenced: protection === 'fence',
-        pinned: protection === 'pin' ? blocks : null,
-      };
-      for (const child of own ? new Set(children) : children.slice(0, 1)) {
-        for (const rank of own ? reporters[child] : [0]) {
-          // A rank that has said before that it had nothing to send does not begin now.
-          if (own && !uses.has(`store:${child}:${rank}`)) continue;
-          const timing = this.timing({
-            ...common,
-            child,
-            rank,
-            numBlocks: list.length,
-            firstBlock: 0,
-          });
-          const none = { ranks: 0, bad: new Set<number>(), fails: false };
-          this.fabric.submit({ ...common, ...rest, child, rank, ...timing, ...none });
-        }
-      }
-    }
-  }
-
-  #jobEnded(job: Job): void {
-    if (job.pinned !== null) this.connector?.release(job.pinned);
-  }
-
-  #output(facts: TransferFacts): ConnectorOutput | undefined {
-    const { received, sent, failed, invalid } = facts;
-    if (this.connector === null) return undefined;
-    if (received.length + sent.length + failed.length + invalid.length === 0) return undefined;
-    return {
-      ...(received.length > 0 ? { finishedReceiving: received } : {}),
-      ...(sent.length > 0 ? { finishedSending: sent } : {}),
-      ...(failed.length > 0 ? { failedReceiving: failed } : {}),
-      ...(invalid.length > 0
-        ? {
-            invalidBlocks: invalid.map(({ block, handle, child }) =>
-              handle === undefined ? { block, child } : { block, handle, child },
-            ),
-          }
-        : {}),
-    };
   }
 }

@@ -1,21 +1,19 @@
 import type {
   BlockReuse,
   ConnectorOutput,
-  InvalidBlock,
   StoreStep,
-  TransferReport,
   WorkerConnector,
   WorkerStep,
-} from '../../../src/scheduler/connector/connector.js';
-import type { Rng } from '../rng.js';
-import type { LoadPlan, SimConnector, StorePlan, TierMetadata } from './connector.js';
-import type { SimExecutor } from './executor.js';
-import type { Stage } from './stage.js';
-import { GARBAGE } from './text.js';
+} from '../../../../src/scheduler/connector/connector.js';
+import type { Rng } from '../../shared/rng.js';
+import type { SimExecutor } from '../executor.js';
+import type { Stage } from '../stage.js';
+import { GARBAGE } from '../text.js';
+import type { SimConnector } from './connector.js';
+import { Reports } from './reports.js';
+import { type LoadPlan, RecentLoads, type StorePlan, type TierMetadata } from './transfer-plans.js';
 
 const NEVER = Number.POSITIVE_INFINITY;
-const KEPT_REPORTS = 40;
-const LISTS = { received: 'finishedReceiving', sent: 'finishedSending', failed: 'failedReceiving' } as const;
 
 /** A transfer on one rank. It touches memory in two windows, each half of its blocks. */
 interface Job {
@@ -28,16 +26,6 @@ interface Job {
   /** Blocks of a load that do not come, by index; or the load fails as a whole. */
   readonly bad: ReadonlySet<number>;
   readonly failsWhole: boolean;
-}
-
-type Kind = keyof typeof LISTS | 'invalid';
-
-interface Queued {
-  readonly kind: Kind;
-  readonly report: TransferReport | (InvalidBlock & { child?: number });
-  readonly due: number;
-  /** The verdict on a synchronous load: it has to come with the step that read it. */
-  readonly isVerdict: boolean;
 }
 
 /** The worker side on one rank, as the contract wants it, but for the faults that are drawn. */
@@ -57,10 +45,9 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
   readonly #told = new Set<number>();
   /** Times that it was told that a request lost its blocks. */
   readonly #released = new Map<number, number>();
-  #reports: Queued[] = [];
-  readonly #past: Queued[] = [];
-  /** Loads of the steps that were begun last: what a failed call may cost. */
-  #recent: LoadPlan[] = [];
+  readonly #reports: Reports;
+  /** What a failed call may cost. */
+  readonly #recent = new RecentLoads();
   #settled = -1;
 
   constructor(stage: Stage, rank: number, connector: SimConnector, executor: SimExecutor) {
@@ -69,6 +56,7 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
     this.#connector = connector;
     this.#executor = executor;
     this.#rng = stage.rng(`worker ${rank}`);
+    this.#reports = new Reports(stage, connector, this.#rng);
   }
 
   get told(): ReadonlySet<number> {
@@ -114,7 +102,7 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
   startLoads(metadata: TierMetadata | undefined, { step, notBefore }: WorkerStep): unknown {
     if (metadata === undefined) return;
     const { loads, stores, handOvers } = metadata;
-    this.#recent = this.#recent.filter((load) => load.step > step - 8).concat(loads);
+    this.#recent.add(step, loads);
     const fails = this.#stage.strikes('workerThrows', this.#rng);
     if (fails && this.#rng.chance(0.5)) {
       this.#lose(metadata);
@@ -164,21 +152,8 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
       this.#told.add(handle);
       this.#paySent(handle);
     }
-    const due = this.#reports.filter((each) => each.due <= this.#stage.now);
-    if (this.#failsToReport(due)) return this.#nonsense();
-    this.#reports = this.#reports.filter((each) => each.due > this.#stage.now);
-    for (const each of due) {
-      this.#blameUnnamed(each);
-      this.#repeat(each);
-    }
-    return this.#outputOf([...due, ...this.#foreign()]);
-  }
-
-  /** A report that names a block and no request is about whoever loads it when it comes, which may be the next one. */
-  #blameUnnamed({ kind, report }: Queued): void {
-    if (kind !== 'invalid' || 'handle' in report) return;
-    const { block, child = 0 } = report as InvalidBlock;
-    for (const handle of this.#connector.loadersOf(block, child)) this.#stage.blame(handle, 'load');
+    const running = [...this.#jobs].flatMap(({ load }) => (load === null ? [] : [load]));
+    return this.#reports.deliver(running, this.#recent);
   }
 
   /** The windows that are open by now. */
@@ -200,16 +175,12 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
       if (job.store !== null) this.#dropStore(job.store);
     }
     for (const store of this.#declared) if (isMeant(store)) this.#dropStore(store);
-    // A late report of a load that was fenced cannot be told from one of the next load, unless it says its step.
-    this.#reports = this.#reports.filter(
-      ({ kind, report, isVerdict }) =>
-        kind === 'sent' || isVerdict || 'step' in report || !isMeant({ child: report.child ?? 0 }),
-    );
+    this.#reports.fence(isMeant);
   }
 
   /** Nothing is lost or late any more. */
   calm(): void {
-    this.#reports = this.#reports.map((each) => ({ ...each, due: 0 }));
+    this.#reports.calm();
   }
 
   #isOpen({ windows, halves }: Job, now: number): boolean {
@@ -273,7 +244,7 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
     const failure = this.#drawFailure(load);
     const job: Job = { load, store: null, windows: [0, 0], notBefore: -1, halves: 0, ...failure };
     this.#transfer(job, 0, load.blocks.length);
-    this.#post(job, true);
+    this.#reports.loaded(load, failure.bad, failure.failsWhole, true);
   }
 
   /** Both windows, or what is left of them, now. */
@@ -291,7 +262,7 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
     if (job.store !== null) this.#endStore(job.store);
     else {
       this.#checkLoaded(job);
-      this.#post(job, false);
+      if (job.load !== null) this.#reports.loaded(job.load, job.bad, job.failsWhole, false);
     }
   }
 
@@ -363,108 +334,8 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
       const open = [...this.#declared, ...[...this.#jobs].map(({ store }) => store)];
       if (open.some(isOf(child))) continue;
       this.#owed.get(handle)?.delete(child);
-      this.#queue('sent', { handle, child }, false);
+      this.#reports.sent(handle, child);
     }
-  }
-
-  /** The end of a load, and what did not come of it. */
-  #post({ load, bad, failsWhole }: Job, isVerdict: boolean): void {
-    const { handle, child, step, blocks } = load as LoadPlan;
-    const stamped = (this.#stage.setup.tier?.isStamped ?? true) || isVerdict ? { step } : {};
-    const due = isVerdict ? 0 : this.#delay();
-    if (failsWhole) this.#queue('failed', { handle, child, ...stamped }, isVerdict, due);
-    else {
-      for (const index of bad) {
-        const isNamed = !this.#stage.strikes('blockUnnamed', this.#rng);
-        const whose = isNamed ? { handle, child } : { child };
-        this.#queue('invalid', { block: blocks[index], ...whose }, isVerdict, due);
-      }
-    }
-    this.#queue('received', { handle, child, ...stamped }, isVerdict, due);
-  }
-
-  #queue(kind: Kind, report: Queued['report'], isVerdict: boolean, due = this.#delay()): void {
-    this.#reports.push({ kind, report, due, isVerdict });
-  }
-
-  #delay(): number {
-    const { now } = this.#stage;
-    if (this.#stage.strikes('lost', this.#rng)) return NEVER;
-    return this.#stage.strikes('late', this.#rng) ? now + this.#rng.below(300) : now + this.#rng.below(4);
-  }
-
-  /** A report that was delivered comes again, at once or much later. */
-  #repeat(each: Queued): void {
-    if (each.kind === 'invalid') return;
-    const isStamped = each.kind === 'sent' || 'step' in each.report;
-    if (!isStamped) return;
-    this.#past.push(each);
-    if (this.#past.length > KEPT_REPORTS) this.#past.shift();
-    if (!this.#stage.strikes('duplicate', this.#rng)) return;
-    this.#excuseReports();
-    this.#reports.push({ ...each, due: this.#stage.now + this.#rng.below(60), isVerdict: false });
-  }
-
-  /** Reports that a correct worker would not make. */
-  #foreign(): Queued[] {
-    const stage = this.#stage;
-    const rng = this.#rng;
-    const made: Queued[] = [];
-    const queued = { due: 0, isVerdict: false };
-    if (this.#past.length > 0 && stage.strikes('stale', rng))
-      made.push({ ...rng.pick(this.#past), ...queued });
-    const loads = [...this.#jobs].flatMap(({ load }) => (load === null ? [] : [load]));
-    const others = this.#connector.numChildren > 1;
-    if (others && loads.length > 0 && stage.strikes('wrongChild', rng)) {
-      const { handle, child, step } = rng.pick(loads);
-      made.push({
-        kind: rng.pick(['received', 'failed']),
-        report: { handle, child: 1 - child, step },
-        ...queued,
-      });
-    }
-    if (stage.strikes('foreignBlock', rng)) {
-      const block = rng.pick([0, stage.setup.engine.numBlocks, 2 ** 31]);
-      made.push({ kind: 'invalid', report: { block, child: 0 }, ...queued });
-      if (others && loads.length > 0) {
-        const { handle, child, blocks } = rng.pick(loads);
-        made.push({ kind: 'invalid', report: { block: blocks[0], handle, child: 1 - child }, ...queued });
-      }
-    }
-    if (made.length > 0) this.#excuseReports();
-    return made;
-  }
-
-  #excuseReports(): void {
-    for (const reason of ['stale-handle', 'unknown-completion', 'duplicate-completion', 'live-completion'])
-      this.#stage.excused.add(reason);
-    for (const reason of ['wrong-owner', 'wrong-direction', 'invalid-block', 'reassigned-block'])
-      this.#stage.excused.add(reason);
-  }
-
-  #outputOf(all: readonly Queued[]): ConnectorOutput | null {
-    if (all.length === 0) return null;
-    const output: Partial<Record<string, unknown[]>> = {};
-    for (const { kind, report } of all) {
-      const name = kind === 'invalid' ? 'invalidBlocks' : LISTS[kind];
-      output[name] = [...(output[name] ?? []), report];
-    }
-    return output as ConnectorOutput;
-  }
-
-  /** Whether this answer is none. What was to be said is said the next time. */
-  #failsToReport(due: readonly Queued[]): boolean {
-    if (due.length === 0 || !this.#stage.strikes('reportsThrow', this.#rng)) return false;
-    // A verdict that comes late comes when nobody waits for it any more.
-    for (const { handle, async } of this.#recent) if (!async) this.#stage.blame(handle, 'load');
-    this.#excuseReports();
-    return true;
-  }
-
-  #nonsense(): never {
-    const made: unknown = this.#rng.pick([7, { finishedReceiving: 7 }, Promise.resolve(null), null]);
-    if (made === null) throw new Error('planted in getFinished');
-    return made as never;
   }
 
   /** It begins none of the loads of this plan, and none of the hand-overs. */

@@ -1,9 +1,9 @@
-import type { Plan } from '../../src/scheduler/plan/plan.js';
-import type { StepOutputs } from '../../src/scheduler/plan/step-outputs.js';
-import type { Request } from '../../src/scheduler/request/request.js';
-import { finishReasonOf } from '../../src/scheduler/request/status.js';
-import type { Scheduler } from '../../src/scheduler/scheduler.js';
-import type { PlanFacts, RowFacts, Seen, Sight } from './audit/facts.js';
+import type { Plan } from '../../../src/scheduler/plan/plan.js';
+import type { StepOutputs } from '../../../src/scheduler/plan/step-outputs.js';
+import type { Request } from '../../../src/scheduler/request/request.js';
+import { finishReasonOf } from '../../../src/scheduler/request/status.js';
+import type { Scheduler } from '../../../src/scheduler/scheduler.js';
+import type { PlanFacts, RowFacts, Seen, Sight } from '../audit/facts.js';
 
 const KINDS = ['running', 'new', 'resumed'] as const;
 const NONE: readonly number[] = [];

@@ -4,51 +4,15 @@ import type {
   Match,
   Protection,
   SchedulerConnector,
-} from '../../../src/scheduler/connector/connector.js';
-import type { BlockLists, HandOver, KvView } from '../../../src/scheduler/connector/kv-view.js';
-import type { Plan } from '../../../src/scheduler/plan/plan.js';
-import type { Request } from '../../../src/scheduler/request/request.js';
-import type { FinishReason } from '../../../src/scheduler/request/status.js';
-import { mix } from '../text.js';
-import type { TierShape } from './setup.js';
-import type { Stage } from './stage.js';
-
-/** Blocks of one request that go to the tier of one child. */
-export interface StorePlan {
-  readonly step: number;
-  /** Of a hand-over: the step that was still to write its blocks, -1 = none. */
-  readonly readableFrom: number;
-  readonly handle: number;
-  readonly child: number;
-  readonly blocks: readonly number[];
-  readonly keys: readonly bigint[];
-  /** What the KV of these blocks has to be. */
-  readonly right: readonly Int32Array[];
-  /** What was read, by block and rank. */
-  readonly read: Int32Array[][];
-  /** Ranks that have not ended. */
-  ranksLeft: number;
-  isDropped: boolean;
-}
-
-export interface LoadPlan {
-  readonly step: number;
-  readonly handle: number;
-  readonly child: number;
-  readonly async: boolean;
-  readonly blocks: readonly number[];
-  /** What the tier holds, by block and rank. */
-  readonly sources: readonly (readonly Int32Array[])[];
-}
-
-export interface TierMetadata {
-  step: number;
-  loads: LoadPlan[];
-  /** To be begun when the step was executed. */
-  stores: StorePlan[];
-  /** Of requests that have ended: to be begun at once. */
-  handOvers: StorePlan[];
-}
+} from '../../../../src/scheduler/connector/connector.js';
+import type { BlockLists, HandOver, KvView } from '../../../../src/scheduler/connector/kv-view.js';
+import type { Plan } from '../../../../src/scheduler/plan/plan.js';
+import type { Request } from '../../../../src/scheduler/request/request.js';
+import type { FinishReason } from '../../../../src/scheduler/request/status.js';
+import { mix } from '../../shared/text.js';
+import type { TierShape } from '../setup.js';
+import type { Stage } from '../stage.js';
+import { type LoadPlan, RecentLoads, type StorePlan, type TierMetadata } from './transfer-plans.js';
 
 /** What one child keeps, by the hash of a block and all before it. */
 interface Tier {
@@ -93,8 +57,7 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
   #view!: KvView;
   #unpinned: number[] = [];
   #loads: Omit<LoadPlan, 'step'>[] = [];
-  /** The loads of the plans that were made last, begun or not. */
-  #lastLoads: readonly LoadPlan[] = [];
+  readonly #recent = new RecentLoads();
   /** The last plan had no metadata: what it told of is still to be told. */
   owesMetadata = false;
   #handOvers: StorePlan[] = [];
@@ -204,13 +167,13 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     const handOvers = this.#handOvers;
     this.#handOvers = [];
     const begun = loads.map((load) => ({ ...load, step }));
-    this.#lastLoads = this.#lastLoads.filter((load) => load.step > step - 8).concat(begun);
+    this.#recent.add(step, begun);
     return { step, loads: begun, stores, handOvers };
   }
 
   /** Those whose loads fill, or are to fill, this block. */
   loadersOf(block: number, child: number): number[] {
-    const those = this.#lastLoads.filter((load) => load.child === child && load.blocks.includes(block));
+    const those = [...this.#recent].filter((load) => load.child === child && load.blocks.includes(block));
     return those.map(({ handle }) => handle);
   }
 

@@ -1,0 +1,132 @@
+import { drawFaults, drawTimeouts } from '../shared/draws.js';
+import { Rng } from '../shared/rng.js';
+import { SCENES, setTheScene } from './scene.js';
+import {
+  ENGINE_FAULTS,
+  type EngineEvent,
+  type EngineSetup,
+  type EngineWorkload,
+  type Scene,
+  type TierShape,
+} from './setup.js';
+
+/** Everything about a run, from its seed alone. */
+export function drawEngineSetup(seed: number): EngineSetup {
+  const rng = new Rng(seed, 'engine setup');
+  const scene = rng.chance(0.4) ? 'none' : rng.pick(SCENES);
+  const tier = scene !== 'none' || rng.chance(0.85) ? drawTier(new Rng(seed, 'tier')) : null;
+  const faults = drawRates(new Rng(seed, 'engine faults'), tier !== null);
+  const workload = drawWorkload(new Rng(seed, 'engine workload'), scene, faults);
+  const engine = drawEngine(rng, scene, workload);
+  const end = rng.pick([
+    'drain',
+    'drain',
+    'drain',
+    'drain',
+    'drain',
+    'drain',
+    'dispose',
+    'shutdown',
+  ] as const);
+  const setup = { seed, engine, tier, faults, workload, scene, end };
+  if (tier !== null) setTheScene(setup, tier);
+  // Without a prefix cache blocks have no hashes, and so the tier has no keys.
+  if (tier !== null && engine.enablePrefixCaching === false)
+    Object.assign(tier, { stores: 0, handsOver: 0, loads: 0 });
+  drawTimeouts(engine, workload, [60, 400], new Rng(seed, 'engine timeouts'));
+  return setup;
+}
+
+function drawEngine(rng: Rng, scene: Scene, { numAdapters }: EngineWorkload): EngineSetup['engine'] {
+  const blockSize = rng.pick([1, 2, 3, 4, 4, 8]);
+  const maxModelLen = rng.between(20, 60);
+  const isDeep = ['resets', 'hand-overs', 'fences', 'freed'].includes(scene);
+  const pipelineDepth = rng.between(isDeep ? 2 : 1, 3) as 1 | 2 | 3;
+  const needed = Math.ceil(maxModelLen / blockSize);
+  const isTight = ['pressure', 'hand-overs', 'stuck sessions', 'freed'].includes(scene);
+  const maxNumSeqs = rng.between(isTight ? 3 : 1, 6);
+  const room = isTight ? 0.8 + 0.1 * rng.below(5) : 0.6 + 0.2 * rng.below(12);
+  return {
+    blockSize,
+    maxModelLen,
+    pipelineDepth,
+    maxNumSeqs,
+    numBlocks: Math.max(3, 1 + Math.floor(needed * room)),
+    maxNumBatchedTokens: rng.between(4, 40),
+    numRows: maxNumSeqs + (scene === 'quarantine' ? 0 : rng.below(6)),
+    policy: isTight || rng.chance(0.5) ? 'priority' : 'fcfs',
+    enablePrefixCaching: !rng.chance(0.1),
+    longPrefillTokenThreshold: rng.chance(0.3) ? rng.between(1, 8) : 0,
+    reserveFullIsl: rng.chance(0.5),
+    numSpeculativeTokens: rng.chance(0.35) ? rng.between(1, 3) : 0,
+    speculativeMethod: rng.pick(['ngram', 'eagle', 'draft_model'] as const),
+    maxLoras: numAdapters > 0 ? rng.below(3) : 0,
+    hashSeed: 7,
+    loadFailurePolicy: rng.pick(['fail', 'recompute'] as const),
+    reclaim: rng.pick(['on-report', 'on-confirmation'] as const),
+    deadlines: {
+      load: rng.chance(0.6) ? rng.between(30, 300) : 0,
+      reclaim: scene === 'quarantine' || rng.chance(0.4) ? rng.between(50, 600) : 0,
+      grammar: rng.chance(0.6) ? rng.between(30, 300) : 0,
+      streamingInput: rng.chance(0.6) ? rng.between(30, 300) : 0,
+    },
+    executorTimeoutMs: 0,
+    stallSteps: rng.between(5, 40),
+  };
+}
+
+function drawTier(rng: Rng): TierShape {
+  return {
+    protection: rng.pick(['own', 'own', 'pin', 'fence'] as const),
+    numRanks: rng.pick([1, 2, 2, 3]),
+    numChildren: rng.between(1, 2),
+    stores: rng.pick([0, 0.5, 1, 1]),
+    remote: rng.pick([0, 0.3, 1]),
+    handsOver: rng.pick([0, 0, 0.5]),
+    loads: rng.pick([0.3, 0.7, 1]),
+    syncLoads: rng.pick([0, 0.3, 1]),
+    asksLater: rng.pick([0, 0, 0.2]),
+    delivers: rng.pick([0, 0, 0.5]),
+    slowest: rng.pick([3, 20, 120]),
+    isStamped: rng.chance(0.6),
+    declares: rng.chance(0.5),
+  };
+}
+
+/** Many runs are free of most faults; those that need a connector strike only where there is one. */
+function drawRates(rng: Rng, hasTier: boolean): EngineSetup['faults'] {
+  const share = rng.pick([0, 0.1, 0.2, 0.5]);
+  const faults = drawFaults(ENGINE_FAULTS, () => (rng.chance(share) ? rng.pick([0.01, 0.04, 0.15]) : 0));
+  // A log that fails ends the run, so there are few such runs.
+  faults.logFails = rng.chance(0.05) ? 1 : 0;
+  if (!hasTier) for (const fault of ['fence', 'lost', 'late'] as const) faults[fault] = 0;
+  return faults;
+}
+
+function drawWorkload(rng: Rng, scene: Scene, faults: EngineSetup['faults']): EngineWorkload {
+  const isTalk = scene === 'sessions' || scene === 'stuck sessions';
+  const weights: Record<EngineEvent, number> = {
+    ...{ step: 40, compute: rng.between(5, 30), answer: rng.between(10, 30), submit: rng.between(4, 25) },
+    ...{ read: 5, abort: rng.pick([0, 1, 3]), chunk: isTalk ? 15 : 5 },
+    ...{ progress: rng.between(3, 12), hold: faults.hold > 0 ? 2 : 0, complete: 3 },
+    ...{
+      reset: scene === 'resets' ? 4 : faults.reset > 0 ? 1 : 0,
+      pause: faults.pause > 0 ? 1 : 0,
+      resume: 2,
+    },
+    ...{ fence: scene === 'fences' ? 4 : faults.fence > 0 ? 1 : 0 },
+  };
+  return {
+    weights,
+    longestPrompt: rng.between(4, 50),
+    mostTokens: rng.between(1, 20),
+    numIds: rng.pick([3, 6, 12, 40]),
+    numFamilies: rng.between(1, 4),
+    sessions: isTalk ? 0.7 : rng.pick([0, 0, 0.2]),
+    grammars: rng.pick([0, 0, 0.3]),
+    numAdapters: rng.pick([0, 0, 3]),
+    timeouts: 0,
+    syncAnswers: rng.pick([0, 0.3, 1]),
+    tick: rng.pick([3, 6, 12]),
+  };
+}

@@ -1,0 +1,103 @@
+import { drawFaults, drawTimeouts } from '../shared/draws.js';
+import { Rng } from '../shared/rng.js';
+import { drawFocus } from './focus.js';
+import { type ConnectorShape, type Event, FAULTS, type Fault, type Setup, type Workload } from './setup.js';
+
+/** Everything about a run, from its seed alone. */
+export function drawSetup(seed: number): Setup {
+  const rng = new Rng(seed, 'setup');
+  const scheduler = drawScheduler(rng);
+  const connector = rng.chance(0.85) ? drawConnector(rng) : null;
+  const faults = drawRates(new Rng(seed, 'faults'));
+  const workload = drawWorkload(new Rng(seed, 'workload'), faults);
+  const setup: Setup = { seed, scheduler, connector, faults, workload };
+  drawFocus(setup, new Rng(seed, 'focus'));
+  drawTimeouts(scheduler, workload, [30, 250], new Rng(seed, 'timeouts'));
+  return setup;
+}
+
+function drawScheduler(rng: Rng): Setup['scheduler'] {
+  const blockSize = rng.pick([1, 2, 3, 4, 4, 8, 16]);
+  const maxModelLen = rng.between(20, 60);
+  const pipelineDepth = (1 + rng.below(3)) as 1 | 2 | 3;
+  const needed = Math.ceil(maxModelLen / blockSize);
+  const maxNumSeqs = rng.between(1, 6);
+  return {
+    blockSize,
+    maxModelLen,
+    pipelineDepth,
+    maxNumSeqs,
+    // From less than one request to a few: what does not fit is preempted, refused or ended.
+    numBlocks: Math.max(3, 1 + Math.floor(needed * (0.6 + 0.15 * rng.below(12)))),
+    maxNumBatchedTokens: rng.between(4, 40),
+    numRows: maxNumSeqs + rng.below(6),
+    policy: rng.pick(['fcfs', 'priority'] as const),
+    enablePrefixCaching: !rng.chance(0.1),
+    longPrefillTokenThreshold: rng.chance(0.3) ? rng.between(1, 8) : 0,
+    reserveFullIsl: rng.chance(0.5),
+    numSpeculativeTokens: pipelineDepth === 1 && rng.chance(0.3) ? rng.between(1, 3) : 0,
+    hashSeed: 7,
+    maxLoras: rng.pick([0, 1, 2]),
+    loadFailurePolicy: rng.pick(['fail', 'recompute'] as const),
+    deadlines: {
+      load: rng.chance(0.6) ? rng.between(15, 250) : 0,
+      reclaim: rng.chance(0.5) ? rng.between(50, 600) : 0,
+      grammar: rng.chance(0.5) ? rng.between(25, 200) : 0,
+      streamingInput: rng.chance(0.5) ? rng.between(20, 120) : 0,
+    },
+    reclaim: rng.pick(['on-report', 'on-confirmation'] as const),
+  };
+}
+
+function drawConnector(rng: Rng): ConnectorShape {
+  const numRanks = rng.between(1, 3);
+  const all = Array.from({ length: numRanks }, (_, rank) => rank);
+  const numChildren = rng.between(1, 2);
+  return {
+    protection: rng.pick(['own', 'own', 'own', 'pin', 'fence'] as const),
+    // A child may be silent on the ranks behind its first ones.
+    reporters: Array.from({ length: numChildren }, (_, child) =>
+      child > 0 && rng.chance(0.3) ? all.slice(0, rng.between(1, numRanks)) : all,
+    ),
+  };
+}
+
+function drawRates(rng: Rng): Record<Fault, number> {
+  const calm = rng.chance(0.1);
+  return drawFaults(FAULTS, () => {
+    const rate = rng.pick([0.01, 0.05, 0.2]);
+    return !calm && rng.chance(0.4) ? rate : 0;
+  });
+}
+
+function drawWorkload(rng: Rng, faults: Record<Fault, number>): Workload {
+  const weights: Record<Event, number> = {
+    ...{ add: rng.between(5, 45), schedule: 30, execute: rng.between(5, 30), update: rng.between(20, 40) },
+    ...{ report: rng.between(2, 15), progress: rng.between(5, 20), abort: rng.pick([0, 1, 4, 12]) },
+    ...{ chunk: rng.pick([0, 5, 20]), endSession: rng.pick([1, 4]) },
+    ...{ hold: rng.pick([0, 0, 1, 4]), complete: 4, reset: rng.pick([0, 0, 1, 2]) },
+    ...{ pause: rng.pick([0, 0, 1]), resume: 2, fence: faults.fence > 0 ? 1 : 0 },
+  };
+  const isStamped = rng.chance(0.5);
+  // Unless it says so, a report of an earlier load of the same incarnation cannot be told from one of the present load.
+  const ambiguous = faults.duplicate + faults.wrongOwner + faults.stale + faults.fence > 0;
+  return {
+    weights,
+    longestPrompt: rng.between(4, 60),
+    mostTokens: rng.between(1, 16),
+    numIds: rng.pick([3, 6, 12, 40]),
+    numFamilies: rng.between(1, 4),
+    loads: rng.pick([0.3, 0.6, 1]),
+    syncLoads: rng.pick([0, 0.3, 1]),
+    asksLater: rng.pick([0, 0, 0.3]),
+    stores: rng.pick([0, 0.4, 1]),
+    slowest: rng.pick([5, 40, 200]),
+    delivers: rng.pick([0, 0.5, 1]),
+    sessions: weights.chunk === 0 ? 0 : rng.pick([0, 0.2, 0.6]),
+    adapters: rng.pick([0, 0, 0.5]),
+    grammars: rng.pick([0, 0, 0.4]),
+    isStamped,
+    reloads: (isStamped || !ambiguous) && rng.chance(0.5),
+    timeouts: 0,
+  };
+}

@@ -1,0 +1,204 @@
+import type { ConnectorOutput } from '../../../src/scheduler/connector/connector.js';
+import type { Scheduler } from '../../../src/scheduler/scheduler.js';
+import type { Auditor } from '../audit/auditor.js';
+import type { ReportFacts, TransferFacts } from '../audit/facts.js';
+import type { Text } from '../shared/text.js';
+import type { SimConnector } from './connector.js';
+import type { Fabric, Job } from './fabric.js';
+import type { Memory } from './memory.js';
+
+/** When the loads and stores begun by one plan run, and which blocks they leave wrong, or whether they fail as a whole. */
+export type Timing = (job: {
+  direction: 'load' | 'store';
+  handle: number;
+  child: number;
+  rank: number;
+  numBlocks: number;
+  firstBlock: number;
+}) => { startAt: number; endAt: number; bad: ReadonlySet<number>; fails: boolean };
+
+/** What did not come of the loads that a step waits for. */
+interface SyncFailures {
+  invalid: TransferFacts['invalid'][number][];
+  failed: ReportFacts[];
+}
+
+/** What the transfers of a world touch of it. */
+interface Surroundings {
+  readonly scheduler: Scheduler;
+  readonly auditor: Auditor;
+  readonly fabric: Fabric;
+  readonly connector: SimConnector | null;
+  readonly memory: Memory;
+  readonly timing: Timing;
+  text(handle: number): Text;
+  name(handle: number): string;
+}
+
+/** Carries out what the connector has decided: submits loads and stores to the fabric, and turns reports into the scheduler's words. */
+export class Transfers {
+  readonly #world: Surroundings;
+  /** What is to be reported of the loads that a step waits for, by step. */
+  readonly #syncFailures = new Map<number, SyncFailures>();
+  /** Reports of loads say which step began them. */
+  readonly #stamps: boolean;
+  readonly #numRanks: number;
+
+  constructor(world: Surroundings, numRanks: number, stamps: boolean) {
+    this.#world = world;
+    this.#numRanks = numRanks;
+    this.#stamps = stamps;
+  }
+
+  /**
+   * Submits the loads that a plan began.
+   * @param notBefore the step behind which they may write
+   * @returns the loads that the step waits for, to be called before it runs
+   */
+  dispatchLoads(step: number, notBefore: number): (() => void)[] {
+    if (this.#world.connector === null) return [];
+    const loads = this.#world.connector.loads;
+    this.#world.connector.loads = [];
+    const sync: (() => void)[] = [];
+    for (const { handle, child, async, from, to } of loads) {
+      const held = this.#world.auditor.sights.turns.of(handle);
+      const holding = { ...held, blocks: held.blocks.slice(), turns: held.turns.slice() };
+      const ranks = this.#world.auditor.ledger.rules.reporters?.[child] ?? [];
+      const shape = { direction: 'load' as const, handle, child };
+      const firstBlock = this.#world.memory.blockIndex(from);
+      const numBlocks = this.#world.memory.blockIndex(to - 1) + 1;
+      const common = {
+        ...shape,
+        holding,
+        text: this.#world.text(handle),
+        from,
+        to,
+        fenced: false,
+        pinned: null,
+      };
+      if (!async) {
+        sync.push(() => this.#loadNow({ ...common, numBlocks, firstBlock }, step));
+        continue;
+      }
+      for (const rank of ranks) {
+        const timing = this.#world.timing({ ...shape, rank, numBlocks, firstBlock });
+        const bits = this.#bitsOf(ranks, rank);
+        this.#world.fabric.submit({ ...common, rank, ranks: bits, step, notBefore, ...timing });
+      }
+    }
+    return sync;
+  }
+
+  /** A rank that is declared moves what is its own; the first one also what those do that report nothing. */
+  #bitsOf(declared: readonly number[], rank: number): number {
+    let bits = 2 ** rank;
+    for (let other = 0; other < this.#numRanks; other++) {
+      if (rank === declared[0] && !declared.includes(other)) bits += 2 ** other;
+    }
+    return bits;
+  }
+
+  /** A load that the step itself waits for. */
+  #loadNow(
+    load: Omit<
+      Job,
+      'id' | 'done' | 'rank' | 'ranks' | 'step' | 'notBefore' | 'startAt' | 'endAt' | 'bad' | 'fails'
+    > & {
+      numBlocks: number;
+      firstBlock: number;
+    },
+    step: number,
+  ): void {
+    const { bad, fails } = this.#world.timing({ ...load, rank: 0 });
+    const { blockSize } = this.#world.scheduler.config;
+    for (let p = load.from; p < load.to; p++) {
+      const isBad = fails || bad.has(Math.floor(p / blockSize));
+      this.#world.memory.write(isBad ? null : load.text, load.holding, p, p + 1);
+    }
+    const { handle, child, holding } = load;
+    const failures = this.#syncFailures.get(step) ?? { invalid: [], failed: [] };
+    for (const index of bad) failures.invalid.push({ block: holding.blocks[index], handle, child });
+    const [rank] = this.#world.auditor.ledger.rules.reporters?.[child] ?? [0];
+    if (fails) failures.failed.push(this.#stamps ? { handle, child, rank, step } : { handle, child, rank });
+    this.#syncFailures.set(step, failures);
+  }
+
+  /** The reports of an update, with what its step has to say of the loads that it waited for. */
+  withSyncFailures(step: number, facts: TransferFacts): TransferFacts {
+    const failures = this.#syncFailures.get(step);
+    this.#syncFailures.delete(step);
+    if (failures === undefined) return facts;
+    const { invalid, failed } = failures;
+    return { ...facts, invalid: [...invalid, ...facts.invalid], failed: [...failed, ...facts.failed] };
+  }
+
+  /** Submits the stores that the requests which ended in this call began. */
+  submitStores(): void {
+    if (this.#world.connector === null || this.#world.connector.stores.length === 0) return;
+    const { protection, reporters } = this.#world.connector;
+    const stores = this.#world.connector.stores;
+    this.#world.connector.stores = [];
+    for (const { handle, children, blocks } of stores) {
+      const list = Array.from(blocks);
+      const { turns: seen } = this.#world.auditor.sights;
+      const turns = list.map((block) => (protection === 'own' ? seen.turnOf(handle, block) : 0));
+      const holding = {
+        name: this.#world.name(handle),
+        blocks: list,
+        turns,
+        kept: new Map<number, number>(),
+      };
+      const to = list.length * this.#world.scheduler.config.blockSize;
+      const own = protection === 'own';
+      const { uses } = this.#world.auditor.ledger.account(handle);
+      const common = {
+        direction: 'store' as const,
+        handle,
+        holding,
+        text: this.#world.text(handle),
+        from: 0,
+        to,
+      };
+      const rest = {
+        step: -1,
+        notBefore: -1,
+        fenced: protection === 'fence',
+        pinned: protection === 'pin' ? blocks : null,
+      };
+      for (const child of own ? new Set(children) : children.slice(0, 1)) {
+        for (const rank of own ? reporters[child] : [0]) {
+          // A rank that has said before that it had nothing to send does not begin now.
+          if (own && !uses.has(`store:${child}:${rank}`)) continue;
+          const timing = this.#world.timing({
+            ...common,
+            child,
+            rank,
+            numBlocks: list.length,
+            firstBlock: 0,
+          });
+          const none = { ranks: 0, bad: new Set<number>(), fails: false };
+          this.#world.fabric.submit({ ...common, ...rest, child, rank, ...timing, ...none });
+        }
+      }
+    }
+  }
+
+  /** Reports as the scheduler takes them; undefined if there are none. */
+  output(facts: TransferFacts): ConnectorOutput | undefined {
+    const { received, sent, failed, invalid } = facts;
+    if (this.#world.connector === null) return undefined;
+    if (received.length + sent.length + failed.length + invalid.length === 0) return undefined;
+    return {
+      ...(received.length > 0 ? { finishedReceiving: received } : {}),
+      ...(sent.length > 0 ? { finishedSending: sent } : {}),
+      ...(failed.length > 0 ? { failedReceiving: failed } : {}),
+      ...(invalid.length > 0
+        ? {
+            invalidBlocks: invalid.map(({ block, handle, child }) =>
+              handle === undefined ? { block, child } : { block, handle, child },
+            ),
+          }
+        : {}),
+    };
+  }
+}

@@ -1,0 +1,37 @@
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'vitest';
+import { type Plant, plantInto } from './plant.js';
+
+const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
+
+/** The simulator's command, as a process of its own. */
+export function sim(...args: string[]) {
+  const command = ['--import', 'tsx', join(ROOT, 'test', 'sim', 'main.ts'), ...args];
+  return spawnSync(process.execPath, command, { cwd: ROOT, encoding: 'utf8' });
+}
+
+/** The guard that a plant takes out stands in the source, once. */
+export function expectGuarded(plant: Plant): void {
+  const source = readFileSync(join(ROOT, plant.file), 'utf8');
+  expect(plantInto(source, plant)).not.toBe(source);
+}
+
+/**
+ * Plants a bug: it is found, and found again by the command that is told.
+ * @param seeds among which it is found
+ * @param flags that this command has for the plant
+ */
+export function expectFoundAgain(name: string, seeds: number, flags: string): void {
+  const found = sim('--plant', name, '--seeds', `${seeds}`);
+  expect(found.status).toBe(1);
+  const replay = /replay: npm run sim -- (.+)/.exec(found.stdout)?.[1] ?? '';
+  expect(replay).toContain(flags);
+  const [told] = /^seed \d+, step \d+: .+/m.exec(found.stdout) ?? [''];
+  expect(told).not.toBe('');
+  const again = sim(...replay.split(' '));
+  expect(again.status).toBe(1);
+  expect(again.stdout).toContain(told);
+}

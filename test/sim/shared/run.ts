@@ -1,0 +1,54 @@
+import { Violation } from '../audit/facts.js';
+
+/** How one seed is run. */
+export interface RunOptions<F extends string> {
+  /** Events with faults. */
+  steps: number;
+  /** Kinds of faults that are left out. */
+  without: readonly F[];
+}
+
+/** What one run did, counted by name; to be summed up over seeds. */
+export type Tally = Record<string, number>;
+
+/** What went wrong in one run. */
+export interface Failure<S, F extends string> {
+  seed: number;
+  /** The event at which it went wrong; beyond the last event it is the phase without faults. */
+  step: number;
+  /** `I1` to `I20`, or `simulator` if the simulator itself threw. */
+  invariant: string;
+  message: string;
+  /** The last events before it, oldest first. */
+  journal: readonly string[];
+  setup: S;
+  without: readonly F[];
+}
+
+/** What came of one run. */
+export interface Outcome<S, F extends string> {
+  /** Null if nothing broke. */
+  failure: Failure<S, F> | null;
+  /** Empty if something broke. */
+  tally: Tally;
+}
+
+/** A run that broke: where it stood (null if it broke before it began), and what was thrown. */
+export function broken<S extends { seed: number }, F extends string>(
+  setup: S,
+  without: readonly F[],
+  run: { step: number; journal: readonly string[] } | null,
+  error: unknown,
+): Outcome<S, F> {
+  const isViolation = error instanceof Violation;
+  const failure: Failure<S, F> = {
+    seed: setup.seed,
+    step: run?.step ?? 0,
+    invariant: isViolation ? error.invariant : 'simulator',
+    message: isViolation ? error.message : String((error as Error).stack),
+    journal: run?.journal ?? [],
+    setup,
+    without,
+  };
+  return { failure, tally: {} };
+}

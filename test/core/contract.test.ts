@@ -1,4 +1,4 @@
 import { loadAddon } from '../../src/core/loader.js';
-import { contractSuite } from './contract.js';
+import { contractSuite } from './contract/suite.js';
 
 contractSuite('the addon that the loader finds', loadAddon);

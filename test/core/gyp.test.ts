@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, it } from 'vitest';
 import { loadAddonFrom } from '../../src/core/loader.js';
 import type { NativeAddon } from '../../src/core/native.js';
-import { contractSuite } from './contract.js';
+import { contractSuite } from './contract/suite.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const nodeDir = dirname(dirname(process.execPath));

@@ -1,17 +1,19 @@
 import vm from 'node:vm';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Control } from '../../src/core/core.js';
-import { exchangeWords } from '../../src/core/exchange.js';
 import { loadAddon } from '../../src/core/loader.js';
-import type { NativeConfig, NativeCore } from '../../src/core/native.js';
+import type { NativeCore } from '../../src/core/native.js';
 import { type TablesShape, tablesBytes } from '../../src/core/tables.js';
+import { type BufferClass, detached, NO_ARRAYS, NO_INTEGERS, proxy } from './bad-arguments.js';
 import { BenchCore, codeOf, range, SMALL } from './bench-core.js';
 
 type Kind = 'integer' | 'ids' | 'out' | 'string' | 'boolean' | 'buffer' | 'stream';
+
 type Entry = { name: keyof NativeCore; kinds: Kind[]; good: () => unknown[]; once?: boolean };
 
 const ids = () => Int32Array.of(20);
+
 const out = () => new Int32Array(4);
+
 /** Memory for the tables of 8 tokens, on the bench below. */
 const tables = (options?: { maxByteLength: number }, more = 0) =>
   new (ArrayBuffer as never as BufferClass)(
@@ -54,80 +56,11 @@ const ENTRIES: Entry[] = [
   { name: 'memory', kinds: [], good: () => [] },
 ];
 
-const hostile = () => {
-  throw new Error('native code must not run this');
-};
-const proxy = (target: object) => new Proxy(target, { get: hostile, has: hostile, ownKeys: hostile });
-
-/** Wrong for every integer argument: no limit of the addon reaches 2^31. */
-const NO_INTEGERS: unknown[] = [
-  undefined,
-  null,
-  true,
-  '',
-  '7',
-  Number.NaN,
-  Number.POSITIVE_INFINITY,
-  Number.NEGATIVE_INFINITY,
-  -1,
-  0.5,
-  2 ** 31,
-  2 ** 32 - 1,
-  2 ** 32,
-  2 ** 53,
-  2 ** 53 + 2,
-  1e308,
-  1n,
-  2n ** 64n,
-  Symbol('s'),
-  {},
-  [],
-  [1],
-  () => 1,
-  { valueOf: hostile, toString: hostile, [Symbol.toPrimitive]: hostile },
-  proxy({}),
-  Int32Array.of(1),
-  new Date(0),
-  Object(1),
-];
-
-function detached(): Int32Array {
-  const array = Int32Array.of(1, 2);
-  structuredClone(array.buffer, { transfer: [array.buffer] });
-  return array;
-}
-
 function detachedBuffer(): ArrayBuffer {
   const buffer = tables();
   structuredClone(buffer, { transfer: [buffer] });
   return buffer;
 }
-
-const shared = (options = {}) => new Int32Array(new (SharedArrayBuffer as never as BufferClass)(8, options));
-type BufferClass = new (bytes: number, options?: { maxByteLength?: number }) => ArrayBuffer;
-
-/** Wrong for every Int32Array argument. */
-const NO_ARRAYS: (() => unknown)[] = [
-  ...[undefined, null, 1, 'x', 1n, Symbol('s'), {}, [1, 2], () => 1, new ArrayBuffer(8)].map((v) => () => v),
-  () => Float64Array.of(1),
-  () => Float32Array.of(1),
-  () => Int8Array.of(1),
-  () => Int16Array.of(1),
-  () => Uint8Array.of(1),
-  () => Uint8ClampedArray.of(1),
-  () => Uint32Array.of(1),
-  () => BigInt64Array.of(1n),
-  () => new DataView(new ArrayBuffer(8)),
-  () => Buffer.alloc(8),
-  () => new Float64Array(new ArrayBuffer(17), 8, 1),
-  () => shared(),
-  () => shared({ maxByteLength: 64 }),
-  detached,
-  () => Object.create(Int32Array.prototype),
-  () => Object.create(Int32Array.of(1)),
-  () => proxy(Int32Array.of(1)),
-  () => ({ length: 1, 0: 1, __proto__: Int32Array.prototype }),
-];
 
 /** Wrong for every ArrayBuffer argument. */
 const NO_BUFFERS: (() => unknown)[] = [
@@ -153,6 +86,7 @@ const NO_STRINGS: unknown[] = [
   'x'.repeat(65_537),
   proxy({}),
 ];
+
 /** Wrong for every cudaStream_t; undefined and null stand for none. */
 const NO_STREAMS: unknown[] = [
   true,
@@ -169,6 +103,7 @@ const NO_STREAMS: unknown[] = [
   2n ** 64n,
   proxy({}),
 ];
+
 const NO_BOOLEANS: unknown[] = [undefined, null, 0, 1, 'true', {}, Object(true), Symbol('s')];
 
 function badValues(kind: Kind): (() => unknown)[] {
@@ -346,160 +281,5 @@ describe('misuse of a core', () => {
     expect(core.native.readFreeQueue(tracking)).toBe(1);
     expect(core.native.readFreeQueue(fixed)).toBe(0);
     expect(codeOf(() => core.native.add(fixed, '', ''))).toBe('ERR_BLOCKSTEP_BAD_ARG');
-  });
-});
-
-describe('misuse of the module', () => {
-  const config = (): NativeConfig => ({ ...goodConfig });
-  const buffer = (bytes = 4 * exchangeWords(goodConfig)) => new ArrayBuffer(bytes);
-  let goodConfig: NativeConfig;
-  beforeEach(() => {
-    using core = new BenchCore(loadAddon());
-    goodConfig = { ...core.config };
-  });
-
-  it('create and replay refuse every bad value of every field', () => {
-    for (const name of Object.keys(goodConfig) as (keyof NativeConfig)[]) {
-      const bad = [...NO_INTEGERS];
-      if (name === 'hashSeed') {
-        const seeds = [
-          new Uint8Array(15),
-          new Uint8Array(17),
-          new Uint8Array(0),
-          new Uint32Array(16),
-          new DataView(buffer(16)),
-        ];
-        bad.push(...seeds, new Uint8Array(new SharedArrayBuffer(16)));
-      }
-      for (const value of bad) {
-        if (name === 'enablePrefixCaching' && value === true) continue;
-        const wrong = { ...config(), [name]: value };
-        expect(
-          codeOf(() => loadAddon().create(wrong as NativeConfig, buffer())),
-          name,
-        ).toBe('ERR_BLOCKSTEP_BAD_ARG');
-        const replay = () => loadAddon().replay(wrong as NativeConfig, new Uint32Array(0));
-        expect(codeOf(replay), name).toBe('ERR_BLOCKSTEP_BAD_ARG');
-      }
-    }
-    for (const value of [undefined, null, 1, 'x', Symbol('s'), () => 1, {}, []]) {
-      expect(codeOf(() => loadAddon().create(value as NativeConfig, buffer()))).toBe('ERR_BLOCKSTEP_BAD_ARG');
-    }
-    using fine = new BenchCore(loadAddon(), { hashSeed: Buffer.alloc(16) });
-    fine.native.verify();
-  });
-
-  it('create refuses what is no fitting exchange buffer', () => {
-    const resizable = new (ArrayBuffer as never as BufferClass)(buffer().byteLength, {
-      maxByteLength: 2 ** 20,
-    });
-    const gone = buffer();
-    structuredClone(gone, { transfer: [gone] });
-    const bad = [
-      undefined,
-      null,
-      1,
-      {},
-      new Int32Array(8),
-      new SharedArrayBuffer(buffer().byteLength),
-      resizable,
-    ];
-    bad.push(buffer(0), buffer(buffer().byteLength - 4), buffer(buffer().byteLength + 4), proxy(buffer()));
-    for (const value of bad) {
-      expect(codeOf(() => loadAddon().create(config(), value as ArrayBuffer))).toBe('ERR_BLOCKSTEP_BAD_ARG');
-    }
-    expect(codeOf(() => loadAddon().create(config(), gone))).toBe('ERR_BLOCKSTEP_DETACHED');
-  });
-
-  it('a resizable buffer that hides its nature is refused once it changes', () => {
-    const hidden = new (ArrayBuffer as never as BufferClass)(buffer().byteLength, { maxByteLength: 2 ** 20 });
-    Object.defineProperty(hidden, 'resizable', { value: false });
-    const native = loadAddon().create(config(), hidden);
-    native.verify();
-    (hidden as never as { resize(bytes: number): void }).resize(64);
-    expect(codeOf(() => native.verify())).toBe('ERR_BLOCKSTEP_DETACHED');
-    native.dispose();
-  });
-
-  it('getters of the configuration may throw, and may dispose other cores', () => {
-    const error = new Error('mine');
-    const throwing = {
-      ...config(),
-      get lookahead(): number {
-        throw error;
-      },
-    };
-    expect(() => loadAddon().create(throwing, buffer())).toThrow(error);
-    expect(() => loadAddon().create(proxy(config()) as NativeConfig, buffer())).toThrow('must not run');
-    const other = new BenchCore(loadAddon());
-    const exchange = buffer();
-    const treacherous = {
-      ...config(),
-      get lookahead() {
-        other.dispose();
-        structuredClone(exchange, { transfer: [exchange] });
-        return 0;
-      },
-    };
-    expect(codeOf(() => loadAddon().create(treacherous, exchange))).toBe('ERR_BLOCKSTEP_DETACHED');
-    expect(codeOf(() => other.native.verify())).toBe('ERR_BLOCKSTEP_DISPOSED');
-  });
-
-  it('the class cannot be constructed by hand', () => {
-    using core = new BenchCore(loadAddon());
-    const NativeClass = core.native.constructor as new () => NativeCore;
-    expect(codeOf(() => new NativeClass())).toBe('ERR_BLOCKSTEP_BAD_ARG');
-    expect(codeOf(() => Reflect.apply(NativeClass, undefined, []))).toBe('ERR_BLOCKSTEP_BAD_ARG');
-    expect(codeOf(() => Reflect.apply(NativeClass, core.native, []))).toBe('ERR_BLOCKSTEP_BAD_ARG');
-    class Derived extends NativeClass {}
-    expect(codeOf(() => new Derived())).toBe('ERR_BLOCKSTEP_BAD_ARG');
-    core.native.verify();
-  });
-
-  it('replay refuses what is no Uint32Array', () => {
-    for (const make of [...NO_ARRAYS, () => Int32Array.of(1)]) {
-      const log = make();
-      if (log instanceof Uint32Array) continue;
-      expect(codeOf(() => loadAddon().replay(config(), log as Uint32Array))).toBe('ERR_BLOCKSTEP_BAD_ARG');
-    }
-    const gone = new Uint32Array(2);
-    structuredClone(gone.buffer, { transfer: [gone.buffer] });
-    expect(codeOf(() => loadAddon().replay(config(), gone))).toBe('ERR_BLOCKSTEP_DETACHED');
-  });
-
-  it('useErrorClass refuses what is no function, and passes on what a class throws', () => {
-    const addon = loadAddon();
-    using core = new BenchCore(addon);
-    for (const value of [undefined, null, 1, 'x', {}, Symbol('s')]) {
-      expect(codeOf(() => addon.useErrorClass(value as never))).toBe('ERR_BLOCKSTEP_BAD_ARG');
-    }
-    let original: unknown;
-    try {
-      core.native.refCount(-1);
-    } catch (error) {
-      original = (error as object).constructor;
-    }
-    try {
-      const mine = new TypeError('mine');
-      addon.useErrorClass(
-        class extends Error {
-          constructor() {
-            super();
-            throw mine;
-          }
-        } as never,
-      );
-      expect(() => core.native.refCount(-1)).toThrow(mine);
-    } finally {
-      addon.useErrorClass(original as never);
-    }
-    expect(codeOf(() => core.native.refCount(-1))).toBe('ERR_BLOCKSTEP_BAD_ARG');
-  });
-
-  it('numPending is never trusted', () => {
-    using core = new BenchCore(loadAddon());
-    core.control[Control.numPending] = core.config.pendingCapacity + 1;
-    expect(codeOf(() => core.native.flush())).toBe('ERR_BLOCKSTEP_INVARIANT');
-    expect(core.native.memory().stateBytes).toBeGreaterThan(0);
   });
 });

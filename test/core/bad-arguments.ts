@@ -1,3 +1,5 @@
+import { detach, OTHER_ARRAYS } from '../misuse/bad-values.js';
+
 export const hostile = () => {
   throw new Error('native code must not run this');
 };
@@ -36,11 +38,7 @@ export const NO_INTEGERS: unknown[] = [
   Object(1),
 ];
 
-export function detached(): Int32Array {
-  const array = Int32Array.of(1, 2);
-  structuredClone(array.buffer, { transfer: [array.buffer] });
-  return array;
-}
+export const detached = (): Int32Array => detach(Int32Array.of(1, 2));
 
 export const shared = (options = {}) =>
   new Int32Array(new (SharedArrayBuffer as never as BufferClass)(8, options));
@@ -50,16 +48,7 @@ export type BufferClass = new (bytes: number, options?: { maxByteLength?: number
 /** Wrong for every Int32Array argument. */
 export const NO_ARRAYS: (() => unknown)[] = [
   ...[undefined, null, 1, 'x', 1n, Symbol('s'), {}, [1, 2], () => 1, new ArrayBuffer(8)].map((v) => () => v),
-  () => Float64Array.of(1),
-  () => Float32Array.of(1),
-  () => Int8Array.of(1),
-  () => Int16Array.of(1),
-  () => Uint8Array.of(1),
-  () => Uint8ClampedArray.of(1),
-  () => Uint32Array.of(1),
-  () => BigInt64Array.of(1n),
-  () => new DataView(new ArrayBuffer(8)),
-  () => Buffer.alloc(8),
+  ...OTHER_ARRAYS,
   () => new Float64Array(new ArrayBuffer(17), 8, 1),
   () => shared(),
   () => shared({ maxByteLength: 64 }),

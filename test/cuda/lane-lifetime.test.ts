@@ -2,21 +2,17 @@ import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Compiled } from '../misuse/process/compiled.js';
+import { afterAll, describe, expect, it } from 'vitest';
+import { useCompiled } from '../misuse/process/compiled.js';
 import { isEmulated, plant } from '../support/gpu.js';
 
 const script = fileURLToPath(new URL('../transfer/process/cuda.mjs', import.meta.url));
 
 // A GPU would have copied before it ends; the emulated one is slow.
 describe.skipIf(!isEmulated)('copies of a GPU', () => {
-  let compiled: Compiled;
-  beforeAll(() => {
-    compiled = new Compiled();
-  });
+  const compiled = useCompiled();
   afterAll(() => {
     plant('');
-    compiled.remove();
   });
 
   it.each([

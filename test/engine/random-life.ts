@@ -13,6 +13,7 @@ import {
   type SubmitInput,
 } from '../../src/index.js';
 import { type Executed, FakeModel, mix } from '../scheduler/fake-model.js';
+import { drawPool } from '../scheduler/support.js';
 import { prompt, Random, settled } from './support.js';
 
 const GARBAGE = 2_000_000_000;
@@ -121,13 +122,7 @@ export class EngineLife {
     this.executor = new MoodyExecutor(this);
     this.engine = new Engine({
       pipelineDepth: (1 + (seed % 3)) as 1 | 2 | 3,
-      numBlocks: 12 + random.below(14),
-      blockSize: [2, 4][random.below(2)],
-      maxNumSeqs: 2 + random.below(5),
-      maxNumBatchedTokens: 6 + random.below(30),
-      maxModelLen: 40,
-      policy: random.chance(50) ? 'priority' : 'fcfs',
-      enablePrefixCaching: !random.chance(10),
+      ...drawPool(random),
       reserveFullIsl: random.chance(50),
       numSpeculativeTokens: random.chance(30) ? 1 + random.below(3) : 0,
       hashSeed: 7,

@@ -138,12 +138,8 @@ const NO_PLAIN_INT32_ARRAYS: (() => unknown)[] = [
   () => transparentProxy(Int32Array.of(1, 1, 1, 1)),
 ];
 
-/** Values that are no Int32Array of plain, fixed memory. Functions, because some can be used only once. */
-export const NO_INT32_ARRAYS: (() => unknown)[] = [
-  ...[null, 1, true, 'x', 'x'.repeat(2000), 1n, Symbol('s'), {}, [], [1, 2], () => 1].map(
-    (value) => () => value,
-  ),
-  () => new ArrayBuffer(8),
+/** Arrays and views of every type but Int32Array. */
+export const OTHER_ARRAYS: (() => unknown)[] = [
   () => Float64Array.of(1),
   () => Float32Array.of(1),
   () => Int8Array.of(1),
@@ -154,6 +150,15 @@ export const NO_INT32_ARRAYS: (() => unknown)[] = [
   () => BigInt64Array.of(1n),
   () => new DataView(new ArrayBuffer(8)),
   () => Buffer.alloc(8),
+];
+
+/** Values that are no Int32Array of plain, fixed memory. Functions, because some can be used only once. */
+export const NO_INT32_ARRAYS: (() => unknown)[] = [
+  ...[null, 1, true, 'x', 'x'.repeat(2000), 1n, Symbol('s'), {}, [], [1, 2], () => 1].map(
+    (value) => () => value,
+  ),
+  () => new ArrayBuffer(8),
+  ...OTHER_ARRAYS,
   () => new Uint8Array(new ArrayBuffer(9), 1, 8),
   ...NO_PLAIN_INT32_ARRAYS,
 ];

@@ -3,22 +3,18 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Worker } from 'node:worker_threads';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Scheduler } from '../../src/index.js';
 import { seeded } from '../core/bench-core.js';
 import { detach } from './bad-values.js';
 import { benchIn, codeOf, codeOfError, prompt, resultOf, snapshot } from './bench.js';
-import { Compiled } from './process/compiled.js';
+import { useCompiled } from './process/compiled.js';
 
 const script = (name: string) => fileURLToPath(new URL(`process/${name}.mjs`, import.meta.url));
 const run = promisify(execFile);
 
 describe('other threads and processes', () => {
-  let compiled: Compiled;
-  beforeAll(() => {
-    compiled = new Compiled();
-  });
-  afterAll(() => compiled.remove());
+  const compiled = useCompiled();
 
   it('a worker with schedulers is terminated at a random moment, 20 times', async () => {
     const random = seeded(3);

@@ -2,7 +2,7 @@ import type { BlockstepError } from '../../src/base/errors.js';
 import type { SchedulerOptions } from '../../src/scheduler/options/options.js';
 import { mix } from './fake-model.js';
 import { FakeGrammar } from './request/fake-grammar.js';
-import { Driver, prompt, Random } from './support.js';
+import { Driver, drawPool, prompt, Random } from './support.js';
 
 /** Ends texts now and then, for requests that take it for the end. */
 const END = 7;
@@ -17,13 +17,7 @@ function drawOptions(random: Random, depth: 1 | 2 | 3): Partial<SchedulerOptions
   const method = (['ngram', 'eagle', 'draft_model'] as const)[random.below(3)];
   return {
     pipelineDepth: depth,
-    numBlocks: 12 + random.below(14),
-    blockSize: [2, 4][random.below(2)],
-    maxNumSeqs: 2 + random.below(5),
-    maxNumBatchedTokens: 6 + random.below(30),
-    maxModelLen: 40,
-    policy: random.chance(50) ? 'priority' : 'fcfs',
-    enablePrefixCaching: !random.chance(10),
+    ...drawPool(random),
     longPrefillTokenThreshold: random.chance(30) ? 5 : 0,
     reserveFullIsl: random.chance(50),
     numSpeculativeTokens: random.chance(40) ? 1 + random.below(3) : 0,

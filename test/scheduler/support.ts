@@ -307,3 +307,16 @@ export function describePlan(plan: Plan, scheduler?: Scheduler): string {
   const { step, totalTokens, preempted, finished, numCommonPrefixBlocks } = plan;
   return JSON.stringify([step, totalTokens, numCommonPrefixBlocks, preempted, finished, entries]);
 }
+
+/** Blocks, sequences and tokens per step that are few, so that requests of at most 40 tokens get in each other's way. */
+export function drawPool(random: Random) {
+  return {
+    numBlocks: 12 + random.below(14),
+    blockSize: [2, 4][random.below(2)],
+    maxNumSeqs: 2 + random.below(5),
+    maxNumBatchedTokens: 6 + random.below(30),
+    maxModelLen: 40,
+    policy: random.chance(50) ? 'priority' : 'fcfs',
+    enablePrefixCaching: !random.chance(10),
+  } satisfies Partial<SchedulerOptions>;
+}

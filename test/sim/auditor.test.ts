@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { Auditor } from './audit/auditor.js';
 import type { Asked, EntryFacts, PlanFacts, RowFacts, Rules, Seen, Sight } from './audit/facts.js';
+import { plainly } from './shared/asked.js';
 
 const FOLDER = join(dirname(fileURLToPath(import.meta.url)), 'audit');
 
@@ -16,21 +17,7 @@ const RULES: Rules = {
 
 const TOKEN = 77;
 
-function ask(id: string, length = 5): Asked {
-  const prompt = new Int32Array(length);
-  return {
-    id,
-    prompt,
-    salt: 0,
-    adapter: '',
-    hasGrammar: false,
-    isSession: false,
-    maxTokens: 3,
-    minTokens: 0,
-    eosTokenId: -1,
-    stopTokenIds: [],
-  };
-}
+const ask = (id: string, length = 5): Asked => plainly(id, new Int32Array(length), 3);
 
 function see(handle: number, id: string, more: Partial<Seen> = {}): Seen {
   return {
@@ -93,6 +80,16 @@ function running(): Auditor {
   auditor.began(1, true, true);
   auditor.steps.planned(plan(0, [entry(100)]));
   auditor.saw(show([see(100, 'a')]));
+  return auditor;
+}
+
+/** An auditor to whom a request was told that was aborted while its blocks are sent, under a scheduler that cancels. */
+function aborted(): Auditor {
+  const auditor = new Auditor({ ...RULES, cancels: true }, () => TOKEN);
+  auditor.clients.added(ask('a'), 100);
+  const targets = auditor.clients.aborting(['a']);
+  auditor.transfers.finished(100, 'abort', [1]);
+  auditor.clients.aborted(targets, ['a']);
   return auditor;
 }
 
@@ -339,11 +336,7 @@ describe('the auditor', () => {
       'I6',
       'a connector that is not asked to stop what was aborted',
       () => {
-        const a = new Auditor({ ...RULES, cancels: true }, () => TOKEN);
-        a.clients.added(ask('a'), 100);
-        const targets = a.clients.aborting(['a']);
-        a.transfers.finished(100, 'abort', [1]);
-        a.clients.aborted(targets, ['a']);
+        const a = aborted();
         a.clients.aborted(a.clients.aborting(['a']), []);
       },
     ],
@@ -351,11 +344,7 @@ describe('the auditor', () => {
       'I5',
       'a connector that is asked twice to stop',
       () => {
-        const a = new Auditor({ ...RULES, cancels: true }, () => TOKEN);
-        a.clients.added(ask('a'), 100);
-        const targets = a.clients.aborting(['a']);
-        a.transfers.finished(100, 'abort', [1]);
-        a.clients.aborted(targets, ['a']);
+        const a = aborted();
         a.clients.aborting(['a']);
         for (let i = 0; i < 2; i++) a.clients.cancelling(100);
       },

@@ -6,12 +6,12 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Worker } from 'node:worker_threads';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { loadAddonFrom } from '../../src/core/loader.js';
 import { BlockArena, CompletionQueue, HostLane } from '../../src/index.js';
 import { seeded } from '../core/bench-core.js';
 import { codeOf } from '../misuse/bench.js';
-import { Compiled } from '../misuse/process/compiled.js';
+import { useCompiled } from '../misuse/process/compiled.js';
 import { addonInUse } from '../support/addon.js';
 import { drainAll, ids } from './support.js';
 
@@ -19,13 +19,9 @@ const script = (name: string) => fileURLToPath(new URL(`process/${name}.mjs`, im
 const run = promisify(execFile);
 
 describe('threads of lanes', () => {
-  let compiled: Compiled;
+  const compiled = useCompiled();
   const folder = mkdtempSync(join(tmpdir(), 'blockstep-'));
-  beforeAll(() => {
-    compiled = new Compiled();
-  });
   afterAll(() => {
-    compiled.remove();
     rmSync(folder, { recursive: true, force: true });
   });
 

@@ -3,20 +3,16 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Worker } from 'node:worker_threads';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { seeded } from '../../core/bench-core.js';
-import { Compiled } from '../../misuse/process/compiled.js';
+import { useCompiled } from '../../misuse/process/compiled.js';
 import { EngineBench, leftovers, prompt } from '../support.js';
 
 const script = (name: string) => fileURLToPath(new URL(`process/${name}.mjs`, import.meta.url));
 const run = promisify(execFile);
 
 describe('other threads and processes', () => {
-  let compiled: Compiled;
-  beforeAll(() => {
-    compiled = new Compiled();
-  });
-  afterAll(() => compiled.remove());
+  const compiled = useCompiled();
 
   it('a worker with engines at work is terminated at a random moment, 30 times', async () => {
     const random = seeded(11);

@@ -2,16 +2,12 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Compiled } from '../../misuse/process/compiled.js';
+import { describe, expect, it } from 'vitest';
+import { useCompiled } from '../../misuse/process/compiled.js';
 
 const script = fileURLToPath(new URL('process/unfinished.mjs', import.meta.url));
 
-let compiled: Compiled;
-beforeAll(() => {
-  compiled = new Compiled();
-});
-afterAll(() => compiled.remove());
+const compiled = useCompiled();
 
 /** What a process says, and how it ends. */
 async function live(

@@ -11,6 +11,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import ts from 'typescript';
+import { afterAll, beforeAll } from 'vitest';
 import { addonInUse } from '../../support/addon.js';
 
 const source = fileURLToPath(new URL('../../../src', import.meta.url));
@@ -45,4 +46,21 @@ export class Compiled {
   remove(): void {
     rmSync(this.#folder, { recursive: true, force: true });
   }
+}
+
+/** The compiled package for the tests of a suite: made before the first of them, removed after the last. */
+export function useCompiled(): Pick<Compiled, 'env' | 'index'> {
+  let compiled: Compiled;
+  beforeAll(() => {
+    compiled = new Compiled();
+  });
+  afterAll(() => compiled.remove());
+  return {
+    get env() {
+      return compiled.env;
+    },
+    get index() {
+      return compiled.index;
+    },
+  };
 }

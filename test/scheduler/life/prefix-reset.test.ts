@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { codeOf, Driver, leftovers, prompt } from '../support.js';
+import { resetDone, resetRefused } from './reset-result.js';
 
 function threeRunning(pipelineDepth: 1 | 2 | 3 = 1): { driver: Driver; handles: number[] } {
   const driver = new Driver({ pipelineDepth });
@@ -17,15 +18,7 @@ describe('resetPrefixCache', () => {
     driver.add({ id: 'a', prompt: prompt(12) });
     driver.run();
     expect(driver.scheduler.stats().cachedBlocks).toBeGreaterThan(0);
-    expect(driver.scheduler.resetPrefixCache()).toEqual({
-      ok: true,
-      local: true,
-      connector: null,
-      blockers: [],
-      pinnedBlocks: 0,
-      preempted: [],
-      reclaimed: [],
-    });
+    expect(driver.scheduler.resetPrefixCache()).toEqual(resetDone());
     expect(driver.scheduler.stats().cachedBlocks).toBe(0);
     driver.add({ id: 'b', prompt: prompt(12), maxTokens: 1 });
     driver.run();
@@ -35,15 +28,7 @@ describe('resetPrefixCache', () => {
   it('while requests run changes nothing and names who holds blocks', () => {
     const { driver } = threeRunning();
     const before = driver.scheduler.digest();
-    expect(driver.scheduler.resetPrefixCache()).toEqual({
-      ok: false,
-      local: false,
-      connector: null,
-      blockers: ['a', 'b', 'c'],
-      pinnedBlocks: 0,
-      preempted: [],
-      reclaimed: [],
-    });
+    expect(driver.scheduler.resetPrefixCache()).toEqual(resetRefused(['a', 'b', 'c']));
     expect(driver.scheduler.digest()).toBe(before);
     expect(driver.scheduler.numRunning).toBe(3);
   });
@@ -51,15 +36,9 @@ describe('resetPrefixCache', () => {
   for (const pipelineDepth of [1, 2, 3] as const) {
     it(`depth ${pipelineDepth}, resetRunning: preempts from the back, keeps the order, and all texts are whole`, () => {
       const { driver, handles } = threeRunning(pipelineDepth);
-      expect(driver.scheduler.resetPrefixCache({ resetRunning: true })).toEqual({
-        ok: true,
-        local: true,
-        connector: null,
-        blockers: [],
-        pinnedBlocks: 0,
-        preempted: ['c', 'b', 'a'],
-        reclaimed: [],
-      });
+      expect(driver.scheduler.resetPrefixCache({ resetRunning: true })).toEqual(
+        resetDone({ preempted: ['c', 'b', 'a'] }),
+      );
       expect(driver.scheduler.inspect()).toMatchObject({ running: [], waiting: ['a', 'b', 'c'] });
       expect(driver.scheduler.stats()).toMatchObject({ cachedBlocks: 0, rowsInUse: 0, numPreemptions: 3 });
       driver.scheduler.verify();
@@ -74,26 +53,10 @@ describe('resetPrefixCache', () => {
     driver.scheduler.hold(handles[1], 'store', 'job');
     driver.abort('b');
     const result = driver.scheduler.resetPrefixCache({ resetRunning: true });
-    expect(result).toEqual({
-      ok: false,
-      local: false,
-      connector: null,
-      blockers: ['b'],
-      pinnedBlocks: 0,
-      preempted: ['c', 'a'],
-      reclaimed: [],
-    });
+    expect(result).toEqual(resetRefused(['b'], { preempted: ['c', 'a'] }));
     expect(driver.scheduler.stats().cachedBlocks).toBeGreaterThan(0);
     driver.scheduler.complete(handles[1], 'store', 'job');
-    expect(driver.scheduler.resetPrefixCache()).toEqual({
-      ok: true,
-      local: true,
-      connector: null,
-      blockers: [],
-      pinnedBlocks: 0,
-      preempted: [],
-      reclaimed: [],
-    });
+    expect(driver.scheduler.resetPrefixCache()).toEqual(resetDone());
     driver.run();
     expect(driver.text(handles[0])).toEqual(driver.model.text(handles[0], 6));
   });

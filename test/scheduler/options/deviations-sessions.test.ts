@@ -1,6 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { replayInputs } from '../../../src/scheduler/replay/log-replay.js';
 import { Request } from '../../../src/scheduler/request/request.js';
+import { resetDone, resetRefused } from '../life/reset-result.js';
 import { MemorySink } from '../log/recorded-log.js';
 import { Driver, leftovers, prompt } from '../support.js';
 
@@ -309,28 +310,12 @@ describe('reclaimIdleSessions', () => {
       blockers: ['a', 'b'],
     });
     const reset = driver.scheduler.resetPrefixCache({ resetRunning: true });
-    expect(reset).toEqual({
-      ok: true,
-      local: true,
-      connector: null,
-      blockers: [],
-      pinnedBlocks: 0,
-      preempted: [],
-      reclaimed: ['a', 'b'],
-    });
+    expect(reset).toEqual(resetDone({ reclaimed: ['a', 'b'] }));
     driver.addChunk(idle[0]);
     driver.run();
     expect(driver.text(idle[1]).length).toBeGreaterThan(2);
     const off = new Driver({ deviations: { reclaimIdleSessions: false } });
     addIdle(off, 'a');
-    expect(off.scheduler.resetPrefixCache({ resetRunning: true })).toEqual({
-      ok: false,
-      local: false,
-      connector: null,
-      blockers: ['a'],
-      pinnedBlocks: 0,
-      preempted: [],
-      reclaimed: [],
-    });
+    expect(off.scheduler.resetPrefixCache({ resetRunning: true })).toEqual(resetRefused(['a']));
   });
 });

@@ -1,5 +1,6 @@
 import type { Plan } from '../../../src/scheduler/plan/plan.js';
 import type { ReportFacts, TransferFacts } from '../audit/facts.js';
+import { plainly } from '../shared/asked.js';
 import { Text } from '../shared/text.js';
 import { World, type WorldOptions } from './world.js';
 
@@ -74,18 +75,7 @@ export class Script {
     const prompt = Int32Array.from({ length }, (_, i) => family * 1000 + i);
     const stopTokenIds = stopsAt < 0 ? [] : [new Text(prompt, 0).token(stopsAt)];
     const minTokens = stopsAt < 0 ? maxTokens : 0;
-    const asked = {
-      id,
-      prompt,
-      salt: 0,
-      adapter: '',
-      hasGrammar: false,
-      isSession: false,
-      maxTokens,
-      minTokens,
-      eosTokenId: -1,
-      stopTokenIds,
-    };
+    const asked = { ...plainly(id, prompt, maxTokens), minTokens, stopTokenIds };
     const handle = this.world.add(asked);
     if (typeof handle === 'string') throw new Error(`${id} was refused: ${handle}`);
     this.#handles.set(id, handle);

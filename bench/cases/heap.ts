@@ -1,5 +1,5 @@
-import { GCProfiler } from 'node:v8';
 import { Scheduler } from '../../src/index.js';
+import { type Allocations, allocations } from '../rows/allocations.js';
 import type { Row } from '../rows/row.js';
 import { BLOCK_SIZE, type DecodeVariant, HASH_SEED, makeDecode, Prompts } from '../workloads/workloads.js';
 
@@ -37,11 +37,6 @@ export function benchHeap(steps: number): Row[] {
   return rows;
 }
 
-export interface Allocations {
-  bytes: number;
-  collections: number;
-}
-
 /** Bytes per step, less what the same loop allocates around nothing; and collections during all steps. */
 function allocationsOfDecode(size: number, steps: number, variant: DecodeVariant): Allocations {
   const { scheduler, step } = makeDecode(size, WARMUP + steps + 2, variant);
@@ -50,24 +45,6 @@ function allocationsOfDecode(size: number, steps: number, variant: DecodeVariant
   const all = allocations(step, steps);
   scheduler.dispose();
   return { bytes: (all.bytes - loop.bytes) / steps, collections: all.collections };
-}
-
-/** Everything that `times` calls allocate. Collections in between do not hide it: each tells its heap before and after. */
-export function allocations(act: () => void, times: number): Allocations {
-  globalThis.gc?.();
-  const profiler = new GCProfiler();
-  profiler.start();
-  const before = process.memoryUsage().heapUsed;
-  for (let i = 0; i < times; i++) act();
-  const after = process.memoryUsage().heapUsed;
-  const { statistics } = profiler.stop();
-  let bytes = 0;
-  let level = before;
-  for (const { beforeGC, afterGC } of statistics) {
-    bytes += beforeGC.heapStatistics.usedHeapSize - level;
-    level = afterGC.heapStatistics.usedHeapSize;
-  }
-  return { bytes: bytes + after - level, collections: statistics.length };
 }
 
 /** Bytes that a waiting request keeps alive on the V8 heap. Its tokens and hashes lie in native memory. */

@@ -1,6 +1,6 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { GCProfiler } from 'node:v8';
 import type { RequestStream } from '../../src/index.js';
+import { countAllocations } from '../rows/allocations.js';
 import { type Latency, type Row, timeRow } from '../rows/row.js';
 import { makeEngine } from './engine-workloads.js';
 
@@ -74,17 +74,14 @@ async function run(size: number, reading: Reading): Promise<StreamsRun> {
   globalThis.gc?.();
   await new Promise((resolve) => setImmediate(resolve));
   const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
-  const profiler = new GCProfiler();
   const streams = Array.from({ length: size }, () => submit(maxTokens));
-  profiler.start();
-  const heapBefore = process.memoryUsage().heapUsed;
+  const endCount = countAllocations();
   delay.enable();
   const running = engine.run();
   const counts = await Promise.all(streams.map((stream) => read(stream, reading)));
   const ms = performance.now() - starts[0];
   delay.disable();
-  const heapAfter = process.memoryUsage().heapUsed;
-  const { statistics } = profiler.stop();
+  const { bytes, collections } = endCount();
   engine.dispose();
   await running;
   const tokens = counts.reduce((sum, count) => sum + count, 0);
@@ -97,8 +94,8 @@ async function run(size: number, reading: Reading): Promise<StreamsRun> {
       p99: beyond(delay.percentile(99)),
       max: beyond(delay.max),
     },
-    collections: statistics.length,
-    heapBytesPerToken: allocated(heapBefore, heapAfter, statistics) / tokens,
+    collections,
+    heapBytesPerToken: bytes / tokens,
   };
 }
 
@@ -114,24 +111,6 @@ async function read(stream: RequestStream, reading: Reading): Promise<number> {
     JSON.stringify({ id: stream.id, choices: [{ index: 0, text: text.slice(-8), logprobs: [] }] });
   }
   return count;
-}
-
-/** All that was allocated, garbage included: each collection tells its heap before and after. */
-function allocated(
-  before: number,
-  after: number,
-  statistics: readonly {
-    beforeGC: { heapStatistics: { usedHeapSize: number } };
-    afterGC: { heapStatistics: { usedHeapSize: number } };
-  }[],
-): number {
-  let bytes = 0;
-  let level = before;
-  for (const { beforeGC, afterGC } of statistics) {
-    bytes += beforeGC.heapStatistics.usedHeapSize - level;
-    level = afterGC.heapStatistics.usedHeapSize;
-  }
-  return bytes + after - level;
 }
 
 /** In microseconds. The first step prefills and is left out. */

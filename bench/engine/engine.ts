@@ -1,4 +1,4 @@
-import { allocations } from '../cases/heap.js';
+import { allocations } from '../rows/allocations.js';
 import { type Effort, measure } from '../rows/measure.js';
 import { type Latency, type Row, timeRow } from '../rows/row.js';
 import { makeDecode } from '../workloads/workloads.js';

@@ -1,11 +1,11 @@
 // The module: what require() of the addon returns. NativeAddon in src/core/native.ts describes it.
-#include "../host/replay.h"
-#include "backend.h"
-#include "call.h"
-#include "configuration.h"
-#include "device_reference_object.h"
-#include "reference_object.h"
-#include "transfer_objects.h"
+#include "../host/log/replay.h"
+#include "base/backend.h"
+#include "base/call.h"
+#include "core/configuration.h"
+#include "objects/device_reference_object.h"
+#include "objects/reference_object.h"
+#include "objects/transfer_objects.h"
 
 namespace blockstep {
 namespace {

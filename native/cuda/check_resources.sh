@@ -19,7 +19,7 @@ if [ -z "$report" ]; then
   for architecture in $architectures; do
     flags+=("--generate-code=arch=compute_$architecture,code=sm_$architecture")
   done
-  for source in *.cu; do
+  for source in */*.cu; do
     "$nvcc" "${flags[@]}" -fatbin "$source" -o "$scratch/kernels" >>"$report" 2>&1 || { cat "$report"; exit 1; }
   done
 fi
@@ -33,7 +33,7 @@ text = open(sys.argv[1], encoding='utf-8').read()
 wanted = ['sm_' + number for number in sys.argv[2:]]
 pattern = re.compile(r"Compiling entry function '(\S+)' for '(\S+)'.*?(\d+) bytes stack frame, (\d+) bytes spill stores, "
                      r'(\d+) bytes spill loads.*?Used (\d+) registers', re.S)
-source = ''.join(path.read_text(encoding='utf-8') for path in pathlib.Path('.').glob('*.cu'))
+source = ''.join(path.read_text(encoding='utf-8') for path in pathlib.Path('.').glob('*/*.cu'))
 names = re.findall(r'__global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(', source)
 kernels = {}
 failed = False

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "../core/block_hash.h"
-#include "../core/digest.h"
-#include "../core/verify.h"
+#include "../core/base/block_hash.h"
+#include "../core/audit/digest.h"
+#include "../core/audit/verify.h"
 
 namespace blockstep {
 

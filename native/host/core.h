@@ -11,18 +11,18 @@
 #include <string_view>
 #include <vector>
 
-#include "../core/apply.h"
-#include "decided.h"
-#include "decider.h"
-#include "error.h"
+#include "../core/blocks/apply.h"
+#include "decided/decided.h"
+#include "decided/decider.h"
+#include "../base/error.h"
 #include "exchange.h"
-#include "free_rows.h"
-#include "gatherer.h"
-#include "log_writer.h"
-#include "memory.h"
-#include "mirror.h"
-#include "request_table.h"
-#include "tables.h"
+#include "requests/free_rows.h"
+#include "gather/gatherer.h"
+#include "log/log_writer.h"
+#include "../base/memory.h"
+#include "mirror/mirror.h"
+#include "requests/request_table.h"
+#include "tables/tables.h"
 
 namespace blockstep {
 

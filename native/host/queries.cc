@@ -1,8 +1,8 @@
 // What can be asked of a core. Queries drain first and change nothing else.
 #include <algorithm>
 
-#include "../core/digest.h"
-#include "../core/verify.h"
+#include "../core/audit/digest.h"
+#include "../core/audit/verify.h"
 #include "core.h"
 
 namespace blockstep {

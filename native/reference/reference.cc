@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "host_memory.h"
+#include "memory/host_memory.h"
 
 namespace blockstep {
 

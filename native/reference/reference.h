@@ -17,11 +17,11 @@
 #include <vector>
 
 #include "../host/core.h"
-#include "continuation.h"
-#include "entry_memory.h"
-#include "possession.h"
-#include "sequence.h"
-#include "step_io.h"
+#include "sequence/continuation.h"
+#include "memory/entry_memory.h"
+#include "memory/possession.h"
+#include "sequence/sequence.h"
+#include "step/step_io.h"
 
 namespace blockstep {
 

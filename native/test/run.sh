@@ -15,7 +15,7 @@ BUILD=../build-test
 JOBS=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 # What is of CUDA is compiled over the emulated GPU.
 FLAGS="-std=c++20 -g1 -pthread -Wall -Wextra -Wconversion -Wshadow -Wpedantic -Werror -Wno-unknown-pragmas"
-FLAGS+=" -I gpu_shim -DBLOCKSTEP_BLOCK_THREADS=64"
+FLAGS+=" -I gpu_shim/include -DBLOCKSTEP_BLOCK_THREADS=64"
 # The kinds of a test. Under the sanitizers each thread of a thread block is a thread.
 declare -A KINDS=(
   [optimised]="-O2"
@@ -24,8 +24,8 @@ declare -A KINDS=(
 )
 # What tests are linked with, as far as they use it: an archive for each kind. The one in plain C stands for another addon.
 # What is of CUDA takes the address sanitizer minutes to compile: only for the long runs.
-HOST_PARTS=$(echo ../host/*.cc ../reference/*.cc)
-GPU_PARTS=$(echo ../cuda/*.cc ../cuda/*.cu gpu_shim/*.cc cuda/forward.cu cuda/tables_reader.c)
+HOST_PARTS=$(find ../transfer ../host ../reference -name '*.cc' | sort | xargs)
+GPU_PARTS="$(find ../cuda gpu_shim -name '*.cc' -o -name '*.cu' | sort | xargs) gpu/forward.cu gpu/tables_reader.c"
 declare -A PARTS=([optimised]="$HOST_PARTS $GPU_PARTS" [checked]=$HOST_PARTS [races]="$HOST_PARTS $GPU_PARTS")
 
 mode=${1:-}
@@ -71,9 +71,9 @@ make_tests() {
   kinds=$(cut -d' ' -f2 <<<"$tests" | sort -u)
   # The newest of what is included.
   newest=$(find .. -path '../build*' -prune -o \
-    \( -name '*.h' -o -name '*.cuh' -o -name '*.cu' -o -path '*/gpu_shim/cuda/*' \) -printf '%T@ %p\n' |
+    \( -name '*.h' -o -name '*.cuh' -o -name '*.cu' -o -path '*/gpu_shim/include/cuda/*' \) -printf '%T@ %p\n' |
     sort -n | tail -n 1 | cut -d' ' -f2-)
-  mkdir -p "$BUILD/cuda"
+  mkdir -p $(cut -d' ' -f1 <<<"$tests" | xargs dirname | sort -u | sed "s|^|$BUILD/|")
   for kind in $kinds; do
     mkdir -p "$BUILD/$kind"
     for part in ${PARTS[$kind]}; do
@@ -110,71 +110,71 @@ run() {
 export -f run
 
 if [ "$mode" = --bench ]; then
-  make_tests 'bench_core optimised'
-  exec "$BUILD/bench_core.optimised"
+  make_tests 'core/bench_core optimised'
+  exec "$BUILD/core/bench_core.optimised"
 fi
 
 make_tests "$(
-  for source in hash_test index_test log_test state_test model_test decide_test reference_test fuzz; do
+  for source in core/{hash,index,log,state,model,decide}_test reference/reference_test core/fuzz; do
     echo "$source optimised"
     echo "$source checked"
   done
-  for source in mirror_test host_test decided_test gatherer_test ring_test lane_test; do
+  for source in host/{mirror,host,decided,gatherer}_test transfer/{ring,lane}_test; do
     echo "$source checked"
     echo "$source races"
   done
-  for source in cuda_lane_test device_reference_test; do
+  for source in cuda/{cuda_lane,device_reference}_test; do
     for kind in optimised races "${long[@]}"; do echo "$source $kind"; done
   done
-  for source in team_test decide_test kernel_test decide_kernel_test gather_test reference_kernel_test; do
+  for source in core/{team,decide}_test cuda/{kernel,decide_kernel,gather,reference_kernel}_test; do
     echo "$source races"
   done
-  echo gpu_test races
-  for source in gpu_test comparison_test cuda/tables_test churn_test bench_core; do echo "$source optimised"; done
+  echo cuda/gpu_test races
+  for source in cuda/gpu_test host/comparison_test gpu/tables_test core/churn_test core/bench_core; do echo "$source optimised"; done
 )"
 
 runs() {
   local kind
   for kind in optimised checked; do
-    echo hash_test $kind
-    echo index_test $kind
-    echo state_test $kind
-    echo log_test $kind $((400 * times))
-    echo reference_test $kind $((2000 * times))
+    echo core/hash_test $kind
+    echo core/index_test $kind
+    echo core/state_test $kind
+    echo core/log_test $kind $((400 * times))
+    echo reference/reference_test $kind $((2000 * times))
   done
-  echo model_test optimised $((6000 * times))
-  echo model_test checked $((1000 * times))
-  echo team_test races $((30 * times))
-  echo decide_test optimised $((300 * times))
-  echo decide_test checked $((300 * times))
-  echo decide_test races $((60 * times)) 2 3 5
+  echo core/model_test optimised $((6000 * times))
+  echo core/model_test checked $((1000 * times))
+  echo core/team_test races $((30 * times))
+  echo core/decide_test optimised $((300 * times))
+  echo core/decide_test checked $((300 * times))
+  echo core/decide_test races $((60 * times)) 2 3 5
   for kind in races checked; do
-    echo mirror_test $kind $((250 * times))
-    echo host_test $kind $((500 * times))
-    echo decided_test $kind $((40 * times))
-    echo gatherer_test $kind $((300 * times))
-    echo ring_test $kind $((200 * times))
-    echo lane_test $kind $((200 * times))
+    echo host/mirror_test $kind $((250 * times))
+    echo host/host_test $kind $((500 * times))
+    echo host/decided_test $kind $((40 * times))
+    echo host/gatherer_test $kind $((300 * times))
+    echo transfer/ring_test $kind $((200 * times))
+    echo transfer/lane_test $kind $((200 * times))
   done
-  echo kernel_test races $((times > 1 ? 300 : 14))
-  echo decide_kernel_test races $((9 * times))
-  echo gather_test races $((12 * times))
-  echo comparison_test optimised $((300 * times))
-  echo reference_kernel_test races
-  echo device_reference_test races 3
-  echo device_reference_test optimised $((60 * times))
-  echo cuda_lane_test races 1 5
-  echo cuda_lane_test optimised $((40 * times))
-  echo gpu_test races 0
-  echo gpu_test optimised $((200 * times))
+  echo cuda/kernel_test races $((times > 1 ? 300 : 14))
+  echo cuda/decide_kernel_test races $((9 * times))
+  echo cuda/gather_test races $((12 * times))
+  echo host/comparison_test optimised $((300 * times))
+  echo cuda/reference_kernel_test races
+  echo cuda/device_reference_test races 3
+  echo cuda/device_reference_test optimised $((60 * times))
+  echo cuda/cuda_lane_test races 1 5
+  echo cuda/cuda_lane_test optimised $((40 * times))
+  echo cuda/gpu_test races 0
+  echo cuda/gpu_test optimised $((200 * times))
   for kind in "${long[@]}"; do
-    echo device_reference_test $kind 30
-    echo cuda_lane_test $kind 4 60
+    echo cuda/device_reference_test $kind 30
+    echo cuda/cuda_lane_test $kind 4 60
   done
-  echo cuda/tables_test optimised --steps $((600 * times))
-  echo fuzz optimised $((8000 * times))
-  echo fuzz checked $((1500 * times))
-  echo churn_test optimised $((times > 1 ? 10 : 1))
+  echo gpu/tables_test optimised --steps $((600 * times))
+  echo core/fuzz optimised $((8000 * times))
+  echo core/fuzz checked $((1500 * times))
+  echo core/churn_test optimised $((times > 1 ? 10 : 1))
 }
 runs | xargs -r -P "$JOBS" -L 1 bash -c 'run "$@"' run | tee "$BUILD/report"
 passed=$(grep -c '^ok   ' "$BUILD/report")

@@ -19,7 +19,17 @@ import { linksOf } from './binary.mjs';
 import { buildWithCMakeJs } from './build.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-const SOURCES = ['CMakeLists.txt', 'addon', 'core', 'cuda', 'host', 'include', 'reference'];
+const SOURCES = [
+  'CMakeLists.txt',
+  'addon',
+  'base',
+  'core',
+  'cuda',
+  'host',
+  'include',
+  'reference',
+  'transfer',
+];
 /** Debian 12, Ubuntu 22.04 and RHEL 9 have this or newer. */
 const NEWEST_GLIBC = '2.34';
 

@@ -1,6 +1,6 @@
 /**
  * A step that the GPU decides, as `NativeCore.submitDecision` is asked for it and `pollDecision` brings it: Int32Arrays of a
- * head and one record for each admission. native/host/decided.h names the words alike.
+ * head and one record for each admission. native/host/decided/decided.h names the words alike.
  */
 
 /** Words of the head of a request and of an answer; those without a name are 0. */

@@ -69,7 +69,7 @@ describe('the package', () => {
 
   it('holds every file that the build of the addon names', () => {
     const gyp = JSON.parse(read('binding.gyp')) as { targets: [{ sources: string[] }] };
-    const folders = ['addon', 'core', 'cuda', 'host', 'include', 'reference', 'tools'];
+    const folders = ['addon', 'base', 'core', 'cuda', 'host', 'include', 'reference', 'tools', 'transfer'];
     const files = folders.flatMap((folder) =>
       readdirSync(join(ROOT, 'native', folder), { recursive: true, encoding: 'utf8' })
         .filter((name) => /\.\w+$/.test(name))

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-const ROOMS = ['core', 'host', 'include', 'cuda', 'reference', 'addon', 'test/gpu_shim'];
+const ROOMS = ['core', 'base', 'transfer', 'host', 'include', 'cuda', 'reference', 'addon', 'test/gpu_shim'];
 
 /** Where the addon on the emulated GPU lies (`npm run build:emulated`). */
 export const EMULATED_ADDON = join(root, 'native/build-emulated/Release/blockstep.node');

@@ -10,7 +10,7 @@ if (isEmulated) {
 }
 
 /**
- * What goes wrong on the emulated GPU from now on (native/test/gpu_shim/faults.h), counted anew; '' for nothing. A device
+ * What goes wrong on the emulated GPU from now on (native/test/gpu_shim/runtime/faults.h), counted anew; '' for nothing. A device
  * that was lost is there again.
  */
 export function plant(faults: string): void {

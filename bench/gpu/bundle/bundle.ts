@@ -38,6 +38,8 @@ const FOLDERS = [
   'build/bench',
   'src',
   'native/core',
+  'native/base',
+  'native/transfer',
   'native/host',
   'native/cuda',
   'native/test',

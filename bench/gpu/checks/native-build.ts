@@ -7,11 +7,11 @@ import type { Outcome } from '../record/record.js';
 
 /** The native programs, built on this machine. */
 export interface NativePrograms {
-  /** CUDA against host (native/test/cuda/cuda_test.cc). */
+  /** CUDA against host (native/test/gpu/cuda_test.cc). */
   test: string;
-  /** The tables of a step as a captured graph reads them (native/test/cuda/tables_test.cc). */
+  /** The tables of a step as a captured graph reads them (native/test/gpu/tables_test.cc). */
   tables: string;
-  /** The figures (native/test/cuda/bench.cc). */
+  /** The figures (native/test/gpu/bench/bench.cc). */
   bench: string;
 }
 
@@ -30,7 +30,7 @@ export async function buildNative(
   const generator = findProgram('ninja') === null ? [] : ['-G', 'Ninja'];
   const kind =
     architecture === null ? ['-DBLOCKSTEP_EMULATED=ON'] : [`-DCMAKE_CUDA_ARCHITECTURES=${architecture}`];
-  const configure = ['-S', join(TREE, 'native', 'test', 'cuda'), '-B', folder, ...generator, ...kind];
+  const configure = ['-S', join(TREE, 'native', 'test', 'gpu'), '-B', folder, ...generator, ...kind];
   const build = ['--build', folder, '--parallel', String(availableParallelism())];
   let seconds = 0;
   for (const args of [configure, build]) {

@@ -1,4 +1,4 @@
-/** One figure of the native benchmark (native/test/cuda/bench.cc), as it prints it: one JSON object a line. */
+/** One figure of the native benchmark (native/test/gpu/bench/bench.cc), as it prints it: one JSON object a line. */
 export interface Figure {
   /** Unique together with authority and beside, and stable between versions. */
   name: string;

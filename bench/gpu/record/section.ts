@@ -6,7 +6,7 @@ import type { Check, GpuResults, Verdict } from './record.js';
 const BEGIN = '<!-- made by npm run gpu:report -->';
 const END = '<!-- end of what npm run gpu:report made -->';
 
-/** Names that native/test/cuda gives to its figures: these (worn_pool.h) for each authority, the others once. */
+/** Names that native/test/gpu/bench gives to its figures: these (worn_pool.h) for each authority, the others once. */
 const STEPS = [
   'decode of 256, 16 new blocks',
   'decode of 256, 4 finished of 40 blocks',

@@ -1,0 +1,115 @@
+// What one Node environment (the main thread or a worker) has of one loaded copy of the addon: its instance data. There
+// is no static mutable state: environments and copies know nothing of each other.
+#pragma once
+
+#include <napi.h>
+
+#include <memory>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "../../host/core.h"
+
+namespace blockstep {
+
+class CoreObject;
+
+/// A flag that is up as long as this lives.
+class Raised {
+ public:
+  explicit Raised(bool& flag) : flag_(flag) { flag_ = true; }
+  ~Raised() { flag_ = false; }
+
+ private:
+  bool& flag_;
+};
+
+/// A wrapped object, as its environment sees it.
+class Orphan {
+ public:
+  /// The environment ends before this object does.
+  virtual void orphan() = 0;
+
+ protected:
+  ~Orphan() = default;
+};
+
+/// One class of wrapped objects (wrapped.h). A receiver or an argument is ours exactly if its wrap stands in `live`.
+struct WrapClass {
+  Napi::FunctionReference constructor;
+  std::unordered_map<const void*, Orphan*> live;
+};
+
+struct Environment {
+  /// Frees the objects that are left. Node finalizes wraps before instance data, but does not promise to.
+  ~Environment();
+
+  Napi::FunctionReference core_class;
+  Napi::FunctionReference error_class;  // empty: plain Error
+  bool constructing = false;            // the class is being constructed by make(), not by a stranger
+  /// Every wrapped object. A receiver is ours exactly if its wrap is one of these: a wrap of another addon, of another
+  /// copy of this one or of another environment has another address. As sure as a type tag, and 60 ns a call cheaper.
+  std::unordered_set<CoreObject*> live;
+  CoreObject* recent = nullptr;  // the last one found in `live`
+  // What is destroyed last stands first: lanes stop before anything that they use is dropped.
+  WrapClass arenas;
+  WrapClass rings;
+  WrapClass references;
+  WrapClass device_references;
+  WrapClass lanes;
+  WrapClass device_lanes;
+};
+
+/// The native part of a NativeCore. The JavaScript object owns it; the core inside goes earlier, at dispose() or when
+/// the environment ends, whichever comes first.
+class CoreObject : public Napi::ObjectWrap<CoreObject> {
+ public:
+  /// Wraps a new core, and keeps its exchange buffer alive as long as the core is there.
+  static Napi::Object make(Environment& home, std::unique_ptr<HostCore> core, Napi::ArrayBuffer exchange);
+
+  /// Creates the class, with the methods of methods.cc on its prototype.
+  static Napi::Function define_class(Napi::Env env);
+
+  // For Napi::ObjectWrap: `new` and a call of the class. Both refuse everybody but make().
+  explicit CoreObject(const Napi::CallbackInfo& info);
+  static Napi::Value OnCalledAsFunction(const Napi::CallbackInfo& info);
+  ~CoreObject();
+
+  /// @throws Error kDisposed, kDetached
+  HostCore& core() const;
+
+  /// Keeps the buffer of a frame's tables alive as long as the core is there.
+  void hold_tables(u32 frame, Napi::ArrayBuffer buffer) { tables_[frame].hold(buffer); }
+  /// @throws Error kDetached if the frame's tables are no longer the memory that was bound
+  void check_tables(u32 frame) const;
+
+  /// Frees the core now. Idempotent.
+  void dispose();
+
+  /// The environment ends before this object does.
+  void orphan();
+
+ private:
+  static void refuse(Napi::Env env);
+  void weigh(std::int64_t bytes);
+
+  /// A buffer that native code writes into, and what it was when it was given.
+  struct HeldBuffer {
+    Napi::Reference<Napi::ArrayBuffer> reference;
+    void* data = nullptr;
+    std::size_t bytes = 0;
+
+    void hold(Napi::ArrayBuffer buffer);
+    /// Whether it is as it was: neither detached nor resized.
+    bool intact() const;
+  };
+
+  Environment* home_ = nullptr;  // null before make(), and once the environment has ended
+  std::unique_ptr<HostCore> core_;
+  HeldBuffer exchange_;
+  std::vector<HeldBuffer> tables_;  // by frame
+  std::int64_t reported_bytes_ = 0;  // what the garbage collector was told this object weighs
+};
+
+}  // namespace blockstep

@@ -1,0 +1,15 @@
+// NativeConfig of src/core/native.ts, checked.
+#pragma once
+
+#include "../base/call.h"
+
+namespace blockstep {
+
+/// Reads the configuration; its getters may run JavaScript. @throws Error kBadArg
+HostConfig read_configuration(Napi::Value value);
+
+/// Checks that `value` is an exchange buffer of the right size. Runs JavaScript only if somebody tampered with it.
+/// @throws Error kBadArg, kDetached
+Exchange read_exchange(Napi::Value value, const HostConfig& config);
+
+}  // namespace blockstep

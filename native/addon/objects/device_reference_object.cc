@@ -1,0 +1,81 @@
+#include "device_reference_object.h"
+
+#include "../base/backend.h"
+#include "reference_object.h"
+
+namespace blockstep {
+namespace {
+
+/// Addresses of the arrays in the order of Tables. That they are right is the caller's affair, as with every launch.
+Tables read_tables(const Call& call, u32 index) {
+  const Span<u64> addresses = Call::typed_array<u64>(call[index], "tables", napi_biguint64_array, "a BigUint64Array");
+  if (addresses.size != 6) throw Error{kBadArg, "tables must be 6 addresses, got " + std::to_string(addresses.size)};
+  for (u32 i = 0; i < 6; ++i) {
+    if (addresses.data[i] == 0) throw Error{kBadArg, "tables[" + std::to_string(i) + "] must be an address, got 0"};
+  }
+  const auto at = [&](u32 i) { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(addresses.data[i])); };
+  const auto words = [&](u32 i) { return static_cast<std::int32_t*>(at(i)); };
+  return {static_cast<std::int64_t*>(at(0)), words(1), words(2), words(3), words(4), words(5)};
+}
+
+Napi::Value submit(const Call& call) {
+  DeviceReference& reference = receiver<DeviceReference>(call);
+  const void* io = Call::buffer(call[0], "io", step_io_bytes(reference.config()));
+  const Tables tables = read_tables(call, 1);
+  const Span<std::int32_t> known = call.int32_array(2, "known");
+  reference.submit(io, tables, {known.data, known.size});
+  return {};
+}
+
+Napi::Value take(const Call& call) {
+  DeviceReference& reference = receiver<DeviceReference>(call);
+  return Napi::Boolean::New(call.env, reference.take(Call::buffer(call[0], "io", step_io_bytes(reference.config()))));
+}
+
+Napi::Value adopt(const Call& call) {
+  DeviceReference& reference = receiver<DeviceReference>(call);
+  const u64 handle = Call::check_handle(call[0], "handle");
+  const Span<std::int32_t> blocks = call.int32_array(1, "blocks");
+  reference.adopt(handle, {blocks.data, blocks.size});
+  return {};
+}
+
+Napi::Value stream(const Call& call) { return call.bigint(receiver<DeviceReference>(call).stream()); }
+
+Napi::Value arena(const Call& call) {
+  return Wrapped<BlockArena>::make(call.home, receiver<DeviceReference>(call).blocks(), 0);
+}
+
+Napi::Value memory(const Call& call) {
+  const DeviceReference& reference = receiver<DeviceReference>(call);
+  auto result = Napi::Object::New(call.env);
+  result.DefineProperties({
+      field("arenaBytes", call.number(static_cast<double>(reference.arena_bytes()))),
+      field("numSequences", call.number(reference.num_sequences())),
+      field("pinnedBytes", call.number(static_cast<double>(reference.pinned_bytes()))),
+  });
+  return result;
+}
+
+}  // namespace
+
+Napi::Value create_device_reference(const Call& call) {
+  const ReferenceConfig config = read_reference_config(call[0]);
+  std::shared_ptr<DeviceReference> reference = open_reference(config, read_device(call[1], "device"));
+  const u64 bytes = reference->pinned_bytes();
+  return Wrapped<DeviceReference>::make(call.home, std::move(reference), bytes);
+}
+
+void define_device_reference_class(Napi::Env env) {
+  Wrapped<DeviceReference>::define(env, {
+                                            method<submit>(env, "submit"),
+                                            method<take>(env, "take"),
+                                            method<adopt>(env, "adopt"),
+                                            method<stream>(env, "stream"),
+                                            method<arena>(env, "arena"),
+                                            method<memory>(env, "memory"),
+                                            method<dispose_receiver<DeviceReference>>(env, "dispose"),
+                                        });
+}
+
+}  // namespace blockstep

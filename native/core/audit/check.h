@@ -1,0 +1,243 @@
+// Host only: may this log be applied to this state? For logs from outside: files, fuzzers, other processes.
+//
+// apply() trusts its log, so a log is played first on an overlay that holds what the commands so far would have
+// changed. The overlay is sequential and reads the state without writing it; its cost goes with the length of the log,
+// not with the size of the state, and with the rows that the log names.
+#pragma once
+
+#include <deque>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "../base/command.h"
+#include "../base/state.h"
+
+namespace blockstep {
+
+/// What a log would do to a state, without doing it.
+class Overlay {
+ public:
+  explicit Overlay(const State& state)
+      : state_(state), head_(state.head), num_free_(state.num_free), all_dropped_(false) {}
+
+  /// Plays one command. Returns nullptr, or why it does not apply; the overlay is of no use after that.
+  const char* play(u32 head, const u32* words) {
+    const u32 count = count_of(head);
+    switch (op_of(head)) {
+      case Op::kOpen: return open(words[0], words + 1, count);
+      case Op::kExtend: return extend(words, count);
+      case Op::kPublish: return publish(words, count);
+      case Op::kRelease: return release(words, count);
+      case Op::kPin: return pin(words, count);
+      case Op::kUnpin: return unpin(words, count);
+      case Op::kEvict: return evict(words, count);
+      case Op::kReset: return reset();
+    }
+    return "unknown op";
+  }
+
+ private:
+  struct ShadowBlock {
+    u32 ref;
+    u32 pins;
+    bool published;
+    u64 ticket;  // of its entry in returned_; 0 while it has never been appended since the state
+  };
+  struct ShadowRow {
+    bool in_use;
+    std::vector<u32> blocks;
+  };
+
+  bool is_block(u32 id) const { return id != kNullBlock && id < state_.config.num_blocks; }
+  bool is_row(u32 row) const { return row < state_.config.num_rows; }
+
+  ShadowBlock& block(u32 id) {
+    const auto [at, fresh] = blocks_.try_emplace(id);
+    if (fresh) {
+      const Block& real = state_.blocks[id];
+      at->second = {real.ref, real.pins, (real.flags & kPublished) != 0 && !all_dropped_, 0};
+    }
+    return at->second;
+  }
+
+  ShadowRow& row(u32 index) {
+    const auto [at, fresh] = rows_.try_emplace(index);
+    if (fresh) {
+      const Row& real = state_.rows[index];
+      const u32* list = blocks_of(state_, index);
+      at->second = {real.in_use != 0, std::vector<u32>(list, list + real.num_blocks)};
+    }
+    return at->second;
+  }
+
+  void hold(u32 id) {
+    if (block(id).ref++ == 0) num_free_ -= 1;
+  }
+
+  void let_go(u32 id) {
+    ShadowBlock& shadow = block(id);
+    if (--shadow.ref != 0) return;
+    shadow.ticket = ++tickets_;
+    returned_.push_back({id, tickets_});
+    num_free_ += 1;
+  }
+
+  /// The next block of the queue: first those that have not moved since the state, then those appended since.
+  u32 pop() {
+    for (; head_ < state_.tail; ++head_) {
+      const u32 at = static_cast<u32>(head_) & state_.ring_mask;
+      if (!(state_.live[at >> 5] >> (at & 31) & 1)) continue;
+      const ShadowBlock& shadow = block(state_.ring[at]);
+      if (shadow.ref == 0 && shadow.ticket == 0) return state_.ring[at];
+    }
+    for (;; returned_.pop_front()) {  // the caller has seen num_free_ > 0, so there is one
+      const auto [id, ticket] = returned_.front();
+      const ShadowBlock& shadow = block(id);
+      if (shadow.ref == 0 && shadow.ticket == ticket) return id;
+    }
+  }
+
+  const char* open(u32 index, const u32* hits, u32 count) {
+    if (!is_row(index)) return "open: no such row";
+    if (row(index).in_use) return "open: the row is in use";
+    if (count > state_.config.max_blocks_per_row) return "open: too many blocks for a row";
+    std::unordered_set<u32> seen;
+    for (u32 i = 0; i < count; ++i) {
+      if (!is_block(hits[i])) return "open: no such block";
+      if (!seen.insert(hits[i]).second) return "open: a block is named twice";
+    }
+    for (u32 i = 0; i < count; ++i) hold(hits[i]);
+    row(index) = {true, std::vector<u32>(hits, hits + count)};
+    return nullptr;
+  }
+
+  const char* extend(const u32* pairs, u32 count) {
+    std::unordered_set<u32> seen;
+    u64 wanted = 0;
+    for (u32 i = 0; i < count; ++i) {
+      const u32 index = pairs[2 * i];
+      const u32 n = pairs[2 * i + 1];
+      if (!is_row(index) || !row(index).in_use) return "extend: the row is not in use";
+      if (!seen.insert(index).second) return "extend: a row is named twice";
+      if (n == 0) return "extend: no blocks asked for";
+      if (row(index).blocks.size() + n > state_.config.max_blocks_per_row) return "extend: too many blocks for a row";
+      wanted += n;
+    }
+    if (wanted > num_free_) return "extend: not enough free blocks";
+    for (u32 i = 0; i < count; ++i) {
+      for (u32 n = pairs[2 * i + 1]; n != 0; --n) {
+        const u32 id = pop();
+        block(id).ref = 1;
+        block(id).published = false;
+        row(pairs[2 * i]).blocks.push_back(id);
+      }
+    }
+    num_free_ -= static_cast<u32>(wanted);
+    return nullptr;
+  }
+
+  const char* publish(const u32* entries, u32 count) {
+    for (u32 i = 0; i < count; ++i, entries += kPublishWords) {
+      if (!is_row(entries[0]) || !row(entries[0]).in_use) return "publish: the row is not in use";
+      const std::vector<u32>& list = row(entries[0]).blocks;
+      if (entries[1] >= list.size()) return "publish: no such block in the row";
+      ShadowBlock& shadow = block(list[entries[1]]);
+      if (shadow.published) return "publish: the block is already published";
+      shadow.published = true;
+    }
+    return nullptr;
+  }
+
+  const char* release(const u32* rows, u32 count) {
+    for (u32 i = 0; i < count; ++i) {
+      if (!is_row(rows[i]) || !row(rows[i]).in_use) return "release: the row is not in use";
+      ShadowRow& shadow = row(rows[i]);
+      for (u64 k = shadow.blocks.size(); k != 0; --k) let_go(shadow.blocks[k - 1]);
+      shadow = {false, {}};
+    }
+    return nullptr;
+  }
+
+  const char* pin(const u32* ids, u32 count) {
+    for (u32 i = 0; i < count; ++i) {
+      if (!is_block(ids[i])) return "pin: no such block";
+      hold(ids[i]);
+      block(ids[i]).pins += 1;
+    }
+    return nullptr;
+  }
+
+  const char* unpin(const u32* ids, u32 count) {
+    for (u32 i = 0; i < count; ++i) {
+      if (!is_block(ids[i])) return "unpin: no such block";
+      if (block(ids[i]).pins == 0) return "unpin: the block is not pinned";
+      block(ids[i]).pins -= 1;
+    }
+    // The whole list is one command: a block that repeats goes back where it stands last, and so it does one by one.
+    for (u32 i = 0; i < count; ++i) let_go(ids[i]);
+    return nullptr;
+  }
+
+  const char* evict(const u32* ids, u32 count) {
+    for (u32 i = 0; i < count; ++i) {
+      if (!is_block(ids[i])) return "evict: no such block";
+      block(ids[i]).published = false;
+    }
+    return nullptr;
+  }
+
+  const char* reset() {
+    if (num_free_ != state_.config.num_blocks - 1) return "reset: blocks are in use";
+    all_dropped_ = true;
+    for (auto& entry : blocks_) entry.second.published = false;
+    return nullptr;
+  }
+
+  struct Returned {
+    u32 id;
+    u64 ticket;
+  };
+
+  const State& state_;
+  u64 head_;  // how far the state's own queue has been read
+  u32 num_free_;
+  bool all_dropped_;  // a Reset came by: blocks that are not in blocks_ yet carry no key either
+  u64 tickets_ = 0;
+  std::deque<Returned> returned_;  // blocks appended since; an entry whose ticket is not its block's is dead
+  std::unordered_map<u32, ShadowBlock> blocks_;
+  std::unordered_map<u32, ShadowRow> rows_;
+};
+
+/// Why `log` may not be applied to `state` now, or nullptr. Changes nothing. Results::capacity is the caller's
+/// business: taken_by() says how much is needed.
+inline const char* refusal(const State& state, const u32* log, u32 words) {
+  if (state.fault != kNoFault) return "the state has a fault";
+  Overlay overlay(state);
+  for (u32 at = 0; at < words;) {
+    const u32 payload = payload_words(log[at]);
+    if (payload >= words - at) return "unknown op, or a payload that runs past the end of the log";
+    if (const char* why = overlay.play(log[at], log + at + 1)) return why;
+    at += payload + 1;
+  }
+  return nullptr;
+}
+
+/// Is this log well formed and applicable to this state now?
+inline bool check(const State& state, const u32* log, u32 words) { return refusal(state, log, words) == nullptr; }
+
+/// How many block ids the log takes: the capacity its results need. kNone if it is malformed or takes more than that.
+inline u32 taken_by(const u32* log, u32 words) {
+  u64 taken = 0;
+  for (u32 at = 0; at < words;) {
+    const u32 payload = payload_words(log[at]);
+    if (payload >= words - at) return kNone;
+    if (op_of(log[at]) == Op::kExtend) {
+      for (u32 i = 0; i < count_of(log[at]); ++i) taken += log[at + 2 + 2 * i];
+    }
+    at += payload + 1;
+  }
+  return taken < kNone ? static_cast<u32>(taken) : kNone;
+}
+
+}  // namespace blockstep

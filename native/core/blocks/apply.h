@@ -1,0 +1,88 @@
+// apply(): the only writer of the state, with decide(), which writes its log itself. One log drives every back end.
+#pragma once
+
+#include "../base/command.h"
+#include "row_table.h"
+
+namespace blockstep {
+
+/// One command, payload at `words`. Ends synchronised, with the same fault for every member.
+template <Team T>
+BLOCKSTEP_HD inline u32 apply_one(T& team, State& state, u32 head, const u32* words, const Results& results,
+                                  u32& num_ids) {
+  const u32 count = count_of(head);
+  switch (op_of(head)) {
+    case Op::kOpen: return open(team, state, words[0], words + 1, count);
+    case Op::kExtend: return extend(team, state, words, count, results, num_ids);
+    case Op::kPublish: return publish(team, state, words, count);
+    case Op::kRelease: return release(team, state, words, count);
+    case Op::kPin: return pin(team, state, words, count);
+    case Op::kUnpin: return unpin(team, state, words, count);
+    case Op::kEvict: return evict(team, state, words, count);
+    case Op::kReset: return reset(team, state);
+  }
+  return kBadCommand;
+}
+
+/// Counts a command that was applied, or that failed, and adds what it left behind to the rolling digest. What a member
+/// holds there while a log is applied is its share of the sum.
+template <Team T>
+BLOCKSTEP_HD inline void note_command(T& team, State& state) {
+  if (team.rank() == 0) {
+    const u64 counts = state.num_free | u64{state.num_published} << 32;
+    const u64 rest = state.evictions << 32 ^ u64{state.rows_in_use} << 8 ^ state.fault;
+    state.rolling_digest += mix(mix(~state.num_commands, counts), rest);
+  }
+  state.num_commands += 1;
+}
+
+/// Applies the commands of `log` in order to the member's copy of the state, up to the first fault.
+template <Team T>
+BLOCKSTEP_HD inline void apply_log(T& team, State& state, const u32* log, u32 words, const Results& results,
+                                   u32& num_ids) {
+  for (u32 at = 0; at < words && state.fault == kNoFault;) {
+    const u32 head = log[at];
+    const u32 payload = payload_words(head);
+    const bool whole = payload < words - at;
+    state.fault = whole ? apply_one(team, state, head, log + at + 1, results, num_ids) : u32{kBadCommand};
+    at += payload + 1;  // read again only if the command was whole
+    note_command(team, state);
+  }
+}
+
+/// The member's copy of the state, with nothing in its share of the rolling digest.
+BLOCKSTEP_HD inline State copy_to_member(const State& shared) {
+  State state = shared;
+  state.rolling_digest = 0;
+  return state;
+}
+
+/// Puts the shares of the rolling digest together; afterwards the copy may become the shared state. Synchronises.
+template <Team T>
+BLOCKSTEP_HD inline void fold_digest(T& team, const State& shared, State& state) {
+  state.rolling_digest = team.sum(state.rolling_digest);
+  if (team.rank() == 0) state.rolling_digest += shared.rolling_digest;
+}
+
+/// Applies the commands of `log` in order. Every member of the team calls it with the same arguments; `shared` and
+/// `results` may be read again when it returns.
+///
+/// The log is trusted: indices are in range, the rows of an Extend and the hits of an Open differ. A log from outside
+/// goes through check() first. A promise that breaks nevertheless (see Fault) stops the log and poisons the state: it
+/// stays readable, memory is never touched out of bounds, but later calls apply nothing and report the same fault.
+template <Team T>
+BLOCKSTEP_HD inline void apply(T& team, State& shared, const u32* log, u32 words, Results& results) {
+  State state = copy_to_member(shared);
+  u32 num_ids = 0;
+  apply_log(team, state, log, words, results, num_ids);
+  fold_digest(team, shared, state);
+  if (team.rank() == 0) {
+    results.num_ids = num_ids;
+    results.evictions = static_cast<u32>(state.evictions - shared.evictions);
+    results.fault = state.fault;
+    shared = state;
+  }
+  team.sync();
+}
+
+}  // namespace blockstep

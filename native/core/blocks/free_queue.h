@@ -1,0 +1,159 @@
+// The free queue: vLLM's ordered list of unreferenced blocks, as a ring with one liveness bit a place.
+//
+// Blocks are appended at the tail and taken from the head. A block that a request hits leaves the middle by clearing
+// its bit, which costs the same wherever it stands; its place stays behind as a dead one, and upkeep() squeezes dead
+// places out before they can fill the ring. Nothing here depends on where in the ring the queue lies.
+//
+// All functions are team code (see team.h). `state` is the member's own copy: its scalars are changed by every member
+// alike, the arrays behind it are shared.
+#pragma once
+
+#include "../base/state.h"
+#include "../base/team.h"
+
+namespace blockstep {
+
+template <Team T>
+BLOCKSTEP_HD inline bool is_live(T& team, const State& state, u64 place) {
+  const u32 at = static_cast<u32>(place) & state.ring_mask;
+  return (team.load(&state.live[at >> 5]) >> (at & 31) & 1u) != 0;
+}
+
+/// The block leaves the queue from wherever it stands. The caller lowers num_free.
+template <Team T>
+BLOCKSTEP_HD inline void leave_queue(T& team, State& state, const Block& block) {
+  team.fetch_and(&state.live[block.place >> 5], ~(1u << (block.place & 31)));
+}
+
+/// Marks the places [from, to) live. A word has one writer; the others' bits in it keep their value.
+template <Team T>
+BLOCKSTEP_HD inline void mark_live(T& team, State& state, u64 from, u64 to) {
+  const u32 word_mask = state.ring_mask >> 5;
+  if (from == to) return;
+  const u64 last = (to - 1) >> 5;
+  for (u64 word = (from >> 5) + team.rank(); word <= last; word += team.size()) {
+    u32 bits = ~0u;
+    if (word == from >> 5) bits &= ~0u << (from & 31);
+    if (word == last) bits &= ~0u >> (31 - ((to - 1) & 31));
+    state.live[static_cast<u32>(word) & word_mask] |= bits;
+  }
+}
+
+/// Writes a block that lost its last holder to a place behind the tail; mark_live() follows for all of them.
+BLOCKSTEP_HD inline void enqueue_at(State& state, u64 place, u32 id) {
+  const u32 at = static_cast<u32>(place) & state.ring_mask;
+  state.ring[at] = id;
+  state.blocks[id].place = at;
+}
+
+/// Makes room before up to `count` blocks are appended: compacts the queue to the left, a bounded stretch a call, and
+/// never changes its order. A round starts when more than N = num_blocks places are dead, and reads four places for
+/// every block about to be appended.
+///
+/// Why a ring of 4N places cannot overflow: let a round start at length L (= tail - head). Only appends lengthen the
+/// queue. When A blocks have been appended during the round, 4A places have been read of at most L + A, so the round
+/// ends with A < L/3, and the length stays below 4L/3. The packed places are at most the N blocks that were queued at
+/// the start plus the A appended, so the length after the round is below N + L/3, and the blocks that the ending call
+/// still appends, each of them unqueued until then, add at most N. The next round finds no more than that if it starts
+/// at once, and no more than N dead + N queued if it starts later. So L <= 3N follows from L <= 3N, it holds for the
+/// first round (N + N), and 4L/3 <= 4N.
+///
+/// Does not end synchronised; the caller's next count() does that before anyone appends.
+template <Team T>
+BLOCKSTEP_HD inline void upkeep(T& team, State& state, u64 count) {
+  if (state.unread == kIdle) {
+    const u64 dead = state.tail - state.head - state.num_free;
+    if (dead <= state.config.num_blocks) return;
+    state.packed = state.unread = state.head;
+  }
+  // Blocks taken since the last call may have moved the head past the cursors.
+  u64 packed = state.packed > state.head ? state.packed : state.head;
+  u64 unread = state.unread > packed ? state.unread : packed;
+  const u64 wanted = unread + 4 * count;
+  const u64 end = wanted < state.tail ? wanted : state.tail;
+  for (; unread < end; unread = unread + team.size() < end ? unread + team.size() : end) {
+    const u64 place = unread + team.rank();
+    const bool live = place < end && is_live(team, state, place);
+    const u32 at = static_cast<u32>(place) & state.ring_mask;
+    const u32 id = live ? state.ring[at] : kNullBlock;
+    u32 total;
+    const u64 target = packed + team.count(live, total);
+    packed += total;
+    if (!live) continue;  // no synchronising call follows in this round of the loop
+    // Targets lie in [packed - total, packed): those places end up live, and only their new owners write their bits.
+    enqueue_at(state, target, id);
+    const u32 to = state.blocks[id].place;
+    team.fetch_or(&state.live[to >> 5], 1u << (to & 31));
+    if (place >= packed) team.fetch_and(&state.live[at >> 5], ~(1u << (at & 31)));
+  }
+  state.packed = packed;
+  state.unread = unread;
+  if (unread == state.tail) {
+    state.tail = packed;
+    state.unread = kIdle;
+  }
+}
+
+/// Words of the live bitmap from `from` on that hold no live place before the tail are skipped, size() a round.
+/// Returns the first place that may be live, or a place at or after the tail.
+template <Team T>
+BLOCKSTEP_HD inline u64 skip_dead(T& team, const State& state, u64 from) {
+  const u32 word_mask = state.ring_mask >> 5;
+  const u64 end = (state.tail + 31) >> 5;
+  u64 word = from >> 5;
+  for (;;) {
+    const u64 mine = word + team.rank();
+    u32 bits = 0;
+    if (mine < end) bits = team.load(&state.live[static_cast<u32>(mine) & word_mask]);
+    if (mine == from >> 5) bits &= ~0u << (from & 31);
+    const bool empty = bits == 0;
+    u32 filled, leading;
+    const u32 before = team.count(!empty, filled);
+    team.count(empty && before == 0, leading);
+    word += leading;
+    if (filled != 0 || word >= end) break;
+  }
+  return word << 5 > from ? word << 5 : from;
+}
+
+/// Takes the first `count` blocks of the queue, in order, into `out`, each with one reference and a new generation.
+/// Needs count <= num_free. A block that carries a key is marked kDropped and counted in the result, which is this
+/// member's share; drop_marked() must follow. Ends synchronised.
+template <Team T>
+BLOCKSTEP_HD inline u32 take(T& team, State& state, u32* out, u32 count) {
+  u32 dropped = 0;
+  u32 taken = 0;
+  u64 head = state.head;
+  while (taken < count) {
+    const u64 place = head + team.rank();
+    const bool live = place < state.tail && is_live(team, state, place);
+    u32 total;
+    const u32 index = taken + team.count(live, total);
+    if (live && index < count) {
+      const u32 id = state.ring[static_cast<u32>(place) & state.ring_mask];
+      Block& block = state.blocks[id];
+      block.ref = 1;
+      block.generation += 1;
+      if (block.flags & kPublished) {
+        block.flags = kDropped;
+        dropped += 1;
+      }
+      out[index] = id;
+    }
+    taken += total;
+    if (total == 0) {
+      head = skip_dead(team, state, head + team.size());
+    } else if (taken < count) {
+      head += team.size();
+    } else {  // the head stands right behind the last block taken
+      u32 passed;
+      team.count(index < count, passed);
+      head += passed;
+    }
+  }
+  state.head = head;
+  state.num_free -= count;
+  return dropped;
+}
+
+}  // namespace blockstep

@@ -1,0 +1,147 @@
+// The prefix cache's index: from a block hash to the oldest block that was published under it.
+//
+// A hash table of chains that run through the blocks themselves. Every published block is a node, also when another
+// block already carries its key: in vLLM duplicates stay separate and the oldest one answers. The order inside a chain
+// depends on who was faster, the stamps do not, so lookups go by the stamps. Team code, see team.h.
+#pragma once
+
+#include "../base/command.h"
+#include "../base/state.h"
+#include "../base/team.h"
+
+namespace blockstep {
+
+/// Set in a bucket while one member rebuilds its chain. Block ids stay below it.
+constexpr u32 kLock = 1u << 31;
+
+/// The bucket of a key. Keys are SipHash outputs, so any of their bits are as good as any hash of them.
+BLOCKSTEP_HD inline u32* bucket_of(const State& state, const Key& key) {
+  return &state.buckets[static_cast<u32>(key.lo) & state.bucket_mask];
+}
+
+/// The oldest block published under `key`, or kNone.
+BLOCKSTEP_HD inline u32 find(const State& state, const Key& key) {
+  u32 best = kNone;
+  u64 oldest = ~u64{0};
+  for (u32 id = *bucket_of(state, key); id != kNullBlock; id = state.blocks[id].next) {
+    const Block& block = state.blocks[id];
+    if (block.key == key && block.stamp < oldest) {
+      oldest = block.stamp;
+      best = id;
+    }
+  }
+  return best;
+}
+
+/// A query: the length of the run of leading keys that hit, with the blocks hit in out_ids[0 .. run). Room for `n` ids
+/// is needed; what lies behind the run is undefined. `keys[i]` is the i-th key: of an array, or of a list of words.
+/// Not to run beside apply(). Ends synchronised.
+template <Team T, class Keys>
+BLOCKSTEP_HD inline u32 lookup(T& team, const State& state, const Keys& keys, u32 n, u32* out_ids) {
+  u32 run = 0;
+  for (u32 base = 0; base < n; base += team.size()) {
+    const u32 i = base + team.rank();
+    const u32 id = i < n ? find(state, keys[i]) : kNone;
+    const bool hit = id != kNone;
+    if (hit) out_ids[i] = id;
+    u32 misses, leading;
+    const u32 before = team.count(!hit, misses);
+    team.count(hit && before == 0, leading);
+    run += leading;
+    if (misses != 0) break;
+  }
+  return run;
+}
+
+/// Publishes blocks of rows: `entries` is the payload of kPublish. Stamps go by the list.
+template <Team T>
+BLOCKSTEP_HD inline u32 publish(T& team, State& state, const u32* entries, u32 count) {
+  u32 fault = kNoFault;
+  for (u32 i = team.rank(); i < count; i += team.size()) {
+    const u32* entry = entries + i * kPublishWords;
+    const Row& row = state.rows[entry[0]];
+    if (!row.in_use || entry[1] >= row.num_blocks) {
+      fault = lower(fault, row.in_use ? kNoSuchBlock : kRowNotInUse);
+      continue;
+    }
+    const u32 id = blocks_of(state, entry[0])[entry[1]];
+    Block& block = state.blocks[id];
+    if (team.fetch_or(&block.flags, kPublished) & kPublished) {
+      fault = lower(fault, kAlreadyPublished);
+      continue;
+    }
+    block.key = key_at(entry + 2);
+    block.stamp = state.next_stamp + i;
+    block.next = team.exchange(bucket_of(state, block.key), id);
+  }
+  fault = agree(team, fault);
+  if (fault != kNoFault) return fault;
+  state.next_stamp += count;
+  state.num_published += count;
+  return kNoFault;
+}
+
+/// Unlinks the blocks among `ids` that are marked kDropped; ids may repeat. `marked` is how many this member marked.
+/// Ends synchronised.
+template <Team T>
+BLOCKSTEP_HD inline void drop_marked(T& team, State& state, const u32* ids, u32 count, u32 marked) {
+  u32 total;
+  team.scan(marked, total);
+  if (total == 0) return;
+  state.num_published -= total;
+  state.evictions += total;
+  // Several dropped blocks may share a bucket: the member that locks it first rebuilds the chain without any of them.
+  for (u32 i = team.rank(); i < count; i += team.size()) {
+    Block& block = state.blocks[ids[i]];
+    if (!(team.load(&block.flags) & kDropped)) continue;
+    u32* bucket = bucket_of(state, block.key);
+    u32 id = team.fetch_or(bucket, kLock);
+    if (id & kLock) continue;
+    team.fetch_or(&block.flags, kUnlinker);
+    u32 first = kNullBlock;
+    u32 last = kNullBlock;
+    for (; id != kNullBlock; id = state.blocks[id].next) {
+      if (!(team.load(&state.blocks[id].flags) & kPublished)) continue;
+      (last == kNullBlock ? first : state.blocks[last].next) = id;
+      last = id;
+    }
+    if (last != kNullBlock) state.blocks[last].next = kNullBlock;
+    team.store(bucket, first | kLock);
+  }
+  team.sync();
+  for (u32 i = team.rank(); i < count; i += team.size()) {
+    Block& block = state.blocks[ids[i]];
+    const u32 flags = team.load(&block.flags);
+    if (flags & kUnlinker) team.fetch_and(bucket_of(state, block.key), ~kLock);
+    if (flags & kDropped) team.fetch_and(&block.flags, kPublished);
+  }
+  team.sync();
+}
+
+/// These blocks are no longer findable; those that were not published stay as they are. Ids may repeat.
+template <Team T>
+BLOCKSTEP_HD inline u32 evict(T& team, State& state, const u32* ids, u32 count) {
+  u32 marked = 0;
+  for (u32 i = team.rank(); i < count; i += team.size()) {
+    u32* flags = &state.blocks[ids[i]].flags;
+    if (!(team.fetch_and(flags, ~u32{kPublished}) & kPublished)) continue;
+    team.fetch_or(flags, kDropped);
+    marked += 1;
+  }
+  drop_marked(team, state, ids, count, marked);
+  return kNoFault;
+}
+
+/// No block is findable any more. Needs every block but the null block to be free. Stamps go on where they were.
+template <Team T>
+BLOCKSTEP_HD inline u32 reset(T& team, State& state) {
+  if (state.num_free != state.config.num_blocks - 1) return kBlocksInUse;
+  if (state.num_published == 0) return kNoFault;
+  for (u32 i = team.rank(); i <= state.bucket_mask; i += team.size()) state.buckets[i] = kNullBlock;
+  for (u32 id = team.rank(); id < state.config.num_blocks; id += team.size()) state.blocks[id].flags = 0;
+  state.num_published = 0;
+  team.sync();
+  return kNoFault;
+}
+
+}  // namespace blockstep

@@ -1,0 +1,121 @@
+// The log that decide() writes: each command is written down and then carried out from there. Team code, see team.h.
+#pragma once
+
+#include "../blocks/apply.h"
+#include "batch.h"
+
+namespace blockstep {
+
+/// Memory that decide() works in, besides the state: nothing but the team reads it. What the batch can take and log at
+/// most is known to its author.
+struct Workspace {
+  u32* ids;
+  u32 max_ids;
+  u32* log;
+  u32 max_log;
+};
+
+/// The log that is being written, and the ids that it takes. The members' copies hold the same numbers.
+struct Draft {
+  Results results;  // only ids and capacity are used
+  u32 num_ids;
+  u32* log;
+  u32 max_log;
+  u32 log_words;
+};
+
+/// Where the payload of the next command goes, or nullptr if fewer than `words` would fit: a fault then.
+BLOCKSTEP_HD inline u32* next_payload(State& state, const Draft& draft, u32 words) {
+  if (words < draft.max_log - draft.log_words) return draft.log + draft.log_words + 1;
+  state.fault = kResultsFull;
+  return nullptr;
+}
+
+/// Carries out the command whose payload stands behind the draft, and takes it into the log. Whatever members read of
+/// the payload that they did not write themselves was synchronised before.
+template <Team T>
+BLOCKSTEP_HD inline void carry_out(T& team, State& state, Draft& draft, Op op, u32 count) {
+  const u32 head = head_word(op, count);
+  u32* words = draft.log + draft.log_words;
+  if (team.rank() == 0) words[0] = head;
+  state.fault = apply_one(team, state, head, words + 1, draft.results, draft.num_ids);
+  note_command(team, state);
+  draft.log_words += 1 + payload_words(head);
+}
+
+/// The publications of running entries: a list like a kPublish's payload.
+struct PublicationList {
+  const u32* words;
+  BLOCKSTEP_HD u32 row(u32 i) const { return words[i * kPublishWords]; }
+  BLOCKSTEP_HD u32 index(u32 i) const { return words[i * kPublishWords + 1]; }
+  BLOCKSTEP_HD const u32* key(u32 i) const { return words + i * kPublishWords + 2; }
+};
+
+/// The publications of an admission: blocks of one row from `first` on.
+struct RowPublications {
+  u32 of_row;
+  u32 first;
+  const u32* keys;
+  BLOCKSTEP_HD u32 row(u32) const { return of_row; }
+  BLOCKSTEP_HD u32 index(u32 i) const { return first + i; }
+  BLOCKSTEP_HD const u32* key(u32 i) const { return keys + 4 * i; }
+};
+
+/// The block of a publication. nullptr if there is none; publish() will say so.
+template <class Publications>
+BLOCKSTEP_HD inline Block* block_of(const State& state, const Publications& list, u32 i) {
+  const Row& row = state.rows[list.row(i)];
+  const u32 index = list.index(i);
+  return index < row.num_blocks ? &state.blocks[blocks_of(state, list.row(i))[index]] : nullptr;
+}
+
+/// Has the block several holders? More than one of them may be about to publish it.
+BLOCKSTEP_HD inline bool is_contested(const Block& block) { return block.ref > 1; }
+
+/// One Publish for those of the list that are not published yet. A row's holder may count a block as unpublished that
+/// is: a block that two rows share can have been evicted for one of them and published again for the other. Where
+/// several entries of the list would publish one block, the first does.
+template <Team T, class Publications>
+BLOCKSTEP_HD inline void publish_new(T& team, State& state, const Publications& list, u32 count, Draft& draft) {
+  u32* entries = next_payload(state, draft, kPublishWords * count);
+  if (!entries) return;
+  // A held block is not queued, so its `place` is free to hold the first claim: count - i, the larger the earlier.
+  bool contested = false;
+  for (u32 i = team.rank(); i < count; i += team.size()) {
+    Block* block = block_of(state, list, i);
+    if (!block || !is_contested(*block)) continue;
+    team.store(&block->place, 0);
+    contested = true;
+  }
+  if (any(team, contested)) {
+    for (u32 i = team.rank(); i < count; i += team.size()) {
+      Block* block = block_of(state, list, i);
+      if (block && is_contested(*block)) team.fetch_max(&block->place, count - i);
+    }
+    team.sync();
+  }
+  u32 wanted = 0;
+  for (u32 base = 0; base < count; base += team.size()) {
+    const u32 i = base + team.rank();
+    bool wants = i < count;
+    if (wants) {
+      Block* block = block_of(state, list, i);
+      if (block && (block->flags & kPublished)) wants = false;
+      if (block && is_contested(*block) && team.load(&block->place) != count - i) wants = false;
+    }
+    u32 total;
+    const u32 at = wanted + team.count(wants, total);
+    if (wants) {
+      u32* entry = entries + at * kPublishWords;
+      entry[0] = list.row(i);
+      entry[1] = list.index(i);
+      for (u32 word = 0; word < 4; ++word) entry[2 + word] = list.key(i)[word];
+    }
+    wanted += total;
+  }
+  if (wanted == 0) return;
+  team.sync();
+  carry_out(team, state, draft, Op::kPublish, wanted);
+}
+
+}  // namespace blockstep

@@ -1,0 +1,132 @@
+// CUDA calls that may fail, and the objects that must be given back.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+#include "../../core/base/types.h"
+#include "../../base/error.h"
+
+namespace blockstep::cuda {
+
+/// A CUDA error in words: its name, its number and what it means.
+inline std::string describe(cudaError_t error) {
+  return std::string(cudaGetErrorName(error)) + " (" + std::to_string(static_cast<int>(error)) +
+         "): " + cudaGetErrorString(error);
+}
+
+/// @throws Error kCuda naming what was tried
+inline void require(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  static_cast<void>(cudaGetLastError());  // an error that is not sticky must not be found again by somebody else
+  throw Error{kCuda, std::string(what) + " failed: " + describe(error)};
+}
+
+/// Has this stream come to its end? What it says instead of success is an answer, or an error that will be found again.
+inline cudaError_t query(cudaStream_t stream) {
+  const cudaError_t status = cudaStreamQuery(stream);
+  if (status != cudaSuccess) static_cast<void>(cudaGetLastError());
+  return status;
+}
+
+/// Makes a device the current one of this thread, and the former one again at the end: an executor in the same thread
+/// may use another.
+class OnDevice {
+ public:
+  explicit OnDevice(int device) {
+    require(cudaGetDevice(&before_), "cudaGetDevice");
+    if (before_ == device) return;
+    require(cudaSetDevice(device), "cudaSetDevice");
+    changed_ = true;
+  }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+  ~OnDevice() {
+    if (changed_) static_cast<void>(cudaSetDevice(before_));
+  }
+
+ private:
+  int before_ = 0;
+  bool changed_ = false;
+};
+
+/// The same for an allocation. @throws Error kNoMemory if there is not so much, kCuda for anything else
+void require_memory(cudaError_t error, u64 bytes, const char* call, const char* where);
+
+/// Work on a GPU does not end. CUDA gives memory back when all that is under way is done, whosever it is, so it would wait
+/// for ever: from now on nothing is given back, by nobody in this process.
+void stop_freeing();
+/// cudaFree() and cudaFreeHost(), unless that would not end. Null is fine.
+void free_device(void* memory);
+void free_pinned(void* memory);
+
+/// Device memory. @throws Error kNoMemory, kCuda
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(u64 bytes) : bytes_(bytes) {
+    require_memory(cudaMalloc(&base_, bytes), bytes, "cudaMalloc", "on the GPU");
+  }
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  ~DeviceMemory() { free_device(base_); }
+
+  u8* base() const { return static_cast<u8*>(base_); }
+  u64 bytes() const { return bytes_; }
+
+ private:
+  void* base_ = nullptr;
+  u64 bytes_;
+};
+
+/// Pinned memory of the host that the device can read and write, zeroed. Not write-combined: the host reads it.
+/// @throws Error kNoMemory, kCuda
+class MappedMemory {
+ public:
+  explicit MappedMemory(u64 bytes);
+  MappedMemory(const MappedMemory&) = delete;
+  MappedMemory& operator=(const MappedMemory&) = delete;
+  ~MappedMemory() { free_pinned(base_); }
+
+  u8* base() const { return static_cast<u8*>(base_); }
+  /// The same byte as the device sees it.
+  template <class T>
+  T* on_device(T* address) const {
+    return reinterpret_cast<T*>(device_base_ + (reinterpret_cast<u8*>(address) - base()));
+  }
+  u64 bytes() const { return bytes_; }
+
+ private:
+  void* base_ = nullptr;
+  u8* device_base_ = nullptr;
+  u64 bytes_;
+};
+
+/// A stream of our own: of the highest priority, so that a small kernel is not queued behind a forward pass, and not
+/// ordered with the default stream.
+class Stream {
+ public:
+  Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  ~Stream() { static_cast<void>(cudaStreamDestroy(stream_)); }
+  cudaStream_t get() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+/// An event without a time stamp.
+class Event {
+ public:
+  Event() { require(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags"); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  ~Event() { static_cast<void>(cudaEventDestroy(event_)); }
+  cudaEvent_t get() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+}  // namespace blockstep::cuda

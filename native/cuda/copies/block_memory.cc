@@ -1,0 +1,40 @@
+#include "block_memory.h"
+
+#include "../base/backend.h"
+#include "../device/probe.h"
+
+namespace blockstep::cuda {
+
+DeviceBlocks::DeviceBlocks(u32 device, u64 bytes) : BlockMemory(Place::kDevice, device, bytes), memory_(bytes) {
+  bind(memory_.base(), memory_.base());
+  const Stream stream;
+  require(cudaMemsetAsync(base(), 0, bytes, stream.get()), "cudaMemsetAsync");
+  require(cudaStreamSynchronize(stream.get()), "the initialisation of an arena");
+}
+
+void DeviceBlocks::read(u64 from, void* to, u64 bytes) const {
+  copy(to, base() + from, bytes, cudaMemcpyDeviceToHost);
+}
+
+void DeviceBlocks::write(u64 to, const void* from, u64 bytes) {
+  copy(base() + to, from, bytes, cudaMemcpyHostToDevice);
+}
+
+/// Behind everything that any stream has, since what uses the block is not known here; for debugging and tests alone.
+void DeviceBlocks::copy(void* to, const void* from, u64 bytes, cudaMemcpyKind kind) const {
+  const OnDevice on(static_cast<int>(device()));
+  require(cudaDeviceSynchronize(), "work on the GPU");
+  const Stream stream;
+  require(cudaMemcpyAsync(to, from, bytes, kind, stream.get()), "cudaMemcpyAsync");
+  require(cudaStreamSynchronize(stream.get()), "a copy of a block");
+}
+
+std::unique_ptr<BlockMemory> allocate_blocks(Place place, u32 device, u64 bytes) {
+  if (place == Place::kHost) return std::make_unique<HostBlocks>(bytes);
+  require_device(device);
+  const OnDevice on(static_cast<int>(device));
+  if (place == Place::kPinned) return std::make_unique<PinnedBlocks>(device, bytes);
+  return std::make_unique<DeviceBlocks>(device, bytes);
+}
+
+}  // namespace blockstep::cuda

@@ -1,0 +1,193 @@
+#include "cuda_device.h"
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "../../host/device/decision_room.h"
+#include "probe.h"
+
+namespace blockstep::cuda {
+namespace {
+
+constexpr u64 kLine = 64;
+u64 whole_lines(u64 bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+
+u64 slots_at(u32 max_logs) { return (u64{max_logs} + 2) * sizeof(Completion); }
+/// Slots begin on a line, so that a log can be read 16 bytes at a time.
+u32 slot_stride(const Config& pool) { return static_cast<u32>(whole_lines(u64{slot_words(pool)} * 4) / 4); }
+u64 batch_at(const Config& pool, u32 max_logs) { return slots_at(max_logs) + u64{max_logs} * slot_stride(pool) * 4; }
+u64 decision_at(const Config& pool, u32 max_logs) {
+  return batch_at(pool, max_logs) + whole_lines(u64{decision_room(pool).batch_words} * 4);
+}
+u64 mapped_bytes(const Config& pool, const Options& options) {
+  if (!options.decides) return batch_at(pool, options.max_logs);
+  return decision_at(pool, options.max_logs) + whole_lines(u64{decision_room(pool).decision_words} * 4);
+}
+
+u64 ids_at(const Config& pool) { return whole_lines(sizeof(Home)) + state_bytes(pool); }
+u64 staging_at(const Config& pool) { return ids_at(pool) + whole_lines(u64{pool.num_blocks} * 4); }
+u64 desk_at(const Config& pool) { return staging_at(pool) + u64{slot_stride(pool)} * 4; }
+u64 desk_log_at(const Config& pool) { return desk_at(pool) + whole_lines(u64{decision_room(pool).batch_words} * 4); }
+u64 device_bytes(const Config& pool, const Options& options) {
+  if (!options.decides) return desk_at(pool);
+  return desk_log_at(pool) + whole_lines(u64{decision_room(pool).max_log} * 4);
+}
+
+}  // namespace
+
+CudaDevice::CudaDevice(const Config& pool, const Options& options)
+    : device_(static_cast<int>(options.device)),
+      max_logs_(options.max_logs),
+      slot_words_(slot_stride(pool)),
+      mapped_(mapped_bytes(pool, options)),
+      memory_(cuda::device_bytes(pool, options)),
+      stream_(options.stream ? reinterpret_cast<cudaStream_t>(static_cast<std::uintptr_t>(*options.stream))
+                             : own_stream_.get()),
+      completions_(reinterpret_cast<Completion*>(mapped_.base())),
+      slots_(reinterpret_cast<u32*>(mapped_.base() + slots_at(options.max_logs))),
+      batch_(options.decides ? reinterpret_cast<u32*>(mapped_.base() + batch_at(pool, options.max_logs)) : nullptr),
+      decision_(options.decides ? reinterpret_cast<u32*>(mapped_.base() + decision_at(pool, options.max_logs)) : nullptr),
+      home_(reinterpret_cast<Home*>(memory_.base())),
+      ids_(reinterpret_cast<u32*>(memory_.base() + ids_at(pool))) {
+  initialise(pool);
+}
+
+/// Everything is zeroed but the row lists, of which nothing is read before it was written, and what is scratch.
+void CudaDevice::initialise(const Config& pool) {
+  Home home{};
+  bind_state(home.state, pool, memory_.base() + whole_lines(sizeof(Home)));
+  init_scalars(home.state);
+  at_ = home.state;
+  home.ids = ids_;
+  home.staging = reinterpret_cast<u32*>(memory_.base() + staging_at(pool));
+  home.completions = mapped_.on_device(completions_);
+  home.digest = home.completions + max_logs_;
+  if (decision_) {
+    u32* const staged = reinterpret_cast<u32*>(memory_.base() + desk_at(pool));
+    u32* const log = reinterpret_cast<u32*>(memory_.base() + desk_log_at(pool));
+    home.desk = {staged, log, decision_room(pool).max_log, mapped_.on_device(decision_), home.digest + 1};
+  }
+  const cudaStream_t stream = own_stream_.get();
+  const auto zeroed = static_cast<std::size_t>(reinterpret_cast<u8*>(home.state.row_blocks) - memory_.base());
+  require(cudaMemsetAsync(memory_.base(), 0, zeroed, stream), "cudaMemsetAsync");
+  require(cudaMemcpyAsync(home_, &home, sizeof home, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
+  void* arguments[] = {&home_};
+  require(cudaLaunchKernel(kernels().initialise, dim3(kParts), dim3(kThreads), arguments, 0, stream),
+          "launch of initialise");
+  require(cudaStreamSynchronize(stream), "the initialisation");
+}
+
+CudaDevice::~CudaDevice() {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (at_work()) {
+    // Any call says so when the device is lost, and then there is nothing to wait for. The executor's stream is not
+    // asked, because it may be gone by now.
+    const cudaError_t error = query(own_stream_.get());
+    if (error != cudaSuccess && error != cudaErrorNotReady) break;
+    if (std::chrono::steady_clock::now() >= deadline) {
+      stop_freeing();
+      return;
+    }
+    std::this_thread::yield();
+  }
+}
+
+/// Is anything under way that was launched? By the completions, which need no call.
+bool CudaDevice::at_work() const {
+  const auto done = [](const Completion& completion, u32 number) {
+    return static_cast<u32>(completion.word.load(std::memory_order_acquire) >> 32) == number;
+  };
+  return !done(completions_[last_job_.slot], last_job_.number) || !done(digest_completion(), last_digest_) ||
+         !done(decision_completion(), last_decision_) || (tables_ && tables_->at_work());
+}
+
+/// The small letter is the beginning of the large one.
+void CudaDevice::write_letter(Job job, const u32* words, u32 count) {
+  letter_.number = job.number;
+  letter_.slot = job.slot;
+  letter_.words = count;
+  std::memcpy(letter_.log, words, u64{count} * 4);
+}
+
+void CudaDevice::apply_value(Job job, Carrier carrier, const u32* log, u32 words) {
+  write_letter(job, log, words);
+  void* arguments[] = {&home_, &letter_};
+  launch(carrier == Carrier::kSmall ? kernels().apply_small : kernels().apply_large, 1, arguments, "launch of apply");
+  last_job_ = job;
+}
+
+void CudaDevice::apply_slot(Job job, u32 words) {
+  const u32* mapped_log = mapped_.on_device(slot(job.slot));
+  void* arguments[] = {&home_, &job.number, &job.slot, &words, &mapped_log};
+  launch(kernels().apply_slot, 1, arguments, "launch of apply");
+  last_job_ = job;
+}
+
+void CudaDevice::start_digest(u32 number) {
+  void* of_home[] = {&home_};
+  launch(kernels().count_parts, kParts, of_home, "launch of a digest");
+  void* arguments[] = {&home_, &number};
+  launch(kernels().digest_parts, kParts, arguments, "launch of a digest");
+  last_digest_ = number;
+}
+
+void CudaDevice::decide_value(u32 number, Carrier carrier, const u32* batch, u32 words) {
+  write_letter({number, 0}, batch, words);
+  void* arguments[] = {&home_, &letter_};
+  const DecideKernels& decide = decide_kernels();
+  launch(carrier == Carrier::kSmall ? decide.small : decide.large, 1, arguments, "launch of decide");
+  last_decision_ = number;
+}
+
+void CudaDevice::decide_slot(u32 number, u32 words) {
+  const u32* mapped_batch = mapped_.on_device(batch_);
+  void* arguments[] = {&home_, &number, &words, &mapped_batch};
+  launch(decide_kernels().slot, 1, arguments, "launch of decide");
+  last_decision_ = number;
+}
+
+void CudaDevice::launch(const void* kernel, u32 blocks, void** arguments, const char* what) {
+  const OnDevice on(device_);
+  require(cudaLaunchKernel(kernel, dim3(blocks), dim3(kThreads), arguments, 0, stream_), what);
+}
+
+DeviceTables& CudaDevice::make_tables(const TablesShape& shape, u32 block_size, u32 num_slots) {
+  const OnDevice on(device_);
+  tables_ = std::make_unique<CudaTables>(at_, shape, block_size, num_slots, device_, stream_);
+  return *tables_;
+}
+
+void CudaDevice::follow(u64 stream) {
+  const OnDevice on(device_);
+  const auto other = reinterpret_cast<cudaStream_t>(static_cast<std::uintptr_t>(stream));
+  require(cudaEventRecord(theirs_.get(), other), "cudaEventRecord");
+  require(cudaStreamWaitEvent(stream_, theirs_.get(), 0), "cudaStreamWaitEvent");
+}
+
+void CudaDevice::lead(u64 stream) {
+  const OnDevice on(device_);
+  const auto other = reinterpret_cast<cudaStream_t>(static_cast<std::uintptr_t>(stream));
+  require(cudaEventRecord(ours_.get(), stream_), "cudaEventRecord");
+  require(cudaStreamWaitEvent(other, ours_.get(), 0), "cudaStreamWaitEvent");
+}
+
+void CudaDevice::check() {
+  const OnDevice on(device_);
+  const cudaError_t error = query(stream_);
+  if (error != cudaErrorNotReady) require(error, "work on the GPU");
+}
+
+void CudaDevice::read_ids(u32* ids, u32 count) {
+  const OnDevice on(device_);
+  require(cudaStreamSynchronize(stream_), "work on the GPU");
+  require(cudaMemcpy(ids, ids_, u64{count} * 4, cudaMemcpyDeviceToHost), "cudaMemcpy");
+}
+
+std::unique_ptr<Device> open(const Config& pool, const Options& options) {
+  require_usable(options.device);
+  const OnDevice on(static_cast<int>(options.device));
+  return std::make_unique<CudaDevice>(pool, options);
+}
+
+}  // namespace blockstep::cuda

@@ -1,0 +1,71 @@
+// A state on a GPU, behind the face of Device: one launch applies one log, or decides one batch, and writes its
+// completion last.
+#pragma once
+
+#include <memory>
+
+#include "../base/backend.h"
+#include "../base/call.h"
+#include "device_tables.h"
+#include "../kernels/kernels.h"
+
+namespace blockstep::cuda {
+
+class CudaDevice final : public Device {
+ public:
+  /// The GPU is the current one of this thread and usable. Waits until the state is initialised.
+  CudaDevice(const Config& pool, const Options& options);
+  /// Waits for what is under way. If that does not end in ten seconds, the memory it works on is never freed.
+  ~CudaDevice() override;
+
+  u32* slot(u32 index) override { return slots_ + u64{index} * slot_words_; }
+  const Completion& completion(u32 slot) const override { return completions_[slot]; }
+  const Completion& digest_completion() const override { return completions_[max_logs_]; }
+  void apply_value(Job job, Carrier carrier, const u32* log, u32 words) override;
+  void apply_slot(Job job, u32 words) override;
+  void start_digest(u32 number) override;
+  u32* batch() override { return batch_; }
+  const u32* decision() const override { return decision_; }
+  const Completion& decision_completion() const override { return completions_[max_logs_ + 1]; }
+  void decide_value(u32 number, Carrier carrier, const u32* batch, u32 words) override;
+  void decide_slot(u32 number, u32 words) override;
+  void follow(u64 stream) override;
+  void lead(u64 stream) override;
+  DeviceTables& make_tables(const TablesShape& shape, u32 block_size, u32 num_slots) override;
+  void check() override;
+  u64 device_bytes() const override { return memory_.bytes() + (tables_ ? tables_->device_bytes() : 0); }
+  u64 pinned_bytes() const override { return mapped_.bytes() + (tables_ ? tables_->pinned_bytes() : 0); }
+
+  /// For tests: waits for everything, and copies the first `count` ids that the last log took.
+  void read_ids(u32* ids, u32 count);
+
+ private:
+  void initialise(const Config& pool);
+  void launch(const void* kernel, u32 blocks, void** arguments, const char* what);
+  void write_letter(Job job, const u32* words, u32 count);
+  bool at_work() const;
+
+  int device_;
+  u32 max_logs_;
+  u32 slot_words_;
+  MappedMemory mapped_;  // completions, those of the digest and of the decision, ring slots; the batch, the decision
+  DeviceMemory memory_;  // Home, the state, ids, staging; a batch, the log of a decision
+  Stream own_stream_;
+  cudaStream_t stream_;  // where launches go: own_stream_, or the executor's
+  Event theirs_;
+  Event ours_;
+  Completion* completions_;
+  u32* slots_;
+  u32* batch_;     // null, and so is decision_, if the device does not decide
+  u32* decision_;
+  Home* home_;  // on the GPU
+  u32* ids_;    // on the GPU
+  State at_;    // where the arrays of the state lie; its scalars are those of the beginning
+  std::unique_ptr<CudaTables> tables_;
+  Letter<kLargeWords> letter_;
+  Job last_job_{0, 0};
+  u32 last_digest_ = 0;
+  u32 last_decision_ = 0;
+};
+
+}  // namespace blockstep::cuda

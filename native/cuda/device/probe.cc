@@ -1,0 +1,108 @@
+#include "../base/call.h"
+#include "../kernels/copy.h"
+#include "../kernels/gather.h"
+#include "../kernels/kernels.h"
+#include "probe.h"
+
+namespace blockstep::cuda {
+namespace {
+
+/// 13020 is 13.2.
+std::string version(int number) {
+  return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
+}
+
+/// Why there is no GPU that CUDA could use. `error` is what counting them ended with.
+std::string why_no_device(cudaError_t error) {
+  int driver = 0;
+  int runtime = 0;
+  static_cast<void>(cudaDriverGetVersion(&driver));
+  static_cast<void>(cudaRuntimeGetVersion(&runtime));
+  if (driver == 0) return "no CUDA driver: " + describe(error);
+  return "CUDA cannot be used: " + describe(error) + "; the driver is for CUDA " + version(driver) +
+         ", this build for " + version(runtime);
+}
+
+/// Kernels are loaded when they are first used, which can wait for whatever runs on the GPU. So they are used now.
+void load_kernels() {
+  const Kernels& all = kernels();
+  const GatherKernels& gather = gather_kernels();
+  const CopyKernels& copy = copy_kernels();
+  const DecideKernels& decide = decide_kernels();
+  for (const void* kernel : {all.apply_small, all.apply_large, all.apply_slot, all.initialise, all.count_parts,
+                             all.digest_parts, all.answer_mailbox, gather.small, gather.large, gather.staged,
+                             gather.fetch, copy.small, copy.large, decide.small, decide.large, decide.slot}) {
+    cudaFuncAttributes attributes;
+    require(cudaFuncGetAttributes(&attributes, kernel), "loading a kernel");
+  }
+}
+
+/// nullptr if mapped memory works, or what is wrong with it.
+const char* try_mapped_memory() {
+  MappedMemory memory(sizeof(Mailbox));
+  Stream stream;
+  auto& mailbox = *reinterpret_cast<Mailbox*>(memory.base());
+  Mailbox* argument = memory.on_device(&mailbox);
+  const auto start = [&] {
+    void* arguments[] = {&argument};
+    require(cudaLaunchKernel(kernels().answer_mailbox, dim3(1), dim3(1), arguments, 0, stream.get()),
+            "launch of the self-test");
+  };
+  const auto ended = [&] { return query(stream.get()) != cudaErrorNotReady; };
+  const char* wrong = self_test(mailbox, start, ended);
+  require(cudaStreamSynchronize(stream.get()), "the self-test");  // it ends by itself
+  return wrong;
+}
+
+/// A host thread that was not running for too long fails the test as well; memory that does not work fails it always.
+const char* test_mapped_memory() {
+  const char* wrong = nullptr;
+  for (u32 tries = 0; tries < 3; ++tries) {
+    wrong = try_mapped_memory();
+    if (!wrong) return nullptr;
+  }
+  return wrong;
+}
+
+}  // namespace
+
+void require_device(u32 device) {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    throw Error{kCuda, why_no_device(error)};
+  }
+  if (device >= static_cast<u32>(count)) {
+    throw Error{kCuda, "there is no GPU " + std::to_string(device) + ": CUDA sees " + std::to_string(count)};
+  }
+}
+
+void require_usable(u32 device) {
+  require_device(device);
+  const OnDevice on(static_cast<int>(device));
+  int can_map = 0;
+  require(cudaDeviceGetAttribute(&can_map, cudaDevAttrCanMapHostMemory, static_cast<int>(device)),
+          "cudaDeviceGetAttribute");
+  if (!can_map) throw Error{kCuda, "the GPU cannot map host memory"};
+  load_kernels();
+  if (const char* wrong = test_mapped_memory()) throw Error{kCuda, std::string("mapped memory self-test failed: ") + wrong};
+}
+
+std::string name_of(u32 device) {
+  cudaDeviceProp properties;
+  require(cudaGetDeviceProperties(&properties, static_cast<int>(device)), "cudaGetDeviceProperties");
+  return std::string(properties.name) + ", compute capability " + std::to_string(properties.major) + "." +
+         std::to_string(properties.minor);
+}
+
+Probe probe(u32 device) {
+  try {
+    require_usable(device);
+    return {true, name_of(device)};
+  } catch (const Error& error) {
+    return {false, error.message};
+  }
+}
+
+}  // namespace blockstep::cuda

@@ -1,0 +1,41 @@
+// The GPU decides a step: one thread block makes one decision. It works in device memory, and what it says goes to mapped
+// memory word after word, the completion last.
+#include "../../core/decide/decide.h"
+
+#include "cta_team.cuh"
+#include "fetch.cuh"
+#include "kernels.h"
+#include "launch.cuh"
+
+namespace blockstep::cuda {
+namespace {
+
+__device__ void decide_batch(Home* home, u32 number, const u32* batch, u32 words) {
+  __shared__ CtaTeam::Shared shared;
+  CtaTeam team(shared);
+  const Desk& desk = home->desk;
+  const Workspace workspace{home->ids, home->state.config.num_blocks, desk.log, desk.max_log};
+  decide(team, home->state, batch, words, workspace, desk.decision);
+  if (team.rank() == 0) complete(desk.completion, number, home->state.fault, home->state.rolling_digest);
+}
+
+/// A decision has no slot of its own, so the letter's is not read.
+template <u32 Words>
+__global__ void __launch_bounds__(kThreads) decide_value(Home* home, const __grid_constant__ Letter<Words> letter) {
+  decide_batch(home, letter.number, letter.log, letter.words);
+}
+
+__global__ void __launch_bounds__(kThreads) decide_slot(Home* home, u32 number, u32 words, const u32* mapped_batch) {
+  fetch(home->desk.batch, mapped_batch, words);
+  decide_batch(home, number, home->desk.batch, words);
+}
+
+}  // namespace
+
+const DecideKernels& decide_kernels() {
+  static const DecideKernels all{address(&decide_value<kSmallWords>), address(&decide_value<kLargeWords>),
+                                 address(&decide_slot)};
+  return all;
+}
+
+}  // namespace blockstep::cuda

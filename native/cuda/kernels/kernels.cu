@@ -1,0 +1,92 @@
+#include "kernels.h"
+
+#include <cuda/ptx>
+
+#include "../../core/blocks/apply.h"
+#include "../../core/audit/digest.h"
+#include "cta_team.cuh"
+#include "fetch.cuh"
+#include "launch.cuh"
+
+namespace blockstep::cuda {
+namespace {
+
+constexpr u64 kPatienceNanoseconds = u64{kMailboxPatience.count()} * 1000000;
+
+__device__ void apply_log(Home* home, u32 number, u32 slot, const u32* log, u32 words) {
+  __shared__ CtaTeam::Shared shared;
+  CtaTeam team(shared);
+  Results results{home->ids, home->state.config.num_blocks, 0, 0, 0};  // each thread's own; rank 0's has the answer
+  apply(team, home->state, log, words, results);
+  if (team.rank() == 0) complete(home->completions + slot, number, results.fault, home->state.rolling_digest);
+}
+
+template <u32 Words>
+__global__ void __launch_bounds__(kThreads) apply_value(Home* home, const __grid_constant__ Letter<Words> letter) {
+  apply_log(home, letter.number, letter.slot, letter.log, letter.words);
+}
+
+__global__ void __launch_bounds__(kThreads) apply_slot(Home* home, u32 number, u32 slot, u32 words,
+                                                       const u32* mapped_log) {
+  fetch(home->staging, mapped_log, words);
+  apply_log(home, number, slot, home->staging, words);
+}
+
+/// The arrays of the initial state, over zeroed memory; the host has written the scalars.
+__global__ void __launch_bounds__(kThreads) initialise(Home* home) {
+  init_arrays(home->state, blockIdx.x * kThreads + threadIdx.x, gridDim.x * kThreads);
+}
+
+/// First half of a digest, kParts blocks: where in the queue each part of it begins.
+__global__ void __launch_bounds__(kThreads) count_parts(Home* home) {
+  __shared__ CtaTeam::Shared shared;
+  CtaTeam team(shared);
+  const State state = home->state;
+  const u32 live = count_live(team, state, queue_part(state, blockIdx.x, kParts),
+                              queue_part(state, blockIdx.x + 1, kParts));
+  if (team.rank() == 0) home->live[blockIdx.x] = live;
+}
+
+/// Second half, kParts blocks. The last one to come to its end says the sum.
+__global__ void __launch_bounds__(kThreads) digest_parts(Home* home, u32 number) {
+  __shared__ CtaTeam::Shared shared;
+  CtaTeam team(shared);
+  const u64 live_before = team.sum(team.rank() < blockIdx.x ? home->live[team.rank()] : 0);
+  const State state = home->state;
+  const u64 share = digest_part(team, state, blockIdx.x, kParts, live_before);
+  if (team.rank() != 0) return;
+  ::cuda::atomic_ref<u64, ::cuda::thread_scope_device> sum(home->digest_sum);
+  ::cuda::atomic_ref<u32, ::cuda::thread_scope_device> parts(home->digest_parts);
+  sum.fetch_add(share, ::cuda::memory_order_relaxed);
+  if (parts.fetch_add(1, ::cuda::memory_order_acq_rel) != kParts - 1) return;
+  const u64 digest = sum.exchange(0, ::cuda::memory_order_relaxed);
+  parts.store(0, ::cuda::memory_order_relaxed);
+  complete(home->digest, number, 0, digest);
+}
+
+/// One thread: answers the first question at once, the second when it sees it or gives up. See host/device/self_test.h.
+__global__ void answer_mailbox(Mailbox* mailbox) {
+  using Word = ::cuda::atomic_ref<u64, ::cuda::thread_scope_system>;
+  Word ask(*reinterpret_cast<u64*>(&mailbox->ask));
+  Word answer(*reinterpret_cast<u64*>(&mailbox->answer));
+  const auto now = [] { return ::cuda::ptx::get_sreg_globaltimer(); };
+  const u64 first = ask.load(::cuda::memory_order_acquire);
+  answer.store(mailbox_reply(first), ::cuda::memory_order_release);
+  const u64 start = now();
+  u64 second = first;
+  while (second == first && now() - start < kPatienceNanoseconds) {
+    second = ask.load(::cuda::memory_order_acquire);
+  }
+  answer.store(second == first ? kMailboxGaveUp : mailbox_reply(second), ::cuda::memory_order_release);
+}
+
+}  // namespace
+
+const Kernels& kernels() {
+  static const Kernels all{address(&apply_value<kSmallWords>), address(&apply_value<kLargeWords>), address(&apply_slot),
+                           address(&initialise), address(&count_parts), address(&digest_parts),
+                           address(&answer_mailbox)};
+  return all;
+}
+
+}  // namespace blockstep::cuda

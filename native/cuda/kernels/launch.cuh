@@ -1,0 +1,29 @@
+// What every kernel needs around it: its address for cudaLaunchKernel(), and the last thing that it says.
+#pragma once
+
+#include <cuda/atomic>
+
+#include "../../host/device/device.h"
+
+namespace blockstep::cuda {
+
+/// A kernel as cudaLaunchKernel() wants it.
+template <class... Arguments>
+const void* address(void (*kernel)(Arguments...)) {
+#if defined(__CUDACC__)
+  return reinterpret_cast<const void*>(kernel);
+#else
+  return gpu_shim::launchable(kernel);  // the tests run kernels on threads of the host
+#endif
+}
+
+/// Says that something is done. Called by one thread; the barrier before it has made what the block wrote its own, so
+/// this release covers it all.
+__device__ inline void complete(Completion* completion, u32 number, u32 fault, u64 digest) {
+  completion->digest = digest;
+  u64& word = *reinterpret_cast<u64*>(&completion->word);
+  ::cuda::atomic_ref<u64, ::cuda::thread_scope_system>(word).store(completion_word(number, fault),
+                                                                   ::cuda::memory_order_release);
+}
+
+}  // namespace blockstep::cuda

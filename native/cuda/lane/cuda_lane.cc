@@ -1,0 +1,355 @@
+#include "cuda_lane.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "../base/backend.h"
+#include "../device/probe.h"
+
+namespace blockstep::cuda {
+namespace {
+
+/// While nothing ends, the stream is asked this often whether the device is still there.
+constexpr std::chrono::milliseconds kCheckInterval{2};
+
+/// The GPU of two arenas. @throws Error kBadArg
+u32 device_of(const BlockPairs& pairs) {
+  const BlockArena& source = pairs.source();
+  const BlockArena& target = pairs.target();
+  for (const BlockArena* arena : {&source, &target}) {
+    if (arena->place() != Place::kHost) continue;
+    throw Error{kBadArg, std::string(arena == &source ? "source" : "target") +
+                             " must be an arena on a GPU or in pinned memory, got one in memory that CUDA does not know: "
+                             "allocate it with place 'pinned'"};
+  }
+  const bool from = source.place() == Place::kDevice;
+  const bool to = target.place() == Place::kDevice;
+  if (!from && !to) throw Error{kBadArg, "source or target must be an arena on a GPU, got two in pinned memory"};
+  if (from && to && source.device() != target.device()) {
+    throw Error{kBadArg, "target must be on GPU " + std::to_string(source.device()) + " as source is, got GPU " +
+                             std::to_string(target.device())};
+  }
+  return from ? source.device() : target.device();
+}
+
+Sides sides_of(const BlockPairs& pairs) {
+  const BlockArena& source = pairs.source();
+  const BlockArena& target = pairs.target();
+  const Direction direction = source.place() == Place::kPinned   ? Direction::kToDevice
+                              : target.place() == Place::kPinned ? Direction::kToHost
+                                                                 : Direction::kOnDevice;
+  return {direction, source.base(), target.base(), source.on_device(), target.on_device(), pairs.bytes_per_block()};
+}
+
+}  // namespace
+
+struct CudaLane::Gpu {
+  Gpu(BlockPairs&& between, u32 number, const DeviceLaneOptions& options)
+      : pairs(std::move(between)),
+        device(static_cast<int>(number)),
+        timeline(number, options.completion, kMaxFlying),
+        copier(sides_of(pairs), options, stream.get()) {}
+
+  BlockPairs pairs;
+  int device;
+  Timeline timeline;
+  RecordedSteps steps;
+  Stream stream;
+  Copier copier;
+};
+
+CudaLane::CudaLane(std::shared_ptr<CompletionRing> ring, std::shared_ptr<BlockArena> source,
+                   std::shared_ptr<BlockArena> target, const DeviceLaneOptions& options)
+    : ring_(std::move(ring)),
+      window_bytes_(options.window_bytes),
+      patience_(options.patience_ms),
+      jobs_(*ring_) {
+  BlockPairs pairs(std::move(source), std::move(target));
+  const u32 device = device_of(pairs);
+  blocks_per_piece_ = std::min(pairs.blocks_in(options.piece_bytes), Copier::kMaxBlocks);
+  require_usable(device);
+  const OnDevice on(static_cast<int>(device));
+  gpu_ = std::make_unique<Gpu>(std::move(pairs), device, options);
+  const Copier& copier = gpu_->copier;
+  info_ = {device, copier.mode(), gpu_->timeline.mode(), {}, copier.calibration_ms()};
+  std::copy_n(copier.cuts(), Copier::kCuts, info_.cuts);
+  ring_->join(*this);
+}
+
+CudaLane::~CudaLane() {
+  ring_->leave(*this);
+  drop_waiting();
+  drop_ungiven();
+  wait_until([&] { return done_ == given_; });
+}
+
+u32 CudaLane::submit(BlockList sources, BlockList targets, std::int64_t not_before) {
+  require_there();
+  gpu_->pairs.check(sources, targets);
+  if (!draft_) draft_ = &jobs_.take();
+  Job& job = *draft_;
+  job.plan.make(sources, targets, blocks_per_piece_);
+  job.number = ring_->begin(true);
+  if (job.number == 0) {
+    throw Error{kRingFull, "all " + std::to_string(ring_->capacity()) +
+                               " slots of the completion queue are held by jobs: drain it, then submit again"};
+  }
+  const u32 number = job.number;  // it may be over when this returns
+  draft_ = nullptr;
+  job.not_before = not_before;
+  jobs_.enter(job);
+  ++pending_;
+  if (not_before <= std::max(settled_, gpu_->steps.last())) {
+    make_ready(job);
+    feed();
+  } else {
+    waiting_.insert_by_step(job);
+  }
+  return number;
+}
+
+void CudaLane::settle(std::int64_t step) {
+  settled_ = std::max(settled_, step);
+  stop_waiting(settled_);
+}
+
+void CudaLane::record_step(std::int64_t step, u64 stream) {
+  require_there();
+  if (step <= std::max(settled_, gpu_->steps.last())) return;
+  {
+    const OnDevice on(gpu_->device);
+    gpu_->steps.record(step, reinterpret_cast<cudaStream_t>(static_cast<std::uintptr_t>(stream)));
+  }
+  stop_waiting(step);
+}
+
+/// For this step or an earlier one.
+void CudaLane::stop_waiting(std::int64_t step) {
+  while (waiting_.first && waiting_.first->not_before <= step) {
+    Job& job = *waiting_.first;
+    waiting_.remove(job);
+    make_ready(job);
+  }
+  feed();
+}
+
+void CudaLane::make_ready(Job& job) {
+  ready_.append(job);
+  if (!giving_) giving_ = &job;
+}
+
+/// Gives the GPU as much as the window allows.
+void CudaLane::feed() {
+  while (giving_ && given_ - done_ < kMaxFlying) {
+    const u64 bytes = blocks_flying_ * gpu_->pairs.bytes_per_block();
+    if (bytes >= window_bytes_ && given_ != done_) return;
+    Job& job = *giving_;
+    give(job);
+    if (giving_ == &job && !job.wants_more()) giving_ = job.next;
+  }
+}
+
+/// Queues the next piece of a job, and a mark behind it, also where only a part of it could be queued.
+void CudaLane::give(Job& job) {
+  Gpu& gpu = *gpu_;
+  const u32 piece = job.next_piece;
+  const u32 first = job.plan.first_run(piece);
+  const u32 count = job.plan.end_run(piece) - first;
+  const bool behind = job.not_before > settled_;
+  bool whole = true;
+  try {
+    const OnDevice on(gpu.device);
+    try {
+      if (behind) gpu.steps.wait(job.not_before, gpu.stream.get());
+      gpu.copier.copy(job.plan.runs.data() + first, count, behind);
+    } catch (const Error&) {
+      whole = false;
+    }
+    gpu.timeline.mark(given_ + 1, gpu.stream.get());
+  } catch (const Error& error) {
+    lose(error.message, true);
+    return;
+  }
+  u64 blocks = 0;
+  for (u32 i = first; i < first + count; ++i) blocks += job.plan.runs[i].count;
+  flying_[++given_ % kMaxFlying] = {&job, piece, blocks, whole};
+  blocks_flying_ += blocks;
+  ++job.flying;
+  ++job.next_piece;
+  job.failed = !whole;
+}
+
+void CudaLane::collect() {
+  if (given_ == done_ || !lost_.empty()) return;
+  try {
+    const u64 before = done_;
+    note(gpu_->timeline.done());
+    if (done_ == before && Clock::now() >= next_check_) check_stream();
+  } catch (const Error& error) {
+    lose(error.message, true);
+    return;
+  }
+  feed();
+}
+
+void CudaLane::note(u64 done) {
+  while (done_ < done) {
+    ++done_;
+    note_piece(flying_[done_ % kMaxFlying]);
+  }
+}
+
+void CudaLane::note_piece(const Flying& flying) {
+  Job& job = *flying.job;
+  BlockArena& target = gpu_->pairs.target();
+  if (flying.whole) {
+    for (u32 i = job.plan.first_run(flying.piece); i < job.plan.end_run(flying.piece); ++i) {
+      target.arrived(job.plan.runs[i].target, job.plan.runs[i].count);
+    }
+    traffic_.bytes += flying.blocks * target.bytes_per_block();
+    traffic_.copies += job.plan.end_run(flying.piece) - job.plan.first_run(flying.piece);
+  }
+  blocks_flying_ -= flying.blocks;
+  --job.flying;
+  if (job.flying == 0 && !job.wants_more()) end(job);
+}
+
+/// A lost device writes no marks, so somebody has to ask. @throws Error kCuda
+void CudaLane::check_stream() {
+  next_check_ = Clock::now() + kCheckInterval;
+  const cudaError_t status = query(gpu_->stream.get());
+  if (status == cudaErrorNotReady) return;
+  require(status, "work on the GPU");
+  note(gpu_->timeline.done());
+  if (done_ != given_) throw Error{kCuda, "the GPU has done its copies and its word of that did not come"};
+}
+
+bool CudaLane::cancel(u32 number) {
+  collect();
+  Job* job = jobs_.find(number);
+  if (!job) return false;
+  drop(*job);
+  feed();
+  return true;
+}
+
+/// No piece of it is given any more.
+void CudaLane::drop(Job& job) {
+  job.cancelled = true;
+  if (giving_ == &job) giving_ = job.next;
+  if (job.flying == 0) end(job);
+}
+
+void CudaLane::drop_waiting() {
+  while (waiting_.first) drop(*waiting_.first);
+}
+
+void CudaLane::drop_ungiven() {
+  while (giving_) drop(*giving_);
+}
+
+void CudaLane::flush(BlockList jobs) {
+  for (u32 i = 0; i < jobs.count; ++i) {
+    const Job* job = jobs_.find(static_cast<u32>(jobs.ids[i]));
+    if (!job || job->list != &waiting_) continue;
+    throw Error{kBadArg, "jobs must not wait for a step that was not settled, got job " + std::to_string(job->number) +
+                             ", which waits for step " + std::to_string(job->not_before)};
+  }
+  for (u32 i = 0; i < jobs.count; ++i) {
+    wait_until([&] { return !jobs_.find(static_cast<u32>(jobs.ids[i])); });
+  }
+}
+
+void CudaLane::fence() {
+  drop_waiting();
+  drop_ungiven();
+  wait_until([&] { return done_ == given_; });
+}
+
+u32 CudaLane::pending() {
+  collect();
+  return pending_;
+}
+
+u32 CudaLane::waiting() { return waiting_.size; }
+
+CudaLane::Traffic CudaLane::traffic() {
+  collect();
+  return traffic_;
+}
+
+/// A job that is in a list, and of which the GPU has nothing.
+void CudaLane::end(Job& job) {
+  const u32 number = job.number;
+  const bool whole = job.next_piece == job.plan.num_pieces();
+  const Verdict verdict = job.failed ? Verdict::kFailed : whole ? Verdict::kOk : Verdict::kCancelled;
+  if (giving_ == &job) giving_ = job.next;
+  job.list->remove(job);
+  job.next_piece = job.flying = 0;
+  job.cancelled = job.failed = false;
+  jobs_.give_back(job);
+  --pending_;
+  ring_->post(number, verdict);
+}
+
+/// Until it is so, or everything is over because the GPU is lost.
+template <class Over>
+void CudaLane::wait_until(const Over& over) {
+  u64 before = done_;
+  Clock::time_point deadline = Clock::now() + patience_;
+  while (!over() && lost_.empty()) {
+    collect();
+    if (done_ != before) {
+      before = done_;
+      deadline = Clock::now() + patience_;
+    } else if (Clock::now() >= deadline) {
+      lose("no progress for " + std::to_string(patience_.count()) + " ms", false);
+    } else {
+      std::this_thread::yield();
+    }
+  }
+}
+
+/// The end of the lane: every job fails, once nothing of it can be touched any more. If that cannot be known because work
+/// is still under way and does not end, what it may touch is never freed.
+void CudaLane::lose(const std::string& reason, bool may_wait) {
+  lost_ = reason;
+  const Clock::time_point deadline = Clock::now() + (may_wait ? patience_ : std::chrono::milliseconds(0));
+  // An error that is found twice is that of a device that is lost, on which nothing runs.
+  for (u32 errors = 0; errors < 2;) {
+    const cudaError_t status = query(gpu_->stream.get());
+    if (status == cudaSuccess) break;
+    if (status != cudaErrorNotReady) {
+      ++errors;
+    } else if (Clock::now() >= deadline) {
+      stop_freeing();
+      static_cast<void>(gpu_.release());
+      break;
+    } else {
+      std::this_thread::yield();
+    }
+  }
+  fail_all();
+}
+
+void CudaLane::fail_all() {
+  giving_ = nullptr;
+  done_ = given_;
+  for (JobList<Job>* list : {&ready_, &waiting_}) {
+    while (list->first) {
+      list->first->failed = true;
+      end(*list->first);
+    }
+  }
+}
+
+void CudaLane::require_there() const {
+  if (!lost_.empty()) throw Error{kCuda, "the lane lost its GPU: " + lost_};
+}
+
+std::unique_ptr<DeviceLane> open_lane(std::shared_ptr<CompletionRing> ring, std::shared_ptr<BlockArena> source,
+                                      std::shared_ptr<BlockArena> target, const DeviceLaneOptions& options) {
+  return std::make_unique<CudaLane>(std::move(ring), std::move(source), std::move(target), options);
+}
+
+}  // namespace blockstep::cuda

@@ -1,0 +1,109 @@
+// A lane whose copies are made by a GPU, in a stream of its own.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../../transfer/completion_ring.h"
+#include "../../transfer/lane/device_lane.h"
+#include "../../transfer/lane/job_list.h"
+#include "../../transfer/lane/job_pool.h"
+#include "../copies/copier.h"
+#include "recorded_steps.h"
+#include "timeline.h"
+
+namespace blockstep::cuda {
+
+/// No thread of its own: the owner's calls give pieces to the GPU and note what it has done, collect() among them, which the
+/// ring calls when it is drained. Every piece that was given has a mark of the timeline behind it, numbered through.
+class CudaLane final : public DeviceLane, private Collector {
+ public:
+  /// @throws Error kBadArg for arenas that do not go together, or that CUDA does not know; kCuda; std::bad_alloc
+  CudaLane(std::shared_ptr<CompletionRing> ring, std::shared_ptr<BlockArena> source, std::shared_ptr<BlockArena> target,
+           const DeviceLaneOptions& options);
+  ~CudaLane() override;
+
+  u32 submit(BlockList sources, BlockList targets, std::int64_t not_before) override;
+  void settle(std::int64_t step) override;
+  void record_step(std::int64_t step, u64 stream) override;
+  bool cancel(u32 job) override;
+  void flush(BlockList jobs) override;
+  void fence() override;
+  u32 pending() override;
+  u32 waiting() override;
+  Traffic traffic() override;
+  const DeviceLaneInfo& info() const override { return info_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  struct Job {
+    Job* prev = nullptr;
+    Job* next = nullptr;
+    JobList<Job>* list = nullptr;  // ready_ until it is over, or waiting_
+    u32 number = 0;
+    u32 flying = 0;      // pieces that the GPU has and that were not noted as done
+    u32 next_piece = 0;  // to be given
+    bool cancelled = false;
+    bool failed = false;
+    std::int64_t not_before = kNoFence;
+    CopyPlan plan;
+
+    bool wants_more() const { return !cancelled && !failed && next_piece < plan.num_pieces(); }
+  };
+  /// A piece that was given to the GPU.
+  struct Flying {
+    Job* job = nullptr;
+    u32 piece = 0;
+    u64 blocks = 0;
+    bool whole = false;  // all its copies were queued
+  };
+  /// What the GPU works with. It is never freed if the GPU may still do so.
+  struct Gpu;
+
+  void collect() override;
+  void note(u64 done);
+  void note_piece(const Flying& flying);
+  void check_stream();
+  void feed();
+  void give(Job& job);
+  void drop(Job& job);
+  void drop_waiting();
+  void drop_ungiven();
+  void end(Job& job);
+  void stop_waiting(std::int64_t step);
+  void make_ready(Job& job);
+  template <class Over>
+  void wait_until(const Over& over);
+  void lose(const std::string& reason, bool may_wait);
+  void fail_all();
+  void require_there() const;
+
+  static constexpr u32 kMaxFlying = 256;
+
+  const std::shared_ptr<CompletionRing> ring_;
+  const u64 window_bytes_;
+  const std::chrono::milliseconds patience_;
+  std::unique_ptr<Gpu> gpu_;
+  u32 blocks_per_piece_;
+  DeviceLaneInfo info_;
+
+  JobPool<Job> jobs_;
+  Job* draft_ = nullptr;   // taken, and not submitted yet
+  JobList<Job> ready_;     // in the order of the stream
+  JobList<Job> waiting_;   // by step, then submission
+  Job* giving_ = nullptr;  // the first one in ready_ that wants more
+  Flying flying_[kMaxFlying];  // by mark modulo their count
+  u64 given_ = 0;          // the last mark
+  u64 done_ = 0;           // the last one that was noted
+  u64 blocks_flying_ = 0;
+  std::int64_t settled_ = kNoFence;
+  u32 pending_ = 0;
+  Traffic traffic_;
+  Clock::time_point next_check_{};
+  std::string lost_;       // why; empty: it is there
+};
+
+}  // namespace blockstep::cuda

@@ -1,0 +1,39 @@
+// How far a stream has come, told without a call.
+#pragma once
+
+#include <cuda.h>
+#include <cudaTypedefs.h>
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "../../transfer/lane/device_lane.h"
+#include "../base/call.h"
+
+namespace blockstep::cuda {
+
+/// Marks in one stream, numbered from 1. Either the GPU stores a mark's number in pinned memory when it has come to it, by a
+/// stream operation that no kernel has to be scheduled for; or, where it cannot, each mark is an event, which is asked for.
+class Timeline {
+ public:
+  /// The GPU is the current one of this thread. @param max_marks that may be ahead of done()
+  /// @throws Error kCuda also for CompletionMode::kWriteValue where the GPU cannot
+  Timeline(u32 device, CompletionMode mode, u32 max_marks);
+
+  /// kWriteValue or kEvent.
+  CompletionMode mode() const { return write_ ? CompletionMode::kWriteValue : CompletionMode::kEvent; }
+  /// Behind what is queued in the stream: `number` is the last one plus 1. The GPU is the current one. @throws Error kCuda
+  void mark(u64 number, cudaStream_t stream);
+  /// The last mark that was come to. What stands before it in the stream is done, and seen. @throws Error kCuda
+  u64 done();
+
+ private:
+  MappedMemory memory_{64};  // a line of its own
+  PFN_cuStreamWriteValue64_v11070 write_ = nullptr;
+  std::vector<std::unique_ptr<Event>> events_;  // by number modulo their count
+  u64 marked_ = 0;
+  u64 done_ = 0;
+};
+
+}  // namespace blockstep::cuda

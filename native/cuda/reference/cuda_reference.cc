@@ -1,0 +1,292 @@
+#include "cuda_reference.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "../device/probe.h"
+
+namespace blockstep::cuda {
+namespace {
+
+/// How many times in a row a step may be found unfinished before the GPU is asked whether it is still there.
+constexpr u32 kPatience = 64;
+constexpr u64 kLine = 64;
+constexpr u64 whole_lines(u64 bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+
+/// Blocks that a window has room for: 2 MiB of entries, or a block.
+u32 blocks_of_window(const ReferenceConfig& config) {
+  constexpr u32 kEntries = 1u << 16;
+  return std::max(kEntries / config.block_size, 1u);
+}
+
+/// Every window but the last is full, and each may cut one row in two.
+u64 most_stretches(const ReferenceConfig& config) {
+  const u64 blocks = u64{config.tables.max_entries} * config.tables.max_blocks_per_row;
+  return config.tables.max_entries + blocks / blocks_of_window(config) + 1;
+}
+
+u64 orders_at(const ReferenceConfig& config) { return whole_lines(tables_bytes(config.tables)) + kLine; }
+u64 stretches_at(const ReferenceConfig& config) {
+  return orders_at(config) + u64{config.tables.max_tokens} * sizeof(EntryOrder);
+}
+u64 pinned_bytes_of_step(const ReferenceConfig& config) {
+  return stretches_at(config) + most_stretches(config) * sizeof(ReadStretch);
+}
+
+u64 bytes_of_block(const ReferenceConfig& config) { return u64{config.block_size} * sizeof(KvEntry); }
+
+std::shared_ptr<BlockArena> make_blocks(const ReferenceConfig& config, u32 device) {
+  const u64 bytes = bytes_of_block(config);
+  return std::make_shared<BlockArena>(config.num_blocks, bytes,
+                                      allocate_blocks(Place::kDevice, device, config.num_blocks * bytes));
+}
+
+/// Kernels are loaded when they are first used, which can wait for whatever runs on the GPU. So they are used now.
+void load_kernels() {
+  const ReferenceKernels& all = reference_kernels();
+  for (const void* kernel : {all.write, all.read, all.adopt}) {
+    cudaFuncAttributes attributes;
+    require(cudaFuncGetAttributes(&attributes, kernel), "loading a kernel");
+  }
+}
+
+}  // namespace
+
+CudaReference::Step::Step(CudaReference& owner, const ReferenceConfig& config)
+    : reference(owner),
+      io(step_io_bytes(config) / sizeof(double) + 1),
+      mapped(pinned_bytes_of_step(config)),
+      copies(lay_out_tables(config.tables, mapped.base())),
+      num_orders(reinterpret_cast<u32*>(mapped.base() + whole_lines(tables_bytes(config.tables)))),
+      orders(reinterpret_cast<EntryOrder*>(mapped.base() + orders_at(config))),
+      stretches(reinterpret_cast<ReadStretch*>(mapped.base() + stretches_at(config))) {}
+
+CudaReference::CudaReference(const ReferenceConfig& config, u32 device)
+    : config_(config),
+      device_(static_cast<int>(device)),
+      blocks_(make_blocks(config, device)),
+      memory_(new StagedMemory(blocks_, config.block_size)),
+      model_(config, std::unique_ptr<EntryMemory>(memory_)),
+      window_(blocks_of_window(config) * bytes_of_block(config)) {
+  load_kernels();
+  for (u32 i = 0; i < config.pipeline_depth; ++i) steps_.push_back(std::make_unique<Step>(*this, config));
+}
+
+bool CudaReference::finish() {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  for (;;) {
+    const cudaError_t error = query(stream_.get());
+    if (error == cudaSuccess) return true;
+    // Of a GPU that is lost nobody knows whether a host function is running; if a step is not over, one may be.
+    if (error != cudaErrorNotReady) {
+      return std::all_of(steps_.begin(), steps_.end(), [](const auto& step) { return step->done.load(); });
+    }
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    std::this_thread::yield();
+  }
+}
+
+void CudaReference::submit(const void* io, const Tables& tables, Span<const std::int32_t> known) {
+  require_whole();
+  if (submitted_ - taken_ == config_.pipeline_depth) {
+    throw Error{kLimit, std::to_string(config_.pipeline_depth) + " steps wait to be taken already"};
+  }
+  Step& step = *steps_[submitted_ % config_.pipeline_depth];
+  std::memcpy(step.io.data(), io, static_cast<std::size_t>(step_io_bytes(config_)));
+  step.known.assign(known.data, known.data + known.size);
+  model_.check(step.layout(), {step.known.data(), known.size});
+  plan_windows(step);
+  step.code = nullptr;
+  step.done.store(false, std::memory_order_relaxed);
+  give([&] { queue(step, tables); });
+  submitted_ += 1;
+}
+
+bool CudaReference::take(void* io) {
+  if (taken_ == submitted_) return false;
+  const Step& step = *steps_[taken_ % config_.pipeline_depth];
+  if (!step.done.load(std::memory_order_acquire)) {
+    require_whole();
+    if (++fruitless_ % kPatience == 0) {
+      give([&] {
+        const cudaError_t error = query(stream_.get());
+        if (error != cudaErrorNotReady) require(error, "work on the GPU");
+      });
+    }
+    return false;
+  }
+  taken_ += 1;
+  fruitless_ = 0;
+  if (step.code) throw Error{step.code, step.message};
+  std::memcpy(io, step.io.data(), static_cast<std::size_t>(step_io_bytes(config_)));
+  return true;
+}
+
+void CudaReference::adopt(u64 handle, Span<const std::int32_t> blocks) {
+  require_whole();
+  {
+    const std::lock_guard lock(mutex_);
+    memory_->begin_adoption(blocks.size);
+    model_.adopt(handle, blocks);
+  }
+  // The list is this thread's alone.
+  give([&] {
+    const std::vector<Adoption>& adopted = memory_->adopted();
+    auto* entries = reinterpret_cast<KvEntry*>(blocks_->on_device());
+    for (std::size_t from = 0; from < adopted.size(); from += AdoptionList::kMost) {
+      const u32 count = static_cast<u32>(std::min<std::size_t>(adopted.size() - from, AdoptionList::kMost));
+      AdoptionList all;
+      std::copy_n(adopted.begin() + static_cast<std::ptrdiff_t>(from), count, all.list);
+      void* arguments[] = {&entries, &config_.block_size, &all};
+      launch(reference_kernels().adopt, count, arguments, "launch of adopt");
+    }
+  });
+}
+
+u64 CudaReference::pinned_bytes() const {
+  return window_.bytes() + config_.pipeline_depth * pinned_bytes_of_step(config_);
+}
+
+u32 CudaReference::num_sequences() const {
+  const std::lock_guard lock(mutex_);
+  return model_.num_sequences();
+}
+
+void CudaReference::require_whole() const {
+  if (!broken_.empty()) throw Error{kCuda, broken_};
+}
+
+/// Cuts what is to be read, the rows of all entries, into windows.
+void CudaReference::plan_windows(Step& step) const {
+  const StepIo io = step.layout();
+  const u32 room = blocks_of_window(config_);
+  step.starts.assign(1, 0);
+  step.windows.clear();
+  step.next_window = 0;
+  u32 num_stretches = 0;
+  for (u32 e = 0; e < static_cast<u32>(io.control[kNumEntries]); ++e) {
+    const auto num_blocks = static_cast<u32>(io.num_blocks[e]);
+    step.starts.push_back(step.starts.back() + num_blocks);
+    for (u32 from = 0; from < num_blocks;) {
+      if (step.windows.empty() || step.windows.back().num_blocks == room) step.windows.push_back({num_stretches, 0, 0});
+      Window& window = step.windows.back();
+      const u32 count = std::min(num_blocks - from, room - window.num_blocks);
+      step.stretches[num_stretches++] = {e, from, count, window.num_blocks};
+      window.num_stretches += 1;
+      window.num_blocks += count;
+      from += count;
+    }
+  }
+}
+
+void CudaReference::queue(Step& step, const Tables& tables) {
+  const StepIo io = step.layout();
+  const auto num_entries = static_cast<u32>(io.control[kNumEntries]);
+  u32 num_tokens = 0;
+  for (u32 e = 0; e < num_entries; ++e) num_tokens += static_cast<u32>(io.scheduled[e]);
+  if (num_entries != 0) queue_copies(step, tables, num_entries, num_tokens);
+  call(put, step);
+  EntrySite site{tables, config_.tables.max_blocks_per_row, config_.block_size, config_.num_blocks,
+                 reinterpret_cast<KvEntry*>(blocks_->on_device())};
+  EntryOrder* orders = step.mapped.on_device(step.orders);
+  u32* num_orders = step.mapped.on_device(step.num_orders);
+  void* of_write[] = {&site, &orders, &num_orders};
+  if (num_tokens != 0) {
+    launch(reference_kernels().write, (num_tokens + kThreads - 1) / kThreads, of_write, "launch of write");
+  }
+  auto* entries = window_.on_device(reinterpret_cast<KvEntry*>(window_.base()));
+  for (const Window& window : step.windows) {
+    ReadStretch* stretches = step.mapped.on_device(step.stretches) + window.first_stretch;
+    void* of_read[] = {&site, &stretches, &entries};
+    launch(reference_kernels().read, window.num_stretches, of_read, "launch of read");
+    call(take_window, step);
+  }
+  call(judge, step);
+}
+
+/// What the host has to compare with the plan, and needs to know whose blocks are whose.
+void CudaReference::queue_copies(const Step& step, const Tables& tables, u32 num_entries, u32 num_tokens) {
+  const auto copy = [&](void* to, const void* from, u64 bytes) {
+    require(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream_.get()),
+            "cudaMemcpyAsync");
+  };
+  const Tables& to = step.copies;
+  copy(to.slot_mapping, tables.slot_mapping, u64{num_tokens} * 8);
+  copy(to.input_ids, tables.input_ids, u64{num_tokens} * 4);
+  copy(to.query_start, tables.query_start, (u64{num_entries} + 1) * 4);
+  copy(to.seq_lens, tables.seq_lens, u64{num_entries} * 4);
+  copy(to.num_computed, tables.num_computed, u64{num_entries} * 4);
+  copy(to.block_table, tables.block_table, u64{num_entries} * config_.tables.max_blocks_per_row * 4);
+}
+
+void CudaReference::launch(const void* kernel, u32 blocks, void** arguments, const char* what) {
+  require(cudaLaunchKernel(kernel, dim3(blocks), dim3(kThreads), arguments, 0, stream_.get()), what);
+}
+
+void CudaReference::call(cudaHostFn_t function, Step& step) {
+  require(cudaLaunchHostFunc(stream_.get(), function, &step), "cudaLaunchHostFunc");
+}
+
+/// Calls of CUDA that belong together. If one of them fails, a step may be half queued: that is the end.
+template <class Queue>
+void CudaReference::give(const Queue& queue) {
+  try {
+    const OnDevice on(device_);
+    queue();
+  } catch (const Error& error) {
+    broken_ = error.message;
+    throw;
+  }
+}
+
+void CudaReference::put(void* argument) {
+  Step& step = *static_cast<Step*>(argument);
+  attempt(step, [&](CudaReference& self) {
+    self.memory_->begin(step.orders, step.starts);
+    self.model_.put(step.layout(), step.copies, {step.known.data(), static_cast<u32>(step.known.size())});
+  });
+  *step.num_orders = step.code ? 0 : step.reference.memory_->num_orders();
+}
+
+void CudaReference::take_window(void* argument) {
+  Step& step = *static_cast<Step*>(argument);
+  attempt(step, [&](CudaReference& self) {
+    const u32 num_blocks = step.windows[step.next_window++].num_blocks;
+    self.memory_->take(reinterpret_cast<const KvEntry*>(self.window_.base()), num_blocks);
+  });
+}
+
+void CudaReference::judge(void* argument) {
+  Step& step = *static_cast<Step*>(argument);
+  attempt(step, [&](CudaReference& self) { self.model_.judge(step.layout(), step.copies); });
+  step.done.store(true, std::memory_order_release);
+}
+
+/// A part of a step in a host function, out of which nothing may be thrown. What fails fails the step.
+template <class Part>
+void CudaReference::attempt(Step& step, const Part& part) {
+  if (step.code) return;
+  try {
+    const std::lock_guard lock(step.reference.mutex_);
+    part(step.reference);
+  } catch (const Error& error) {
+    step.code = error.code;
+    step.message = error.message;
+  } catch (const std::exception&) {
+    step.code = kNoMemory;
+    step.message = "out of memory for what a step reads";
+  }
+}
+
+std::shared_ptr<DeviceReference> open_reference(const ReferenceConfig& config, u32 device) {
+  require_usable(device);
+  const OnDevice on(static_cast<int>(device));
+  // What does not end on the GPU keeps what it works on.
+  return {new CudaReference(config, device), [](CudaReference* reference) {
+            if (reference->finish()) delete reference;
+          }};
+}
+
+}  // namespace blockstep::cuda

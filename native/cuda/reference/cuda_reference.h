@@ -1,0 +1,101 @@
+// The reference executor on a GPU. A step is queued whole when it is submitted, and nobody waits for it:
+//
+//   copies         the tables as the GPU has them, for the host
+//   host function  the model finds out what is to be computed, and places the entries (ReferenceModel::put)
+//   kernel         writes each entry to the slot that the tables on the GPU name
+//   kernels        read every sequence back through the tables on the GPU, a window at a time; host functions take them
+//   host function  the model judges what was read, and samples (ReferenceModel::judge)
+//
+// So the tables are in use until the step is over, as by a model: a gather that is not ordered behind it is found. The
+// host functions run on a thread of the driver and make no CUDA call.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+
+#include "../../reference/device_reference.h"
+#include "../base/call.h"
+#include "staged_memory.h"
+
+namespace blockstep::cuda {
+
+class CudaReference final : public DeviceReference {
+ public:
+  /// The GPU is the current one of this thread and usable. @throws Error kNoMemory, kCuda; std::bad_alloc
+  CudaReference(const ReferenceConfig& config, u32 device);
+  /// Waits for what is under way. False: it does not end, and this must never be destroyed.
+  bool finish();
+
+  void submit(const void* io, const Tables& tables, Span<const std::int32_t> known) override;
+  bool take(void* io) override;
+  void adopt(u64 handle, Span<const std::int32_t> blocks) override;
+
+  const ReferenceConfig& config() const override { return config_; }
+  const std::shared_ptr<BlockArena>& blocks() const override { return blocks_; }
+  u64 stream() const override { return reinterpret_cast<std::uintptr_t>(stream_.get()); }
+  u64 arena_bytes() const override { return model_.arena_bytes(); }
+  u64 pinned_bytes() const override;
+  u32 num_sequences() const override;
+
+ private:
+  /// What is read at once.
+  struct Window {
+    u32 first_stretch;
+    u32 num_stretches;
+    u32 num_blocks;
+  };
+  /// A step under way: what it has to do, and what it answers.
+  struct Step {
+    Step(CudaReference& reference, const ReferenceConfig& config);
+    StepIo layout() { return lay_out_step(reference.config_, io.data()); }
+
+    CudaReference& reference;
+    std::vector<double> io;
+    std::vector<std::int32_t> known;
+    std::vector<u64> starts;      // [entries + 1] in blocks: where in all that is read each row begins
+    std::vector<Window> windows;
+    u32 next_window = 0;
+    // In pinned memory.
+    MappedMemory mapped;
+    Tables copies;
+    u32* num_orders;
+    EntryOrder* orders;
+    ReadStretch* stretches;
+    // What it failed with, and whether it is over: written last, with release.
+    const char* code = nullptr;
+    std::string message;
+    std::atomic<bool> done{true};
+  };
+
+  void require_whole() const;
+  void plan_windows(Step& step) const;
+  void queue(Step& step, const Tables& tables);
+  void queue_copies(const Step& step, const Tables& tables, u32 num_entries, u32 num_tokens);
+  void launch(const void* kernel, u32 blocks, void** arguments, const char* what);
+  void call(cudaHostFn_t function, Step& step);
+  template <class Queue>
+  void give(const Queue& queue);
+
+  // Host functions.
+  static void put(void* step);
+  static void take_window(void* step);
+  static void judge(void* step);
+  template <class Part>
+  static void attempt(Step& step, const Part& part);
+
+  ReferenceConfig config_;
+  int device_;
+  std::shared_ptr<BlockArena> blocks_;
+  StagedMemory* memory_;  // the model's
+  ReferenceModel model_;
+  mutable std::mutex mutex_;  // of the model and its memory; never held around a CUDA call, which may wait for whoever waits
+  MappedMemory window_;       // what was read, until the host has taken it; the steps use it one after the other
+  Stream stream_;
+  std::vector<std::unique_ptr<Step>> steps_;  // [pipeline_depth]
+  u64 submitted_ = 0;
+  u64 taken_ = 0;
+  u32 fruitless_ = 0;
+  std::string broken_;  // why nothing more can be given to the GPU
+};
+
+}  // namespace blockstep::cuda

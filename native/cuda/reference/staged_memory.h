@@ -1,0 +1,75 @@
+// The KV memory of a GPU as the reference model uses it: through pinned memory, by kernels that come later.
+#pragma once
+
+#include <vector>
+
+#include "../../reference/memory/entry_memory.h"
+#include "reference_kernels.h"
+
+namespace blockstep::cuda {
+
+/// What is placed becomes an order for the kernel that writes; what is read was brought by the kernel that reads, every
+/// row from its first block on. One step after the other.
+class StagedMemory final : public EntryMemory {
+ public:
+  StagedMemory(std::shared_ptr<BlockArena> blocks, u32 block_size)
+      : EntryMemory(std::move(blocks)), block_size_(block_size), unwritten_(block_size) {}
+
+  /// A step begins: its entries are to be placed in `orders`, which has room for all, and of entry `e` the first
+  /// starts[e + 1] - starts[e] blocks will be read. Both stay until the next step. @throws std::bad_alloc
+  void begin(EntryOrder* orders, const std::vector<u64>& starts) {
+    orders_ = orders;
+    num_orders_ = 0;
+    starts_ = &starts;
+    read_.clear();
+    read_.reserve(starts.back() * block_size_);
+  }
+  u32 num_orders() const { return num_orders_; }
+  /// The next blocks that were read.
+  void take(const KvEntry* window, u32 num_blocks) {
+    read_.insert(read_.end(), window, window + u64{num_blocks} * block_size_);
+  }
+
+  KvEntry& place(SlotSource source, u64 slot) override {
+    EntryOrder& order = orders_[num_orders_++];
+    order.row = source.entry;
+    order.mapping = source.mapping;
+    order.expected = static_cast<std::int64_t>(slot);
+    order.found = -1;
+    return order.entry;
+  }
+  Span<const Astray> astray() override {
+    astray_.clear();
+    for (u32 i = 0; i < num_orders_; ++i) {
+      const EntryOrder& order = orders_[i];
+      if (order.found == order.expected) continue;
+      astray_.push_back({order.row, order.entry.position, order.expected, order.found});
+    }
+    return {astray_.data(), static_cast<u32>(astray_.size())};
+  }
+  /// A plan may name more blocks than it says that it has: nobody read those.
+  const KvEntry* read(u32 entry, u32 index, u32) override {
+    const u64 at = (*starts_)[entry] + index;
+    return at < (*starts_)[entry + 1] ? read_.data() + at * block_size_ : unwritten_.data();
+  }
+
+  /// For model.adopt(): what it adopts is a list for a kernel. @throws std::bad_alloc
+  void begin_adoption(u32 count) {
+    adopted_.clear();
+    adopted_.reserve(count);
+  }
+  void adopt(u32 block, u32 generation, bool filled) override { adopted_.push_back({block, generation, filled}); }
+  const std::vector<Adoption>& adopted() const { return adopted_; }
+
+ private:
+  u32 block_size_;
+  EntryOrder* orders_ = nullptr;
+  u32 num_orders_ = 0;
+  const std::vector<u64>* starts_ = nullptr;
+  std::vector<KvEntry> read_;
+  std::vector<Astray> astray_;
+  std::vector<Adoption> adopted_;
+  std::vector<KvEntry> unwritten_;  // one block
+};
+
+}  // namespace blockstep::cuda

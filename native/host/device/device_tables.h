@@ -1,0 +1,99 @@
+// The tables of a step on a device: what the host says for a gather there, and what it asks of the device.
+//
+// The device has the row lists already, in its own State. So a gather is told only which rows compute which tokens, in
+// a message that travels as a log does: as a parameter of the launch in two sizes, or through a slot of pinned memory
+// which the host leaves alone until the gather's completion has come.
+#pragma once
+
+#include "../../include/blockstep_tables.h"
+#include "device.h"
+#include "../tables/tables.h"
+
+namespace blockstep {
+
+/// What a gather is told in front of its words.
+struct GatherHead {
+  u32 number;        // of the gather, from 1; its completion says it
+  u32 num_entries;
+  u32 num_tokens;
+  u32 last_entries;  // of the gather before: everything behind them is padding already
+  u32 last_tokens;
+  u32 uniform;       // tokens of each entry if all have as many, as in a decode step. 0: the words say where each begins
+  u32 segments;      // of kSegmentBlocks, that the longest row of this gather or of the last one has
+};
+
+// The words: row of each entry, computed tokens of each entry, first token of each entry (unless all have as many
+// tokens), then the token ids of the step, -1 where unknown. The first tokens are a prefix sum that the host has for
+// nothing while it writes the message; so no thread block of the gather has to wait for another. A decode step of 256
+// takes 768 words, and travels in the small parameter.
+
+/// Blocks of a row that one warp looks after.
+constexpr u32 kSegmentBlocks = 512;
+
+constexpr u32 kGatherParameterHead = 132;  // bytes of a launch that are not words: the head, and where everything lies
+constexpr u32 kSmallGatherWords = (4096 - kGatherParameterHead) / 4;
+constexpr u32 kLargeGatherWords = (32764 - kGatherParameterHead) / 4;
+
+constexpr Carrier gather_carrier_of(u64 words) {
+  return words <= kSmallGatherWords ? Carrier::kSmall : words <= kLargeGatherWords ? Carrier::kLarge : Carrier::kSlot;
+}
+
+/// Words that a message of these tables has at most.
+constexpr u64 max_gather_words(const TablesShape& shape) { return u64{3} * shape.max_entries + shape.max_tokens; }
+
+/// The arrays of blockstep_tables, in its order.
+enum class Table : u32 { kSlotMapping, kInputIds, kQueryStart, kSeqLens, kNumComputed, kBlockTable };
+constexpr u32 kNumTables = 6;
+
+inline const blockstep_array& array_of(const blockstep_tables& tables, Table which) {
+  const blockstep_array* const all[kNumTables] = {&tables.slot_mapping, &tables.input_ids,           &tables.query_start,
+                                                  &tables.seq_lens,     &tables.num_computed_tokens, &tables.block_table};
+  return *all[static_cast<u32>(which)];
+}
+inline u64 bytes_of(const blockstep_array& array) { return array.shape[0] * array.shape[1] * array.dtype; }
+
+/// One set of tables in the memory of a device, all padding at first. Gathers happen in the order in which they were
+/// given, each behind the logs that the device was given before it, and none of these calls waits unless it says so.
+class DeviceTables {
+ public:
+  virtual ~DeviceTables() = default;
+
+  /// Where the arrays lie.
+  virtual const blockstep_tables& descriptor() const = 0;
+  /// The memory of a slot, max_gather_words() words.
+  virtual u32* slot(u32 index) = 0;
+  /// Says the number of the last gather that is done. Gathers end in order, so one word does for all.
+  virtual const Completion& completion() const = 0;
+
+  /// A message that is copied before this returns. @throws Error
+  virtual void gather_value(const GatherHead& head, Carrier carrier, const u32* words, u32 count) = 0;
+  /// The first `count` words of a slot. @throws Error
+  virtual void gather_slot(const GatherHead& head, u32 slot, u32 count) = 0;
+
+  /// For tests and for debugging: waits for all that was given to the device, and copies a whole array. @throws Error
+  virtual void read(Table which, void* out) = 0;
+
+  virtual u64 device_bytes() const = 0;
+  virtual u64 pinned_bytes() const = 0;
+};
+
+/// Describes tables at these addresses of a device.
+inline blockstep_tables describe_tables(const Tables& at, const TablesShape& shape, u32 device, u32 block_size) {
+  const auto array = [](const auto* data, u64 rows, u64 columns, u32 dimensions) {
+    return blockstep_array{reinterpret_cast<std::uintptr_t>(data), sizeof *data, dimensions, {rows, columns}};
+  };
+  blockstep_tables tables{};
+  tables.version = BLOCKSTEP_TABLES_VERSION;
+  tables.bytes = sizeof tables;
+  tables.device = device;
+  tables.block_size = block_size;
+  tables.slot_mapping = array(at.slot_mapping, shape.max_tokens, 1, 1);
+  tables.input_ids = array(at.input_ids, shape.max_tokens, 1, 1);
+  tables.query_start = array(at.query_start, u64{shape.max_entries} + 1, 1, 1);
+  tables.seq_lens = array(at.seq_lens, shape.max_entries, 1, 1);
+  tables.num_computed_tokens = array(at.num_computed, shape.max_entries, 1, 1);
+  tables.block_table = array(at.block_table, shape.max_entries, shape.max_blocks_per_row, 2);
+  return tables;
+}
+
+}  // namespace blockstep

@@ -1,0 +1,82 @@
+// Builds a log: items of one kind that follow each other become one command.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "../../core/base/command.h"
+
+namespace blockstep {
+
+/// A command that has grown to so many words takes no further items, so that it fits into one log of a mirror. What its
+/// items say does not depend on how they are cut into commands. Only an Open, which cannot be cut, may be longer.
+constexpr u32 kMaxCommandWords = 1u << 15;
+
+/// Every method either writes its item whole or, when memory runs out (std::bad_alloc), leaves the log as it was.
+class LogWriter {
+ public:
+  LogWriter() : buffer_(4096) {}
+
+  void extend(u32 row, u32 count) {
+    u32* item = add(Op::kExtend, 2);
+    item[0] = row;
+    item[1] = count;
+  }
+
+  void publish(u32 row, u32 index, const Key& key) {
+    u32* item = add(Op::kPublish, kPublishWords);
+    item[0] = row;
+    item[1] = index;
+    put_key(item + 2, key);
+  }
+
+  /// An item of a command that lists rows or block ids: Release, Pin, Unpin or Evict.
+  void list(Op op, u32 id) { *add(op, 1) = id; }
+
+  /// Opens `row` with `count` cached blocks.
+  void open_row(u32 row, const u32* ids, u32 count) {
+    make_room(count + u64{2});
+    start(head_word(Op::kOpen, count));
+    buffer_[size_++] = row;
+    std::copy_n(ids, count, buffer_.data() + size_);
+    size_ += count;
+  }
+
+  /// Drops every key.
+  void reset() {
+    make_room(1);
+    start(head_word(Op::kReset, 0));
+  }
+
+  const u32* words() const { return buffer_.data(); }
+  u32 size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  void clear() { size_ = 0; }
+
+ private:
+  /// Room for one more item of `words` words, in the last command if that is of the same kind.
+  u32* add(Op op, u32 words) {
+    make_room(words + u64{1});
+    const bool joins = size_ != 0 && op_of(buffer_[head_]) == op && size_ - head_ + words <= kMaxCommandWords;
+    if (!joins) start(head_word(op, 0));
+    buffer_[head_] += 1u << 8;
+    size_ += words;
+    return buffer_.data() + size_ - words;
+  }
+
+  void start(u32 head) {
+    head_ = size_;
+    buffer_[size_++] = head;
+  }
+
+  void make_room(u64 more) {
+    if (size_ + more > buffer_.size()) buffer_.resize(std::max(size_ + more, u64{2} * buffer_.size()));
+  }
+
+  static_assert(kMaxCommandWords <= kMaxCount);
+  std::vector<u32> buffer_;
+  u32 size_ = 0;  // words written
+  u32 head_ = 0;  // where the last command starts; meaningless while the log is empty
+};
+
+}  // namespace blockstep

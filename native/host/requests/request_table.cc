@@ -1,0 +1,136 @@
+#include "request_table.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "../../core/base/block_hash.h"
+#include "../../base/error.h"
+
+namespace blockstep {
+namespace {
+
+/// realloc() for an array of trivial elements. The old array is untouched if it throws. @throws std::bad_alloc
+template <class T>
+T* resize_array(T* array, u64 count) {
+  static_assert(alignof(T) <= alignof(std::max_align_t));
+  if (count > SIZE_MAX / sizeof(T)) throw std::bad_alloc();
+  void* grown = std::realloc(array, static_cast<std::size_t>(count) * sizeof(T));
+  if (!grown) throw std::bad_alloc();
+  return static_cast<T*>(grown);
+}
+
+/// Room for half as much again, so that appends cost amortised constant time and memory stays near what is used.
+u32 grown_capacity(u32 need) { return static_cast<u32>(std::min<u64>(need + u64{need} / 2 + 16, kMaxTokens)); }
+
+}  // namespace
+
+RequestTable::~RequestTable() {
+  for (Slot& slot : slots_) free_arrays(slot);
+}
+
+u32 RequestTable::open(const std::int32_t* tokens, u32 count, const Key& root) {
+  Slot draft{};
+  draft.next_free = kOpenSlot;
+  draft.row = kNone;
+  draft.publish_at = kNone;
+  u32 index;
+  try {
+    // Prompts of one length that decode in step would all grow in the same step; a little more room for some spreads it.
+    draft.token_capacity = std::min(grown_capacity(count) + num_open_ % 128, kMaxTokens);
+    draft.tokens = resize_array(draft.tokens, draft.token_capacity);
+    std::memcpy(draft.tokens, tokens, count * sizeof(*tokens));
+    draft.num_tokens = count;
+    if (hashing_) {
+      grow_hashes(draft, draft.token_capacity / block_size_ + 1);
+      draft.hashes[0] = root;
+      extend_hashes(draft, count / block_size_);
+    }
+    index = take_slot();
+  } catch (...) {
+    std::free(draft.tokens);
+    std::free(draft.hashes);
+    throw;
+  }
+  draft.generation = slots_[index].generation;
+  slots_[index] = draft;
+  num_open_ += 1;
+  owned_bytes_ += draft.token_capacity * sizeof(*draft.tokens) + draft.hash_capacity * sizeof(Key);
+  return index;
+}
+
+void RequestTable::close(u32 index) noexcept {
+  Slot& slot = slots_[index];
+  free_arrays(slot);
+  const u32 generation = slot.generation;
+  slot = Slot{};
+  slot.row = kNone;
+  slot.publish_at = kNone;
+  num_open_ -= 1;
+  // A slot that used up its generations is never opened again: a handle must not come back to life.
+  slot.generation = generation + 1;
+  slot.next_free = kNone;
+  if (slot.generation == 0) return;
+  slot.next_free = first_free_;
+  first_free_ = index;
+}
+
+void RequestTable::truncate(Slot& slot, u32 count) noexcept {
+  if (count >= slot.num_tokens) return;
+  slot.num_tokens = count;
+  slot.num_hashes = std::min(slot.num_hashes, count / block_size_);
+}
+
+void RequestTable::rewind(Slot& slot, u32 count) {
+  if (count >= slot.num_tokens) return;
+  extend_hashes(slot, full_blocks(slot));
+  slot.num_tokens = count;
+}
+
+void RequestTable::extend_hashes(Slot& slot, u32 blocks) {
+  if (!hashing_ || blocks <= slot.num_hashes) return;
+  if (blocks >= slot.hash_capacity) {
+    const u32 before = slot.hash_capacity;
+    grow_hashes(slot, grown_capacity(blocks + 1));
+    owned_bytes_ += (slot.hash_capacity - before) * sizeof(Key);
+  }
+  const u64 done = slot.num_hashes;
+  chain(seed_, slot.hashes[done], slot.tokens + done * block_size_, block_size_, blocks - slot.num_hashes,
+        slot.hashes + done + 1);
+  slot.num_hashes = blocks;
+}
+
+u32 RequestTable::take_slot() {
+  if (first_free_ != kNone) {
+    const u32 index = first_free_;
+    first_free_ = slots_[index].next_free;
+    return index;
+  }
+  if (slots_.size() == kSlotLimit) throw Error{kLimit, "all 2097152 slots of the request table are open"};
+  slots_.push_back(Slot{});
+  slots_.back().generation = 1;
+  return static_cast<u32>(slots_.size() - 1);
+}
+
+void RequestTable::grow_tokens(Slot& slot) {
+  const u32 capacity = grown_capacity(slot.token_capacity);
+  if (capacity == slot.token_capacity) throw std::bad_alloc();
+  slot.tokens = resize_array(slot.tokens, capacity);
+  owned_bytes_ += (capacity - slot.token_capacity) * sizeof(*slot.tokens);
+  slot.token_capacity = capacity;
+}
+
+void RequestTable::grow_hashes(Slot& slot, u32 keys) {
+  slot.hashes = resize_array(slot.hashes, keys);
+  slot.hash_capacity = keys;
+}
+
+void RequestTable::free_arrays(Slot& slot) noexcept {
+  owned_bytes_ -= slot.token_capacity * sizeof(*slot.tokens) + slot.hash_capacity * sizeof(Key);
+  std::free(slot.tokens);
+  std::free(slot.hashes);
+}
+
+}  // namespace blockstep

@@ -1,0 +1,110 @@
+// The request table: token ids and chained block hashes of every open slot, from add to the terminal event.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "../../core/base/types.h"
+
+namespace blockstep {
+
+/// Slots fit in 21 bits, so that slot + generation * 2^21 is a safe integer of JavaScript.
+constexpr u32 kSlotLimit = 1u << 21;
+
+/// Token ids and token counts stay below this.
+constexpr u32 kMaxTokens = 0x7fffffffu;
+
+/// One request. Exactly one cache line, because a decode step visits every running request's. `room` and
+/// `publish_at` are thresholds that follow from the other fields, so that the common entry of a step costs two
+/// comparisons.
+struct alignas(64) Slot {
+  std::int32_t* tokens;  // [num_tokens], room for token_capacity
+  Key* hashes;           // hashes[0] is the root, hashes[i + 1] block i's; room for hash_capacity; null if not hashing
+  u32 num_tokens;
+  u32 token_capacity;
+  u32 num_hashes;     // blocks hashed so far; at most num_tokens / block_size
+  u32 hash_capacity;
+  u32 row;            // kNone without one
+  u32 num_blocks;     // blocks of the row
+  u32 room;           // tokens that these blocks have room for; 0 without a row
+  u32 num_published;  // leading blocks of the row that need no publication: hits, or published by this request
+  u32 publish_at;     // token count at which the next block becomes publishable; kNone without a row or caching
+  u32 generation;     // of the present or the next incarnation; 1 for the first
+  u32 next_free;      // next closed slot, or kOpenSlot
+  u32 mark;           // the run that last took blocks for this slot: guards against a slot twice in one frame
+};
+static_assert(sizeof(Slot) == 64);
+
+constexpr u32 kOpenSlot = kNone - 1;
+
+class RequestTable {
+ public:
+  /// `hashing`: keep block hashes (prefix caching is on).
+  RequestTable(u32 block_size, bool hashing, const Key& seed)
+      : block_size_(block_size), hashing_(hashing), seed_(seed) {}
+  RequestTable(const RequestTable&) = delete;
+  RequestTable& operator=(const RequestTable&) = delete;
+  ~RequestTable();
+
+  /// Opens a slot for a prompt of `count` >= 1 tokens whose cache identity starts at `root`, and hashes its full
+  /// blocks. Changes nothing if it throws. @throws Error kLimit, std::bad_alloc
+  u32 open(const std::int32_t* tokens, u32 count, const Key& root);
+
+  /// The open slot's request ends: its memory goes, its handle becomes stale. The caller has released its row.
+  void close(u32 slot) noexcept;
+
+  /// The common case of append(): false, and nothing done, unless the slot is open and has room for a good token.
+  /// (A closed slot has no room.)
+  bool try_append(u32 index, std::int32_t token) {
+    if (index >= slots_.size() || static_cast<u32>(token) >= kMaxTokens) return false;
+    Slot& slot = slots_[index];
+    if (slot.num_tokens == slot.token_capacity) return false;
+    slot.tokens[slot.num_tokens++] = token;
+    return true;
+  }
+
+  /// Adds a sampled token. Changes nothing if it throws. @throws std::bad_alloc
+  void append(Slot& slot, std::int32_t token) {
+    if (slot.num_tokens == slot.token_capacity) grow_tokens(slot);
+    slot.tokens[slot.num_tokens++] = token;
+  }
+
+  /// Drops the tokens from `count` on, and the hashes of blocks that are no longer full.
+  void truncate(Slot& slot, u32 count) noexcept;
+
+  /// As truncate(), but every hash stays, also that of a block which is no longer full: what is appended next stands in
+  /// that block under the hash of the tokens that were dropped, and the blocks behind it chain on that. This is what
+  /// vLLM does with a session's dropped token. @throws std::bad_alloc
+  void rewind(Slot& slot, u32 count);
+
+  /// Hashes the slot's blocks up to `blocks`, which must be full. Does nothing without hashing. @throws std::bad_alloc
+  void extend_hashes(Slot& slot, u32 blocks);
+
+  bool is_open(u32 slot) const { return slot < slots_.size() && slots_[slot].next_free == kOpenSlot; }
+  Slot& operator[](u32 slot) { return slots_[slot]; }
+  const Slot& operator[](u32 slot) const { return slots_[slot]; }
+  const Slot* slots() const { return slots_.data(); }
+  /// Slots ever used, open and closed.
+  u32 size() const { return static_cast<u32>(slots_.size()); }
+  u32 num_open() const { return num_open_; }
+  u32 full_blocks(const Slot& slot) const { return slot.num_tokens / block_size_; }
+  u64 handle(u32 slot) const { return slot + u64{slots_[slot].generation} * kSlotLimit; }
+  /// Memory of the table, of the tokens and of the hashes.
+  u64 bytes() const { return slots_.capacity() * sizeof(Slot) + owned_bytes_; }
+
+ private:
+  u32 take_slot();
+  void grow_tokens(Slot& slot);
+  void grow_hashes(Slot& slot, u32 keys);
+  void free_arrays(Slot& slot) noexcept;
+
+  u32 block_size_;
+  bool hashing_;
+  Key seed_;
+  std::vector<Slot> slots_;
+  u32 first_free_ = kNone;  // most recently closed first
+  u32 num_open_ = 0;
+  u64 owned_bytes_ = 0;
+};
+
+}  // namespace blockstep

@@ -1,0 +1,21 @@
+// What stands for the KV of one token, on the host as on a GPU.
+#pragma once
+
+#include <cstdint>
+
+#include "../../core/base/types.h"
+
+namespace blockstep {
+
+/// It says everything that decides a real one, and who wrote it.
+struct alignas(16) KvEntry {
+  u64 hash;   // of adapter, salt and all tokens up to and including this one
+  u64 owner;  // handle of the request that wrote it; 0 = never written
+  std::int32_t token;
+  u32 position;
+  u32 generation;  // of the block, when it was written
+  u32 unused;
+};
+static_assert(sizeof(KvEntry) == 32);
+
+}  // namespace blockstep

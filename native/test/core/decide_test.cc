@@ -1,0 +1,320 @@
+// decide() against a HostCore that is asked operation by operation: the same decisions, the same log, the same state.
+//
+//   decide_test [steps] [sizes of the teams]...   1 is the team of one; built with the thread sanitizer for the others
+#include <functional>
+
+#include "../../core/decide/decide.h"
+#include "../workload/decide_workload.h"
+#include "../support/host_core.h"
+#include "../support/thread_team.h"
+
+using namespace blockstep;
+using namespace blockstep::test;
+
+/// What a team made of a step.
+struct Played {
+  std::vector<u32> decision, ids, log;
+  u64 digest = 0;
+};
+
+/// Room for a decision, filled with what cannot be an answer. The vectors are never empty: data() may be null then.
+static Played room_for(const DecideStep& step, u32 num_blocks) {
+  Played played;
+  played.ids.assign(num_blocks, kNone);
+  played.log.assign(step.max_log + 1, kNone);
+  played.decision.assign(static_cast<std::size_t>(decision_words(step.num_admissions, num_blocks, step.max_log)), kNone);
+  return played;
+}
+
+template <class T>
+static void play(T& team, Machine& machine, const DecideStep& step, Played& played) {
+  const Workspace workspace{played.ids.data(), static_cast<u32>(played.ids.size()), played.log.data(), step.max_log};
+  decide(team, machine.state, step.batch.data(), static_cast<u32>(step.batch.size()), workspace,
+         played.decision.data());
+  const u64 all = digest(team, machine.state);
+  if (team.rank() == 0) played.digest = all;
+}
+
+static void expect_as_host(const DecideStep& step, const Played& played, u32 size, u64 at) {
+  const DecisionHeader& header = record_at<DecisionHeader>(played.decision.data());
+  EXPECT(header.fault == kNoFault, "%u members, step %llu: %s", size, wide(at), describe(header.fault));
+  for (std::size_t i = 0; i < step.decision.size(); ++i) {
+    EXPECT(i < played.decision.size() && played.decision[i] == step.decision[i],
+           "%u members, step %llu, stop %u: word %zu of the decision is %u instead of %u", size, wide(at), header.stop, i,
+           played.decision[i], step.decision[i]);
+  }
+  EXPECT(played.digest == step.digest, "%u members, step %llu: another state", size, wide(at));
+}
+
+/// All that two states which were given the same commands have in common.
+static void expect_same(const State& a, const State& b, u32 size, u64 at) {
+  const auto step = wide(at);
+  EXPECT(queue_of(a) == queue_of(b), "%u members, step %llu: the queues differ", size, step);
+  EXPECT(a.rolling_digest == b.rolling_digest && a.num_commands == b.num_commands, "%u members, step %llu", size, step);
+  EXPECT(a.num_taken == b.num_taken && a.next_stamp == b.next_stamp, "%u members, step %llu", size, step);
+  EXPECT(a.evictions == b.evictions && a.num_published == b.num_published, "%u members, step %llu", size, step);
+  EXPECT(a.head == b.head && a.tail == b.tail && a.packed == b.packed, "%u members, step %llu", size, step);
+  for (u32 id = 1; id < a.config.num_blocks; ++id) {
+    const Block& x = a.blocks[id];
+    const Block& y = b.blocks[id];
+    EXPECT(x.ref == y.ref && x.pins == y.pins && x.generation == y.generation && x.flags == y.flags,
+           "%u members, step %llu: block %u differs", size, step, id);
+    EXPECT(x.ref != 0 || x.place == y.place, "%u members, step %llu: block %u stands elsewhere", size, step, id);
+    EXPECT(!(x.flags & kPublished) || (x.key == y.key && x.stamp == y.stamp), "%u members, step %llu: block %u was "
+           "published otherwise", size, step, id);
+  }
+  for (u32 row = 0; row < a.config.num_rows; ++row) {
+    const Row& x = a.rows[row];
+    const Row& y = b.rows[row];
+    EXPECT(x.in_use == y.in_use && x.num_blocks == y.num_blocks && x.generation == y.generation, "%u members, step "
+           "%llu: row %u differs", size, step, row);
+    EXPECT(std::equal(blocks_of(a, row), blocks_of(a, row) + x.num_blocks, blocks_of(b, row)), "%u members, step %llu: "
+           "row %u holds other blocks", size, step, row);
+  }
+}
+
+/// Applies the facts of the batch and the log of the decision: what a mirror does.
+static void replay_step(Machine& mirror, const DecideStep& step) {
+  const BatchHeader& batch = record_at<BatchHeader>(step.batch.data());
+  const DecisionHeader& decision = record_at<DecisionHeader>(step.decision.data());
+  const auto facts = step.batch.begin() + kWordsOf<BatchHeader>;
+  mirror.apply({std::vector<u32>(facts, facts + batch.fact_words)});
+  const Log log{std::vector<u32>(step.decision.end() - decision.log_words, step.decision.end())};
+  const char* refused = refusal(mirror.state, log.words.data(), log.size());
+  EXPECT(refused == nullptr, "the log of a decision does not apply: %s", refused);
+  mirror.apply(log);
+  EXPECT(mirror.results.fault == kNoFault, "%s", describe(mirror.results.fault));
+  EXPECT(mirror.ids.size() == decision.num_ids, "%zu ids instead of %u", mirror.ids.size(), decision.num_ids);
+  const auto ids = step.decision.end() - decision.log_words - decision.num_ids;
+  EXPECT(std::equal(mirror.ids.begin(), mirror.ids.end(), ids), "the log takes other blocks than the decision says");
+}
+
+/// Several steps a launch, so that the barrier at its end hides none that decide() forgot.
+static void run(const MixShape& shape, u32 size, u64 seed, u64 steps, DecideCoverage& coverage) {
+  DecideWorkload workload(shape, seed, coverage);
+  Machine machine(shape.pool);
+  Machine mirror(shape.pool);
+  for (u64 at = 0; at < steps;) {
+    std::vector<DecideStep> list;
+    for (u32 n = 1 + workload.random.below(4); n != 0; --n) list.push_back(workload.next());
+    std::vector<Played> played;
+    for (const DecideStep& step : list) played.push_back(room_for(step, shape.pool.num_blocks));
+    const auto play_all = [&](auto& team) {
+      for (std::size_t i = 0; i < list.size(); ++i) play(team, machine, list[i], played[i]);
+    };
+    if (size == 1) {
+      SoloTeam solo;
+      play_all(solo);
+    } else {
+      test::launch(size, [&](ThreadTeam& team) { play_all(team); });
+    }
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      expect_as_host(list[i], played[i], size, at + i);
+      replay_step(mirror, list[i]);
+    }
+    expect_same(machine.state, mirror.state, size, at);
+    EXPECT(queue_of(machine.state) == list.back().queue, "%u members, step %llu: another queue", size, wide(at));
+    const char* broken = verify(machine.state);
+    EXPECT(broken == nullptr, "%u members, step %llu: %s", size, wide(at), broken);
+    at += list.size();
+  }
+}
+
+static const u32 kUsual = kChunkedPrefill | kReserveAll;
+
+static std::vector<MixShape> shapes() {
+  // pool {blocks, rows, blocks a row, bits}, block size, running, budget, prefill limit, lookahead, flags, caching, docs
+  return {
+      {{40, 12, 10, 0}, 4, 8, 40, 0, 0, kUsual, true, 3},
+      {{40, 5, 10, 0}, 4, 12, 64, 0, 0, kChunkedPrefill, true, 3},
+      {{24, 8, 8, kForceBits}, 2, 6, 16, 7, 0, kUsual, true, 2},
+      {{60, 16, 12, kForceBits + 2}, 4, 12, 48, 20, 3, kUsual | kDropLastHit, true, 4},
+      {{60, 16, 12, 0}, 3, 12, 64, 0, 5, kReserveAll, true, 4},
+      {{30, 8, 20, 0}, 1, 6, 12, 0, 2, kChunkedPrefill, true, 2},
+      {{50, 10, 12, 0}, 4, 8, 32, 0, 0, kUsual, false, 3},
+      {{8, 3, 6, 0}, 2, 3, 8, 0, 0, kUsual, true, 2},
+      {{400, 40, 40, kForceBits + 3}, 4, 30, 400, 0, 0, kUsual, true, 6},
+  };
+}
+
+// ---- Broken promises.
+
+struct BrokenBatch {
+  const char* what;
+  u32 fault;
+  std::function<void(std::vector<u32>&, Workspace&)> damage;
+};
+
+/// Two rows in use with two blocks each, three free; one running entry for each, and an admission of nine tokens.
+static std::vector<u32> good_batch() {
+  BatchWriter writer;
+  writer.clear();
+  const Log facts = [] {
+    Log log;
+    log.add(Op::kOpen, 0, {0});
+    log.add(Op::kOpen, 0, {1});
+    log.add(Op::kExtend, 2, {0, 2, 1, 2});
+    return log;
+  }();
+  writer.facts(facts.words.data(), facts.size());
+  writer.run(0, 1);
+  writer.publication(0, 1, {1, 1});
+  writer.run(1, 2);
+  writer.publication(1, 3, {2, 2});
+  writer.free_row(2);
+  const Key keys[] = {{3, 3}, {4, 4}};
+  writer.admission({9, 0, kNone, 0, 2, kNone, 0, 0}, keys);
+  return writer.words({kUsual, 100, 4, 4, 0, 0, 32});
+}
+
+static std::vector<BrokenBatch> broken_batches() {
+  const u32 header = kWordsOf<BatchHeader>;
+  const u32 running = header + 9, publications = running + 6, rows = publications + 12, admission = rows + 1;
+  return {
+      {"nothing is wrong", kNoFault, [](auto&, auto&) {}},
+      {"another version", kBadCommand, [](auto& words, auto&) { words[0] = kBatchVersion + 1; }},
+      {"fewer words than a header", kBadCommand, [](auto& words, auto&) {
+         words = std::vector<u32>(words.begin(), words.begin() + 1);
+       }},
+      {"more words than there are", kBadCommand, [](auto& words, auto&) { words[1] += 1; }},
+      {"blocks of no tokens", kBadCommand, [](auto& words, auto&) { words[10] = 0; }},
+      {"facts past the end", kBadCommand, [](auto& words, auto&) { words[2] = kNone; }},
+      {"running entries past the end", kBadCommand, [](auto& words, auto&) { words[3] = kNone; }},
+      {"publications past the end", kBadCommand, [](auto& words, auto&) { words[4] = kNone; }},
+      {"rows past the end", kBadCommand, [](auto& words, auto&) { words[5] += 17; }},
+      {"admissions past the end", kBadCommand, [](auto& words, auto&) { words[6] = 2; }},
+      {"keys past the end", kBadCommand, [=](auto& words, auto&) { words[admission + 4] = 3; }},
+      {"so many keys that their words overflow", kBadCommand, [=](auto& words, auto&) { words[admission + 4] = 1u << 30; }},
+      {"everything computed", kBadCommand, [=](auto& words, auto&) { words[admission + 1] = 9; }},
+      {"tokens brought behind any hits", kBadCommand, [=](auto& words, auto&) { words[admission + 6] = 1; }},
+      {"a load behind any hits", kBadCommand, [=](auto& words, auto&) { words[admission + 7] = kLoadsFirst; }},
+      {"everything brought", kBadCommand, [=](auto& words, auto&) {
+         words[admission + 5] = 1, words[admission + 6] = 5;
+       }},
+      {"more loaded than there is", kBadCommand, [=](auto& words, auto&) {
+         words[admission + 5] = 1, words[admission + 6] = 6, words[admission + 7] = kLoadsFirst;
+       }},
+      {"so many hits that their tokens overflow", kBadCommand, [=](auto& words, auto&) {
+         words[admission + 5] = 1u << 30;
+       }},
+      {"hits of what is computed", kBadCommand, [=](auto& words, auto&) {
+         words[admission + 1] = 4, words[admission + 5] = 1;
+       }},
+      {"tokens brought to what is computed", kBadCommand, [=](auto& words, auto&) {
+         words[admission + 1] = 4, words[admission + 5] = 0, words[admission + 6] = 1;
+       }},
+      {"a load of what is computed", kBadCommand, [=](auto& words, auto&) {
+         words[admission + 1] = 4, words[admission + 5] = 0, words[admission + 7] = kLoadsFirst;
+       }},
+      {"facts that are none", kBadCommand, [=](auto& words, auto&) { words[header] = 0; }},
+      {"more publications than there are", kBadCommand, [=](auto& words, auto&) { words[running + 5] = 3; }},
+      {"a row that is not in use", kRowNotInUse, [=](auto& words, auto&) { words[running] = 3; }},
+      {"a row twice", kRowRepeated, [=](auto& words, auto&) { words[running + 3] = 0; }},
+      {"a row that gets too long", kRowTooLong, [=](auto& words, auto&) { words[running + 1] = 9; }},
+      {"a block behind the row's end", kNoSuchBlock, [=](auto& words, auto&) { words[publications + 7] = 4; }},
+      {"a block far behind the table's end", kNoSuchBlock, [=](auto& words, auto&) {
+         words[publications + 7] = 1u << 24;
+       }},
+      {"a block of a free row", kRowNotInUse, [=](auto& words, auto&) { words[publications + 6] = 3; }},
+      {"a block published twice", kAlreadyPublished, [=](auto& words, auto&) {
+         words[publications + 6] = 0, words[publications + 7] = 1;
+       }},
+      {"a free row in use", kRowInUse, [=](auto& words, auto&) { words[rows] = 1; }},
+      {"no room for the ids", kResultsFull, [](auto&, Workspace& workspace) { workspace.max_ids = 9; }},
+      {"no room for any log", kResultsFull, [](auto&, Workspace& workspace) { workspace.max_log = 0; }},
+      {"no room for the Extend", kResultsFull, [](auto&, Workspace& workspace) { workspace.max_log = 4; }},
+      {"no room for the Publish", kResultsFull, [](auto&, Workspace& workspace) { workspace.max_log = 17; }},
+      {"no room for the Open", kResultsFull, [](auto&, Workspace& workspace) { workspace.max_log = 21; }},
+      {"no room for the admission's Extend", kResultsFull, [](auto&, Workspace& workspace) { workspace.max_log = 22; }},
+      {"no room for the admission's Publish", kResultsFull, [](auto&, Workspace& workspace) { workspace.max_log = 35; }},
+      {"just enough room", kNoFault, [](auto&, Workspace& workspace) {
+         workspace.max_log = 36;
+         workspace.max_ids = 10;
+       }},
+  };
+}
+
+/// Every member finds the same fault, none waits at a barrier for ever, nothing is written where there is no room, and
+/// the state takes nothing any more.
+static void run_broken(u32 size) {
+  for (const BrokenBatch& test : broken_batches()) {
+    Machine machine({40, 4, 8, 0});
+    std::vector<u32> batch = good_batch();
+    std::vector<u32> ids(64, kNone), log(64, kNone), decision(256, kNone);
+    Workspace workspace{ids.data(), 64, log.data(), 64};
+    test.damage(batch, workspace);
+    const std::vector<u32> good = good_batch();
+    std::vector<u32> after(256, kNone);
+    const auto twice = [&](auto& team) {
+      decide(team, machine.state, batch.data(), static_cast<u32>(batch.size()), workspace, decision.data());
+      if (test.fault == kNoFault) return;
+      decide(team, machine.state, good.data(), static_cast<u32>(good.size()), workspace, after.data());
+    };
+    if (size == 1) {
+      SoloTeam solo;
+      twice(solo);
+    } else {
+      test::launch(size, [&](ThreadTeam& team) { twice(team); });
+    }
+    const DecisionHeader& header = record_at<DecisionHeader>(decision.data());
+    EXPECT(header.fault == test.fault, "%u members, %s: %s", size, test.what, describe(header.fault));
+    EXPECT(machine.state.fault == test.fault, "%u members, %s", size, test.what);
+    for (u32 i = workspace.max_ids; i < 64; ++i) EXPECT(ids[i] == kNone, "%s: an id too many", test.what);
+    for (u32 i = workspace.max_log; i < 64; ++i) EXPECT(log[i] == kNone, "%s: a word too many", test.what);
+    if (test.fault == kNoFault) {
+      EXPECT(header.num_run == 2 && header.num_admitted == 1 && header.num_ids == 10, "%s", test.what);
+      continue;
+    }
+    EXPECT(header.words == kWordsOf<DecisionHeader> && header.num_run == 0 && header.stop == 0, "%s", test.what);
+    EXPECT(record_at<DecisionHeader>(after.data()).fault == test.fault, "%s: the state goes on", test.what);
+  }
+}
+
+/// A block that is published already, and nothing else to publish: no Publish in the log.
+static void run_known(u32 size) {
+  Machine machine({40, 4, 8, 0});
+  BatchWriter writer;
+  writer.clear();
+  Log facts;
+  facts.add(Op::kOpen, 0, {0});
+  facts.add(Op::kExtend, 1, {0, 2});
+  facts.add(Op::kPublish, 1, {0, 1, 1, 0, 1, 0});
+  writer.facts(facts.words.data(), facts.size());
+  writer.run(0, 1);
+  writer.publication(0, 1, {1, 1});
+  const std::vector<u32> batch = writer.words({kUsual, 0, 0, 4, 0, 0, 32});
+  std::vector<u32> ids(40), log(40), decision(120);
+  const Workspace workspace{ids.data(), 40, log.data(), 40};
+  test::launch(size, [&](ThreadTeam& team) {
+    decide(team, machine.state, batch.data(), static_cast<u32>(batch.size()), workspace, decision.data());
+  });
+  const DecisionHeader& header = record_at<DecisionHeader>(decision.data());
+  EXPECT(header.fault == kNoFault && header.num_run == 1, "%u members: %s", size, describe(header.fault));
+  EXPECT(header.log_words == 3 && op_of(log[0]) == Op::kExtend, "%u members: %u words", size, header.log_words);
+}
+
+int main(int argc, char** argv) {
+  const u64 steps = argument(argc, argv, 1, 400);
+  std::vector<u32> sizes;
+  for (int i = 2; i < argc; ++i) sizes.push_back(static_cast<u32>(argument(argc, argv, i, 1)));
+  if (sizes.empty()) sizes = {1};
+  DecideCoverage all;
+  u64 seed = 1;
+  for (const u32 size : sizes) {
+    for (const MixShape& shape : shapes()) run(shape, size, seed++, steps, all);
+    run_broken(size);
+    run_known(size);
+  }
+  for (u32 stop = kNotStopped; stop <= kStopHits; ++stop) EXPECT(all.stops[stop], "no decision ended with %u", stop);
+  EXPECT(all.partly_run && all.hits && all.dropped_hits && all.free_hits && all.partial_chunks && all.limited_chunks,
+         "a path was never taken");
+  EXPECT(all.held_rows && all.longer_rows && all.external && all.contested && all.known && all.evictions && all.facts,
+         "a path was never taken");
+  EXPECT(all.told && all.brought && all.loads, "%llu %llu %llu", wide(all.told), wide(all.brought), wide(all.loads));
+  std::printf("decide: %llu entries run, %llu hits, %llu publications (%llu contested, %llu known already), stops "
+              "%llu %llu %llu %llu %llu %llu %llu; as the host core\n",
+              wide(all.run), wide(all.hits), wide(all.published), wide(all.contested), wide(all.known),
+              wide(all.stops[0]), wide(all.stops[1]), wide(all.stops[2]), wide(all.stops[3]), wide(all.stops[4]),
+              wide(all.stops[5]), wide(all.stops[6]));
+  return 0;
+}

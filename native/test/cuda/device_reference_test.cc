@@ -1,0 +1,210 @@
+// The reference executor on an emulated GPU against the one on the host: the same steps, several of them under way at once,
+// give the same answers; damaged ones are refused or found out, and nothing touches what is not its own.
+#include <thread>
+
+#include "../../cuda/base/backend.h"
+#include "../../cuda/base/call.h"
+#include "../reference/reference_steps.h"
+
+using namespace blockstep;
+using namespace blockstep::test;
+using blockstep::cuda::MappedMemory;
+
+/// Tables where the GPU reads them, one set for each step that is under way.
+struct TablesOnGpu {
+  TablesOnGpu(const ReferenceConfig& of, u32 sets)
+      : config(of), stride((tables_bytes(of.tables) + 255) / 256 * 256), memory(sets * stride) {}
+  Tables copy(u32 set, const Buffers& buffers) {
+    u8* base = memory.base() + set * stride;
+    std::memcpy(base, buffers.tables.get(), static_cast<std::size_t>(tables_bytes(config.tables)));
+    return lay_out_tables(config.tables, memory.on_device(base));
+  }
+  ReferenceConfig config;
+  u64 stride;
+  MappedMemory memory;
+};
+
+static void take(DeviceReference& gpu, void* io) {
+  while (!gpu.take(io)) {
+    if (gpu.num_sequences() > 1000) break;  // as somebody may ask at any time
+    std::this_thread::yield();
+  }
+}
+
+/// Everything that a step answers.
+static void expect_same(const ReferenceConfig& config, const Buffers& a, const Buffers& b, u32 round) {
+  const StepIo one = lay_out_step(config, a.io.get());
+  const StepIo other = lay_out_step(config, b.io.get());
+  const auto equal = [](const auto* x, const auto* y, u32 count) { return std::equal(x, x + count, y); };
+  const u32 findings = static_cast<u32>(one.control[kNumFindings]);
+  EXPECT(equal(one.control, other.control, 4), "round %u: %d and %d findings", round, one.control[kNumFindings],
+         other.control[kNumFindings]);
+  EXPECT(equal(one.counts, other.counts, 1) && equal(one.errors, other.errors, 1), "round %u: counts", round);
+  EXPECT(equal(one.tokens, other.tokens, static_cast<u32>(one.control[kNumTokens])), "round %u: tokens", round);
+  EXPECT(equal(one.findings, other.findings, std::min(findings, kMaxFindings) * kFindingNumbers), "round %u: findings", round);
+}
+
+/// A text of its own beside the host's, with every step given before the one before it has come back.
+static void test_flight(u32 steps) {
+  const ReferenceConfig config{40, 4, {120, 2, 30}, 0, 3, 5, -1, 0, false};
+  const auto gpu = cuda::open_reference(config, 0);
+  ReferenceModel host(config);
+  TablesOnGpu on_gpu(config, config.pipeline_depth + 1);  // one for a step that is refused
+  std::vector<std::unique_ptr<Buffers>> expected;
+  const auto taken = [&](u32 step) {
+    Buffers answer(config);
+    take(*gpu, answer.io.get());
+    expect_same(config, *expected[step], answer, step);
+    EXPECT(lay_out_step(config, answer.io.get()).control[kNumFindings] == 0, "step %u", step);
+  };
+  for (u32 step = 0; step < steps; ++step) {
+    auto buffers = std::make_unique<Buffers>(config);
+    if (step == 0) fill(config, *buffers, 1, 9, 3);
+    else decode(config, *buffers, 1, 8 + step, 3);
+    if (step >= config.pipeline_depth) taken(step - config.pipeline_depth);
+    const Span<const std::int32_t> known{buffers->known.data(), static_cast<u32>(buffers->known.size())};
+    gpu->submit(buffers->io.get(), on_gpu.copy(step % config.pipeline_depth, *buffers), known);
+    host.step(lay_out_step(config, buffers->io.get()), lay_out_tables(config.tables, buffers->tables.get()), known);
+    expected.push_back(std::move(buffers));
+  }
+  for (u32 step = steps - config.pipeline_depth; step < steps; ++step) taken(step);
+  bool full = false;
+  Buffers more(config);
+  fill(config, more, 2, 3, 20);
+  for (u32 i = 0; i <= config.pipeline_depth; ++i) {
+    try {
+      gpu->submit(more.io.get(), on_gpu.copy(i, more), {more.known.data(), 3});
+    } catch (const Error& error) {
+      full = error.code == kLimit && i == config.pipeline_depth;
+    }
+  }
+  EXPECT(full, "more steps than there is room for");
+  // It goes with steps under way.
+}
+
+/// Rows that are longer than what is read at once.
+static void test_windows() {
+  const ReferenceConfig config{6, 40000, {40020, 1, 3}, 0, 1, 5, -1, 0, false};
+  const auto gpu = cuda::open_reference(config, 0);
+  ReferenceModel host(config);
+  TablesOnGpu on_gpu(config, 1);
+  for (u32 step = 0; step < 2; ++step) {
+    Buffers buffers(config);
+    if (step == 0) fill(config, buffers, 1, 40010, 2);
+    else decode(config, buffers, 1, 40010, 2);
+    const Span<const std::int32_t> known{buffers.known.data(), static_cast<u32>(buffers.known.size())};
+    gpu->submit(buffers.io.get(), on_gpu.copy(0, buffers), known);
+    host.step(lay_out_step(config, buffers.io.get()), lay_out_tables(config.tables, buffers.tables.get()), known);
+    Buffers answer(config);
+    take(*gpu, answer.io.get());
+    expect_same(config, buffers, answer, step);
+    EXPECT(lay_out_step(config, answer.io.get()).control[kNumFindings] == 0, "step %u", step);
+  }
+}
+
+/// What a lane filled, or did not, is adopted behind the steps before.
+static void test_adoption() {
+  const ReferenceConfig config{10, 4, {32, 2, 8}, 0, 2, 5, -1, 0, true};
+  const auto gpu = cuda::open_reference(config, 0);
+  TablesOnGpu on_gpu(config, 2);
+  Buffers buffers(config);
+  const auto run = [&](u32 set) {
+    gpu->submit(buffers.io.get(), on_gpu.copy(set, buffers), {buffers.known.data(), static_cast<u32>(buffers.known.size())});
+    take(*gpu, buffers.io.get());
+    return lay_out_step(config, buffers.io.get()).control[kNumFindings];
+  };
+  fill(config, buffers, 1, 8, 1);
+  EXPECT(run(0) == 0, "the text that is copied");
+  std::vector<u8> block(gpu->blocks()->bytes_per_block());
+  gpu->blocks()->read_block(1, block.data());
+  const std::int32_t good[] = {5};
+  const std::int32_t bad[] = {7};
+  // Twice, so that what was copied is of another generation than the block.
+  for (const u64 handle : {9, 2}) {
+    gpu->blocks()->write_block(5, block.data());
+    gpu->blocks()->arrived(5, 1);
+    gpu->adopt(handle, {good, 1});
+  }
+  gpu->blocks()->write_block(7, block.data());  // and nobody says so
+  // Request 2 has its first block from a lane, and computes the second.
+  const auto second = [&](u32 first) {
+    fill(config, buffers, 2, 8, first);
+    const StepIo io = lay_out_step(config, buffers.io.get());
+    const Tables tables = lay_out_tables(config.tables, buffers.tables.get());
+    *const_cast<std::int32_t*>(io.scheduled) = 4;
+    tables.num_computed[0] = 4;
+    tables.query_start[1] = 4;
+    for (u32 i = 0; i < 4; ++i) tables.slot_mapping[i] = (first + 1) * 4 + i;
+  };
+  second(5);
+  EXPECT(run(1) == 0, "a block that a lane filled");
+  second(7);
+  gpu->adopt(2, {bad, 1});
+  EXPECT(run(0) > 0, "a block that no lane filled");
+  for (const std::int32_t none : {0, -1, 10}) {
+    bool refused = false;
+    try {
+      gpu->adopt(2, {&none, 1});
+    } catch (const Error& error) {
+      refused = error.code == kBadArg;
+    }
+    EXPECT(refused, "block %d was adopted", none);
+  }
+}
+
+static void test_damage(u32 rounds) {
+  Random random(3);
+  u32 refused = 0;
+  u32 found = 0;
+  for (u32 round = 0; round < rounds; ++round) {
+    ReferenceConfig config{12, 1 + random.below(5), {32, 3, 8}, random.below(4), 1 + random.below(3), 5, -1, 1u << 30, false};
+    config.report_only = random.one_in(2);
+    const auto gpu = cuda::open_reference(config, 0);
+    ReferenceModel host(config);
+    TablesOnGpu on_gpu(config, 1);
+    for (u32 step = 0; step < 4; ++step) {
+      Buffers buffers(config);
+      fill(config, buffers, 1 + random.below(2), 1 + random.below(8), 1 + random.below(3));
+      for (u32 i = random.below(4); i > 0; --i) {
+        const bool in_tables = random.one_in(2);
+        auto* words = in_tables ? reinterpret_cast<u32*>(buffers.tables.get()) : reinterpret_cast<u32*>(buffers.io.get());
+        words[random.below((in_tables ? buffers.table_bytes : buffers.io_bytes) / 4)] = damage(random);
+      }
+      const Span<const std::int32_t> known{buffers.known.data(), static_cast<u32>(buffers.known.size())};
+      const StepIo io = lay_out_step(config, buffers.io.get());
+      bool host_refuses = false;
+      Buffers answer(config);
+      std::memcpy(answer.io.get(), buffers.io.get(), static_cast<std::size_t>(buffers.io_bytes));
+      try {
+        host.step(lay_out_step(config, answer.io.get()), lay_out_tables(config.tables, buffers.tables.get()), known);
+      } catch (const Error&) {
+        host_refuses = true;
+      }
+      bool refuses = false;
+      try {
+        gpu->submit(buffers.io.get(), on_gpu.copy(0, buffers), known);
+        take(*gpu, buffers.io.get());
+      } catch (const Error& error) {
+        EXPECT(error.code == kBadArg, "round %u: %s", round, error.message.c_str());
+        refuses = true;
+      }
+      EXPECT(refuses == host_refuses, "round %u: refused by one of both", round);
+      refused += refuses;
+      if (refuses) continue;
+      const bool wrong = lay_out_step(config, answer.io.get()).control[kNumFindings] > 0;
+      EXPECT(!wrong || io.control[kNumFindings] > 0, "round %u, step %u: nothing was found", round, step);
+      found += wrong;
+    }
+  }
+  EXPECT(found > 0, "nothing was damaged");
+  std::printf("%u damaged steps refused, %u found out", refused, found);
+}
+
+int main(int argc, char** argv) {
+  const u32 times = static_cast<u32>(argument(argc, argv, 1, 10));
+  test_flight(std::min(20 + times, 100u));
+  test_windows();
+  test_adoption();
+  test_damage(times);
+  return 0;
+}

@@ -1,0 +1,202 @@
+// The gather's kernels on threads: gather.cu is compiled as C++ over gpu_shim, with a thread for each of a block's, and all
+// blocks of a grid at once. What they write is compared with the host's tables as soon as the completion is there, and
+// before the threads are joined, so that the thread sanitizer sees what is not ordered before it.
+#if !defined(BLOCKSTEP_BLOCK_THREADS)
+#define BLOCKSTEP_BLOCK_THREADS 64
+#endif
+#include "../../cuda/kernels/gather.cu"
+
+#include "../support/tables_life.h"
+
+using namespace blockstep;
+using namespace blockstep::test;
+namespace gpu_code = blockstep::cuda;
+
+/// Tables whose arrays are allocations of their own, filled by the kernels.
+class KernelTables final : public DeviceTables {
+ public:
+  KernelTables(const State& state, const TablesShape& shape, u32 block_size, u32 num_slots)
+      : slot_mapping_(shape.max_tokens, -1), input_ids_(shape.max_tokens, -1), query_start_(shape.max_entries + 1),
+        seq_lens_(shape.max_entries), num_computed_(shape.max_entries),
+        block_table_(u64{shape.max_entries} * shape.max_blocks_per_row), contents_(2 * shape.max_entries, {~u64{0}, kNone}),
+        staging_((max_gather_words(shape) + 3) / 4), slots_(num_slots, std::vector<uint4>(staging_.size())) {
+    site_.at = {slot_mapping_.data(), input_ids_.data(), query_start_.data(), seq_lens_.data(), num_computed_.data(),
+                block_table_.data()};
+    site_.contents = contents_.data();
+    site_.rows = state.rows;
+    site_.row_blocks = state.row_blocks;
+    site_.ended = &ended_;
+    site_.completion = &completion_;
+    site_.max_entries = shape.max_entries;
+    site_.max_blocks_per_row = shape.max_blocks_per_row;
+    site_.block_size = block_size;
+    descriptor_ = describe_tables(site_.at, shape, 0, block_size);
+  }
+
+  const blockstep_tables& descriptor() const override { return descriptor_; }
+  u32* slot(u32 index) override { return &slots_[index].data()->x; }
+  const Completion& completion() const override { return completion_; }
+  void gather_value(const GatherHead& head, Carrier carrier, const u32* words, u32 count) override {
+    carrier == Carrier::kSmall ? by_value<kSmallGatherWords>(head, words, count)
+                               : by_value<kLargeGatherWords>(head, words, count);
+    carried[static_cast<u32>(carrier)] += 1;
+  }
+  void gather_slot(const GatherHead& head, u32 index, u32 count) override {
+    const u32* words = slot(index);
+    u32* staging = &staging_.data()->x;
+    launch((count + gpu_code::kFetchWords - 1) / gpu_code::kFetchWords,
+           [=] { gpu_code::fetch_message(staging, words, count); });
+    members_.clear();
+    EXPECT(std::equal(words, words + count, staging), "another message was fetched");
+    launch(1 + head.number % 3, [=, this] { gpu_code::gather_staged(site_, head, staging); });
+    wait(head.number);
+    carried[2] += 1;
+  }
+  void read(Table which, void* out) override {
+    const blockstep_array& array = array_of(descriptor_, which);
+    std::memcpy(out, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(array.data)), bytes_of(array));
+  }
+  u64 device_bytes() const override { return 0; }
+  u64 pinned_bytes() const override { return 0; }
+  /// Until the kernels have ended altogether, as a stream would before it runs the next.
+  void join() { members_.clear(); }
+
+  u32 carried[3] = {};
+
+ private:
+  template <u32 Words>
+  void by_value(const GatherHead& head, const u32* words, u32 count) {
+    EXPECT(count <= Words, "%u words in a letter of %u", count, Words);
+    const auto letter = std::make_shared<gpu_code::GatherLetter<Words>>();
+    letter->head = head;
+    std::copy_n(words, count, letter->words);
+    launch(1 + head.number % 3, [=, this] { gpu_code::gather_value<Words>(site_, *letter); });
+    wait(head.number);
+  }
+
+  /// All threads of all blocks at once. The kernels share nothing but device memory, so that they may.
+  template <class Kernel>
+  void launch(u32 blocks, const Kernel& kernel) {
+    EXPECT(members_.empty(), "the last launch is still running");
+    blocks_.clear();
+    for (u32 index = 0; index < blocks; ++index) {
+      blocks_.push_back(std::make_unique<gpu_shim::Block>(gpu_code::kThreads));
+      for (u32 rank = 0; rank < gpu_code::kThreads; ++rank) {
+        members_.emplace_back([=, block = blocks_.back().get()] {
+          gpu_shim::block = block;
+          threadIdx = {rank};
+          blockIdx = {index};
+          gridDim = {blocks};
+          kernel();
+        });
+      }
+    }
+  }
+
+  void wait(u32 number) {
+    while (completion_.word.load(std::memory_order_acquire) != completion_word(number, 0)) std::this_thread::yield();
+  }
+
+  std::vector<std::int64_t> slot_mapping_;
+  std::vector<std::int32_t> input_ids_, query_start_, seq_lens_, num_computed_, block_table_;
+  std::vector<RowContent> contents_;
+  std::vector<uint4> staging_;
+  std::vector<std::vector<uint4>> slots_;
+  u32 ended_ = 0;
+  Completion completion_{};
+  gpu_code::GatherSite site_{};
+  blockstep_tables descriptor_;
+  std::vector<std::unique_ptr<gpu_shim::Block>> blocks_;
+  std::vector<std::jthread> members_;  // last: they use all the others
+};
+
+/// A device that applies a log when it is given one.
+class PromptDevice final : public Device {
+ public:
+  PromptDevice(const Config& pool, u32 max_logs)
+      : machine_(pool), slots_(max_logs, std::vector<u32>(slot_words(pool))), completions_(max_logs) {}
+
+  u32* slot(u32 index) override { return slots_[index].data(); }
+  const Completion& completion(u32 slot) const override { return completions_[slot]; }
+  const Completion& digest_completion() const override { return completions_[0]; }
+  void apply_value(Job job, Carrier, const u32* words, u32 count) override {
+    if (tables) tables->join();
+    machine_.apply({std::vector<u32>(words, words + count)});
+    completions_[job.slot].digest = machine_.state.rolling_digest;
+    completions_[job.slot].word = completion_word(job.number, machine_.results.fault);
+  }
+  void apply_slot(Job job, u32 count) override { apply_value(job, Carrier::kSlot, slot(job.slot), count); }
+  void start_digest(u32) override {}
+  // Nobody has it decide.
+  u32* batch() override { return nullptr; }
+  const u32* decision() const override { return nullptr; }
+  const Completion& decision_completion() const override { return completions_[0]; }
+  void decide_value(u32, Carrier, const u32*, u32) override { EXPECT(false, "a batch for a device that does not decide"); }
+  void decide_slot(u32, u32) override { EXPECT(false, "a batch for a device that does not decide"); }
+  void follow(u64) override {}
+  void lead(u64) override {}
+  DeviceTables& make_tables(const TablesShape& shape, u32 block_size, u32 num_slots) override {
+    tables = std::make_unique<KernelTables>(machine_.state, shape, block_size, num_slots);
+    return *tables;
+  }
+  void check() override {}
+  u64 device_bytes() const override { return 0; }
+  u64 pinned_bytes() const override { return 0; }
+
+ private:
+  Machine machine_;
+  std::vector<std::vector<u32>> slots_;
+  std::vector<Completion> completions_;
+
+ public:
+  std::unique_ptr<KernelTables> tables;
+};
+
+static void run(const LifeShape& shape, u64 seed, u64 steps, u32 (&carried)[3]) {
+  PromptDevice* device = nullptr;
+  TablesLife life(shape, seed, [&](const Config& pool, u32 max_logs) {
+    auto made = std::make_unique<PromptDevice>(pool, max_logs);
+    device = made.get();
+    return made;
+  });
+  for (u64 step = 0; step < steps; ++step) {
+    device->tables->join();
+    const u32 frame = life.step();
+    for (u32 i = 0; i < kNumTables; ++i) {
+      const std::vector<u8> expected = life.array(frame, static_cast<Table>(i));
+      std::vector<u8> found(expected.size());
+      life.core().read_device_table(static_cast<Table>(i), found.data());
+      EXPECT(found == expected, "%s, seed %llu, step %llu: table %u", shape.name, wide(seed), wide(step), i);
+    }
+  }
+  for (u32 i = 0; i < 3; ++i) carried[i] += device->tables->carried[i];
+}
+
+/// As many thread blocks as there is work for, and no more than there may be; at least one, which says that all is done.
+static void test_grid() {
+  constexpr u32 kThreads = gpu_code::kThreads;
+  const auto blocks = [](u32 entries, u32 tokens, u32 segments, u32 max_entries) {
+    return gpu_code::gather_blocks({1, entries, tokens, 0, 0, 0, segments}, max_entries);
+  };
+  EXPECT(blocks(0, 0, 1, 1) == 1, "%u for nothing", blocks(0, 0, 1, 1));
+  EXPECT(blocks(0, 0, 1, kThreads) == 2, "%u for a thread too much", blocks(0, 0, 1, kThreads));
+  EXPECT(blocks(1, 3 * kThreads, 1, 1) == 3, "%u for three blocks of tokens", blocks(1, 3 * kThreads, 1, 1));
+  EXPECT(blocks(4, 4, kThreads / 32, 4) == 4, "%u for four rows", blocks(4, 4, kThreads / 32, 4));
+  EXPECT(gpu_code::gather_blocks({1, 0, 0, 4, 4, 0, kThreads / 32}, 4) == 4, "the last gather's rows are forgotten");
+  EXPECT(gpu_code::gather_blocks({1, 0, 0, 1, 2 * kThreads, 0, 1}, 4) == 2, "the last gather's tokens are forgotten");
+  EXPECT(blocks(1u << 20, 0x7ffffffe, 2048, 1u << 20) == gpu_code::kMaxGatherBlocks, "more than there may be");
+}
+
+int main(int argc, char** argv) {
+  const u64 steps = argument(argc, argv, 1, 100);
+  u32 carried[3] = {};
+  test_grid();
+  // So many at least, or not all carriers are seen.
+  run(kOne, 1, 20, carried);
+  run(kShortRows, 2, 20 + steps, carried);
+  run(kLongRows, 3, 25 + steps / 10, carried);
+  run(kManyRows, 4, 10 + steps / 50, carried);
+  EXPECT(carried[0] && carried[1] && carried[2], "%u small, %u large, %u in slots", carried[0], carried[1], carried[2]);
+  std::printf("gather on threads: %u small, %u large, %u in slots, all as the host's\n", carried[0], carried[1], carried[2]);
+  return 0;
+}

@@ -1,0 +1,67 @@
+// What the core costs on a GPU, measured through the classes that the addon uses.
+//
+//   cuda_bench [--quick 1] [--device D]
+//
+// Prints one JSON object a line, each a figure. --quick: a few samples of everything, to see that it works; its figures
+// mean nothing. Exit codes: 0 done, 1 an error, 2 no GPU that could be used.
+#include "../../../cuda/device/probe.h"
+#include "copy_bench.h"
+#include "decider_bench.h"
+#include "step_bench.h"
+#include "tables_bench.h"
+
+using namespace blockstep;
+using namespace blockstep::bench;
+using blockstep::test::option;
+
+/// The product that runs beside everything else must be one.
+static void check_product(u32 side) {
+  std::vector<float> a(u64{side} * side);
+  std::vector<float> b(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    a[i] = static_cast<float>(i % 7);
+    b[i] = static_cast<float>(i % 5);
+  }
+  const std::vector<float> c = multiply(a, b, side);
+  for (u32 row = 0; row < side; row += side / 8 + 1) {
+    for (u32 column = 0; column < side; column += 3) {
+      float sum = 0;
+      for (u32 k = 0; k < side; ++k) sum += a[u64{row} * side + k] * b[u64{k} * side + column];
+      EXPECT(c[u64{row} * side + column] == sum, "row %u, column %u of the product", row, column);
+    }
+  }
+}
+
+int main(int argc, char** argv) {
+  const bool quick = option(argc, argv, "--quick", 0) != 0;
+  const auto device = static_cast<u32>(option(argc, argv, "--device", 0));
+  const cuda::Probe found = cuda::probe(device);
+  if (!found.usable) {
+    std::fprintf(stderr, "no GPU to measure on: %s\n", found.reason.c_str());
+    return 2;
+  }
+  const Effort effort = quick ? Effort{3, 1} : Effort{};
+  const u32 side = quick ? 64 : 4096;
+  const u64 copy_bytes = quick ? 4096 : u64{64} << 20;
+  try {
+    check_product(128);
+    if (quick) CopyBench(device).run(effort, 1);
+    else CopyBench(device).run(effort);
+    MirrorBench mirror(device);
+    DeciderBench decider(device);
+    TablesBench tables[] = {{device, 256}, {device, 1024}};
+    for (const Beside beside : {Beside::kIdle, Beside::kProduct, Beside::kPersistent, Beside::kCopies}) {
+      const Busy busy(beside, static_cast<int>(device), side, copy_bytes);
+      // Quickly: that the others run at all.
+      if (quick && beside != Beside::kIdle && beside != Beside::kProduct) continue;
+      mirror.run(beside, effort);
+      decider.run(beside, effort);
+      for (TablesBench& bench : tables) bench.run(beside, effort);
+      EXPECT(busy.still_at_work(), "%s ended", name_of(beside));
+    }
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s: %s\n", error.code, error.message.c_str());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,118 @@
+// Lanes between pinned memory and the GPU against one large copy of as many bytes, and how long after a copy its word is seen.
+#pragma once
+
+#include <atomic>
+#include <iterator>
+
+#include "../../../cuda/base/backend.h"
+#include "../../../cuda/base/call.h"
+#include "../../../transfer/completion_ring.h"
+#include "../../../transfer/lane/device_lane.h"
+#include "../../support/support.h"
+#include "figures.h"
+
+namespace blockstep::bench {
+
+/// What one job copies, and what lies on each side: every job takes other blocks, in no order, so that no two are one run.
+constexpr u64 kJobBytes = u64{8} << 20;
+constexpr u64 kArenaBytes = 8 * kJobBytes;
+constexpr u64 kBlockBytes[] = {4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 2 << 20};
+
+class CopyBench {
+ public:
+  explicit CopyBench(u32 device) : device_(device) {}
+
+  /// @param sizes so many of kBlockBytes, the smallest first
+  void run(const Effort& effort, std::size_t sizes = std::size(kBlockBytes)) {
+    Effort each = effort;
+    each.most = effort.most / 3;
+    for (const bool to_gpu : {true, false}) {
+      for (std::size_t i = 0; i < sizes; ++i) measure(to_gpu, kBlockBytes[i], each);
+    }
+    measure_word(effort);
+  }
+
+ private:
+  std::shared_ptr<BlockArena> arena(Place place, u64 block_bytes) const {
+    const u32 blocks = static_cast<u32>(kArenaBytes / block_bytes);
+    return std::make_shared<BlockArena>(blocks, block_bytes, cuda::allocate_blocks(place, device_, kArenaBytes));
+  }
+
+  /// A lane and one cudaMemcpyAsync by turns, so that whatever else goes on meets both.
+  void measure(bool to_gpu, u64 block_bytes, const Effort& effort) {
+    const auto source = arena(to_gpu ? Place::kPinned : Place::kDevice, block_bytes);
+    const auto target = arena(to_gpu ? Place::kDevice : Place::kPinned, block_bytes);
+    const auto ring = std::make_shared<CompletionRing>(4);
+    const auto lane = cuda::open_lane(ring, source, target, {});
+    const u32 blocks = static_cast<u32>(kJobBytes / block_bytes);
+    const cuda::OnDevice on(static_cast<int>(device_));
+    const cuda::Stream stream;
+    const cuda::Event over;
+    Samples by_lane;
+    Samples by_copy;
+    repeat(effort, [&](bool counts) {
+      const std::vector<std::int32_t> sources = some_blocks(source->num_blocks(), blocks);
+      const std::vector<std::int32_t> targets = some_blocks(source->num_blocks(), blocks);
+      auto start = Clock::now();
+      lane->submit({sources.data(), blocks}, {targets.data(), blocks}, Lane::kNoFence);
+      wait_for_word(*ring);
+      if (counts) by_lane.add(Clock::now() - start);
+
+      const u64 at = random_.below(kArenaBytes / kJobBytes) * kJobBytes;
+      start = Clock::now();
+      const cudaMemcpyKind kind = to_gpu ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
+      cuda::require(cudaMemcpyAsync(target->base() + at, source->base() + at, kJobBytes, kind, stream.get()),
+                    "cudaMemcpyAsync");
+      cuda::require(cudaEventRecord(over.get(), stream.get()), "cudaEventRecord");
+      while (cudaEventQuery(over.get()) == cudaErrorNotReady) static_cast<void>(cudaGetLastError());
+      if (counts) by_copy.add(Clock::now() - start);
+    });
+    const std::string where = to_gpu ? " to the GPU" : " from the GPU";
+    print({"lane" + where, nullptr, "idle", 0, block_bytes, kJobBytes}, by_lane);
+    print({"one cudaMemcpyAsync" + where, nullptr, "idle", 0, block_bytes, kJobBytes}, by_copy);
+  }
+
+  /// From when the last bytes of a block of 2 MiB are seen on the host to when its job is drained.
+  void measure_word(const Effort& effort) {
+    const u64 block_bytes = 2 << 20;
+    const auto source = arena(Place::kDevice, block_bytes);
+    const auto target = arena(Place::kPinned, block_bytes);
+    const auto ring = std::make_shared<CompletionRing>(4);
+    const auto lane = cuda::open_lane(ring, source, target, {});
+    source->write_block(0, std::vector<u8>(block_bytes, 1).data());
+    auto& last = *reinterpret_cast<std::atomic<u64>*>(target->base() + block_bytes - sizeof(u64));
+    Samples delay;
+    repeat(effort, [&](bool counts) {
+      last.store(0, std::memory_order_release);
+      const std::int32_t block = 0;
+      lane->submit({&block, 1}, {&block, 1}, Lane::kNoFence);
+      while (last.load(std::memory_order_acquire) == 0) {
+      }
+      const auto seen = Clock::now();
+      wait_for_word(*ring);
+      if (counts) delay.add(Clock::now() - seen);
+    });
+    print({"end of a copy to its word"}, delay);
+  }
+
+  static void wait_for_word(CompletionRing& ring) {
+    std::int32_t pair[2] = {};
+    while (ring.drain(pair, 1).pairs == 0) {
+    }
+    EXPECT(pair[1] == static_cast<std::int32_t>(Verdict::kOk), "a copy ended with verdict %d", pair[1]);
+  }
+
+  /// So many different blocks, in random order.
+  std::vector<std::int32_t> some_blocks(u32 of, u32 count) {
+    std::vector<std::int32_t> all(of);
+    for (u32 i = 0; i < of; ++i) all[i] = static_cast<std::int32_t>(i);
+    for (u32 i = 0; i < count; ++i) std::swap(all[i], all[i + random_.below(of - i)]);
+    all.resize(count);
+    return all;
+  }
+
+  const u32 device_;
+  test::Random random_{1};
+};
+
+}  // namespace blockstep::bench

@@ -1,0 +1,57 @@
+// Something for the GPU to do meanwhile: what runs beside a step while it is measured.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../../../cuda/base/call.h"
+
+namespace blockstep::bench {
+
+enum class Beside {
+  kIdle,
+  kProduct,     // one matrix product after the other, with many more blocks than fit at once
+  kPersistent,  // the same with no more blocks than fit, each of which runs for milliseconds
+  kCopies,      // large copies from the host, one after the other, as loads of KV are
+};
+
+const char* name_of(Beside beside);
+
+/// Keeps the GPU busy from its construction to its destruction, on a stream of normal priority: a few launches are always
+/// queued, by a thread of its own. A plain tiled product of FP32 matrices, no library: it is here to fill every
+/// multiprocessor, not to be fast.
+class Busy {
+ public:
+  /// @param side of the square matrices, a multiple of the tile's
+  /// @param copy_bytes of each copy
+  Busy(Beside what, int device, u32 side, u64 copy_bytes);
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+  ~Busy();
+
+  /// False if it broke off: then nothing ran beside what was measured.
+  bool still_at_work() const { return !stop_; }
+
+ private:
+  void work();
+  void launch(cudaStream_t stream);
+
+  const Beside what_;
+  const int device_;
+  const u32 side_;
+  const u64 copy_bytes_;
+  u32 blocks_;
+  cuda::DeviceMemory matrices_;  // two factors and the product; or where copies go
+  cuda::MappedMemory source_;    // of the copies
+  std::atomic<u64> done_{0};
+  std::atomic<bool> stop_{false};
+  std::string wrong_;
+  std::thread worker_;
+};
+
+/// a * b, of `side` rows and columns each, for the test of the product itself. Waits.
+std::vector<float> multiply(const std::vector<float>& a, const std::vector<float>& b, u32 side);
+
+}  // namespace blockstep::bench

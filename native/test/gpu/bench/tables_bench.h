@@ -1,0 +1,170 @@
+// The tables of a step on the GPU: gathered there, and what one would do instead, the host's tables copied whole.
+#pragma once
+
+#include "../../../cuda/device/cuda_device.h"
+#include "../../../host/gather/gatherer.h"
+#include "../../../host/mirror/mirror.h"
+#include "figures.h"
+#include "matrix_product.h"
+#include "steps.h"
+
+namespace blockstep::bench {
+
+/// Of a row of the block table: 8,192 tokens.
+constexpr u32 kTableBlocks = 512;
+
+/// So many running requests of 2,048 tokens and more, of which one in 16 fills a block in each step.
+class TablesBench {
+ public:
+  TablesBench(u32 device, u32 rows)
+      : rows_(rows),
+        pool_{rows * kTableBlocks + 2, rows, kTableBlocks, 0},
+        shape_{8192, rows, kTableBlocks},
+        host_(pool_),
+        mirror_(open(device), {kMaxLogs, slot_words(pool_), pool_.num_blocks, kMaxWaitingWords}),
+        gatherer_(mirror_.device(), shape_, kBlockSize, {2}) {
+    restart();
+  }
+
+  void run(Beside beside, const Effort& effort) {
+    Samples gather;
+    Samples both;
+    Samples launch;
+    bool alone = false;
+    Effort twice = effort;
+    twice.samples *= 2;
+    repeat(twice, [&](bool counts) {
+      if (full()) restart();
+      test::Log log;
+      grow(log);
+      host_.apply(log);
+      alone = !alone;
+      auto start = Clock::now();
+      give(log);
+      if (alone) {
+        settle();
+        start = Clock::now();
+      }
+      gather_step();
+      const auto launched = Clock::now();
+      while (gatherer_.done() != gatherer_.given()) {
+      }
+      const auto end = Clock::now();
+      settle();
+      if (!counts) return;
+      (alone ? gather : both).add(end - start);
+      if (!alone) launch.add(launched - start);
+    });
+    print({"gather, " + count(), nullptr, name_of(beside)}, gather);
+    print({"log and gather, " + count(), nullptr, name_of(beside)}, both);
+    print({"log and gather, " + count() + ", host side", nullptr, name_of(beside)}, launch);
+    run_whole(beside, effort);
+  }
+
+ private:
+  /// What a scheduler with tables on the host does: every array goes to the GPU whole, in every step.
+  void run_whole(Beside beside, const Effort& effort) {
+    const blockstep_tables& tables = gatherer_.tables().descriptor();
+    u64 bytes = 0;
+    for (u32 i = 0; i < kNumTables; ++i) bytes += bytes_of(array_of(tables, static_cast<Table>(i)));
+    const cuda::MappedMemory source(bytes);
+    const cuda::DeviceMemory target(bytes);
+    const cuda::Stream stream;
+    const cuda::Event end;
+    Samples whole;
+    Samples launch;
+    repeat(effort, [&](bool counts) {
+      const auto start = Clock::now();
+      u64 at = 0;
+      for (u32 i = 0; i < kNumTables; ++i) {
+        const u64 length = bytes_of(array_of(tables, static_cast<Table>(i)));
+        const cudaError_t error =
+            cudaMemcpyAsync(target.base() + at, source.base() + at, length, cudaMemcpyHostToDevice, stream.get());
+        cuda::require(error, "cudaMemcpyAsync");
+        at += length;
+      }
+      cuda::require(cudaEventRecord(end.get(), stream.get()), "cudaEventRecord");
+      const auto launched = Clock::now();
+      while (cudaEventQuery(end.get()) == cudaErrorNotReady) static_cast<void>(cudaGetLastError());
+      if (counts) {
+        whole.add(Clock::now() - start);
+        launch.add(launched - start);
+      }
+    });
+    print({"tables copied whole, " + count(), nullptr, name_of(beside)}, whole);
+    print({"tables copied whole, " + count() + ", host side", nullptr, name_of(beside)}, launch);
+  }
+
+  std::string count() const { return (rows_ == 1024 ? std::string("1,024") : std::to_string(rows_)) + " rows"; }
+
+  std::unique_ptr<Device> open(u32 device) const {
+    cuda::Options options;
+    options.device = device;
+    options.max_logs = kMaxLogs;
+    return cuda::open(pool_, options);
+  }
+
+  /// The rows cannot take another token.
+  bool full() const { return tokens_ == (kTableBlocks - 1) * kBlockSize; }
+
+  /// Requests come into all rows, in the place of those that had them.
+  void restart() {
+    test::Log log;
+    if (tokens_ != 0) {
+      std::vector<u32> all(rows_);
+      for (u32 row = 0; row < rows_; ++row) all[row] = row;
+      log.add(Op::kRelease, rows_, all);
+    }
+    for (u32 row = 0; row < rows_; ++row) {
+      log.add(Op::kOpen, 0, {row});
+      log.add(Op::kExtend, 1, {row, kStartBlocks});
+    }
+    tokens_ = (kStartBlocks - 1) * kBlockSize;
+    apply(log);
+    settle();
+  }
+
+  /// One decode: every request has a token more, and one in 16 takes a block ahead of it.
+  void grow(test::Log& log) {
+    tokens_ += 1;
+    std::vector<u32> pairs;
+    for (u32 row = 0; row < rows_; ++row) {
+      if ((tokens_ + row) % kBlockSize == 0) pairs.insert(pairs.end(), {row, 1});
+    }
+    log.add(Op::kExtend, static_cast<u32>(pairs.size() / 2), pairs);
+  }
+
+  void gather_step() {
+    const std::int32_t token = 7;
+    gatherer_.begin(rows_, 1);
+    for (u32 row = 0; row < rows_; ++row) {
+      gatherer_.add(row, tokens_ - 1, 1, host_.state.rows[row].num_blocks, &token, 1);
+    }
+    gatherer_.launch({}, [] { return true; });
+  }
+
+  void give(const test::Log& log) {
+    mirror_.append(log.words.data(), log.size(), host_.results.num_ids, host_.state.rolling_digest);
+    mirror_.submit();
+  }
+  void apply(const test::Log& log) {
+    host_.apply(log);
+    EXPECT(host_.results.fault == kNoFault, "%s", describe(host_.results.fault));
+    give(log);
+  }
+  void settle() {
+    while (mirror_.poll(), !mirror_.idle()) {
+    }
+  }
+
+  static constexpr u32 kMaxLogs = 2;
+  const u32 rows_;
+  const Config pool_;
+  const TablesShape shape_;
+  test::Machine host_;
+  Mirror mirror_;
+  Gatherer gatherer_;
+  u32 tokens_ = 0;  // of every request
+};
+
+}  // namespace blockstep::bench

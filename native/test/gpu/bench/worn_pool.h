@@ -1,0 +1,122 @@
+// A pool that an engine has used for a while, on the host and on the GPU: what steps are measured on, whoever decides.
+#pragma once
+
+#include "../../../cuda/device/cuda_device.h"
+#include "../../../host/mirror/mirror.h"
+#include "figures.h"
+#include "steps.h"
+
+namespace blockstep::bench {
+
+/// Writes commands into a log.
+using Part = std::function<void(test::Log&)>;
+
+/// A step that is measured, and what makes it possible again and again. `budget`: microseconds that an idle H100 may
+/// take to apply it once the host has decided; 0: none.
+struct MeasuredStep {
+  const char* name;
+  Part before;
+  Part step;
+  Part after;
+  double budget;
+};
+
+/// The state on the host, and its mirror.
+class WornPool {
+ public:
+  WornPool(u32 device, bool decides) : host_(kPool), mirror_(open(device, decides), limits()) {
+    // Twice through the whole pool, so that every block carries a key.
+    for (u32 i = 0; i < 2 * kPool.num_blocks / kLongBlocks; ++i) {
+      act([&](test::Log& log) { steps_.admit_long(log); });
+      act([&](test::Log& log) { steps_.finish_long(log); });
+    }
+    apply(steps_.restart());
+    EXPECT(host_.state.evictions != 0, "a pool in which nothing is evicted");
+  }
+  WornPool(const WornPool&) = delete;
+  WornPool& operator=(const WornPool&) = delete;
+
+  test::Machine& host() { return host_; }
+  Mirror& mirror() { return mirror_; }
+
+  /// The same for every authority. They refer to this pool.
+  std::vector<MeasuredStep> measured_steps() {
+    const auto nothing = [](test::Log&) {};
+    const auto decode = [this](test::Log& log) { steps_.decode(log); };
+    const auto admit = [this](test::Log& log) { steps_.admit_others(log); };
+    const auto finish = [this](test::Log& log) { steps_.finish_others(log); };
+    return {
+        {"decode of 256, 16 new blocks", nothing, decode, nothing, 10},
+        {"decode of 256, 4 finished of 40 blocks", admit, both(finish, decode), nothing, 0},
+        {"decode of 256, 4 admitted of 40 blocks", nothing, both(decode, admit), finish, 0},
+        {"admission of 126,000 tokens", nothing, [this](test::Log& log) { steps_.admit_long(log); },
+         [this](test::Log& log) { steps_.finish_long(log); }, 0},
+    };
+  }
+
+  /// Room for one more step, made outside of what is measured.
+  void make_room() {
+    if (steps_.full()) apply(steps_.restart());
+  }
+
+  /// Done by the host, and by the GPU before this returns.
+  void act(const Part& part) {
+    test::Log log;
+    part(log);
+    if (log.size() != 0) apply(log);
+  }
+
+  /// The host alone. The GPU has to come to the same.
+  void apply_here(const test::Log& log) {
+    host_.apply(log);
+    EXPECT(host_.results.fault == kNoFault, "%s", describe(host_.results.fault));
+  }
+
+  /// What the host has applied last is for the GPU, too.
+  void append(const test::Log& log) {
+    mirror_.append(log.words.data(), log.size(), host_.results.num_ids, host_.state.rolling_digest);
+  }
+
+  void settle() {
+    while (mirror_.poll(), !mirror_.idle()) {
+    }
+  }
+
+  /// The whole state of the GPU is the host's. @throws Error kMirror if it is not
+  void compare() {
+    mirror_.start_digest(digest(host_.state));
+    settle();
+  }
+
+ private:
+  static constexpr u32 kMaxLogs = 2;
+
+  static std::unique_ptr<Device> open(u32 device, bool decides) {
+    cuda::Options options;
+    options.device = device;
+    options.max_logs = kMaxLogs;
+    options.decides = decides;
+    return cuda::open(kPool, options);
+  }
+  static MirrorLimits limits() { return {kMaxLogs, slot_words(kPool), kPool.num_blocks, kMaxWaitingWords}; }
+
+  static Part both(const Part& first, const Part& second) {
+    return [=](test::Log& log) {
+      first(log);
+      second(log);
+    };
+  }
+
+  void apply(const test::Log& log) {
+    apply_here(log);
+    append(log);
+    mirror_.submit();
+    settle();
+  }
+
+  test::Machine host_;
+  Mirror mirror_;
+  Steps steps_;
+};
+
+}  // namespace blockstep::bench

@@ -1,0 +1,81 @@
+// Steps of a reference executor, made by hand.
+#pragma once
+
+#include <memory>
+
+#include "../../reference/step/step_io.h"
+#include "../support/support.h"
+
+namespace blockstep::test {
+
+/// One step's buffers, each an allocation of its exact size.
+struct Buffers {
+  std::unique_ptr<double[]> io;
+  std::unique_ptr<std::int64_t[]> tables;
+  std::vector<std::int32_t> known;
+  u64 io_bytes;
+  u64 table_bytes;
+
+  explicit Buffers(const ReferenceConfig& config)
+      : io(new double[step_io_bytes(config) / 8 + 1]()),
+        tables(new std::int64_t[tables_bytes(config.tables) / 8 + 1]()),
+        io_bytes(step_io_bytes(config)),
+        table_bytes(tables_bytes(config.tables)) {}
+};
+
+/// A prompt of `count` tokens, all of it computed, in blocks from `first` on.
+inline void fill(const ReferenceConfig& config, Buffers& buffers, u32 handle, u32 count, u32 first) {
+  StepIo io = lay_out_step(config, buffers.io.get());
+  Tables tables = lay_out_tables(config.tables, buffers.tables.get());
+  const auto set = [](const std::int32_t* column, u32 value) {
+    *const_cast<std::int32_t*>(column) = static_cast<std::int32_t>(value);
+  };
+  const u32 blocks = (count + config.block_size - 1) / config.block_size;
+  *const_cast<double*>(io.handles) = handle;
+  io.control[kNumEntries] = 1;
+  set(io.kinds, 1);
+  set(io.scheduled, count);
+  set(io.num_blocks, blocks);
+  set(io.num_new_blocks, blocks);
+  set(io.num_drafts, 0);
+  set(io.samples, 1);
+  set(io.num_known, count);
+  set(io.num_prompt, count);
+  buffers.known.assign(count, 7);
+  for (u32 i = 0; i < blocks; ++i) tables.block_table[i] = static_cast<std::int32_t>(first + i);
+  for (u32 i = 0; i < count; ++i) {
+    tables.input_ids[i] = 7;
+    tables.slot_mapping[i] = first * config.block_size + i;
+  }
+  tables.query_start[0] = 0;
+  tables.query_start[1] = static_cast<std::int32_t>(count);
+  tables.seq_lens[0] = static_cast<std::int32_t>(count);
+  tables.num_computed[0] = 0;
+}
+
+/// A decode of one token at position `computed`, in the blocks that fill() gave it.
+inline void decode(const ReferenceConfig& config, Buffers& buffers, u32 handle, u32 computed, u32 first) {
+  fill(config, buffers, handle, computed + 1, first);
+  StepIo io = lay_out_step(config, buffers.io.get());
+  Tables tables = lay_out_tables(config.tables, buffers.tables.get());
+  const auto set = [](const std::int32_t* column, u32 value) {
+    *const_cast<std::int32_t*>(column) = static_cast<std::int32_t>(value);
+  };
+  set(io.kinds, 0);
+  set(io.scheduled, 1);
+  set(io.num_new_blocks, computed % config.block_size == 0);
+  set(io.num_known, 0);
+  buffers.known.clear();
+  tables.input_ids[0] = -1;
+  tables.slot_mapping[0] = tables.slot_mapping[computed];
+  tables.query_start[1] = 1;
+  tables.num_computed[0] = static_cast<std::int32_t>(computed);
+}
+
+/// Words that make trouble.
+inline u32 damage(Random& random) {
+  constexpr u32 kWords[] = {0, 1, 2, 5, 0xffffffff, 0x7fffffff, 0x80000000, 0x7ffffffe, 1000, 64};
+  return random.one_in(3) ? static_cast<u32>(random.next()) : kWords[random.below(10)];
+}
+
+}  // namespace blockstep::test

@@ -1,0 +1,58 @@
+// What one job of a lane copies: which block goes where, in how many pieces.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "../block_arena.h"
+
+namespace blockstep {
+
+/// Elements that someone else owns, of an array that Node-API or a test has.
+struct BlockList {
+  const std::int32_t* ids;
+  u32 count;
+};
+
+/// Blocks that are consecutive on both sides.
+struct Run {
+  u32 source;
+  u32 target;
+  u32 count;
+};
+
+/// The runs of a job, in pieces of whole blocks; a job without blocks is one piece without runs, so that it has its place in
+/// the order as any other. It keeps its memory for the next job.
+struct CopyPlan {
+  std::vector<Run> runs;
+  std::vector<u32> piece_ends;  // index behind the last run of each piece
+
+  u32 num_pieces() const { return static_cast<u32>(piece_ends.size()); }
+  u32 first_run(u32 piece) const { return piece == 0 ? 0 : piece_ends[piece - 1]; }
+  u32 end_run(u32 piece) const { return piece_ends[piece]; }
+  /// Pairs that were checked. @throws std::bad_alloc
+  void make(BlockList sources, BlockList targets, u32 blocks_per_piece);
+};
+
+/// Two arenas that a lane lies between, and the checks of what its jobs name.
+class BlockPairs {
+ public:
+  /// @throws Error kBadArg for arenas that do not go together, std::bad_alloc
+  BlockPairs(std::shared_ptr<BlockArena> source, std::shared_ptr<BlockArena> target);
+
+  BlockArena& source() const { return *source_; }
+  BlockArena& target() const { return *target_; }
+  u64 bytes_per_block() const { return source_->bytes_per_block(); }
+  /// How many blocks a piece of about so many bytes has: one at least.
+  u32 blocks_in(u64 piece_bytes) const;
+  /// @throws Error kBadArg
+  void check(BlockList sources, BlockList targets);
+
+ private:
+  std::shared_ptr<BlockArena> source_;
+  std::shared_ptr<BlockArena> target_;
+  std::vector<u32> marks_;  // by target block: the last check that met it
+  u32 mark_ = 0;
+};
+
+}  // namespace blockstep

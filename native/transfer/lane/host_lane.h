@@ -1,0 +1,95 @@
+// A lane that copies by threads of its own.
+#pragma once
+
+#include <condition_variable>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "../completion_ring.h"
+#include "job_list.h"
+#include "job_pool.h"
+#include "lane.h"
+
+namespace blockstep {
+
+/// A job is over before the next one begins, however many threads share its pieces.
+class HostLane final : public Lane {
+ public:
+  static constexpr u32 kMaxThreads = 16;
+
+  /// Copies the bytes of one run. Called by any thread of the lane, by several at once, with no lock held.
+  using CopyBytes = void (*)(void* target, const void* source, std::size_t bytes);
+  static void copy_bytes(void* target, const void* source, std::size_t bytes) { std::memcpy(target, source, bytes); }
+
+  struct Options {
+    u32 threads;      // 1 .. kMaxThreads
+    u64 piece_bytes;  // at most so many a piece, but one block at least
+    CopyBytes copy = copy_bytes;
+  };
+
+  /// @throws Error kBadArg for arenas that do not go together, kLimit if a thread cannot be started; std::bad_alloc
+  HostLane(std::shared_ptr<CompletionRing> ring, std::shared_ptr<BlockArena> source, std::shared_ptr<BlockArena> target,
+           Options options);
+  /// Jobs that have begun stop after the piece at hand.
+  ~HostLane() override;
+
+  u32 submit(BlockList sources, BlockList targets, std::int64_t not_before) override;
+  void settle(std::int64_t step) override;
+  bool cancel(u32 job) override;
+  void flush(BlockList jobs) override;
+  void fence() override;
+  u32 pending() override;
+  u32 waiting() override;
+  Traffic traffic() override;
+
+ private:
+  struct Job {
+    Job* prev = nullptr;
+    Job* next = nullptr;
+    JobList<Job>* list = nullptr;  // ready_ until it is over, or waiting_
+    u32 number = 0;
+    u32 active = 0;        // pieces that are being copied
+    u32 next_piece = 0;
+    bool cancelled = false;
+    std::int64_t not_before = kNoFence;
+    CopyPlan plan;
+  };
+
+  void start_threads(u32 count);
+  void stop();
+  void work();
+  u64 copy(const Job& job, u32 piece);
+  void end(Job& job);
+  void wake(const Job& job);
+  Job* next_job() const;
+  void drop(Job& job);
+  void drop_if(bool begun_too);
+  void make_ready(Job& job);
+  Job& take_job();
+
+  const std::shared_ptr<CompletionRing> ring_;
+  BlockPairs pairs_;
+  const u32 blocks_per_piece_;
+  const CopyBytes copy_bytes_;
+  Job* draft_ = nullptr;  // taken, and not submitted yet; the owner's alone
+
+  mutable std::mutex mutex_;
+  // All below is guarded by it.
+  std::condition_variable wake_;  // there is work, or the end
+  std::condition_variable over_;  // a job is over
+  JobPool<Job> jobs_;
+  JobList<Job> ready_;    // only the first has begun
+  JobList<Job> waiting_;  // by step, then submission
+  std::int64_t settled_ = kNoFence;
+  u32 pending_ = 0;
+  Traffic traffic_;
+  u32 idle_ = 0;          // threads that wait for work
+  bool blocked_ = false;  // the owner waits for `over_`
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace blockstep

@@ -1,0 +1,43 @@
+// The jobs of a lane in an order. A job is in one list at a time.
+#pragma once
+
+#include "../../core/base/types.h"
+
+namespace blockstep {
+
+/// @tparam Job has `prev`, `next`, `list` and `not_before`
+template <class Job>
+struct JobList {
+  Job* first = nullptr;
+  Job* last = nullptr;
+  u32 size = 0;
+
+  void append(Job& job) { insert_behind(last, job); }
+
+  /// By step, then as they came.
+  void insert_by_step(Job& job) {
+    Job* prev = last;
+    while (prev && prev->not_before > job.not_before) prev = prev->prev;
+    insert_behind(prev, job);
+  }
+
+  void remove(Job& job) {
+    (job.prev ? job.prev->next : first) = job.next;
+    (job.next ? job.next->prev : last) = job.prev;
+    job.prev = job.next = nullptr;
+    job.list = nullptr;
+    --size;
+  }
+
+ private:
+  void insert_behind(Job* prev, Job& job) {
+    job.list = this;
+    job.prev = prev;
+    job.next = prev ? prev->next : first;
+    (job.prev ? job.prev->next : first) = &job;
+    (job.next ? job.next->prev : last) = &job;
+    ++size;
+  }
+};
+
+}  // namespace blockstep

@@ -1,0 +1,50 @@
+// The jobs that a lane has: by number while they are under way, and kept for the next ones when they are over.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "../completion_ring.h"
+
+namespace blockstep {
+
+/// @tparam Job has `number`, 0 while it is nobody's
+template <class Job>
+class JobPool {
+ public:
+  /// @throws std::bad_alloc
+  explicit JobPool(const CompletionRing& ring) : ring_(ring), by_slot_(ring.capacity()) {}
+
+  /// A job that nobody else knows yet. @throws std::bad_alloc
+  Job& take() {
+    if (spare_.empty()) {
+      // Whoever returns a job allocates nothing.
+      if (spare_.capacity() == owned_.size()) spare_.reserve(2 * owned_.size() + 8);
+      owned_.push_back(std::make_unique<Job>());
+      return *owned_.back();
+    }
+    Job& job = *spare_.back();
+    spare_.pop_back();
+    return job;
+  }
+  void give_back(Job& job) {
+    job.number = 0;
+    spare_.push_back(&job);
+  }
+
+  void enter(Job& job) { by_slot_[ring_.slot_of(job.number)] = &job; }
+  /// The job of this number if it is not over, otherwise null.
+  Job* find(u32 number) const {
+    if (number == 0) return nullptr;
+    Job* job = by_slot_[ring_.slot_of(number)];
+    return job && job->number == number ? job : nullptr;
+  }
+
+ private:
+  const CompletionRing& ring_;
+  std::vector<std::unique_ptr<Job>> owned_;
+  std::vector<Job*> spare_;
+  std::vector<Job*> by_slot_;  // of the ring
+};
+
+}  // namespace blockstep

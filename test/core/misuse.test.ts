@@ -4,7 +4,8 @@ import { Control } from '../../src/core/core.js';
 import { exchangeWords } from '../../src/core/exchange.js';
 import { loadAddon } from '../../src/core/loader.js';
 import type { NativeConfig, NativeCore } from '../../src/core/native.js';
-import { type TablesShape, tablesBytes } from '../../src/core/tables.js';
+import type { TablesShape } from '../../src/core/native-tables.js';
+import { tablesBytes } from '../../src/core/tables.js';
 import { BenchCore, codeOf, range, SMALL } from './bench-core.js';
 
 type Kind = 'integer' | 'ids' | 'out' | 'string' | 'boolean' | 'buffer' | 'stream';

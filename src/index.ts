@@ -5,9 +5,10 @@ export { BlockstepError, ERROR_CODES, type ErrorCode } from './base/errors.js';
 export { Core, generationOf, SLOT_LIMIT, slotOf } from './core/core.js';
 export type { DeviceArray, DeviceTableSet, DeviceTables, TableName } from './core/device-tables.js';
 export type { BackendReport } from './core/native.js';
+export type { TablesShape } from './core/native-tables.js';
 export type { CompletionMode, CopyMode, Place } from './core/native-transfer.js';
 export { type Backend, type PlacementOptions, probeBackends } from './core/placement.js';
-export { type StepTables, type TablesShape, tablesBytes } from './core/tables.js';
+export { type StepTables, tablesBytes } from './core/tables.js';
 export { Engine } from './engine/engine.js';
 export { computedInStep, type HitInStep } from './engine/executor/computed-in-step.js';
 export type {
@@ -67,19 +68,19 @@ export type { KvExtent } from './scheduler/connector/kv-extent.js';
 export type { BlockLists, HandOver, KvView } from './scheduler/connector/kv-view.js';
 export type { Inspection } from './scheduler/inspect/inspection.js';
 export type { SchedulerStats } from './scheduler/inspect/stats.js';
-export type { ChunkOutcome, EndOutcome } from './scheduler/life/chunks.js';
-export type { ResetOptions, ResetResult } from './scheduler/life/prefix-reset.js';
-export type { LogHeader, LogSink } from './scheduler/log/log.js';
+export type { LogHeader } from './scheduler/log/log.js';
 export { type LogRecord, readLog } from './scheduler/log/log-reader.js';
 export { DEVIATIONS, type Deviations } from './scheduler/options/deviations.js';
-export type { SchedulerConfig, SchedulerOptions } from './scheduler/options/options.js';
+export type { LogSink, SchedulerConfig, SchedulerOptions } from './scheduler/options/options.js';
+export type { ResetOptions, ResetResult } from './scheduler/options/reset.js';
 export { EntryKind, type Plan } from './scheduler/plan/plan.js';
 export type { StepOutputs } from './scheduler/plan/step-outputs.js';
+export type { Drafts, StepResult } from './scheduler/plan/step-result.js';
 export { replayCommands, replayInputs } from './scheduler/replay/log-replay.js';
 export { type Grammar, type GrammarAnswer, GrammarQuestion } from './scheduler/request/grammar.js';
 export type { OutstandingKind } from './scheduler/request/outstanding.js';
 export type { Container, Request, RequestInput } from './scheduler/request/request.js';
-export type { ChunkInput, Session } from './scheduler/request/session.js';
+export type { ChunkInput, ChunkOutcome, EndOutcome, Session } from './scheduler/request/session.js';
 export {
   FinishCode,
   type FinishReason,
@@ -90,8 +91,6 @@ export type { StopConditions } from './scheduler/request/stop-conditions.js';
 export { DEFAULT_DEADLINES, type Deadlines, type WaitReason } from './scheduler/request/wait.js';
 export { Scheduler } from './scheduler/scheduler.js';
 export { purgeUntracked } from './scheduler/state/guards.js';
-export type { Drafts } from './scheduler/update/drafts.js';
-export type { StepResult } from './scheduler/update/update-pass.js';
 export { BlockArena } from './transfer/block-arena.js';
 export {
   type CompletionCounts,

@@ -1,3 +1,5 @@
+import { BlockstepError } from './errors.js';
+
 /**
  * Whose code is running: the innermost function of a caller's object that blockstep is just calling, for the message of who
  * is refused because it calls back. One for all engines and schedulers, since one may be driven from inside a function that
@@ -25,4 +27,12 @@ export function describeCallee(): string {
   return callee === ''
     ? 'a callback (a diagnostics subscriber, or a getter of an argument)'
     : `${callee}(), which it is just calling`;
+}
+
+/** The refusal of a call from inside a callback. */
+export function reentrant(): BlockstepError {
+  return new BlockstepError(
+    'ERR_BLOCKSTEP_REENTRANT',
+    `the scheduler was called from inside ${describeCallee()}`,
+  );
 }

@@ -44,3 +44,12 @@ export function bytes(count: number): string {
   const unit = count < 1024 ? 0 : Math.min(Math.floor(Math.log2(count) / 10), units.length - 1);
   return `${Number((count / 1024 ** unit).toPrecision(4))} ${units[unit]}`;
 }
+
+/** Entries of a plan, or rows, that are shown at most. */
+const MOST_SHOWN = 6;
+
+/** The first of so many things in words, and how many more there are. */
+export function firstOf(count: number, describe: (i: number) => string): string[] {
+  const shown = Array.from({ length: Math.min(count, MOST_SHOWN) }, (_, i) => describe(i));
+  return count > MOST_SHOWN ? [...shown, `and ${count - MOST_SHOWN} more`] : shown;
+}

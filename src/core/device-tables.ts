@@ -1,7 +1,8 @@
 import { badArgument, checkInteger, show } from '../base/errors.js';
 import type { Frame } from './exchange.js';
 import type { NativeCore } from './native.js';
-import { checkEntry, type StepTables, type TablesShape, type TableViews } from './tables.js';
+import type { TablesShape } from './native-tables.js';
+import { checkEntry, type StepTables, type TableViews } from './tables.js';
 
 /** An array in the memory of a GPU: dense, row after row, at a multiple of 256 bytes. */
 export interface DeviceArray {

@@ -1,5 +1,5 @@
+import type { TablesShape } from './native-tables.js';
 import type { NativeArena } from './native-transfer.js';
-import type { TablesShape } from './tables.js';
 
 /** What a native reference executor is made for. Native code checks every field. */
 export interface NativeReferenceConfig extends TablesShape {

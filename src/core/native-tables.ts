@@ -40,3 +40,12 @@ export interface NativeDeviceGather {
   /** Waits for the GPU, and copies an array, by its place in `TABLE_NAMES`, into a buffer of exactly its size. */
   readDeviceTable(table: number, out: ArrayBuffer): void;
 }
+
+/** What decides how large a set of tables is. */
+export interface TablesShape {
+  /** Most tokens of one step. */
+  readonly maxTokens: number;
+  /** Most entries of one step. */
+  readonly maxEntries: number;
+  readonly maxBlocksPerRow: number;
+}

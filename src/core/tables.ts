@@ -2,15 +2,7 @@ import { BlockstepError, badArgument, checkInteger, show } from '../base/errors.
 import { INSPECT, showFacts } from '../base/inspect.js';
 import type { Frame } from './exchange.js';
 import type { NativeCore } from './native.js';
-
-/** What decides how large a set of tables is. */
-export interface TablesShape {
-  /** Most tokens of one step. */
-  readonly maxTokens: number;
-  /** Most entries of one step. */
-  readonly maxEntries: number;
-  readonly maxBlocksPerRow: number;
-}
+import type { TablesShape } from './native-tables.js';
 
 /**
  * What a model runner reads of one plan, in batch order, padded. Each frame has one set, at the same addresses from its

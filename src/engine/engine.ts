@@ -1,6 +1,6 @@
 import { INSPECT, showFacts } from '../base/inspect.js';
 import { takeAbortKeys } from '../scheduler/calls/validate.js';
-import type { ResetOptions, ResetResult } from '../scheduler/life/prefix-reset.js';
+import type { ResetOptions, ResetResult } from '../scheduler/options/reset.js';
 import type { OutstandingKind } from '../scheduler/request/outstanding.js';
 import { Scheduler } from '../scheduler/scheduler.js';
 import { limited } from './executor/executor-limits.js';

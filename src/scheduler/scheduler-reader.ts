@@ -11,10 +11,10 @@ import {
   type PlaceInLine,
   placeInLine,
 } from './inspect/inspection.js';
+import { schedulerFacts } from './inspect/scheduler-facts.js';
 import { readStats, type SchedulerStats } from './inspect/stats.js';
 import { verifyScheduler } from './inspect/verify.js';
 import type { SchedulerConfig } from './options/options.js';
-import { schedulerFacts } from './request/facts.js';
 import type { Request } from './request/request.js';
 import type { Backlog } from './state/backlog.js';
 import type { SchedulerState } from './state/scheduler-state.js';
@@ -56,7 +56,7 @@ export class SchedulerReader {
 
   /** @internal Has `refuse` look at each new request whose fields are good; what it throws, `add` throws, with nothing changed. */
   onAdd(refuse: (numTokens: number) => void): void {
-    this.#s.admitNew = refuse;
+    this.#calls.admitNew = refuse;
   }
 
   /** @internal */
@@ -71,8 +71,8 @@ export class SchedulerReader {
 
   /** Whether a transfer uses blocks of a request that does not run: one that loads, or has finished. */
   get hasUses(): boolean {
-    const { loading, draining, quarantined } = this.#s;
-    return loading.size + draining.size + quarantined.size > 0;
+    const { withLoad, draining, quarantined } = this.#s;
+    return withLoad.size + draining.size + quarantined.size > 0;
   }
 
   get numRunning(): number {

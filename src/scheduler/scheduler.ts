@@ -1,26 +1,30 @@
-import { badArgument, checkInteger, show } from '../base/errors.js';
-import { checkNames } from '../base/known-names.js';
-import { CONNECTOR_OUTPUT_FIELDS } from './calls/request-names.js';
+import { BlockstepError } from '../base/errors.js';
+import { add, addChunk, endSession } from './calls/request-calls.js';
 import { SchedulerCalls } from './calls/scheduler-calls.js';
-import { completeChunk, takeChunk, takeRequest } from './calls/take-request.js';
+import { complete, fenceTransfers, hold, updateTransfers } from './calls/transfer-calls.js';
 import * as take from './calls/validate.js';
 import type { ConnectorOutput } from './connector/connector.js';
-import { takeOutput } from './connector/connector-output.js';
-import { addRequest } from './life/add-request.js';
-import { addChunk, type ChunkOutcome, type EndOutcome, endSession } from './life/chunks.js';
+import { type TakenOutput, takeOutput } from './connector/connector-output.js';
+import { scheduleOnDevice } from './device/device-pass.js';
+import { GpuQuestion } from './device/gpu-question.js';
+import { PendingSchedule } from './device/pending-schedule.js';
 import { finishAll } from './life/finish.js';
-import { type ResetOptions, type ResetResult, resetPrefixCache } from './life/prefix-reset.js';
-import { fenceTransfers } from './loads/fence.js';
-import { complete, hold } from './loads/hold.js';
-import { resolveOptions, type SchedulerOptions } from './options/options.js';
+import { resetPrefixCache } from './life/prefix-reset.js';
+import type { SchedulerOptions } from './options/options.js';
+import type { ResetOptions, ResetResult } from './options/reset.js';
+import { resolveOptions } from './options/resolve-options.js';
+import type { Plan } from './plan/plan.js';
+import type { StepOutputs } from './plan/step-outputs.js';
+import type { Drafts, StepResult } from './plan/step-result.js';
 import type { OutstandingKind } from './request/outstanding.js';
 import type { RequestInput } from './request/request.js';
-import type { ChunkInput } from './request/session.js';
+import type { ChunkInput, ChunkOutcome, EndOutcome } from './request/session.js';
 import { FinishCode } from './request/status.js';
-import { SchedulerSteps } from './scheduler-steps.js';
-import { getOpenSession } from './state/guards.js';
+import { schedule } from './schedule/schedule.js';
+import { SchedulerReader } from './scheduler-reader.js';
 import type { SchedulerState } from './state/scheduler-state.js';
-import { updateTransfers } from './update/update.js';
+import { replaceDrafts, setDrafts } from './update/drafts.js';
+import { checkOldest, checkUpdatedLast, failStep, update } from './update/update.js';
 
 /**
  * vLLM V1's scheduler over a paged KV cache: decides each step what is computed, and takes what was sampled.
@@ -32,9 +36,11 @@ import { updateTransfers } from './update/update.js';
  * Callbacks (the clock, grammars, diagnostics subscribers) must not call back into the scheduler
  * (ERR_BLOCKSTEP_REENTRANT), except `abort`, which is then carried out before the next step.
  */
-export class Scheduler extends SchedulerSteps {
+export class Scheduler extends SchedulerReader {
   readonly #calls: SchedulerCalls;
   readonly #s: SchedulerState;
+  /** What the GPU is asked, where it decides; null: the host does. */
+  readonly #question: GpuQuestion | null;
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY */
   constructor(options: SchedulerOptions) {
@@ -42,6 +48,8 @@ export class Scheduler extends SchedulerSteps {
     super(calls);
     this.#calls = calls;
     this.#s = calls.state;
+    const decides = calls.state.config.placement.authority === 'device';
+    this.#question = decides ? new GpuQuestion(calls.state) : null;
   }
 
   /**
@@ -50,15 +58,7 @@ export class Scheduler extends SchedulerSteps {
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT; nothing was changed then
    */
   add(input: RequestInput): number {
-    return this.#calls.enter(() => {
-      const taken = takeRequest(this.#s, input);
-      this.#s.admitNew(taken.prompt.length);
-      const { prompt, adapter = '', cacheSalt = '' } = taken;
-      const handle = this.#s.core.native.add(prompt, adapter, cacheSalt);
-      this.#calls.log?.add(this.#s.now, taken);
-      addRequest(this.#s, taken, handle);
-      return handle;
-    });
+    return add(this.#calls, input);
   }
 
   /**
@@ -68,15 +68,7 @@ export class Scheduler extends SchedulerSteps {
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_UNFIT if it can never fit; nothing was changed then
    */
   addChunk(key: string | number, chunk: ChunkInput): ChunkOutcome {
-    return this.#calls.enter(() => {
-      const named = take.takeKey(key);
-      const taken = takeChunk(chunk);
-      const request = getOpenSession(this.#s, named, 'chunk');
-      if (request === undefined) return 'skipped';
-      const complete = completeChunk(this.#s, request, taken);
-      this.#calls.log?.chunk(this.#s.now, request.handle, complete);
-      return addChunk(this.#s, request, complete);
-    });
+    return addChunk(this.#calls, key, chunk);
   }
 
   /**
@@ -84,12 +76,7 @@ export class Scheduler extends SchedulerSteps {
    * and as in vLLM with `abort` and without a row.
    */
   endSession(key: string | number): EndOutcome {
-    return this.#calls.enter(() => {
-      const request = getOpenSession(this.#s, take.takeKey(key), 'end');
-      if (request === undefined) return 'skipped';
-      this.#calls.log?.end(this.#s.now, request.handle);
-      return endSession(this.#s, request);
-    });
+    return endSession(this.#calls, key);
   }
 
   /**
@@ -115,20 +102,124 @@ export class Scheduler extends SchedulerSteps {
   }
 
   /**
+   * Plans the next step. Execute it unless `totalTokens` is 0, then call `update` (or `failStep`) with it.
+   *
+   * Every plan is updated once, in the order of `schedule()`. A plan with `totalTokens` 0, an empty one, is less strict: it may
+   * be updated at once, before older plans in flight, or left without an update. But rows of requests that ended outside of
+   * an update go out with updates only. An empty plan waits for its update until a plan that was scheduled behind it is updated;
+   * or until `schedule()` is called while `pipelineDepth` plans wait, empty ones included, and it is the oldest empty one.
+   *
+   * The plan is valid until the `schedule()` after its update; an empty one that is left without, until the second `schedule()`
+   * behind it.
+   * @throws ERR_BLOCKSTEP_PIPELINE_FULL when `pipelineDepth` plans are in flight; ERR_BLOCKSTEP_AUTHORITY where the GPU
+   * decides
+   */
+  schedule(): Plan {
+    return this.#calls.enter(() => {
+      if (this.#question !== null) {
+        throw new BlockstepError('ERR_BLOCKSTEP_AUTHORITY', 'the GPU decides: await scheduleAsync()');
+      }
+      this.#calls.beginStep();
+      return this.#calls.gate.change(() => schedule(this.#s));
+    });
+  }
+
+  /**
+   * `schedule()`, whoever decides: with `authority: 'device'` it waits for the GPU, in turns of the event loop. Until the
+   * promise is settled everything may be read; an abort is queued, as from inside a callback; whatever else would change
+   * something is refused (ERR_BLOCKSTEP_DECISION_PENDING), but `dispose`.
+   * @throws by rejection what `schedule` throws; ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR if the GPU is lost, does not answer
+   * within a minute, or decides what cannot be; ERR_BLOCKSTEP_DISPOSED
+   */
+  async scheduleAsync(): Promise<Plan> {
+    if (this.#question === null) return this.schedule();
+    return await this.beginSchedule().settle();
+  }
+
+  /** @internal A `scheduleAsync` that whoever began it can also wait for in place. @throws ERR_BLOCKSTEP_AUTHORITY */
+  beginSchedule(): PendingSchedule {
+    const question = this.#question;
+    if (question === null) {
+      throw new BlockstepError('ERR_BLOCKSTEP_AUTHORITY', 'the host decides: call schedule()');
+    }
+    this.#calls.gate.checkFree();
+    return new PendingSchedule(
+      this.#calls.enterInParts(() => {
+        this.#calls.beginStep();
+        return scheduleOnDevice(this.#s, question);
+      }),
+    );
+  }
+
+  /**
+   * Takes what a plan's execution sampled: appends it, stops requests, frees their blocks. Clients' rows are in the
+   * returned object, which is valid until the next update.
+   * @param result flat and in plan order; `counts[i]` tokens of entry i
+   * @param output what the connector's workers report; see `ConnectorOutput`
+   * @throws ERR_BLOCKSTEP_PLAN_ORDER unless it is the oldest plan in flight, or an empty one that waits for its update (see
+   * `schedule`); ERR_BLOCKSTEP_BAD_ARG; nothing was changed
+   */
+  update(plan: Plan, result: StepResult, output?: ConnectorOutput | null): StepOutputs {
+    return this.#calls.enter(() => {
+      const s = this.#s;
+      checkOldest(s, plan);
+      const taken = take.takeStepResult(plan, result);
+      const reports = this.#takeReports(output);
+      this.#calls.log?.update(s.now, plan.numRequests, taken);
+      return this.#calls.gate.change(() => update(s, plan, taken, reports));
+    });
+  }
+
+  /**
+   * Takes the failure of a whole step instead of its result: its requests end with `error`.
+   * @throws ERR_BLOCKSTEP_PLAN_ORDER as `update` does
+   */
+  failStep(plan: Plan, output?: ConnectorOutput | null): StepOutputs {
+    return this.#calls.enter(() => {
+      const s = this.#s;
+      checkOldest(s, plan);
+      const reports = this.#takeReports(output);
+      this.#calls.log?.stepFailed(s.now, plan.numRequests);
+      return this.#calls.gate.change(() => failStep(s, plan, reports));
+    });
+  }
+
+  /**
+   * Gives the requests of the plan that was just updated the draft tokens to verify next; a grammar cuts those of its
+   * request. Steps in flight draft by themselves, so with `pipelineDepth` > 1 there is nothing to give.
+   */
+  updateDraftTokens(plan: Plan, drafts: Drafts): void {
+    this.#calls.enter(() => {
+      checkUpdatedLast(this.#s, plan);
+      const taken = take.takeDrafts(this.#s, plan, drafts);
+      this.#calls.log?.drafts(plan.numRequests, taken);
+      this.#calls.gate.change(() => setDrafts(this.#s, plan, taken));
+    });
+  }
+
+  /**
+   * With `pipelineDepth` > 1: tells a plan with `pendingStructuredOutputTokens`, before it is sampled, what drafts the
+   * step before it made. They replace the placeholders in `plan.draftTokens`; where a grammar allows no further one
+   * stands -1, and `plan.numInvalidDraftTokens` counts these. An entry without a grammar whose request was not in
+   * the step before (`plan.needsAllTokens`) and that is given no drafts keeps its placeholders, and none of them counts.
+   * @throws ERR_BLOCKSTEP_PLAN_ORDER unless every plan before it was updated; ERR_BLOCKSTEP_BAD_ARG
+   */
+  replaceDraftTokens(plan: Plan, drafts: Drafts): void {
+    this.#calls.enter(() => {
+      checkOldest(this.#s, plan);
+      const taken = take.takeReplacedDrafts(this.#s, plan, drafts);
+      this.#calls.log?.replacedDrafts(plan.step, plan.numRequests, taken);
+      this.#calls.gate.change(() => replaceDrafts(this.#s, plan, taken));
+    });
+  }
+
+  /**
    * Takes what the connector's workers report while no step is there to be updated. Requests that end of it have their
    * rows in the next update. Late, duplicate and foreign reports change nothing and are counted.
    * @throws ERR_BLOCKSTEP_BAD_ARG; nothing was changed
    */
   updateTransfers(output: ConnectorOutput): void {
-    this.#calls.enter(() => {
-      const s = this.#s;
-      if (typeof output === 'object' && output !== null) checkNames(output, CONNECTOR_OUTPUT_FIELDS);
-      const reports = takeOutput(s, output);
-      if (reports === null) throw badArgument('output', show(output), 'an object');
-      this.#calls.drainLateAborts();
-      this.#calls.log?.transfers(s.now, reports, false);
-      this.#calls.gate.change(() => updateTransfers(s, reports));
-    });
+    updateTransfers(this.#calls, output);
   }
 
   /**
@@ -140,13 +231,7 @@ export class Scheduler extends SchedulerSteps {
    * @returns how many requests it concerned
    */
   fenceTransfers(child?: number, begunStep: number = this.#s.step): number {
-    return this.#calls.enter(() => {
-      const which =
-        child === undefined ? undefined : checkInteger('child', child, 0, Number.MAX_SAFE_INTEGER);
-      const begun = checkInteger('begunStep', begunStep, -1, Number.MAX_SAFE_INTEGER);
-      this.#calls.log?.fence(this.#s.now, which, begun);
-      return this.#calls.gate.change(() => fenceTransfers(this.#s, which, begun));
-    });
+    return fenceTransfers(this.#calls, child, begunStep);
   }
 
   /** Forgets all cached prefixes; see `ResetResult`. Never throws because of what is running. */
@@ -175,11 +260,7 @@ export class Scheduler extends SchedulerSteps {
    * @returns false, and counted, if the handle is stale or the use is registered already
    */
   hold(handle: number, kind: OutstandingKind, owner: string): boolean {
-    return this.#calls.enter(() => {
-      const use = take.takeBlockUse(handle, kind, owner);
-      this.#calls.log?.hold(this.#s.now, use);
-      return hold(this.#s, use);
-    });
+    return hold(this.#calls, handle, kind, owner);
   }
 
   /**
@@ -187,11 +268,7 @@ export class Scheduler extends SchedulerSteps {
    * @returns false, and counted, if there is no such use
    */
   complete(handle: number, kind: OutstandingKind, owner: string): boolean {
-    return this.#calls.enter(() => {
-      const use = take.takeBlockUse(handle, kind, owner);
-      this.#calls.log?.complete(this.#s.now, use);
-      return complete(this.#s, use);
-    });
+    return complete(this.#calls, handle, kind, owner);
   }
 
   /**
@@ -204,6 +281,14 @@ export class Scheduler extends SchedulerSteps {
 
   [Symbol.dispose](): void {
     this.dispose();
+  }
+
+  /** Reports that come with a step. The aborts that wait are carried out between reading them and writing them down. */
+  #takeReports(output: ConnectorOutput | null | undefined): TakenOutput | null {
+    const reports = takeOutput(this.#s.anomalies, output);
+    this.#calls.drainLateAborts();
+    if (reports !== null) this.#calls.log?.transfers(this.#s.now, reports, true);
+    return reports;
   }
 
   #setPause(mode: 'none' | 'new' | 'all'): void {

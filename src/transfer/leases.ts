@@ -1,8 +1,8 @@
 import type { Anomalies } from '../base/anomalies.js';
+import { checkFinite, checkName } from '../base/checks.js';
 import { badArgument, checkInteger, show } from '../base/errors.js';
 import { IndexedHeap } from '../base/indexed-heap.js';
 import { INSPECT, showFacts } from '../base/inspect.js';
-import { checkFinite, checkName } from '../scheduler/calls/validate.js';
 
 /** What a lease is of: a request's handle, or a name. */
 export type LeaseKey = number | string;

@@ -3,7 +3,7 @@ import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import type { Report } from '../../src/cli/replay/report/report.js';
-import { resolveOptions } from '../../src/scheduler/options/options.js';
+import { resolveOptions } from '../../src/scheduler/options/resolve-options.js';
 import { replay, run } from './run-program.js';
 import { useTempFiles } from './temp-file.js';
 

@@ -3,7 +3,7 @@ import type { Report } from '../../src/cli/replay/report/report.js';
 import { Replay, type ReplayOptions } from '../../src/cli/replay/run/replay.js';
 import { DEFAULT_COST_MODEL } from '../../src/executors/cost-model/cost-model.js';
 import { CostModelExecutor } from '../../src/executors/cost-model/cost-model-executor.js';
-import { resolveOptions } from '../../src/scheduler/options/options.js';
+import { resolveOptions } from '../../src/scheduler/options/resolve-options.js';
 import { Scheduler } from '../../src/scheduler/scheduler.js';
 import { generateWorkload } from '../../src/workload/generate.js';
 import { replay, run } from './run-program.js';

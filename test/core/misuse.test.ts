@@ -2,7 +2,8 @@ import vm from 'node:vm';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { loadAddon } from '../../src/core/loader.js';
 import type { NativeCore } from '../../src/core/native.js';
-import { type TablesShape, tablesBytes } from '../../src/core/tables.js';
+import type { TablesShape } from '../../src/core/native-tables.js';
+import { tablesBytes } from '../../src/core/tables.js';
 import { type BufferClass, detached, NO_ARRAYS, NO_INTEGERS, proxy } from './bad-arguments.js';
 import { BenchCore, codeOf, range, SMALL } from './bench-core.js';
 

@@ -80,8 +80,8 @@ export const PLANTS: readonly Plant[] = [
     name: 'F28',
     why: 'what a connector throws goes through the scheduler',
     file: 'src/scheduler/connector/ask-connector.ts',
-    text: `    fail(s, request, \`threw at \${question}: \${describeError(error)}\`);\n`,
-    replacement: '    throw error;\n',
+    text: `      this.#fail(request, \`threw at \${question}: \${describeError(error)}\`);\n`,
+    replacement: '      throw error;\n',
   },
   {
     name: 'F29',
@@ -135,7 +135,7 @@ export const PLANTS: readonly Plant[] = [
   {
     name: 'cut',
     why: 'a load that is lost counts local tokens again that were found to be bad before',
-    file: 'src/scheduler/request/load.ts',
+    file: 'src/scheduler/life/loading.ts',
     text: 'request.numComputedTokens = Math.min(request.numComputedTokens, load.localTokens);',
     replacement: 'request.numComputedTokens = load.localTokens;',
   },
@@ -170,7 +170,7 @@ export const PLANTS: readonly Plant[] = [
   {
     name: 'F35',
     why: 'a request that was preempted and then loaded comes back as new',
-    file: 'src/scheduler/loads/begin-load.ts',
+    file: 'src/scheduler/life/loading.ts',
     text: "request.status = request.numPreemptions > 0 ? 'PREEMPTED' : 'WAITING';",
     replacement: "request.status = 'WAITING';",
   },
@@ -241,8 +241,8 @@ export const PLANTS: readonly Plant[] = [
     name: 'F29-own',
     why: 'the work of the connector itself is no work',
     file: 'src/scheduler/inspect/inspection.ts',
-    text: 'return askPendingWork(s);',
-    replacement: 'return askPendingWork(s) && s.step < 0;',
+    text: 'return s.connector?.askPendingWork() === true;',
+    replacement: 'return s.connector?.askPendingWork() === true && s.step < 0;',
   },
   {
     name: 'F41',
@@ -254,7 +254,7 @@ export const PLANTS: readonly Plant[] = [
   {
     name: 'F43',
     why: 'every child is expected on every rank',
-    file: 'src/scheduler/request/load.ts',
+    file: 'src/scheduler/connector/ask-connector.ts',
     text: 'return s.connector?.reporters[child] ?? [];',
     replacement: 'return child >= 0 ? (s.connector?.reporters[0] ?? []) : [];',
   },
@@ -282,7 +282,7 @@ export const PLANTS: readonly Plant[] = [
   {
     name: 'F54',
     why: 'a load that was aborted takes the reports of an earlier one',
-    file: 'src/scheduler/loads/reports.ts',
+    file: 'src/scheduler/loads/judge-report.ts',
     text: 'request.loadStep >= 0 && step !== request.loadStep;',
     replacement: 'request.load !== null && step !== request.loadStep;',
   },

@@ -1,7 +1,7 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { BlockstepError } from '../../base/errors.js';
 import type { OutputFile } from '../../report/output-file.js';
-import type { LogSink } from '../../scheduler/log/log.js';
+import type { LogSink } from '../../scheduler/options/options.js';
 
 const BUFFER_BYTES = 2 ** 20;
 

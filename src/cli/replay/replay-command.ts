@@ -1,8 +1,8 @@
 import { type Command, Option } from 'commander';
 import { BlockstepError } from '../../base/errors.js';
 import { counted } from '../../report/markup/figures.js';
-import type { LogSink } from '../../scheduler/log/log.js';
-import { resolveOptions } from '../../scheduler/options/options.js';
+import type { LogSink } from '../../scheduler/options/options.js';
+import { resolveOptions } from '../../scheduler/options/resolve-options.js';
 import { generateWorkload } from '../../workload/generate.js';
 import { readTrace } from '../../workload/trace.js';
 import type { Workload } from '../../workload/workload.js';

@@ -1,9 +1,6 @@
 import { type Command, Option } from 'commander';
-import {
-  resolveOptions,
-  type SchedulerConfig,
-  type SchedulerOptions,
-} from '../../scheduler/options/options.js';
+import type { SchedulerConfig, SchedulerOptions } from '../../scheduler/options/options.js';
+import { resolveOptions } from '../../scheduler/options/resolve-options.js';
 import { parse } from './flag-values.js';
 
 /** Pool size unless given: 56 GiB at 2 MiB a block of 16 tokens, about what the default cost model's GPU has free. */

@@ -3,9 +3,8 @@ import { badArgument, show } from '../../base/errors.js';
 import { TOKEN_MAX } from '../../core/core.js';
 import { checkFlatFields } from '../../scheduler/calls/validate.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
+import type { Drafts, StepResult } from '../../scheduler/plan/step-result.js';
 import type { Request } from '../../scheduler/request/request.js';
-import type { Drafts } from '../../scheduler/update/drafts.js';
-import type { StepResult } from '../../scheduler/update/update-pass.js';
 
 const NO_BLOCKS: readonly unknown[] = [];
 

@@ -1,6 +1,6 @@
+import { checkBoolean } from '../../base/checks.js';
 import { badArgument, checkInteger, show } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
-import { checkBoolean } from '../../scheduler/calls/validate.js';
 import { DEFAULT_LIMITS, type SchedulerOptions } from '../../scheduler/options/options.js';
 
 /**

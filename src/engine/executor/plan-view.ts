@@ -1,6 +1,6 @@
 import { INSPECT, showFacts } from '../../base/inspect.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
-import { planFacts } from '../../scheduler/request/facts.js';
+import { planFacts } from '../../scheduler/plan/plan-facts.js';
 import type { ExecutorPlan, ExecutorRequest } from './executor.js';
 
 const NO_BLOCKS = new Int32Array(0);

@@ -1,5 +1,5 @@
+import { kvUsage } from '../../scheduler/inspect/scheduler-facts.js';
 import type { SchedulerStats } from '../../scheduler/inspect/stats.js';
-import { kvUsage } from '../../scheduler/request/facts.js';
 import type { EngineCounters, EngineState } from '../state/engine-state.js';
 import type { StepLatency } from '../state/step-times.js';
 

@@ -1,7 +1,7 @@
 import { badArgument, describeError, show } from '../../base/errors.js';
 import { Control } from '../../core/core.js';
 import type { PlaceInLine } from '../../scheduler/inspect/inspection.js';
-import { isUsed } from '../../scheduler/life/preempt.js';
+import { isUsed } from '../../scheduler/request/outstanding.js';
 import type { Request } from '../../scheduler/request/request.js';
 import { type Deadlines, NO_DEADLINE, type WaitReason } from '../../scheduler/request/wait.js';
 import type { EngineState } from '../state/engine-state.js';

@@ -1,5 +1,4 @@
-import type { ChunkOutcome, EndOutcome } from '../../scheduler/life/chunks.js';
-import type { ChunkInput } from '../../scheduler/request/session.js';
+import type { ChunkInput, ChunkOutcome, EndOutcome } from '../../scheduler/request/session.js';
 import type { EngineState } from '../state/engine-state.js';
 import type { StreamBuffer } from '../streams/stream-buffer.js';
 

@@ -1,6 +1,6 @@
+import { checkBoolean } from '../../base/checks.js';
 import { badArgument, checkInteger, show } from '../../base/errors.js';
 import { checkNames, knownNames, type NamesOf } from '../../base/known-names.js';
-import { checkBoolean } from '../../scheduler/calls/validate.js';
 import type { WorkerConnector } from '../../scheduler/connector/connector.js';
 import { OPTION_WORDS, SCHEDULER_OPTION_NAMES } from '../../scheduler/options/option-names.js';
 import type { SchedulerOptions } from '../../scheduler/options/options.js';

@@ -1,7 +1,6 @@
 import { type InspectOptions, inspect } from 'node:util';
 import { BlockstepError, describeError, show } from '../../base/errors.js';
-import type { ChunkOutcome, EndOutcome } from '../../scheduler/life/chunks.js';
-import type { ChunkInput } from '../../scheduler/request/session.js';
+import type { ChunkInput, ChunkOutcome, EndOutcome } from '../../scheduler/request/session.js';
 import type { RequestOutput, RequestResult, StopReason } from './outputs.js';
 import type { StreamBuffer } from './stream-buffer.js';
 

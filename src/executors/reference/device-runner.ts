@@ -11,7 +11,7 @@ import {
   type NativeDeviceReference,
   type NativeReferenceConfig,
 } from '../../core/native-reference.js';
-import type { TablesShape } from '../../core/tables.js';
+import type { TablesShape } from '../../core/native-tables.js';
 import type { ExecutorResult } from '../../engine/executor/executor.js';
 import { BlockArena } from '../../transfer/block-arena.js';
 import { type PendingStep, pendingStep, type ReadAnswer, type ReferenceRunner } from './runner.js';

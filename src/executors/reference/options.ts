@@ -6,11 +6,8 @@ import type { ExecutorLimits } from '../../engine/executor/executor-limits.js';
 import { ENGINE_OPTION_NAMES, type EngineOptions } from '../../engine/state/options.js';
 import { coreConfig } from '../../scheduler/options/core-config.js';
 import { OPTION_WORDS } from '../../scheduler/options/option-names.js';
-import {
-  resolveOptions,
-  type SchedulerConfig,
-  type SchedulerOptions,
-} from '../../scheduler/options/options.js';
+import type { SchedulerConfig, SchedulerOptions } from '../../scheduler/options/options.js';
+import { resolveOptions } from '../../scheduler/options/resolve-options.js';
 import { checkNumber } from '../cost-model/cost-model.js';
 import type { Defer } from './host-runner.js';
 

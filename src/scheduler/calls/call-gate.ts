@@ -1,4 +1,4 @@
-import { describeCallee } from '../../base/callee.js';
+import { reentrant } from '../../base/callee.js';
 import { BlockstepError, show } from '../../base/errors.js';
 
 /**
@@ -127,14 +127,6 @@ export class CallGate {
   get isPoisoned(): boolean {
     return this.#poison !== null;
   }
-}
-
-/** The refusal of a call from inside a callback. */
-export function reentrant(): BlockstepError {
-  return new BlockstepError(
-    'ERR_BLOCKSTEP_REENTRANT',
-    `the scheduler was called from inside ${describeCallee()}`,
-  );
 }
 
 function describe(cause: unknown): string {

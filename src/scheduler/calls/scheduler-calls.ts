@@ -1,16 +1,17 @@
 import { enterCallee, leaveCallee } from '../../base/callee.js';
 import { BlockstepError, show } from '../../base/errors.js';
-import { tellShutdown } from '../connector/ask-connector.js';
-import { makePins } from '../connector/block-pins.js';
-import { KvView } from '../connector/kv-view.js';
-import type { Deciding } from '../device/batch.js';
+import { Core } from '../../core/core.js';
+import type { Deciding } from '../device/gpu-question.js';
 import { abort, abortTargets, isAbortable } from '../life/abort.js';
-import { type LogSink, LogWriter } from '../log/log.js';
-import type { SchedulerConfig } from '../options/options.js';
+import { LogWriter } from '../log/log.js';
+import { coreConfig } from '../options/core-config.js';
+import type { LogSink, SchedulerConfig } from '../options/options.js';
 import type { Request } from '../request/request.js';
 import { purgeWaiting } from '../state/guards.js';
 import { SchedulerState } from '../state/scheduler-state.js';
 import { CallGate } from './call-gate.js';
+import { makePins } from './connector-pins.js';
+import { ConnectorView } from './connector-view.js';
 
 /**
  * How every public call of a scheduler runs: behind the gate, under one reading of the clock, written to the log; and the
@@ -22,11 +23,19 @@ export class SchedulerCalls {
   readonly log: LogWriter | null;
   readonly #lateAborts = new Set<Request>();
 
+  /** May refuse a new request whose fields are good, by its number of prompt tokens: it throws. */
+  admitNew: (numTokens: number) => void = () => {};
+
   constructor(config: SchedulerConfig) {
-    this.state = new SchedulerState(config);
-    this.log = config.log === null ? null : this.#openLog(config.log);
-    this.state.facts = this.log;
-    this.#bindConnector();
+    const core = new Core(coreConfig(config));
+    try {
+      this.log = config.log === null ? null : this.#openLog(config.log, config, core);
+      this.state = new SchedulerState(config, core, this.log);
+      this.#bindConnector();
+    } catch (error) {
+      core.dispose();
+      throw error;
+    }
   }
 
   /** Aborts wait to be carried out by the next call that steps. */
@@ -94,10 +103,22 @@ export class SchedulerCalls {
   }
 
   /** In strict mode what does not belong into the waiting queues is thrown before a step plans anything. */
-  checkWaiting(): void {
+  #checkWaiting(): void {
     if (!this.state.config.strict) return;
     purgeWaiting(this.state);
     this.state.anomalies.throwFirst();
+  }
+
+  /** What stands before the planning of every step. @throws ERR_BLOCKSTEP_PIPELINE_FULL */
+  beginStep(): void {
+    const { inFlight, config, now } = this.state;
+    if (inFlight.length >= config.pipelineDepth) {
+      const message = `${inFlight.length} plans are in flight already`;
+      throw new BlockstepError('ERR_BLOCKSTEP_PIPELINE_FULL', message);
+    }
+    this.drainLateAborts();
+    this.#checkWaiting();
+    this.log?.schedule(now);
   }
 
   flushLog(): void {
@@ -110,7 +131,7 @@ export class SchedulerCalls {
   dispose(): void {
     this.gate.dispose(() => {
       try {
-        tellShutdown(this.state);
+        this.state.connector?.tellShutdown();
         this.flushLog();
       } finally {
         this.state.core.dispose();
@@ -120,14 +141,9 @@ export class SchedulerCalls {
 
   /** A connector that cannot take what it is given is of no use. */
   #bindConnector(): void {
-    const { connector, core } = this.state;
-    try {
-      connector?.bind?.(new KvView(this));
-      if (connector?.protection.includes('pin')) connector.bindPins?.(makePins(this));
-    } catch (error) {
-      core.dispose();
-      throw error;
-    }
+    const { connector } = this.state;
+    connector?.methods.bind?.(new ConnectorView(this));
+    if (connector?.protection.includes('pin')) connector.methods.bindPins?.(makePins(this));
   }
 
   #readClock(): void {
@@ -155,16 +171,11 @@ export class SchedulerCalls {
   }
 
   /** A sink that throws leaves a hole in the log, and poisons. */
-  #openLog(sink: LogSink): LogWriter {
-    const { state, gate } = this;
-    try {
-      const log = new LogWriter({ write: (bytes) => gate.change(() => writeTo(sink, bytes)) }, state.config);
-      state.core.native.record(true);
-      return log;
-    } catch (error) {
-      state.core.dispose();
-      throw error;
-    }
+  #openLog(sink: LogSink, config: SchedulerConfig, core: Core): LogWriter {
+    const { gate } = this;
+    const log = new LogWriter({ write: (bytes) => gate.change(() => writeTo(sink, bytes)) }, config);
+    core.native.record(true);
+    return log;
   }
 }
 

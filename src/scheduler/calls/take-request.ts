@@ -1,8 +1,10 @@
+import { checkBoolean, checkFinite, checkName } from '../../base/checks.js';
 import { BlockstepError, badArgument, checkInteger, show } from '../../base/errors.js';
 import { bindMethods } from '../../base/foreign-method.js';
 import { checkNames } from '../../base/known-names.js';
 import { TOKEN_MAX } from '../../core/core.js';
 import { takeTokenIds } from '../../core/token-ids.js';
+import { poolTokens } from '../options/options.js';
 import type { Grammar, GrammarCalls } from '../request/grammar.js';
 import type { Request, RequestInput, TakenRequest } from '../request/request.js';
 import type { Chunk, ChunkInput, Session } from '../request/session.js';
@@ -10,7 +12,6 @@ import type { StopConditions, TakenStops } from '../request/stop-conditions.js';
 import { MAX_TIMEOUT } from '../request/wait.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { CHUNK_FIELDS, REQUEST_FIELDS } from './request-names.js';
-import { checkBoolean, checkFinite, checkName } from './validate.js';
 
 const INT32_MAX = 2 ** 31 - 1;
 const GRAMMAR_METHODS = ['ready', 'acceptTokens', 'validateTokens'] as const;
@@ -165,10 +166,8 @@ function checkFits(s: SchedulerState, total: number, numPrompt: number): void {
       `${what} leaves no room for output: maxModelLen is ${maxModelLen}`,
     );
   }
-  if (total > s.poolTokens) {
-    throw new BlockstepError(
-      'ERR_BLOCKSTEP_UNFIT',
-      `${what} never fits the pool, which holds ${s.poolTokens}`,
-    );
+  const most = poolTokens(s.config);
+  if (total > most) {
+    throw new BlockstepError('ERR_BLOCKSTEP_UNFIT', `${what} never fits the pool, which holds ${most}`);
   }
 }

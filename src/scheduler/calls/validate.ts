@@ -1,22 +1,19 @@
+import type { Anomalies } from '../../base/anomalies.js';
 import { takeInt32Array, takeUint8Array } from '../../base/arrays.js';
+import { checkBoolean, checkName } from '../../base/checks.js';
 import { badArgument, checkInteger, show } from '../../base/errors.js';
 import { checkNames, insteadOf } from '../../base/known-names.js';
 import { TOKEN_MAX } from '../../core/core.js';
-import type { ResetOptions } from '../life/prefix-reset.js';
-import type { BlockUse } from '../log/log.js';
+import type { ConnectorOutput } from '../connector/connector.js';
+import { type TakenOutput, takeOutput } from '../connector/connector-output.js';
 import { RESET_OPTIONS } from '../options/option-names.js';
+import type { ResetOptions } from '../options/reset.js';
 import type { Plan } from '../plan/plan.js';
+import type { Drafts, StepResult, TakenResult } from '../plan/step-result.js';
+import type { BlockUse } from '../request/outstanding.js';
 import { OUTSTANDING_KINDS, type OutstandingKind } from '../request/outstanding.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-import type { Drafts } from '../update/drafts.js';
-import type { StepResult } from '../update/update-pass.js';
-
-const MAX_NAME = 65_536;
-
-/** A checked `StepResult`, and the sum of its counts. */
-export interface TakenResult extends StepResult {
-  numTokens: number;
-}
+import { CONNECTOR_OUTPUT_FIELDS } from './request-names.js';
 
 /**
  * That the arrays cover every entry of the plan, with as many tokens as the counts say and no more than each entry can
@@ -151,6 +148,17 @@ export function takeResetOptions(options: unknown): Required<ResetOptions> {
   };
 }
 
+/**
+ * Reads what workers report while no step is updated.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
+export function takeTransfers(anomalies: Anomalies, output: ConnectorOutput): TakenOutput {
+  if (typeof output === 'object' && output !== null) checkNames(output, CONNECTOR_OUTPUT_FIELDS);
+  const reports = takeOutput(anomalies, output);
+  if (reports === null) throw badArgument('output', show(output), 'an object');
+  return reports;
+}
+
 export function takePauseMode(mode: unknown): 'new' | 'all' {
   if (mode === 'new' || mode === 'all') return mode;
   throw badArgument('mode', show(mode), "'new' or 'all'");
@@ -161,24 +169,4 @@ function takeIterable(value: unknown): unknown[] {
   const iterable = typeof value === 'object' && value !== null ? (value as Iterable<unknown>) : null;
   if (typeof iterable?.[Symbol.iterator] === 'function') return [...iterable];
   throw badArgument('ids', show(value), 'an id, a handle, or an iterable of them');
-}
-
-export function checkName(field: string, value: unknown, minLength: number): string {
-  if (typeof value !== 'string') throw badArgument(field, show(value), 'a string');
-  if (value.length >= minLength && value.length <= MAX_NAME) return value;
-  throw badArgument(
-    field,
-    `${value.length} characters`,
-    `a string of ${minLength} to ${MAX_NAME} characters`,
-  );
-}
-
-export function checkBoolean(field: string, value: unknown): boolean {
-  if (typeof value === 'boolean') return value;
-  throw badArgument(field, show(value), 'a boolean');
-}
-
-export function checkFinite(field: string, value: unknown): number {
-  if (typeof value === 'number' && Number.isFinite(value)) return value;
-  throw badArgument(field, show(value), 'a finite number');
 }

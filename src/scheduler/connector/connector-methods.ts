@@ -27,7 +27,7 @@ export type OptionalMethod = (typeof OPTIONAL)[number];
 type Method = (typeof REQUIRED)[number] | OptionalMethod;
 
 /** A connector, checked; its methods were looked up once and are called on the object itself. */
-export interface ConnectorCalls extends Partial<Record<Method, Bound>> {
+export interface ConnectorMethods extends Partial<Record<Method, Bound>> {
   readonly getNumNewMatchedTokens: Bound;
   readonly updateStateAfterAlloc: Bound;
   readonly buildMetadata: Bound;
@@ -41,7 +41,7 @@ export interface ConnectorCalls extends Partial<Record<Method, Bound>> {
  * @param numRanks ranks that there are; undefined: nobody has said, so the connector may declare any, and else has one
  * @throws ERR_BLOCKSTEP_BAD_ARG naming what is missing or wrong
  */
-export function takeConnector(connector: SchedulerConnector, numRanks?: number): ConnectorCalls {
+export function takeConnector(connector: SchedulerConnector, numRanks?: number): ConnectorMethods {
   if (typeof connector !== 'object' || connector === null) {
     throw bad('connector', connector, 'an object with the methods of a SchedulerConnector');
   }
@@ -60,7 +60,7 @@ function takeProtection(protection: unknown): readonly Protection[] {
 }
 
 /** Which of the methods that may be left out it has. */
-export function optionalMethods(calls: ConnectorCalls): OptionalMethod[] {
+export function optionalMethods(calls: ConnectorMethods): OptionalMethod[] {
   return OPTIONAL.filter((name) => calls[name] !== undefined);
 }
 

@@ -1,6 +1,6 @@
-import type { AnomalyReason } from '../../base/anomalies.js';
+import type { Anomalies, AnomalyReason } from '../../base/anomalies.js';
+import { isCount, isObject } from '../../base/checks.js';
 import { badArgument, show } from '../../base/errors.js';
-import type { SchedulerState } from '../state/scheduler-state.js';
 import type { ConnectorOutput, InvalidBlock, TransferReport, WorkerMetadata } from './connector.js';
 
 /** A checked report: whose, and of which load of it, if that was said. */
@@ -36,7 +36,7 @@ export interface TakenInvalid {
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function takeOutput(
-  s: SchedulerState,
+  anomalies: Anomalies,
   output: ConnectorOutput | null | undefined,
 ): TakenOutput | null {
   if (output === undefined || output === null) return null;
@@ -52,13 +52,19 @@ export function takeOutput(
   const alive = copyList('renewed', renewed);
   const said = copyList('workerMetadata', workerMetadata);
   return {
-    finishedReceiving: takeEntries(s, 'finishedReceiving', received, takeReport),
-    finishedSending: takeEntries(s, 'finishedSending', sent, takeReport),
-    failedReceiving: takeEntries(s, 'failedReceiving', failed, takeReport),
-    renewed: takeEntries(s, 'renewed', alive, takeReport),
-    invalidBlocks: takeEntries(s, 'invalidBlocks', invalid, takeBlock),
-    lostBlocks: takeEntries(s, 'lostBlocks', lost, (id) => (isCount(id) ? id : null), 'invalid-block'),
-    workerMetadata: takeEntries(s, 'workerMetadata', said, takeMetadata),
+    finishedReceiving: takeEntries(anomalies, 'finishedReceiving', received, takeReport),
+    finishedSending: takeEntries(anomalies, 'finishedSending', sent, takeReport),
+    failedReceiving: takeEntries(anomalies, 'failedReceiving', failed, takeReport),
+    renewed: takeEntries(anomalies, 'renewed', alive, takeReport),
+    invalidBlocks: takeEntries(anomalies, 'invalidBlocks', invalid, takeBlock),
+    lostBlocks: takeEntries(
+      anomalies,
+      'lostBlocks',
+      lost,
+      (id) => (isCount(id) ? id : null),
+      'invalid-block',
+    ),
+    workerMetadata: takeEntries(anomalies, 'workerMetadata', said, takeMetadata),
   };
 }
 
@@ -69,7 +75,7 @@ function copyList(name: string, list: unknown): unknown[] {
 }
 
 function takeEntries<T>(
-  s: SchedulerState,
+  anomalies: Anomalies,
   name: string,
   list: readonly unknown[],
   take: (entry: unknown) => T | null,
@@ -79,7 +85,7 @@ function takeEntries<T>(
   for (const entry of list) {
     const good = tryTake(take, entry);
     if (good !== null) taken.push(good);
-    else s.anomalies.report(reason, `${name} has ${show(entry)}, which names nothing`);
+    else anomalies.report(reason, `${name} has ${show(entry)}, which names nothing`);
   }
   return taken;
 }
@@ -94,9 +100,15 @@ function tryTake<T>(take: (entry: unknown) => T | null, entry: unknown): T | nul
 
 function takeReport(entry: unknown): TakenReport | null {
   const { handle, child = 0, rank = 0, step } = entry as TransferReport;
-  if (!isCount(handle) || !isCount(child) || !isCount(rank)) return null;
-  if (step === undefined) return { handle, child, rank };
-  return isCount(step) ? { handle, child, rank, step } : null;
+  const report = step === undefined ? { handle, child, rank } : { handle, child, rank, step };
+  return isTakenReport(report) ? report : null;
+}
+
+/** Whether this is a report as `TakenOutput` holds it. */
+export function isTakenReport(value: unknown): value is TakenReport {
+  if (!isObject(value)) return false;
+  const { handle, child, rank, step } = value;
+  return isCount(handle) && isCount(child) && isCount(rank) && (step === undefined || isCount(step));
 }
 
 function takeMetadata(entry: unknown): WorkerMetadata | null {
@@ -106,11 +118,13 @@ function takeMetadata(entry: unknown): WorkerMetadata | null {
 
 function takeBlock(entry: unknown): TakenInvalid | null {
   const { block, handle, child = 0 } = entry as InvalidBlock;
-  if (!Number.isSafeInteger(block) || !isCount(child)) return null;
-  if (handle === undefined) return { block, child };
-  return isCount(handle) ? { block, child, handle } : null;
+  const invalid = handle === undefined ? { block, child } : { block, child, handle };
+  return isTakenInvalid(invalid) ? invalid : null;
 }
 
-function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= 0;
+/** Whether this is an invalid block as `TakenOutput` holds it. A number that is no block of the pool is counted later. */
+export function isTakenInvalid(value: unknown): value is TakenInvalid {
+  if (!isObject(value)) return false;
+  const { block, handle, child } = value;
+  return Number.isSafeInteger(block) && isCount(child) && (handle === undefined || isCount(handle));
 }

@@ -1,6 +1,6 @@
+import type { Plan } from '../plan/plan.js';
 import { isLoading } from '../request/load.js';
 import type { Request } from '../request/request.js';
-import type { SchedulerState } from '../state/scheduler-state.js';
 
 /** How much of a request's KV stands in its blocks, counted in tokens from the first one on. */
 export interface KvExtent {
@@ -16,22 +16,22 @@ export interface KvExtent {
 }
 
 /**
- * How much of a request's KV stands in its blocks. `Request.numComputedTokens` counts what steps in flight compute, and what
+ * How much of a request's KV stands in its blocks, while these plans are in flight, oldest first. `Request.numComputedTokens` counts what steps in flight compute, and what
  * a load is still to bring; this tells both apart from what is there.
  */
-export function kvExtent(s: SchedulerState, request: Request): KvExtent {
+export function kvExtent(inFlight: readonly Plan[], request: Request): KvExtent {
   const computed = numComputed(request);
-  let inFlight = 0;
+  let unsettled = 0;
   let readableFrom = -1;
-  for (const plan of s.inFlight) {
+  for (const plan of inFlight) {
     // Blocks of an earlier residency are not those that it has now.
     const at = plan.step < request.admittedStep ? -1 : plan.indexOf(request);
-    if (at >= 0) inFlight += plan.numScheduledTokens[at];
+    if (at >= 0) unsettled += plan.numScheduledTokens[at];
     if (at >= 0 || plan.step <= request.admittedStep) readableFrom = plan.step;
   }
   // Its cached prefix may be what a step that was in flight when it was admitted is still to write.
-  const isSure = s.inFlight.length === 0 || s.inFlight[0].step > request.admittedStep;
-  const settled = isSure ? Math.max(0, request.numComputedTokens - inFlight) : 0;
+  const isSure = inFlight.length === 0 || inFlight[0].step > request.admittedStep;
+  const settled = isSure ? Math.max(0, request.numComputedTokens - unsettled) : 0;
   const numSettledTokens = Math.min(settled, computed);
   return { numTokens: computed, numSettledTokens, readableFrom: computed > 0 ? readableFrom : -1 };
 }

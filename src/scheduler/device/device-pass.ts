@@ -1,6 +1,6 @@
 import { BlockstepError, show } from '../../base/errors.js';
 import { DecisionStop } from '../../core/decision.js';
-import { NO_MATCH } from '../connector/ask-connector.js';
+import { NO_MATCH } from '../connector/connector-answers.js';
 import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import { isBlocked } from '../request/status.js';
@@ -18,41 +18,41 @@ import {
 import { isLive } from '../state/guards.js';
 import type { RequestQueue } from '../state/request-queue.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-import { type Batch, type Deciding, LOOK_UP } from './batch.js';
+import { type Deciding, type GpuQuestion, LOOK_UP } from './gpu-question.js';
 
 /**
  * `schedule()` where the GPU decides: the same plans by the same rules, in as few round trips as the rules allow. The
  * running requests and those in line behind them that need nobody's answer go in one. What asks somebody between two
  * decisions costs one more: each victim of a preemption, and each admission that a connector is told of.
  */
-export function* scheduleOnDevice(s: SchedulerState, batch: Batch): Deciding<Plan> {
+export function* scheduleOnDevice(s: SchedulerState, question: GpuQuestion): Deciding<Plan> {
   const plan = beginSchedule(s);
   const budget = tokenBudget(s);
-  batch.clear();
-  yield* runningPass(s, plan, batch, budget);
-  if (mayAdmit(s, plan)) yield* waitingPass(s, plan, batch, budget);
+  question.clear();
+  yield* runningPass(s, plan, question, budget);
+  if (mayAdmit(s, plan)) yield* waitingPass(s, plan, question, budget);
   endSchedule(s, plan, -1);
   return plan;
 }
 
-/** As `runningPass` of the host. The batch that ends it may have answered the first admissions too. */
-function* runningPass(s: SchedulerState, plan: Plan, batch: Batch, budget: number): Deciding<void> {
+/** As `runningPass` of the host. The question that ends it may have answered the first admissions too. */
+function* runningPass(s: SchedulerState, plan: Plan, question: GpuQuestion, budget: number): Deciding<void> {
   const { running } = s.queues;
   let next = 0;
   while (next < running.length && plan.totalTokens < budget) {
     const from = plan.numRequests;
     next = planRun(s, plan, next, budget - plan.totalTokens);
     if (plan.numRequests === from) break;
-    batch.clear();
-    if (mayAdmit(s, plan)) addFromLine(s, plan, batch, budget);
-    const at = yield* batch.decide(plan, from, budget);
+    question.clear();
+    if (mayAdmit(s, plan)) addFromLine(s, plan, question, budget);
+    const at = yield* question.decide(plan, from, budget);
     if (at === plan.numRequests) continue;
 
     const request = plan.requests[at];
     const numScheduled = plan.numScheduledTokens[at];
     plan.truncate(at);
     next = running.indexOf(request);
-    const entriesBack = yield* makeRoom(s, plan, batch, request, numScheduled, budget);
+    const entriesBack = yield* makeRoom(s, plan, question, request, numScheduled, budget);
     if (entriesBack === ITSELF) break;
     next = indexBehind(s, request, next, entriesBack);
   }
@@ -62,7 +62,7 @@ function* runningPass(s: SchedulerState, plan: Plan, batch: Batch, budget: numbe
 function* makeRoom(
   s: SchedulerState,
   plan: Plan,
-  batch: Batch,
+  question: GpuQuestion,
   request: Request,
   numScheduled: number,
   budget: number,
@@ -74,17 +74,17 @@ function* makeRoom(
     if (left < 0) return left;
     entriesBack += left;
     const at = planAgain(s, plan, request, numScheduled, numDrafts);
-    batch.clear();
-    if ((yield* batch.decide(plan, at, budget)) > at) return entriesBack;
+    question.clear();
+    if ((yield* question.decide(plan, at, budget)) > at) return entriesBack;
     plan.truncate(at);
   }
 }
 
-/** As `waitingPass` of the host. What the batch has answered is taken first. */
-function* waitingPass(s: SchedulerState, plan: Plan, batch: Batch, budget: number): Deciding<void> {
+/** As `waitingPass` of the host. What the GPU has answered already is taken first. */
+function* waitingPass(s: SchedulerState, plan: Plan, question: GpuQuestion, budget: number): Deciding<void> {
   for (;;) {
-    enterAdmitted(s, plan, batch);
-    const { stop, unfit } = batch;
+    enterAdmitted(s, plan, question);
+    const { stop, unfit } = question;
     if (stop === DecisionStop.budget || stop === DecisionStop.requests) break;
     if (unfit !== null && !findRoom(s, plan, unfit.request, stop === DecisionStop.rows)) {
       if (stop === DecisionStop.rows) s.counters.rowStalls++;
@@ -92,28 +92,28 @@ function* waitingPass(s: SchedulerState, plan: Plan, batch: Batch, budget: numbe
     }
     const first = unfit ?? nextPrefix(s, plan, budget);
     if (first === null) break;
-    batch.clear();
-    batch.admissions.push(first);
-    addFromLine(s, plan, batch, budget);
-    yield* batch.decide(plan, plan.numRequests, budget);
+    question.clear();
+    question.admissions.push(first);
+    addFromLine(s, plan, question, budget);
+    yield* question.decide(plan, plan.numRequests, budget);
   }
   s.queues.endPass();
 }
 
-/** Those of the batch that have their row and their blocks. Each was the head of the line when those before it had entered. */
-function enterAdmitted(s: SchedulerState, plan: Plan, batch: Batch): void {
-  for (let i = 0; i < batch.numAdmitted; i++) {
+/** Those of the question that have their row and their blocks. Each was the head of the line when those before it had entered. */
+function enterAdmitted(s: SchedulerState, plan: Plan, question: GpuQuestion): void {
+  for (let i = 0; i < question.numAdmitted; i++) {
     enter(
       s,
       plan,
       s.queues.nextQueue() as RequestQueue,
-      batch.admissions[i],
-      batch.numTokens(i),
-      batch.numBlocks(i),
+      question.admissions[i],
+      question.numTokens(i),
+      question.numBlocks(i),
     );
   }
-  if (batch.stop !== DecisionStop.hits) return;
-  const { request, numHits } = batch.admissions[batch.numAdmitted];
+  if (question.stop !== DecisionStop.hits) return;
+  const { request, numHits } = question.admissions[question.numAdmitted];
   const found = `only ${numHits} of the blocks that request ${show(request.id)} was told of are cached`;
   throw new BlockstepError('ERR_BLOCKSTEP_INVARIANT', found);
 }
@@ -135,13 +135,13 @@ function unknownPrefix(request: Request): Prefix {
 }
 
 /**
- * Adds those that stand in line behind the admissions of the batch, as long as nobody has to be asked about them and the
+ * Adds those that stand in line behind the admissions of the question, as long as nobody has to be asked about them and the
  * budget is not sure to be used up by those before.
  */
-function addFromLine(s: SchedulerState, plan: Plan, batch: Batch, budget: number): void {
+function addFromLine(s: SchedulerState, plan: Plan, question: GpuQuestion, budget: number): void {
   // It is told of each admission, and what it does then may change the next.
   if (s.connector !== null) return;
-  const { admissions } = batch;
+  const { admissions } = question;
   const threshold = s.config.longPrefillTokenThreshold || budget;
   let tokens = budget - plan.totalTokens;
   for (const { request } of admissions)

@@ -1,6 +1,6 @@
-import { reentrant } from '../calls/call-gate.js';
+import { reentrant } from '../../base/callee.js';
 import type { Plan } from '../plan/plan.js';
-import type { Deciding } from './batch.js';
+import type { Deciding } from './gpu-question.js';
 
 /** Between two looks at a decision that takes long, in milliseconds: whoever makes it may need this core. */
 const PAUSE_MS = 0.02;

@@ -1,4 +1,3 @@
-import { askPendingWork } from '../connector/ask-connector.js';
 import type { Request } from '../request/request.js';
 import { isBlocked } from '../request/status.js';
 import type { Queues } from '../state/queues.js';
@@ -96,5 +95,5 @@ export function hasRunnable({ pauseMode, queues }: SchedulerState): boolean {
 export function hasWork(s: SchedulerState): boolean {
   const unreported = s.finishedIds.length + s.unreported.length;
   if (numUnfinished(s) + s.inFlight.length + unreported + s.draining.size > 0) return true;
-  return askPendingWork(s);
+  return s.connector?.askPendingWork() === true;
 }

@@ -1,39 +1,7 @@
 import type { OutstandingKind } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
-import { FinishCode, type FinishReason, finishReasonOf } from '../request/status.js';
+import { type FinishReason, finishReasonOf } from '../request/status.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-
-/** Events that leave no trace in the state, counted since the start. */
-export class Counters {
-  prefixCacheRequests = 0;
-  prefixCacheQueries = 0;
-  prefixCacheHits = 0;
-  preemptedRequests = 0;
-  preemptedQueries = 0;
-  preemptedHits = 0;
-  numPreemptions = 0;
-  rowStalls = 0;
-  promptTokens = 0;
-  generationTokens = 0;
-  droppedOutputs = 0;
-  specDrafts = 0;
-  specDraftTokens = 0;
-  specAcceptedTokens = 0;
-  sessionChunks = 0;
-  sessionsReclaimed = 0;
-  queueTimeouts = 0;
-  requestTimeouts = 0;
-  streamingInputTimeouts = 0;
-  grammarTimeouts = 0;
-  grammarRejections = 0;
-  loadTimeouts = 0;
-  failedLoads = 0;
-  loadsReclaimed = 0;
-  quarantines = 0;
-  externalQueries = 0;
-  externalHits = 0;
-  finished: Float64Array = new Float64Array(Object.keys(FinishCode).length);
-}
 
 /** A snapshot as plain data. Counts of events are since the start; tokens unless said otherwise. */
 export interface SchedulerStats {
@@ -127,7 +95,7 @@ export function readStats(s: SchedulerState): SchedulerStats {
     numWaiting: s.queues.waiting.length,
     numSkipped: s.queues.numSkipped,
     numIdleSessions: s.queues.idle.size,
-    numLoading: s.loading.size,
+    numLoading: s.withLoad.size,
     numDraining: s.draining.size,
     numQuarantined: s.quarantined.size,
     quarantinedBlocks: numBlocksOf(s, s.quarantined),

@@ -1,6 +1,6 @@
 import { BlockstepError } from '../../base/errors.js';
-import { isUsed } from '../life/preempt.js';
 import { isLoading } from '../request/load.js';
+import { isUsed } from '../request/outstanding.js';
 import type { Container, Request } from '../request/request.js';
 import { NO_DEADLINE } from '../request/wait.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
@@ -68,7 +68,7 @@ export function verifyScheduler(s: SchedulerState): void {
   for (const request of s.drainingRows) {
     expect(s.draining.has(request), request, 'may have a row, and does not drain');
   }
-  for (const request of s.loading) {
+  for (const request of s.withLoad) {
     const isKnown = s.requests.get(request.id) === request && request.load !== null;
     expect(isKnown && request.status === 'WAITING_FOR_REMOTE_KVS', request, `loads and is ${request.status}`);
     expect(queues.loading.has(request) || !isLoading(request), request, 'is being loaded in the queue');
@@ -81,7 +81,7 @@ export function verifyScheduler(s: SchedulerState): void {
     );
   }
   for (const request of queues.loading) {
-    expect(s.loading.has(request) && isLoading(request), request, 'stands apart though nothing is loaded');
+    expect(s.withLoad.has(request) && isLoading(request), request, 'stands apart though nothing is loaded');
   }
   s.core.native.verify();
 }
@@ -119,7 +119,7 @@ function verifyWait(s: SchedulerState, request: Request): void {
   const loaded = s.connector !== null;
   const holds = container === 'running' || session !== null || loaded || numComputedTokens === 0;
   expect(holds, request, `has ${numComputedTokens} computed tokens in ${container}`);
-  const loads = s.loading.has(request);
+  const loads = s.withLoad.has(request);
   expect(loads === (status === 'WAITING_FOR_REMOTE_KVS'), request, `is ${status}, loading: ${loads}`);
   expect(loads === (request.load !== null), request, 'has a load, or is noted to have one');
   const used = (request.outstanding?.size ?? 0) > 0;

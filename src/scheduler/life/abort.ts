@@ -1,4 +1,3 @@
-import { tellCancel } from '../connector/ask-connector.js';
 import type { Request } from '../request/request.js';
 import { FinishCode } from '../request/status.js';
 import { getUnfinished, realignStatuses, sweepRunning } from '../state/guards.js';
@@ -52,6 +51,6 @@ function isCancellable(s: SchedulerState, request: Request): boolean {
  * once. They stay until it has reported (vLLM #25067; to free them at once, #35506, is to free them under a reader).
  */
 function cancel(s: SchedulerState, request: Request): void {
-  if (!request.cancelled) tellCancel(s, request);
+  if (!request.cancelled) s.connector?.tellCancel(request);
   request.cancelled = true;
 }

@@ -1,10 +1,9 @@
 import { channels } from '../../base/channels.js';
 import { slotOf } from '../../core/core.js';
-import { tellNew } from '../connector/ask-connector.js';
 import { Request, type TakenRequest } from '../request/request.js';
 import { Session } from '../request/session.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-import { enterQueue, limitWhole, startDeadline } from './expiry.js';
+import { enterQueue, limitWhole, startDeadline } from './deadlines.js';
 
 /** Queues a new request whose slot is open. One with a grammar waits until that is ready. */
 export function addRequest(s: SchedulerState, input: TakenRequest, handle: number): Request {
@@ -23,7 +22,7 @@ export function addRequest(s: SchedulerState, input: TakenRequest, handle: numbe
   if (channels.add.hasSubscribers) {
     channels.add.publish({ id: request.id, handle, numPromptTokens: request.numPromptTokens });
   }
-  if (s.connector !== null && !tellNew(s, request)) s.doomed.push(request);
+  if (s.connector !== null && !s.connector.tellNew(request)) s.doomed.push(request);
   return request;
 }
 

@@ -1,24 +1,18 @@
 import { channels } from '../../base/channels.js';
 import { PendingOp } from '../../core/core.js';
-import { endLoading } from '../loads/begin-load.js';
-import { leaveLoading } from '../request/load.js';
 import type { Request } from '../request/request.js';
-import type { Chunk } from '../request/session.js';
+import type { Chunk, ChunkOutcome, EndOutcome } from '../request/session.js';
 import { FinishCode } from '../request/status.js';
 import { setStops } from '../request/stop-conditions.js';
 import { noteForgotten } from '../state/forget.js';
 import { keepTokens } from '../state/kept-tokens.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-import { enterQueue, limitWhole, startDeadline, stopDeadline } from './expiry.js';
+import { enterQueue, limitWhole, startDeadline, stopDeadline } from './deadlines.js';
 import { finish } from './finish.js';
+import { endLoading, leaveLoading } from './loading.js';
 import { discardOutputs } from './preempt.js';
 import { releaseWaiting } from './reclaim.js';
 import { endConnectorWait } from './wait-for-connector.js';
-
-/** What became of a chunk: its computation can begin, it waits for the answers before it, or nobody wants it. */
-export type ChunkOutcome = 'started' | 'queued' | 'skipped';
-/** What an end marker did: it ended the request, or will when the last chunk is answered, or it was not wanted. */
-export type EndOutcome = 'ended' | 'queued' | 'skipped';
 
 /** Gives a session its next chunk (vLLM `add_request` of a known id). */
 export function addChunk(s: SchedulerState, request: Request, chunk: Chunk): ChunkOutcome {
@@ -47,7 +41,7 @@ export function isIdle(s: SchedulerState, request: Request): boolean {
 
 /**
  * What becomes of a session whose answer has just ended (vLLM `_handle_stopped_request`): the next chunk begins, or the
- * request waits for it and keeps its blocks. The caller ends with `s.queues.sweepRunning()`.
+ * request waits for it and keeps its blocks. The caller ends with `s.queues.dropDetached()`.
  *
  * What steps in flight still bring for it is dropped: they computed behind an answer that was complete. vLLM appends it
  * to the text; and where the session was preempted meanwhile, it deletes the whole text and loses the request.

@@ -1,11 +1,12 @@
 import { channels } from '../../base/channels.js';
 import { PendingOp } from '../../core/core.js';
-import { isLoading, leaveLoading } from '../request/load.js';
+import { isLoading } from '../request/load.js';
 import type { Request } from '../request/request.js';
 import { FinishCode, finishReasonOf } from '../request/status.js';
 import { keepTokens } from '../state/kept-tokens.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { handOver } from './hand-over.js';
+import { leaveLoading } from './loading.js';
 import { giveRowBack } from './preempt.js';
 
 /**
@@ -28,7 +29,7 @@ export function endUnreported(s: SchedulerState, request: Request, reason: Finis
   if (finish(s, request, reason)) s.unreported.push(request);
 }
 
-/** As `finish`, but many can leave `running` in one pass: the caller ends with `s.queues.sweepRunning()`. */
+/** As `finish`, but many can leave `running` in one pass: the caller ends with `s.queues.dropDetached()`. */
 export function finishDetached(s: SchedulerState, request: Request, reason: FinishCode): boolean {
   if (request.isFinished) return false;
   s.queues.detach(request);
@@ -131,6 +132,6 @@ export function finishAll(s: SchedulerState, requests: Iterable<Request>, reason
   for (const request of requests) {
     if (finishDetached(s, request, reason)) ended.push(request.id);
   }
-  s.queues.sweepRunning();
+  s.queues.dropDetached();
   return ended;
 }

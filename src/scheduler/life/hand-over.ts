@@ -1,8 +1,7 @@
-import { askFinished, FAILED } from '../connector/ask-connector.js';
+import { FAILED, reportersOf } from '../connector/ask-connector.js';
 import { kvExtent } from '../connector/kv-extent.js';
 import type { HandOver } from '../connector/kv-view.js';
-import { reportersOf } from '../request/load.js';
-import { addUse, Outstanding, peer } from '../request/outstanding.js';
+import { Outstanding, peer } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
 import type { FinishCode } from '../request/status.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
@@ -16,7 +15,7 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 export function handOver(s: SchedulerState, request: Request, reason: FinishCode): void {
   const { connector } = s;
   if (connector === null) return;
-  const answer = askFinished(s, request, reason, leftBy(s, request));
+  const answer = connector.askFinished(request, reason, leftBy(s, request));
   if (answer !== FAILED) request.finishedParams = answer.transferParams ?? null;
   if (answer !== FAILED && !answer.delayFree) return;
   const children = answer === FAILED ? connector.reporters.keys() : answer.children;
@@ -24,7 +23,7 @@ export function handOver(s: SchedulerState, request: Request, reason: FinishCode
   for (const child of children) {
     for (const rank of reportersOf(s, child)) {
       if (request.outstanding.takeEarly('store', peer(child, rank))) continue;
-      addUse(s, request, 'store', peer(child, rank));
+      s.addUse(request, 'store', peer(child, rank));
     }
   }
 }
@@ -34,7 +33,7 @@ export function handOver(s: SchedulerState, request: Request, reason: FinishCode
  * come, hold nothing of it; vLLM handed them over too before #46694, so that producer and consumer disagreed in their count.
  */
 function leftBy(s: SchedulerState, request: Request): HandOver {
-  const extent = kvExtent(s, request);
+  const extent = kvExtent(s.inFlight, request);
   const held = s.core.blocks(request.slot);
   const { blockSize, deviations } = s.config;
   const covered = Math.ceil(Math.min(request.numComputedTokens, request.numTokens) / blockSize);

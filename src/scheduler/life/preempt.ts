@@ -2,9 +2,10 @@ import { joined } from '../../base/arrays.js';
 import { channels } from '../../base/channels.js';
 import { PendingOp } from '../../core/core.js';
 import { NEVER, type Plan } from '../plan/plan.js';
+import { isUsed } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-import { enterQueue } from './expiry.js';
+import { enterQueue } from './deadlines.js';
 
 /**
  * Gives a running request's blocks back and puts it first in line to be computed again. The caller has taken it out
@@ -57,11 +58,6 @@ function keepBlocks(s: SchedulerState, request: Request, blocks: Int32Array): vo
 function giveRow(s: SchedulerState, { slot }: Request): void {
   s.core.push(PendingOp.release, slot, 0);
   s.blocksMoved = true;
-}
-
-/** Whether something besides the request uses its blocks, so that taking them would free none. */
-export function isUsed({ outstanding }: Request): boolean {
-  return outstanding !== null && outstanding.size > 0;
 }
 
 /**

@@ -1,9 +1,10 @@
-import { endLoading } from '../loads/begin-load.js';
 import type { Plan } from '../plan/plan.js';
+import { isUsed } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
 import { dropZombie } from '../state/guards.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-import { giveBlocksBack, giveRowBack, isUsed } from './preempt.js';
+import { endLoading } from './loading.js';
+import { giveBlocksBack, giveRowBack } from './preempt.js';
 
 /**
  * Takes the blocks of one session that does not run, because something else needs them: that of the longest idle one, or

@@ -1,7 +1,7 @@
 import type { Request } from '../request/request.js';
 import type { RequestQueue } from '../state/request-queue.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-import { startDeadline, stopDeadline } from './expiry.js';
+import { startDeadline, stopDeadline } from './deadlines.js';
 
 /**
  * The connector cannot say yet what it can bring of the request at the head of a queue (vLLM get_num_new_matched_tokens

@@ -1,7 +1,7 @@
+import { markFailed } from '../life/loading.js';
 import { discardOutputs, preemptByForce } from '../life/preempt.js';
 import { releaseWaiting } from '../life/reclaim.js';
 import type { Plan } from '../plan/plan.js';
-import { markFailed } from '../request/load.js';
 import type { Request } from '../request/request.js';
 import { forgetBlocks, forgetRow } from '../state/forget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';

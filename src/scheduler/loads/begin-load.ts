@@ -1,11 +1,10 @@
-import { PendingOp } from '../../core/core.js';
-import { type TakenMatch, tellAllocated } from '../connector/ask-connector.js';
-import { startDeadline } from '../life/expiry.js';
+import { reportersOf } from '../connector/ask-connector.js';
+import type { TakenMatch } from '../connector/connector-answers.js';
+import { startDeadline } from '../life/deadlines.js';
 import { endUnreported } from '../life/finish.js';
-import { giveBlocksBack } from '../life/preempt.js';
 import type { Plan } from '../plan/plan.js';
-import { isLoading, type Load, leaveLoading, reportersOf } from '../request/load.js';
-import { addUse, peer } from '../request/outstanding.js';
+import type { Load } from '../request/load.js';
+import { peer } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
 import { FinishCode } from '../request/status.js';
 import { forgetRow } from '../state/forget.js';
@@ -25,7 +24,7 @@ export function beginLoad(
   const numExternal = match.numTokens ?? 0;
   const held = s.core.blocks(request.slot);
   // Lent: what a connector does to its list must not change this one.
-  if (!tellAllocated(s, request, [held.slice()], numExternal)) {
+  if (s.connector?.tellAllocated(request, [held.slice()], numExternal) === false) {
     // It was published when its blocks were taken, and nobody will compute it.
     forgetRow(s, request.slot, Math.floor(localTokens / s.config.blockSize));
     endUnreported(s, request, FinishCode.error);
@@ -49,32 +48,13 @@ export function beginLoad(
 
 /** The request waits until every rank of the child has reported. Its computed tokens count what is to come (as in vLLM). */
 function startLoading(s: SchedulerState, request: Request, load: Load): void {
-  for (const rank of reportersOf(s, load.child)) addUse(s, request, 'load', peer(load.child, rank));
+  for (const rank of reportersOf(s, load.child)) s.addUse(request, 'load', peer(load.child, rank));
   request.load = load;
   request.loadStep = load.step;
   request.status = 'WAITING_FOR_REMOTE_KVS';
   request.waitingSince = s.now;
   request.admittedStep = load.step;
-  s.loading.add(request);
+  s.withLoad.add(request);
   s.blocksMoved = true;
   startDeadline(s, request, s.config.deadlines.load);
-}
-
-/**
- * Ends the wait for a load that is done (vLLM `_update_waiting_for_remote_kv`): what is good of it can be found from now
- * on, and not earlier. Where nothing is good the blocks go back, so that the next lookup may find local ones. One token is
- * always left to be computed, to sample from.
- * @returns false if it is not done
- */
-export function endLoading(s: SchedulerState, request: Request): boolean {
-  if (isLoading(request)) return false;
-  if (request.numComputedTokens === 0) giveBlocksBack(s, request);
-  else if (s.config.enablePrefixCaching) {
-    s.core.push(PendingOp.publish, request.slot, request.numComputedTokens);
-  }
-  if (request.numComputedTokens === request.numTokens) request.numComputedTokens--;
-  leaveLoading(s, request);
-  request.status = request.numPreemptions > 0 ? 'PREEMPTED' : 'WAITING';
-  request.waitingSince = s.now;
-  return true;
 }

@@ -1,5 +1,5 @@
 import { endUnreported, releaseIfDrained } from '../life/finish.js';
-import { loseLoad } from '../request/load.js';
+import { loseLoad } from '../life/loading.js';
 import { isPeer } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
 import { FinishCode } from '../request/status.js';
@@ -34,7 +34,7 @@ export function fenceTransfers(s: SchedulerState, child: number | undefined, beg
  * @param isLost whether it is so for those of a child
  */
 export function loseLoadsOf(s: SchedulerState, step: number, isLost: (child: number) => boolean): void {
-  for (const request of [...s.loading]) {
+  for (const request of [...s.withLoad]) {
     if (request.load?.step !== step || !isLost(request.load.child)) continue;
     request.outstanding?.removeWhere('load', (owner) => isPeer(owner, request.load?.child));
     loseOrEnd(s, request);

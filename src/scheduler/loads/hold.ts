@@ -1,7 +1,6 @@
-import { startDeadline } from '../life/expiry.js';
+import { startDeadline } from '../life/deadlines.js';
 import { releaseIfDrained } from '../life/finish.js';
-import type { BlockUse } from '../log/log.js';
-import { addUse } from '../request/outstanding.js';
+import type { BlockUse } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
 import { getByHandle } from '../state/guards.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
@@ -10,7 +9,7 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 export function hold(s: SchedulerState, { handle, kind, owner }: BlockUse): boolean {
   const request = getByHandle(s, handle);
   if (request === undefined) return false;
-  if (addUse(s, request, kind, owner)) {
+  if (s.addUse(request, kind, owner)) {
     // Its load was done; now it waits for one more.
     const waits = kind === 'load' && request.load !== null && !s.queues.loading.has(request);
     if (waits) waitAgain(s, request);

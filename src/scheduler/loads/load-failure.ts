@@ -1,7 +1,9 @@
 import type { TakenInvalid, TakenOutput, TakenReport } from '../connector/connector-output.js';
+import { loseLoad, markFailed } from '../life/loading.js';
 import { dropOutputs } from '../life/preempt.js';
 import type { Plan } from '../plan/plan.js';
-import { type Load, loseLoad, markFailed, type SyncLoad } from '../request/load.js';
+import type { SyncLoad } from '../plan/sync-load.js';
+import type { Load } from '../request/load.js';
 import { peer } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
 import { getByHandle } from '../state/guards.js';
@@ -15,7 +17,7 @@ import {
   spoilEntries,
   truncateLoad,
 } from './bad-blocks.js';
-import { isDeclared, isEarlierLoad, reportForeign } from './reports.js';
+import { isDeclared, isEarlierLoad, reportForeign } from './judge-report.js';
 
 /**
  * Takes what could not be loaded (vLLM `_handle_invalid_blocks`), before anybody builds on it. A request whose load failed
@@ -93,7 +95,7 @@ function takeInvalid(
   let known = false;
   let reassigned = false;
   let foreign = false;
-  for (const request of s.loading) {
+  for (const request of s.withLoad) {
     const { load } = request;
     if (load === null || (handle !== undefined && request.handle !== handle)) continue;
     const at = load.blocks.indexOf(block);
@@ -167,12 +169,12 @@ function failSyncLoads(
   const owners = new Set<Request>();
   const marked = new Set<number>();
   for (const request of s.queues.running) {
-    const before = computedBefore(s, plan, request);
+    const before = computedBeforeStep(s, plan, request);
     if (deviations.sharersWait) marked.clear();
     const touched = findMissing(s, request, Math.ceil(before / blockSize), missing, marked);
     if (touched === null) continue;
     const { firstOwn, first } = touched;
-    if (deviations.sharersWait && !loads(plan, request, first)) continue;
+    if (deviations.sharersWait && !isOwnLoad(plan, request, first)) continue;
     failed.add(request);
     if (firstOwn >= 0) s.counters.failedLoads++;
     dropOutputs(s, request, plan);
@@ -211,7 +213,7 @@ function failPrefixes(s: SchedulerState, missing: ReadonlySet<number>, failed: S
 }
 
 /** Tokens of a running request that it had before this step and the ones behind it. */
-function computedBefore(s: SchedulerState, plan: Plan, request: Request): number {
+function computedBeforeStep(s: SchedulerState, plan: Plan, request: Request): number {
   for (const each of [plan, ...s.inFlight]) {
     const at = each.indexOf(request);
     if (at >= 0) return each.numComputedTokens[at];
@@ -220,7 +222,7 @@ function computedBefore(s: SchedulerState, plan: Plan, request: Request): number
 }
 
 /** Whether this was the request's own load. */
-function loads({ syncLoads }: Plan, request: Request, block: number): boolean {
+function isOwnLoad({ syncLoads }: Plan, request: Request, block: number): boolean {
   return syncLoads.some((load) => load.request === request && load.blocks.includes(block));
 }
 

@@ -1,5 +1,5 @@
-import { newBlocksOf } from '../connector/kv-view.js';
 import { discardOutputs, dropOutputs } from '../life/preempt.js';
+import { newBlocksOf } from '../plan/new-blocks.js';
 import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import { forgetBlocks, forgetRow } from '../state/forget.js';
@@ -53,7 +53,7 @@ function takenSince(s: SchedulerState, plan: Plan | null): Set<number> {
     if (each.step <= plan.step) continue;
     for (let i = 0; i < each.numRequests; i++) {
       if (!holdsSince(each.requests[i], each.step)) continue;
-      for (const id of newBlocksOf(s, each, i)) taken.add(id);
+      for (const id of newBlocksOf(s.core, each, i)) taken.add(id);
     }
     for (const blocks of each.loadedBlocks) for (const id of blocks) taken.add(id);
   }

@@ -1,12 +1,14 @@
 import { takeUint8Array } from '../../base/arrays.js';
+import { isObject } from '../../base/checks.js';
 import { BlockstepError, show } from '../../base/errors.js';
-import type { ConnectorAnswer } from '../connector/ask-connector.js';
+import type { ConnectorAnswer } from '../connector/connector-answers.js';
 import type { TakenOutput } from '../connector/connector-output.js';
 import { type GrammarAnswer, GrammarQuestion } from '../request/grammar.js';
+import type { BlockUse } from '../request/outstanding.js';
 import type { TakenRequest } from '../request/request.js';
 import type { ChunkInput } from '../request/session.js';
-import { type BlockUse, LOG_MAGIC, LOG_VERSION, type LogHeader, padding, RecordKind } from './log.js';
-import { isConnectorAnswer, isObject, isTakenOutput, type JsonCheck } from './log-json.js';
+import { LOG_MAGIC, LOG_VERSION, type LogHeader, padding, RecordKind } from './log.js';
+import { isConnectorAnswer, isTakenOutput, type JsonCheck } from './log-json.js';
 
 type LoggedRequest = Omit<TakenRequest, 'grammar' | 'grammarCalls'>;
 

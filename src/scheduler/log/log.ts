@@ -1,10 +1,14 @@
-import type { ConnectorAnswer } from '../connector/ask-connector.js';
-import { type ConnectorCalls, type OptionalMethod, optionalMethods } from '../connector/connector-methods.js';
+import type { ConnectorAnswer } from '../connector/connector-answers.js';
+import {
+  type ConnectorMethods,
+  type OptionalMethod,
+  optionalMethods,
+} from '../connector/connector-methods.js';
 import type { TakenOutput } from '../connector/connector-output.js';
-import type { ResetOptions } from '../life/prefix-reset.js';
-import type { SchedulerConfig } from '../options/options.js';
+import type { LogSink, SchedulerConfig } from '../options/options.js';
+import type { ResetOptions } from '../options/reset.js';
 import { type GrammarAnswer, GrammarQuestion } from '../request/grammar.js';
-import type { OutstandingKind } from '../request/outstanding.js';
+import type { BlockUse } from '../request/outstanding.js';
 import type { TakenRequest } from '../request/request.js';
 import type { Chunk } from '../request/session.js';
 
@@ -79,14 +83,6 @@ export const RecordKind = {
 } as const;
 export type RecordKind = (typeof RecordKind)[keyof typeof RecordKind];
 
-/**
- * Takes the bytes of a log, one record a call, for instance into a file; they are the sink's own. A sink that throws ends
- * the scheduler: what is not in the log cannot be replayed.
- */
-export interface LogSink {
-  write(bytes: Uint8Array): void;
-}
-
 /** What the header says: enough to build the same scheduler again. */
 export type LogHeader = Omit<SchedulerConfig, 'now' | 'log' | 'hashSeed' | 'placement' | 'connector'> & {
   hashSeed: string;
@@ -94,7 +90,7 @@ export type LogHeader = Omit<SchedulerConfig, 'now' | 'log' | 'hashSeed' | 'plac
   connector: LoggedConnector | null;
 };
 
-export interface LoggedConnector extends Pick<ConnectorCalls, 'protection' | 'reporters'> {
+export interface LoggedConnector extends Pick<ConnectorMethods, 'protection' | 'reporters'> {
   /** Those that it has of the methods that may be left out. */
   methods: OptionalMethod[];
 }
@@ -106,13 +102,6 @@ export interface LoggedTokens {
   /** The sum of `counts`. */
   numTokens: number;
   errors?: Uint8Array;
-}
-
-/** One use of a request's blocks, as `hold` and `complete` name it. */
-export interface BlockUse {
-  handle: number;
-  kind: OutstandingKind;
-  owner: string;
 }
 
 const encoder = new TextEncoder();

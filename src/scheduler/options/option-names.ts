@@ -1,6 +1,6 @@
 import { knownNames, type NamesOf } from '../../base/known-names.js';
-import type { ResetOptions } from '../life/prefix-reset.js';
 import type { SchedulerOptions } from './options.js';
+import type { ResetOptions } from './reset.js';
 
 /** Every option of a scheduler. */
 export const SCHEDULER_OPTION_NAMES: NamesOf<SchedulerOptions> = {

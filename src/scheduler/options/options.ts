@@ -1,14 +1,8 @@
-import { randomBytes } from 'node:crypto';
-import { type BlockstepError, badArgument, checkInteger, show } from '../../base/errors.js';
-import { checkNames, knownNames } from '../../base/known-names.js';
-import { hashSeedBytes } from '../../core/core.js';
-import { type Placement, type PlacementOptions, resolvePlacement } from '../../core/placement.js';
+import type { Placement, PlacementOptions } from '../../core/placement.js';
 import type { SchedulerConnector } from '../connector/connector.js';
-import { type ConnectorCalls, takeConnector } from '../connector/connector-methods.js';
-import type { LogSink } from '../log/log.js';
-import { DEFAULT_DEADLINES, type Deadlines, MAX_TIMEOUT } from '../request/wait.js';
-import { DEVIATION_NAMES, DEVIATIONS, type Deviations, resolveDeviations } from './deviations.js';
-import { SCHEDULER_OPTIONS } from './option-names.js';
+import type { ConnectorMethods } from '../connector/connector-methods.js';
+import type { Deadlines } from '../request/wait.js';
+import type { Deviations } from './deviations.js';
 
 /** Options of a scheduler, under vLLM's names. Only `numBlocks` has no default. */
 export interface SchedulerOptions extends PlacementOptions {
@@ -104,7 +98,7 @@ export interface SchedulerConfig {
   readonly hashSeed: Uint8Array;
   readonly deviations: Readonly<Deviations>;
   readonly placement: Placement;
-  readonly connector: ConnectorCalls | null;
+  readonly connector: ConnectorMethods | null;
   readonly loadFailurePolicy: 'fail' | 'recompute';
   readonly reclaim: 'on-report' | 'on-confirmation';
   readonly deadlines: Readonly<Deadlines>;
@@ -114,86 +108,6 @@ export interface SchedulerConfig {
   readonly log: LogSink | null;
 }
 
-const DEADLINE_NAMES = knownNames<Deadlines>('deadlines', DEFAULT_DEADLINES);
-const MAX_BLOCKS = 2 ** 20;
-const MAX_ROWS = 4096;
-const MAX_RANKS = 65_536;
-const MAX_BLOCKS_PER_ROW = 2 ** 20;
-const MAX_TOKENS = 2 ** 30;
-
-/**
- * Checks the options and fills in the defaults.
- * @throws ERR_BLOCKSTEP_BAD_ARG naming the option, its value and what was expected
- */
-export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
-  if (typeof options !== 'object' || options === null) throw badOption('options', options, 'an object');
-  checkNames(options, SCHEDULER_OPTIONS);
-  const o = options;
-  const maxNumSeqs = integer('maxNumSeqs', o.maxNumSeqs, DEFAULT_LIMITS.maxNumSeqs, 1, MAX_ROWS);
-  const config: SchedulerConfig = {
-    numBlocks: integer('numBlocks', o.numBlocks, undefined, 2, MAX_BLOCKS),
-    blockSize: integer('blockSize', o.blockSize, 16, 1, 2 ** 16),
-    maxNumSeqs,
-    maxNumBatchedTokens: integer(
-      'maxNumBatchedTokens',
-      o.maxNumBatchedTokens,
-      DEFAULT_LIMITS.maxNumBatchedTokens,
-      1,
-      MAX_TOKENS,
-    ),
-    maxModelLen: integer('maxModelLen', o.maxModelLen, DEFAULT_LIMITS.maxModelLen, 2, MAX_TOKENS),
-    enablePrefixCaching: boolean('enablePrefixCaching', o.enablePrefixCaching, true),
-    policy: oneOf('policy', o.policy, ['fcfs', 'priority'] as const),
-    enableChunkedPrefill: boolean('enableChunkedPrefill', o.enableChunkedPrefill, true),
-    longPrefillTokenThreshold: integer(
-      'longPrefillTokenThreshold',
-      o.longPrefillTokenThreshold,
-      0,
-      0,
-      MAX_TOKENS,
-    ),
-    reserveFullIsl: boolean('reserveFullIsl', o.reserveFullIsl, true),
-    pipelineDepth: integer('pipelineDepth', o.pipelineDepth, DEFAULT_LIMITS.pipelineDepth, 1, 3),
-    numSpeculativeTokens: integer(
-      'numSpeculativeTokens',
-      o.numSpeculativeTokens,
-      DEFAULT_LIMITS.numSpeculativeTokens,
-      0,
-      64,
-    ),
-    speculativeMethod: oneOf('speculativeMethod', o.speculativeMethod, [
-      'ngram',
-      'eagle',
-      'draft_model',
-    ] as const),
-    maxLoras: integer('maxLoras', o.maxLoras, 0, 0, MAX_ROWS),
-    numRows: integer('numRows', o.numRows, Math.min(2 * maxNumSeqs, MAX_ROWS), maxNumSeqs, MAX_ROWS),
-    hashSeed: hashSeedBytes(o.hashSeed ?? randomBytes(16)),
-    deviations: resolveDeviations(takeDeviations(o.deviations)),
-    placement: resolvePlacement(o),
-    connector: takeConnectorOption(o),
-    loadFailurePolicy: oneOf('loadFailurePolicy', o.loadFailurePolicy, ['fail', 'recompute'] as const),
-    reclaim: oneOf('reclaim', o.reclaim, ['on-report', 'on-confirmation'] as const),
-    deadlines: takeDeadlines(o.deadlines),
-    now: o.now === undefined ? () => performance.now() : checkClock(o.now),
-    reportBlocks: boolean('reportBlocks', o.reportBlocks, false),
-    strict: boolean('strict', o.strict, false),
-    log: o.log === undefined || o.log === null ? null : checkSink(o.log),
-  };
-  if (!config.enableChunkedPrefill && config.maxNumBatchedTokens < config.maxModelLen) {
-    throw badOption(
-      'maxNumBatchedTokens',
-      config.maxNumBatchedTokens,
-      `at least maxModelLen (${config.maxModelLen}) when enableChunkedPrefill is false`,
-    );
-  }
-  if (config.maxModelLen > MAX_BLOCKS_PER_ROW * config.blockSize) {
-    const most = `at most ${MAX_BLOCKS_PER_ROW} blocks of blockSize (${config.blockSize})`;
-    throw badOption('maxModelLen', config.maxModelLen, most);
-  }
-  return Object.freeze(config);
-}
-
 /** Tokens beyond the scheduled ones that a decode step reserves for drafts (vLLM num_lookahead_tokens). */
 export function numLookaheadTokens(
   config: Pick<SchedulerConfig, 'speculativeMethod' | 'numSpeculativeTokens'>,
@@ -201,88 +115,20 @@ export function numLookaheadTokens(
   return config.speculativeMethod === 'ngram' ? 0 : config.numSpeculativeTokens;
 }
 
+/** Tokens that the whole pool can hold. Block 0 holds none. */
+export function poolTokens({ numBlocks, blockSize }: SchedulerConfig): number {
+  return (numBlocks - 1) * blockSize;
+}
+
 /** Whether the last block of every prefix hit is computed again, because the draft head needs its hidden states. */
 export function dropsLastHit(config: SchedulerConfig): boolean {
   return config.speculativeMethod === 'eagle' && config.numSpeculativeTokens > 0;
 }
 
-function integer(
-  name: string,
-  value: unknown,
-  fallback: number | undefined,
-  min: number,
-  max: number,
-): number {
-  return checkInteger(name, value === undefined ? fallback : value, min, max);
-}
-
-function boolean(name: string, value: unknown, fallback: boolean): boolean {
-  if (value === undefined) return fallback;
-  if (typeof value !== 'boolean') throw badOption(name, value, 'a boolean');
-  return value;
-}
-
-function oneOf<T extends string>(name: string, value: unknown, allowed: readonly [T, ...T[]]): T {
-  if (value === undefined) return allowed[0];
-  if (!allowed.includes(value as T)) throw badOption(name, value, `one of ${allowed.join(', ')}`);
-  return value as T;
-}
-
-function takeConnectorOption({ connector, numRanks }: SchedulerOptions): ConnectorCalls | null {
-  const ranks = numRanks === undefined ? undefined : checkInteger('numRanks', numRanks, 1, MAX_RANKS);
-  return connector === undefined || connector === null ? null : takeConnector(connector, ranks);
-}
-
-function takeDeviations(value: SchedulerOptions['deviations']): Partial<Deviations> | false | undefined {
-  if (value === undefined || value === false) return value;
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw badOption('deviations', value, 'an object or false');
-  }
-  checkNames(value, DEVIATION_NAMES);
-  const taken: Partial<Deviations> = {};
-  for (const name of DEVIATIONS) {
-    const on = value[name];
-    if (on !== undefined) taken[name] = boolean(`deviations.${name}`, on, true);
-  }
-  return taken;
-}
-
-function takeDeadlines(value: SchedulerOptions['deadlines']): Readonly<Deadlines> {
-  const resolved: Deadlines = { ...DEFAULT_DEADLINES };
-  const names = Object.keys(resolved) as (keyof Deadlines)[];
-  if (value === undefined) return DEFAULT_DEADLINES;
-  if (value === false) {
-    for (const name of names) resolved[name] = 0;
-    return Object.freeze(resolved);
-  }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw badOption('deadlines', value, 'an object or false');
-  }
-  checkNames(value, DEADLINE_NAMES);
-  for (const name of names) {
-    const timeout = value[name];
-    if (timeout !== undefined) resolved[name] = takeTimeout(`deadlines.${name}`, timeout);
-  }
-  return Object.freeze(resolved);
-}
-
-function takeTimeout(name: string, value: unknown): number {
-  if (typeof value === 'number' && value >= 0 && value <= MAX_TIMEOUT) return value + 0;
-  throw badOption(name, value, `milliseconds from 0 to ${MAX_TIMEOUT}, 0 = none`);
-}
-
-function checkSink(value: unknown): LogSink {
-  if (typeof value === 'object' && value !== null && typeof (value as LogSink).write === 'function') {
-    return value as LogSink;
-  }
-  throw badOption('log', value, 'an object with a function write');
-}
-
-function checkClock(value: unknown): () => number {
-  if (typeof value !== 'function') throw badOption('now', value, 'a function that returns milliseconds');
-  return value as () => number;
-}
-
-function badOption(name: string, value: unknown, expected: string): BlockstepError {
-  return badArgument(name, show(value), expected);
+/**
+ * Takes the bytes of a log, one record a call, for instance into a file; they are the sink's own. A sink that throws ends
+ * the scheduler: what is not in the log cannot be replayed.
+ */
+export interface LogSink {
+  write(bytes: Uint8Array): void;
 }

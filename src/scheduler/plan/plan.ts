@@ -1,9 +1,9 @@
 import { INSPECT, showFacts } from '../../base/inspect.js';
 import type { Frame } from '../../core/core.js';
-import { planFacts } from '../request/facts.js';
-import type { SyncLoad } from '../request/load.js';
 import type { Request } from '../request/request.js';
 import { FinishCode } from '../request/status.js';
+import { planFacts } from './plan-facts.js';
+import type { SyncLoad } from './sync-load.js';
 
 /** Number of the step of what was never scheduled: not the one before any step. */
 export const NEVER = -2;
@@ -111,6 +111,10 @@ export class Plan {
   readonly spoiled: Uint8Array;
   /** @internal The connector, or a child of it, could not make its metadata: what it is to begin comes with a later plan. */
   lacksMetadata = false;
+  /** @internal Requests whose newly filled blocks the plan's update can publish; empty but in its update. */
+  readonly settled: Request[] = [];
+  /** @internal Requests that are to give their blocks back in the plan's update and be computed again; empty but in it. */
+  readonly sentBack: Request[] = [];
   /** @internal */
   inFlight = false;
   /** @internal It was handed out and not updated since, nor given up: see `Scheduler.schedule`. */

@@ -1,6 +1,5 @@
 import { checkInteger } from '../../base/errors.js';
-import { INSPECT, showFacts } from '../../base/inspect.js';
-import { firstOf } from '../request/facts.js';
+import { firstOf, INSPECT, showFacts } from '../../base/inspect.js';
 import type { Request } from '../request/request.js';
 import { type FinishCode, type FinishReason, finishReasonOf } from '../request/status.js';
 

@@ -1,6 +1,6 @@
 import { BlockstepError, describeError } from '../../base/errors.js';
-import type { ConnectorQuestion } from '../connector/ask-connector.js';
 import type { BlockPins } from '../connector/connector.js';
+import type { ConnectorQuestion } from '../connector/connector-answers.js';
 import type { KvView } from '../connector/kv-view.js';
 import type { LogRecord } from '../log/log-reader.js';
 import type { GrammarQuestion } from '../request/grammar.js';

@@ -1,6 +1,6 @@
 import { BlockstepError, show } from '../../base/errors.js';
-import type { ConnectorAnswers, ConnectorQuestion } from '../connector/ask-connector.js';
 import { PartialMetadata, type SchedulerConnector } from '../connector/connector.js';
+import type { ConnectorAnswers, ConnectorQuestion } from '../connector/connector-answers.js';
 import type { OptionalMethod } from '../connector/connector-methods.js';
 import type { LoggedConnector } from '../log/log.js';
 import type { Request } from '../request/request.js';

@@ -1,5 +1,4 @@
-import type { SchedulerState } from '../state/scheduler-state.js';
-import type { Request } from './request.js';
+import type { Outstanding } from './outstanding.js';
 
 /** External tokens of one admission that a connector brings. */
 export interface Load {
@@ -15,43 +14,7 @@ export interface Load {
   failed: boolean;
 }
 
-/** A load that the step itself reads: it has to be there when the step is executed. */
-export interface SyncLoad extends Load {
-  readonly request: Request;
-  /** Generations of the blocks, so that one which belongs to somebody else by now is known. */
-  readonly generations: readonly number[];
-}
-
-/** Ranks of the child whose reports are awaited. */
-export function reportersOf(s: SchedulerState, child: number): readonly number[] {
-  return s.connector?.reporters[child] ?? [];
-}
-
 /** Whether anything still writes the blocks of a request that waits for its load. */
-export function isLoading(request: Request): boolean {
-  return request.outstanding?.hasAny('load') === true;
-}
-
-/** Forgets a load, whatever became of it; what is outstanding stays so. */
-export function leaveLoading(s: SchedulerState, request: Request): void {
-  if (request.load === null) return;
-  s.deadlines.stop(request);
-  s.loading.delete(request);
-  request.load = null;
-}
-
-/** Nothing of a load came, or nobody knows what: only what was found locally counts. */
-export function loseLoad(s: SchedulerState, request: Request): void {
-  const { load } = request;
-  if (load === null) return;
-  markFailed(s, request, load);
-  request.numComputedTokens = Math.min(request.numComputedTokens, load.localTokens);
-}
-
-/** A load fails once, however many reports say so. */
-export function markFailed(s: SchedulerState, request: Request, load: Load): void {
-  if (load.failed) return;
-  load.failed = true;
-  request.numFailedLoads++;
-  s.counters.failedLoads++;
+export function isLoading({ outstanding }: { readonly outstanding: Outstanding | null }): boolean {
+  return outstanding?.hasAny('load') === true;
 }

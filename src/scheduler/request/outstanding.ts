@@ -1,6 +1,3 @@
-import type { SchedulerState } from '../state/scheduler-state.js';
-import type { Request } from './request.js';
-
 /**
  * What still uses a request's blocks besides the request itself. The blocks go back exactly when the request has
  * finished and this set is empty: never earlier because one of several completed (vLLM #46240), and never derived
@@ -100,14 +97,6 @@ export class Outstanding {
   }
 }
 
-/** Registers a use of a request's blocks that begins now; false if it is registered already. `releaseIfDrained` ends it. */
-export function addUse(s: SchedulerState, request: Request, kind: OutstandingKind, owner: string): boolean {
-  request.outstanding ??= new Outstanding();
-  if (!request.outstanding.add(kind, owner, s.now)) return false;
-  s.usedRequests.add(request);
-  return true;
-}
-
 /** `load`: a transfer into the blocks; `store`: a transfer out of them; `lease`: a peer may still read them. */
 export type OutstandingKind = 'load' | 'store' | 'lease';
 
@@ -128,4 +117,16 @@ export function peer(child: number, rank: number): string {
 export function isPeer(owner: string, child: number | undefined): boolean {
   const match = PEER.exec(owner);
   return match !== null && (child === undefined || Number(match[1]) === child);
+}
+
+/** One use of a request's blocks, as `hold` and `complete` name it. */
+export interface BlockUse {
+  handle: number;
+  kind: OutstandingKind;
+  owner: string;
+}
+
+/** Whether something besides the request uses its blocks, so that taking them would free none. */
+export function isUsed({ outstanding }: { readonly outstanding: Outstanding | null }): boolean {
+  return outstanding !== null && outstanding.size > 0;
 }

@@ -1,6 +1,5 @@
 import type { AnomalyReason } from '../../base/anomalies.js';
 import { INSPECT, showFacts } from '../../base/inspect.js';
-import { requestFacts } from './facts.js';
 import type { Grammar, GrammarCalls } from './grammar.js';
 import type { Load } from './load.js';
 import type { Outstanding } from './outstanding.js';
@@ -218,4 +217,21 @@ export class Request {
   get waitReason(): WaitReason | null {
     return waitReason(this);
   }
+}
+
+/** What became of a request so far. */
+export function requestFacts(request: Request): object {
+  const { id, handle, status, numPromptTokens, numComputedTokens, numCachedTokens, maxTokens } = request;
+  return {
+    id,
+    handle,
+    status,
+    promptTokens: numPromptTokens,
+    outputTokens: `${request.numOutputTokens} of ${maxTokens}`,
+    computed: numComputedTokens,
+    cached: numCachedTokens < 0 ? undefined : numCachedTokens,
+    preemptions: request.numPreemptions === 0 ? undefined : request.numPreemptions,
+    finishReason: request.finishReason ?? undefined,
+    failure: request.failure ?? undefined,
+  };
 }

@@ -67,3 +67,9 @@ export class Session {
     this.ended = true;
   }
 }
+
+/** What became of a chunk: its computation can begin, it waits for the answers before it, or nobody wants it. */
+export type ChunkOutcome = 'started' | 'queued' | 'skipped';
+
+/** What an end marker did: it ended the request, or will when the last chunk is answered, or it was not wanted. */
+export type EndOutcome = 'ended' | 'queued' | 'skipped';

@@ -1,4 +1,3 @@
-import type { Request } from './request.js';
 import { FinishCode } from './status.js';
 
 /** When a request ends, or in a session the answer to one chunk. */
@@ -28,8 +27,25 @@ export interface RequestLimits {
   now: number;
 }
 
+/** What of a request says when it ends; see the fields of `Request`. */
+export interface StopFields {
+  readonly numPromptTokens: number;
+  readonly numTokens: number;
+  eosTokenId: number;
+  checkFrom: number;
+  promptPlusMaxTokens: number;
+  lengthLimit: number;
+  minStopTokens: number;
+  fullAt: number;
+  stopTokenIds: readonly number[] | null;
+  maxTokens: number;
+  stopReason: number | null;
+  forgetStopReason: boolean;
+  firstTokenAt: number;
+}
+
 /** Lets a request end by these conditions, counted from its present number of prompt tokens. */
-export function setStops(request: Request, stops: TakenStops, limits: RequestLimits): void {
+export function setStops(request: StopFields, stops: TakenStops, limits: RequestLimits): void {
   const numPrompt = request.numPromptTokens;
   request.eosTokenId = stops.ignoreEos === true || stops.eosTokenId === undefined ? -1 : stops.eosTokenId;
   request.checkFrom = 0;
@@ -48,7 +64,7 @@ export function setStops(request: Request, stops: TakenStops, limits: RequestLim
  * with `length`, never with `stop`; vLLM lets it run on with nothing left to compute. Sets `stopReason`, and the time of the
  * first token.
  */
-export function checkStop(request: Request, token: number, now: number): FinishCode {
+export function checkStop(request: StopFields, token: number, now: number): FinishCode {
   if (request.checkFrom === 0) {
     if (request.firstTokenAt < 0) request.firstTokenAt = now;
     if (request.forgetStopReason) {

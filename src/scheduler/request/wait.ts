@@ -1,4 +1,4 @@
-import type { Request } from './request.js';
+import type { RequestStatus } from './status.js';
 
 /**
  * What an unfinished request that does not run waits for. `admission`: blocks, a row, tokens of the budget, a place in
@@ -15,8 +15,15 @@ export type WaitReason =
   | 'connector'
   | 'remote-kv';
 
+/** What of a request says what it waits for; see the fields of `Request`. */
+interface WaitFields {
+  readonly status: RequestStatus;
+  readonly asksLater: boolean;
+  readonly waitsForAdapter: boolean;
+}
+
 /** Derived from the status, so that it cannot say anything else than what the scheduler does. */
-export function waitReason(request: Request): WaitReason | null {
+export function waitReason(request: WaitFields): WaitReason | null {
   switch (request.status) {
     case 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR':
       return 'grammar';
@@ -32,7 +39,7 @@ export function waitReason(request: Request): WaitReason | null {
   }
 }
 
-function queueReason({ status, asksLater, waitsForAdapter }: Request): WaitReason {
+function queueReason({ status, asksLater, waitsForAdapter }: WaitFields): WaitReason {
   if (asksLater) return 'connector';
   if (waitsForAdapter) return 'adapter';
   return status === 'PREEMPTED' ? 'resumption' : 'admission';

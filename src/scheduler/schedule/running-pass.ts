@@ -1,7 +1,8 @@
-import { isUsed, preempt } from '../life/preempt.js';
+import { preempt } from '../life/preempt.js';
 import { reclaimSession, reclaimStuckLoad } from '../life/reclaim.js';
 import { EntryKind, type Plan } from '../plan/plan.js';
 import { compareIds } from '../request/id-order.js';
+import { isUsed } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
 import { forgetRow } from '../state/forget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';

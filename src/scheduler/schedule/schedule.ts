@@ -1,11 +1,10 @@
 import { channels } from '../../base/channels.js';
 import { Control } from '../../core/core.js';
-import { askMetadata, FAILED } from '../connector/ask-connector.js';
-import type { ConnectorCalls } from '../connector/connector-methods.js';
-import { newBlocksOf } from '../connector/kv-view.js';
+import { type AskedConnector, FAILED } from '../connector/ask-connector.js';
 import { endExpired } from '../life/expiry.js';
 import { endUnreported } from '../life/finish.js';
 import { loseLoadsOf } from '../loads/fence.js';
+import { newBlocksOf } from '../plan/new-blocks.js';
 import type { Plan } from '../plan/plan.js';
 import { FinishCode } from '../request/status.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
@@ -99,11 +98,11 @@ function reportBlocks(s: SchedulerState, plan: Plan): void {
 }
 
 /** What the plan's workers are to know. What the connector pins or lets go of meanwhile counts for the plan. */
-function askConnector(s: SchedulerState, plan: Plan, { protection }: ConnectorCalls): void {
-  if (protection.includes('fence') && !s.config.reportBlocks) plan.takenBlocks = takenBy(s, plan);
+function askConnector(s: SchedulerState, plan: Plan, connector: AskedConnector): void {
+  if (connector.protection.includes('fence') && !s.config.reportBlocks) plan.takenBlocks = takenBy(s, plan);
   const moved = s.blocksMoved;
   s.blocksMoved = false;
-  attachMetadata(s, plan);
+  attachMetadata(s, plan, connector);
   if (s.blocksMoved) plan.numCommonPrefixBlocks = findCommonPrefix(s);
   s.blocksMoved ||= moved;
 }
@@ -135,8 +134,8 @@ function endDoomed(s: SchedulerState): void {
 }
 
 /** What goes to the workers with the plan. If there is none, what it was to begin never begins. */
-function attachMetadata(s: SchedulerState, plan: Plan): void {
-  const given = askMetadata(s, plan);
+function attachMetadata(s: SchedulerState, plan: Plan, connector: AskedConnector): void {
+  const given = connector.askMetadata(plan);
   if (given !== FAILED) plan.connectorMetadata = given.metadata;
   if (given !== FAILED && given.failedChildren.length === 0) return;
   plan.lacksMetadata = true;
@@ -152,7 +151,7 @@ function attachMetadata(s: SchedulerState, plan: Plan): void {
 /** The blocks that the plan's entries and its loads took from the pool. */
 function takenBy(s: SchedulerState, plan: Plan): Int32Array {
   const lists = plan.loadedBlocks.slice();
-  for (let i = 0; i < plan.numRequests; i++) lists.push(newBlocksOf(s, plan, i));
+  for (let i = 0; i < plan.numRequests; i++) lists.push(newBlocksOf(s.core, plan, i));
   // Not spread into a call: a list may be longer than a call can have arguments.
   return Int32Array.from(lists.flatMap((blocks) => [...blocks]));
 }

@@ -1,15 +1,15 @@
 import { channels } from '../../base/channels.js';
-import { askMatch, FAILED, NO_MATCH, type TakenMatch } from '../connector/ask-connector.js';
-import { leaveQueue, stopDeadline } from '../life/expiry.js';
+import { FAILED } from '../connector/ask-connector.js';
+import { NO_MATCH, type TakenMatch } from '../connector/connector-answers.js';
+import { leaveQueue, stopDeadline } from '../life/deadlines.js';
 import { endUnreported } from '../life/finish.js';
+import { endLoading } from '../life/loading.js';
 import { reclaimRow, reclaimSession, reclaimStuckLoad } from '../life/reclaim.js';
 import { endConnectorWait, waitForConnector } from '../life/wait-for-connector.js';
-import { beginLoad, endLoading } from '../loads/begin-load.js';
+import { beginLoad } from '../loads/begin-load.js';
 import { EntryKind, type Plan } from '../plan/plan.js';
-import { askReady } from '../request/ask-grammar.js';
 import type { Request } from '../request/request.js';
 import { FinishCode, isBlocked } from '../request/status.js';
-import { enterAdapter, fitsAdapters } from '../state/adapters.js';
 import { dropZombie } from '../state/guards.js';
 import type { RequestQueue } from '../state/request-queue.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
@@ -53,7 +53,7 @@ export function nextInLine(s: SchedulerState, plan: Plan, tokenBudget: number): 
       if (!request.isFinished) queues.passOver(queue, request);
       continue;
     }
-    request.waitsForAdapter = !fitsAdapters(s, plan, request);
+    request.waitsForAdapter = !s.adapters.fits(plan, request, queues.running);
     if (request.waitsForAdapter) {
       queues.passOver(queue, request);
       continue;
@@ -91,7 +91,7 @@ function isFull({ config }: SchedulerState, { session, numTokens }: Request): bo
 function promote(s: SchedulerState, request: Request): boolean {
   if (request.status === 'WAITING_FOR_REMOTE_KVS') return endLoading(s, request);
   if (request.status !== 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR') return false;
-  const ready = askReady(s, request);
+  const ready = s.grammars.askReady(request);
   if (ready === 0) return false;
   if (ready !== 1) {
     endUnreported(s, request, FinishCode.error);
@@ -126,8 +126,8 @@ export function findPrefix(s: SchedulerState, queue: RequestQueue): Prefix | nul
   }
   const numHits = matchPrefix(s, request);
   const local: Prefix = { request, fresh: true, numHits, numHeld: 0, external: NO_MATCH };
-  if (!asksConnector(s, request)) return local;
-  const external = askMatch(s, request, numHits * s.config.blockSize);
+  if (s.connector === null || !asksConnector(s, request)) return local;
+  const external = s.connector.askMatch(request, numHits * s.config.blockSize);
   if (external === FAILED) {
     endUnreported(s, request, FinishCode.error);
     return null;
@@ -148,7 +148,7 @@ export function findPrefix(s: SchedulerState, queue: RequestQueue): Prefix | nul
 function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefix, budget: number): boolean {
   const { config } = s;
   const { request, fresh, numHits, external } = prefix;
-  const computed = computedBefore(s, prefix);
+  const computed = computedAtAdmission(s, prefix);
   let numNew = external.async ? 0 : request.numTokens - computed;
   if (config.longPrefillTokenThreshold > 0) numNew = Math.min(numNew, config.longPrefillTokenThreshold);
   if (numNew > budget) {
@@ -184,7 +184,10 @@ export function findRoom(s: SchedulerState, plan: Plan, request: Request, lacksR
 }
 
 /** Tokens that need not be computed any more when the request is admitted. */
-function computedBefore({ config }: SchedulerState, { request, fresh, numHits, external }: Prefix): number {
+function computedAtAdmission(
+  { config }: SchedulerState,
+  { request, fresh, numHits, external }: Prefix,
+): number {
   return fresh ? numHits * config.blockSize + (external.numTokens ?? 0) : request.numComputedTokens;
 }
 
@@ -203,7 +206,7 @@ export function enter(
   numBlocks: number,
 ): void {
   const { request, fresh, numHits, external } = prefix;
-  const computed = computedBefore(s, prefix);
+  const computed = computedAtAdmission(s, prefix);
   const local = fresh ? numHits * s.config.blockSize : computed;
   if (fresh) countLookup(s, request, local, external.numTokens ?? 0);
   if (s.connector !== null && !beginLoad(s, plan, request, external, local)) return;
@@ -258,7 +261,7 @@ function enterPlan(
   plan.numDraftTokens[at] = 0;
   s.queues.remove(request);
   s.queues.pushRunning(request);
-  enterAdapter(s, plan, request);
+  s.adapters.enter(plan, request);
   request.status = 'RUNNING';
   request.waitingSince = s.now;
   leaveQueue(s, request);

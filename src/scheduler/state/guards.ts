@@ -43,12 +43,17 @@ export function getUnfinished(
     if (request === undefined) s.anomalies.report(`${event}-unknown`, `no unfinished request has id ${key}`);
     return request;
   }
-  const request = getByHandle(s, key, s.wasGivenOut(key));
+  const request = getByHandle(s, key, wasGivenOut(s, key));
   if (request?.isFinished) {
     s.anomalies.report(`${event}-finished`, `request ${request.id} has finished`, request);
     return undefined;
   }
   return request;
+}
+
+/** Whether a handle names a request that there is or was, and not one that never was. */
+function wasGivenOut(s: SchedulerState, handle: number): boolean {
+  return handle > slotOf(handle) && handle <= (s.lastHandles[slotOf(handle)] ?? -1);
 }
 
 /**
@@ -115,7 +120,7 @@ export function sweepRunning(s: SchedulerState): number {
     zombies++;
   }
   if (zombies === 0) return 0;
-  s.queues.sweepRunning();
+  s.queues.dropDetached();
   for (let i = 0; i < zombies; i++)
     s.anomalies.report('swept-running', 'a finished request stood in running');
   return zombies;

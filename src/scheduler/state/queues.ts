@@ -177,7 +177,7 @@ export class Queues {
 
   /**
    * As `remove`, but a running request only loses its mark, so that many can leave `running` in one pass.
-   * The caller ends with `sweepRunning`.
+   * The caller ends with `dropDetached`.
    */
   detach(request: Request): void {
     if (request.container !== 'running') this.removeWaiting(request);
@@ -185,7 +185,7 @@ export class Queues {
   }
 
   /** Drops everything that is not marked as running from `running`, order kept. */
-  sweepRunning(): void {
+  dropDetached(): void {
     const running = this.running;
     let kept = 0;
     for (let i = 0; i < running.length; i++) {

@@ -1,19 +1,18 @@
 import { Anomalies } from '../../base/anomalies.js';
-import { Core, slotOf } from '../../core/core.js';
-import type { ConnectorAnswer } from '../connector/ask-connector.js';
-import { PinCounts } from '../connector/block-pins.js';
-import type { ConnectorCalls } from '../connector/connector-methods.js';
-import { Batch } from '../device/batch.js';
-import { Counters } from '../inspect/stats.js';
-import { coreConfig } from '../options/core-config.js';
-import { dropsLastHit, numLookaheadTokens, type SchedulerConfig } from '../options/options.js';
+import { type Core, slotOf } from '../../core/core.js';
+import { AskedConnector, type ConnectorLog } from '../connector/ask-connector.js';
+import { dropsLastHit, numLookaheadTokens, poolTokens, type SchedulerConfig } from '../options/options.js';
 import { NEVER, Plan } from '../plan/plan.js';
 import { StepOutputs } from '../plan/step-outputs.js';
-import type { GrammarAnswer } from '../request/grammar.js';
+import { AskedGrammars, type GrammarLog } from '../request/ask-grammar.js';
+import { Outstanding, type OutstandingKind } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
 import type { RequestLimits } from '../request/stop-conditions.js';
+import { StepAdapters } from './adapters.js';
 import { Backlog } from './backlog.js';
+import { Counters } from './counters.js';
 import { DeadlineHeap } from './deadline-heap.js';
+import { PinCounts } from './pin-counts.js';
 import { Queues } from './queues.js';
 
 /**
@@ -29,8 +28,6 @@ export class SchedulerState {
   readonly anomalies: Anomalies;
   readonly counters = new Counters();
   readonly backlog = new Backlog();
-  /** May refuse a new request whose fields are good, by its number of prompt tokens: it throws. */
-  admitNew: (numTokens: number) => void = () => {};
   /** Unfinished requests by external id, in the order in which they were added. */
   readonly requests = new Map<string, Request>();
   /** Finished requests that still hold blocks. */
@@ -39,11 +36,16 @@ export class SchedulerState {
   readonly drainingRows = new Set<Request>();
   /** Finished requests whose blocks nobody waits for any more: what used them never said that it is done. */
   readonly quarantined = new Set<Request>();
-  /** Requests that wait for a load, or whose load is done and which no step has reached since. */
-  readonly loading = new Set<Request>();
+  /**
+   * The requests that have a `load`: it is under way, or it is done and no step has reached the request since. Those whose
+   * load is under way stand in `queues.loading`.
+   */
+  readonly withLoad = new Set<Request>();
   /** Every request whose blocks something else uses, unfinished ones too. */
   readonly usedRequests = new Set<Request>();
-  readonly connector: ConnectorCalls | null;
+  readonly connector: AskedConnector | null;
+  readonly grammars: AskedGrammars;
+  readonly adapters: StepAdapters;
   /** The pins that the connector has. */
   readonly pins = new PinCounts();
   /** Requests whose connector failed when they were added: the next step ends them. */
@@ -56,8 +58,6 @@ export class SchedulerState {
   readonly inFlight: Plan[] = [];
   readonly plans: readonly Plan[];
   readonly outputs: StepOutputs;
-  /** What the GPU is asked, where it decides; null: the host does. */
-  readonly batch: Batch | null;
   /** External ids of the requests that finished since the last plan; one can stand here twice. */
   finishedIds: string[] = [];
   /** Their handles, in the same order. */
@@ -72,17 +72,6 @@ export class SchedulerState {
   readonly structured = new Set<Request>();
   /** Waits that must not take for ever. */
   readonly deadlines = new DeadlineHeap();
-  /** Adapters of the step `stepAdaptersOf`, as far as its plan is made. */
-  readonly stepAdapters = new Set<string>();
-  stepAdaptersOf = NEVER;
-  /** Arrays of 0, 1, 2, ... tokens, in which grammars are shown tokens. */
-  readonly grammarTokens: Int32Array[] = [];
-  /** Where the answers of grammars and of the connector are written down; null without a log. */
-  facts: { grammar(answer: GrammarAnswer): void; connector(answer: ConnectorAnswer): void } | null = null;
-  /** Requests of the current update whose newly filled blocks can be published; empty between updates. */
-  readonly settled: Request[] = [];
-  /** Requests of the current update that are to give their blocks back and be computed again; empty between updates. */
-  readonly sentBack: Request[] = [];
   /** Since `run` was called last blocks were taken, given back or pinned, and not for an entry that the plan has got since. */
   blocksMoved = false;
   /** With `reportBlocks`: blocks whose hashes were taken since the last plan. */
@@ -98,8 +87,6 @@ export class SchedulerState {
   readonly maxDrafts: number;
   readonly lookahead: number;
   readonly dropLastHit: boolean;
-  /** Tokens that the whole pool can hold. */
-  readonly poolTokens: number;
   /** Tokens of one request that can ever have slots: the model's length, or the pool where that is smaller. */
   readonly slotLimit: number;
   /** Step that scheduled each slot last, `NEVER` at first and after a forced preemption. */
@@ -107,23 +94,24 @@ export class SchedulerState {
   /** Draft tokens of slot s stand from s * maxDrafts on. */
   drafts: Int32Array = new Int32Array(0);
 
-  constructor(config: SchedulerConfig) {
+  /** @param log where the answers of grammars and of the connector are written down; null without a log */
+  constructor(config: SchedulerConfig, core: Core, log: (GrammarLog & ConnectorLog) | null) {
     this.config = config;
-    this.connector = config.connector;
+    this.core = core;
+    this.anomalies = new Anomalies(config.strict);
+    this.connector = config.connector && new AskedConnector(config.connector, this.anomalies, log);
+    this.grammars = new AskedGrammars(this.anomalies, log);
+    this.adapters = new StepAdapters(config);
     this.pipelined = config.pipelineDepth > 1;
     this.maxDrafts = config.numSpeculativeTokens;
     this.lookahead = numLookaheadTokens(config);
     this.dropLastHit = dropsLastHit(config);
-    this.poolTokens = (config.numBlocks - 1) * config.blockSize;
     const { maxModelLen, deviations } = config;
-    this.slotLimit = deviations.endOutgrown ? Math.min(maxModelLen, this.poolTokens) : maxModelLen;
-    this.core = new Core(coreConfig(config));
+    this.slotLimit = deviations.endOutgrown ? Math.min(maxModelLen, poolTokens(config)) : maxModelLen;
     this.queues = new Queues(config.policy);
-    this.anomalies = new Anomalies(config.strict);
     this.plans = this.core.frames.map(
       (frame) => new Plan(frame, this.maxDrafts, deviations.skipEndedBitmasks),
     );
-    this.batch = config.placement.authority === 'device' ? new Batch(this) : null;
     this.outputs = new StepOutputs(config.maxNumSeqs);
   }
 
@@ -143,9 +131,12 @@ export class SchedulerState {
     return request?.handle === handle ? request : undefined;
   }
 
-  /** Whether a handle names a request that there is or was, and not one that never was. */
-  wasGivenOut(handle: number): boolean {
-    return handle > slotOf(handle) && handle <= (this.lastHandles[slotOf(handle)] ?? -1);
+  /** Registers a use of a request's blocks that begins now; false if it is registered already. `releaseIfDrained` ends it. */
+  addUse(request: Request, kind: OutstandingKind, owner: string): boolean {
+    request.outstanding ??= new Outstanding();
+    if (!request.outstanding.add(kind, owner, this.now)) return false;
+    this.usedRequests.add(request);
+    return true;
   }
 
   /** Remembers a new incarnation and makes room in the columns by slot. */

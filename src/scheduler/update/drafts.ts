@@ -1,16 +1,10 @@
 import { endUnreported } from '../life/finish.js';
 import type { Plan } from '../plan/plan.js';
-import { askValidate, NO_ANSWER } from '../request/ask-grammar.js';
+import type { Drafts } from '../plan/step-result.js';
+import { NO_ANSWER } from '../request/ask-grammar.js';
 import type { Request } from '../request/request.js';
 import { FinishCode } from '../request/status.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-
-/** Draft tokens for the entries of a plan, in plan order. */
-export interface Drafts {
-  tokens: Int32Array;
-  /** Drafts of each entry, 0 to numSpeculativeTokens. */
-  counts: Int32Array;
-}
 
 /**
  * Gives every request of the plan the drafts that its next step shall verify (vLLM `update_draft_token_ids`), as far as
@@ -74,7 +68,7 @@ function numValid(
   count: number,
 ): number {
   if (request.grammar === null || count === 0) return count;
-  const valid = askValidate(s, request, tokens, from, count);
+  const valid = s.grammars.askValidate(request, tokens, from, count);
   if (valid !== NO_ANSWER) return valid;
   endUnreported(s, request, FinishCode.error);
   return 0;

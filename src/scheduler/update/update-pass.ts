@@ -1,11 +1,9 @@
 import { Control, PendingOp } from '../../core/core.js';
-import type { TakenResult } from '../calls/validate.js';
-import { askDelivery } from '../connector/ask-connector.js';
 import { continueSession } from '../life/chunks.js';
 import { finishDetached } from '../life/finish.js';
 import { discardOutputs, preemptByForce } from '../life/preempt.js';
 import type { Plan } from '../plan/plan.js';
-import { askAccept } from '../request/ask-grammar.js';
+import type { TakenResult } from '../plan/step-result.js';
 import type { Request } from '../request/request.js';
 import { FinishCode } from '../request/status.js';
 import { checkStop } from '../request/stop-conditions.js';
@@ -13,16 +11,6 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 
 /** The first word of a queued append, less its slot. */
 const APPEND = PendingOp.append << 24;
-
-/** What the executor brings back for one plan, in plan order. */
-export interface StepResult {
-  /** Sampled tokens of all entries, one after the other. */
-  tokens: Int32Array;
-  /** Tokens of each entry, at most its `maxOutputTokens`: 0 while its prompt is not computed, else accepted drafts + 1. */
-  counts: Int32Array;
-  /** Non-zero: this entry failed. Its request ends with `error`. */
-  errors?: Uint8Array;
-}
 
 /**
  * vLLM's `update_from_output`: appends the sampled tokens, stops what is to be stopped and fills `s.outputs`.
@@ -34,7 +22,8 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
   const { tokens, counts, numTokens } = result;
   const { maxDrafts, now } = s;
   const pipelined = s.pipelined === true;
-  const delivers = s.config.deviations.finalTokenDelivery && s.connector?.requiresKvDelivery !== undefined;
+  const delivers =
+    s.config.deviations.finalTokenDelivery && s.connector?.methods.requiresKvDelivery !== undefined;
   const { requests, numRequests, dropped, numDraftTokens } = plan;
   const { requests: rowRequests, tokenOffsets, tokenCounts, finishReasons } = s.outputs;
   const { control, pending } = s.core;
@@ -57,7 +46,7 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
     if (end === from) continue;
     if (delivers && hasLost(request, plan) && mustRecompute(s, request, tokens, from, end)) {
       s.counters.droppedOutputs++;
-      sendBack(s, request);
+      sendBack(s, plan, request);
       continue;
     }
     if (maxDrafts > 0 && numDraftTokens[i] > 0) rejectDrafts(s, plan, i, end - from);
@@ -74,7 +63,7 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
       cursor += 2;
       if (token === request.eosTokenId || known >= request.checkFrom) reason = checkStop(request, token, now);
     } while (next < end && reason === goesOn);
-    if (pipelined) settlePlaceholders(s, request, next - from);
+    if (pipelined) settlePlaceholders(s, plan, request, next - from);
     stopped |= reason;
     if (rowRequests[row] !== request) rowRequests[row] = request;
     tokenOffsets[row] = from;
@@ -84,8 +73,8 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
   s.outputs.length = row;
   s.counters.generationTokens += (cursor >> 1) - control[Control.numPending];
   control[Control.numPending] = cursor >> 1;
-  publishSettled(s);
-  if (s.sentBack.length > 0) preemptSentBack(s);
+  publishSettled(s, plan);
+  if (plan.sentBack.length > 0) preemptSentBack(s, plan);
   // As in vLLM drafts that a grammar refused were not proposed.
   s.counters.specDraftTokens -= plan.numInvalidDrafts;
   if (s.structured.size > 0) stopped |= acceptTokens(s, firstRow);
@@ -101,14 +90,14 @@ function hasLost({ container, admittedStep }: Request, plan: Plan): boolean {
  * What the steps in flight bring for a request that must be computed again is void. One that runs again gives its blocks back
  * when the tokens of the step are taken, since operations for the native side are being written until then.
  */
-function sendBack(s: SchedulerState, request: Request): void {
+function sendBack(s: SchedulerState, plan: Plan, request: Request): void {
   discardOutputs(s, request);
-  if (request.container === 'running') s.sentBack.push(request);
+  if (request.container === 'running') plan.sentBack.push(request);
 }
 
-function preemptSentBack(s: SchedulerState): void {
-  for (const request of s.sentBack) preemptByForce(s, request);
-  s.sentBack.length = 0;
+function preemptSentBack(s: SchedulerState, plan: Plan): void {
+  for (const request of plan.sentBack) preemptByForce(s, request);
+  plan.sentBack.length = 0;
 }
 
 /**
@@ -129,7 +118,7 @@ function mustRecompute(
     reason = checkStop(request, tokens[next], s.now);
   }
   Object.assign(request, { numTokens, stopReason, checkFrom, forgetStopReason, firstTokenAt });
-  return reason !== FinishCode.none && askDelivery(s, request);
+  return reason !== FinishCode.none && s.connector?.askDelivery(request) === true;
 }
 
 /**
@@ -143,7 +132,7 @@ function acceptTokens(s: SchedulerState, firstRow: number): number {
   for (let row = firstRow; row < length; row++) {
     const request = requests[row];
     if (request.grammar === null) continue;
-    const answer = askAccept(s, request, tokens, tokenOffsets[row], tokenCounts[row]);
+    const answer = s.grammars.askAccept(request, tokens, tokenOffsets[row], tokenCounts[row]);
     if (answer === 1) continue;
     if (answer === 0) {
       request.failure = 'its grammar did not accept what was generated';
@@ -165,7 +154,7 @@ function endStopped(s: SchedulerState, firstRow: number): void {
     if (reason !== FinishCode.error && continueSession(s, request)) s.outputs.markContinued(row);
     else finishDetached(s, request, reason);
   }
-  s.queues.sweepRunning();
+  s.queues.dropDetached();
 }
 
 /**
@@ -205,20 +194,20 @@ function rejectForeseen(request: Request, numTokens: number): void {
  * Tokens that arrived are placeholders no more; and the blocks that they filled can be published now, since the schedule
  * that computed them did not know them yet.
  */
-function settlePlaceholders(s: SchedulerState, request: Request, arrived: number): void {
+function settlePlaceholders(s: SchedulerState, plan: Plan, request: Request, arrived: number): void {
   request.numOutputPlaceholders -= arrived;
   if (request.container !== 'running') return;
   const settled = request.numComputedTokens - request.numOutputPlaceholders;
-  if (settled >= request.nextPublish && s.config.enablePrefixCaching) s.settled.push(request);
+  if (settled >= request.nextPublish && s.config.enablePrefixCaching) plan.settled.push(request);
 }
 
 /** Publishes what `settlePlaceholders` found, in batch order. Nothing that happened since moved their counts. */
-function publishSettled(s: SchedulerState): void {
+function publishSettled(s: SchedulerState, plan: Plan): void {
   const { blockSize } = s.config;
-  for (const request of s.settled) {
+  for (const request of plan.settled) {
     const settled = request.numComputedTokens - request.numOutputPlaceholders;
     s.core.push(PendingOp.publish, request.slot, settled);
     request.nextPublish = (Math.floor(settled / blockSize) + 1) * blockSize;
   }
-  s.settled.length = 0;
+  plan.settled.length = 0;
 }

@@ -1,5 +1,4 @@
 import { BlockstepError, show } from '../../base/errors.js';
-import type { TakenResult } from '../calls/validate.js';
 import type { TakenOutput } from '../connector/connector-output.js';
 import { finish } from '../life/finish.js';
 import { endUnloaded } from '../loads/fence.js';
@@ -8,6 +7,7 @@ import { loseBlocks } from '../loads/lost-blocks.js';
 import { takeTransfers } from '../loads/reports.js';
 import type { Plan } from '../plan/plan.js';
 import type { StepOutputs } from '../plan/step-outputs.js';
+import type { TakenResult } from '../plan/step-result.js';
 import type { Request } from '../request/request.js';
 import { FinishCode } from '../request/status.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
@@ -95,7 +95,7 @@ function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array, output: 
   if (s.connector?.protection.includes('fence')) spoilEnded(plan);
   if (s.continued.length > 0) s.continued.length = 0;
   // Requests outside of the plan that may end now: those whose load fails, or whoever holds a lost block.
-  const others = output === null || output.lostBlocks.length === 0 ? s.loading.size : s.requests.size;
+  const others = output === null || output.lostBlocks.length === 0 ? s.withLoad.size : s.requests.size;
   s.outputs.begin(tokens, plan.numRequests + s.unreported.length + others);
   if (s.unreported.length === 0) return;
   for (const request of s.unreported) s.outputs.push(request, 0, 0, request.finishCode);

@@ -37,8 +37,8 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F55',
-    file: 'src/scheduler/request/load.ts',
-    find: '  s.loading.delete(request);\n',
+    file: 'src/scheduler/life/loading.ts',
+    find: '  s.withLoad.delete(request);\n',
     replace: '',
     test,
     means: 'what has loaded counts as loading',
@@ -46,7 +46,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F55',
     file: 'src/scheduler/inspect/stats.ts',
-    find: 'numLoading: s.loading.size,',
+    find: 'numLoading: s.withLoad.size,',
     replace: 'numLoading: s.externalLoads++,',
     also: [
       {
@@ -62,7 +62,7 @@ export const mutations: readonly Mutation[] = [
     failure: 'F56',
     file: 'src/scheduler/schedule/waiting-pass.ts',
     find: 'queues.running.length < config.maxNumSeqs',
-    replace: 'queues.running.length + s.loading.size < config.maxNumSeqs',
+    replace: 'queues.running.length + s.withLoad.size < config.maxNumSeqs',
     test,
     means: 'what loads takes places of what runs',
   },

@@ -30,26 +30,21 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F28',
     file: 'src/scheduler/connector/ask-connector.ts',
-    find: '    fail(s, request, `threw at ${question}: ${describeError(error)}`);\n  }\n  if',
-    replace: '    throw error;\n  }\n  if',
+    find: '      this.#fail(request, `threw at ${question}: ${describeError(error)}`);\n',
+    replace: '      throw error;\n',
     test,
     means: 'an exception of the connector goes through',
   },
   {
     failure: 'F28',
-    file: 'src/scheduler/connector/ask-connector.ts',
-    find: 'return good ? { numTokens, async: isAsync, child, wakes } : undefined;',
-    replace: 'return { numTokens, async: isAsync, child, wakes };',
+    file: 'src/scheduler/connector/connector-answers.ts',
+    find: 'return isNumber && areFlags && !(isAsync && numTokens === 0) && isChild(child);',
+    replace: 'return isNumber || areFlags || isAsync === numTokens || isChild(child) || true;',
     also: [
       {
         file: 'src/scheduler/connector/ask-connector.ts',
-        find: '    const good =\n      (numTokens',
-        replace: '    void [\n      (numTokens',
-      },
-      {
-        file: 'src/scheduler/connector/ask-connector.ts',
-        find: '      isChild(s, child);\n    return',
-        replace: '      isChild(s, child)];\n    return',
+        find: "const isTooMuch = typeof numTokens === 'number' && numTokens > most;",
+        replace: 'const isTooMuch = false;',
       },
     ],
     test,

@@ -23,8 +23,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F29',
     file: 'src/scheduler/inspect/inspection.ts',
-    find: 'return askPendingWork(s);',
-    replace: 'return askPendingWork(s) && s.step < 0;',
+    find: 'return s.connector?.askPendingWork() === true;',
+    replace: 'return s.connector?.askPendingWork() === true && s.step < 0;',
     test,
     means: 'the connector is not asked for work of its own',
   },

@@ -30,7 +30,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F4',
     file: 'src/scheduler/life/abort.ts',
-    find: 'if (!request.cancelled) tellCancel(s, request);',
+    find: 'if (!request.cancelled) s.connector?.tellCancel(request);',
     replace: '',
     test,
     means: 'nobody asks the connector to stop',
@@ -38,8 +38,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F4',
     file: 'src/scheduler/life/abort.ts',
-    find: 'if (!request.cancelled) tellCancel(s, request);',
-    replace: 'tellCancel(s, request);',
+    find: 'if (!request.cancelled) s.connector?.tellCancel(request);',
+    replace: 's.connector?.tellCancel(request);',
     test,
     also: [
       {

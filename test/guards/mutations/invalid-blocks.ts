@@ -29,7 +29,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F20',
-    file: 'src/scheduler/loads/begin-load.ts',
+    file: 'src/scheduler/life/loading.ts',
     find: 's.core.push(PendingOp.publish, request.slot, request.numComputedTokens);',
     replace: `const all = 4 * s.core.blocks(request.slot).length;
     s.core.push(PendingOp.publish, request.slot, Math.min(all, request.numTokens));`,
@@ -38,7 +38,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F20',
-    file: 'src/scheduler/loads/begin-load.ts',
+    file: 'src/scheduler/life/loading.ts',
     find: 'if (request.numComputedTokens === 0) giveBlocksBack(s, request);',
     replace: 'if (s.step < 0) giveBlocksBack(s, request);',
     test,

@@ -5,7 +5,7 @@ const test = 'test/guards/preemption.test.ts';
 export const mutations: readonly Mutation[] = [
   {
     failure: 'F35',
-    file: 'src/scheduler/loads/begin-load.ts',
+    file: 'src/scheduler/life/loading.ts',
     find: "request.status = request.numPreemptions > 0 ? 'PREEMPTED' : 'WAITING';",
     replace: "request.status = 'WAITING';",
     test,

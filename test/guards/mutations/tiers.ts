@@ -40,8 +40,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F41',
     file: 'src/scheduler/life/prefix-reset.ts',
-    find: 'const connector = local && resetConnector ? askReset(s) : null;',
-    replace: 'const connector = resetConnector ? askReset(s) : null;',
+    find: 'const connector = local && resetConnector ? (s.connector?.askReset() ?? null) : null;',
+    replace: 'const connector = resetConnector ? (s.connector?.askReset() ?? null) : null;',
     test: reset,
     means: 'one tier is reset alone',
   },
@@ -80,7 +80,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F43',
-    file: 'src/scheduler/request/load.ts',
+    file: 'src/scheduler/connector/ask-connector.ts',
     find: 'return s.connector?.reporters[child] ?? [];',
     replace: 'return child >= 0 ? (s.connector?.reporters[0] ?? []) : [];',
     test: children,

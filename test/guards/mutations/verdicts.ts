@@ -86,7 +86,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F54',
-    file: 'src/scheduler/loads/reports.ts',
+    file: 'src/scheduler/loads/judge-report.ts',
     find: 'request.loadStep >= 0 && step !== request.loadStep;',
     replace: 'request.load !== null && step !== request.loadStep;',
     test,

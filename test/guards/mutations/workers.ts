@@ -135,7 +135,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F36',
     file: 'src/scheduler/connector/kv-extent.ts',
-    find: 'const settled = isSure ? Math.max(0, request.numComputedTokens - inFlight) : 0;',
+    find: 'const settled = isSure ? Math.max(0, request.numComputedTokens - unsettled) : 0;',
     replace: 'const settled = request.numComputedTokens;',
     test: contract,
     means: 'what steps in flight compute counts as settled',
@@ -167,7 +167,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F37',
     file: 'src/scheduler/schedule/schedule.ts',
-    find: "  if (protection.includes('fence') && !s.config.reportBlocks) plan.takenBlocks = takenBy(s, plan);\n",
+    find: "  if (connector.protection.includes('fence') && !s.config.reportBlocks) plan.takenBlocks = takenBy(s, plan);\n",
     replace: '',
     test: contract,
     means: 'nobody is told which blocks a step takes',

@@ -1,6 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { Core } from '../../../src/core/core.js';
 import { finishAll } from '../../../src/scheduler/life/finish.js';
-import { resolveOptions, type SchedulerOptions } from '../../../src/scheduler/options/options.js';
+import { coreConfig } from '../../../src/scheduler/options/core-config.js';
+import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
+import { resolveOptions } from '../../../src/scheduler/options/resolve-options.js';
 import { Request } from '../../../src/scheduler/request/request.js';
 import { FinishCode } from '../../../src/scheduler/request/status.js';
 import { purgeUntracked, realignStatuses, sweepRunning } from '../../../src/scheduler/state/guards.js';
@@ -352,7 +355,8 @@ describe('purge', () => {
 
 /** The state below a scheduler, for guards called by themselves. */
 function state(options: Partial<SchedulerOptions> = {}): SchedulerState {
-  return new SchedulerState(resolveOptions({ numBlocks: 9, blockSize: 4, maxNumSeqs: 8, ...options }));
+  const config = resolveOptions({ numBlocks: 9, blockSize: 4, maxNumSeqs: 8, ...options });
+  return new SchedulerState(config, new Core(coreConfig(config)), null);
 }
 
 function track(s: SchedulerState, id: string): Request {

@@ -95,8 +95,8 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     name: 'pendingIsNoWork',
     why: 'the connector is not asked for work of its own',
     file: 'src/scheduler/inspect/inspection.ts',
-    text: 'return askPendingWork(s);',
-    replacement: 'return askPendingWork(s) && s.step < 0;',
+    text: 'return s.connector?.askPendingWork() === true;',
+    replacement: 'return s.connector?.askPendingWork() === true && s.step < 0;',
   },
   {
     name: 'loadingIsNoWork',

@@ -31,7 +31,7 @@ const TIMEOUT_MS = 60_000;
  * What the GPU is asked in one round trip, and what it decided: entries of a plan that go on, and requests to be admitted
  * behind them, best first. It answers up to the first that does not fit.
  */
-export class Batch {
+export class GpuQuestion {
   /** The admissions. Those that were answered know their hits. */
   readonly admissions: Prefix[] = [];
   readonly #s: SchedulerState;
@@ -66,7 +66,7 @@ export class Batch {
       native.submitDecision(plan.frame, at, plan.numRequests, this.#ask);
       yield* this.#answered();
       at += this.#answer[Answer.numRun];
-      // More entries than fit into one batch. Admissions that were left out have their turn again as the next in line.
+      // More entries than fit into one question. Admissions that were left out have their turn again as the next in line.
       if (this.#answer[Answer.stop] !== DecisionStop.batch || at === plan.numRequests) return at;
     }
   }

@@ -1,0 +1,44 @@
+import { badArgument, show } from './errors.js';
+
+/** The longest name of anything, in UTF-16 units. */
+export const MAX_NAME = 65_536;
+
+export function checkName(field: string, value: unknown, minLength: number): string {
+  if (typeof value !== 'string') throw badArgument(field, show(value), 'a string');
+  if (value.length >= minLength && value.length <= MAX_NAME) return value;
+  throw badArgument(
+    field,
+    `${value.length} characters`,
+    `a string of ${minLength} to ${MAX_NAME} characters`,
+  );
+}
+
+export function checkBoolean(field: string, value: unknown): boolean {
+  if (typeof value === 'boolean') return value;
+  throw badArgument(field, show(value), 'a boolean');
+}
+
+export function checkFinite(field: string, value: unknown): number {
+  if (typeof value === 'number' && Number.isFinite(value)) return value;
+  throw badArgument(field, show(value), 'a finite number');
+}
+
+/** Whether a value is an object, an array included. */
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}
+
+/** Whether a value is a safe integer from 0 on: a number of things, or what names one of them. */
+export function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+/** Whether a value is an object and no array. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return isRecord(value) && !Array.isArray(value);
+}
+
+/** Whether a value is an array of which every entry passes. */
+export function isList(value: unknown, isEntry: (entry: unknown) => boolean): value is unknown[] {
+  return Array.isArray(value) && value.every((entry) => isEntry(entry));
+}

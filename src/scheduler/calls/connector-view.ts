@@ -1,0 +1,119 @@
+import { badArgument, checkInteger, show } from '../../base/errors.js';
+import type { Core } from '../../core/core.js';
+import { type KvExtent, kvExtent } from '../connector/kv-extent.js';
+import type { BlockLists, KvView } from '../connector/kv-view.js';
+import { wake } from '../life/wait-for-connector.js';
+import { complete, hold } from '../loads/hold.js';
+import type { LogWriter } from '../log/log.js';
+import { newBlocksOf } from '../plan/new-blocks.js';
+import type { Plan } from '../plan/plan.js';
+import { type BlockUse, isPeer } from '../request/outstanding.js';
+import type { Request } from '../request/request.js';
+import type { SchedulerState } from '../state/scheduler-state.js';
+import type { CallGate } from './call-gate.js';
+import { takeBlockUse } from './validate.js';
+
+/** What the view and the pins of a connector need of the scheduler that they belong to. */
+export interface ViewOwner {
+  readonly state: SchedulerState;
+  readonly gate: CallGate;
+  readonly log: LogWriter | null;
+  flushLog(): void;
+}
+
+/** The `KvView` of a scheduler's connector. What the connector does to blocks by it, the log is told. */
+export class ConnectorView implements KvView {
+  readonly blockSize: number;
+  readonly numGroups = 1;
+  readonly #owner: ViewOwner;
+
+  constructor(owner: ViewOwner) {
+    this.#owner = owner;
+    this.blockSize = owner.state.config.blockSize;
+  }
+
+  tokens(request: Request): Int32Array {
+    return this.#core(request).tokens(request.slot);
+  }
+
+  blockHash(request: Request, index: number, group = 0): bigint {
+    const core = this.#core(request);
+    this.#checkGroup(group);
+    checkInteger('index', index, 0, this.numFullBlocks(request) - 1);
+    return core.native.blockHash(request.slot, index);
+  }
+
+  numFullBlocks(request: Request, group = 0): number {
+    this.#checkGroup(group);
+    return Math.floor(request.numTokens / this.blockSize);
+  }
+
+  blocks(request: Request): BlockLists {
+    return [this.#core(request).blocks(request.slot)];
+  }
+
+  newBlocks(plan: Plan, entry: number): BlockLists {
+    checkInteger('entry', entry, 0, plan.numRequests - 1);
+    return [newBlocksOf(this.#owner.state.core, plan, entry)];
+  }
+
+  extent(request: Request): KvExtent {
+    this.#core(request);
+    return kvExtent(this.#owner.state.inFlight, request);
+  }
+
+  hold(handle: number, kind: 'store' | 'lease', owner: string): boolean {
+    const use = takeOwnUse(handle, kind, owner);
+    return this.#act(
+      () => hold(this.#owner.state, use),
+      (log) => log.use(true, use),
+    );
+  }
+
+  complete(handle: number, kind: 'store' | 'lease', owner: string): boolean {
+    const use = takeOwnUse(handle, kind, owner);
+    return this.#act(
+      () => complete(this.#owner.state, use),
+      (log) => log.use(false, use),
+    );
+  }
+
+  wake(handle: number): boolean {
+    const key = checkInteger('handle', handle, 0, Number.MAX_SAFE_INTEGER);
+    return this.#act(
+      () => wake(this.#owner.state, key),
+      (log) => log.wake(key),
+    );
+  }
+
+  /** Changes something, and has the log know of it, also between two calls. */
+  #act<T>(change: () => T, note: (log: LogWriter) => void): T {
+    const { gate, log, state } = this.#owner;
+    gate.checkUsable();
+    gate.checkNotSuspended();
+    if (log !== null) note(log);
+    const answer = gate.change(change);
+    state.blocksMoved = true;
+    // Between calls nobody else hands the commands over.
+    if (!gate.isBusy) gate.change(() => this.#owner.flushLog());
+    return answer;
+  }
+
+  #core({ handle, id }: Request): Core {
+    const { gate, state } = this.#owner;
+    gate.checkUsable();
+    if (state.incarnation(handle) !== undefined) return state.core;
+    throw badArgument('request', show(id), 'one that has not ended, or whose blocks are still used');
+  }
+
+  #checkGroup(group: number): void {
+    checkInteger('group', group, 0, this.numGroups - 1);
+  }
+}
+
+function takeOwnUse(handle: unknown, kind: unknown, owner: unknown): BlockUse {
+  const use = takeBlockUse(handle, kind, owner);
+  if (use.kind === 'load') throw badArgument('kind', show(kind), "'store' or 'lease'");
+  if (isPeer(use.owner, undefined)) throw badArgument('owner', show(owner), "no name like 'child C rank R'");
+  return use;
+}

@@ -1,0 +1,47 @@
+import { addRequest } from '../life/add-request.js';
+import { addChunk as addToSession, endSession as endInput } from '../life/chunks.js';
+import type { RequestInput } from '../request/request.js';
+import type { ChunkInput, ChunkOutcome, EndOutcome } from '../request/session.js';
+import { getOpenSession } from '../state/guards.js';
+import type { SchedulerCalls } from './scheduler-calls.js';
+import { completeChunk, takeChunk, takeRequest } from './take-request.js';
+import { takeKey } from './validate.js';
+
+/** See `Scheduler.add`. */
+export function add(calls: SchedulerCalls, input: RequestInput): number {
+  return calls.enter(() => {
+    const s = calls.state;
+    const taken = takeRequest(s, input);
+    calls.admitNew(taken.prompt.length);
+    const { prompt, adapter = '', cacheSalt = '' } = taken;
+    const handle = s.core.native.add(prompt, adapter, cacheSalt);
+    calls.log?.add(s.now, taken);
+    addRequest(s, taken, handle);
+    return handle;
+  });
+}
+
+/** See `Scheduler.addChunk`. */
+export function addChunk(calls: SchedulerCalls, key: string | number, chunk: ChunkInput): ChunkOutcome {
+  return calls.enter(() => {
+    const s = calls.state;
+    const named = takeKey(key);
+    const taken = takeChunk(chunk);
+    const request = getOpenSession(s, named, 'chunk');
+    if (request === undefined) return 'skipped';
+    const complete = completeChunk(s, request, taken);
+    calls.log?.chunk(s.now, request.handle, complete);
+    return addToSession(s, request, complete);
+  });
+}
+
+/** See `Scheduler.endSession`. */
+export function endSession(calls: SchedulerCalls, key: string | number): EndOutcome {
+  return calls.enter(() => {
+    const s = calls.state;
+    const request = getOpenSession(s, takeKey(key), 'end');
+    if (request === undefined) return 'skipped';
+    calls.log?.end(s.now, request.handle);
+    return endInput(s, request);
+  });
+}

@@ -1,0 +1,47 @@
+import { PendingOp } from '../../core/exchange.js';
+import { isLoading, type Load } from '../request/load.js';
+import type { Request } from '../request/request.js';
+import type { SchedulerState } from '../state/scheduler-state.js';
+import { giveBlocksBack } from './preempt.js';
+/** Forgets a load, whatever became of it; what is outstanding stays so. */
+export function leaveLoading(s: SchedulerState, request: Request): void {
+  if (request.load === null) return;
+  s.deadlines.stop(request);
+  s.withLoad.delete(request);
+  request.load = null;
+}
+
+/** Nothing of a load came, or nobody knows what: only what was found locally counts. */
+export function loseLoad(s: SchedulerState, request: Request): void {
+  const { load } = request;
+  if (load === null) return;
+  markFailed(s, request, load);
+  request.numComputedTokens = Math.min(request.numComputedTokens, load.localTokens);
+}
+
+/** A load fails once, however many reports say so. */
+export function markFailed(s: SchedulerState, request: Request, load: Load): void {
+  if (load.failed) return;
+  load.failed = true;
+  request.numFailedLoads++;
+  s.counters.failedLoads++;
+}
+
+/**
+ * Ends the wait for a load that is done (vLLM `_update_waiting_for_remote_kv`): what is good of it can be found from now
+ * on, and not earlier. Where nothing is good the blocks go back, so that the next lookup may find local ones. One token is
+ * always left to be computed, to sample from.
+ * @returns false if it is not done
+ */
+export function endLoading(s: SchedulerState, request: Request): boolean {
+  if (isLoading(request)) return false;
+  if (request.numComputedTokens === 0) giveBlocksBack(s, request);
+  else if (s.config.enablePrefixCaching) {
+    s.core.push(PendingOp.publish, request.slot, request.numComputedTokens);
+  }
+  if (request.numComputedTokens === request.numTokens) request.numComputedTokens--;
+  leaveLoading(s, request);
+  request.status = request.numPreemptions > 0 ? 'PREEMPTED' : 'WAITING';
+  request.waitingSince = s.now;
+  return true;
+}

@@ -1,0 +1,35 @@
+import type { AnomalyReason } from '../../base/anomalies.js';
+import { reportersOf } from '../connector/ask-connector.js';
+import type { TakenReport } from '../connector/connector-output.js';
+import { type OutstandingKind, peer } from '../request/outstanding.js';
+import type { Request } from '../request/request.js';
+import type { SchedulerState } from '../state/scheduler-state.js';
+/** Whether this rank of this child is one whose reports are awaited. */
+export function isDeclared(s: SchedulerState, { child, rank }: TakenReport): boolean {
+  return reportersOf(s, child).includes(rank);
+}
+
+/** Counts a report that ended nothing, by what is wrong with it. */
+export function reportForeign(
+  s: SchedulerState,
+  request: Request,
+  kind: OutstandingKind,
+  report: TakenReport,
+  isEarlier: boolean,
+): void {
+  const { outstanding } = request;
+  const owner = peer(report.child, report.rank);
+  const what = `${kind} of request ${request.id} by ${owner}`;
+  const other: OutstandingKind = kind === 'load' ? 'store' : 'load';
+  let reason: AnomalyReason = 'unknown-completion';
+  if (isEarlier || outstanding?.knew(kind, owner)) reason = 'duplicate-completion';
+  else if (!isDeclared(s, report) || outstanding?.hasAny(kind)) reason = 'wrong-owner';
+  else if (outstanding?.has(other, owner)) reason = 'wrong-direction';
+  else if (!request.isFinished) reason = kind === 'load' ? 'live-completion' : 'duplicate-completion';
+  s.anomalies.report(reason, what, request);
+}
+
+/** Whether a report that names the step of its load is about another load than the last one of the request. */
+export function isEarlierLoad(request: Request, step: number | undefined): boolean {
+  return step !== undefined && request.loadStep >= 0 && step !== request.loadStep;
+}

@@ -1,0 +1,22 @@
+/** How many pins of the connector each block has: blocks with a pin come back to nobody, whoever gives them back. */
+export class PinCounts {
+  readonly #counts = new Map<number, number>();
+
+  /** One pin more or less for each of these blocks, which the native side has taken. */
+  change(blocks: Int32Array, by: 1 | -1): void {
+    for (const block of blocks) {
+      const count = (this.#counts.get(block) ?? 0) + by;
+      if (count === 0) this.#counts.delete(block);
+      else this.#counts.set(block, count);
+    }
+  }
+
+  /** Blocks that have a pin. */
+  get size(): number {
+    return this.#counts.size;
+  }
+
+  has(block: number): boolean {
+    return this.#counts.has(block);
+  }
+}

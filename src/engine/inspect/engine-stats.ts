@@ -1,6 +1,7 @@
 import type { SchedulerStats } from '../../scheduler/inspect/stats.js';
 import { kvUsage } from '../../scheduler/request/facts.js';
-import type { EngineCounters, EngineState } from '../state/engine-state.js';
+import type { EngineCounters } from '../state/counters.js';
+import type { EngineState } from '../state/engine-state.js';
 import type { StepLatency } from '../state/step-times.js';
 
 /** A snapshot as plain data. Counts of events are since the start; gauges are derived from the state at this moment. */
@@ -43,10 +44,9 @@ export function readEngineStats(e: EngineState): EngineStats {
 
 /** What an engine is at, in a few figures. Asks nobody, the clock neither: nothing is changed by looking. */
 export function engineFacts(e: EngineState, runs: boolean): object {
-  const state = e.disposed ? 'disposed' : e.poison !== null ? 'broken' : e.draining ? 'draining' : 'open';
   const { numRunning, numWaiting, numSkipped, core } = e.scheduler;
   return {
-    state,
+    state: e.state,
     drivenBy: runs ? 'run' : 'step',
     running: numRunning,
     waiting: numWaiting,

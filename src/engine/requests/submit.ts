@@ -14,6 +14,7 @@ import {
 } from '../streams/submission.js';
 import type { SubmitPlace } from '../streams/submit-place.js';
 import { abortStream, drainAborts, stopStream } from './aborts.js';
+import { checkRoom, hasBounds } from './overload.js';
 import { addChunk, endInput } from './session-input.js';
 
 /** Gives requests to the scheduler, and their clients the streams. */
@@ -32,6 +33,7 @@ export class Submitter {
       endInput: (stream) => endInput(e, stream),
     };
     this.#signals = new Signals(this.#calls.abort);
+    if (hasBounds(e.config)) e.scheduler.onAdd((numTokens) => checkRoom(e, numTokens));
   }
 
   /** @throws ERR_BLOCKSTEP_SHUTDOWN, ERR_BLOCKSTEP_DISPOSED, or the code that the engine broke with */

@@ -2,7 +2,7 @@ import type { Request } from '../../scheduler/request/request.js';
 import type { StreamBuffer, StreamTotals } from './stream-buffer.js';
 
 /** The streams that have not ended. Those of the running are found by slot, without hashing anything. */
-export class Streams {
+export class LiveStreams {
   readonly totals: StreamTotals = { bufferedTokens: 0, readersWaiting: 0 };
   /** By slot; the stream of an earlier incarnation is told by its request. */
   readonly #bySlot: (StreamBuffer | undefined)[] = [];

@@ -15,7 +15,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F8',
     file: 'src/engine/workers/workers.ts',
-    find: `this.#e.countWorkerFailure(rank, method, error);
+    find: `this.#countFailure(rank, method, error);
       return false;`,
     replace: 'throw error;',
     test,

@@ -74,8 +74,8 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     name: 'workerThrows',
     why: 'an exception of a worker goes through',
     file: WORKERS,
-    text: '      this.#e.countWorkerFailure(rank, method, error);\n      return false;',
-    replacement: '      this.#e.countWorkerFailure(rank, method, error);\n      throw error;',
+    text: '      this.#countFailure(rank, method, error);\n      return false;',
+    replacement: '      this.#countFailure(rank, method, error);\n      throw error;',
   },
   {
     name: 'drainIsNoWork',
@@ -200,7 +200,7 @@ export const ENGINE_PLANTS: readonly Plant[] = [
   {
     name: 'blindHealth',
     why: 'health does not see that nothing goes on',
-    file: 'src/engine/state/health.ts',
+    file: 'src/engine/inspect/health.ts',
     text: 'if (!scheduler.hasRunnable) {',
     replacement: 'if (scheduler.numRunning === 0) {',
   },
@@ -293,8 +293,8 @@ export const ENGINE_PLANTS: readonly Plant[] = [
   {
     name: 'liveTokens',
     why: 'the tokens of a step that is kept back are read when it is executed',
-    file: 'src/engine/state/step.ts',
-    text: 'if (this.#tables !== null) this.#tables = keepTables(this.plan, this.#tables, core);',
-    replacement: 'void core; void keepTables;',
+    file: 'src/engine/loop/dispatch.ts',
+    text: 'if (step.tables !== null) step.tables = keepTables(step.plan, step.tables, this.#e.scheduler.core);',
+    replacement: 'void keepTables;',
   },
 ];

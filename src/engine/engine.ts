@@ -19,7 +19,7 @@ import { type EngineHealth, HealthWatch } from './inspect/health.js';
 import { RunLoop } from './loop/run-loop.js';
 import { Shutdown } from './loop/shutdown.js';
 import { StepLoop, type StepReport } from './loop/step-loop.js';
-import { abortByKeys, abortStream } from './requests/aborts.js';
+import { abortByKeys, abortStream } from './requests/abort.js';
 import { Submitter } from './requests/submit.js';
 import { EngineState } from './state/engine-state.js';
 import {

@@ -90,7 +90,7 @@ export class SchedulerSteps extends SchedulerReader {
       checkOldest(s, plan);
       const taken = take.takeStepResult(plan, result);
       const reports = takeOutput(s, output);
-      this.#calls.drainLateAborts();
+      this.#calls.aborts.drainInCall();
       if (reports !== null) this.#calls.log?.transfers(s.now, reports, true);
       this.#calls.log?.update(s.now, plan.numRequests, taken);
       return this.#calls.gate.change(() => update(s, plan, taken, reports));
@@ -106,7 +106,7 @@ export class SchedulerSteps extends SchedulerReader {
       const s = this.#s;
       checkOldest(s, plan);
       const reports = takeOutput(s, output);
-      this.#calls.drainLateAborts();
+      this.#calls.aborts.drainInCall();
       if (reports !== null) this.#calls.log?.transfers(s.now, reports, true);
       this.#calls.log?.stepFailed(s.now, plan.numRequests);
       return this.#calls.gate.change(() => failStep(s, plan, reports));
@@ -149,7 +149,7 @@ export class SchedulerSteps extends SchedulerReader {
       const message = `${s.inFlight.length} plans are in flight already`;
       throw new BlockstepError('ERR_BLOCKSTEP_PIPELINE_FULL', message);
     }
-    this.#calls.drainLateAborts();
+    this.#calls.aborts.drainInCall();
     this.#calls.checkWaiting();
     this.#calls.log?.schedule(s.now);
   }

@@ -102,7 +102,7 @@ export class Scheduler extends SchedulerSteps {
    * @throws ERR_BLOCKSTEP_BAD_ARG for what is neither id nor handle, and nothing was changed; ERR_BLOCKSTEP_ANOMALY
    */
   abort(ids: string | number | Iterable<string | number>): string[] {
-    return this.#calls.abort(take.takeAbortKeys(ids));
+    return this.#calls.aborts.byKeys(take.takeAbortKeys(ids));
   }
 
   /** Aborts every unfinished request, in the order in which they were added. */
@@ -125,7 +125,7 @@ export class Scheduler extends SchedulerSteps {
       if (typeof output === 'object' && output !== null) checkNames(output, CONNECTOR_OUTPUT_FIELDS);
       const reports = takeOutput(s, output);
       if (reports === null) throw badArgument('output', show(output), 'an object');
-      this.#calls.drainLateAborts();
+      this.#calls.aborts.drainInCall();
       this.#calls.log?.transfers(s.now, reports, false);
       this.#calls.gate.change(() => updateTransfers(s, reports));
     });

@@ -1,5 +1,6 @@
 import type { SchedulerStats } from '../../scheduler/inspect/stats.js';
 import { kvUsage } from '../../scheduler/request/facts.js';
+import { countStops } from '../requests/abort.js';
 import type { EngineCounters } from '../state/counters.js';
 import type { EngineState } from '../state/engine-state.js';
 import type { StepLatency } from '../state/step-times.js';
@@ -26,6 +27,7 @@ export interface EngineStats extends EngineCounters {
 }
 
 export function readEngineStats(e: EngineState): EngineStats {
+  countStops(e);
   const scheduler = e.scheduler.stats();
   scheduler.finished.stop += e.counters.stopped;
   scheduler.finished.abort -= e.counters.stopped;
@@ -34,7 +36,7 @@ export function readEngineStats(e: EngineState): EngineStats {
     streams: e.streams.size,
     ...e.streams.totals,
     stepsInFlight: e.flight.length,
-    abortsQueued: e.aborts.size,
+    abortsQueued: e.scheduler.aborts.size,
     queuedRequests: e.scheduler.backlog.requests,
     queuedTokens: e.scheduler.backlog.tokens,
     stepLatencyMs: e.stepTimes.read(),

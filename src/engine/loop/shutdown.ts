@@ -1,6 +1,6 @@
 import { BlockstepError, describeError } from '../../base/errors.js';
 import type { HealthWatch } from '../inspect/health.js';
-import { abortStream, drainAborts } from '../requests/aborts.js';
+import { abortStream, drainAborts } from '../requests/abort.js';
 import { brokenBy, disposedError, type EngineState } from '../state/engine-state.js';
 import { sayFarewell } from './farewell.js';
 

@@ -2,7 +2,7 @@ import { BlockstepError } from '../../base/errors.js';
 import type { ConnectorOutput } from '../../scheduler/connector/connector.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
 import type { HealthWatch } from '../inspect/health.js';
-import { drainAborts } from '../requests/aborts.js';
+import { drainAborts } from '../requests/abort.js';
 import { publish, sweepStreams } from '../requests/publish.js';
 import { channels } from '../state/channels.js';
 import type { EngineState } from '../state/engine-state.js';
@@ -19,7 +19,7 @@ export interface StepReport {
   readonly scheduledTokens: number;
   /** Whether the answer to the oldest step in flight was taken. */
   readonly answered: boolean;
-  /** Requests that ended, aborted ones included. */
+  /** Requests that ended since the report before this one, aborted ones included. */
   readonly ended: number;
   /** Steps in flight now. */
   readonly stepsInFlight: number;
@@ -45,8 +45,9 @@ export class StepLoop {
   readonly #health: HealthWatch;
   readonly #dispatch: Dispatch;
   readonly #notices: Notices;
-  /** Of the present round: requests that ended, and whether anything changed besides. */
-  #ended = 0;
+  /** Requests that had ended when the last report was made. */
+  #endedBefore = 0;
+  /** Whether the present round changed anything that its report does not count. */
   #moved = false;
   /** Whether the workers were asked in the present round. */
   #collected = false;
@@ -137,9 +138,8 @@ export class StepLoop {
     const e = this.#e;
     this.#health.checkExecutor();
     e.rounds++;
-    this.#moved = false;
     this.#collected = false;
-    this.#ended = drainAborts(e);
+    this.#moved = drainAborts(e);
   }
 
   /** All of a round that comes behind. */
@@ -150,7 +150,7 @@ export class StepLoop {
     if (plan !== null) this.#planned(plan, willTake);
     const answered = takes && this.#hasAnswer();
     if (answered) {
-      this.#ended += drainAborts(e);
+      drainAborts(e);
       this.#takeOldest(e.flight[0]);
     }
     if (e.workers !== null) this.#takeTransfers();
@@ -165,7 +165,9 @@ export class StepLoop {
   }
 
   #report(plan: Plan | null, answered: boolean): StepReport {
-    const ended = this.#ended;
+    const { numEnded } = this.#e.streams;
+    const ended = numEnded - this.#endedBefore;
+    this.#endedBefore = numEnded;
     const stepsInFlight = this.#e.flight.length;
     const scheduledRequests = plan?.numRequests ?? 0;
     const scheduledTokens = plan?.totalTokens ?? 0;
@@ -217,11 +219,11 @@ export class StepLoop {
    */
   #takeEmpty(plan: Plan, collects: boolean): void {
     const e = this.#e;
-    this.#moved = this.#notices.keep(plan);
+    if (this.#notices.keep(plan)) this.#moved = true;
     if (e.flight.length === 0) this.#health.scheduledNothing();
     e.workers?.begin(plan, e.flight.length === 0);
     if (e.flight.length === 0) e.workers?.settle(plan.step);
-    this.#ended += publish(e, e.scheduler.update(plan, NOTHING, collects ? this.#collect() : null));
+    publish(e, e.scheduler.update(plan, NOTHING, collects ? this.#collect() : null));
     e.workers?.end(plan);
   }
 
@@ -239,7 +241,7 @@ export class StepLoop {
     if (failed) e.counters.failedSteps++;
     e.stepTimes.record(latencyMs);
     this.#health.answered(failed ? step.answer : undefined, failed);
-    this.#ended += publish(e, outputs, failureOf, extras);
+    publish(e, outputs, failureOf, extras);
     if (!failed) applyDrafts(e, step);
     if (e.flight.length > 0 && e.flight[0].state === 'kept back') this.#dispatch.execute(e.flight[0]);
     if (channels.step.hasSubscribers) {

@@ -23,15 +23,13 @@ export interface StateListener {
  * Everything that an engine knows besides its scheduler's state, shared by the parts that read and write it.
  *
  * Invariants: `flight` are the steps that were submitted and not taken, oldest first, as in the scheduler; every unfinished
- * request has a stream or stands in `aborts`.
+ * request has a stream, or its abort waits in `scheduler.aborts`.
  */
 export class EngineState {
   readonly scheduler: Scheduler;
   readonly config: EngineConfig;
   readonly streams = new LiveStreams();
-  /** Requests to be aborted before the next step, each with the reason that was given; their streams have ended. */
-  readonly aborts = new Map<Request, unknown>();
-  /** Those of them that their clients stopped. */
+  /** Requests that their clients stopped, and whose stops were not counted yet. Their aborts wait in `scheduler.aborts`. */
   readonly stops = new Set<Request>();
   readonly flight: Step[] = [];
   readonly counters = new EngineCounters();
@@ -96,7 +94,7 @@ export class EngineState {
 
   /** Whether anything is outstanding: requests, steps, aborts, rows and ends that nobody was told of, held blocks. */
   hasWork(): boolean {
-    return this.flight.length > 0 || this.aborts.size > 0 || this.needsPlan();
+    return this.flight.length > 0 || this.scheduler.aborts.size > 0 || this.needsPlan();
   }
 
   /** Whether another plan can change or tell anything. */
@@ -184,7 +182,7 @@ export class EngineState {
    * @throws ERR_BLOCKSTEP_INVARIANT
    */
   checkWhole(): void {
-    if (this.scheduler.isBroken) this.scheduler.abort([]);
+    this.scheduler.checkWhole();
   }
 
   /** Ends all work for good: every stream fails with this error, steps in flight are given up. The first error counts. */
@@ -200,7 +198,7 @@ export class EngineState {
     const now = this.now();
     for (const step of this.flight) step.giveUp();
     this.flight.length = 0;
-    this.aborts.clear();
+    this.scheduler.aborts.clear();
     this.stops.clear();
     for (const stream of this.streams.takeAll()) {
       stream.fail(error, now);

@@ -9,6 +9,8 @@ export class LiveStreams {
   /** Streams whose slot has another by now. */
   readonly #displaced = new Map<Request, StreamBuffer>();
   readonly #live = new Set<StreamBuffer>();
+  /** Streams that have ended so far, each by its request's end. */
+  numEnded = 0;
 
   get size(): number {
     return this.#live.size;
@@ -30,7 +32,7 @@ export class LiveStreams {
 
   /** Forgets a stream that has ended. */
   remove(stream: StreamBuffer): void {
-    this.#live.delete(stream);
+    if (this.#live.delete(stream)) this.numEnded++;
     this.#displaced.delete(stream.request);
     const { slot } = stream.request;
     if (this.#bySlot[slot] === stream) this.#bySlot[slot] = undefined;

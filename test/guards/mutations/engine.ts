@@ -5,10 +5,9 @@ const test = 'test/guards/engine.test.ts';
 export const mutations: readonly Mutation[] = [
   {
     failure: 'F3',
-    file: 'src/engine/loop/step-loop.ts',
-    find: `    if (answered) {
-      this.#ended += drainAborts(e);`,
-    replace: '    if (answered) {',
+    file: 'src/scheduler/calls/aborts.ts',
+    find: 'while (this.#waiting.size > 0) {',
+    replace: 'while (this.#waiting.size > 0 && this.#calls.state.inFlight.length === 0) {',
     test,
     means: 'aborts wait until the step was updated',
   },

@@ -123,9 +123,9 @@ export const ENGINE_PLANTS: readonly Plant[] = [
   {
     name: 'abortsOnce',
     why: 'aborts that came while a step ran are not carried out before its update',
-    file: LOOP,
-    text: '      this.#ended += drainAborts(e);\n      this.#takeOldest(e.flight[0]);',
-    replacement: '      this.#takeOldest(e.flight[0]);',
+    file: 'src/scheduler/calls/aborts.ts',
+    text: 'while (this.#waiting.size > 0) {',
+    replacement: 'while (this.#waiting.size > 0 && this.#calls.state.inFlight.length === 0) {',
   },
   {
     name: 'storesWrongKv',
@@ -207,16 +207,15 @@ export const ENGINE_PLANTS: readonly Plant[] = [
   {
     name: 'lostAbort',
     why: 'an abort that comes while others are carried out is forgotten',
-    file: 'src/engine/requests/aborts.ts',
-    text: '    e.aborts.clear();\n    if (handles.length > 0) ended += e.change((scheduler) => scheduler.abort(handles)).length;',
-    replacement:
-      '    if (handles.length > 0) ended += e.change((scheduler) => scheduler.abort(handles)).length;\n    e.aborts.clear();',
+    file: 'src/scheduler/calls/aborts.ts',
+    text: '      this.#waiting.clear();\n      this.#carryOut(targets);',
+    replacement: '      this.#carryOut(targets);\n      this.#waiting.clear();',
   },
   {
     name: 'lostStop',
     why: 'a stop of its client ends the stream of a request, and not the request',
-    file: 'src/engine/requests/aborts.ts',
-    text: '  e.aborts.set(request, undefined);\n',
+    file: 'src/engine/requests/abort.ts',
+    text: '  queueAbort(e, request, undefined);\n',
     replacement: '',
   },
   {
@@ -245,8 +244,8 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     name: 'abortWhileAdded',
     why: 'a request that is aborted while its connector is told of it is told late, and without the reason',
     file: 'src/engine/requests/submit.ts',
-    text: 'if (e.aborts.has(stream.request)) abortStream',
-    replacement: 'if (e.aborts.size < 0) abortStream',
+    text: 'if (aborts.has(added)) abortStream',
+    replacement: 'if (aborts.size < 0) abortStream',
   },
   {
     name: 'stepBreak',

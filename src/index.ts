@@ -30,8 +30,8 @@ export type {
   GenerateSource,
 } from './engine/generate-options.js';
 export type { EngineStats } from './engine/inspect/engine-stats.js';
+export type { EngineHealth } from './engine/inspect/health.js';
 export type { StepReport } from './engine/loop/step-loop.js';
-export type { EngineHealth } from './engine/state/health.js';
 export type { EngineOptions } from './engine/state/options.js';
 export type { StepLatency } from './engine/state/step-times.js';
 export type {

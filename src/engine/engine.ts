@@ -13,15 +13,15 @@ import type {
   ThrowingGenerateOptions,
 } from './generate-options.js';
 import { type EngineStats, engineFacts, readEngineStats } from './inspect/engine-stats.js';
-import { watchExit } from './inspect/exit-watch.js';
+import { ExitWatch } from './inspect/exit-watch.js';
 import { explain } from './inspect/explain.js';
+import { type EngineHealth, HealthWatch } from './inspect/health.js';
 import { RunLoop } from './loop/run-loop.js';
 import { Shutdown } from './loop/shutdown.js';
 import { StepLoop, type StepReport } from './loop/step-loop.js';
-import { abortByKeys, abortStream } from './requests/aborts.js';
+import { abortByKeys, abortStream } from './requests/abort.js';
 import { Submitter } from './requests/submit.js';
 import { EngineState } from './state/engine-state.js';
-import type { EngineHealth } from './state/health.js';
 import {
   type EngineOptions,
   type ShutdownOptions,
@@ -48,22 +48,34 @@ import { capturePlace } from './streams/submit-place.js';
  */
 export class Engine implements Disposable, AsyncDisposable {
   readonly #e: EngineState;
+  readonly #health: HealthWatch;
   readonly #submitter: Submitter;
   readonly #steps: StepLoop;
   readonly #loop: RunLoop;
   readonly #shutdown: Shutdown;
+  readonly #exitWatch: ExitWatch;
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY */
   constructor(options: EngineOptions) {
     const config = takeEngineOptions(options);
     const here = withRanks(placed(schedulerOptions(options), config.place), config.workers.length);
     const scheduler = new Scheduler(limited(withReports(here, config.watchesBlocks), config.limits));
-    this.#e = new EngineState(scheduler, config);
-    this.#e.unwatchExit = watchExit(this.#e);
+    this.#e = new EngineState(scheduler, config, {
+      poke: () => this.#loop.poke(),
+      broke: () => {
+        this.#health.changed();
+        this.#loop.poke();
+      },
+    });
+    this.#health = new HealthWatch(this.#e);
     this.#submitter = new Submitter(this.#e);
-    this.#steps = new StepLoop(this.#e);
-    this.#loop = new RunLoop(this.#e, this.#steps, () => this.#shutdown.advance());
-    this.#shutdown = new Shutdown(this.#e, () => this.#loop.stop(this.#e.poison ?? undefined));
+    this.#steps = new StepLoop(this.#e, this.#health);
+    this.#loop = new RunLoop(this.#e, this.#steps, this.#health, () => this.#shutdown.advance());
+    this.#exitWatch = new ExitWatch(this.#e, this.#loop);
+    this.#shutdown = new Shutdown(this.#e, this.#health, () => {
+      this.#exitWatch.end();
+      this.#loop.stop(this.#e.poison ?? undefined);
+    });
   }
 
   /** The scheduler inside, to be read. The engine is its one owner: whoever changes it breaks the engine. */
@@ -280,7 +292,7 @@ export class Engine implements Disposable, AsyncDisposable {
 
   /** Whether it is well, and if not why. Works in every state. */
   health(): EngineHealth {
-    return this.#e.health.read();
+    return this.#health.read();
   }
 
   /**

@@ -10,9 +10,9 @@ import {
   takeSource,
 } from './generate-options.js';
 import type { RunLoop } from './loop/run-loop.js';
+import { hasHalfRoom } from './requests/overload.js';
 import type { Submitter } from './requests/submit.js';
 import type { EngineState } from './state/engine-state.js';
-import { hasHalfRoom } from './state/overload.js';
 import type { RequestStream } from './streams/request-stream.js';
 import { isAborted, type SubmitInput } from './streams/submission.js';
 import type { SubmitPlace } from './streams/submit-place.js';

@@ -1,5 +1,6 @@
 import { INSPECT, showFacts } from '../base/inspect.js';
 import type { Core } from '../core/core.js';
+import type { Aborts } from './calls/aborts.js';
 import type { SchedulerCalls } from './calls/scheduler-calls.js';
 import {
   findFinished,
@@ -59,6 +60,17 @@ export class SchedulerReader {
     this.#calls.admitNew = refuse;
   }
 
+  /** @internal Throws once it is broken. From inside a callback nothing: the call that is running will throw. */
+  checkWhole(): void {
+    const { gate } = this.#calls;
+    if (gate.isPoisoned && !gate.isBusy) gate.checkUsable();
+  }
+
+  /** @internal Where aborts wait: an engine queues its own here. */
+  get aborts(): Aborts {
+    return this.#calls.aborts;
+  }
+
   /** @internal */
   get backlog(): Backlog {
     return this.#s.backlog;
@@ -97,7 +109,7 @@ export class SchedulerReader {
    * Sessions that wait for input are no work; when only they are left, step again at `nextDeadline`.
    */
   hasWork(): boolean {
-    return this.#calls.gate.during(() => hasWork(this.#s)) || this.#calls.hasLateAborts;
+    return this.#calls.gate.during(() => hasWork(this.#s)) || this.#calls.aborts.size > 0;
   }
 
   /** When the first wait that has a deadline is over, on the scheduler's clock: a `schedule` from then on ends it. */

@@ -89,7 +89,7 @@ export class Scheduler extends SchedulerReader {
    * @throws ERR_BLOCKSTEP_BAD_ARG for what is neither id nor handle, and nothing was changed; ERR_BLOCKSTEP_ANOMALY
    */
   abort(ids: string | number | Iterable<string | number>): string[] {
-    return this.#calls.abort(take.takeAbortKeys(ids));
+    return this.#calls.aborts.byKeys(take.takeAbortKeys(ids));
   }
 
   /** Aborts every unfinished request, in the order in which they were added. */
@@ -286,7 +286,7 @@ export class Scheduler extends SchedulerReader {
   /** Reports that come with a step. The aborts that wait are carried out between reading them and writing them down. */
   #takeReports(output: ConnectorOutput | null | undefined): TakenOutput | null {
     const reports = takeOutput(this.#s.anomalies, output);
-    this.#calls.drainLateAborts();
+    this.#calls.aborts.drainInCall();
     if (reports !== null) this.#calls.log?.transfers(this.#s.now, reports, true);
     return reports;
   }

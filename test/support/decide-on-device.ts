@@ -22,8 +22,8 @@ vi.mock('../../src/scheduler/scheduler.js', async (importOriginal) => {
   return { ...original, Scheduler: DecidedScheduler };
 });
 
-vi.mock('../../src/engine/state/health.js', async (importOriginal) => {
-  const original = await importOriginal<typeof import('../../src/engine/state/health.js')>();
+vi.mock('../../src/engine/inspect/health.js', async (importOriginal) => {
+  const original = await importOriginal<typeof import('../../src/engine/inspect/health.js')>();
   class UnnoticedHealth extends original.HealthWatch {
     override read(): ReturnType<InstanceType<typeof original.HealthWatch>['read']> {
       return { ...super.read(), authority: 'host' };

@@ -1,6 +1,8 @@
 import { kvUsage } from '../../scheduler/inspect/scheduler-facts.js';
 import type { SchedulerStats } from '../../scheduler/inspect/stats.js';
-import type { EngineCounters, EngineState } from '../state/engine-state.js';
+import { countStops } from '../requests/abort.js';
+import type { EngineCounters } from '../state/counters.js';
+import type { EngineState } from '../state/engine-state.js';
 import type { StepLatency } from '../state/step-times.js';
 
 /** A snapshot as plain data. Counts of events are since the start; gauges are derived from the state at this moment. */
@@ -25,6 +27,7 @@ export interface EngineStats extends EngineCounters {
 }
 
 export function readEngineStats(e: EngineState): EngineStats {
+  countStops(e);
   const scheduler = e.scheduler.stats();
   scheduler.finished.stop += e.counters.stopped;
   scheduler.finished.abort -= e.counters.stopped;
@@ -33,7 +36,7 @@ export function readEngineStats(e: EngineState): EngineStats {
     streams: e.streams.size,
     ...e.streams.totals,
     stepsInFlight: e.flight.length,
-    abortsQueued: e.aborts.size,
+    abortsQueued: e.scheduler.aborts.size,
     queuedRequests: e.scheduler.backlog.requests,
     queuedTokens: e.scheduler.backlog.tokens,
     stepLatencyMs: e.stepTimes.read(),
@@ -43,10 +46,9 @@ export function readEngineStats(e: EngineState): EngineStats {
 
 /** What an engine is at, in a few figures. Asks nobody, the clock neither: nothing is changed by looking. */
 export function engineFacts(e: EngineState, runs: boolean): object {
-  const state = e.disposed ? 'disposed' : e.poison !== null ? 'broken' : e.draining ? 'draining' : 'open';
   const { numRunning, numWaiting, numSkipped, core } = e.scheduler;
   return {
-    state,
+    state: e.state,
     drivenBy: runs ? 'run' : 'step',
     running: numRunning,
     waiting: numWaiting,

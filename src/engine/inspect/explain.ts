@@ -69,7 +69,7 @@ function state(e: EngineState, request: Request, isDriven: boolean): string {
     const ended = `finished (${request.finishReason}) ${ago(e, request.finishedAt)}`;
     return `${ended}, ${given}its blocks are still used by ${uses(e, request)}`;
   }
-  if (e.aborts.has(request)) {
+  if (e.scheduler.aborts.has(request)) {
     return `${e.stops.has(request) ? 'stopped' : 'aborted'}, its blocks go back before the next step`;
   }
   if (request.container === 'running') return running(e, request, isDriven);

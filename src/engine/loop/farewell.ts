@@ -18,7 +18,7 @@ export function sayFarewell(e: EngineState): void {
       const { plan, state } = step;
       scheduler.failStep(plan);
       // What was begun with it is given up too; what was not never begins.
-      if (state === 'kept back') workers?.skip(step);
+      if (state === 'kept back') workers?.skip(step.finishedHandles);
       else workers?.end(plan);
     }
     scheduler.pause('all');

@@ -1,3 +1,4 @@
+import type { HealthWatch } from '../inspect/health.js';
 import { brokenBy, type EngineState } from '../state/engine-state.js';
 import type { StepLoop, StepReport } from './step-loop.js';
 
@@ -26,6 +27,7 @@ interface End {
 export class RunLoop {
   readonly #e: EngineState;
   readonly #steps: StepLoop;
+  readonly #health: HealthWatch;
   /** Called after every turn; says after how many milliseconds the next is due at the latest, to be kept alive for it. */
   readonly #afterTurn: () => number;
   #running = false;
@@ -42,12 +44,11 @@ export class RunLoop {
   #stalledTurns = 0;
   #end: End | null = null;
 
-  constructor(e: EngineState, steps: StepLoop, afterTurn: () => number) {
+  constructor(e: EngineState, steps: StepLoop, health: HealthWatch, afterTurn: () => number) {
     this.#e = e;
     this.#steps = steps;
+    this.#health = health;
     this.#afterTurn = afterTurn;
-    e.poke = () => this.poke();
-    e.driver = this;
   }
 
   /** Not while it only comes to rest behind a batch. */
@@ -177,7 +178,7 @@ export class RunLoop {
     let delay = wait;
     if (state === 'idle' && this.#e.awaitsReports()) delay = Math.min(delay, WATCH_MS);
     if (state === 'stalled' || (state === 'waiting' && this.#mayUnblock())) delay = BACKOFF_MS;
-    else if (state === 'waiting') delay = Math.min(delay, this.#e.health.executorTimeLeft());
+    else if (state === 'waiting') delay = Math.min(delay, this.#health.executorTimeLeft());
     const { nextDeadline, config } = this.#e.scheduler;
     // While the pipeline is full no plan can be made that would end anything; the answer that makes room wakes the loop.
     const mayPlan = this.#e.flight.length < config.pipelineDepth;

@@ -1,20 +1,24 @@
 import { BlockstepError, describeError } from '../../base/errors.js';
-import { abortStream, drainAborts } from '../requests/aborts.js';
+import type { HealthWatch } from '../inspect/health.js';
+import { abortStream, drainAborts } from '../requests/abort.js';
 import { brokenBy, disposedError, type EngineState } from '../state/engine-state.js';
 import { sayFarewell } from './farewell.js';
 
 /** Ends an engine: at once, or after what it has been given. */
 export class Shutdown {
   readonly #e: EngineState;
-  readonly #stopLoop: () => void;
+  readonly #health: HealthWatch;
+  readonly #onDisposed: () => void;
   /** When the drain is over at the latest, by the engine's clock. */
   #until = Number.POSITIVE_INFINITY;
   #gone: Promise<void> | null = null;
   #ended: { promise: Promise<void>; resolve: (gone: Promise<void>) => void } | null = null;
 
-  constructor(e: EngineState, stopLoop: () => void) {
+  /** @param onDisposed ends what drives and watches the engine; called once, when nothing can be done with it any more */
+  constructor(e: EngineState, health: HealthWatch, onDisposed: () => void) {
     this.#e = e;
-    this.#stopLoop = stopLoop;
+    this.#health = health;
+    this.#onDisposed = onDisposed;
   }
 
   /**
@@ -88,14 +92,13 @@ export class Shutdown {
     }
     const errors: unknown[] = wasWhole && e.poison !== null ? [e.poison] : [];
     e.disposed = true;
-    e.unwatchExit();
-    this.#stopLoop();
+    this.#onDisposed();
     e.workers?.shutdown();
     e.giveUp(disposedError());
     this.#gone = this.#disposeExecutor(errors);
     this.#gone.catch(() => {});
     this.#ended?.resolve(this.#gone);
-    e.health.changed();
+    this.#health.changed();
     if (errors.length > 0) throw errors[0];
   }
 

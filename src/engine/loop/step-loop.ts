@@ -1,13 +1,16 @@
 import { BlockstepError } from '../../base/errors.js';
 import type { ConnectorOutput } from '../../scheduler/connector/connector.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
-import { drainAborts } from '../requests/aborts.js';
+import type { HealthWatch } from '../inspect/health.js';
+import { drainAborts } from '../requests/abort.js';
 import { publish, sweepStreams } from '../requests/publish.js';
 import { channels } from '../state/channels.js';
 import type { EngineState } from '../state/engine-state.js';
+import { PendingRound } from '../state/pending-round.js';
 import { Step } from '../state/step.js';
-import { PendingRound } from './pending-round.js';
-import { updateDrafts, updateStep } from './step-update.js';
+import { applyAnswer, applyDrafts } from './apply-answer.js';
+import { Dispatch } from './dispatch.js';
+import { Notices } from './notices.js';
 
 /** What one `Engine.step()` did, and what the next one waits for. */
 export interface StepReport {
@@ -16,7 +19,7 @@ export interface StepReport {
   readonly scheduledTokens: number;
   /** Whether the answer to the oldest step in flight was taken. */
   readonly answered: boolean;
-  /** Requests that ended, aborted ones included. */
+  /** Requests that ended since the report before this one, aborted ones included. */
   readonly ended: number;
   /** Steps in flight now. */
   readonly stepsInFlight: number;
@@ -34,19 +37,27 @@ const NOTHING = { tokens: new Int32Array(0), counts: new Int32Array(0) };
  * does what can be done now and never waits: at most one step is submitted, and the oldest is taken if it was answered.
  *
  * Where the GPU decides, a round waits for it between the first aborts and the execution, and others have their turns. Whoever
- * wants to change something then has the round go on to its end first, in place (`EngineState.settle`): a GPU decides in
+ * wants to change something then has the round go on to its end first, in place (`EngineState.pendingRound`): a GPU decides in
  * microseconds.
  */
 export class StepLoop {
   readonly #e: EngineState;
-  /** Of the present round: requests that ended, and whether anything changed besides. */
-  #ended = 0;
+  readonly #health: HealthWatch;
+  readonly #dispatch: Dispatch;
+  readonly #notices: Notices;
+  /** Requests that had ended when the last report was made. */
+  #endedBefore = 0;
+  /** Whether the present round changed anything that its report does not count. */
   #moved = false;
   /** Whether the workers were asked in the present round. */
   #collected = false;
 
-  constructor(e: EngineState) {
+  /** @throws ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_CUDA if the tables on a GPU cannot be made; the scheduler is disposed */
+  constructor(e: EngineState, health: HealthWatch) {
     this.#e = e;
+    this.#health = health;
+    this.#dispatch = new Dispatch(e);
+    this.#notices = new Notices(e);
   }
 
   /**
@@ -97,11 +108,11 @@ export class StepLoop {
     const round = new PendingRound(
       () => this.#part(() => pending.finish()),
       (plan) => {
-        e.settle = () => {};
+        e.pendingRound = null;
         return this.#part(() => this.#end(plan, takes));
       },
     );
-    e.settle = () => round.tryToFinish();
+    e.pendingRound = round;
     // What it rejects with is thrown again by `finish`.
     await pending.settle().catch(() => {});
     return round.finish();
@@ -125,11 +136,10 @@ export class StepLoop {
   /** All of a round that comes before its plan is made. */
   #begin(): void {
     const e = this.#e;
-    e.health.checkExecutor();
+    this.#health.checkExecutor();
     e.rounds++;
-    this.#moved = false;
     this.#collected = false;
-    this.#ended = drainAborts(e);
+    this.#moved = drainAborts(e);
   }
 
   /** All of a round that comes behind. */
@@ -140,11 +150,11 @@ export class StepLoop {
     if (plan !== null) this.#planned(plan, willTake);
     const answered = takes && this.#hasAnswer();
     if (answered) {
-      this.#ended += drainAborts(e);
+      drainAborts(e);
       this.#takeOldest(e.flight[0]);
     }
     if (e.workers !== null) this.#takeTransfers();
-    e.notices.tell();
+    this.#notices.tell();
     return this.#report(plan, answered);
   }
 
@@ -155,7 +165,9 @@ export class StepLoop {
   }
 
   #report(plan: Plan | null, answered: boolean): StepReport {
-    const ended = this.#ended;
+    const { numEnded } = this.#e.streams;
+    const ended = numEnded - this.#endedBefore;
+    this.#endedBefore = numEnded;
     const stepsInFlight = this.#e.flight.length;
     const scheduledRequests = plan?.numRequests ?? 0;
     const scheduledTokens = plan?.totalTokens ?? 0;
@@ -181,22 +193,23 @@ export class StepLoop {
     lastStep.totalTokens = plan.totalTokens;
     lastStep.preempted = plan.preempted.length;
     this.#e.workers?.planned(plan);
-    this.#e.notices.planned(plan);
+    this.#notices.planned(plan);
     if (plan.totalTokens > 0) this.#submit(plan);
     else this.#takeEmpty(plan, !willTake);
   }
 
   #submit(plan: Plan): void {
     const e = this.#e;
-    e.health.scheduled();
-    const step = new Step(e, plan);
-    e.notices.addTo(plan);
+    this.#health.scheduled();
+    const step = new Step(plan);
+    this.#dispatch.gather(step);
+    this.#notices.addTo(plan);
     e.flight.push(step);
     // What it may sample depends on tokens that a step in flight makes, or its blocks are still used by one: then
     // it waits until that was taken.
     const waits = plan.pendingStructuredOutputTokens || e.workers?.mustWait(plan) === true;
-    if (!waits || e.flight.length === 1) step.execute();
-    else step.keepBack();
+    if (!waits || e.flight.length === 1) this.#dispatch.execute(step);
+    else this.#dispatch.keepBack(step);
   }
 
   /**
@@ -206,11 +219,11 @@ export class StepLoop {
    */
   #takeEmpty(plan: Plan, collects: boolean): void {
     const e = this.#e;
-    this.#moved = e.notices.keep(plan);
-    if (e.flight.length === 0) e.health.scheduledNothing();
+    if (this.#notices.keep(plan)) this.#moved = true;
+    if (e.flight.length === 0) this.#health.scheduledNothing();
     e.workers?.begin(plan, e.flight.length === 0);
     if (e.flight.length === 0) e.workers?.settle(plan.step);
-    this.#ended += publish(e, e.scheduler.update(plan, NOTHING, collects ? this.#collect() : null));
+    publish(e, e.scheduler.update(plan, NOTHING, collects ? this.#collect() : null));
     e.workers?.end(plan);
   }
 
@@ -219,7 +232,7 @@ export class StepLoop {
     e.workers?.settle(step.number);
     const collected = this.#collect();
     const reports = e.workers === null ? null : e.workers.withVerdicts(step.number, collected);
-    const { outputs, extras, failureOf } = updateStep(e, step, reports);
+    const { outputs, extras, failureOf } = applyAnswer(e, step, reports);
     e.workers?.end(step.plan);
     e.flight.shift();
     const failed = step.state === 'failed';
@@ -227,10 +240,10 @@ export class StepLoop {
     e.counters.steps++;
     if (failed) e.counters.failedSteps++;
     e.stepTimes.record(latencyMs);
-    e.health.answered(failed ? step.answer : undefined, failed);
-    this.#ended += publish(e, outputs, failureOf, extras);
-    if (!failed) updateDrafts(e, step);
-    if (e.flight.length > 0 && e.flight[0].state === 'kept back') e.flight[0].execute();
+    this.#health.answered(failed ? step.answer : undefined, failed);
+    publish(e, outputs, failureOf, extras);
+    if (!failed) applyDrafts(e, step);
+    if (e.flight.length > 0 && e.flight[0].state === 'kept back') this.#dispatch.execute(e.flight[0]);
     if (channels.step.hasSubscribers) {
       const { numRequests, totalTokens } = step.plan;
       channels.step.publish({ step: step.number, numRequests, totalTokens, latencyMs, failed });

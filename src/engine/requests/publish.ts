@@ -17,16 +17,14 @@ export const schedulerFailure: FailureOf = ({ id, failure }) =>
  * Hands the rows of an update to their streams. Readers that wait are woken, each at most once; for the others their tokens
  * are kept and nothing is allocated.
  * @param extras what came with the tokens of `outputs`, one for each; null = nothing
- * @returns how many requests ended
  */
 export function publish(
   e: EngineState,
   outputs: StepOutputs,
   failureOf = schedulerFailure,
   extras: readonly unknown[] | null = null,
-): number {
+): void {
   const { requests, tokens, tokenOffsets, tokenCounts, finishReasons, continues, length } = outputs;
-  let ended = 0;
   for (let row = 0; row < length; row++) {
     const request = requests[row];
     const stream = e.streams.of(request);
@@ -36,7 +34,6 @@ export function publish(
     const reason = finishReasons[row] as FinishCode;
     if (reason !== FinishCode.none) {
       if (continues[row] === 0) {
-        ended++;
         endStream(e, stream, reason, failureOf);
         continue;
       }
@@ -44,7 +41,6 @@ export function publish(
     }
     if (stream.isAwaited) stream.wake();
   }
-  return ended;
 }
 
 /**

@@ -13,7 +13,8 @@ import {
   takeSubmission,
 } from '../streams/submission.js';
 import type { SubmitPlace } from '../streams/submit-place.js';
-import { abortStream, drainAborts, stopStream } from './aborts.js';
+import { abortStream, drainAborts, stopStream } from './abort.js';
+import { checkRoom, hasBounds } from './overload.js';
 import { addChunk, endInput } from './session-input.js';
 
 /** Gives requests to the scheduler, and their clients the streams. */
@@ -32,6 +33,7 @@ export class Submitter {
       endInput: (stream) => endInput(e, stream),
     };
     this.#signals = new Signals(this.#calls.abort);
+    if (hasBounds(e.config)) e.scheduler.onAdd((numTokens) => checkRoom(e, numTokens));
   }
 
   /** @throws ERR_BLOCKSTEP_SHUTDOWN, ERR_BLOCKSTEP_DISPOSED, or the code that the engine broke with */
@@ -59,7 +61,8 @@ export class Submitter {
     const stream = new StreamBuffer(added, e.rounds, e.streams.totals, place);
     e.streams.add(stream);
     // Its connector may have aborted it when it was told of it.
-    if (e.aborts.has(stream.request)) abortStream(e, stream, e.aborts.get(stream.request));
+    const { aborts } = e.scheduler;
+    if (aborts.has(added)) abortStream(e, stream, aborts.reasonOf(added));
     if (signal !== null) this.#watch(signal, stream);
     if (channels.submit.hasSubscribers) {
       channels.submit.publish({ id: stream.request.id, handle: stream.request.handle });
@@ -87,8 +90,9 @@ export class Submitter {
   }
 
   #isAborted(id: string): boolean {
-    const known = this.#e.aborts.size === 0 ? undefined : this.#e.scheduler.get(id);
-    return known !== undefined && this.#e.aborts.has(known);
+    const { aborts } = this.#e.scheduler;
+    const known = aborts.size === 0 ? undefined : this.#e.scheduler.get(id);
+    return known !== undefined && aborts.has(known);
   }
 
   /** A request that was aborted before it was submitted: the scheduler never hears of it. */

@@ -2,63 +2,40 @@ import { describeCallee, enterCallee, leaveCallee } from '../../base/callee.js';
 import { BlockstepError, describeError } from '../../base/errors.js';
 import type { Request } from '../../scheduler/request/request.js';
 import type { Scheduler } from '../../scheduler/scheduler.js';
-import { ExecutorTables } from '../executor/executor-place.js';
-import { Notices } from '../executor/notices.js';
-import { PlanViews } from '../executor/plan-view.js';
-import { Streams } from '../streams/live-streams.js';
+import { LiveStreams } from '../streams/live-streams.js';
 import { Workers } from '../workers/workers.js';
 import { channels } from './channels.js';
-import { HealthWatch } from './health.js';
+import { EngineCounters } from './counters.js';
 import type { EngineConfig } from './options.js';
-import { checkRoom, hasBounds } from './overload.js';
+import type { PendingRound } from './pending-round.js';
 import type { Step } from './step.js';
 import { StepTimes } from './step-times.js';
 
-/** Events that leave no trace in the state, counted since the start. */
-export class EngineCounters {
-  /** Steps that were executed and taken. */
-  steps = 0;
-  /** Of these, those that failed as a whole. */
-  failedSteps = 0;
-  /** Requests that the executor failed, by row or by step. */
-  failedRequests = 0;
-  /** Requests that their clients stopped; the scheduler counts them as aborted. */
-  stopped = 0;
-  /** Answers of the executor that were no answers, or wrong for some rows. */
-  wrongAnswers = 0;
-  /** Answers that came after the engine had given the step up. */
-  lateAnswers = 0;
-  /** Calls of the connector's workers that threw, or answered what cannot be read. */
-  workerFailures = 0;
-  /** Times that a reader was woken by a step. */
-  wakes = 0;
-  /** Submissions that were refused with ERR_BLOCKSTEP_OVERLOADED. */
-  overloads = 0;
+/** What the state tells the parts of the engine that are built over it. */
+export interface StateListener {
+  /** Something happened that the run loop may have to act on. */
+  poke(): void;
+  /** The engine broke: it refuses all further work. */
+  broke(): void;
 }
 
 /**
  * Everything that an engine knows besides its scheduler's state, shared by the parts that read and write it.
  *
  * Invariants: `flight` are the steps that were submitted and not taken, oldest first, as in the scheduler; every unfinished
- * request has a stream or stands in `aborts`.
+ * request has a stream, or its abort waits in `scheduler.aborts`.
  */
 export class EngineState {
   readonly scheduler: Scheduler;
   readonly config: EngineConfig;
-  readonly tables: ExecutorTables;
-  readonly views = new PlanViews();
-  readonly streams = new Streams();
-  /** Requests to be aborted before the next step, each with the reason that was given; their streams have ended. */
-  readonly aborts = new Map<Request, unknown>();
-  /** Those of them that their clients stopped. */
+  readonly streams = new LiveStreams();
+  /** Requests that their clients stopped, and whose stops were not counted yet. Their aborts wait in `scheduler.aborts`. */
   readonly stops = new Set<Request>();
   readonly flight: Step[] = [];
   readonly counters = new EngineCounters();
   readonly stepTimes = new StepTimes();
-  readonly health: HealthWatch;
   /** The connector's workers; null if there are none. */
   readonly workers: Workers | null;
-  readonly notices = new Notices(this);
   /** A step is being made: the executor may be calling. */
   busy = false;
   disposed = false;
@@ -73,23 +50,21 @@ export class EngineState {
   lastStep = { totalTokens: 0, preempted: 0 };
   /** When the executor was last seen alive: the last answer. */
   answeredAt = Number.NEGATIVE_INFINITY;
-  /** Where the GPU decides: carries a step whose plan it has not decided yet to where it is submitted. Never throws. */
-  settle: () => void = () => {};
-  /** Makes the run loop look again. */
-  poke: () => void = () => {};
-  /** Whether `run` makes steps, and whether it is about to make one. */
-  driver: { readonly isRunning: boolean; readonly isDue: boolean } = { isRunning: false, isDue: false };
-  /** Ends the watch over what is unfinished when the process ends. */
-  unwatchExit: () => void = () => {};
+  /** Where the GPU decides: the round whose plan it has not decided yet; null = there is none. */
+  pendingRound: PendingRound<unknown> | null = null;
+  /** Makes the run loop look again: something happened that it may have to act on. */
+  readonly poke: () => void;
+  /** Tells of the moment in which the engine broke. */
+  readonly #onBroken: () => void;
   #lastTime = 0;
 
-  constructor(scheduler: Scheduler, config: EngineConfig) {
+  constructor(scheduler: Scheduler, config: EngineConfig, listener: StateListener) {
     this.scheduler = scheduler;
     this.config = config;
-    this.tables = new ExecutorTables(scheduler, config);
-    this.health = new HealthWatch(this);
-    this.workers = config.workers.length === 0 ? null : new Workers(this, config.workers);
-    if (hasBounds(config)) scheduler.onAdd((numTokens) => checkRoom(this, numTokens));
+    this.poke = () => listener.poke();
+    this.#onBroken = () => listener.broke();
+    const countFailure = this.countWorkerFailure.bind(this);
+    this.workers = config.workers.length === 0 ? null : new Workers(scheduler, config.workers, countFailure);
     // In a step its loop judges, when what the step has in hand is put down.
     scheduler.onBroken((cause) => {
       if (!this.busy) this.breakOff(brokenBy(cause));
@@ -110,9 +85,16 @@ export class EngineState {
     return this.#lastTime;
   }
 
+  /** What becomes of the engine. */
+  get state(): 'open' | 'draining' | 'broken' | 'disposed' {
+    if (this.disposed) return 'disposed';
+    if (this.poison !== null) return 'broken';
+    return this.draining ? 'draining' : 'open';
+  }
+
   /** Whether anything is outstanding: requests, steps, aborts, rows and ends that nobody was told of, held blocks. */
   hasWork(): boolean {
-    return this.flight.length > 0 || this.aborts.size > 0 || this.needsPlan();
+    return this.flight.length > 0 || this.scheduler.aborts.size > 0 || this.needsPlan();
   }
 
   /** Whether another plan can change or tell anything. */
@@ -134,7 +116,7 @@ export class EngineState {
    * @throws ERR_BLOCKSTEP_DISPOSED, or the code that the engine was poisoned with
    */
   checkUsable(): void {
-    this.settle();
+    this.pendingRound?.tryToFinish();
     if (this.disposed) throw disposedError();
     if (this.poison === null) return;
     const { code, message, cause } = this.poison;
@@ -200,7 +182,7 @@ export class EngineState {
    * @throws ERR_BLOCKSTEP_INVARIANT
    */
   checkWhole(): void {
-    if (this.scheduler.isBroken) this.scheduler.abort([]);
+    this.scheduler.checkWhole();
   }
 
   /** Ends all work for good: every stream fails with this error, steps in flight are given up. The first error counts. */
@@ -208,8 +190,7 @@ export class EngineState {
     if (this.poison !== null || this.disposed) return;
     this.poison = error;
     this.giveUp(error);
-    this.health.changed();
-    this.poke();
+    this.#onBroken();
   }
 
   /** Fails every stream, and forgets the steps in flight and the aborts. */
@@ -217,7 +198,7 @@ export class EngineState {
     const now = this.now();
     for (const step of this.flight) step.giveUp();
     this.flight.length = 0;
-    this.aborts.clear();
+    this.scheduler.aborts.clear();
     this.stops.clear();
     for (const stream of this.streams.takeAll()) {
       stream.fail(error, now);

@@ -7,8 +7,7 @@ import type { SchedulerOptions } from '../../scheduler/options/options.js';
 import type { DeviceExecutor, Executor, ExecutorPlan } from '../executor/executor.js';
 import { type ExecutorLimits, takeLimits } from '../executor/executor-limits.js';
 import { type ExecutorPlace, type PlanTables, takePlace } from '../executor/executor-place.js';
-import { takeWorkers, type WorkerCalls } from '../workers/worker-calls.js';
-import { type QueueBounds, takeBound } from './overload.js';
+import { takeWorkers, type WorkerMethods } from '../workers/worker-methods.js';
 
 /** Longest delay that a timer of the platform can have, in milliseconds. */
 const MAX_DELAY_MS = 2 ** 31 - 1;
@@ -67,6 +66,12 @@ const SHUTDOWN_OPTIONS = knownNames<ShutdownOptions>(
   { timeoutMs: 'did you mean drainMs?', timeout: 'did you mean drainMs?', drain: 'did you mean drainMs?' },
 );
 
+/** The most that may wait to be admitted for the first time; Infinity = no limit. */
+export interface QueueBounds {
+  readonly maxQueuedRequests: number;
+  readonly maxQueuedTokens: number;
+}
+
 /** The engine's own options, checked, each read once. */
 export interface EngineConfig extends QueueBounds {
   readonly execute: (plan: ExecutorPlan, tables: PlanTables | null) => unknown;
@@ -79,7 +84,7 @@ export interface EngineConfig extends QueueBounds {
   readonly place: ExecutorPlace | null;
   readonly executorTimeoutMs: number;
   readonly stallSteps: number;
-  readonly workers: readonly WorkerCalls[];
+  readonly workers: readonly WorkerMethods[];
 }
 
 /** What can be said of a shutdown. */
@@ -148,6 +153,12 @@ export function takeShutdownOptions(options: unknown): number {
   checkNames(options, SHUTDOWN_OPTIONS);
   const { drainMs = DRAIN_MS } = options as ShutdownOptions;
   return checkInteger('drainMs', drainMs, 0, MAX_DELAY_MS);
+}
+
+/** @throws ERR_BLOCKSTEP_BAD_ARG */
+function takeBound(name: keyof QueueBounds, value: unknown): number {
+  if (value === undefined || value === Number.POSITIVE_INFINITY) return Number.POSITIVE_INFINITY;
+  return checkInteger(name, value, 1, 2 ** 31 - 1);
 }
 
 function takeExecutor(

@@ -2,13 +2,15 @@ import type { Request } from '../../scheduler/request/request.js';
 import type { StreamBuffer, StreamTotals } from './stream-buffer.js';
 
 /** The streams that have not ended. Those of the running are found by slot, without hashing anything. */
-export class Streams {
+export class LiveStreams {
   readonly totals: StreamTotals = { bufferedTokens: 0, readersWaiting: 0 };
   /** By slot; the stream of an earlier incarnation is told by its request. */
   readonly #bySlot: (StreamBuffer | undefined)[] = [];
   /** Streams whose slot has another by now. */
   readonly #displaced = new Map<Request, StreamBuffer>();
   readonly #live = new Set<StreamBuffer>();
+  /** Streams that have ended so far, each by its request's end. */
+  numEnded = 0;
 
   get size(): number {
     return this.#live.size;
@@ -30,7 +32,7 @@ export class Streams {
 
   /** Forgets a stream that has ended. */
   remove(stream: StreamBuffer): void {
-    this.#live.delete(stream);
+    if (this.#live.delete(stream)) this.numEnded++;
     this.#displaced.delete(stream.request);
     const { slot } = stream.request;
     if (this.#bySlot[slot] === stream) this.#bySlot[slot] = undefined;

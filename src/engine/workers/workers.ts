@@ -10,10 +10,9 @@ import type {
 } from '../../scheduler/connector/connector.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
 import { peer } from '../../scheduler/request/outstanding.js';
-import type { EngineState } from '../state/engine-state.js';
-import type { Step } from '../state/step.js';
+import type { Scheduler } from '../../scheduler/scheduler.js';
 import { LoadVerdicts } from './load-verdicts.js';
-import type { WorkerCalls } from './worker-calls.js';
+import type { WorkerMethods } from './worker-methods.js';
 
 /** What the workers reported in one round, each report with the rank that it came from. */
 interface Collected {
@@ -25,6 +24,9 @@ interface Collected {
   workerMetadata: WorkerMetadata[];
 }
 
+/** Counts a call of a worker that failed: its rank, the method, and what it threw. */
+export type CountFailure = (rank: number, method: string, error: unknown) => void;
+
 const LISTS = ['finishedReceiving', 'finishedSending', 'failedReceiving', 'renewed'] as const;
 const NO_BLOCKS = new Int32Array(0);
 
@@ -33,8 +35,9 @@ const NO_BLOCKS = new Int32Array(0);
  * loads that it was to begin, and is counted; a step never fails of it.
  */
 export class Workers {
-  readonly #e: EngineState;
-  readonly #workers: readonly WorkerCalls[];
+  readonly #scheduler: Scheduler;
+  readonly #workers: readonly WorkerMethods[];
+  readonly #countFailure: CountFailure;
   /** Handles of the requests that finished since the workers were asked last. */
   #finished: number[] = [];
   /** Handles of those that finished, until the workers get metadata. */
@@ -51,13 +54,15 @@ export class Workers {
   /** The workers were given all that the connector had for them up to the metadata of this step. */
   #begun = -1;
 
-  constructor(e: EngineState, workers: readonly WorkerCalls[]) {
-    this.#e = e;
+  /** @param countFailure is told of every call of a worker that threw, or answered what cannot be read */
+  constructor(scheduler: Scheduler, workers: readonly WorkerMethods[], countFailure: CountFailure) {
+    this.#scheduler = scheduler;
     this.#workers = workers;
+    this.#countFailure = countFailure;
   }
 
   get #isFenced(): boolean {
-    return this.#e.scheduler.config.connector?.protection.includes('fence') === true;
+    return this.#scheduler.config.connector?.protection.includes('fence') === true;
   }
 
   /** The last step whose metadata the workers were given: what it begins has begun. */
@@ -101,7 +106,7 @@ export class Workers {
     // The stores of blocks that were given back are not over yet, and an empty plan may have given those to a load: so that
     // waits until the next plan, before which they are over.
     const times = { step, notBefore: this.#released.length === 0 ? step - 1 : step };
-    this.#verdicts.expect(plan, this.#e.scheduler.config.connector?.reporters ?? []);
+    this.#verdicts.expect(plan, this.#scheduler.config.connector?.reporters ?? []);
     this.#workers.forEach((worker, rank) => {
       const begun = this.#try(rank, 'startLoads', () => {
         worker.handlePreemptions?.(metadata, reuse);
@@ -112,7 +117,7 @@ export class Workers {
   }
 
   /** Instead of `begin`: the plan will never be executed, and nothing of its metadata begins. */
-  skip({ finishedHandles }: Step): void {
+  skip(finishedHandles: readonly number[]): void {
     this.#ended = this.#ended.concat(finishedHandles);
     this.#tellEnded();
   }
@@ -206,7 +211,7 @@ export class Workers {
     // Where the metadata could not be made they are known to be lost.
     for (const { request, child, failed } of syncLoads)
       if (!failed) this.#lost.push({ handle: request.handle, child, rank, step });
-    for (const { handle, load, outstanding } of this.#e.scheduler.inspect().requests) {
+    for (const { handle, load, outstanding } of this.#scheduler.inspect().requests) {
       if (load?.step !== step || !outstanding?.has('load', peer(load.child, rank))) continue;
       this.#lost.push({ handle, child: load.child, rank, step });
     }
@@ -217,7 +222,7 @@ export class Workers {
       call();
       return true;
     } catch (error) {
-      this.#e.countWorkerFailure(rank, method, error);
+      this.#countFailure(rank, method, error);
       return false;
     }
   }

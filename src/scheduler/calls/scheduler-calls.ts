@@ -2,26 +2,24 @@ import { enterCallee, leaveCallee } from '../../base/callee.js';
 import { BlockstepError, show } from '../../base/errors.js';
 import { Core } from '../../core/core.js';
 import type { Deciding } from '../device/gpu-question.js';
-import { abort, abortTargets, isAbortable } from '../life/abort.js';
 import { LogWriter } from '../log/log.js';
 import { coreConfig } from '../options/core-config.js';
 import type { LogSink, SchedulerConfig } from '../options/options.js';
-import type { Request } from '../request/request.js';
 import { purgeWaiting } from '../state/guards.js';
 import { SchedulerState } from '../state/scheduler-state.js';
+import { Aborts } from './aborts.js';
 import { CallGate } from './call-gate.js';
 import { makePins } from './connector-pins.js';
 import { ConnectorView } from './connector-view.js';
 
 /**
- * How every public call of a scheduler runs: behind the gate, under one reading of the clock, written to the log; and the
- * aborts that come from inside a callback, which wait until the call that is running is over.
+ * How every public call of a scheduler runs: behind the gate, under one reading of the clock, written to the log.
  */
 export class SchedulerCalls {
   readonly state: SchedulerState;
   readonly gate = new CallGate();
   readonly log: LogWriter | null;
-  readonly #lateAborts = new Set<Request>();
+  readonly aborts = new Aborts(this);
 
   /** May refuse a new request whose fields are good, by its number of prompt tokens: it throws. */
   admitNew: (numTokens: number) => void = () => {};
@@ -36,11 +34,6 @@ export class SchedulerCalls {
       core.dispose();
       throw error;
     }
-  }
-
-  /** Aborts wait to be carried out by the next call that steps. */
-  get hasLateAborts(): boolean {
-    return this.#lateAborts.size > 0;
   }
 
   /** Runs one public call: reads the clock, refuses calls from inside a callback, hands commands to the log. */
@@ -83,25 +76,6 @@ export class SchedulerCalls {
     return result;
   }
 
-  abort(keys: readonly (string | number)[]): string[] {
-    if (this.gate.isBusy) {
-      // Resolved now: the id may belong to another request by then.
-      for (const target of abortTargets(this.state, keys)) this.#lateAborts.add(target);
-      return [];
-    }
-    return this.enter(() => this.#abort(abortTargets(this.state, keys)));
-  }
-
-  /** Carries out the aborts that wait, as a call of its own would: they have their own clock and commands in the log. */
-  drainLateAborts(): void {
-    while (this.#lateAborts.size > 0) {
-      const targets = new Set(this.#lateAborts);
-      this.#lateAborts.clear();
-      this.#abort(targets);
-      this.gate.change(() => this.flushLog());
-    }
-  }
-
   /** In strict mode what does not belong into the waiting queues is thrown before a step plans anything. */
   #checkWaiting(): void {
     if (!this.state.config.strict) return;
@@ -116,7 +90,7 @@ export class SchedulerCalls {
       const message = `${inFlight.length} plans are in flight already`;
       throw new BlockstepError('ERR_BLOCKSTEP_PIPELINE_FULL', message);
     }
-    this.drainLateAborts();
+    this.aborts.drainInCall();
     this.#checkWaiting();
     this.log?.schedule(now);
   }
@@ -158,16 +132,6 @@ export class SchedulerCalls {
       throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `now() must return milliseconds, got ${show(now)}`);
     }
     this.state.now = now;
-  }
-
-  #abort(targets: ReadonlySet<Request>): string[] {
-    const abortable = Array.from(targets).filter((target) => isAbortable(this.state, target));
-    if (abortable.length === 0) return [];
-    this.log?.abort(
-      this.state.now,
-      abortable.map((target) => target.handle),
-    );
-    return abort(this.state, abortable);
   }
 
   /** A sink that throws leaves a hole in the log, and poisons. */

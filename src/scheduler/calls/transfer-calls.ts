@@ -12,7 +12,7 @@ export function updateTransfers(calls: SchedulerCalls, output: ConnectorOutput):
   calls.enter(() => {
     const s = calls.state;
     const reports = takeTransfers(s.anomalies, output);
-    calls.drainLateAborts();
+    calls.aborts.drainInCall();
     calls.log?.transfers(s.now, reports, false);
     calls.gate.change(() => updateFrom(s, reports));
   });

@@ -1,5 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
+import { ScriptedConnector } from '../../transfer/scripted-connector.js';
 import { EngineBench, leftovers, outputs, prompt, rejection, settled, tokensOf } from '../support.js';
 
 const mine = new Error('mine');
@@ -368,5 +369,79 @@ describe('an abort', () => {
     bench.engine.abort('x');
     bench.steps();
     expect(leftovers(bench.engine)).toEqual([]);
+  });
+
+  it.each(['the engine', 'the scheduler'])(
+    'through %s, while its connector hears of it, ends its stream at once',
+    (who) => {
+      const connector = new ScriptedConnector();
+      const bench = new EngineBench({ connector });
+      connector.during = (method, request) => {
+        if (method !== 'new' || request === null) return;
+        if (who === 'the engine') bench.engine.abort(request.handle);
+        else expect(bench.engine.scheduler.abort(request.id)).toEqual([]);
+      };
+      const stream = bench.submit({ id: 'a' });
+      expect(stream.ended).toBe(true);
+      expect(bench.engine.explain('a')).toContain('aborted, its blocks go back before the next step');
+      expect(bench.engine.stats()).toMatchObject({ streams: 0, abortsQueued: 1 });
+      bench.steps();
+      expect(bench.executor.seen).toEqual([]);
+      expect(leftovers(bench.engine)).toEqual([]);
+    },
+  );
+
+  it('of a request that is aborted twice while it is added counts once, with the first reason', async () => {
+    const connector = new ScriptedConnector();
+    const bench = new EngineBench({ connector });
+    connector.during = (method, request) => {
+      if (method !== 'new' || request === null) return;
+      bench.engine.abort(request.id, mine);
+      bench.engine.abort(request.id, new Error('another'));
+    };
+    expect(await rejection(bench.submit({ id: 'a' }).result())).toBe(mine);
+    bench.steps();
+    expect(bench.engine.stats().scheduler.finished.abort).toBe(1);
+  });
+
+  it('from inside the clock keeps its request out of the step that reads it', () => {
+    const bench = new EngineBench();
+    const stream = bench.submit({ id: 'a' });
+    bench.submit({ id: 'b', maxTokens: 1 });
+    bench.onClock = () => stream.stop('x');
+    bench.engine.step();
+    bench.onClock = () => {};
+    expect(bench.executor.seen.map(({ ids }) => ids)).toEqual([['b']]);
+    bench.steps();
+    expect(bench.engine.stats()).toMatchObject({
+      stopped: 1,
+      scheduler: { finished: { abort: 0, stop: 1 } },
+    });
+    expect(leftovers(bench.engine)).toEqual([]);
+  });
+
+  it('is in one report, whoever made it', () => {
+    const bench = new EngineBench();
+    const streams = ['a', 'b', 'c', 'd'].map((id) => bench.submit({ id, maxTokens: 1 }));
+    streams[0].abort();
+    bench.executor.onExecute = () => bench.engine.abort('b');
+    expect(bench.engine.step().ended).toBe(4);
+    expect(bench.engine.step().ended).toBe(0);
+  });
+
+  it('of one that has finished and is still sent asks its connector to stop, with the next step', () => {
+    const connector = new ScriptedConnector({ a: { delayFree: true } });
+    const bench = new EngineBench({ connector, reclaim: 'on-confirmation' });
+    const { handle } = bench.submit({ id: 'a', maxTokens: 1 });
+    bench.steps();
+    expect(bench.engine.stats().scheduler.numDraining).toBe(1);
+    bench.engine.abort('a');
+    expect(bench.engine.stats()).toMatchObject({ abortsQueued: 1, scheduler: { anomalies: {} } });
+    expect(connector.calls).not.toContain('cancel a');
+    bench.steps();
+    expect(connector.calls.filter((call) => call === 'cancel a')).toHaveLength(1);
+    bench.engine.abort(handle);
+    bench.steps();
+    expect(connector.calls.filter((call) => call === 'cancel a')).toHaveLength(1);
   });
 });

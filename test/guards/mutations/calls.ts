@@ -84,8 +84,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F28',
     file: 'src/engine/workers/workers.ts',
-    find: '      this.#e.countWorkerFailure(rank, method, error);\n      return false;',
-    replace: '      this.#e.countWorkerFailure(rank, method, error);\n      throw error;',
+    find: '      this.#countFailure(rank, method, error);\n      return false;',
+    replace: '      this.#countFailure(rank, method, error);\n      throw error;',
     test: 'test/guards/engine-transfers.test.ts',
     means: 'an exception of a worker goes through',
   },

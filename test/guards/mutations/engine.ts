@@ -5,17 +5,16 @@ const test = 'test/guards/engine.test.ts';
 export const mutations: readonly Mutation[] = [
   {
     failure: 'F3',
-    file: 'src/engine/loop/step-loop.ts',
-    find: `    if (answered) {
-      this.#ended += drainAborts(e);`,
-    replace: '    if (answered) {',
+    file: 'src/scheduler/calls/aborts.ts',
+    find: 'while (this.#waiting.size > 0) {',
+    replace: 'while (this.#waiting.size > 0 && this.#calls.state.inFlight.length === 0) {',
     test,
     means: 'aborts wait until the step was updated',
   },
   {
     failure: 'F8',
     file: 'src/engine/workers/workers.ts',
-    find: `this.#e.countWorkerFailure(rank, method, error);
+    find: `this.#countFailure(rank, method, error);
       return false;`,
     replace: 'throw error;',
     test,

@@ -74,8 +74,8 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     name: 'workerThrows',
     why: 'an exception of a worker goes through',
     file: WORKERS,
-    text: '      this.#e.countWorkerFailure(rank, method, error);\n      return false;',
-    replacement: '      this.#e.countWorkerFailure(rank, method, error);\n      throw error;',
+    text: '      this.#countFailure(rank, method, error);\n      return false;',
+    replacement: '      this.#countFailure(rank, method, error);\n      throw error;',
   },
   {
     name: 'drainIsNoWork',
@@ -123,9 +123,9 @@ export const ENGINE_PLANTS: readonly Plant[] = [
   {
     name: 'abortsOnce',
     why: 'aborts that came while a step ran are not carried out before its update',
-    file: LOOP,
-    text: '      this.#ended += drainAborts(e);\n      this.#takeOldest(e.flight[0]);',
-    replacement: '      this.#takeOldest(e.flight[0]);',
+    file: 'src/scheduler/calls/aborts.ts',
+    text: 'while (this.#waiting.size > 0) {',
+    replacement: 'while (this.#waiting.size > 0 && this.#calls.state.inFlight.length === 0) {',
   },
   {
     name: 'storesWrongKv',
@@ -200,23 +200,22 @@ export const ENGINE_PLANTS: readonly Plant[] = [
   {
     name: 'blindHealth',
     why: 'health does not see that nothing goes on',
-    file: 'src/engine/state/health.ts',
+    file: 'src/engine/inspect/health.ts',
     text: 'if (!scheduler.hasRunnable) {',
     replacement: 'if (scheduler.numRunning === 0) {',
   },
   {
     name: 'lostAbort',
     why: 'an abort that comes while others are carried out is forgotten',
-    file: 'src/engine/requests/aborts.ts',
-    text: '    e.aborts.clear();\n    if (handles.length > 0) ended += e.change((scheduler) => scheduler.abort(handles)).length;',
-    replacement:
-      '    if (handles.length > 0) ended += e.change((scheduler) => scheduler.abort(handles)).length;\n    e.aborts.clear();',
+    file: 'src/scheduler/calls/aborts.ts',
+    text: '      this.#waiting.clear();\n      this.#carryOut(targets);',
+    replacement: '      this.#carryOut(targets);\n      this.#waiting.clear();',
   },
   {
     name: 'lostStop',
     why: 'a stop of its client ends the stream of a request, and not the request',
-    file: 'src/engine/requests/aborts.ts',
-    text: '  e.aborts.set(request, undefined);\n',
+    file: 'src/engine/requests/abort.ts',
+    text: '  queueAbort(e, request, undefined);\n',
     replacement: '',
   },
   {
@@ -245,8 +244,8 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     name: 'abortWhileAdded',
     why: 'a request that is aborted while its connector is told of it is told late, and without the reason',
     file: 'src/engine/requests/submit.ts',
-    text: 'if (e.aborts.has(stream.request)) abortStream',
-    replacement: 'if (e.aborts.size < 0) abortStream',
+    text: 'if (aborts.has(added)) abortStream',
+    replacement: 'if (aborts.size < 0) abortStream',
   },
   {
     name: 'stepBreak',
@@ -293,8 +292,8 @@ export const ENGINE_PLANTS: readonly Plant[] = [
   {
     name: 'liveTokens',
     why: 'the tokens of a step that is kept back are read when it is executed',
-    file: 'src/engine/state/step.ts',
-    text: 'if (this.#tables !== null) this.#tables = keepTables(this.plan, this.#tables, core);',
-    replacement: 'void core; void keepTables;',
+    file: 'src/engine/loop/dispatch.ts',
+    text: 'if (step.tables !== null) step.tables = keepTables(step.plan, step.tables, this.#e.scheduler.core);',
+    replacement: 'void keepTables;',
   },
 ];

@@ -1,5 +1,4 @@
-import type { EngineState } from '../../../src/engine/state/engine-state.js';
-import type { WorkerCalls } from '../../../src/engine/workers/worker-calls.js';
+import type { WorkerMethods } from '../../../src/engine/workers/worker-methods.js';
 import { Workers } from '../../../src/engine/workers/workers.js';
 import type { WorkerStep } from '../../../src/scheduler/connector/connector.js';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
@@ -100,8 +99,10 @@ export class World {
     const startLoads = (_metadata: unknown, { notBefore }: WorkerStep): void => {
       this.#notBefore = notBefore;
     };
-    const engine = { scheduler: this.scheduler } as EngineState;
-    this.#workers = new Workers(engine, [{ startLoads, getFinished: () => null } as unknown as WorkerCalls]);
+    const worker = { startLoads, getFinished: () => null } as unknown as WorkerMethods;
+    this.#workers = new Workers(this.scheduler, [worker], (_rank, method, error) => {
+      throw new Error(`the world's worker failed in ${method}`, { cause: error });
+    });
   }
 
   /** The last events, oldest first. */

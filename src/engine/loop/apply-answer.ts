@@ -8,6 +8,7 @@ import {
   lacksTokens,
   repairAnswer,
   type TakenAnswer,
+  takeAnswer,
   takeDrafts,
   takeExtras,
 } from '../executor/answer.js';
@@ -15,8 +16,8 @@ import { schedulerFailure } from '../requests/publish.js';
 import type { EngineState } from '../state/engine-state.js';
 import type { Step } from '../state/step.js';
 
-/** What an update brought, and why those of its rows failed that did. */
-export interface StepUpdate {
+/** What the answer of a step brought, and why those of its rows failed that did. */
+export interface AppliedAnswer {
   readonly outputs: StepOutputs;
   /** What came with the tokens: for each that `outputs.tokens` has, at the same place; null = nothing. */
   readonly extras: readonly unknown[] | null;
@@ -27,9 +28,9 @@ export interface StepUpdate {
  * Hands the answer of the oldest step to the scheduler. Rows that are wrong fail alone where the others can be told from
  * them; else the step fails.
  */
-export function updateStep(e: EngineState, step: Step, reports: ConnectorOutput | null): StepUpdate {
+export function applyAnswer(e: EngineState, step: Step, reports: ConnectorOutput | null): AppliedAnswer {
   const { plan } = step;
-  const taken = step.take();
+  const taken = readAnswer(e, step);
   if (taken === null) return failStep(e, step, reports);
   const { result, lostBlocks } = taken;
   // What in it is no block is counted there.
@@ -63,6 +64,18 @@ export function updateStep(e: EngineState, step: Step, reports: ConnectorOutput 
   };
 }
 
+/** The answer's arrays, read once; null if the step failed, which it has too if its answer cannot be read. */
+function readAnswer(e: EngineState, step: Step): TakenAnswer | null {
+  if (step.state === 'failed') return null;
+  try {
+    step.taken = takeAnswer(step.plan, step.answer);
+  } catch (error) {
+    step.fail(error);
+    e.countWrongAnswer(step.number, error);
+  }
+  return step.taken;
+}
+
 /** Tokens are good without what should have come with them. */
 function goodExtras(e: EngineState, step: Step, { result, extras }: TakenAnswer): readonly unknown[] | null {
   try {
@@ -74,9 +87,9 @@ function goodExtras(e: EngineState, step: Step, { result, extras }: TakenAnswer)
 }
 
 /** Hands over the drafts of the step that was just updated. They are hints: wrong ones are counted and dropped. */
-export function updateDrafts(e: EngineState, step: Step): void {
+export function applyDrafts(e: EngineState, step: Step): void {
   const { pipelineDepth, numSpeculativeTokens } = e.scheduler.config;
-  const drafts = step.take()?.drafts;
+  const drafts = step.taken?.drafts;
   if (drafts === undefined || numSpeculativeTokens === 0) return;
   try {
     if (pipelineDepth === 1) e.scheduler.updateDraftTokens(step.plan, takeDrafts(drafts));
@@ -110,7 +123,7 @@ function replaceDrafts(e: EngineState, from: Plan, drafts: unknown): void {
   e.scheduler.replaceDraftTokens(plan, { tokens: Int32Array.from(moved), counts: movedCounts });
 }
 
-function failStep(e: EngineState, step: Step, output: ConnectorOutput | null): StepUpdate {
+function failStep(e: EngineState, step: Step, output: ConnectorOutput | null): AppliedAnswer {
   const cause = step.answer;
   const what = describeError(cause);
   return {

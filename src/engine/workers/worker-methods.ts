@@ -5,12 +5,12 @@ const REQUIRED = ['getFinished'] as const;
 const OPTIONAL = ['handlePreemptions', 'startLoads', 'startStores', 'onStepSettled', 'shutdown'] as const;
 
 /** The methods of one worker that the engine calls, looked up once. */
-export type WorkerCalls = Readonly<
+export type WorkerMethods = Readonly<
   Record<(typeof REQUIRED)[number], Bound> & Partial<Record<(typeof OPTIONAL)[number], Bound>>
 >;
 
 /** @throws ERR_BLOCKSTEP_BAD_ARG naming what is missing or wrong */
-export function takeWorkers(workers: unknown): readonly WorkerCalls[] {
+export function takeWorkers(workers: unknown): readonly WorkerMethods[] {
   if (!Array.isArray(workers)) throw badArgument('workers', show(workers), 'an array of worker connectors');
   return workers.map((worker: unknown, rank) => {
     if (typeof worker !== 'object' || worker === null) {

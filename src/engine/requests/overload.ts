@@ -1,17 +1,6 @@
-import { BlockstepError, checkInteger } from '../../base/errors.js';
-import type { EngineState } from './engine-state.js';
-
-/** The most that may wait to be admitted for the first time; Infinity = no limit. */
-export interface QueueBounds {
-  readonly maxQueuedRequests: number;
-  readonly maxQueuedTokens: number;
-}
-
-/** @throws ERR_BLOCKSTEP_BAD_ARG */
-export function takeBound(name: keyof QueueBounds, value: unknown): number {
-  if (value === undefined || value === Number.POSITIVE_INFINITY) return Number.POSITIVE_INFINITY;
-  return checkInteger(name, value, 1, 2 ** 31 - 1);
-}
+import { BlockstepError } from '../../base/errors.js';
+import type { EngineState } from '../state/engine-state.js';
+import type { QueueBounds } from '../state/options.js';
 
 export function hasBounds({ maxQueuedRequests, maxQueuedTokens }: QueueBounds): boolean {
   return Math.min(maxQueuedRequests, maxQueuedTokens) < Number.POSITIVE_INFINITY;

@@ -1,6 +1,6 @@
 import { BlockstepError, describeError } from '../../base/errors.js';
-import { channels } from './channels.js';
-import type { EngineState } from './engine-state.js';
+import { channels } from '../state/channels.js';
+import type { EngineState } from '../state/engine-state.js';
 
 /** What an operator asks. */
 export interface EngineHealth {
@@ -78,10 +78,8 @@ export class HealthWatch {
 
   read(): EngineHealth {
     const reasons = this.#reasons();
-    const { disposed, poison, draining } = this.#e;
-    const state = disposed ? 'disposed' : poison !== null ? 'broken' : draining ? 'draining' : 'open';
-    const { authority } = this.#e.scheduler.core.backend;
-    return { healthy: reasons.length === 0, state, authority, reasons };
+    const { state, scheduler } = this.#e;
+    return { healthy: reasons.length === 0, state, authority: scheduler.core.backend.authority, reasons };
   }
 
   /** Tells whoever listens, if the engine is healthy now and was not, or the other way round. */

@@ -1,9 +1,9 @@
+import { channels } from '../../base/channels.js';
 import { BlockstepError } from '../../base/errors.js';
 import type { ConnectorOutput } from '../../scheduler/connector/connector.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
 import { drainAborts } from '../requests/aborts.js';
 import { publish, sweepStreams } from '../requests/publish.js';
-import { channels } from '../state/channels.js';
 import type { EngineState } from '../state/engine-state.js';
 import { Step } from '../state/step.js';
 import { PendingRound } from './pending-round.js';
@@ -231,9 +231,9 @@ export class StepLoop {
     this.#ended += publish(e, outputs, failureOf, extras);
     if (!failed) updateDrafts(e, step);
     if (e.flight.length > 0 && e.flight[0].state === 'kept back') e.flight[0].execute();
-    if (channels.step.hasSubscribers) {
+    if (channels.engineStep.hasSubscribers) {
       const { numRequests, totalTokens } = step.plan;
-      channels.step.publish({ step: step.number, numRequests, totalTokens, latencyMs, failed });
+      channels.engineStep.publish({ step: step.number, numRequests, totalTokens, latencyMs, failed });
     }
   }
 

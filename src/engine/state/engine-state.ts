@@ -1,4 +1,5 @@
 import { describeCallee, enterCallee, leaveCallee } from '../../base/callee.js';
+import { channels } from '../../base/channels.js';
 import { BlockstepError, describeError } from '../../base/errors.js';
 import type { Request } from '../../scheduler/request/request.js';
 import type { Scheduler } from '../../scheduler/scheduler.js';
@@ -7,7 +8,6 @@ import { Notices } from '../executor/notices.js';
 import { PlanViews } from '../executor/plan-view.js';
 import { Streams } from '../streams/live-streams.js';
 import { Workers } from '../workers/workers.js';
-import { channels } from './channels.js';
 import { HealthWatch } from './health.js';
 import type { EngineConfig } from './options.js';
 import { checkRoom, hasBounds } from './overload.js';

@@ -1,4 +1,4 @@
-import type { AnomalyReason } from '../../base/anomalies.js';
+import type { AnomalyReason } from '../../base/anomaly-reason.js';
 import { badArgument, show } from '../../base/errors.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import type { ConnectorOutput, InvalidBlock, TransferReport, WorkerMetadata } from './connector.js';

@@ -1,4 +1,4 @@
-import type { AnomalyReason } from '../../base/anomalies.js';
+import type { AnomalyReason } from '../../base/anomaly-reason.js';
 import { tellOutput } from '../connector/ask-connector.js';
 import type { TakenOutput, TakenReport } from '../connector/connector-output.js';
 import { releaseIfDrained, renewDeadline } from '../life/finish.js';

@@ -1,6 +1,8 @@
 /// <reference types="node" preserve="true" />
 
-export { Anomalies, type AnomalyReason } from './base/anomalies.js';
+export { Anomalies } from './base/anomalies.js';
+export type { AnomalyReason } from './base/anomaly-reason.js';
+export type { ChannelName, ChannelPayloads } from './base/channels.js';
 export { BlockstepError, ERROR_CODES, type ErrorCode } from './base/errors.js';
 export { Core, generationOf, SLOT_LIMIT, slotOf } from './core/core.js';
 export type { DeviceArray, DeviceTableSet, DeviceTables, TableName } from './core/device-tables.js';

@@ -1,4 +1,5 @@
-import type { Anomalies, AnomalyReason } from '../base/anomalies.js';
+import type { Anomalies } from '../base/anomalies.js';
+import type { AnomalyReason } from '../base/anomaly-reason.js';
 import { badArgument, checkInteger, show } from '../base/errors.js';
 import { INSPECT, showFacts } from '../base/inspect.js';
 import { Verdict, worseVerdict } from './verdict.js';

@@ -1,5 +1,5 @@
+import { channels } from '../../base/channels.js';
 import { BlockstepError, describeError } from '../../base/errors.js';
-import { channels } from '../state/channels.js';
 import type { EngineState } from '../state/engine-state.js';
 
 /** What an operator asks. */

@@ -1,10 +1,10 @@
+import { channels } from '../../base/channels.js';
 import { BlockstepError } from '../../base/errors.js';
 import type { ConnectorOutput } from '../../scheduler/connector/connector.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
 import type { HealthWatch } from '../inspect/health.js';
 import { drainAborts } from '../requests/abort.js';
 import { publish, sweepStreams } from '../requests/publish.js';
-import { channels } from '../state/channels.js';
 import type { EngineState } from '../state/engine-state.js';
 import { PendingRound } from '../state/pending-round.js';
 import { Step } from '../state/step.js';
@@ -244,9 +244,9 @@ export class StepLoop {
     publish(e, outputs, failureOf, extras);
     if (!failed) applyDrafts(e, step);
     if (e.flight.length > 0 && e.flight[0].state === 'kept back') this.#dispatch.execute(e.flight[0]);
-    if (channels.step.hasSubscribers) {
+    if (channels.engineStep.hasSubscribers) {
       const { numRequests, totalTokens } = step.plan;
-      channels.step.publish({ step: step.number, numRequests, totalTokens, latencyMs, failed });
+      channels.engineStep.publish({ step: step.number, numRequests, totalTokens, latencyMs, failed });
     }
   }
 

@@ -1,7 +1,7 @@
+import { channels } from '../../base/channels.js';
 import { BlockstepError, badArgument, show } from '../../base/errors.js';
 import type { Request } from '../../scheduler/request/request.js';
 import { FinishCode } from '../../scheduler/request/status.js';
-import { channels } from '../state/channels.js';
 import type { EngineState } from '../state/engine-state.js';
 import type { StopReason } from '../streams/outputs.js';
 import type { StreamBuffer } from '../streams/stream-buffer.js';

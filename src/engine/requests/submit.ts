@@ -1,6 +1,6 @@
+import { channels } from '../../base/channels.js';
 import { BlockstepError, badArgument, show } from '../../base/errors.js';
 import type { Request, RequestInput } from '../../scheduler/request/request.js';
-import { channels } from '../state/channels.js';
 import type { EngineState } from '../state/engine-state.js';
 import { RequestStream, type StreamCalls } from '../streams/request-stream.js';
 import { Signals } from '../streams/signals.js';

@@ -1,10 +1,10 @@
 import { describeCallee, enterCallee, leaveCallee } from '../../base/callee.js';
+import { channels } from '../../base/channels.js';
 import { BlockstepError, describeError } from '../../base/errors.js';
 import type { Request } from '../../scheduler/request/request.js';
 import type { Scheduler } from '../../scheduler/scheduler.js';
 import { LiveStreams } from '../streams/live-streams.js';
 import { Workers } from '../workers/workers.js';
-import { channels } from './channels.js';
 import { EngineCounters } from './counters.js';
 import type { EngineConfig } from './options.js';
 import type { PendingRound } from './pending-round.js';

@@ -1,4 +1,5 @@
-import type { Anomalies, AnomalyReason } from '../../base/anomalies.js';
+import type { Anomalies } from '../../base/anomalies.js';
+import type { AnomalyReason } from '../../base/anomaly-reason.js';
 import { isCount, isObject } from '../../base/checks.js';
 import { badArgument, show } from '../../base/errors.js';
 import type { ConnectorOutput, InvalidBlock, TransferReport, WorkerMetadata } from './connector.js';

@@ -2,7 +2,7 @@ import { channels } from '../../base/channels.js';
 import { PendingOp } from '../../core/core.js';
 import { isLoading } from '../request/load.js';
 import type { Request } from '../request/request.js';
-import { FinishCode, finishReasonOf } from '../request/status.js';
+import { FinishCode, type FinishReason, finishReasonOf } from '../request/status.js';
 import { keepTokens } from '../state/kept-tokens.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { handOver } from './hand-over.js';
@@ -119,7 +119,7 @@ function end(s: SchedulerState, request: Request, reason: FinishCode): void {
   else drain(s, request);
   if (channels.finish.hasSubscribers) {
     const { id, handle, numOutputTokens } = request;
-    channels.finish.publish({ id, handle, numOutputTokens, reason: finishReasonOf(reason) });
+    channels.finish.publish({ id, handle, numOutputTokens, reason: finishReasonOf(reason) as FinishReason });
   }
 }
 

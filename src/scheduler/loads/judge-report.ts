@@ -1,4 +1,4 @@
-import type { AnomalyReason } from '../../base/anomalies.js';
+import type { AnomalyReason } from '../../base/anomaly-reason.js';
 import { reportersOf } from '../connector/ask-connector.js';
 import type { TakenReport } from '../connector/connector-output.js';
 import { type OutstandingKind, peer } from '../request/outstanding.js';

@@ -1,4 +1,4 @@
-import type { AnomalyReason } from '../../base/anomalies.js';
+import type { AnomalyReason } from '../../base/anomaly-reason.js';
 import { INSPECT, showFacts } from '../../base/inspect.js';
 import type { Grammar, GrammarCalls } from './grammar.js';
 import type { Load } from './load.js';

@@ -1,4 +1,4 @@
-import { badArgument, show } from './errors.js';
+import { type BlockstepError, badArgument, show } from './errors.js';
 
 /** The longest name of anything, in UTF-16 units. */
 export const MAX_NAME = 65_536;
@@ -41,4 +41,19 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 /** Whether a value is an array of which every entry passes. */
 export function isList(value: unknown, isEntry: (entry: unknown) => boolean): value is unknown[] {
   return Array.isArray(value) && value.every((entry) => isEntry(entry));
+}
+
+/**
+ * Returns `value` if it is a finite number in [min, max].
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
+export function checkNumber(name: string, value: unknown, min: number, max = Number.MAX_VALUE): number {
+  if (typeof value === 'number' && value >= min && value <= max) return value;
+  const range = max === Number.MAX_VALUE ? `of at least ${min}` : `from ${min} to ${max}`;
+  throw badArg(name, value, `a finite number ${range}`);
+}
+
+/** The refusal of an argument: names it, what it must be, and what it is. */
+export function badArg(name: string, value: unknown, expected: string): BlockstepError {
+  return badArgument(name, show(value), expected);
 }

@@ -17,6 +17,7 @@ import { readStats, type SchedulerStats } from './inspect/stats.js';
 import { verifyScheduler } from './inspect/verify.js';
 import type { SchedulerConfig } from './options/options.js';
 import type { Request } from './request/request.js';
+import { freeBlocksToAdmit } from './schedule/admission.js';
 import type { Backlog } from './state/backlog.js';
 import type { SchedulerState } from './state/scheduler-state.js';
 
@@ -130,6 +131,11 @@ export class SchedulerReader {
   /** @internal Where a request stands that waits to be admitted. Looks at a bounded number of requests. */
   placeInLine(request: Request): PlaceInLine {
     return placeInLine(this.#s, request);
+  }
+
+  /** @internal Blocks that must be free for a request that waits to be admitted. */
+  freeBlocksToAdmit(request: Request): number {
+    return freeBlocksToAdmit(this.#s, request);
   }
 
   /** @internal The finished request with this id whose blocks something still uses. Looks at all such requests. */

@@ -1,5 +1,4 @@
 import { badArgument, describeError, show } from '../../base/errors.js';
-import { Control } from '../../core/core.js';
 import type { PlaceInLine } from '../../scheduler/inspect/inspection.js';
 import { isUsed } from '../../scheduler/request/outstanding.js';
 import type { Request } from '../../scheduler/request/request.js';
@@ -137,26 +136,13 @@ function whyNotAdmitted(e: EngineState, request: Request, { head }: PlaceInLine,
   if (request.waitsForAdapter) return `${config.maxLoras} other adapters run, the most that maxLoras allows`;
   if (core.rowsInUse >= config.numRows) return `all ${config.numRows} rows of the KV slot table are in use`;
   const whose = head === request ? 'it needs' : `${name(head.id)} at the head of the queue needs`;
-  const blocks = neededBlocks(e, head);
+  const blocks = scheduler.freeBlocksToAdmit(head);
   if (blocks > core.freeBlocks) return `${whose} ${blocks} free blocks, there are ${core.freeBlocks}`;
   if (e.lastStep.preempted > 0) return 'the last step preempted requests, and so admitted none';
   if (e.lastStep.totalTokens >= config.maxNumBatchedTokens) {
     return `the last step used its whole budget of ${config.maxNumBatchedTokens} tokens`;
   }
   return nextStep(e, isDriven);
-}
-
-/** Blocks that must be free for it to be admitted: those that it needs, less its cached ones that others use already. */
-function neededBlocks({ scheduler }: EngineState, request: Request): number {
-  const { config, core } = scheduler;
-  const { blockSize } = config;
-  const fresh = config.enablePrefixCaching && request.numComputedTokens === 0;
-  const hits = fresh ? core.native.match(request.slot, Math.floor((request.numTokens - 1) / blockSize)) : 0;
-  const hitsInUse = hits - (hits > 0 ? core.control[Control.hitFree] : 0);
-  const computed = fresh ? hits * blockSize : request.numComputedTokens;
-  const chunk = config.longPrefillTokenThreshold || config.maxNumBatchedTokens;
-  const next = Math.min(request.numTokens, computed + Math.min(chunk, config.maxNumBatchedTokens));
-  return Math.ceil((config.reserveFullIsl ? request.numTokens : next) / blockSize) - hitsInUse;
 }
 
 function nextStep(e: EngineState, isDriven: boolean, then?: string): string {

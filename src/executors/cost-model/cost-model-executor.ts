@@ -1,9 +1,10 @@
+import { badArg, checkNumber } from '../../base/checks.js';
 import { checkInteger } from '../../base/errors.js';
 import { INSPECT, showFacts } from '../../base/inspect.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 import { chance, mix, textKey } from '../../base/random.js';
 import type { Executor, ExecutorPlan, ExecutorRequest, FlatTokens } from '../../engine/executor/executor.js';
-import { badArg, type CostModel, checkNumber, deviceMs, takeCostModel } from './cost-model.js';
+import { type CostModel, deviceMs, takeCostModel } from './cost-model.js';
 
 /** Token ids that it samples lie in [0, SAMPLED_TOKENS). */
 const SAMPLED_TOKENS = 2 ** 17;

@@ -1,4 +1,4 @@
-import { type BlockstepError, badArgument, show } from '../../base/errors.js';
+import { badArg, checkNumber } from '../../base/checks.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 
 /** What a step costs, in the terms of a roofline. */
@@ -48,16 +48,6 @@ export function takeCostModel(model: CostModel): Readonly<CostModel> {
   };
 }
 
-/**
- * Returns `value` if it is a finite number in [min, max].
- * @throws ERR_BLOCKSTEP_BAD_ARG
- */
-export function checkNumber(name: string, value: unknown, min: number, max = Number.MAX_VALUE): number {
-  if (typeof value === 'number' && value >= min && value <= max) return value;
-  const range = max === Number.MAX_VALUE ? `of at least ${min}` : `from ${min} to ${max}`;
-  throw badArg(name, value, `a finite number ${range}`);
-}
-
 function checkSpeed(name: string, value: unknown): number {
   if (typeof value === 'number' && value > 0 && value <= Number.MAX_VALUE) return value;
   throw badArg(name, value, 'a finite number above 0');
@@ -91,9 +81,4 @@ export function aloneMs(model: CostModel, inputTokens: number, outputTokens: num
   const decode = { prefillTokens: 0, decodes: 1, decodeContextTokens: inputTokens + outputTokens / 2 };
   const decodeMs = model.stepOverheadMs + deviceMs(model, decode);
   return model.stepOverheadMs + deviceMs(model, prefill) + (outputTokens - 1) * decodeMs;
-}
-
-/** The refusal of an argument: names it, what it must be, and what it is. */
-export function badArg(name: string, value: unknown, expected: string): BlockstepError {
-  return badArgument(name, show(value), expected);
 }

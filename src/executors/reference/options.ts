@@ -1,3 +1,4 @@
+import { checkNumber } from '../../base/checks.js';
 import { badArgument, checkInteger, show } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 import type { NativeReferenceConfig } from '../../core/native-reference.js';
@@ -8,7 +9,6 @@ import { coreConfig } from '../../scheduler/options/core-config.js';
 import { OPTION_WORDS } from '../../scheduler/options/option-names.js';
 import type { SchedulerConfig, SchedulerOptions } from '../../scheduler/options/options.js';
 import { resolveOptions } from '../../scheduler/options/resolve-options.js';
-import { checkNumber } from '../cost-model/cost-model.js';
 import type { Defer } from './host-runner.js';
 
 /** What happens when something is found wrong; see `ReferenceExecutorOptions.onMismatch`. */

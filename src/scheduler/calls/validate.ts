@@ -38,23 +38,32 @@ export function takeStepResult(plan: Plan, result: StepResult): TakenResult {
 
 /** Drafts for the entries of an updated plan. */
 export function takeDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): TakenResult {
-  if (s.pipelined || s.maxDrafts === 0) {
-    const { pipelineDepth, numSpeculativeTokens } = s.config;
-    const got = `pipelineDepth ${pipelineDepth} and numSpeculativeTokens ${numSpeculativeTokens}`;
-    throw badArgument('drafts', got, 'given only at pipelineDepth 1 with speculative tokens');
-  }
-  if (typeof drafts !== 'object' || drafts === null) throw badArgument('drafts', show(drafts), 'an object');
-  const { tokens, counts } = drafts;
-  checkFlatFields(drafts, tokens, counts);
-  return takeFlat(plan.numRequests, tokens, counts, plan.maxNextDrafts);
+  return draftsOf(s, plan, drafts, !s.pipelined, 'given only at pipelineDepth 1 with speculative tokens');
 }
 
 /** Drafts for the entries of a plan in flight, made by the steps before it. */
 export function takeReplacedDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): TakenResult {
-  if (!s.pipelined || s.maxDrafts === 0) {
+  return draftsOf(
+    s,
+    plan,
+    drafts,
+    s.pipelined,
+    'replaced only at pipelineDepth 2 or 3 with speculative tokens',
+  );
+}
+
+/** @param isWanted whether such drafts are wanted at this pipeline depth, and `when` in words */
+function draftsOf(
+  s: SchedulerState,
+  plan: Plan,
+  drafts: Drafts,
+  isWanted: boolean,
+  when: string,
+): TakenResult {
+  if (!isWanted || s.maxDrafts === 0) {
     const { pipelineDepth, numSpeculativeTokens } = s.config;
     const got = `pipelineDepth ${pipelineDepth} and numSpeculativeTokens ${numSpeculativeTokens}`;
-    throw badArgument('drafts', got, 'replaced only at pipelineDepth 2 or 3 with speculative tokens');
+    throw badArgument('drafts', got, when);
   }
   if (typeof drafts !== 'object' || drafts === null) throw badArgument('drafts', show(drafts), 'an object');
   const { tokens, counts } = drafts;

@@ -1,4 +1,4 @@
-import { type BlockstepError, badArgument, show } from '../../base/errors.js';
+import { badArg } from '../../base/checks.js';
 import { type Bound, bindMethods } from '../../base/foreign-method.js';
 import type { Protection, SchedulerConnector } from './connector.js';
 
@@ -43,7 +43,7 @@ export interface ConnectorMethods extends Partial<Record<Method, Bound>> {
  */
 export function takeConnector(connector: SchedulerConnector, numRanks?: number): ConnectorMethods {
   if (typeof connector !== 'object' || connector === null) {
-    throw bad('connector', connector, 'an object with the methods of a SchedulerConnector');
+    throw badArg('connector', connector, 'an object with the methods of a SchedulerConnector');
   }
   const allRanks = Array.from({ length: numRanks ?? 1 }, (_, rank) => rank);
   const { protection = 'own', reporters = [allRanks] } = connector;
@@ -56,7 +56,7 @@ function takeProtection(protection: unknown): readonly Protection[] {
   const all: readonly unknown[] = Array.isArray(protection) ? protection : [protection];
   const wrong = all.find((each) => !PROTECTIONS.includes(each as Protection));
   if (all.length > 0 && wrong === undefined) return [...new Set(all as Protection[])];
-  throw bad('connector.protection', wrong ?? protection, `one or several of ${PROTECTIONS.join(', ')}`);
+  throw badArg('connector.protection', wrong ?? protection, `one or several of ${PROTECTIONS.join(', ')}`);
 }
 
 /** Which of the methods that may be left out it has. */
@@ -67,21 +67,17 @@ export function optionalMethods(calls: ConnectorMethods): OptionalMethod[] {
 function takeReporters(reporters: unknown, lastRank: number): readonly (readonly number[])[] {
   const expected = 'for each child a list of different ranks';
   if (!Array.isArray(reporters) || reporters.length === 0) {
-    throw bad('connector.reporters', reporters, expected);
+    throw badArg('connector.reporters', reporters, expected);
   }
   return reporters.map((ranks: unknown, child) => {
     const name = `connector.reporters[${child}]`;
     if (!Array.isArray(ranks) || ranks.length === 0 || new Set(ranks).size < ranks.length) {
-      throw bad(name, ranks, 'a list of at least one rank, each once');
+      throw badArg(name, ranks, 'a list of at least one rank, each once');
     }
     for (const rank of ranks) {
       if (Number.isInteger(rank) && rank >= 0 && rank <= lastRank) continue;
-      throw bad(name, rank, `ranks from 0 to ${lastRank}`);
+      throw badArg(name, rank, `ranks from 0 to ${lastRank}`);
     }
     return [...(ranks as number[])];
   });
-}
-
-function bad(name: string, value: unknown, expected: string): BlockstepError {
-  return badArgument(name, show(value), expected);
 }

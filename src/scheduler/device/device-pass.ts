@@ -4,6 +4,7 @@ import { NO_MATCH } from '../connector/connector-answers.js';
 import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import { isBlocked } from '../request/status.js';
+import type { Prefix } from '../schedule/admission.js';
 import { ITSELF, indexBehind, planAgain, planRun, takeFromOthers } from '../schedule/running-pass.js';
 import { beginSchedule, endSchedule, mayAdmit, tokenBudget } from '../schedule/schedule.js';
 import {
@@ -13,7 +14,6 @@ import {
   findRoom,
   nextInLine,
   outgrows,
-  type Prefix,
 } from '../schedule/waiting-pass.js';
 import { isLive } from '../state/guards.js';
 import type { RequestQueue } from '../state/request-queue.js';

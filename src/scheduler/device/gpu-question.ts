@@ -12,7 +12,7 @@ import {
   DecisionStop,
 } from '../../core/decision.js';
 import type { Plan } from '../plan/plan.js';
-import type { Prefix } from '../schedule/waiting-pass.js';
+import type { Prefix } from '../schedule/admission.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 /** What waits for decisions of the GPU: it yields while one is under way, and goes on when somebody looks again. */

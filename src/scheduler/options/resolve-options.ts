@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { type BlockstepError, badArgument, checkInteger, show } from '../../base/errors.js';
+import { badArg } from '../../base/checks.js';
+import { checkInteger } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 import { hashSeedBytes } from '../../core/core.js';
 import { resolvePlacement } from '../../core/placement.js';
@@ -21,7 +22,7 @@ const MAX_TOKENS = 2 ** 30;
  * @throws ERR_BLOCKSTEP_BAD_ARG naming the option, its value and what was expected
  */
 export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
-  if (typeof options !== 'object' || options === null) throw badOption('options', options, 'an object');
+  if (typeof options !== 'object' || options === null) throw badArg('options', options, 'an object');
   checkNames(options, SCHEDULER_OPTIONS);
   const o = options;
   const maxNumSeqs = integer('maxNumSeqs', o.maxNumSeqs, DEFAULT_LIMITS.maxNumSeqs, 1, MAX_ROWS);
@@ -76,7 +77,7 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
     log: o.log === undefined || o.log === null ? null : checkSink(o.log),
   };
   if (!config.enableChunkedPrefill && config.maxNumBatchedTokens < config.maxModelLen) {
-    throw badOption(
+    throw badArg(
       'maxNumBatchedTokens',
       config.maxNumBatchedTokens,
       `at least maxModelLen (${config.maxModelLen}) when enableChunkedPrefill is false`,
@@ -84,7 +85,7 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
   }
   if (config.maxModelLen > MAX_BLOCKS_PER_ROW * config.blockSize) {
     const most = `at most ${MAX_BLOCKS_PER_ROW} blocks of blockSize (${config.blockSize})`;
-    throw badOption('maxModelLen', config.maxModelLen, most);
+    throw badArg('maxModelLen', config.maxModelLen, most);
   }
   return Object.freeze(config);
 }
@@ -101,13 +102,13 @@ function integer(
 
 function boolean(name: string, value: unknown, fallback: boolean): boolean {
   if (value === undefined) return fallback;
-  if (typeof value !== 'boolean') throw badOption(name, value, 'a boolean');
+  if (typeof value !== 'boolean') throw badArg(name, value, 'a boolean');
   return value;
 }
 
 function oneOf<T extends string>(name: string, value: unknown, allowed: readonly [T, ...T[]]): T {
   if (value === undefined) return allowed[0];
-  if (!allowed.includes(value as T)) throw badOption(name, value, `one of ${allowed.join(', ')}`);
+  if (!allowed.includes(value as T)) throw badArg(name, value, `one of ${allowed.join(', ')}`);
   return value as T;
 }
 
@@ -119,7 +120,7 @@ function takeConnectorOption({ connector, numRanks }: SchedulerOptions): Connect
 function takeDeviations(value: SchedulerOptions['deviations']): Partial<Deviations> | false | undefined {
   if (value === undefined || value === false) return value;
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw badOption('deviations', value, 'an object or false');
+    throw badArg('deviations', value, 'an object or false');
   }
   checkNames(value, DEVIATION_NAMES);
   const taken: Partial<Deviations> = {};
@@ -139,7 +140,7 @@ function takeDeadlines(value: SchedulerOptions['deadlines']): Readonly<Deadlines
     return Object.freeze(resolved);
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw badOption('deadlines', value, 'an object or false');
+    throw badArg('deadlines', value, 'an object or false');
   }
   checkNames(value, DEADLINE_NAMES);
   for (const name of names) {
@@ -151,21 +152,17 @@ function takeDeadlines(value: SchedulerOptions['deadlines']): Readonly<Deadlines
 
 function takeTimeout(name: string, value: unknown): number {
   if (typeof value === 'number' && value >= 0 && value <= MAX_TIMEOUT) return value + 0;
-  throw badOption(name, value, `milliseconds from 0 to ${MAX_TIMEOUT}, 0 = none`);
+  throw badArg(name, value, `milliseconds from 0 to ${MAX_TIMEOUT}, 0 = none`);
 }
 
 function checkSink(value: unknown): LogSink {
   if (typeof value === 'object' && value !== null && typeof (value as LogSink).write === 'function') {
     return value as LogSink;
   }
-  throw badOption('log', value, 'an object with a function write');
+  throw badArg('log', value, 'an object with a function write');
 }
 
 function checkClock(value: unknown): () => number {
-  if (typeof value !== 'function') throw badOption('now', value, 'a function that returns milliseconds');
+  if (typeof value !== 'function') throw badArg('now', value, 'a function that returns milliseconds');
   return value as () => number;
-}
-
-function badOption(name: string, value: unknown, expected: string): BlockstepError {
-  return badArgument(name, show(value), expected);
 }

@@ -1,6 +1,6 @@
 import { channels } from '../../base/channels.js';
 import { FAILED } from '../connector/ask-connector.js';
-import { NO_MATCH, type TakenMatch } from '../connector/connector-answers.js';
+import { NO_MATCH } from '../connector/connector-answers.js';
 import { leaveQueue, stopDeadline } from '../life/deadlines.js';
 import { endUnreported } from '../life/finish.js';
 import { endLoading } from '../life/loading.js';
@@ -13,6 +13,14 @@ import { FinishCode, isBlocked } from '../request/status.js';
 import { dropZombie } from '../state/guards.js';
 import type { RequestQueue } from '../state/request-queue.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
+import {
+  computedAtAdmission,
+  matchPrefix,
+  type Prefix,
+  tokensToCompute,
+  tokensToHold,
+  tokensToReserve,
+} from './admission.js';
 import { endOutgrown } from './outgrown.js';
 
 /** What `NativeCore.admit` answers instead of a row. */
@@ -103,17 +111,6 @@ function promote(s: SchedulerState, request: Request): boolean {
   return true;
 }
 
-/** What a request need not compute: blocks of the local cache, and behind them what the connector can bring. */
-export interface Prefix {
-  readonly request: Request;
-  /** Nothing of it is computed yet, so both were asked. */
-  readonly fresh: boolean;
-  readonly numHits: number;
-  /** Blocks that it has already. */
-  readonly numHeld: number;
-  readonly external: TakenMatch;
-}
-
 /**
  * Looks for the prefix of the request at the head of the line.
  * @returns null if the connector asks for patience, so that the request is passed over, or failed, and it ended with it
@@ -149,15 +146,10 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
   const { config } = s;
   const { request, fresh, numHits, external } = prefix;
   const computed = computedAtAdmission(s, prefix);
-  let numNew = external.async ? 0 : request.numTokens - computed;
-  if (config.longPrefillTokenThreshold > 0) numNew = Math.min(numNew, config.longPrefillTokenThreshold);
-  if (numNew > budget) {
-    if (!config.enableChunkedPrefill) return false;
-    numNew = budget;
-  }
-  const known = Math.min(request.numTokens, config.maxModelLen);
-  const needed = Math.min(computed + numNew + (fresh ? 0 : s.lookahead), s.slotLimit);
-  const reserved = config.reserveFullIsl ? known : 0;
+  const numNew = external.async ? 0 : tokensToCompute(config, request.numTokens - computed, budget);
+  if (numNew < 0) return false;
+  const needed = tokensToHold(s, fresh, computed + numNew);
+  const reserved = tokensToReserve(s, request);
   // What is still to be loaded must not be found.
   const publishes = config.enablePrefixCaching && !external.async;
   const publishTo = publishes ? Math.min(computed + numNew, request.numTokens) : 0;
@@ -183,14 +175,6 @@ export function findRoom(s: SchedulerState, plan: Plan, request: Request, lacksR
   return (lacksRow && reclaimRow(s)) || reclaimSession(s, request) || reclaimStuckLoad(s, plan, request);
 }
 
-/** Tokens that need not be computed any more when the request is admitted. */
-function computedAtAdmission(
-  { config }: SchedulerState,
-  { request, fresh, numHits, external }: Prefix,
-): number {
-  return fresh ? numHits * config.blockSize + (external.numTokens ?? 0) : request.numComputedTokens;
-}
-
 /**
  * The request has its row and its blocks: it enters the plan, or, if its prefix has to be loaded first, those that wait. If
  * its connector fails now, it ends.
@@ -213,13 +197,6 @@ export function enter(
   request.numComputedTokens = computed;
   if (external.async) s.queues.parkLoading(queue, request);
   else enterPlan(s, plan, request, numNew, numBlocks, fresh ? numHits : prefix.numHeld);
-}
-
-/** Cached leading blocks. Never the last token's: one token must be computed to sample from. */
-function matchPrefix(s: SchedulerState, request: Request): number {
-  if (!s.config.enablePrefixCaching) return 0;
-  const hits = s.core.native.match(request.slot, Math.floor((request.numTokens - 1) / s.config.blockSize));
-  return s.dropLastHit && hits > 0 ? hits - 1 : hits;
 }
 
 /** Lookups are counted once per admission; vLLM counts again each time that a request is looked up and does not fit. */

@@ -157,6 +157,18 @@ describe('explain', () => {
     expect(bench.engine.explain('b')).toMatch(/; it needs 4 free blocks, there are 0$/);
   });
 
+  it('needs no free block for those that it holds already', () => {
+    const bench = new EngineBench({ numBlocks: 9, maxNumBatchedTokens: 64 });
+    const held = bench.submit({ id: 'held', prompt: prompt(16), maxTokens: 1 });
+    bench.engine.hold(held.handle, 'store', 'job');
+    const session = bench.submit({ id: 'a', prompt: prompt(9, 1), maxTokens: 1, resumable: true });
+    bench.steps();
+    // 8 blocks in all: 4 of `held`, 3 of the session, whose text of 9 tokens and a chunk of 12 fill 6.
+    session.addChunk({ prompt: prompt(12, 2) });
+    bench.engine.step();
+    expect(bench.engine.explain('a')).toMatch(/; it needs 3 free blocks, there are 1$/);
+  });
+
   it('the budget of the step', () => {
     const bench = new EngineBench({ maxNumBatchedTokens: 8 });
     bench.submit({ id: 'x', prompt: prompt(30) });

@@ -21,6 +21,7 @@ export type {
   ExecutorResult,
   FlatTokens,
 } from './engine/executor/executor.js';
+
 export type { ExecutorLimits } from './engine/executor/executor-limits.js';
 export { InputBatch, type StepInputs } from './engine/executor/input-batch.js';
 export type {
@@ -31,6 +32,7 @@ export type {
   GenerateResult,
   GenerateSource,
 } from './engine/generate-options.js';
+
 export type { EngineStats } from './engine/inspect/engine-stats.js';
 export type { EngineHealth } from './engine/inspect/health.js';
 export type { StepReport } from './engine/loop/step-loop.js';
@@ -43,6 +45,7 @@ export type {
   RequestTimings,
   StopReason,
 } from './engine/streams/outputs.js';
+
 export type { OutputIterator, RequestStream } from './engine/streams/request-stream.js';
 export type { SubmitInput, SubmitOptions } from './engine/streams/submission.js';
 export { CostModelExecutor } from './executors/cost-model/cost-model-executor.js';
@@ -66,6 +69,7 @@ export {
   type WorkerOutput,
   type WorkerStep,
 } from './scheduler/connector/connector.js';
+
 export type { KvExtent } from './scheduler/connector/kv-extent.js';
 export type { BlockLists, HandOver, KvView } from './scheduler/connector/kv-view.js';
 export type { Inspection } from './scheduler/inspect/inspection.js';
@@ -89,6 +93,7 @@ export {
   finishReasonOf,
   type RequestStatus,
 } from './scheduler/request/status.js';
+
 export type { StopConditions } from './scheduler/request/stop-conditions.js';
 export { DEFAULT_DEADLINES, type Deadlines, type WaitReason } from './scheduler/request/wait.js';
 export { Scheduler } from './scheduler/scheduler.js';
@@ -99,6 +104,7 @@ export {
   CompletionQueue,
   type CompletionQueueOptions,
 } from './transfer/completion-queue.js';
+
 export { CudaLane, type CudaLaneInfo, type CudaLaneOptions } from './transfer/cuda-lane.js';
 export { HostLane, type HostLaneOptions } from './transfer/host-lane.js';
 export { type TransferJob, type TransferJobInput, TransferJobs } from './transfer/job-table.js';

@@ -1,7 +1,8 @@
 import { percent } from '../../base/inspect.js';
 import type { Core } from '../../core/core.js';
-import { Control } from '../../core/exchange.js';
+import { Control } from '../../core/core.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
+
 /** How much of the pool is in use, as of the last native call: to look changes nothing. */
 export function kvUsage({ control, config }: Core): string {
   return percent(1 - control[Control.freeBlocks] / (config.numBlocks - 1));

@@ -1,6 +1,7 @@
 import type { Request } from '../request/request.js';
 import { NO_DEADLINE } from '../request/wait.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
+
 /** Limits the wait that a request begins now; `timeout` in milliseconds, 0 = it may wait for ever. */
 export function startDeadline(s: SchedulerState, request: Request, timeout: number): void {
   if (timeout > 0) s.deadlines.limitWait(request, s.now + timeout);

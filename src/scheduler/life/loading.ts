@@ -1,8 +1,9 @@
-import { PendingOp } from '../../core/exchange.js';
+import { PendingOp } from '../../core/core.js';
 import { isLoading, type Load } from '../request/load.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { giveBlocksBack } from './preempt.js';
+
 /** Forgets a load, whatever became of it; what is outstanding stays so. */
 export function leaveLoading(s: SchedulerState, request: Request): void {
   if (request.load === null) return;

@@ -4,6 +4,7 @@ import type { TakenReport } from '../connector/connector-output.js';
 import { type OutstandingKind, peer } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
+
 /** Whether this rank of this child is one whose reports are awaited. */
 export function isDeclared(s: SchedulerState, { child, rank }: TakenReport): boolean {
   return reportersOf(s, child).includes(rank);

@@ -1,4 +1,5 @@
 import { firstOf } from '../../base/inspect.js';
+
 /** What a plan says of itself; the scheduler's own, or the copy that an executor is given. */
 export interface ShownPlan {
   readonly step: number;

@@ -1,5 +1,6 @@
 import type { Load } from '../request/load.js';
 import type { Request } from '../request/request.js';
+
 /** A load that the step itself reads: it has to be there when the step is executed. */
 export interface SyncLoad extends Load {
   readonly request: Request;

@@ -1,4 +1,5 @@
 import { FinishCode } from '../request/status.js';
+
 /** Events that leave no trace in the state, counted since the start. */
 export class Counters {
   prefixCacheRequests = 0;

@@ -10,11 +10,11 @@ const NEVER_THROWN: ReadonlySet<AnomalyReason> = new Set([
   'chunk-finished',
   'end-unknown',
   'end-finished',
-  // Who reports a block cannot know that its request was preempted or aborted meanwhile.
+  // Whoever reports a block cannot know that its request was preempted or aborted meanwhile.
   'reassigned-block',
 ]);
 
-/** Whoever an anomaly is about, as far as it is told of it. */
+/** What an anomaly is about: a request, which remembers how many there were and the last one. */
 export interface AnomalySubject {
   numAnomalies: number;
   lastAnomaly: AnomalyReason | null;
@@ -30,8 +30,8 @@ export class Anomalies {
   }
 
   /**
-   * Counts one anomaly, also with the request that it is about, where there is one.
-   * @param isRace it comes of an end that its sender could not know of, so that it is not thrown
+   * Counts one anomaly, and remembers it in the request that it is about, if there is one.
+   * @param isRace the sender could not know that its request had ended, so the anomaly is not thrown
    */
   report(reason: AnomalyReason, detail: string, about?: AnomalySubject | null, isRace = false): void {
     if (about) {
@@ -46,7 +46,7 @@ export class Anomalies {
   }
 
   /**
-   * Ends a call.
+   * Ends a call: throws the first anomaly that was found in it.
    * @throws ERR_BLOCKSTEP_ANOMALY in strict mode, if there was one
    */
   throwFirst(): void {
@@ -59,7 +59,7 @@ export class Anomalies {
     return showFacts('Anomalies', depth, options, this.toObject());
   }
 
-  /** Reason to count, of those seen. */
+  /** The count of each reason that was seen. */
   toObject(): Record<string, number> {
     return Object.fromEntries(this.#counts);
   }

@@ -1,7 +1,7 @@
 import { types } from 'node:util';
 import { badArgument, show } from './errors.js';
 
-// The getters of the language itself: what a caller put on his array, or on its prototype, is never asked.
+// The language's own getters. A property that a caller put on an array, or on its prototype, is never read.
 const typedArray = Object.getPrototypeOf(Int32Array.prototype) as object;
 const bufferOf = getter<ArrayBufferLike>(typedArray, 'buffer');
 const byteOffsetOf = getter<number>(typedArray, 'byteOffset');
@@ -9,9 +9,9 @@ const lengthOf = getter<number>(typedArray, 'length');
 const isResizable = getter<boolean>(ArrayBuffer.prototype, 'resizable');
 
 /**
- * A view of a caller's Int32Array, of this or of another realm, over memory that is there, cannot change its size and
- * belongs to no other thread. The view is ours, so that no property of the caller's array is ever read: its length and
- * its methods are the language's.
+ * A view of a caller's Int32Array. The array may be of another realm. Its memory must not be detached, resizable or shared with
+ * another thread. The view is a new object: no property of the caller's array is ever read, and the view's length and methods
+ * are the language's own.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function takeInt32Array(name: string, value: unknown): Int32Array {
@@ -40,7 +40,7 @@ function checkMemory(name: string, array: ArrayBufferView): void {
     throw badArgument(name, 'one whose memory was given away', 'over memory of its own');
 }
 
-/** No view can be made of a detached buffer. Node 20 has no getter that says so. */
+/** Whether a buffer is detached: no view of it can be made then. Node 20 has no getter that says so. */
 function isDetached(buffer: ArrayBufferLike): boolean {
   try {
     void new Uint8Array(buffer);

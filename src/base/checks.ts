@@ -1,8 +1,12 @@
 import { type BlockstepError, badArgument, show } from './errors.js';
 
-/** The longest name of anything, in UTF-16 units. */
+/** Most UTF-16 units of a name: of a cache salt, an adapter, or the owner of a use. */
 export const MAX_NAME = 65_536;
 
+/**
+ * Returns `value` if it is a string of `minLength` to `MAX_NAME` UTF-16 units.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
 export function checkName(field: string, value: unknown, minLength: number): string {
   if (typeof value !== 'string') throw badArgument(field, show(value), 'a string');
   if (value.length >= minLength && value.length <= MAX_NAME) return value;
@@ -13,11 +17,13 @@ export function checkName(field: string, value: unknown, minLength: number): str
   );
 }
 
+/** Returns `value` if it is a boolean. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function checkBoolean(field: string, value: unknown): boolean {
   if (typeof value === 'boolean') return value;
   throw badArgument(field, show(value), 'a boolean');
 }
 
+/** Returns `value` if it is a finite number. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function checkFinite(field: string, value: unknown): number {
   if (typeof value === 'number' && Number.isFinite(value)) return value;
   throw badArgument(field, show(value), 'a finite number');
@@ -28,7 +34,7 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null;
 }
 
-/** Whether a value is a safe integer from 0 on: a number of things, or what names one of them. */
+/** Whether a value is a safe integer from 0 on: a count, a handle, or an index. */
 export function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }

@@ -5,8 +5,9 @@ import { badArgument, show } from './errors.js';
 export type Bound = (...args: unknown[]) => unknown;
 
 /**
- * A method of a caller's object, called on the object itself. Its answers are wanted at once: a promise is none. It throws
- * then, and if the promise rejects later nothing comes of that: an unheard rejection would end the process.
+ * A method of a caller's object, called on the object itself. Its answer is wanted at once, so that a method that answers with
+ * a promise counts as one that throws. If that promise rejects later the rejection is heard and dropped: a rejection that nobody
+ * hears would end the process.
  */
 function bindForeign(name: string, method: (...args: unknown[]) => unknown, owner: object): Bound {
   return (...args) => {
@@ -26,7 +27,8 @@ function bindForeign(name: string, method: (...args: unknown[]) => unknown, owne
 /**
  * The named methods of a caller's object, each looked up once and bound to it.
  * @param what what the object is, for the message
- * @throws ERR_BLOCKSTEP_BAD_ARG for the first that is no function; one of `optional` may be undefined, and is left out
+ * @param optional names that the object may lack: a method that is undefined is left out
+ * @throws ERR_BLOCKSTEP_BAD_ARG naming the first method that is no function
  */
 export function bindMethods<Needed extends string, Optional extends string = never>(
   what: string,

@@ -1,6 +1,6 @@
 /**
- * A binary heap of items, each of which knows its index: the first one is found, and any one leaves, without a search.
- * The order is whatever `comesBefore` says of two of them.
+ * A binary heap of items, each of which knows its index. So the first item is found without a search, and any item can leave
+ * without one. `comesBefore` says the order of two items.
  */
 export abstract class IndexedHeap<Item> {
   protected readonly heap: Item[] = [];
@@ -17,7 +17,7 @@ export abstract class IndexedHeap<Item> {
     this.#siftUp(item, this.heap.length - 1);
   }
 
-  /** Takes out an item of this heap. What it is ordered by must still be what it was. */
+  /** Takes out an item of this heap. The fields that order it must not have changed since it was added. */
   protected removeFromHeap(item: Item): void {
     const index = this.indexOf(item);
     const last = this.heap.pop() as Item;

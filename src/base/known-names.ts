@@ -1,12 +1,12 @@
 import { distance } from 'fastest-levenshtein';
 import { BlockstepError, show } from './errors.js';
 
-/** Every name of `T`: an object of this type does not compile if it lacks a name, or has one that `T` has not. */
+/** An object with every name of `T`. It does not compile if it lacks a name, or has a name that `T` does not have. */
 export type NamesOf<T> = { readonly [name in keyof Required<T>]: unknown };
 
 /** The names that an object of options may have. */
 export interface KnownNames {
-  /** What has the names, for the message: `the options of a Scheduler`. */
+  /** What the names belong to, for the message: `the options of a Scheduler`. */
   readonly what: string;
   readonly names: ReadonlySet<string>;
   /** What to say of a name that people know from elsewhere, by its plain form (`plain`). */
@@ -18,7 +18,10 @@ const MOST_LISTED = 340;
 /** A name is near if at most one letter in so many differs. */
 const NEARNESS = 3;
 
-/** @param words what to say of a name that is not known, in any spelling: `{ temperature: 'it belongs into params' }` */
+/**
+ * The names that an object may have.
+ * @param words hints for unknown names, whatever their spelling: `{ temperature: 'it belongs into params' }`
+ */
 export function knownNames<T>(
   what: string,
   names: NamesOf<T>,
@@ -29,9 +32,9 @@ export function knownNames<T>(
 }
 
 /**
- * Refuses an object that has a name which nobody reads, because that is a mistake that would stay silent. Enumerable names
- * count, inherited ones too; values are not read.
- * @throws ERR_BLOCKSTEP_BAD_ARG saying the name, and what was probably meant; what a proxy throws
+ * Refuses an object that has a name which nobody reads: such a mistake would stay silent. Enumerable names count, inherited
+ * ones too. Values are not read.
+ * @throws ERR_BLOCKSTEP_BAD_ARG with the unknown name and what was probably meant; whatever a proxy throws
  */
 export function checkNames(value: object, known: KnownNames): void {
   for (const name in value) {
@@ -40,7 +43,7 @@ export function checkNames(value: object, known: KnownNames): void {
   }
 }
 
-/** What to say of a name that is not known: `did you mean maxNumSeqs?`; empty if nothing is near. */
+/** The hint for an unknown name: `did you mean maxNumSeqs?`. Empty if no known name is near. */
 export function suggest({ names, words }: KnownNames, name: string): string {
   const wanted = plain(name);
   let nearest = '';
@@ -58,8 +61,8 @@ export function suggest({ names, words }: KnownNames, name: string): string {
 }
 
 /**
- * What an object probably has in place of a field that it lacks, for the message: `; did you mean tokens by "token"?`. Empty if
- * none of its names is near. For objects that may have further names, such as results.
+ * The hint for a field that an object lacks: which of its names was probably meant as that field, as in
+ * `; did you mean tokens by "token"?`. Empty if none of its names is near. For objects that may have further names, as results do.
  */
 export function insteadOf(value: object, field: string): string {
   const known = knownNames<Record<string, unknown>>('', { [field]: true });
@@ -69,7 +72,7 @@ export function insteadOf(value: object, field: string): string {
   return '';
 }
 
-/** What somebody put on Object.prototype stands in every object, and is nobody's option. */
+/** A name that somebody put on Object.prototype stands in every object, and is not meant as an option. */
 function isEveryObjects(name: string): boolean {
   return Object.prototype.propertyIsEnumerable.call(Object.prototype, name);
 }
@@ -82,8 +85,8 @@ function unknownName(known: KnownNames, name: string): BlockstepError {
   return new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', message);
 }
 
-/** A name without what spellings differ in: `max_num_seqs` and `maxNumSeqs` are `maxnumseqs`. */
+/** A name in plain form, without case and separators: `max_num_seqs` and `maxNumSeqs` are both `maxnumseqs`. */
 function plain(name: string): string {
-  // A message cannot use more, and to compare names takes the product of their lengths.
+  // A message cannot show more, and comparing two names takes time by the product of their lengths.
   return name.slice(0, 100).replace(/[_-]/g, '').toLowerCase();
 }

@@ -26,7 +26,7 @@ export function generationOf(handle: number): number {
 
 const INT32_MAX = 2 ** 31 - 1;
 
-/** NativeConfig with the fields defaulted that only concern the border itself. */
+/** `NativeConfig`, where fields that concern only the border to native code have defaults. */
 export interface CoreConfig
   extends Omit<NativeConfig, 'numFrames' | 'pendingCapacity' | 'lookahead' | 'cuda' | 'authority'>,
     PlacementOptions {
@@ -85,9 +85,9 @@ function nativeConfig(config: CoreConfig): NativeConfig {
 
 /**
  * The typed face of a native core: the exchange buffer's views, the queue of pending operations and the counts.
- * It holds no policy. What push() queued takes effect at the next native call, so readers that must see it call
- * flush() first, as the counts below do. While a decision of the GPU is under way it takes effect after that, and a full
- * queue takes no more (ERR_BLOCKSTEP_DECISION_PENDING).
+ * It holds no policy. An operation that push() queued takes effect at the next native call. Readers that must see it call
+ * flush() first, as the counts below do. While a decision of the GPU is under way, operations take effect behind that decision,
+ * and a full queue takes no more of them (ERR_BLOCKSTEP_DECISION_PENDING).
  */
 export class Core {
   readonly native: NativeCore;
@@ -128,22 +128,22 @@ export class Core {
 
   /**
    * What a model runner reads of the plan in this frame: its first `numEntries` entries, as tables. Call it after the
-   * `schedule()` that made the plan and before anything else changes the state. One native call, whose cost goes by
+   * `schedule()` that made the plan and before anything else changes the state. This is one native call. Its cost grows with
    * what this gather and the last one of the frame wrote; only `queryStart` is padded to its end.
    *
-   * A frame's tables take `tablesBytes` bytes from its first gather on, and none before: with 256 entries, 8,192 tokens
-   * and rows of 512 blocks 626 KB. Of the block table only what is written is ever touched.
+   * The tables of a frame take `tablesBytes` bytes from its first gather on, and none before: 626 KB with 256 entries, 8,192
+   * tokens and rows of 512 blocks. Memory of the block table is touched only where it is written.
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_BAD_SLOT, ERR_BLOCKSTEP_NO_ROW if an entry's request has ended or lost
-   * its blocks since, ERR_BLOCKSTEP_DETACHED, ERR_BLOCKSTEP_NO_MEMORY; the tables are as they were then
+   * its blocks since, ERR_BLOCKSTEP_DETACHED, ERR_BLOCKSTEP_NO_MEMORY; the tables stay as they were
    */
   gather(frame: number, numEntries: number): StepTables {
     return this.#gatherer.gather(frame, numEntries);
   }
 
   /**
-   * The tables on the GPU, all padding before the first `gatherOnDevice`; made at the first call of either, which
-   * allocates. They are the size of a set on the host, and a message, on the GPU, and pinned a message of
-   * 12 bytes an entry and 4 a token for each frame; `native.memory()` counts both.
+   * The tables on the GPU, all padding before the first `gatherOnDevice`. They are allocated at the first call of either
+   * method. On the GPU they take as much memory as a set on the host, and one message more; pinned on the host, one message for
+   * each frame. A message has 12 bytes per entry and 4 per token. `native.memory()` counts both.
    * @throws ERR_BLOCKSTEP_CUDA if the state is on the host alone, ERR_BLOCKSTEP_NO_MEMORY
    */
   deviceTables(): DeviceTableSet {
@@ -151,14 +151,14 @@ export class Core {
   }
 
   /**
-   * As `gather`, but done on the GPU, in its one set of tables and out of its own copy of the rows: what is sent is the
-   * row and two counts of each entry, and the tokens. Call it where `gather` is called; it gives the GPU the log of the
-   * step too, if that was not done yet.
+   * As `gather`, but done on the GPU: into its one set of tables, from its own copy of the rows. The host sends the row and two
+   * counts of each entry, and the tokens. Call it where `gather` is called. It also gives the GPU the log of the step, if that
+   * was not done yet.
    *
-   * It returns when the gather is on its way. It waits only if the GPU cannot be given the step's log yet: when more logs
-   * are on their way than there are frames, which takes plans that compute nothing (aborts, preemptions) while a long step
-   * runs, or logs of more than 65,536 words. Then it waits until the oldest step on the GPU is done, for 60 seconds at
-   * most; `waits` of the tables counts that.
+   * It returns when the gather is on its way. It waits only if the GPU cannot be given the log of the step yet, because more
+   * logs are on their way than there are frames. That happens with plans that compute nothing (aborts, preemptions) while a long
+   * step runs, or with logs of more than 65,536 words. Then it waits until the oldest step on the GPU is done, for 60 seconds
+   * at most; `waits` of the tables counts that.
    * @param stream a cudaStream_t: behind what is queued there now, and before what will be; null: the core's own
    * @throws as `gather` does, and nothing was sent then; ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR: the core refuses
    * everything from then on
@@ -168,8 +168,8 @@ export class Core {
   }
 
   /**
-   * The end of a step: a mirror on a GPU is given what has changed, which waits for nothing. On the host it costs a
-   * comparison.
+   * To be called at the end of a step: gives a mirror on a GPU what has changed, and waits for nothing. Without a mirror it
+   * costs one comparison.
    * @param stream a cudaStream_t: behind what is queued there now, and before what will be
    * @throws ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR; the core refuses everything from then on
    */
@@ -189,12 +189,12 @@ export class Core {
     this.control[Control.numPending] = n + 1;
   }
 
-  /** Makes room for `count` operations that the caller writes behind those pending by itself; at most the capacity. */
+  /** Makes room for `count` operations, at most the capacity. The caller itself writes them behind the pending ones. */
   reserve(count: number): void {
     if (this.control[Control.numPending] + count > this.#pendingCapacity) this.native.flush();
   }
 
-  /** Applies what push() queued; while the GPU decides that waits for its decision. */
+  /** Applies the operations that push() queued. While the GPU decides, they stay queued until its decision has come. */
   flush(): void {
     if (this.control[Control.numPending] !== 0 && this.control[Control.deciding] === 0) this.native.flush();
   }

@@ -1,9 +1,9 @@
 /**
- * A step that the GPU decides, as `NativeCore.submitDecision` is asked for it and `pollDecision` brings it: Int32Arrays of a
- * head and one record for each admission. native/host/decided/decided.h names the words alike.
+ * A step that the GPU decides: the request that `NativeCore.submitDecision` is given, and the answer that `pollDecision` brings.
+ * Both are Int32Arrays with a head and one record for each admission. native/host/decided/decided.h has the same names.
  */
 
-/** Words of the head of a request and of an answer; those without a name are 0. */
+/** Number of words in the head of a request and of an answer. Words without a name are 0. */
 export const DECISION_HEAD = 8;
 
 /** The head of a request. */
@@ -60,7 +60,7 @@ export const Answer = {
   stop: 0,
   /** Entries of the frame that were done, from `from` on. */
   numRun: 1,
-  /** Admissions that were looked at: the last of them perhaps not admitted. */
+  /** Admissions that were looked at. The last of them may not have been admitted. */
   numAnswers: 2,
   numAdmitted: 3,
 } as const;
@@ -84,7 +84,7 @@ export const Admitted = {
   numComputedTokens: 5,
 } as const;
 
-/** Why a decision ends before all that was asked for. What was decided before stands. */
+/** Why a decision ends before all that was asked for is decided. What was decided before that stands. */
 export const DecisionStop = {
   none: 0,
   /** The free blocks do not suffice for the next entry of the frame; no admission was looked at. */
@@ -95,7 +95,7 @@ export const DecisionStop = {
   requests: 3,
   /** The free blocks do not suffice for the admission. */
   blocks: 4,
-  /** They do, and no row is free. */
+  /** The free blocks suffice for the admission, and no row is free. */
   rows: 5,
   /** Fewer blocks are cached than the admission names. */
   hits: 6,

@@ -14,7 +14,7 @@ export interface DeviceArray {
   readonly device: string;
 }
 
-/** The arrays by name, in the order in which native code numbers them. */
+/** The names of the arrays, in the order in which native code numbers them. */
 export const TABLE_NAMES = [
   'slotMapping',
   'inputIds',
@@ -87,7 +87,7 @@ export class DeviceGatherer {
     return plan.tables;
   }
 
-  /** Takes no memory for a call that makes no sense. */
+  /** Checks the call before it takes memory. */
   #make(frame: number, numEntries: number): PlanTables {
     const index = checkInteger('frame', frame, 0, this.#frames.length - 1);
     checkInteger('numEntries', numEntries, 0, this.#shape.maxEntries);
@@ -97,7 +97,7 @@ export class DeviceGatherer {
   }
 }
 
-/** What a frame adds to the set that all frames share: whose tokens they are. */
+/** The tables of one frame: the set that all frames share, and whose tokens stand in it. */
 class PlanTables {
   numEntries = 0;
   readonly tables: DeviceTables;

@@ -1,16 +1,17 @@
 /** The slots of a completion queue; see `CompletionQueue`. Used by one thread, as every native object is. */
 export interface NativeRing {
-  /** Gives a transfer that somebody outside completes its job. @throws ERR_BLOCKSTEP_RING_FULL */
+  /** Gives out a job for a transfer that somebody outside completes. @throws ERR_BLOCKSTEP_RING_FULL */
   begin(): number;
-  /** Completes such a job with 1 ok, 2 failed, 3 cancelled. @returns one of `Posted` */
+  /** Completes a job that `begin` gave out: 1 ok, 2 failed, 3 cancelled. @returns one of `Posted` */
   post(job: number, verdict: number): number;
   /**
-   * Takes the completions that there are and for which `out` has room: first two words, how many of jobs from before a
-   * reset were dropped and how many words of jobs that were over; then job and verdict of each.
-   * @returns how many completions
+   * Takes the completions that have come, as many as `out` has room for. `out` begins with two words: how many completions of
+   * jobs from before a reset were dropped, and how many words came for jobs that were over. Behind them stand the job and the
+   * verdict of each completion.
+   * @returns how many completions were taken
    */
   drain(out: Int32Array): number;
-  /** The jobs in flight are nobody's from now on. @returns how many */
+  /** Forgets the jobs in flight: their completions are dropped from now on. @returns how many there were */
   reset(): number;
   inFlight(): number;
   counts(): { inFlight: number; abandoned: number; late: number };
@@ -26,7 +27,7 @@ export const DRAIN_HEADER = 2;
 /** Jobs are numbered from 1 to this, then from 1 again. */
 export const MAX_JOB = 2 ** 31 - 1;
 
-/** Where memory is: the host's, the host's and known to CUDA, or a GPU's own. */
+/** Where memory is: on the host; on the host and known to CUDA; or on a GPU. */
 export type Place = 'host' | 'pinned' | 'device';
 
 export interface NativeArenaConfig {
@@ -80,13 +81,13 @@ export interface NativeLane {
 /** How a CUDA lane copies: `auto` takes the kernel for small runs and batches, or else single copies, for the others. */
 export type CopyMode = 'auto' | 'batch' | 'kernel' | 'copies';
 
-/** How the GPU says what it has done. */
+/** How the GPU says which copies it has done. */
 export type CompletionMode = 'auto' | 'write-value' | 'event';
 
 export interface NativeCudaLaneConfig {
   mode: CopyMode;
   completion: CompletionMode;
-  /** Runs of fewer bytes go by the kernel; null: it is measured. */
+  /** Runs of fewer bytes are copied by the kernel; null: the limit is measured. */
   cut: number | null;
   windowBytes: number;
   patienceMs: number;

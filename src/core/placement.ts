@@ -92,7 +92,7 @@ export function createNative(
   placement: Placement,
 ): { native: NativeCore; backend: Backend } {
   const { authority, device, stream } = placement;
-  // Whoever asks for decisions of the GPU shall not measure those of the host instead.
+  // A caller that asks for decisions of the GPU must not be given those of the host instead.
   const backend = authority === 'device' ? 'cuda' : placement.backend;
   const onHost = (reason: string): { native: NativeCore; backend: Backend } => ({
     native: addon.create(config, exchange),

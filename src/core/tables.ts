@@ -141,7 +141,7 @@ export class Gatherer {
     return tables;
   }
 
-  /** Takes no memory for a call that makes no sense. */
+  /** Checks the call before it takes memory. */
   #make(frame: number, numEntries: number): FrameTables {
     const index = checkInteger('frame', frame, 0, this.#frames.length - 1);
     checkInteger('numEntries', numEntries, 0, this.#shape.maxEntries);

@@ -2,10 +2,10 @@
  * Two results side by side: `npm run bench:compare -- [old.json new.json] [--max-ratio R]`. Without files, the newest
  * result against bench/results/baseline.json.
  *
- * A ratio above 1 is slower, or more. On a noisy machine the ratio of the fastest samples says more than that of the
- * medians. Where both runs calibrated, the last column divides the median's ratio by that of the bare loop, which takes
- * out how fast the two machines are. With --max-ratio the exit status is 1 if that ratio (the median's own, where a run
- * has no calibration) is larger than R for any time but the calibration's, or if nothing could be compared.
+ * A ratio above 1 is slower, or more. On a noisy machine the ratio of the fastest samples says more than that of the medians. If both
+ * runs have a calibration, the last column divides the ratio of the medians by that of the bare loop, which removes the difference in
+ * speed of the two machines. With --max-ratio the exit code is 1 if that ratio (without a calibration: the ratio of the medians) is
+ * larger than R for any time but those of the calibration, or if nothing could be compared.
  */
 import { parseArgs } from 'node:util';
 import { BARE_LOOP } from './cases/calibration.js';
@@ -24,9 +24,9 @@ interface Comparison {
   old: Row;
   new: Row;
   ratio: number;
-  /** Of the fastest samples; null for what is not a time. */
+  /** Ratio of the fastest samples; null for what is not a time. */
   minRatio: number | null;
-  /** `ratio` over the bare loop's; null for what is not a time, or without calibration. */
+  /** `ratio` divided by that of the bare loop; null for what is not a time, and without calibration. */
   relative: number | null;
 }
 

@@ -4,7 +4,7 @@ import { availableParallelism, cpus, loadavg, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** Where and on what a result was measured. */
+/** The machine, the versions and the commit that a result was measured with. */
 export interface Machine {
   cpu: string;
   cores: number;
@@ -16,7 +16,7 @@ export interface Machine {
   v8: string;
   /** Full commit, or null outside a git checkout. */
   commit: string | null;
-  /** The sources, the native code or the benchmark differ from the commit. */
+  /** Whether the sources, the native code or the benchmark differ from the commit; null outside a git checkout. */
   dirty: boolean | null;
   /** ISO 8601, UTC. */
   date: string;

@@ -56,7 +56,7 @@ async function measureAll(options: Options): Promise<Results> {
   if (globalThis.gc === undefined) throw new Error('run it by "npm run bench": it needs node --expose-gc');
   const machine = readMachine();
   console.log(describeMachine(machine));
-  // Without the calibration the other groups' ratios are missing, and it takes a moment only.
+  // The calibration always runs: the ratios of the other groups need it, and it is short.
   const groups = GROUPS.filter((group) => group === 'calibration' || (options.only ?? group) === group);
   const rows: Row[] = [];
   for (const group of groups) {
@@ -74,7 +74,7 @@ async function measureAll(options: Options): Promise<Results> {
   return results;
 }
 
-/** Where the page goes if it is wanted: beside the result, unless a path was given. */
+/** The path of the page: beside the result unless a path was given; null if no page is wanted. */
 function pagePath({ report, from, out }: Options): string | null {
   if (report !== '') return report;
   return (from ?? out ?? defaultFile({ machine: readMachine() })).replace(/(\.json)?$/, '.html');

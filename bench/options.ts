@@ -7,9 +7,9 @@ export interface Options {
   quick: boolean;
   out: string | null;
   write: boolean;
-  /** Where the page goes; '' = beside the result. */
+  /** Path of the page; '' = beside the result, null = no page. */
   report: string | null;
-  /** A result to show instead of measuring. */
+  /** A result file to show instead of measuring; null = measure. */
   from: string | null;
 }
 

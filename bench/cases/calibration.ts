@@ -13,8 +13,8 @@ export const BARE_LOOP = 'bare loop over 256';
 export const NATIVE_CALL = 'empty native call';
 
 /**
- * What this machine does in the same minute, to set the other figures in relation to: the bare loop below, and a call
- * through Node-API that finds nothing to do.
+ * What this machine does in the same minute, for comparison with the other figures: the bare loop below, and a call through Node-API
+ * that finds nothing to do.
  */
 export function benchCalibration(effort: Effort): Row[] {
   const loop = timeRow('calibration', BARE_LOOP, measure({ run: bareLoop() }, effort), SIZE);
@@ -39,7 +39,7 @@ export function benchCalibration(effort: Effort): Row[] {
   return [loop, call];
 }
 
-/** A request with no more fields than a decode step touches. */
+/** A request with only those fields that a decode step touches. */
 class BareRequest {
   numTokens: number;
   numComputedTokens: number;
@@ -63,10 +63,9 @@ class BareRequest {
 }
 
 /**
- * The decode step without everything that makes it a scheduler: no blocks, no hashes, no native code, no checks of what
- * comes in, no queues. Over 256 request objects it makes the branches that vLLM's `schedule`, `_update_after_schedule`
- * and `update_from_output` make for a plain decode, and writes a plan, the new tokens and the output rows to typed
- * arrays. What a scheduler in TypeScript could cost at the least.
+ * A decode step without blocks, hashes, native code, checks and queues: about the least that a scheduler in TypeScript could cost.
+ * Over 256 request objects it takes the branches that vLLM's `schedule`, `_update_after_schedule` and `update_from_output` take for a
+ * plain decode, and writes a plan, the new tokens and the output rows to typed arrays.
  */
 function bareLoop(): () => undefined {
   const requests = Array.from({ length: SIZE }, (_, slot) => new BareRequest(slot));

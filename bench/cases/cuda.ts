@@ -8,8 +8,8 @@ const SIZES = [64, 256, 1024];
 export const CUDA_EFFORT: Effort = { samples: 6000, warmup: 1500 };
 
 /**
- * One whole step, schedule and update through Node-API, of N running decodes, kept on the host alone and mirrored on a GPU: what the
- * mirror costs its caller. Without a GPU that could be used there is nothing to measure.
+ * One whole step (schedule and update, through Node-API) of N running decodes, with the state on the host alone and with a mirror on a
+ * GPU: what the mirror costs its caller. Without a usable GPU there is nothing to measure.
  */
 export function benchCuda(effort: Effort): Row[] {
   const [, cuda] = probeBackends();

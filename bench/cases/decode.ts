@@ -14,9 +14,9 @@ const VARIANTS: Record<string, DecodeVariant> = {
   '256, 64 transfers': { transfers: 64 },
 };
 
-/** One whole step, schedule and update through Node-API, of N running decodes; and its variants at 256. */
+/** One whole step (schedule and update, through Node-API) of N running decodes, and its variants at 256. */
 export function benchDecode(effort: Effort): Row[] {
-  // The smallest are over before V8, in a thread of its own, has compiled the path, and compiled it again for them.
+  // V8 compiles in a thread of its own; runs of few requests would be over before it has compiled the path for them.
   for (const size of [64, 1, 8, 1, 8]) decodeRow('warm-up', size, DECODE_EFFORT, {});
   const plain = DECODE_SIZES.map((size) => decodeRow(String(size), size, effort, {}));
   const variants = Object.entries(VARIANTS).map(([name, variant]) => decodeRow(name, 256, effort, variant));

@@ -18,9 +18,9 @@ const STEPS: Record<string, [size: number, variant: DecodeVariant]> = {
 };
 
 /**
- * What a decode step allocates on the V8 heap, garbage included, and how often V8 collected it; what each running
- * request adds to that (the slope between two batch sizes, so that what a step costs as such is not counted); and what
- * an added request holds until it ends.
+ * Three figures of the V8 heap. First, what a decode step allocates, garbage included, and how often V8 collected garbage. Second,
+ * what each running request adds to that: the slope between two batch sizes, so that what a step allocates as such does not count.
+ * Third, what an added request holds until it ends.
  */
 export function benchHeap(steps: number): Row[] {
   const rows: Row[] = [];
@@ -37,7 +37,7 @@ export function benchHeap(steps: number): Row[] {
   return rows;
 }
 
-/** Bytes per step, less what the same loop allocates around nothing; and collections during all steps. */
+/** Bytes per step, less what an empty loop allocates; and the collections during all steps. */
 function allocationsOfDecode(size: number, steps: number, variant: DecodeVariant): Allocations {
   const { scheduler, step } = makeDecode(size, WARMUP + steps + 2, variant);
   for (let i = 0; i < WARMUP; i++) step();

@@ -13,9 +13,9 @@ const PROMPT = { min: 512, max: 2048 };
 const OUTPUT = { min: 64, max: 256 };
 
 /**
- * A full engine in balance: 256 running requests, of which one or two end in each step and are replaced, with their
- * prompts of 512 to 2,048 tokens prefilled beside the decodes. The pool holds the requests and a third more, so that
- * after the warm-up every block taken evicts a cached one. The halves of the step are also given alone.
+ * A full engine in balance: 256 running requests, of which one or two end in each step and are replaced. The prompts of the new ones
+ * (512 to 2,048 tokens) are prefilled beside the decodes. The pool has room for the requests and a third more, so that after the
+ * warm-up every block that is taken evicts a cached one. The schedule half of the step is also given alone.
  */
 export function benchMixed(effort: Effort): Row[] {
   const mixed = new Mixed();
@@ -49,7 +49,7 @@ class Mixed {
   readonly #result = { tokens: new Int32Array(SEQUENCES).fill(7), counts: new Int32Array(SEQUENCES) };
   #added = 0;
 
-  /** Tops the waiting queue up. */
+  /** Adds requests until the waiting queue is full. */
   refill(): void {
     while (this.#scheduler.numWaiting < WAITING) {
       const prompt = this.#prompts.next(this.#draw(PROMPT));
@@ -58,7 +58,7 @@ class Mixed {
     }
   }
 
-  /** One step. Returns what the scheduler took of it, in milliseconds: answering in the model's place is not counted. */
+  /** One step. Returns the scheduler's part of it in milliseconds; making the model's answer is not counted. */
   step(halves: { schedule: number; update: number }): number {
     const start = performance.now();
     const plan = this.#scheduler.schedule();
@@ -71,7 +71,7 @@ class Mixed {
     return halves.schedule + halves.update;
   }
 
-  /** That the engine was full and in balance, and ends it. */
+  /** Checks that the engine was full and in balance, and disposes it. */
   check(): void {
     const stats = this.#scheduler.stats();
     if (stats.numRunning < SEQUENCES - 8 || stats.finished.length === 0 || stats.evictions === 0) {

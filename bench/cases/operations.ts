@@ -10,13 +10,12 @@ const TOKENS = 2048;
 const BLOCKS = TOKENS / BLOCK_SIZE;
 const POOLS = { '10k': 10_000, '100k': 100_000, '1M': 2 ** 20 };
 
-/** What stands in the free queue: blocks without content, or blocks of the prefix cache, evicted when they are taken. */
+/** What is in the free queue: `empty` blocks, or `cached` blocks of the prefix cache, which are evicted when they are taken. */
 type FreeQueue = 'empty' | 'cached';
 
 /**
- * The operations of one request of 2,048 tokens, each one or two calls through Node-API. Successive requests are
- * different ones, so the pool is gone through block by block and its caches of the processor are as cold as its size
- * makes them.
+ * The operations of one request of 2,048 tokens, each one or two calls through Node-API. Successive requests differ, so the whole
+ * pool is used block by block, and the processor's caches are as cold as the size of the pool makes them.
  */
 export function benchOperations(effort: Effort): Row[] {
   const rows: Row[] = [];
@@ -26,7 +25,7 @@ export function benchOperations(effort: Effort): Row[] {
       const where = `${label} ${queue}`;
       rows.push(timeRow('operations', `cold allocate, ${where}`, measure(coldAllocate(pool), effort)));
       rows.push(timeRow('operations', `release, ${where}`, measure(release(pool), effort)));
-      // Last: without an eviction in between, what it finds is what it left.
+      // Last, because it evicts nothing: it leaves the pool as it found it.
       rows.push(timeRow('operations', `full hit, ${where}`, measure(fullHit(pool), effort)));
       pool.check();
     }
@@ -34,7 +33,7 @@ export function benchOperations(effort: Effort): Row[] {
   return [...rows, ...benchAdd(effort), ...benchInspection(effort)];
 }
 
-/** What people ask of a scheduler and an engine with a long queue: it is to cost less than a millisecond. */
+/** `explain` and `stats` of an engine with a long queue. Each should cost less than a millisecond. */
 function benchInspection({ warmup }: Effort): Row[] {
   const rows: Row[] = [];
   const length = 100_000;
@@ -78,7 +77,7 @@ function benchInspection({ warmup }: Effort): Row[] {
   return rows;
 }
 
-/** Adding a request: the native part with and without hashing, and all of `Scheduler.add`. */
+/** Adding a request, with and without hashing: the native part, and all of `Scheduler.add`. */
 function benchAdd(effort: Effort): Row[] {
   const hashing = new Pool(1000, 'empty', true);
   const plain = new Pool(1000, 'empty', false);
@@ -191,7 +190,7 @@ function schedulerAdd(scheduler: Scheduler): Subject {
   };
 }
 
-/** A native core whose free queue is kept as it was made. */
+/** A native core whose free queue stays as it was made: all empty, or all cached. */
 class Pool {
   readonly core: Core;
   readonly queue: FreeQueue;
@@ -210,7 +209,7 @@ class Pool {
       enablePrefixCaching,
       hashSeed: hashSeedBytes(HASH_SEED),
     });
-    // Every block is used once, which also touches the memory behind it.
+    // Every block is used once, so that its memory has been touched.
     for (let used = 0; used < numBlocks; used += BLOCKS) this.#use(this.addNew());
     if (queue === 'empty' && !this.core.native.reset()) throw new Error('the pool is in use');
   }
@@ -225,19 +224,19 @@ class Pool {
     return slotOf(this.core.native.add(this.#prompts.at(index, TOKENS), '', ''));
   }
 
-  /** Ends a slot; its blocks go back, with or without content, as the pool is to have them. */
+  /** Ends a slot. Its blocks go back, as empty or as cached blocks, whichever the pool has. */
   end(slot: number): void {
     if (this.queue === 'empty') this.core.push(PendingOp.evict, slot, 0);
     this.close(slot);
   }
 
-  /** Ends a slot; what its blocks hold stays in the cache. */
+  /** Ends a slot. The contents of its blocks stay in the prefix cache. */
   close(slot: number): void {
     this.core.push(PendingOp.close, slot, 0);
     this.core.flush();
   }
 
-  /** Numbers of prompts that are all cached now: as many as the pool holds, or 32 in a pool of empty blocks. */
+  /** Caches as many prompts as fit into the pool (at most 32 in a pool of empty blocks), and returns their numbers. */
   cachePrompts(): number[] {
     const fits = Math.floor((this.core.config.numBlocks - 1) / BLOCKS);
     const wanted = this.queue === 'cached' ? fits : Math.min(32, fits);
@@ -246,7 +245,7 @@ class Pool {
     return indexes;
   }
 
-  /** That all blocks came back and no invariant broke, and ends the pool. */
+  /** Checks that all blocks came back and no invariant is broken, and disposes the pool. */
   check(): void {
     this.core.native.verify();
     if (this.core.freeBlocks !== this.core.config.numBlocks - 1) throw new Error('blocks were lost');

@@ -9,8 +9,8 @@ export const REFERENCE_EFFORT: Effort = { samples: 200, warmup: 20 };
 const CASES = { '64 of 512': [64, 512], '256 of 512': [256, 512], '256 of 2,048': [256, 2048] } as const;
 
 /**
- * One step of the reference executor over running decodes of so many tokens: every sequence is read back whole and
- * verified, so a step costs what its sequences are long.
+ * One step of the reference executor over running decodes. It reads back and verifies every sequence whole, so the cost of a step
+ * grows with the length of its sequences.
  */
 export function benchReference(effort: Effort): Row[] {
   return Object.entries(CASES).map(([name, [size, length]]) =>

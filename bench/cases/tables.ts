@@ -9,17 +9,17 @@ const PROMPT = 512;
 const SIZES = [1, 64, 256, 1024];
 const SAMPLED = 7;
 
-/** How a gather differs from that of plain decodes. */
+/** How tables differ from those of plain decodes. */
 interface Variant {
-  /** Most tokens of a request: decides how wide the block table is. Default: just what the decodes reach. */
+  /** Most tokens of a request: the width of the block table. Default: what the decodes reach. */
   maxModelLen?: number;
-  /** Most requests: decides how many rows it has. Default: just the decodes. */
+  /** Most requests: the number of its rows. Default: the number of decodes. */
   maxNumSeqs?: number;
 }
 
 /**
- * `Core.gather` of N running decodes of 512 tokens and more, in every step of a decode; the same in tables of far greater
- * capacity, which must cost the same; and of one step that prefills 8,192 tokens.
+ * `Core.gather` of N running decodes of 512 tokens and more, once per step; the same in tables of far greater capacity, which must
+ * cost the same; and of one step that prefills 8,192 tokens.
  */
 export function benchTables(effort: Effort): Row[] {
   const rows = SIZES.map((size) => gatherRow(`gather, ${size}`, size, {}, effort));
@@ -73,7 +73,7 @@ function decode(scheduler: Scheduler, size: number): Subject {
   };
 }
 
-/** One plan of so many prompts, gathered again and again. */
+/** One plan of `size` prompts, gathered again and again. */
 function prefill(size: number): Subject {
   const scheduler = new Scheduler({
     numBlocks: 2 * size * (PROMPT / BLOCK_SIZE),

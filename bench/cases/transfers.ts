@@ -7,14 +7,14 @@ export const TRANSFERS_EFFORT: Effort = { samples: 2000, warmup: 300 };
 const COMPLETIONS = 1000;
 const SUBMITS = 100;
 const KIB = 1024;
-/** Bytes that are copied at once, far more than a cache holds. */
+/** Bytes of one copy: far more than a cache of the processor holds. */
 const TOTAL = 64 * KIB * KIB;
 const BLOCK_SIZES = { '4 KiB': 4, '16 KiB': 16, '64 KiB': 64, '256 KiB': 256, '1 MiB': 1024 } as const;
 
 /**
- * Draining completions, submitting jobs, and what a lane copies in a second as a share of what memcpy does by itself on
- * the calling thread in the same minute: of blocks that lie scattered on both sides, against one memcpy a block in the same
- * order; and of one run, against one memcpy of it all.
+ * Draining completions, submitting jobs, and the speed of a host lane as a multiple of that of memcpy on the calling thread in the same
+ * minute. Blocks that lie scattered on both sides are compared with one memcpy per block in the same order; one run of consecutive
+ * blocks is compared with one memcpy of all of it.
  */
 export function benchTransfers(effort: Effort): Row[] {
   const drains = [
@@ -30,7 +30,7 @@ export function benchTransfers(effort: Effort): Row[] {
   return [...drains, ...submits, ...throughput(samples)];
 }
 
-/** So many of 1,000 jobs in flight have ended when the queue is drained. */
+/** Drains a queue with 1,000 jobs in flight, of which `ended` have ended. */
 function drain(ended: number): Subject {
   const queue = new CompletionQueue({ capacity: 2 * COMPLETIONS });
   let sum = 0;
@@ -61,7 +61,7 @@ function smallLane(): { queue: CompletionQueue; lane: HostLane } {
   return { queue, lane: new HostLane(queue, BlockArena.allocate(shape), BlockArena.allocate(shape)) };
 }
 
-/** Jobs that wait for a step, so that no thread runs beside. No two of their blocks are consecutive. */
+/** Submits jobs that wait for a step, so that no thread copies meanwhile. No two of their blocks are consecutive. */
 function submit(numBlocks: number): Subject {
   const { queue, lane } = smallLane();
   const blocks = Int32Array.from({ length: numBlocks }, (_, i) => (i * 37) % 256);
@@ -78,7 +78,7 @@ function submit(numBlocks: number): Subject {
   };
 }
 
-/** What the caller pays where the lane's thread has to be woken. */
+/** Submits a job to an idle lane, whose thread has to be woken. */
 function wake(): Subject {
   const { queue, lane } = smallLane();
   const blocks = Int32Array.of(1);
@@ -106,7 +106,7 @@ function throughput(samples: number): Row[] {
     const queue = new CompletionQueue();
     const lane = new HostLane(queue, source, target);
     const inOrder = Int32Array.from({ length: numBlocks }, (_, i) => i);
-    // An odd stride visits every block once, and no two after one another.
+    // An odd stride visits every block once, and never two neighbours in a row.
     const scattered = inOrder.map((i) => (i * 37) % numBlocks);
     const copy = (blocks: Int32Array) => () => {
       lane.flush(Int32Array.of(lane.submit(blocks, blocks)));
@@ -126,7 +126,7 @@ function throughput(samples: number): Row[] {
   return rows;
 }
 
-/** The median milliseconds of each call, taken in turns, so that a busy moment meets them all. */
+/** The median duration of each call in milliseconds. The calls take turns, so that a busy moment of the machine slows all of them. */
 function alternate(calls: readonly (() => void)[], samples: number): number[] {
   const times: number[][] = calls.map(() => []);
   for (let i = 0; i < samples; i++) {

@@ -4,17 +4,17 @@ import { countAllocations } from '../rows/allocations.js';
 import { type Latency, type Row, timeRow } from '../rows/row.js';
 import { makeEngine } from './engine-workloads.js';
 
-/** Streams at once, and the tokens of each: about as much work for each number. */
+/** Tokens of each stream, by the number of streams at once: about the same work for each number. */
 const TOKENS: Record<number, number> = { 1: 30_000, 64: 6_000, 256: 2_500, 1024: 800 };
-/** The event loop is looked at once a millisecond; a delay counts from there. */
+/** The delay of the event loop is sampled once per millisecond; only what exceeds that counts as delay. */
 const RESOLUTION_MS = 1;
 
-/** How the readers of a run read. */
+/** How clients read their streams. */
 type Reading = 'every chunk' | 'result only' | 'every chunk, with garbage';
 
 interface StreamsRun {
   tokensPerSecond: number;
-  /** Time between the beginnings of two steps: a step, its readers, and a turn of the event loop. */
+  /** Time from the beginning of a step to that of the next one: a step, its readers, and a turn of the event loop. */
   interval: Latency;
   /** Event loop delay beyond the resolution, in milliseconds. */
   delayMs: { p50: number; p99: number; max: number };
@@ -22,7 +22,7 @@ interface StreamsRun {
   heapBytesPerToken: number;
 }
 
-/** Tokens a second through `submit`, and what the process looks like meanwhile. */
+/** Tokens per second through `submit`; and meanwhile step times, delays of the event loop, and allocations. */
 export async function benchStreams(repeats: number): Promise<Row[]> {
   const rows: Row[] = [];
   await run(64, 'every chunk');
@@ -106,7 +106,7 @@ async function read(stream: RequestStream, reading: Reading): Promise<number> {
   for await (const { tokens } of stream) {
     count += tokens.length;
     if (reading === 'every chunk') continue;
-    // What a server makes of it: a string grows, and an event is written.
+    // As a server does with a chunk: it appends to a text, and writes an event.
     text += ` ${tokens[0]}`;
     JSON.stringify({ id: stream.id, choices: [{ index: 0, text: text.slice(-8), logprobs: [] }] });
   }

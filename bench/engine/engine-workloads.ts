@@ -28,11 +28,11 @@ export class DoNothing implements Executor {
 export interface EngineWorkload {
   engine: Engine;
   executor: DoNothing;
-  /** Submits one request that generates so many tokens. */
+  /** Submits one request that generates `maxTokens` tokens. */
   submit: (maxTokens: number) => RequestStream;
 }
 
-/** An engine as `makeDecode` makes a scheduler: `numRequests` at once, prompts of 512 tokens and up to 15 more. */
+/** An engine with the workload of `makeDecode`: `numRequests` at once, prompts of 512 tokens and up to 15 more. */
 export function makeEngine(numRequests: number, numTokens: number, usesTables = false): EngineWorkload {
   const blocksEach = Math.ceil((PROMPT + BLOCK_SIZE + numTokens) / BLOCK_SIZE) + 1;
   const executor = new DoNothing(numRequests, usesTables);

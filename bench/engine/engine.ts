@@ -5,7 +5,7 @@ import { makeDecode } from '../workloads/workloads.js';
 import { benchStreams } from './engine-streams.js';
 import { makeEngine } from './engine-workloads.js';
 
-/** Every row is measured several times, since it is set in relation to another. */
+/** Fewer samples than for a scheduler alone, because every row is measured in several rounds. */
 export const ENGINE_EFFORT: Effort = { samples: 2000, warmup: 800 };
 
 const SIZES = [1, 64, 256, 1024];
@@ -16,9 +16,9 @@ const HEAP_STEPS = 2000;
 /**
  * What the engine adds to its scheduler, with an executor that answers at once and computes nothing.
  *
- * Steps are `Engine.step()` of N decodes that nobody reads, beside those of the bare scheduler in the same minute; each the
- * best of three rounds by its median, taken in turn. Everything else runs by `engine.run()`, one step a turn of the event
- * loop, with one reader per stream in a `for await`.
+ * Steps are `Engine.step()` of N decodes that nobody reads, beside steps of the bare scheduler. The two take turns for three rounds,
+ * and the round with the best median counts. Everything else runs by `engine.run()`, one step per turn of the event loop, with one
+ * reader per stream in a `for await`.
  */
 export async function benchEngine(effort: Effort, repeats: number): Promise<Row[]> {
   return [
@@ -73,7 +73,7 @@ function ratio(name: string, value: number, requests: number): Row {
   return { group: 'engine', name, unit: 'ratio', value, requests };
 }
 
-/** Bytes on the V8 heap of a step that nobody waits for, and what each request adds. */
+/** Bytes that a step allocates on the V8 heap while nobody reads, and what each request adds. */
 function heapRows(): Row[] {
   const bytes = [64, 1024].map((size) => {
     const { engine, submit } = makeEngine(size, WARMUP + HEAP_STEPS + 2);

@@ -6,10 +6,10 @@ import { inWords, type Verdict } from '../rows/budgets.js';
 import { logAxisTicks, rowAxis, rowLabels, rowsHeight } from './rows.js';
 
 const [MET, MISSED] = [colorOf('measured'), 'var(--warning)'];
-/** What is far below its budget stands at the edge: how far is in the table. */
+/** A smaller share of a limit is drawn at the left edge; the table has the exact figure. */
 const LEAST = 0.1;
 
-/** Each budget's figure over its limit; what is right of 1 was missed. */
+/** A chart of each budget's figure divided by its limit. What is to the right of 1 was missed. */
 export function budgetChart(verdicts: readonly Verdict[]): Chart {
   const ratios = verdicts.map(({ ratio }) => Math.max(LEAST, ratio));
   const high = 1.25 * Math.max(2, ...ratios);

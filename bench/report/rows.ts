@@ -1,7 +1,7 @@
 import type { YAXisComponentOption } from 'echarts';
 import { logTicks } from '../../src/report/charts/chart.js';
 
-/** Characters of a row's name that a narrow page has room for in a line, and the height of a line in pixels. */
+/** How many characters of a row's name fit into a line of a narrow page, and the height of a line in pixels. */
 const [LINE_CHARACTERS, LINE] = [18, 13];
 
 /** Height of a chart of named rows, one below the other, in pixels: enough for the longest name in a narrow page. */
@@ -10,14 +10,14 @@ export function rowsHeight(names: readonly string[]): number {
   return 84 + names.length * Math.max(30, LINE * lines + 4);
 }
 
-/** Ticks of a logarithmic axis of figures, at most so many. */
+/** Ticks of a logarithmic axis of figures, at most `most`. */
 export function logAxisTicks(low: number, high: number, most: number): object {
   const customValues = logTicks(low, high, most);
   const axisLabel = { color: 'var(--muted)', fontSize: 12, hideOverlap: true, formatter: 'fn:figure' };
   return { axisTick: { customValues }, axisLabel: { ...axisLabel, customValues } };
 }
 
-/** How the names of rows are written in so many pixels. In narrow pages long names take two lines. */
+/** How the names of rows are written in `width` pixels. In narrow pages long names take two lines. */
 export function rowLabels(width: number, fontSize: number): object {
   return {
     axisLabel: { color: 'var(--text)', fontSize, lineHeight: 13, interval: 0, width, overflow: 'break' },

@@ -13,13 +13,13 @@ import type { Latency, Row } from '../rows/row.js';
 import { logAxisTicks } from './rows.js';
 
 const SOURCE = 'measured';
-/** Numbers of running requests that are written at the axis. */
+/** Ticks of the x axis: numbers of running requests. */
 const TICKS = [1, 8, 32, 64, 128, 256, 512, 1024];
 const FEW_TICKS = [1, 8, 64, 256, 1024];
-/** Columns of a row of the dataset: number of requests, then p1, p50, p99, and what is between the outer two. */
+/** Columns of a row of the dataset: number of requests, p1, p50, p99, and the span from p1 to p99. */
 const [REQUESTS, P1, P50, P99, SPAN] = [0, 1, 2, 3, 4];
 
-/** A decode step by the number of running requests. */
+/** A chart of a decode step's time by the number of running requests. */
 export function scalingChart(rows: readonly Row[]): Chart {
   const steps = rows.flatMap(({ group, name, latency }) =>
     group === 'decode' && latency && /^\d+$/.test(name) ? [{ size: Number(name), latency }] : [],

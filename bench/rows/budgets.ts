@@ -1,7 +1,7 @@
 import { decimal } from '../../src/report/markup/figures.js';
 import type { Group, Row } from './row.js';
 
-/** What a figure of the design may be at most, in a quiet run on one core. */
+/** A limit that the design sets: what a figure may be at most, in a quiet run on one core. */
 export interface Budget {
   /** What is limited, in words. */
   what: string;
@@ -10,12 +10,12 @@ export interface Budget {
   /** The p50 in microseconds; `tail`: p99 over p50; `bytes`: the value; `ratio`: p50 over that of row `to` of the group. */
   of: 'p50' | 'tail' | 'bytes' | 'ratio';
   to?: string;
-  /** Of the limit, for readers. */
+  /** Unit of the limit, for readers. */
   unit: 'µs p50' | 'p99 / p50' | 'p50 / p50' | 'bytes';
   limit: number;
 }
 
-/** Less than a byte per request and step is none: an object has 12 bytes at least. */
+/** Less than one byte per request and step means that nothing is allocated: an object takes at least 12 bytes. */
 const NO_BYTES = 1;
 
 /** The budgets of the design. One that is missed is reported as missed, and stays. */
@@ -50,12 +50,12 @@ export const BUDGETS: readonly Budget[] = [
   },
 ];
 
-/** A budget and what became of it. */
+/** A budget, and what was measured. */
 export interface Verdict extends Budget {
   measured: number;
-  /** measured / limit: up to 1 is met. */
+  /** measured / limit. The budget is met up to 1. */
   ratio: number;
-  /** The same for the fastest sample: what the code can do where the machine leaves it alone. */
+  /** The same for the fastest sample, which nothing else on the machine disturbed; null for what is not a p50. */
   bestRatio: number | null;
 }
 
@@ -73,7 +73,7 @@ export function judge(rows: readonly Row[]): Verdict[] {
   return verdicts;
 }
 
-/** What is limited, as measured; null if the row that it is compared with was not. */
+/** The measured figure that a budget limits; null if the row that it is compared with was not measured. */
 function measuredOf({ of, group, to }: Budget, row: Row, rows: readonly Row[]): number | null {
   if (of === 'tail' && row.latency) return row.latency.p99 / row.latency.p50;
   if (of !== 'ratio') return row.value;

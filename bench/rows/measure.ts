@@ -1,14 +1,14 @@
 import { Bench } from 'tinybench';
 import type { Latency } from './row.js';
 
-/** What is measured, and what surrounds each measured call without being part of it. */
+/** What is measured, and what runs before and after each measured call. */
 export interface Subject {
-  /** The timed call. If it returns a number, that many milliseconds count instead of its duration. */
+  /** The timed call. If it returns a number, that number of milliseconds counts instead of its duration. */
   run: () => number | undefined;
   /** Untimed, before and after every call. */
   before?: () => void;
   after?: () => void;
-  /** Operations in one call, for those too short to be timed alone; the figures are of one. Default 1. */
+  /** Operations in one call, for operations that are too short to be timed alone. Figures are per operation. Default 1. */
   batch?: number;
 }
 
@@ -19,15 +19,14 @@ export interface Effort {
   warmup: number;
 }
 
-/** The effort in a quick run: fewer samples, but no colder ones. */
+/** The effort of a quick run: an eighth of the samples, after the same warm-up. */
 export function quickened(effort: Effort): Effort {
   return { ...effort, samples: Math.ceil(effort.samples / 8) };
 }
 
 /**
- * Calls a subject a fixed number of times and gives the distribution of its duration, less that of reading the clock.
- * Counts and not times are fixed, so that a subject which ages, as a decode does, is measured at the same age on every
- * machine.
+ * Calls a subject a fixed number of times, and gives the distribution of its duration less the time to read the clock. The number of
+ * calls is fixed, and not the time, so that a subject which ages, as a decode does, is measured at the same age on every machine.
  */
 export function measure(subject: Subject, effort: Effort): Latency {
   const bench = new Bench({
@@ -47,7 +46,7 @@ export function measure(subject: Subject, effort: Effort): Latency {
     return own === undefined ? undefined : { overriddenDuration: own };
   };
   bench.add('subject', timed, {
-    // Else tinybench calls the subject once more, without the hooks, to see what it returns.
+    // Without this tinybench calls the subject once more, without the hooks, to see whether it returns a promise.
     async: false,
     ...(subject.before && { beforeEach: subject.before }),
     ...(subject.after && { afterEach: subject.after }),

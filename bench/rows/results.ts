@@ -3,14 +3,14 @@ import { dirname, join } from 'node:path';
 import { type Machine, machineSlug, REPOSITORY, shortCommit } from '../machine.js';
 import type { Row } from './row.js';
 
-/** Goes up when a reader of the old shape would misread the new one. */
+/** The version of the file format. It goes up when a reader of the old format would misread the new one. */
 export const SCHEMA = 1;
 
 /** What one run measured, as its file holds it. */
 export interface Results {
   schema: typeof SCHEMA;
   machine: Machine;
-  /** Fewer samples: not to be compared with a full run's tails. */
+  /** A run with fewer samples, whose p99 cannot be compared with that of a full run. */
   quick: boolean;
   rows: Row[];
 }
@@ -38,7 +38,7 @@ export function readResults(file: string): Results {
   return results;
 }
 
-/** The result file written last, by its date; null if there is none but the baseline. Those of GPU hosts are others. */
+/** The newest result file by its date, without the baseline and without the results of GPU hosts; null if there is none. */
 export function newestFile(): string | null {
   if (!existsSync(RESULTS_FOLDER)) return null;
   const files = readdirSync(RESULTS_FOLDER)

@@ -1,14 +1,14 @@
 /** One line of a result: one figure, and for times the distribution behind it. */
 export interface Row {
-  /** Part of the benchmark, as in --only. */
+  /** The group of the benchmark, as in --only. */
   group: Group;
   /** Unique within the group and stable between versions: `compare` pairs rows by it. */
   name: string;
   unit: 'us' | 'ms' | 'bytes' | 'collections' | 'ratio' | 'tokens/s';
-  /** The figure itself; of a time the p50. */
+  /** The figure itself; for a time its p50. */
   value: number;
   latency?: Latency;
-  /** Running requests that one operation serves, where it serves several. */
+  /** How many running requests one operation serves, if it serves several. */
   requests?: number;
 }
 

@@ -3,7 +3,7 @@ import { BARE_LOOP } from '../cases/calibration.js';
 import { inWords, type Verdict } from './budgets.js';
 import type { Group, Row } from './row.js';
 
-/** One group's rows, times first. Those also show what the step costs per request, and as a multiple of the bare loop. */
+/** The rows of one group as tables, times first. Times are also given per request, and as a multiple of the bare loop. */
 export function renderRows(group: Group, rows: readonly Row[]): string {
   const all = rows.filter((row) => row.group === group);
   const values = all.filter((row) => row.latency === undefined);
@@ -34,7 +34,7 @@ export function renderVerdicts(verdicts: readonly Verdict[]): string {
   return render(head, body);
 }
 
-/** Any table: the first column to the left, the others to the right. */
+/** A table whose first column is aligned to the left, and the others to the right. */
 export function render(head: readonly string[], body: readonly (readonly string[])[]): string {
   const table = new Table({
     head: [...head],
@@ -45,7 +45,7 @@ export function render(head: readonly string[], body: readonly (readonly string[
   return table.toString();
 }
 
-/** Three significant digits, more only before the point; whole numbers as they are. */
+/** A number in three significant digits, more only before the point; whole numbers as they are. */
 export function figure(value: number): string {
   if (Number.isInteger(value)) return String(value);
   if (Math.abs(value) >= 100) return value.toFixed(0);

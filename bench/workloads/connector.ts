@@ -3,7 +3,7 @@ import type { Finished, Match, Request, SchedulerConnector } from '../../src/ind
 /** Prompt of a request whose transfer is in flight. */
 export const TRANSFERRED = 512;
 
-/** Loads what is called `load-…` and sends what is called `send-…`; neither is ever reported. */
+/** A connector that loads requests named `load-…` and sends requests named `send-…`. No report of either ever comes. */
 export class EndlessConnector implements SchedulerConnector {
   getNumNewMatchedTokens({ id, numTokens }: Request, numLocalTokens: number): Match {
     return id.startsWith('load-')

@@ -4,15 +4,15 @@ import { EndlessConnector, TRANSFERRED } from './connector.js';
 
 export const BLOCK_SIZE = 16;
 
-/** Equal runs hash equal things. */
+/** Key of the block hash, the same in every run. */
 export const HASH_SEED = 1;
 
-/** End of text, which no benchmark samples: the branch is there, the requests live on. */
+/** The end-of-text token. It is compared with every sampled token and never sampled, so that requests go on. */
 const EOS = 2;
 const SAMPLED = 7;
 const VOCABULARY = 128_000;
 
-/** Prompts without end, no two with a common first block. Random numbers are drawn once, not per prompt. */
+/** As many prompts as are asked for, no two with a common first block. They share their random numbers, which are drawn once. */
 export class Prompts {
   readonly #bank: Int32Array;
   #count = 0;
@@ -22,7 +22,7 @@ export class Prompts {
     this.#bank = Int32Array.from({ length: longest }, () => random.below(VOCABULARY));
   }
 
-  /** The next prompt. Valid until the next call: whoever keeps it copies it, as `add` does. */
+  /** The next prompt. It is valid until the next call; whoever keeps it must copy it, as `add` does. */
   next(length: number): Int32Array {
     this.#bank[0] = this.#count++;
     return this.#bank.subarray(0, length);
@@ -40,15 +40,15 @@ export interface DecodeVariant {
   pipelineDepth?: 1 | 2;
   /** Drafts verified per request and step; 0, 1, 2, ... of them accepted in turn. Default 0. */
   drafts?: number;
-  /** Every block taken evicts a cached one, as in an engine that has run for a while. Default: the cache is empty. */
+  /** Every block that is taken evicts a cached one, as in an engine that has run for a while. Default false: the cache is empty. */
   evicting?: boolean;
-  /** Requests besides whose transfers are in flight: half of them wait for a load, half have ended and are being sent. */
+  /** Additional requests with transfers in flight: half of them wait for a load, half have ended and are being sent. Default 0. */
   transfers?: number;
-  /** Default: the host alone. */
+  /** Where the state is kept. Default: on the host alone. */
   backend?: 'host' | 'cuda';
 }
 
-/** Requests in decode, and all that is needed to step them without allocating. */
+/** A scheduler with requests in decode, and a step that allocates nothing itself. */
 export interface Decode {
   scheduler: Scheduler;
   /** One whole step: schedule, update and, where there are drafts, their update. */
@@ -56,8 +56,8 @@ export interface Decode {
 }
 
 /**
- * `numRequests` decodes, admitted and prefilled: prompts of 512 tokens and, staggered by one, up to 15 more, so that in
- * every step one request in 16 fills a block and takes another. None ends and nothing is preempted within `numSteps`.
+ * Makes `numRequests` decodes, admitted and prefilled. Their prompts have 512 to 527 tokens, each one more than the one before, so that in
+ * every step one request in 16 fills a block and takes another. Within `numSteps` none ends and none is preempted.
  */
 export function makeDecode(numRequests: number, numSteps: number, variant: DecodeVariant = {}): Decode {
   const { pipelineDepth = 1, drafts = 0, evicting = false, transfers = 0, backend = 'host' } = variant;
@@ -98,8 +98,8 @@ export function makeDecode(numRequests: number, numSteps: number, variant: Decod
 }
 
 /**
- * Uses every block once, so that no step pays for the operating system's first touch of a page. What that leaves in
- * the cache stays there, to be evicted, or is dropped.
+ * Uses every block once, so that no measured step pays for the first touch of a page of memory.
+ * @param keepCached whether the cached blocks stay, to be evicted later; else the prefix cache is reset
  */
 export function touchPool(
   scheduler: Scheduler,
@@ -120,7 +120,7 @@ interface FlatCounts {
   counts: Int32Array;
 }
 
-/** `numTurns` results in which entry i brings 1 + (i + turn) % (most + 1) tokens. */
+/** `numTurns` results; in each, entry i has 1 + (i + turn) % (most + 1) tokens. */
 function acceptances(numRequests: number, numTurns: number, most: number): FlatCounts[] {
   const tokens = new Int32Array(numRequests * (1 + most)).fill(SAMPLED);
   return Array.from({ length: numTurns }, (_, turn) => ({

@@ -12,7 +12,7 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.stderr.write(`the output cannot be written: ${error.code ?? error.message}\n`);
   process.exit(ExitCode.failed);
 });
-// From a checkout it is run by "npm start", which generates a workload.
+// In a checkout the command is run by "npm start", which generates a workload.
 const isCheckout =
   process.env['npm_package_name'] === 'blockstep' && process.env['npm_lifecycle_event'] === 'start';
 const io = {

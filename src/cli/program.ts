@@ -6,7 +6,7 @@ import { ExitCode, type Io, type Job } from './terminal/io.js';
 
 const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
 
-/** Errors of a command line that cannot be carried out. Once a job runs, the same codes mean that it failed. */
+/** Codes that mean a bad command line while the command is prepared. Once the job runs, the same codes mean that it failed. */
 const USAGE_ERRORS: readonly ErrorCode[] = [
   'ERR_BLOCKSTEP_BAD_ARG',
   'ERR_BLOCKSTEP_BAD_FILE',
@@ -35,7 +35,10 @@ export async function runProgram(args: readonly string[], io: Io): Promise<numbe
   }
 }
 
-/** Reads the command line and everything that the command needs, so that the job can start. */
+/**
+ * Reads the command line and everything that the command needs (its whole trace, its whole log).
+ * @returns the job, ready to run; where commander printed help or a complaint, a job that only returns the exit code
+ */
 async function prepare(args: readonly string[], io: Io): Promise<Job> {
   let code: number = ExitCode.ok;
   let job: Job = () => Promise.resolve(code);

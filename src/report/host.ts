@@ -3,7 +3,7 @@ import { availableParallelism, cpus, totalmem } from 'node:os';
 
 const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
 
-/** What a report says about where its figures were measured. */
+/** The machine on which a report's figures were measured, as the report names it. */
 export interface Host {
   cpu: string;
   cores: number;

@@ -12,8 +12,8 @@ import { basename, dirname, join, resolve, sep } from 'node:path';
 import { BlockstepError } from '../base/errors.js';
 
 /**
- * A file that appears under its name when it is whole, or not at all: it is written under another name beside it, and
- * renamed by `commit`. An older file of that name stays until then.
+ * A file that appears under its name when it is whole, or not at all. It is written under another name in the same folder, and
+ * `commit` renames it. An older file of that name stays until then.
  */
 export class OutputFile {
   /** The path as it was given. */
@@ -23,8 +23,8 @@ export class OutputFile {
   #descriptor: number | null;
 
   /**
-   * Checks that the file can be written, and begins it.
-   * @throws ERR_BLOCKSTEP_BAD_FILE for a folder, device or pipe, a folder that is missing or cannot be written to
+   * Checks that the file can be written, and opens it.
+   * @throws ERR_BLOCKSTEP_BAD_FILE if the path names a folder, device or pipe, or if its folder is missing or not writable
    */
   constructor(path: string) {
     this.path = path;
@@ -34,12 +34,12 @@ export class OutputFile {
     this.#descriptor = attempt(path, () => openSync(this.#temporary, 'wx'));
   }
 
-  /** The file that is written in the end, symbolic links followed. */
+  /** The path that `commit` gives the file, with symbolic links followed. */
   get target(): string {
     return this.#target;
   }
 
-  /** Appends. @throws ERR_BLOCKSTEP_BAD_FILE when the system does not take it */
+  /** Appends bytes. @throws ERR_BLOCKSTEP_BAD_FILE if the system cannot write them */
   write(bytes: Uint8Array): void {
     attempt(this.path, () => {
       for (let at = 0; at < bytes.length; ) at += writeSync(this.#open(), bytes, at);
@@ -59,7 +59,7 @@ export class OutputFile {
     });
   }
 
-  /** Leaves nothing behind. Does nothing after `commit`. */
+  /** Removes what was written. Does nothing after `commit`. */
   discard(): void {
     if (this.#descriptor !== null) this.#close();
     rmSync(this.#temporary, { force: true });
@@ -79,7 +79,7 @@ export class OutputFile {
 
 let nextNumber = 0;
 
-/** Where a path leads. A link is followed, so that the file behind it is replaced and not the link. */
+/** The path of the file to replace. Symbolic links are followed, so that the file is replaced and not the link. */
 function targetOf(path: string): string {
   if (path === '' || path.endsWith(sep)) throw new Error('it names no file');
   const found: Stats | undefined = statSync(path, { throwIfNoEntry: false });

@@ -4,19 +4,19 @@ import type { TraceRow } from './workload-builder.js';
 
 /** What sets one CSV trace format apart from another. */
 export interface CsvFormat {
-  /** The columns that it reads, by header name. Others may stand between them, in any order. */
+  /** Names of the columns that are read. They may stand in any order, with others between them. */
   readonly columns: readonly string[];
-  /** Makes a row of the fields of these columns, in this order. */
+  /** Makes a row of the fields of these columns, given in the order of `columns`. */
   readRow(fields: readonly string[], place: Place): TraceRow;
 }
 
 /**
- * Splits a CSV trace. None of the formats has line breaks inside a record, so each line is parsed by itself and a
- * stray quote costs one line, not the rest of the file.
+ * Splits a CSV trace. No format has line breaks inside a record, so each line is parsed by itself. A stray quote then spoils one
+ * line, and not the rest of the file.
  */
 export class CsvReader {
   readonly #format: CsvFormat;
-  /** Where the format's columns stand in a record. */
+  /** Index of each of the format's columns in a record. */
   #positions: readonly number[] = [];
   #numColumns = 0;
 

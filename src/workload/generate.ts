@@ -19,18 +19,18 @@ const OPTIONS = knownNames<GeneratorOptions>('the options of generateWorkload', 
   seed: true,
 });
 
-/** Prefixes that requests share, such as system prompts and documents: how many, and their longest in hash blocks. */
+/** Prefixes that requests share, such as system prompts and documents: how many, and the longest of them in hash blocks. */
 const NUM_PREFIXES = 24;
 const MAX_PREFIX_BLOCKS = 8;
-/** Share of the requests that begin with one of them. */
+/** Share of the requests that begin with one of these prefixes. */
 const PREFIX_SHARE = 0.75;
-/** Tokens of a request's own prompt and of its output: the shortest, the mean above that, the longest. */
+/** Tokens of a request's own part of the prompt, and of its output: the least, the mean above the least, the most. */
 const OWN_TOKENS = { min: 16, mean: 480, max: 8192 };
 const OUTPUT_TOKENS = { min: 1, mean: 160, max: 1024 };
 
 /**
- * A small workload of its own, in the shape of production traces: Poisson arrivals, exponential lengths, and a few
- * prefixes of 512 to 4096 tokens of which the first ones are used far more often than the last.
+ * Generates a workload in the shape of production traces: Poisson arrivals, exponential lengths, and a few shared prefixes of 512
+ * to 4096 tokens, of which the first ones are used far more often than the last ones.
  * @throws ERR_BLOCKSTEP_BAD_ARG for an option that it does not know
  */
 export function generateWorkload(options: GeneratorOptions): Workload {

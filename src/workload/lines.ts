@@ -2,12 +2,12 @@ import { createReadStream } from 'node:fs';
 import { BlockstepError } from '../base/errors.js';
 import { badTrace, type Place } from './place.js';
 
-/** Longest line that is read, in characters: a bound on memory, far above any request of a trace. */
+/** Longest line that is read, in characters. It bounds memory, and is far above any request of a trace. */
 const MAX_LINE_LENGTH = 2 ** 24;
 
 /**
  * The lines of a UTF-8 file, one at a time, without line ends (LF or CRLF) and without a byte order mark.
- * `place.line` is set to the number of the line that was yielded last. Memory stays within one line.
+ * `place.line` is set to the number of the line that was yielded last. At most one line is in memory, besides the chunk that was read.
  *
  * node:readline is not used because it also breaks lines at U+2028 and U+2029, which are legal inside JSON strings.
  * @throws ERR_BLOCKSTEP_BAD_FILE when the file cannot be read
@@ -34,7 +34,7 @@ export async function* readLines(place: Place): AsyncGenerator<string> {
 }
 
 async function* readText(file: string): AsyncGenerator<string> {
-  // TextDecoder drops a byte order mark, and keeps characters whole that chunks cut.
+  // TextDecoder drops a byte order mark, and joins characters that lie across two chunks.
   const decoder = new TextDecoder('utf-8');
   try {
     for await (const bytes of createReadStream(file)) yield decoder.decode(bytes as Buffer, { stream: true });

@@ -1,18 +1,18 @@
 import { BlockstepError } from '../base/errors.js';
 
-/** Longest prompt or output that a trace may ask for, in tokens: beyond any model, and its prompt still fits memory. */
+/** Longest prompt or output that a trace may ask for, in tokens: more than any model takes, and such a prompt still fits into memory. */
 export const MAX_TOKENS = 2 ** 24;
 
-/** Longest part of an offending value that a message repeats. */
+/** How many characters of a bad value a message shows. */
 const SHOWN_LENGTH = 60;
 
-/** A line of a trace, for error messages. Lines count from 1. */
+/** A place in a trace, for error messages. Lines count from 1. */
 export interface Place {
   readonly file: string;
   line: number;
 }
 
-/** The error for a trace that cannot be used: `file:line:column: problem`, without `column` if none is to blame. */
+/** The error for a trace that cannot be used: `file:line:column: problem`. `column` is null if no single column is wrong. */
 export function badTrace(place: Place, column: string | null, problem: string): BlockstepError {
   const where = column === null ? `${place.file}:${place.line}` : `${place.file}:${place.line}:${column}`;
   return new BlockstepError('ERR_BLOCKSTEP_BAD_TRACE', `${where}: ${problem}`);
@@ -23,14 +23,19 @@ export function isBadTrace(error: unknown): error is BlockstepError {
   return error instanceof BlockstepError && error.code === 'ERR_BLOCKSTEP_BAD_TRACE';
 }
 
-/** A value of a trace as messages print it: JSON, shortened. Numbers that JSON has no words for print as they are. */
+/** A value of a trace as messages print it: JSON, shortened. NaN and infinities, which JSON does not have, print as they are. */
 export function shown(value: unknown): string {
   if (value === undefined) return 'nothing';
   const text = typeof value === 'number' ? String(value) : JSON.stringify(value);
   return text.length > SHOWN_LENGTH ? `${text.slice(0, SHOWN_LENGTH)}...` : text;
 }
 
-/** `value` if it is an integer number in [min, max]; otherwise ERR_BLOCKSTEP_BAD_TRACE, got `original` or the value. */
+/**
+ * Checks a number of a trace.
+ * @param original what the message shows as the bad value, if that differs from `value`
+ * @returns `value`, an integer in [min, max]
+ * @throws ERR_BLOCKSTEP_BAD_TRACE if it is none
+ */
 export function integerField(
   place: Place,
   column: string,
@@ -46,7 +51,7 @@ export function integerField(
   return value;
 }
 
-/** As `integerField`, for the text of a CSV field. */
+/** Like `integerField`, for the text of a CSV field. */
 export function integerText(place: Place, column: string, text: string, min: number, max: number): number {
   return integerField(place, column, /^-?\d+$/.test(text) ? Number(text) : Number.NaN, min, max, text);
 }

@@ -14,13 +14,13 @@ export type TraceFormat = (typeof TRACE_FORMATS)[number];
 
 /** How a trace is read. */
 export interface TraceOptions {
-  /** Default: found out from the first line. */
+  /** Default: told by the first line. */
   format?: TraceFormat | undefined;
-  /** Reading stops after this many requests; what follows is not even looked at. Default: no limit. */
+  /** Reading stops after this many requests; lines behind them are not checked. Default: no limit. */
   limit?: number | undefined;
   /** Skip and count malformed lines instead of refusing the trace. Default false. */
   skipBad?: boolean | undefined;
-  /** Decides the content of prompts in formats without hash ids. Default 0. */
+  /** Seed of the prompts' contents in formats without hash ids. Default 0. */
   seed?: number | undefined;
   signal?: AbortSignal | undefined;
 }
@@ -33,30 +33,30 @@ const OPTIONS = knownNames<TraceOptions>('the options of readTrace', {
   signal: true,
 });
 
-/** A trace that was read to its end, so that nothing runs before every line of it was found good. */
+/** A trace that was read and checked to its end (or to `limit`) before anything runs. */
 export interface Trace {
   workload: Workload;
   format: TraceFormat;
-  /** Malformed lines that were skipped, and what was wrong with the first of them. */
+  /** Malformed lines that were skipped. `firstSkipped` says what was wrong with the first one; null if none was skipped. */
   skippedLines: number;
   firstSkipped: string | null;
-  /** Requests whose output length is 0. They are replayed with 1: whatever is prefilled samples a token. */
+  /** Requests whose output length is 0. They are replayed with 1, since a prefill always samples a token. */
   zeroOutputs: number;
 }
 
-/** Reads the lines of one format. A header has no place among the rows: a bad one is never skipped. */
+/** Reads the lines of one format. A bad header is never skipped, unlike a bad row. */
 interface LineReader {
   readHeader?(line: string, place: Place): void;
   readRow(line: string, place: Place): TraceRow;
 }
 
-/** Lines between two looks at the signal. */
+/** The signal is looked at once per this many lines. */
 const LINES_PER_CHECK = 1024;
 
 /**
- * Reads and checks a whole trace in one streaming pass. Blank lines are passed over wherever they stand.
+ * Reads and checks a whole trace in one streaming pass. Blank lines are ignored.
  * @throws ERR_BLOCKSTEP_BAD_TRACE as `file:line:column: problem` for the first malformed line (unless `skipBad`), for a
- * header that lacks a column, a format that cannot be told, a file that holds no request
+ * header that lacks a column, for a format that cannot be told, and for a file without requests
  * @throws ERR_BLOCKSTEP_BAD_FILE when the file cannot be read
  * @throws ERR_BLOCKSTEP_BAD_ARG for an option that it does not know
  * @throws the signal's reason once it is aborted

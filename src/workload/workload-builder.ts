@@ -1,20 +1,20 @@
 import { Workload } from './workload.js';
 
-/** One request of a trace, as a reader finds it. */
+/** One request of a trace, as a reader returns it. */
 export interface TraceRow {
-  /** Time of arrival in milliseconds since any fixed moment. */
+  /** Time of arrival in milliseconds since some moment, the same for all rows. */
   arrivalMs: number;
   /** Prompt length in tokens, >= 1. */
   inputTokens: number;
   /** Tokens to generate, >= 1. */
   outputTokens: number;
-  /** One id per 512 prompt tokens; null in formats without them. A workload has them in all rows or in none. */
+  /** One id per 512 prompt tokens; null in formats without hash ids. A workload has ids in all rows or in none. */
   hashIds: ArrayLike<number> | null;
 }
 
 const INITIAL_CAPACITY = 1024;
 
-/** Collects rows into a `Workload`. Memory is in proportion to the rows, in typed arrays only. */
+/** Collects rows into a `Workload`. Rows are kept in typed arrays only, so memory grows with their number alone. */
 export class WorkloadBuilder {
   #length = 0;
   #arrivalMs = new Float64Array(INITIAL_CAPACITY);
@@ -40,8 +40,9 @@ export class WorkloadBuilder {
   }
 
   /**
-   * The workload of all rows so far, stably sorted by arrival, times counted from the first arrival.
-   * `seed` decides the content of prompts that have no hash ids. The builder must not be used afterwards.
+   * Makes the workload of all rows: stably sorted by arrival, times counted from the first arrival. The builder must not be used
+   * afterwards.
+   * @param seed of the contents of prompts without hash ids
    */
   build(seed: number): Workload {
     const order = this.#arrivalOrder();

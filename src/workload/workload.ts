@@ -1,6 +1,6 @@
 import { mix } from '../base/random.js';
 
-/** Tokens of a prompt that one hash id of a trace stands for. */
+/** Number of prompt tokens that one hash id of a trace stands for. */
 export const HASH_BLOCK_TOKENS = 512;
 
 /** Token ids of generated prompts lie in [0, VOCABULARY); a power of two, about the size of Llama 3's vocabulary. */
@@ -14,25 +14,25 @@ export interface WorkloadColumns {
   readonly inputTokens: Int32Array;
   /** Tokens to generate, >= 1. */
   readonly outputTokens: Int32Array;
-  /** Where the hash ids of a request begin in `hashIds`; null = the workload has none. */
+  /** Index in `hashIds` of each request's first hash id; null if the workload has no hash ids. */
   readonly hashStarts: Uint32Array | null;
   readonly hashIds: Int32Array;
 }
 
 /**
- * The requests of a trace, in order of arrival. A request costs some 20 bytes and 4 per hash id here; its prompt is
- * made only when it is asked for.
+ * The requests of a trace, in order of arrival. A request takes some 20 bytes, and 4 bytes per hash id. Its prompt is made only
+ * when it is asked for.
  *
- * A prompt's content is all that matters to a prefix cache, so it is made up: with hash ids, tokens
- * [512 i, 512 i + 512) follow from the i-th id alone (equal ids, equal content), a partial last block from the first
- * part of its id's content. Without hash ids they follow from the request's index and the seed, and nothing is shared.
+ * Prompts are made up, since a prefix cache sees only which tokens are equal. With hash ids, the tokens [512 i, 512 i + 512) of a
+ * prompt follow from its i-th id alone, so equal ids give equal tokens; a last block that is not full has the first part of its
+ * id's tokens. Without hash ids, a prompt follows from the request's index and the seed, and no two prompts share anything.
  */
 export class Workload {
   readonly length: number;
   readonly arrivalMs: Float64Array;
   readonly inputTokens: Int32Array;
   readonly outputTokens: Int32Array;
-  /** The most tokens, prompt and output, that any request comes to; 0 if there are no requests. */
+  /** The most tokens, prompt and output together, of any request; 0 if there are no requests. */
   readonly maxTotalTokens: number;
   readonly #hashStarts: Uint32Array | null;
   readonly #hashIds: Int32Array;
@@ -51,7 +51,7 @@ export class Workload {
     this.maxTotalTokens = most;
   }
 
-  /** Whether it is known which prompts share content; without that no prefix of one can be found in another. */
+  /** Whether the trace says which prompts share content. If not, no prompt can have a prefix in common with another. */
   get hasContents(): boolean {
     return this.#hashStarts !== null;
   }
@@ -71,7 +71,7 @@ export class Workload {
   }
 }
 
-/** Fills `tokens` with the content that belongs to `key`. */
+/** Fills `tokens` with what follows from `key`. */
 function fill(tokens: Int32Array, key: number): void {
   for (let j = 0; j < tokens.length; j++) tokens[j] = mix(key, j) & (VOCABULARY - 1);
 }

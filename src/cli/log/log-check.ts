@@ -5,28 +5,28 @@ import { readLog } from '../../scheduler/log/log-reader.js';
 import { replayCommands, replayInputs } from '../../scheduler/replay/log-replay.js';
 import { callEnds, checkWhole, headerEnd } from './log-records.js';
 
-/** Where a run over again first decides something else than its log says. */
+/** The first decision of a repeated run that differs from its log. */
 export interface Difference {
-  /** Number of the last step that was scheduled by then, from 0; -1 before any. */
+  /** Number of the last step that had been scheduled, from 0; -1 if none had. */
   step: number;
-  /** The call at which it shows ends there in the log. */
+  /** Where, in bytes of the log, the call ends at which the difference shows. */
   byte: number;
   field: 'error' | 'requests of the step' | 'free blocks' | 'digest of the state';
   expected: string;
   found: string;
 }
 
-/** A log that was read, and what its commands make. */
+/** A log that was read and checked, and the state that its commands make. */
 export interface CheckedLog {
   bytes: Uint8Array;
   header: LogHeader;
   requests: number;
-  /** For each step that computed something, how many requests its results are for; -1 where the step failed. */
+  /** Per step that computed something: for how many requests its results are; -1 if the step failed. */
   results: number[];
   expected: ReplayResult;
 }
 
-/** What running a log again came to. */
+/** What came of running a log again. */
 export interface LogOutcome {
   /** Steps that computed something. */
   steps: number;
@@ -36,7 +36,7 @@ export interface LogOutcome {
 }
 
 /**
- * Reads a log and applies its commands to a fresh native state, so that nothing of it is damaged.
+ * Reads a log and checks all of it: every record is read, and its commands are applied to a fresh native state.
  * @throws ERR_BLOCKSTEP_BAD_LOG naming the byte from which on it is not what it should be
  */
 export function checkLog(bytes: Uint8Array): CheckedLog {
@@ -62,10 +62,11 @@ export function checkLog(bytes: Uint8Array): CheckedLog {
 }
 
 /**
- * Feeds the inputs of a log to a new scheduler and compares what it does with the log: the number of requests in each
- * step, and the native state, in which every block carries how often it was reused, and the order of the free ones says
- * who gave them back when. If that differs, the first call at which it does is searched for, by halves: until there the
- * log is run again some twenty times.
+ * Feeds the inputs of a log to a new scheduler and compares what the scheduler does with the log: the number of requests in
+ * each step, and the native state at the end. The native state tells much of what led to it: every block says how often it was
+ * reused, and the order of the free blocks says who gave them back when.
+ *
+ * If something differs, the first call at which it does is found by bisection, which runs the log again some twenty times.
  */
 export function runLogAgain({ bytes, results, expected }: CheckedLog): LogOutcome {
   const whole = compare(bytes, results, expected);
@@ -77,7 +78,7 @@ export function runLogAgain({ bytes, results, expected }: CheckedLog): LogOutcom
   return { ...whole, difference };
 }
 
-/** The index of the first end for which `isBad` holds, given that it holds for the last, and for all after the first. */
+/** The index of the first end for which `isBad` holds. It must hold for the last end, and for every end behind the first one. */
 function firstBad(ends: readonly number[], isBad: (end: number) => boolean): number {
   let low = 0;
   let high = ends.length - 1;
@@ -89,7 +90,7 @@ function firstBad(ends: readonly number[], isBad: (end: number) => boolean): num
   return low;
 }
 
-/** Runs a log again. `results` may go on behind its end. */
+/** Runs a log again. `results` may be longer than the log, which may be the beginning of another one. */
 function compare(bytes: Uint8Array, results: readonly number[], known: ReplayResult | null): LogOutcome {
   let steps = 0;
   let step = -1;

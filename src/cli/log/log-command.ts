@@ -20,7 +20,7 @@ export interface LogReport {
   commands: number;
   identical: boolean;
   difference: Difference | null;
-  /** Digest of the native state at the end, 16 hex digits: of the log's commands, and of the run over again. */
+  /** Digest of the native state at the end, 16 hex digits: `recordedDigest` after the log's commands, `digest` after the repeated run. */
   recordedDigest: string;
   digest: string;
 }
@@ -30,7 +30,7 @@ export interface LogReport {
  * @throws ERR_BLOCKSTEP_BAD_FILE, ERR_BLOCKSTEP_BAD_LOG
  */
 export function prepareLog(path: string, json: boolean, io: Io): Job {
-  // What follows does not wait for anything, so it would not see an interrupt.
+  // Nothing that follows yields to the event loop, so an interrupt would not be seen.
   io.passInterrupts?.();
   const log = checkLog(readWhole(path));
   return () => {

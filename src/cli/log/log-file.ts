@@ -5,7 +5,7 @@ import type { LogSink } from '../../scheduler/options/options.js';
 
 const BUFFER_BYTES = 2 ** 20;
 
-/** Writes the records of a scheduler into a file, many at a time. */
+/** Collects the records of a scheduler in a buffer, and writes the buffer into a file whenever it is full. */
 export class LogRecorder implements LogSink {
   readonly #file: OutputFile;
   readonly #buffer = new Uint8Array(BUFFER_BYTES);
@@ -15,7 +15,7 @@ export class LogRecorder implements LogSink {
     this.#file = file;
   }
 
-  /** @throws ERR_BLOCKSTEP_BAD_FILE when the system does not take them, which ends the scheduler */
+  /** @throws ERR_BLOCKSTEP_BAD_FILE if the system cannot write them; the scheduler is unusable then */
   write(bytes: Uint8Array): void {
     if (bytes.length > BUFFER_BYTES - this.#used) this.#flush();
     if (bytes.length > BUFFER_BYTES) {
@@ -26,7 +26,7 @@ export class LogRecorder implements LogSink {
     this.#used += bytes.length;
   }
 
-  /** Gives the file its name. To be called when the scheduler was disposed: its last commands come then. */
+  /** Writes what is left and gives the file its name. To be called after the scheduler was disposed, which writes its last commands. */
   commit(): void {
     this.#flush();
     this.#file.commit();
@@ -48,7 +48,7 @@ export function readWhole(path: string): Uint8Array {
     try {
       const { size } = fstatSync(descriptor);
       const bytes = new Uint8Array(size);
-      // Not readFile: that refuses files of 2 GiB.
+      // readFile would refuse files from 2 GiB on.
       for (let at = 0; at < size; ) {
         const read = readSync(descriptor, bytes, at, Math.min(size - at, 2 ** 30), at);
         if (read === 0) return bytes.subarray(0, at);

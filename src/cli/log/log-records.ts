@@ -5,8 +5,8 @@ import { LOG_MAGIC, padding, RecordKind } from '../../scheduler/log/log.js';
 const PREAMBLE = LOG_MAGIC.length + 4;
 
 /**
- * Where the calls of a log end: behind each record of commands, since a call first writes what it was given and then the
- * commands that this became. The log up to such a place is a log of its own. The last one is the end of the log.
+ * Where the calls of a log end, in bytes. A call first writes its inputs and then the commands that they led to, so a call ends
+ * behind each record of commands. The log up to such an end is a log of its own. The last end is the end of the log.
  * @throws ERR_BLOCKSTEP_BAD_LOG naming the byte where the log was cut off
  */
 export function callEnds(bytes: Uint8Array): number[] {
@@ -26,7 +26,7 @@ export function checkWhole(bytes: Uint8Array): void {
   while (!all.next().done);
 }
 
-/** Where the header ends. */
+/** Where the header ends, in bytes. */
 export function headerEnd(bytes: Uint8Array): number {
   const { value } = frames(bytes).next();
   return value === undefined ? PREAMBLE : value.end;

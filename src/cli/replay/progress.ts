@@ -3,12 +3,12 @@ import CliProgress from 'cli-progress';
 import { counted, duration, grouped } from '../../report/markup/figures.js';
 import type { Replay } from './run/replay.js';
 
-/** A live bar of the requests that ended. Only for terminals; `stop` must be called, it ends the bar's own timer. */
+/** A progress bar of the requests that have ended, for terminals only. `stop` must be called: it ends the bar's timer. */
 export class Progress {
   readonly #bar: CliProgress.SingleBar;
 
   constructor(stream: Writable, total: number) {
-    // Its own {value} and {total} would stand there without separators.
+    // The bar's own {value} and {total} would be written without thousands separators.
     const format = `{bar} {percentage} % | {ended} of ${counted(total, 'request')} | {steps} steps | {virtual} virtual`;
     const options = {
       stream: stream as NodeJS.WritableStream,

@@ -156,11 +156,11 @@ async function runReplay({
     const complete = await replay.run(io.signal, () => bar?.update(replay));
     const wallMs = performance.now() - start;
     bar?.stop();
-    // Figures of a scheduler whose state is broken are worth nothing.
+    // No figures are printed of a scheduler whose state is broken.
     replay.scheduler.verify();
     series.end(replay.nowMs);
     const report = makeReport(replay, series, source, options, !complete, wallMs);
-    // What it has left to write into the log comes now.
+    // Disposing the scheduler writes its last commands into the log.
     replay.dispose();
     printer.report(report);
     outputs.writePage(replay, series, report, args);
@@ -190,7 +190,7 @@ async function loadWorkload(
   return { workload, source: { file, ...told(workload), ...found } };
 }
 
-/** What a workload itself says of where it came from. */
+/** What a workload says about itself, for the report. */
 function told({ length, hasContents }: Workload): Pick<Source, 'requests' | 'promptContents'> {
   return { requests: length, promptContents: hasContents };
 }
@@ -204,7 +204,7 @@ function replayOptions(
   const { stepOverheadMs, prefillTokensPerSecond, weightBytes, kvBytesPerToken, memoryBytesPerSecond } =
     flags;
   const { acceptanceRate, speedUp, abortRate, seed } = flags;
-  // Unless it is given, the model length is what the longest request needs.
+  // The default of the model length is what the longest request needs.
   const { now, ...scheduler } = resolveOptions({
     maxModelLen: workload.maxTotalTokens,
     ...schedulerOptions(values),

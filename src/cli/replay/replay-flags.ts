@@ -24,10 +24,10 @@ export interface ReplayFlags extends CostModel {
 /** Flags that say something about a trace file, and those that say something about a generated workload. */
 export const FILE_FLAGS = ['format', 'limit', 'skipBad'] as const;
 export const GENERATOR_FLAGS = ['generate', 'requests', 'requestRate'] as const;
-/** A log brings its own options: only these go with it. */
+/** A log has its own options in it, so only these flags go with `--log`. */
 export const LOG_FLAGS = ['log', 'json'] as const;
 
-/** Adds the flags that say what is replayed, and those that say what comes out. */
+/** Adds the flags that say what is replayed and what is written. */
 export function addReplayFlags(command: Command): void {
   const add = (flags: string, help: string, parser?: (text: string) => unknown, value?: unknown): void => {
     const option = new Option(flags, help);
@@ -60,7 +60,7 @@ export function addReplayFlags(command: Command): void {
   add('--log <log>', 'run a recorded log again instead of a workload, and say where it decides otherwise');
 }
 
-/** Adds the flags of the cost model, which decides how virtual time passes. */
+/** Adds the flags of the cost model, which says how long a step takes in virtual time. */
 export function addCostModelFlags(command: Command): void {
   const add = (flags: string, help: string, parser: (text: string) => number, value: number): void => {
     command.addOption(new Option(flags, help).argParser(parser).default(value));

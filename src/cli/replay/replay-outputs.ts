@@ -9,7 +9,7 @@ import type { Report } from './report/report.js';
 import type { Replay } from './run/replay.js';
 import type { ReplaySeries } from './run/replay-series.js';
 
-/** The files that a replay writes. They appear when it came to its end, or was interrupted; after an error none does. */
+/** The files that a replay writes. They appear when the replay has ended or was interrupted; after an error none of them does. */
 export class ReplayOutputs {
   readonly recorder: LogRecorder | null;
   readonly #files: OutputFile[] = [];
@@ -18,8 +18,8 @@ export class ReplayOutputs {
 
   /**
    * Begins the files.
-   * @param flags paths of the page and of the log, of those that are wanted
-   * @param input the trace that is read, which neither may replace
+   * @param flags paths of the page and of the log; undefined = not wanted
+   * @param input path of the trace that is read; neither file may replace it
    * @throws ERR_BLOCKSTEP_BAD_FILE, ERR_BLOCKSTEP_BAD_ARG; nothing is left behind then
    */
   constructor(flags: { report?: string; record?: string }, input: string | undefined) {
@@ -37,7 +37,7 @@ export class ReplayOutputs {
   }
 
   /**
-   * Writes the page; the replay may still be read.
+   * Writes the page. To be called while the replay can still be read.
    * @throws ERR_BLOCKSTEP_BAD_FILE
    */
   writePage(replay: Replay, series: ReplaySeries, report: Report, args: readonly string[]): void {
@@ -49,7 +49,8 @@ export class ReplayOutputs {
   }
 
   /**
-   * Gives the files their names, after the replay was disposed. Returns their paths.
+   * Gives the files their names. To be called after the replay was disposed.
+   * @returns their paths
    * @throws ERR_BLOCKSTEP_BAD_FILE
    */
   commit(): string[] {
@@ -58,7 +59,7 @@ export class ReplayOutputs {
     return this.#files.map(({ path }) => path);
   }
 
-  /** Leaves nothing behind of what was not committed. */
+  /** Removes the files that were not committed. */
   discard(): void {
     for (const file of this.#files) file.discard();
   }

@@ -5,7 +5,7 @@ import type { ReplayFlags } from './replay-flags.js';
 import type { Report, Source } from './report/report.js';
 import { renderTable } from './report/report-table.js';
 
-/** What a replay says: its results on stdout, what they are and what to try next on stderr. */
+/** What a replay prints: its results on stdout; on stderr what is replayed, and what to try next. */
 export interface ReplayPrinter {
   /** Before it runs. */
   begin(source: Source): void;
@@ -15,7 +15,7 @@ export interface ReplayPrinter {
   end(report: Report): void;
 }
 
-/** How a replay speaks to people or, with `--json`, to programs. */
+/** The printer for people or, with `--json`, for programs. */
 export function makePrinter(flags: ReplayFlags, { stdout, stderr, again }: Io): ReplayPrinter {
   if (flags.json) {
     const nothing = (): void => undefined;
@@ -29,7 +29,7 @@ export function makePrinter(flags: ReplayFlags, { stdout, stderr, again }: Io): 
     begin: (source) => void stderr.write(`${announcement(source)}\n`),
     report: (report) => void stdout.write(renderTable(report)),
     end: ({ incomplete, workload }) => {
-      // Whoever replays a file knows the command.
+      // Suggestions are for new users, who begin with a generated workload.
       if (!incomplete && workload.file === null) stderr.write(nextSteps(again, flags));
     },
   };
@@ -44,7 +44,7 @@ function announcement({ file, requests }: Source): string {
 /** More requests a second than the GPU of the default cost model can serve. */
 const TOO_MANY = 60;
 
-/** What to try next: what was not tried just now. */
+/** Commands to try next, without what this command did already. */
 function nextSteps(again: string, { report, requestRate }: ReplayFlags): string {
   const steps: [args: string, what: string][] = [
     ['--help', 'all options; traces of yours can be replayed too'],

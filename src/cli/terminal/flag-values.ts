@@ -1,17 +1,17 @@
 import { InvalidArgumentError } from 'commander';
 
-/** Parsers of flag values. Each throws commander's InvalidArgumentError, to which commander adds flag and value. */
+/** Parsers of flag values. Each throws commander's InvalidArgumentError; commander adds the flag and the value to its message. */
 export const parse = {
-  /** An integer of any sign; ranges are for those who use it. */
+  /** An integer of any sign. Its range is checked by whoever uses it. */
   integer: (text: string): number => number(text, Number.isSafeInteger, 'an integer'),
   count: (text: string): number => number(text, (n) => Number.isSafeInteger(n) && n >= 1, 'an integer >= 1'),
   seed: (text: string): number =>
     number(text, (n) => Number.isInteger(n) && n >= 0 && n < 2 ** 32, 'an integer from 0 to 2^32 - 1'),
-  /** Exponents are fine. */
+  /** Any number above 0, also with an exponent (1e9). */
   positive: (text: string): number => number(text, (n) => n > 0, 'a number > 0'),
   nonNegative: (text: string): number => number(text, (n) => n >= 0, 'a number >= 0'),
   share: (text: string): number => number(text, (n) => n >= 0 && n <= 1, 'a number from 0 to 1'),
-  /** A 128-bit number, decimal or 0x and hex digits. */
+  /** A number of up to 128 bits: decimal digits, or 0x and hexadecimal digits. */
   hashSeed(text: string): bigint {
     if (/^(\d+|0x[0-9a-f]+)$/i.test(text)) {
       const value = BigInt(text);

@@ -1,6 +1,9 @@
 import type { Option } from 'commander';
 
-/** How `--help` writes an option: one line for both forms of one that can be turned off, and our name where it has two. */
+/**
+ * How `--help` writes an option. An option that is on by default has one line for both of its forms (`--[no-]name`); an option
+ * with two names is written by ours, not by vLLM's.
+ */
 export function optionTerm(option: Option): string {
   if (option.long === '--help') return option.flags;
   const value = /[<[].*$/.exec(option.flags)?.[0] ?? '';
@@ -23,7 +26,7 @@ export function optionDescription({
   return notes.length === 0 ? description : `${description} (${notes.join('; ')})`;
 }
 
-/** As it can be given: large numbers by powers of ten. */
+/** A default as the user could type it: numbers from 1e9 on with an exponent. */
 function written(value: unknown): string {
   return typeof value === 'number' && value >= 1e9 ? value.toExponential().replace('+', '') : String(value);
 }

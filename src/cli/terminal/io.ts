@@ -1,16 +1,19 @@
 import type { Writable } from 'node:stream';
 
-/** What a command talks to; a process hands in its own. */
+/** The streams and signals that a command uses. A process hands in its own, a test hands in others. */
 export interface Io {
   /** Results only. */
   stdout: { write(text: string): unknown };
   /** Progress, notes and errors. */
   stderr: Writable & { isTTY?: boolean };
-  /** What to type in front of options to run `replay` again, as it can be copied into a shell. */
+  /** What the user types in front of options to run `replay` again, as it can be pasted into a shell. */
   again: string;
   /** Aborted when the user interrupts. */
   signal: AbortSignal;
-  /** From now on an interrupt ends the process at once: what follows cannot stop by itself, and leaves nothing behind. */
+  /**
+   * From now on an interrupt ends the process at once. Called before work that never looks at `signal`; such work leaves
+   * nothing behind when it is killed.
+   */
   passInterrupts?(): void;
 }
 

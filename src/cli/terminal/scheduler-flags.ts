@@ -3,10 +3,13 @@ import type { SchedulerConfig, SchedulerOptions } from '../../scheduler/options/
 import { resolveOptions } from '../../scheduler/options/resolve-options.js';
 import { parse } from './flag-values.js';
 
-/** Pool size unless given: 56 GiB at 2 MiB a block of 16 tokens, about what the default cost model's GPU has free. */
+/**
+ * Default size of the pool, in blocks: 56 GiB at 2 MiB per block of 16 tokens. The GPU of the default cost model has about that
+ * much memory free.
+ */
 export const DEFAULT_NUM_BLOCKS = 28_672;
 
-/** The options of a scheduler that can stand on a command line. A trace has nothing that could miss a deadline. */
+/** The options of a scheduler that have a flag. Deadlines have none: nothing in a trace could miss one. */
 type FlagKey = Exclude<
   keyof SchedulerOptions,
   | 'now'
@@ -25,15 +28,15 @@ type FlagKey = Exclude<
 interface SchedulerFlag {
   key: FlagKey;
   help: string;
-  /** What a text may be; default: any. */
+  /** The values that a text option may have. Default: any. */
   choices?: readonly string[];
-  /** vLLM's name where ours is another. */
+  /** vLLM's name of the option, if ours differs. */
   alias?: string;
-  /** The default is made up later; the help says how. */
+  /** The default is not a constant: it is computed later, as the help says. */
   lateDefault?: true;
 }
 
-/** One flag for each option, named after it; types and defaults are the scheduler's own. */
+/** One flag per option, named after it. Types and defaults are those of the scheduler. */
 const FLAGS: readonly SchedulerFlag[] = [
   { key: 'numBlocks', help: 'blocks of the KV cache, the null block included' },
   { key: 'blockSize', help: 'tokens in a block' },
@@ -83,14 +86,14 @@ export function addSchedulerFlags(command: Command): void {
   command.addOption(new Option('--no-deviations', 'decide as vLLM does where that is a failure too'));
 }
 
-/** The flag of one option; one that is on by default has a second to turn it off. */
+/** The flag of one option. An option that is on by default gets a second flag (`--no-…`) that turns it off. */
 function makeOptions(flag: SchedulerFlag, value: unknown): Option[] {
   const name = flag.key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
   const names = (prefix: string): string =>
     flag.alias === undefined ? `${prefix}${name}` : `${prefix}${flag.alias}, ${prefix}${name}`;
   if (typeof value === 'boolean') {
     const on = new Option(names('--'), flag.help).default(value);
-    // The help writes both in one line.
+    // The help writes both flags in one line, `--[no-]name`.
     return value ? [on, new Option(names('--no-')).hideHelp()] : [on];
   }
   const option = new Option(`${names('--')} <${typeof value === 'number' ? 'n' : 'name'}>`, flag.help);

@@ -1,4 +1,4 @@
-// Part of npm run build:ts: puts the plotting library, of which pages carry a copy, into the package.
+// Part of npm run build:ts: puts the plotting library into the package. Every page carries a copy of it.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';

@@ -1,7 +1,7 @@
 /**
- * The script of a report's page: draws its charts in the colours of the present scheme, and again when the scheme or the
- * width changes; marks the time at the pointer in all charts over time. It runs in a browser, inside the page; the page's
- * data blocks are made by ../page.ts and ../chart.ts.
+ * The script of a report's page. It runs in a browser, inside the page. It draws the charts in the colours of the present scheme,
+ * and again when the scheme or the width changes. It marks the time at the pointer in all charts over time. The data blocks that it
+ * reads are made by ../page/page.ts, the charts in them by ../charts/.
  */
 
 /** @typedef {{ heading: string, format: string, lines: { label: string, color: string, text: string }[] }} Tooltip */
@@ -56,7 +56,7 @@ function fill(text, row, format) {
 }
 
 /**
- * What is said of a row.
+ * The words about one row of a dataset.
  * @param {Tooltip} tooltip
  * @param {Cell[]} row
  */

@@ -6,7 +6,7 @@ import type {
 } from 'echarts';
 import type { Html } from '../markup/html.js';
 
-/** Where figures come from: from the cost model, or from a clock. */
+/** Where figures come from: `virtual` from the cost model, `measured` from a clock. */
 export type ChartSource = 'virtual' | 'measured';
 
 /** A chart of a page, with its words. */
@@ -14,55 +14,55 @@ export interface Chart {
   /** Unique in the page; letters, digits and hyphens. */
   id: string;
   title: string;
-  /** Of what is drawn. */
+  /** Unit of the values. */
   unit?: string;
   source: ChartSource;
-  /** One sentence that says what is seen, for those who do not see it. */
+  /** The chart in one sentence, for screen readers. */
   description: string;
-  /** What to know to read it. */
+  /** What a reader has to know to read the chart. */
   note?: string;
-  /** Pixels, in wide and in narrow pages. */
+  /** Height in pixels, in wide and in narrow pages. */
   height?: number;
   /** Takes the whole width of the page. */
   wide?: boolean;
-  /** A text says why there is nothing to draw. */
+  /** What is drawn; or a text that says why there is nothing to draw. */
   drawing: Drawing | string;
-  /** The figures in numbers, where they stand nowhere else. */
+  /** The figures as a table, if they stand nowhere else in the page. */
   table?: Html;
 }
 
 /**
- * What is drawn: an ECharts option as plain JSON. In it a text `var(--name)` stands for a colour of the page's present scheme,
- * `fn:name` for a function of the page's script, and `unit:name` for one that writes numbers with that unit. The script puts
- * them in (browser/page.js).
+ * What is drawn: an ECharts option as plain JSON. Three kinds of text in it are replaced by the page's script (browser/page.js):
+ * `var(--name)` by a colour of the page's present scheme, `fn:name` by a function of the script, and `unit:name` by a function that
+ * writes numbers with that unit.
  */
 export interface Drawing {
   option: EChartsOption;
   tooltip: ChartTooltip;
   /**
-   * Time is its x axis, the same in all such charts of a page. The pointer's time is marked in all of them at once, and each
-   * says what it shows there; in the first two columns of its dataset stand the beginning and the end of a row.
+   * The x axis is time, the same time in all such charts of a page. The time at the pointer is marked in all of them at once, and
+   * each chart says its values there. The first two columns of the dataset are the beginning and the end of a row.
    */
   isOverTime?: true;
 }
 
-/** What is said of the row of the chart's dataset that the pointer is at. */
+/** What is said about the row of the dataset that the pointer is at. */
 export interface ChartTooltip {
   /** Text with `{i}` for column i of the row. */
   heading: string;
   lines: { label: string; color: string; text: string }[];
-  /** How columns are written: a function of the page's script. */
+  /** The function of the page's script that writes the columns. */
   format: 'figure' | 'percent';
 }
 
-/** The colour of a chart's first line, and that of a second one, which is dashed as well. */
+/** The colour of a chart's first line. A second line has `SECOND_COLOR`, and is dashed. */
 export const colorOf = (source: ChartSource): string => `var(--${source})`;
 export const SECOND_COLOR = 'var(--muted)';
 
-/** Pages narrower than this get less margin and fewer ticks. */
+/** Charts of at most so many pixels get less margin and fewer ticks. */
 const NARROW = 560;
 
-/** What all charts share; `grid` and axes are the caller's. */
+/** The option that all charts begin with. The caller adds `grid`, axes and series; `narrow` is what differs in narrow pages. */
 export function baseOption(
   own: EChartsOption,
   narrow: EChartsOption = {},
@@ -73,7 +73,7 @@ export function baseOption(
     textStyle: { fontFamily: 'inherit', color: 'var(--text)' },
     ...own,
   };
-  // A second rule takes the first one back when the page is made wide again.
+  // The second rule undoes the first one when the page is made wide again.
   const wide = Object.fromEntries(Object.keys(narrow).map((key) => [key, own[key] ?? {}]));
   return {
     baseOption: base,
@@ -84,7 +84,7 @@ export function baseOption(
   };
 }
 
-/** An axis in the page's colours, with its quantity and unit as its name. */
+/** An x axis in the page's colours; `name` is its quantity and unit. */
 export function xAxis(name: string, own: XAXisComponentOption): XAXisComponentOption {
   return {
     name,
@@ -96,6 +96,7 @@ export function xAxis(name: string, own: XAXisComponentOption): XAXisComponentOp
   } as XAXisComponentOption;
 }
 
+/** A y axis in the page's colours; `name` is its quantity and unit. */
 export function yAxis(name: string, own: YAXisComponentOption): YAXisComponentOption {
   return {
     name,
@@ -117,7 +118,7 @@ function axisLook(): object {
   };
 }
 
-/** What follows the pointer. */
+/** The box that follows the pointer. */
 export function pointerTooltip(type: 'line' | 'shadow' = 'line'): TooltipComponentOption {
   return {
     trigger: 'axis',
@@ -131,10 +132,10 @@ export function pointerTooltip(type: 'line' | 'shadow' = 'line'): TooltipCompone
   };
 }
 
-/** Steps within a factor of ten, from many to one. */
+/** Choices of ticks within a factor of ten, from many ticks to one. */
 const TICK_FACTORS = [[1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8], [1, 1.5, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]];
 
-/** Round values inside [min, max], evenly enough spaced on a log scale: as many as can be without being more than `most`. */
+/** Round values inside [min, max], about evenly spaced on a logarithmic scale: as many as possible, and at most `most`. */
 export function logTicks(min: number, max: number, most: number): number[] {
   const ticks = (factors: readonly number[]): number[] => {
     const found: number[] = [];

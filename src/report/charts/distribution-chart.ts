@@ -8,11 +8,11 @@ export interface DistributionChartInput {
   title: string;
   source: Chart['source'];
   note: string;
-  /** Unit of the values, by how many of the distribution's one of it is worth, and of what there is one value each. */
+  /** Unit of the drawn values; how many of the distribution's units make one of it (default 1); what each value belongs to ("requests"). */
   unit: string;
   perUnit?: number;
   of: string;
-  /** Why there is nothing to draw, where there is nothing. */
+  /** The text that stands in place of the chart if there are no values. */
   empty: string;
   distribution: Distribution;
   percentiles: {
@@ -25,10 +25,10 @@ export interface DistributionChartInput {
 }
 
 const MOST_BARS = 72;
-/** Up to this factor between the ends a linear axis is easier to read than a logarithmic one. */
+/** If the largest value is at most this many times the smallest, the axis is linear, which is easier to read. */
 const LINEAR_RANGE = 4;
 
-/** The shares of values by their size, with the percentiles marked. */
+/** A chart of a distribution: the share of values by size, with the percentiles marked. */
 export function distributionChart(input: DistributionChartInput): Chart {
   const { distribution, unit, source, perUnit = 1 } = input;
   const { id, title, note } = input;
@@ -42,7 +42,7 @@ export function distributionChart(input: DistributionChartInput): Chart {
   const color = colorOf(source);
   const total = counts.reduce((a, b) => a + b, 0);
   const end = edges.length - 1;
-  // Each row: from, to, share, count. A first one without height draws the left side, the last one the right.
+  // Each row: from, to, share, count. A row of height 0 at each end draws the outline's left and right side.
   const rows = counts.map((count, i) => [edges[i], edges[i + 1], count / total, count].map(coarse));
   rows.unshift([rows[0][0], rows[0][0], 0, 0]);
   rows.push([coarse(edges[end]), coarse(edges[end]), 0, 0]);
@@ -54,7 +54,7 @@ export function distributionChart(input: DistributionChartInput): Chart {
     yAxis: yAxis(`share of ${input.of}`, {
       type: 'value',
       min: 0,
-      // Above the labels of the percentiles.
+      // The name stands above the labels of the percentiles.
       nameGap: 58,
       axisLabel: { color: 'var(--muted)', fontSize: 12, formatter: 'fn:percent' },
     }),
@@ -99,12 +99,12 @@ function sizeAxis(edges: readonly number[]): object {
 
 const LABEL = { color: 'var(--muted)', fontSize: 12, hideOverlap: true, formatter: 'fn:figure' };
 
-/** Right of this share of the axis there is no room for a label beside its line. */
+/** To the right of this share of the axis a label does not fit between its line and the edge. */
 const LAST_ROOM = 0.62;
 
 /**
- * Upright lines. Each label begins at its line, or ends at it where there is no room on the right, and has a height of its
- * own: the lowest ones are those that would otherwise hide their line behind the label of another.
+ * Upright lines that mark the percentiles. A label begins at its line, or ends at it if there is no room on the right. Each label has
+ * a height of its own, chosen so that no label covers the line of another.
  */
 function markers(
   { percentiles, unit, perUnit = 1 }: DistributionChartInput,

@@ -1,22 +1,22 @@
 /** Bars of a distribution: bar i spans `edges[i]` to `edges[i + 1]`. Edges are evenly spaced on a log scale. */
 export interface Bars {
   edges: number[];
-  /** How many values fell into each. */
+  /** How many values fell into each bar. */
   counts: number[];
 }
 
-/** The finest bars: so many to a factor of ten, from 10^LOW to 10^HIGH. */
+/** The finest bars: PER_DECADE of them per factor of ten, from 10^LOW to 10^HIGH. */
 const PER_DECADE = 60;
 const LOW = -3;
 const HIGH = 12;
-/** Bars are merged by one of these until there are few enough. */
+/** How many of the finest bars may become one, so that there are few enough. */
 const MERGES = [1, 2, 3, 5, 10, 20, 60, 180, 900] as const;
 
-/** Counts of non-negative numbers in constant memory, in bars 4 % wide. What lies beyond falls into the outermost. */
+/** Counts non-negative numbers by size, in constant memory. A bar is 4 % wide; values beyond the outermost bars count there. */
 export class Distribution {
   readonly #counts = new Float64Array((HIGH - LOW) * PER_DECADE);
 
-  /** Counts one value in, >= 0. */
+  /** Counts one value, >= 0. */
   record(value: number): void {
     const bar = Math.floor((Math.log10(value) - LOW) * PER_DECADE);
     this.#counts[Math.min(this.#counts.length - 1, Math.max(0, bar))]++;

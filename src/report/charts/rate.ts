@@ -1,14 +1,14 @@
 import type { Timeline, Track } from './timeline.js';
 
 /**
- * How often something happens, over time: what was counted between two moments counts as having come evenly between them. So
- * the mean over any time is the count in it over its length, however short the moments' distance.
+ * How often something happens per second, over time. What was counted between two moments counts as spread evenly between them.
+ * So the mean over any time is the count in that time divided by its length, however close the moments are.
  */
 export class Rate {
-  /** A second. */
+  /** Events per second. */
   readonly track: Track;
   readonly #timeline: Timeline;
-  /** Up to when the rate is known, and what was counted since. */
+  /** Up to when the rate is known; `#count` is what was counted since. */
   #knownMs = 0;
   #count = 0;
 
@@ -17,12 +17,12 @@ export class Rate {
     this.track = timeline.track();
   }
 
-  /** It happened so many times since the last moment. */
+  /** It happened `times` times since the last moment. */
   count(times: number): void {
     this.#count += times;
   }
 
-  /** A moment, not before the last one. In no time nothing can be said: the count waits for the next moment. */
+  /** A moment, not before the last one. If no time has passed since, the count waits for the next moment. */
   settle(nowMs: number): void {
     const span = nowMs - this.#knownMs;
     if (span <= 0) return;

@@ -13,7 +13,7 @@ export interface TimeSeries {
   band: boolean;
 }
 
-/** The time that all charts of a page have as their x axis: from 0 on, in one unit. */
+/** The x axis of all charts over time of a page: from 0 to `endMs`, in one unit. */
 export interface TimeAxis {
   endMs: number;
   unit: TimeUnit;
@@ -34,12 +34,12 @@ export interface TimeChartInput {
   timeline: Timeline;
   /** One or two. */
   series: readonly TimeSeries[];
-  /** A moment to be marked, and what happened then. */
+  /** A moment that is marked, and what happened then. */
   mark?: { atMs: number; what: string } | null;
 }
 
 const LABEL = { color: 'var(--muted)', fontSize: 11, hideOverlap: true };
-/** Above the drawing there is room for what is said of the pointer's time; in narrow pages that of two lines takes two. */
+/** Pixels above the drawing, for the values at the pointer's time. In narrow pages two series take two lines of text. */
 const TOP = 26;
 const narrow = (lines: number): EChartsOption => ({
   xAxis: { splitNumber: 3 },
@@ -51,7 +51,7 @@ const [FROM, TO, MIDDLE, FIRST] = [0, 1, 2, 3];
 const [MIN, MEAN, MAX, SPAN, ALONE] = [0, 1, 2, 3, 4];
 const PER_SERIES = 5;
 
-/** Lines over virtual time: the mean of each bucket, and its extremes shaded. */
+/** A chart over virtual time: a line for the mean of each bucket, and its extremes shaded. */
 export function timeChart(input: TimeChartInput): Chart {
   const { timeline, series, scale, format, axis, perUnit = 1, source, mark } = input;
   const points = series.map(({ track }) => scaled(timeline.points(track), perUnit));
@@ -130,12 +130,12 @@ function lines(
     ...common,
     name,
     encode: { x: MIDDLE, y: column(MEAN) },
-    // Without extremes a value counts at single moments: in between it is not none.
+    // A series without extremes has values at single moments only, so the line goes on between them.
     connectNulls: !band,
     lineStyle: { color, width: 1.5, type: i === 0 ? 'solid' : [6, 3] },
     itemStyle: { color },
   };
-  // A mean between two gaps has no line to be seen on.
+  // A mean between two gaps would be a line of no length: it is drawn as a point.
   const alone: SeriesOption = {
     name: `${name}, alone`,
     type: 'scatter',
@@ -145,7 +145,7 @@ function lines(
     itemStyle: { color },
   };
   if (!band) return [mean, alone];
-  // The area between the extremes: the smallest value, invisible, and what is between stacked on it.
+  // The area between the extremes: an invisible line at the smallest value, and the span stacked on it.
   const stack = { ...common, stack: `band-${i}`, stackStrategy: 'all', lineStyle: { width: 0 } } as const;
   return [
     { ...stack, name: `${name}, smallest`, encode: { x: MIDDLE, y: column(MIN) } },
@@ -160,7 +160,7 @@ function lines(
   ];
 }
 
-/** An upright line, its text at the side on which there is more room. */
+/** An upright line with a text on the side where there is more room. */
 function markLine({ atMs, what }: { atMs: number; what: string }, { unit, endMs }: TimeAxis): object {
   const isLate = atMs > endMs / 2;
   const place = { align: isLate ? 'right' : 'left', offset: [isLate ? -6 : 6, 0], verticalAlign: 'top' };
@@ -182,7 +182,7 @@ function valueAxis(
   const label = { ...LABEL, formatter: `fn:${format}` };
   const max = Math.max(...points.flatMap((track) => track.max.map((value) => value ?? 0)));
   const common = { type: 'value', min: 0, splitNumber: 3, axisLabel: label };
-  // All of 100 %, unless nothing could be told apart then.
+  // The axis goes to 100 %, unless the values are so small that nothing could be told apart.
   if (format === 'percent') return { ...common, ...((max > 0.2 || max === 0) && { max: 1, interval: 0.5 }) };
   if (scale === 'linear') return { ...common, ...(max < 1 ? {} : { minInterval: 1 }) };
   const min = Math.min(...points.flatMap((track) => track.min.map((value) => value ?? Infinity)));
@@ -218,7 +218,7 @@ function rows(timeline: Timeline, unitMs: number, points: readonly TrackPoints[]
   return all;
 }
 
-/** The whole time's extremes and mean of each line, in its unit. */
+/** Extremes and mean of each line over the whole time, in its unit. */
 function summaries({ timeline, series, perUnit = 1 }: TimeChartInput) {
   return series.map(({ name, track, band }) => {
     const found = timeline.summary(track);
@@ -228,7 +228,7 @@ function summaries({ timeline, series, perUnit = 1 }: TimeChartInput) {
   });
 }
 
-/** Of one line its figures alone, of two each in a row with its name. */
+/** The figures as a table: of one line the figures alone, of two lines a row each with its name. */
 function table(input: TimeChartInput): Html {
   const text = input.format === 'percent' ? percent : figure;
   const lines = summaries(input).map(({ name, min, mean, max }, i) => ({
@@ -262,7 +262,7 @@ const UNITS: readonly TimeUnit[] = [
   { name: 'ms', ms: 1 },
 ];
 
-/** The axis of charts that end at `endMs`: in the largest unit of which that is at least three. */
+/** The axis of charts that end at `endMs`, in the largest unit in which that is at least 3. */
 export function timeAxis(endMs: number): TimeAxis {
   return { endMs, unit: UNITS.find((unit) => endMs >= 3 * unit.ms) ?? UNITS[UNITS.length - 1] };
 }

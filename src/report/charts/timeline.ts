@@ -1,9 +1,9 @@
 /** One quantity over time, bucket by bucket. */
 export interface Track {
-  /** Smallest and largest value seen in each bucket; Infinity and -Infinity where there is none. */
+  /** Smallest and largest value of each bucket; Infinity and -Infinity in buckets without a value. */
   readonly min: Float64Array;
   readonly max: Float64Array;
-  /** Sum of values times weights, and of the weights: their quotient is the mean. */
+  /** Per bucket: the sum of values times weights, and the sum of weights. Their quotient is the mean. */
   readonly sum: Float64Array;
   readonly weight: Float64Array;
 }
@@ -18,9 +18,9 @@ export interface TrackPoints {
 const FIRST_WIDTH_MS = 1;
 
 /**
- * Several quantities over the same time, in constant memory however long it gets: a fixed number of buckets, whose width
- * doubles when time runs past the last one. Pairs of buckets are merged then, so no peak is ever lost, and what comes out
- * follows from what went in alone. At the end between half of the buckets and all of them are in use.
+ * Several quantities over the same time, in constant memory. There is a fixed number of buckets. When time runs past the last one,
+ * pairs of buckets are merged and the width of a bucket doubles. So no peak is ever lost, and equal inputs give equal results. At
+ * the end between half of the buckets and all of them are in use.
  */
 export class Timeline {
   readonly #tracks: Track[] = [];
@@ -38,12 +38,12 @@ export class Timeline {
     return this.#widthMs;
   }
 
-  /** The latest time that anything happened at. */
+  /** The latest time at which anything happened. */
   get endMs(): number {
     return this.#endMs;
   }
 
-  /** Buckets from 0 to that time. */
+  /** Number of buckets from 0 to `endMs`. */
   get numBuckets(): number {
     return Math.floor(this.#endMs / this.#widthMs) + 1;
   }
@@ -55,18 +55,18 @@ export class Timeline {
     return track;
   }
 
-  /** Counts `value` in at one moment. Its mean is over such values, by their weights. */
+  /** The quantity had `value` at one moment. The mean of such a quantity is over its values, by their weights. */
   add(track: Track, atMs: number, value: number, weight = 1): void {
     put(track, this.#bucket(atMs), value, weight);
   }
 
-  /** Counts in that the quantity was `value` from one moment to another. Its mean is over time. */
+  /** The quantity was `value` from one moment to another. The mean of such a quantity is over time. */
   hold(track: Track, fromMs: number, toMs: number, value: number): void {
     const last = this.#bucket(toMs);
     for (let i = this.#bucket(fromMs); i <= last; i++) {
       const start = Math.max(fromMs, i * this.#widthMs);
       const end = Math.min(toMs, (i + 1) * this.#widthMs);
-      // A moment counts for the extremes. The next bucket's first moment is not in this one's span but for the last.
+      // A single moment counts for the extremes only. A span that ends where a bucket begins has no part in that bucket.
       if (end > start || fromMs === toMs) put(track, i, value, end - start);
     }
   }
@@ -77,14 +77,14 @@ export class Timeline {
       const none = min[i] === Infinity;
       points.min.push(none ? null : min[i]);
       points.max.push(none ? null : max[i]);
-      // Kept between the extremes, which rounding may leave it a hair outside of.
+      // Rounding may put the mean slightly outside of the extremes.
       const mean = weight[i] > 0 ? Math.min(max[i], Math.max(min[i], sum[i] / weight[i])) : null;
       points.mean.push(mean);
     }
     return points;
   }
 
-  /** The whole time's extremes and mean; null if nothing was counted. */
+  /** Extremes and mean over the whole time; null if nothing was counted. */
   summary({ min, max, sum, weight }: Track): { min: number; mean: number; max: number } | null {
     const total = add(weight);
     if (total === 0) return null;

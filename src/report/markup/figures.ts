@@ -14,7 +14,7 @@ export function grouped(count: number): string {
   return count.toLocaleString('en-US');
 }
 
-/** A length of time in the units in which people say it: 51.4 ms, 52.4 s, 21 min 33 s, 3 h 5 min, 2 d 4 h. */
+/** A duration in the units that people use: 51.4 ms, 52.4 s, 21 min 33 s, 3 h 5 min, 2 d 4 h. */
 export function duration(ms: number): string {
   if (ms < 1000) return `${figure(ms)} ms`;
   const seconds = Math.round(ms / 1000);
@@ -24,7 +24,7 @@ export function duration(ms: number): string {
   return minutes < 24 * 60 ? pair(minutes, 60, 'h', 'min') : pair(Math.round(minutes / 60), 24, 'd', 'h');
 }
 
-/** A count of small units in large ones and what is left. */
+/** A count of small units, written in large units and a rest: 1293 s as 21 min 33 s. */
 function pair(count: number, perLarge: number, large: string, small: string): string {
   const rest = count % perLarge;
   return `${grouped(Math.floor(count / perLarge))} ${large}${rest === 0 ? '' : ` ${rest} ${small}`}`;
@@ -39,12 +39,12 @@ export interface TimeUnit {
 const MILLISECONDS: TimeUnit = { name: 'ms', ms: 1 };
 const SECONDS: TimeUnit = { name: 's', ms: 1000 };
 
-/** The unit for latencies of up to `maxMs`: one for all of them, so that they can be compared. */
+/** The unit for latencies of which the largest is `maxMs`. All of them are written in it, so that they can be compared. */
 export function latencyUnit(maxMs: number | null): TimeUnit {
   return maxMs !== null && maxMs >= 10_000 ? SECONDS : MILLISECONDS;
 }
 
-/** A count of things, by the name of one of them: 1 request, 2 requests. */
+/** A count with the name of what is counted, given in the singular: 1 request, 2 requests. */
 export function counted(count: number, one: string): string {
   return `${grouped(count)} ${one}${count === 1 ? '' : 's'}`;
 }
@@ -54,7 +54,7 @@ export function decimal(value: number, digits = 1): string {
   return value.toLocaleString('en-US', { maximumFractionDigits: digits });
 }
 
-/** A number for people that carries its exact value; a dash for none. */
+/** A number as people read it, with its exact value as an attribute; a dash for null. */
 export function datum(value: number | null, text: (value: number) => string = figure): Html {
   return value === null ? html`–` : html`<data value="${value}">${text(value)}</data>`;
 }
@@ -64,7 +64,7 @@ export function percent(share: number): string {
   return `${(100 * share).toFixed(2)} %`;
 }
 
-/** Rounded so that a chart cannot tell the difference, to keep pages small. */
+/** A value rounded to five digits: a chart looks the same, and the page is smaller. */
 export function coarse(value: number | null): number | null {
   return value === null ? null : Number(value.toPrecision(5));
 }

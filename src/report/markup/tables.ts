@@ -1,6 +1,6 @@
 import { type Html, type HtmlValue, html } from './html.js';
 
-/** A table: the first column names its row, the others are figures. An empty corner is no header. */
+/** A table of figures. The first column names the row; an empty first header is a plain cell. */
 export function dataTable(head: readonly string[], body: readonly (readonly HtmlValue[])[]): Html {
   const header = head.map((name) => (name === '' ? html`<td></td>` : html`<th scope="col">${name}</th>`));
   const rows = body.map(
@@ -14,7 +14,7 @@ ${rows}</tbody>
 </table></div>`;
 }
 
-/** Names and what they stand for. */
+/** A table of two columns: names, and their values. */
 export function factTable(facts: readonly (readonly [name: string, value: HtmlValue])[]): Html {
   const rows = facts.map(([name, value]) => html`<tr><th scope="row">${name}</th><td>${value}</td></tr>\n`);
   return html`<table class="facts"><tbody>

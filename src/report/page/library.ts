@@ -7,9 +7,9 @@ export interface PlotLibrary {
   name: string;
   version: string;
   license: string;
-  /** Classic script that sets the global `echarts`. Its licence stands at its top. */
+  /** A classic script that sets the global `echarts`; it begins with its licence. */
   source: string;
-  /** What its licence asks to be passed on: the notice, and the licence of a part of it. */
+  /** What its licence asks to be passed on: its notice, and the licence of a part of it. */
   notice: string;
 }
 
@@ -18,7 +18,7 @@ export interface PlotLibrary {
  * @throws ERR_BLOCKSTEP_BAD_FILE in a checkout that was not built
  */
 export function loadPlotLibrary(): PlotLibrary {
-  // Where `npm run build:ts` puts it (browser/pack-library.mjs), also for the sources.
+  // `npm run build:ts` puts it there (browser/pack-library.mjs). Sources that run without a build read it from there too.
   const path = `${packageRoot()}/dist/report/plot-library.json`;
   try {
     return JSON.parse(readFileSync(path, 'utf8')) as PlotLibrary;

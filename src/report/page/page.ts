@@ -21,13 +21,13 @@ export interface PageInput {
   title: HtmlValue;
   /** The title without markup. */
   plainTitle: string;
-  /** What the page shows and how to take it. */
+  /** What the page shows, and how to read it. */
   lead: HtmlValue;
-  /** Where most of its figures come from; charts and figures from elsewhere are tagged. */
+  /** Where most of the figures come from; charts and figures from another source are tagged. */
   source: ChartSource;
-  /** What must not be overlooked. */
+  /** Warnings, shown at the top. */
   warnings: readonly HtmlValue[];
-  /** The figures that most readers come for. */
+  /** The figures that most readers look for. */
   tiles: readonly Tile[];
   sections: readonly Section[];
   footer: HtmlValue;
@@ -39,8 +39,8 @@ const CHART_HEIGHT = 280;
 const STRIP_HEIGHT = 158;
 
 /**
- * A whole page in one file: no address in it is ever fetched, and its policy forbids that and every script but its own
- * two. Opens from a disk as well as from a server.
+ * Renders a whole page as one file. The page fetches nothing: its Content-Security-Policy forbids that, and every script but its own
+ * two. It can be opened from a disk as well as from a server.
  */
 export function renderPage(input: PageInput, library: PlotLibrary): string {
   const charts = input.sections.flatMap(chartsOf);
@@ -126,7 +126,7 @@ ${chart.table ?? null}
 `;
 }
 
-/** The words beside the drawing, so that all drawings of a section stand under each other. */
+/** A strip: the words stand beside the drawing, so that all drawings of a section are exactly one below the other. */
 function renderStrip(chart: Chart, usual: ChartSource): Html {
   return html`<figure class="strip">
 <div>
@@ -149,7 +149,7 @@ function renderDrawing({ id, description, drawing, height }: Chart, usualHeight:
   return html`<div class="plot"><p class="readout" aria-hidden="true"></p><div class="chart" id="${id}" role="img" aria-label="${description}" style="height: ${height ?? usualHeight}px"></div></div>`;
 }
 
-/** The page's own script, without the mark that a compiler left for debuggers: it would be fetched. */
+/** The page's own script, without the source map comment of the compiler: a browser would fetch the map. */
 function readScript(): string {
   const source = readFileSync(new URL('../browser/page.js', import.meta.url), 'utf8');
   return source.replace(/^\/\/# sourceMappingURL=.*$/m, '');

@@ -1,4 +1,4 @@
-/** Colours of the light scheme, and of the dark one. Text has a contrast of 4.5 at least, lines of charts one of 3. */
+/** Colours of the light scheme. In both schemes text has a contrast of at least 4.5, and lines of charts of at least 3. */
 const LIGHT = {
   page: '#f6f7f9',
   panel: '#ffffff',
@@ -8,11 +8,11 @@ const LIGHT = {
   grid: '#eceef1',
   shade: '#8c959f22',
   border: '#e0e4e9',
-  /** What the cost model decides. */
+  /** Figures from the cost model. */
   virtual: '#0b5fc0',
-  /** What a clock measured. */
+  /** Figures from a clock. */
   measured: '#b04f00',
-  /** What must not be overlooked. */
+  /** Warnings. */
   warning: '#b3261e',
 };
 
@@ -35,7 +35,7 @@ const variables = (colors: typeof LIGHT): string =>
     .map(([name, value]) => `--${name}: ${value};`)
     .join(' ');
 
-/** The colours as style: by the reader's scheme, light where it is printed. */
+/** The colours as CSS variables: of the reader's scheme, and light where the page is printed. */
 export const PALETTE = `:root { color-scheme: light dark; ${variables(LIGHT)} }
 @media (prefers-color-scheme: dark) { :root { ${variables(DARK)} } }
 @media print { :root { color-scheme: light; ${variables(LIGHT)} } }`;

@@ -1,19 +1,19 @@
 import type { ChartSource } from '../charts/chart.js';
 import { type Html, type HtmlValue, html } from '../markup/html.js';
 
-/** One of the figures that a page begins with. */
+/** A tile: one of the figures that a page begins with. */
 export interface Tile {
   label: string;
   /** The figure in a few characters, or null if there is none. */
   value: HtmlValue;
   /** Its unit, or what it is a percentile of. */
   unit: string;
-  /** What goes with it, in a line; where there is no figure, why. */
+  /** One line more about the figure; if there is none, why. */
   detail: HtmlValue;
   source: ChartSource;
 }
 
-/** The figures of a page at a glance; those that come from elsewhere than is usual there are tagged. */
+/** The tiles of a page. A tile whose source is not the page's usual one is tagged. */
 export function renderTiles(tiles: readonly Tile[], usual: ChartSource): Html {
   return html`<dl class="tiles">
 ${tiles.map((tile) => renderTile(tile, usual))}</dl>`;

@@ -13,7 +13,7 @@ import type { Report } from '../report/report.js';
 import { whyNoHits } from '../report/report-words.js';
 import type { Percentiles } from '../run/histogram.js';
 
-/** What most readers of a replay's page come for. */
+/** The figures that most readers of a replay's page look for, as tiles. */
 export function headline(report: Report): Tile[] {
   const { throughput, kvCache, preemptions, virtualSeconds, requests, steps } = report;
   const source = 'virtual';

@@ -18,7 +18,7 @@ interface Context {
   axis: TimeAxis;
 }
 
-/** What happened over virtual time: what comes out, what goes on, and what that costs. */
+/** The charts over virtual time: throughput and latency, requests and memory, preemptions and cache hits, step times. */
 export function timeStrips({ series, report }: ReplayPageInput): Chart[] {
   const context = { series, report, axis: timeAxis(series.timeline.endMs) };
   return [
@@ -39,7 +39,7 @@ function strip({ series, axis }: Context, own: Own): Chart {
   return timeChart({ ...usual, axis, timeline: series.timeline, ...own });
 }
 
-/** A strip in which there is nothing to draw, and why. */
+/** A strip with a text that says why there is nothing to draw. */
 function blank(chart: Pick<Chart, 'id' | 'title' | 'note'>, why: string): Chart {
   return { ...chart, source: 'virtual', description: why, drawing: why };
 }

@@ -63,7 +63,7 @@ function factRows(report: Report): [string, string][] {
   ];
 }
 
-/** In words, and from a minute on in seconds too. */
+/** A virtual time as a duration; from a minute on in seconds too. */
 function virtualTime(seconds: number): string {
   const words = duration(1000 * seconds);
   return words.endsWith(' s') && !words.includes('min') ? words : `${words} (${decimal(seconds)} s)`;
@@ -84,12 +84,12 @@ function timeRows({ ttftMs, tpotMs, e2eMs, schedulerStepUs }: Report): string[][
   ];
 }
 
-/** Three significant digits are what the histograms keep. */
+/** A value in three significant digits, which is what the histograms keep. */
 function short(value: number): string {
   return value >= 100 ? grouped(Math.round(value)) : value.toPrecision(3);
 }
 
-/** A row of the counts that are not 0, if there are any. */
+/** One row with the counts above 0; no row if all are 0. */
 function optional(name: string, counts: Record<string, number>): [string, string][] {
   const found = Object.entries(counts).filter(([, count]) => count > 0);
   return found.length === 0 ? [] : [[name, named(Object.fromEntries(found))]];

@@ -21,14 +21,14 @@ export function whyNoHits({ workload, options }: Report): string | null {
   return null;
 }
 
-/** What the prefix cache came to. */
+/** How much of the prompts was found in the prefix cache. */
 export function hitsInWords(report: Report): string {
   const { queries, hits, hitRate } = report.prefixCache;
   const hit = `${percent(hitRate)} hit: ${grouped(hits)} of ${grouped(queries)} prompt tokens`;
   return whyNoHits(report) ?? (queries === 0 ? 'no prompt was looked up' : hit);
 }
 
-/** That more requests arrive than can be served, and how that is known; null if they do not. */
+/** A warning that more requests arrive than can be served, and how that is known; null if they can be served. */
 export function overloadInWords({ load, workload }: Report): string | null {
   const { exceedsCapacity, waitingAtLastArrival, arrivalSeconds } = load;
   if (!exceedsCapacity || waitingAtLastArrival === null) return null;

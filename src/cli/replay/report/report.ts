@@ -11,18 +11,18 @@ export interface Source {
   /** `mooncake`, `azure`, `burstgpt` or `generated`. */
   format: string;
   requests: number;
-  /** Malformed lines that were skipped, and what was wrong with the first. */
+  /** Malformed lines that were skipped; `firstSkipped` says what was wrong with the first one. */
   skippedLines: number;
   firstSkipped: string | null;
-  /** Whether it says which prompts share content; without that no prefix hits are possible. */
+  /** Whether the workload says which prompts share content. If not, no prefix hits are possible. */
   promptContents: boolean;
   /** Requests whose output length was 0; they were replayed with 1. */
   zeroOutputs: number;
 }
 
-/** What a replay measured, as `--json` prints it. Virtual times are those of the cost model. */
+/** What a replay measured, as `--json` prints it. Virtual times come from the cost model. */
 export interface Report {
-  /** The replay was interrupted: what follows covers the time until then. */
+  /** The replay was interrupted; the figures cover the time until then. */
   incomplete: boolean;
   workload: Source;
   options: Record<string, unknown>;
@@ -38,7 +38,7 @@ export interface Report {
   };
   load: Load;
   tokens: { prompt: number; generated: number };
-  /** A virtual second; null if no time passed. */
+  /** Per virtual second; null if no time passed. */
   throughput: { generatedTokens: number | null; finishedRequests: number | null };
   /** In tokens. A request's prompt is queried once, at its first admission. */
   prefixCache: { queries: number; hits: number; hitRate: number };
@@ -60,7 +60,7 @@ export interface Report {
   digest: string;
 }
 
-/** Sums a replay up, and what was seen of it as it went. `wallMs` is real time. */
+/** Makes the report of a replay and of the series that observed it. `wallMs` is real time. */
 export function makeReport(
   replay: Replay,
   series: ReplaySeries,
@@ -114,7 +114,7 @@ export function makeReport(
   };
 }
 
-/** The options as JSON can carry them. */
+/** The options without what JSON cannot carry. */
 function printableOptions({ scheduler, ...rest }: ReplayOptions): Record<string, unknown> {
   const { log, hashSeed, placement, ...printable }: Omit<SchedulerConfig, 'now'> = scheduler;
   return { ...printable, hashSeed: Buffer.from(hashSeed).toString('hex'), ...rest };

@@ -3,20 +3,20 @@ import { chance, mix } from '../../../base/random.js';
 /** Streams of draws: whether a request is aborted, and when. */
 const WHETHER = 1;
 const WHEN = 2;
-/** Weight of one finished request in the running mean of how much longer than alone requests live. */
+/** Weight of one finished request in the running mean `#stretch`. */
 const STRETCH_WEIGHT = 0.05;
 
 /**
- * Decides which requests are aborted and when, in virtual time. Each is drawn by the seed and its index alone.
- * The moment is uniform over the life that the request can expect: the time that it would take alone, times the
- * factor by which requests lived longer than alone of late. So under any load aborts hit requests that wait, prefill
- * and decode.
+ * Decides which requests are aborted, and when, in virtual time. Whether a request is aborted follows from the seed and its index
+ * alone. The moment is uniform over the life that the request can expect: the time that it would take alone in the engine, times the
+ * factor (`#stretch`) by which recent requests lived longer than alone. So under any load aborts hit requests that wait, that prefill
+ * and that decode.
  */
 export class AbortPlan {
   readonly #rate: number;
   readonly #seed: number;
   #stretch = 1;
-  /** Latest deadline first, so that the next one is popped from the end. */
+  /** Latest deadline first, so that the next one is popped from the end. A deadline is when a request is to be aborted. */
   readonly #deadlines: { atMs: number; index: number }[] = [];
 
   /** @param rate share of the requests to abort, 0 to 1 */
@@ -51,7 +51,7 @@ export class AbortPlan {
     return next.index;
   }
 
-  /** Learns from a request that finished how long requests live. */
+  /** Takes a finished request into the running mean of how much longer than alone requests live. */
   observe(livedMs: number, aloneMs: number): void {
     this.#stretch += STRETCH_WEIGHT * (livedMs / aloneMs - this.#stretch);
   }

@@ -1,17 +1,17 @@
-/** What became of the queue while requests arrived, as `--json` prints it. */
+/** How the queue grew while requests arrived, as `--json` prints it. */
 export interface Load {
   /** Virtual seconds from the first arrival to the last. */
   arrivalSeconds: number;
-  /** Requests that waited when the last one had arrived; null if the replay did not come to that. */
+  /** How many requests waited when the last one arrived; null if the replay ended before. */
   waitingAtLastArrival: number | null;
-  /** How many waited in each quarter of that time, on average; null as above, and when all arrived at once. */
+  /** How many requests waited on average in each quarter of that time; null as above, and if all arrived at once. */
   waitingByQuarter: number[] | null;
   /** More requests arrive than can be served: the queue grew to the end. */
   exceedsCapacity: boolean;
 }
 
 const QUARTERS = 4;
-/** A queue counts as grown from this share of all requests on, and from so many. */
+/** A queue counts as grown if it has at least this share of all requests, and at least this many. */
 const GROWN_SHARE = 0.05;
 const GROWN_COUNT = 4;
 
@@ -23,18 +23,21 @@ export class Backlog {
   readonly #held = new Array<number>(QUARTERS).fill(0);
   #atLastArrival: number | null = null;
 
-  /** @param lastArrivalMs when the last of so many requests arrives, in virtual time */
+  /**
+   * @param lastArrivalMs when the last request arrives, in virtual time
+   * @param requests how many there are
+   */
   constructor(lastArrivalMs: number, requests: number) {
     this.#lastArrivalMs = lastArrivalMs;
     this.#requests = requests;
   }
 
-  /** At one moment so many were waiting. Moments come in order. */
+  /** `waiting` requests waited at this moment. Moments must come in order. */
   read(atMs: number, waiting: number): void {
     if (atMs >= this.#lastArrivalMs) this.#atLastArrival ??= waiting;
   }
 
-  /** From one moment to another so many were waiting. */
+  /** `waiting` requests waited from one moment to another. */
   hold(fromMs: number, toMs: number, waiting: number): void {
     if (waiting === 0 || fromMs >= this.#lastArrivalMs) return;
     const width = this.#lastArrivalMs / QUARTERS;
@@ -56,7 +59,7 @@ export class Backlog {
     };
   }
 
-  /** A burst at the end is no overload, nor is one that was worked off: every quarter has to be worse than the one before. */
+  /** The queue must be longer in every quarter than in the one before: neither a burst at the end nor one that was worked off is overload. */
   #grewTo(atLastArrival: number, byQuarter: readonly number[]): boolean {
     if (atLastArrival < Math.max(GROWN_COUNT, GROWN_SHARE * this.#requests)) return false;
     return [...byQuarter, atLastArrival].every((value, i, all) => i === 0 || value > all[i - 1]);

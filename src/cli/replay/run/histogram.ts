@@ -10,7 +10,7 @@ export interface Percentiles {
   max: number | null;
 }
 
-/** Resolution: values are kept as whole numbers of this fraction of a unit, with three significant digits. */
+/** Values are kept as whole numbers of thousandths of the unit, with three significant digits. */
 const STEPS_PER_UNIT = 1000;
 
 /** A histogram of non-negative numbers in constant memory, exact to 1/1000 of the unit or 0.1 %. */
@@ -32,7 +32,7 @@ export class Histogram {
     const { count } = this.#histogram;
     if (count === 0) return { count, p50: null, p90: null, p99: null, max: null };
     const max = Math.round(this.#max * STEPS_PER_UNIT) / STEPS_PER_UNIT;
-    // Its resolution must not put a percentile above the largest value.
+    // The histogram rounds up; a percentile must not be above the largest value.
     const at = (percent: number): number =>
       Math.min(max, this.#histogram.percentile(percent) / STEPS_PER_UNIT);
     return { count, p50: at(50), p90: at(90), p99: at(99), max };

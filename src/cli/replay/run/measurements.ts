@@ -3,13 +3,13 @@ import type { Request } from '../../../scheduler/request/request.js';
 import { type FinishCode, finishReasonOf } from '../../../scheduler/request/status.js';
 import { Histogram } from './histogram.js';
 
-/** What a replay counts as it goes. Times of requests are virtual, times of the scheduler are real. */
+/** What a replay counts as it runs. Times of requests are virtual milliseconds, times of the scheduler real microseconds. */
 export class Measurements {
   steps = 0;
-  /** Requests that ran to an end of their own, by the reason. */
+  /** Requests that ended by themselves (not by an abort), by reason. */
   readonly finished = { stop: 0, length: 0, error: 0 };
   aborted = 0;
-  /** Requests drawn to be aborted that had finished before. */
+  /** Requests that were to be aborted and had finished before. */
   abortsTooLate = 0;
   /** Requests that the scheduler refused when they were added, by error code. */
   readonly refused: Record<string, number> = {};
@@ -22,7 +22,7 @@ export class Measurements {
   readonly tpotMs = new Histogram();
   /** From arrival to the last token, for those that finished. */
   readonly e2eMs = new Histogram();
-  /** schedule() and update() of a step together. */
+  /** Time of schedule() and update() together, per step. */
   readonly stepUs = new Histogram();
 
   get numFinished(): number {

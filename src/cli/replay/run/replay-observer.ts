@@ -1,11 +1,11 @@
 import type { Plan } from '../../../scheduler/plan/plan.js';
 
-/** What a replay says about itself as it goes. Times are virtual unless they say otherwise. */
+/** Is told what happens in a replay. Times are virtual milliseconds unless they say otherwise. */
 export interface ReplayObserver {
-  /** A step was scheduled, be it empty; `queuedOutside` requests have arrived and are not with the scheduler yet. */
+  /** A step was scheduled; its plan may be empty. `queuedOutside` requests have arrived and were not given to the scheduler yet. */
   planned(plan: Plan, nowMs: number, queuedOutside: number): void;
-  /** A step that computed something was updated and brought so many tokens; the scheduler took `stepUs` real µs for it. */
+  /** A step that computed something was updated and brought `tokens` tokens. The scheduler took `stepUs` real microseconds for it. */
   updated(nowMs: number, stepUs: number, tokens: number): void;
-  /** A request finished, so long after its arrival. */
+  /** A request finished, `latencyMs` after its arrival. */
   finished(nowMs: number, latencyMs: number): void;
 }

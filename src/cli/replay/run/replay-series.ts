@@ -5,18 +5,18 @@ import type { Scheduler } from '../../../scheduler/scheduler.js';
 import { Backlog } from './backlog.js';
 import type { ReplayObserver } from './replay-observer.js';
 
-/** What differs much from step to step or comes seldom is seen over longer times. */
+/** Buckets of the coarse timeline, for quantities that are rare or differ much from step to step. */
 const COARSE_BUCKETS = 128;
 
-/** A quantity, with the value that it had since it was read last. */
+/** A quantity, and the value that was read last. */
 interface Gauge {
   track: Track;
   value: number;
 }
 
 /**
- * Follows a replay over virtual time in constant memory. Gauges are read right after every `schedule()` and hold until the
- * next: their means are over time, and their extremes are those of all steps.
+ * Follows a replay over virtual time in constant memory. Gauges are read right after every `schedule()` and keep their value until
+ * the next one. So their means are over time, and their extremes are those of all steps.
  */
 export class ReplaySeries implements ReplayObserver {
   readonly backlog: Backlog;
@@ -24,17 +24,17 @@ export class ReplaySeries implements ReplayObserver {
   readonly running = this.timeline.track();
   readonly waiting = this.timeline.track();
   readonly kvUsage = this.timeline.track();
-  /** Requests of the step that is computed; none while nothing is. */
+  /** Requests of the step that is being computed. Between steps it has no value. */
   readonly batchSize = this.timeline.track();
   readonly stepUs = this.timeline.track();
   readonly coarse = new Timeline(COARSE_BUCKETS);
-  /** Generated tokens: those of a step come while it is computed, and none between steps. */
+  /** Generated tokens. Those of a step count as generated evenly while the step was computed. */
   readonly throughput = new Rate(this.coarse);
-  /** From arrival to the last token, where requests finished. */
+  /** From arrival to the last token, at the time when a request finished. */
   readonly e2eMs = this.coarse.track();
-  /** Tokens found of those looked up, by step; the mean weighs each step with its tokens. */
+  /** Share of the looked-up prompt tokens that were found in the prefix cache, per step; the mean weighs a step by its tokens. */
   readonly hitRate = this.coarse.track();
-  /** The same from the beginning to each moment. */
+  /** That share from the beginning of the replay to each moment. */
   readonly totalHitRate = this.coarse.track();
   /** Preempted requests. */
   readonly preemptions = new Rate(this.coarse);
@@ -47,7 +47,10 @@ export class ReplaySeries implements ReplayObserver {
   readonly #inFlight: { plannedMs: number; numRequests: number }[] = [];
   #updatedMs = 0;
 
-  /** @param lastArrivalMs when the last of so many requests arrives, in virtual time */
+  /**
+   * @param lastArrivalMs when the last request arrives, in virtual time
+   * @param requests how many there are
+   */
   constructor(scheduler: Scheduler, lastArrivalMs: number, requests: number) {
     this.#scheduler = scheduler;
     this.backlog = new Backlog(lastArrivalMs, requests);
@@ -60,7 +63,7 @@ export class ReplaySeries implements ReplayObserver {
   }
 
   planned(plan: Plan, nowMs: number, queuedOutside: number): void {
-    // Between two arrivals too: a last, empty plan carries the ids of those that finished.
+    // Empty plans count too: the last one carries the ids of the requests that finished.
     this.#read(nowMs, queuedOutside);
     if (this.#inFlight.length === 0) this.throughput.settle(nowMs);
     const { numRequests } = plan;
@@ -89,7 +92,7 @@ export class ReplaySeries implements ReplayObserver {
     this.coarse.add(this.e2eMs, nowMs, latencyMs);
   }
 
-  /** Lets the gauges hold until the end. */
+  /** The replay is over: the gauges keep their values until now. */
   end(nowMs: number): void {
     this.#hold(nowMs);
     this.throughput.settle(nowMs);
@@ -109,7 +112,7 @@ export class ReplaySeries implements ReplayObserver {
     waiting.value = numWaiting + numSkipped + queuedOutside;
     kvUsage.value = core.usage;
     this.backlog.read(nowMs, waiting.value);
-    // What lasts no time is seen too.
+    // Values that last no time count for the extremes.
     this.#hold(nowMs);
   }
 

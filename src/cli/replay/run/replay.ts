@@ -12,12 +12,12 @@ import type { ReplayObserver } from './replay-observer.js';
 
 /** How a workload is replayed. */
 export interface ReplayOptions {
-  /** The scheduler's options; `now` is the replay's own. */
+  /** The scheduler's options. Its clock is the replay's virtual time. */
   scheduler: Omit<SchedulerConfig, 'now'>;
   model: CostModel;
   /** Probability that a draft token is right. */
   acceptanceRate: number;
-  /** Arrivals come this many times faster. */
+  /** Requests arrive this many times as fast as in the workload. */
   speedUp: number;
   /** Share of the requests that are aborted. */
   abortRate: number;
@@ -32,19 +32,19 @@ interface Step {
   scheduleMs: number;
 }
 
-/** Real time after which the loop lets signals and the progress bar have a turn. */
+/** After this much real time the loop yields to the event loop, for signals and the progress bar. */
 const YIELD_MS = 50;
-/** Empty plans in a row, with requests waiting, after which nothing more is expected. A preemption makes one. */
+/** After so many empty plans in a row, while requests wait, the replay counts as stalled. A preemption makes one empty plan. */
 const MAX_EMPTY_STEPS = 16;
-/** Errors with which the scheduler refuses one request at the door. Any other one ends the replay. */
+/** Codes with which the scheduler refuses one request. Any other error of `add` ends the replay. */
 const REFUSALS: readonly string[] = ['ERR_BLOCKSTEP_UNFIT', 'ERR_BLOCKSTEP_LIMIT'];
 
 /**
- * Runs a workload through a scheduler in virtual time: the clock moves only when a step is waited for, or to the next
- * arrival when there is nothing to do. Everything but the measured real times follows from the options.
+ * Runs a workload through a scheduler in virtual time. The clock moves to the end of a step when its result is waited for, and to
+ * the next arrival when there is nothing to do. Everything but the measured real times follows from the options.
  *
- * The scheduler is given no more waiting requests than one step could admit. Those that arrived and do not fit that
- * wait here, as numbers without a prompt; so memory does not grow with the queue, and under FCFS no decision changes.
+ * The scheduler is given no more waiting requests than one step could admit. Requests that arrived and are too many for that wait
+ * in the replay, as numbers without a prompt. So memory does not grow with the queue, and under FCFS no decision changes.
  */
 export class Replay {
   readonly measurements = new Measurements();
@@ -106,8 +106,8 @@ export class Replay {
   }
 
   /**
-   * Replays until every request has ended, or until the signal is aborted. Calls `onProgress` about 20 times a second.
-   * Returns whether it came to the end.
+   * Replays until every request has ended, or until the signal is aborted. Calls `onProgress` about 20 times per second.
+   * @returns whether every request has ended
    */
   async run(signal?: AbortSignal, onProgress?: () => void): Promise<boolean> {
     let yieldAt = performance.now() + YIELD_MS;
@@ -128,8 +128,9 @@ export class Replay {
   }
 
   /**
-   * One round, as vLLM's `step_with_batch_queue`: schedule; end the round if the plan is not empty and more may be in
-   * flight; otherwise wait for the oldest step and update it. Returns false when all is done.
+   * One round, as in vLLM's `step_with_batch_queue`: schedule; if the plan is not empty and more steps may be in flight, end the
+   * round; otherwise wait for the oldest step and update it.
+   * @returns false when all is done
    */
   #advance(): boolean {
     this.#addArrivals();
@@ -151,7 +152,7 @@ export class Replay {
     const plan = this.scheduler.schedule();
     const scheduleMs = performance.now() - start;
     this.#observer?.planned(plan, this.#nowMs, this.#queuedOutside());
-    // An empty plan only carries what ended by itself. Behind other plans that comes with their update.
+    // An empty plan carries only the ids of requests that ended. With other plans in flight those come with their updates.
     if (plan.totalTokens > 0 || this.#inFlight.length === 0) {
       this.#inFlight.push({ plan, result: this.#executor.execute(plan), scheduleMs });
     }
@@ -179,7 +180,7 @@ export class Replay {
       const alone = aloneMs(this.#options.model, request.numPromptTokens, request.numOutputTokens);
       this.#aborts.observe(this.#nowMs - request.arrivalTime, alone);
     });
-    // With several steps in flight drafts stay on the device, and the scheduler reserves room for them by itself.
+    // With several steps in flight drafts stay on the device; the scheduler reserves room for them without being told.
     const { numSpeculativeTokens, pipelineDepth } = this.#options.scheduler;
     if (numSpeculativeTokens > 0 && pipelineDepth === 1) {
       this.scheduler.updateDraftTokens(plan, this.#executor.draft(plan));
@@ -212,7 +213,7 @@ export class Replay {
     const alone = aloneMs(this.#options.model, inputTokens, maxTokens);
     const abortAt = this.#aborts.draw(index, arrivalTime, alone);
     if (abortAt !== null && abortAt <= this.#nowMs) {
-      // It was given up while it waited out here.
+      // Its client gave it up while it waited outside of the scheduler.
       this.measurements.aborted++;
       return;
     }
@@ -236,7 +237,7 @@ export class Replay {
     }
   }
 
-  /** Nothing could be scheduled for many steps. Time may help; if nothing is to come, the scheduler is at fault. */
+  /** Nothing could be scheduled for many steps. Moves time to the next arrival; if there is none, the scheduler is at fault. */
   #stall(): void {
     this.#emptySteps = 0;
     if (this.#next < this.#workload.length && this.#arrivalMs(this.#next) > this.#nowMs) {

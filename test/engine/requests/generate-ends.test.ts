@@ -71,7 +71,7 @@ describe('a request of a batch that fails', () => {
     const beginBatch = () => bench.engine.generate([prompt(3)], { maxTokens: 2 });
     const [result] = await beginBatch();
     const { stack } = (result as GenerateFailure).error as Error;
-    expect(stack).toMatch(/\n {2}submitted\n {4}at beginBatch .*generate\.test\.ts/);
+    expect(stack).toMatch(/\n {2}submitted\n {4}at beginBatch .*generate-ends\.test\.ts/);
   });
 
   it('ends the batch with onError throw: the others are aborted', async () => {

@@ -8,10 +8,10 @@ import { callEnds } from '../../src/cli/log/log-records.js';
 import { runProgram } from '../../src/cli/program.js';
 import type { Report } from '../../src/cli/replay/report/report.js';
 import { RecordKind } from '../../src/scheduler/log/log.js';
-import { frames } from '../scheduler/log/recorded-log.js';
-import { ConnectedLife } from '../transfer/connected-life.js';
+import { ConnectedLife } from '../support/connector/connected-life.js';
+import { frames } from '../support/recorded-log.js';
+import { useTempFiles } from '../support/temp-file.js';
 import { run } from './run-program.js';
-import { useTempFiles } from './temp-file.js';
 
 const write = useTempFiles();
 let logs = 0;

@@ -4,8 +4,8 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import type { Report } from '../../src/cli/replay/report/report.js';
 import { resolveOptions } from '../../src/scheduler/options/resolve-options.js';
+import { useTempFiles } from '../support/temp-file.js';
 import { replay, run } from './run-program.js';
-import { useTempFiles } from './temp-file.js';
 
 const write = useTempFiles();
 const GOOD = '{"timestamp":0,"input_length":20,"output_length":3,"hash_ids":[1]}\n';

@@ -6,8 +6,8 @@ import { CostModelExecutor } from '../../src/executors/cost-model/cost-model-exe
 import { resolveOptions } from '../../src/scheduler/options/resolve-options.js';
 import { Scheduler } from '../../src/scheduler/scheduler.js';
 import { generateWorkload } from '../../src/workload/generate.js';
+import { useTempFiles } from '../support/temp-file.js';
 import { replay, run } from './run-program.js';
-import { useTempFiles } from './temp-file.js';
 
 const write = useTempFiles();
 

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Report } from '../../src/cli/replay/report/report.js';
 import { commandLine } from '../../src/cli/terminal/command-line.js';
+import { useTempFiles, useTempFolders } from '../support/temp-file.js';
 import { run } from './run-program.js';
-import { useTempFiles, useTempFolders } from './temp-file.js';
 
 const write = useTempFiles();
 const folder = useTempFolders(write);

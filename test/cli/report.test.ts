@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { commandLine } from '../../src/cli/terminal/command-line.js';
+import { useTempFiles, useTempFolders } from '../support/temp-file.js';
 import { run } from './run-program.js';
-import { useTempFiles, useTempFolders } from './temp-file.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const write = useTempFiles();

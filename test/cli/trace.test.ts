@@ -1,7 +1,7 @@
 import { tmpdir } from 'node:os';
 import { describe, expect, it } from 'vitest';
 import { readTrace, type TraceOptions } from '../../src/workload/trace.js';
-import { useTempFiles } from './temp-file.js';
+import { useTempFiles } from '../support/temp-file.js';
 
 const write = useTempFiles();
 

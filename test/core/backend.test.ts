@@ -6,7 +6,7 @@ import { loadAddon } from '../../src/core/loader.js';
 import type { NativeAddon, NativeConfig } from '../../src/core/native.js';
 import { probeBackends, resolvePlacement } from '../../src/core/placement.js';
 import { Scheduler } from '../../src/index.js';
-import { codeOf, SMALL } from './bench-core.js';
+import { codeOf, SMALL } from '../support/core-bench.js';
 
 const addon = loadAddon();
 const [host, cuda] = probeBackends();

@@ -3,7 +3,7 @@ import { BlockstepError, checkInteger, ERROR_CODES, show } from '../../src/base/
 import { Core, generationOf, hashSeedBytes, SLOT_LIMIT, slotOf } from '../../src/core/core.js';
 import { exchangeWords, makeExchange } from '../../src/core/exchange.js';
 import { addonPaths, loadAddon, loadAddonFrom } from '../../src/core/loader.js';
-import { BenchCore, codeOf, SMALL } from './bench-core.js';
+import { BenchCore, codeOf, SMALL } from '../support/core-bench.js';
 
 describe('errors', () => {
   it('every code has its prefix and says when it is thrown', () => {

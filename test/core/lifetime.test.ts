@@ -8,7 +8,7 @@ import { Worker } from 'node:worker_threads';
 import { afterAll, describe, expect, it } from 'vitest';
 import { loadAddonFrom } from '../../src/core/loader.js';
 import { addonInUse } from '../support/addon.js';
-import { BenchCore, codeOf, range } from './bench-core.js';
+import { BenchCore, codeOf, range } from '../support/core-bench.js';
 
 const script = (name: string) => fileURLToPath(new URL(`process/${name}.cjs`, import.meta.url));
 const path = addonInUse();

@@ -3,8 +3,8 @@ import { Control } from '../../src/core/core.js';
 import { exchangeWords } from '../../src/core/exchange.js';
 import { loadAddon } from '../../src/core/loader.js';
 import type { NativeConfig, NativeCore } from '../../src/core/native.js';
+import { BenchCore, codeOf } from '../support/core-bench.js';
 import { type BufferClass, NO_ARRAYS, NO_INTEGERS, proxy } from './bad-arguments.js';
-import { BenchCore, codeOf } from './bench-core.js';
 
 describe('misuse of the module', () => {
   const config = (): NativeConfig => ({ ...goodConfig });

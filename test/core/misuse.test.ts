@@ -4,8 +4,8 @@ import { loadAddon } from '../../src/core/loader.js';
 import type { NativeCore } from '../../src/core/native.js';
 import type { TablesShape } from '../../src/core/native-tables.js';
 import { tablesBytes } from '../../src/core/tables.js';
+import { BenchCore, codeOf, range, SMALL } from '../support/core-bench.js';
 import { type BufferClass, detached, NO_ARRAYS, NO_INTEGERS, proxy } from './bad-arguments.js';
-import { BenchCore, codeOf, range, SMALL } from './bench-core.js';
 
 type Kind = 'integer' | 'ids' | 'out' | 'string' | 'boolean' | 'buffer' | 'stream';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { PendingOp } from '../../src/core/core.js';
 import { loadAddon } from '../../src/core/loader.js';
-import { BenchCore, range, seeded } from './bench-core.js';
+import { BenchCore, range, seeded } from '../support/core-bench.js';
 import { type ModelRequest, PoolModel } from './pool-model.js';
 
 const ROWS = 5;

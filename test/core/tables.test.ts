@@ -3,7 +3,7 @@ import { PendingOp } from '../../src/core/core.js';
 import { loadAddon } from '../../src/core/loader.js';
 import { type StepTables, tablesBytes, tableViews } from '../../src/core/tables.js';
 import { Scheduler } from '../../src/index.js';
-import { BenchCore, codeOf, range, seeded } from './bench-core.js';
+import { BenchCore, codeOf, range, seeded } from '../support/core-bench.js';
 
 interface Entry {
   slot: number;

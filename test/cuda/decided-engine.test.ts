@@ -3,8 +3,8 @@ import '../support/gpu.js';
 import { Engine, type EngineOptions, ReferenceExecutor, type RequestStream } from '../../src/index.js';
 import { endOf } from '../engine/ends.js';
 import { EngineLife } from '../engine/random-life.js';
-import { EngineBench, leftovers, outputs, prompt, rejection, tokensOf } from '../engine/support.js';
-import { codeOf } from '../scheduler/support.js';
+import { codeOf } from '../support/driver.js';
+import { EngineBench, leftovers, outputs, prompt, rejection, tokensOf } from '../support/engine-bench.js';
 import { gateOf } from './gate.js';
 
 // More of them: BLOCKSTEP_SEEDS=60 npx vitest run --config test/vitest.config.ts test/cuda/decided-engine.test.ts

@@ -2,10 +2,10 @@ import { describe, expect, it } from 'vitest';
 import '../support/gpu.js';
 import { readLog, replayCommands, replayInputs } from '../../src/index.js';
 import type { Scheduler } from '../../src/scheduler/scheduler.js';
-import { MemorySink } from '../scheduler/log/recorded-log.js';
 import { Life } from '../scheduler/random-life.js';
-import { describePlan, leftovers } from '../scheduler/support.js';
-import { ConnectedLife } from '../transfer/connected-life.js';
+import { ConnectedLife } from '../support/connector/connected-life.js';
+import { describePlan, leftovers } from '../support/driver.js';
+import { MemorySink } from '../support/recorded-log.js';
 
 // More of them: BLOCKSTEP_SEEDS=60 npx vitest run --config test/vitest.config.ts test/cuda/decided-lives.test.ts
 const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? 3);

@@ -4,10 +4,10 @@ import { BlockstepError } from '../../src/base/errors.js';
 import type { SchedulerOptions } from '../../src/scheduler/options/options.js';
 import type { Plan } from '../../src/scheduler/plan/plan.js';
 import { Scheduler } from '../../src/scheduler/scheduler.js';
-import { seizeQueues } from '../scheduler/state/hostile.js';
-import { codeOf, Driver, describePlan, leftovers, NO_RESULT, prompt } from '../scheduler/support.js';
-import { ScriptedConnector } from '../transfer/scripted-connector.js';
-import { ViewingConnector } from '../transfer/viewing-connector.js';
+import { ScriptedConnector } from '../support/connector/scripted-connector.js';
+import { ViewingConnector } from '../support/connector/viewing-connector.js';
+import { codeOf, Driver, describePlan, leftovers, NO_RESULT, prompt } from '../support/driver.js';
+import { seizeQueues } from '../support/hostile-queues.js';
 import { type Gate, gateOf } from './gate.js';
 
 const OPTIONS = { numBlocks: 33, blockSize: 4, maxNumSeqs: 8, maxNumBatchedTokens: 64, maxModelLen: 128 };

@@ -9,10 +9,10 @@ import {
   Scheduler,
   type StepTables,
 } from '../../src/index.js';
-import { BenchCore, codeOf, range, seeded } from '../core/bench-core.js';
-import { answerOf, settled } from '../engine/support.js';
-import { FakeGrammar } from '../scheduler/request/fake-grammar.js';
-import { prompt } from '../scheduler/support.js';
+import { BenchCore, codeOf, range, seeded } from '../support/core-bench.js';
+import { prompt } from '../support/driver.js';
+import { answerOf, settled } from '../support/engine-bench.js';
+import { FakeGrammar } from '../support/fake-grammar.js';
 import { isEmulated, plant } from '../support/gpu.js';
 
 const OPTIONS = { numBlocks: 60, blockSize: 4, maxModelLen: 96, maxNumSeqs: 8, backend: 'cuda' } as const;

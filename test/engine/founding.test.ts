@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { Engine, type RequestStream } from '../../src/index.js';
-import { ScriptedConnector } from '../transfer/scripted-connector.js';
-import { ScriptedWorker } from '../transfer/scripted-worker.js';
-import { FakeExecutor, outputs, prompt, settled, tokensOf } from './support.js';
+import { ScriptedConnector } from '../support/connector/scripted-connector.js';
+import { ScriptedWorker } from '../support/connector/scripted-worker.js';
+import { FakeExecutor, outputs, prompt, settled, tokensOf } from '../support/engine-bench.js';
 
 const CLIENTS = 64;
 const TOKENS = 12;

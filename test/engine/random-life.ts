@@ -12,9 +12,9 @@ import {
   type StepReport,
   type SubmitInput,
 } from '../../src/index.js';
-import { type Executed, FakeModel, mix } from '../scheduler/fake-model.js';
-import { drawPool } from '../scheduler/support.js';
-import { prompt, Random, settled } from './support.js';
+import { drawPool } from '../support/driver.js';
+import { prompt, Random, settled } from '../support/engine-bench.js';
+import { type Executed, FakeModel, mix } from '../support/fake-model.js';
 
 const GARBAGE = 2_000_000_000;
 const VOCABULARY = 60;

@@ -1,8 +1,8 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
+import { leftovers, tokensOf } from '../support/engine-bench.js';
 import { endOf } from './ends.js';
 import { EngineLife } from './random-life.js';
-import { leftovers, tokensOf } from './support.js';
 
 const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? 60);
 const EVENTS = 500;

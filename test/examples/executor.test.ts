@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { ToyExecutor } from '../../examples/executor.js';
 import { Engine } from '../../src/index.js';
-import { Random } from '../engine/support.js';
+import { Random } from '../support/engine-bench.js';
 
 /** The same model without blocks. */
 function unpaged(prompt: Int32Array, count: number): number[] {

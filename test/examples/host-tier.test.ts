@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { HostTier, HostTierWorker } from '../../examples/host-tier.js';
 import { Engine, ReferenceExecutor } from '../../src/index.js';
-import { Random, settled } from '../engine/support.js';
 import { unpagedText, wordy } from '../executors/reference/support.js';
+import { Random, settled } from '../support/engine-bench.js';
 
 const BLOCK = 4;
 const TOKENS = 9;

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../src/index.js';
-import { seizeQueues } from '../scheduler/state/hostile.js';
-import { allBlocks, codeOf, leftovers, prompt } from '../scheduler/support.js';
-import type { Script } from '../transfer/scripted-connector.js';
+import type { Script } from '../support/connector/scripted-connector.js';
+import { allBlocks, codeOf, leftovers, prompt } from '../support/driver.js';
+import { seizeQueues } from '../support/hostile-queues.js';
 import { RemoteDriver } from './remote.js';
 
 const DEPTHS = [1, 2] as const;

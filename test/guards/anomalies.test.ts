@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { BlockstepError, type ConnectorOutput, type SchedulerOptions } from '../../src/index.js';
-import { codeOf, leftovers, prompt } from '../scheduler/support.js';
-import type { Script } from '../transfer/scripted-connector.js';
+import type { Script } from '../support/connector/scripted-connector.js';
+import { codeOf, leftovers, prompt } from '../support/driver.js';
 import { RemoteDriver } from './remote.js';
 import { expectText, expectUnchanged, scheduleWork } from './support.js';
 

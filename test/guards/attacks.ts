@@ -1,4 +1,4 @@
-import { prompt } from '../scheduler/support.js';
+import { prompt } from '../support/driver.js';
 import type { RemoteDriver } from './remote.js';
 
 const unreadable = (): object =>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { allBlocks, leftovers, prompt } from '../scheduler/support.js';
+import { allBlocks, leftovers, prompt } from '../support/driver.js';
 import { RemoteDriver } from './remote.js';
 
 const DEPTHS = [1, 2] as const;

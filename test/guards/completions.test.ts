@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { leftovers, prompt } from '../scheduler/support.js';
+import { leftovers, prompt } from '../support/driver.js';
 import { RemoteDriver } from './remote.js';
 import { callbacks, DEPTHS, expectText, expectUnchanged, report, scheduleWork, WAYS } from './support.js';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../src/index.js';
-import { allBlocks, codeOf, leftovers, prompt } from '../scheduler/support.js';
+import { allBlocks, codeOf, leftovers, prompt } from '../support/driver.js';
 import { RemoteDriver, type RemoteOptions } from './remote.js';
 
 const DEPTHS = [1, 2] as const;

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { RequestStream } from '../../src/index.js';
-import { leftovers } from '../engine/support.js';
-import { prompt, Random } from '../scheduler/support.js';
-import type { Script } from '../transfer/scripted-connector.js';
+import type { Script } from '../support/connector/scripted-connector.js';
+import { prompt, Random } from '../support/driver.js';
+import { leftovers } from '../support/engine-bench.js';
 import { RemoteEngine } from './remote-engine.js';
 
 const KINDS: readonly Script[] = [

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { BlockstepError, RequestStream } from '../../src/index.js';
-import { leftovers, rejection } from '../engine/support.js';
-import { prompt } from '../scheduler/support.js';
+import { prompt } from '../support/driver.js';
+import { leftovers, rejection } from '../support/engine-bench.js';
 import { RemoteEngine } from './remote-engine.js';
 
 const DEPTHS = [1, 2] as const;

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { ConnectorOutput, EngineOptions } from '../../src/index.js';
-import { EngineBench, leftovers, outputs, prompt, settled } from '../engine/support.js';
-import { type Script, ScriptedConnector } from '../transfer/scripted-connector.js';
-import { ScriptedWorker } from '../transfer/scripted-worker.js';
+import { type Script, ScriptedConnector } from '../support/connector/scripted-connector.js';
+import { ScriptedWorker } from '../support/connector/scripted-worker.js';
+import { EngineBench, leftovers, outputs, prompt, settled } from '../support/engine-bench.js';
 import { RemoteDriver } from './remote.js';
 import { DEPTHS, expectText } from './support.js';
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { SchedulerConnector } from '../../src/index.js';
 import { Request } from '../../src/scheduler/request/request.js';
-import { codeOf, leftovers, makeScheduler, prompt } from '../scheduler/support.js';
-import { ScriptedConnector } from '../transfer/scripted-connector.js';
+import { ScriptedConnector } from '../support/connector/scripted-connector.js';
+import { codeOf, leftovers, makeScheduler, prompt } from '../support/driver.js';
 import { NONSENSE, REENTRANT, readAll, THROWN } from './attacks.js';
 import { RemoteDriver } from './remote.js';
 import { callbacks } from './support.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ConnectorOutput, WorkerConnector } from '../../src/index.js';
-import { EngineBench, leftovers, prompt } from '../engine/support.js';
+import { EngineBench, leftovers, prompt } from '../support/engine-bench.js';
 import { RemoteConnector, type RemoteLoad } from './remote.js';
 
 const METHODS = ['handlePreemptions', 'startLoads', 'startStores', 'onStepSettled', 'getFinished'] as const;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Deviations, InvalidBlock } from '../../src/index.js';
-import { leftovers, prompt } from '../scheduler/support.js';
+import { leftovers, prompt } from '../support/driver.js';
 import { RemoteDriver } from './remote.js';
 import { DEPTHS, expectText, expectUnchanged, scheduleWork } from './support.js';
 

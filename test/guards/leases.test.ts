@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Anomalies, Leases } from '../../src/index.js';
-import { allBlocks, leftovers, prompt } from '../scheduler/support.js';
+import { allBlocks, leftovers, prompt } from '../support/driver.js';
 import { RemoteDriver } from './remote.js';
 
 /** An engine that hands its KV over: who finished keeps its blocks under a lease of 30 ms, for a peer to read. */

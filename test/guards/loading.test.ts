@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ConnectorOutput } from '../../src/index.js';
-import { allBlocks, leftovers, prompt } from '../scheduler/support.js';
+import { allBlocks, leftovers, prompt } from '../support/driver.js';
 import { RemoteDriver } from './remote.js';
 import { callbacks, DEPTHS, expectText, orders, scheduleWork } from './support.js';
 

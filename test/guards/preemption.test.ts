@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { EntryKind } from '../../src/index.js';
-import { allBlocks, leftovers, prompt } from '../scheduler/support.js';
+import { allBlocks, leftovers, prompt } from '../support/driver.js';
 import { RemoteDriver } from './remote.js';
 
 const DEPTHS = [1, 2] as const;

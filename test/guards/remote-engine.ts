@@ -13,10 +13,10 @@ import {
   type WorkerConnector,
   type WorkerStep,
 } from '../../src/index.js';
-import { settled } from '../engine/support.js';
-import { mix } from '../scheduler/fake-model.js';
-import { prompt } from '../scheduler/support.js';
-import type { Script } from '../transfer/scripted-connector.js';
+import type { Script } from '../support/connector/scripted-connector.js';
+import { prompt } from '../support/driver.js';
+import { settled } from '../support/engine-bench.js';
+import { mix } from '../support/fake-model.js';
 import { RemoteConnector, type RemoteLoad } from './remote.js';
 
 /** What a row that read wrong KV answers. */

@@ -11,8 +11,8 @@ import type {
   TransferReport,
 } from '../../src/index.js';
 import type { FinishReason } from '../../src/scheduler/request/status.js';
-import { Driver, type DriverOptions } from '../scheduler/support.js';
-import { type Script, ScriptedConnector } from '../transfer/scripted-connector.js';
+import { type Script, ScriptedConnector } from '../support/connector/scripted-connector.js';
+import { Driver, type DriverOptions } from '../support/driver.js';
 
 /** A load that the connector was asked for: positions `from` to `to` of the request, into its blocks. */
 export interface RemoteLoad {

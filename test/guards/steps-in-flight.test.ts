@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { leftovers } from '../engine/support.js';
-import { prompt } from '../scheduler/support.js';
-import type { Script } from '../transfer/scripted-connector.js';
+import type { Script } from '../support/connector/scripted-connector.js';
+import { prompt } from '../support/driver.js';
+import { leftovers } from '../support/engine-bench.js';
 import { RemoteEngine, WRONG } from './remote-engine.js';
 
 describe('F38 a load into blocks that were freed under a step in flight', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { leftovers, rejection } from '../engine/support.js';
-import { prompt } from '../scheduler/support.js';
+import { prompt } from '../support/driver.js';
+import { leftovers, rejection } from '../support/engine-bench.js';
 import { RemoteEngine } from './remote-engine.js';
 
 /**

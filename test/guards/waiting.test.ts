@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { EngineBench, leftovers as leftIn, outputs, rejection } from '../engine/support.js';
-import { FakeGrammar } from '../scheduler/request/fake-grammar.js';
-import { leftovers, prompt } from '../scheduler/support.js';
+import { leftovers, prompt } from '../support/driver.js';
+import { EngineBench, leftovers as leftIn, outputs, rejection } from '../support/engine-bench.js';
+import { FakeGrammar } from '../support/fake-grammar.js';
 import { RemoteDriver } from './remote.js';
 
 const DEPTHS = [1, 2, 3] as const;

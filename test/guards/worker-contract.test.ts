@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { Finished, HandOver, Request, WorkerOutput } from '../../src/index.js';
 import { Engine } from '../../src/index.js';
-import { FakeExecutor, leftovers, rejection } from '../engine/support.js';
-import { prompt } from '../scheduler/support.js';
-import { ScriptedConnector } from '../transfer/scripted-connector.js';
-import { ScriptedWorker } from '../transfer/scripted-worker.js';
+import { ScriptedConnector } from '../support/connector/scripted-connector.js';
+import { ScriptedWorker } from '../support/connector/scripted-worker.js';
+import { prompt } from '../support/driver.js';
+import { FakeExecutor, leftovers, rejection } from '../support/engine-bench.js';
 import { RemoteEngine } from './remote-engine.js';
 
 /** What workers are told, and what their silence means. */

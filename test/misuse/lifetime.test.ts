@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { describe, expect, it } from 'vitest';
 import type { Scheduler } from '../../src/index.js';
-import { seeded } from '../core/bench-core.js';
+import { seeded } from '../support/core-bench.js';
 import { detach } from './bad-values.js';
 import { benchIn, codeOf, codeOfError, prompt, resultOf, snapshot } from './bench.js';
 import { useCompiled } from './process/compiled.js';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { BlockstepError, readLog, replayCommands, replayInputs } from '../../src/index.js';
 import { LOG_MAGIC, LOG_VERSION, RecordKind } from '../../src/scheduler/log/log.js';
-import { seeded } from '../core/bench-core.js';
-import { ScriptedConnector } from '../transfer/scripted-connector.js';
+import { ScriptedConnector } from '../support/connector/scripted-connector.js';
+import { seeded } from '../support/core-bench.js';
 import { booby, detach, throwingProxy } from './bad-values.js';
 import { benchIn, codeOf, errorOf } from './bench.js';
 

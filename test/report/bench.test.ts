@@ -8,7 +8,7 @@ import { benchPage } from '../../bench/report/page.js';
 import { BASELINE, readResults } from '../../bench/rows/results.js';
 import { GROUPS } from '../../bench/rows/row.js';
 import { loadPlotLibrary } from '../../src/report/page/library.js';
-import { useTempFiles } from '../cli/temp-file.js';
+import { useTempFiles } from '../support/temp-file.js';
 
 const write = useTempFiles();
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));

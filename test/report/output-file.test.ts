@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { BlockstepError } from '../../src/base/errors.js';
 import { OutputFile } from '../../src/report/output-file.js';
-import { useTempFiles } from '../cli/temp-file.js';
+import { useTempFiles } from '../support/temp-file.js';
 
 const write = useTempFiles();
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);

@@ -1,8 +1,8 @@
 import type { BlockstepError } from '../../src/base/errors.js';
 import type { SchedulerOptions } from '../../src/scheduler/options/options.js';
-import { mix } from './fake-model.js';
-import { FakeGrammar } from './request/fake-grammar.js';
-import { Driver, drawPool, prompt, Random } from './support.js';
+import { Driver, drawPool, prompt, Random } from '../support/driver.js';
+import { FakeGrammar } from '../support/fake-grammar.js';
+import { mix } from '../support/fake-model.js';
 
 /** Ends texts now and then, for requests that take it for the end. */
 const END = 7;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { leftovers } from '../support/driver.js';
 import { Life } from './random-life.js';
-import { leftovers } from './support.js';
 
 const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? 60);
 /** Rare lives that once went wrong: a sharer preempted while its step fails; drafts of an earlier residency. */

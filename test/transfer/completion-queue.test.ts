@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Anomalies, CompletionQueue, Verdict } from '../../src/index.js';
-import { seeded } from '../core/bench-core.js';
 import { codeOf } from '../misuse/bench.js';
+import { seeded } from '../support/core-bench.js';
 import { drainAll } from './support.js';
 
 describe('a completion queue', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Anomalies, type BlockPins, CompletionQueue, TransferJobs } from '../../src/index.js';
-import { seeded } from '../core/bench-core.js';
+import { seeded } from '../support/core-bench.js';
 import { ids } from './support.js';
 
 class Pins implements BlockPins {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Anomalies, Leases } from '../../src/index.js';
-import { seeded } from '../core/bench-core.js';
 import { codeOf } from '../misuse/bench.js';
+import { seeded } from '../support/core-bench.js';
 
 describe('leases', () => {
   it('last as long as they were granted for, and are handed out once', () => {

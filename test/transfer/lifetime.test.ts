@@ -9,10 +9,10 @@ import { Worker } from 'node:worker_threads';
 import { afterAll, describe, expect, it } from 'vitest';
 import { loadAddonFrom } from '../../src/core/loader.js';
 import { BlockArena, CompletionQueue, HostLane } from '../../src/index.js';
-import { seeded } from '../core/bench-core.js';
 import { codeOf } from '../misuse/bench.js';
 import { useCompiled } from '../misuse/process/compiled.js';
 import { addonInUse } from '../support/addon.js';
+import { seeded } from '../support/core-bench.js';
 import { drainAll, ids } from './support.js';
 
 const script = (name: string) => fileURLToPath(new URL(`process/${name}.mjs`, import.meta.url));

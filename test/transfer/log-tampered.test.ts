@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { callEnds } from '../../src/cli/log/log-records.js';
 import { BlockstepError, type LogRecord, readLog, replayCommands, replayInputs } from '../../src/index.js';
 import { RecordKind } from '../../src/scheduler/log/log.js';
-import { type Frame, frames } from '../scheduler/log/recorded-log.js';
-import { codeOf } from '../scheduler/support.js';
+import { codeOf } from '../support/driver.js';
+import { type Frame, frames } from '../support/recorded-log.js';
 import { connected, recorded } from './recorded-life.js';
 
 /** A record of JSON in place of the one at `at`; null: none. */

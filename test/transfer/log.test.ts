@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { type Finished, readLog, replayCommands, replayInputs, type Scheduler } from '../../src/index.js';
 import { RemoteEngine } from '../guards/remote-engine.js';
-import { MemorySink } from '../scheduler/log/recorded-log.js';
-import { codeOf, Driver, describePlan, prompt } from '../scheduler/support.js';
+import { type Script, ScriptedConnector } from '../support/connector/scripted-connector.js';
+import { codeOf, Driver, describePlan, prompt } from '../support/driver.js';
+import { MemorySink } from '../support/recorded-log.js';
 import { connected, recorded } from './recorded-life.js';
-import { type Script, ScriptedConnector } from './scripted-connector.js';
 
 /** Runs a log again, and checks that it becomes the same log and the given state. */
 function expectSame(bytes: Uint8Array, digest: bigint): Scheduler {

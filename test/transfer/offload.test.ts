@@ -11,7 +11,7 @@ import {
   Verdict,
   verdictName,
 } from '../../src/index.js';
-import { seeded } from '../core/bench-core.js';
+import { seeded } from '../support/core-bench.js';
 import { BLOCK_BYTES, bytesOf, ids } from './support.js';
 
 const NUM_BLOCKS = 16;

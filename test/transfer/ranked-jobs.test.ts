@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Anomalies, RankedJobs, Verdict, worseVerdict } from '../../src/index.js';
-import { seeded } from '../core/bench-core.js';
+import { seeded } from '../support/core-bench.js';
 
 const { ok, failed, cancelled } = Verdict;
 

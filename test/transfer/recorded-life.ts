@@ -1,8 +1,8 @@
 import type { SchedulerOptions } from '../../src/index.js';
-import { MemorySink } from '../scheduler/log/recorded-log.js';
-import { Driver, describePlan } from '../scheduler/support.js';
-import { ConnectedLife } from './connected-life.js';
-import { type Script, ScriptedConnector } from './scripted-connector.js';
+import { ConnectedLife } from '../support/connector/connected-life.js';
+import { type Script, ScriptedConnector } from '../support/connector/scripted-connector.js';
+import { Driver, describePlan } from '../support/driver.js';
+import { MemorySink } from '../support/recorded-log.js';
 
 export function recorded(
   seed: number,

@@ -1,4 +1,4 @@
-import type { BenchCore, SMALL } from '../bench-core.js';
+import type { BenchCore, SMALL } from '../../support/core-bench.js';
 
 /** Makes a core of the build under test, small unless told otherwise. */
 export type Bench = (config?: Partial<typeof SMALL>) => BenchCore;

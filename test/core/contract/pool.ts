@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { Core, PendingOp } from '../../../src/core/core.js';
 import type { NativeAddon } from '../../../src/core/native.js';
-import { type BenchCore, codeOf, range, SMALL, seeded } from '../bench-core.js';
+import { type BenchCore, codeOf, range, SMALL, seeded } from '../../support/core-bench.js';
 import type { Bench } from './bench.js';
 
 export function describePool(bench: Bench): void {

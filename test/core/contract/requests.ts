@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { Control, generationOf, PendingOp, SLOT_LIMIT, slotOf } from '../../../src/core/core.js';
-import { type BenchCore, codeOf, range } from '../bench-core.js';
+import { type BenchCore, codeOf, range } from '../../support/core-bench.js';
 import { type Bench, NO_FREE_ROW, NOT_ENOUGH_BLOCKS } from './bench.js';
 
 export function describeRequests(bench: Bench): void {

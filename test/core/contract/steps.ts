@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { Control, PendingOp, SLOT_LIMIT } from '../../../src/core/core.js';
-import { codeOf, range } from '../bench-core.js';
+import { codeOf, range } from '../../support/core-bench.js';
 import type { Bench } from './bench.js';
 
 export function describeRun(bench: Bench): void {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { NativeAddon } from '../../../src/core/native.js';
-import { BenchCore, codeOf, range } from '../bench-core.js';
+import { BenchCore, codeOf, range } from '../../support/core-bench.js';
 import { describeLog, describePool } from './pool.js';
 import { describeAdmission, describeRequests } from './requests.js';
 import { describePending, describeRun } from './steps.js';

@@ -6,7 +6,7 @@ import {
   type StepInputs,
   type StepTables,
 } from '../../../src/index.js';
-import type { Random } from '../support.js';
+import type { Random } from '../../support/engine-bench.js';
 
 const VOCABULARY = 40;
 

@@ -1,6 +1,6 @@
 import { BlockstepError, Engine, type EngineOptions, type RequestStream } from '../../../src/index.js';
-import { FakeGrammar } from '../../scheduler/request/fake-grammar.js';
-import { Random, settled } from '../support.js';
+import { Random, settled } from '../../support/engine-bench.js';
+import { FakeGrammar } from '../../support/fake-grammar.js';
 import { type AttentiveExecutor, continuation } from './attentive-executor.js';
 
 /** One request of a life, and what it should have said. */

@@ -2,7 +2,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
 import { BlockstepError, type ExecutorPlan } from '../../../src/index.js';
 import { detach, throwingProxy } from '../../misuse/bad-values.js';
-import { answerOf, EngineBench, leftovers, prompt, rejection, settled } from '../support.js';
+import { answerOf, EngineBench, leftovers, prompt, rejection, settled } from '../../support/engine-bench.js';
 
 const mine = new Error('mine');
 

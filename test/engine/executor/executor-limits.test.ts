@@ -9,8 +9,8 @@ import {
 import { hostile, MINE, NO_BOOLEANS, NO_COUNTS, throwingProxy } from '../../misuse/bad-values.js';
 import { codeOf, errorOf, expectReadable } from '../../misuse/bench.js';
 import { describeValue } from '../../misuse/misuse.js';
-import { ScriptedConnector } from '../../transfer/scripted-connector.js';
-import { FakeExecutor, prompt } from '../support.js';
+import { ScriptedConnector } from '../../support/connector/scripted-connector.js';
+import { FakeExecutor, prompt } from '../../support/engine-bench.js';
 
 const COUNTS = ['maxNumSeqs', 'maxNumBatchedTokens', 'maxModelLen'] as const;
 const OTHERS = [

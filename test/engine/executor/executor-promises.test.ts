@@ -9,7 +9,7 @@ import {
   rejection,
   settled,
   tokensOf,
-} from '../support.js';
+} from '../../support/engine-bench.js';
 
 const mine = new Error('mine');
 

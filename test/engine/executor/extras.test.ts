@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { EngineOptions, ExecutorPlan, ExecutorResult, RequestStream } from '../../../src/index.js';
 import { hostile, throwingProxy } from '../../misuse/bad-values.js';
-import { answerOf, EngineBench, outputs, prompt } from '../support.js';
+import { answerOf, EngineBench, outputs, prompt } from '../../support/engine-bench.js';
 
 /** With every token comes what it is, in words. */
 function told(answer: ExecutorResult): ExecutorResult {

@@ -5,7 +5,7 @@ import {
   type RequestStream,
   type SubmitInput,
 } from '../../../src/index.js';
-import { settled } from '../support.js';
+import { settled } from '../../support/engine-bench.js';
 import { AttentiveExecutor, type Mood } from './attentive-executor.js';
 
 const SHAPE = { numBlocks: 33, blockSize: 4 };

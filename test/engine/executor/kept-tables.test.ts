@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { slotOf } from '../../../src/core/core.js';
 import { Engine, type EngineOptions, type ExecutorPlan, type StepTables } from '../../../src/index.js';
-import { prompt } from '../../scheduler/support.js';
-import { answerOf, leftovers, settled } from '../support.js';
+import { prompt } from '../../support/driver.js';
+import { answerOf, leftovers, settled } from '../../support/engine-bench.js';
 
 const GRAMMAR = {
   ready: () => true,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { EngineOptions } from '../../../src/index.js';
-import { leftovers } from '../support.js';
+import { leftovers } from '../../support/engine-bench.js';
 import { AttentiveExecutor, moody } from './attentive-executor.js';
 import { AttentiveLife } from './attentive-life.js';
 

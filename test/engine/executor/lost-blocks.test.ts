@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { type BlockstepError, EntryKind } from '../../../src/index.js';
 import { throwingProxy } from '../../misuse/bad-values.js';
-import { ScriptedConnector } from '../../transfer/scripted-connector.js';
-import { leftovers, rejection } from '../support.js';
+import { ScriptedConnector } from '../../support/connector/scripted-connector.js';
+import { leftovers, rejection } from '../../support/engine-bench.js';
 import { continuation } from './attentive-executor.js';
 import { ForgetfulBench, said, text } from './forgetful-bench.js';
 

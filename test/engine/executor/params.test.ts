@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { RequestStream } from '../../../src/index.js';
-import { MemorySink } from '../../scheduler/log/recorded-log.js';
-import { EngineBench, prompt } from '../support.js';
+import { EngineBench, prompt } from '../../support/engine-bench.js';
+import { MemorySink } from '../../support/recorded-log.js';
 
 /** Writes down the params of each entry when its step is executed. */
 function recording(bench: EngineBench): unknown[][] {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { Engine, type EngineOptions, type ExecutorPlan, type RequestStream } from '../../../src/index.js';
-import { FakeGrammar } from '../../scheduler/request/fake-grammar.js';
-import { ScriptedConnector } from '../../transfer/scripted-connector.js';
-import { FakeExecutor, leftovers, prompt, rejection, settled } from '../support.js';
+import { ScriptedConnector } from '../../support/connector/scripted-connector.js';
+import { FakeExecutor, leftovers, prompt, rejection, settled } from '../../support/engine-bench.js';
+import { FakeGrammar } from '../../support/fake-grammar.js';
 import { AttentiveExecutor, moody } from './attentive-executor.js';
 import { AttentiveLife } from './attentive-life.js';
 

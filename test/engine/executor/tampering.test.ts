@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Engine, type ExecutorPlan, type ExecutorResult } from '../../../src/index.js';
-import { prompt } from '../../scheduler/support.js';
-import { answerOf, leftovers, settled } from '../support.js';
+import { prompt } from '../../support/driver.js';
+import { answerOf, leftovers, settled } from '../../support/engine-bench.js';
 
 type Writable = { -readonly [field in keyof ExecutorPlan]: ExecutorPlan[field] };
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { EntryKind, type ExecutorPlan, type StepInputs, type StepTables } from '../../../src/index.js';
-import { ScriptedConnector } from '../../transfer/scripted-connector.js';
-import { EngineBench, FakeExecutor, prompt } from '../support.js';
+import { ScriptedConnector } from '../../support/connector/scripted-connector.js';
+import { EngineBench, FakeExecutor, prompt } from '../../support/engine-bench.js';
 import { AttentiveExecutor, moody } from './attentive-executor.js';
 import { AttentiveLife } from './attentive-life.js';
 

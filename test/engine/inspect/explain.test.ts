@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Request } from '../../../src/scheduler/request/request.js';
-import { ScriptedConnector } from '../../transfer/scripted-connector.js';
-import { EngineBench, prompt } from '../support.js';
+import { ScriptedConnector } from '../../support/connector/scripted-connector.js';
+import { EngineBench, prompt } from '../../support/engine-bench.js';
 
 /** Notes in `visited` whichever of the requests has one of its links, its id, status or uses read. */
 function watch(requests: readonly Request[]): Set<number> {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { RequestStream } from '../../../src/index.js';
-import { codeOf } from '../../scheduler/support.js';
-import { ScriptedConnector } from '../../transfer/scripted-connector.js';
-import { EngineBench, prompt, rejection } from '../support.js';
+import { ScriptedConnector } from '../../support/connector/scripted-connector.js';
+import { codeOf } from '../../support/driver.js';
+import { EngineBench, prompt, rejection } from '../../support/engine-bench.js';
 
 /** A log sink whose disk is full for some of its writes. */
 class FullSink {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Engine } from '../../../src/index.js';
-import { answerOf, EngineBench, leftovers, outputs, prompt, rejection } from '../support.js';
+import { answerOf, EngineBench, leftovers, outputs, prompt, rejection } from '../../support/engine-bench.js';
 
 const tick = () => new Promise<void>((resolve) => setImmediate(resolve));
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { BlockstepError } from '../../../src/index.js';
-import { EngineBench, leftovers, outputs, prompt, rejection, tokensOf } from '../support.js';
+import { EngineBench, leftovers, outputs, prompt, rejection, tokensOf } from '../../support/engine-bench.js';
 
 const mine = new Error('mine');
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));

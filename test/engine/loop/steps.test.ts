@@ -1,6 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import type { ExecutorPlan, StepTables } from '../../../src/index.js';
-import { answerOf, EngineBench, leftovers, outputs, prompt, settled, tokensOf } from '../support.js';
+import {
+  answerOf,
+  EngineBench,
+  leftovers,
+  outputs,
+  prompt,
+  settled,
+  tokensOf,
+} from '../../support/engine-bench.js';
 
 describe('a step', () => {
   it('schedules, executes and delivers at once when the executor answers at once', async () => {

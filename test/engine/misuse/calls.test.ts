@@ -14,7 +14,7 @@ import {
 } from '../../misuse/bad-values.js';
 import { codeOf, errorOf, expectReadable, mirror, snapshot } from '../../misuse/bench.js';
 import { describeValue } from '../../misuse/misuse.js';
-import { answerOf, EngineBench, leftovers, prompt } from '../support.js';
+import { answerOf, EngineBench, leftovers, prompt } from '../../support/engine-bench.js';
 
 /** a and b run, c waits, d has finished and its blocks are held; at depth 2 a step is in flight. */
 function busyBench(options: Partial<EngineOptions> = {}): EngineBench & { streams: RequestStream[] } {

@@ -4,9 +4,9 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { describe, expect, it } from 'vitest';
-import { seeded } from '../../core/bench-core.js';
 import { useCompiled } from '../../misuse/process/compiled.js';
-import { EngineBench, leftovers, prompt } from '../support.js';
+import { seeded } from '../../support/core-bench.js';
+import { EngineBench, leftovers, prompt } from '../../support/engine-bench.js';
 
 const script = (name: string) => fileURLToPath(new URL(`process/${name}.mjs`, import.meta.url));
 const run = promisify(execFile);

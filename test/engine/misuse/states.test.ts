@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
 import { BlockstepError } from '../../../src/index.js';
-import { EngineBench, prompt, rejection, settled } from '../support.js';
+import { EngineBench, prompt, rejection, settled } from '../../support/engine-bench.js';
 
 const STATES = ['new', 'working', 'in flight', 'running', 'draining', 'broken', 'hung', 'disposed'] as const;
 type State = (typeof STATES)[number];

@@ -1,7 +1,15 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { ScriptedConnector } from '../../transfer/scripted-connector.js';
-import { EngineBench, leftovers, outputs, prompt, rejection, settled, tokensOf } from '../support.js';
+import { ScriptedConnector } from '../../support/scripted-connector.js';
+import {
+  EngineBench,
+  leftovers,
+  outputs,
+  prompt,
+  rejection,
+  settled,
+  tokensOf,
+} from '../../support/engine-bench.js';
 
 const mine = new Error('mine');
 

@@ -6,7 +6,7 @@ import type {
   RequestStream,
   SubmitInput,
 } from '../../../src/index.js';
-import { answerOf, EngineBench, leftovers, prompt, Random } from '../support.js';
+import { answerOf, EngineBench, leftovers, prompt, Random } from '../../support/engine-bench.js';
 
 interface Known {
   readonly stream: RequestStream;

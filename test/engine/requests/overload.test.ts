@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { BlockstepError, type EngineOptions, type SubmitInput } from '../../../src/index.js';
-import { EngineBench, leftovers, outputs, prompt } from '../support.js';
+import { EngineBench, leftovers, outputs, prompt } from '../../support/engine-bench.js';
 
 const bounded = (options: Partial<EngineOptions> = {}) =>
   new EngineBench({ maxQueuedRequests: 3, maxNumSeqs: 2, enablePrefixCaching: false, ...options });

@@ -1,9 +1,9 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
 import type { BlockstepError } from '../../../src/index.js';
-import { makeScheduler, prompt } from '../../scheduler/support.js';
-import { ScriptedConnector } from '../../transfer/scripted-connector.js';
-import { EngineBench } from '../support.js';
+import { ScriptedConnector } from '../../support/connector/scripted-connector.js';
+import { makeScheduler, prompt } from '../../support/driver.js';
+import { EngineBench } from '../../support/engine-bench.js';
 
 /** Every function of others that a step calls; each calls back once, in the way that it is given. */
 const CALLEES: Record<string, (callBack: () => void) => EngineBench> = {

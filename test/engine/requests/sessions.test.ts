@@ -1,6 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import type { ExecutorPlan, Grammar } from '../../../src/index.js';
-import { answerOf, EngineBench, leftovers, outputs, prompt, rejection, settled } from '../support.js';
+import {
+  answerOf,
+  EngineBench,
+  leftovers,
+  outputs,
+  prompt,
+  rejection,
+  settled,
+} from '../../support/engine-bench.js';
 
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 

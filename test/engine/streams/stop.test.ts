@@ -1,8 +1,8 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
 import type { BlockstepError, StopReason } from '../../../src/index.js';
-import { ScriptedConnector } from '../../transfer/scripted-connector.js';
-import { EngineBench, leftovers, outputs, prompt, rejection, tokensOf } from '../support.js';
+import { ScriptedConnector } from '../../support/connector/scripted-connector.js';
+import { EngineBench, leftovers, outputs, prompt, rejection, tokensOf } from '../../support/engine-bench.js';
 
 const BAD_ARG = expect.objectContaining({ code: 'ERR_BLOCKSTEP_BAD_ARG' }) as BlockstepError;
 

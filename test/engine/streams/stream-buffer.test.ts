@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { StreamBuffer } from '../../../src/engine/streams/stream-buffer.js';
 import { BlockstepError, type Request } from '../../../src/index.js';
-import { Random, rejection } from '../support.js';
+import { Random, rejection } from '../../support/engine-bench.js';
 
 const late = new BlockstepError('ERR_BLOCKSTEP_REQUEST', 'late');
 

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { BlockstepError, type RequestStream } from '../../../src/index.js';
-import { EngineBench, leftovers, outputs, rejection, settled, tokensOf } from '../support.js';
+import { EngineBench, leftovers, outputs, rejection, settled, tokensOf } from '../../support/engine-bench.js';
 
 function refusal(act: () => unknown): BlockstepError {
   try {

@@ -1,6 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import type { RequestOutput } from '../../../src/index.js';
-import { answerOf, EngineBench, leftovers, outputs, prompt, settled, tokensOf } from '../support.js';
+import {
+  answerOf,
+  EngineBench,
+  leftovers,
+  outputs,
+  prompt,
+  settled,
+  tokensOf,
+} from '../../support/engine-bench.js';
 
 describe('a reader', () => {
   it('that keeps up gets every step by itself, the last one with the reason', async () => {

@@ -2,7 +2,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { BlockstepError, RequestStream, SubmitInput, SubmitOptions } from '../../../src/index.js';
-import { answerOf, EngineBench, outputs, rejection } from '../support.js';
+import { answerOf, EngineBench, outputs, rejection } from '../../support/engine-bench.js';
 
 const { stackTraceLimit, prepareStackTrace } = Error;
 afterEach(() => Object.assign(Error, { stackTraceLimit, prepareStackTrace }));

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Engine, ReferenceExecutor } from '../../../src/index.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
-import { Random, settled } from '../support.js';
+import { Random, settled } from '../../support/engine-bench.js';
 import { HostTier, LaneConnector, LaneWorker } from './lane-connector.js';
 
 const BLOCK = 4;

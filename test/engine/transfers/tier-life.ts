@@ -21,7 +21,7 @@ import {
 } from '../../../src/index.js';
 import type { FinishReason } from '../../../src/scheduler/request/status.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
-import { Random } from '../support.js';
+import { Random } from '../../support/engine-bench.js';
 
 const BLOCK_SIZE = 4;
 /** A step that is never settled. */

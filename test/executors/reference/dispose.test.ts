@@ -2,8 +2,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { KV_ENTRY_BYTES } from '../../../src/core/native-reference.js';
 import { CompletionQueue, Engine, HostLane, ReferenceExecutor } from '../../../src/index.js';
-import { rejection } from '../../engine/support.js';
-import { codeOf } from '../../scheduler/support.js';
+import { codeOf } from '../../support/driver.js';
+import { rejection } from '../../support/engine-bench.js';
 import { wordy } from './support.js';
 
 const MAPS = '/proc/self/maps';

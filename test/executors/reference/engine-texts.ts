@@ -5,7 +5,7 @@ import {
   type ReferenceExecutorOptions,
   type SchedulerOptions,
 } from '../../../src/index.js';
-import { leftovers, Random } from '../../engine/support.js';
+import { leftovers, Random } from '../../support/engine-bench.js';
 
 type Depth = 1 | 2 | 3;
 export type Sizes = SchedulerOptions & { pipelineDepth: Depth };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { ReferenceExecutorOptions } from '../../../src/executors/reference/options.js';
 import type { SchedulerOptions } from '../../../src/index.js';
-import { seeded } from '../../core/bench-core.js';
+import { seeded } from '../../support/core-bench.js';
 import { ReferenceDriver, type TablesIn, wordy } from './support.js';
 
 /** Lives that once went wrong: admitted again at depth 3 while drafts of the residency before were still in flight. */

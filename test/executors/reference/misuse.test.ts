@@ -6,8 +6,8 @@ import { tablesBytes } from '../../../src/core/tables.js';
 import type { ExecutorPlan, ExecutorResult } from '../../../src/engine/executor/executor.js';
 import { ReferenceExecutor } from '../../../src/executors/reference/reference-executor.js';
 import { Scheduler } from '../../../src/index.js';
-import { BenchCore, codeOf } from '../../core/bench-core.js';
 import { MINE, NO_COUNTS, NO_FINITE_NUMBERS, throwingProxy } from '../../misuse/bad-values.js';
+import { BenchCore, codeOf } from '../../support/core-bench.js';
 import { ADMITTED, HAND, type HandEntry, handExecutor, handMade } from './hand.js';
 
 const decode: HandEntry = { handle: 1, computed: 5, input: [7], blocks: [1, 2] };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { seeded } from '../../core/bench-core.js';
+import { seeded } from '../../support/core-bench.js';
 import { ReferenceDriver, unpagedText, wordy } from './support.js';
 
 /** One session: its chunks, the first of which is the prompt of `add`, and how many tokens each answer has. */

@@ -7,7 +7,7 @@ import type { ReferenceExecutorOptions } from '../../../src/executors/reference/
 import { ReferenceExecutor } from '../../../src/executors/reference/reference-executor.js';
 import type { Plan, RequestInput, Scheduler, SchedulerOptions } from '../../../src/index.js';
 import { PinnedTables } from '../../cuda/pinned-tables.js';
-import { makeScheduler } from '../../scheduler/support.js';
+import { makeScheduler } from '../../support/driver.js';
 
 const NO_RESULT = { tokens: new Int32Array(0), counts: new Int32Array(0) };
 

@@ -3,7 +3,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Report } from '../../../src/cli/replay/report/report.js';
 import { decimal, duration, figure } from '../../../src/report/markup/figures.js';
-import { useTempFiles } from '../../cli/temp-file.js';
+import { useTempFiles } from '../../support/temp-file.js';
 import {
   CHROMIUM,
   changeView,

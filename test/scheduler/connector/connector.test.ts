@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 import { describe, expect, it } from 'vitest';
-import { Driver, prompt } from '../support.js';
+import { Driver, prompt } from '../../support/driver.js';
 import { OneBlockConnector, OneBlockWorker } from './connector-contract.js';
 
 const here = dirname(fileURLToPath(import.meta.url));

@@ -7,9 +7,9 @@ import {
   replayInputs,
   type SchedulerOptions,
 } from '../../../src/index.js';
-import { ViewingConnector } from '../../transfer/viewing-connector.js';
-import { MemorySink } from '../log/recorded-log.js';
-import { allBlocks, codeOf, Driver, leftovers, prompt } from '../support.js';
+import { ViewingConnector } from '../../support/connector/viewing-connector.js';
+import { allBlocks, codeOf, Driver, leftovers, prompt } from '../../support/driver.js';
+import { MemorySink } from '../../support/recorded-log.js';
 
 function viewed(options: Partial<SchedulerOptions> = {}, connector = new ViewingConnector()) {
   const driver = new Driver({ connector, strict: true, ...options });

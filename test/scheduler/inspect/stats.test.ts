@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { channels } from '../../../src/base/channels.js';
-import { Driver, prompt } from '../support.js';
+import { Driver, prompt } from '../../support/driver.js';
 
 describe('statistics', () => {
   it('of a fresh scheduler are zero, with the whole pool free', () => {

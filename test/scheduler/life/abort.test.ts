@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { codeOf, Driver, leftovers, prompt } from '../support.js';
+import { codeOf, Driver, leftovers, prompt } from '../../support/driver.js';
 
 /** Four requests: two run, two wait. */
 function four(): { driver: Driver; handles: number[] } {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_DEADLINES } from '../../../src/index.js';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
-import { FakeGrammar } from '../request/fake-grammar.js';
-import { Driver, leftovers, prompt } from '../support.js';
+import { Driver, leftovers, prompt } from '../../support/driver.js';
+import { FakeGrammar } from '../../support/fake-grammar.js';
 
 /** A driver whose clock is set by hand. */
 function timed(options: Partial<SchedulerOptions> = {}): { driver: Driver; clock: { now: number } } {

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { channels } from '../../../src/base/channels.js';
-import { codeOf, Driver, leftovers, prompt } from '../support.js';
+import { codeOf, Driver, leftovers, prompt } from '../../support/driver.js';
 
 /** Brings a driver's request `x` into a state, and names what it is then. */
 interface Place {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { codeOf, Driver, leftovers, prompt } from '../support.js';
+import { codeOf, Driver, leftovers, prompt } from '../../support/driver.js';
 import { resetDone, resetRefused } from './reset-result.js';
 
 function threeRunning(pipelineDepth: 1 | 2 | 3 = 1): { driver: Driver; handles: number[] } {

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
 import { replayInputs } from '../../../src/scheduler/replay/log-replay.js';
-import { MemorySink } from '../log/recorded-log.js';
-import { FakeGrammar } from '../request/fake-grammar.js';
-import { codeOf, Driver, describePlan, leftovers, prompt } from '../support.js';
+import { codeOf, Driver, describePlan, leftovers, prompt } from '../../support/driver.js';
+import { FakeGrammar } from '../../support/fake-grammar.js';
+import { MemorySink } from '../../support/recorded-log.js';
 
 /** A driver whose clock is set by hand. */
 function timed(options: Partial<SchedulerOptions> = {}): { driver: Driver; clock: { now: number } } {

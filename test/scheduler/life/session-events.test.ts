@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { FakeGrammar } from '../request/fake-grammar.js';
-import { codeOf, Driver, leftovers, prompt } from '../support.js';
+import { codeOf, Driver, leftovers, prompt } from '../../support/driver.js';
+import { FakeGrammar } from '../../support/fake-grammar.js';
 
 /** A state that a session can be in, and how it gets there. */
 interface State {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { DEVIATIONS, type Deviations } from '../../../src/scheduler/options/deviations.js';
-import { Driver, leftovers, prompt } from '../support.js';
+import { Driver, leftovers, prompt } from '../../support/driver.js';
 import { resetDone } from './reset-result.js';
 
 /** What vLLM 28be48fa does to sessions in these situations stands with each; blockstep keeps them whole. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { RequestInput } from '../../../src/scheduler/request/request.js';
-import { Driver, leftovers, prompt } from '../support.js';
+import { Driver, leftovers, prompt } from '../../support/driver.js';
 
 const SESSION = { id: 's', prompt: prompt(9), maxTokens: 3, resumable: true };
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { readLog, replayCommands, replayInputs, type SchedulerOptions } from '../../../src/index.js';
-import { MemorySink } from '../log/recorded-log.js';
-import { codeOf, Driver, leftovers, prompt } from '../support.js';
+import { codeOf, Driver, leftovers, prompt } from '../../support/driver.js';
+import { MemorySink } from '../../support/recorded-log.js';
 
 function driverOf(options: Partial<SchedulerOptions> = {}): Driver {
   return new Driver({ loadFailurePolicy: 'recompute', ...options });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../../src/index.js';
 import { RemoteDriver, type RemoteOptions } from '../../guards/remote.js';
-import type { Script } from '../../transfer/scripted-connector.js';
-import { allBlocks, codeOf, leftovers, prompt } from '../support.js';
+import type { Script } from '../../support/connector/scripted-connector.js';
+import { allBlocks, codeOf, leftovers, prompt } from '../../support/driver.js';
 
 /** On a clock that is set by hand. */
 class TimedDriver extends RemoteDriver {

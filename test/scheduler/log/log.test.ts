@@ -8,10 +8,18 @@ import { type LogRecord, readLog } from '../../../src/scheduler/log/log-reader.j
 import { coreConfig } from '../../../src/scheduler/options/core-config.js';
 import { replayCommands, replayInputs } from '../../../src/scheduler/replay/log-replay.js';
 import type { Scheduler } from '../../../src/scheduler/scheduler.js';
+import {
+  codeOf,
+  Driver,
+  describePlan,
+  leftovers,
+  makeScheduler,
+  prompt,
+  Random,
+} from '../../support/driver.js';
+import { FakeGrammar } from '../../support/fake-grammar.js';
+import { MemorySink } from '../../support/recorded-log.js';
 import { Life } from '../random-life.js';
-import { FakeGrammar } from '../request/fake-grammar.js';
-import { codeOf, Driver, describePlan, leftovers, makeScheduler, prompt, Random } from '../support.js';
-import { MemorySink } from './recorded-log.js';
 
 /** A random life on record, with the plans that it saw. */
 function recorded(seed: number): { bytes: Uint8Array; scheduler: Scheduler; plans: string[] } {

@@ -3,9 +3,9 @@ import type { Deviations } from '../../../src/scheduler/options/deviations.js';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
 import type { Plan } from '../../../src/scheduler/plan/plan.js';
 import { RemoteDriver } from '../../guards/remote.js';
-import type { Script } from '../../transfer/scripted-connector.js';
-import { FakeGrammar } from '../request/fake-grammar.js';
-import { describePlan, leftovers, prompt, Random } from '../support.js';
+import type { Script } from '../../support/connector/scripted-connector.js';
+import { describePlan, leftovers, prompt, Random } from '../../support/driver.js';
+import { FakeGrammar } from '../../support/fake-grammar.js';
 
 const POLICIES = ['fail', 'recompute'] as const;
 type Policy = (typeof POLICIES)[number];

@@ -1,9 +1,9 @@
 import { describe, expect, it, vi } from 'vitest';
 import { replayInputs } from '../../../src/scheduler/replay/log-replay.js';
 import { Request } from '../../../src/scheduler/request/request.js';
+import { Driver, leftovers, prompt } from '../../support/driver.js';
+import { MemorySink } from '../../support/recorded-log.js';
 import { resetDone, resetRefused } from '../life/reset-result.js';
-import { MemorySink } from '../log/recorded-log.js';
-import { Driver, leftovers, prompt } from '../support.js';
 
 describe('sessionHashes', () => {
   /** Blocks of four: the token that the session drops has filled one. Then somebody asks with just that token. */

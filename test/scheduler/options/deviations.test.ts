@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { DEVIATIONS } from '../../../src/scheduler/options/deviations.js';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
 import type { Plan } from '../../../src/scheduler/plan/plan.js';
-import { codeOf, Driver, describePlan, leftovers, prompt, Random } from '../support.js';
+import { codeOf, Driver, describePlan, leftovers, prompt, Random } from '../../support/driver.js';
 
 describe('refuseUnfit', () => {
   it('on: refuses a prompt that leaves no room for output, and takes the longest that does', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { compareIds } from '../../../src/scheduler/request/id-order.js';
-import { Driver, Random } from '../support.js';
+import { Driver, Random } from '../../support/driver.js';
 
 /** Code points of a text, a surrogate without its partner being one. */
 function points(text: string): number[] {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { OutstandingKind } from '../../../src/scheduler/request/outstanding.js';
-import { ScriptedConnector } from '../../transfer/scripted-connector.js';
-import { allBlocks, codeOf, Driver, leftovers, prompt } from '../support.js';
+import { ScriptedConnector } from '../../support/connector/scripted-connector.js';
+import { allBlocks, codeOf, Driver, leftovers, prompt } from '../../support/driver.js';
 
 type Use = [OutstandingKind, string];
 const USES: Use[] = [

@@ -3,7 +3,7 @@ import type { SchedulerOptions } from '../../../src/scheduler/options/options.js
 import type { StepOutputs } from '../../../src/scheduler/plan/step-outputs.js';
 import { FinishCode } from '../../../src/scheduler/request/status.js';
 import { RemoteDriver } from '../../guards/remote.js';
-import { prompt } from '../support.js';
+import { prompt } from '../../support/driver.js';
 
 /** The token that stopped the first answer. */
 const STOP = 107;

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Plan } from '../../../src/scheduler/plan/plan.js';
 import type { Grammar } from '../../../src/scheduler/request/grammar.js';
-import { codeOf, Driver, leftovers, prompt } from '../support.js';
-import { FakeGrammar } from './fake-grammar.js';
+import { codeOf, Driver, leftovers, prompt } from '../../support/driver.js';
+import { FakeGrammar } from '../../support/fake-grammar.js';
 
 const NEXT = { maxTokens: 5, prompt: prompt(6) };
 

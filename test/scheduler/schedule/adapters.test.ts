@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { FakeGrammar } from '../request/fake-grammar.js';
-import { Driver, leftovers, prompt, Random } from '../support.js';
+import { Driver, leftovers, prompt, Random } from '../../support/driver.js';
+import { FakeGrammar } from '../../support/fake-grammar.js';
 
 function add(driver: Driver, id: string, adapter: string, maxTokens = 3): number {
   return driver.add({ id, prompt: prompt(4, id.charCodeAt(0)), maxTokens, ...(adapter ? { adapter } : {}) });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
-import { codeOf, Driver, leftovers, prompt, Random } from '../support.js';
+import { codeOf, Driver, leftovers, prompt, Random } from '../../support/driver.js';
 
 const NO_RESULT = { tokens: new Int32Array(0), counts: new Int32Array(0) };
 

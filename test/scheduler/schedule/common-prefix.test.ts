@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Plan } from '../../../src/scheduler/plan/plan.js';
 import type { Scheduler } from '../../../src/scheduler/scheduler.js';
-import { ConnectedLife } from '../../transfer/connected-life.js';
-import { MemorySink } from '../log/recorded-log.js';
+import { ConnectedLife } from '../../support/connector/connected-life.js';
+import { MemorySink } from '../../support/recorded-log.js';
 import { Life } from '../random-life.js';
 
 // Lives in which it was stale once: drafts that look ahead to the pool's last slot; requests that end behind the running

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { codeOf, Driver, leftovers, prompt } from '../support.js';
+import { codeOf, Driver, leftovers, prompt } from '../../support/driver.js';
 
 /** One runs, one waits for its place. */
 function oneAndOne(options = {}): Driver {

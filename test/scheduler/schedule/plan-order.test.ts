@@ -4,8 +4,8 @@ import type { SchedulerOptions } from '../../../src/scheduler/options/options.js
 import type { Plan } from '../../../src/scheduler/plan/plan.js';
 import { replayInputs } from '../../../src/scheduler/replay/log-replay.js';
 import type { Scheduler } from '../../../src/scheduler/scheduler.js';
-import { MemorySink } from '../log/recorded-log.js';
-import { codeOf, makeScheduler, NO_RESULT, prompt, Random } from '../support.js';
+import { codeOf, makeScheduler, NO_RESULT, prompt, Random } from '../../support/driver.js';
+import { MemorySink } from '../../support/recorded-log.js';
 
 /** A scheduler with one request that always has a token to compute. */
 function endless(options: Partial<SchedulerOptions>): Scheduler {

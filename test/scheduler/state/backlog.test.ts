@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Request } from '../../../src/scheduler/request/request.js';
 import { Backlog } from '../../../src/scheduler/state/backlog.js';
-import { Random } from '../support.js';
+import { Random } from '../../support/driver.js';
 
 const request = (numPromptTokens: number) => ({ numPromptTokens, backlogTokens: 0 }) as Request;
 

@@ -8,8 +8,8 @@ import { Request } from '../../../src/scheduler/request/request.js';
 import { FinishCode } from '../../../src/scheduler/request/status.js';
 import { purgeUntracked, realignStatuses, sweepRunning } from '../../../src/scheduler/state/guards.js';
 import { SchedulerState } from '../../../src/scheduler/state/scheduler-state.js';
-import { codeOf, Driver, leftovers, prompt } from '../support.js';
-import { seizeQueues } from './hostile.js';
+import { codeOf, Driver, leftovers, prompt } from '../../support/driver.js';
+import { seizeQueues } from '../../support/hostile-queues.js';
 
 const STRICT = { strict: true };
 

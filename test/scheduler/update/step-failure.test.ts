@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
-import { Driver, leftovers, prompt } from '../support.js';
+import { Driver, leftovers, prompt } from '../../support/driver.js';
 
 const FAIL_ALL = () => true;
 

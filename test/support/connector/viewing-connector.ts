@@ -1,4 +1,4 @@
-import type { BlockLists, KvView, Match, Plan, Request } from '../../src/index.js';
+import type { BlockLists, KvView, Match, Plan, Request } from '../../../src/index.js';
 import { type Script, ScriptedConnector } from './scripted-connector.js';
 
 /** A scripted connector that keeps its view, and does what a test tells it to inside its methods. */

@@ -1,9 +1,9 @@
-import type { BlockstepError } from '../../src/base/errors.js';
-import type { ConnectorOutput, LogSink, Plan, SchedulerOptions, TransferReport } from '../../src/index.js';
-import type { Scheduler } from '../../src/scheduler/scheduler.js';
-import { mix } from '../scheduler/fake-model.js';
-import { NO_RESULT, prompt, Random } from '../scheduler/support.js';
-import { steppable } from '../support/decided-scheduler.js';
+import type { BlockstepError } from '../../../src/base/errors.js';
+import type { ConnectorOutput, LogSink, Plan, SchedulerOptions, TransferReport } from '../../../src/index.js';
+import type { Scheduler } from '../../../src/scheduler/scheduler.js';
+import { steppable } from '../decided-scheduler.js';
+import { NO_RESULT, prompt, Random } from '../driver.js';
+import { mix } from '../fake-model.js';
 import { type Script, ScriptedConnector } from './scripted-connector.js';
 
 const THROWING = ['new', 'match', 'alloc', 'metadata', 'output', 'finished', 'cancel', 'reset'];

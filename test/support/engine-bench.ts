@@ -9,9 +9,9 @@ import {
   type SubmitInput,
   type SubmitOptions,
 } from '../../src/index.js';
-import { prompt } from '../scheduler/support.js';
+import { prompt } from './driver.js';
 
-export { prompt, Random } from '../scheduler/support.js';
+export { prompt, Random } from './driver.js';
 
 /** What an executor was given with one step, copied, since plans are reused. */
 export interface Seen {

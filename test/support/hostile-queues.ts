@@ -1,6 +1,6 @@
-import type { Request } from '../../../src/scheduler/request/request.js';
-import { Queues } from '../../../src/scheduler/state/queues.js';
-import type { Driver } from '../support.js';
+import type { Request } from '../../src/scheduler/request/request.js';
+import { Queues } from '../../src/scheduler/state/queues.js';
+import type { Driver } from './driver.js';
 
 /**
  * What an adapter that parks and restores requests has in its hands: the scheduler's own queues, and stale objects.

@@ -1,4 +1,4 @@
-import type { LogSink } from '../../../src/scheduler/options/options.js';
+import type { LogSink } from '../../src/scheduler/options/options.js';
 
 /** A log in memory. */
 export class MemorySink implements LogSink {

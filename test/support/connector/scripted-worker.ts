@@ -1,4 +1,10 @@
-import type { BlockReuse, ConnectorOutput, StoreStep, WorkerConnector, WorkerStep } from '../../src/index.js';
+import type {
+  BlockReuse,
+  ConnectorOutput,
+  StoreStep,
+  WorkerConnector,
+  WorkerStep,
+} from '../../../src/index.js';
 
 /** A worker side that reports what a test puts into `next`, and writes down every call. */
 export class ScriptedWorker implements WorkerConnector {

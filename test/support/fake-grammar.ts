@@ -1,4 +1,4 @@
-import type { Grammar } from '../../../src/scheduler/request/grammar.js';
+import type { Grammar } from '../../src/scheduler/request/grammar.js';
 
 /** What a fake grammar does when it is asked; by default it is ready and takes everything. */
 export interface GrammarPlan {

@@ -9,8 +9,8 @@ import type {
   Protection,
   Request,
   SchedulerConnector,
-} from '../../src/index.js';
-import type { FinishReason } from '../../src/scheduler/request/status.js';
+} from '../../../src/index.js';
+import type { FinishReason } from '../../../src/scheduler/request/status.js';
 
 /** What a scripted connector does for one request, by external id; everything else is 0 or false. */
 export interface Script {

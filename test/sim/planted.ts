@@ -10,10 +10,10 @@ import { type Plant, plantInto } from './shared/plant.js';
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 
-/** What the simulation of the scheduler is to find, and what that of the engine's loop. */
+/** All plants: those that the simulation of the scheduler must find, and those that that of the engine must find. */
 export const ALL_PLANTS: readonly Plant[] = [...PLANTS, ...ENGINE_PLANTS];
 
-/** The loop whose simulation is to find it. */
+/** The simulation that must find a plant. */
 export function loopOf(plant: Plant): 'scheduler' | 'engine' {
   return ENGINE_PLANTS.includes(plant) ? 'engine' : 'scheduler';
 }

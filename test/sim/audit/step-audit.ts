@@ -2,7 +2,7 @@ import type { Account } from './account.js';
 import { type EntryFacts, type EntryResult, type PlanFacts, type RowFacts, Violation } from './facts.js';
 import type { Ledger } from './ledger.js';
 
-/** What an entry in flight may still bring: `due`; nothing, since it was voided; or either. */
+/** Whether the output of an entry in flight must come (`due`), must not come (`void`), or may do either. */
 type Fate = 'due' | 'void' | 'either';
 
 export interface Entry {
@@ -22,11 +22,11 @@ interface Expected {
   continues?: boolean;
 }
 
-/** What steps compute and bring: every plan possible, every row due, every token the right one. */
+/** Checks plans and outputs: every plan is possible, every row is due, every token is the right one. */
 export class StepAudit {
   readonly #ledger: Ledger;
   readonly #inFlight: Step[] = [];
-  /** What each request says, token by token. */
+  /** The right token of a request at a position. */
   readonly #tokenAt: (handle: number, position: number) => number;
   #lastStep = -1;
   lastPlan: PlanFacts | null = null;

@@ -19,21 +19,21 @@ interface SyncLoad {
   readonly blocks: readonly number[];
   /** Which admission of the request it belongs to: the blocks may be somebody else's after another one. */
   readonly admission: number;
-  /** What the step brings for it counts. */
+  /** Whether the outputs of the step for this request certainly count. */
   isSure: boolean;
-  /** Its blocks of which it is known that they did not come, which counts when the step is updated. */
+  /** Blocks that were reported as failed. They count when the step is updated. */
   readonly missing: Set<number>;
 }
 
-/** What a connector was asked and answered, and what its workers report. */
+/** Checks what the connector is asked and answers, and what its workers report. */
 export class TransferAudit {
   readonly #ledger: Ledger;
   readonly #turns: Turns;
   /** The last answer for each request that was asked about. */
   readonly #matches = new Map<Account, MatchFacts & { numLocal: number }>();
-  /** Whom the step loads for that is to read it. */
+  /** Synchronous loads, by the step that reads them. */
   readonly #syncLoads = new Map<number, SyncLoad[]>();
-  /** Steps whose metadata could not be made. */
+  /** Steps for which the connector failed to make metadata. */
   readonly #lacking = new Set<number>();
   /** Requests whose load was begun in the plan that is being made. */
   #begun: Account[] = [];
@@ -43,7 +43,7 @@ export class TransferAudit {
     this.#turns = turns;
   }
 
-  /** @param answer null: it threw, or answered what makes no sense */
+  /** The connector was asked what it can load. @param answer null if it threw, or if its answer makes no sense */
   matched(handle: number, numLocal: number, answer: MatchFacts | null): void {
     const account = this.#live(handle, 'asked about');
     if (answer?.numTokens !== null) account.askingSince = -1;

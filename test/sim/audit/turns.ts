@@ -10,8 +10,8 @@ export interface Held {
 }
 
 /**
- * In whose turn a block is: each time that a block appears in a request's list it is in a new turn. A transfer or a step
- * notes the turns of its blocks when it is planned; a write in an older turn over a newer one went into somebody else's block.
+ * In whose turn a block is. A block enters a new turn each time that it appears in a request's list of blocks. A transfer or a step
+ * notes the turns of its blocks when it is planned. A write in an older turn over a newer one went into somebody else's block.
  */
 export class Turns {
   readonly #held = new Map<number, Held>();
@@ -30,12 +30,12 @@ export class Turns {
     for (const handle of this.#held.keys()) if (!seen.has(handle)) this.#held.delete(handle);
   }
 
-  /** What a request holds now; empty when it holds nothing. */
+  /** The blocks that a request holds now; none if it holds nothing. */
   of(handle: number): Held {
     return this.#held.get(handle) ?? { name: `handle ${handle}`, blocks: [], turns: [], kept: new Map() };
   }
 
-  /** Whether the request holds this block still, in that same turn. */
+  /** Whether the request still holds this block, in the same turn. */
   holds(handle: number, block: number, turn: number): boolean {
     const { blocks, turns, kept } = this.of(handle);
     const at = blocks.indexOf(block);

@@ -4,7 +4,7 @@ import { checkBlocks, checkGauges, checkTokens, Places } from '../audit/sight-ch
 import type { Client } from './clients.js';
 import type { Stage } from './stage.js';
 
-/** Anomalies that clients cause who abort what has ended, or that come with the fault named beside them. */
+/** Anomalies that clients cause when they name requests that have ended. */
 const CLIENTS_CAUSE = new Set([
   'abort-unknown',
   'abort-finished',
@@ -21,9 +21,9 @@ export class EngineAudit {
   readonly #lived = new Set<number>();
   /** Requests that have ended for their clients and not for the engine, and for how many rounds. */
   #ghosts = new Map<number, number>();
-  /** Steps in a row in which nothing was scheduled though something could have been, by the auditor's own count. */
+  /** Consecutive steps in which nothing was scheduled although something could have been. */
   #idleSteps = 0;
-  /** The same without anything in quarantine, which only an operator can end. */
+  /** The same, counted only while nothing is in quarantine, which only an operator can end. */
   #wedgedSteps = 0;
 
   constructor(stage: Stage) {

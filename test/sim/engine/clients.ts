@@ -5,7 +5,7 @@ import { END_TOKEN } from '../shared/text.js';
 import type { Stage } from './stage.js';
 import { rootOf, type Stops, Transcript } from './text.js';
 
-/** What a client asked for. */
+/** A request as its client wants it. */
 export interface Wish extends Stops {
   id: string;
   prompt: Int32Array;
@@ -25,12 +25,12 @@ export class Client {
   readonly stream: RequestStream;
   readonly text: Transcript;
   readonly controller: AbortController;
-  /** It, or somebody else, asked for an end; with which reason. */
+  /** Somebody asked to abort the request, with this reason. */
   abortAsked = false;
   reason: unknown = undefined;
   /** It stopped its request itself, with this reason; undefined = it did not. */
   stoppedFor: string | null | undefined = undefined;
-  /** How its stream ended: nothing yet, an end, or what it was rejected with. */
+  /** How its stream ended; `no` = it goes on, `left` = the reader left it, `failed` = it was rejected. */
   ended: 'no' | 'stop' | 'length' | 'abort' | 'left' | 'failed' = 'no';
   /** A session's answers that were read to their ends. */
   numAnswers = 0;

@@ -17,7 +17,7 @@ import { Waits } from './waits.js';
 
 const NOT_WAITING = new Set(['RUNNING', 'WAITING', 'PREEMPTED']);
 
-/** Events that change nothing in the engine. */
+/** Events that change nothing in the engine: it is not looked at after them. */
 const BESIDE: ReadonlySet<EngineEvent> = new Set(['compute', 'answer', 'read', 'progress']);
 
 /**
@@ -38,12 +38,12 @@ export class EngineLife {
   readonly #operator: Operator;
   readonly #waits: Waits;
   readonly #dice: EventDice<EngineEvent>;
-  /** Records of the log until its sink fails. */
+  /** How many records the log takes until its sink fails; below 0 it has failed. */
   #recordsLeft: number;
-  /** What the last step did, until it was looked at; and how many plans had been made then. */
+  /** What the last step did, until the engine was looked at; `#planned` is the last plan that was looked at. */
   #report: StepReport | null = null;
   #planned = 0;
-  /** Steps in a row that stalled with nothing left to do. */
+  /** Consecutive steps that reported `stalled` with nothing left to do. */
   #stalledOver = 0;
   #numAllocations = 0;
 
@@ -93,7 +93,6 @@ export class EngineLife {
       const event = this.#dice.draw(rng);
       this.#guarded(() => this.#event(event, rng));
       this.stage.check();
-      // The others change nothing that can be seen.
       if (!BESIDE.has(event)) this.look();
       if (rng.chance(0.7)) await settled();
     }
@@ -104,7 +103,7 @@ export class EngineLife {
     this.stage.check();
   }
 
-  /** The log may fail here too. */
+  /** Ends the run as its setup says. The log may fail here too. */
   async #end(): Promise<void> {
     const { end } = this.setup;
     try {
@@ -134,7 +133,7 @@ export class EngineLife {
     return sight;
   }
 
-  /** The last record of the log may be the one that does not fit. */
+  /** Disposes the engine, even where the log fails at its last record. */
   dispose(): void {
     this.stage.isOver = true;
     try {
@@ -192,7 +191,7 @@ export class EngineLife {
     }
   }
 
-  /** Runs what a test would call; a call that throws is a violation, unless the log has failed. */
+  /** Makes a call that must not throw: if it does, that is a violation, unless the log has failed. */
   #guarded<T>(act: () => T): T | undefined {
     try {
       return act();
@@ -215,7 +214,7 @@ export class EngineLife {
     stage.note(`step: ${describeReport(this.#report)}`);
   }
 
-  /** What has to be so after a round of the engine that made a plan. */
+  /** Checks what must be so after a step that made a plan. */
   #stepped(sight: Sight, { scheduledTokens, stepsInFlight }: StepReport): void {
     const { step } = sight.gauges;
     if (step === this.#planned) return;
@@ -232,7 +231,7 @@ export class EngineLife {
     return this.#numAllocations > before;
   }
 
-  /** I10: what the connector does is work, and what is in quarantine is none. */
+  /** I10: transfers of the connector count as work, and quarantined requests do not. */
   #checkWork({ hasWork, requests, draining }: Sight, report: StepReport | null): void {
     const isPending = this.#connector?.hasPendingWork() ?? false;
     if (isPending && !hasWork) throw new Violation('I10', 'the connector has work, and hasWork() is false');
@@ -245,7 +244,7 @@ export class EngineLife {
     throw new Violation('I10', 'an engine is stalled that has nothing to do');
   }
 
-  /** Somebody waits for nothing outside, and nothing outside keeps anything from it. */
+  /** Whether some request could run: it waits for nothing outside, and nothing outside keeps blocks or rows from it. */
   #isWedged(): boolean {
     const { requests, draining } = this.engine.scheduler.inspect();
     const isUsed = requests.some(({ outstanding }) => (outstanding?.size ?? 0) > 0);
@@ -391,7 +390,7 @@ function describeReport({
   return said.join(', ');
 }
 
-/** When all promises that can settle by themselves have. */
+/** Resolves when all promises have settled that can settle without an event from outside. */
 async function settled(): Promise<void> {
   for (let i = 0; i < 8; i++) await Promise.resolve();
 }

@@ -8,10 +8,10 @@ import { Kv, type Transcript } from './text.js';
 /** Lines of the journal that are kept. */
 const KEPT_LINES = 400;
 
-/** What may have cost a request its end. */
+/** What the simulation did that may have ended a request. */
 export type Cause = 'row' | 'step' | 'load' | 'connector' | 'grammar' | 'wait' | 'broken';
 
-/** What all parts of one run share: its clock, its memory, its dice, and what the auditor is to know. */
+/** What all parts of one run share: clock, memory, dice, and what the audit has to know. */
 export class Stage {
   readonly setup: EngineSetup;
   readonly kv: Kv;
@@ -20,7 +20,7 @@ export class Stage {
   now = 1000;
   /** No faults any more, and no new work. */
   isCalm = false;
-  /** The engine was ended or broken on purpose: what comes late hurts nobody. */
+  /** The engine was ended or broken on purpose. What comes later is ignored. */
   isOver = false;
   readonly journal: string[] = [];
   /** The text of every request, by handle. */
@@ -64,7 +64,7 @@ export class Stage {
     this.tally[what] = (this.tally[what] ?? 0) + times;
   }
 
-  /** Something that must not happen did. What is thrown inside a callback would be swallowed, so the first is kept. */
+  /** Something happened that must not. The first violation is kept and thrown by `check`, since the engine would swallow what a callback throws. */
   broke(invariant: string, message: string): void {
     if (this.#violation !== null) return;
     this.note(`${invariant}: ${message}`);
@@ -76,14 +76,14 @@ export class Stage {
     if (this.#violation !== null) throw this.#violation;
   }
 
-  /** The simulation did something that may cost this request its end. */
+  /** The simulation did something that may end this request with an error. */
   blame(handle: number, cause: Cause): void {
     const causes = this.#causes.get(handle) ?? new Set();
     causes.add(cause);
     this.#causes.set(handle, causes);
   }
 
-  /** A client or an operator has aborted it, at a time when nothing else can come first. */
+  /** A request was aborted at a time when nothing else can end it first. */
   aborted(handle: number): void {
     this.#aborted.add(handle);
   }

@@ -10,7 +10,7 @@ export interface Job {
   readonly handle: number;
   readonly child: number;
   readonly rank: number;
-  /** The ranks for which it reports, as bits: its own, and of the first one those that are silent. */
+  /** The ranks whose memory it moves, as bits: its own rank, and for the first rank also those that report nothing. */
   readonly ranks: number;
   /** The blocks as they were handed to the request. */
   readonly holding: Held;
@@ -25,11 +25,11 @@ export interface Job {
   /** On the simulation's clock. */
   startAt: number;
   endAt: number;
-  /** Parts of two that are done. */
+  /** How many of its two parts are done. */
   done: 0 | 1 | 2;
-  /** Indexes of blocks that it leaves wrong. */
+  /** Indexes of the blocks that it leaves wrong. */
   readonly bad: ReadonlySet<number>;
-  /** Nothing of it comes, and no block is named: it is reported as failed as a whole. */
+  /** It fails as a whole: nothing is loaded, and no block is named. */
   readonly fails: boolean;
   /** Its blocks are free as far as the scheduler knows; it is flushed before they are reused. */
   readonly fenced: boolean;
@@ -45,7 +45,7 @@ interface Letter {
   /** For `invalid`: its handle may be left out. */
   block: number;
   named: boolean;
-  /** Of a job's own end, after whatever says that it failed. */
+  /** A report that has to be delivered before this one: what says that the job failed comes before its end. */
   after: Letter | null;
   delivered: boolean;
   /** No job's: it must not be taken for one that is still under way. */

@@ -7,7 +7,7 @@ import type { SimConnector } from './connector.js';
 import type { Fabric, Job } from './fabric.js';
 import type { Memory } from './memory.js';
 
-/** When the loads and stores begun by one plan run, and which blocks they leave wrong, or whether they fail as a whole. */
+/** Decides when a transfer runs, which blocks it leaves wrong (by index), and whether it fails as a whole. */
 export type Timing = (job: {
   direction: 'load' | 'store';
   handle: number;
@@ -17,7 +17,7 @@ export type Timing = (job: {
   firstBlock: number;
 }) => { startAt: number; endAt: number; bad: ReadonlySet<number>; fails: boolean };
 
-/** What did not come of the loads that a step waits for. */
+/** What failed of the loads that a step waits for. */
 interface SyncFailures {
   invalid: TransferFacts['invalid'][number][];
   failed: ReportFacts[];
@@ -40,7 +40,7 @@ export class Transfers {
   readonly #world: Surroundings;
   /** What is to be reported of the loads that a step waits for, by step. */
   readonly #syncFailures = new Map<number, SyncFailures>();
-  /** Reports of loads say which step began them. */
+  /** Whether reports of loads say which step began them. */
   readonly #stamps: boolean;
   readonly #numRanks: number;
 
@@ -89,7 +89,7 @@ export class Transfers {
     return sync;
   }
 
-  /** A rank that is declared moves what is its own; the first one also what those do that report nothing. */
+  /** The ranks whose memory a declared rank moves, as bits: its own, and for the first rank also those that report nothing. */
   #bitsOf(declared: readonly number[], rank: number): number {
     let bits = 2 ** rank;
     for (let other = 0; other < this.#numRanks; other++) {

@@ -32,8 +32,8 @@ const NO_TRANSFERS: TransferFacts = { received: [], sent: [], failed: [], invali
 const KEPT = 60;
 
 /**
- * A scheduler with a simulated device, fabric and clock around it, and an auditor that is told of every input and answer
- * and looks after every call. What breaks throws a `Violation`. Nothing here is random: who drives it decides.
+ * A scheduler with a simulated device, fabric and clock around it. An auditor is told of every input and answer, and looks at the
+ * scheduler after every call. What breaks throws a `Violation`. Nothing here is random: whoever drives the world decides.
  */
 export class World {
   readonly scheduler: Scheduler;
@@ -51,11 +51,11 @@ export class World {
   readonly #journal: string[] = [];
   readonly #lastEmpty: { plan: Plan | null } = { plan: null };
   readonly #transfers: Transfers;
-  /** Of requests that live. */
+  /** Grammars of unfinished requests, by handle. */
   readonly #grammars = new Map<number, SimGrammar>();
   #wrong: string | null = null;
   #isFencing = false;
-  /** The engine's calls of workers, for what it says about when a load may write. */
+  /** The engine's calls of its workers: they say behind which step a load may write. */
   readonly #workers: Workers;
   #notBefore = -1;
 
@@ -192,7 +192,7 @@ export class World {
     return typeof key === 'string' ? key : this.name(key);
   }
 
-  /** What is said from now on follows the chunks that were begun. */
+  /** The texts of sessions go on with the chunks that were begun. */
   #continueTexts(): void {
     const { started } = this.auditor.ledger;
     for (const { handle, kept, chunk } of started) {
@@ -212,7 +212,7 @@ export class World {
 
   /** From inside a callback of the connector. */
   abortInside(keys: (string | number)[]): void {
-    // Whom they name then depends on how far the fence has come, which the auditor learns when it is over.
+    // What the keys name then depends on how far the fence has come, and the auditor learns that only at its end.
     if (this.#isFencing) return;
     this.note(`abort from a callback: ${keys}`);
     this.auditor.clients.abortQueued(keys);
@@ -275,7 +275,7 @@ export class World {
     if (connector !== tier || ok !== (local && tier !== false)) {
       throw new Violation('I17', `reset answered ${ok} and ${connector} for a tier that says ${tier}`);
     }
-    // New weights come between steps: what was dispatched runs on what it was dispatched with.
+    // A reset is for new weights, which come between steps: steps that were dispatched run before the memory is forgotten.
     while (local && this.executor.execute());
     if (local) this.memory.forget();
     return ok;
@@ -381,7 +381,7 @@ export class World {
     this.look();
   }
 
-  /** Whoever shared what failed is computed again: what it has in flight may be dropped. */
+  /** Requests that shared failed blocks are computed again. So what any request has in flight may be dropped. */
   #mayVoid(): void {
     for (const account of this.auditor.ledger.live.values()) this.auditor.steps.void(account, 'either');
     this.auditor.transfers.voided();
@@ -399,7 +399,7 @@ export class World {
     this.look();
   }
 
-  /** Nothing submitted so far, of a child or of all, touches memory any more. */
+  /** Ends all transfers of a child, or of all children: none of them touches memory any more. */
   fence(child?: number): void {
     this.#begin(false);
     this.note(`fence ${child ?? 'all'}`);

@@ -14,13 +14,13 @@ import type { TierShape } from '../setup.js';
 import type { Stage } from '../stage.js';
 import { type LoadPlan, RecentLoads, type StorePlan, type TierMetadata } from './transfer-plans.js';
 
-/** What one child keeps, by the hash of a block and all before it. */
+/** The blocks that one child keeps, by the hash of a block and of all before it. */
 interface Tier {
   readonly entries: Map<bigint, readonly Int32Array[]>;
   readonly reserved: Set<bigint>;
 }
 
-/** What the connector knows of one request that has not ended. */
+/** What the connector knows of an unfinished request. */
 interface Known {
   /** Blocks from the front that need not be stored any more. */
   stored: number;
@@ -37,28 +37,28 @@ interface Known {
  */
 export class SimConnector implements SchedulerConnector<TierMetadata> {
   readonly protection: Protection;
-  /** Left out, it is one child that reports on every rank that there is. */
+  /** Absent: one child, which reports on every rank. */
   readonly reporters?: number[][];
   readonly #stage: Stage;
   readonly #shape: TierShape;
   readonly #tiers: Tier[];
   readonly #known = new Map<number, Known>();
   readonly #ended = new Set<number>();
-  /** Stores that not all ranks have ended. */
+  /** Stores that some rank has not ended. */
   readonly open = new Set<StorePlan>();
   /** Pins of each block. */
   readonly pins = new Map<number, number>();
   /** Times that a request was given blocks, by handle. */
   readonly allocations = new Map<number, number>();
   numAllocations = 0;
-  /** Since when it cannot say yet what it can bring of a request. */
+  /** Requests for which it could not answer yet what it can load, and since when. */
   readonly asking = new Map<number, number>();
   #pinner: BlockPins | null = null;
   #view!: KvView;
   #unpinned: number[] = [];
   #loads: Omit<LoadPlan, 'step'>[] = [];
   readonly #recent = new RecentLoads();
-  /** The last plan had no metadata: what it told of is still to be told. */
+  /** Making the metadata of the last plan failed: what that plan told is still to be told. */
   owesMetadata = false;
   #handOvers: StorePlan[] = [];
 
@@ -171,7 +171,7 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     return { step, loads: begun, stores, handOvers };
   }
 
-  /** Those whose loads fill, or are to fill, this block. */
+  /** Handles of the requests whose recent loads fill this block. */
   loadersOf(block: number, child: number): number[] {
     const those = [...this.#recent].filter((load) => load.child === child && load.blocks.includes(block));
     return those.map(({ handle }) => handle);
@@ -224,7 +224,7 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     return this.open.size > 0;
   }
 
-  /** Gives back what nothing pins any more: to be called in a method of the connector, or between calls of the engine. */
+  /** Unpins the blocks of stores that are over. To be called in a method of the connector, or between calls of the engine. */
   sweep(): void {
     if (this.#unpinned.length === 0) return;
     this.#pinner?.unpin(Int32Array.from(this.#unpinned));
@@ -232,12 +232,12 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     this.#unpinned = [];
   }
 
-  /** Nothing of it comes into the tier any more. */
+  /** Drops a store: nothing of it comes into the tier. */
   drop(store: StorePlan): void {
     store.isDropped = true;
   }
 
-  /** A rank has ended its part. What all ranks have read can be found from now on. */
+  /** A rank has ended its part of a store. When all ranks have, the blocks can be found in the tier. */
   ended(store: StorePlan): void {
     if (--store.ranksLeft > 0) return;
     this.open.delete(store);

@@ -28,7 +28,7 @@ interface Job {
   readonly failsWhole: boolean;
 }
 
-/** The worker side on one rank, as the contract wants it, but for the faults that are drawn. */
+/** The worker side on one rank, as the contract wants it, except for the faults that are drawn. */
 export class SimWorker implements WorkerConnector<TierMetadata> {
   readonly #stage: Stage;
   readonly #rank: number;
@@ -36,11 +36,11 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
   readonly #executor: SimExecutor;
   readonly #rng: Rng;
   readonly #jobs = new Set<Job>();
-  /** Stores that wait until their step was executed; of a hand-over, the last one that writes its blocks. */
+  /** Stores that wait until their step was executed. A hand-over waits for the last step that writes its blocks. */
   readonly #declared = new Set<StorePlan>();
-  /** Requests of which a step left something wrong. */
+  /** Requests of which a step failed. */
   readonly #failed = new Set<number>();
-  /** Children that still have to report a request as sent, and the requests that the worker knows to have finished. */
+  /** Per request, the children that still have to report it as sent. `#told` are the requests that the worker knows to have finished. */
   readonly #owed = new Map<number, Set<number>>();
   readonly #told = new Set<number>();
   /** Times that it was told that a request lost its blocks. */
@@ -290,7 +290,7 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
     }
   }
 
-  /** What is still to be stored may not be overwritten. */
+  /** A load may not overwrite a block that is still to be stored. */
   #checkFlushed({ handle }: LoadPlan, block: number): void {
     for (const { store, halves } of this.#jobs) {
       if (store === null || store.isDropped) continue;
@@ -301,7 +301,7 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
     }
   }
 
-  /** What was written has to be there still. */
+  /** At the end of a load its blocks must still hold what it wrote. */
   #checkLoaded({ load, bad }: Job): void {
     if (load === null) return;
     load.blocks.forEach((block, i) => {
@@ -338,7 +338,7 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
     }
   }
 
-  /** It begins none of the loads of this plan, and none of the hand-overs. */
+  /** The worker failed before it began anything of this plan: no load and no hand-over of it begins. */
   #lose({ loads, stores, handOvers }: TierMetadata): void {
     for (const { handle } of loads) this.#stage.blame(handle, 'load');
     for (const store of [...stores, ...handOvers]) this.#declare(store);

@@ -16,10 +16,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "../host/core.h"
-#include "sequence/continuation.h"
+#include "../base/error.h"
+#include "../base/span.h"
 #include "memory/entry_memory.h"
 #include "memory/possession.h"
+#include "sequence/continuation.h"
 #include "sequence/sequence.h"
 #include "step/step_io.h"
 

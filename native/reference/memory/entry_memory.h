@@ -3,8 +3,8 @@
 
 #include <memory>
 
+#include "../../base/span.h"
 #include "../../transfer/block_arena.h"
-#include "../../host/core.h"
 #include "kv_entry.h"
 
 namespace blockstep {

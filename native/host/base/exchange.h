@@ -1,7 +1,7 @@
 // The exchange buffer as native code sees it. src/core/exchange.ts draws its layout; both must agree.
 #pragma once
 
-#include "../core/base/types.h"
+#include "../../core/base/types.h"
 
 namespace blockstep {
 

@@ -16,6 +16,8 @@
 
 namespace blockstep::cuda {
 
+struct LaneGpu;
+
 /// No thread of its own: the owner's calls give pieces to the GPU and note what it has done, collect() among them, which the
 /// ring calls when it is drained. Every piece that was given has a mark of the timeline behind it, numbered through.
 class CudaLane final : public DeviceLane, private Collector {
@@ -60,9 +62,6 @@ class CudaLane final : public DeviceLane, private Collector {
     u64 blocks = 0;
     bool whole = false;  // all its copies were queued
   };
-  /// What the GPU works with. It is never freed if the GPU may still do so.
-  struct Gpu;
-
   void collect() override;
   void note(u64 done);
   void note_piece(const Flying& flying);
@@ -86,7 +85,7 @@ class CudaLane final : public DeviceLane, private Collector {
   const std::shared_ptr<CompletionRing> ring_;
   const u64 window_bytes_;
   const std::chrono::milliseconds patience_;
-  std::unique_ptr<Gpu> gpu_;
+  std::unique_ptr<LaneGpu> gpu_;
   u32 blocks_per_piece_;
   DeviceLaneInfo info_;
 

@@ -1,4 +1,4 @@
-// A list that somebody else owns.
+// Span: a list that somebody else owns.
 #pragma once
 
 #include "../core/base/types.h"

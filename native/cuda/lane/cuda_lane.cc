@@ -10,7 +10,7 @@
 namespace blockstep::cuda {
 namespace {
 
-/// While nothing ends, the stream is asked this often whether the device is still there.
+/// While no piece ends, the stream is asked at this interval whether the device is still there.
 constexpr std::chrono::milliseconds kCheckInterval{2};
 
 }  // namespace
@@ -80,7 +80,7 @@ void CudaLane::record_step(std::int64_t step, u64 stream) {
   stop_waiting(step);
 }
 
-/// For this step or an earlier one.
+/// Jobs that wait for this step or an earlier one are ready.
 void CudaLane::stop_waiting(std::int64_t step) {
   while (waiting_.first && waiting_.first->not_before <= step) {
     Job& job = *waiting_.first;
@@ -106,7 +106,7 @@ void CudaLane::feed() {
   }
 }
 
-/// Queues the next piece of a job, and a mark behind it, also where only a part of it could be queued.
+/// Queues the next piece of a job and a mark behind it. The mark is queued even if only a part of the piece could be.
 void CudaLane::give(Job& job) {
   LaneGpu& gpu = *gpu_;
   const u32 piece = job.next_piece;
@@ -190,7 +190,7 @@ bool CudaLane::cancel(u32 number) {
   return true;
 }
 
-/// No piece of it is given any more.
+/// From now on no piece of the job is given.
 void CudaLane::drop(Job& job) {
   job.cancelled = true;
   if (giving_ == &job) giving_ = job.next;
@@ -235,7 +235,7 @@ CudaLane::Traffic CudaLane::traffic() {
   return traffic_;
 }
 
-/// A job that is in a list, and of which the GPU has nothing.
+/// Ends a job that is in a list, and of which the GPU has no piece.
 void CudaLane::end(Job& job) {
   const u32 number = job.number;
   const bool whole = job.next_piece == job.plan.num_pieces();
@@ -249,7 +249,7 @@ void CudaLane::end(Job& job) {
   ring_->post(number, verdict);
 }
 
-/// Until it is so, or everything is over because the GPU is lost.
+/// Waits until `over()` says so, or until everything is over because the GPU is lost.
 template <class Over>
 void CudaLane::wait_until(const Over& over) {
   u64 before = done_;

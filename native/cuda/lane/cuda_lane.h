@@ -18,8 +18,9 @@ namespace blockstep::cuda {
 
 struct LaneGpu;
 
-/// No thread of its own: the owner's calls give pieces to the GPU and note what it has done, collect() among them, which the
-/// ring calls when it is drained. Every piece that was given has a mark of the timeline behind it, numbered through.
+/// The lane has no thread of its own. The owner's calls give pieces to the GPU and note what it has done; so does
+/// collect(), which the ring calls when it is drained. Behind every piece that was given stands a mark of the timeline.
+/// Marks are numbered from 1.
 class CudaLane final : public DeviceLane, private Collector {
  public:
   /// @throws Error kBadArg for arenas that do not go together, or that CUDA does not know; kCuda; std::bad_alloc

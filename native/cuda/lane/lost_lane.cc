@@ -6,12 +6,12 @@
 
 namespace blockstep::cuda {
 
-/// The end of the lane: every job fails, once nothing of it can be touched any more. If that cannot be known because work
-/// is still under way and does not end, what it may touch is never freed.
+/// Ends the lane: every job fails, once the GPU can no longer touch anything of it. If work is under way and does not
+/// end, nobody can know that; then the memory that the work may touch is never freed.
 void CudaLane::lose(const std::string& reason, bool may_wait) {
   lost_ = reason;
   const Clock::time_point deadline = Clock::now() + (may_wait ? patience_ : std::chrono::milliseconds(0));
-  // An error that is found twice is that of a device that is lost, on which nothing runs.
+  // An error that is found twice means that the device is lost, and nothing runs on it.
   for (u32 errors = 0; errors < 2;) {
     const cudaError_t status = query(gpu_->stream.get());
     if (status == cudaSuccess) break;

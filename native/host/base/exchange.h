@@ -34,7 +34,7 @@ struct Frame {
 };
 constexpr u32 kFrameArrays = 5;
 
-/// The views of one exchange buffer. The addon sees to it that the memory is there whenever the core is called.
+/// The parts of one exchange buffer. The addon makes sure that the memory is there whenever the core is called.
 class Exchange {
  public:
   Exchange(std::int32_t* words, u32 pending_capacity, u32 max_entries)

@@ -68,7 +68,7 @@ void Decisions::check_request(Span<const std::int32_t> request) const {
   if (count < 0 || count > room) refuse("numAdmissions", there, count);
 }
 
-/// The admissions, checked. Changes nothing but marks.
+/// Reads and checks the admissions of a request. Changes nothing but marks.
 void Decisions::read_admissions(const Frame& frame, u32 from, u32 to, Span<const std::int32_t> request) {
   const auto slot_limit = static_cast<u32>(request.data[kAskSlotLimit]);
   for (u32 i = 0; i < static_cast<u32>(request.data[kAskAdmissions]); ++i) {
@@ -103,7 +103,7 @@ void Decisions::read_admissions(const Frame& frame, u32 from, u32 to, Span<const
   }
 }
 
-/// The running entries that plan_run() found, as far as the batch has room. False if it has not.
+/// Writes the running entries that Running::plan() found into the batch. False: the batch has no room for all.
 bool Decisions::write_running() {
   batch_.clear();
   for (const RunningWork& work : running_.work()) {
@@ -118,7 +118,7 @@ bool Decisions::write_running() {
   return true;
 }
 
-/// The admissions, each with a free row if it needs one, likewise.
+/// Writes the admissions into the batch, each with a free row if it needs one. False: the batch has no room for all.
 bool Decisions::write_admissions() {
   u32 next_row = 0;
   for (Asked& asked : admissions_) {

@@ -1,4 +1,4 @@
-// What a decision changes here, once it has come.
+// What a decision changes in the core, once it has come.
 #include <algorithm>
 #include <string>
 
@@ -44,7 +44,7 @@ bool Decisions::poll(Span<std::int32_t> answer) {
   return true;
 }
 
-/// The device's log, as carefully as one from a file; then what it led to must be what the device says.
+/// Applies the device's log, as carefully as one from a file. What it leads to must be what the device says.
 void Decisions::follow(const Decision& decision) {
   const DecisionHeader& header = decision.header;
   if (const char* why = refusal(state_, decision.log, header.log_words)) {
@@ -63,7 +63,7 @@ void Decisions::follow(const Decision& decision) {
   if (differs) condition_.poison(std::string("the host cannot follow the device's decision: ") + differs, kMirror);
 }
 
-/// A row that the decision says a slot has.
+/// The row that the decision gives to a slot must hold so many blocks.
 void Decisions::check_row(u32 row, u32 num_blocks) {
   if (row < config_.pool.num_rows && state_.rows[row].in_use && state_.rows[row].num_blocks == num_blocks) return;
   condition_.poison("row " + std::to_string(row) + " does not hold the " + std::to_string(num_blocks) +
@@ -71,14 +71,14 @@ void Decisions::check_row(u32 row, u32 num_blocks) {
                     kMirror);
 }
 
-/// Entries of the frame that were done: all before the first one that did not fit into the pool, or into the batch.
+/// How many entries of the frame were done: all before the first that did not fit into the pool, or into the batch.
 u32 Decisions::entries_done(const DecisionHeader& header) {
   const u32 end = header.num_run < running_.work().size() ? running_.work()[header.num_run].entry : asked_.to;
   running_.forget();
   return end - asked_.from;
 }
 
-/// The entries that were done. Returns how many blocks they took.
+/// Brings the slots of the running entries that were done up to date. Returns how many blocks they took.
 u64 Decisions::take_running(const DecisionHeader& header) {
   const Frame frame = exchange_.frame(asked_.frame);
   u64 taken = 0;
@@ -93,7 +93,8 @@ u64 Decisions::take_running(const DecisionHeader& header) {
   return taken;
 }
 
-/// One answer, in order: those that open a row get the lowest free one.
+/// Checks one answer and brings its slot up to date. Answers come in order: each that opens a row must get the lowest
+/// free one.
 AnswerAdmission Decisions::take_answer(const Asked& asked, const AdmissionAnswer& answer, bool admitted) {
   const Admission& admission = asked.admission;
   if (!admitted) return {-1, static_cast<std::int32_t>(answer.num_hits), 0, 0, 0, 0};

@@ -1,4 +1,5 @@
-// The mirror of one core, if it has one: every log of the core goes there too, and what goes wrong there poisons the core.
+// The mirror of one core, if it has one. Every log of the core goes there too, and what goes wrong there poisons the
+// core.
 #pragma once
 
 #include <memory>

@@ -17,8 +17,8 @@ void Pending::drain() {
   facts_.publish_counts();
 }
 
-/// Every operation is written to the log and to the slot together. If memory runs out in between two, those before
-/// have happened and the others stay pending.
+/// Applies the first `count` operations. Each is written to the log and to its slot together. If memory runs out between
+/// two operations, those before have happened and the others stay pending.
 void Pending::drain(u32 count) {
   std::int32_t* pairs = exchange_.pending();
   facts_.begin();

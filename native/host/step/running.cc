@@ -46,7 +46,7 @@ u32 Running::plan(const Frame& frame, u32 from, u32 to, u32 limit, u64 left) {
   return to;
 }
 
-/// One entry that outgrew its blocks or filled one. False: the blocks left do not suffice.
+/// Plans one entry that outgrew its blocks or filled one. False: the blocks left do not suffice.
 bool Running::plan_entry(u32 entry, u32 index, u32 target, u32 full_tokens, u64& left) {
   Slot& slot = slots_.open_slot(index);
   if (slot.row == kNone) throw Error{kNoRow, "slot " + std::to_string(index) + " holds no row"};

@@ -17,7 +17,8 @@ void FrameTables::pad(u32 tokens, u32 entries) {
     std::fill(at.slot_mapping + tokens, at.slot_mapping + num_tokens, -1);
     std::fill(at.input_ids + tokens, at.input_ids + num_tokens, -1);
   }
-  // The one array whose padding is not constant; where it did not change, only what the last gather wrote is padded.
+  // The query starts are padded with the number of tokens. Where that number did not change, only what the last gather
+  // wrote is padded.
   const u32 end = tokens == num_tokens ? std::max(entries, num_entries) : shape.max_entries;
   std::fill(at.query_start + entries, at.query_start + end + 1, static_cast<std::int32_t>(tokens));
   for (u32 e = entries; e < num_entries; ++e) {

@@ -48,7 +48,7 @@ MUTANTS = [
          'if (not_before <= settled_) {'),
         ('steps go back', 'settled_ = std::max(settled_, step);', 'settled_ = step;'),
         ('a step is recorded twice', '  if (step <= std::max(settled_, gpu_->steps.last())) return;\n', ''),
-        ('a recorded step wakes nobody', '  stop_waiting(step);\n}\n\n/// For', '}\n\n/// For'),
+        ('a recorded step wakes nobody', '  stop_waiting(step);\n}\n\n/// Jobs', '}\n\n/// Jobs'),
         ('jobs of later steps are woken', 'waiting_.first && waiting_.first->not_before <= step', 'waiting_.first'),
         ('a woken job is not given', '  if (!giving_) giving_ = &job;\n',
          '  if (ready_.first == &job) giving_ = &job;\n'),

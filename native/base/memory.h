@@ -1,4 +1,4 @@
-// Memory of a State on the host.
+// Zeroed memory on the host, and a State in memory of its own.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 namespace blockstep {
 
 /// One zeroed, 64-byte aligned allocation that is freed exactly once. calloc() leaves large allocations to the
-/// operating system, which hands out zeroed pages on first use: a huge KV slot table costs address space until it is
-/// written.
+/// operating system, which hands out zeroed pages on first use: a huge KV slot table costs only address space until it
+/// is written.
 class Memory {
  public:
   /// @throws Error kNoMemory

@@ -14,5 +14,6 @@ set(BLOCKSTEP_CUDA_SOURCES
   device/device_tables.cc
   device/probe.cc
   lane/cuda_lane.cc
+  lane/lost_lane.cc
   lane/timeline.cc
   reference/cuda_reference.cc)

@@ -1,144 +1,19 @@
 #include "core.h"
 
-#include <algorithm>
+#include <string>
 
-#include "../core/base/block_hash.h"
 #include "../core/audit/digest.h"
-#include "../core/audit/verify.h"
+#include "../core/base/block_hash.h"
+#include "requests/check_frame.h"
 
 namespace blockstep {
-
-HostCore::HostCore(const HostConfig& config, const Exchange& exchange) : HostCore(config, exchange, nullptr, 0) {}
-
-HostCore::HostCore(const HostConfig& config, const Exchange& exchange, std::unique_ptr<Device> device, u32 max_logs)
-    : config_(config),
-      exchange_(exchange),
-      state_memory_(config.pool),
-      state_(state_memory_.state),
-      ids_memory_(u64{config.pool.num_blocks} * sizeof(u32)),
-      table_(config.block_size, config.caching, config.seed),
-      free_rows_(config.pool.num_rows),
-      tables_(config.num_frames) {
-  if (device) {
-    const MirrorLimits limits{max_logs, slot_words(config.pool), config.pool.num_blocks, kMaxWaitingWords};
-    mirror_ = std::make_unique<Mirror>(std::move(device), limits);
-    if (config.authority == Authority::kDevice) decider_.emplace(*mirror_, config.pool);
-  }
-  match_.ids.resize(config.pool.max_blocks_per_row);
-  work_.reserve(config.max_entries);
-  publish_counts();
-}
-
-void HostCore::require_sound() const {
-  if (!poisoned_.empty()) throw Error{poison_code_, poisoned_};
-}
-
-void HostCore::require_host_decides(const char* call) const {
-  if (!decider_) [[likely]] return;
-  throw Error{kAuthority, std::string(call) + " is for a core that decides by itself: here the GPU decides"};
-}
-
-/// Called first by whatever changes the state, or asks for it as it will be: a decision of the device comes before that.
-void HostCore::begin_change() const {
-  require_sound();
-  if (deciding_) throw Error{kDecisionPending, "a decision of the GPU is under way: poll until it is there"};
-}
-
-/// From now on every operation throws this: what the state says can no longer be trusted.
-void HostCore::poison(std::string what, const char* code) {
-  poisoned_ = std::move(what);
-  poison_code_ = code;
-  set_deciding(false);
-  throw Error{code, poisoned_};
-}
-
-/// Starts a log. What an operation that threw has left of its own is forgotten.
-void HostCore::begin_log() {
-  log_.clear();
-  claimed_.clear();
-}
-
-/// Applies the log that was built, and writes it down when recording. Nothing may fail here any more: a fault means
-/// that a check before was wrong.
-void HostCore::commit() {
-  if (log_.empty()) return;
-  write_down(log_.words(), log_.size());
-  SoloTeam solo;
-  Results results{static_cast<u32*>(ids_memory_.base()), config_.pool.num_blocks, 0, 0, 0};
-  apply(solo, state_, log_.words(), log_.size(), results);
-  if (results.fault != kNoFault) poison(std::string("the block manager refused a command: ") + describe(results.fault));
-  if (mirror_) [[unlikely]] mirror_log(results.num_ids);
-  begin_log();
-}
-
-/// Keeps a log that is about to be applied, when recording.
-void HostCore::write_down(const u32* log, u32 words) {
-  if (!recording_ || words == 0) return;
-  try {
-    recorded_.push_back(words);
-    recorded_.insert(recorded_.end(), log, log + words);
-  } catch (const std::bad_alloc&) {
-    poison("out of memory while recording the log");
-  }
-}
-
-/// Shows TypeScript the counts that it reads without a call.
-void HostCore::publish_counts() {
-  exchange_.control(kFreeBlocks) = static_cast<std::int32_t>(state_.num_free);
-  exchange_.control(kPublishedBlocks) = static_cast<std::int32_t>(state_.num_published);
-  exchange_.control(kRowsInUse) = static_cast<std::int32_t>(state_.rows_in_use);
-  exchange_.control(kEvictionsLow) = static_cast<std::int32_t>(state_.evictions);
-  exchange_.control(kEvictionsHigh) = static_cast<std::int32_t>(state_.evictions >> 32);
-}
-
-Slot& HostCore::open_slot(u32 slot) {
-  if (!table_.is_open(slot)) throw Error{kBadSlot, "slot " + std::to_string(slot) + " is not open"};
-  return table_[slot];
-}
-
-/// Writes down what the slot holds now, and the thresholds that follow from it. kNone as the row: nothing.
-void HostCore::set_row(Slot& slot, u32 row, u32 num_blocks, u32 num_published) {
-  const auto tokens = [&](u32 blocks) {
-    return static_cast<u32>(std::min(u64{blocks} * config_.block_size, u64{kNone}));
-  };
-  slot.row = row;
-  slot.num_blocks = num_blocks;
-  slot.num_published = num_published;
-  slot.room = tokens(num_blocks);
-  slot.publish_at = row == kNone || !config_.caching ? kNone : tokens(num_published + 1);
-}
-
-/// Is this block of a row, which its holder counts as unpublished, really so? A block that two rows share can have been
-/// evicted for one of them and published again for the other.
-bool HostCore::needs_publication(u32 id) {
-  const Block& block = state_.blocks[id];
-  if (block.flags & kPublished) return false;
-  if (block.ref == 1) return true;
-  if (std::find(claimed_.begin(), claimed_.end(), id) != claimed_.end()) return false;
-  claimed_.push_back(id);
-  return true;
-}
-
-/// Logs the publication of blocks [from, to) of the slot's row. The row has `have` blocks now; those behind it are
-/// being taken by the same log, so they are fresh.
-void HostCore::log_publications(Slot& slot, u32 row, u32 have, u32 from, u32 to) {
-  table_.extend_hashes(slot, to);
-  for (u32 i = from; i < to; ++i) {
-    if (i < have && !needs_publication(blocks_of(state_, row)[i])) continue;
-    log_.publish(row, i, slot.hashes[i + 1]);
-  }
-}
-
-/// Leading blocks of the slot that every row in use holds. As in vLLM this goes by the reference counts.
-u32 HostCore::shared_prefix(const Slot& slot) const {
-  if (!config_.caching || slot.row == kNone) return 0;
-  const u32* ids = blocks_of(state_, slot.row);
-  u32 shared = 0;
-  while (shared < slot.num_blocks && state_.blocks[ids[shared]].ref == state_.rows_in_use) shared += 1;
-  return shared;
-}
-
 namespace {
+
+std::unique_ptr<Mirror> make_mirror(const Config& pool, std::unique_ptr<Device> device, u32 max_logs) {
+  if (!device) return nullptr;
+  const MirrorLimits limits{max_logs, slot_words(pool), pool.num_blocks, kMaxWaitingWords};
+  return std::make_unique<Mirror>(std::move(device), limits);
+}
 
 constexpr std::int32_t kMaxTokenId = 0x7ffffffe;
 
@@ -152,8 +27,50 @@ constexpr std::int32_t kMaxTokenId = 0x7ffffffe;
 
 }  // namespace
 
+HostCore::HostCore(const HostConfig& config, const Exchange& exchange) : HostCore(config, exchange, nullptr, 0) {}
+
+HostCore::HostCore(const HostConfig& config, const Exchange& exchange, std::unique_ptr<Device> device, u32 max_logs)
+    : config_(config),
+      exchange_(exchange),
+      condition_(exchange_),
+      mirrored_(condition_, make_mirror(config.pool, std::move(device), max_logs)),
+      facts_(config.pool, exchange_, condition_, mirrored_),
+      pool_(facts_),
+      slots_(config_, exchange_, facts_),
+      running_(config_, facts_, slots_),
+      admissions_(config_, exchange_, facts_, slots_),
+      pending_(config_, exchange_, condition_, facts_, slots_, admissions_),
+      host_gather_(config_, facts_, slots_),
+      device_gather_(config_, condition_, mirrored_, slots_),
+      queries_(config_, facts_, slots_) {
+  if (mirrored_.mirror() && config.authority == Authority::kDevice) {
+    decisions_.emplace(config_, exchange_, condition_, facts_, slots_, running_, *mirrored_.mirror());
+  }
+  facts_.publish_counts();
+}
+
+void HostCore::require_host_decides(const char* call) const {
+  if (!decisions_) [[likely]] return;
+  throw Error{kAuthority, std::string(call) + " is for a core that decides by itself: here the GPU decides"};
+}
+
+void HostCore::require_device_decides(const char* call) const {
+  if (decisions_) return;
+  throw Error{kAuthority, std::string(call) + " is for a core whose GPU decides: the host decides here"};
+}
+
+u32 HostCore::run(u32 frame_index, u32 from, u32 to) {
+  condition_.require_sound();
+  require_host_decides("run");
+  check_range(from, to);
+  pending_.drain();
+  const Frame frame = exchange_.frame(frame_index);
+  check_frame(frame, from, to, slots_.table());
+  return running_.run(frame, from, to);
+}
+
 u64 HostCore::add(Span<const std::int32_t> tokens, std::u16string_view adapter, std::u16string_view salt) {
-  require_sound();
+  condition_.require_sound();
   if (tokens.size == 0 || tokens.size > config_.max_model_len) {
     throw Error{kBadArg, "a prompt must have 1 to " + std::to_string(config_.max_model_len) + " tokens, got " +
                              std::to_string(tokens.size)};
@@ -165,87 +82,195 @@ u64 HostCore::add(Span<const std::int32_t> tokens, std::u16string_view adapter, 
     bad |= token | (token + 1);
   }
   if (bad >> 31) refuse_tokens(tokens);
-  drain();
+  pending_.drain();
   const Key root = chain_root(config_.seed, adapter.data(), static_cast<u32>(adapter.size() * sizeof(char16_t)),
                               salt.data(), static_cast<u32>(salt.size() * sizeof(char16_t)));
-  return table_.handle(table_.open(tokens.data, tokens.size, root));
+  RequestTable& table = slots_.table();
+  return table.handle(table.open(tokens.data, tokens.size, root));
+}
+
+u32 HostCore::match(u32 slot, u32 max_blocks) {
+  pending_.drain();
+  return admissions_.match(slot, max_blocks);
+}
+
+std::int32_t HostCore::admit(u32 slot, u32 hit_blocks, u32 reserve_tokens, u32 need_tokens, u32 publish_tokens) {
+  condition_.require_sound();
+  require_host_decides("admit");
+  pending_.drain();
+  return admissions_.admit(slot, hit_blocks, reserve_tokens, need_tokens, publish_tokens);
 }
 
 u32 HostCore::common_prefix(u32 slot) {
-  drain();
-  return shared_prefix(open_slot(slot));
+  pending_.drain();
+  return slots_.shared_prefix(slots_.open_slot(slot));
 }
 
-void HostCore::check_ids(Span<const std::int32_t> ids) const {
-  for (u32 i = 0; i < ids.size; ++i) {
-    if (ids.data[i] >= 1 && static_cast<u32>(ids.data[i]) < config_.pool.num_blocks) continue;
-    throw Error{kBadArg, "a block id must be from 1 to " + std::to_string(config_.pool.num_blocks - 1) + ", got " +
-                             std::to_string(ids.data[i]) + " at index " + std::to_string(i)};
-  }
+void HostCore::flush() {
+  condition_.begin_change();
+  pending_.drain();
 }
 
-void HostCore::commit_ids(Op op, Span<const std::int32_t> ids) {
-  begin_log();
-  for (u32 i = 0; i < ids.size; ++i) log_.list(op, static_cast<u32>(ids.data[i]));
-  commit();
-  publish_counts();
+void HostCore::submit_decision(u32 frame, u32 from, u32 to, Span<const std::int32_t> request) {
+  require_device_decides("submitDecision");
+  condition_.begin_change();
+  check_range(from, to);
+  decisions_->check_request(request);
+  pending_.drain();
+  check_frame(exchange_.frame(frame), from, to, slots_.table());
+  decisions_->submit(frame, from, to, request);
+}
+
+bool HostCore::poll_decision(Span<std::int32_t> answer) {
+  condition_.require_sound();
+  require_device_decides("pollDecision");
+  return decisions_->poll(answer);
+}
+
+void HostCore::bind_tables(u32 frame, void* base, u32 max_tokens) {
+  condition_.require_sound();
+  host_gather_.bind(frame, base, max_tokens);
+}
+
+void HostCore::gather(u32 frame, u32 num_entries) {
+  pending_.drain();
+  host_gather_.gather(frame, exchange_.frame(frame), num_entries);
+}
+
+const blockstep_tables& HostCore::make_device_tables(u32 max_tokens) {
+  condition_.require_sound();
+  return device_gather_.make(max_tokens);
+}
+
+void HostCore::gather_on_device(u32 frame, u32 num_entries, std::optional<u64> stream) {
+  condition_.begin_change();
+  pending_.drain();
+  device_gather_.gather(exchange_.frame(frame), num_entries, stream);
+}
+
+void HostCore::read_device_table(Table which, void* out) {
+  condition_.require_sound();
+  device_gather_.read(which, out);
 }
 
 void HostCore::pin(Span<const std::int32_t> ids) {
-  begin_change();
-  check_ids(ids);
-  drain();
-  for (u32 i = 0; i < ids.size; ++i) {  // far from where a 32-bit count would wrap
-    if (state_.blocks[ids.data[i]].ref >= kMaxTokens - ids.size) throw Error{kLimit, "too many pins of one block"};
-  }
-  commit_ids(Op::kPin, ids);
+  condition_.begin_change();
+  pool_.check(ids);
+  pending_.drain();
+  pool_.pin(ids);
 }
 
 void HostCore::unpin(Span<const std::int32_t> ids) {
-  begin_change();
-  check_ids(ids);
-  drain();
-  std::vector<std::int32_t> sorted(ids.data, ids.data + ids.size);
-  std::sort(sorted.begin(), sorted.end());
-  for (auto first = sorted.begin(); first != sorted.end();) {
-    const auto last = std::upper_bound(first, sorted.end(), *first);
-    const u32 pins = state_.blocks[*first].pins;
-    if (last - first > static_cast<std::ptrdiff_t>(pins)) {
-      throw Error{kNotPinned, "block " + std::to_string(*first) + " is pinned " + std::to_string(pins) +
-                                  " times, not " + std::to_string(last - first)};
-    }
-    first = last;
-  }
-  commit_ids(Op::kUnpin, ids);
+  condition_.begin_change();
+  pool_.check(ids);
+  pending_.drain();
+  pool_.unpin(ids);
 }
 
 void HostCore::evict(Span<const std::int32_t> ids) {
-  begin_change();
-  check_ids(ids);
-  drain();
-  commit_ids(Op::kEvict, ids);
+  condition_.begin_change();
+  pool_.check(ids);
+  pending_.drain();
+  pool_.evict(ids);
 }
 
 bool HostCore::reset() {
-  begin_change();
-  drain();
-  if (state_.num_free != config_.pool.num_blocks - 1) return false;
-  begin_log();
-  log_.reset();
-  commit();
-  publish_counts();
-  return true;
+  condition_.begin_change();
+  pending_.drain();
+  return pool_.reset();
+}
+
+u64 HostCore::handle(u32 slot) {
+  pending_.drain();
+  return queries_.handle(slot);
+}
+
+u32 HostCore::num_tokens(u32 slot) {
+  pending_.drain();
+  return queries_.num_tokens(slot);
+}
+
+u32 HostCore::read_tokens(u32 slot, u32 from, Span<std::int32_t> out) {
+  pending_.drain();
+  return queries_.read_tokens(slot, from, out);
+}
+
+u32 HostCore::read_blocks(u32 slot, u32 from, Span<std::int32_t> out) {
+  pending_.drain();
+  return queries_.read_blocks(slot, from, out);
+}
+
+u32 HostCore::read_free_queue(Span<std::int32_t> out) {
+  pending_.drain();
+  return queries_.read_free_queue(out);
+}
+
+u32 HostCore::read_published(Span<std::int32_t> out) {
+  pending_.drain();
+  return queries_.read_published(out);
+}
+
+u32 HostCore::ref_count(u32 id) {
+  pending_.drain();
+  return facts_.state().blocks[id].ref;
+}
+
+u32 HostCore::block_generation(u32 id) {
+  pending_.drain();
+  return facts_.state().blocks[id].generation;
+}
+
+Key HostCore::block_hash(u32 slot, u32 index) {
+  pending_.drain();
+  return queries_.block_hash(slot, index);
+}
+
+void HostCore::verify() {
+  pending_.drain();
+  if (const char* broken = queries_.broken_invariant()) condition_.poison(broken);
+}
+
+u64 HostCore::digest() {
+  pending_.drain();
+  return blockstep::digest(facts_.state());
+}
+
+u64 HostCore::rolling_digest() {
+  pending_.drain();
+  return facts_.state().rolling_digest;
 }
 
 void HostCore::record(bool on) {
-  begin_change();
-  drain();
-  recording_ = on;
+  condition_.begin_change();
+  pending_.drain();
+  facts_.record(on);
 }
 
 const std::vector<u32>& HostCore::recorded() {
-  drain();
-  return recorded_;
+  pending_.drain();
+  return facts_.recorded();
+}
+
+void HostCore::submit(std::optional<u64> stream) {
+  condition_.begin_change();
+  pending_.drain();
+  mirrored_.submit(stream);
+}
+
+bool HostCore::poll() {
+  condition_.require_sound();
+  return mirrored_.poll();
+}
+
+void HostCore::start_mirror_digest() {
+  condition_.begin_change();
+  pending_.drain();
+  mirrored_.start_digest(facts_.state());
+}
+
+std::optional<u64> HostCore::mirror_digest() {
+  condition_.require_sound();
+  return mirrored_.digest(facts_.state());
 }
 
 }  // namespace blockstep

@@ -7,20 +7,20 @@
 
 namespace blockstep {
 
-/// All methods are for one thread, the owner, and none but the destructor waits for the device. Steps are computed in the
-/// order in which they were submitted.
+/// One thread, the owner, calls all methods. Only the destructor waits for the device. Steps are computed in the order in
+/// which they were submitted.
 class DeviceReference {
  public:
   virtual ~DeviceReference() = default;
 
-  /// Gives the device a step, whole: behind what is queued in stream() now, and before what will be. `io` is what
-  /// lay_out_step() cuts up; it and `known` are copied. The tables are read while the step is computed: arrays on the
-  /// device, or that it can read.
+  /// Gives the device a whole step, behind what is queued in stream() now, and before what will be. `io` is laid out as
+  /// lay_out_step() says; it and `known` are copied. The tables are read while the step is computed, so they are arrays
+  /// on the device, or arrays that the device can read.
   /// @throws Error kBadArg as ReferenceModel::step(), kLimit if pipeline_depth steps were not taken, and nothing is
   /// changed; kCuda, and from then on always
   virtual void submit(const void* io, const Tables& tables, Span<const std::int32_t> known) = 0;
-  /// Is the oldest step that was not taken computed? If so, `io` gets its answer and it counts as taken.
-  /// @throws Error what the step failed with, and it counts as taken; kCuda, and from then on always
+  /// Is the oldest step that was not taken computed? If so, `io` gets its answer, and the step counts as taken.
+  /// @throws Error what the step failed with, and the step counts as taken; kCuda, and from then on always
   virtual bool take(void* io) = 0;
   /// As ReferenceModel::adopt(), behind the steps that were submitted. @throws Error kBadArg, and nothing is changed;
   /// kCuda, kInvariant
@@ -32,7 +32,7 @@ class DeviceReference {
   /// The stream in which steps are computed, a cudaStream_t.
   virtual u64 stream() const = 0;
   virtual u64 arena_bytes() const = 0;
-  /// Of the host, which the device reads and writes.
+  /// Memory of the host that the device reads and writes.
   virtual u64 pinned_bytes() const = 0;
   virtual u32 num_sequences() const = 0;
 };

@@ -2,6 +2,7 @@
 // say the same as the plan and as the unpaged copies.
 #include <algorithm>
 
+#include "../host/requests/request_table.h"
 #include "reference.h"
 
 namespace blockstep {

@@ -1,14 +1,15 @@
 // ReferenceModel: an executor that really uses the memory it is given.
 //
 // A step writes one entry for every token that it computes, at the slot that the slot mapping names, and then, when all
-// entries of the step are written, reads every sequence back through its block table. What it samples it computes from
-// what it read. It also keeps an unpaged copy of every request, so that whatever is not as it must be is found, and said.
+// entries of the step are written, reads every sequence back through its block table. It computes what it
+// samples from what it read. It also keeps an unpaged copy of every request, so that it finds and reports whatever is
+// not as it must be.
 //
 // What may be shared: a block that a request got from the prefix cache may have been written by any other request, as
-// long as every entry is of the same token, position and prefix. Everything behind that the request must have written
-// itself, into blocks that it took itself, and nobody may have taken them since. Who took a block when is learned from
-// the plans: of a running entry its new blocks, of an admitted one those behind its cached prefix. Of blocks that lanes
-// have loaded it is told (adopt): they are part of a cached prefix, and are judged by what they hold.
+// long as every entry is of the same token, position and prefix. Everything behind the cached prefix the request must
+// have written itself, into blocks that it took itself, and nobody may have taken these since. The plans say who took a
+// block when: a running entry took its new blocks, an admitted one the blocks behind its cached prefix. adopt() says
+// which blocks lanes have loaded: they are part of a cached prefix, and are judged by what they hold.
 #pragma once
 
 #include <memory>
@@ -16,10 +17,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "../host/core.h"
-#include "sequence/continuation.h"
+#include "../base/error.h"
+#include "../base/span.h"
 #include "memory/entry_memory.h"
 #include "memory/possession.h"
+#include "sequence/continuation.h"
 #include "sequence/sequence.h"
 #include "step/step_io.h"
 
@@ -35,12 +37,13 @@ class ReferenceModel {
   ReferenceModel& operator=(const ReferenceModel&) = delete;
 
   /// Computes one step: reads the plan from `io`, the tables, and the tokens of admitted entries one entry after the
-  /// other; writes the answer to `io`. Steps are to run in the order of their plans; one that does not finds that out.
+  /// other; writes the answer to `io`. Steps must run in the order of their plans; a step out of order
+  /// is found out.
   /// @throws Error kBadArg for a plan that makes no sense, and nothing is changed; kNoMemory, and from then on kInvariant
   void step(const StepIo& io, const Tables& tables, Span<const std::int32_t> known);
 
-  // A step in its parts, where writing and reading are the memory's own affair: check(), put(), then, when all entries
-  // are written and can be read, judge(). What a part gets of a step is the same each time.
+  // A step in parts, for memory that writes and reads by itself: check(), put(), and when all entries are written and can
+  // be read, judge(). All parts of a step get the same arguments.
 
   /// Does the plan make sense by itself? Reads and changes nothing of the model. @throws Error kBadArg
   void check(const StepIo& io, Span<const std::int32_t> known);
@@ -49,15 +52,15 @@ class ReferenceModel {
   /// Reads every sequence back, and answers. @throws as step()
   void judge(const StepIo& io, const Tables& tables);
 
-  /// These blocks were taken by this request, and lanes have filled them: whatever entries they hold now are what it loaded.
-  /// One that no lane filled since it was taken last holds nothing any more.
+  /// Says that this request took these blocks and that lanes have filled them: the entries they hold now are what it
+  /// loaded. A block that no lane filled since it was taken last is wiped.
   /// @throws Error kBadArg, kInvariant; and nothing is changed
   void adopt(u64 handle, Span<const std::int32_t> blocks);
 
   const ReferenceConfig& config() const { return config_; }
   /// The KV memory, in blocks of block_size entries.
   const std::shared_ptr<BlockArena>& blocks() const { return memory_->blocks(); }
-  /// Its memory, and who has which block. That of the copies, 12 bytes a known token, comes on top.
+  /// Bytes of the KV memory and of the record of who has which block. The copies, 12 bytes per known token, come on top.
   u64 arena_bytes() const { return blocks()->bytes() + possessions_.bytes(); }
   u32 num_sequences() const { return static_cast<u32>(sequences_.size()); }
 

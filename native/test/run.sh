@@ -3,7 +3,7 @@
 #
 #   run.sh             everything
 #   run.sh --long      the same with much longer model, team, fuzz and churn runs (some minutes)
-#   run.sh --bench     the figures of native/README.md instead
+#   run.sh --bench     the figures of native/core/README.md instead
 #   run.sh --mutants   breaks the core on purpose, place by place, and expects the tests to notice (see mutate.py)
 #
 # CXX chooses the compiler. What is built goes to native/build-test and is reused while no source is newer.

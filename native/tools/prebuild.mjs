@@ -38,12 +38,12 @@ const path = join(folder, 'blockstep.node');
 /** What the addon there was built from: `{ sources, portable, backends }`. */
 const label = join(folder, 'build.json');
 
-/** One text for all that the addon is compiled from. */
+/** One text for all that the addon is compiled from, the papers beside it excepted. */
 function digestOfSources() {
   const hash = createHash('sha256');
   const add = (file) => {
     if (statSync(file).isDirectory()) for (const name of readdirSync(file).sort()) add(join(file, name));
-    else hash.update(`${file.slice(root.length)}\0`).update(readFileSync(file));
+    else if (!file.endsWith('.md')) hash.update(`${file.slice(root.length)}\0`).update(readFileSync(file));
   };
   for (const name of SOURCES) add(join(root, 'native', name));
   return hash.digest('hex');

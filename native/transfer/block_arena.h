@@ -9,14 +9,14 @@
 
 namespace blockstep {
 
-/// num_blocks x bytes_per_block bytes, zeroed; and how often each block was filled by a lane. Shared by whoever still reads
-/// or writes it: lanes outlive the object that made the arena.
+/// num_blocks x bytes_per_block bytes, zeroed, and a count of how often a lane filled each block. Everybody who still
+/// reads or writes the arena shares it, because a lane can outlive the object that made the arena.
 class BlockArena {
  public:
-  /// In memory of the host. Both at least 1. @throws Error kNoMemory, std::bad_alloc
+  /// An arena in memory of the host. Both counts are at least 1. @throws Error kNoMemory, std::bad_alloc
   BlockArena(u32 num_blocks, u64 bytes_per_block)
       : BlockArena(num_blocks, bytes_per_block, std::make_unique<HostBlocks>(u64{num_blocks} * bytes_per_block)) {}
-  /// In `memory`, of just that size. @throws std::bad_alloc
+  /// An arena in `memory`, which has exactly that size. @throws std::bad_alloc
   BlockArena(u32 num_blocks, u64 bytes_per_block, std::unique_ptr<BlockMemory> memory)
       : num_blocks_(num_blocks), bytes_per_block_(bytes_per_block), memory_(std::move(memory)), arrivals_(num_blocks) {}
 
@@ -25,17 +25,17 @@ class BlockArena {
   u64 bytes() const { return memory_->bytes(); }
   Place place() const { return memory_->place(); }
   u32 device() const { return memory_->device(); }
-  /// Of an arena on a GPU these are addresses there, which only CUDA calls and kernels may use.
+  /// The first block. For an arena on a GPU this is an address there, which only CUDA calls and kernels may use.
   u8* base() const { return memory_->base(); }
   u8* block(u32 id) const { return base() + id * bytes_per_block_; }
   /// The first block as a kernel sees it; null for memory that CUDA does not know.
   u8* on_device() const { return memory_->on_device(); }
 
-  /// The bytes of one block, copied out and in: wherever they are, and waiting for a GPU. @throws Error kCuda
+  /// Copies the bytes of one block out, or in, wherever the block is. Waits for the GPU. @throws Error kCuda
   void read_block(u32 id, void* to) const { memory_->read(id * bytes_per_block_, to, bytes_per_block_); }
   void write_block(u32 id, const void* from) { memory_->write(id * bytes_per_block_, from, bytes_per_block_); }
 
-  /// Notes that these blocks were filled whole. Any thread, once their bytes are written.
+  /// Notes that these blocks were filled whole. Any thread may call it, once their bytes are written.
   void arrived(u32 first, u32 count) {
     for (u32 i = first; i < first + count; ++i) arrivals_[i].fetch_add(1, std::memory_order_release);
   }

@@ -7,7 +7,7 @@
 
 namespace blockstep {
 
-/// Where memory is: the host's, the host's and known to CUDA, or a GPU's own.
+/// Where memory is: on the host, on the host and known to CUDA (pinned), or on a GPU.
 enum class Place : u32 { kHost, kPinned, kDevice };
 
 /// One piece of zeroed memory, freed with this object.
@@ -18,15 +18,16 @@ class BlockMemory {
   virtual ~BlockMemory() = default;
 
   Place place() const { return place_; }
-  /// Which GPU, as CUDA counts them: the one whose memory it is, or under whose context it was pinned. 0 for the host's.
+  /// The number of the GPU whose memory this is, or under whose context it was pinned. 0 for memory of the host.
   u32 device() const { return device_; }
   u64 bytes() const { return bytes_; }
-  /// Of kDevice this is an address of the GPU, which the host must not touch.
+  /// The first byte. For kDevice this is an address of the GPU, which the host must not touch.
   u8* base() const { return base_; }
   /// The first byte as a kernel sees it. Null for kHost.
   u8* on_device() const { return on_device_; }
 
-  /// Copies out of it and into it. Of kDevice by a copy of the GPU, which is waited for: for tests and for debugging.
+  /// Copies out of this memory, and into it. For kDevice the GPU copies, and the call waits for that: it is for tests and
+  /// for debugging.
   /// @throws Error kCuda
   virtual void read(u64 from, void* to, u64 bytes) const { std::memcpy(to, base_ + from, bytes); }
   virtual void write(u64 to, const void* from, u64 bytes) { std::memcpy(base_ + to, from, bytes); }
@@ -46,7 +47,7 @@ class BlockMemory {
   u8* on_device_ = nullptr;
 };
 
-/// Memory of the host, which takes pages where it is written.
+/// Memory of the host. It takes pages where it is written.
 class HostBlocks final : public BlockMemory {
  public:
   /// @throws Error kNoMemory

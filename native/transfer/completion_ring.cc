@@ -94,7 +94,8 @@ CompletionRing::Drained CompletionRing::drain(std::int32_t* out, u32 max_pairs) 
   return drained;
 }
 
-/// A plain store of an earlier job's completer stands where a job is awaited. The awaited word may come at any moment.
+/// The word of an earlier job, stored plainly by a device, stands where another job is awaited: it is taken away. The
+/// awaited word may come at any moment.
 bool CompletionRing::take_late_word(u32 slot) {
   u64 word = words_[slot].load(std::memory_order_relaxed);
   if (word >> 32 == slots_[slot].job) return false;
@@ -102,7 +103,7 @@ bool CompletionRing::take_late_word(u32 slot) {
   return true;
 }
 
-/// The slot is free again, and its word 0, so that whatever comes later is seen.
+/// Frees a slot and sets its word to 0, so that a word that comes later is seen.
 void CompletionRing::release(u32 slot) {
   words_[slot].exchange(0, std::memory_order_relaxed);
   slots_[slot].job = 0;

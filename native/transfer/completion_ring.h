@@ -1,9 +1,10 @@
-// Where transfers say that they are over: one 64-bit word each, in a slot that the host assigned when it was submitted.
+// The completion ring: where transfers say that they are over. Each transfer writes one 64-bit word, into a slot that the
+// host gave it when it was submitted.
 //
-// A job is a number from 1 that names its slot and the lap of that slot: 1 + slot + lap * capacity. Slots are assigned in
-// the order in which they became free, so that the jobs of a first lap are 1, 2, 3, a slow job holds one slot and nothing
-// else, and a slot is used again as late as can be. Since a word says of which job it is, one that comes late or twice
-// is told from the one that is awaited, whenever it comes, until the numbers begin again after 2^31.
+// A job is a number from 1 that names its slot and the lap of that slot: 1 + slot + lap * capacity. Slots are given
+// out in the order in which they became free. So the jobs of the first lap are 1, 2, 3; a slow job holds one slot and
+// nothing else; and a slot is used again as late as can be. A word names its job. So a word that comes late or twice is
+// told from the awaited one, whenever it comes, until the numbers begin again after 2^31.
 #pragma once
 
 #include <atomic>
@@ -14,26 +15,26 @@
 
 namespace blockstep {
 
-/// How a transfer ended. 0 in a word: not yet.
+/// How a transfer ended. A word of 0 means that it has not.
 enum class Verdict : u32 { kOk = 1, kFailed = 2, kCancelled = 3 };
 
-/// Who completes jobs when it is asked to: what a GPU has done, its lane notes when somebody looks.
+/// Somebody who completes jobs only when asked: a lane of a GPU notes what the GPU has done when it is asked to.
 class Collector {
  public:
-  /// Posts what has ended. Of the ring's owner, and must not change who collects.
+  /// Posts the jobs that have ended. The ring's owner calls it; it must not join or leave the ring.
   virtual void collect() = 0;
 
  protected:
   ~Collector() = default;
 };
 
-/// Jobs are begun and drained by one thread, the owner; they are completed by any thread, or by a GPU.
+/// One thread, the owner, begins and drains jobs. Any thread, or a GPU, completes them.
 class CompletionRing {
  public:
   static constexpr u32 kMaxCapacity = 1u << 20;
   static_assert(std::atomic<u64>::is_always_lock_free && sizeof(std::atomic<u64>) == 8, "the word of a GPU");
 
-  /// What became of a word that a foreign completer posts through the owner.
+  /// What became of a word that somebody outside of this program posted through the owner.
   enum class Posted : std::int32_t { kUnknown = -1, kLate = 0, kTaken = 1, kOwned = 2 };
 
   static constexpr u32 kMaxJob = 0x7fffffff;  // fits an Int32Array
@@ -47,28 +48,28 @@ class CompletionRing {
 
   u32 capacity() const { return capacity_; }
 
-  /// Gives a transfer its job. 0: every slot is held by a job that was not drained yet; nothing is changed.
+  /// Gives a transfer its job. Returns 0, and changes nothing, if every slot is held by a job that was not drained yet.
   /// @param owned a lane completes it, and post_foreign() must not
   /// @throws Error kDisposed if it was closed; nothing is changed
   u32 begin(bool owned);
 
   /// The slot of a job, from 0.
   u32 slot_of(u32 job) const { return (job - 1) % capacity_; }
-  /// What completes a job, and where it is stored, as one aligned store of 8 bytes with release: for a GPU.
+  /// The word that completes a job, and the address where a GPU stores it: one aligned store of 8 bytes with release.
   static u64 word_of(u32 job, Verdict verdict) { return u64{job} << 32 | static_cast<u32>(verdict); }
   std::atomic<u64>* address_of(u32 job) const { return words_ + slot_of(job); }
 
-  /// Completes a job; any thread. Unlike a plain store it changes nothing if the job is over already, however late it
-  /// comes: false, and it is counted.
+  /// Completes a job. Any thread may call it. If the job is over already, however long ago, the ring is not changed, the
+  /// word is counted as late, and the answer is false. A plain store would not be so careful.
   bool post(u32 job, Verdict verdict);
-  /// The same for the owner, of a job that somebody outside of this program completes.
+  /// As post(), called by the owner for a job that somebody outside of this program completes.
   Posted post_foreign(u32 job, Verdict verdict);
 
-  /// From now on drain() asks it first. It leaves before it ends. @throws std::bad_alloc
+  /// From now on drain() asks this collector first. The collector leaves before it ends. @throws std::bad_alloc
   void join(Collector& collector) { collectors_.push_back(&collector); }
   void leave(Collector& collector) { std::erase(collectors_, &collector); }
 
-  /// The owner drains no more: no job begins from now on. Those that have begun are completed all the same.
+  /// The owner will not drain any more. No job begins from now on; jobs that have begun are completed all the same.
   void close() { closed_ = true; }
 
   /// What one drain() found.
@@ -77,18 +78,18 @@ class CompletionRing {
     u32 after_reset;  // of jobs from before a reset: dropped
     u32 late;         // words of earlier jobs: dropped
   };
-  /// Takes completions, in the order in which their jobs were begun: job and verdict, two words each. Those beyond
-  /// `max_pairs` stay for the next call. Looks at one word for each job in flight.
+  /// Takes completions, in the order in which their jobs were begun, two words each: job and verdict. Completions beyond
+  /// `max_pairs` stay for the next call. Costs a look at one word for each job in flight.
   Drained drain(std::int32_t* out, u32 max_pairs);
 
-  /// From now on the jobs in flight are nobody's: their slots stay theirs until their words come, which are dropped.
-  /// @returns how many
+  /// Abandons the jobs in flight. Each keeps its slot until its word comes, and that word is dropped.
+  /// @returns how many jobs were abandoned
   u32 reset();
 
   u32 in_flight() const { return static_cast<u32>(active_.size()) - num_abandoned_; }
   /// Jobs from before a reset whose words have not come.
   u32 abandoned() const { return num_abandoned_; }
-  /// Words of jobs that were over, so far. Looks at every slot.
+  /// How many late words have come so far. Looks at every slot.
   u64 late();
 
  private:
@@ -114,8 +115,8 @@ class CompletionRing {
   u32 free_tail_ = 0;
   u32 num_abandoned_ = 0;
   bool closed_ = false;
-  u64 num_late_ = 0;                       // that the owner found
-  std::atomic<u64> num_late_posts_{0};     // that a completer was told of
+  u64 num_late_ = 0;                       // late words that the owner found
+  std::atomic<u64> num_late_posts_{0};     // late words that a completer was told of
 };
 
 }  // namespace blockstep

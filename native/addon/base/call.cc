@@ -29,7 +29,7 @@ std::string show(Napi::Value value) {
 CoreObject& Call::object() const {
   void* wrapped = nullptr;
   const napi_status status = napi_unwrap(env, info_.This(), &wrapped);
-  auto* object = static_cast<CoreObject*>(wrapped);  // only an address until it is found to be one of ours
+  auto* object = static_cast<CoreObject*>(wrapped);  // only an address, until it is found in the set of ours
   if (status != napi_ok || (object != home.recent && home.live.count(object) == 0)) {
     throw Error{kBadReceiver, "this method needs a native core as its receiver"};
   }
@@ -60,7 +60,7 @@ bool Call::check_boolean(Napi::Value value, const char* name) {
   return value.As<Napi::Boolean>();
 }
 
-/// As UTF-16, which is what JavaScript has: UTF-8 would make different lone surrogates, so different salts, the same.
+/// As UTF-16, as JavaScript has it. UTF-8 would make different lone surrogates, and so different salts, equal.
 std::u16string Call::string(u32 index, const char* name) const {
   constexpr std::size_t kMaxLength = 65536;
   const Napi::Value value = info_[index];
@@ -99,7 +99,8 @@ void* Call::buffer(Napi::Value value, const char* name, u64 bytes) {
 
 Napi::ArrayBuffer Call::fixed_buffer(Napi::Value value, const char* name, u64 bytes) {
   if (!value.IsArrayBuffer()) refuse(name, "an ArrayBuffer that is not shared", value);
-  // Node-API cannot tell a resizable buffer. If somebody shadowed the property, the size check of every call is left.
+  // Node-API cannot tell whether a buffer is resizable. If somebody shadowed the property, the size check of every call
+  // still holds.
   const Napi::Value resizable = read_property(value.As<Napi::Object>(), "resizable");
   if (resizable.IsBoolean() && resizable.As<Napi::Boolean>()) {
     throw Error{kBadArg, std::string(name) + " must be an ArrayBuffer of fixed length"};

@@ -1,10 +1,10 @@
 // One call from JavaScript: its checked arguments, its receiver, its answer. Node-API converts generously (NaN and
 // 2^40 become 0, a detached buffer has length 0), so every argument is checked here, and nothing is converted.
 //
-// Two things call Node-API itself instead of node-addon-api. First, what every step does: reading the receiver, its
-// exchange buffer and the arguments, where the wrapper takes two or three calls for one. That would cost run 6 ns,
-// match 9, admit 20, flush 4 of 100 to 180, and add 85 of 270. Second, what may run JavaScript of others, that is
-// getters and the error class: where it is terminated by the timeout of a vm script, no exception is left to make a
+// Two things call Node-API itself instead of node-addon-api. The first is what every step does: reading the receiver, its
+// exchange buffer and the arguments. The wrapper takes two or three calls for one there, which would cost run 6 ns,
+// match 9, admit 20, flush 4 of 100 to 180, and add 85 of 270. The second is what may run JavaScript of others: getters
+// and the error class. If the timeout of a vm script terminates that JavaScript, no exception is left to make a
 // Napi::Error of, and node-addon-api aborts the process.
 #pragma once
 
@@ -16,8 +16,8 @@
 
 namespace blockstep {
 
-/// Thrown where a JavaScript exception is already pending, or the environment may not run JavaScript any more: a normal
-/// end of a call, with nothing to add.
+/// Thrown where a JavaScript exception is already pending, or the environment may not run JavaScript any more. It ends
+/// a call normally, and nothing is added.
 struct PendingException {};
 
 inline void require_ok(napi_status status) {
@@ -65,8 +65,8 @@ class Call {
   /// A handle as a safe integer, from 1.
   static u64 check_handle(Napi::Value value, const char* name);
   static bool check_boolean(Napi::Value value, const char* name);
-  /// The elements of a typed array of exactly this type. Its memory is not shared, not detached, and its length is
-  /// read now, so a resizable buffer is safe as long as no JavaScript runs in between.
+  /// The elements of a typed array of exactly this type. Its memory is neither shared nor detached. Its length is read
+  /// now, so a resizable buffer is safe as long as no JavaScript runs before the elements are used.
   template <class T>
   static Span<T> typed_array(Napi::Value value, const char* name, napi_typedarray_type type, const char* expected) {
     const Span<void> found = check_array(value, name, type, expected);
@@ -117,12 +117,12 @@ Napi::Value entry(const Napi::CallbackInfo& info) {
   return {};
 }
 
-/// A property of an answer. Unlike an assignment it runs no setter that somebody gave to Object.prototype.
+/// A property of an answer. Unlike an assignment, a property runs no setter that somebody gave to Object.prototype.
 inline Napi::PropertyDescriptor field(const char* name, Napi::Value value) {
   return Napi::PropertyDescriptor::Value(name, value, napi_default_jsproperty);
 }
 
-/// A property that holds a native method. Its data is the environment, which saves the call of GetInstanceData().
+/// A property that holds a native method. Its data is the environment, so that no call has to ask for that.
 template <Napi::Value (*Method)(const Call&)>
 Napi::PropertyDescriptor method(Napi::Env env, const char* name, napi_property_attributes attributes = napi_default) {
   const auto function = Napi::Function::New<entry<Method>>(env, name, env.GetInstanceData<Environment>());

@@ -1,5 +1,5 @@
-// What one Node environment (the main thread or a worker) has of one loaded copy of the addon: its instance data. There
-// is no static mutable state: environments and copies know nothing of each other.
+// Environment: the instance data that one Node environment (the main thread or a worker) has of one loaded copy of the
+// addon. There is no static mutable state, so environments and copies know nothing of each other.
 #pragma once
 
 #include <napi.h>
@@ -15,7 +15,7 @@ namespace blockstep {
 
 class CoreObject;
 
-/// A flag that is up as long as this lives.
+/// Keeps a flag true while this object lives.
 class Raised {
  public:
   explicit Raised(bool& flag) : flag_(flag) { flag_ = true; }
@@ -25,7 +25,7 @@ class Raised {
   bool& flag_;
 };
 
-/// A wrapped object, as its environment sees it.
+/// A wrapped object that can outlive its environment.
 class Orphan {
  public:
   /// The environment ends before this object does.
@@ -35,24 +35,25 @@ class Orphan {
   ~Orphan() = default;
 };
 
-/// One class of wrapped objects (wrapped.h). A receiver or an argument is ours exactly if its wrap stands in `live`.
+/// One class of wrapped objects (wrapped.h). A receiver or an argument is one of ours exactly if its wrap is in `live`.
 struct WrapClass {
   Napi::FunctionReference constructor;
   std::unordered_map<const void*, Orphan*> live;
 };
 
 struct Environment {
-  /// Frees the objects that are left. Node finalizes wraps before instance data, but does not promise to.
+  /// Frees the objects that are left. Node finalizes wraps before instance data, but does not promise that order.
   ~Environment();
 
   Napi::FunctionReference core_class;
   Napi::FunctionReference error_class;  // empty: plain Error
   bool constructing = false;            // the class is being constructed by make(), not by a stranger
-  /// Every wrapped object. A receiver is ours exactly if its wrap is one of these: a wrap of another addon, of another
-  /// copy of this one or of another environment has another address. As sure as a type tag, and 60 ns a call cheaper.
+  /// Every wrapped core. A receiver is one of ours exactly if its wrap is in this set: a wrap of another addon, of
+  /// another copy of this addon or of another environment has another address. That is as sure as a type tag, and 60 ns
+  /// per call cheaper.
   std::unordered_set<CoreObject*> live;
   CoreObject* recent = nullptr;  // the last one found in `live`
-  // What is destroyed last stands first: lanes stop before anything that they use is dropped.
+  // Members are destroyed from the last to the first, so lanes stop before anything that they use is dropped.
   WrapClass arenas;
   WrapClass rings;
   WrapClass references;
@@ -61,8 +62,8 @@ struct Environment {
   WrapClass device_lanes;
 };
 
-/// The native part of a NativeCore. The JavaScript object owns it; the core inside goes earlier, at dispose() or when
-/// the environment ends, whichever comes first.
+/// The native part of a NativeCore. The JavaScript object owns this object. The core inside is freed earlier: at
+/// dispose() or when the environment ends, whichever comes first.
 class CoreObject : public Napi::ObjectWrap<CoreObject> {
  public:
   /// Wraps a new core, and keeps its exchange buffer alive as long as the core is there.
@@ -101,7 +102,7 @@ class CoreObject : public Napi::ObjectWrap<CoreObject> {
     std::size_t bytes = 0;
 
     void hold(Napi::ArrayBuffer buffer);
-    /// Whether it is as it was: neither detached nor resized.
+    /// Is the buffer as it was given: neither detached nor resized?
     bool intact() const;
   };
 

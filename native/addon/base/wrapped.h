@@ -1,13 +1,13 @@
-// JavaScript objects that own a piece of native code, with the lifetime rules of CoreObject: it goes when it is disposed,
-// when the object is collected, or when the environment ends, whichever comes first. What is shared with others, as an
-// arena is with lanes, stays as long as they need it.
+// JavaScript objects that own a piece of native code, with the lifetime rules of CoreObject: the piece is freed when it
+// is disposed, when the object is collected, or when the environment ends, whichever comes first. A piece that is
+// shared, as an arena is with its lanes, stays as long as somebody needs it.
 #pragma once
 
 #include "call.h"
 
 namespace blockstep {
 
-/// What is said of a wrapped type: `kClass` and `kWhat` for messages, and where its class is kept.
+/// What has to be known of a wrapped type: `kClass` and `kWhat` for messages, and where its class is kept.
 template <class T>
 struct WrapTraits;
 
@@ -17,7 +17,7 @@ class Wrapped : public Napi::ObjectWrap<Wrapped<T>>, public Orphan {
   using Traits = WrapTraits<T>;
 
  public:
-  /// A new object of the environment's class. @param bytes what the garbage collector is told that it weighs
+  /// A new object of the environment's class. @param bytes how large the garbage collector is told that it is
   static Napi::Object make(Environment& home, std::shared_ptr<T> owned, u64 bytes) {
     WrapClass& type = Traits::of(home);
     const Raised constructing(home.constructing);
@@ -69,7 +69,7 @@ class Wrapped : public Napi::ObjectWrap<Wrapped<T>>, public Orphan {
     if (!owned_) throw Error{kDisposed, std::string(Traits::kWhat) + " was used that was disposed"};
     return owned_;
   }
-  /// Gives up its share now, and says so to what has to know, since others may keep it. Idempotent.
+  /// Gives up this object's share now, and tells the native part, because others may keep theirs. Idempotent.
   void dispose() {
     if (!owned_) return;
     if constexpr (requires(T& owned) { owned.close(); }) owned_->close();
@@ -85,7 +85,7 @@ class Wrapped : public Napi::ObjectWrap<Wrapped<T>>, public Orphan {
   static Wrapped* find(const Call& call, napi_value value) {
     void* wrapped = nullptr;
     if (napi_unwrap(call.env, value, &wrapped) != napi_ok) return nullptr;
-    // Only an address until it is found to be one of ours.
+    // Only an address, until it is found in the set of ours.
     return Traits::of(call.home).live.count(wrapped) ? static_cast<Wrapped*>(wrapped) : nullptr;
   }
   static void refuse(Napi::Env env) {

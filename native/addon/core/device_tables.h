@@ -1,4 +1,4 @@
-// The methods of a core object that have to do with the tables of a step on a GPU.
+// The methods of a core object for the tables of a step on a GPU.
 #pragma once
 
 #include <vector>

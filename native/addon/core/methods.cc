@@ -197,8 +197,8 @@ Napi::Value dispose_core(const Call& call) {
 
 }  // namespace
 
-/// The methods are plain functions on the prototype, not methods of the class: V8 would refuse a wrong receiver of
-/// those with a TypeError that has no code.
+/// The methods are plain functions on the prototype, not methods of the class. For methods of the class V8 would refuse a
+/// wrong receiver with a TypeError that has no code.
 Napi::Function CoreObject::define_class(Napi::Env env) {
   const Napi::Function core_class = DefineClass(env, "NativeCore", {});
   const auto prototype = core_class.Get("prototype").As<Napi::Object>();

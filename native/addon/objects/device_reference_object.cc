@@ -6,7 +6,7 @@
 namespace blockstep {
 namespace {
 
-/// Addresses of the arrays in the order of Tables. That they are right is the caller's affair, as with every launch.
+/// Addresses of the arrays, in the order of Tables. The caller answers for them, as with every launch.
 Tables read_tables(const Call& call, u32 index) {
   const Span<u64> addresses = Call::typed_array<u64>(call[index], "tables", napi_biguint64_array, "a BigUint64Array");
   if (addresses.size != 6) throw Error{kBadArg, "tables must be 6 addresses, got " + std::to_string(addresses.size)};

@@ -44,7 +44,7 @@ Napi::Value adopt(const Call& call) {
   return {};
 }
 
-/// The reference already says what it weighs.
+/// The arena of the reference. It adds nothing to what the garbage collector is told, because the reference counts it.
 Napi::Value arena(const Call& call) {
   return Wrapped<BlockArena>::make(call.home, receiver<ReferenceModel>(call).blocks(), 0);
 }

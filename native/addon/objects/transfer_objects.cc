@@ -67,7 +67,7 @@ Napi::Value ring_counts(const Call& call) {
   return result;
 }
 
-/// The memory as an ArrayBuffer, which shares it: the arena is there as long as either.
+/// The memory as an ArrayBuffer that shares it: the arena lives as long as either of them.
 Napi::Value buffer(const Call& call) {
   using Share = std::shared_ptr<BlockArena>;
   const Share& arena = Wrapped<BlockArena>::receiver(call).owned();
@@ -185,7 +185,7 @@ Napi::Value record_step(const Call& call) {
 
 Napi::Value lane_info(const Call& call) { return info_of(call, receiver<DeviceLane>(call).info()); }
 
-/// Class of a lane, with what it has beside the methods of every lane.
+/// Defines the class of a lane: the methods of every lane, and those that this kind has besides.
 template <class LaneType>
 void define_lane(Napi::Env env, std::vector<Napi::PropertyDescriptor> methods) {
   methods.insert(methods.end(), {

@@ -1,6 +1,6 @@
 // Host only: may this log be applied to this state? For logs from outside: files, fuzzers, other processes.
 //
-// apply() trusts its log, so a log is played first on an overlay that holds what the commands so far would have
+// apply() trusts its log. So a log is played first on an overlay, which holds what the commands so far would have
 // changed. The overlay is sequential and reads the state without writing it; its cost goes with the length of the log,
 // not with the size of the state, and with the rows that the log names.
 #pragma once

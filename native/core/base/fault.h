@@ -5,7 +5,7 @@
 
 namespace blockstep {
 
-/// A fault is a broken promise of whoever wrote the log, never a normal answer. Nothing is applied after it.
+/// A fault is a broken promise of the author of a log, never a normal answer. Nothing is applied after it.
 enum Fault : u32 {
   kNoFault = 0,
   kBadCommand,        // unknown op, a payload that runs past the end of the log, or an Extend of no blocks

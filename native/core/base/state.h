@@ -20,7 +20,7 @@ struct Config {
   u32 num_blocks;          // the null block included; 2 .. kMaxBlocks
   u32 num_rows;            // 1 .. kMaxRows
   u32 max_blocks_per_row;  // 1 .. kMaxBlocksPerRow
-  u32 bucket_bits;         // 0: at least two buckets a block. Tests force collisions with kForceBits + (0 .. 24) bits.
+  u32 bucket_bits;         // 0: at least two buckets per block. Tests force collisions with kForceBits + (0 .. 24) bits.
 };
 
 /// Bits of Block::flags. All but kPublished are zero between commands.
@@ -30,7 +30,7 @@ enum BlockFlag : u32 {
   kUnlinker = 1u << 2,   // this block's member holds the lock of its bucket
 };
 
-/// Everything about one block, in one struct: whoever touches a block touches all of it.
+/// Everything about one block, in one struct, because code that touches a block touches all of it.
 struct Block {
   Key key;         // valid while published
   u64 stamp;       // when it was published: 1, 2, 3, ...; of blocks with one key the smallest stamp is the hit
@@ -87,7 +87,7 @@ struct State {
 
   Block* blocks;    // [num_blocks]
   u32* ring;        // [ring_mask + 1] block ids
-  u32* live;        // [(ring_mask + 1) / 32] one bit a place; only bits of places in [head, tail) mean anything
+  u32* live;        // [(ring_mask + 1) / 32] one bit per place; only the bits of places in [head, tail) mean anything
   u32* buckets;     // [bucket_mask + 1] first block of a chain, kNullBlock when empty
   Row* rows;        // [num_rows]
   u32* row_blocks;  // [num_rows][max_blocks_per_row] block ids

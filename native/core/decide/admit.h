@@ -14,7 +14,7 @@ struct KeyList {
 BLOCKSTEP_HD inline u32 lesser(u32 a, u32 b) { return a < b ? a : b; }
 BLOCKSTEP_HD inline u32 greater(u32 a, u32 b) { return a > b ? a : b; }
 
-/// How many of the blocks `ids` nobody holds. Synchronises.
+/// How many of the blocks `ids` are held by nobody. Synchronises.
 template <Team T>
 BLOCKSTEP_HD inline u32 count_free(T& team, const State& state, const u32* ids, u32 count) {
   u32 mine = 0;
@@ -58,7 +58,7 @@ BLOCKSTEP_HD inline u32 fit(T& team, const State& state, const BatchHeader& head
   const u32 held = opens ? num_hits : state.rows[admission.row].num_blocks;
   const u32 total = greater(blocks_for(needed), held);
   const u32 reserve = header.flags & kReserveAll ? greater(blocks_for(admission.num_tokens), total) : total;
-  // Hits that nobody holds leave the queue too.
+  // Hits that are held by nobody leave the queue too.
   const u32 hit_free = num_hits == 0 ? 0 : count_free(team, state, hits, num_hits);
   if (u64{reserve} - held + hit_free > state.num_free) return kStopBlocks;
   const u32 row = opens ? free_row : admission.row;

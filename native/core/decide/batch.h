@@ -71,7 +71,7 @@ struct Admission {
   u32 row;            // the row it holds, or kNone: it gets the next of the free rows
   u32 num_published;  // leading blocks of that row that need no publication; the keys begin behind them
   u32 num_keys;       // keys of the full blocks of its tokens that follow; 0 without prefix caching
-  u32 num_hits;       // kNone: as many cached blocks as there are. Otherwise the first so many: somebody was told of them
+  u32 num_hits;       // kNone: as many cached blocks as there are. Otherwise the first num_hits, of which somebody was told
   u32 num_external;   // tokens that come from elsewhere, behind exactly num_hits blocks
   u32 flags;          // AdmissionFlag
 };
@@ -79,10 +79,10 @@ static_assert(sizeof(Admission) == 32);
 
 /// Bits of Admission::flags.
 enum AdmissionFlag : u32 {
-  kLoadsFirst = 1u << 0,  // num_external is on its way: it gets the blocks for that, and neither tokens nor publications
+  kLoadsFirst = 1u << 0,  // num_external tokens are on their way: it gets blocks for them, and neither tokens nor publications
 };
 
-/// Is there something left to compute, or to load? What is loaded is told of a number of hits.
+/// Is something left to compute, or to load? A load names the number of hits that it comes behind.
 BLOCKSTEP_HD inline bool makes_sense(u32 block_size, const Admission& admission) {
   const bool loads = (admission.flags & kLoadsFirst) != 0;
   if (admission.num_computed >= admission.num_tokens) return false;

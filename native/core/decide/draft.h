@@ -6,8 +6,8 @@
 
 namespace blockstep {
 
-/// Memory that decide() works in, besides the state: nothing but the team reads it. What the batch can take and log at
-/// most is known to its author.
+/// Memory that decide() works in, besides the state. Only the team reads it. The author of a batch knows how many blocks it
+/// can take and how long its log can be.
 struct Workspace {
   u32* ids;
   u32 max_ids;
@@ -72,9 +72,9 @@ BLOCKSTEP_HD inline Block* block_of(const State& state, const Publications& list
 /// Has the block several holders? More than one of them may be about to publish it.
 BLOCKSTEP_HD inline bool is_contested(const Block& block) { return block.ref > 1; }
 
-/// One Publish for those of the list that are not published yet. A row's holder may count a block as unpublished that
-/// is: a block that two rows share can have been evicted for one of them and published again for the other. Where
-/// several entries of the list would publish one block, the first does.
+/// Writes one Publish for the blocks of the list that are not published yet. The holder of a row may count a block as
+/// unpublished that is published: a block that two rows share can have been evicted for one of them and published again for
+/// the other. Where several entries of the list would publish one block, the first entry does.
 template <Team T, class Publications>
 BLOCKSTEP_HD inline void publish_new(T& team, State& state, const Publications& list, u32 count, Draft& draft) {
   u32* entries = next_payload(state, draft, kPublishWords * count);

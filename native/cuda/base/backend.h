@@ -1,4 +1,4 @@
-// What the addon sees of CUDA: can it be used here, and if so, a device. No CUDA header is needed to read this one.
+// What the addon sees of CUDA: whether it can be used here, and what it opens. This file includes no CUDA header.
 #pragma once
 
 #include <memory>
@@ -15,9 +15,9 @@ namespace blockstep::cuda {
 
 struct Options {
   u32 device = 0;             // which GPU, as CUDA counts them
-  std::optional<u64> stream;  // the executor's cudaStream_t: all launches go there. None: a stream of our own.
+  std::optional<u64> stream;  // the executor's cudaStream_t, to which all launches go. None: a stream of our own.
   u32 max_logs = 2;           // outstanding at once
-  bool decides = false;       // it has memory to decide batches, too
+  bool decides = false;       // the device also has memory to decide batches
 };
 
 struct Probe {
@@ -32,7 +32,7 @@ Probe probe(u32 device);
 /// A state on the GPU, in its initial state, after a probe. @throws Error kCuda, kNoMemory
 std::unique_ptr<Device> open(const Config& pool, const Options& options);
 
-/// Zeroed memory of an arena; `device` is of no matter for the host's. @throws Error kCuda, kNoMemory
+/// Zeroed memory of an arena. `device` does not matter for kHost. @throws Error kCuda, kNoMemory
 std::unique_ptr<BlockMemory> allocate_blocks(Place place, u32 device, u64 bytes);
 
 /// A lane between two arenas, of which at least one is on a GPU and the other in pinned memory or on the same GPU.

@@ -23,15 +23,15 @@ inline void require(cudaError_t error, const char* what) {
   throw Error{kCuda, std::string(what) + " failed: " + describe(error)};
 }
 
-/// Has this stream come to its end? What it says instead of success is an answer, or an error that will be found again.
+/// Has this stream done its work? An error that it reports is not sticky: it will be found again.
 inline cudaError_t query(cudaStream_t stream) {
   const cudaError_t status = cudaStreamQuery(stream);
   if (status != cudaSuccess) static_cast<void>(cudaGetLastError());
   return status;
 }
 
-/// Makes a device the current one of this thread, and the former one again at the end: an executor in the same thread
-/// may use another.
+/// Makes a device the current one of this thread, and the former one again at the end, because an executor in the same
+/// thread may use another.
 class OnDevice {
  public:
   explicit OnDevice(int device) {
@@ -51,13 +51,13 @@ class OnDevice {
   bool changed_ = false;
 };
 
-/// The same for an allocation. @throws Error kNoMemory if there is not so much, kCuda for anything else
+/// As require(), for an allocation. @throws Error kNoMemory if there is not so much, kCuda for anything else
 void require_memory(cudaError_t error, u64 bytes, const char* call, const char* where);
 
-/// Work on a GPU does not end. CUDA gives memory back when all that is under way is done, whosever it is, so it would wait
-/// for ever: from now on nothing is given back, by nobody in this process.
+/// To be called when work on a GPU does not end. CUDA frees memory only when all work under way is done, so it would wait
+/// for ever. From now on nobody in this process frees memory of CUDA.
 void stop_freeing();
-/// cudaFree() and cudaFreeHost(), unless that would not end. Null is fine.
+/// cudaFree() and cudaFreeHost(), unless stop_freeing() was called. Null is fine.
 void free_device(void* memory);
 void free_pinned(void* memory);
 

@@ -5,7 +5,7 @@
 
 namespace blockstep::cuda {
 
-/// Threads of a block, whole warps. The tests take fewer where each is a thread of the host.
+/// Threads of a thread block, in whole warps. The tests take fewer, where each is a thread of the host.
 #if defined(BLOCKSTEP_BLOCK_THREADS)
 constexpr u32 kThreads = BLOCKSTEP_BLOCK_THREADS;
 #else

@@ -59,7 +59,7 @@ class Match {
       : kernel_(direction, CopyMode::kKernel, host, device, size, stream),
         engine_(direction, large, host, device, size, stream) {}
 
-  /// How long the kernel takes for so many runs, in times of the copy engine.
+  /// The kernel's time for so many runs, divided by the copy engine's.
   double ratio(u32 runs) {
     kernel_.time(runs);  // the first time takes longer
     engine_.time(runs);
@@ -86,7 +86,7 @@ void measure(Direction direction, CopyMode large, cudaStream_t stream, Copier::C
 
 }  // namespace
 
-/// On a line over the logarithms.
+/// The point where a line through both ratios, over the logarithm of the size, crosses 1.
 u32 break_even(double at_small, double at_large) {
   if (at_small >= 1) return 0;
   if (at_large < 1) return kMostBytes;
@@ -99,7 +99,7 @@ double calibrate(Direction direction, CopyMode large, cudaStream_t stream, Copie
   try {
     measure(direction, large, stream, cuts, start);
   } catch (const Error& error) {
-    if (std::string(error.code) != kNoMemory) throw;  // a KV cache may have taken all that there is
+    if (std::string(error.code) != kNoMemory) throw;  // a KV cache may have taken all the memory
   }
   return milliseconds_since(start);
 }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr u32 kAllRuns = kNone;
 
-/// From how many bytes on copies of nothing but blocks of a kernel's size go by the copy engine, where nothing was measured.
+/// Where nothing was measured, runs of so many bytes or more go by the copy engine.
 constexpr u32 kPlainCut = 28 * 1024;
 constexpr u32 kQuad = 16;
 
@@ -53,7 +53,7 @@ void Copier::set_cuts(u32 bytes) {
   for (Cut& cut : cuts_) cut.bytes = bytes;
 }
 
-/// The cut that was measured nearest to so many runs, by their ratio.
+/// The cut of the number of runs that is nearest to this one, by ratio.
 u32 Copier::cut_for(u32 runs) const {
   u32 at = 0;
   while (at + 1 < kCuts && u64{runs} * runs > u64{cuts_[at].runs} * cuts_[at + 1].runs) ++at;
@@ -77,7 +77,8 @@ void Copier::copy(const Run* runs, u32 count, bool behind_event) {
     require(start_copies(), "cudaMemcpyAsync");
     return;
   }
-  // Pinned memory of the host is what it is, and may be read at once. A live KV cache is read where the stream is.
+  // Pinned memory of the host does not change meanwhile, so it may be read at once. A KV cache in use is read in the
+  // order of the stream.
   const bool any_time = sides_.direction == Direction::kToDevice && !behind_event;
   require(start_batch(any_time ? cudaMemcpySrcAccessOrderAny : cudaMemcpySrcAccessOrderStream), "cudaMemcpyBatchAsync");
 }
@@ -126,7 +127,7 @@ cudaError_t Copier::start_batch(cudaMemcpySrcAccessOrder order) {
 #endif
 }
 
-/// Tried once: a driver that is older than the runtime has none.
+/// Tries one batch, because a driver that is older than the runtime has none.
 bool Copier::batches_work() {
   const MappedMemory host(2);
   const bool up = sides_.direction == Direction::kToDevice;

@@ -28,16 +28,18 @@ class Copier {
   using Cut = DeviceLaneInfo::Cut;
   static constexpr u32 kCuts = DeviceLaneInfo::kCuts;
 
-  /// The GPU is the current one of this thread. Measures, and waits for that, where the cut is neither given nor plain.
-  /// @throws Error kBadArg for a kernel that cannot copy such blocks, kCuda also for batches that this driver has not
+  /// The GPU is the current one of this thread. Where the cut is neither given nor plain, the constructor measures it,
+  /// and waits for that.
+  /// @throws Error kBadArg for a kernel that cannot copy such blocks, kCuda also if this driver has no batches
   Copier(const Sides& sides, const DeviceLaneOptions& options, cudaStream_t stream);
 
-  /// Queues copies of all these runs, which are of different target blocks. The GPU is the current one.
+  /// Queues copies of all these runs. No two of them have a target block in common. The GPU is the current one.
   /// @param behind_event the sources may be written by what the stream waits for
   /// @throws Error kCuda, and part of it may be queued
   void copy(const Run* runs, u32 count, bool behind_event);
 
-  /// kKernel for all runs, or else the way of those that the cuts do not give to the kernel: kBatch or kCopies.
+  /// kKernel if the kernel copies all runs; otherwise how runs are copied that the cuts do not give to the kernel:
+  /// kBatch or kCopies.
   CopyMode mode() const;
   const Cut* cuts() const { return cuts_; }
   double calibration_ms() const { return calibration_ms_; }

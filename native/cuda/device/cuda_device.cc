@@ -53,7 +53,7 @@ CudaDevice::CudaDevice(const Config& pool, const Options& options)
   initialise(pool);
 }
 
-/// Everything is zeroed but the row lists, of which nothing is read before it was written, and what is scratch.
+/// Zeroes everything except scratch memory and the row lists, which are written before they are read.
 void CudaDevice::initialise(const Config& pool) {
   Home home{};
   bind_state(home.state, pool, memory_.base() + whole_lines(sizeof(Home)));
@@ -81,8 +81,8 @@ void CudaDevice::initialise(const Config& pool) {
 CudaDevice::~CudaDevice() {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (at_work()) {
-    // Any call says so when the device is lost, and then there is nothing to wait for. The executor's stream is not
-    // asked, because it may be gone by now.
+    // When the device is lost any call says so, and there is nothing to wait for. The executor's stream is not asked,
+    // because it may be gone by now.
     const cudaError_t error = query(own_stream_.get());
     if (error != cudaSuccess && error != cudaErrorNotReady) break;
     if (std::chrono::steady_clock::now() >= deadline) {
@@ -93,7 +93,7 @@ CudaDevice::~CudaDevice() {
   }
 }
 
-/// Is anything under way that was launched? By the completions, which need no call.
+/// Is a launch under way? The completions say so without a call of CUDA.
 bool CudaDevice::at_work() const {
   const auto done = [](const Completion& completion, u32 number) {
     return static_cast<u32>(completion.word.load(std::memory_order_acquire) >> 32) == number;

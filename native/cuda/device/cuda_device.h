@@ -15,7 +15,7 @@ class CudaDevice final : public Device {
  public:
   /// The GPU is the current one of this thread and usable. Waits until the state is initialised.
   CudaDevice(const Config& pool, const Options& options);
-  /// Waits for what is under way. If that does not end in ten seconds, the memory it works on is never freed.
+  /// Waits for the work under way. If that does not end in ten seconds, the memory it works on is never freed.
   ~CudaDevice() override;
 
   u32* slot(u32 index) override { return slots_ + u64{index} * slot_words_; }
@@ -60,7 +60,7 @@ class CudaDevice final : public Device {
   u32* decision_;
   Home* home_;  // on the GPU
   u32* ids_;    // on the GPU
-  State at_;    // where the arrays of the state lie; its scalars are those of the beginning
+  State at_;    // where the arrays of the state lie; its scalars are those of the initial state
   std::unique_ptr<CudaTables> tables_;
   Letter<kLargeWords> letter_;
   Job last_job_{0, 0};

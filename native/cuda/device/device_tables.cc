@@ -5,7 +5,7 @@
 namespace blockstep::cuda {
 namespace {
 
-/// Where arrays begin: what cudaMalloc() itself promises, which the widest loads are content with.
+/// Arrays begin at multiples of this. cudaMalloc() promises the same, and it suffices for the widest loads.
 constexpr u64 kAlignment = 256;
 constexpr u64 whole(u64 bytes, u64 unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -60,7 +60,7 @@ CudaTables::CudaTables(const State& state, const TablesShape& shape, u32 block_s
   pad();
 }
 
-/// An empty plan. What the rows hold is not read before it was written, and neither is the message.
+/// Fills the tables as for an empty plan. Row contents and messages are written before they are read.
 void CudaTables::pad() {
   const auto* const zeroed = reinterpret_cast<u8*>(site_.at.query_start);
   const auto minus_ones = static_cast<std::size_t>(zeroed - memory_.base());

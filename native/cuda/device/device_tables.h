@@ -9,7 +9,7 @@ namespace blockstep::cuda {
 class CudaTables final : public DeviceTables {
  public:
   /// For a state whose arrays lie on this GPU, and whose logs are applied in this stream. The GPU is the current one of
-  /// this thread. What is zeroed and padded here is so before the first gather. @throws Error kNoMemory, kCuda
+  /// this thread. The tables are zeroed and padded before the first gather. @throws Error kNoMemory, kCuda
   CudaTables(const State& state, const TablesShape& shape, u32 block_size, u32 num_slots, int device,
              cudaStream_t stream);
 
@@ -22,7 +22,7 @@ class CudaTables final : public DeviceTables {
   u64 device_bytes() const override { return memory_.bytes(); }
   u64 pinned_bytes() const override { return mapped_.bytes(); }
 
-  /// Is a gather under way? By its completion, which needs no call.
+  /// Is a gather under way? Its completion says so without a call of CUDA.
   bool at_work() const;
 
  private:

@@ -7,7 +7,7 @@
 namespace blockstep::cuda {
 namespace {
 
-/// 13020 is 13.2.
+/// A version of CUDA in words: 13020 is 13.2.
 std::string version(int number) {
   return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
 }
@@ -54,7 +54,8 @@ const char* try_mapped_memory() {
   return wrong;
 }
 
-/// A host thread that was not running for too long fails the test as well; memory that does not work fails it always.
+/// Runs the self-test several times: a host thread that did not run for too long fails it by chance, memory that does not
+/// work fails it always.
 const char* test_mapped_memory() {
   const char* wrong = nullptr;
   for (u32 tries = 0; tries < 3; ++tries) {

@@ -1,4 +1,4 @@
-// Whether a GPU can be used, for those who are about to.
+// Whether a GPU can be used, asked before it is used.
 #pragma once
 
 #include "../base/backend.h"

@@ -11,12 +11,12 @@ struct CopyPair {
   u32 target;
 };
 
-/// All that a launch is told, as part of the launch: nothing of it needs to outlive the call.
+/// The arguments of a launch, as part of the launch: nothing of them needs to outlive the call.
 template <u32 Pairs>
 struct CopyLetter {
   const u8* source;  // block 0, as the GPU sees it; aligned to 16 bytes, as all blocks are
   u8* target;
-  u32 quads;         // 16 bytes, of a block
+  u32 quads;         // units of 16 bytes in a block
   u32 count;         // pairs that there are
   CopyPair pairs[Pairs];
 };
@@ -25,7 +25,7 @@ constexpr u32 kLargePairs = 4092;
 static_assert(sizeof(CopyLetter<kSmallPairs>) == 4096);
 static_assert(sizeof(CopyLetter<kLargePairs>) <= 32764);
 
-/// So few thread blocks, that those of a forward pass beside them are not kept waiting. Each has 32 KiB under way.
+/// Thread blocks of a copy: so few that a forward pass beside them is not kept waiting. Each has 32 KiB under way.
 constexpr u32 kCopyBlocks = 8;
 /// 16-byte accesses that a thread has under way: one over the bus takes a microsecond.
 constexpr u32 kCopiesAtOnce = 8;

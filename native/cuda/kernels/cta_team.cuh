@@ -1,4 +1,4 @@
-// The team of a GPU: one thread block (CTA). What the core forbids itself, warp primitives, is hidden in here.
+// The team of a GPU: one thread block (CTA). Warp primitives, which core/ does not use, are hidden in here.
 #pragma once
 
 #include <cuda/atomic>
@@ -8,9 +8,9 @@
 
 namespace blockstep::cuda {
 
-/// One member of a thread block of kThreads threads. Every synchronising call is exactly one __syncthreads(): what the
-/// warps have to say to each other lies in one of two buffers by turns, so that nobody can overwrite what a slower warp
-/// still reads. The atomics are relaxed and of block scope, since nobody outside of the block looks.
+/// One member of a thread block of kThreads threads. Every synchronising call is exactly one __syncthreads(). What the
+/// warps tell each other lies in two buffers by turns, so that no warp can overwrite what a slower one still reads. The
+/// atomics are relaxed and of block scope, because nobody outside of the block looks.
 class CtaTeam {
  public:
   static constexpr u32 kWarps = kThreads / 32;

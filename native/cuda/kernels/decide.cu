@@ -19,7 +19,7 @@ __device__ void decide_batch(Home* home, u32 number, const u32* batch, u32 words
   if (team.rank() == 0) complete(desk.completion, number, home->state.fault, home->state.rolling_digest);
 }
 
-/// A decision has no slot of its own, so the letter's is not read.
+/// A decision has no slot of its own, so the slot in the letter is not read.
 template <u32 Words>
 __global__ void __launch_bounds__(kThreads) decide_value(Home* home, const __grid_constant__ Letter<Words> letter) {
   decide_batch(home, letter.number, letter.log, letter.words);

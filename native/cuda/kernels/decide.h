@@ -5,7 +5,7 @@
 
 namespace blockstep::cuda {
 
-/// Where decisions are made, as part of Home. All null where the host decides.
+/// The memory of decisions, part of Home. All null where the host decides.
 struct Desk {
   u32* batch;              // [batch_words] a batch that came through mapped memory, copied
   u32* log;                // [max_log] the log that is being written

@@ -44,7 +44,8 @@ struct Message {
   const u32* ids;
 };
 
-/// A thread for each token: where its KV goes, and what it is. Behind the tokens padding, over what the last gather wrote.
+/// A thread for each token: where its KV goes, and what it is. Behind the tokens padding, over what the last gather
+/// wrote.
 __device__ void write_tokens(const GatherSite& site, const Message& message) {
   const GatherHead& head = message.head;
   const u32 end = head.num_tokens > head.last_tokens ? head.num_tokens : head.last_tokens;
@@ -115,7 +116,7 @@ __device__ void write_blocks(const GatherSite& site, const Message& message) {
   }
 }
 
-/// The whole grid. The last thread block to come to its end says that all is done.
+/// The work of the whole grid. The last thread block that ends says that all is done.
 __device__ void gather(const GatherSite& site, const GatherHead& head, const u32* words) {
   const Message message(head, words);
   write_counts(site, message);

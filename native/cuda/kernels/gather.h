@@ -7,13 +7,13 @@
 
 namespace blockstep::cuda {
 
-/// Most thread blocks of a gather. They share what there is to do, so more of them only wait for a place on the GPU.
+/// The most thread blocks of a gather. They share the work, so further ones would only wait for a place on the GPU.
 constexpr u32 kMaxGatherBlocks = 256;
 
 /// Words of a long message that one thread block fetches from the host: what it can have under way at once.
 constexpr u32 kFetchWords = kThreads * 8 * 4;
 
-/// Where everything lies that a gather reads and writes: device memory, but for the completion.
+/// Where everything lies that a gather reads and writes: in device memory, except the completion.
 struct GatherSite {
   Tables at;
   /// [2][max_entries] what the rows of the block table hold, by turns: a gather reads what the last one left in one half,
@@ -29,7 +29,7 @@ struct GatherSite {
   u32 reserved;
 };
 
-/// A message that is part of its launch: no copy of it needs to outlive the call, and none can be overtaken.
+/// A message that is part of its launch, so that no copy of it has to outlive the call.
 template <u32 Words>
 struct GatherLetter {
   GatherHead head;

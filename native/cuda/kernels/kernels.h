@@ -21,7 +21,7 @@ struct Home {
   Desk desk;
 };
 
-/// A log that is part of its launch: no copy of it needs to outlive the call, and none can be overtaken.
+/// A log that is part of its launch, so that no copy of it has to outlive the call.
 template <u32 Words>
 struct Letter {
   u32 number;

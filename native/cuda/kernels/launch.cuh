@@ -17,8 +17,8 @@ const void* address(void (*kernel)(Arguments...)) {
 #endif
 }
 
-/// Says that something is done. Called by one thread; the barrier before it has made what the block wrote its own, so
-/// this release covers it all.
+/// Says that something is done. One thread calls it, behind a barrier. The barrier has made the writes of the whole
+/// thread block visible to this thread, so its release covers them all.
 __device__ inline void complete(Completion* completion, u32 number, u32 fault, u64 digest) {
   completion->digest = digest;
   u64& word = *reinterpret_cast<u64*>(&completion->word);

@@ -5,58 +5,15 @@
 
 #include "../base/backend.h"
 #include "../device/probe.h"
+#include "lane_gpu.h"
 
 namespace blockstep::cuda {
 namespace {
 
-/// While nothing ends, the stream is asked this often whether the device is still there.
+/// While no piece ends, the stream is asked at this interval whether the device is still there.
 constexpr std::chrono::milliseconds kCheckInterval{2};
 
-/// The GPU of two arenas. @throws Error kBadArg
-u32 device_of(const BlockPairs& pairs) {
-  const BlockArena& source = pairs.source();
-  const BlockArena& target = pairs.target();
-  for (const BlockArena* arena : {&source, &target}) {
-    if (arena->place() != Place::kHost) continue;
-    throw Error{kBadArg, std::string(arena == &source ? "source" : "target") +
-                             " must be an arena on a GPU or in pinned memory, got one in memory that CUDA does not know: "
-                             "allocate it with place 'pinned'"};
-  }
-  const bool from = source.place() == Place::kDevice;
-  const bool to = target.place() == Place::kDevice;
-  if (!from && !to) throw Error{kBadArg, "source or target must be an arena on a GPU, got two in pinned memory"};
-  if (from && to && source.device() != target.device()) {
-    throw Error{kBadArg, "target must be on GPU " + std::to_string(source.device()) + " as source is, got GPU " +
-                             std::to_string(target.device())};
-  }
-  return from ? source.device() : target.device();
-}
-
-Sides sides_of(const BlockPairs& pairs) {
-  const BlockArena& source = pairs.source();
-  const BlockArena& target = pairs.target();
-  const Direction direction = source.place() == Place::kPinned   ? Direction::kToDevice
-                              : target.place() == Place::kPinned ? Direction::kToHost
-                                                                 : Direction::kOnDevice;
-  return {direction, source.base(), target.base(), source.on_device(), target.on_device(), pairs.bytes_per_block()};
-}
-
 }  // namespace
-
-struct CudaLane::Gpu {
-  Gpu(BlockPairs&& between, u32 number, const DeviceLaneOptions& options)
-      : pairs(std::move(between)),
-        device(static_cast<int>(number)),
-        timeline(number, options.completion, kMaxFlying),
-        copier(sides_of(pairs), options, stream.get()) {}
-
-  BlockPairs pairs;
-  int device;
-  Timeline timeline;
-  RecordedSteps steps;
-  Stream stream;
-  Copier copier;
-};
 
 CudaLane::CudaLane(std::shared_ptr<CompletionRing> ring, std::shared_ptr<BlockArena> source,
                    std::shared_ptr<BlockArena> target, const DeviceLaneOptions& options)
@@ -69,7 +26,7 @@ CudaLane::CudaLane(std::shared_ptr<CompletionRing> ring, std::shared_ptr<BlockAr
   blocks_per_piece_ = std::min(pairs.blocks_in(options.piece_bytes), Copier::kMaxBlocks);
   require_usable(device);
   const OnDevice on(static_cast<int>(device));
-  gpu_ = std::make_unique<Gpu>(std::move(pairs), device, options);
+  gpu_ = std::make_unique<LaneGpu>(std::move(pairs), device, options, kMaxFlying);
   const Copier& copier = gpu_->copier;
   info_ = {device, copier.mode(), gpu_->timeline.mode(), {}, copier.calibration_ms()};
   std::copy_n(copier.cuts(), Copier::kCuts, info_.cuts);
@@ -123,7 +80,7 @@ void CudaLane::record_step(std::int64_t step, u64 stream) {
   stop_waiting(step);
 }
 
-/// For this step or an earlier one.
+/// Jobs that wait for this step or an earlier one are ready.
 void CudaLane::stop_waiting(std::int64_t step) {
   while (waiting_.first && waiting_.first->not_before <= step) {
     Job& job = *waiting_.first;
@@ -149,9 +106,9 @@ void CudaLane::feed() {
   }
 }
 
-/// Queues the next piece of a job, and a mark behind it, also where only a part of it could be queued.
+/// Queues the next piece of a job and a mark behind it. The mark is queued even if only a part of the piece could be.
 void CudaLane::give(Job& job) {
-  Gpu& gpu = *gpu_;
+  LaneGpu& gpu = *gpu_;
   const u32 piece = job.next_piece;
   const u32 first = job.plan.first_run(piece);
   const u32 count = job.plan.end_run(piece) - first;
@@ -233,7 +190,7 @@ bool CudaLane::cancel(u32 number) {
   return true;
 }
 
-/// No piece of it is given any more.
+/// From now on no piece of the job is given.
 void CudaLane::drop(Job& job) {
   job.cancelled = true;
   if (giving_ == &job) giving_ = job.next;
@@ -278,7 +235,7 @@ CudaLane::Traffic CudaLane::traffic() {
   return traffic_;
 }
 
-/// A job that is in a list, and of which the GPU has nothing.
+/// Ends a job that is in a list, and of which the GPU has no piece.
 void CudaLane::end(Job& job) {
   const u32 number = job.number;
   const bool whole = job.next_piece == job.plan.num_pieces();
@@ -292,7 +249,7 @@ void CudaLane::end(Job& job) {
   ring_->post(number, verdict);
 }
 
-/// Until it is so, or everything is over because the GPU is lost.
+/// Waits until `over()` says so, or until everything is over because the GPU is lost.
 template <class Over>
 void CudaLane::wait_until(const Over& over) {
   u64 before = done_;
@@ -308,43 +265,6 @@ void CudaLane::wait_until(const Over& over) {
       std::this_thread::yield();
     }
   }
-}
-
-/// The end of the lane: every job fails, once nothing of it can be touched any more. If that cannot be known because work
-/// is still under way and does not end, what it may touch is never freed.
-void CudaLane::lose(const std::string& reason, bool may_wait) {
-  lost_ = reason;
-  const Clock::time_point deadline = Clock::now() + (may_wait ? patience_ : std::chrono::milliseconds(0));
-  // An error that is found twice is that of a device that is lost, on which nothing runs.
-  for (u32 errors = 0; errors < 2;) {
-    const cudaError_t status = query(gpu_->stream.get());
-    if (status == cudaSuccess) break;
-    if (status != cudaErrorNotReady) {
-      ++errors;
-    } else if (Clock::now() >= deadline) {
-      stop_freeing();
-      static_cast<void>(gpu_.release());
-      break;
-    } else {
-      std::this_thread::yield();
-    }
-  }
-  fail_all();
-}
-
-void CudaLane::fail_all() {
-  giving_ = nullptr;
-  done_ = given_;
-  for (JobList<Job>* list : {&ready_, &waiting_}) {
-    while (list->first) {
-      list->first->failed = true;
-      end(*list->first);
-    }
-  }
-}
-
-void CudaLane::require_there() const {
-  if (!lost_.empty()) throw Error{kCuda, "the lane lost its GPU: " + lost_};
 }
 
 std::unique_ptr<DeviceLane> open_lane(std::shared_ptr<CompletionRing> ring, std::shared_ptr<BlockArena> source,

@@ -16,8 +16,11 @@
 
 namespace blockstep::cuda {
 
-/// No thread of its own: the owner's calls give pieces to the GPU and note what it has done, collect() among them, which the
-/// ring calls when it is drained. Every piece that was given has a mark of the timeline behind it, numbered through.
+struct LaneGpu;
+
+/// The lane has no thread of its own. The owner's calls give pieces to the GPU and note what it has done; so does
+/// collect(), which the ring calls when it is drained. Behind every piece that was given stands a mark of the timeline.
+/// Marks are numbered from 1.
 class CudaLane final : public DeviceLane, private Collector {
  public:
   /// @throws Error kBadArg for arenas that do not go together, or that CUDA does not know; kCuda; std::bad_alloc
@@ -60,9 +63,6 @@ class CudaLane final : public DeviceLane, private Collector {
     u64 blocks = 0;
     bool whole = false;  // all its copies were queued
   };
-  /// What the GPU works with. It is never freed if the GPU may still do so.
-  struct Gpu;
-
   void collect() override;
   void note(u64 done);
   void note_piece(const Flying& flying);
@@ -86,7 +86,7 @@ class CudaLane final : public DeviceLane, private Collector {
   const std::shared_ptr<CompletionRing> ring_;
   const u64 window_bytes_;
   const std::chrono::milliseconds patience_;
-  std::unique_ptr<Gpu> gpu_;
+  std::unique_ptr<LaneGpu> gpu_;
   u32 blocks_per_piece_;
   DeviceLaneInfo info_;
 

@@ -1,4 +1,4 @@
-// The steps of which a GPU was told, and not yet the host that they were executed.
+// The steps that were recorded in a stream of a GPU, and of which the host does not know yet that they were executed.
 #pragma once
 
 #include "../../transfer/lane/lane.h"
@@ -6,11 +6,11 @@
 
 namespace blockstep::cuda {
 
-/// For the last steps an event each, behind what was queued when they were recorded. An event that is gone is stood in for by
-/// that of a later step, which comes no earlier.
+/// Each of the last steps has an event, behind what was queued when the step was recorded. Where the event of a step is gone,
+/// that of a later step stands in for it; it comes no earlier.
 class RecordedSteps {
  public:
-  /// The last one; Lane::kNoFence: none.
+  /// The last step that was recorded; Lane::kNoFence: none was.
   std::int64_t last() const { return last_; }
 
   /// `step` is later than the last one. The stream's GPU is the current one. @throws Error kCuda, and nothing is changed
@@ -22,7 +22,7 @@ class RecordedSteps {
     ++count_;
   }
 
-  /// What is queued in `stream` from now on comes behind this step, which is at most the last one. @throws Error kCuda
+  /// Work that is queued in `stream` from now on comes behind this step, which is at most the last one. @throws Error kCuda
   void wait(std::int64_t step, cudaStream_t stream) {
     if (step <= waited_) return;
     u64 at = count_ < kKept ? 0 : count_ - kKept;
@@ -42,7 +42,7 @@ class RecordedSteps {
   Entry entries_[kKept];
   u64 count_ = 0;
   std::int64_t last_ = Lane::kNoFence;
-  std::int64_t waited_ = Lane::kNoFence;  // the stream does so already
+  std::int64_t waited_ = Lane::kNoFence;  // the stream waits for the steps up to this one already
 };
 
 }  // namespace blockstep::cuda

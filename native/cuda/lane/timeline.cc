@@ -3,7 +3,7 @@
 namespace blockstep::cuda {
 namespace {
 
-/// A function of the driver, by the version of its interface; null if this driver has none. libcuda is not linked.
+/// A function of the driver, asked for by name because libcuda is not linked; null if this driver does not have it.
 void* driver_function(const char* name) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult result{};

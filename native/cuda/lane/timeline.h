@@ -1,4 +1,4 @@
-// How far a stream has come, told without a call.
+// How far a stream has come, known without a CUDA call.
 #pragma once
 
 #include <cuda.h>
@@ -13,8 +13,8 @@
 
 namespace blockstep::cuda {
 
-/// Marks in one stream, numbered from 1. Either the GPU stores a mark's number in pinned memory when it has come to it, by a
-/// stream operation that no kernel has to be scheduled for; or, where it cannot, each mark is an event, which is asked for.
+/// Marks in one stream, numbered from 1. When the GPU comes to a mark it stores the mark's number in pinned memory, by a stream
+/// operation for which no kernel is scheduled. Where the GPU cannot do that, each mark is an event, which is queried.
 class Timeline {
  public:
   /// The GPU is the current one of this thread. @param max_marks that may be ahead of done()
@@ -23,9 +23,10 @@ class Timeline {
 
   /// kWriteValue or kEvent.
   CompletionMode mode() const { return write_ ? CompletionMode::kWriteValue : CompletionMode::kEvent; }
-  /// Behind what is queued in the stream: `number` is the last one plus 1. The GPU is the current one. @throws Error kCuda
+  /// Sets a mark behind what is queued in the stream. `number` is that of the last mark plus 1. The GPU is the current one.
+  /// @throws Error kCuda
   void mark(u64 number, cudaStream_t stream);
-  /// The last mark that was come to. What stands before it in the stream is done, and seen. @throws Error kCuda
+  /// The last mark that the GPU has come to. What stands before it in the stream is done, and its writes are seen. @throws Error kCuda
   u64 done();
 
  private:

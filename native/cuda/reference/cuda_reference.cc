@@ -21,7 +21,7 @@ u32 blocks_of_window(const ReferenceConfig& config) {
   return std::max(kEntries / config.block_size, 1u);
 }
 
-/// Every window but the last is full, and each may cut one row in two.
+/// The most stretches that there can be. Every window but the last is full, and each may cut one row in two.
 u64 most_stretches(const ReferenceConfig& config) {
   const u64 blocks = u64{config.tables.max_entries} * config.tables.max_blocks_per_row;
   return config.tables.max_entries + blocks / blocks_of_window(config) + 1;
@@ -79,7 +79,7 @@ bool CudaReference::finish() {
   for (;;) {
     const cudaError_t error = query(stream_.get());
     if (error == cudaSuccess) return true;
-    // Of a GPU that is lost nobody knows whether a host function is running; if a step is not over, one may be.
+    // On a lost GPU nobody knows whether a host function is running. If a step is not over, one may be.
     if (error != cudaErrorNotReady) {
       return std::all_of(steps_.begin(), steps_.end(), [](const auto& step) { return step->done.load(); });
     }
@@ -206,7 +206,7 @@ void CudaReference::queue(Step& step, const Tables& tables) {
   call(judge, step);
 }
 
-/// What the host has to compare with the plan, and needs to know whose blocks are whose.
+/// Queues copies of the tables, which the host compares with the plan and from which it learns whose blocks are whose.
 void CudaReference::queue_copies(const Step& step, const Tables& tables, u32 num_entries, u32 num_tokens) {
   const auto copy = [&](void* to, const void* from, u64 bytes) {
     require(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream_.get()),
@@ -229,7 +229,7 @@ void CudaReference::call(cudaHostFn_t function, Step& step) {
   require(cudaLaunchHostFunc(stream_.get(), function, &step), "cudaLaunchHostFunc");
 }
 
-/// Calls of CUDA that belong together. If one of them fails, a step may be half queued: that is the end.
+/// Makes CUDA calls that belong together. If one of them fails, a step may be half queued, and the reference ends.
 template <class Queue>
 void CudaReference::give(const Queue& queue) {
   try {
@@ -264,7 +264,7 @@ void CudaReference::judge(void* argument) {
   step.done.store(true, std::memory_order_release);
 }
 
-/// A part of a step in a host function, out of which nothing may be thrown. What fails fails the step.
+/// Runs a part of a step in a host function, out of which nothing may be thrown. An error fails the step.
 template <class Part>
 void CudaReference::attempt(Step& step, const Part& part) {
   if (step.code) return;
@@ -283,7 +283,7 @@ void CudaReference::attempt(Step& step, const Part& part) {
 std::shared_ptr<DeviceReference> open_reference(const ReferenceConfig& config, u32 device) {
   require_usable(device);
   const OnDevice on(static_cast<int>(device));
-  // What does not end on the GPU keeps what it works on.
+  // Work that does not end on the GPU keeps the memory it works on.
   return {new CudaReference(config, device), [](CudaReference* reference) {
             if (reference->finish()) delete reference;
           }};

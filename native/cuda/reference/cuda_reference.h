@@ -23,7 +23,7 @@ class CudaReference final : public DeviceReference {
  public:
   /// The GPU is the current one of this thread and usable. @throws Error kNoMemory, kCuda; std::bad_alloc
   CudaReference(const ReferenceConfig& config, u32 device);
-  /// Waits for what is under way. False: it does not end, and this must never be destroyed.
+  /// Waits for the work under way. False: it does not end, and this object must never be destroyed.
   bool finish();
 
   void submit(const void* io, const Tables& tables, Span<const std::int32_t> known) override;
@@ -38,7 +38,7 @@ class CudaReference final : public DeviceReference {
   u32 num_sequences() const override;
 
  private:
-  /// What is read at once.
+  /// A window: the blocks that are read at once.
   struct Window {
     u32 first_stretch;
     u32 num_stretches;
@@ -88,7 +88,7 @@ class CudaReference final : public DeviceReference {
   std::shared_ptr<BlockArena> blocks_;
   StagedMemory* memory_;  // the model's
   ReferenceModel model_;
-  mutable std::mutex mutex_;  // of the model and its memory; never held around a CUDA call, which may wait for whoever waits
+  mutable std::mutex mutex_;  // guards the model and its memory; never held around a CUDA call
   MappedMemory window_;       // what was read, until the host has taken it; the steps use it one after the other
   Stream stream_;
   std::vector<std::unique_ptr<Step>> steps_;  // [pipeline_depth]

@@ -29,7 +29,7 @@ __device__ std::int64_t slot_of(const EntrySite& site, const EntryOrder& order) 
   return block * site.block_size + position % site.block_size;
 }
 
-/// One thread an order. A slot of the null block, or one that there is not, is left alone.
+/// Writes entries, one thread per order. A slot of the null block, or one that does not exist, is left alone.
 __global__ void __launch_bounds__(kThreads) write_entries(const EntrySite site, EntryOrder* orders,
                                                           const u32* num_orders) {
   const u32 i = blockIdx.x * kThreads + threadIdx.x;
@@ -41,7 +41,8 @@ __global__ void __launch_bounds__(kThreads) write_entries(const EntrySite site, 
   store(site.entries + slot, load(&order.entry));
 }
 
-/// One thread block a stretch. What lies behind the end of the sequence, or in no block, reads as never written.
+/// Reads entries, one thread block per stretch. Positions behind the end of the sequence, or in no block, read as never
+/// written.
 __global__ void __launch_bounds__(kThreads) read_entries(const EntrySite site, const ReadStretch* stretches,
                                                          KvEntry* window) {
   const ReadStretch stretch = stretches[blockIdx.x];
@@ -61,7 +62,7 @@ __global__ void __launch_bounds__(kThreads) read_entries(const EntrySite site, c
   }
 }
 
-/// One thread block an adoption.
+/// Adopts blocks, one thread block per adoption.
 __global__ void __launch_bounds__(kThreads) adopt_blocks(KvEntry* entries, u32 block_size,
                                                          const __grid_constant__ AdoptionList all) {
   const Adoption adoption = all.list[blockIdx.x];

@@ -25,7 +25,7 @@ class StagedMemory final : public EntryMemory {
     read_.reserve(starts.back() * block_size_);
   }
   u32 num_orders() const { return num_orders_; }
-  /// The next blocks that were read.
+  /// Takes over the next blocks that were read.
   void take(const KvEntry* window, u32 num_blocks) {
     read_.insert(read_.end(), window, window + u64{num_blocks} * block_size_);
   }
@@ -47,7 +47,7 @@ class StagedMemory final : public EntryMemory {
     }
     return {astray_.data(), static_cast<u32>(astray_.size())};
   }
-  /// A plan may name more blocks than it says that it has: nobody read those.
+  /// A plan may name more blocks than it says that it has. Blocks that were not read count as unwritten.
   const KvEntry* read(u32 entry, u32 index, u32) override {
     const u64 at = (*starts_)[entry] + index;
     return at < (*starts_)[entry + 1] ? read_.data() + at * block_size_ : unwritten_.data();

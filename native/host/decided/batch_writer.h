@@ -27,19 +27,19 @@ class BatchWriter {
     max_log_ = 2;
   }
 
-  /// Commands that are applied first.
+  /// Adds commands that are applied before anything is decided.
   void facts(const u32* log, u32 words) { facts_.insert(facts_.end(), log, log + words); }
-  /// The same, for whoever appends them to a list.
+  /// The list of these commands, for somebody who appends to it.
   std::vector<u32>& facts() { return facts_; }
 
-  /// The next running entry, and the blocks it takes.
+  /// Adds the next running entry, which takes `num_new` blocks.
   void run(u32 row, u32 num_new) {
     running_.insert(running_.end(), {row, num_new, num_publications_});
     num_running_ += 1;
     max_log_ += 2;
   }
 
-  /// A block that the last running entry fills.
+  /// Adds a block that the last running entry fills.
   void publication(u32 row, u32 index, const Key& key) {
     publications_.insert(publications_.end(), {row, index, 0, 0, 0, 0});
     put_key(&publications_.back() - 3, key);
@@ -48,10 +48,10 @@ class BatchWriter {
     running_.back() = num_publications_;
   }
 
-  /// The next free row.
+  /// Adds the next free row.
   void free_row(u32 row) { rows_.push_back(row); }
 
-  /// The next admission, with the keys of its full blocks.
+  /// Adds the next admission, with the keys of its full blocks.
   void admission(const Admission& admission, const Key* keys) {
     const u32* record = reinterpret_cast<const u32*>(&admission);
     admissions_.insert(admissions_.end(), record, record + kWordsOf<Admission>);

@@ -1,12 +1,12 @@
-// A step that the device decides, as TypeScript asks for it and gets it back: Int32 words, which src/core/decision.ts
-// names alike. What is behind them stands in decided.cc.
+// The words in which TypeScript asks for a step that the device decides, and gets the answer: Int32 words, which
+// src/core/decision.ts names alike. decisions.h says what is behind them.
 #pragma once
 
 #include "../../core/base/types.h"
 
 namespace blockstep {
 
-/// The head of a request; kRequestAdmission words for each admission follow, the best first.
+/// The head of a request. kRequestAdmission words follow for each admission, the best one first.
 enum RequestWord : u32 {
   kAskTokens,    // tokens that the admissions may be given together
   kAskRequests,  // how many of them may enter the running ones
@@ -27,7 +27,7 @@ struct RequestAdmission {
 };
 constexpr u32 kRequestAdmission = sizeof(RequestAdmission) / 4;
 
-/// The head of an answer; kAnswerAdmission words for each admission that was looked at follow.
+/// The head of an answer. kAnswerAdmission words follow for each admission that was looked at.
 enum AnswerWord : u32 {
   kAnswerStop,  // Stop, or kStopBatch
   kNumRun,      // entries of the frame that were done
@@ -36,7 +36,7 @@ enum AnswerWord : u32 {
   kAnswerHead = 8  // the others are 0
 };
 
-/// The batch was full: what is missing is to be asked for in another. Follows the values of Stop.
+/// The batch was full: the rest is to be asked for in another batch. Follows the values of Stop.
 constexpr u32 kStopBatch = 7;
 
 /// What became of an admission. One that was not admitted has the row -1 and num_hits as found; the rest of it is 0.

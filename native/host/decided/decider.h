@@ -1,8 +1,9 @@
 // The way of a batch to a device that decides, and of the decision back.
 //
-// One batch at a time. What the host did since the last one is in the mirror (mirror.h): it becomes the facts of the
-// batch, so that a step is one launch; where it does not fit, it goes ahead as logs, and the batch is kept until all of
-// them have been given. Nothing waits: poll() says whether the decision has come.
+// One batch is under way at a time. The logs of what the host did since the last batch wait in the mirror
+// (../mirror/mirror.h). They become the facts of the batch, so that a step is one launch. Where they do not fit, they go
+// ahead as logs, and the batch is kept until the device has been given all of them. Nothing waits: poll() says whether
+// the decision has come.
 #pragma once
 
 #include "batch_writer.h"

@@ -12,8 +12,9 @@ struct DecisionRoom {
   u32 decision_words;  // longest decision
 };
 
-/// One running entry that publishes a whole row fits into a batch, and so does one admission of a whole row; a batch is
-/// cut before it is longer. Of what stands in a batch, the keys of an admission make the longest log: 4 words become 7.
+/// A batch has room for one running entry that publishes a whole row, or for one admission of a whole row; it is cut
+/// before it is longer. Of what stands in a batch, the keys of an admission make the longest log: 4 words of a key
+/// become 7.
 constexpr DecisionRoom decision_room(const Config& config) {
   constexpr u32 kLine = 16;
   const u32 row = kWordsOf<BatchHeader> + kWordsOf<Admission> + 1 + kPublishWords * config.max_blocks_per_row;

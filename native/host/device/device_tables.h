@@ -1,7 +1,7 @@
-// The tables of a step on a device: what the host says for a gather there, and what it asks of the device.
+// The tables of a step on a device: the message that the host sends for a gather, and what it asks of the device.
 //
-// The device has the row lists already, in its own State. So a gather is told only which rows compute which tokens, in
-// a message that travels as a log does: as a parameter of the launch in two sizes, or through a slot of pinned memory
+// The device has the row lists already, in its own State. So the message says only which rows compute which tokens. It
+// travels as a log does: as a parameter of the launch in two sizes, or through a slot of pinned memory
 // which the host leaves alone until the gather's completion has come.
 #pragma once
 
@@ -11,15 +11,15 @@
 
 namespace blockstep {
 
-/// What a gather is told in front of its words.
+/// The head of a message, in front of its words.
 struct GatherHead {
   u32 number;        // of the gather, from 1; its completion says it
   u32 num_entries;
   u32 num_tokens;
-  u32 last_entries;  // of the gather before: everything behind them is padding already
+  u32 last_entries;  // entries of the gather before: everything behind them is padding already
   u32 last_tokens;
   u32 uniform;       // tokens of each entry if all have as many, as in a decode step. 0: the words say where each begins
-  u32 segments;      // of kSegmentBlocks, that the longest row of this gather or of the last one has
+  u32 segments;      // of kSegmentBlocks blocks each, in the longest row of this gather or of the last one
 };
 
 // The words: row of each entry, computed tokens of each entry, first token of each entry (unless all have as many
@@ -27,7 +27,7 @@ struct GatherHead {
 // nothing while it writes the message; so no thread block of the gather has to wait for another. A decode step of 256
 // takes 768 words, and travels in the small parameter.
 
-/// Blocks of a row that one warp looks after.
+/// Blocks of a row that one warp writes.
 constexpr u32 kSegmentBlocks = 512;
 
 constexpr u32 kGatherParameterHead = 132;  // bytes of a launch that are not words: the head, and where everything lies
@@ -38,7 +38,7 @@ constexpr Carrier gather_carrier_of(u64 words) {
   return words <= kSmallGatherWords ? Carrier::kSmall : words <= kLargeGatherWords ? Carrier::kLarge : Carrier::kSlot;
 }
 
-/// Words that a message of these tables has at most.
+/// The most words that a message of these tables can have.
 constexpr u64 max_gather_words(const TablesShape& shape) { return u64{3} * shape.max_entries + shape.max_tokens; }
 
 /// The arrays of blockstep_tables, in its order.
@@ -62,12 +62,12 @@ class DeviceTables {
   virtual const blockstep_tables& descriptor() const = 0;
   /// The memory of a slot, max_gather_words() words.
   virtual u32* slot(u32 index) = 0;
-  /// Says the number of the last gather that is done. Gathers end in order, so one word does for all.
+  /// Says the number of the last gather that is done. Gathers end in order, so one word serves all of them.
   virtual const Completion& completion() const = 0;
 
-  /// A message that is copied before this returns. @throws Error
+  /// Gathers by a message that is copied before this returns. @throws Error
   virtual void gather_value(const GatherHead& head, Carrier carrier, const u32* words, u32 count) = 0;
-  /// The first `count` words of a slot. @throws Error
+  /// Gathers by the first `count` words of a slot. @throws Error
   virtual void gather_slot(const GatherHead& head, u32 slot, u32 count) = 0;
 
   /// For tests and for debugging: waits for all that was given to the device, and copies a whole array. @throws Error

@@ -24,8 +24,9 @@ constexpr u64 kFirstAsk = 0x6d61707065642031u;
 constexpr u64 kSecondAsk = 0x6d61707065642032u;
 constexpr std::chrono::milliseconds kMailboxPatience{100};
 
-/// The first question stands in the mailbox before `start()` is called, the second is written while the device is
-/// running. `ended()`: has the device's side come to its end? nullptr if all is well, or what is not, in words.
+/// Runs the test. The first question stands in the mailbox before `start()` is called; the second is written while the
+/// device is running. `ended()` says whether the device's side has come to its end.
+/// @returns nullptr if mapped memory works, or in words what does not
 template <class Start, class Ended>
 const char* self_test(Mailbox& mailbox, const Start& start, const Ended& ended,
                       std::chrono::milliseconds start_patience = std::chrono::seconds(5)) {

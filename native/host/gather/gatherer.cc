@@ -60,7 +60,7 @@ void Gatherer::launch(std::optional<u64> stream, const std::function<bool()>& gi
   last_longest_ = longest_;
 }
 
-/// Gathers end in order.
+/// Is the next slot free? Gathers end in order, so the one that lay there last is done if any later one is.
 bool Gatherer::slot_is_free() const { return of_slot_[next_slot_] <= done(); }
 
 /// @throws Error kCuda, and what `ready` or the device throw

@@ -1,8 +1,8 @@
 // The gathers of one set of tables on a device: messages, the slots that long ones lie in, and how many came back.
 //
-// A gather must run behind the log of its step. A device that keeps up has been given it by then, and nothing waits:
-// logs and gathers of one step need one place each, there are as many as steps can be in flight and one more, and
-// those of a step are back when the step is. Only these can be in the way:
+// A gather must run behind the log of its step. A device that keeps up has been given that log by then, and nothing
+// waits: the log and the gather of a step need one place each, there is one place more than steps can be in flight, and
+// the places of a step are back when the step is. Only these can be in the way:
 //  - logs of plans that compute nothing, such as those that give back the blocks of aborted requests: nobody updates
 //    such a plan, so that while a long step runs more than max_logs of them can be on their way;
 //  - a step's log that is given in several: longer than a slot, of more blocks than the pool has, or cut by a digest;
@@ -35,8 +35,8 @@ class Gatherer {
 
   /// Begins a message of so many entries, each of `uniform` tokens; 0: not all of them have as many.
   void begin(u32 num_entries, u32 uniform);
-  /// The next entry: `scheduled` tokens behind `computed` ones of a row of `num_blocks` blocks, of which the first
-  /// `num_known` are known.
+  /// Adds the next entry: `scheduled` tokens behind `computed` ones, in a row of `num_blocks` blocks. The first
+  /// `num_known` of the scheduled tokens are known.
   void add(u32 row, u32 computed, u32 scheduled, u32 num_blocks, const std::int32_t* known, u32 num_known);
   /// Gives the device the message, once `give_logs` says that it was given the logs before. With a stream: behind what
   /// is queued there, and before what will be. @throws Error kCuda, kMirror: device and host are no longer in step
@@ -46,7 +46,8 @@ class Gatherer {
   const TablesShape& shape() const { return shape_; }
   /// Gathers given to the device, ever.
   u64 given() const { return given_; }
-  /// And those that are done. A completion has 32 bits of that; fewer than 2^32 are on their way.
+  /// Gathers that are done, ever. A completion has the lowest 32 bits of that count; fewer than 2^32 gathers are on
+  /// their way.
   u64 done() const {
     const u64 number = tables_.completion().word.load(std::memory_order_acquire) >> 32;
     return given_ - static_cast<u32>(given_ - number);

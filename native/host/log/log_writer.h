@@ -8,8 +8,8 @@
 
 namespace blockstep {
 
-/// A command that has grown to so many words takes no further items, so that it fits into one log of a mirror. What its
-/// items say does not depend on how they are cut into commands. Only an Open, which cannot be cut, may be longer.
+/// A command that has grown to so many words takes no further items, so that it fits into one log of a mirror. The
+/// items mean the same however they are cut into commands. Only an Open, which cannot be cut, may be longer.
 constexpr u32 kMaxCommandWords = 1u << 15;
 
 /// Every method either writes its item whole or, when memory runs out (std::bad_alloc), leaves the log as it was.

@@ -78,7 +78,7 @@ void Mirror::start_digest(u64 host_digest) {
   pump();
 }
 
-/// Takes what has come. Says whether there was anything.
+/// Takes the completions that have come. Says whether there was any.
 bool Mirror::collect() {
   bool any = false;
   while (collect_log()) any = true;
@@ -86,7 +86,7 @@ bool Mirror::collect() {
   return any;
 }
 
-/// The completion of the oldest outstanding log: the device works in order.
+/// Takes the completion of the oldest outstanding log, if it has come. The device works in order, so no other can have.
 bool Mirror::collect_log() {
   if (given_ == done_) return false;
   const u32 slot = static_cast<u32>(done_ % limits_.max_logs);
@@ -180,7 +180,7 @@ void Mirror::launch(u64 end) {
   sent_ = end;
 }
 
-/// Drops the words that are on their way. Those behind them move only once they are fewer.
+/// Drops the words that are on their way. The words behind them move to the front, and only when they are the fewer.
 void Mirror::forget_sent() {
   if (2 * sent_ < words_.size() || sent_ == 0) return;
   words_.erase(words_.begin(), words_.begin() + static_cast<std::ptrdiff_t>(sent_));

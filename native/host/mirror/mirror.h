@@ -1,9 +1,9 @@
 // The mirror: a second instance of the state on a device, which applies the log that the host has already applied.
 //
-// The host decides and never waits. append() keeps what was applied; submit(), once a step, gives it to the device in
-// as few logs as possible. At most `max_logs` logs are outstanding: what comes while so many are on their way stays
-// here, joins with what follows, and goes out as soon as a completion comes back. So a device that falls behind gets
-// longer logs, not more of them, and one that never answers is given up at `max_waiting_words`.
+// The host decides and never waits. append() keeps what was applied; submit(), once per step, gives it to the device
+// in as few logs as possible. At most `max_logs` logs are outstanding. A log that comes while so many are on their way
+// stays here, joins with what follows, and goes out as soon as a completion comes back. So a device that falls behind
+// gets longer logs, not more of them. A device that never answers is given up at `max_waiting_words`.
 //
 // Nothing is read back. With every completion comes the rolling digest of the device's results, which must be the one
 // that the host had after the same command.
@@ -22,8 +22,8 @@ namespace blockstep {
 struct MirrorLimits {
   u32 max_logs;              // outstanding at once: one ring slot and one completion each
   u32 slot_words;            // longest log
-  u32 max_taken;             // blocks that a log may take, which is the room that the device has for their ids
-  u64 max_waiting_words;     // kept here while the device is behind
+  u32 max_taken;             // blocks that one log may take: the device has room for so many ids
+  u64 max_waiting_words;     // words kept here while the device is behind
 };
 
 /// Enough for some hundred steps of the largest logs. A mirror that is so far behind will not catch up.
@@ -44,19 +44,19 @@ class Mirror {
   /// host's rolling digest after them. Gives it to the device only if a whole slot is full. @throws Error, std::bad_alloc
   void append(const u32* log, u32 words, u32 taken, u64 rolling_digest);
 
-  /// Gives the device what is waiting, as far as the bound allows. With a stream: behind what is queued there, and
-  /// before what will be. @throws Error
+  /// Gives the device the logs that wait, as far as the bound allows. With a stream they run behind what is queued
+  /// there, and before what will be. @throws Error
   void submit(std::optional<u64> stream = {});
 
-  /// Hands out what waits, for the caller to give it to the device himself and next: appends it to `facts`, and answers
-  /// true. If it is more than `limit` words, or a digest is to be made in front of some of it, it is submitted instead,
-  /// and the answer says whether all of it has been given. @throws Error, std::bad_alloc
+  /// Hands the logs that wait to the caller, who gives them to the device next: they are appended to `facts`, and the
+  /// answer is true. If they are more than `limit` words, or a digest is to be made in front of some of them, they are
+  /// submitted instead, and the answer says whether the device has been given all of them. @throws Error, std::bad_alloc
   bool hand_over(u64 limit, std::vector<u32>& facts);
 
   /// Reads the completions that have come, and refills. @throws Error
   void poll();
 
-  /// Has the digest of the device's state made as it is after all that was appended, to be compared with the host's.
+  /// Asks the device for the digest of its state after all logs that were appended, to be compared with the host's.
   /// @throws Error kLimit if one is under way
   void start_digest(u64 host_digest);
   /// The last digest that was asked for, once the device has confirmed it. poll() first.
@@ -74,7 +74,7 @@ class Mirror {
   const Device& device() const { return *device_; }
 
  private:
-  /// A place in the words that wait, between two logs of the host.
+  /// A boundary between two logs of the host, among the words that wait.
   struct Mark {
     u64 end;    // words before it
     u64 taken;  // blocks taken before it, ever

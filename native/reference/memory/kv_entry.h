@@ -7,7 +7,7 @@
 
 namespace blockstep {
 
-/// It says everything that decides a real one, and who wrote it.
+/// The entry of one token: everything that decides a real KV entry, and who wrote it.
 struct alignas(16) KvEntry {
   u64 hash;   // of adapter, salt and all tokens up to and including this one
   u64 owner;  // handle of the request that wrote it; 0 = never written

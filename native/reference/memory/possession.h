@@ -1,4 +1,4 @@
-// Who has which block, as far as plans told.
+// Who took which block, as far as plans said.
 #pragma once
 
 #include "../../base/memory.h"
@@ -9,10 +9,10 @@ namespace blockstep {
 struct Possession {
   u64 owner;
   u32 generation;
-  u32 arrivals;  // how often lanes had filled it then
+  u32 arrivals;  // how often lanes had filled the block when it was taken
 };
 
-/// 16 bytes a block, zeroed, which take memory where they are written.
+/// 16 bytes per block, zeroed. Pages are taken where they are written.
 class Possessions {
  public:
   /// @throws Error kNoMemory

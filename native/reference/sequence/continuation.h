@@ -1,4 +1,4 @@
-// The "language model" of the reference executor: it goes on as the text went on before.
+// The "language model" of the reference executor: it continues a text as that text went on before.
 #pragma once
 
 #include <vector>
@@ -25,8 +25,8 @@ class Continuation {
   /// The token that follows a text of `count` >= 1 tokens, the first `num_prompt` >= 1 of which are the prompt.
   ///
   /// It is the token that followed the longest earlier occurrence of the text's end, the earliest of equally long ones;
-  /// occurrences may overlap. Where that token is a generated one, the text would begin to repeat itself: it ends there,
-  /// if there is a token for the end of text. Where the last token never occurred before, it is a token of the prompt,
+  /// occurrences may overlap. Where that token is a generated one, the text would begin to repeat itself. It ends there,
+  /// if there is an end-of-text token. Where the last token never occurred before, it is a token of the prompt,
   /// drawn by seed, length and last token. @throws std::bad_alloc
   std::int32_t next(const std::int32_t* text, u32 count, u32 num_prompt);
 

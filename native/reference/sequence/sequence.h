@@ -1,4 +1,4 @@
-// The unpaged copy of one request: what its memory must say, whatever blocks it lies in.
+// The unpaged copy of one request: what its KV memory must hold, whatever blocks that lies in.
 #pragma once
 
 #include <algorithm>
@@ -26,11 +26,12 @@ struct Sequence {
   /// Drafts rejected by the last two steps that computed it, the latest first: a plan that was made before those results
   /// were known counts them as computed.
   u32 rejected[2] = {0, 0};
-  /// From its admission to its next sample: what it sampled before that is not known to the scheduler yet, if it still
-  /// counts, stands behind the tokens that the scheduler knew; and so many drafts of the last step then were rejected.
+  /// True from an admission to the next sample. The scheduler may not know yet what the request sampled before the
+  /// admission. If those tokens still count, they stand behind the tokens that the scheduler knew, and so many drafts
+  /// of the last step were rejected.
   bool unsure = false;
   u32 rejected_before = 0;
-  /// Something was found wrong: nothing of this copy means anything until the request is admitted again.
+  /// Something was found wrong: the copy means nothing until the request is admitted again.
   bool lost = false;
 
   u64 hash_of(u32 position) const { return hashes[position + 1]; }
@@ -45,7 +46,7 @@ struct Sequence {
     hashes.resize(u64{count} + 1);
   }
 
-  /// Starts a residency of the request, with nothing computed, from the tokens that the scheduler knows.
+  /// Starts a residency of the request from the tokens that the scheduler knows. Nothing is computed yet.
   void admit(u64 root, u32 prompt, const std::int32_t* known, u32 count) {
     const bool goes_on = !lost && count < tokens.size() && std::equal(known, known + count, tokens.begin());
     const std::vector<std::int32_t> sampled(goes_on ? tokens.begin() + count : tokens.end(), tokens.end());

@@ -1,4 +1,4 @@
-// What a reference executor is made for, in native words. src/core/native-reference.ts describes the fields.
+// How a reference executor is set up, in native types. src/core/native-reference.ts describes the fields.
 #pragma once
 
 #include "../../core/base/types.h"
@@ -15,7 +15,7 @@ struct ReferenceConfig {
   u32 pipeline_depth;      // 1 .. 3
   u32 seed;
   std::int32_t eos_token;  // -1 = none
-  u32 wrong_drafts;        // of 2^32 drafts so many are wrong
+  u32 wrong_drafts;        // so many of 2^32 drafts are wrong
   bool report_only;        // go on after a fault as if nothing had been found
 };
 

@@ -1,5 +1,5 @@
-// The buffer that one step of the reference executor is read from and answered in. src/core/native-reference.ts draws its
-// layout; both must agree.
+// The buffer of one step of the reference executor: the plan is read from it, and the answer is written into it.
+// src/core/native-reference.ts draws its layout; both must agree.
 #pragma once
 
 #include "config.h"
@@ -7,14 +7,14 @@
 
 namespace blockstep {
 
-constexpr u32 kMaxFindings = 64;     // those after them are counted only
+constexpr u32 kMaxFindings = 64;     // further findings are counted, not reported
 constexpr u32 kFindingNumbers = 11;  // a finding's fields, in their order
 constexpr u32 kStepControlWords = 8;
 
 /// Words of the control area. TypeScript writes the first.
 enum StepControl : u32 { kNumEntries, kNumTokens, kNumFindings, kNumErrors };
 
-/// All arrays but `findings` have one element for each of max_entries entries, or as many as they say.
+/// All arrays but `findings` have one element per entry, or as many per entry as they say, for max_entries entries.
 struct StepIo {
   const double* handles;
   double* findings;  // [kMaxFindings][kFindingNumbers]
@@ -26,8 +26,8 @@ struct StepIo {
   const std::int32_t* num_new_blocks;
   const std::int32_t* num_drafts;
   const std::int32_t* samples;       // not 0: this step computes the last known token
-  const std::int32_t* first;         // 1 + the position at which it really begins, as the caller has it; 0: not said
-  const std::int32_t* num_known;     // tokens that come with the step: of admitted entries all, of others 0
+  const std::int32_t* first;         // 1 + the position at which the caller says that the entry begins; 0: not said
+  const std::int32_t* num_known;     // tokens that come with the step: all of an admitted entry, 0 of others
   const std::int32_t* num_prompt;    // of admitted entries
   const std::int32_t* roots;         // [2] a key of adapter and salt, of admitted entries
   const std::int32_t* draft_tokens;  // [max_drafts]; -1: the one that was made here, -2: one that is not to be accepted

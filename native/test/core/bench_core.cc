@@ -1,4 +1,4 @@
-// What the core costs on one thread: the figures of native/README.md. Not a test; run it on a quiet machine.
+// What the core costs on one thread: the figures of native/core/README.md. Not a test; run it on a quiet machine.
 #include <chrono>
 
 #include "../../core/base/block_hash.h"

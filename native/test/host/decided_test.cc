@@ -3,16 +3,11 @@
 // thread sanitizer, and with the others.
 //
 //   decided_test [steps]
-#include "../workload/decided_comparison.h"
-#include "../support/emulated_device.h"
-#include "../support/host_core.h"
+#include "decided_accidents.h"
+#include "decided_bench.h"
 
 using namespace blockstep;
 using namespace blockstep::test;
-
-static std::unique_ptr<EmulatedDevice> open_device(const Config& pool, u32 members, const Accidents& accidents = {}) {
-  return std::make_unique<EmulatedDevice>(pool, 2, slot_words(pool), members, accidents);
-}
 
 static void run(const MixShape& shape, u32 members, u64 seed, u64 steps, DecideCoverage& coverage, u64& preemptions) {
   Twins twins(shape, seed, coverage, open_device(shape.pool, members));
@@ -37,89 +32,6 @@ static void test_full_batches() {
   EXPECT(twins.cuts() > twins.running_cuts() && twins.running_cuts() != 0, "%llu batches were full in %llu steps",
          wide(twins.cuts()), wide(kSteps));
   for (const u32 carried : opened.decided) EXPECT(carried != 0, "a carrier was never taken");
-}
-
-// ---- One core, and one request at a time.
-
-constexpr u32 kBlockSize = 4;
-constexpr u32 kEntries = 4;
-constexpr u32 kPending = 4096;
-
-struct Bench {
-  explicit Bench(const Accidents& accidents = {}, Authority authority = Authority::kDevice, u32 lookahead = 0)
-      : memory(Exchange::words_needed(kPending, 1, kEntries), 0),
-        exchange(memory.data(), kPending, kEntries),
-        core({{60, 10, 16, 0}, kBlockSize, kEntries, 1, kPending, lookahead, 64, true, Key{7, 9}, authority}, exchange,
-             make(accidents), 2) {
-    exchange.control(kHeadSlot) = -1;
-  }
-
-  std::unique_ptr<Device> make(const Accidents& accidents) {
-    auto made = open_device({60, 10, 16, 0}, 0, accidents);
-    device = made.get();
-    return made;
-  }
-
-  u32 add(u32 tokens, std::int32_t first = 0) {
-    std::vector<std::int32_t> prompt(tokens);
-    for (u32 i = 0; i < tokens; ++i) prompt[i] = first + static_cast<std::int32_t>(i);
-    return static_cast<u32>(core.add({prompt.data(), tokens}, u"", u"") % blockstep::kSlotLimit);
-  }
-
-  void push(PendingOp op, u32 slot, std::int32_t argument) {
-    std::int32_t& n = exchange.control(kNumPending);
-    exchange.pending()[2 * n] = static_cast<std::int32_t>(static_cast<u32>(op) << 24 | slot);
-    exchange.pending()[2 * n + 1] = argument;
-    n += 1;
-  }
-
-  static std::vector<std::int32_t> request(const std::vector<RequestAdmission>& admissions) {
-    std::vector<std::int32_t> words = {1000, 100, static_cast<std::int32_t>(kUsual), 0, 64,
-                                       static_cast<std::int32_t>(admissions.size()), 0, 0};
-    for (const RequestAdmission& a : admissions) {
-      words.insert(words.end(), {a.slot, a.num_computed, a.num_external, a.num_hits, a.flags});
-    }
-    return words;
-  }
-
-  void submit(const std::vector<std::int32_t>& words, u32 entries = 0) {
-    core.submit_decision(0, 0, entries, {words.data(), static_cast<u32>(words.size())});
-  }
-  void submit(u32 slot) { submit(request({{static_cast<std::int32_t>(slot), 0, 0, -1, 0}})); }
-
-  bool poll() { return core.poll_decision({answer, static_cast<u32>(std::size(answer))}); }
-  void wait() {
-    while (!poll()) std::this_thread::yield();
-  }
-
-  void enter(u32 entry, u32 slot, u32 computed, u32 scheduled) {
-    const Frame frame = exchange.frame(0);
-    const_cast<std::int32_t*>(frame.slots)[entry] = static_cast<std::int32_t>(slot);
-    const_cast<std::int32_t*>(frame.computed)[entry] = static_cast<std::int32_t>(computed);
-    const_cast<std::int32_t*>(frame.scheduled)[entry] = static_cast<std::int32_t>(scheduled);
-  }
-
-  std::vector<std::int32_t> memory;
-  Exchange exchange;
-  EmulatedDevice* device = nullptr;
-  HostCore core;
-  std::int32_t answer[kAnswerHead + 4 * kAnswerAdmission] = {};
-};
-
-/// The error that a call throws; the code is "" without one.
-template <class Call>
-static Error error_of(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  return {"", ""};
-}
-
-static void expect_error(const Error& error, const char* code, const char* says, const char* what) {
-  EXPECT(std::string(error.code) == code && error.message.find(says) != std::string::npos, "%s: %s %s", what, error.code,
-         error.message.c_str());
 }
 
 /// Each call belongs to one authority.
@@ -318,100 +230,6 @@ static void test_digest_ahead() {
   bench.wait();
   while (!bench.core.poll()) std::this_thread::yield();
   EXPECT(bench.core.mirror_digest() == then && bench.core.digest() != then, "a digest of another state");
-}
-
-/// What is wrong with a decision, or with its device, poisons the core with a code and with these words.
-static void test_accidents() {
-  const auto header = [](u32* words) -> DecisionHeader& { return record_at<DecisionHeader>(words); };
-  const auto answer = [](u32* words) -> AdmissionAnswer& {
-    return record_at<AdmissionAnswer>(words + kWordsOf<DecisionHeader>);
-  };
-  const auto log = [=](u32* words) { return words + header(words).words - header(words).log_words; };
-  const auto tamper = [](std::function<void(u32*)> change) { return Accidents{.tampered = 2, .tamper = change}; };
-  struct Case {
-    const char* what;
-    Accidents accidents;
-    const char* code;
-    const char* says;
-  };
-  const char* senseless = "makes no sense";
-  const Case cases[] = {
-      {"nothing", {}, "", ""},
-      {"a launch that fails", {.decide_fails = 2}, kCuda, "launch failed"},
-      {"a device that is lost", {.decide_lost = 2}, kCuda, "lost"},
-      {"another number", {.decide_wrong_number = 2}, kMirror, "completion of batch 2 is that of batch 3"},
-      {"another version", tamper([=](u32* w) { header(w).version = 9; }), kMirror, senseless},
-      {"a fault", tamper([=](u32* w) { header(w).fault = 1; }), kMirror, senseless},
-      {"an unknown stop", tamper([=](u32* w) { header(w).stop = 77; }), kMirror, senseless},
-      {"a stop for no reason", tamper([=](u32* w) { header(w).stop = kStopRows; }), kMirror, senseless},
-      {"other words", tamper([=](u32* w) { header(w).words += 1; }), kMirror, senseless},
-      {"more entries than there are", tamper([=](u32* w) {
-         header(w).num_run = 2, header(w).stop = kStopRunning, header(w).num_answers = header(w).num_admitted = 0;
-         header(w).words -= 12;
-       }), kMirror, senseless},
-      {"all entries with a stop", tamper([=](u32* w) {
-         header(w).stop = kStopRunning, header(w).num_answers = header(w).num_admitted = 0;
-         header(w).words -= 12;
-       }), kMirror, senseless},
-      {"fewer entries", tamper([=](u32* w) { header(w).num_run = 0; }), kMirror, senseless},
-      {"more answers than admissions", tamper([=](u32* w) { header(w).num_answers = 3; }), kMirror, senseless},
-      {"more answers, and as many words", tamper([=](u32* w) {
-         header(w).num_answers = header(w).num_admitted = 3, header(w).stop = kStopRows, header(w).words += 6;
-       }), kMirror, senseless},
-      {"more admitted than answered", tamper([=](u32* w) { header(w).num_admitted = 3; }), kMirror, senseless},
-      {"two that were not admitted", tamper([=](u32* w) { header(w).num_admitted = 0, header(w).stop = kStopRows; }),
-       kMirror, senseless},
-      {"all admitted with a stop", tamper([=](u32* w) { header(w).stop = kStopBudget; }), kMirror, senseless},
-      {"fewer admitted", tamper([=](u32* w) { header(w).num_admitted = 1, header(w).stop = kStopRows; }), kMirror,
-       "does not name"},
-      {"more ids than blocks", tamper([=](u32* w) { header(w).num_ids += 60, header(w).words += 60; }), kMirror, senseless},
-      {"a log without an end", tamper([=](u32* w) { header(w).log_words += 1u << 20, header(w).words += 1u << 20; }),
-       kMirror, senseless},
-      {"another log", tamper([=](u32* w) { log(w)[0] = head_word(Op::kRelease, 1), log(w)[1] = 9; }), kMirror,
-       "does not apply"},
-      {"another id", tamper([=](u32* w) { (log(w) - header(w).num_ids)[0] += 1; }), kMirror, "other blocks"},
-      {"another count", tamper([=](u32* w) { header(w).num_free += 1; }), kMirror, "counts"},
-      {"another number of keys", tamper([=](u32* w) { header(w).num_published += 1; }), kMirror, "counts"},
-      {"another number of rows", tamper([=](u32* w) { header(w).rows_in_use += 1; }), kMirror, "counts"},
-      {"another number of commands", tamper([=](u32* w) { header(w).num_commands[0] += 1; }), kMirror, "counts"},
-      {"another digest", tamper([=](u32* w) { header(w).rolling_digest[1] ^= 1; }), kMirror, "rolling digests"},
-      {"another row", tamper([=](u32* w) { answer(w).row += 1; }), kMirror, "cannot be admitted"},
-      {"more tokens than there are", tamper([=](u32* w) { answer(w).num_tokens = 2; }), kMirror, "cannot be admitted"},
-      {"more hits than tokens", tamper([=](u32* w) { answer(w).num_hits = 1u << 30; }), kMirror, "cannot be admitted"},
-      {"more hits than full blocks", tamper([=](u32* w) { answer(w).num_hits = 3, answer(w).num_new = 0; }), kMirror,
-       "cannot be admitted"},
-      {"other new blocks", tamper([=](u32* w) { answer(w).num_new += 1; }), kMirror, "cannot be admitted"},
-      {"blocks that are not there", tamper([=](u32* w) { answer(w).num_new += 1, answer(w).num_blocks += 1; }), kMirror,
-       "does not hold the 4 blocks"},
-      {"a block of another prefix", tamper([=](u32* w) { std::swap(log(w)[5], log(w)[6]); }), kMirror, "another prefix"},
-      {"a longer row", tamper([=](u32* w) { log(w)[2] += 1; }), kMirror, "other blocks"},
-  };
-  for (const Case& test : cases) {
-    Bench bench(test.accidents);
-    // One that runs on with a new block, and one that finds two blocks of it.
-    const u32 first = bench.add(12);
-    const Error error = error_of([&] {
-      bench.submit(first);
-      bench.wait();
-      bench.enter(0, first, 12, 1);
-      bench.push(PendingOp::kAppend, first, 7);
-      const u32 second = bench.add(9);
-      const u32 third = bench.add(5, 100);
-      bench.submit(Bench::request({{static_cast<std::int32_t>(second), 0, 0, -1, 0},
-                                   {static_cast<std::int32_t>(third), 0, 0, -1, 0}}), 1);
-      bench.wait();
-    });
-    expect_error(error, test.code, test.says, test.what);
-    if (test.code[0] == 0) {
-      EXPECT(bench.answer[kNumRun] == 1 && bench.answer[kAnswerHead + 1] == 2, "%d hits", bench.answer[kAnswerHead + 1]);
-      continue;
-    }
-    EXPECT(bench.exchange.control(kDeciding) == 0, "%s: who waits for it waits for ever", test.what);
-    for (const auto& call : {std::function<void()>([&] { bench.core.flush(); }), std::function<void()>([&] { bench.poll(); }),
-                             std::function<void()>([&] { bench.submit(first); })}) {
-      expect_error(error_of(call), test.code, error.message.c_str(), test.what);
-    }
-  }
 }
 
 int main(int argc, char** argv) {

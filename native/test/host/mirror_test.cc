@@ -1,59 +1,10 @@
 // The mirror over an emulated device: what is appended arrives, in order, once, within the bound, however late the
 // device is; and what goes wrong there is found. Built with the thread sanitizer, and with the others.
-#include "../../host/mirror/mirror.h"
-#include "../../host/device/self_test.h"
-#include "../support/emulated_device.h"
-#include "../workload/workload.h"
+#include "mirror_pair.h"
+#include "self_test_cases.h"
 
 using namespace blockstep;
 using namespace blockstep::test;
-
-constexpr u32 kDepth = 3;
-
-/// A host state, and a mirror of it.
-struct Pair {
-  Pair(const Config& config, u32 words, u32 members, const Accidents& accidents = {}, u64 max_waiting = kMaxWaitingWords)
-      : host(config), mirror(make(config, words, members, accidents), {kDepth, words, config.num_blocks, max_waiting}) {}
-
-  std::unique_ptr<Device> make(const Config& config, u32 words, u32 members, const Accidents& accidents) {
-    auto made = std::make_unique<EmulatedDevice>(config, kDepth, words, members, accidents);
-    device = made.get();
-    return made;
-  }
-
-  void apply(const Log& log) {
-    if (log.words.empty()) return;
-    host.apply(log);
-    EXPECT(host.results.fault == kNoFault, "%s", describe(host.results.fault));
-    mirror.append(log.words.data(), log.size(), host.results.num_ids, host.state.rolling_digest);
-  }
-
-  void settle() {
-    while (mirror.poll(), !mirror.idle()) std::this_thread::yield();
-  }
-
-  Machine host;
-  EmulatedDevice* device = nullptr;
-  Mirror mirror;
-};
-
-/// The code that a call throws, or "".
-template <class Call>
-static std::string code_of(const Call& call, std::string& message) {
-  try {
-    call();
-  } catch (const Error& error) {
-    message = error.message;
-    return error.code;
-  }
-  return "";
-}
-
-static Log open_rows(u32 from, u32 count) {
-  Log log;
-  for (u32 row = from; row < from + count; ++row) log.add(Op::kOpen, 0, {row});
-  return log;
-}
 
 /// Random work, random lateness. Everything is compared when the device has caught up, and once in a while before.
 static u64 run(const Shape& shape, u32 words, u32 members, u64 seed, u64 steps, u32 (&carried)[3]) {
@@ -299,60 +250,6 @@ static void test_digest_moves() {
   pair.mirror.submit();
   pair.settle();
   EXPECT(pair.mirror.digest() == then, "a digest of another state");
-}
-
-/// A kernel for the self-test of mapped memory, and what the test should say of it.
-struct FakeKernel {
-  const char* what;
-  bool starts, sees, answers, reads_right, reads_second_right;
-  const char* says;
-};
-
-static const char* self_test_of(const FakeKernel& fake) {
-  Mailbox mailbox{};
-  std::atomic<bool> over{false};
-  std::thread kernel;
-  const auto start = [&] {
-    if (!fake.starts) return;
-    kernel = std::thread([&] {
-      const u64 first = mailbox.ask.load(std::memory_order_acquire);
-      if (fake.answers) mailbox.answer.store(mailbox_reply(first) + !fake.reads_right, std::memory_order_release);
-      const auto deadline = std::chrono::steady_clock::now() + kMailboxPatience;
-      u64 second = first;
-      while (second == first && std::chrono::steady_clock::now() < deadline) {
-        if (fake.sees) second = mailbox.ask.load(std::memory_order_acquire);
-        std::this_thread::yield();
-      }
-      const u64 answer = second == first ? kMailboxGaveUp : mailbox_reply(second) + !fake.reads_second_right;
-      if (fake.answers) mailbox.answer.store(answer, std::memory_order_release);
-      over.store(true, std::memory_order_release);
-    });
-  };
-  const auto ended = [&] { return over.load(std::memory_order_acquire); };
-  const char* wrong = self_test(mailbox, start, ended, std::chrono::milliseconds(fake.starts ? 5000 : 20));
-  if (kernel.joinable()) kernel.join();
-  return wrong;
-}
-
-/// Each kernel is found to be what it is. On a machine with much to do a thread can miss its 100 ms, and try again.
-static void test_self_test() {
-  const FakeKernel fakes[] = {
-      {"all is well", true, true, true, true, true, nullptr},
-      {"the GPU is busy", false, true, true, true, true, "did not start"},
-      {"the host sees nothing", true, true, false, true, true, "the host did not see"},
-      {"the kernel sees nothing", true, false, true, true, true, "did not see a host write"},
-      {"the kernel reads something else", true, true, true, false, true, "something else"},
-      {"the kernel reads something else later", true, true, true, true, false, "something else"},
-  };
-  for (const FakeKernel& fake : fakes) {
-    const char* wrong = nullptr;
-    bool as_expected = false;
-    for (u32 tries = 0; tries < 8 && !as_expected; ++tries) {
-      wrong = self_test_of(fake);
-      as_expected = fake.says ? wrong && std::strstr(wrong, fake.says) : !wrong;
-    }
-    EXPECT(as_expected, "%s: %s", fake.what, wrong ? wrong : "passed");
-  }
 }
 
 static int all(int argc, char** argv) {

@@ -8,21 +8,21 @@
 
 namespace blockstep {
 
-/// Elements that someone else owns, of an array that Node-API or a test has.
+/// Block ids in an array that somebody else owns.
 struct BlockList {
   const std::int32_t* ids;
   u32 count;
 };
 
-/// Blocks that are consecutive on both sides.
+/// A run: blocks that are consecutive on both sides.
 struct Run {
   u32 source;
   u32 target;
   u32 count;
 };
 
-/// The runs of a job, in pieces of whole blocks; a job without blocks is one piece without runs, so that it has its place in
-/// the order as any other. It keeps its memory for the next job.
+/// The runs of a job, cut into pieces of whole blocks. A job without blocks is one piece without runs, so that it has its
+/// place in the order of the lane. A plan keeps its memory for the next job.
 struct CopyPlan {
   std::vector<Run> runs;
   std::vector<u32> piece_ends;  // index behind the last run of each piece
@@ -30,11 +30,11 @@ struct CopyPlan {
   u32 num_pieces() const { return static_cast<u32>(piece_ends.size()); }
   u32 first_run(u32 piece) const { return piece == 0 ? 0 : piece_ends[piece - 1]; }
   u32 end_run(u32 piece) const { return piece_ends[piece]; }
-  /// Pairs that were checked. @throws std::bad_alloc
+  /// Makes the plan of pairs that BlockPairs::check() has passed. @throws std::bad_alloc
   void make(BlockList sources, BlockList targets, u32 blocks_per_piece);
 };
 
-/// Two arenas that a lane lies between, and the checks of what its jobs name.
+/// The two arenas of a lane, and the checks of the blocks that its jobs name.
 class BlockPairs {
  public:
   /// @throws Error kBadArg for arenas that do not go together, std::bad_alloc
@@ -43,7 +43,7 @@ class BlockPairs {
   BlockArena& source() const { return *source_; }
   BlockArena& target() const { return *target_; }
   u64 bytes_per_block() const { return source_->bytes_per_block(); }
-  /// How many blocks a piece of about so many bytes has: one at least.
+  /// How many blocks a piece of about `piece_bytes` bytes has: at least one.
   u32 blocks_in(u64 piece_bytes) const;
   /// @throws Error kBadArg
   void check(BlockList sources, BlockList targets);
@@ -51,7 +51,7 @@ class BlockPairs {
  private:
   std::shared_ptr<BlockArena> source_;
   std::shared_ptr<BlockArena> target_;
-  std::vector<u32> marks_;  // by target block: the last check that met it
+  std::vector<u32> marks_;  // by target block: the number of the last check that met the block
   u32 mark_ = 0;
 };
 

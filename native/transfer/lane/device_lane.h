@@ -1,4 +1,4 @@
-// What a lane of a GPU has beside the face of every lane.
+// What a lane of a GPU promises beside what every lane promises.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@ namespace blockstep {
 
 /// How runs are copied. kAuto: small ones by a kernel, large ones by the copy engine, as `cut` says.
 enum class CopyMode : u32 { kAuto, kBatch, kKernel, kCopies };
-/// How the GPU says what it has done. kAuto: by stores, where it can.
+/// How the GPU says what it has done: by stores of 64 bits or by events. kAuto: by stores, where the GPU can.
 enum class CompletionMode : u32 { kAuto, kWriteValue, kEvent };
 
 struct DeviceLaneOptions {
@@ -36,19 +36,19 @@ struct DeviceLaneInfo {
   double calibration_ms;      // how long measuring them took; 0: they were not measured
 };
 
-/// A lane whose copies a GPU carries out, in a stream of its own. Nothing waits for it but flush(), fence() and the
-/// destructor, and those no longer than `patience_ms` without progress. What the GPU has done is noted when the ring is
-/// drained or the lane is asked; until then arrivals and traffic are as they were.
+/// A lane whose copies a GPU carries out, in a stream of its own. Only flush(), fence() and the destructor wait for the
+/// GPU, and no longer than `patience_ms` without progress. What the GPU has done is noted when the ring is drained or
+/// the lane is asked; until then arrivals and traffic are as they were.
 ///
-/// A piece that was given to the GPU is copied: cancel() and fence() keep back the pieces that were not. A job fails if a
-/// call for one of its pieces does. A GPU that is lost, or makes no progress, fails every job, and submit() and
-/// record_step() throw kCuda from then on. While work does not end CUDA frees no memory, whosever it is: it stays for the
-/// rest of the process, that of other lanes too.
+/// A piece that was given to the GPU is copied; cancel() and fence() keep back only the pieces that were not. A job
+/// fails if a CUDA call for one of its pieces fails. If the GPU is lost, or makes no progress, every job fails, and
+/// submit() and record_step() throw kCuda from then on. CUDA frees no memory while any work does not end. So after such
+/// work the memory of all lanes stays allocated for the rest of the process.
 class DeviceLane : public Lane {
  public:
-  /// All that every step up to this one does is queued in `stream`, a cudaStream_t of the lane's GPU: jobs that wait for
-  /// them are ready for the lane, and wait on the GPU for what is queued there now. Steps come in order; one behind what
-  /// was recorded or settled already changes nothing. The stream must not be capturing.
+  /// Says that the work of every step up to this one is queued in `stream`, a cudaStream_t of the lane's GPU. Jobs that
+  /// wait for these steps become ready, and wait on the GPU for what is queued in the stream now. Steps come in order;
+  /// a step that was recorded or settled already changes nothing. The stream must not be capturing.
   /// @throws Error kCuda, and nothing is changed
   virtual void record_step(std::int64_t step, u64 stream) = 0;
   virtual const DeviceLaneInfo& info() const = 0;

@@ -11,7 +11,7 @@
 namespace blockstep {
 namespace {
 
-/// While it lives, threads that are started take no signal: those are for the threads of the program.
+/// While this object lives, threads that are started take no signals: signals are for the threads of the program.
 class SignalsBlocked {
  public:
 #if defined(_WIN32)
@@ -114,7 +114,7 @@ void HostLane::make_ready(Job& job) {
   if (ready_.first == &job) wake(job);
 }
 
-/// Threads for a job that may begin now.
+/// Wakes threads for a job that may begin now.
 void HostLane::wake(const Job& job) {
   if (idle_ == 0) return;
   if (job.plan.num_pieces() == 1) wake_.notify_one();
@@ -129,7 +129,7 @@ bool HostLane::cancel(u32 number) {
   return true;
 }
 
-/// No piece of it begins any more. With the mutex held.
+/// From now on no piece of the job begins. With the mutex held.
 void HostLane::drop(Job& job) {
   job.cancelled = true;
   if (job.active == 0) end(job);
@@ -182,7 +182,7 @@ u32 HostLane::waiting() {
   return waiting_.size;
 }
 
-/// The first job, if a piece of it can begin: one job after the other, since they may write the same blocks.
+/// The first job, if a piece of it can begin. Only the first, because two jobs may write the same blocks.
 HostLane::Job* HostLane::next_job() const {
   Job* job = ready_.first;
   return job && !job->cancelled && job->next_piece < job->plan.num_pieces() ? job : nullptr;
@@ -211,7 +211,7 @@ void HostLane::work() {
   }
 }
 
-/// @returns how many blocks
+/// Copies one piece of a job. @returns how many blocks that were
 u64 HostLane::copy(const Job& job, u32 piece) {
   u64 blocks = 0;
   const BlockArena& source = pairs_.source();
@@ -226,7 +226,8 @@ u64 HostLane::copy(const Job& job, u32 piece) {
   return blocks;
 }
 
-/// Its word is posted under the mutex, so that whoever reads it and submits finds the job's place free.
+/// Ends a job. Its word is posted under the mutex, so that an owner who reads the word and submits finds the job's place
+/// free.
 void HostLane::end(Job& job) {
   const u32 number = job.number;
   const bool whole = job.next_piece == job.plan.num_pieces();

@@ -20,7 +20,7 @@ class HostLane final : public Lane {
  public:
   static constexpr u32 kMaxThreads = 16;
 
-  /// Copies the bytes of one run. Called by any thread of the lane, by several at once, with no lock held.
+  /// Copies the bytes of one run. Several threads of the lane call it at once, without a lock.
   using CopyBytes = void (*)(void* target, const void* source, std::size_t bytes);
   static void copy_bytes(void* target, const void* source, std::size_t bytes) { std::memcpy(target, source, bytes); }
 
@@ -33,7 +33,7 @@ class HostLane final : public Lane {
   /// @throws Error kBadArg for arenas that do not go together, kLimit if a thread cannot be started; std::bad_alloc
   HostLane(std::shared_ptr<CompletionRing> ring, std::shared_ptr<BlockArena> source, std::shared_ptr<BlockArena> target,
            Options options);
-  /// Jobs that have begun stop after the piece at hand.
+  /// A job that has begun stops after the pieces that are being copied.
   ~HostLane() override;
 
   u32 submit(BlockList sources, BlockList targets, std::int64_t not_before) override;
@@ -77,7 +77,7 @@ class HostLane final : public Lane {
   Job* draft_ = nullptr;  // taken, and not submitted yet; the owner's alone
 
   mutable std::mutex mutex_;
-  // All below is guarded by it.
+  // The mutex guards everything below.
   std::condition_variable wake_;  // there is work, or the end
   std::condition_variable over_;  // a job is over
   JobPool<Job> jobs_;

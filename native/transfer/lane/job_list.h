@@ -14,7 +14,7 @@ struct JobList {
 
   void append(Job& job) { insert_behind(last, job); }
 
-  /// By step, then as they came.
+  /// Inserts a job behind those of earlier steps and, of its own step, behind those that came before it.
   void insert_by_step(Job& job) {
     Job* prev = last;
     while (prev && prev->not_before > job.not_before) prev = prev->prev;

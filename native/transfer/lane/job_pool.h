@@ -8,17 +8,17 @@
 
 namespace blockstep {
 
-/// @tparam Job has `number`, 0 while it is nobody's
+/// @tparam Job has `number`, which is 0 while the job is not in use
 template <class Job>
 class JobPool {
  public:
   /// @throws std::bad_alloc
   explicit JobPool(const CompletionRing& ring) : ring_(ring), by_slot_(ring.capacity()) {}
 
-  /// A job that nobody else knows yet. @throws std::bad_alloc
+  /// A job that is not in use. @throws std::bad_alloc
   Job& take() {
     if (spare_.empty()) {
-      // Whoever returns a job allocates nothing.
+      // Room for the job is made here, so that give_back() allocates nothing.
       if (spare_.capacity() == owned_.size()) spare_.reserve(2 * owned_.size() + 8);
       owned_.push_back(std::make_unique<Job>());
       return *owned_.back();
@@ -44,7 +44,7 @@ class JobPool {
   const CompletionRing& ring_;
   std::vector<std::unique_ptr<Job>> owned_;
   std::vector<Job*> spare_;
-  std::vector<Job*> by_slot_;  // of the ring
+  std::vector<Job*> by_slot_;  // by slot of the ring
 };
 
 }  // namespace blockstep

@@ -10,42 +10,43 @@ namespace blockstep {
 /// Runs of blocks that are consecutive on both sides are copied as one. A job is cut into pieces at block boundaries, and
 /// its word is posted once, when no piece of it is being copied and none will be.
 ///
-/// Order: a job is over before the next one begins. They begin in the order in which they were submitted, but for those that
-/// wait for a step, which others overtake; those that become ready together begin in the order of their steps, then of
-/// submission.
+/// Order: a job is over before the next one begins. Jobs begin in the order in which they were submitted, except that a
+/// job which waits for a step is overtaken. Jobs that become ready together begin in the order of their steps, then in
+/// the order of their submission.
 ///
-/// All methods are for one thread, the owner. Nothing here allocates but submit(), before it changes anything.
+/// One thread, the owner, calls all methods. Only submit() allocates, before it changes anything.
 class Lane {
  public:
-  /// No step: the job waits for none.
+  /// The step of a job that waits for none.
   static constexpr std::int64_t kNoFence = -1;
 
   Lane() = default;
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
-  /// Ends every job as cancel() does. Nothing writes any more when it returns.
+  /// Ends every job as cancel() does. When it returns, nothing of the lane writes any more.
   virtual ~Lane() = default;
 
-  /// Has block sources.ids[i] copied to targets.ids[i], once `not_before` is settled. A job without blocks copies nothing, and
-  /// has its place in the order as any other.
-  /// @returns the job @throws Error kBadArg, kRingFull, kDisposed if the ring was closed, std::bad_alloc; and nothing is changed
+  /// Has block sources.ids[i] copied to targets.ids[i], once step `not_before` is settled. A job without blocks copies
+  /// nothing, but has its place in the order.
+  /// @returns the job @throws Error kBadArg, kRingFull, kDisposed if the ring was closed, std::bad_alloc; and nothing
+  /// is changed
   virtual u32 submit(BlockList sources, BlockList targets, std::int64_t not_before) = 0;
   /// Every step up to this one has been executed.
   virtual void settle(std::int64_t step) = 0;
-  /// Ends a job: at once if it has not begun, otherwise after the pieces at hand. It is `cancelled` if any piece of it
-  /// was not copied. @returns false if it is over already, or none of this lane's
+  /// Ends a job: at once if it has not begun, otherwise after the pieces that are being copied. Its verdict is
+  /// kCancelled if any piece of it was not copied. @returns false if the job is over already, or is not of this lane
   virtual bool cancel(u32 job) = 0;
-  /// Waits until these jobs are over; those that are not this lane's are.
+  /// Waits until these jobs are over. Jobs that are not of this lane count as over.
   /// @throws Error kBadArg if one waits for a step that was not settled, which nobody could settle meanwhile
   virtual void flush(BlockList jobs) = 0;
   /// Cancels what has not begun and waits for what has: nothing that was submitted before writes or reads after this.
   virtual void fence() = 0;
 
-  /// Jobs that are not over.
+  /// How many jobs are not over.
   virtual u32 pending() = 0;
-  /// Those of them that wait for a step.
+  /// How many of the pending jobs wait for a step.
   virtual u32 waiting() = 0;
-  /// What was copied so far, in so many pieces of consecutive memory.
+  /// What was copied so far, and in how many stretches of consecutive memory.
   struct Traffic {
     u64 bytes = 0;
     u64 copies = 0;

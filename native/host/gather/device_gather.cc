@@ -1,17 +1,21 @@
-// The part of a core that has to do with the tables on a device: gather(), but by the device and out of its own rows.
-#include <algorithm>
+#include "device_gather.h"
 
-#include "../core.h"
+#include <algorithm>
+#include <string>
+
+#include "../requests/check_frame.h"
+#include "host_gather.h"
 
 namespace blockstep {
 
-const blockstep_tables& HostCore::make_device_tables(u32 max_tokens) {
-  require_sound();
+const blockstep_tables& DeviceGather::make(u32 max_tokens) {
   const TablesShape shape{max_tokens, config_.max_entries, config_.pool.max_blocks_per_row};
-  if (!mirror_) throw Error{kCuda, "the state of this core is on the host alone, so there are no tables on a GPU"};
+  Mirror* const mirror = mirrored_.mirror();
+  if (!mirror) throw Error{kCuda, "the state of this core is on the host alone, so there are no tables on a GPU"};
   if (!gatherer_) {
-    // One more than steps can be in flight, as for logs: a frame is what a step takes.
-    gatherer_ = std::make_unique<Gatherer>(mirror_->device(), shape, config_.block_size, GatherLimits{config_.num_frames});
+    // One slot per frame. A step in flight holds a frame, and there is one frame more than steps can be in flight.
+    const GatherLimits limits{config_.num_frames};
+    gatherer_ = std::make_unique<Gatherer>(mirror->device(), shape, config_.block_size, limits);
   } else if (gatherer_->shape().max_tokens != max_tokens) {
     throw Error{kBadArg, "maxTokens must be " + std::to_string(gatherer_->shape().max_tokens) +
                              ", as when the tables were made, got " + std::to_string(max_tokens)};
@@ -19,18 +23,15 @@ const blockstep_tables& HostCore::make_device_tables(u32 max_tokens) {
   return gatherer_->tables().descriptor();
 }
 
-Gatherer& HostCore::gatherer() const {
+Gatherer& DeviceGather::gatherer() const {
   if (!gatherer_) throw Error{kBadArg, "the core has no tables on a device"};
   return *gatherer_;
 }
 
-void HostCore::gather_on_device(u32 frame_index, u32 num_entries, std::optional<u64> stream) {
-  begin_change();
-  drain();
+void DeviceGather::gather(const Frame& frame, u32 num_entries, std::optional<u64> stream) {
   Gatherer& gatherer = this->gatherer();
-  const Frame frame = exchange_.frame(frame_index);
-  check_frame(frame, 0, num_entries);
-  check_gather(frame, num_entries, gatherer.shape().max_tokens);
+  check_frame(frame, 0, num_entries, table_);
+  check_gather(frame, num_entries, gatherer.shape().max_tokens, table_);
   const bool same = std::all_of(frame.scheduled, frame.scheduled + num_entries,
                                 [&](std::int32_t scheduled) { return scheduled == frame.scheduled[0]; });
   gatherer.begin(num_entries, same && num_entries != 0 ? static_cast<u32>(frame.scheduled[0]) : 0);
@@ -41,18 +42,18 @@ void HostCore::gather_on_device(u32 frame_index, u32 num_entries, std::optional<
     const u32 known = known_tokens(slot, computed, scheduled);
     gatherer.add(slot.row, computed, scheduled, slot.num_blocks, slot.tokens + computed, known);
   }
-  ask_mirror([&] {
+  Mirror* const mirror = mirrored_.mirror();
+  condition_.ask_mirror([&] {
     gatherer.launch(stream, [&] {
-      mirror_->submit();
-      return mirror_->all_given();
+      mirror->submit();
+      return mirror->all_given();
     });
   });
 }
 
-void HostCore::read_device_table(Table which, void* out) {
-  require_sound();
+void DeviceGather::read(Table which, void* out) {
   Gatherer& gatherer = this->gatherer();
-  ask_mirror([&] { gatherer.tables().read(which, out); });
+  condition_.ask_mirror([&] { gatherer.tables().read(which, out); });
 }
 
 }  // namespace blockstep

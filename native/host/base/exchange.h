@@ -1,7 +1,7 @@
 // The exchange buffer as native code sees it. src/core/exchange.ts draws its layout; both must agree.
 #pragma once
 
-#include "../core/base/types.h"
+#include "../../core/base/types.h"
 
 namespace blockstep {
 
@@ -34,7 +34,7 @@ struct Frame {
 };
 constexpr u32 kFrameArrays = 5;
 
-/// The views of one exchange buffer. The addon sees to it that the memory is there whenever the core is called.
+/// The parts of one exchange buffer. The addon makes sure that the memory is there whenever the core is called.
 class Exchange {
  public:
   Exchange(std::int32_t* words, u32 pending_capacity, u32 max_entries)

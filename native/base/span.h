@@ -1,0 +1,14 @@
+// Span: a list that somebody else owns.
+#pragma once
+
+#include "../core/base/types.h"
+
+namespace blockstep {
+
+template <class T>
+struct Span {
+  T* data;
+  u32 size;
+};
+
+}  // namespace blockstep

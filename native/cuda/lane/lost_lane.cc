@@ -1,0 +1,46 @@
+// How a lane ends that has lost its GPU.
+#include <thread>
+
+#include "cuda_lane.h"
+#include "lane_gpu.h"
+
+namespace blockstep::cuda {
+
+/// Ends the lane: every job fails, once the GPU can no longer touch anything of it. If work is under way and does not
+/// end, nobody can know that; then the memory that the work may touch is never freed.
+void CudaLane::lose(const std::string& reason, bool may_wait) {
+  lost_ = reason;
+  const Clock::time_point deadline = Clock::now() + (may_wait ? patience_ : std::chrono::milliseconds(0));
+  // An error that is found twice means that the device is lost, and nothing runs on it.
+  for (u32 errors = 0; errors < 2;) {
+    const cudaError_t status = query(gpu_->stream.get());
+    if (status == cudaSuccess) break;
+    if (status != cudaErrorNotReady) {
+      ++errors;
+    } else if (Clock::now() >= deadline) {
+      stop_freeing();
+      static_cast<void>(gpu_.release());
+      break;
+    } else {
+      std::this_thread::yield();
+    }
+  }
+  fail_all();
+}
+
+void CudaLane::fail_all() {
+  giving_ = nullptr;
+  done_ = given_;
+  for (JobList<Job>* list : {&ready_, &waiting_}) {
+    while (list->first) {
+      list->first->failed = true;
+      end(*list->first);
+    }
+  }
+}
+
+void CudaLane::require_there() const {
+  if (!lost_.empty()) throw Error{kCuda, "the lane lost its GPU: " + lost_};
+}
+
+}  // namespace blockstep::cuda

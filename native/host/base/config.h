@@ -1,0 +1,27 @@
+// How a core is set up. The addon has checked the ranges.
+#pragma once
+
+#include "../../core/base/state.h"
+
+namespace blockstep {
+
+/// Who decides which blocks a request gets: the host, or the device, which the host then follows.
+enum class Authority : u32 { kHost, kDevice };
+
+struct HostConfig {
+  Config pool;
+  u32 block_size;        // tokens per block: 1 .. 2^16
+  u32 max_entries;       // entries of one frame
+  u32 num_frames;
+  u32 pending_capacity;  // operations that TypeScript may leave in the exchange buffer
+  u32 lookahead;         // tokens beyond the scheduled ones that get room: 0 .. 2^16
+  u32 max_model_len;     // 1 .. kMaxTokens - 1; fits in max_blocks_per_row blocks
+  bool caching;
+  Key seed;
+  Authority authority = Authority::kHost;
+
+  /// Blocks that have room for so many tokens.
+  u32 blocks_for(u32 tokens) const { return (tokens + block_size - 1) / block_size; }
+};
+
+}  // namespace blockstep

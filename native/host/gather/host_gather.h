@@ -1,0 +1,42 @@
+// The tables of each frame in memory of the host, and the gather that fills them.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "../requests/slots.h"
+#include "../tables/tables.h"
+
+namespace blockstep {
+
+/// How many of the `scheduled` tokens behind `computed` ones the request table knows; they are the first of them.
+inline u32 known_tokens(const Slot& slot, u32 computed, u32 scheduled) {
+  return slot.num_tokens > computed ? std::min(scheduled, slot.num_tokens - computed) : 0;
+}
+
+class HostGather {
+ public:
+  HostGather(const HostConfig& config, const FactLog& facts, const Slots& slots)
+      : config_(config), state_(facts.state()), table_(slots.table()), tables_(config.num_frames) {}
+
+  /// Bytes of the tables of one frame.
+  u64 bytes(u32 max_tokens) const { return tables_bytes(shape(max_tokens)); }
+  /// Gives a frame its tables: bytes() of zeroed memory, aligned to 8. @throws Error kBadArg if it has some
+  void bind(u32 frame, void* base, u32 max_tokens);
+  /// Fills the tables of frame `index` with its first `num_entries` entries. All entries are checked before any is
+  /// written. @throws Error kBadArg, kBadSlot, kNoRow
+  void gather(u32 index, const Frame& frame, u32 num_entries);
+
+ private:
+  TablesShape shape(u32 max_tokens) const {
+    return {max_tokens, config_.max_entries, config_.pool.max_blocks_per_row};
+  }
+  void gather_entry(FrameTables& tables, const Frame& frame, u32 entry, u32 token) const;
+
+  const HostConfig& config_;
+  const State& state_;
+  const RequestTable& table_;
+  std::vector<FrameTables> tables_;  // [num_frames]
+};
+
+}  // namespace blockstep

@@ -1,0 +1,66 @@
+#include "fact_log.h"
+
+#include <algorithm>
+#include <string>
+
+namespace blockstep {
+
+FactLog::FactLog(const Config& pool, const Exchange& exchange, Condition& condition, Mirrored& mirrored)
+    : exchange_(exchange),
+      condition_(condition),
+      mirrored_(mirrored),
+      state_memory_(pool),
+      state_(state_memory_.state),
+      ids_memory_(u64{pool.num_blocks} * sizeof(u32)) {}
+
+void FactLog::begin() {
+  log_.clear();
+  claimed_.clear();
+}
+
+bool FactLog::needs_publication(u32 id) {
+  const Block& block = state_.blocks[id];
+  if (block.flags & kPublished) return false;
+  if (block.ref == 1) return true;
+  if (std::find(claimed_.begin(), claimed_.end(), id) != claimed_.end()) return false;
+  claimed_.push_back(id);
+  return true;
+}
+
+void FactLog::commit() {
+  if (log_.empty()) return;
+  const Results results = apply_log(log_.words(), log_.size());
+  if (results.fault != kNoFault) {
+    condition_.poison(std::string("the block manager refused a command: ") + describe(results.fault));
+  }
+  if (mirrored_.mirror()) [[unlikely]] {
+    mirrored_.append(log_.words(), log_.size(), results.num_ids, state_.rolling_digest);
+  }
+  begin();
+}
+
+/// Keeps the log when recording, and applies it.
+Results FactLog::apply_log(const u32* log, u32 words) {
+  if (recording_ && words != 0) {
+    try {
+      recorded_.push_back(words);
+      recorded_.insert(recorded_.end(), log, log + words);
+    } catch (const std::bad_alloc&) {
+      condition_.poison("out of memory while recording the log");
+    }
+  }
+  SoloTeam solo;
+  Results results{static_cast<u32*>(ids_memory_.base()), state_.config.num_blocks, 0, 0, 0};
+  apply(solo, state_, log, words, results);
+  return results;
+}
+
+void FactLog::publish_counts() {
+  exchange_.control(kFreeBlocks) = static_cast<std::int32_t>(state_.num_free);
+  exchange_.control(kPublishedBlocks) = static_cast<std::int32_t>(state_.num_published);
+  exchange_.control(kRowsInUse) = static_cast<std::int32_t>(state_.rows_in_use);
+  exchange_.control(kEvictionsLow) = static_cast<std::int32_t>(state_.evictions);
+  exchange_.control(kEvictionsHigh) = static_cast<std::int32_t>(state_.evictions >> 32);
+}
+
+}  // namespace blockstep

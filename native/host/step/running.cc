@@ -1,0 +1,84 @@
+// Both run() here and admit() first compute what they need from counts alone, then write one log, apply it, and bring the
+// slots up to date. That the log takes all blocks before it publishes any makes no difference: publications do not touch
+// the queue.
+#include "running.h"
+
+#include <algorithm>
+#include <string>
+
+namespace blockstep {
+
+u32 Running::run(const Frame& frame, u32 from, u32 to) {
+  const u32 end = plan(frame, from, to, config_.max_model_len, facts_.state().num_free);
+  if (!work_.empty()) finish(frame);
+  slots_.publish_common_prefix();
+  return end - from;
+}
+
+void Running::forget() {
+  for (const RunningWork& work : work_) table_[work.slot].mark = 0;
+  work_.clear();
+}
+
+void Running::settle(const RunningWork& work, const Frame& frame) {
+  Slot& slot = table_[work.slot];
+  slots_.set_row(slot, slot.row, slot.num_blocks + work.take, work.publish_to);
+  frame.num_blocks[work.entry] = static_cast<std::int32_t>(slot.num_blocks);
+  frame.new_blocks[work.entry] = static_cast<std::int32_t>(work.take);
+}
+
+u32 Running::plan(const Frame& frame, u32 from, u32 to, u32 limit, u64 left) {
+  forget();  // what a plan that threw has left
+  // Copies, or the compiler would load them again after every store into the frame.
+  const Frame at = frame;
+  const Slot* const slots = table_.slots();
+  const u32 lookahead = config_.lookahead;
+  for (u32 e = from; e < to; ++e) {
+    const Slot& slot = slots[static_cast<u32>(at.slots[e])];
+    const u32 after = static_cast<u32>(at.computed[e]) + static_cast<u32>(at.scheduled[e]);
+    const u32 target = std::min(after + lookahead, limit);
+    const u32 full = std::min(after, slot.num_tokens);
+    at.num_blocks[e] = static_cast<std::int32_t>(slot.num_blocks);
+    at.new_blocks[e] = 0;
+    if (target <= slot.room && full < slot.publish_at) [[likely]] continue;
+    if (!plan_entry(e, static_cast<u32>(at.slots[e]), target, full, left)) return e;
+  }
+  return to;
+}
+
+/// Plans one entry that outgrew its blocks or filled one. False: the blocks left do not suffice.
+bool Running::plan_entry(u32 entry, u32 index, u32 target, u32 full_tokens, u64& left) {
+  Slot& slot = slots_.open_slot(index);
+  if (slot.row == kNone) throw Error{kNoRow, "slot " + std::to_string(index) + " holds no row"};
+  if (slot.mark) throw Error{kBadArg, "slot " + std::to_string(index) + " stands in the frame twice"};
+  const u32 total = std::max(config_.blocks_for(target), slot.num_blocks);
+  const u32 take = total - slot.num_blocks;
+  if (take > left) return false;
+  u32 publish_to = slot.num_published;
+  if (full_tokens >= slot.publish_at) {
+    publish_to = std::max(publish_to, std::min(full_tokens / config_.block_size, total));
+  }
+  if (take == 0 && publish_to == slot.num_published) return true;
+  work_.push_back({entry, index, take, publish_to});
+  slot.mark = 1;
+  left -= take;
+  return true;
+}
+
+/// Applies what plan() found.
+void Running::finish(const Frame& frame) {
+  facts_.begin();
+  for (const RunningWork& work : work_) {
+    if (work.take) facts_.log().extend(table_[work.slot].row, work.take);
+  }
+  for (const RunningWork& work : work_) {
+    Slot& slot = table_[work.slot];
+    slots_.log_publications(slot, slot.row, slot.num_blocks, slot.num_published, work.publish_to);
+  }
+  facts_.commit();
+  for (const RunningWork& work : work_) settle(work, frame);
+  forget();
+  facts_.publish_counts();
+}
+
+}  // namespace blockstep

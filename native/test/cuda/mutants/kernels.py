@@ -1,0 +1,46 @@
+"""What is broken on purpose in the kernels that apply and decide, and what they share (see ../../mutate.py)."""
+
+# (suite, file, [(what is broken, text, its replacement)])
+MUTANTS = [
+    ('kernels', 'cuda/kernels/cta_team.cuh', [
+        ('one buffer', 'turn_ ^= 1;', ''),
+        ('no barrier', '    __syncthreads();\n    Number', '    Number'),
+        ('sync does nothing', 'void sync() { __syncthreads(); }', 'void sync() {}'),
+        ('a member counts itself', '((1u << lane()) - 1)', '((2u << lane()) - 1)'),
+        ('a warp counts itself', 'if (i < warp())', 'if (i <= warp())'),
+        ('the other warps do not count', 'if (i < warp())', 'if (false)'),
+        ('the first lane adds itself', 'if (lane() >= distance) upto', 'upto'),
+        ('the scan stops early', 'distance < 32; distance *= 2', 'distance < 16; distance *= 2'),
+        ('the sum starts too low', 'distance = 16; distance', 'distance = 8; distance'),
+        ('the scan of the first lane', 'lane() == 31, total', 'lane() == 0, total'),
+        ('a sum of 32 bits', 'across_warps<u64>(value', 'across_warps<u64>(static_cast<u32>(value)'),
+    ]),
+    ('decide-kernels', 'cuda/kernels/decide.cu', [
+        ('the slot is not fetched', '  fetch(home->desk.batch, mapped_batch, words);\n', ''),
+        ('the completion without its fault', 'number, home->state.fault, home', 'number, 0, home'),
+        ('the completion without its digest', 'home->state.rolling_digest);', '0);'),
+        ('no room for a log', 'desk.log, desk.max_log}', 'desk.log, 0}'),
+        ('no room for ids', 'home->ids, home->state.config.num_blocks,', 'home->ids, 1,'),
+        ('no completion', 'if (team.rank() == 0) complete', 'if (false) complete'),
+        ('the completion comes first',
+         '  decide(team, home->state, batch, words, workspace, desk.decision);\n  if (team.rank() == 0) complete(desk.completion, number, home->state.fault, home->state.rolling_digest);',
+         '  if (team.rank() == 0) complete(desk.completion, number, home->state.fault, home->state.rolling_digest);\n  decide(team, home->state, batch, words, workspace, desk.decision);'),
+    ]),
+    ('kernels', 'cuda/kernels/fetch.cuh', [
+        ('the fetch is not synchronised', '  __syncthreads();\n}', '}'),
+        ('the fetch forgets the end', 'const u32 count = (words + 3) / 4;', 'const u32 count = words / 4;'),
+        ('the fetch writes past the end', 'if (at < count) target[at]', 'target[at]'),
+    ]),
+    ('kernels', 'cuda/kernels/kernels.cu', [
+        ('another completion', 'home->completions + slot', 'home->completions'),
+        ('parts count themselves', 'team.rank() < blockIdx.x ?', 'team.rank() <= blockIdx.x ?'),
+        ('the sum stays', 'sum.exchange(0, ::cuda::memory_order_relaxed)', 'sum.load(::cuda::memory_order_relaxed)'),
+        ('the parts stay', '  parts.store(0, ::cuda::memory_order_relaxed);\n', ''),
+        ('the first part answers', '!= kParts - 1) return;', '!= 0) return;'),
+        ('the second question is not awaited', 'second == first && now() - start < kPatienceNanoseconds', 'false'),
+    ]),
+    ('kernels', 'cuda/kernels/launch.cuh', [
+        ('the completion is not released', 'cuda::memory_order_release);\n}', 'cuda::memory_order_relaxed);\n}'),
+        ('the completion without its fault', 'completion_word(number, fault)', 'completion_word(number, 0)'),
+    ]),
+]

@@ -1,0 +1,38 @@
+"""What is broken on purpose in the gather that a core asks its device for (see ../../mutate.py)."""
+
+# (suite, file, [(what is broken, text, its replacement)])
+MUTANTS = [
+    ('gatherer', 'host/core.cc', [
+        ('nothing is drained', '  pending_.drain();\n  device_gather_', '  device_gather_'),
+    ]),
+    ('gatherer', 'host/device/device_tables.h', [
+        ('the small parameter is too large', 'words <= kSmallGatherWords ?', 'words <= kLargeGatherWords ?'),
+    ]),
+    ('gatherer', 'host/gather/device_gather.cc', [
+        ('entries are not checked', '  check_frame(frame, 0, num_entries, table_);\n', ''),
+        ('rows are not checked', '  check_gather(frame, num_entries, gatherer.shape().max_tokens, table_);\n', ''),
+        ('every step is uniform', 'return scheduled == frame.scheduled[0];', 'return scheduled != 0;'),
+        ('logs are not given', '      mirror->submit();\n', ''),
+        ('no log is waited for', 'return mirror->all_given();', 'return true;'),
+        ('tables of another size', '} else if (gatherer_->shape().max_tokens != max_tokens) {', '} else if (false) {'),
+    ]),
+    ('gatherer', 'host/gather/gatherer.cc', [
+        ('the last gather is forgotten', '  head_.last_entries = last_.num_entries;\n', ''),
+        ('the last tokens are forgotten', '  head_.last_tokens = last_.num_tokens;\n', ''),
+        ('the longest row of the last gather', 'std::max({longest_, last_longest_, 1u})', 'std::max(longest_, 1u)'),
+        ('every row is short', 'longest_ = std::max(longest_, num_blocks);', 'longest_ = 1;'),
+        ('unknown tokens stay', '  std::fill(ids + num_known, ids + scheduled, kNone);\n', ''),
+        ('ids lie behind starts that are not there', 'head_.uniform == 0 ? 3u : 2u} * entries', '3u} * entries'),
+        ('slots are not waited for', 'if (carrier == Carrier::kSlot && !slot_is_free()) {', 'if (false) {'),
+        ('one slot for all', '    next_slot_ = (next_slot_ + 1) % limits_.slots;\n', ''),
+        ('slots come back one too early', 'of_slot_[next_slot_] <= done()', 'of_slot_[next_slot_] <= done() + 1'),
+        ('waits are not counted', '  waits_ += 1;\n', ''),
+        ('patience without end', 'if (std::chrono::steady_clock::now() >= deadline) {', 'if (false) {'),
+        ('not behind the stream', '  if (stream) device_.follow(*stream);\n', ''),
+        ('not in front of the stream', '  if (stream) device_.lead(*stream);\n', ''),
+    ]),
+    ('tables', 'host/gather/gatherer.cc', [
+        ('not behind the forward pass', '  if (stream) device_.follow(*stream);\n', ''),
+        ('not in front of the forward pass', '  if (stream) device_.lead(*stream);\n', ''),
+    ]),
+]

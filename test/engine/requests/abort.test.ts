@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { ScriptedConnector } from '../../support/scripted-connector.js';
+import { ScriptedConnector } from '../../support/connector/scripted-connector.js';
 import {
   EngineBench,
   leftovers,

@@ -1,6 +1,6 @@
 /**
- * Every error code of blockstep and when it is thrown. Codes are stable: programs may match on them.
- * A code is added here first; the README lists this table.
+ * Every error code of blockstep, and when it is thrown. Codes are stable: programs may match on them. A code is added here first;
+ * docs/errors.md has these very sentences, and what to do.
  */
 export const ERROR_CODES = {
   ERR_BLOCKSTEP_ANOMALY: 'strict mode only: an event that a correct peer would not send',
@@ -42,7 +42,8 @@ export const ERROR_CODES = {
   ERR_BLOCKSTEP_PIPELINE_FULL: 'pipelineDepth plans are in flight; update the oldest one first',
   ERR_BLOCKSTEP_PLAN_ORDER: 'the plan does not wait for its update, or an older one has to be updated first',
   ERR_BLOCKSTEP_REENTRANT: 'a callback that the scheduler is just running called back into it',
-  ERR_BLOCKSTEP_REQUEST: 'the request failed by itself: it or a wait took too long, or its grammar failed',
+  ERR_BLOCKSTEP_REQUEST:
+    'the request failed by itself: it or a wait took too long, its grammar failed, or its KV could not be loaded or was lost',
   ERR_BLOCKSTEP_RING_FULL:
     'every slot of the completion queue is held by a transfer; drain it, then submit again; nothing is lost',
   ERR_BLOCKSTEP_SHUTDOWN: 'the engine is shutting down, or was shut down, and takes no new requests',

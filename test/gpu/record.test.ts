@@ -84,7 +84,7 @@ describe('figures', () => {
     ]);
   });
 
-  it('make the tables of the README, each marked with its device and its budget', () => {
+  it('make the tables of docs/gpu.md, each marked with its device and its budget', () => {
     const results = parseGpuResults(
       JSON.stringify({ ...new GpuRecord(join(folder, 'table'), HEAD).results, figures: [FIGURE] }),
       'x',
@@ -120,9 +120,9 @@ describe('figures', () => {
     expect(printed).toHaveLength(4);
   });
 
-  it('stand in the README as the newest result has them, or as unmeasured', () => {
-    const readme = readFileSync(join(TREE, 'README.md'), 'utf8');
-    expect(replaceSection(readme, gpuSection(newestGpuResults()))).toBe(readme);
+  it('stand in docs/gpu.md as the newest result has them, or as unmeasured', () => {
+    const page = readFileSync(join(TREE, 'docs', 'gpu.md'), 'utf8');
+    expect(replaceSection(page, gpuSection(newestGpuResults()))).toBe(page);
     expect(() => replaceSection('no such lines', '')).toThrow('there is no');
   });
 

@@ -19,11 +19,9 @@ function textOf(folder: string, endings: readonly string[]): string {
 const tests = textOf('test', ['.ts']);
 const source = textOf('src', ['.ts']).replaceAll(readFileSync(join(root, 'src/base/errors.ts'), 'utf8'), '');
 const native = textOf('native', ['.h', '.cc']);
-const readme = readFileSync(join(root, 'README.md'), 'utf8');
+const page = readFileSync(join(root, 'docs/errors.md'), 'utf8');
 
 describe.each(codes)('%s', (code) => {
-  const whole = new RegExp(`\\b${code}\\b`);
-
   it('is thrown by some code', () => {
     // In comments codes stand without quotes; only what is thrown has them.
     expect(source.includes(`'${code}'`) || native.includes(`"${code}"`)).toBe(true);
@@ -33,13 +31,16 @@ describe.each(codes)('%s', (code) => {
     expect(tests).toMatch(new RegExp(`['"]${code}['"]`));
   });
 
-  it('stands in the README', () => {
-    expect(readme).toMatch(whole);
+  it('has an entry in docs/errors.md that begins with what it means, and then says what to do', () => {
+    const [, meaning, advice] =
+      new RegExp(`^### ${code}\n\n([^\n]+)\n\n(\\S[sS]*?)\n(?=\n#|$)`, 'm').exec(page) ?? [];
+    expect(meaning?.toLowerCase()).toBe(`${ERROR_CODES[code]}.`.toLowerCase());
+    expect(advice).toMatch(/\.$/);
   });
 });
 
 it('no code is used that is not in the table', () => {
-  const used = new Set(`${source}\n${native}\n${tests}\n${readme}`.match(/\bERR_BLOCKSTEP_[A-Z_]*[A-Z]\b/g));
+  const used = new Set(`${source}\n${native}\n${tests}\n${page}`.match(/\bERR_BLOCKSTEP_[A-Z_]*[A-Z]\b/g));
   expect([...used].filter((code) => !codes.includes(code as ErrorCode))).toEqual([]);
 });
 

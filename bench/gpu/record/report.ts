@@ -7,9 +7,9 @@ import { newestGpuResults, parseGpuResults } from './record.js';
 import { gpuSection, replaceSection } from './section.js';
 
 const USAGE = `npm run gpu:report -- [RESULT] [--write]
-Prints the README's table of what was measured on a GPU, made of a result of npm run test:gpu (default: the newest of
-bench/results). Without any result every row says that it is unmeasured.
-  --write  puts the table into the README`;
+Prints the tables of docs/gpu.md, of what was measured on a GPU, made of a result of npm run test:gpu (default: the newest of
+bench/results). Without any result they say that nothing was measured.
+  --write  puts the tables into docs/gpu.md`;
 
 function main(): void {
   const { values, positionals } = parseArgs({
@@ -24,8 +24,8 @@ function main(): void {
     console.log(section);
     return;
   }
-  const readme = join(TREE, 'README.md');
-  writeFileSync(readme, replaceSection(readFileSync(readme, 'utf8'), section));
+  const page = join(TREE, 'docs', 'gpu.md');
+  writeFileSync(page, replaceSection(readFileSync(page, 'utf8'), section));
 }
 
 answerHelp(USAGE);

@@ -2,7 +2,7 @@ import { figure as inWords } from '../../rows/table.js';
 import type { Figure } from './figure.js';
 import type { Check, GpuResults, Verdict } from './record.js';
 
-/** What the README holds between these two lines is made here. */
+/** What docs/gpu.md holds between these two lines is made here. */
 const BEGIN = '<!-- made by npm run gpu:report -->';
 const END = '<!-- end of what npm run gpu:report made -->';
 
@@ -35,10 +35,11 @@ const BLOCK_BYTES = [4, 16, 64, 256, 1024, 2048].map((kib) => kib * 1024);
 const BESIDE = ['matrix product', 'persistent matrix product', 'copies from the host'] as const;
 const UNMEASURED = 'unmeasured';
 
-/** The README's tables of a result, marked with its device; null: nothing was measured, and every figure says so. */
+/** The tables of docs/gpu.md of a result, marked with its device. Null: nothing was measured; the head says so, and cells are empty. */
 export function gpuSection(results: GpuResults | null): string {
   const parts = [head(results), times(results?.figures ?? []), copies(results?.figures ?? [])];
-  return [BEGIN, ...parts, END].join('\n\n');
+  const section = [BEGIN, ...parts, END].join('\n\n');
+  return results === null ? section.replaceAll(`| ${UNMEASURED} `, '| - ') : section;
 }
 
 /** @throws Error if the text has no such section */
@@ -52,7 +53,7 @@ export function replaceSection(text: string, section: string): string {
 function head(results: GpuResults | null): string {
   if (results === null) {
     return (
-      '**Unmeasured, for want of a GPU.** What follows is what will be measured. ' +
+      '**Unmeasured: no GPU was there yet.** The tables show what will be measured. ' +
       'Microseconds from the call to the completion word, p50 / p99:'
     );
   }

@@ -1,15 +1,14 @@
 /// <reference types="node" preserve="true" />
-
-export { Anomalies } from './base/anomalies.js';
+export { Anomalies, type AnomalySubject } from './base/anomalies.js';
 export type { AnomalyReason } from './base/anomaly-reason.js';
 export type { ChannelName, ChannelPayloads } from './base/channels.js';
 export { BlockstepError, ERROR_CODES, type ErrorCode } from './base/errors.js';
-export { Core, generationOf, SLOT_LIMIT, slotOf } from './core/core.js';
+export { Core, type CoreConfig, generationOf, SLOT_LIMIT, slotOf } from './core/core.js';
 export type { DeviceArray, DeviceTableSet, DeviceTables, TableName } from './core/device-tables.js';
-export type { BackendReport } from './core/native.js';
+export type { BackendReport, ReplayResult } from './core/native.js';
 export type { TablesShape } from './core/native-tables.js';
 export type { CompletionMode, CopyMode, Place } from './core/native-transfer.js';
-export { type Backend, type PlacementOptions, probeBackends } from './core/placement.js';
+export { type Backend, type Placement, type PlacementOptions, probeBackends } from './core/placement.js';
 export { type StepTables, tablesBytes } from './core/tables.js';
 export { Engine } from './engine/engine.js';
 export { computedInStep, type HitInStep } from './engine/executor/computed-in-step.js';
@@ -21,7 +20,6 @@ export type {
   ExecutorResult,
   FlatTokens,
 } from './engine/executor/executor.js';
-
 export type { ExecutorLimits } from './engine/executor/executor-limits.js';
 export { InputBatch, type StepInputs } from './engine/executor/input-batch.js';
 export type {
@@ -31,12 +29,12 @@ export type {
   GenerateProgress,
   GenerateResult,
   GenerateSource,
+  ThrowingGenerateOptions,
 } from './engine/generate-options.js';
-
 export type { EngineStats } from './engine/inspect/engine-stats.js';
 export type { EngineHealth } from './engine/inspect/health.js';
 export type { StepReport } from './engine/loop/step-loop.js';
-export type { EngineOptions } from './engine/state/options.js';
+export type { EngineOptions, ShutdownOptions } from './engine/state/options.js';
 export type { StepLatency } from './engine/state/step-times.js';
 export type {
   EndReason,
@@ -45,12 +43,15 @@ export type {
   RequestTimings,
   StopReason,
 } from './engine/streams/outputs.js';
-
 export type { OutputIterator, RequestStream } from './engine/streams/request-stream.js';
 export type { SubmitInput, SubmitOptions } from './engine/streams/submission.js';
+export type { CostModel } from './executors/cost-model/cost-model.js';
+export type { CostModelExecutorOptions, TimedTokens } from './executors/cost-model/cost-model-executor.js';
 export { CostModelExecutor } from './executors/cost-model/cost-model-executor.js';
+export type { TablesOnDevice } from './executors/reference/device-runner.js';
 export type { ReferenceFault } from './executors/reference/faults.js';
-export type { ReferenceExecutorOptions } from './executors/reference/options.js';
+export type { Defer } from './executors/reference/host-runner.js';
+export type { MismatchPolicy, ReferenceExecutorOptions } from './executors/reference/options.js';
 export { ReferenceExecutor } from './executors/reference/reference-executor.js';
 export {
   type BlockPins,
@@ -69,12 +70,12 @@ export {
   type WorkerOutput,
   type WorkerStep,
 } from './scheduler/connector/connector.js';
-
 export type { KvExtent } from './scheduler/connector/kv-extent.js';
 export type { BlockLists, HandOver, KvView } from './scheduler/connector/kv-view.js';
 export type { Inspection } from './scheduler/inspect/inspection.js';
 export type { SchedulerStats } from './scheduler/inspect/stats.js';
-export type { LogHeader } from './scheduler/log/log.js';
+export type { LoggedConnector, LogHeader } from './scheduler/log/log.js';
+export type { LoggedRequest } from './scheduler/log/log-reader.js';
 export { type LogRecord, readLog } from './scheduler/log/log-reader.js';
 export { DEVIATIONS, type Deviations } from './scheduler/options/deviations.js';
 export type { LogSink, SchedulerConfig, SchedulerOptions } from './scheduler/options/options.js';
@@ -84,7 +85,7 @@ export type { StepOutputs } from './scheduler/plan/step-outputs.js';
 export type { Drafts, StepResult } from './scheduler/plan/step-result.js';
 export { replayCommands, replayInputs } from './scheduler/replay/log-replay.js';
 export { type Grammar, type GrammarAnswer, GrammarQuestion } from './scheduler/request/grammar.js';
-export type { OutstandingKind } from './scheduler/request/outstanding.js';
+export type { BlockUse, OutstandingKind } from './scheduler/request/outstanding.js';
 export type { Container, Request, RequestInput } from './scheduler/request/request.js';
 export type { ChunkInput, ChunkOutcome, EndOutcome, Session } from './scheduler/request/session.js';
 export {
@@ -93,7 +94,6 @@ export {
   finishReasonOf,
   type RequestStatus,
 } from './scheduler/request/status.js';
-
 export type { StopConditions } from './scheduler/request/stop-conditions.js';
 export { DEFAULT_DEADLINES, type Deadlines, type WaitReason } from './scheduler/request/wait.js';
 export { Scheduler } from './scheduler/scheduler.js';
@@ -104,7 +104,6 @@ export {
   CompletionQueue,
   type CompletionQueueOptions,
 } from './transfer/completion-queue.js';
-
 export { CudaLane, type CudaLaneInfo, type CudaLaneOptions } from './transfer/cuda-lane.js';
 export { HostLane, type HostLaneOptions } from './transfer/host-lane.js';
 export { type TransferJob, type TransferJobInput, TransferJobs } from './transfer/job-table.js';

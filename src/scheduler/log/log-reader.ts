@@ -10,7 +10,7 @@ import type { ChunkInput } from '../request/session.js';
 import { LOG_MAGIC, LOG_VERSION, type LogHeader, padding, RecordKind } from './log.js';
 import { isConnectorAnswer, isTakenOutput, type JsonCheck } from './log-json.js';
 
-type LoggedRequest = Omit<TakenRequest, 'grammar' | 'grammarCalls'>;
+export type LoggedRequest = Omit<TakenRequest, 'grammar' | 'grammarCalls'>;
 
 /** One record of a log, decoded. Arrays are copies. */
 export type LogRecord =

@@ -1,3 +1,4 @@
+import { Deferred } from '../../base/deferred.js';
 import type { HealthWatch } from '../inspect/health.js';
 import { brokenBy, type EngineState } from '../state/engine-state.js';
 import type { StepLoop, StepReport } from './step-loop.js';
@@ -9,12 +10,6 @@ const BACKOFF_MS = 1;
  * looks at workers that may still report what was given up.
  */
 const WATCH_MS = 1000;
-
-interface End {
-  promise: Promise<void>;
-  resolve: () => void;
-  reject: (error: unknown) => void;
-}
 
 /**
  * Drives the steps by itself, and owns the only timer of the engine.
@@ -42,7 +37,8 @@ export class RunLoop {
   #timer: NodeJS.Timeout | null = null;
   #timerDelay = 0;
   #stalledTurns = 0;
-  #end: End | null = null;
+  /** Settles what `start` returned; null while the loop does not run. */
+  #end: Deferred<void> | null = null;
 
   constructor(e: EngineState, steps: StepLoop, health: HealthWatch, afterTurn: () => number) {
     this.#e = e;
@@ -87,7 +83,10 @@ export class RunLoop {
   }
 
   #go(): Promise<void> {
-    this.#end ??= newEnd();
+    if (this.#end === null) {
+      this.#end = new Deferred();
+      this.#end.promise.catch(() => {});
+    }
     this.#running = true;
     this.poke();
     return this.#end.promise;
@@ -214,14 +213,4 @@ export class RunLoop {
     clearTimeout(this.#timer ?? undefined);
     this.#timer = null;
   }
-}
-
-function newEnd(): End {
-  const end = {} as End;
-  end.promise = new Promise((resolve, reject) => {
-    end.resolve = resolve;
-    end.reject = reject;
-  });
-  end.promise.catch(() => {});
-  return end;
 }

@@ -1,3 +1,4 @@
+import { Deferred } from '../../base/deferred.js';
 import { BlockstepError, describeError } from '../../base/errors.js';
 import type { HealthWatch } from '../inspect/health.js';
 import { abortStream, drainAborts } from '../requests/abort.js';
@@ -12,7 +13,7 @@ export class Shutdown {
   /** When the drain is over at the latest, by the engine's clock. */
   #until = Number.POSITIVE_INFINITY;
   #gone: Promise<void> | null = null;
-  #ended: { promise: Promise<void>; resolve: (gone: Promise<void>) => void } | null = null;
+  #ended: Deferred<void> | null = null;
 
   /** @param onDisposed ends what drives and watches the engine; called once, when nothing can be done with it any more */
   constructor(e: EngineState, health: HealthWatch, onDisposed: () => void) {
@@ -30,12 +31,8 @@ export class Shutdown {
     if (!e.disposed) e.draining = true;
     this.#until = Math.min(this.#until, e.now() + drainMs);
     if (this.#ended === null) {
-      let resolve!: (gone: Promise<void>) => void;
-      const promise = new Promise<void>((settle) => {
-        resolve = settle;
-      });
-      this.#ended = { promise, resolve };
-      if (this.#gone !== null) resolve(this.#gone);
+      this.#ended = new Deferred();
+      if (this.#gone !== null) this.#ended.resolve(this.#gone);
     }
     return this.#ended.promise;
   }

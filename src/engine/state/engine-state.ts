@@ -165,6 +165,17 @@ export class EngineState {
     return broken;
   }
 
+  /**
+   * Runs a client's call that changes the scheduler, and has the run loop look at what follows from it.
+   * @throws as `checkUsable` and `judge` say
+   */
+  forClient<T>(act: (scheduler: Scheduler) => T): T {
+    this.checkUsable();
+    const result = this.change(act);
+    this.poke();
+    return result;
+  }
+
   /** Runs a call that changes the scheduler outside of a step. @throws as `judge` says */
   change<T>(act: (scheduler: Scheduler) => T): T {
     const wasWhole = this.poison === null;

@@ -1,3 +1,4 @@
+import type { Request } from '../../scheduler/request/request.js';
 import type { FinishReason } from '../../scheduler/request/status.js';
 
 /** What a reader gets: all that has come since it read last. */
@@ -50,3 +51,33 @@ export type StopReason = string | number;
 
 /** How a request ends that did not fail: with `error` its stream rejects. */
 export type EndReason = Exclude<FinishReason, 'error'>;
+
+/**
+ * The result of a request that has ended.
+ * @param tokens all that were generated; the result's own from now on, like `extras`
+ * @param end how it ended, and when by the engine's clock
+ */
+export function makeResult(
+  request: Request,
+  tokens: Int32Array,
+  extras: readonly unknown[] | null,
+  end: { readonly reason: EndReason; readonly stopReason: StopReason | null; readonly at: number },
+): RequestResult {
+  const { addedAt, firstScheduledAt, firstTokenAt } = request;
+  return {
+    id: request.id,
+    tokens,
+    extras,
+    finishReason: end.reason,
+    stopReason: end.stopReason,
+    numPromptTokens: request.numPromptTokens,
+    numCachedTokens: Math.max(0, request.numCachedTokens),
+    numPreemptions: request.numPreemptions,
+    transferParams: request.finishedParams,
+    timings: {
+      firstScheduledMs: firstScheduledAt < 0 ? null : firstScheduledAt - addedAt,
+      firstTokenMs: firstTokenAt < 0 ? null : firstTokenAt - addedAt,
+      endedMs: end.at - addedAt,
+    },
+  };
+}

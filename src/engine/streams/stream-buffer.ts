@@ -1,6 +1,13 @@
+import { Deferred } from '../../base/deferred.js';
 import type { BlockstepError } from '../../base/errors.js';
 import type { Request } from '../../scheduler/request/request.js';
-import type { EndReason, RequestOutput, RequestResult, StopReason } from './outputs.js';
+import {
+  type EndReason,
+  makeResult,
+  type RequestOutput,
+  type RequestResult,
+  type StopReason,
+} from './outputs.js';
 import { failureAt, type SubmitPlace } from './submit-place.js';
 
 /** Where an answer of a session ended, and how. */
@@ -8,17 +15,6 @@ interface Answer {
   readonly end: number;
   readonly reason: EndReason;
   readonly stopReason: number | null;
-}
-
-interface Waiter<T> {
-  resolve(value: T): void;
-  reject(error: unknown): void;
-}
-
-/** A result that was asked for. */
-interface Asked {
-  promise: Promise<RequestResult>;
-  waiter: Waiter<RequestResult>;
 }
 
 /** Sums over all streams that have not ended, kept up to date so that nobody has to walk them. */
@@ -53,7 +49,7 @@ export class StreamBuffer {
   /** What came with each token; null as long as nothing has. */
   extras: unknown[] | null = null;
   /** Readers that wait, the longest first. */
-  readonly #waiting: Waiter<Next>[] = [];
+  readonly #waiting: Deferred<Next>[] = [];
   /** Whether somebody waits for the next output. */
   isAwaited = false;
 
@@ -75,7 +71,8 @@ export class StreamBuffer {
   readonly #answers: Answer[] = [];
   /** Of a session: how its last answer ended. */
   lastAnswer: EndReason | null = null;
-  #result: Asked | null = null;
+  /** The whole; null as long as nobody has asked for it. */
+  #result: Deferred<RequestResult> | null = null;
   /** Takes the listener off the signal; called at the end, at the latest. */
   release: (() => void) | null = null;
 
@@ -178,10 +175,10 @@ export class StreamBuffer {
   next(): Promise<Next> {
     if (this.read < this.numTokens) return Promise.resolve<Next>({ done: false, value: this.#take() });
     if (this.ended) return this.#last();
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ resolve, reject });
-      this.#setAwaited(true);
-    });
+    const waiter = new Deferred<Next>();
+    this.#waiting.push(waiter);
+    this.#setAwaited(true);
+    return waiter.promise;
   }
 
   /** No output is wanted any more: readers that wait, and all later ones, find the end. */
@@ -195,12 +192,8 @@ export class StreamBuffer {
   /** The whole, when the request has ended. One promise for all who ask. */
   result(): Promise<RequestResult> {
     if (this.#result === null) {
-      let waiter!: Waiter<RequestResult>;
-      const promise = new Promise<RequestResult>((resolve, reject) => {
-        waiter = { resolve, reject };
-      });
-      this.#result = { promise, waiter };
-      if (this.ended) this.#settleResult();
+      this.#result = new Deferred();
+      if (this.ended) this.#settleResult(this.#result);
     }
     return this.#result.promise;
   }
@@ -218,7 +211,7 @@ export class StreamBuffer {
     const waiting = this.#takeWaiting();
     // The first gets what is left together with the end, or the failure; the others find the stream over.
     for (const waiter of waiting) this.next().then(waiter.resolve, waiter.reject);
-    if (this.#result !== null) this.#settleResult();
+    if (this.#result !== null) this.#settleResult(this.#result);
     return true;
   }
 
@@ -261,34 +254,19 @@ export class StreamBuffer {
     return this.#stoppedFor === undefined ? this.request.stopReason : this.#stoppedFor;
   }
 
-  #settleResult(): void {
-    const { waiter } = this.#result as Asked;
-    if (this.reason === null) waiter.reject(this.failure);
-    else waiter.resolve(this.#whole(this.reason));
+  #settleResult(result: Deferred<RequestResult>): void {
+    const { reason } = this;
+    if (reason === null) {
+      result.reject(this.failure);
+      return;
+    }
+    const tokens = this.tokens.slice(0, this.numTokens);
+    const extras = this.extras?.slice() ?? null;
+    const end = { reason, stopReason: this.#stopReason(reason), at: this.#endedAt };
+    result.resolve(makeResult(this.request, tokens, extras, end));
   }
 
-  #whole(finishReason: EndReason): RequestResult {
-    const { request, numTokens } = this;
-    const { addedAt, firstScheduledAt, firstTokenAt } = request;
-    return {
-      id: request.id,
-      tokens: this.tokens.slice(0, numTokens),
-      extras: this.extras?.slice() ?? null,
-      finishReason,
-      stopReason: this.#stopReason(finishReason),
-      numPromptTokens: request.numPromptTokens,
-      numCachedTokens: Math.max(0, request.numCachedTokens),
-      numPreemptions: request.numPreemptions,
-      transferParams: request.finishedParams,
-      timings: {
-        firstScheduledMs: firstScheduledAt < 0 ? null : firstScheduledAt - addedAt,
-        firstTokenMs: firstTokenAt < 0 ? null : firstTokenAt - addedAt,
-        endedMs: this.#endedAt - addedAt,
-      },
-    };
-  }
-
-  #takeWaiting(): Waiter<Next>[] {
+  #takeWaiting(): Deferred<Next>[] {
     this.#setAwaited(false);
     return this.#waiting.splice(0);
   }

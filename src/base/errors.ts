@@ -109,6 +109,16 @@ export function badArgument(name: string, got: string, expected: string): Blocks
 }
 
 /**
+ * Returns `value` if it is a finite number in [min, max], and throws ERR_BLOCKSTEP_BAD_ARG naming it otherwise.
+ * @param max default: no bound but that of all numbers
+ */
+export function checkNumber(name: string, value: unknown, min: number, max = Number.MAX_VALUE): number {
+  if (typeof value === 'number' && value >= min && value <= max) return value;
+  const range = max === Number.MAX_VALUE ? `of at least ${min}` : `from ${min} to ${max}`;
+  throw badArgument(name, show(value), `a finite number ${range}`);
+}
+
+/**
  * Returns `value` if it is an integer number in [min, max], and throws ERR_BLOCKSTEP_BAD_ARG naming it otherwise.
  * -0 counts as 0.
  */

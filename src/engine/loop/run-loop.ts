@@ -128,7 +128,7 @@ export class RunLoop {
       do report = this.#steps.step();
       while (report.state === 'progress' && !report.answered && this.#running && --left > 0);
       // So that the executor has something to do while the readers have their turn.
-      if (report.answered && this.#running) this.#steps.submit();
+      if (report.answered && this.#running) this.#steps.feed();
     } catch (error) {
       this.#e.breakOff(brokenBy(error));
     }
@@ -147,7 +147,7 @@ export class RunLoop {
       let left = this.#e.scheduler.config.pipelineDepth + 1;
       do report = await this.#steps.stepAsync();
       while (report.state === 'progress' && !report.answered && this.#running && --left > 0);
-      if (report.answered && this.#running) await this.#steps.submitAsync();
+      if (report.answered && this.#running) await this.#steps.feedAsync();
     } catch (error) {
       this.#e.breakOff(brokenBy(error));
     }

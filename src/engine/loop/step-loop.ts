@@ -69,8 +69,8 @@ export class StepLoop {
     return this.#round(true);
   }
 
-  /** The first half of a step: gives the executor work, and leaves what was answered for the next round. */
-  submit(): StepReport {
+  /** A round that gives the executor work, and leaves what was answered for the next round. */
+  feed(): StepReport {
     return this.#round(false);
   }
 
@@ -79,8 +79,8 @@ export class StepLoop {
     return this.#roundAsync(true);
   }
 
-  /** `submit`, whoever decides. */
-  submitAsync(): Promise<StepReport> {
+  /** `feed`, whoever decides. */
+  feedAsync(): Promise<StepReport> {
     return this.#roundAsync(false);
   }
 

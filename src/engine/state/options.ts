@@ -6,7 +6,8 @@ import { OPTION_WORDS, SCHEDULER_OPTION_NAMES } from '../../scheduler/options/op
 import type { SchedulerOptions } from '../../scheduler/options/options.js';
 import type { DeviceExecutor, Executor, ExecutorPlan } from '../executor/executor.js';
 import { type ExecutorLimits, takeLimits } from '../executor/executor-limits.js';
-import { type ExecutorPlace, type PlanTables, takePlace } from '../executor/executor-place.js';
+import { type ExecutorPlace, takePlace } from '../executor/executor-place.js';
+import type { PlanTables } from '../executor/executor-tables.js';
 import { takeWorkers, type WorkerMethods } from '../workers/worker-methods.js';
 
 /** Longest delay that a timer of the platform can have, in milliseconds. */

@@ -1,4 +1,4 @@
-import { type BlockstepError, badArgument, show } from '../../base/errors.js';
+import { badArgument, checkNumber, show } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 
 /** What a step costs, in the terms of a roofline. */
@@ -35,7 +35,7 @@ const COST_MODEL_FIELDS = knownNames<CostModel>('model', DEFAULT_COST_MODEL);
  * @throws ERR_BLOCKSTEP_BAD_ARG unless all figures are finite, none is negative, and speeds are not 0
  */
 export function takeCostModel(model: CostModel): Readonly<CostModel> {
-  if (typeof model !== 'object' || model === null) throw badArg('model', model, 'an object');
+  if (typeof model !== 'object' || model === null) throw badArgument('model', show(model), 'an object');
   checkNames(model, COST_MODEL_FIELDS);
   const { stepOverheadMs, prefillTokensPerSecond, weightBytes, kvBytesPerToken, memoryBytesPerSecond } =
     model;
@@ -48,19 +48,9 @@ export function takeCostModel(model: CostModel): Readonly<CostModel> {
   };
 }
 
-/**
- * Returns `value` if it is a finite number in [min, max].
- * @throws ERR_BLOCKSTEP_BAD_ARG
- */
-export function checkNumber(name: string, value: unknown, min: number, max = Number.MAX_VALUE): number {
-  if (typeof value === 'number' && value >= min && value <= max) return value;
-  const range = max === Number.MAX_VALUE ? `of at least ${min}` : `from ${min} to ${max}`;
-  throw badArg(name, value, `a finite number ${range}`);
-}
-
 function checkSpeed(name: string, value: unknown): number {
   if (typeof value === 'number' && value > 0 && value <= Number.MAX_VALUE) return value;
-  throw badArg(name, value, 'a finite number above 0');
+  throw badArgument(name, show(value), 'a finite number above 0');
 }
 
 /** What a step asks of the device. */
@@ -91,9 +81,4 @@ export function aloneMs(model: CostModel, inputTokens: number, outputTokens: num
   const decode = { prefillTokens: 0, decodes: 1, decodeContextTokens: inputTokens + outputTokens / 2 };
   const decodeMs = model.stepOverheadMs + deviceMs(model, decode);
   return model.stepOverheadMs + deviceMs(model, prefill) + (outputTokens - 1) * decodeMs;
-}
-
-/** The refusal of an argument: names it, what it must be, and what it is. */
-export function badArg(name: string, value: unknown, expected: string): BlockstepError {
-  return badArgument(name, show(value), expected);
 }

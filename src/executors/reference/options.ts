@@ -1,4 +1,4 @@
-import { badArgument, checkInteger, show } from '../../base/errors.js';
+import { badArgument, checkInteger, checkNumber, show } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 import type { NativeReferenceConfig } from '../../core/native-reference.js';
 import { gpuOf, resolvePlacement } from '../../core/placement.js';
@@ -11,7 +11,6 @@ import {
   type SchedulerConfig,
   type SchedulerOptions,
 } from '../../scheduler/options/options.js';
-import { checkNumber } from '../cost-model/cost-model.js';
 import type { Defer } from './host-runner.js';
 
 /** What happens when something is found wrong; see `ReferenceExecutorOptions.onMismatch`. */

@@ -7,8 +7,8 @@ import { type Deadlines, NO_DEADLINE, type WaitReason } from '../../scheduler/re
 import type { EngineState } from '../state/engine-state.js';
 
 /**
- * What a request waits for and since when, in words for people: they may change. Looks at a bounded number of other requests,
- * but by an id that no unfinished request has at all that have finished and whose blocks something still uses.
+ * What a request waits for and since when, in words for people: the words may change. Looks at a bounded number of other requests.
+ * Only for an id that no unfinished request has it looks at all finished requests whose blocks something still uses.
  * @param key its id, or its handle
  * @param isDriven whether somebody makes steps
  */
@@ -30,7 +30,7 @@ function find({ scheduler }: EngineState, key: string | number): Request | undef
   return scheduler.get(key) ?? scheduler.findFinished(key);
 }
 
-/** The deadlines that run, each with what is left of it. */
+/** The deadlines of a request that run, and how much of each is left. */
 function timeLeft(e: EngineState, request: Request): string {
   const { queueDeadline, waitDeadline, wholeDeadline } = request;
   const reason = request.isFinished ? 'reclaim' : WAIT_DEADLINES[request.waitReason ?? 'admission'];
@@ -45,7 +45,7 @@ function timeLeft(e: EngineState, request: Request): string {
   return running.length === 0 ? '' : `; left: ${running.join(', ')}`;
 }
 
-/** Which deadline limits a wait. */
+/** Which deadline limits each kind of wait. */
 const WAIT_DEADLINES: Readonly<Record<WaitReason, keyof Deadlines>> = {
   admission: 'queue',
   resumption: 'queue',
@@ -119,12 +119,12 @@ function waiting(e: EngineState, request: Request, isDriven: boolean): string {
   try {
     return `${where}; ${whyNotAdmitted(e, request, place, isDriven)}`;
   } catch (error) {
-    // It asks the native side, which may be broken.
+    // The question goes to native code, which may be broken.
     return `${where}; why cannot be said: ${describeError(error)}`;
   }
 }
 
-/** The first thing that keeps the scheduler from admitting it, in the order in which the scheduler asks. */
+/** The first thing that keeps the scheduler from admitting a request, in the order in which the scheduler looks. */
 function whyNotAdmitted(e: EngineState, request: Request, { head }: PlaceInLine, isDriven: boolean): string {
   const { scheduler } = e;
   const { config, core, numRunning } = scheduler;
@@ -146,7 +146,7 @@ function whyNotAdmitted(e: EngineState, request: Request, { head }: PlaceInLine,
   return nextStep(e, isDriven);
 }
 
-/** Blocks that must be free for it to be admitted: those that it needs, less its cached ones that others use already. */
+/** Blocks that must be free for a request to be admitted: those that it needs, without cached ones that others use already. */
 function neededBlocks({ scheduler }: EngineState, request: Request): number {
   const { config, core } = scheduler;
   const { blockSize } = config;

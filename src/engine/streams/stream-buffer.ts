@@ -31,16 +31,16 @@ const FIRST_CAPACITY = 16;
 const DONE: Next = Object.freeze({ done: true, value: undefined });
 
 /**
- * What one request has brought and its readers have not taken yet.
+ * The tokens of one request, how far its reader has read them, who waits for more, and how the request ended.
  *
- * All tokens of a request stand in one array that grows up to its `maxTokens`, and never beyond the model's length; a
- * reader has a position in it. So a slow reader stalls nobody, loses nothing and holds no more than that, and `append`
- * allocates nothing but the array's growth.
+ * All tokens stand in one array that grows up to the request's `maxTokens`, and never beyond the model's length; the reader has a
+ * position in it. So a slow reader stalls nobody, loses nothing and holds no more memory than that, and `append` allocates nothing
+ * but the array's growth.
  *
  * Invariants: `read <= numTokens`; while a reader waits, `read === numTokens` and the stream has not ended; it ends once.
  */
 export class StreamBuffer {
-  // What every step touches stands first.
+  // The fields that every step touches stand first.
   /** Tokens received. */
   numTokens = 0;
   /** Tokens of these that the reader has taken. */
@@ -54,32 +54,32 @@ export class StreamBuffer {
   isAwaited = false;
 
   readonly request: Request;
-  /** Why it ended; null while it lives. A stream with a failure has none. */
+  /** Why the request ended; null while the stream lives, and of a stream with a failure. */
   reason: EndReason | null = null;
   ended = false;
-  /** What its client stopped it for; undefined = its client did not. */
+  /** The reason that the client gave when it stopped the request; undefined = it was not stopped. */
   #stoppedFor: StopReason | null | undefined = undefined;
-  /** What its readers are told instead of an end; undefined = it did not fail. */
+  /** What readers are rejected with instead of an end; undefined = the stream did not fail. */
   failure: unknown = undefined;
   #endedAt = -1;
   #finalOutputTaken = false;
-  /** Its reader left before it had the last output. */
+  /** The reader left before it had the last output. */
   wasLeft = false;
-  /** It was aborted with a reason of its client's. */
+  /** The request was aborted with a reason of its client's. */
   wasCutOff = false;
-  /** Of a session: the answers that have ended and were not read to their ends, oldest first. */
+  /** Of a session: the answers that have ended and whose ends were not read yet, oldest first. */
   readonly #answers: Answer[] = [];
   /** Of a session: how its last answer ended. */
   lastAnswer: EndReason | null = null;
   /** The whole; null as long as nobody has asked for it. */
   #result: Deferred<RequestResult> | null = null;
-  /** Takes the listener off the signal; called at the end, at the latest. */
+  /** Unties the stream from its signal; called when the stream ends. */
   release: (() => void) | null = null;
 
-  /** Rounds that the engine had made when it was submitted. */
+  /** Rounds that the engine had begun when the request was submitted. */
   readonly submittedRound: number;
   readonly #totals: StreamTotals;
-  /** Where it was submitted; forgotten at the end, since it holds the functions on that stack. */
+  /** Where the request was submitted; forgotten at its end, since it holds the functions of that stack. */
   #place: SubmitPlace | null;
 
   constructor(
@@ -95,7 +95,7 @@ export class StreamBuffer {
     this.tokens = new Int32Array(Math.min(request.maxTokens, FIRST_CAPACITY));
   }
 
-  /** Whether a reader had the last output, or what it failed with, or left: nothing comes any more. */
+  /** Whether nothing comes any more: a reader had the last output or the failure, or left. */
   get isReadOut(): boolean {
     return this.#finalOutputTaken;
   }
@@ -144,7 +144,7 @@ export class StreamBuffer {
     return this.#end(reason, undefined, now);
   }
 
-  /** Its client ends it. @param stopReason what for; null = it does not say */
+  /** Ends the stream with `stop`, for its client. @param stopReason the reason that the client gave; null = none */
   stop(stopReason: StopReason | null, now: number): void {
     if (this.ended) return;
     this.#stoppedFor = stopReason;
@@ -181,7 +181,7 @@ export class StreamBuffer {
     return waiter.promise;
   }
 
-  /** No output is wanted any more: readers that wait, and all later ones, find the end. */
+  /** The reader leaves: it and all later readers find the end. */
   close(): void {
     this.wasLeft ||= !this.#finalOutputTaken;
     this.#readTo(this.numTokens);
@@ -189,7 +189,7 @@ export class StreamBuffer {
     for (const waiter of this.#takeWaiting()) waiter.resolve(DONE);
   }
 
-  /** The whole, when the request has ended. One promise for all who ask. */
+  /** The result, once the request has ended. One promise for all who ask. */
   result(): Promise<RequestResult> {
     if (this.#result === null) {
       this.#result = new Deferred();
@@ -209,7 +209,7 @@ export class StreamBuffer {
     this.release?.();
     this.release = null;
     const waiting = this.#takeWaiting();
-    // The first gets what is left together with the end, or the failure; the others find the stream over.
+    // The first reader gets the end, with what is left, or the failure; the others find the stream over.
     for (const waiter of waiting) this.next().then(waiter.resolve, waiter.reject);
     if (this.#result !== null) this.#settleResult(this.#result);
     return true;
@@ -222,7 +222,7 @@ export class StreamBuffer {
     return Promise.resolve<Next>({ done: false, value: this.#output(new Int32Array(0), this.extras && []) });
   }
 
-  /** What has come, up to the end of one answer at most. */
+  /** What has come since the read before, up to the end of one answer of a session at most. */
   #take(): RequestOutput {
     const answer = this.#answers.shift();
     const end = answer?.end ?? this.numTokens;
@@ -277,7 +277,7 @@ export class StreamBuffer {
     this.#totals.readersWaiting += isAwaited ? 1 : -1;
   }
 
-  /** What is left when it ends does not count any more. */
+  /** Moves the reader's position. Tokens of a stream that has ended do not count as buffered any more. */
   #readTo(end: number): void {
     if (!this.ended) this.#totals.bufferedTokens -= end - this.read;
     this.read = end;

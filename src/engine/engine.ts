@@ -3,8 +3,6 @@ import { takeAbortKeys } from '../scheduler/calls/validate.js';
 import type { ResetOptions, ResetResult } from '../scheduler/options/reset.js';
 import type { OutstandingKind } from '../scheduler/request/outstanding.js';
 import { Scheduler } from '../scheduler/scheduler.js';
-import { limited } from './executor/executor-limits.js';
-import { placed } from './executor/executor-place.js';
 import { generate } from './generate.js';
 import type {
   GenerateOptions,
@@ -25,12 +23,10 @@ import { EngineState } from './state/engine-state.js';
 import {
   type EngineOptions,
   type ShutdownOptions,
-  schedulerOptions,
   takeEngineOptions,
   takeShutdownOptions,
-  withRanks,
-  withReports,
 } from './state/options.js';
+import { schedulerOptions } from './state/scheduler-options.js';
 import type { RequestResult } from './streams/outputs.js';
 import type { RequestStream } from './streams/request-stream.js';
 import type { SubmitInput, SubmitOptions } from './streams/submission.js';
@@ -58,8 +54,7 @@ export class Engine implements Disposable, AsyncDisposable {
   /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY */
   constructor(options: EngineOptions) {
     const config = takeEngineOptions(options);
-    const here = withRanks(placed(schedulerOptions(options), config.place), config.workers.length);
-    const scheduler = new Scheduler(limited(withReports(here, config.watchesBlocks), config.limits));
+    const scheduler = new Scheduler(schedulerOptions(options, config));
     this.#e = new EngineState(scheduler, config, {
       poke: () => this.#loop.poke(),
       broke: () => {
@@ -214,38 +209,28 @@ export class Engine implements Disposable, AsyncDisposable {
 
   /** Admits nothing new (`new`), or schedules nothing at all (`all`), until `resume`. */
   pause(mode: 'new' | 'all'): void {
-    this.#e.checkUsable();
-    this.#e.change((scheduler) => scheduler.pause(mode));
+    this.#e.forClient((scheduler) => scheduler.pause(mode));
     this.#e.pauseMode = mode;
   }
 
   resume(): void {
-    this.#e.checkUsable();
-    this.#e.change((scheduler) => scheduler.resume());
+    this.#e.forClient((scheduler) => scheduler.resume());
     this.#e.pauseMode = 'none';
-    this.#e.poke();
   }
 
   /** Forgets all cached prefixes; see `Scheduler.resetPrefixCache`. */
   resetPrefixCache(options: ResetOptions = {}): ResetResult {
-    this.#e.checkUsable();
-    const result = this.#e.change((scheduler) => scheduler.resetPrefixCache(options));
-    this.#e.poke();
-    return result;
+    return this.#e.forClient((scheduler) => scheduler.resetPrefixCache(options));
   }
 
   /** Registers a use of a request's blocks by something else than the request; see `Scheduler.hold`. */
   hold(handle: number, kind: OutstandingKind, owner: string): boolean {
-    this.#e.checkUsable();
-    return this.#e.change((scheduler) => scheduler.hold(handle, kind, owner));
+    return this.#e.forClient((scheduler) => scheduler.hold(handle, kind, owner));
   }
 
   /** Ends a use registered by `hold`; see `Scheduler.complete`. */
   complete(handle: number, kind: OutstandingKind, owner: string): boolean {
-    this.#e.checkUsable();
-    const completed = this.#e.change((scheduler) => scheduler.complete(handle, kind, owner));
-    this.#e.poke();
-    return completed;
+    return this.#e.forClient((scheduler) => scheduler.complete(handle, kind, owner));
   }
 
   /**
@@ -253,11 +238,7 @@ export class Engine implements Disposable, AsyncDisposable {
    * was told to begin goes on: loads of a step that is kept back, stores of a request that ended since the last plan.
    */
   fenceTransfers(child?: number): number {
-    this.#e.checkUsable();
-    const begun = this.#e.workers?.begunStep;
-    const fenced = this.#e.change((scheduler) => scheduler.fenceTransfers(child, begun));
-    this.#e.poke();
-    return fenced;
+    return this.#e.forClient((scheduler) => scheduler.fenceTransfers(child, this.#e.workers?.begunStep));
   }
 
   [INSPECT](depth: number, options: object): string {

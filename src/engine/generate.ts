@@ -17,12 +17,12 @@ import type { RequestStream } from './streams/request-stream.js';
 import { isAborted, type SubmitInput } from './streams/submission.js';
 import type { SubmitPlace } from './streams/submit-place.js';
 
-/** Refused prompts after which the rest of the process gets a turn. */
+/** After each so many refused prompts the event loop gets a turn. */
 const REFUSALS_A_TURN = 256;
 
 type Source = Iterator<GenerateInput> | AsyncIterator<GenerateInput>;
 
-/** See `Engine.generate`. The engine is driven as long as it takes; it stops with the last batch, unless somebody runs it. */
+/** See `Engine.generate`. A batch drives the engine as long as it takes; behind the last batch it stops, unless `run` was called. */
 export async function generate(
   e: EngineState,
   loop: RunLoop,
@@ -41,8 +41,8 @@ export async function generate(
 }
 
 /**
- * One batch of prompts on its way through an engine. It has as many requests in the engine as can run, and once more as many that
- * wait, so that no step lacks one; and it fills no more than half of what may be queued, so that others find room.
+ * One batch of prompts on its way through an engine. It keeps twice as many requests in the engine as can run, so that no step lacks
+ * one; and it fills no more than half of the queue, so that other clients find room.
  */
 class Batch {
   readonly #e: EngineState;
@@ -54,9 +54,9 @@ class Batch {
   #done = 0;
   #failed = 0;
   #tokens = 0;
-  /** What ends the batch before its time; null = nothing. */
+  /** The error that ends the whole batch early; null = none. */
   #broken: { readonly error: unknown } | null = null;
-  /** Has `run`, where it waits, look again. */
+  /** Wakes `run` where it waits. */
   #wake: () => void = () => {};
 
   constructor(e: EngineState, submit: (input: SubmitInput) => RequestStream, options: TakenGenerateOptions) {
@@ -65,7 +65,7 @@ class Batch {
     this.#options = options;
   }
 
-  /** @returns the results in the order of the prompts; rejects with what ended the batch before its time */
+  /** @returns the results in the order of the prompts; rejects with the error that ended the batch early */
   async run(prompts: GenerateSource): Promise<GenerateResult[]> {
     const { signal } = this.#options;
     const { source, total } = takeSource(prompts);
@@ -103,7 +103,7 @@ class Batch {
     this.#total = index;
   }
 
-  /** The next prompt; what breaks the batch meanwhile is not kept waiting. */
+  /** The next prompt. Rejects at once if the batch is broken meanwhile. */
   #next(source: Source): Promise<IteratorResult<GenerateInput>> {
     this.#check();
     return new Promise((resolve, reject) => {
@@ -169,7 +169,7 @@ class Batch {
     this.#wake();
   }
 
-  /** Only the first counts. */
+  /** Ends the whole batch early. Only the first error counts. */
   #break(error: unknown): void {
     this.#broken ??= { error };
     this.#wake();
@@ -179,7 +179,7 @@ class Batch {
     if (this.#broken !== null) throw this.#broken.error;
   }
 
-  /** Resolves when a request of the batch has ended, or one of anybody is not queued any more. Rejects if the batch is broken. */
+  /** Resolves when a request of the batch has ended, or when the queue has got shorter. Rejects if the batch is broken. */
   async #change(): Promise<void> {
     this.#check();
     this.#e.scheduler.backlog.listeners.add(this.#onRoom);
@@ -192,7 +192,7 @@ class Batch {
   readonly #onRoom = (): void => this.#wake();
 }
 
-/** Tells an iterator that it is not wanted any more. One that hangs, or fails on top, is not waited for. */
+/** Tells an iterator that no more prompts are wanted. What it answers or throws is not waited for. */
 function leave(source: Source): void {
   Promise.resolve()
     .then(() => source.return?.())

@@ -1,13 +1,6 @@
 import { badArgument, show } from '../../base/errors.js';
-import type { DeviceTables } from '../../core/device-tables.js';
 import { checkDevice, checkStream, isSameDevice } from '../../core/placement.js';
-import type { StepTables } from '../../core/tables.js';
 import type { SchedulerOptions } from '../../scheduler/options/options.js';
-import type { Plan } from '../../scheduler/plan/plan.js';
-import type { Scheduler } from '../../scheduler/scheduler.js';
-
-/** The tables of a plan, on the host or on a GPU. */
-export type PlanTables = StepTables | DeviceTables;
 
 /** The GPU that an executor computes on, and its stream there. */
 export interface ExecutorPlace {
@@ -41,31 +34,4 @@ export function placed(options: SchedulerOptions, place: ExecutorPlace | null): 
   if (checkStream('stream', stream) !== place.stream)
     throw badArgument('stream', show(stream), `${place.stream}n, which is the executor's`);
   return Object.create(options, { device: { value: device }, stream: { value: stream } }) as SchedulerOptions;
-}
-
-/** Gathers plans for an executor, where it reads their tables. */
-export class ExecutorTables {
-  readonly #core: Scheduler['core'];
-  readonly #where: 'nowhere' | 'host' | 'device';
-
-  /** On a GPU the tables are made now. @throws ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_CUDA; the scheduler is disposed */
-  constructor(scheduler: Scheduler, config: { usesTables: boolean; place: ExecutorPlace | null }) {
-    this.#core = scheduler.core;
-    const onDevice = config.place !== null && this.#core.backend.name === 'cuda';
-    this.#where = !config.usesTables ? 'nowhere' : onDevice ? 'device' : 'host';
-    if (this.#where !== 'device') return;
-    try {
-      this.#core.deviceTables();
-    } catch (error) {
-      scheduler.dispose();
-      throw error;
-    }
-  }
-
-  /** The tables of a plan; null for an executor that uses none. @throws as `Core.gather` and `Core.gatherOnDevice` */
-  gather({ frame, numRequests }: Plan): PlanTables | null {
-    if (this.#where === 'nowhere') return null;
-    if (this.#where === 'host') return this.#core.gather(frame, numRequests);
-    return this.#core.gatherOnDevice(frame, numRequests);
-  }
 }

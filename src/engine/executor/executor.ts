@@ -124,8 +124,8 @@ export interface Executor {
   readonly limits?: ExecutorLimits;
   /** true: plans say which blocks were taken and forgotten. Default false. */
   readonly watchesBlocks?: boolean;
-  /** On a GPU: see `DeviceExecutor`. */
-  readonly device?: undefined;
+  /** Where it computes: on the host. For an executor on a GPU see `DeviceExecutor`. */
+  readonly device?: 'cpu' | undefined;
   /**
    * Called in order; up to `pipelineDepth` steps are submitted before the oldest was answered. A throw or a rejection
    * fails the whole step. It may submit and abort requests; it must not step or dispose the engine.

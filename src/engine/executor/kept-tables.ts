@@ -2,7 +2,7 @@ import { BlockstepError, checkInteger, show } from '../../base/errors.js';
 import { type Core, TOKEN_MAX } from '../../core/core.js';
 import { EntryKind, type Plan } from '../../scheduler/plan/plan.js';
 import type { Request } from '../../scheduler/request/request.js';
-import type { PlanTables } from './executor-place.js';
+import type { PlanTables } from './executor-tables.js';
 
 /**
  * The tables of a step that is kept back: they stay as they were gathered, but before it is executed requests may end, and

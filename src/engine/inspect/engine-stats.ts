@@ -7,13 +7,13 @@ import type { StepLatency } from '../state/step-times.js';
 
 /** A snapshot as plain data. Counts of events are since the start; gauges are derived from the state at this moment. */
 export interface EngineStats extends EngineCounters {
-  /** But in `finished` requests that their clients stopped count as `stop`; the scheduler's own statistics say `abort`. */
+  /** The scheduler's statistics, but for `finished`: requests that their clients stopped count as `stop` here, as `abort` there. */
   readonly scheduler: SchedulerStats;
   /** Requests whose streams have not ended. */
   readonly streams: number;
-  /** Of these, those that a reader waits for. */
+  /** Streams that a reader waits for. */
   readonly readersWaiting: number;
-  /** Tokens of these that nobody has read yet. */
+  /** Tokens of streams that have not ended, not read yet. */
   readonly bufferedTokens: number;
   /** Steps submitted to the executor and not taken. */
   readonly stepsInFlight: number;
@@ -44,7 +44,7 @@ export function readEngineStats(e: EngineState): EngineStats {
   };
 }
 
-/** What an engine is at, in a few figures. Asks nobody, the clock neither: nothing is changed by looking. */
+/** The state of an engine in a few figures, for `console.log`. Calls nobody, not even the clock: to look changes nothing. */
 export function engineFacts(e: EngineState, runs: boolean): object {
   const { numRunning, numWaiting, numSkipped, core } = e.scheduler;
   return {

@@ -6,8 +6,8 @@ import { type Deadlines, NO_DEADLINE, type WaitReason } from '../../scheduler/re
 import type { EngineState } from '../state/engine-state.js';
 
 /**
- * What a request waits for and since when, in words for people: they may change. Looks at a bounded number of other requests,
- * but by an id that no unfinished request has at all that have finished and whose blocks something still uses.
+ * What a request waits for and since when, in words for people: the words may change. Looks at a bounded number of other requests.
+ * Only for an id that no unfinished request has it looks at all finished requests whose blocks something still uses.
  * @param key its id, or its handle
  * @param isDriven whether somebody makes steps
  */
@@ -29,7 +29,7 @@ function find({ scheduler }: EngineState, key: string | number): Request | undef
   return scheduler.get(key) ?? scheduler.findFinished(key);
 }
 
-/** The deadlines that run, each with what is left of it. */
+/** The deadlines of a request that run, and how much of each is left. */
 function timeLeft(e: EngineState, request: Request): string {
   const { queueDeadline, waitDeadline, wholeDeadline } = request;
   const reason = request.isFinished ? 'reclaim' : WAIT_DEADLINES[request.waitReason ?? 'admission'];
@@ -44,7 +44,7 @@ function timeLeft(e: EngineState, request: Request): string {
   return running.length === 0 ? '' : `; left: ${running.join(', ')}`;
 }
 
-/** Which deadline limits a wait. */
+/** Which deadline limits each kind of wait. */
 const WAIT_DEADLINES: Readonly<Record<WaitReason, keyof Deadlines>> = {
   admission: 'queue',
   resumption: 'queue',
@@ -118,12 +118,12 @@ function waiting(e: EngineState, request: Request, isDriven: boolean): string {
   try {
     return `${where}; ${whyNotAdmitted(e, request, place, isDriven)}`;
   } catch (error) {
-    // It asks the native side, which may be broken.
+    // The question goes to native code, which may be broken.
     return `${where}; why cannot be said: ${describeError(error)}`;
   }
 }
 
-/** The first thing that keeps the scheduler from admitting it, in the order in which the scheduler asks. */
+/** The first thing that keeps the scheduler from admitting a request, in the order in which the scheduler looks. */
 function whyNotAdmitted(e: EngineState, request: Request, { head }: PlaceInLine, isDriven: boolean): string {
   const { scheduler } = e;
   const { config, core, numRunning } = scheduler;

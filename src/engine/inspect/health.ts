@@ -2,21 +2,21 @@ import { channels } from '../../base/channels.js';
 import { BlockstepError, describeError } from '../../base/errors.js';
 import type { EngineState } from '../state/engine-state.js';
 
-/** What an operator asks. */
+/** What `Engine.health` tells an operator. */
 export interface EngineHealth {
   readonly healthy: boolean;
   /** `draining` once a shutdown has begun; `broken` when the engine refuses all further work. */
   readonly state: 'open' | 'draining' | 'broken' | 'disposed';
-  /** Who decides the steps: the host's instance of the state, or the GPU's. */
+  /** Which instance of the native state decides the steps: the host's or the GPU's. */
   readonly authority: 'host' | 'device';
-  /** Why it is not healthy, in words; empty if it is. */
+  /** Why the engine is not healthy, in words; empty if it is. */
   readonly reasons: readonly string[];
 }
 
-/** Failed steps in a row after which no request has a chance. */
+/** So many failed steps in a row make an engine unhealthy: no request has a chance. */
 const FAILING_STEPS = 3;
 
-/** Watches for what an engine should not do: wait for a hung executor, fail every step, have work and schedule nothing. */
+/** Watches an engine for three things: a hung executor, steps that all fail, and work of which nothing is scheduled. */
 export class HealthWatch {
   readonly #e: EngineState;
   /** Empty steps in a row though something could run. */
@@ -30,7 +30,7 @@ export class HealthWatch {
     this.#e = e;
   }
 
-  /** A step with something to execute was scheduled. */
+  /** Notes that a plan with something to execute was made. */
   scheduled(): void {
     if (this.#stalledSteps === 0) return;
     this.#stalledSteps = 0;
@@ -38,8 +38,8 @@ export class HealthWatch {
   }
 
   /**
-   * An empty step was scheduled, and none is in flight. Requests that wait for somebody outside do not count: each of these
-   * waits has a deadline of its own. That no block is free is no excuse: nobody runs who could give one back.
+   * Notes that an empty plan was made while no step is in flight. Requests that wait for somebody outside do not count: each of
+   * these waits has a deadline of its own. That no block is free is no excuse: no request runs that could give one back.
    */
   scheduledNothing(): void {
     const { scheduler, config } = this.#e;
@@ -51,6 +51,7 @@ export class HealthWatch {
     if (this.#stalledSteps === config.stallSteps) this.changed();
   }
 
+  /** Notes that the answer of a step was taken. @param error why the step failed, if it did */
   answered(error: unknown, failed: boolean): void {
     if (!failed && this.#failedSteps === 0) return;
     this.#failedSteps = failed ? this.#failedSteps + 1 : 0;
@@ -68,7 +69,7 @@ export class HealthWatch {
     return since + config.executorTimeoutMs - this.#e.now();
   }
 
-  /** @throws ERR_BLOCKSTEP_EXECUTOR_HUNG if the executor is; the engine is broken then */
+  /** Breaks the engine if its executor is hung. @throws ERR_BLOCKSTEP_EXECUTOR_HUNG then */
   checkExecutor(): void {
     if (this.executorTimeLeft() > 0) return;
     const hung = new BlockstepError('ERR_BLOCKSTEP_EXECUTOR_HUNG', this.#hungFor());
@@ -76,13 +77,14 @@ export class HealthWatch {
     throw hung;
   }
 
+  /** See `Engine.health`. */
   read(): EngineHealth {
     const reasons = this.#reasons();
     const { state, scheduler } = this.#e;
     return { healthy: reasons.length === 0, state, authority: scheduler.core.backend.authority, reasons };
   }
 
-  /** Tells whoever listens, if the engine is healthy now and was not, or the other way round. */
+  /** Tells whoever listens to the channel, if the engine has become healthy or unhealthy since it was told last. */
   changed(): void {
     const { healthy, reasons } = this.read();
     if (healthy === this.#wasHealthy) return;

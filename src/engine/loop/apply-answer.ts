@@ -19,21 +19,21 @@ import type { Step } from '../state/step.js';
 /** What the answer of a step brought, and why those of its rows failed that did. */
 export interface AppliedAnswer {
   readonly outputs: StepOutputs;
-  /** What came with the tokens: for each that `outputs.tokens` has, at the same place; null = nothing. */
+  /** What came with each token of `outputs.tokens`, at the same place; null = nothing. */
   readonly extras: readonly unknown[] | null;
   readonly failureOf: (request: Request) => BlockstepError;
 }
 
 /**
- * Hands the answer of the oldest step to the scheduler. Rows that are wrong fail alone where the others can be told from
- * them; else the step fails.
+ * Hands the answer of the oldest step to the scheduler. Rows that are wrong fail alone if it can be said which tokens belong to
+ * the others; otherwise the whole step fails.
  */
 export function applyAnswer(e: EngineState, step: Step, reports: ConnectorOutput | null): AppliedAnswer {
   const { plan } = step;
   const taken = readAnswer(e, step);
   if (taken === null) return failStep(e, step, reports);
   const { result, lostBlocks } = taken;
-  // What in it is no block is counted there.
+  // The scheduler counts those of them that name no block.
   const output = lostBlocks.length === 0 ? reports : { ...reports, lostBlocks: lostBlocks as number[] };
   const extras = goodExtras(e, step, taken);
   if (!lacksTokens(plan, result)) {
@@ -41,7 +41,7 @@ export function applyAnswer(e: EngineState, step: Step, reports: ConnectorOutput
       const outputs = e.scheduler.update(plan, result, output);
       return { outputs, extras, failureOf: (request) => rowFailure(plan, result.errors, request) };
     } catch (error) {
-      // If it is not the answer that was refused, it is refused again below.
+      // The answer is refused as a whole: its rows are looked at one by one below. If something else was refused, so it is again.
       if (!isBadArgument(error)) throw error;
     }
   }
@@ -76,7 +76,7 @@ function readAnswer(e: EngineState, step: Step): TakenAnswer | null {
   return step.taken;
 }
 
-/** Tokens are good without what should have come with them. */
+/** What came with the tokens; null if it is wrong, which is counted: the tokens are good without it. */
 function goodExtras(e: EngineState, step: Step, { result, extras }: TakenAnswer): readonly unknown[] | null {
   try {
     return takeExtras(step.plan, result, extras);
@@ -86,7 +86,7 @@ function goodExtras(e: EngineState, step: Step, { result, extras }: TakenAnswer)
   }
 }
 
-/** Hands over the drafts of the step that was just updated. They are hints: wrong ones are counted and dropped. */
+/** Hands the drafts of the step that was just applied to the scheduler. Drafts are hints: wrong ones are counted and dropped. */
 export function applyDrafts(e: EngineState, step: Step): void {
   const { pipelineDepth, numSpeculativeTokens } = e.scheduler.config;
   const drafts = step.taken?.drafts;
@@ -101,8 +101,8 @@ export function applyDrafts(e: EngineState, step: Step): void {
 }
 
 /**
- * With several steps in flight drafts stay with the executor, which has made them before it was asked. Only a step that
- * was kept back until its grammars know what came before has placeholders that are to be filled in.
+ * With several steps in flight drafts stay with the executor: it verifies those that it made itself. Only a step that was kept
+ * back until its grammars know what came before has placeholders, and the drafts of the step before it replace them.
  */
 function replaceDrafts(e: EngineState, from: Plan, drafts: unknown): void {
   const next = e.flight.length === 0 ? null : e.flight[0];

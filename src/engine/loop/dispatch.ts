@@ -1,5 +1,5 @@
 import { enterCallee, leaveCallee } from '../../base/callee.js';
-import { ExecutorTables } from '../executor/executor-place.js';
+import { ExecutorTables } from '../executor/executor-tables.js';
 import { keepTables } from '../executor/kept-tables.js';
 import { PlanViews } from '../executor/plan-view.js';
 import type { EngineState } from '../state/engine-state.js';

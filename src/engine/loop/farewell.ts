@@ -2,11 +2,11 @@ import { BlockstepError } from '../../base/errors.js';
 import type { EngineState } from '../state/engine-state.js';
 
 /**
- * Ends every request of an engine that is about to be disposed, so that its connector hears of each end, and hands what the
- * connector says to that to the workers: a last plan with nothing to execute. Steps in flight are given up first. Whatever
- * fails on the way is the end of it: what follows frees everything.
+ * Tells the connector and the workers that the engine is about to be disposed. Steps in flight are given up. Every request ends, so
+ * that the connector hears of each end; what the connector answers goes to the workers with a last plan that has nothing to
+ * execute. If anything fails on the way the rest is left out: the dispose that follows frees everything.
  *
- * Nothing is told while the GPU decides a step: nothing may change then, and nobody waits for it here.
+ * Nothing is told while the GPU decides a step: nothing may change then, and a dispose does not wait for the GPU.
  * @throws ERR_BLOCKSTEP_REENTRANT from inside a callback of the scheduler, with nothing changed
  */
 export function sayFarewell(e: EngineState): void {
@@ -17,7 +17,7 @@ export function sayFarewell(e: EngineState): void {
     for (const step of e.flight) {
       const { plan, state } = step;
       scheduler.failStep(plan);
-      // What was begun with it is given up too; what was not never begins.
+      // The workers give up what began with the step; with a step that was kept back nothing has begun.
       if (state === 'kept back') workers?.skip(step.finishedHandles);
       else workers?.end(plan);
     }

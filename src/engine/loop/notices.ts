@@ -7,9 +7,9 @@ import type { EngineState } from '../state/engine-state.js';
 const NO_BLOCKS = new Int32Array(0);
 
 /**
- * What the executor has to hear of requests that are in no plan: that they ended, or were preempted. Plans with nothing to
- * execute never reach it, so what these say is kept for the next one that does. And `Executor.requestsFinished` hears of each
- * end once, also of those behind which no plan comes any more.
+ * What the executor has to hear of requests that ended or were preempted. Empty plans never reach the executor, so what they say
+ * is kept for the next plan that does. And `Executor.requestsFinished` hears of each end once, also of ends behind which no plan
+ * comes any more.
  */
 export class Notices {
   readonly #e: EngineState;
@@ -19,20 +19,20 @@ export class Notices {
   #preemptedHandles: number[] = [];
   #taken: Int32Array = NO_BLOCKS;
   #forgotten: Int32Array = NO_BLOCKS;
-  /** Handles of those that ended, for `requestsFinished`, and the step whose plan told of them: no plan from it on has them. */
+  /** Ends that `requestsFinished` was not told yet: the handles, and the step whose plan told of them. No plan from that step on has them. */
   #untold: { readonly step: number; readonly handles: readonly number[] }[] = [];
 
   constructor(e: EngineState) {
     this.#e = e;
   }
 
-  /** A plan was made. */
+  /** Notes the ends that a new plan tells of. */
   planned({ step, finishedHandles: handles }: Plan): void {
     if (this.#e.config.requestsFinished === null || handles.length === 0) return;
     this.#untold.push({ step, handles });
   }
 
-  /** Keeps what a plan says that has nothing to execute. @returns whether it says anything */
+  /** Keeps what an empty plan says. @returns whether it names requests that ended or were preempted */
   keep({
     finished,
     finishedHandles,
@@ -53,7 +53,7 @@ export class Notices {
     return true;
   }
 
-  /** Adds what was kept to a plan that the executor will see. An id that was used twice stands once among the finished. */
+  /** Adds what was kept to a plan that the executor will see. An id under which two requests ended stands there once. */
   addTo(plan: Plan): void {
     if (this.#taken.length + this.#forgotten.length > 0) {
       plan.takenBlocks = joined(this.#taken, plan.takenBlocks);
@@ -73,8 +73,8 @@ export class Notices {
   }
 
   /**
-   * Tells the executor which requests ended that no step in flight has any more. What it throws, or rejects with, is counted:
-   * nothing depends on it.
+   * Tells the executor which requests have ended, once no step in flight has them any more. What the executor throws, or rejects
+   * with, is counted: nothing depends on it.
    */
   tell(): void {
     const { flight } = this.#e;

@@ -1,28 +1,23 @@
+import { Deferred } from '../../base/deferred.js';
 import type { HealthWatch } from '../inspect/health.js';
 import { brokenBy, type EngineState } from '../state/engine-state.js';
 import type { StepLoop, StepReport } from './step-loop.js';
 
-/** Delay between two looks while there is work and nothing of it can be scheduled. */
+/** Milliseconds between two turns while there is work and nothing of it can be scheduled. */
 const BACKOFF_MS = 1;
 /**
- * Longest delay while a deadline is open, so that a clock that is not the platform's is not overslept for long; and between two
- * looks at workers that may still report what was given up.
+ * Most milliseconds between two turns while a deadline is open: a clock of the user's may run faster than the platform's. The same
+ * between two turns that ask workers for reports of transfers which nobody waits for.
  */
 const WATCH_MS = 1000;
 
-interface End {
-  promise: Promise<void>;
-  resolve: () => void;
-  reject: (error: unknown) => void;
-}
-
 /**
- * Drives the steps by itself, and owns the only timer of the engine.
+ * Makes the engine drive itself: `Engine.run`. Owns the only timer of the engine.
  *
- * A turn takes at most one answer and fills the pipeline, then yields to the event loop, so that I/O, readers and other
- * engines get theirs. Between turns it waits: for the next turn of the event loop while there is something to do; for the
- * executor's answer; 1 ms while there is work and nothing of it can be scheduled; for the next request while there is none.
- * Only the first of these keeps the process alive.
+ * A turn takes at most one answer and fills the pipeline, then yields to the event loop, so that I/O, readers and other engines
+ * get their turns. Between turns the loop waits: for the next turn of the event loop while there is something to do; for the
+ * executor's answer; 1 ms while there is work and nothing of it can be scheduled; for the next request while there is none. Only the
+ * first of these waits keeps the process alive.
  */
 export class RunLoop {
   readonly #e: EngineState;
@@ -31,18 +26,19 @@ export class RunLoop {
   /** Called after every turn; says after how many milliseconds the next is due at the latest, to be kept alive for it. */
   readonly #afterTurn: () => number;
   #running = false;
-  /** It was asked for by `start`, not by guests alone. */
+  /** `start` was called, and `stop` was not since: the loop does not run for guests alone. */
   #asked = false;
-  /** Batches that need it. */
+  /** Guests: batches that need the loop (`Engine.generate`). */
   #guests = 0;
-  /** A turn waits for the GPU. What wakes the loop meanwhile has its turn behind it. */
+  /** A turn waits for the GPU; `#missed`: the loop was woken meanwhile, and makes another turn behind it. */
   #turning = false;
   #missed = false;
   #immediate: NodeJS.Immediate | null = null;
   #timer: NodeJS.Timeout | null = null;
   #timerDelay = 0;
   #stalledTurns = 0;
-  #end: End | null = null;
+  /** Settles what `start` returned; null while the loop does not run. */
+  #end: Deferred<void> | null = null;
 
   constructor(e: EngineState, steps: StepLoop, health: HealthWatch, afterTurn: () => number) {
     this.#e = e;
@@ -51,31 +47,31 @@ export class RunLoop {
     this.#afterTurn = afterTurn;
   }
 
-  /** Not while it only comes to rest behind a batch. */
+  /** Whether the engine drives itself for somebody; not while the loop only comes to rest behind its last guest. */
   get isRunning(): boolean {
     return this.#running && this.#isNeeded();
   }
 
-  /** Whether the event loop has a turn of it before it, and so is kept alive. */
+  /** Whether a turn is due in the event loop, which keeps the process alive. */
   get isDue(): boolean {
     return this.#immediate !== null;
   }
 
-  /** Begins, or goes on. Resolves when stopped; rejects when the engine broke, which nobody is obliged to hear. */
+  /** Begins, or goes on. @returns resolves when the loop is stopped; rejects when the engine broke, which nobody has to hear */
   start(): Promise<void> {
     this.#asked = true;
     return this.#go();
   }
 
-  /** Begins if nobody did, for somebody who calls `leave` when he needs it no more. */
+  /** A guest comes: the loop runs at least until it calls `leave`. */
   join(): void {
     this.#guests++;
     void this.#go();
   }
 
   /**
-   * A guest leaves. Without guests, and if it was not asked for, it stops: at once while requests of others are unfinished, else
-   * when what is in flight was taken and everybody was told.
+   * A guest leaves. Behind the last guest the loop stops, unless `start` was called: at once if requests of others are unfinished,
+   * otherwise when the steps in flight were taken and everybody was told.
    */
   leave(): void {
     this.#guests--;
@@ -87,13 +83,16 @@ export class RunLoop {
   }
 
   #go(): Promise<void> {
-    this.#end ??= newEnd();
+    if (this.#end === null) {
+      this.#end = new Deferred();
+      this.#end.promise.catch(() => {});
+    }
     this.#running = true;
     this.poke();
     return this.#end.promise;
   }
 
-  /** Does nothing more, and leaves no timer. */
+  /** Stops, and leaves no timer. @param error what `start` rejects with; none = it resolves */
   stop(error?: unknown): void {
     this.#running = false;
     this.#asked = false;
@@ -124,19 +123,19 @@ export class RunLoop {
     }
     let report: StepReport | null = null;
     try {
-      // Each of these submits a step or is the last.
+      // Each round submits a step, or is the last of this turn.
       let left = this.#e.scheduler.config.pipelineDepth + 1;
       do report = this.#steps.step();
       while (report.state === 'progress' && !report.answered && this.#running && --left > 0);
-      // So that the executor has something to do while the readers have their turn.
-      if (report.answered && this.#running) this.#steps.submit();
+      // The executor has something to do while readers have their turn.
+      if (report.answered && this.#running) this.#steps.feed();
     } catch (error) {
       this.#e.breakOff(brokenBy(error));
     }
     this.#endTurn(report);
   };
 
-  /** The same where the GPU decides. */
+  /** A turn where the GPU decides. */
   async #turnAsync(): Promise<void> {
     if (this.#turning) {
       this.#missed = true;
@@ -148,7 +147,7 @@ export class RunLoop {
       let left = this.#e.scheduler.config.pipelineDepth + 1;
       do report = await this.#steps.stepAsync();
       while (report.state === 'progress' && !report.answered && this.#running && --left > 0);
-      if (report.answered && this.#running) await this.#steps.submitAsync();
+      if (report.answered && this.#running) await this.#steps.feedAsync();
     } catch (error) {
       this.#e.breakOff(brokenBy(error));
     }
@@ -197,7 +196,7 @@ export class RunLoop {
     if (ms === Number.POSITIVE_INFINITY) return;
     const delay = Math.max(1, Math.min(ms, WATCH_MS));
     if (keepAlive) this.#timer?.ref();
-    // A timer that is due soon enough stays: while steps come and go there is one a second, not one a step.
+    // A timer that is due soon enough stays: while steps come and go a timer is set once per second, not once per step.
     if (this.#timer !== null && this.#timerDelay <= delay) return;
     this.#clearTimer();
     this.#timerDelay = delay;
@@ -214,14 +213,4 @@ export class RunLoop {
     clearTimeout(this.#timer ?? undefined);
     this.#timer = null;
   }
-}
-
-function newEnd(): End {
-  const end = {} as End;
-  end.promise = new Promise((resolve, reject) => {
-    end.resolve = resolve;
-    end.reject = reject;
-  });
-  end.promise.catch(() => {});
-  return end;
 }

@@ -1,18 +1,19 @@
+import { Deferred } from '../../base/deferred.js';
 import { BlockstepError, describeError } from '../../base/errors.js';
 import type { HealthWatch } from '../inspect/health.js';
 import { abortStream, drainAborts } from '../requests/abort.js';
 import { brokenBy, disposedError, type EngineState } from '../state/engine-state.js';
 import { sayFarewell } from './farewell.js';
 
-/** Ends an engine: at once, or after what it has been given. */
+/** Ends an engine: at once, or after it has finished its requests. */
 export class Shutdown {
   readonly #e: EngineState;
   readonly #health: HealthWatch;
   readonly #onDisposed: () => void;
-  /** When the drain is over at the latest, by the engine's clock. */
+  /** When the drain ends at the latest, by the engine's clock. */
   #until = Number.POSITIVE_INFINITY;
   #gone: Promise<void> | null = null;
-  #ended: { promise: Promise<void>; resolve: (gone: Promise<void>) => void } | null = null;
+  #ended: Deferred<void> | null = null;
 
   /** @param onDisposed ends what drives and watches the engine; called once, when nothing can be done with it any more */
   constructor(e: EngineState, health: HealthWatch, onDisposed: () => void) {
@@ -22,7 +23,8 @@ export class Shutdown {
   }
 
   /**
-   * Takes no new requests from now on; the run loop calls `advance`. A later call can shorten the drain.
+   * Begins the drain: the engine takes no new requests from now on, and the run loop calls `advance`. A later call can shorten
+   * the drain.
    * @returns the one promise of the engine's end
    */
   begin(drainMs: number): Promise<void> {
@@ -30,19 +32,15 @@ export class Shutdown {
     if (!e.disposed) e.draining = true;
     this.#until = Math.min(this.#until, e.now() + drainMs);
     if (this.#ended === null) {
-      let resolve!: (gone: Promise<void>) => void;
-      const promise = new Promise<void>((settle) => {
-        resolve = settle;
-      });
-      this.#ended = { promise, resolve };
-      if (this.#gone !== null) resolve(this.#gone);
+      this.#ended = new Deferred();
+      if (this.#gone !== null) this.#ended.resolve(this.#gone);
     }
     return this.#ended.promise;
   }
 
   /**
-   * Ends the engine if everything is done, or time is up, or it is broken.
-   * @returns milliseconds until time is up
+   * Ends the engine if everything is done, the time of the drain is up, or the engine is broken.
+   * @returns milliseconds until the time is up; Infinity without a drain
    */
   advance(): number {
     const e = this.#e;
@@ -63,7 +61,7 @@ export class Shutdown {
     return Number.POSITIVE_INFINITY;
   }
 
-  /** Whether nothing is left to be done; true too if it cannot be said, since the engine is broken then. */
+  /** Whether nothing is left to be done. True too if asking breaks the engine: then nothing can be done any more. */
   #isDrained(): boolean {
     try {
       return this.#e.streams.size === 0 && !this.#e.hasWork();
@@ -102,7 +100,7 @@ export class Shutdown {
     if (errors.length > 0) throw errors[0];
   }
 
-  /** What it throws at once is noted; what it rejects with later is told to whoever awaits the shutdown. */
+  /** Disposes the executor. What it throws at once is noted in `errors`; what it rejects with later reaches whoever awaits the shutdown. */
   #disposeExecutor(errors: unknown[]): Promise<void> {
     const { config, poison } = this.#e;
     const failure = (cause: unknown): BlockstepError =>
@@ -115,7 +113,7 @@ export class Shutdown {
         (error: unknown) => Promise.reject(failure(error)),
       );
       gone.catch(() => {});
-      // One that hangs is not waited for.
+      // An executor that hangs is not waited for.
       return poison?.code === 'ERR_BLOCKSTEP_EXECUTOR_HUNG' ? Promise.resolve() : gone;
     } catch (error) {
       errors.push(failure(error));

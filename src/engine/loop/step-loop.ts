@@ -12,12 +12,12 @@ import { applyAnswer, applyDrafts } from './apply-answer.js';
 import { Dispatch } from './dispatch.js';
 import { Notices } from './notices.js';
 
-/** What one `Engine.step()` did, and what the next one waits for. */
+/** What one `Engine.step()` did, and what the next step waits for. */
 export interface StepReport {
   /** Entries and tokens of the step that was scheduled and submitted; 0 = none was. */
   readonly scheduledRequests: number;
   readonly scheduledTokens: number;
-  /** Whether the answer to the oldest step in flight was taken. */
+  /** Whether the answer of the oldest step in flight was taken. */
   readonly answered: boolean;
   /** Requests that ended since the report before this one, aborted ones included. */
   readonly ended: number;
@@ -33,12 +33,12 @@ export interface StepReport {
 const NOTHING = { tokens: new Int32Array(0), counts: new Int32Array(0) };
 
 /**
- * One round of the engine, in vLLM's order: aborts, schedule, execute, aborts, what transfers have ended, update, publish. It
- * does what can be done now and never waits: at most one step is submitted, and the oldest is taken if it was answered.
+ * One round of the engine, in vLLM's order: aborts, schedule, execute, aborts, reports of transfers, update, publish. A round does
+ * what can be done now and never waits: it submits at most one step, and takes the oldest one if that was answered.
  *
- * Where the GPU decides, a round waits for it between the first aborts and the execution, and others have their turns. Whoever
- * wants to change something then has the round go on to its end first, in place (`EngineState.pendingRound`): a GPU decides in
- * microseconds.
+ * Where the GPU decides, a round waits for the plan between the first aborts and the execution, and others have their turns. A
+ * client that wants to change something meanwhile carries the round to its end first, in place (`EngineState.pendingRound`): a GPU
+ * decides in microseconds.
  */
 export class StepLoop {
   readonly #e: EngineState;
@@ -49,7 +49,7 @@ export class StepLoop {
   #endedBefore = 0;
   /** Whether the present round changed anything that its report does not count. */
   #moved = false;
-  /** Whether the workers were asked in the present round. */
+  /** Whether the workers were asked for reports in the present round. */
   #collected = false;
 
   /** @throws ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_CUDA if the tables on a GPU cannot be made; the scheduler is disposed */
@@ -69,8 +69,8 @@ export class StepLoop {
     return this.#round(true);
   }
 
-  /** The first half of a step: gives the executor work, and leaves what was answered for the next round. */
-  submit(): StepReport {
+  /** A round that gives the executor work, and leaves what was answered for the next round. */
+  feed(): StepReport {
     return this.#round(false);
   }
 
@@ -79,8 +79,8 @@ export class StepLoop {
     return this.#roundAsync(true);
   }
 
-  /** `submit`, whoever decides. */
-  submitAsync(): Promise<StepReport> {
+  /** `feed`, whoever decides. */
+  feedAsync(): Promise<StepReport> {
     return this.#roundAsync(false);
   }
 
@@ -113,12 +113,12 @@ export class StepLoop {
       },
     );
     e.pendingRound = round;
-    // What it rejects with is thrown again by `finish`.
+    // What this rejects with, `finish` throws again.
     await pending.settle().catch(() => {});
     return round.finish();
   }
 
-  /** Runs a part of a round: from inside it nobody may step. */
+  /** Runs a part of a round: whoever is called in it may not step. */
   #part<T>(act: () => T): T {
     const e = this.#e;
     e.busy = true;
@@ -133,7 +133,7 @@ export class StepLoop {
     }
   }
 
-  /** All of a round that comes before its plan is made. */
+  /** Begins a round: all that comes before its plan is made. */
   #begin(): void {
     const e = this.#e;
     this.#health.checkExecutor();
@@ -142,10 +142,10 @@ export class StepLoop {
     this.#moved = drainAborts(e);
   }
 
-  /** All of a round that comes behind. */
+  /** Ends a round: all that comes behind its plan. @param plan null = none was made */
   #end(plan: Plan | null, takes: boolean): StepReport {
     const e = this.#e;
-    // Workers are asked once a round: if a step is taken in it, then with that, since its loads need a verdict.
+    // Workers are asked once per round. If the round takes a step they are asked then, since the loads of that step need a verdict.
     const willTake = takes && this.#hasAnswer();
     if (plan !== null) this.#planned(plan, willTake);
     const answered = takes && this.#hasAnswer();
@@ -180,11 +180,11 @@ export class StepLoop {
     const { flight, scheduler } = this.#e;
     const inFlight = flight.length;
     if (inFlight >= scheduler.config.pipelineDepth) return false;
-    // Steps are executed in order, and the youngest waits for those before it.
+    // Steps are executed in order: none can be executed behind one that is kept back.
     if (inFlight > 0 && flight[inFlight - 1].state === 'kept back') return false;
     if (scheduler.nextDeadline !== Number.POSITIVE_INFINITY && scheduler.nextDeadline <= this.#e.now())
       return true;
-    // What is left to report besides requests goes out with the update of the steps in flight.
+    // While steps are in flight, what is left to tell besides requests goes out with their updates.
     return scheduler.numUnfinished > 0 || (inFlight === 0 && this.#e.needsPlan());
   }
 
@@ -205,16 +205,15 @@ export class StepLoop {
     this.#dispatch.gather(step);
     this.#notices.addTo(plan);
     e.flight.push(step);
-    // What it may sample depends on tokens that a step in flight makes, or its blocks are still used by one: then
-    // it waits until that was taken.
+    // A step waits for those in flight if its grammars need the tokens that they make, or if they still use its blocks.
     const waits = plan.pendingStructuredOutputTokens || e.workers?.mustWait(plan) === true;
     if (!waits || e.flight.length === 1) this.#dispatch.execute(step);
     else this.#dispatch.keepBack(step);
   }
 
   /**
-   * A plan with nothing to execute. What it says is kept for the next plan that the executor sees; what ended while it was
-   * made goes to the clients now.
+   * Takes a plan with nothing to execute. What it says is kept for the next plan that the executor sees; requests that ended while
+   * it was made are told to their clients now.
    * @param collects whether the workers are asked with this plan
    */
   #takeEmpty(plan: Plan, collects: boolean): void {
@@ -250,7 +249,7 @@ export class StepLoop {
     }
   }
 
-  /** What the workers have to say, once a round. */
+  /** What the workers report, asked once per round; null if they report nothing. */
   #collect(): ConnectorOutput | null {
     if (this.#collected) return null;
     this.#collected = true;
@@ -259,7 +258,7 @@ export class StepLoop {
     return output;
   }
 
-  /** In a round without an update. */
+  /** Takes what the workers report in a round that has not asked them yet. */
   #takeTransfers(): void {
     const output = this.#collect();
     if (output !== null) this.#e.scheduler.updateTransfers(output);

@@ -2,11 +2,12 @@ import { BlockstepError } from '../../base/errors.js';
 import type { EngineState } from '../state/engine-state.js';
 import type { QueueBounds } from '../state/options.js';
 
+/** Whether the queue is bounded at all. */
 export function hasBounds({ maxQueuedRequests, maxQueuedTokens }: QueueBounds): boolean {
   return Math.min(maxQueuedRequests, maxQueuedTokens) < Number.POSITIVE_INFINITY;
 }
 
-/** Whether a request would leave half of the queue to others; one that is too long for half of it needs the queue for itself. */
+/** Whether the queue would be at most half full with one more request. A prompt that is longer than half of it needs an empty queue. */
 export function hasHalfRoom(e: EngineState, numTokens: number): boolean {
   const { maxQueuedRequests, maxQueuedTokens } = e.config;
   const { requests, tokens } = e.scheduler.backlog;
@@ -16,8 +17,8 @@ export function hasHalfRoom(e: EngineState, numTokens: number): boolean {
 }
 
 /**
- * Refuses a request whose fields are good if the queue has no room for it.
- * @param numTokens of its prompt
+ * Refuses a request if the queue has no room for it. Its fields were checked before.
+ * @param numTokens tokens of its prompt
  * @throws ERR_BLOCKSTEP_OVERLOADED with `retryAfterMs`; ERR_BLOCKSTEP_UNFIT if it is too long even for an empty queue
  */
 export function checkRoom(e: EngineState, numTokens: number): void {

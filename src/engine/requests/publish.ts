@@ -6,17 +6,17 @@ import type { EngineState } from '../state/engine-state.js';
 import type { EndReason } from '../streams/outputs.js';
 import type { StreamBuffer } from '../streams/stream-buffer.js';
 
-/** What readers are told of a request that ended with `error`. */
+/** Makes the error that the readers of a request which ended with `error` are told. */
 export type FailureOf = (request: Request) => BlockstepError;
 
-/** It was not the executor: a wait took too long, or a grammar failed. */
+/** The error of a request that the scheduler failed, and not the executor: a wait took too long, or a grammar failed. */
 export const schedulerFailure: FailureOf = ({ id, failure }) =>
   new BlockstepError('ERR_BLOCKSTEP_REQUEST', `request ${show(id)} ${failure ?? 'ended with an error'}`);
 
 /**
- * Hands the rows of an update to their streams. Readers that wait are woken, each at most once; for the others their tokens
- * are kept and nothing is allocated.
- * @param extras what came with the tokens of `outputs`, one for each; null = nothing
+ * Hands the rows of an update to their streams, and wakes the readers that wait, each at most once. Tokens that nobody waits for are
+ * kept, and nothing is allocated for them.
+ * @param extras what came with each token of `outputs.tokens`, at the same place; null = nothing
  */
 export function publish(
   e: EngineState,
@@ -44,8 +44,8 @@ export function publish(
 }
 
 /**
- * Ends the streams of requests that ended without a row: whoever did that went to the scheduler behind the engine's back.
- * Without this their readers would wait for ever.
+ * Ends the streams of requests that ended without a row, since somebody ended them behind the engine's back, by its scheduler.
+ * Otherwise their readers would wait for ever.
  */
 export function sweepStreams(e: EngineState): void {
   if (e.streams.size === 0) return;

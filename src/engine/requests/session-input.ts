@@ -2,7 +2,7 @@ import type { ChunkInput, ChunkOutcome, EndOutcome } from '../../scheduler/reque
 import type { EngineState } from '../state/engine-state.js';
 import type { StreamBuffer } from '../streams/stream-buffer.js';
 
-/** What the stream of a session gives to the engine; see `RequestStream`. */
+/** Gives a session its next chunk: `RequestStream.addChunk`. */
 export function addChunk(e: EngineState, stream: StreamBuffer, chunk: ChunkInput): ChunkOutcome {
   e.checkUsable();
   if (stream.ended) return 'skipped';
@@ -12,8 +12,8 @@ export function addChunk(e: EngineState, stream: StreamBuffer, chunk: ChunkInput
 }
 
 /**
- * The scheduler ends a session that waits for input as aborted and without a row, as vLLM does. To its client it ends as its
- * last answer did.
+ * Ends the input of a session: `RequestStream.endInput`. A session that waits for input ends now. The scheduler ends it as aborted
+ * and without a row, as vLLM does; its client is told the reason of its last answer.
  */
 export function endInput(e: EngineState, stream: StreamBuffer): EndOutcome {
   e.checkUsable();

@@ -17,7 +17,7 @@ import { abortStream, drainAborts, stopStream } from './abort.js';
 import { checkRoom, hasBounds } from './overload.js';
 import { addChunk, endInput } from './session-input.js';
 
-/** Gives requests to the scheduler, and their clients the streams. */
+/** Lets requests in: gives them to the scheduler, and streams to their clients. */
 export class Submitter {
   readonly #e: EngineState;
   readonly #calls: StreamCalls;
@@ -39,7 +39,7 @@ export class Submitter {
   /** @throws ERR_BLOCKSTEP_SHUTDOWN, ERR_BLOCKSTEP_DISPOSED, or the code that the engine broke with */
   checkOpen(): void {
     const e = this.#e;
-    // Once a shutdown has begun that is the reason, also when it is over.
+    // Once a shutdown has begun it is the reason of every refusal, also when it is over.
     if (!e.disposed || !e.draining) e.checkUsable();
     if (e.draining) {
       const what = e.disposed ? 'was shut down' : 'is shutting down';
@@ -60,7 +60,7 @@ export class Submitter {
     const added = this.#add(request as RequestInput);
     const stream = new StreamBuffer(added, e.rounds, e.streams.totals, place);
     e.streams.add(stream);
-    // Its connector may have aborted it when it was told of it.
+    // A connector may abort a request while it is told of it.
     const { aborts } = e.scheduler;
     if (aborts.has(added)) abortStream(e, stream, aborts.reasonOf(added));
     if (signal !== null) this.#watch(signal, stream);
@@ -73,13 +73,13 @@ export class Submitter {
 
   #add(request: RequestInput): Request {
     const e = this.#e;
-    // An id is free again as soon as its request was aborted, not only with the next step.
+    // The id of a request that was aborted is free at once, and not only with the next step.
     if (!e.busy && typeof request.id === 'string' && this.#isAborted(request.id)) drainAborts(e);
     const handle = e.change((scheduler) => scheduler.add(request));
     return e.scheduler.getByHandle(handle) as Request;
   }
 
-  /** Something that passes for a signal may still refuse to be listened to. */
+  /** Ties a stream to a signal. What passes for a signal may still refuse a listener: then the request is aborted. */
   #watch(signal: AbortSignal, stream: StreamBuffer): void {
     try {
       this.#signals.watch(signal, stream);
@@ -95,7 +95,7 @@ export class Submitter {
     return known !== undefined && aborts.has(known);
   }
 
-  /** A request that was aborted before it was submitted: the scheduler never hears of it. */
+  /** The stream of a request whose signal was aborted before it was submitted: the scheduler never hears of it. */
   #stillborn(id: unknown, reason: unknown): RequestStream {
     if (typeof id !== 'string') throw badArgument('id', show(id), 'a string');
     const now = this.#e.now();

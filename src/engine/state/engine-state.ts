@@ -20,10 +20,10 @@ export interface StateListener {
 }
 
 /**
- * Everything that an engine knows besides its scheduler's state, shared by the parts that read and write it.
+ * Everything that an engine knows besides its scheduler's state. The parts of the engine share it: they read and write it.
  *
- * Invariants: `flight` are the steps that were submitted and not taken, oldest first, as in the scheduler; every unfinished
- * request has a stream, or its abort waits in `scheduler.aborts`.
+ * Invariants: `flight` holds the steps that were submitted and whose answers were not taken, oldest first, as the scheduler's
+ * `inFlight` does. Every unfinished request has a stream, or its abort waits in `scheduler.aborts`.
  */
 export class EngineState {
   readonly scheduler: Scheduler;
@@ -36,7 +36,7 @@ export class EngineState {
   readonly stepTimes = new StepTimes();
   /** The connector's workers; null if there are none. */
   readonly workers: Workers | null;
-  /** A step is being made: the executor may be calling. */
+  /** A round is being made: whoever calls the engine now does so from inside it, for instance from the executor. */
   busy = false;
   disposed = false;
   pauseMode: 'none' | 'new' | 'all' = 'none';
@@ -44,11 +44,11 @@ export class EngineState {
   draining = false;
   /** Why the engine refuses all further work. */
   poison: BlockstepError | null = null;
-  /** Rounds of the step loop so far. */
+  /** Rounds that the step loop has begun so far. */
   rounds = 0;
-  /** The step that was submitted last; what the scheduler had left of its budget tells why nothing more was admitted. */
+  /** Of the last plan: its tokens and preemptions. They tell `explain` why that plan admitted nothing more. */
   lastStep = { totalTokens: 0, preempted: 0 };
-  /** When the executor was last seen alive: the last answer. */
+  /** When the executor answered last, by the engine's clock. */
   answeredAt = Number.NEGATIVE_INFINITY;
   /** Where the GPU decides: the round whose plan it has not decided yet; null = there is none. */
   pendingRound: PendingRound<unknown> | null = null;
@@ -65,13 +65,13 @@ export class EngineState {
     this.#onBroken = () => listener.broke();
     const countFailure = this.countWorkerFailure.bind(this);
     this.workers = config.workers.length === 0 ? null : new Workers(scheduler, config.workers, countFailure);
-    // In a step its loop judges, when what the step has in hand is put down.
+    // Inside a round the step loop judges the error, once the round has put down what it has in hand.
     scheduler.onBroken((cause) => {
       if (!this.busy) this.breakOff(brokenBy(cause));
     });
   }
 
-  /** The clock; where it throws or tells no time, what it told last. The scheduler is who complains about it. */
+  /** The time. A clock that throws, or returns no finite number, counts as standing still: the scheduler complains about it. */
   now(): number {
     const before = enterCallee('now');
     try {
@@ -92,27 +92,28 @@ export class EngineState {
     return this.draining ? 'draining' : 'open';
   }
 
-  /** Whether anything is outstanding: requests, steps, aborts, rows and ends that nobody was told of, held blocks. */
+  /** Whether anything is left to be done: requests, steps, aborts, held blocks, rows and ends that were not told yet. */
   hasWork(): boolean {
     return this.flight.length > 0 || this.scheduler.aborts.size > 0 || this.needsPlan();
   }
 
-  /** Whether another plan can change or tell anything. */
+  /** Whether another plan can change anything, or tell anybody anything. */
   needsPlan(): boolean {
-    // It may ask the connector.
+    // To ask for work may call the connector, which may break the scheduler.
     return this.workers?.owesEnds === true || this.change((scheduler) => scheduler.hasWork());
   }
 
   /**
-   * Whether a worker may still report something though nobody waits for it: the end of a transfer whose blocks are
-   * quarantined, or of one of a request that is paused.
+   * Whether a worker may still report the end of a transfer that no step waits for: its blocks are quarantined, or everything
+   * is paused.
    */
   awaitsReports(): boolean {
     return this.workers !== null && this.scheduler.hasUses;
   }
 
   /**
-   * What stands before every call that changes something. No such call meets a step that is half made.
+   * To be called first by every client's call that changes something. A round that waits for the GPU is carried to its end here,
+   * so that no such call meets a plan that is half made.
    * @throws ERR_BLOCKSTEP_DISPOSED, or the code that the engine was poisoned with
    */
   checkUsable(): void {
@@ -123,27 +124,27 @@ export class EngineState {
     throw new BlockstepError(code, message, { cause });
   }
 
-  /** As `checkUsable`, for what may not be done while a step is being made. @throws ERR_BLOCKSTEP_REENTRANT too */
+  /** `checkUsable` for what may not be done from inside a round. @throws what `checkUsable` throws; ERR_BLOCKSTEP_REENTRANT */
   checkIdle(): void {
     this.checkUsable();
     this.checkNotBusy();
   }
 
-  /** @throws ERR_BLOCKSTEP_REENTRANT */
+  /** @throws ERR_BLOCKSTEP_REENTRANT from inside a round */
   checkNotBusy(): void {
     if (!this.busy) return;
     const message = `the engine was called from inside ${describeCallee()}`;
     throw new BlockstepError('ERR_BLOCKSTEP_REENTRANT', message);
   }
 
-  /** Counts an answer, or a part of one, that makes no sense. */
+  /** Counts an answer of the executor that makes no sense, wholly or in part. @param step its number; -1 = of no step */
   countWrongAnswer(step: number, what: unknown): void {
     this.counters.wrongAnswers++;
     if (channels.wrongAnswer.hasSubscribers)
       channels.wrongAnswer.publish({ step, detail: describeError(what) });
   }
 
-  /** Counts a worker that failed. */
+  /** Counts a call of a worker that failed. */
   countWorkerFailure(rank: number, method: string, error: unknown): void {
     this.counters.workerFailures++;
     if (channels.workerFailure.hasSubscribers)
@@ -151,9 +152,9 @@ export class EngineState {
   }
 
   /**
-   * What a call of the engine throws for an error that came out of the scheduler: the error itself, if the scheduler is whole.
-   * Otherwise the engine is broken, and every stream fails.
-   * @param isStep the call makes a step, in which an anomaly of strict mode breaks the engine too
+   * What a call of the engine throws for an error that came out of the scheduler. If the scheduler is whole that is the error
+   * itself. Otherwise it is the error that the engine is broken with from now on; every stream fails with it.
+   * @param isStep the call makes a round: in it an anomaly of strict mode breaks the engine too
    */
   judge(error: unknown, isStep: boolean): unknown {
     if (this.disposed) return disposedError();
@@ -163,6 +164,17 @@ export class EngineState {
     const broken = brokenBy(error);
     this.breakOff(broken);
     return broken;
+  }
+
+  /**
+   * Runs a client's call that changes the scheduler, and has the run loop look at what follows from it.
+   * @throws as `checkUsable` and `judge` say
+   */
+  forClient<T>(act: (scheduler: Scheduler) => T): T {
+    this.checkUsable();
+    const result = this.change(act);
+    this.poke();
+    return result;
   }
 
   /** Runs a call that changes the scheduler outside of a step. @throws as `judge` says */
@@ -178,14 +190,15 @@ export class EngineState {
   }
 
   /**
-   * Somebody may have caught what broke the scheduler, for instance a connector or a worker whose pins were to be logged.
+   * Finds a scheduler that broke unheard: a connector or a worker may have caught the error, for instance of a pin that could
+   * not be logged.
    * @throws ERR_BLOCKSTEP_INVARIANT
    */
   checkWhole(): void {
     this.scheduler.checkWhole();
   }
 
-  /** Ends all work for good: every stream fails with this error, steps in flight are given up. The first error counts. */
+  /** Breaks the engine for good: every stream fails with this error, steps in flight are given up. The first error counts. */
   breakOff(error: BlockstepError): void {
     if (this.poison !== null || this.disposed) return;
     this.poison = error;
@@ -211,10 +224,10 @@ export function disposedError(): BlockstepError {
   return new BlockstepError('ERR_BLOCKSTEP_DISPOSED', 'the engine was disposed');
 }
 
-/** What breaks an engine: an error that nobody expected, which leaves in doubt what was done. */
+/** The error that an engine is broken with by an error that nobody expected: it is in doubt what was done. */
 export function brokenBy(error: unknown): BlockstepError {
   const what = 'a step broke off: ';
-  // The scheduler says so itself of what it was broken by before.
+  // The scheduler has put it so already.
   if (error instanceof BlockstepError && error.message.startsWith(what)) return error;
   return new BlockstepError('ERR_BLOCKSTEP_INVARIANT', what + describeError(error), { cause: error });
 }

@@ -6,7 +6,8 @@ import { OPTION_WORDS, SCHEDULER_OPTION_NAMES } from '../../scheduler/options/op
 import type { SchedulerOptions } from '../../scheduler/options/options.js';
 import type { DeviceExecutor, Executor, ExecutorPlan } from '../executor/executor.js';
 import { type ExecutorLimits, takeLimits } from '../executor/executor-limits.js';
-import { type ExecutorPlace, type PlanTables, takePlace } from '../executor/executor-place.js';
+import { type ExecutorPlace, takePlace } from '../executor/executor-place.js';
+import type { PlanTables } from '../executor/executor-tables.js';
 import { takeWorkers, type WorkerMethods } from '../workers/worker-methods.js';
 
 /** Longest delay that a timer of the platform can have, in milliseconds. */
@@ -117,33 +118,6 @@ export function takeEngineOptions(options: EngineOptions): EngineConfig {
     maxQueuedTokens: takeBound('maxQueuedTokens', maxQueuedTokens),
     workers: taken,
   });
-}
-
-/** A copy of those of an engine's options that are its scheduler's, each read once. */
-export function schedulerOptions(options: EngineOptions): SchedulerOptions {
-  const own: Record<string, unknown> = {};
-  for (const name of Object.keys(SCHEDULER_OPTION_NAMES) as (keyof SchedulerOptions)[]) {
-    const value = options[name];
-    if (value !== undefined) own[name] = value;
-  }
-  return own as unknown as SchedulerOptions;
-}
-
-/**
- * The options of a scheduler whose connector has these workers: each is a rank. Without a worker nobody is known to report.
- * @throws ERR_BLOCKSTEP_BAD_ARG if the options say that there is another number of ranks
- */
-export function withRanks(options: SchedulerOptions, numWorkers: number): SchedulerOptions {
-  if (numWorkers === 0) return options;
-  const { numRanks = numWorkers } = options;
-  if (numRanks !== numWorkers) throw badArgument('numRanks', show(numRanks), `${numWorkers}, one a worker`);
-  return Object.create(options, { numRanks: { value: numRanks } }) as SchedulerOptions;
-}
-
-/** The options of a scheduler whose plans are to say what became of blocks, if the executor wants to know. */
-export function withReports(options: SchedulerOptions, watchesBlocks: boolean): SchedulerOptions {
-  if (!watchesBlocks) return options;
-  return Object.create(options, { reportBlocks: { value: true } }) as SchedulerOptions;
 }
 
 /** The drain of a shutdown, in milliseconds. @throws ERR_BLOCKSTEP_BAD_ARG */

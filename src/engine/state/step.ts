@@ -1,6 +1,6 @@
 import type { Plan } from '../../scheduler/plan/plan.js';
 import type { TakenAnswer } from '../executor/answer.js';
-import type { PlanTables } from '../executor/executor-place.js';
+import type { PlanTables } from '../executor/executor-tables.js';
 
 /**
  * One step in flight: it was submitted, and its answer was not taken yet. Holds what is known of it; `loop/dispatch.ts` has

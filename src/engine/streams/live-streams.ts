@@ -1,12 +1,12 @@
 import type { Request } from '../../scheduler/request/request.js';
 import type { StreamBuffer, StreamTotals } from './stream-buffer.js';
 
-/** The streams that have not ended. Those of the running are found by slot, without hashing anything. */
+/** The streams that have not ended. They are found by the slots of their requests, without hashing anything. */
 export class LiveStreams {
   readonly totals: StreamTotals = { bufferedTokens: 0, readersWaiting: 0 };
-  /** By slot; the stream of an earlier incarnation is told by its request. */
+  /** By slot: the stream that was added last. Its `request` tells whether it is that of the incarnation asked for. */
   readonly #bySlot: (StreamBuffer | undefined)[] = [];
-  /** Streams whose slot has another by now. */
+  /** Streams whose slot has another stream by now. */
   readonly #displaced = new Map<Request, StreamBuffer>();
   readonly #live = new Set<StreamBuffer>();
   /** Streams that have ended so far, each by its request's end. */
@@ -18,13 +18,13 @@ export class LiveStreams {
 
   add(stream: StreamBuffer): void {
     this.#live.add(stream);
-    // Its request has ended outside an update, and its row is still to come; meanwhile the slot is somebody else's.
+    // The request of the stream that stands here has ended outside an update: its slot is another's, and its row is still to come.
     const displaced = this.#bySlot[stream.request.slot];
     if (displaced !== undefined) this.#displaced.set(displaced.request, displaced);
     this.#bySlot[stream.request.slot] = stream;
   }
 
-  /** The stream of this very incarnation. */
+  /** The stream of a request: of this incarnation of its slot and no other. */
   of(request: Request): StreamBuffer | undefined {
     const stream = this.#bySlot[request.slot];
     return stream !== undefined && stream.request === request ? stream : this.#displaced.get(request);

@@ -1,18 +1,19 @@
+import type { Request } from '../../scheduler/request/request.js';
 import type { FinishReason } from '../../scheduler/request/status.js';
 
-/** What a reader gets: all that has come since it read last. */
+/** What a reader gets with one read: all that has come since the read before. */
 export interface RequestOutput {
   /** New tokens, in order; a copy that belongs to the reader. Empty only in a last output. */
   readonly tokens: Int32Array;
-  /** What the executor gave with each of them, for instance log-probabilities; null if it gives nothing. */
+  /** What the executor gave with each of these tokens, for instance log-probabilities; null if it gives nothing. */
   readonly extras: readonly unknown[] | null;
-  /** Generated tokens up to and including these. */
+  /** Number of tokens generated up to and including these. */
   readonly numOutputTokens: number;
-  /** Null in every output but the last. Of a session: in every output that does not end the answer to a chunk. */
+  /** How the request ended; null in every output but the last. Of a session: null unless the output ends the answer to a chunk. */
   readonly finishReason: EndReason | null;
-  /** The reason ended only the answer to one chunk of a session; it goes on. */
+  /** The reason ended only the answer to one chunk of a session: the session goes on. */
   readonly continues: boolean;
-  /** What ended it with `stop`: the stop token, or what its client gave to `RequestStream.stop`; null when something else did. */
+  /** What ended the request with `stop`: the stop token, or the reason given to `RequestStream.stop`; null for other ends. */
   readonly stopReason: StopReason | null;
 }
 
@@ -50,3 +51,33 @@ export type StopReason = string | number;
 
 /** How a request ends that did not fail: with `error` its stream rejects. */
 export type EndReason = Exclude<FinishReason, 'error'>;
+
+/**
+ * The result of a request that has ended.
+ * @param tokens all that were generated; the result's own from now on, like `extras`
+ * @param end how it ended, and when by the engine's clock
+ */
+export function makeResult(
+  request: Request,
+  tokens: Int32Array,
+  extras: readonly unknown[] | null,
+  end: { readonly reason: EndReason; readonly stopReason: StopReason | null; readonly at: number },
+): RequestResult {
+  const { addedAt, firstScheduledAt, firstTokenAt } = request;
+  return {
+    id: request.id,
+    tokens,
+    extras,
+    finishReason: end.reason,
+    stopReason: end.stopReason,
+    numPromptTokens: request.numPromptTokens,
+    numCachedTokens: Math.max(0, request.numCachedTokens),
+    numPreemptions: request.numPreemptions,
+    transferParams: request.finishedParams,
+    timings: {
+      firstScheduledMs: firstScheduledAt < 0 ? null : firstScheduledAt - addedAt,
+      firstTokenMs: firstTokenAt < 0 ? null : firstTokenAt - addedAt,
+      endedMs: end.at - addedAt,
+    },
+  };
+}

@@ -55,13 +55,13 @@ export class RequestStream implements AsyncIterable<RequestOutput>, AsyncDisposa
     return this.#stream.numTokens;
   }
 
-  /** Whether the request has ended, in whatever way. Tokens may still be waiting to be read. */
+  /** Whether the request has ended, in whatever way. Some of its tokens may not have been read yet. */
   get ended(): boolean {
     return this.#stream.ended;
   }
 
   /**
-   * Aborts the request; nothing if it has ended. Its readers are told at once; its blocks go back before the next step.
+   * Aborts the request; does nothing if it has ended. Its readers are told at once; its blocks go back before the next step.
    * @param reason what readers shall be rejected with; without one reading ends with `finishReason: 'abort'`
    */
   abort(reason?: unknown): void {
@@ -81,8 +81,8 @@ export class RequestStream implements AsyncIterable<RequestOutput>, AsyncDisposa
   }
 
   /**
-   * Continues a session, a request submitted as `resumable`: what was said so far and the chunk become the prompt of the next
-   * answer. One that comes before the last answer has ended is queued.
+   * Continues a session, a request submitted as `resumable`: the text so far and the chunk become the prompt of the next answer. A
+   * chunk that comes before the last answer has ended is queued.
    * @returns `skipped` if the request has ended or is no session
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_UNFIT; nothing was changed
    */
@@ -104,8 +104,8 @@ export class RequestStream implements AsyncIterable<RequestOutput>, AsyncDisposa
   }
 
   /**
-   * The reader, of which there is one: it gets every output once. Behind a reader that had the last output, a new one finds the
-   * stream at its end; `result()` is for everyone, at any time.
+   * The reader of the stream. There is one, and it gets every output once. After it had the last output a new reader finds the
+   * stream at its end. `result()` is for everyone, at any time.
    * @throws ERR_BLOCKSTEP_BUSY while there is a reader that has not had the last output, and behind one that left before
    * it had: its request was aborted
    */
@@ -200,7 +200,7 @@ function inspectStream(name: string, stream: StreamBuffer, depth: number, option
   return `${name} ${inspect({ ...shown, ...why }, options)}`;
 }
 
-/** The reason of an end of which readers are told by an error. */
+/** How a stream without an end reason ended: `abort` with a reason of its client's, or `error`; null while it lives. */
 function endWithout(ended: boolean, wasCutOff: boolean): 'abort' | 'error' | null {
   if (!ended) return null;
   return wasCutOff ? 'abort' : 'error';

@@ -7,8 +7,8 @@ interface Watch {
 }
 
 /**
- * The signals of the requests that have not ended. A signal has one listener however many requests share it, and none when
- * the last of them has ended.
+ * The abort signals of the requests that have not ended. A signal has one listener, however many requests share it, and none
+ * any more when the last of them has ended.
  */
 export class Signals {
   readonly #watches = new WeakMap<AbortSignal, Watch>();

@@ -1,6 +1,13 @@
+import { Deferred } from '../../base/deferred.js';
 import type { BlockstepError } from '../../base/errors.js';
 import type { Request } from '../../scheduler/request/request.js';
-import type { EndReason, RequestOutput, RequestResult, StopReason } from './outputs.js';
+import {
+  type EndReason,
+  makeResult,
+  type RequestOutput,
+  type RequestResult,
+  type StopReason,
+} from './outputs.js';
 import { failureAt, type SubmitPlace } from './submit-place.js';
 
 /** Where an answer of a session ended, and how. */
@@ -8,17 +15,6 @@ interface Answer {
   readonly end: number;
   readonly reason: EndReason;
   readonly stopReason: number | null;
-}
-
-interface Waiter<T> {
-  resolve(value: T): void;
-  reject(error: unknown): void;
-}
-
-/** A result that was asked for. */
-interface Asked {
-  promise: Promise<RequestResult>;
-  waiter: Waiter<RequestResult>;
 }
 
 /** Sums over all streams that have not ended, kept up to date so that nobody has to walk them. */
@@ -35,16 +31,16 @@ const FIRST_CAPACITY = 16;
 const DONE: Next = Object.freeze({ done: true, value: undefined });
 
 /**
- * What one request has brought and its readers have not taken yet.
+ * The tokens of one request, how far its reader has read them, who waits for more, and how the request ended.
  *
- * All tokens of a request stand in one array that grows up to its `maxTokens`, and never beyond the model's length; a
- * reader has a position in it. So a slow reader stalls nobody, loses nothing and holds no more than that, and `append`
- * allocates nothing but the array's growth.
+ * All tokens stand in one array that grows up to the request's `maxTokens`, and never beyond the model's length; the reader has a
+ * position in it. So a slow reader stalls nobody, loses nothing and holds no more memory than that, and `append` allocates nothing
+ * but the array's growth.
  *
  * Invariants: `read <= numTokens`; while a reader waits, `read === numTokens` and the stream has not ended; it ends once.
  */
 export class StreamBuffer {
-  // What every step touches stands first.
+  // The fields that every step touches stand first.
   /** Tokens received. */
   numTokens = 0;
   /** Tokens of these that the reader has taken. */
@@ -53,36 +49,37 @@ export class StreamBuffer {
   /** What came with each token; null as long as nothing has. */
   extras: unknown[] | null = null;
   /** Readers that wait, the longest first. */
-  readonly #waiting: Waiter<Next>[] = [];
+  readonly #waiting: Deferred<Next>[] = [];
   /** Whether somebody waits for the next output. */
   isAwaited = false;
 
   readonly request: Request;
-  /** Why it ended; null while it lives. A stream with a failure has none. */
+  /** Why the request ended; null while the stream lives, and of a stream with a failure. */
   reason: EndReason | null = null;
   ended = false;
-  /** What its client stopped it for; undefined = its client did not. */
+  /** The reason that the client gave when it stopped the request; undefined = it was not stopped. */
   #stoppedFor: StopReason | null | undefined = undefined;
-  /** What its readers are told instead of an end; undefined = it did not fail. */
+  /** What readers are rejected with instead of an end; undefined = the stream did not fail. */
   failure: unknown = undefined;
   #endedAt = -1;
   #finalOutputTaken = false;
-  /** Its reader left before it had the last output. */
+  /** The reader left before it had the last output. */
   wasLeft = false;
-  /** It was aborted with a reason of its client's. */
+  /** The request was aborted with a reason of its client's. */
   wasCutOff = false;
-  /** Of a session: the answers that have ended and were not read to their ends, oldest first. */
+  /** Of a session: the answers that have ended and whose ends were not read yet, oldest first. */
   readonly #answers: Answer[] = [];
   /** Of a session: how its last answer ended. */
   lastAnswer: EndReason | null = null;
-  #result: Asked | null = null;
-  /** Takes the listener off the signal; called at the end, at the latest. */
+  /** The whole; null as long as nobody has asked for it. */
+  #result: Deferred<RequestResult> | null = null;
+  /** Unties the stream from its signal; called when the stream ends. */
   release: (() => void) | null = null;
 
-  /** Rounds that the engine had made when it was submitted. */
+  /** Rounds that the engine had begun when the request was submitted. */
   readonly submittedRound: number;
   readonly #totals: StreamTotals;
-  /** Where it was submitted; forgotten at the end, since it holds the functions on that stack. */
+  /** Where the request was submitted; forgotten at its end, since it holds the functions of that stack. */
   #place: SubmitPlace | null;
 
   constructor(
@@ -98,7 +95,7 @@ export class StreamBuffer {
     this.tokens = new Int32Array(Math.min(request.maxTokens, FIRST_CAPACITY));
   }
 
-  /** Whether a reader had the last output, or what it failed with, or left: nothing comes any more. */
+  /** Whether nothing comes any more: a reader had the last output or the failure, or left. */
   get isReadOut(): boolean {
     return this.#finalOutputTaken;
   }
@@ -147,7 +144,7 @@ export class StreamBuffer {
     return this.#end(reason, undefined, now);
   }
 
-  /** Its client ends it. @param stopReason what for; null = it does not say */
+  /** Ends the stream with `stop`, for its client. @param stopReason the reason that the client gave; null = none */
   stop(stopReason: StopReason | null, now: number): void {
     if (this.ended) return;
     this.#stoppedFor = stopReason;
@@ -178,13 +175,13 @@ export class StreamBuffer {
   next(): Promise<Next> {
     if (this.read < this.numTokens) return Promise.resolve<Next>({ done: false, value: this.#take() });
     if (this.ended) return this.#last();
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ resolve, reject });
-      this.#setAwaited(true);
-    });
+    const waiter = new Deferred<Next>();
+    this.#waiting.push(waiter);
+    this.#setAwaited(true);
+    return waiter.promise;
   }
 
-  /** No output is wanted any more: readers that wait, and all later ones, find the end. */
+  /** The reader leaves: it and all later readers find the end. */
   close(): void {
     this.wasLeft ||= !this.#finalOutputTaken;
     this.#readTo(this.numTokens);
@@ -192,15 +189,11 @@ export class StreamBuffer {
     for (const waiter of this.#takeWaiting()) waiter.resolve(DONE);
   }
 
-  /** The whole, when the request has ended. One promise for all who ask. */
+  /** The result, once the request has ended. One promise for all who ask. */
   result(): Promise<RequestResult> {
     if (this.#result === null) {
-      let waiter!: Waiter<RequestResult>;
-      const promise = new Promise<RequestResult>((resolve, reject) => {
-        waiter = { resolve, reject };
-      });
-      this.#result = { promise, waiter };
-      if (this.ended) this.#settleResult();
+      this.#result = new Deferred();
+      if (this.ended) this.#settleResult(this.#result);
     }
     return this.#result.promise;
   }
@@ -216,9 +209,9 @@ export class StreamBuffer {
     this.release?.();
     this.release = null;
     const waiting = this.#takeWaiting();
-    // The first gets what is left together with the end, or the failure; the others find the stream over.
+    // The first reader gets the end, with what is left, or the failure; the others find the stream over.
     for (const waiter of waiting) this.next().then(waiter.resolve, waiter.reject);
-    if (this.#result !== null) this.#settleResult();
+    if (this.#result !== null) this.#settleResult(this.#result);
     return true;
   }
 
@@ -229,7 +222,7 @@ export class StreamBuffer {
     return Promise.resolve<Next>({ done: false, value: this.#output(new Int32Array(0), this.extras && []) });
   }
 
-  /** What has come, up to the end of one answer at most. */
+  /** What has come since the read before, up to the end of one answer of a session at most. */
   #take(): RequestOutput {
     const answer = this.#answers.shift();
     const end = answer?.end ?? this.numTokens;
@@ -261,34 +254,19 @@ export class StreamBuffer {
     return this.#stoppedFor === undefined ? this.request.stopReason : this.#stoppedFor;
   }
 
-  #settleResult(): void {
-    const { waiter } = this.#result as Asked;
-    if (this.reason === null) waiter.reject(this.failure);
-    else waiter.resolve(this.#whole(this.reason));
+  #settleResult(result: Deferred<RequestResult>): void {
+    const { reason } = this;
+    if (reason === null) {
+      result.reject(this.failure);
+      return;
+    }
+    const tokens = this.tokens.slice(0, this.numTokens);
+    const extras = this.extras?.slice() ?? null;
+    const end = { reason, stopReason: this.#stopReason(reason), at: this.#endedAt };
+    result.resolve(makeResult(this.request, tokens, extras, end));
   }
 
-  #whole(finishReason: EndReason): RequestResult {
-    const { request, numTokens } = this;
-    const { addedAt, firstScheduledAt, firstTokenAt } = request;
-    return {
-      id: request.id,
-      tokens: this.tokens.slice(0, numTokens),
-      extras: this.extras?.slice() ?? null,
-      finishReason,
-      stopReason: this.#stopReason(finishReason),
-      numPromptTokens: request.numPromptTokens,
-      numCachedTokens: Math.max(0, request.numCachedTokens),
-      numPreemptions: request.numPreemptions,
-      transferParams: request.finishedParams,
-      timings: {
-        firstScheduledMs: firstScheduledAt < 0 ? null : firstScheduledAt - addedAt,
-        firstTokenMs: firstTokenAt < 0 ? null : firstTokenAt - addedAt,
-        endedMs: this.#endedAt - addedAt,
-      },
-    };
-  }
-
-  #takeWaiting(): Waiter<Next>[] {
+  #takeWaiting(): Deferred<Next>[] {
     this.#setAwaited(false);
     return this.#waiting.splice(0);
   }
@@ -299,7 +277,7 @@ export class StreamBuffer {
     this.#totals.readersWaiting += isAwaited ? 1 : -1;
   }
 
-  /** What is left when it ends does not count any more. */
+  /** Moves the reader's position. Tokens of a stream that has ended do not count as buffered any more. */
   #readTo(end: number): void {
     if (!this.ended) this.#totals.bufferedTokens -= end - this.read;
     this.read = end;

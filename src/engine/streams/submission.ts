@@ -3,7 +3,7 @@ import { checkNames, type KnownNames, knownNames } from '../../base/known-names.
 import { REQUEST_FIELDS } from '../../scheduler/calls/request-names.js';
 import type { RequestInput } from '../../scheduler/request/request.js';
 
-/** A request as a client submits it: as for a scheduler, but the id may be left out and is made up then. */
+/** A request as a client submits it: as for a scheduler, but the id may be left out. Then the engine makes one up. */
 export type SubmitInput = Omit<RequestInput, 'id'> & { id?: string };
 
 export interface SubmitOptions {
@@ -19,14 +19,14 @@ const SUBMIT_OPTIONS = knownNames<SubmitOptions>(
   ),
 );
 
-/** A copy of a request, each field of the caller's object read once. That the fields are good is the scheduler's to check. */
+/** A copy of a request, each field of the caller's object read once. The scheduler checks what the fields say. */
 export function takeSubmission(input: SubmitInput): SubmitInput {
   if (typeof input !== 'object' || input === null) throw badArgument('request', show(input), 'an object');
   checkNames(input, REQUEST_FIELDS);
   const { id, prompt, maxTokens, minTokens, eosTokenId, ignoreEos, stopTokenIds } = input;
   const { priority, arrivalTime, cacheSalt, adapter, resumable, grammar } = input;
   const { timeoutMs, transferParams, params } = input;
-  // All fields there are, or this does not compile.
+  // The type demands every field of a request, so that none is forgotten here.
   const copy: { [field in keyof Required<RequestInput>]: SubmitInput[field] | undefined } = {
     id,
     prompt,
@@ -60,7 +60,7 @@ export function takeSignal(options: SubmitOptions, known: KnownNames = SUBMIT_OP
   const { signal } = options;
   if (signal === undefined) return null;
   try {
-    // Asks the platform's own getter, which something that only looks like a signal does not survive.
+    // The platform's own getter throws for what only looks like a signal.
     if (signal instanceof AbortSignal && typeof isAborted(signal) === 'boolean') return signal;
   } catch {
     // It is none.

@@ -5,16 +5,16 @@ import type { Plan } from '../../scheduler/plan/plan.js';
 type Awaited = Required<TransferReport>;
 
 /**
- * The synchronous loads of the steps in flight that the workers have not reported yet. A step reads such a load when it is
- * executed, whether the load is there or not, so silence must not pass for success: a rank that says nothing, because it threw
- * or because its answer was lost, has not loaded (vLLM #52234 has HTTP 200 with wrong text for it).
+ * The synchronous loads of the steps in flight that the workers have not reported yet. A step reads the blocks of such a load when
+ * it is executed, loaded or not. So silence must not pass for success: a rank that reports nothing, because it threw or because its
+ * answer was lost, has not loaded (vLLM #52234: HTTP 200 with wrong text).
  */
 export class LoadVerdicts {
   /** By step, the oldest first. */
   readonly #awaited = new Map<number, Awaited[]>();
 
   /**
-   * The loads of a plan are about to begin.
+   * Notes the synchronous loads of a plan, which are about to begin.
    * @param reporters the ranks that report, by child
    */
   expect({ step, syncLoads }: Plan, reporters: readonly (readonly number[])[]): void {
@@ -25,20 +25,20 @@ export class LoadVerdicts {
     this.#awaited.set(step, awaited);
   }
 
-  /** Takes the reports out that are about such loads. @returns the others, which the scheduler waits for */
+  /** Takes out the reports of synchronous loads. @returns the other reports: the scheduler waits for these */
   take(reports: readonly TransferReport[]): readonly TransferReport[] {
     if (this.#awaited.size === 0) return reports;
     return reports.filter((report) => !this.#end(report));
   }
 
-  /** The step was answered. @returns the loads of it that were not reported */
+  /** Forgets a step, since it was answered. @returns those of its loads that were not reported */
   close(step: number): readonly TransferReport[] {
     const silent = this.#awaited.get(step) ?? [];
     this.#awaited.delete(step);
     return silent;
   }
 
-  /** The oldest load that the report can be about ends. */
+  /** Ends the oldest load that a report can be about. @returns false if there is none */
   #end({ handle, child = 0, rank, step }: TransferReport): boolean {
     for (const awaited of this.#awaited.values()) {
       const at = awaited.findIndex(

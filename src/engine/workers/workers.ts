@@ -14,7 +14,7 @@ import type { Scheduler } from '../../scheduler/scheduler.js';
 import { LoadVerdicts } from './load-verdicts.js';
 import type { WorkerMethods } from './worker-methods.js';
 
-/** What the workers reported in one round, each report with the rank that it came from. */
+/** What all workers reported in one round, each report with the rank that it came from. */
 interface Collected {
   finishedReceiving: TransferReport[];
   finishedSending: TransferReport[];
@@ -31,27 +31,27 @@ const LISTS = ['finishedReceiving', 'finishedSending', 'failedReceiving', 'renew
 const NO_BLOCKS = new Int32Array(0);
 
 /**
- * The worker sides of the connector, one per rank, called in the order of one step. Whatever a worker does wrong costs the
- * loads that it was to begin, and is counted; a step never fails of it.
+ * The worker sides of the connector, one per rank, called in the order of a step: `planned`, `begin`, `end`, `settle`, `collect`.
+ * Whatever a worker does wrong is counted, and costs the loads that the worker was to begin; no step fails because of it.
  */
 export class Workers {
   readonly #scheduler: Scheduler;
   readonly #workers: readonly WorkerMethods[];
   readonly #countFailure: CountFailure;
-  /** Handles of the requests that finished since the workers were asked last. */
+  /** Handles of the requests that finished; the next `collect` tells the workers. */
   #finished: number[] = [];
-  /** Handles of those that finished, until the workers get metadata. */
+  /** Handles of requests that finished, as long as the workers were not given the metadata that goes with their ends. */
   #ended: number[] = [];
-  /** Handles of those that gave their blocks back and whose stores are to be over before the next step. */
+  /** Handles of requests that gave their blocks back and go on: their stores are to be over before the next step is executed. */
   #released: number[] = [];
-  /** With protection `fence`: blocks that were taken from the pool, and of which the workers were not told yet. */
+  /** With protection `fence`: blocks that were taken from the pool, not told to the workers yet. */
   #taken: Int32Array = NO_BLOCKS;
-  /** What is to be reported besides what workers say: loads that they failed to begin. */
+  /** Loads that workers failed to begin: to be reported as failed, besides what the workers report. */
   #lost: TransferReport[] = [];
   readonly #verdicts = new LoadVerdicts();
-  /** Every step up to this one was executed. */
+  /** The last step of which the workers know that it and all before it were executed. */
   #settled = -1;
-  /** The workers were given all that the connector had for them up to the metadata of this step. */
+  /** See `begunStep`. */
   #begun = -1;
 
   /** @param countFailure is told of every call of a worker that threw, or answered what cannot be read */
@@ -65,17 +65,17 @@ export class Workers {
     return this.#scheduler.config.connector?.protection.includes('fence') === true;
   }
 
-  /** The last step whose metadata the workers were given: what it begins has begun. */
+  /** The last step whose metadata the workers were given: the loads and stores that it asks for have begun. */
   get begunStep(): number {
     return this.#begun;
   }
 
-  /** Whether they are still to hear of an end: the plan that told of it had no metadata. */
+  /** Whether the workers are still to hear of an end: the plan that told of it had no metadata. */
   get owesEnds(): boolean {
     return this.#ended.length > 0;
   }
 
-  /** A plan was made: what changed hands in it has to be told before it is executed, or a later one. */
+  /** Notes the blocks that change hands in a new plan: the workers have to hear of them before this plan, or a later one, is executed. */
   planned({ releasedHandles, takenBlocks }: Plan): void {
     if (releasedHandles.length > 0) this.#released = this.#released.concat(releasedHandles);
     if (takenBlocks.length > 0 && this.#isFenced) this.#taken = joined(this.#taken, takenBlocks);
@@ -90,21 +90,21 @@ export class Workers {
   }
 
   /**
-   * Before the plan is executed, or when it has nothing to execute.
-   * @param isFirst every step before it was executed; otherwise what gave its blocks back is left to the next plan
-   * @param finishedHandles those that no plan before told of
+   * Has the workers begin the loads of a plan. To be called before the plan is executed, or instead if it is empty.
+   * @param isFirst every step before the plan was executed; otherwise blocks that were given back are left to the next plan
+   * @param finishedHandles requests that finished and that no earlier plan told of
    */
   begin(plan: Plan, isFirst: boolean, finishedHandles: readonly number[] = plan.finishedHandles): void {
     const { connectorMetadata: metadata, step } = plan;
     if (finishedHandles.length > 0) this.#ended = this.#ended.concat(finishedHandles);
-    // With the metadata, and not earlier, they get what the connector has begun for these requests.
+    // Workers hear of an end not before they get the metadata: it has what the connector has begun for these requests.
     if (!plan.lacksMetadata) {
       this.#begun = step;
       this.#tellEnded();
     }
     const reuse = this.#takeReuse(isFirst);
-    // The stores of blocks that were given back are not over yet, and an empty plan may have given those to a load: so that
-    // waits until the next plan, before which they are over.
+    // If stores of blocks that were given back are not over yet, a load of an empty plan may have got these blocks. It waits for the
+    // next plan, before which those stores are over.
     const times = { step, notBefore: this.#released.length === 0 ? step - 1 : step };
     this.#verdicts.expect(plan, this.#scheduler.config.connector?.reporters ?? []);
     this.#workers.forEach((worker, rank) => {
@@ -116,7 +116,7 @@ export class Workers {
     });
   }
 
-  /** Instead of `begin`: the plan will never be executed, and nothing of its metadata begins. */
+  /** To be called instead of `begin` for a plan that will never be executed: nothing of its metadata begins. */
   skip(finishedHandles: readonly number[]): void {
     this.#ended = this.#ended.concat(finishedHandles);
     this.#tellEnded();
@@ -128,7 +128,7 @@ export class Workers {
     this.#ended = [];
   }
 
-  /** After the plan was executed and updated, and before a block that it freed is reused. */
+  /** Has the workers begin the stores of a plan: after it was executed and updated, before a block that it freed is reused. */
   end(plan: Plan): void {
     const { connectorMetadata: metadata, step } = plan;
     const times = { step, failed: plan.failedHandles() };
@@ -137,7 +137,7 @@ export class Workers {
     });
   }
 
-  /** Every step up to this one was executed, so that what a freed block was written by is over. */
+  /** Tells the workers that every step up to this one was executed: nothing of these steps writes a block any more. */
   settle(step: number): void {
     if (step <= this.#settled) return;
     this.#settled = step;
@@ -146,7 +146,7 @@ export class Workers {
     });
   }
 
-  /** Asks every worker once what ended; null if nothing did. */
+  /** Asks every worker once which transfers ended. @returns their reports; null if there are none */
   collect(): ConnectorOutput | null {
     const finished = this.#finished;
     if (finished.length > 0) this.#finished = [];
@@ -170,8 +170,8 @@ export class Workers {
   }
 
   /**
-   * The reports of a round that takes the answer of a step: a rank that has not said by now that a synchronous load of this
-   * step is there has failed to load. It may have thrown where it was asked.
+   * Completes the reports of a round that takes the answer of a step: a rank that has not reported a synchronous load of this step
+   * by now has failed to load. It may have thrown when it was asked.
    */
   withVerdicts(step: number, output: ConnectorOutput | null): ConnectorOutput | null {
     const silent = this.#verdicts.close(step);
@@ -179,13 +179,14 @@ export class Workers {
     return { ...output, failedReceiving: [...(output?.failedReceiving ?? []), ...silent] };
   }
 
+  /** Ends the workers, with the engine. */
   shutdown(): void {
     this.#workers.forEach((worker, rank) => {
       this.#try(rank, 'shutdown', () => worker.shutdown?.());
     });
   }
 
-  /** What the workers are told of blocks that change hands; nothing, while stores of what was given back have not begun. */
+  /** Which blocks change hands, for the workers; none while stores of blocks that were given back have not begun. */
   #takeReuse(isFirst: boolean): BlockReuse {
     if (!isFirst && this.#released.length > 0) return { released: [], taken: NO_BLOCKS };
     const reuse = { released: this.#released, taken: this.#taken };
@@ -194,7 +195,7 @@ export class Workers {
     return reuse;
   }
 
-  /** Reads a worker's answer as a whole first: a list that cannot be read must not leave half of the others behind. */
+  /** Adds a worker's reports to those of the others. All lists are read first: if one cannot be read, none of them counts. */
   #add(all: Collected, output: WorkerOutput, rank: number): void {
     const lists = LISTS.map((name) => listOf(output, name).map((report) => ({ ...report, rank })));
     const blocks = listOf(output, 'invalidBlocks');
@@ -206,9 +207,9 @@ export class Workers {
     if (metadata !== undefined) all.workerMetadata.push({ rank, metadata });
   }
 
-  /** Nobody knows what of the plan's loads this rank has begun: they failed, and those in flight are waited for. */
+  /** Reports all loads of the plan as failed for a rank: it is not known which of them the rank has begun. */
   #lose({ step, syncLoads }: Plan, rank: number): void {
-    // Where the metadata could not be made they are known to be lost.
+    // If the metadata could not be made, the scheduler knows already that its loads failed.
     for (const { request, child, failed } of syncLoads)
       if (!failed) this.#lost.push({ handle: request.handle, child, rank, step });
     for (const { handle, load, outstanding } of this.#scheduler.inspect().requests) {
@@ -228,7 +229,7 @@ export class Workers {
   }
 }
 
-/** A worker's answer; a promise is none, since nobody waits for it. */
+/** A worker's answer; null if it reports nothing. A promise is refused: nobody waits for it. */
 function takeReports(answer: unknown): WorkerOutput | null {
   if (answer === null || answer === undefined) return null;
   if (typeof answer === 'object' && !('then' in answer)) return answer;

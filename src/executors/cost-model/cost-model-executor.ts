@@ -1,5 +1,5 @@
-import { badArg, checkNumber } from '../../base/checks.js';
-import { checkInteger } from '../../base/errors.js';
+import { checkNumber } from '../../base/checks.js';
+import { badArgument, checkInteger, show } from '../../base/errors.js';
 import { INSPECT, showFacts } from '../../base/inspect.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 import { chance, mix, textKey } from '../../base/random.js';
@@ -146,7 +146,7 @@ export class CostModelExecutor implements Executor {
 
   /** This is done in every step, so it looks at no entry. */
   #checkPlan(plan: ExecutorPlan): void {
-    if (typeof plan !== 'object' || plan === null) throw badArg('plan', plan, 'an object');
+    if (typeof plan !== 'object' || plan === null) throw badArgument('plan', show(plan), 'an object');
     const { maxEntries, maxDrafts } = this.#options;
     const n = checkInteger('plan.numRequests', plan.numRequests, 0, maxEntries);
     const drafts = checkInteger('plan.maxDrafts', plan.maxDrafts, 0, maxDrafts);
@@ -203,10 +203,11 @@ export class CostModelExecutor implements Executor {
 
 /** A copy of the options, so that what was checked is what is used. */
 function takeOptions(options: CostModelExecutorOptions): CostModelExecutorOptions {
-  if (typeof options !== 'object' || options === null) throw badArg('options', options, 'an object');
+  if (typeof options !== 'object' || options === null)
+    throw badArgument('options', show(options), 'an object');
   checkNames(options, OPTIONS);
   const { model, now, seed, acceptanceRate, maxEntries, maxDrafts, stepsInFlight } = options;
-  if (typeof now !== 'function') throw badArg('now', now, 'a function that returns milliseconds');
+  if (typeof now !== 'function') throw badArgument('now', show(now), 'a function that returns milliseconds');
   checkInteger('maxEntries', maxEntries, 1, MAX_RESULT_TOKENS);
   return {
     model: takeCostModel(model),
@@ -223,7 +224,7 @@ function takeOptions(options: CostModelExecutorOptions): CostModelExecutorOption
 function checkLength(name: string, column: ArrayLike<unknown> | undefined, length: number): void {
   const found: unknown = column?.length;
   if (typeof found === 'number' && found >= length) return;
-  throw badArg(`plan.${name}`, column, `an array of at least ${length}`);
+  throw badArgument(`plan.${name}`, show(column), `an array of at least ${length}`);
 }
 
 function tokenAt({ key }: Sequence, index: number): number {

@@ -1,4 +1,5 @@
-import { badArg, checkNumber } from '../../base/checks.js';
+import { checkNumber } from '../../base/checks.js';
+import { badArgument, show } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 
 /** What a step costs, in the terms of a roofline. */
@@ -35,7 +36,7 @@ const COST_MODEL_FIELDS = knownNames<CostModel>('model', DEFAULT_COST_MODEL);
  * @throws ERR_BLOCKSTEP_BAD_ARG unless all figures are finite, none is negative, and speeds are not 0
  */
 export function takeCostModel(model: CostModel): Readonly<CostModel> {
-  if (typeof model !== 'object' || model === null) throw badArg('model', model, 'an object');
+  if (typeof model !== 'object' || model === null) throw badArgument('model', show(model), 'an object');
   checkNames(model, COST_MODEL_FIELDS);
   const { stepOverheadMs, prefillTokensPerSecond, weightBytes, kvBytesPerToken, memoryBytesPerSecond } =
     model;
@@ -50,7 +51,7 @@ export function takeCostModel(model: CostModel): Readonly<CostModel> {
 
 function checkSpeed(name: string, value: unknown): number {
   if (typeof value === 'number' && value > 0 && value <= Number.MAX_VALUE) return value;
-  throw badArg(name, value, 'a finite number above 0');
+  throw badArgument(name, show(value), 'a finite number above 0');
 }
 
 /** What a step asks of the device. */

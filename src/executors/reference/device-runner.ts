@@ -14,7 +14,7 @@ import {
 import type { TablesShape } from '../../core/native-tables.js';
 import type { ExecutorResult } from '../../engine/executor/executor.js';
 import { BlockArena } from '../../transfer/block-arena.js';
-import { type PendingStep, pendingStep, type ReadAnswer, type ReferenceRunner } from './runner.js';
+import { PendingStep, type ReadAnswer, type ReferenceRunner } from './runner.js';
 import type { ReferenceStep } from './step.js';
 
 /** What is read of the tables of a step on a GPU. */
@@ -64,11 +64,11 @@ export class DeviceRunner implements ReferenceRunner {
   run(step: ReferenceStep): Promise<ExecutorResult> {
     const addresses = this.#addresses(step.tables as unknown as TablesOnDevice);
     this.#native.submit(step.io.buffer, addresses, step.known);
-    const pending = pendingStep(step);
+    const pending = new PendingStep(step);
     this.#pending.push(pending);
     this.#fruitless = 0;
     this.#lookSoon();
-    return pending.answer;
+    return pending.answer.promise;
   }
 
   adopt(handle: number, blocks: Int32Array): void {
@@ -118,12 +118,12 @@ export class DeviceRunner implements ReferenceRunner {
   #look(): void {
     this.#fruitless++;
     while (this.#pending.length > 0) {
-      const { step, resolve, reject } = this.#pending[0];
+      const { step, answer } = this.#pending[0];
       try {
         if (!this.#native.take(step.io.buffer)) return;
         this.#fruitless = 0;
         this.#pending.shift();
-        resolve(this.#read(step));
+        answer.resolve(this.#read(step));
       } catch (error) {
         // A GPU that is lost, or was given half a step, computes none of those that wait either.
         if (error instanceof BlockstepError && error.code === 'ERR_BLOCKSTEP_CUDA') {
@@ -131,12 +131,12 @@ export class DeviceRunner implements ReferenceRunner {
           return;
         }
         if (this.#pending[0]?.step === step) this.#pending.shift();
-        reject(error);
+        answer.reject(error);
       }
     }
   }
 
   #failAll(error: unknown): void {
-    for (const { reject } of this.#pending.splice(0)) reject(error);
+    for (const { answer } of this.#pending.splice(0)) answer.reject(error);
   }
 }

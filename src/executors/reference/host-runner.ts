@@ -8,7 +8,7 @@ import type { StepTables } from '../../core/tables.js';
 import type { ExecutorResult } from '../../engine/executor/executor.js';
 import { InputBatch } from '../../engine/executor/input-batch.js';
 import { BlockArena } from '../../transfer/block-arena.js';
-import { type PendingStep, pendingStep, type ReadAnswer, type ReferenceRunner } from './runner.js';
+import { PendingStep, type ReadAnswer, type ReferenceRunner } from './runner.js';
 import type { ReferenceStep } from './step.js';
 
 /** Calls the function that it is given once, at any later time. */
@@ -41,7 +41,7 @@ export class HostRunner implements ReferenceRunner {
 
   run(step: ReferenceStep): ExecutorResult | Promise<ExecutorResult> {
     if (this.#defer === null) return this.#compute(step);
-    const pending = pendingStep(step);
+    const pending = new PendingStep(step);
     this.#pending.push(pending);
     try {
       this.#defer(() => this.#computeOldest());
@@ -51,7 +51,7 @@ export class HostRunner implements ReferenceRunner {
       if (at >= 0) this.#pending.splice(at, 1);
       throw error;
     }
-    return pending.answer;
+    return pending.answer.promise;
   }
 
   adopt(handle: number, blocks: Int32Array): void {
@@ -65,16 +65,16 @@ export class HostRunner implements ReferenceRunner {
   dispose(error: Error): void {
     this.#native.dispose();
     this.kv.dispose();
-    for (const { reject } of this.#pending.splice(0)) reject(error);
+    for (const { answer } of this.#pending.splice(0)) answer.reject(error);
   }
 
   #computeOldest(): void {
     const pending = this.#pending.shift();
     if (pending === undefined) return;
     try {
-      pending.resolve(this.#compute(pending.step));
+      pending.answer.resolve(this.#compute(pending.step));
     } catch (error) {
-      pending.reject(error);
+      pending.answer.reject(error);
     }
   }
 

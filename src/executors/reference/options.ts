@@ -34,7 +34,7 @@ type Sizes = Pick<
   | 'pipelineDepth'
 >;
 
-export interface ReferenceExecutorOptions
+export interface ReferenceExecutorOptions<Device = string>
   extends Omit<Sizes, 'pipelineDepth'>,
     Partial<Record<'pipelineDepth', number>> {
   /** Equal seeds, equal texts: 0 to 2^32 - 1. Default 0. */
@@ -53,7 +53,7 @@ export interface ReferenceExecutorOptions
    * Where the KV memory lies and steps are computed: `cpu` (default), `cuda` (the GPU 0) or `cuda:N`. On a GPU kernels write
    * and read the entries through the tables on the GPU.
    */
-  device?: string;
+  device?: Device;
   /** A step is computed so many milliseconds after it was submitted. Default: while it is submitted. Not on a GPU. */
   latencyMs?: number;
   /**

@@ -35,8 +35,11 @@ const MAX_FAULTS = 1024;
  *
  * Memory: 32 bytes a token of the pool and 20 a block, where they are used; and 12 bytes a token of every request that has
  * a slot of the request table, until the slot is used again.
+ *
+ * `Device` is the type of `device`. It follows from what the executor is used as: one that is to be an `Executor` computes on `cpu`,
+ * and the compiler refuses other options for it.
  */
-export class ReferenceExecutor implements DeviceExecutor {
+export class ReferenceExecutor<Device = string> implements DeviceExecutor {
   readonly usesTables = true;
   /** The sizes that it was made for: an engine of others is refused. */
   readonly limits: ExecutorLimits;
@@ -51,7 +54,7 @@ export class ReferenceExecutor implements DeviceExecutor {
   #disposed = false;
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE */
-  constructor(options: ReferenceExecutorOptions) {
+  constructor(options: ReferenceExecutorOptions<Device> & { device?: string }) {
     const { native, policy, gpu, limits, defer } = resolveReferenceOptions(options);
     this.limits = limits;
     const read = (step: ReferenceStep): ExecutorResult => this.#readAnswer(step);
@@ -75,8 +78,8 @@ export class ReferenceExecutor implements DeviceExecutor {
   }
 
   /** `cpu`, or the GPU, `cuda:N`: an engine has its tables there too, and so should a scheduler of your own. */
-  get device(): string {
-    return this.#runner.device;
+  get device(): Device & string {
+    return this.#runner.device as Device & string;
   }
 
   /** On a GPU the stream in which steps are computed. It goes with the executor: dispose the scheduler first. */

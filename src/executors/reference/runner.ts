@@ -1,3 +1,4 @@
+import { Deferred } from '../../base/deferred.js';
 import type { ExecutorResult } from '../../engine/executor/executor.js';
 import type { BlockArena } from '../../transfer/block-arena.js';
 import type { ReferenceStep } from './step.js';
@@ -21,22 +22,14 @@ export interface ReferenceRunner {
   dispose(error: Error): void;
 }
 
-/** A step that waits to be computed, and who waits for its answer. */
-export interface PendingStep {
+/** A step that waits to be computed, and its answer. */
+export class PendingStep {
   readonly step: ReferenceStep;
-  readonly answer: Promise<ExecutorResult>;
-  resolve(result: ExecutorResult): void;
-  reject(error: unknown): void;
-}
+  readonly answer = new Deferred<ExecutorResult>();
 
-export function pendingStep(step: ReferenceStep): PendingStep {
-  let resolve!: PendingStep['resolve'];
-  let reject!: PendingStep['reject'];
-  const answer = new Promise<ExecutorResult>((onAnswer, onError) => {
-    resolve = onAnswer;
-    reject = onError;
-  });
-  // Whoever was answered knows of it; that nobody asked is no reason to end the process.
-  answer.catch(() => {});
-  return { step, answer, resolve, reject };
+  constructor(step: ReferenceStep) {
+    this.step = step;
+    // An answer that nobody waits for any more must not end the process.
+    this.answer.promise.catch(() => {});
+  }
 }

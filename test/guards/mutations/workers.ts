@@ -198,16 +198,9 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F43',
-    file: 'src/engine/engine.ts',
-    find: 'withRanks(placed(schedulerOptions(options), config.place), config.workers.length)',
-    replace: 'placed(schedulerOptions(options), config.place)',
-    also: [
-      {
-        file: 'src/engine/engine.ts',
-        find: '  withRanks,\n',
-        replace: '',
-      },
-    ],
+    file: 'src/engine/state/scheduler-options.ts',
+    find: 'withRanks(placed(ownOptions(options), config.place), config.workers.length)',
+    replace: 'placed(ownOptions(options), config.place)',
     test: contract,
     means: 'one rank is waited for where there are several',
   },

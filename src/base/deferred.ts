@@ -1,0 +1,13 @@
+/** A promise together with the functions that settle it; as `Promise.withResolvers`, which Node 20 does not have. */
+export class Deferred<T> {
+  readonly promise: Promise<T>;
+  resolve!: (value: T | PromiseLike<T>) => void;
+  reject!: (error: unknown) => void;
+
+  constructor() {
+    this.promise = new Promise<T>((resolve, reject) => {
+      this.resolve = resolve;
+      this.reject = reject;
+    });
+  }
+}

@@ -1,0 +1,35 @@
+import type { DeviceTables } from '../../core/device-tables.js';
+import type { StepTables } from '../../core/tables.js';
+import type { Plan } from '../../scheduler/plan/plan.js';
+import type { Scheduler } from '../../scheduler/scheduler.js';
+import type { ExecutorPlace } from './executor-place.js';
+
+/** The tables of a plan, on the host or on a GPU. */
+export type PlanTables = StepTables | DeviceTables;
+
+/** Gathers the tables of plans for an executor, on the host or on the GPU, wherever the executor reads them. */
+export class ExecutorTables {
+  readonly #core: Scheduler['core'];
+  readonly #where: 'nowhere' | 'host' | 'device';
+
+  /** On a GPU the tables are made now. @throws ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_CUDA; the scheduler is disposed */
+  constructor(scheduler: Scheduler, config: { usesTables: boolean; place: ExecutorPlace | null }) {
+    this.#core = scheduler.core;
+    const onDevice = config.place !== null && this.#core.backend.name === 'cuda';
+    this.#where = !config.usesTables ? 'nowhere' : onDevice ? 'device' : 'host';
+    if (this.#where !== 'device') return;
+    try {
+      this.#core.deviceTables();
+    } catch (error) {
+      scheduler.dispose();
+      throw error;
+    }
+  }
+
+  /** The tables of a plan; null for an executor that uses none. @throws as `Core.gather` and `Core.gatherOnDevice` */
+  gather({ frame, numRequests }: Plan): PlanTables | null {
+    if (this.#where === 'nowhere') return null;
+    if (this.#where === 'host') return this.#core.gather(frame, numRequests);
+    return this.#core.gatherOnDevice(frame, numRequests);
+  }
+}

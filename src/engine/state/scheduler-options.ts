@@ -1,0 +1,43 @@
+import { badArgument, show } from '../../base/errors.js';
+import { SCHEDULER_OPTION_NAMES } from '../../scheduler/options/option-names.js';
+import type { SchedulerOptions } from '../../scheduler/options/options.js';
+import { limited } from '../executor/executor-limits.js';
+import { placed } from '../executor/executor-place.js';
+import type { EngineConfig, EngineOptions } from './options.js';
+
+/**
+ * The options of an engine's scheduler: those that the engine was given, completed and checked by what its executor and its
+ * workers say.
+ * @throws ERR_BLOCKSTEP_BAD_ARG for an option that contradicts them
+ */
+export function schedulerOptions(options: EngineOptions, config: EngineConfig): SchedulerOptions {
+  const here = withRanks(placed(ownOptions(options), config.place), config.workers.length);
+  return limited(withReports(here, config.watchesBlocks), config.limits);
+}
+
+/** A copy of those of an engine's options that are its scheduler's, each read once. */
+function ownOptions(options: EngineOptions): SchedulerOptions {
+  const own: Record<string, unknown> = {};
+  for (const name of Object.keys(SCHEDULER_OPTION_NAMES) as (keyof SchedulerOptions)[]) {
+    const value = options[name];
+    if (value !== undefined) own[name] = value;
+  }
+  return own as unknown as SchedulerOptions;
+}
+
+/**
+ * The options of a scheduler whose connector has these workers: each is a rank. Without a worker nobody is known to report.
+ * @throws ERR_BLOCKSTEP_BAD_ARG if the options say that there is another number of ranks
+ */
+function withRanks(options: SchedulerOptions, numWorkers: number): SchedulerOptions {
+  if (numWorkers === 0) return options;
+  const { numRanks = numWorkers } = options;
+  if (numRanks !== numWorkers) throw badArgument('numRanks', show(numRanks), `${numWorkers}, one a worker`);
+  return Object.create(options, { numRanks: { value: numRanks } }) as SchedulerOptions;
+}
+
+/** The options of a scheduler whose plans are to say what became of blocks, if the executor wants to know. */
+function withReports(options: SchedulerOptions, watchesBlocks: boolean): SchedulerOptions {
+  if (!watchesBlocks) return options;
+  return Object.create(options, { reportBlocks: { value: true } }) as SchedulerOptions;
+}

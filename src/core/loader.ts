@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { BlockstepError, show } from '../base/errors.js';
-import { packageRoot } from '../base/package-root.js';
+import { packageRoot } from './package-root.js';
 import type { NativeAddon } from './native.js';
 
 const ABI = 4;

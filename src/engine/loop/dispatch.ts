@@ -1,4 +1,4 @@
-import { enterCallee, leaveCallee } from '../../base/callee.js';
+import { enterCallee, leaveCallee } from '../../base/foreign/callee.js';
 import { ExecutorTables } from '../executor/executor-tables.js';
 import { keepTables } from '../executor/kept-tables.js';
 import { PlanViews } from '../executor/plan-view.js';

@@ -1,4 +1,4 @@
-import { describeCallee, enterCallee, leaveCallee } from '../../base/callee.js';
+import { describeCallee, enterCallee, leaveCallee } from '../../base/foreign/callee.js';
 import { channels } from '../../base/channels.js';
 import { BlockstepError, describeError } from '../../base/errors.js';
 import type { Request } from '../../scheduler/request/request.js';

@@ -1,5 +1,5 @@
 import { badArgument, show } from '../../base/errors.js';
-import { type Bound, bindMethods } from '../../base/foreign-method.js';
+import { type Bound, bindMethods } from '../../base/foreign/foreign-method.js';
 
 const REQUIRED = ['getFinished'] as const;
 const OPTIONAL = ['handlePreemptions', 'startLoads', 'startStores', 'onStepSettled', 'shutdown'] as const;

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { BlockstepError } from '../../base/errors.js';
-import { packageRoot } from '../../base/package-root.js';
+import { packageRoot } from '../../core/package-root.js';
 
 /** The plotting library as a page carries it. */
 export interface PlotLibrary {

@@ -1,4 +1,4 @@
-import { reentrant } from '../../base/callee.js';
+import { reentrant } from '../../base/foreign/callee.js';
 import { BlockstepError, show } from '../../base/errors.js';
 
 /**

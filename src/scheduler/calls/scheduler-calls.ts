@@ -1,4 +1,4 @@
-import { enterCallee, leaveCallee } from '../../base/callee.js';
+import { enterCallee, leaveCallee } from '../../base/foreign/callee.js';
 import { BlockstepError, show } from '../../base/errors.js';
 import { Core } from '../../core/core.js';
 import type { Deciding } from '../device/gpu-question.js';

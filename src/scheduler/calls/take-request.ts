@@ -1,9 +1,9 @@
 import { checkBoolean, checkFinite, checkName } from '../../base/checks.js';
 import { BlockstepError, badArgument, checkInteger, show } from '../../base/errors.js';
-import { bindMethods } from '../../base/foreign-method.js';
+import { bindMethods } from '../../base/foreign/foreign-method.js';
 import { checkNames } from '../../base/known-names.js';
 import { TOKEN_MAX } from '../../core/core.js';
-import { takeTokenIds } from '../../core/token-ids.js';
+import { takeTokenIds } from './token-ids.js';
 import { poolTokens } from '../options/options.js';
 import type { Grammar, GrammarCalls } from '../request/grammar.js';
 import type { Request, RequestInput, TakenRequest } from '../request/request.js';

@@ -1,5 +1,5 @@
 import { badArg } from '../../base/checks.js';
-import { type Bound, bindMethods } from '../../base/foreign-method.js';
+import { type Bound, bindMethods } from '../../base/foreign/foreign-method.js';
 import type { Protection, SchedulerConnector } from './connector.js';
 
 const REQUIRED = [

@@ -1,4 +1,4 @@
-import { reentrant } from '../../base/callee.js';
+import { reentrant } from '../../base/foreign/callee.js';
 import type { Plan } from '../plan/plan.js';
 import type { Deciding } from './gpu-question.js';
 

@@ -1,7 +1,7 @@
 import { types } from 'node:util';
-import { takeInt32Array } from '../base/arrays.js';
-import { badArgument, show } from '../base/errors.js';
-import { TOKEN_MAX } from './core.js';
+import { takeInt32Array } from '../../base/arrays.js';
+import { badArgument, show } from '../../base/errors.js';
+import { TOKEN_MAX } from '../../core/core.js';
 
 const typedArray = Object.getPrototypeOf(Int32Array.prototype) as object;
 /** Ids for which memory is taken at first. An object may claim a length that no memory has. */

@@ -1,4 +1,4 @@
-import { BlockstepError } from './errors.js';
+import { BlockstepError } from '../errors.js';
 
 /**
  * The innermost function of a caller's object that blockstep is just calling. If that function calls back, it is refused, and

@@ -1,0 +1,150 @@
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { FACES, isForeign, LIMITS } from './house/rooms.js';
+import {
+  everyFileHasALine,
+  facesOnly,
+  filesAreShort,
+  foldersAreSmall,
+  importsGoDown,
+  noCircles,
+  type Rule,
+  tripsExist,
+} from './house/rules.js';
+import { Tree } from './house/tree.js';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const FOLDERS = LIMITS.map(({ folder }) => folder);
+const tree = Tree.read(ROOT, FOLDERS, isForeign);
+const many = (count: number, path: (i: number) => string) =>
+  Object.fromEntries(Array.from({ length: count }, (_, i) => [path(i), '']));
+
+const RULES: readonly { rule: Rule; what: string; fault: string; broken: () => Tree; says: RegExp }[] = [
+  {
+    rule: importsGoDown,
+    what: 'imports go down',
+    fault: 'a room that imports one above it, for a type',
+    broken: () => tree.with({ 'src/base/up.ts': "import type { Engine } from '../engine/engine.js';\n" }),
+    says: /src\/base\/up\.ts imports src\/engine\/engine\.ts, which stands above it: /,
+  },
+  {
+    rule: importsGoDown,
+    what: 'imports go down',
+    fault: 'a folder without a place in the order',
+    broken: () => tree.with({ 'src/base/attic/thing.ts': '' }),
+    says: /folder src\/base\/attic has no place in ROOMS/,
+  },
+  {
+    rule: noCircles,
+    what: 'no circles',
+    fault: 'three files of one room that import each other, one of them by type',
+    broken: () =>
+      tree.with({
+        'src/base/one.ts': "import './two.js';\n",
+        'src/base/two.ts': "export { three } from './three.js';\n",
+        'src/base/three.ts': "import type { One } from './one.js';\n",
+      }),
+    says: /^src\/base\/one\.ts, src\/base\/three\.ts, src\/base\/two\.ts import each other in a circle: /,
+  },
+  {
+    rule: noCircles,
+    what: 'no circles',
+    fault: 'two headers that include each other',
+    broken: () =>
+      tree.with({ 'native/core/one.h': '#include "two.h"\n', 'native/core/two.h': '#include "one.h"\n' }),
+    says: /^native\/core\/one\.h, native\/core\/two\.h import each other in a circle: /,
+  },
+  {
+    rule: facesOnly,
+    what: 'faces',
+    fault: 'an import of what a room keeps to itself',
+    broken: () =>
+      tree.with({
+        'src/engine/nosy.ts': "import { hidden } from '../scheduler/state/hidden.js';\n",
+        'src/scheduler/state/hidden.ts': '',
+      }),
+    says: /src\/engine\/nosy\.ts imports src\/scheduler\/state\/hidden\.ts, which is no part of the face of scheduler: /,
+  },
+  {
+    rule: facesOnly,
+    what: 'faces',
+    fault: 'a face that is gone',
+    broken: () => tree.without(`src/scheduler/${FACES.scheduler[0]}`),
+    says: /FACES names src\/scheduler\/.*, which does not exist: /,
+  },
+  {
+    rule: everyFileHasALine,
+    what: 'lines in READMEs',
+    fault: 'a file without a line',
+    broken: () => tree.with({ 'src/base/unsaid.ts': '' }),
+    says: /^src\/base\/unsaid\.ts has no line in src\/base\/README\.md: /,
+  },
+  {
+    rule: everyFileHasALine,
+    what: 'lines in READMEs',
+    fault: 'a folder without a line',
+    broken: () => tree.with({ 'src/attic/README.md': 'Its file is `thing.ts`.', 'src/attic/thing.ts': '' }),
+    says: /^src\/attic has no line in src\/README\.md: /,
+  },
+  {
+    rule: foldersAreSmall,
+    what: 'size of folders',
+    fault: 'a folder of src with thirteen files',
+    broken: () => tree.with(many(13, (i) => `src/attic/thing-${i}.ts`)),
+    says: /^src\/attic holds 13 files, at most 12 are allowed: /,
+  },
+  {
+    rule: foldersAreSmall,
+    what: 'size of folders',
+    fault: 'a folder of test with twenty-one files',
+    broken: () => tree.with(many(21, (i) => `test/attic/thing-${i}.test.ts`)),
+    says: /^test\/attic holds 21 files, at most 20 are allowed: /,
+  },
+  {
+    rule: filesAreShort,
+    what: 'length of files',
+    fault: 'a file of native with 301 lines',
+    broken: () => tree.with({ 'native/core/long.h': '\n'.repeat(301) }),
+    says: /^native\/core\/long\.h has 301 lines, at most 300 are allowed: /,
+  },
+  {
+    rule: filesAreShort,
+    what: 'length of files',
+    fault: 'a test of 501 lines',
+    broken: () => tree.with({ 'test/attic/long.test.ts': '\n'.repeat(501) }),
+    says: /^test\/attic\/long\.test\.ts has 501 lines, at most 500 are allowed: /,
+  },
+  {
+    rule: tripsExist,
+    what: 'the five trips',
+    fault: 'a trip to a function that is gone',
+    broken: () => {
+      const [, file, name] = /`([\w/.-]+\.ts)` \| `(\w+)` \|/.exec(tree.text('src/README.md'))!;
+      return tree.with({ [`src/${file}`]: tree.text(`src/${file}`).replaceAll(name, 'renamed') });
+    },
+    says: /^src\/README\.md: .* has no function `\w+`: /,
+  },
+  {
+    rule: tripsExist,
+    what: 'the five trips',
+    fault: 'a trip to a file that is gone',
+    broken: () => {
+      const [, file] = /`([\w/.-]+\.ts)` \| `(\w+)` \|/.exec(tree.text('src/README.md'))!;
+      return tree.without(`src/${file}`);
+    },
+    says: /^src\/README\.md: .* there is no file src\/.*: /,
+  },
+];
+
+describe('the house', () => {
+  const rules = [...new Map(RULES.map(({ rule, what }) => [rule, what]))];
+  it.each(rules.map(([rule, what]) => ({ what, rule })))('keeps its rule: $what', ({ rule }) => {
+    expect(rule(tree)).toEqual([]);
+  });
+
+  it.each(RULES)('notices $fault', ({ rule, broken, says }) => {
+    const known = new Set(rule(tree));
+    const found = rule(broken()).filter((message) => !known.has(message));
+    expect(found).toContainEqual(expect.stringMatching(says));
+  });
+});

@@ -1,0 +1,158 @@
+import { posix } from 'node:path';
+import { circles } from './circles.js';
+import { FACES, isData, LIMITS, type Limit, ROOMS, UNLIMITED } from './rooms.js';
+import type { Tree } from './tree.js';
+
+/** What is wrong with a tree by one rule: a message for each fault, which says what to do. */
+export type Rule = (tree: Tree) => string[];
+
+/** The room of a file of `src`: its folder, below `src`. */
+function roomOf(path: string): string {
+  const folder = posix.dirname(path);
+  return folder === 'src' ? '' : folder.slice('src/'.length);
+}
+
+function modules(tree: Tree, folder: string): string[] {
+  return tree.files().filter((path) => path.startsWith(`${folder}/`) && path.endsWith('.ts'));
+}
+
+/** Every import in `src`, of types too, stays in its room or goes to a lower one. */
+export const importsGoDown: Rule = (tree) => {
+  const faults: string[] = [];
+  for (const path of modules(tree, 'src')) {
+    const from = ROOMS.indexOf(roomOf(path));
+    if (from < 0) {
+      faults.push(
+        `${path}: folder ${posix.dirname(path)} has no place in ROOMS (test/house/rooms.ts): give it one`,
+      );
+      continue;
+    }
+    for (const target of tree.imports(path)) {
+      if (!target.startsWith('src/') || ROOMS.indexOf(roomOf(target)) <= from) continue;
+      const what = `${path} imports ${target}, which stands above it`;
+      faults.push(`${what}: move what both need to a room below both, or hand it in as an argument`);
+    }
+  }
+  return faults;
+};
+
+/** No file imports itself by way of others, by types neither. */
+export const noCircles: Rule = (tree) => {
+  const found = ['src', 'bench', 'test'].flatMap((folder) => circles(tree, modules(tree, folder)));
+  return [...found, ...circles(tree, sources(tree))].map(
+    (group) => `${group.join(', ')} import each other in a circle: move what they share to a file of its own`,
+  );
+};
+
+function sources(tree: Tree): string[] {
+  return tree.files().filter((path) => /^native\/.*\.(h|cc|cu|cuh)$/.test(path));
+}
+
+/** From outside of a large room only its face is imported. */
+export const facesOnly: Rule = (tree) => {
+  const faults: string[] = [];
+  const houseOf = (path: string) => roomOf(path).split('/')[0];
+  for (const path of modules(tree, 'src')) {
+    if (path === 'src/index.ts') continue;
+    for (const target of tree.imports(path)) {
+      const house = houseOf(target);
+      if (!target.startsWith('src/') || house === houseOf(path) || !(house in FACES)) continue;
+      if (FACES[house].includes(target.slice(`src/${house}/`.length))) continue;
+      const what = `${path} imports ${target}, which is no part of the face of ${house}`;
+      faults.push(
+        `${what}: use what the face offers, or add the file to FACES (test/house/rooms.ts) if it is a noun`,
+      );
+    }
+  }
+  for (const [house, files] of Object.entries(FACES)) {
+    for (const file of files) {
+      if (!tree.has(`src/${house}/${file}`))
+        faults.push(`FACES names src/${house}/${file}, which does not exist: drop it`);
+    }
+  }
+  return faults;
+};
+
+/** Every file and every folder has its line in the nearest README: its own folder's, or that of a folder around it. */
+export const everyFileHasALine: Rule = (tree) => {
+  const faults: string[] = [];
+  const roots = LIMITS.map(({ folder }) => folder);
+  const missing = (path: string, name: string, from: string): void => {
+    const readme = nearestReadme(tree, from);
+    if (readme === null)
+      faults.push(
+        `${path} has no README.md above it: write ${roots.find((root) => path.startsWith(root))}/README.md`,
+      );
+    else if (!tree.text(readme).includes(`\`${name}`)) {
+      const inside = posix.relative(posix.dirname(readme), path);
+      if (!tree.text(readme).includes(`\`${inside}`))
+        faults.push(`${path} has no line in ${readme}: say there in a line what \`${name}\` is for`);
+    }
+  };
+  for (const path of tree.files())
+    if (!isData(path)) missing(path, posix.basename(path), posix.dirname(path));
+  for (const path of tree.folders()) {
+    if (roots.includes(path) || path.includes('/fixtures')) continue;
+    missing(path, `${posix.basename(path)}/`, posix.dirname(path));
+  }
+  return faults;
+};
+
+function nearestReadme(tree: Tree, from: string): string | null {
+  for (let folder = from; folder !== '.'; folder = posix.dirname(folder)) {
+    if (tree.has(`${folder}/README.md`)) return `${folder}/README.md`;
+  }
+  return null;
+}
+
+/** A folder holds no more files than one can look over. */
+export const foldersAreSmall: Rule = (tree) => {
+  const counts = new Map<string, number>();
+  for (const path of tree.files()) {
+    if (isData(path)) continue;
+    counts.set(posix.dirname(path), (counts.get(posix.dirname(path)) ?? 0) + 1);
+  }
+  return [...counts].flatMap(([folder, count]) => {
+    const limit = limitOf(folder);
+    if (limit === null || count <= limit.files) return [];
+    return [
+      `${folder} holds ${count} files, at most ${limit.files} are allowed: give those that belong together a folder`,
+    ];
+  });
+};
+
+/** A file is no longer than one can read. */
+export const filesAreShort: Rule = (tree) => {
+  return tree.files().flatMap((path) => {
+    const limit = limitOf(posix.dirname(path));
+    if (limit === null || isData(path) || tree.lines(path) <= limit.lines) return [];
+    const count = tree.lines(path);
+    return [
+      `${path} has ${count} lines, at most ${limit.lines} are allowed: it holds more than one noun, move one out`,
+    ];
+  });
+};
+
+function limitOf(folder: string): Limit | null {
+  if (UNLIMITED.some((each) => folder === each || folder.startsWith(`${each}/`))) return null;
+  return LIMITS.find((limit) => folder === limit.folder || folder.startsWith(`${limit.folder}/`)) ?? null;
+}
+
+/**
+ * The table "Five trips" in src/README.md names a file and a function for each trip: `| what | file | function |`. Both exist.
+ */
+export const tripsExist: Rule = (tree) => {
+  const rows = [...tree.text('src/README.md').matchAll(/^\| ([^|]+) \| `([\w/.-]+\.ts)` \| `(\w+)` \|/gm)];
+  if (rows.length < 5)
+    return [`src/README.md names ${rows.length} trips, 5 are expected: | what | \`file.ts\` | \`name\` |`];
+  return rows.flatMap(([, what, file, name]) => {
+    if (!tree.has(`src/${file}`))
+      return [`src/README.md: ${what}: there is no file src/${file}: name the one it moved to`];
+    const declares = new RegExp(
+      `^(export )?(async )?(function\\*?|class|const) ${name}\\b|^  (#|async |static )*${name}\\(`,
+      'm',
+    );
+    if (declares.test(tree.text(`src/${file}`))) return [];
+    return [`src/README.md: ${what}: src/${file} has no function \`${name}\`: name the one that does it now`];
+  });
+};

@@ -73,21 +73,36 @@ export const facesOnly: Rule = (tree) => {
   return faults;
 };
 
-/** Every file and every folder has its line in the nearest README: its own folder's, or that of a folder around it. */
+/**
+ * Every file and every folder has its line in the nearest README: its own folder's, or that of a folder around it, where a
+ * section `## folder/` speaks of that folder alone.
+ */
 export const everyFileHasALine: Rule = (tree) => {
   const faults: string[] = [];
   const roots = LIMITS.map(({ folder }) => folder);
+  // How many files of a name share a README, in which they then have to be named by their paths.
+  const named = new Map<string, number>();
+  const shared = (readme: string | null, name: string) => `${readme} ${name}`;
+  for (const path of tree.files()) {
+    const key = shared(nearestReadme(tree, posix.dirname(path)), posix.basename(path));
+    named.set(key, (named.get(key) ?? 0) + 1);
+  }
   const missing = (path: string, name: string, from: string): void => {
     const readme = nearestReadme(tree, from);
-    if (readme === null)
-      faults.push(
-        `${path} has no README.md above it: write ${roots.find((root) => path.startsWith(root))}/README.md`,
-      );
-    else if (!tree.text(readme).includes(`\`${name}`)) {
-      const inside = posix.relative(posix.dirname(readme), path);
-      if (!tree.text(readme).includes(`\`${inside}`))
-        faults.push(`${path} has no line in ${readme}: say there in a line what \`${name}\` is for`);
+    if (readme === null) {
+      faults.push(`${path} has no README.md above it: write ${from}/README.md`);
+      return;
     }
+    const inside = posix.relative(posix.dirname(readme), path);
+    const folder = posix.relative(posix.dirname(readme), from);
+    if (name.endsWith('/') && sectionOf(tree.text(readme), inside) !== null) return;
+    const section = sectionOf(tree.text(readme), folder);
+    const mayBeShort = section !== null || folder === '' || (named.get(shared(readme, name)) ?? 0) < 2;
+    const text = section ?? tree.text(readme);
+    if ((mayBeShort && text.includes(`\`${name}`)) || text.includes(`\`${inside}`)) return;
+    faults.push(
+      `${path} has no line in ${readme}: say there in a line what \`${mayBeShort ? name : inside}\` is for`,
+    );
   };
   for (const path of tree.files())
     if (!isData(path)) missing(path, posix.basename(path), posix.dirname(path));
@@ -97,6 +112,12 @@ export const everyFileHasALine: Rule = (tree) => {
   }
   return faults;
 };
+
+/** The part of a README about a folder below it, under the heading `## folder/`; null if it has none. */
+function sectionOf(readme: string, folder: string): string | null {
+  const [, section] = folder === '' ? [] : readme.split(new RegExp(`^##+ \`?${folder}/\`?.*$`, 'm'));
+  return section?.split(/^##? /m)[0] ?? null;
+}
 
 function nearestReadme(tree: Tree, from: string): string | null {
   for (let folder = from; folder !== '.'; folder = posix.dirname(folder)) {

@@ -13,22 +13,22 @@ const CONFIG = knownNames<NativeArenaConfig>('the config of a BlockArena', {
 });
 
 /**
- * Blocks of bytes in native memory: a tier of KV blocks in the host's memory, or on a GPU. Zeroed at first. Lanes keep it for
+ * Blocks of bytes in native memory: a tier of KV blocks in the host's memory, or on a GPU. Zeroed at first. Lanes keep an arena alive
  * as long as they use it.
  *
- * Its `place` decides who can touch it. `host`: JavaScript and host lanes; memory is taken where it is written. `pinned`: the
- * same, and CUDA lanes and kernels; all of it is taken at once. `device`: CUDA lanes and kernels only.
+ * Its `place` decides who can touch it. `host`: JavaScript and host lanes; the system gives memory only where it is written.
+ * `pinned`: the same, and CUDA lanes and kernels; all memory is taken at once. `device`: CUDA lanes and kernels only.
  */
 export class BlockArena {
   readonly native: NativeArena;
   readonly numBlocks: number;
   readonly bytesPerBlock: number;
   readonly place: Place;
-  /** Which GPU, as CUDA counts them; of no matter to `host`. */
+  /** Which GPU, as CUDA counts them; without meaning for `host`. */
   readonly device: number;
   #buffer: ArrayBuffer | undefined;
 
-  /** Over native memory that somebody else has, of this shape and place; `allocate` makes some. */
+  /** An arena over native memory that exists, of this shape and place; `allocate` makes memory. */
   constructor(native: NativeArena, config: Readonly<NativeArenaConfig>) {
     this.native = native;
     this.numBlocks = config.numBlocks;
@@ -57,7 +57,7 @@ export class BlockArena {
   }
 
   /**
-   * All blocks, one after the other: the memory itself, not a copy. What a lane writes shows here at once, in pieces.
+   * All blocks, one after the other: the memory itself, not a copy. Pieces that a lane writes show here at once.
    * @throws ERR_BLOCKSTEP_LIMIT for 4 GiB or more, for memory of a GPU, and where the runtime allows no ArrayBuffer over
    * native memory; ERR_BLOCKSTEP_DISPOSED
    */
@@ -73,8 +73,8 @@ export class BlockArena {
   }
 
   /**
-   * Address of the first block, for other addons; the others follow without a gap. Of `device` it is an address of the GPU,
-   * of `pinned` one of both. It is good until the arena is disposed.
+   * Address of the first block, for other addons; the other blocks follow without a gap. For `device` it is an address on the GPU, for
+   * `pinned` one that host and GPU can use. It is good until the arena is disposed.
    * @throws ERR_BLOCKSTEP_DISPOSED
    */
   get pointer(): bigint {
@@ -82,8 +82,7 @@ export class BlockArena {
   }
 
   /**
-   * A copy of one block's bytes, wherever they are. Of `device` it is copied by the GPU, and the thread waits for it: for
-   * tests and for debugging.
+   * A copy of one block's bytes, wherever they are. For `device` the GPU copies them and the thread waits: for tests and for debugging.
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_DISPOSED
    */
   readBlock(id: number): Uint8Array {

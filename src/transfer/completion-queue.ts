@@ -10,7 +10,7 @@ import type { Verdict } from './verdict.js';
 export interface CompletionQueueOptions {
   /** Transfers that may be on their way at once, 1 to 2^20. Default 4,096; 8 bytes of native memory each. */
   capacity?: number;
-  /** Counts what a correct completer would not do. Default: counts of the queue's own, which throw nothing. */
+  /** Counts what a correct completer would not do. Default: a counter of the queue's own, which throws nothing. */
   anomalies?: Anomalies;
 }
 
@@ -23,16 +23,16 @@ const OPTIONS = knownNames<CompletionQueueOptions>('the options of a CompletionQ
 export interface CompletionCounts {
   /** Jobs that were begun and not drained yet. */
   readonly inFlight: number;
-  /** Jobs from before a reset that have not ended: each still has its slot. */
+  /** Jobs from before a reset that have not ended yet: each still has its slot. */
   readonly abandoned: number;
-  /** Completions so far of jobs that were over. */
+  /** Completions so far that came for jobs that were over. */
   readonly late: number;
 }
 
 /**
- * Where transfers say that they are over. A transfer gets a job, a number from 1, and a slot when it is submitted; whoever
- * completes it (a lane's thread, a GPU, or `post`) stores one 64-bit word of job and verdict there. So nothing overflows,
- * no thread calls into JavaScript, and a word that comes late or twice names a job that is over, and changes nothing.
+ * Where transfers say that they are over. When a transfer is submitted it gets a job, a number from 1 on, and a slot. Whoever
+ * completes the transfer (a lane's thread, a GPU, or `post`) stores one 64-bit word of job and verdict in that slot. So nothing
+ * overflows, and no thread calls into JavaScript. A word that comes late or twice names a job that is over, and changes nothing.
  *
  * Jobs are numbered in the order in which they are begun until slots are used again, and uniquely for 2^31 jobs. A slow
  * job holds its slot and nothing else. Jobs are handed out in the order in which they were begun.
@@ -43,7 +43,7 @@ export class CompletionQueue {
   readonly capacity: number;
   readonly anomalies: Anomalies;
   readonly #batch: Int32Array;
-  /** What the last native drain brought and was not handed out yet: words [at, end) of the batch. */
+  /** What the last native drain brought and what was not handed out yet: words [at, end) of the batch. */
   #at = 0;
   #end = 0;
 
@@ -61,7 +61,7 @@ export class CompletionQueue {
   }
 
   /**
-   * Begins a transfer that is completed by `post`. Lanes begin theirs themselves.
+   * Begins a transfer that is completed by `post`. Lanes begin their transfers themselves.
    * @returns its job
    * @throws ERR_BLOCKSTEP_RING_FULL, and nothing is changed; ERR_BLOCKSTEP_DISPOSED
    */
@@ -93,7 +93,7 @@ export class CompletionQueue {
   }
 
   /**
-   * Hands out what has ended since the last call: one native call, and no allocation for a completion. What `visit` throws
+   * Hands out the jobs that have ended since the last call: one native call, and nothing allocated per completion. What `visit` throws
    * goes to the caller; the completions behind that one come with the next call.
    * @returns how many were handed out
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DISPOSED
@@ -121,8 +121,8 @@ export class CompletionQueue {
   }
 
   /**
-   * Begins an epoch: whatever was begun before is never handed out any more. Its completions are counted as `after-reset`
-   * when they come, and only then are its slots free. It ends no transfer: lanes do that (`fence`).
+   * Begins an epoch: jobs that were begun before are never handed out any more. Their completions are counted as `after-reset` when
+   * they come, and only then are their slots free. A reset ends no transfer: lanes do that (`fence`).
    * @returns how many jobs were in flight
    * @throws ERR_BLOCKSTEP_DISPOSED
    */
@@ -135,8 +135,8 @@ export class CompletionQueue {
   }
 
   /**
-   * Every later call throws ERR_BLOCKSTEP_DISPOSED, and so does `submit` of its lanes; they complete the jobs that they have.
-   * Idempotent.
+   * Ends the queue: every later call throws ERR_BLOCKSTEP_DISPOSED, and so does `submit` of its lanes. The lanes complete the jobs that
+   * they have. Idempotent.
    */
   dispose(): void {
     this.#at = this.#end;

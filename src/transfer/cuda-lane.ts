@@ -18,7 +18,7 @@ export interface CudaLaneOptions {
   cut?: number;
   /** Most bytes that are given to the GPU ahead, one piece at least: what `fence` may have to wait for. Default 1 GiB. */
   windowBytes?: number;
-  /** So long without any progress `flush`, `fence` and `dispose` wait before the GPU counts as lost. Default 10,000. */
+  /** Milliseconds that `flush`, `fence` and `dispose` wait without any progress before the GPU counts as lost. Default 10,000. */
   patienceMs?: number;
 }
 
@@ -37,20 +37,21 @@ export interface CudaLaneInfo {
   /** `kernel` if all runs go by it; otherwise how those go that are not below their cut. */
   readonly mode: 'batch' | 'kernel' | 'copies';
   readonly completion: 'write-value' | 'event';
-  /** Of about so many runs together, those of fewer bytes than this go by the kernel. */
+  /** Of about so many runs copied together, runs of fewer bytes than this go by the kernel. */
   readonly cuts: readonly { readonly runs: number; readonly bytes: number }[];
-  /** How long measuring the cuts took; 0 if that was not done. */
+  /** Milliseconds that measuring the cuts took; 0 if they were not measured. */
   readonly calibrationMs: number;
 }
 
 /**
  * A lane whose copies a GPU makes, in a stream of its own: between an arena on that GPU and one in pinned memory, in either
- * direction, or between two on that GPU. It has no thread. What the GPU has done is noted when the queue is drained or the
- * lane is called; until then arrivals and counts are as they were.
+ * direction, or between two arenas on that GPU. The lane has no thread. What the GPU has done is noted when the queue is drained or
+ * the lane is called; until then arrivals and counts are as they were.
  *
- * Pieces that were given to the GPU are copied: `cancel` and `fence` keep back those that the window did not let through,
- * and a job all of which was given ends as `ok`. A job fails if a call for a piece of it does. If the GPU is lost, or does
- * not get on, every job fails, `submit` and `recordStep` throw ERR_BLOCKSTEP_CUDA, and what it may still touch is never freed.
+ * Pieces that were given to the GPU are copied for sure. `cancel` and `fence` keep back only pieces that the window has not let
+ * through yet; a job all of whose pieces were given ends as `ok`. A job fails if a call for one of its pieces fails. If the GPU is
+ * lost, or makes no progress, every job fails, `submit` and `recordStep` throw ERR_BLOCKSTEP_CUDA, and memory that the GPU may still
+ * touch is never freed.
  */
 export class CudaLane extends LaneOverNative {
   readonly info: CudaLaneInfo;
@@ -81,9 +82,9 @@ export class CudaLane extends LaneOverNative {
   }
 
   /**
-   * Says that all that every step up to this one does is queued in a stream of the lane's GPU. Jobs that wait for such a step
-   * need no `settle` any more: they begin in their turn, and wait on the GPU for what is queued in the stream now. What is
-   * submitted behind them waits with them. Steps come in order; one that was recorded or settled already changes nothing.
+   * Says that the work of every step up to this one is queued in a stream of the lane's GPU. Jobs that wait for such a step need no
+   * `settle` any more: they begin in their turn, and wait on the GPU for what is queued in the stream now. Jobs submitted behind them
+   * wait with them. Steps come in order; nothing happens for a step that was recorded or settled already.
    * @param stream a cudaStream_t, which is not being captured; what is queued there must end without this thread
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_DISPOSED; nothing is changed then
    */

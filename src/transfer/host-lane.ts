@@ -15,8 +15,8 @@ export interface HostLaneOptions {
 const OPTIONS = knownNames<HostLaneOptions>('the options of a HostLane', { threads: true, pieceBytes: true });
 
 /**
- * A lane that copies by threads of its own, which keep no process alive and end with `dispose`, with their worker, or when
- * nobody holds the lane any more.
+ * A lane that copies by threads of its own. They keep no process alive, and end with `dispose`, with the worker that made the lane, or
+ * when nobody holds the lane any more.
  */
 export class HostLane extends LaneOverNative {
   /**

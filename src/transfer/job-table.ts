@@ -10,23 +10,23 @@ import { type CompletionQueue, checkQueue } from './completion-queue.js';
 const MAX_BLOCK = 2 ** 31 - 1;
 const KINDS: readonly unknown[] = ['load', 'store'];
 
-/** What one job moves, and for whom. */
+/** What one job moves, and for which request. */
 export interface TransferJob<Payload = undefined> {
   /** Where the job completes. Numbers of jobs are those of one queue. */
   readonly queue: CompletionQueue;
   readonly job: number;
-  /** The request. */
+  /** Handle of the request. */
   readonly handle: number;
   readonly kind: 'load' | 'store';
   readonly child: number;
   readonly rank: number;
   /** The blocks of the request that it reads or writes. */
   readonly blocks: Int32Array;
-  /** The caller's own: what is to be done when the job is over, for instance the step to report, or the group it is of. */
+  /** The caller's own, for instance the step to report when the job is over, or the group that the job is part of. */
   readonly payload: Payload;
 }
 
-/** What is said of a job when it is added. */
+/** What the caller says of a job when it adds it. */
 export type TransferJobInput<Payload = undefined> = Pick<TransferJob, 'handle' | 'kind' | 'blocks'> &
   Partial<Pick<TransferJob, 'child' | 'rank'>> &
   (undefined extends Payload ? { readonly payload?: Payload } : { readonly payload: Payload });
@@ -41,15 +41,15 @@ const INPUT_FIELDS = knownNames<TransferJobInput>('the input of a transfer job',
 });
 
 /**
- * The jobs of a connector that are not over, on all its queues: by queue and number, since every queue numbers its own jobs;
- * by request, which tells a connector with protection `own` whether a request still has some; by block, which tells one with
- * protection `fence` what to flush before a block is reused; and with `pins`, for protection `pin`, their blocks are pinned
+ * The jobs of a connector that are not over, on all its queues. They are found by queue and number, since every queue numbers its own
+ * jobs; by request: a connector with protection `own` asks whether a request still has jobs; and by block: a connector with
+ * protection `fence` asks what to flush before a block is reused. With `pins`, for protection `pin`, the blocks of a job are pinned
  * from `add` to `complete`.
  */
 export class TransferJobs<Payload = undefined> {
   readonly #anomalies: Anomalies;
   readonly #pins: BlockPins | null;
-  /** A queue is here while it has jobs. */
+  /** A queue stands here while it has jobs. */
   readonly #byQueue = new Map<CompletionQueue, Map<number, TransferJob<Payload>>>();
   readonly #byHandle = new Map<number, Set<TransferJob<Payload>>>();
   readonly #byBlock = new Map<number, Set<TransferJob<Payload>>>();
@@ -92,9 +92,9 @@ export class TransferJobs<Payload = undefined> {
   }
 
   /**
-   * A job is over, however it ended: its blocks are not its any more.
+   * Removes a job that is over, however it ended: it does not use its blocks any more.
    * @param queue the one that handed it out
-   * @returns what it was, or null if there is no such job, which is counted as `unknown-completion`
+   * @returns the job; null if there is no such job, which is counted as `unknown-completion`
    * @throws ERR_BLOCKSTEP_BAD_ARG; what `BlockPins.unpin` throws, when the job is gone
    */
   complete(queue: CompletionQueue, job: number): TransferJob<Payload> | null {
@@ -143,9 +143,9 @@ export class TransferJobs<Payload = undefined> {
   }
 
   /**
-   * Forgets every job of this queue, or of all of them, as when nothing submitted so far touches memory any more. A queue
-   * that was reset never hands out what it had: its jobs stay here until they are forgotten.
-   * @returns those there were
+   * Forgets every job of this queue, or of all queues: for when nothing submitted so far touches memory any more. A queue that was
+   * reset never hands out its earlier jobs: they stay here until they are forgotten.
+   * @returns the jobs that were forgotten
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   clear(queue?: CompletionQueue): TransferJob<Payload>[] {

@@ -6,7 +6,7 @@ import { BlockArena } from './block-arena.js';
 import { type CompletionQueue, checkQueue } from './completion-queue.js';
 import type { Lane, LaneCounts } from './lane.js';
 
-/** What all lanes have that are made of native code. */
+/** What lanes have in common that are made of native code. */
 export abstract class LaneOverNative implements Lane {
   readonly queue: CompletionQueue;
   readonly source: BlockArena;
@@ -58,7 +58,7 @@ export abstract class LaneOverNative implements Lane {
   }
 }
 
-/** What a lane is made of, before anything of it is used. @throws ERR_BLOCKSTEP_BAD_ARG */
+/** Checks what a lane is to be made of, before any of it is used. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function checkLane(
   queue: unknown,
   source: unknown,

@@ -14,7 +14,7 @@ interface Lease<Key> {
   index: number;
 }
 
-/** By deadline. An entry leaves from anywhere, so one that ended is never hidden behind one that was renewed. */
+/** Leases by deadline. A lease can leave from anywhere in the heap, so one that is over never hides behind one that was renewed. */
 class LeaseHeap<Key> extends IndexedHeap<Lease<Key>> {
   get first(): Lease<Key> | undefined {
     return this.heap[0];
@@ -42,9 +42,8 @@ class LeaseHeap<Key> extends IndexedHeap<Lease<Key>> {
 }
 
 /**
- * Promises that blocks stay where they are for a while, so that a peer may read them. A lease is over when its time is,
- * whether anybody asked or not: from then on it cannot be read or renewed, so whoever got it from `expire` may reuse its
- * blocks.
+ * Promises that blocks stay where they are for a while, so that a peer may read them. A lease is over when its time is up, whether
+ * anybody asked or not: from then on it cannot be read or renewed. So whoever got its key from `expire` may reuse its blocks.
  *
  * How long a lease lasts is a duration in milliseconds, and `now` is an instant of the granter's own clock: give the same
  * monotonic clock to every call. What goes to a peer is a duration too (`remaining`), never an instant: a
@@ -62,7 +61,7 @@ export class Leases<Key extends LeaseKey = number> {
     this.#anomalies = anomalies;
   }
 
-  /** Leases that were neither released, replaced nor handed out by `expire`. */
+  /** Number of leases that were neither released, replaced nor handed out by `expire`. */
   get size(): number {
     return this.#leases.size;
   }
@@ -94,8 +93,8 @@ export class Leases<Key extends LeaseKey = number> {
   }
 
   /**
-   * Makes a lease last until `now + ms` if that is later than it would.
-   * @returns false if it is over; counted
+   * Makes a lease last until `now + ms`, if that is later than its deadline.
+   * @returns false if the lease is over, which is counted
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   renew(key: Key, now: number, ms: number): boolean {
@@ -120,7 +119,7 @@ export class Leases<Key extends LeaseKey = number> {
     return true;
   }
 
-  /** Whether what is leased may be read now. @returns false if the lease is over; counted @throws ERR_BLOCKSTEP_BAD_ARG */
+  /** Whether the leased blocks may be read now. @returns false if the lease is over, which is counted @throws ERR_BLOCKSTEP_BAD_ARG */
   mayRead(key: Key, now: number): boolean {
     checkKey(key);
     checkFinite('now', now);
@@ -137,7 +136,7 @@ export class Leases<Key extends LeaseKey = number> {
     return Math.max(0, (this.#leases.get(key)?.deadline ?? now) - now);
   }
 
-  /** Takes every lease that is over out, and hands their keys out: the earliest deadline first. @throws ERR_BLOCKSTEP_BAD_ARG */
+  /** Removes every lease that is over. @returns their keys, the earliest deadline first @throws ERR_BLOCKSTEP_BAD_ARG */
   expire(now: number): Key[] {
     checkFinite('now', now);
     const keys: Key[] = [];

@@ -11,25 +11,25 @@ export interface RankedJob<Payload> {
   readonly job: number;
   /** The caller's own. */
   readonly payload: Payload;
-  /** The worst of what its ranks have said so far: `ok` if none has said anything. */
+  /** The worst verdict of its ranks so far; `ok` as long as none has reported. */
   readonly verdict: Verdict;
 }
 
 interface Entry<Payload> extends RankedJob<Payload> {
   verdict: Verdict;
-  /** Each rank once. The first `numSilent` have not reported, the others have. */
+  /** Each rank once. The first `numSilent` of them have not reported, the others have. */
   readonly ranks: number[];
   numSilent: number;
 }
 
 /**
- * Jobs of which every rank carries out a part, counted by rank: the scheduler side of a connector begins a job, sends its
- * number to the workers, and is told by each of its ranks when that rank is done. The job is over when each rank has said so,
- * once. Each rank ends with a verdict; failed and cancelled ones are as final as `ok`. A rank that failed ends the job no
- * earlier, since the other ranks may still read and write.
+ * Jobs of which every rank carries out a part, counted by rank. The scheduler side of a connector begins a job and sends its number to
+ * the workers; each rank of the job reports when it is done. The job is over when every rank has reported once. A rank reports with a
+ * verdict; failed and cancelled are as final as `ok`. A rank that failed does not end the job earlier, since the other ranks may still
+ * read and write.
  *
- * Jobs are numbered from 1 in the order of `begin`, and no number comes twice. So a report that comes late, twice, or from a
- * rank that the job has not names a job, changes nothing, and is counted.
+ * Jobs are numbered from 1 in the order of `begin`, and no number comes twice. So a report that comes late, twice, or from a rank that
+ * the job does not have can be told: it changes nothing, and is counted.
  */
 export class RankedJobs<Payload = undefined> {
   readonly #anomalies: Anomalies;
@@ -64,7 +64,7 @@ export class RankedJobs<Payload = undefined> {
   }
 
   /**
-   * A rank is done with its part of a job, however that ended.
+   * Takes the report of a rank that is done with its part of a job, however that ended.
    * @returns the job with its worst verdict if this was its last rank, exactly once; otherwise null. What changes nothing is
    * counted: `duplicate-completion` if the rank has reported, or the job is over; `wrong-owner` if the job has no such rank;
    * `after-reset` if the job was begun before the last reset; `unknown-completion` if it was never begun
@@ -101,8 +101,8 @@ export class RankedJobs<Payload = undefined> {
   }
 
   /**
-   * Begins an epoch: every job is forgotten, and later reports of it are counted as `after-reset`. It ends no transfer: what
-   * the ranks still do for those jobs has to be ended by the ranks (`Lane.fence`) before blocks are used again.
+   * Begins an epoch: every job is forgotten, and later reports of these jobs are counted as `after-reset`. A reset ends no transfer:
+   * the ranks have to end what they still do for these jobs (`Lane.fence`) before blocks are used again.
    * @returns the jobs that were not over
    */
   reset(): RankedJob<Payload>[] {
@@ -116,7 +116,7 @@ export class RankedJobs<Payload = undefined> {
     return showFacts('RankedJobs', depth, options, { jobs: this.#jobs.size, begun: this.#next - 1 });
   }
 
-  /** Why there is no such job. */
+  /** The reason under which a report of a job that does not exist is counted. */
   #whyNot(job: number): AnomalyReason {
     if (job >= this.#next) return 'unknown-completion';
     return job < this.#first ? 'after-reset' : 'duplicate-completion';

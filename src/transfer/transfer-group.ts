@@ -7,13 +7,13 @@ import type { Lane } from './lane.js';
 import { Verdict, verdictName, worseVerdict } from './verdict.js';
 
 /**
- * A transfer in several parts, on one lane or several, whose jobs complete on one queue or several: a part is known by its
- * queue and its number there. It is over once, when it was sealed and all its parts are over: failed and cancelled ones too.
- * It failed if any part failed, and was cancelled if any was.
+ * A transfer in several parts, on one lane or several, whose jobs complete on one queue or several. A part is known by its queue and
+ * its number there. The transfer is over, once, when it was sealed and all its parts are over, failed and cancelled ones too. It failed
+ * if any part failed; otherwise it was cancelled if any part was.
  */
 export class TransferGroup {
   readonly #anomalies: Anomalies;
-  /** The lane of each part that is not over, by queue and job; null: somebody else has begun it. */
+  /** The lane of each part that is not over, by queue and job; null for a part that somebody else has begun. */
   readonly #parts = new Map<CompletionQueue, Map<number, Lane | null>>();
   #numPending = 0;
   #numParts = 0;
@@ -21,7 +21,7 @@ export class TransferGroup {
   #sealed = false;
   #over = false;
 
-  /** @param anomalies counts completions that are of no part, or of one that is over */
+  /** @param anomalies counts completions of jobs that are no parts, or of parts that are over */
   constructor(anomalies: Anomalies) {
     this.#anomalies = anomalies;
   }
@@ -48,8 +48,7 @@ export class TransferGroup {
   }
 
   /**
-   * Submits a part. If the lane refuses it the parts before it are cancelled where they can be, and the group will end as
-   * failed.
+   * Submits a part. If the lane refuses it, the parts before it are cancelled as far as they can be, and the group will end as failed.
    * @returns its job
    * @throws what the lane throws; ERR_BLOCKSTEP_BAD_ARG if the group is sealed, or for what is no lane
    */
@@ -80,7 +79,7 @@ export class TransferGroup {
     this.#put(queue, job, null);
   }
 
-  /** No part comes any more. @returns the group's verdict if all its parts are over already, otherwise null */
+  /** Seals the group: no part comes any more. @returns the group's verdict if all its parts are over already, otherwise null */
   seal(): Verdict | null {
     this.#sealed = true;
     return this.#end();
@@ -96,7 +95,7 @@ export class TransferGroup {
   }
 
   /**
-   * A part is over.
+   * Notes that a part is over.
    * @param queue the one that handed its job out
    * @returns the group's verdict if this was the last part, exactly once; otherwise null
    * @throws ERR_BLOCKSTEP_BAD_ARG
@@ -140,7 +139,7 @@ export class TransferGroup {
   }
 }
 
-/** A lane that was disposed has ended all its jobs, and must not keep the others from being cancelled. */
+/** Cancels a job. A lane that was disposed has ended all its jobs, and must not keep jobs of other lanes from being cancelled. */
 function cancelOn(lane: Lane, job: number): boolean {
   try {
     return lane.cancel(job);

@@ -8,19 +8,19 @@ import type { Request } from '../../scheduler/request/request.js';
 
 const NO_BLOCKS: readonly unknown[] = [];
 
-/** An executor's answer, each of its fields read once, over memory that cannot change its size. */
+/** An executor's answer: each of its fields was read once, and its arrays lie over memory that cannot change its size. */
 export interface TakenAnswer {
   readonly result: StepResult;
-  /** Not looked at yet. */
+  /** Not checked yet; see `takeDrafts`. */
   readonly drafts: unknown;
-  /** Not looked at yet. */
+  /** Not checked yet; see `takeExtras`. */
   readonly extras: unknown;
-  /** Its entries are not looked at yet: the scheduler counts those that name no block. */
+  /** Its entries are not checked: the scheduler counts those that name no block. */
   readonly lostBlocks: readonly unknown[];
 }
 
 /**
- * Reads an answer, as far as it can be read at all: two Int32Arrays, of which the second has a count for each entry.
+ * Reads an answer, if it can be read at all: two Int32Arrays, `tokens` and `counts`, and a count for each entry of the plan.
  * @throws ERR_BLOCKSTEP_BAD_ARG, or what its getters throw
  */
 export function takeAnswer(plan: Plan, answer: unknown): TakenAnswer {
@@ -42,7 +42,7 @@ export function takeAnswer(plan: Plan, answer: unknown): TakenAnswer {
 }
 
 /**
- * Drafts as an executor gave them. What they say is the scheduler's to check.
+ * Reads drafts as an executor gave them. The scheduler checks what they say.
  * @throws ERR_BLOCKSTEP_BAD_ARG, or what their getters throw
  */
 export function takeDrafts(drafts: unknown): Drafts {
@@ -52,13 +52,13 @@ export function takeDrafts(drafts: unknown): Drafts {
   return { tokens: takeInt32Array('drafts.tokens', tokens), counts: takeInt32Array('drafts.counts', counts) };
 }
 
-/** That drafts can be told apart. @throws ERR_BLOCKSTEP_BAD_ARG */
+/** Checks that it can be said which drafts belong to which entry. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function checkDrafts({ numRequests }: Plan, tokens: Int32Array, counts: Int32Array): void {
   checkLength('drafts.counts', counts, numRequests);
   checkLayout(numRequests, { tokens, counts });
 }
 
-/** Whether an entry that had to bring a token brought none: its request could never be scheduled again. */
+/** Whether an entry brought no token though one was due: its request could never be scheduled again. */
 export function lacksTokens({ numRequests, maxOutputTokens }: Plan, { counts }: StepResult): boolean {
   let missing = 0;
   for (let i = 0; i < numRequests; i++) missing |= counts[i] === 0 && maxOutputTokens[i] !== 0 ? 1 : 0;
@@ -90,7 +90,7 @@ function takeLost(lost: unknown): readonly unknown[] {
   return Array.from(lost as ArrayLike<unknown>);
 }
 
-/** An answer with its wrong rows failed; and what was wrong with them, by request. */
+/** An answer whose wrong rows were made to fail, and what was wrong with them, by request. */
 export interface RepairedAnswer {
   readonly result: StepResult;
   readonly extras: readonly unknown[] | null;
@@ -98,8 +98,8 @@ export interface RepairedAnswer {
 }
 
 /**
- * Fails the rows of an answer that are wrong, each by itself, and leaves the others as they are. A request that has ended
- * meanwhile, or whose outputs are dropped anyway, cannot fail.
+ * Makes each wrong row of an answer fail by itself, and leaves the others as they are. A row whose request has ended meanwhile, or
+ * whose outputs are dropped anyway, does not count as wrong.
  * @throws ERR_BLOCKSTEP_BAD_ARG if it cannot be said which tokens belong to whom, so that the whole step fails
  */
 export function repairAnswer(
@@ -139,7 +139,7 @@ function wrongRow(tokens: Int32Array, most: number): string | null {
   if (tokens.length === 0 && most > 0) return 'it brought no token and no error, though one was due';
   const bad = tokens.find((token) => token < 0 || token > TOKEN_MAX);
   if (bad === undefined) return null;
-  // What a model makes of an unknown token is often that token.
+  // A model that is given an unknown token often returns that token.
   const hint =
     bad === -1 ? '; -1 in inputIds stands for a token that a step in flight makes: use InputBatch' : '';
   return `it brought the token ${bad}, expected 0 to ${TOKEN_MAX}${hint}`;

@@ -2,7 +2,7 @@ import type { StepTables } from '../../core/tables.js';
 import { EntryKind } from '../../scheduler/plan/plan.js';
 import type { ExecutorPlan } from './executor.js';
 
-/** A block that an entry got from the prefix cache, and that another entry computes in the very same step. */
+/** A cached block that an entry hits, and that another entry computes in the very same step. */
 export interface HitInStep {
   /** The entry that hits it, and the place of the block in its row. */
   readonly entry: number;
@@ -13,8 +13,8 @@ export interface HitInStep {
 }
 
 /**
- * The hits of a plan on blocks that the same step computes, by entry and place. A model that writes the KV of the whole batch
- * before it reads any needs none of this; one that computes entries one after the other computes the providers first.
+ * The hits of a plan on blocks that the same step computes, ordered by entry and place. A model that writes the KV of the whole
+ * batch before it reads any does not need them. A model that computes entries one after the other computes the providers first.
  */
 export function computedInStep(plan: ExecutorPlan, tables: StepTables, blockSize: number): HitInStep[] {
   const hits: HitInStep[] = [];

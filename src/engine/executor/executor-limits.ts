@@ -4,25 +4,25 @@ import { checkNames, knownNames } from '../../base/known-names.js';
 import { DEFAULT_LIMITS, type SchedulerOptions } from '../../scheduler/options/options.js';
 
 /**
- * What an executor was made for, and what it can do at most. What is left out has no limit. An option of the engine that was
- * not given follows its limit.
+ * What an executor was made for, and what it can do at most. A limit that is left out is no limit. An option that the engine was not
+ * given follows its limit.
  */
 export interface ExecutorLimits {
-  /** Blocks of the KV pool that it has memory for: neither more nor fewer. */
+  /** Number of blocks of the KV pool: exactly as many as the executor has memory for. */
   readonly numBlocks?: number;
-  /** Tokens a block: neither more nor fewer. */
+  /** Tokens per block, exactly. */
   readonly blockSize?: number;
-  /** Requests in one plan. */
+  /** Most requests in one plan. */
   readonly maxNumSeqs?: number;
-  /** Tokens in one plan. */
+  /** Most tokens in one plan. */
   readonly maxNumBatchedTokens?: number;
-  /** Tokens of one request, prompt and output. */
+  /** Most tokens of one request, prompt and output. */
   readonly maxModelLen?: number;
   /** true: the three above are what the engine must have, because tables of another shape cannot be read. Default false. */
   readonly fixedShape?: boolean;
-  /** Steps in flight. */
+  /** Most steps in flight. */
   readonly pipelineDepth?: number;
-  /** Draft tokens of one request in one step. */
+  /** Most draft tokens of one request in one step. */
   readonly numSpeculativeTokens?: number;
   /**
    * Whether the KV of single positions can be taken back and shared. A recurrent model, whose state only goes on, says false:
@@ -68,8 +68,9 @@ export function takeLimits(limits: unknown): ExecutorLimits {
 }
 
 /**
- * The options of a scheduler whose executor has these limits. An option that was not given is what the executor was made for,
- * or its limit where that is below the default. Each is read once, here; one of a wrong type is left to the scheduler to refuse.
+ * The options of a scheduler whose executor has these limits. An option that was not given becomes what the executor was made for, or
+ * the executor's limit where that is below the default. Each option is read once, here. One of a wrong type is left to the scheduler
+ * to refuse.
  * @throws ERR_BLOCKSTEP_BAD_ARG for an option that the executor cannot serve
  */
 export function limited(options: SchedulerOptions, limits: ExecutorLimits): SchedulerOptions {

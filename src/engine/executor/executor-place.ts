@@ -16,7 +16,7 @@ export function takePlace(device: unknown = 'cpu', stream: unknown = null): Exec
     if (its !== null) throw badArgument('executor.stream', show(its), 'null for an executor on cpu');
     return null;
   }
-  // Without one nothing would be ordered with what reads the tables.
+  // Without a stream, what gathers the tables could not be ordered with what reads them.
   if (its === null) throw badArgument('executor.stream', 'null', `its stream on ${checked}, as a BigInt`);
   return Object.freeze({ device: checked, stream: its });
 }

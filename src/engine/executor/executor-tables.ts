@@ -12,7 +12,7 @@ export class ExecutorTables {
   readonly #core: Scheduler['core'];
   readonly #where: 'nowhere' | 'host' | 'device';
 
-  /** On a GPU the tables are made now. @throws ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_CUDA; the scheduler is disposed */
+  /** Tables on a GPU are made here, once. @throws ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_CUDA; the scheduler is disposed */
   constructor(scheduler: Scheduler, config: { usesTables: boolean; place: ExecutorPlace | null }) {
     this.#core = scheduler.core;
     const onDevice = config.place !== null && this.#core.backend.name === 'cuda';

@@ -9,12 +9,12 @@ export interface ExecutorRequest {
   /** Names one incarnation of a request; another request in the same slot has another handle. */
   readonly handle: number;
   readonly numPromptTokens: number;
-  /** What decides the KV of a token beside the tokens before it; empty for none. */
+  /** Adapter and salt: they decide the KV of a token besides the tokens before it. Empty for none. */
   readonly adapter?: string;
   readonly cacheSalt?: string;
-  /** What constrains its tokens, as its client gave it. */
+  /** The grammar that constrains its tokens, as its client gave it. */
   readonly grammar: Grammar | null;
-  /** What its client gave for the executor, as it is: how to sample, images, whatever. Of a session that of the present chunk. */
+  /** What its client gave for the executor, as it is: how to sample, images, whatever. Of a session: that of the present chunk. */
   readonly params?: unknown;
 }
 
@@ -51,12 +51,12 @@ export interface ExecutorPlan {
   readonly numInvalidDraftTokens: Uint8Array;
   /** 1: not scheduled in the step before, so a worker that mirrors tokens needs the whole list. */
   readonly needsAllTokens: Uint8Array;
-  /** Most tokens that each entry can bring: 0 while known tokens of it remain to be computed, else 1 and its drafts. */
+  /** Most tokens that each entry can bring: 0 while known tokens of it remain to be computed, otherwise 1 and its drafts. */
   readonly maxOutputTokens: Uint8Array;
   /**
-   * Of an entry that is not `running`: leading blocks that it did not take from the pool in this step: its cached prefix, or
-   * what it held while it waited. It took the others, and what they held before is gone. `numComputedTokens` says how much of
-   * the leading ones need not be computed.
+   * Of an entry that is not `running`: how many leading blocks it did not take from the pool in this step. They are its cached prefix,
+   * or what it held while it waited. It took its other blocks, and what these held before is gone. `numComputedTokens` says how much
+   * of the leading blocks need not be computed.
    */
   readonly numHitBlocks: Int32Array;
   /** External ids of the requests that were preempted since the step executed before, and their handles, in the same order. */
@@ -91,7 +91,7 @@ export interface FlatTokens {
   readonly counts: Int32Array;
 }
 
-/** What one step brought, in plan order. */
+/** The answer of an executor to one step, in plan order. */
 export interface ExecutorResult extends FlatTokens {
   /** Non-zero: this entry failed. Its request ends with `error`; the others go on. */
   readonly errors?: Uint8Array;
@@ -99,7 +99,8 @@ export interface ExecutorResult extends FlatTokens {
   readonly drafts?: FlatTokens;
   /**
    * Something for each token, in the order of `tokens`: log-probabilities, for instance. It reaches the reader with its token
-   * (`RequestOutput.extras`), or is dropped with it. Not looked into. Too few, or no array: counted and dropped.
+   * (`RequestOutput.extras`), or is dropped with it. The engine does not look into it. If it is no array, or too short, it is counted
+   * and dropped.
    */
   readonly extras?: readonly unknown[];
   /**
@@ -120,7 +121,7 @@ export interface ExecutorResult extends FlatTokens {
 export interface Executor {
   /** false: the engine spares itself the tables and passes null. Default true. */
   readonly usesTables?: boolean;
-  /** What it can do at most; an engine whose options ask for more is not made. Read once. */
+  /** What the executor can do at most. An engine whose options ask for more is refused. Read once. */
   readonly limits?: ExecutorLimits;
   /** true: plans say which blocks were taken and forgotten. Default false. */
   readonly watchesBlocks?: boolean;
@@ -132,10 +133,9 @@ export interface Executor {
    */
   execute(plan: ExecutorPlan, tables: StepTables | null): ExecutorResult | PromiseLike<ExecutorResult>;
   /**
-   * Every request that ended, once, by handle, also one that was in no plan, and the last one, behind which no step comes:
-   * whatever is kept for it can be dropped. Called when every step that has the request was answered; no later plan has it.
-   * After `dispose` it is not called. What it
-   * throws is counted (`wrongAnswers`).
+   * Called with the handles of requests that ended, so that whatever is kept for them can be dropped. Every request comes once, also
+   * one that was in no plan, and the last one, behind which no step comes. It comes when every step that has the request was answered,
+   * and no later plan has it. Not called after `dispose`. What it throws is counted (`wrongAnswers`).
    */
   requestsFinished?(handles: readonly number[]): void;
   /** Called once when the engine is disposed, also with steps in flight, whose answers are then ignored. */
@@ -152,7 +152,7 @@ export interface DeviceExecutor extends Omit<Executor, 'device' | 'execute'> {
   readonly device: string;
   /** The cudaStream_t in which it computes, as an address; null on the host. */
   readonly stream: bigint | null;
-  /** As that of an `Executor`. All that reads the tables must be queued in `stream` when it returns. */
+  /** See `Executor.execute`. All that reads the tables must be queued in `stream` when this returns. */
   execute(
     plan: ExecutorPlan,
     tables: StepTables | DeviceTables | null,

@@ -9,7 +9,7 @@ import { SequenceTail } from './sequence-tail.js';
 export interface StepInputs {
   readonly numRequests: number;
   readonly numTokens: number;
-  /** [numTokens] token ids, all of them known: what steps before sampled, and drafts, are filled in. */
+  /** [numTokens] token ids, all of them known: tokens that earlier steps sampled, and drafts, are filled in. */
   readonly tokens: Int32Array;
   /** [numTokens] position of each token in its request's text. */
   readonly positions: Int32Array;
@@ -17,11 +17,11 @@ export interface StepInputs {
   readonly slots: Float64Array;
   /** [numRequests + 1] */
   readonly queryStart: Int32Array;
-  /** [numRequests] positions in front of the first token; their KV is there. */
+  /** [numRequests] position of the first token: the KV in front of it has been computed. */
   readonly numComputed: Int32Array;
-  /** [numRequests] the last so many of its tokens are drafts, to be verified. */
+  /** [numRequests] how many of the entry's tokens, the last ones, are drafts to be verified. */
   readonly numDrafts: Int32Array;
-  /** [numRequests] 1: a token is due, sampled behind its last token that is no draft, and one more for every draft accepted. */
+  /** [numRequests] 1: the entry has to bring a token, sampled behind its last token that is no draft, and one more for every draft accepted. */
   readonly samples: Uint8Array;
 }
 
@@ -49,11 +49,11 @@ class Inputs implements StepInputs {
 }
 
 /**
- * Turns plans that were made ahead into what is really to be computed (what vLLM's InputBatch keeps for its model runner).
+ * Turns plans that were made ahead into what is really to be computed, as vLLM's InputBatch does for its model runner.
  *
- * With `pipelineDepth` of 2 or 3 a plan is made while steps before it run. What these sample stands as -1 in its `inputIds`;
- * and with drafts its `numComputedTokens` and `slotMapping` count drafts as accepted that may not have been. Only the executor
- * knows what it accepted, so only it can say at which positions a plan's tokens really stand: this class does, from the
+ * With `pipelineDepth` of 2 or 3 a plan is made while earlier steps run. The tokens that these sample stand as -1 in its `inputIds`.
+ * And with drafts, its `numComputedTokens` and `slotMapping` count drafts as accepted that may be rejected. Only the executor knows
+ * which drafts it accepted, so only the executor can say at which positions a plan's tokens really stand: this class does, from the
  * executor's own answers. At depth 1 tables and inputs are the same.
  *
  * For each step, in order, when all steps before were sampled: `prepare`, compute, `sampled`. A plan and its tables may be
@@ -63,7 +63,7 @@ export class InputBatch {
   readonly #blockSize: number;
   readonly #sequences = new Map<number, SequenceTail>();
   #inputs = new Inputs(0, 0);
-  /** Of each entry that was prepared last: behind its last token that is no draft. */
+  /** Of each entry of the step that was prepared last: the position behind its last token that is no draft. */
   #ends = new Int32Array(0);
 
   /** @param blockSize that of the engine, in tokens. @throws ERR_BLOCKSTEP_BAD_ARG */
@@ -71,14 +71,14 @@ export class InputBatch {
     this.#blockSize = checkInteger('blockSize', blockSize, 1, 2 ** 16);
   }
 
-  /** Requests of which something is kept. */
+  /** Number of requests of which something is kept. */
   get numRequests(): number {
     return this.#sequences.size;
   }
 
   /**
-   * What a step computes. An entry of whose text nothing is known has no tokens, and one whose step before failed computes its
-   * last known token again: the requests of both have ended, and whatever is answered for them is dropped.
+   * What a step computes. An entry has no tokens if nothing is known of its text, and computes its last known token again if its step
+   * before failed: in both cases the request has ended, and whatever is answered for it is dropped.
    * @returns arrays that are valid until the next call
    */
   prepare(plan: ExecutorPlan, tables: StepTables): StepInputs {
@@ -94,7 +94,7 @@ export class InputBatch {
     return inputs;
   }
 
-  /** The answer of the step that was prepared last: its tokens, and the drafts that the next step is to verify. */
+  /** Takes the answer of the step that was prepared last: its tokens, and the drafts that the next step is to verify. */
   sampled(plan: ExecutorPlan, { tokens, counts, drafts }: ExecutorResult): void {
     let at = 0;
     let draftAt = 0;
@@ -110,7 +110,7 @@ export class InputBatch {
     }
   }
 
-  /** Drops what is kept for requests that have ended (`Executor.requestsFinished`). Those that a plan names are dropped anyway. */
+  /** Drops what is kept for requests that have ended (`Executor.requestsFinished`). `prepare` does so for those that its plan names. */
   forget(handles: readonly number[]): void {
     for (const handle of handles) this.#sequences.delete(handle);
   }
@@ -130,13 +130,14 @@ export class InputBatch {
     const isAdmitted = plan.kinds[i] !== EntryKind.running;
     sequence.place(tables.inputIds, from, count, planned, isAdmitted, samples);
     const end = samples ? sequence.length : Math.min(sequence.computed + count, sequence.length);
-    // A plan may have counted on tokens that drafts did not become: where none is left to sample from, the last one is computed again.
+    // A plan may have counted drafts as tokens that were rejected. If no token is left to sample from, the last one is computed again.
     const first = samples && sequence.computed >= end ? end - 1 : sequence.computed;
     this.#ends[i] = end;
     inputs.numComputed[i] = first;
     inputs.numDrafts[i] = 0;
     inputs.samples[i] = samples ? 1 : 0;
-    // More than the plan has, or further back than drafts can explain: a step before was never computed here.
+    // If there is more to compute than the plan has, or it begins further back than drafts can explain, an earlier step was never
+    // computed here.
     const fits = first >= 0 && end - first <= Math.max(count, 1) && planned - first <= this.#surplus(plan);
     const isKnown = fits && this.#putTokens(tables, i, sequence, first, end, planned);
     if (!isKnown) {
@@ -148,12 +149,12 @@ export class InputBatch {
     if (samples) inputs.numDrafts[i] = this.#putDrafts(plan, tables, i, sequence, end);
   }
 
-  /** Positions that a plan can be ahead: the drafts of two steps in flight, and a last token that is computed again. */
+  /** By how many positions a plan can be ahead: the drafts of two steps in flight, and a last token that is computed again. */
   #surplus({ maxDrafts }: ExecutorPlan): number {
     return 2 * maxDrafts + 1;
   }
 
-  /** @returns false if one of them is not known */
+  /** Puts the tokens from position `first` to `end` into the inputs. @returns false if one of them is not known */
   #putTokens(
     tables: StepTables,
     entry: number,
@@ -172,7 +173,7 @@ export class InputBatch {
     return true;
   }
 
-  /** @returns how many drafts there are to verify: those of the plan, or, where it was made before them, the executor's own */
+  /** Puts the drafts to verify into the inputs: those of the plan, or the executor's own if the plan was made before them. @returns how many */
   #putDrafts(
     plan: ExecutorPlan,
     tables: StepTables,
@@ -208,7 +209,7 @@ export class InputBatch {
     return sequence;
   }
 
-  /** Where a last token is computed again an entry has one more than its plan says. */
+  /** The arrays, large enough for a step: an entry that computes its last token again has one token more than its plan says. */
   #reserve({ maxTokens, maxEntries }: StepTables): Inputs {
     if (this.#inputs.tokens.length < maxTokens + maxEntries) {
       this.#inputs = new Inputs(maxTokens + maxEntries, maxEntries);

@@ -5,10 +5,10 @@ import type { Request } from '../../scheduler/request/request.js';
 import type { PlanTables } from './executor-tables.js';
 
 /**
- * The tables of a step that is kept back: they stay as they were gathered, but before it is executed requests may end, and
- * their slots may become others'. So the tokens of every entry can still be read: those of the requests that it admits are
- * copied now; those of a running one are copied by the scheduler when it ends (`Plan.keptTokens`), which few do.
- * The one set on a GPU stays too: nothing is planned behind a step that is kept back, so nothing is gathered.
+ * The tables of a step that is kept back, with the tokens of every entry still readable when the step is executed. The tables stay
+ * as they were gathered; but requests may end until then, and their slots may be given to others. So the tokens of the requests that
+ * the step admits are copied now. Those of a running request are copied by the scheduler if it ends (`Plan.keptTokens`), which few do.
+ * The one set of tables on a GPU stays too: nothing is planned behind a step that is kept back, so nothing is gathered.
  */
 export function keepTables<T extends PlanTables>(plan: Plan, tables: T, core: Core): T {
   const kept = new Map<number, Int32Array>();
@@ -27,7 +27,7 @@ export function keepTables<T extends PlanTables>(plan: Plan, tables: T, core: Co
   return Object.create(tables, { readTokens: { value: readTokens } }) as T;
 }
 
-/** A request that ended unseen: its slot may be another's by now. */
+/** Reads tokens that were not kept. Refused if the request has ended all the same: its slot may be another's by now. */
 function readLive(plan: Plan, tables: PlanTables, entry: number, from: number, out: Int32Array): number {
   const request = entry < plan.numRequests ? plan.requests[entry] : undefined;
   if (request?.isFinished === true) {

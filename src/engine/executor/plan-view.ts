@@ -6,8 +6,8 @@ import type { ExecutorPlan, ExecutorRequest } from './executor.js';
 const NO_BLOCKS = new Int32Array(0);
 
 /**
- * A plan as its executor is given it: a copy. The scheduler goes by its own when the step was computed, and by that it finds
- * every request of the step. So whatever an executor writes into what it was given, by mistake or late, is its own affair.
+ * A plan as its executor is given it: a copy. When the step was computed the scheduler goes by its own plan, and finds every request
+ * of the step there. So whatever an executor writes into its copy, by mistake or late, changes nothing else.
  */
 class PlanView implements ExecutorPlan {
   step = -1;
@@ -54,7 +54,7 @@ class PlanView implements ExecutorPlan {
     this.numHitBlocks = plan.numHitBlocks.slice();
   }
 
-  /** Takes over what the plan says now. @throws if the executor has frozen the view, or given its memory away */
+  /** Copies what the plan says now. @throws if the executor has frozen the view, or given its memory away */
   fill(): void {
     const plan = this.#plan;
     this.step = plan.step;
@@ -85,7 +85,7 @@ class PlanView implements ExecutorPlan {
     const { requests: from, numRequests } = plan;
     for (let i = 0; i < numRequests; i++) {
       const request = from[i];
-      // In steady decode the same request stands here already, and a store of an object costs more than a comparison.
+      // In steady decode the same request stands here already. To store an object costs more than to compare.
       if (requests[i] !== request) requests[i] = request;
     }
   }
@@ -99,11 +99,11 @@ class PlanView implements ExecutorPlan {
   }
 }
 
-/** One view for each plan, which is used as often as the plan is: its arrays keep their addresses. */
+/** One view per plan. A view is used again when its plan is, so its arrays keep their addresses. */
 export class PlanViews {
   readonly #views: PlanView[] = [];
 
-  /** The plan as its executor is to see it now. */
+  /** The view of a plan, filled with what the plan says now. */
   of(plan: Plan): ExecutorPlan {
     try {
       const view = this.#views[plan.frame] ?? this.#make(plan);

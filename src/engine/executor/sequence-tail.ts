@@ -1,11 +1,11 @@
-/** Tokens of one request that are kept: as many as steps in flight can bring, and those in front that may be asked for again. */
+/** Tokens of one request that are kept: as many as steps in flight can bring, and some in front of them that may be asked for again. */
 const KEPT = 256;
 
-/** What an executor knows of the end of one request's text beside what plans say. */
+/** What an executor itself knows of the end of one request's text: tokens that it sampled, and drafts that it made. */
 export class SequenceTail {
   /** Known tokens. */
   length = 0;
-  /** Tokens whose KV is there: those in front of the first rejected draft. */
+  /** Tokens whose KV has been computed: those in front of the first rejected draft. */
   computed = 0;
   /** The last known tokens, up to position `length`; the first of them stands at `#from`. */
   #tokens: number[] = [];
@@ -13,10 +13,11 @@ export class SequenceTail {
   #drafts: number[] = [];
 
   /**
-   * Takes what the tables of a step know, and where the step goes on.
-   * @param ids the tokens of the step; those of this request are `count` from `from` on, -1 where a step in flight makes one
-   * @param planned where the plan has the first of them
-   * @param isAdmitted it has new blocks: what it computed before does not count
+   * Takes what the tables of a step say of this request.
+   * @param ids the tokens of the step; this request has `count` of them from `from` on, -1 where a step in flight makes the token
+   * @param planned the position of the first of them, by the plan
+   * @param isAdmitted the request has new blocks: what it computed before does not count
+   * @param samples the step samples a token of this request
    */
   place(
     ids: Int32Array,
@@ -26,14 +27,14 @@ export class SequenceTail {
     isAdmitted: boolean,
     samples: boolean,
   ): void {
-    // What it counts as computed never lies behind what is: then it was told to go back. Of what is not known at all it is right.
+    // A plan counts at least as much as computed as there is, unless the request goes back. If nothing is known here, the plan is right.
     if (isAdmitted || planned < this.computed || this.length === 0) this.computed = planned;
     let known = count;
     while (known > 0 && ids[from + known - 1] < 0) known--;
     for (let i = Math.max(0, known - KEPT / 2); i < known; i++) this.#set(planned + i, ids[from + i]);
     const end = planned + known;
     if (samples && known === count) {
-      // The plan knows the whole text, so it knows too which drafts were accepted.
+      // The plan has the whole text: it was made when the drafts before it had been verified.
       this.#cut(end);
       this.computed = planned;
     } else if (known > 0 && end > this.length) this.length = end;
@@ -50,7 +51,7 @@ export class SequenceTail {
     return index < this.#drafts.length ? this.#drafts[index] : -1;
   }
 
-  /** Tokens that a step sampled behind `end`: drafts that were accepted, and one more, whose KV is not there. */
+  /** Takes the tokens that a step sampled behind `end`: drafts that were accepted, and one more, whose KV is not computed yet. */
   sampled(end: number, tokens: Int32Array, from: number, count: number): void {
     this.#cut(end);
     for (let i = 0; i < count; i++) this.#set(end + i, tokens[from + i]);
@@ -58,12 +59,13 @@ export class SequenceTail {
     this.computed = this.length - 1;
   }
 
+  /** Takes the drafts that were made behind the last token. */
   drafted(tokens: Int32Array | undefined, from: number, count: number): void {
     this.#drafts.length = 0;
     for (let i = 0; i < count; i++) this.#drafts.push((tokens as Int32Array)[from + i]);
   }
 
-  /** The text ends here; what was known behind it is not so. */
+  /** Ends the text at a position: what was known behind it is forgotten. */
   #cut(end: number): void {
     this.length = end;
     if (end < this.#from) {
@@ -74,7 +76,8 @@ export class SequenceTail {
 
   #set(position: number, token: number): void {
     const at = position - this.#from;
-    // The tables will tell it again. What is kept may be all that is known of the end, though the request is computed anew.
+    // A token in front of those that are kept is not needed: the tables have it. Those that are kept may be all that is known of the
+    // text's end, also of a request that is computed again.
     if (at < 0) return;
     if (at > this.#tokens.length) {
       this.#tokens.length = 0;

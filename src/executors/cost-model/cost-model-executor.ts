@@ -8,9 +8,9 @@ import { type CostModel, deviceMs, takeCostModel } from './cost-model.js';
 
 /** Token ids that it samples lie in [0, SAMPLED_TOKENS). */
 const SAMPLED_TOKENS = 2 ** 17;
-/** Keeps the draws that decide whether a draft is right apart from those that make tokens. */
+/** Mixed into the draws that decide whether a draft is right, so that they differ from those that make tokens. */
 const ACCEPTANCE = 0x5bd1e995;
-/** Tokens that one result has room for, and results in use at once: far beyond any scheduler's. */
+/** Most tokens in one result, and most results in use at once: far more than any scheduler needs. */
 const MAX_RESULT_TOKENS = 2 ** 22;
 const MAX_STEPS_IN_FLIGHT = 16;
 /** Columns of a plan that have one word for each entry. */
@@ -25,10 +25,10 @@ export interface CostModelExecutorOptions {
   seed: number;
   /** Probability that the model agrees with a draft token, given that it agreed with those before it. */
   acceptanceRate: number;
-  /** Most entries a plan has, and most drafts an entry has. */
+  /** Most entries of a plan, and most drafts of an entry. */
   maxEntries: number;
   maxDrafts: number;
-  /** Results that are in use at once: steps in flight. */
+  /** Steps in flight: so many results are in use at once. */
   stepsInFlight: number;
 }
 
@@ -48,7 +48,7 @@ export interface TimedTokens extends FlatTokens {
   finishMs: number;
 }
 
-/** What it knows of the request in a slot. */
+/** What is known of the request in a slot. */
 interface Sequence {
   /** Tells when another request has moved into the slot. */
   handle: number;
@@ -61,8 +61,8 @@ interface Sequence {
 /**
  * An executor that computes nothing: it says how long a step would take, in virtual time, and makes tokens up.
  *
- * Host work of a step begins when it is submitted, device work when both that and the step before are done; so with
- * several steps in flight the overhead hides behind the device, as in vLLM's async scheduling.
+ * The host work of a step begins when the step is submitted. Its device work begins when its host work and the step before it are
+ * done. So with several steps in flight the overhead hides behind the device, as in vLLM's async scheduling.
  * The token at an output index depends on the seed, the request's id and the index alone, never on the batch.
  */
 export class CostModelExecutor implements Executor {
@@ -117,9 +117,8 @@ export class CostModelExecutor implements Executor {
   }
 
   /**
-   * Drafts for the requests of a plan that was just executed and updated: `maxDrafts` for each one that has sampled,
-   * none for one that is still prefilling. The model will agree with each of them at the acceptance rate. Valid until
-   * the next call.
+   * Drafts for the requests of a plan that was just executed and updated: `maxDrafts` for a request that has sampled, none for one
+   * that is still prefilling. The model will agree with each draft at the acceptance rate. The result is valid until the next call.
    * @throws ERR_BLOCKSTEP_BAD_ARG as `execute`
    */
   draft(plan: ExecutorPlan): FlatTokens {
@@ -144,7 +143,7 @@ export class CostModelExecutor implements Executor {
     return showFacts('CostModelExecutor', depth, options, facts);
   }
 
-  /** This is done in every step, so it looks at no entry. */
+  /** Checks the shape of a plan. It looks at no entry, since it is done in every step. */
   #checkPlan(plan: ExecutorPlan): void {
     if (typeof plan !== 'object' || plan === null) throw badArgument('plan', show(plan), 'an object');
     const { maxEntries, maxDrafts } = this.#options;
@@ -155,7 +154,7 @@ export class CostModelExecutor implements Executor {
     checkLength('draftTokens', plan.draftTokens, n * drafts);
   }
 
-  /** Adds entry i to the load of the step: a decode computes nothing but tokens behind the last sampled one. */
+  /** Adds entry i to the load of the step. An entry that computes nothing but tokens from its last sampled one on is a decode. */
   #weigh(plan: ExecutorPlan, i: number, { sampled }: Sequence): void {
     const computed = plan.numComputedTokens[i];
     const scheduled = plan.numScheduledTokens[i];
@@ -182,7 +181,7 @@ export class CostModelExecutor implements Executor {
     return count;
   }
 
-  /** Whether the model samples this draft at an output index. A draft that only the device knows is decided here. */
+  /** Whether the model agrees with a draft at an output index. A draft of -1 is one that only the device knows: it is decided by chance. */
   #agrees(sequence: Sequence, index: number, draft: number): boolean {
     return draft < 0 ? this.#accepts(sequence, index) : draft === tokenAt(sequence, index);
   }
@@ -191,7 +190,7 @@ export class CostModelExecutor implements Executor {
     return chance(sequence.key ^ ACCEPTANCE, index) < this.#options.acceptanceRate;
   }
 
-  /** What is known of the request in a slot; nothing yet, if it is not the one that was there before. */
+  /** What is known of the request in a slot; it begins anew if another request was there before. */
   #sequence(slot: number, { id, handle }: ExecutorRequest): Sequence {
     const known = this.#sequences[slot];
     if (known !== undefined && known.handle === handle) return known;
@@ -220,7 +219,7 @@ function takeOptions(options: CostModelExecutorOptions): CostModelExecutorOption
   };
 }
 
-/** A detached array has no length left. */
+/** Checks that a column is long enough; a detached array has length 0. */
 function checkLength(name: string, column: ArrayLike<unknown> | undefined, length: number): void {
   const found: unknown = column?.length;
   if (typeof found === 'number' && found >= length) return;

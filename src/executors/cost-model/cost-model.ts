@@ -18,8 +18,8 @@ export interface CostModel {
 
 /**
  * An assumption, not a measurement: a model of 8 billion parameters in 16 bits (Llama 3.1 8B: 16.06 GB of weights,
- * 2 x 32 layers x 8 KV heads x 128 x 2 bytes = 128 KiB of KV a token) on one H100 SXM that reaches 80 % of its
- * 3.35 TB/s and half of its 989 TFLOPS (16 GFLOP a token).
+ * 2 x 32 layers x 8 KV heads x 128 x 2 bytes = 128 KiB of KV per token) on one H100 SXM that reaches 80 % of its
+ * 3.35 TB/s and half of its 989 TFLOPS (16 GFLOP per token).
  */
 export const DEFAULT_COST_MODEL: Readonly<CostModel> = {
   stepOverheadMs: 1,
@@ -54,9 +54,9 @@ function checkSpeed(name: string, value: unknown): number {
   throw badArgument(name, show(value), 'a finite number above 0');
 }
 
-/** What a step asks of the device. */
+/** How much work a step is for the device. */
 export interface StepLoad {
-  /** Prompt tokens (or tokens computed again after a preemption). */
+  /** Prompt tokens, and tokens computed again after a preemption. */
   prefillTokens: number;
   /** Entries that decode. */
   decodes: number;
@@ -65,8 +65,8 @@ export interface StepLoad {
 }
 
 /**
- * Milliseconds that the device computes a step: prefill bound by arithmetic, plus decode bound by memory. Left out are
- * the attention of prompts over their own past, the drafting model, and the overlap of prefill with decode.
+ * Milliseconds that the device takes for a step: prefill, bound by arithmetic, plus decode, bound by memory. Not modelled: the
+ * attention of prompts over their own past, the drafting model, and the overlap of prefill with decode.
  */
 export function deviceMs(model: CostModel, load: StepLoad): number {
   const prefillSeconds = load.prefillTokens / model.prefillTokensPerSecond;
@@ -75,10 +75,10 @@ export function deviceMs(model: CostModel, load: StepLoad): number {
   return 1000 * (prefillSeconds + decodeBytes / model.memoryBytesPerSecond);
 }
 
-/** Milliseconds that a request of this size takes alone: one prefill step, then one decode step a token. */
+/** Milliseconds that a request of this size takes alone: one prefill step, then one decode step per token. */
 export function aloneMs(model: CostModel, inputTokens: number, outputTokens: number): number {
   const prefill = { prefillTokens: inputTokens, decodes: 0, decodeContextTokens: 0 };
-  // The context grows by one token a step: from input + 1 to input + output - 1, this in the mean.
+  // The context grows by one token per step, from input + 1 to input + output - 1. This is its mean.
   const decode = { prefillTokens: 0, decodes: 1, decodeContextTokens: inputTokens + outputTokens / 2 };
   const decodeMs = model.stepOverheadMs + deviceMs(model, decode);
   return model.stepOverheadMs + deviceMs(model, prefill) + (outputTokens - 1) * decodeMs;

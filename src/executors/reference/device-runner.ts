@@ -22,12 +22,12 @@ export type TablesOnDevice = TablesShape &
   Pick<DeviceTables, 'readTokens'> &
   Readonly<Record<TableName, Pick<DeviceArray, 'pointer' | 'device'>>>;
 
-/** So many turns of the event loop a step is looked for in each; then every millisecond. */
+/** For so many turns of the event loop each turn looks whether a step has come back; after that, one look per millisecond. */
 const EAGER_TURNS = 256;
 
 /**
- * Steps over memory of a GPU, computed there in a stream of their own. Nothing waits: while steps are on their way, each
- * turn of the event loop looks whether the oldest has come back.
+ * Computes steps over memory of a GPU, in a stream of their own. Nothing waits: while steps are on their way, turns of the event loop
+ * look whether the oldest has come back.
  */
 export class DeviceRunner implements ReferenceRunner {
   readonly device: string;
@@ -125,7 +125,7 @@ export class DeviceRunner implements ReferenceRunner {
         this.#pending.shift();
         answer.resolve(this.#read(step));
       } catch (error) {
-        // A GPU that is lost, or was given half a step, computes none of those that wait either.
+        // A GPU that is lost, or was given half a step, will not compute the steps that wait either.
         if (error instanceof BlockstepError && error.code === 'ERR_BLOCKSTEP_CUDA') {
           this.#failAll(error);
           return;

@@ -10,7 +10,7 @@ import {
 import type { ExecutorPlan } from '../../engine/executor/executor.js';
 
 /**
- * One thing that a `ReferenceExecutor` found wrong. What does not apply is null.
+ * One thing that a `ReferenceExecutor` found wrong. A field that does not apply is null.
  *
  * The tables against the plan and the request's own tokens: `unknown-request` a running entry of a request that was never
  * admitted; `query-start`, `computed-tokens`, `sequence-length` a wrong count in the tables; `scheduled-tokens` more or
@@ -45,7 +45,7 @@ export interface ReferenceFault {
   foundGeneration: number | null;
 }
 
-/** The findings of a step that was just computed, as many as were kept. */
+/** The faults of a step that was just computed, as many as were kept. */
 export function readFaults({ control, findings }: StepIo, plan: ExecutorPlan): ReferenceFault[] {
   const count = Math.min(control[StepControl.numFindings], MAX_FINDINGS);
   return Array.from({ length: count }, (_, i) => {
@@ -85,7 +85,7 @@ export function describeFault(fault: ReferenceFault): string {
   return `${kind} by entry ${entry} (${show(id)}, handle ${handle})${at}${where}${wanted}${got}${of}${by}${now}${then}`;
 }
 
-/** The error of a step in which so many mismatches were found; `cause` is the list of those that were kept. */
+/** The error of a step with faults. @param total faults found; `cause` of the error is the list of those that were kept */
 export function mismatchError(faults: readonly ReferenceFault[], total: number): BlockstepError {
   const more = total > 3 ? `; and ${total - 3} more` : '';
   const message = `step ${faults[0].step}: ${faults.slice(0, 3).map(describeFault).join('; ')}${more}`;

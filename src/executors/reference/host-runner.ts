@@ -14,7 +14,7 @@ import type { ReferenceStep } from './step.js';
 /** Calls the function that it is given once, at any later time. */
 export type Defer = (computeOldest: () => void) => void;
 
-/** Steps over memory of the host, computed by the thread that submits them: while it does so, or when `defer` says. */
+/** Computes steps over memory of the host, on the thread that submits them: at once, or when `defer` says. */
 export class HostRunner implements ReferenceRunner {
   readonly device = 'cpu';
   readonly stream = null;
@@ -46,7 +46,7 @@ export class HostRunner implements ReferenceRunner {
     try {
       this.#defer(() => this.#computeOldest());
     } catch (error) {
-      // The step fails, and is not computed later in another's place.
+      // The step fails. It must not be computed later, when another step is due.
       const at = this.#pending.indexOf(pending);
       if (at >= 0) this.#pending.splice(at, 1);
       throw error;
@@ -87,7 +87,7 @@ export class HostRunner implements ReferenceRunner {
     return this.#read(step);
   }
 
-  /** Says where each entry really begins, which native code compares with its own copies. */
+  /** Writes where each entry really begins: native code compares that with its own copies. */
   #place({ plan, io }: ReferenceStep, tables: StepTables): void {
     const { numRequests, queryStart, numComputed } = this.#batch.prepare(plan, tables);
     for (let i = 0; i < numRequests; i++)

@@ -20,8 +20,8 @@ const NO_TOKEN = 2 ** 31 - 1;
 const MAX_LATENCY_MS = 2 ** 31 - 1;
 
 /**
- * Sizes as the scheduler has them, under the same names and with the same defaults: the options of its engine fit, or the
- * `config` of its scheduler. What else stands there is not for the executor.
+ * Sizes, under the scheduler's names and with its defaults: the options of an engine fit, or the `config` of a scheduler. The executor
+ * ignores their other options.
  */
 type Sizes = Pick<
   SchedulerOptions,
@@ -39,14 +39,14 @@ export interface ReferenceExecutorOptions<Device = string>
     Partial<Record<'pipelineDepth', number>> {
   /** Equal seeds, equal texts: 0 to 2^32 - 1. Default 0. */
   seed?: number;
-  /** Ends a text where it would begin to repeat itself. Default: none, and texts go on. */
+  /** The token that ends a text where it would begin to repeat itself. Default: none, and texts go on. */
   eosTokenId?: number;
-  /** How many of the drafts that it makes are wrong, 0 to 1. Default 0.25. */
+  /** Which share of its drafts is wrong, 0 to 1. Default 0.25. */
   draftErrorRate?: number;
   /**
-   * `fail-step` (default): the step fails with ERR_BLOCKSTEP_KV_MISMATCH. `fail-row`: the entries concerned fail. Either
-   * way later steps in flight fail such a request's rows, until it is admitted again. `report`: nothing fails, wrong reads
-   * give wrong texts; what was found stands in `faults`.
+   * What happens when something is found wrong. `fail-step` (default): the step fails with ERR_BLOCKSTEP_KV_MISMATCH. `fail-row`: the
+   * entries concerned fail. Either way later steps in flight fail the rows of such a request, until it is admitted again. `report`:
+   * nothing fails, and wrong reads give wrong texts; `faults` lists what was found.
    */
   onMismatch?: MismatchPolicy;
   /**
@@ -54,7 +54,7 @@ export interface ReferenceExecutorOptions<Device = string>
    * and read the entries through the tables on the GPU.
    */
   device?: Device;
-  /** A step is computed so many milliseconds after it was submitted. Default: while it is submitted. Not on a GPU. */
+  /** A step is computed so many milliseconds after it was submitted. Default: at once, inside `execute`. Not on a GPU. */
   latencyMs?: number;
   /**
    * Called once for each step, instead of `latencyMs`: the function that it is given computes the oldest step that was
@@ -65,7 +65,7 @@ export interface ReferenceExecutorOptions<Device = string>
 
 const { placement: _, ...WORDS } = OPTION_WORDS;
 
-/** Its own options, and all of the engine that it is for, so that one object does for both; and those of a `config`. */
+/** The executor's own options, all options of an engine, so that one object does for both, and those of a scheduler's `config`. */
 const OPTIONS = knownNames<ReferenceExecutorOptions & EngineOptions & Pick<SchedulerConfig, 'placement'>>(
   'the options of a ReferenceExecutor',
   {

@@ -12,7 +12,7 @@ import { type MismatchPolicy, type ReferenceExecutorOptions, resolveReferenceOpt
 import type { ReferenceRunner } from './runner.js';
 import { ReferenceStep } from './step.js';
 
-/** Faults that are remembered, the latest. */
+/** So many faults are remembered, the latest ones. */
 const MAX_FAULTS = 1024;
 
 /**
@@ -24,24 +24,24 @@ const MAX_FAULTS = 1024;
  * is computed from what was read. An unpaged copy of every request says what should have been read. So every wrong block,
  * stale read and foreign write is found and named: see `ReferenceFault`, which says what is told apart.
  *
- * Its texts go on as they went on before: the next token is the one that followed the longest earlier occurrence of the
- * text's end, the earliest of equally long ones. Where there is none, it is a token of the prompt, drawn by seed, length
- * and last token. With `eosTokenId` a text ends where the token to be copied would be a generated one, that is where it
- * would begin to repeat itself. Grammars are not heeded, but for the drafts that they forbid. Drafts are made by the same rule, some of them wrong. So a text depends on seed and prompt
- * alone, never on batches, blocks or drafts.
+ * A text goes on as it went on before. The next token is the one that followed the longest earlier occurrence of the text's end;
+ * of equally long ones, the earliest. If there is none, the next token is a token of the prompt, drawn by seed, length and last token.
+ * With `eosTokenId` a text ends where the token to be copied would be a generated one: there it would begin to repeat itself. Drafts
+ * are made by the same rule, some of them wrong. Grammars are ignored, but for the drafts that they forbid. So a text depends on seed
+ * and prompt alone, never on batches, blocks or drafts.
  *
- * Lanes may copy its KV memory, `kv`. What they load is declared by `adopt`, and is good if token, position and prefix are
- * right, whoever wrote it and wherever it stood; see there.
+ * Lanes may copy its KV memory, `kv`. Blocks that they load are declared by `adopt`. A loaded block is good if token, position and
+ * prefix are right, whoever wrote it and wherever it stood; see `adopt`.
  *
- * Memory: 32 bytes a token of the pool and 20 a block, where they are used; and 12 bytes a token of every request that has
- * a slot of the request table, until the slot is used again.
+ * Memory: 32 bytes per token of the pool and 20 per block, where they are used; and 12 bytes per token of every request that has a
+ * slot of the request table, until the slot is used again.
  *
  * `Device` is the type of `device`. It follows from what the executor is used as: one that is to be an `Executor` computes on `cpu`,
  * and the compiler refuses other options for it.
  */
 export class ReferenceExecutor<Device = string> implements DeviceExecutor {
   readonly usesTables = true;
-  /** The sizes that it was made for: an engine of others is refused. */
+  /** The sizes that it was made for: an engine with other sizes is refused. */
   readonly limits: ExecutorLimits;
   readonly #runner: ReferenceRunner;
   readonly #policy: MismatchPolicy;
@@ -65,8 +65,7 @@ export class ReferenceExecutor<Device = string> implements DeviceExecutor {
   }
 
   /**
-   * What was found wrong so far, the oldest first: at most 64 of one step, and the last 1,024 at least. The list is the
-   * caller's.
+   * What was found wrong so far, the oldest first: at most 64 faults of one step, and at least the last 1,024. The list is a copy.
    */
   get faults(): ReferenceFault[] {
     return [...this.#faults];
@@ -77,7 +76,7 @@ export class ReferenceExecutor<Device = string> implements DeviceExecutor {
     return this.#numFaults;
   }
 
-  /** `cpu`, or the GPU, `cuda:N`: an engine has its tables there too, and so should a scheduler of your own. */
+  /** `cpu`, or the GPU, `cuda:N`. An engine has its tables there too, and a scheduler of your own should. */
   get device(): Device & string {
     return this.#runner.device as Device & string;
   }
@@ -96,7 +95,7 @@ export class ReferenceExecutor<Device = string> implements DeviceExecutor {
   }
 
   /**
-   * The KV memory, for lanes: `blockSize` x 32 bytes a block, under the block ids of the scheduler. A lane that copies
+   * The KV memory, for lanes: `blockSize` x 32 bytes per block, under the block ids of the scheduler. A lane that copies
    * between two executors needs the same `blockSize`.
    * @throws ERR_BLOCKSTEP_DISPOSED
    */

@@ -3,18 +3,18 @@ import type { ExecutorResult } from '../../engine/executor/executor.js';
 import type { BlockArena } from '../../transfer/block-arena.js';
 import type { ReferenceStep } from './step.js';
 
-/** Reads the answer of a step that was computed: to be called at once, before its arrays are used again. */
+/** Reads the answer of a step that was just computed, before its arrays are used again. */
 export type ReadAnswer = (step: ReferenceStep) => ExecutorResult;
 
 /** Where a reference executor's steps are computed and where its KV memory lies: on the host, or on a GPU. */
 export interface ReferenceRunner {
-  /** As `PlacementOptions` of a scheduler has them. */
+  /** The device and its stream, as in the `PlacementOptions` of a scheduler. */
   readonly device: string;
   readonly stream: bigint | null;
   readonly kv: BlockArena;
   /** Computes a step that was filled, now or later, in the order of the calls. */
   run(step: ReferenceStep): ExecutorResult | Promise<ExecutorResult>;
-  /** Steps that were not computed yet. */
+  /** Number of steps that were submitted and not computed yet. */
   readonly numPending: number;
   adopt(handle: number, blocks: Int32Array): void;
   memory(): { arenaBytes: number; numSequences: number; pinnedBytes: number };

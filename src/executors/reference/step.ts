@@ -12,20 +12,20 @@ import type { StepTables } from '../../core/tables.js';
 import type { ExecutorPlan, ExecutorRequest } from '../../engine/executor/executor.js';
 import { EntryKind } from '../../scheduler/plan/plan.js';
 
-/** For native code: a draft that is not to be accepted, whatever it is. */
+/** Tells native code that a draft is not to be accepted, whatever it is. */
 const INVALID_DRAFT = -2;
 
-/** Columns of a plan with one word for each entry, which go into native code as they are. */
+/** Columns of a plan with one word per entry. Native code is given them as they are. */
 const COLUMNS = ['numScheduledTokens', 'numBlocks', 'numNewBlocks', 'numDraftTokens'] as const;
 
-/** What every kind of tables tells of the requests that a step admits. */
+/** What is read of tables of any kind: the tokens of requests that a step admits. */
 export type ReferenceTables = Pick<StepTables, 'readTokens'>;
 
 /** One submitted step: all of the plan that its computation needs, so that it can be computed later. */
 export class ReferenceStep {
   readonly io: StepIo;
   plan!: ExecutorPlan;
-  /** As they were submitted: those of the host, or of a GPU. */
+  /** The tables as they were submitted: on the host, or on a GPU. */
   tables!: ReferenceTables;
   /** Tokens of the entries that were admitted, one entry after the other. */
   known: Int32Array = new Int32Array(0);
@@ -60,7 +60,7 @@ export class ReferenceStep {
     this.tables = tables;
   }
 
-  /** The drafts to verify; of those that a grammar does not allow, the last ones, native code learns that nobody may. */
+  /** Copies the drafts to verify. Those that a grammar does not allow, the last ones, are marked as `INVALID_DRAFT`. */
   #fillDrafts(plan: ExecutorPlan, n: number, stride: number): void {
     const drafts = takeInt32Array('plan.draftTokens', plan.draftTokens);
     const invalid = takeUint8Array('plan.numInvalidDraftTokens', plan.numInvalidDraftTokens);
@@ -100,7 +100,7 @@ export class ReferenceStep {
     this.known = this.#knownBuffer.subarray(0, numKnown);
   }
 
-  /** The tokens of one entry's request, behind those already read. */
+  /** Reads the tokens of one entry's request, and puts them behind those already read. @returns how many */
   #readKnown(tables: ReferenceTables, entry: number, at: number): number {
     const { maxBlocksPerRow, blockSize } = this.#config;
     for (;;) {

@@ -35,6 +35,13 @@ const RULES: readonly { rule: Rule; what: string; fault: string; broken: () => T
     says: /folder src\/base\/attic has no place in ROOMS/,
   },
   {
+    rule: importsGoDown,
+    what: 'imports go down',
+    fault: 'a header that includes one above it',
+    broken: () => tree.with({ 'native/core/base/up.h': '#include "host/core.h"\n' }),
+    says: /native\/core\/base\/up\.h imports native\/host\/core\.h, which stands above it: /,
+  },
+  {
     rule: noCircles,
     what: 'no circles',
     fault: 'three files of one room that import each other, one of them by type',

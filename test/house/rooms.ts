@@ -47,6 +47,45 @@ export const ROOMS: readonly string[] = [
   '',
 ];
 
+/** The rooms of `native` in their order, for `#include` as `ROOMS` is for `import`; `native/test` may include anything. */
+export const NATIVE_ROOMS: readonly string[] = [
+  'include',
+  'core/base',
+  'core/blocks',
+  'core/audit',
+  'core/decide',
+  'core',
+  'base',
+  'transfer',
+  'transfer/lane',
+  'host/base',
+  'host/tables',
+  'host/device',
+  'host/mirror',
+  'host/log',
+  'host/requests',
+  'host/step',
+  'host/gather',
+  'host/inspect',
+  'host/decided',
+  'host',
+  'reference/sequence',
+  'reference/step',
+  'reference/memory',
+  'reference',
+  'cuda/base',
+  'cuda/kernels',
+  'cuda/device',
+  'cuda/copies',
+  'cuda/lane',
+  'cuda/reference',
+  'cuda',
+  'addon/base',
+  'addon/core',
+  'addon/objects',
+  'addon',
+];
+
 /**
  * The faces of the large rooms: the files that other large rooms import. A face is the room's own entrance and the nouns that
  * it speaks in; how it works stays inside. `base` shows all of its files. `src/index.ts` publishes what it likes.

@@ -1,6 +1,6 @@
 import { posix } from 'node:path';
 import { circles } from './circles.js';
-import { FACES, isData, LIMITS, type Limit, ROOMS, UNLIMITED } from './rooms.js';
+import { FACES, isData, LIMITS, type Limit, NATIVE_ROOMS, ROOMS, UNLIMITED } from './rooms.js';
 import type { Tree } from './tree.js';
 
 /** What is wrong with a tree by one rule: a message for each fault, which says what to do. */
@@ -16,25 +16,39 @@ function modules(tree: Tree, folder: string): string[] {
   return tree.files().filter((path) => path.startsWith(`${folder}/`) && path.endsWith('.ts'));
 }
 
-/** Every import in `src`, of types too, stays in its room or goes to a lower one. */
+/** Every import in `src`, of types too, and every include in `native` stays in its room or goes to a lower one. */
 export const importsGoDown: Rule = (tree) => {
+  const native = sources(tree).filter((path) => !path.startsWith('native/test/'));
+  return [
+    ...upwards(tree, modules(tree, 'src'), 'src', ROOMS, 'ROOMS'),
+    ...upwards(tree, native, 'native', NATIVE_ROOMS, 'NATIVE_ROOMS'),
+  ];
+};
+
+function upwards(
+  tree: Tree,
+  files: readonly string[],
+  root: string,
+  order: readonly string[],
+  list: string,
+): string[] {
   const faults: string[] = [];
-  for (const path of modules(tree, 'src')) {
-    const from = ROOMS.indexOf(roomOf(path));
+  const placeOf = (path: string) => order.indexOf(posix.relative(root, posix.dirname(path)));
+  for (const path of files) {
+    const from = placeOf(path);
     if (from < 0) {
-      faults.push(
-        `${path}: folder ${posix.dirname(path)} has no place in ROOMS (test/house/rooms.ts): give it one`,
-      );
+      const folder = posix.dirname(path);
+      faults.push(`${path}: folder ${folder} has no place in ${list} (test/house/rooms.ts): give it one`);
       continue;
     }
     for (const target of tree.imports(path)) {
-      if (!target.startsWith('src/') || ROOMS.indexOf(roomOf(target)) <= from) continue;
+      if (placeOf(target) <= from) continue;
       const what = `${path} imports ${target}, which stands above it`;
       faults.push(`${what}: move what both need to a room below both, or hand it in as an argument`);
     }
   }
   return faults;
-};
+}
 
 /** No file imports itself by way of others, by types neither. */
 export const noCircles: Rule = (tree) => {

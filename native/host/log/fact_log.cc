@@ -18,10 +18,8 @@ void FactLog::begin() {
   claimed_.clear();
 }
 
-bool FactLog::needs_publication(u32 id) {
-  const Block& block = state_.blocks[id];
-  if (block.flags & kPublished) return false;
-  if (block.ref == 1) return true;
+/// Takes a shared block for the log that is being built. False: that log publishes it already.
+bool FactLog::claim(u32 id) {
   if (std::find(claimed_.begin(), claimed_.end(), id) != claimed_.end()) return false;
   claimed_.push_back(id);
   return true;

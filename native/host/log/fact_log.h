@@ -32,7 +32,11 @@ class FactLog {
   /// Is this block of a row, which its holder counts as unpublished, really unpublished? If so the log that is being
   /// built publishes it. A block that two rows share can have been evicted for one of them and published again for the
   /// other.
-  bool needs_publication(u32 id);
+  bool needs_publication(u32 id) {
+    const Block& block = state_.blocks[id];
+    if (block.flags & kPublished) return false;
+    return block.ref == 1 || claim(id);
+  }
   /// Applies the log that was built. Nothing may fail here any more: a fault means that a check before was wrong, and
   /// poisons the core.
   void commit();
@@ -49,6 +53,7 @@ class FactLog {
   void forget_recorded() { recorded_ = {}; }
 
  private:
+  bool claim(u32 id);
   Results apply_log(const u32* log, u32 words);
 
   const Exchange& exchange_;

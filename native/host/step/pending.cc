@@ -21,6 +21,7 @@ void Pending::drain() {
 /// two operations, those before have happened and the others stay pending.
 void Pending::drain(u32 count) {
   std::int32_t* pairs = exchange_.pending();
+  RequestTable& table = table_;  // a copy, or the compiler would load it again after every store into the table
   facts_.begin();
   u32 done = 0;
   try {
@@ -28,7 +29,7 @@ void Pending::drain(u32 count) {
       const auto word = static_cast<u32>(pairs[2 * done]);
       const std::int32_t argument = pairs[2 * done + 1];
       const bool appends = word >> 24 == static_cast<u32>(PendingOp::kAppend);
-      if (appends && table_.try_append(word & kSlotBits, argument)) [[likely]] continue;
+      if (appends && table.try_append(word & kSlotBits, argument)) [[likely]] continue;
       apply(word, argument);
     }
   } catch (const std::bad_alloc&) {

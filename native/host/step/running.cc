@@ -76,8 +76,11 @@ void Running::finish(const Frame& frame) {
     slots_.log_publications(slot, slot.row, slot.num_blocks, slot.num_published, work.publish_to);
   }
   facts_.commit();
-  for (const RunningWork& work : work_) settle(work, frame);
-  forget();
+  for (const RunningWork& work : work_) {
+    settle(work, frame);
+    table_[work.slot].mark = 0;
+  }
+  work_.clear();
   facts_.publish_counts();
 }
 

@@ -73,12 +73,12 @@ describe('docs/metrics.md', () => {
   it('has every field of the statistics', () => {
     const engine = [
       ...fieldsOf('src/engine/inspect/engine-stats.ts', 'EngineStats').keys(),
-      ...fieldsOf('src/engine/state/engine-state.ts', 'EngineCounters').keys(),
+      ...fieldsOf('src/engine/state/counters.ts', 'EngineCounters').keys(),
     ];
     expect([...rows(page, '### Of the engine').keys()].sort()).toEqual(engine.sort());
     const scheduler = [...fieldsOf('src/scheduler/inspect/stats.ts', 'SchedulerStats').keys()];
     expect([...rows(page, '### Of the scheduler').keys()].sort()).toEqual(scheduler.sort());
-    const health = [...fieldsOf('src/engine/state/health.ts', 'EngineHealth').keys()];
+    const health = [...fieldsOf('src/engine/inspect/health.ts', 'EngineHealth').keys()];
     expect([...rows(page, '## Health').keys()]).toEqual(health);
   });
 

@@ -110,7 +110,7 @@ describe('figures', () => {
   });
 
   it('of steps have the names under which the native benchmark prints them, whoever decided', () => {
-    const source = readFileSync(join(TREE, 'native', 'test', 'cuda', 'worn_pool.h'), 'utf8');
+    const source = readFileSync(join(TREE, 'native', 'test', 'gpu', 'bench', 'worn_pool.h'), 'utf8');
     const printed = [...source.matchAll(/^ +\{"([^"]+)"/gm)].map(([, name]) => name);
     const section = gpuSection(null);
     for (const authority of ['host', 'device']) {

@@ -5,12 +5,15 @@ import { type OutstandingKind, peer } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
-/** Whether this rank of this child is one whose reports are awaited. */
+/** Whether the rank of the child is declared in `reporters`: only reports of declared ranks are expected. */
 export function isDeclared(s: SchedulerState, { child, rank }: TakenReport): boolean {
   return reportersOf(s, child).includes(rank);
 }
 
-/** Counts a report that ended nothing, by what is wrong with it. */
+/**
+ * Counts a report that ended no use, as an anomaly of the kind that explains it.
+ * @param isEarlier the report is about an earlier load of the request
+ */
 export function reportForeign(
   s: SchedulerState,
   request: Request,

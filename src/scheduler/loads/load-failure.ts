@@ -85,9 +85,9 @@ function takeFailed(
 }
 
 /**
- * Takes the report that a load did not fill one block: finds the loads of the child that were to fill it. For a
- * synchronous load the plan in flight notes the block, and the update of that plan draws the consequences. The report
- * is only counted as an anomaly if nobody loads the block, if another child loads it, or if it has a new owner by now.
+ * Takes the report that a load did not fill one block: finds the loads of the child that were to fill it. A synchronous
+ * load is noted in the plan that reads the block, and the update of that plan draws the consequences. The report is
+ * only counted, as an anomaly, if no load fills the block, if another child loads it, or if it has a new owner by now.
  */
 function takeInvalid(
   s: SchedulerState,

@@ -26,7 +26,7 @@ export class SchedulerCalls {
    */
   admitNew: (numTokens: number) => void = () => {};
 
-  /** @throws ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY; what a `bind` of the connector or the log sink throws */
+  /** @throws ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY; what the connector or the log sink throws */
   constructor(config: SchedulerConfig) {
     const core = new Core(coreConfig(config));
     try {
@@ -116,8 +116,8 @@ export class SchedulerCalls {
   }
 
   /**
-   * Shuts the connector down, flushes the log and frees the native memory, once. The memory is freed also if one of the
-   * others throws.
+   * Shuts the connector down, flushes the log and frees the native memory, once. The memory is freed even if the log
+   * sink throws.
    */
   dispose(): void {
     this.gate.dispose(() => {

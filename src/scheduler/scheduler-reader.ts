@@ -82,7 +82,7 @@ export class SchedulerReader {
     return this.#calls.aborts;
   }
 
-  /** @internal */
+  /** @internal Requests that were never admitted, and the rate at which they are being admitted. */
   get backlog(): Backlog {
     return this.#s.backlog;
   }
@@ -167,7 +167,7 @@ export class SchedulerReader {
     return findFinished(this.#s, id);
   }
 
-  /** @internal */
+  /** @internal Whether a finished request is quarantined: its blocks are in use, and nobody waits for the report any more. */
   isQuarantined(request: Request): boolean {
     return this.#s.quarantined.has(request);
   }

@@ -11,7 +11,7 @@ import { BlockstepError, show } from '../../base/errors.js';
  */
 export class CallGate {
   #busy = false;
-  /** A call waits for the GPU, between two of its parts. */
+  /** A call waits for the GPU: it is between two of its parts. */
   #suspended = false;
   #disposed = false;
   /** The error that left the state in doubt; null = none did. */
@@ -139,7 +139,10 @@ export class CallGate {
     }
   }
 
-  /** @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT */
+  /**
+   * Checks that the scheduler is neither disposed nor poisoned.
+   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
+   */
   checkUsable(): void {
     if (this.#disposed) throw new BlockstepError('ERR_BLOCKSTEP_DISPOSED', 'the scheduler was disposed');
     if (this.#poison === null) return;

@@ -155,7 +155,10 @@ function takeStops(input: Partial<StopConditions>, maxTokens: number): Partial<T
   return stops;
 }
 
-/** The methods of a grammar, each looked up once and bound to it. */
+/**
+ * Takes a grammar: each of its methods is looked up once and bound to it.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
 function takeGrammar(grammar: Grammar): GrammarCalls {
   if (typeof grammar !== 'object' || grammar === null) {
     throw badArgument('grammar', show(grammar), 'an object');

@@ -33,7 +33,11 @@ export function reportForeign(
   s.anomalies.report(reason, what, request);
 }
 
-/** Whether a report that names the step of its load is about another load than the last one of the request. */
+/**
+ * Whether a report is about an earlier load of the request than its last one. Only a report that names the step of its
+ * load can tell.
+ * @param step the step that the report names; undefined = it names none
+ */
 export function isEarlierLoad(request: Request, step: number | undefined): boolean {
   return step !== undefined && request.loadStep >= 0 && step !== request.loadStep;
 }

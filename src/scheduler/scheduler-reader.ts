@@ -167,7 +167,10 @@ export class SchedulerReader {
     return findFinished(this.#s, id);
   }
 
-  /** @internal Whether a finished request is quarantined: its blocks are in use, and nobody waits for the report any more. */
+  /**
+   * @internal Whether a finished request is quarantined: its blocks are still in use, and the wait for their report was
+   * given up.
+   */
   isQuarantined(request: Request): boolean {
     return this.#s.quarantined.has(request);
   }

@@ -15,7 +15,7 @@ export interface LaneCounts {
 /**
  * An ordered stream of copies in one direction, between two tiers of KV blocks. Every method returns at once except
  * `flush`, `fence` and `dispose`. A job completes in the lane's `CompletionQueue` only when none of its copies reads or
- * writes memory any more.
+ * writes memory any more. After `dispose` every other method throws ERR_BLOCKSTEP_DISPOSED.
  *
  * Order: a job is over before the next one begins. Jobs begin in the order of `submit`. A job that waits for a step is
  * overtaken by later jobs. Jobs that become ready together begin in the order of their steps, and jobs of the same step

@@ -29,8 +29,8 @@ export class CallGate {
   }
 
   /**
-   * Whether a call is not over: it is running, so that code which asks runs inside a callback of it, or it waits for
-   * the GPU.
+   * Whether a call is not over: it is running, and then the code that asks is inside one of its callbacks, or it waits
+   * for the GPU.
    */
   get isBusy(): boolean {
     return this.#busy || this.#suspended;

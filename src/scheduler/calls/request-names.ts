@@ -108,7 +108,7 @@ export const CHUNK_FIELDS = knownNames<ChunkInput>('a chunk', CHUNK_NAMES, {
   transferParams: OF_SESSION,
 });
 
-/** Every field of what `Scheduler.updateTransfers` takes. */
+/** Every field of a `ConnectorOutput`, which `Scheduler.updateTransfers` takes. */
 export const CONNECTOR_OUTPUT_FIELDS = knownNames<ConnectorOutput>('the output of updateTransfers', {
   finishedReceiving: true,
   finishedSending: true,

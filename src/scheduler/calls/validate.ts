@@ -60,6 +60,7 @@ export function takeReplacedDrafts(s: SchedulerState, plan: Plan, drafts: Drafts
 }
 
 /**
+ * Checks drafts for the entries of a plan.
  * @param isWanted whether such drafts are accepted at this pipeline depth
  * @param when that depth, in the words of the message
  */

@@ -147,7 +147,7 @@ function unknownPrefix(request: Request): Prefix {
 
 /**
  * Adds to the question the requests that stand in line behind its admissions. It ends at the first request about which
- * somebody must be asked, or where the requests before are sure to use up the token budget.
+ * a callback or the adapters must be asked, or where the requests before are sure to use up the token budget.
  */
 function addFromLine(s: SchedulerState, plan: Plan, question: GpuQuestion, budget: number): void {
   // The connector is told of each admission, and what it does then may change the next one.

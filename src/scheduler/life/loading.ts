@@ -33,7 +33,7 @@ export function markFailed(s: SchedulerState, request: Request, load: Load): voi
 
 /**
  * Ends the wait for a load that is done (vLLM `_update_waiting_for_remote_kv`). The good blocks of the load get into
- * the prefix cache now and not earlier. If no token is good the blocks go back, so that the next lookup may find local
+ * the prefix cache now and not earlier. If no token is good, the blocks go back, so that the next lookup may find local
  * ones. At least one token is left to be computed, because sampling needs it.
  * @returns false while the load is under way
  */

@@ -165,7 +165,7 @@ function endStopped(s: SchedulerState, firstRow: number): void {
 /**
  * Takes back the draft tokens that were counted as computed and were rejected. A preempted request that is not admitted
  * again has no computed tokens to correct. A request that was admitted again since did not compute these drafts; vLLM
- * subtracts them all the same, which the deviation `keepRecomputed` ends.
+ * subtracts them all the same, and the deviation `keepRecomputed` does not.
  */
 function rejectDrafts(s: SchedulerState, plan: Plan, entry: number, numTokens: number): void {
   const request = plan.requests[entry];

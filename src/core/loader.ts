@@ -2,8 +2,8 @@ import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { BlockstepError, show } from '../base/errors.js';
-import { packageRoot } from './package-root.js';
 import type { NativeAddon } from './native.js';
+import { packageRoot } from './package-root.js';
 
 const ABI = 4;
 const require = createRequire(import.meta.url);

@@ -21,7 +21,7 @@ import { freeBlocksToAdmit } from './schedule/admission.js';
 import type { Backlog } from './state/backlog.js';
 import type { SchedulerState } from './state/scheduler-state.js';
 
-/** What can be read of a scheduler. Nothing here changes a decision. */
+/** The part of a scheduler that only reads. No method here changes a decision. */
 export class SchedulerReader {
   readonly #calls: SchedulerCalls;
   readonly #s: SchedulerState;
@@ -36,114 +36,141 @@ export class SchedulerReader {
     return this.#s.config;
   }
 
-  /** The native block manager and tables, to be read. Whoever changes it breaks the scheduler. */
+  /** The native block manager and its tables, for reading. A change made through it breaks the scheduler. */
   get core(): Core {
     return this.#s.core;
   }
 
-  /** A `scheduleAsync` waits for the GPU: what is read now is a plan half made. */
+  /** Whether a `scheduleAsync` waits for the GPU. Reads then show a half-made plan. */
   get isDeciding(): boolean {
     return this.#calls.gate.isSuspended;
   }
 
-  /** A call broke off in the middle: every further call throws ERR_BLOCKSTEP_INVARIANT. */
+  /** Whether a call broke off in the middle: every later call throws ERR_BLOCKSTEP_INVARIANT. */
   get isBroken(): boolean {
     return this.#calls.gate.isPoisoned;
   }
 
-  /** @internal Has `listener` told of the error that breaks it, at once, whoever called: a connector may use its pins at any time. */
+  /**
+   * @internal Has `listener` called with the error that breaks the scheduler, at once, also if a connector caused it
+   * between two calls.
+   */
   onBroken(listener: (cause: unknown) => void): void {
     this.#calls.gate.onPoison = listener;
   }
 
-  /** @internal Has `refuse` look at each new request whose fields are good; what it throws, `add` throws, with nothing changed. */
+  /**
+   * @internal Has `refuse` called for each new request whose fields are good, with its number of prompt tokens. What it
+   * throws, `add` throws, with nothing changed.
+   */
   onAdd(refuse: (numTokens: number) => void): void {
     this.#calls.admitNew = refuse;
   }
 
-  /** @internal Throws once it is broken. From inside a callback nothing: the call that is running will throw. */
+  /**
+   * @internal Throws if the scheduler is broken. From inside a callback it does nothing: the call that is running will
+   * throw.
+   * @throws ERR_BLOCKSTEP_INVARIANT, ERR_BLOCKSTEP_DISPOSED
+   */
   checkWhole(): void {
     const { gate } = this.#calls;
     if (gate.isPoisoned && !gate.isBusy) gate.checkUsable();
   }
 
-  /** @internal Where aborts wait: an engine queues its own here. */
+  /** @internal The aborts that wait. An engine queues its own here. */
   get aborts(): Aborts {
     return this.#calls.aborts;
   }
 
-  /** @internal */
+  /** @internal Requests that were never admitted, and the rate at which they are being admitted. */
   get backlog(): Backlog {
     return this.#s.backlog;
   }
 
-  /** Whether a request could be scheduled as far as it alone is concerned: it runs, or waits for room and for nobody outside. */
+  /**
+   * Whether any request could be scheduled: it runs, or waits for room only and for no callback, connector or input.
+   */
   get hasRunnable(): boolean {
     return hasRunnable(this.#s);
   }
 
-  /** Whether a transfer uses blocks of a request that does not run: one that loads, or has finished. */
+  /** Whether a request that does not run has a load, or has finished while its blocks are still in use. */
   get hasUses(): boolean {
     const { withLoad, draining, quarantined } = this.#s;
     return withLoad.size + draining.size + quarantined.size > 0;
   }
 
+  /** Number of running requests. */
   get numRunning(): number {
     return this.#s.queues.running.length;
   }
 
+  /** Number of requests in `waiting`: they can be admitted as soon as they fit. */
   get numWaiting(): number {
     return this.#s.queues.waiting.length;
   }
 
+  /** Number of requests in `skipped`: they wait for something else, or were passed over. */
   get numSkipped(): number {
     return this.#s.queues.numSkipped;
   }
 
-  /** Requests that a step could bring further (vLLM get_num_unfinished_requests): none while all is paused. */
+  /**
+   * Number of unfinished requests that a step could bring further (vLLM `get_num_unfinished_requests`); 0 while all is
+   * paused.
+   */
   get numUnfinished(): number {
     return numUnfinished(this.#s);
   }
 
   /**
-   * Whether stepping can still change anything: requests, plans in flight, rows or ids not reported yet, held blocks.
-   * Sessions that wait for input are no work; when only they are left, step again at `nextDeadline`.
+   * Whether a step can still change anything: there are requests, plans in flight, rows or ids that were not reported
+   * yet, finished requests whose blocks a transfer uses, aborts that wait, or pending work of the connector. Sessions
+   * that wait for input and quarantined requests do not count: when only they are left, step again at `nextDeadline`.
    */
   hasWork(): boolean {
     return this.#calls.gate.during(() => hasWork(this.#s)) || this.#calls.aborts.size > 0;
   }
 
-  /** When the first wait that has a deadline is over, on the scheduler's clock: a `schedule` from then on ends it. */
+  /**
+   * The earliest deadline of any request, in milliseconds on the scheduler's clock; Infinity without one. A `schedule`
+   * from then on carries it out.
+   */
   get nextDeadline(): number {
     return this.#s.deadlines.next;
   }
 
-  /** The unfinished request with this external id. */
+  /** The unfinished request with this external id; undefined if there is none. */
   get(id: string): Request | undefined {
     return this.#s.requests.get(id);
   }
 
-  /** The request that a handle names while it is unfinished or holds blocks; undefined when stale. */
+  /**
+   * The request that a handle names while it is unfinished or its blocks are in use; undefined if the handle is stale.
+   */
   getByHandle(handle: number): Request | undefined {
     return this.#s.incarnation(handle);
   }
 
-  /** @internal Where a request stands that waits to be admitted. Looks at a bounded number of requests. */
+  /** @internal The place in line of a request that waits to be admitted. Looks at a bounded number of requests. */
   placeInLine(request: Request): PlaceInLine {
     return placeInLine(this.#s, request);
   }
 
-  /** @internal Blocks that must be free for a request that waits to be admitted. */
+  /** @internal Number of blocks that must be free for a waiting request to be admitted. */
   freeBlocksToAdmit(request: Request): number {
     return freeBlocksToAdmit(this.#s, request);
   }
 
-  /** @internal The finished request with this id whose blocks something still uses. Looks at all such requests. */
+  /** @internal The finished request with this id whose blocks are still in use. Looks at all such requests. */
   findFinished(id: string): Request | undefined {
     return findFinished(this.#s, id);
   }
 
-  /** @internal */
+  /**
+   * @internal Whether a finished request is quarantined: its blocks are still in use, and the wait for their report was
+   * given up.
+   */
   isQuarantined(request: Request): boolean {
     return this.#s.quarantined.has(request);
   }
@@ -154,12 +181,16 @@ export class SchedulerReader {
     return showFacts('Scheduler', depth, options, { state, ...schedulerFacts(this.#s) });
   }
 
+  /**
+   * Statistics of the scheduler.
+   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
+   */
   stats(): SchedulerStats {
     this.#calls.gate.checkUsable();
     return readStats(this.#s);
   }
 
-  /** All requests by where they stand, in lists made for the call: what it costs grows with their number. */
+  /** All requests, by the container they stand in. Makes new lists, so its cost grows with the number of requests. */
   inspect(): Inspection {
     return inspect(this.#s);
   }
@@ -169,7 +200,10 @@ export class SchedulerReader {
     this.#calls.enter(() => this.#calls.gate.change(() => verifyScheduler(this.#s)));
   }
 
-  /** Canonical digest of the native state: equal for equal free queues, references, hashes and rows. */
+  /**
+   * Canonical digest of the native state: equal for equal free queues, references, hashes and rows.
+   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
+   */
   digest(): bigint {
     this.#calls.gate.checkUsable();
     this.#s.core.flush();

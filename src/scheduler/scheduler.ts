@@ -27,19 +27,18 @@ import { replaceDrafts, setDrafts } from './update/drafts.js';
 import { checkOldest, checkUpdatedLast, failStep, update } from './update/update.js';
 
 /**
- * vLLM V1's scheduler over a paged KV cache: decides each step what is computed, and takes what was sampled.
+ * vLLM V1's scheduler over a paged KV cache: decides per step what is computed, and takes the sampled tokens.
  *
- * One step is `schedule()`, the execution of the plan by the caller, `update(plan, result)`. With `pipelineDepth` > 1 that
- * many plans may be in flight; they are executed and updated in the order of `schedule()`. Nothing here waits, and
- * nothing runs but what the caller calls.
+ * One step is `schedule()`, the execution of the plan by the caller, and `update(plan, result)`. Up to `pipelineDepth`
+ * plans may be in flight; they are executed and updated in the order of `schedule()`. Nothing runs but what is called.
  *
- * Callbacks (the clock, grammars, diagnostics subscribers) must not call back into the scheduler
+ * Callbacks (clock, grammars, connector, diagnostics subscribers) must not call back into the scheduler
  * (ERR_BLOCKSTEP_REENTRANT), except `abort`, which is then carried out before the next step.
  */
 export class Scheduler extends SchedulerReader {
   readonly #calls: SchedulerCalls;
   readonly #s: SchedulerState;
-  /** What the GPU is asked, where it decides; null: the host does. */
+  /** The question to the GPU, where the GPU decides; null where the host does. */
   readonly #question: GpuQuestion | null;
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY */
@@ -53,7 +52,7 @@ export class Scheduler extends SchedulerReader {
   }
 
   /**
-   * Queues a request. Its prompt is copied and hashed.
+   * Queues a request (vLLM `add_request`). Its prompt is copied and hashed.
    * @returns its handle: slot + generation * 2^21, a safe integer that never names a later request
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT; nothing was changed then
    */
@@ -62,9 +61,9 @@ export class Scheduler extends SchedulerReader {
   }
 
   /**
-   * Continues a session, a request added as `resumable`, by external id or handle. All that was said so far, but for the
+   * Adds a chunk to a session, a request added as `resumable`, by external id or handle. The text so far, without the
    * last token of the last answer, and the chunk become the prompt of the next answer. A chunk that comes before the
-   * last answer has ended is queued. Late and foreign ones are skipped and counted.
+   * last answer has ended is queued. A chunk for a request that is no open session is skipped and counted.
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_UNFIT if it can never fit; nothing was changed then
    */
   addChunk(key: string | number, chunk: ChunkInput): ChunkOutcome {
@@ -72,21 +71,22 @@ export class Scheduler extends SchedulerReader {
   }
 
   /**
-   * Ends the input of a session. The request ends with the answer to its last chunk; one that waits for input ends now,
-   * and as in vLLM with `abort` and without a row.
+   * Ends the input of a session: it ends with the answer to its last chunk. A session that waits for input ends now,
+   * with `abort` and, as in vLLM, without a row.
    */
   endSession(key: string | number): EndOutcome {
     return endSession(this.#calls, key);
   }
 
   /**
-   * Aborts requests by external id or handle. Unknown, stale and finished ones are skipped and counted. From inside a
-   * callback the abort is only queued, and the answer is empty.
+   * Aborts requests by external id or handle (vLLM `finish_requests`). Unknown, stale and finished ones are skipped and
+   * counted. From inside a callback the abort is only queued, and the answer is empty.
    *
-   * The list is carried out as a whole, whatever is in it. In strict mode a handle that was never given out is thrown then. A
-   * request that has ended is not: its client could not know. Nor is an unknown id, since ids are forgotten with their requests.
-   * @returns the external ids of the requests that ended now, in order
-   * @throws ERR_BLOCKSTEP_BAD_ARG for what is neither id nor handle, and nothing was changed; ERR_BLOCKSTEP_ANOMALY
+   * The whole list is carried out, whatever is in it. Afterwards strict mode throws for a handle that was never given
+   * out, but not for a finished request or an unknown id: a request may end before its client hears of it, and its id
+   * is forgotten.
+   * @returns external ids of the requests that ended now, in order
+   * @throws ERR_BLOCKSTEP_BAD_ARG for a key that is neither id nor handle, with nothing changed; ERR_BLOCKSTEP_ANOMALY
    */
   abort(ids: string | number | Iterable<string | number>): string[] {
     return this.#calls.aborts.byKeys(take.takeAbortKeys(ids));
@@ -102,15 +102,15 @@ export class Scheduler extends SchedulerReader {
   }
 
   /**
-   * Plans the next step. Execute it unless `totalTokens` is 0, then call `update` (or `failStep`) with it.
+   * Plans the next step. Execute the plan unless its `totalTokens` is 0, then call `update` (or `failStep`) with it.
    *
-   * Every plan is updated once, in the order of `schedule()`. A plan with `totalTokens` 0, an empty one, is less strict: it may
-   * be updated at once, before older plans in flight, or left without an update. But rows of requests that ended outside of
-   * an update go out with updates only. An empty plan waits for its update until a plan that was scheduled behind it is updated;
-   * or until `schedule()` is called while `pipelineDepth` plans wait, empty ones included, and it is the oldest empty one.
+   * Plans are updated once each, in the order of `schedule()`. An empty plan (`totalTokens` 0) may also be updated
+   * before older plans in flight, or not at all; but rows of requests that ended outside an update go out with updates
+   * only. An empty plan waits for its update until a later plan is updated; or until `schedule()` is called while
+   * `pipelineDepth` plans wait, empty ones included, and it is the oldest empty one.
    *
-   * The plan is valid until the `schedule()` after its update; an empty one that is left without, until the second `schedule()`
-   * behind it.
+   * A plan is valid until the `schedule()` after its update; an empty plan without an update, until the second
+   * `schedule()`.
    * @throws ERR_BLOCKSTEP_PIPELINE_FULL when `pipelineDepth` plans are in flight; ERR_BLOCKSTEP_AUTHORITY where the GPU
    * decides
    */
@@ -125,18 +125,18 @@ export class Scheduler extends SchedulerReader {
   }
 
   /**
-   * `schedule()`, whoever decides: with `authority: 'device'` it waits for the GPU, in turns of the event loop. Until the
-   * promise is settled everything may be read; an abort is queued, as from inside a callback; whatever else would change
-   * something is refused (ERR_BLOCKSTEP_DECISION_PENDING), but `dispose`.
-   * @throws by rejection what `schedule` throws; ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR if the GPU is lost, does not answer
-   * within a minute, or decides what cannot be; ERR_BLOCKSTEP_DISPOSED
+   * `schedule()`, whoever decides. With `authority: 'device'` it waits for the GPU, in turns of the event loop. Until
+   * the promise settles everything may be read, an abort is queued, `dispose` is let in, and every other change is
+   * refused (ERR_BLOCKSTEP_DECISION_PENDING).
+   * @throws by rejection what `schedule` throws; ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR if the GPU is lost, does not
+   * answer within a minute, or decides something impossible; ERR_BLOCKSTEP_DISPOSED
    */
   async scheduleAsync(): Promise<Plan> {
     if (this.#question === null) return this.schedule();
     return await this.beginSchedule().settle();
   }
 
-  /** @internal A `scheduleAsync` that whoever began it can also wait for in place. @throws ERR_BLOCKSTEP_AUTHORITY */
+  /** @internal Begins a `scheduleAsync` that its caller can also wait for in place. @throws ERR_BLOCKSTEP_AUTHORITY */
   beginSchedule(): PendingSchedule {
     const question = this.#question;
     if (question === null) {
@@ -152,12 +152,12 @@ export class Scheduler extends SchedulerReader {
   }
 
   /**
-   * Takes what a plan's execution sampled: appends it, stops requests, frees their blocks. Clients' rows are in the
-   * returned object, which is valid until the next update.
-   * @param result flat and in plan order; `counts[i]` tokens of entry i
-   * @param output what the connector's workers report; see `ConnectorOutput`
-   * @throws ERR_BLOCKSTEP_PLAN_ORDER unless it is the oldest plan in flight, or an empty one that waits for its update (see
-   * `schedule`); ERR_BLOCKSTEP_BAD_ARG; nothing was changed
+   * Takes the sampled tokens of a plan (vLLM `update_from_output`): appends them, stops requests, frees their blocks.
+   * @param result flat, in plan order; `counts[i]` tokens of entry i
+   * @param output reports of the connector's workers; see `ConnectorOutput`
+   * @returns the rows for clients, valid until the next update
+   * @throws ERR_BLOCKSTEP_PLAN_ORDER unless the plan is the oldest in flight, or an empty one that waits for its
+   * update; ERR_BLOCKSTEP_BAD_ARG; nothing was changed then
    */
   update(plan: Plan, result: StepResult, output?: ConnectorOutput | null): StepOutputs {
     return this.#calls.enter(() => {
@@ -170,10 +170,7 @@ export class Scheduler extends SchedulerReader {
     });
   }
 
-  /**
-   * Takes the failure of a whole step instead of its result: its requests end with `error`.
-   * @throws ERR_BLOCKSTEP_PLAN_ORDER as `update` does
-   */
+  /** Takes the failure of a whole step: the requests of the plan end with `error`. @throws as `update` */
   failStep(plan: Plan, output?: ConnectorOutput | null): StepOutputs {
     return this.#calls.enter(() => {
       const s = this.#s;
@@ -185,8 +182,9 @@ export class Scheduler extends SchedulerReader {
   }
 
   /**
-   * Gives the requests of the plan that was just updated the draft tokens to verify next; a grammar cuts those of its
-   * request. Steps in flight draft by themselves, so with `pipelineDepth` > 1 there is nothing to give.
+   * Gives the requests of the plan scheduled last, after its update, the draft tokens to verify next (vLLM
+   * `update_draft_token_ids`); grammars cut them. Only at `pipelineDepth` 1.
+   * @throws ERR_BLOCKSTEP_PLAN_ORDER, ERR_BLOCKSTEP_BAD_ARG; nothing was changed then
    */
   updateDraftTokens(plan: Plan, drafts: Drafts): void {
     this.#calls.enter(() => {
@@ -198,10 +196,11 @@ export class Scheduler extends SchedulerReader {
   }
 
   /**
-   * With `pipelineDepth` > 1: tells a plan with `pendingStructuredOutputTokens`, before it is sampled, what drafts the
-   * step before it made. They replace the placeholders in `plan.draftTokens`; where a grammar allows no further one
-   * stands -1, and `plan.numInvalidDraftTokens` counts these. An entry without a grammar whose request was not in
-   * the step before (`plan.needsAllTokens`) and that is given no drafts keeps its placeholders, and none of them counts.
+   * With `pipelineDepth` > 1: gives a plan with `pendingStructuredOutputTokens`, before it is sampled, the drafts that
+   * the step before it made. They replace the placeholders in `plan.draftTokens`; -1 stands where there is no draft or
+   * a grammar refuses it, and `plan.numInvalidDraftTokens` counts these. An entry without a grammar keeps its
+   * placeholders, uncounted, if no drafts are given for it and its request was not in the step before
+   * (`plan.needsAllTokens`).
    * @throws ERR_BLOCKSTEP_PLAN_ORDER unless every plan before it was updated; ERR_BLOCKSTEP_BAD_ARG
    */
   replaceDraftTokens(plan: Plan, drafts: Drafts): void {
@@ -214,8 +213,8 @@ export class Scheduler extends SchedulerReader {
   }
 
   /**
-   * Takes what the connector's workers report while no step is there to be updated. Requests that end of it have their
-   * rows in the next update. Late, duplicate and foreign reports change nothing and are counted.
+   * Takes reports of the connector's workers outside an update. Requests that end by them have their rows in the next
+   * update. Late, duplicate and foreign reports change nothing and are counted.
    * @throws ERR_BLOCKSTEP_BAD_ARG; nothing was changed
    */
   updateTransfers(output: ConnectorOutput): void {
@@ -223,18 +222,18 @@ export class Scheduler extends SchedulerReader {
   }
 
   /**
-   * For when a peer is gone: the caller vouches that no transfer of the connector (of this child of it) that was begun so
-   * far reads or writes any more, because its lane was fenced or its transport torn down. Every use of blocks by it ends:
-   * those of finished requests come back, quarantined ones too, and requests that wait for a load have failed to get it.
-   * @param begunStep the last step whose plan was handed to the workers. Loads of later steps, and stores of requests that
-   * ended behind it, have not begun: they go on. Default: all have begun
-   * @returns how many requests it concerned
+   * For a peer that is gone: the caller vouches that no transfer of the connector, or of this child of it, that was
+   * begun so far reads or writes any more, because its lane was fenced or its transport torn down. All their uses of
+   * blocks end: finished requests free their blocks, quarantined ones too, and loads under way have failed.
+   * @param begunStep last step whose plan was handed to the workers; default: all. Loads of later steps, and stores of
+   * requests that ended after it, have not begun and go on
+   * @returns number of requests of which a use ended
    */
   fenceTransfers(child?: number, begunStep: number = this.#s.step): number {
     return fenceTransfers(this.#calls, child, begunStep);
   }
 
-  /** Forgets all cached prefixes; see `ResetResult`. Never throws because of what is running. */
+  /** Forgets all cached prefixes; see `ResetResult`. Requests that run never make it throw. */
   resetPrefixCache(options: ResetOptions = {}): ResetResult {
     return this.#calls.enter(() => {
       const taken = take.takeResetOptions(options);
@@ -243,7 +242,7 @@ export class Scheduler extends SchedulerReader {
     });
   }
 
-  /** Admits nothing new (`new`), or schedules nothing at all (`all`), until `resume`. */
+  /** Until `resume`: admits no request (`new`), or schedules nothing at all (`all`). */
   pause(mode: 'new' | 'all'): void {
     this.#setPause(take.takePauseMode(mode));
   }
@@ -253,10 +252,11 @@ export class Scheduler extends SchedulerReader {
   }
 
   /**
-   * Registers a use of a request's blocks by something else than the request: they go back only when it has finished and
-   * every registered use has ended. A running request with such a use is preempted only if there is no other; the blocks
-   * that it had then stay pinned. A `load` also keeps a request that waits for its KV waiting.
-   * @param owner names the use among those of its kind, for instance a transfer's job
+   * Registers a use of a request's blocks, for instance by a transfer. The blocks go back only when the request has
+   * finished and every registered use has ended. A running request with a use is no victim of preemption; where a reset
+   * or a failed step or load preempts it, its blocks stay pinned. A use of kind `load` also keeps a request waiting
+   * that waits for its KV.
+   * @param owner names the use among those of its kind, for instance by the job of a transfer
    * @returns false, and counted, if the handle is stale or the use is registered already
    */
   hold(handle: number, kind: OutstandingKind, owner: string): boolean {
@@ -272,8 +272,8 @@ export class Scheduler extends SchedulerReader {
   }
 
   /**
-   * Frees the native memory. Idempotent. Afterwards every call that would change something or reads the native side
-   * throws ERR_BLOCKSTEP_DISPOSED; what is known of requests stays readable.
+   * Frees the native memory. Idempotent. Later calls that change something or read the native core throw
+   * ERR_BLOCKSTEP_DISPOSED; the fields of requests stay readable.
    */
   dispose(): void {
     this.#calls.dispose();
@@ -283,7 +283,7 @@ export class Scheduler extends SchedulerReader {
     this.dispose();
   }
 
-  /** Reports that come with a step. The aborts that wait are carried out between reading them and writing them down. */
+  /** Takes the reports that come with a step. Aborts that wait are carried out before the reports are logged. */
   #takeReports(output: ConnectorOutput | null | undefined): TakenOutput | null {
     const reports = takeOutput(this.#s.anomalies, output);
     this.#calls.aborts.drainInCall();

@@ -13,22 +13,23 @@ const CONFIG = knownNames<NativeArenaConfig>('the config of a BlockArena', {
 });
 
 /**
- * Blocks of bytes in native memory: a tier of KV blocks in the host's memory, or on a GPU. Zeroed at first. Lanes keep an arena alive
- * as long as they use it.
+ * Blocks of bytes in native memory: one tier of KV blocks, in the host's memory or on a GPU. The bytes are 0 at first.
+ * A lane keeps the memory alive for as long as it uses it.
  *
- * Its `place` decides who can touch it. `host`: JavaScript and host lanes; the system gives memory only where it is written.
- * `pinned`: the same, and CUDA lanes and kernels; all memory is taken at once. `device`: CUDA lanes and kernels only.
+ * `place` decides who can read and write the blocks. `host`: JavaScript and host lanes; a page of memory is taken when
+ * it is first written. `pinned`: the same, and CUDA lanes and kernels; all memory is taken at once. `device`: CUDA
+ * lanes and kernels only.
  */
 export class BlockArena {
   readonly native: NativeArena;
   readonly numBlocks: number;
   readonly bytesPerBlock: number;
   readonly place: Place;
-  /** Which GPU, as CUDA counts them; without meaning for `host`. */
+  /** Ordinal of the GPU, as CUDA counts them; without meaning for `host`. */
   readonly device: number;
   #buffer: ArrayBuffer | undefined;
 
-  /** An arena over native memory that exists, of this shape and place; `allocate` makes memory. */
+  /** Wraps native memory of this shape and place that exists already; `allocate` makes new memory. */
   constructor(native: NativeArena, config: Readonly<NativeArenaConfig>) {
     this.native = native;
     this.numBlocks = config.numBlocks;
@@ -38,10 +39,11 @@ export class BlockArena {
   }
 
   /**
-   * @param config numBlocks 1 to 2^24, bytesPerBlock 1 to 2^31 - 1, place default 'host', device default 0. Only a place
-   * other than 'host' makes a CUDA context.
-   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE; ERR_BLOCKSTEP_CUDA where a place other
-   * than 'host' cannot be had
+   * Allocates an arena.
+   * @param config numBlocks 1 to 2^24, bytesPerBlock 1 to 2^31 - 1, place default 'host', device default 0. Only a
+   * place other than 'host' creates a CUDA context.
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE; ERR_BLOCKSTEP_CUDA if a place
+   * other than 'host' cannot be had
    */
   static allocate(config: Readonly<NativeArenaConfig>, addon: NativeAddon = loadAddon()): BlockArena {
     if (typeof config !== 'object' || config === null) throw badArgument('config', show(config), 'an object');
@@ -51,14 +53,15 @@ export class BlockArena {
     return new BlockArena(addon.createArena(taken), taken);
   }
 
-  /** Bytes of all blocks. */
+  /** Size of all blocks together, in bytes. */
   get numBytes(): number {
     return this.numBlocks * this.bytesPerBlock;
   }
 
   /**
-   * All blocks, one after the other: the memory itself, not a copy. Pieces that a lane writes show here at once.
-   * @throws ERR_BLOCKSTEP_LIMIT for 4 GiB or more, for memory of a GPU, and where the runtime allows no ArrayBuffer over
+   * All blocks, one after the other: the memory itself and not a copy. Bytes that a lane writes show here at once,
+   * piece by piece.
+   * @throws ERR_BLOCKSTEP_LIMIT for 4 GiB or more, for memory of a GPU, and if the runtime allows no ArrayBuffer over
    * native memory; ERR_BLOCKSTEP_DISPOSED
    */
   get buffer(): ArrayBuffer {
@@ -66,15 +69,18 @@ export class BlockArena {
     return this.#buffer;
   }
 
-  /** The bytes of one block, as `buffer` has them. @throws ERR_BLOCKSTEP_BAD_ARG and as `buffer` */
+  /**
+   * The bytes of one block: a view of `buffer`.
+   * @throws ERR_BLOCKSTEP_BAD_ARG, and as `buffer`
+   */
   block(id: number): Uint8Array {
     checkInteger('block', id, 0, this.numBlocks - 1);
     return new Uint8Array(this.buffer, id * this.bytesPerBlock, this.bytesPerBlock);
   }
 
   /**
-   * Address of the first block, for other addons; the other blocks follow without a gap. For `device` it is an address on the GPU, for
-   * `pinned` one that host and GPU can use. It is good until the arena is disposed.
+   * Address of the first block, for other addons; the other blocks follow without a gap. For `device` it is a GPU
+   * address, for `pinned` an address valid on both sides. It is valid until the arena is disposed.
    * @throws ERR_BLOCKSTEP_DISPOSED
    */
   get pointer(): bigint {
@@ -82,7 +88,8 @@ export class BlockArena {
   }
 
   /**
-   * A copy of one block's bytes, wherever they are. For `device` the GPU copies them and the thread waits: for tests and for debugging.
+   * A copy of one block's bytes, wherever the block is. The GPU copies a block of `device`, and the thread waits for
+   * it: meant for tests and debugging.
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_DISPOSED
    */
   readBlock(id: number): Uint8Array {
@@ -92,7 +99,7 @@ export class BlockArena {
   }
 
   /**
-   * Overwrites one block, as `readBlock` reads it: waiting for a GPU.
+   * Overwrites one block; for a block of `device` the thread waits for the GPU, as in `readBlock`.
    * @param bytes as many as a block has
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_DETACHED
    */
@@ -100,12 +107,15 @@ export class BlockArena {
     this.native.writeBlock(id, bytes);
   }
 
-  /** How often a lane has filled the block, modulo 2^32. @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DISPOSED */
+  /**
+   * How often lanes have filled the block, modulo 2^32.
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DISPOSED
+   */
   arrivals(block: number): number {
     return this.native.arrivals(block);
   }
 
-  /** Gives the memory back once no lane and no ArrayBuffer uses it. Idempotent. */
+  /** Gives the memory back as soon as no lane and no ArrayBuffer uses it. Idempotent. */
   dispose(): void {
     this.#buffer = undefined;
     this.native.dispose();

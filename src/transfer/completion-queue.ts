@@ -7,10 +7,13 @@ import type { NativeAddon } from '../core/native.js';
 import { DRAIN_HEADER, MAX_JOB, type NativeRing, Posted } from '../core/native-transfer.js';
 import type { Verdict } from './verdict.js';
 
+/** Options of a `CompletionQueue`. */
 export interface CompletionQueueOptions {
-  /** Transfers that may be on their way at once, 1 to 2^20. Default 4,096; 8 bytes of native memory each. */
+  /** Most jobs in flight at once, 1 to 2^20. Default 4,096; 8 bytes of native memory each. */
   capacity?: number;
-  /** Counts what a correct completer would not do. Default: a counter of the queue's own, which throws nothing. */
+  /**
+   * Counts completions that a correct completer would not post. Default: counts of the queue's own, which never throw.
+   */
   anomalies?: Anomalies;
 }
 
@@ -19,31 +22,31 @@ const OPTIONS = knownNames<CompletionQueueOptions>('the options of a CompletionQ
   anomalies: true,
 });
 
-/** What a queue holds. */
+/** How many jobs a queue has. */
 export interface CompletionCounts {
-  /** Jobs that were begun and not drained yet. */
+  /** Jobs that were begun and not handed out yet. */
   readonly inFlight: number;
-  /** Jobs from before a reset that have not ended yet: each still has its slot. */
+  /** Jobs of before a reset that have not completed: each still has its slot. */
   readonly abandoned: number;
-  /** Completions so far that came for jobs that were over. */
+  /** Completions so far that came for a job that was over. */
   readonly late: number;
 }
 
 /**
- * Where transfers say that they are over. When a transfer is submitted it gets a job, a number from 1 on, and a slot. Whoever
- * completes the transfer (a lane's thread, a GPU, or `post`) stores one 64-bit word of job and verdict in that slot. So nothing
- * overflows, and no thread calls into JavaScript. A word that comes late or twice names a job that is over, and changes nothing.
+ * The queue where transfers complete. When a transfer is submitted it gets a job, a number from 1, and a slot. Its
+ * completer (a lane, or `post`) stores one 64-bit word there, made of job and verdict. So the queue cannot overflow, no
+ * thread calls into JavaScript, and a late or duplicate word names a job that is over and changes nothing.
  *
- * Jobs are numbered in the order in which they are begun until slots are used again, and uniquely for 2^31 jobs. A slow
- * job holds its slot and nothing else. Jobs are handed out in the order in which they were begun.
+ * Jobs are numbered in the order in which they begin until slots are reused, and uniquely for 2^31 jobs. `drain` hands
+ * completed jobs out in the order in which they began. A slow job holds its own slot and delays no other.
  */
 export class CompletionQueue {
-  /** For the lanes that complete jobs of this queue. */
+  /** The native queue, for the lanes whose jobs complete here. */
   readonly native: NativeRing;
   readonly capacity: number;
   readonly anomalies: Anomalies;
   readonly #batch: Int32Array;
-  /** What the last native drain brought and what was not handed out yet: words [at, end) of the batch. */
+  /** Completions of the last native drain that were not handed out yet: words [at, end) of the batch. */
   #at = 0;
   #end = 0;
 
@@ -61,9 +64,9 @@ export class CompletionQueue {
   }
 
   /**
-   * Begins a transfer that is completed by `post`. Lanes begin their transfers themselves.
-   * @returns its job
-   * @throws ERR_BLOCKSTEP_RING_FULL, and nothing is changed; ERR_BLOCKSTEP_DISPOSED
+   * Begins a job that `post` will complete. Lanes begin their own jobs.
+   * @returns the job
+   * @throws ERR_BLOCKSTEP_RING_FULL, with nothing changed; ERR_BLOCKSTEP_DISPOSED
    */
   begin(): number {
     return this.native.begin();
@@ -71,8 +74,8 @@ export class CompletionQueue {
 
   /**
    * Completes a job that was begun by `begin`.
-   * @returns false if there is nothing to complete, which is counted: `duplicate-completion` if the job is over,
-   * `unknown-completion` if it was never begun, `wrong-owner` if it is a lane's
+   * @returns false if the job cannot be completed, which is counted: `duplicate-completion` if the job is over,
+   * `unknown-completion` if it was never begun, `wrong-owner` if a lane completes it
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DISPOSED
    */
   post(job: number, verdict: Verdict): boolean {
@@ -93,9 +96,9 @@ export class CompletionQueue {
   }
 
   /**
-   * Hands out the jobs that have ended since the last call: one native call, and nothing allocated per completion. What `visit` throws
-   * goes to the caller; the completions behind that one come with the next call.
-   * @returns how many were handed out
+   * Hands out the jobs that have completed since the last call: one native call, and no allocation per job. An error
+   * thrown by `visit` goes to the caller; the jobs after that one come with the next call.
+   * @returns number of jobs that were handed out
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DISPOSED
    */
   drain(visit: (job: number, verdict: Verdict) => void): number {
@@ -109,7 +112,10 @@ export class CompletionQueue {
     return before + this.#handOut(visit);
   }
 
-  /** Jobs that were begun and not handed out yet. @throws ERR_BLOCKSTEP_DISPOSED */
+  /**
+   * Number of jobs that were begun and not handed out yet.
+   * @throws ERR_BLOCKSTEP_DISPOSED
+   */
   get inFlight(): number {
     return this.native.inFlight() + (this.#end - this.#at) / 2;
   }
@@ -121,9 +127,9 @@ export class CompletionQueue {
   }
 
   /**
-   * Begins an epoch: jobs that were begun before are never handed out any more. Their completions are counted as `after-reset` when
-   * they come, and only then are their slots free. A reset ends no transfer: lanes do that (`fence`).
-   * @returns how many jobs were in flight
+   * Begins an epoch: jobs of before are never handed out any more. Their completions are counted as `after-reset` when
+   * they come, and only then are their slots free. The transfers themselves go on; `Lane.fence` ends them.
+   * @returns number of jobs that were in flight
    * @throws ERR_BLOCKSTEP_DISPOSED
    */
   reset(): number {
@@ -135,8 +141,8 @@ export class CompletionQueue {
   }
 
   /**
-   * Ends the queue: every later call throws ERR_BLOCKSTEP_DISPOSED, and so does `submit` of its lanes. The lanes complete the jobs that
-   * they have. Idempotent.
+   * Ends the queue: every later call throws ERR_BLOCKSTEP_DISPOSED, and so does `submit` of its lanes. The lanes still
+   * finish the jobs that they have. Idempotent.
    */
   dispose(): void {
     this.#at = this.#end;
@@ -167,7 +173,10 @@ export class CompletionQueue {
   }
 }
 
-/** @throws ERR_BLOCKSTEP_BAD_ARG for what is no completion queue */
+/**
+ * Takes a completion queue from a caller.
+ * @throws ERR_BLOCKSTEP_BAD_ARG for anything else
+ */
 export function checkQueue(queue: unknown, name = 'queue'): CompletionQueue {
   if (queue instanceof CompletionQueue) return queue;
   throw badArgument(name, show(queue), 'a CompletionQueue');

@@ -6,19 +6,32 @@ import type { BlockArena } from './block-arena.js';
 import type { CompletionQueue } from './completion-queue.js';
 import { checkLane, LaneOverNative } from './lane-over-native.js';
 
+/** Options of a `CudaLane`. */
 export interface CudaLaneOptions {
   /**
-   * How runs of blocks are copied. `auto`, the default: small ones by a kernel of a few thread blocks, all others by the copy
-   * engine. `batch`: all by batches for the copy engine. `kernel`: all by the kernel. `copies`: all by one call each.
+   * How runs of consecutive blocks are copied. `auto`, the default: small runs by a kernel of a few thread blocks, all
+   * others by the copy engine. `batch`: all in batches by the copy engine. `kernel`: all by the kernel. `copies`: one
+   * copy call for each run.
    */
   mode?: CopyMode;
-  /** How the GPU says what it has done. `auto`, the default: it stores it in pinned memory, and where it cannot, by events. */
+  /**
+   * How the GPU reports its progress. `auto`, the default: it writes a word in pinned memory, or records events where
+   * it cannot.
+   */
   completion?: CompletionMode;
-  /** With `auto`, runs of fewer bytes than this go by the kernel. Default: measured when the lane is made, in some 20 ms. */
+  /**
+   * With mode `auto`: runs of fewer bytes than this are copied by the kernel. Default: measured when the lane is made,
+   * in some 20 ms.
+   */
   cut?: number;
-  /** Most bytes that are given to the GPU ahead, one piece at least: what `fence` may have to wait for. Default 1 GiB. */
+  /**
+   * Most bytes that are queued on the GPU ahead, one piece at least. `fence` may have to wait for these. Default 1 GiB.
+   */
   windowBytes?: number;
-  /** Milliseconds that `flush`, `fence` and `dispose` wait without any progress before the GPU counts as lost. Default 10,000. */
+  /**
+   * How long `flush`, `fence` and `dispose` wait without any progress before the GPU counts as lost, in milliseconds.
+   * Default 10,000.
+   */
   patienceMs?: number;
 }
 
@@ -30,37 +43,39 @@ const OPTIONS = knownNames<CudaLaneOptions>('the options of a CudaLane', {
   patienceMs: true,
 });
 
-/** How a lane does its work. */
+/** How a CUDA lane does its work. */
 export interface CudaLaneInfo {
-  /** Which GPU, as CUDA counts them. */
+  /** Ordinal of the GPU, as CUDA counts them. */
   readonly device: number;
-  /** `kernel` if all runs go by it; otherwise how those go that are not below their cut. */
+  /** `kernel` if the kernel copies all runs; otherwise how runs are copied that are not below their cut. */
   readonly mode: 'batch' | 'kernel' | 'copies';
   readonly completion: 'write-value' | 'event';
-  /** Of about so many runs copied together, runs of fewer bytes than this go by the kernel. */
+  /** Where about `runs` runs are copied together, those of fewer than `bytes` bytes are copied by the kernel. */
   readonly cuts: readonly { readonly runs: number; readonly bytes: number }[];
-  /** Milliseconds that measuring the cuts took; 0 if they were not measured. */
+  /** How long it took to measure the cuts, in milliseconds; 0 if they were not measured. */
   readonly calibrationMs: number;
 }
 
 /**
- * A lane whose copies a GPU makes, in a stream of its own: between an arena on that GPU and one in pinned memory, in either
- * direction, or between two arenas on that GPU. The lane has no thread. What the GPU has done is noted when the queue is drained or
- * the lane is called; until then arrivals and counts are as they were.
+ * A lane whose copies a GPU makes, in a CUDA stream of the lane's own. It copies between an arena on that GPU and one
+ * in pinned memory, in either direction, or between two arenas on that GPU. It has no thread: the lane notes the
+ * progress of the GPU when its queue is drained or one of its methods is called, and until then arrivals and counts
+ * stay as they were.
  *
- * Pieces that were given to the GPU are copied for sure. `cancel` and `fence` keep back only pieces that the window has not let
- * through yet; a job all of whose pieces were given ends as `ok`. A job fails if a call for one of its pieces fails. If the GPU is
- * lost, or makes no progress, every job fails, `submit` and `recordStep` throw ERR_BLOCKSTEP_CUDA, and memory that the GPU may still
- * touch is never freed.
+ * Pieces that were queued on the GPU are copied. `cancel` and `fence` stop only the pieces that the window has not let
+ * through, and a job whose pieces were all queued ends as `ok`. A job fails if a CUDA call for one of its pieces fails.
+ * If the GPU is lost or makes no progress, every job fails, `submit` and `recordStep` throw ERR_BLOCKSTEP_CUDA, and
+ * memory that the GPU may still touch is never freed.
  */
 export class CudaLane extends LaneOverNative {
   readonly info: CudaLaneInfo;
   readonly #native: NativeCudaLane;
 
   /**
-   * @param queue where its jobs complete
+   * @param queue where the lane's jobs complete
    * @param source on a GPU or in pinned memory
-   * @param target another one, with blocks of the same size; at least one of the two is on a GPU, and no other GPU
+   * @param target another arena, with blocks of the same size; at least one of the two is on a GPU, and they are on no
+   * two GPUs
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_NO_MEMORY,
    * ERR_BLOCKSTEP_NO_NATIVE
    */
@@ -82,10 +97,11 @@ export class CudaLane extends LaneOverNative {
   }
 
   /**
-   * Says that the work of every step up to this one is queued in a stream of the lane's GPU. Jobs that wait for such a step need no
-   * `settle` any more: they begin in their turn, and wait on the GPU for what is queued in the stream now. Jobs submitted behind them
-   * wait with them. Steps come in order; nothing happens for a step that was recorded or settled already.
-   * @param stream a cudaStream_t, which is not being captured; what is queued there must end without this thread
+   * Tells the lane that all work of the steps up to this one is queued in a stream of its GPU. Jobs that wait for such
+   * a step need no `settle` any more: they begin in their turn, and wait on the GPU for the work that is queued in the
+   * stream now. Jobs submitted behind them wait with them. Steps come in ascending order; a step that was recorded or
+   * settled already changes nothing.
+   * @param stream a cudaStream_t that is not being captured; work queued in it must end without this thread
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_DISPOSED; nothing is changed then
    */
   recordStep(step: number, stream: bigint): void {

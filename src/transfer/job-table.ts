@@ -10,23 +10,27 @@ import { type CompletionQueue, checkQueue } from './completion-queue.js';
 const MAX_BLOCK = 2 ** 31 - 1;
 const KINDS: readonly unknown[] = ['load', 'store'];
 
-/** What one job moves, and for which request. */
+/** One job of a transfer: the blocks that it moves, and for which request. */
 export interface TransferJob<Payload = undefined> {
-  /** Where the job completes. Numbers of jobs are those of one queue. */
+  /** Where the job completes. Every queue numbers its own jobs. */
   readonly queue: CompletionQueue;
   readonly job: number;
   /** Handle of the request. */
   readonly handle: number;
   readonly kind: 'load' | 'store';
+  /** Index of the connector's child. */
   readonly child: number;
+  /** Rank of the child that carries out the job. */
   readonly rank: number;
-  /** The blocks of the request that it reads or writes. */
+  /** Ids of the blocks of the request that the job reads or writes. */
   readonly blocks: Int32Array;
-  /** The caller's own, for instance the step to report when the job is over, or the group that the job is part of. */
+  /**
+   * The caller's own data: what to do when the job is over, for instance the step to report, or the group of the job.
+   */
   readonly payload: Payload;
 }
 
-/** What the caller says of a job when it adds it. */
+/** A job as it is given to `TransferJobs.add`. */
 export type TransferJobInput<Payload = undefined> = Pick<TransferJob, 'handle' | 'kind' | 'blocks'> &
   Partial<Pick<TransferJob, 'child' | 'rank'>> &
   (undefined extends Payload ? { readonly payload?: Payload } : { readonly payload: Payload });
@@ -41,36 +45,40 @@ const INPUT_FIELDS = knownNames<TransferJobInput>('the input of a transfer job',
 });
 
 /**
- * The jobs of a connector that are not over, on all its queues. They are found by queue and number, since every queue numbers its own
- * jobs; by request: a connector with protection `own` asks whether a request still has jobs; and by block: a connector with
- * protection `fence` asks what to flush before a block is reused. With `pins`, for protection `pin`, the blocks of a job are pinned
- * from `add` to `complete`.
+ * The jobs of a connector that are not over, on all its queues. They are found in three ways. By queue and number:
+ * every queue numbers its own jobs. By request: a connector with protection `own` needs to know whether a request still
+ * has jobs. By block: a connector with protection `fence` needs to know which jobs to flush before a block is reused.
+ * With `pins`, for protection `pin`, the blocks of a job are pinned from `add` to `complete`.
  */
 export class TransferJobs<Payload = undefined> {
   readonly #anomalies: Anomalies;
   readonly #pins: BlockPins | null;
-  /** A queue stands here while it has jobs. */
+  /** Has only queues with jobs. */
   readonly #byQueue = new Map<CompletionQueue, Map<number, TransferJob<Payload>>>();
   readonly #byHandle = new Map<number, Set<TransferJob<Payload>>>();
   readonly #byBlock = new Map<number, Set<TransferJob<Payload>>>();
   #size = 0;
 
+  /**
+   * @param anomalies counts duplicate jobs and unknown completions
+   * @param pins pins the blocks of each job; null = no pins
+   */
   constructor(anomalies: Anomalies, pins: BlockPins | null = null) {
     this.#anomalies = anomalies;
     this.#pins = pins;
   }
 
-  /** Jobs that are not over. */
+  /** Number of jobs that are not over. */
   get size(): number {
     return this.#size;
   }
 
   /**
-   * Notes a job that was submitted.
+   * Adds a job that was submitted.
    * @param queue where it completes: the queue of its lane
    * @param input `child` and `rank` default to 0; the blocks are copied
    * @returns false if the queue has a job of this number that is not over, which is counted as `duplicate-job`
-   * @throws ERR_BLOCKSTEP_BAD_ARG, also from `BlockPins.pin`, and nothing is changed
+   * @throws ERR_BLOCKSTEP_BAD_ARG, also from `BlockPins.pin`; nothing is changed then
    */
   add(queue: CompletionQueue, job: number, input: TransferJobInput<Payload>): boolean {
     const entry = takeJob<Payload>(queue, job, input);
@@ -92,10 +100,10 @@ export class TransferJobs<Payload = undefined> {
   }
 
   /**
-   * Removes a job that is over, however it ended: it does not use its blocks any more.
-   * @param queue the one that handed it out
+   * Removes a job that is over, however it ended, and unpins its blocks.
+   * @param queue the queue that handed the job out
    * @returns the job; null if there is no such job, which is counted as `unknown-completion`
-   * @throws ERR_BLOCKSTEP_BAD_ARG; what `BlockPins.unpin` throws, when the job is gone
+   * @throws ERR_BLOCKSTEP_BAD_ARG; whatever `BlockPins.unpin` throws, after the job is removed
    */
   complete(queue: CompletionQueue, job: number): TransferJob<Payload> | null {
     checkQueue(queue);
@@ -109,12 +117,15 @@ export class TransferJobs<Payload = undefined> {
     return entry;
   }
 
-  /** A job that is not over. */
+  /** A job that is not over; null if there is none of this number. */
   get(queue: CompletionQueue, job: number): TransferJob<Payload> | null {
     return this.#byQueue.get(queue)?.get(job) ?? null;
   }
 
-  /** Whether a request has jobs that are not over, on any queue, of one kind or of any. */
+  /**
+   * Whether a request has jobs that are not over, on any queue.
+   * @param kind counts only jobs of this kind; default: both
+   */
   has(handle: number, kind?: TransferJob['kind']): boolean {
     const jobs = this.#byHandle.get(handle);
     if (jobs === undefined) return false;
@@ -123,14 +134,14 @@ export class TransferJobs<Payload = undefined> {
     return false;
   }
 
-  /** The jobs of a request that are not over, on all queues, as they were added. */
+  /** The jobs of a request that are not over, on all queues, in the order of `add`. */
   of(handle: number): TransferJob<Payload>[] {
     return [...(this.#byHandle.get(handle) ?? [])];
   }
 
   /**
-   * The jobs of one queue that read or write any of these blocks, each once, ascending: for `Lane.flush` of the lanes that
-   * complete there.
+   * The jobs of one queue that read or write any of these blocks, each once, ascending. Give them to `Lane.flush` of
+   * the lanes that complete there.
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   touching(queue: CompletionQueue, blocks: Int32Array): Int32Array {
@@ -143,9 +154,9 @@ export class TransferJobs<Payload = undefined> {
   }
 
   /**
-   * Forgets every job of this queue, or of all queues: for when nothing submitted so far touches memory any more. A queue that was
-   * reset never hands out its earlier jobs: they stay here until they are forgotten.
-   * @returns the jobs that were forgotten
+   * Forgets every job of this queue, or of all queues. Call it when no transfer submitted so far touches memory any
+   * more. A queue that was reset never hands its earlier jobs out, so they stay here until they are forgotten.
+   * @returns the forgotten jobs
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   clear(queue?: CompletionQueue): TransferJob<Payload>[] {

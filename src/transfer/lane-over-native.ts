@@ -6,7 +6,7 @@ import { BlockArena } from './block-arena.js';
 import { type CompletionQueue, checkQueue } from './completion-queue.js';
 import type { Lane, LaneCounts } from './lane.js';
 
-/** What lanes have in common that are made of native code. */
+/** The common base of lanes that native code carries out: each method calls the native lane. */
 export abstract class LaneOverNative implements Lane {
   readonly queue: CompletionQueue;
   readonly source: BlockArena;
@@ -58,7 +58,11 @@ export abstract class LaneOverNative implements Lane {
   }
 }
 
-/** Checks what a lane is to be made of, before any of it is used. @throws ERR_BLOCKSTEP_BAD_ARG */
+/**
+ * Checks the arguments of a lane's constructor before any of them is used.
+ * @param known the names of its options
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
 export function checkLane(
   queue: unknown,
   source: unknown,

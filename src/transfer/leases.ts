@@ -4,17 +4,21 @@ import { badArgument, checkInteger, show } from '../base/errors.js';
 import { IndexedHeap } from '../base/indexed-heap.js';
 import { INSPECT, showFacts } from '../base/inspect.js';
 
-/** What a lease is of: a request's handle, or a name. */
+/** The key of a lease: a request's handle, or a name. */
 export type LeaseKey = number | string;
 
 interface Lease<Key> {
   readonly key: Key;
-  /** The lease is over from this time on, on the granter's clock. */
+  /** The lease is over from this time on: milliseconds on the granter's clock. */
   deadline: number;
+  /** Place in the heap. */
   index: number;
 }
 
-/** Leases by deadline. A lease can leave from anywhere in the heap, so one that is over never hides behind one that was renewed. */
+/**
+ * Leases by deadline. A lease can be removed from anywhere in the heap, so a lease that was renewed never hides one
+ * that has ended.
+ */
 class LeaseHeap<Key> extends IndexedHeap<Lease<Key>> {
   get first(): Lease<Key> | undefined {
     return this.heap[0];
@@ -42,14 +46,15 @@ class LeaseHeap<Key> extends IndexedHeap<Lease<Key>> {
 }
 
 /**
- * Promises that blocks stay where they are for a while, so that a peer may read them. A lease is over when its time is up, whether
- * anybody asked or not: from then on it cannot be read or renewed. So whoever got its key from `expire` may reuse its blocks.
+ * Leases: promises that blocks stay where they are for a while, so that a peer may read them. A lease is over when its
+ * deadline passes, whether or not anyone asks. From then on it can be neither read nor renewed, so a caller that gets
+ * its key from `expire` may reuse its blocks.
  *
- * How long a lease lasts is a duration in milliseconds, and `now` is an instant of the granter's own clock: give the same
- * monotonic clock to every call. What goes to a peer is a duration too (`remaining`), never an instant: a
- * peer, another process as well, would compare it with a clock of its own, and the lease would be shorter or longer for it by
- * as much as the two clocks differ (vLLM #50326). A message takes time, so a peer that counts from its arrival may come too
- * late; `mayRead` of the granter decides.
+ * A lease lasts for a duration in milliseconds, and `now` is an instant on the granter's own clock: give the same
+ * monotonic clock to every call. A peer is told a duration (`remaining`), never an instant. The peer, perhaps another
+ * process, would compare an instant with its own clock, and the lease would seem shorter or longer by the difference of
+ * the two clocks (vLLM #50326). A message takes time, so a peer that counts from its arrival may come too late;
+ * `mayRead` of the granter decides.
  */
 export class Leases<Key extends LeaseKey = number> {
   readonly #anomalies: Anomalies;
@@ -66,7 +71,7 @@ export class Leases<Key extends LeaseKey = number> {
     return this.#leases.size;
   }
 
-  /** The earliest deadline, on the granter's clock; infinite without a lease. */
+  /** The earliest deadline, in milliseconds on the granter's clock; Infinity without a lease. */
   get nextDeadline(): number {
     return this.#heap.first?.deadline ?? Number.POSITIVE_INFINITY;
   }
@@ -74,8 +79,8 @@ export class Leases<Key extends LeaseKey = number> {
   /**
    * Begins a lease.
    * @param ms how long it lasts from `now` on, in milliseconds: more than 0
-   * @returns true if it takes the place of a lease of this key that is over and was not handed out by `expire`: that one never
-   * is, and whatever the caller keeps for it is now kept for the new one
+   * @returns true if it replaces a lease of this key that is over and was not handed out by `expire`. The old lease is
+   * never handed out then, and data that the caller keeps for it now belongs to the new lease
    * @throws ERR_BLOCKSTEP_BAD_ARG, also if the key has a lease that is not over
    */
   grant(key: Key, now: number, ms: number): boolean {
@@ -93,8 +98,8 @@ export class Leases<Key extends LeaseKey = number> {
   }
 
   /**
-   * Makes a lease last until `now + ms`, if that is later than its deadline.
-   * @returns false if the lease is over, which is counted
+   * Extends a lease to `now + ms`, unless it lasts longer already.
+   * @returns false, and counted, if the lease is over or there is none
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   renew(key: Key, now: number, ms: number): boolean {
@@ -110,7 +115,11 @@ export class Leases<Key extends LeaseKey = number> {
     return true;
   }
 
-  /** Ends a lease early. @returns false if there is none any more @throws ERR_BLOCKSTEP_BAD_ARG */
+  /**
+   * Ends a lease early.
+   * @returns false if there is no such lease
+   * @throws ERR_BLOCKSTEP_BAD_ARG
+   */
   release(key: Key): boolean {
     checkKey(key);
     const lease = this.#leases.get(key);
@@ -119,7 +128,10 @@ export class Leases<Key extends LeaseKey = number> {
     return true;
   }
 
-  /** Whether the leased blocks may be read now. @returns false if the lease is over, which is counted @throws ERR_BLOCKSTEP_BAD_ARG */
+  /**
+   * Whether the leased blocks may be read now. False, and counted, if the lease is over or there is none.
+   * @throws ERR_BLOCKSTEP_BAD_ARG
+   */
   mayRead(key: Key, now: number): boolean {
     checkKey(key);
     checkFinite('now', now);
@@ -127,7 +139,7 @@ export class Leases<Key extends LeaseKey = number> {
   }
 
   /**
-   * How many milliseconds are left of a lease, for whoever is to be told: 0 if it is over, or there is none; never counted.
+   * Milliseconds that a lease still lasts, to be told to a peer; 0 if it is over or there is none. Never counted.
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   remaining(key: Key, now: number): number {
@@ -136,7 +148,11 @@ export class Leases<Key extends LeaseKey = number> {
     return Math.max(0, (this.#leases.get(key)?.deadline ?? now) - now);
   }
 
-  /** Removes every lease that is over. @returns their keys, the earliest deadline first @throws ERR_BLOCKSTEP_BAD_ARG */
+  /**
+   * Removes every lease that is over.
+   * @returns their keys, the earliest deadline first
+   * @throws ERR_BLOCKSTEP_BAD_ARG
+   */
   expire(now: number): Key[] {
     checkFinite('now', now);
     const keys: Key[] = [];

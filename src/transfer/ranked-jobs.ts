@@ -9,34 +9,34 @@ const MAX_RANK = 2 ** 31 - 1;
 /** A job that several ranks carry out. */
 export interface RankedJob<Payload> {
   readonly job: number;
-  /** The caller's own. */
+  /** The caller's own data. */
   readonly payload: Payload;
-  /** The worst verdict of its ranks so far; `ok` as long as none has reported. */
+  /** The worst verdict that its ranks have reported so far; `ok` before the first report. */
   readonly verdict: Verdict;
 }
 
 interface Entry<Payload> extends RankedJob<Payload> {
   verdict: Verdict;
-  /** Each rank once. The first `numSilent` of them have not reported, the others have. */
+  /** Each rank once: first the `numSilent` ranks that have not reported, then the ranks that have. */
   readonly ranks: number[];
   numSilent: number;
 }
 
 /**
- * Jobs of which every rank carries out a part, counted by rank. The scheduler side of a connector begins a job and sends its number to
- * the workers; each rank of the job reports when it is done. The job is over when every rank has reported once. A rank reports with a
- * verdict; failed and cancelled are as final as `ok`. A rank that failed does not end the job earlier, since the other ranks may still
- * read and write.
+ * Jobs of which every rank carries out a part. The scheduler side of a connector begins a job, sends its number to the
+ * workers, and each rank reports when it is done. The job is over when every rank has reported once. Each rank reports
+ * a verdict; `failed` and `cancelled` are as final as `ok`. A failed rank does not end the job, since the other ranks
+ * may still read and write.
  *
- * Jobs are numbered from 1 in the order of `begin`, and no number comes twice. So a report that comes late, twice, or from a rank that
- * the job does not have can be told: it changes nothing, and is counted.
+ * Jobs are numbered from 1 in the order of `begin`, and no number comes twice. So a report that is late, duplicate, or
+ * from a rank that takes no part names its job, changes nothing, and is counted.
  */
 export class RankedJobs<Payload = undefined> {
   readonly #anomalies: Anomalies;
   readonly #jobs = new Map<number, Entry<Payload>>();
   /** The number of the next job. */
   #next = 1;
-  /** Jobs of lower numbers were begun before the last reset (vLLM's stale_job_threshold). */
+  /** Jobs below this number were begun before the last reset (vLLM's stale_job_threshold). */
   #first = 1;
 
   /** @param anomalies counts reports that change nothing */
@@ -44,16 +44,16 @@ export class RankedJobs<Payload = undefined> {
     this.#anomalies = anomalies;
   }
 
-  /** Jobs that are not over. */
+  /** Number of jobs that are not over. */
   get size(): number {
     return this.#jobs.size;
   }
 
   /**
    * Begins a job.
-   * @param ranks each once, at least one, from 0 to 2^31 - 1; copied
+   * @param ranks the ranks that carry it out: at least one, each once, from 0 to 2^31 - 1; copied
    * @param payload kept until the job is over
-   * @returns its number
+   * @returns the number of the job
    * @throws ERR_BLOCKSTEP_BAD_ARG, and no number is used up
    */
   begin(ranks: readonly number[], payload: Payload): number {
@@ -64,10 +64,11 @@ export class RankedJobs<Payload = undefined> {
   }
 
   /**
-   * Takes the report of a rank that is done with its part of a job, however that ended.
-   * @returns the job with its worst verdict if this was its last rank, exactly once; otherwise null. What changes nothing is
-   * counted: `duplicate-completion` if the rank has reported, or the job is over; `wrong-owner` if the job has no such rank;
-   * `after-reset` if the job was begun before the last reset; `unknown-completion` if it was never begun
+   * Takes the report that a rank is done with its part of a job.
+   * @returns the job with its worst verdict if this was its last rank, exactly once; otherwise null. A report that
+   * changes nothing is counted: `duplicate-completion` if the rank has reported or the job is over; `wrong-owner` if
+   * the job has no such rank; `after-reset` if the job was begun before the last reset; `unknown-completion` if it was
+   * never begun
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   report(job: number, rank: number, verdict: Verdict): RankedJob<Payload> | null {
@@ -89,20 +90,20 @@ export class RankedJobs<Payload = undefined> {
     return entry;
   }
 
-  /** A job that is not over. */
+  /** A job that is not over; null if there is none of this number. */
   get(job: number): RankedJob<Payload> | null {
     return this.#jobs.get(job) ?? null;
   }
 
-  /** The ranks that a job still waits for; none if there is no such job, or it is over. */
+  /** The ranks that have not reported a job yet; none if there is no such job or it is over. */
   silent(job: number): number[] {
     const entry = this.#jobs.get(job);
     return entry === undefined ? [] : entry.ranks.slice(0, entry.numSilent);
   }
 
   /**
-   * Begins an epoch: every job is forgotten, and later reports of these jobs are counted as `after-reset`. A reset ends no transfer:
-   * the ranks have to end what they still do for these jobs (`Lane.fence`) before blocks are used again.
+   * Begins an epoch: every job is forgotten, and later reports of it are counted as `after-reset`. The transfers
+   * themselves go on: the ranks must end them (`Lane.fence`) before the blocks are used again.
    * @returns the jobs that were not over
    */
   reset(): RankedJob<Payload>[] {
@@ -116,7 +117,7 @@ export class RankedJobs<Payload = undefined> {
     return showFacts('RankedJobs', depth, options, { jobs: this.#jobs.size, begun: this.#next - 1 });
   }
 
-  /** The reason under which a report of a job that does not exist is counted. */
+  /** Why a report finds no such job. */
   #whyNot(job: number): AnomalyReason {
     if (job >= this.#next) return 'unknown-completion';
     return job < this.#first ? 'after-reset' : 'duplicate-completion';

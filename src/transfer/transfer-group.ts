@@ -7,13 +7,13 @@ import type { Lane } from './lane.js';
 import { Verdict, verdictName, worseVerdict } from './verdict.js';
 
 /**
- * A transfer in several parts, on one lane or several, whose jobs complete on one queue or several. A part is known by its queue and
- * its number there. The transfer is over, once, when it was sealed and all its parts are over, failed and cancelled ones too. It failed
- * if any part failed; otherwise it was cancelled if any part was.
+ * One transfer in several parts, on one lane or several, whose jobs complete on one queue or several. A part is named
+ * by its queue and its job number there. The transfer is over once: when it is sealed and all its parts are over,
+ * whatever their verdicts. Its verdict is `failed` if any part failed, otherwise `cancelled` if any part was cancelled.
  */
 export class TransferGroup {
   readonly #anomalies: Anomalies;
-  /** The lane of each part that is not over, by queue and job; null for a part that somebody else has begun. */
+  /** The lane of each part that is not over, by queue and job; null for a part that the caller began itself (`add`). */
   readonly #parts = new Map<CompletionQueue, Map<number, Lane | null>>();
   #numPending = 0;
   #numParts = 0;
@@ -21,36 +21,39 @@ export class TransferGroup {
   #sealed = false;
   #over = false;
 
-  /** @param anomalies counts completions of jobs that are no parts, or of parts that are over */
+  /** @param anomalies counts completions of jobs that are no part, or a part that is over */
   constructor(anomalies: Anomalies) {
     this.#anomalies = anomalies;
   }
 
-  /** Parts that are not over. */
+  /** Number of parts that are not over. */
   get numPending(): number {
     return this.#numPending;
   }
 
   /**
-   * The jobs of one queue that are parts and not over: for `Lane.flush` of the lanes that complete there.
+   * The jobs of one queue that are parts and not over. Give them to `Lane.flush` of the lanes that complete there.
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   pending(queue: CompletionQueue): Int32Array {
     return Int32Array.from(this.#parts.get(checkQueue(queue))?.keys() ?? []);
   }
 
+  /** Number of parts so far. */
   get numParts(): number {
     return this.#numParts;
   }
 
+  /** Whether the transfer is sealed and all its parts are over. */
   get isOver(): boolean {
     return this.#over;
   }
 
   /**
-   * Submits a part. If the lane refuses it, the parts before it are cancelled as far as they can be, and the group will end as failed.
-   * @returns its job
-   * @throws what the lane throws; ERR_BLOCKSTEP_BAD_ARG if the group is sealed, or for what is no lane
+   * Submits a part. If the lane refuses it, the earlier parts are cancelled where that is possible, and the transfer
+   * ends as failed.
+   * @returns the job of the part
+   * @throws whatever the lane throws; ERR_BLOCKSTEP_BAD_ARG if the group is sealed, or `lane` is no lane
    */
   submit(lane: Lane, sources: Int32Array, targets: Int32Array, notBefore = -1): number {
     this.#checkOpen();
@@ -67,9 +70,9 @@ export class TransferGroup {
   }
 
   /**
-   * Adds a part that somebody else has begun.
+   * Adds a part that the caller has begun itself. `cancel` leaves it alone.
    * @param queue where it completes
-   * @throws ERR_BLOCKSTEP_BAD_ARG if it is one already, or the group is sealed
+   * @throws ERR_BLOCKSTEP_BAD_ARG if it is a part already, or the group is sealed
    */
   add(queue: CompletionQueue, job: number): void {
     this.#checkOpen();
@@ -79,13 +82,19 @@ export class TransferGroup {
     this.#put(queue, job, null);
   }
 
-  /** Seals the group: no part comes any more. @returns the group's verdict if all its parts are over already, otherwise null */
+  /**
+   * Seals the transfer: no part comes any more.
+   * @returns the verdict if all parts are over already, otherwise null
+   */
   seal(): Verdict | null {
     this.#sealed = true;
     return this.#end();
   }
 
-  /** Cancels the parts that are on a lane. @returns how many were not over */
+  /**
+   * Cancels the parts that `submit` put on a lane.
+   * @returns number of parts that were not over
+   */
   cancel(): number {
     let count = 0;
     for (const jobs of this.#parts.values()) {
@@ -95,9 +104,9 @@ export class TransferGroup {
   }
 
   /**
-   * Notes that a part is over.
-   * @param queue the one that handed its job out
-   * @returns the group's verdict if this was the last part, exactly once; otherwise null
+   * Takes the end of a part.
+   * @param queue the queue that handed the job out
+   * @returns the verdict of the transfer if this was its last part, exactly once; otherwise null
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   complete(queue: CompletionQueue, job: number, verdict: Verdict): Verdict | null {
@@ -139,7 +148,10 @@ export class TransferGroup {
   }
 }
 
-/** Cancels a job. A lane that was disposed has ended all its jobs, and must not keep jobs of other lanes from being cancelled. */
+/**
+ * Cancels a job. A disposed lane has ended all its jobs already, and must not keep the other parts from being
+ * cancelled.
+ */
 function cancelOn(lane: Lane, job: number): boolean {
   try {
     return lane.cancel(job);

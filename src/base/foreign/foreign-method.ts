@@ -1,5 +1,5 @@
-import { enterCallee, leaveCallee } from './callee.js';
 import { badArgument, show } from '../errors.js';
+import { enterCallee, leaveCallee } from './callee.js';
 
 /** A method of a caller's object that was looked up once and is called on the object itself. */
 export type Bound = (...args: unknown[]) => unknown;

@@ -1,6 +1,6 @@
 import { joined } from '../../base/arrays.js';
-import { enterCallee, leaveCallee } from '../../base/foreign/callee.js';
 import { describeError } from '../../base/errors.js';
+import { enterCallee, leaveCallee } from '../../base/foreign/callee.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
 import type { EngineState } from '../state/engine-state.js';
 

@@ -1,6 +1,6 @@
-import { describeCallee, enterCallee, leaveCallee } from '../../base/foreign/callee.js';
 import { channels } from '../../base/channels.js';
 import { BlockstepError, describeError } from '../../base/errors.js';
+import { describeCallee, enterCallee, leaveCallee } from '../../base/foreign/callee.js';
 import type { Request } from '../../scheduler/request/request.js';
 import type { Scheduler } from '../../scheduler/scheduler.js';
 import { LiveStreams } from '../streams/live-streams.js';

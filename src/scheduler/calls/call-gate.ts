@@ -1,21 +1,22 @@
-import { reentrant } from '../../base/foreign/callee.js';
 import { BlockstepError, show } from '../../base/errors.js';
+import { reentrant } from '../../base/foreign/callee.js';
 
 /**
- * What stands before every public call: it refuses calls after dispose, calls from inside a callback of the call that is
- * running, and, once a step broke off in the middle, every further call, since nothing may build on a state in doubt.
+ * The gate in front of every public call. It refuses calls after `dispose`, and calls from inside a callback of the
+ * call that is running. Once a change broke off in the middle it refuses every further call, since nothing may build on
+ * a state in doubt.
  *
- * A call that waits for the GPU is carried out in parts. Between them everybody else has a turn, and the state is that of a
- * half-made plan: it may be read, and nothing may be changed.
+ * A call that waits for the GPU runs in parts. Between two parts other code runs, and the state is that of a half-made
+ * plan: it may be read, and nothing may be changed.
  */
 export class CallGate {
   #busy = false;
-  /** A call waits for the GPU, between two of its parts. */
+  /** A call waits for the GPU: it is between two of its parts. */
   #suspended = false;
   #disposed = false;
-  /** The error that left the state in doubt. */
+  /** The error that left the state in doubt; null = none did. */
   #poison: { readonly cause: unknown } | null = null;
-  /** Told once, at the moment in which the state is in doubt. Must not throw. */
+  /** Called once, at the moment when the state gets into doubt. Must not throw. */
   onPoison: (cause: unknown) => void = () => {};
 
   /** Whether a call waits for the GPU. */
@@ -27,29 +28,42 @@ export class CallGate {
     return this.#disposed;
   }
 
-  /** Whether a call is not over: it is running, so that this one comes from inside a callback, or it waits for the GPU. */
+  /**
+   * Whether a call is not over: it is running, and then the code that asks is inside one of its callbacks, or it waits
+   * for the GPU.
+   */
   get isBusy(): boolean {
     return this.#busy || this.#suspended;
   }
 
-  /** @throws ERR_BLOCKSTEP_REENTRANT, ERR_BLOCKSTEP_DECISION_PENDING, ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT */
+  /**
+   * Lets a call in. `leave` must follow.
+   * @throws ERR_BLOCKSTEP_REENTRANT, ERR_BLOCKSTEP_DECISION_PENDING, ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
+   */
   enter(): void {
     this.checkFree();
     this.#busy = true;
   }
 
+  /** The call that was let in is over. */
   leave(): void {
     this.#busy = false;
   }
 
-  /** Whether `enter` would let this call in. @throws what `enter` throws */
+  /**
+   * Checks that `enter` would let a call in.
+   * @throws what `enter` throws
+   */
   checkFree(): void {
     this.checkUsable();
     this.checkNotRunning();
     this.checkNotSuspended();
   }
 
-  /** For what a connector does, which it may do from inside a call too. @throws ERR_BLOCKSTEP_DECISION_PENDING */
+  /**
+   * Checks that no call waits for the GPU. It is for acts of a connector, which may come from inside a call too.
+   * @throws ERR_BLOCKSTEP_DECISION_PENDING
+   */
   checkNotSuspended(): void {
     if (!this.#suspended) return;
     throw new BlockstepError(
@@ -58,25 +72,31 @@ export class CallGate {
     );
   }
 
-  /** @throws ERR_BLOCKSTEP_REENTRANT from inside a callback */
+  /**
+   * Checks that no call is running.
+   * @throws ERR_BLOCKSTEP_REENTRANT from inside a callback
+   */
   checkNotRunning(): void {
     if (this.#busy) throw reentrant();
   }
 
-  /** A part of the call that was let in is over, and the next one is not due yet. */
+  /** A part of the running call has ended, and the call waits for the GPU until `resume`. */
   suspend(): void {
     this.#busy = false;
     this.#suspended = true;
   }
 
-  /** The next part begins. @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT, with the call over */
+  /**
+   * Begins the next part of the call that waits.
+   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT; the call is over then
+   */
   resume(): void {
     this.#suspended = false;
     this.checkUsable();
     this.#busy = true;
   }
 
-  /** Runs what asks others but changes nothing: whom it asks must not call back. */
+  /** Runs `act`, which calls code of others but changes nothing: that code must not call back. */
   during<T>(act: () => T): T {
     const before = this.#busy;
     this.#busy = true;
@@ -87,7 +107,10 @@ export class CallGate {
     }
   }
 
-  /** Runs what changes the state: an error in it poisons the scheduler. */
+  /**
+   * Runs `act`, which changes the state: an error in it poisons the scheduler.
+   * @throws what `act` throws
+   */
   change<T>(act: () => T): T {
     try {
       return act();
@@ -101,8 +124,8 @@ export class CallGate {
   }
 
   /**
-   * Runs `act` as the last call, once. A poisoned scheduler can be disposed too.
-   * @throws ERR_BLOCKSTEP_REENTRANT
+   * Runs `act` as the last call, once; later calls do nothing. A poisoned scheduler can be disposed too.
+   * @throws ERR_BLOCKSTEP_REENTRANT from inside a callback; what `act` throws
    */
   dispose(act: () => void): void {
     if (this.#disposed) return;
@@ -116,7 +139,10 @@ export class CallGate {
     }
   }
 
-  /** @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT */
+  /**
+   * Checks that the scheduler is neither disposed nor poisoned.
+   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
+   */
   checkUsable(): void {
     if (this.#disposed) throw new BlockstepError('ERR_BLOCKSTEP_DISPOSED', 'the scheduler was disposed');
     if (this.#poison === null) return;

@@ -2,7 +2,10 @@ import { takeInt32Array } from '../../base/arrays.js';
 import type { BlockPins } from '../connector/connector.js';
 import type { ViewOwner } from './connector-view.js';
 
-/** The pins of blocks, for a connector that protects them so. */
+/**
+ * The `BlockPins` of a connector that protects blocks by pins.
+ * @param owner the scheduler that the pins belong to
+ */
 export function makePins(owner: ViewOwner): BlockPins {
   const { state, gate, log } = owner;
   const { native } = state.core;
@@ -14,7 +17,7 @@ export function makePins(owner: ViewOwner): BlockPins {
     state.pins.change(ids, by);
     state.blocksMoved = true;
     log?.pins(by > 0, ids);
-    // Between calls nobody else hands the command over.
+    // Between two public calls nothing else hands the command to the log.
     if (!gate.isBusy) gate.change(() => owner.flushLog());
   };
   return { pin: (ids) => change(ids, 1), unpin: (ids) => change(ids, -1) };

@@ -13,7 +13,7 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import type { CallGate } from './call-gate.js';
 import { takeBlockUse } from './validate.js';
 
-/** What the view and the pins of a connector need of the scheduler that they belong to. */
+/** What the view and the pins of a connector need of their scheduler. */
 export interface ViewOwner {
   readonly state: SchedulerState;
   readonly gate: CallGate;
@@ -21,7 +21,10 @@ export interface ViewOwner {
   flushLog(): void;
 }
 
-/** The `KvView` of a scheduler's connector. What the connector does to blocks by it, the log is told. */
+/**
+ * The `KvView` of a scheduler's connector. Every change that the connector makes through the view is written to the
+ * log.
+ */
 export class ConnectorView implements KvView {
   readonly blockSize: number;
   readonly numGroups = 1;
@@ -86,7 +89,10 @@ export class ConnectorView implements KvView {
     );
   }
 
-  /** Changes something, and has the log know of it, also between two calls. */
+  /**
+   * Carries out a change of the connector and writes it to the log, also between two public calls.
+   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT, ERR_BLOCKSTEP_DECISION_PENDING
+   */
   #act<T>(change: () => T, note: (log: LogWriter) => void): T {
     const { gate, log, state } = this.#owner;
     gate.checkUsable();
@@ -94,11 +100,15 @@ export class ConnectorView implements KvView {
     if (log !== null) note(log);
     const answer = gate.change(change);
     state.blocksMoved = true;
-    // Between calls nobody else hands the commands over.
+    // Between two public calls nothing else hands the commands to the log.
     if (!gate.isBusy) gate.change(() => this.#owner.flushLog());
     return answer;
   }
 
+  /**
+   * The native core, for a request that still has its slot.
+   * @throws ERR_BLOCKSTEP_BAD_ARG if the request has ended and gave its blocks back
+   */
   #core({ handle, id }: Request): Core {
     const { gate, state } = this.#owner;
     gate.checkUsable();
@@ -111,6 +121,10 @@ export class ConnectorView implements KvView {
   }
 }
 
+/**
+ * Checks a use that a connector names itself: of kind `store` or `lease`, by no owner that could be a rank of a child.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
 function takeOwnUse(handle: unknown, kind: unknown, owner: unknown): BlockUse {
   const use = takeBlockUse(handle, kind, owner);
   if (use.kind === 'load') throw badArgument('kind', show(kind), "'store' or 'lease'");

@@ -22,7 +22,7 @@ const OF_STOP =
   'blockstep knows token ids only: stopTokenIds, or call stop() on what submit returned when the text has it';
 const OF_GRAMMAR = 'did you mean grammar?';
 
-/** What to say of fields that have other names elsewhere, or none here. */
+/** Hints for unknown fields: names from other engines, and fields that do not exist here. */
 const WORDS: Record<string, string> = {
   promptTokenIds: OF_PROMPT,
   promptTokens: OF_PROMPT,
@@ -69,6 +69,7 @@ const SAMPLING = [
 ];
 for (const name of SAMPLING) WORDS[name] = OF_PARAMS;
 
+/** Every field of a request, and hints for names that are none. */
 export const REQUEST_FIELDS = knownNames<RequestInput>(
   'a request',
   {
@@ -95,6 +96,7 @@ export const REQUEST_FIELDS = knownNames<RequestInput>(
 
 const OF_SESSION = 'that of the request which opened the session holds';
 
+/** Every field of a chunk, and hints for names that are none. */
 export const CHUNK_FIELDS = knownNames<ChunkInput>('a chunk', CHUNK_NAMES, {
   ...WORDS,
   id: OF_SESSION,
@@ -106,6 +108,7 @@ export const CHUNK_FIELDS = knownNames<ChunkInput>('a chunk', CHUNK_NAMES, {
   transferParams: OF_SESSION,
 });
 
+/** Every field of a `ConnectorOutput`, which `Scheduler.updateTransfers` takes. */
 export const CONNECTOR_OUTPUT_FIELDS = knownNames<ConnectorOutput>('the output of updateTransfers', {
   finishedReceiving: true,
   finishedSending: true,

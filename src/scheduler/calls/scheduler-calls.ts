@@ -1,5 +1,5 @@
-import { enterCallee, leaveCallee } from '../../base/foreign/callee.js';
 import { BlockstepError, show } from '../../base/errors.js';
+import { enterCallee, leaveCallee } from '../../base/foreign/callee.js';
 import { Core } from '../../core/core.js';
 import type { Deciding } from '../device/gpu-question.js';
 import { LogWriter } from '../log/log.js';
@@ -13,7 +13,7 @@ import { makePins } from './connector-pins.js';
 import { ConnectorView } from './connector-view.js';
 
 /**
- * How every public call of a scheduler runs: behind the gate, under one reading of the clock, written to the log.
+ * How every public call of a scheduler runs: behind the gate, under one reading of the clock, and written to the log.
  */
 export class SchedulerCalls {
   readonly state: SchedulerState;
@@ -21,9 +21,12 @@ export class SchedulerCalls {
   readonly log: LogWriter | null;
   readonly aborts = new Aborts(this);
 
-  /** May refuse a new request whose fields are good, by its number of prompt tokens: it throws. */
+  /**
+   * Called with the number of prompt tokens of a new request whose fields are good. To refuse the request it throws.
+   */
   admitNew: (numTokens: number) => void = () => {};
 
+  /** @throws ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY; what the connector or the log sink throws */
   constructor(config: SchedulerConfig) {
     const core = new Core(coreConfig(config));
     try {
@@ -36,7 +39,11 @@ export class SchedulerCalls {
     }
   }
 
-  /** Runs one public call: reads the clock, refuses calls from inside a callback, hands commands to the log. */
+  /**
+   * Runs one public call: lets it through the gate, reads the clock once, and hands its commands to the log.
+   * @throws what `CallGate.enter` and `act` throw; ERR_BLOCKSTEP_BAD_ARG if `now` returns no finite number;
+   * ERR_BLOCKSTEP_ANOMALY in strict mode, after the call has been carried out
+   */
   enter<T>(act: () => T): T {
     this.gate.enter();
     let result: T;
@@ -51,7 +58,10 @@ export class SchedulerCalls {
     return result;
   }
 
-  /** As `enter`, for a call that waits for the GPU and changes the state in every part. It is over when the last is. */
+  /**
+   * As `enter`, for a call that waits for the GPU and changes the state in every part. The call is over when its last
+   * part is.
+   */
   *enterInParts<T>(begin: () => Deciding<T>): Deciding<T> {
     this.gate.enter();
     let result: T;
@@ -76,14 +86,17 @@ export class SchedulerCalls {
     return result;
   }
 
-  /** In strict mode what does not belong into the waiting queues is thrown before a step plans anything. */
+  /** In strict mode, throws for finished or untracked requests in the waiting queues before a step plans anything. */
   #checkWaiting(): void {
     if (!this.state.config.strict) return;
     purgeWaiting(this.state);
     this.state.anomalies.throwFirst();
   }
 
-  /** What stands before the planning of every step. @throws ERR_BLOCKSTEP_PIPELINE_FULL */
+  /**
+   * Prepares the planning of a step: carries out the aborts that wait, and writes the call to the log.
+   * @throws ERR_BLOCKSTEP_PIPELINE_FULL; ERR_BLOCKSTEP_ANOMALY in strict mode
+   */
   beginStep(): void {
     const { inFlight, config, now } = this.state;
     if (inFlight.length >= config.pipelineDepth) {
@@ -95,13 +108,17 @@ export class SchedulerCalls {
     this.log?.schedule(now);
   }
 
+  /** Hands the native commands so far to the log. Nothing without a log, or once poisoned. */
   flushLog(): void {
     if (this.log === null || this.gate.isPoisoned) return;
     this.state.core.flush();
     this.log.commands(this.state.core.native.takeLog());
   }
 
-  /** Frees the native memory, once. */
+  /**
+   * Shuts the connector down, flushes the log and frees the native memory, once. The memory is freed even if the log
+   * sink throws.
+   */
   dispose(): void {
     this.gate.dispose(() => {
       try {
@@ -113,7 +130,9 @@ export class SchedulerCalls {
     });
   }
 
-  /** A connector that cannot take what it is given is of no use. */
+  /**
+   * Gives the connector its view and its pins. If it throws, so does the constructor: such a connector is of no use.
+   */
   #bindConnector(): void {
     const { connector } = this.state;
     connector?.methods.bind?.(new ConnectorView(this));
@@ -134,7 +153,7 @@ export class SchedulerCalls {
     this.state.now = now;
   }
 
-  /** A sink that throws leaves a hole in the log, and poisons. */
+  /** Opens the log. A sink that throws would leave a hole in the log, so it poisons the scheduler. */
   #openLog(sink: LogSink, config: SchedulerConfig, core: Core): LogWriter {
     const { gate } = this;
     const log = new LogWriter({ write: (bytes) => gate.change(() => writeTo(sink, bytes)) }, config);

@@ -3,7 +3,6 @@ import { BlockstepError, badArgument, checkInteger, show } from '../../base/erro
 import { bindMethods } from '../../base/foreign/foreign-method.js';
 import { checkNames } from '../../base/known-names.js';
 import { TOKEN_MAX } from '../../core/core.js';
-import { takeTokenIds } from './token-ids.js';
 import { poolTokens } from '../options/options.js';
 import type { Grammar, GrammarCalls } from '../request/grammar.js';
 import type { Request, RequestInput, TakenRequest } from '../request/request.js';
@@ -12,13 +11,15 @@ import type { StopConditions, TakenStops } from '../request/stop-conditions.js';
 import { MAX_TIMEOUT } from '../request/wait.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { CHUNK_FIELDS, REQUEST_FIELDS } from './request-names.js';
+import { takeTokenIds } from './token-ids.js';
 
 const INT32_MAX = 2 ** 31 - 1;
 const GRAMMAR_METHODS = ['ready', 'acceptTokens', 'validateTokens'] as const;
 
 /**
- * Everything about a new request that can be checked without native code; that the prompt's ids are in range is checked
- * once, by the core that copies them. Each field is read once, so what was checked is what is used.
+ * Checks everything about a new request that can be checked without native code. The core checks the range of the
+ * prompt's token ids, in the pass that copies them. Each field is read once, so that the value that was checked is the
+ * value that is used.
  * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT
  */
 export function takeRequest(s: SchedulerState, input: RequestInput): TakenRequest {
@@ -61,13 +62,13 @@ function takeTimeout(value: unknown): number {
   );
 }
 
-/** A copy of parameters that are passed on. What stands in them is between client and connector. */
+/** A copy of the transfer params. Their content is between client and connector, and not checked. */
 function takeParams(params: unknown): Readonly<Record<string, unknown>> {
   if (typeof params === 'object' && params !== null && !Array.isArray(params)) return { ...params };
   throw badArgument('transferParams', show(params), 'an object');
 }
 
-/** A chunk as its caller gave it, checked as far as it can be without its session. */
+/** A chunk as its caller gave it, checked as far as that is possible without its session. `prompt` is a copy. */
 export interface TakenChunk {
   prompt: Int32Array;
   stops: Partial<TakenStops>;
@@ -75,7 +76,10 @@ export interface TakenChunk {
   params: unknown;
 }
 
-/** Checks and copies a chunk. Each field is read once. @throws ERR_BLOCKSTEP_BAD_ARG */
+/**
+ * Checks and copies a chunk. Each field is read once.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
 export function takeChunk(input: ChunkInput): TakenChunk {
   if (typeof input !== 'object' || input === null) throw badArgument('chunk', show(input), 'an object');
   checkNames(input, CHUNK_FIELDS);
@@ -95,7 +99,7 @@ export function takeChunk(input: ChunkInput): TakenChunk {
 }
 
 function checkTokens(name: string, tokens: Int32Array): void {
-  // The sign bit collects what is wrong with any token, so that the loop needs no branch.
+  // The sign bit collects the faults of all tokens, so that the loop needs no branch.
   let wrong = 0;
   for (const token of tokens) wrong |= token | (token + 1);
   if (wrong >= 0) return;
@@ -104,8 +108,8 @@ function checkTokens(name: string, tokens: Int32Array): void {
 }
 
 /**
- * Completes a chunk by what its session says. What the session will have said by the time of a queued chunk is not known
- * yet, so that such a chunk is refused only if it is sure not to fit.
+ * Completes a chunk with the stop conditions of its session. The length of the session when a queued chunk begins is
+ * not known yet, so a queued chunk is refused only if it is sure not to fit.
  * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_UNFIT
  */
 export function completeChunk(s: SchedulerState, request: Request, chunk: TakenChunk): Chunk {
@@ -122,8 +126,9 @@ export function completeChunk(s: SchedulerState, request: Request, chunk: TakenC
 }
 
 /**
- * A chunk brings `maxTokens` or `minTokens`, and its session the other: that of the chunk is the wrong one. That those of one
- * chunk agree was checked before.
+ * Checks `minTokens` of a chunk against `maxTokens`. `takeChunk` has checked two that come with one chunk; so one comes
+ * with the chunk, the other from its session, and the chunk's own is the wrong one.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 function checkMinTokens({ minTokens = 0, maxTokens }: StopConditions, bringsMinTokens: boolean): void {
   if (minTokens <= maxTokens) return;
@@ -132,7 +137,10 @@ function checkMinTokens({ minTokens = 0, maxTokens }: StopConditions, bringsMinT
     : badArgument('maxTokens', show(maxTokens), `at least ${minTokens}, the minTokens of its session`);
 }
 
-/** Every stop condition but `maxTokens`, which `minTokens` must not exceed. */
+/**
+ * Checks every stop condition except `maxTokens`, which `minTokens` must not exceed.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
 function takeStops(input: Partial<StopConditions>, maxTokens: number): Partial<TakenStops> {
   const { minTokens, eosTokenId, ignoreEos, stopTokenIds } = input;
   const stops: Partial<TakenStops> = {};
@@ -147,7 +155,10 @@ function takeStops(input: Partial<StopConditions>, maxTokens: number): Partial<T
   return stops;
 }
 
-/** The methods of a grammar, each looked up once and bound to it. */
+/**
+ * Takes a grammar: each of its methods is looked up once and bound to it.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
 function takeGrammar(grammar: Grammar): GrammarCalls {
   if (typeof grammar !== 'object' || grammar === null) {
     throw badArgument('grammar', show(grammar), 'an object');
@@ -155,7 +166,11 @@ function takeGrammar(grammar: Grammar): GrammarCalls {
   return bindMethods('grammar', grammar, GRAMMAR_METHODS);
 }
 
-/** @param total tokens of the whole text, of which `numPrompt` are new */
+/**
+ * Checks that a text leaves room for output in the model and fits the pool.
+ * @param total tokens of the whole text, of which `numPrompt` are new
+ * @throws ERR_BLOCKSTEP_UNFIT
+ */
 function checkFits(s: SchedulerState, total: number, numPrompt: number): void {
   const { maxModelLen } = s.config;
   const what =

@@ -4,13 +4,13 @@ import { badArgument, show } from '../../base/errors.js';
 import { TOKEN_MAX } from '../../core/core.js';
 
 const typedArray = Object.getPrototypeOf(Int32Array.prototype) as object;
-/** Ids for which memory is taken at first. An object may claim a length that no memory has. */
+/** Number of ids for which memory is taken at first: an object may claim a length beyond any memory. */
 const ROOM = 2 ** 16;
 
 /**
- * Token ids from any array-like of integers. For an Int32Array the result is a view, and whoever copies the ids checks that they
- * are in range. For anything else the result is a checked copy, and each element is read once.
- * @throws ERR_BLOCKSTEP_BAD_ARG naming the first element that is no token id; whatever a getter throws
+ * Takes token ids from any array-like of integers. An Int32Array gives a view of itself; its ids are checked later, by
+ * the code that copies them. Anything else gives a checked copy, each element read once.
+ * @throws ERR_BLOCKSTEP_BAD_ARG, naming the first element that is no token id; whatever a getter throws
  */
 export function takeTokenIds(name: string, value: unknown): Int32Array {
   return types.isInt32Array(value) ? takeInt32Array(name, value) : copyTokenIds(name, value);
@@ -23,7 +23,7 @@ function copyTokenIds(name: string, value: unknown): Int32Array {
   let ids = new Int32Array(Math.min(length, ROOM));
   for (let i = 0; i < length; i++) {
     const id = list[i];
-    // The name of the element is put together only when the element is no token id.
+    // The name is put together only for an element that is no token id.
     if (!isTokenId(id)) throw notAnId(`${name}[${i}]`, id);
     if (i === ids.length) ids = grown(ids, length);
     ids[i] = id;
@@ -33,7 +33,7 @@ function copyTokenIds(name: string, value: unknown): Int32Array {
 
 function checkArrayLike(name: string, value: unknown): ArrayLike<unknown> {
   if (typeof value !== 'object' || value === null) throw notIds(name, value);
-  // An object that only inherits from a typed array, such as a proxy of one, has no length that can be read.
+  // An object that only inherits from a typed array, such as a proxy of one, throws when its length is read.
   const inherits = Object.prototype.isPrototypeOf.call(typedArray, value);
   if (inherits && !types.isTypedArray(value)) throw notIds(name, value);
   return value as ArrayLike<unknown>;

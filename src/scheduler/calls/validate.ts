@@ -16,8 +16,9 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import { CONNECTOR_OUTPUT_FIELDS } from './request-names.js';
 
 /**
- * That the arrays cover every entry of the plan, with as many tokens as the counts say and no more than each entry can
- * bring. Arrays may be longer than that.
+ * Checks the result of a step: its arrays cover every entry of the plan, with as many tokens as `counts` says and no
+ * more than each entry can bring. Arrays may be longer than needed.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function takeStepResult(plan: Plan, result: StepResult): TakenResult {
   if (typeof result !== 'object' || result === null) throw badArgument('result', show(result), 'an object');
@@ -36,12 +37,18 @@ export function takeStepResult(plan: Plan, result: StepResult): TakenResult {
   return { ...taken, errors: flags };
 }
 
-/** Drafts for the entries of an updated plan. */
+/**
+ * Checks drafts for the entries of a plan that was just updated (`pipelineDepth` 1).
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
 export function takeDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): TakenResult {
   return draftsOf(s, plan, drafts, !s.pipelined, 'given only at pipelineDepth 1 with speculative tokens');
 }
 
-/** Drafts for the entries of a plan in flight, made by the steps before it. */
+/**
+ * Checks drafts for the entries of a plan in flight, made by the step before it (`pipelineDepth` 2 or 3).
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
 export function takeReplacedDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): TakenResult {
   return draftsOf(
     s,
@@ -52,7 +59,11 @@ export function takeReplacedDrafts(s: SchedulerState, plan: Plan, drafts: Drafts
   );
 }
 
-/** @param isWanted whether such drafts are wanted at this pipeline depth, and `when` in words */
+/**
+ * Checks drafts for the entries of a plan.
+ * @param isWanted whether such drafts are accepted at this pipeline depth
+ * @param when that depth, in the words of the message
+ */
 function draftsOf(
   s: SchedulerState,
   plan: Plan,
@@ -72,8 +83,10 @@ function draftsOf(
 }
 
 /**
- * That a result has tokens and counts at all; of one that has not, says which of its names was probably meant. The names of a
- * result that has both are not looked at: that would cost every step, and an executor may give more than is read.
+ * Checks that a result has `tokens` and `counts`. If one is missing, the message names the field that was probably
+ * meant. Other names in a complete result are not checked: that would cost time in every step, and an executor may give
+ * more than is read.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function checkFlatFields(result: object, tokens: unknown, counts: unknown): void {
   if (tokens === undefined) throw lacksField(result, 'tokens');
@@ -84,7 +97,9 @@ function lacksField(result: object, field: string): Error {
   return badArgument(field, `undefined${insteadOf(result, field)}`, 'an Int32Array');
 }
 
-/** Checks `n` counts from 0 to `most[i]`, and as many ids from 0 to 2^31 - 2 as they sum up to. */
+/**
+ * Checks `n` counts, each from 0 to `most[i]`, and as many token ids as the counts add up to, each from 0 to 2^31 - 2.
+ */
 function takeFlat(n: number, tokens: unknown, counts: unknown, most: Uint8Array): TakenResult {
   const ids = takeInt32Array('tokens', tokens);
   const lengths = takeInt32Array('counts', counts);
@@ -96,7 +111,7 @@ function takeFlat(n: number, tokens: unknown, counts: unknown, most: Uint8Array)
     );
   }
   let total = 0;
-  // The sign bit collects what is wrong with any entry, so that the loops need no branch.
+  // The sign bit collects the faults of all entries, so that the loops need no branch.
   let wrong = 0;
   for (let i = 0; i < n; i++) {
     const count = lengths[i];
@@ -117,7 +132,10 @@ function throwFirst(field: string, values: Int32Array, n: number, most: (i: numb
   throw badArgument(`${field}[${at}]`, String(values[at]), `an integer from 0 to ${most(at)}`);
 }
 
-/** Keys of an abort: one or many external ids and handles. */
+/**
+ * Takes the keys of an abort: one external id or handle, or an iterable of them.
+ * @throws ERR_BLOCKSTEP_BAD_ARG; what the iterator throws
+ */
 export function takeAbortKeys(keys: unknown): (string | number)[] {
   if (typeof keys === 'string') return [keys];
   const list = typeof keys === 'number' ? [keys] : takeIterable(keys);
@@ -127,14 +145,20 @@ export function takeAbortKeys(keys: unknown): (string | number)[] {
   return list as (string | number)[];
 }
 
-/** Key of one request: an external id or a handle. */
+/**
+ * Takes the key of one request: an external id or a handle.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
 export function takeKey(key: unknown): string | number {
   if (typeof key === 'string') return key;
   if (typeof key === 'number') return checkInteger('handle', key, 0, Number.MAX_SAFE_INTEGER);
   throw badArgument('key', show(key), 'an id or a handle');
 }
 
-/** One use of a request's blocks. */
+/**
+ * Takes one use of a request's blocks.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
 export function takeBlockUse(handle: unknown, kind: unknown, owner: unknown): BlockUse {
   if (!OUTSTANDING_KINDS.includes(kind as OutstandingKind)) {
     throw badArgument('kind', show(kind), `one of ${OUTSTANDING_KINDS.join(', ')}`);
@@ -146,6 +170,10 @@ export function takeBlockUse(handle: unknown, kind: unknown, owner: unknown): Bl
   };
 }
 
+/**
+ * Takes the options of a prefix cache reset; both flags default to false.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
 export function takeResetOptions(options: unknown): Required<ResetOptions> {
   if (typeof options !== 'object' || options === null)
     throw badArgument('options', show(options), 'an object');
@@ -158,7 +186,7 @@ export function takeResetOptions(options: unknown): Required<ResetOptions> {
 }
 
 /**
- * Reads what workers report while no step is updated.
+ * Takes the reports of a connector's workers that come outside a step.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function takeTransfers(anomalies: Anomalies, output: ConnectorOutput): TakenOutput {
@@ -168,12 +196,13 @@ export function takeTransfers(anomalies: Anomalies, output: ConnectorOutput): Ta
   return reports;
 }
 
+/** @throws ERR_BLOCKSTEP_BAD_ARG unless `mode` is one of the two */
 export function takePauseMode(mode: unknown): 'new' | 'all' {
   if (mode === 'new' || mode === 'all') return mode;
   throw badArgument('mode', show(mode), "'new' or 'all'");
 }
 
-/** What an iterator of the caller throws is the caller's own error. */
+/** An error thrown by the iterator goes to the caller unchanged: the iterator is the caller's own. */
 function takeIterable(value: unknown): unknown[] {
   const iterable = typeof value === 'object' && value !== null ? (value as Iterable<unknown>) : null;
   if (typeof iterable?.[Symbol.iterator] === 'function') return [...iterable];

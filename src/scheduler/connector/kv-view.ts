@@ -61,8 +61,9 @@ export interface KvView {
 
   /**
    * Registers that the connector reads or keeps a request's blocks: a store of one that still runs, a lease. Until `complete`
-   * is called they go to nobody: the request is preempted only if there is no other, and its blocks stay pinned then; when
-   * it has ended they stay until every use is over. A worker says that its part is over by its metadata.
+   * is called they go to nobody. Meanwhile the request is no victim of preemption; a forced reset, or a step or load that
+   * failed, preempts it, and the blocks stay pinned. When the request has ended, its blocks stay until every use is over. A
+   * worker says that its part is over by its metadata.
    * @param kind `store` or `lease`
    * @param owner names the use among those of its kind, for instance a job; not `child C rank R`, which names what
    * `requestFinished` began

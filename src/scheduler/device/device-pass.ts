@@ -21,9 +21,12 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import { type Deciding, type GpuQuestion, LOOK_UP } from './gpu-question.js';
 
 /**
- * `schedule()` where the GPU decides: the same plans by the same rules, in as few round trips as the rules allow. The
- * running requests and those in line behind them that need nobody's answer go in one. What asks somebody between two
- * decisions costs one more: each victim of a preemption, and each admission that a connector is told of.
+ * `schedule()` where the GPU decides: it makes the plan that `schedule` of the host makes, in as few round trips to the
+ * GPU as the rules allow. One round trip covers the running requests and the requests in line behind them about which
+ * neither a grammar nor a connector nor the adapters have to be asked. Each victim of a preemption costs one more, and
+ * so does each admission that a connector is told of.
+ * @throws ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR, ERR_BLOCKSTEP_INVARIANT; the decision of the GPU is then unknown or
+ * impossible
  */
 export function* scheduleOnDevice(s: SchedulerState, question: GpuQuestion): Deciding<Plan> {
   const plan = beginSchedule(s);
@@ -35,7 +38,7 @@ export function* scheduleOnDevice(s: SchedulerState, question: GpuQuestion): Dec
   return plan;
 }
 
-/** As `runningPass` of the host. The question that ends it may have answered the first admissions too. */
+/** As `runningPass` of the host. The last question of this pass may have answered the first admissions too. */
 function* runningPass(s: SchedulerState, plan: Plan, question: GpuQuestion, budget: number): Deciding<void> {
   const { running } = s.queues;
   let next = 0;
@@ -58,7 +61,7 @@ function* runningPass(s: SchedulerState, plan: Plan, question: GpuQuestion, budg
   }
 }
 
-/** As `makeRoom` of the host, for an entry that the GPU has refused already. */
+/** As `makeRoom` of the host, for an entry for which the GPU found no blocks. */
 function* makeRoom(
   s: SchedulerState,
   plan: Plan,
@@ -80,7 +83,7 @@ function* makeRoom(
   }
 }
 
-/** As `waitingPass` of the host. What the GPU has answered already is taken first. */
+/** As `waitingPass` of the host. It begins with the admissions that the GPU has answered already. */
 function* waitingPass(s: SchedulerState, plan: Plan, question: GpuQuestion, budget: number): Deciding<void> {
   for (;;) {
     enterAdmitted(s, plan, question);
@@ -100,7 +103,10 @@ function* waitingPass(s: SchedulerState, plan: Plan, question: GpuQuestion, budg
   s.queues.endPass();
 }
 
-/** Those of the question that have their row and their blocks. Each was the head of the line when those before it had entered. */
+/**
+ * Enters the admitted requests of an answered question. Each is the head of the line when those before it have entered.
+ * @throws ERR_BLOCKSTEP_INVARIANT if fewer blocks are cached than the connector was told of
+ */
 function enterAdmitted(s: SchedulerState, plan: Plan, question: GpuQuestion): void {
   for (let i = 0; i < question.numAdmitted; i++) {
     enter(
@@ -118,7 +124,11 @@ function enterAdmitted(s: SchedulerState, plan: Plan, question: GpuQuestion): vo
   throw new BlockstepError('ERR_BLOCKSTEP_INVARIANT', found);
 }
 
-/** The request at the head of the line. Its prefix is looked up here only where a connector is to be told of it. */
+/**
+ * The prefix of the next request to be admitted. The host looks it up only if a connector is asked about it; otherwise
+ * the GPU does.
+ * @returns null if this step admits no more requests
+ */
 function nextPrefix(s: SchedulerState, plan: Plan, budget: number): Prefix | null {
   for (;;) {
     const queue = nextInLine(s, plan, budget);
@@ -129,17 +139,18 @@ function nextPrefix(s: SchedulerState, plan: Plan, budget: number): Prefix | nul
   }
 }
 
+/** A prefix whose hits the GPU looks up. */
 function unknownPrefix(request: Request): Prefix {
   const fresh = request.numComputedTokens === 0;
   return { request, fresh, numHits: LOOK_UP, numHeld: 0, external: NO_MATCH };
 }
 
 /**
- * Adds those that stand in line behind the admissions of the question, as long as nobody has to be asked about them and the
- * budget is not sure to be used up by those before.
+ * Adds to the question the requests that stand in line behind its admissions. It ends at the first request about which
+ * a callback or the adapters must be asked, or where the requests before are sure to use up the token budget.
  */
 function addFromLine(s: SchedulerState, plan: Plan, question: GpuQuestion, budget: number): void {
-  // It is told of each admission, and what it does then may change the next.
+  // The connector is told of each admission, and what it does then may change the next one.
   if (s.connector !== null) return;
   const { admissions } = question;
   const threshold = s.config.longPrefillTokenThreshold || budget;
@@ -156,7 +167,10 @@ function addFromLine(s: SchedulerState, plan: Plan, question: GpuQuestion, budge
   }
 }
 
-/** Whether it is admitted as soon as it is the first in line and fits, without anybody being asked. */
+/**
+ * Whether a request is admitted as soon as it is the first in line and fits, without a question to a grammar or to the
+ * adapters.
+ */
 function isPlain(s: SchedulerState, request: Request): boolean {
   const { maxLoras } = s.config;
   return (

@@ -15,24 +15,27 @@ import type { Plan } from '../plan/plan.js';
 import type { Prefix } from '../schedule/admission.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
-/** What waits for decisions of the GPU: it yields while one is under way, and goes on when somebody looks again. */
+/**
+ * A computation that waits for decisions of the GPU: it yields while a decision is under way, and looks again when it
+ * is resumed.
+ */
 export type Deciding<T> = Generator<undefined, T, undefined>;
 
-/** Hits that nobody knows yet: the GPU looks them up. */
+/** In place of a number of hits: the GPU looks them up. */
 export const LOOK_UP = -1;
 
-/** Looks at a decision that is under way before the event loop has its turn: some tens of microseconds. */
+/** Polls of a decision before the event loop gets its turn: some tens of microseconds. */
 const SPINS = 256;
 
-/** Longest wait for one decision, in milliseconds of real time: a GPU that takes longer hangs. */
+/** Longest wait for one decision, in milliseconds of real time. A GPU that takes longer counts as hung. */
 const TIMEOUT_MS = 60_000;
 
 /**
- * What the GPU is asked in one round trip, and what it decided: entries of a plan that go on, and requests to be admitted
- * behind them, best first. It answers up to the first that does not fit.
+ * One round trip to the GPU: a question and its answer. It asks for blocks for entries of a plan, and behind them for
+ * admissions of requests, best first. The GPU decides up to the first that does not fit.
  */
 export class GpuQuestion {
-  /** The admissions. Those that were answered know their hits. */
+  /** The admissions. Those that the GPU has answered carry their number of hits. */
   readonly admissions: Prefix[] = [];
   readonly #s: SchedulerState;
   readonly #flags: number;
@@ -55,9 +58,10 @@ export class GpuQuestion {
   }
 
   /**
-   * Has the plan's entries from `from` on decided, then the admissions.
-   * @returns the first entry whose blocks there are not, or the number of entries
-   * @throws ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR: nobody knows what was decided
+   * Has the GPU decide the plan's entries from index `from` on, and then the admissions.
+   * @param tokenBudget limit of `plan.totalTokens`
+   * @returns index of the first entry that found no blocks, or the number of entries if all did
+   * @throws ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR; the decision is then unknown
    */
   *decide(plan: Plan, from: number, tokenBudget: number): Deciding<number> {
     const { native } = this.#s.core;
@@ -66,31 +70,32 @@ export class GpuQuestion {
       native.submitDecision(plan.frame, at, plan.numRequests, this.#ask);
       yield* this.#answered();
       at += this.#answer[Answer.numRun];
-      // More entries than fit into one question. Admissions that were left out have their turn again as the next in line.
+      // The question had no room for all entries. Admissions that were left out get their turn as the next in line.
       if (this.#answer[Answer.stop] !== DecisionStop.batch || at === plan.numRequests) return at;
     }
   }
 
-  /** Why the GPU went no further: a `DecisionStop`. */
+  /** Why the GPU stopped where it did: a `DecisionStop`. */
   get stop(): number {
     return this.#answer[Answer.stop];
   }
 
+  /** Number of admissions that got their row and their blocks: the first ones of `admissions`. */
   get numAdmitted(): number {
     return this.#answer[Answer.numAdmitted];
   }
 
-  /** Tokens of admission i that are to be computed in this step. */
+  /** Tokens of admission i that this step computes. */
   numTokens(i: number): number {
     return this.#answer[answerAt(i) + Admitted.numTokens];
   }
 
-  /** Blocks of its row. */
+  /** Blocks in the row of admission i. */
   numBlocks(i: number): number {
     return this.#answer[answerAt(i) + Admitted.numBlocks];
   }
 
-  /** The admission that found no blocks or no row; null where it ended for another reason. */
+  /** The admission that found no blocks or no row; null if the GPU stopped for another reason. */
   get unfit(): Prefix | null {
     const { stop } = this;
     return stop === DecisionStop.blocks || stop === DecisionStop.rows
@@ -124,7 +129,10 @@ export class GpuQuestion {
     }
   }
 
-  /** The decision that is under way has come. */
+  /**
+   * Waits until the decision under way has come, and notes the hits that the GPU looked up.
+   * @throws ERR_BLOCKSTEP_CUDA after `TIMEOUT_MS`, and what `pollDecision` throws
+   */
   *#answered(): Deciding<void> {
     const { native } = this.#s.core;
     let until = 0;
@@ -146,7 +154,7 @@ export class GpuQuestion {
   }
 }
 
-/** Where the answer to admission i begins. */
+/** Index in the answer buffer at which the answer to admission i begins. */
 function answerAt(i: number): number {
   return DECISION_HEAD + i * ANSWER_WORDS;
 }

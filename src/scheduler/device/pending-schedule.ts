@@ -2,13 +2,18 @@ import { reentrant } from '../../base/foreign/callee.js';
 import type { Plan } from '../plan/plan.js';
 import type { Deciding } from './gpu-question.js';
 
-/** Between two looks at a decision that takes long, in milliseconds: whoever makes it may need this core. */
+/**
+ * Pause between two polls of a decision that takes long, in milliseconds: the thread that makes it may need this core.
+ */
 const PAUSE_MS = 0.02;
 const NEVER_WOKEN = new Int32Array(new SharedArrayBuffer(4));
 
 type Outcome = { plan: Plan } | { error: unknown };
 
-/** A `schedule()` that waits for decisions of the GPU: it goes on whenever somebody looks, and ends once. */
+/**
+ * A `schedule()` that waits for decisions of the GPU. `settle` or `finish` carries it on; it has one outcome, which
+ * both return.
+ */
 export class PendingSchedule {
   readonly #parts: Deciding<Plan>;
   #outcome: Outcome | null = null;
@@ -18,22 +23,28 @@ export class PendingSchedule {
     this.#parts = parts;
   }
 
-  /** Looks again in every turn of the event loop. */
+  /**
+   * Waits for the plan, polling once in every turn of the event loop.
+   * @throws by rejection what the schedule throws
+   */
   async settle(): Promise<Plan> {
     while (!this.#advance()) await new Promise<void>((turn) => setImmediate(turn));
     return this.#result();
   }
 
   /**
-   * Waits in place: nothing else happens in this thread meanwhile.
-   * @throws ERR_BLOCKSTEP_REENTRANT from inside a callback of it
+   * Waits for the plan in place: this thread does nothing else meanwhile.
+   * @throws what the schedule throws; ERR_BLOCKSTEP_REENTRANT from inside a callback of this schedule
    */
   finish(): Plan {
     while (!this.#advance()) Atomics.wait(NEVER_WOKEN, 0, 0, PAUSE_MS);
     return this.#result();
   }
 
-  /** Goes on as far as it was decided. Returns whether it is over. */
+  /**
+   * Goes on as far as the GPU has decided.
+   * @returns whether the schedule is over
+   */
   #advance(): boolean {
     if (this.#outcome !== null) return true;
     if (this.#isAdvancing) throw reentrant();

@@ -5,8 +5,10 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import { finishAll } from './finish.js';
 
 /**
- * The requests that external ids and handles name and an abort can concern, in that order, each once: unfinished ones, and
- * those that are still sent where the connector can be asked to stop. Others are counted.
+ * The requests that an abort of these keys concerns, in the order of the keys, each once. A key is an external id or a
+ * handle.
+ * An abort concerns an unfinished request. With `reclaim: 'on-confirmation'` it also concerns a finished request whose
+ * blocks are still in use, since the connector can be asked to stop. A key that names neither is counted as an anomaly.
  */
 export function abortTargets(s: SchedulerState, keys: Iterable<string | number>): Set<Request> {
   const targets = new Set<Request>();
@@ -17,12 +19,15 @@ export function abortTargets(s: SchedulerState, keys: Iterable<string | number>)
   return targets;
 }
 
-/** Whether an abort of this target changes anything now: it may have ended since it was named. */
+/** Whether an abort of this request still changes anything: the request may have ended since the abort named it. */
 export function isAbortable(s: SchedulerState, request: Request): boolean {
   return !request.isFinished || (isCancellable(s, request) && !request.cancelled);
 }
 
-/** Aborts requests in every state. @returns the external ids of those that ended now */
+/**
+ * Aborts requests, whatever state they are in. For a finished request the connector is asked to stop sending.
+ * @returns external ids of the requests that ended now
+ */
 export function abort(s: SchedulerState, targets: readonly Request[]): string[] {
   const live = targets.filter((target) => !target.isFinished);
   for (const target of targets) if (target.isFinished) cancel(s, target);
@@ -32,7 +37,10 @@ export function abort(s: SchedulerState, targets: readonly Request[]): string[] 
   return ended;
 }
 
-/** A finished request that this key names now, and no unfinished one. */
+/**
+ * The finished request that this key names and whose blocks are still in use. Undefined if an unfinished request has
+ * the key.
+ */
 function findSent(s: SchedulerState, key: string | number): Request | undefined {
   if (s.config.reclaim !== 'on-confirmation') return undefined;
   if (typeof key === 'number') {
@@ -47,8 +55,9 @@ function isCancellable(s: SchedulerState, request: Request): boolean {
 }
 
 /**
- * The connector still reads the blocks of a request that has finished, and nobody wants them any more: it is asked to stop,
- * once. They stay until it has reported (vLLM #25067; to free them at once, #35506, is to free them under a reader).
+ * Asks the connector, once per request, to stop sending the blocks of a finished request: its client has gone. The
+ * blocks stay taken until the connector has reported (vLLM #25067). To free them at once, as vLLM #35506 proposes,
+ * would free blocks that are still being read.
  */
 function cancel(s: SchedulerState, request: Request): void {
   if (!request.cancelled) s.connector?.tellCancel(request);

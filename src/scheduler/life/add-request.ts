@@ -5,7 +5,11 @@ import { Session } from '../request/session.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { enterQueue, limitWhole, startDeadline } from './deadlines.js';
 
-/** Queues a new request whose slot is open. One with a grammar waits until that is ready. */
+/**
+ * Queues a new request (vLLM `add_request`). A request with a grammar waits among the skipped until its grammar is
+ * ready. If the connector fails when it is told of the request, the next step ends the request.
+ * @param handle handle of the slot that the native core has opened for the request
+ */
 export function addRequest(s: SchedulerState, input: TakenRequest, handle: number): Request {
   const session = input.resumable === true ? new Session(stopsOf(input), input.params) : null;
   const request = new Request(input, handle, slotOf(handle), s.requestLimits(), session);
@@ -26,7 +30,10 @@ export function addRequest(s: SchedulerState, input: TakenRequest, handle: numbe
   return request;
 }
 
-/** The stop conditions of a session's first chunk, without the rest of the input: that has a whole prompt in it. */
+/**
+ * The stop conditions of a session's first chunk. They are copied one by one, because the input would keep the whole
+ * prompt alive.
+ */
 function stopsOf({
   maxTokens,
   minTokens,

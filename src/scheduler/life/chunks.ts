@@ -14,7 +14,11 @@ import { discardOutputs } from './preempt.js';
 import { releaseWaiting } from './reclaim.js';
 import { endConnectorWait } from './wait-for-connector.js';
 
-/** Gives a session its next chunk (vLLM `add_request` of a known id). */
+/**
+ * Gives a session its next chunk (vLLM `add_request` of a known id). A session that waits for input starts the chunk at
+ * once; otherwise the chunk is queued until the present answer has ended.
+ * @returns 'started' or 'queued'
+ */
 export function addChunk(s: SchedulerState, request: Request, chunk: Chunk): ChunkOutcome {
   if (!isIdle(s, request)) {
     request.session?.enqueue(chunk);
@@ -26,7 +30,11 @@ export function addChunk(s: SchedulerState, request: Request, chunk: Chunk): Chu
   return 'started';
 }
 
-/** Announces that a session's input is complete. An idle one ends now, as in vLLM without a row. */
+/**
+ * Announces that a session's input is complete. A session that waits for input ends now with `abort`, and as in vLLM
+ * without a row in the outputs. Any other ends with the answer to its last chunk.
+ * @returns 'ended' or 'queued'
+ */
 export function endSession(s: SchedulerState, request: Request): EndOutcome {
   if (request.session !== null) request.session.ended = true;
   if (!isIdle(s, request)) return 'queued';
@@ -34,18 +42,22 @@ export function endSession(s: SchedulerState, request: Request): EndOutcome {
   return 'ended';
 }
 
-/** Whether the request waits for the next chunk of its session. As everything here this goes by membership. */
+/**
+ * Whether the request waits for the next chunk of its session. Membership in `queues.idle` decides, as everywhere; the
+ * status may have been changed by others.
+ */
 export function isIdle(s: SchedulerState, request: Request): boolean {
   return s.queues.idle.has(request);
 }
 
 /**
- * What becomes of a session whose answer has just ended (vLLM `_handle_stopped_request`): the next chunk begins, or the
- * request waits for it and keeps its blocks. The caller ends with `s.queues.dropDetached()`.
+ * Goes on with a session whose answer has just ended (vLLM `_handle_stopped_request`): its next queued chunk begins, or
+ * the session keeps its blocks and waits for a chunk. The caller must call `s.queues.dropDetached()` when it is done.
  *
- * What steps in flight still bring for it is dropped: they computed behind an answer that was complete. vLLM appends it
- * to the text; and where the session was preempted meanwhile, it deletes the whole text and loses the request.
- * @returns false if the session is over
+ * Outputs that steps in flight still bring for the session are dropped, because those steps computed behind a complete
+ * answer. vLLM appends such outputs to the text; and if the session was preempted meanwhile, vLLM deletes the whole
+ * text and loses the request.
+ * @returns false if the session is over: its input has ended and no chunk is queued
  */
 export function continueSession(s: SchedulerState, request: Request): boolean {
   const { session } = request;
@@ -54,7 +66,7 @@ export function continueSession(s: SchedulerState, request: Request): boolean {
   leaveConnector(s, request);
   discardOutputs(s, request);
   request.numDraftTokens = 0;
-  // Accepted drafts behind the stop were counted as computed.
+  // Draft tokens that were accepted behind the stop token were counted as computed.
   request.numComputedTokens = Math.min(request.numComputedTokens, request.numTokens - 1);
   s.counters.sessionChunks++;
   s.continued.push(request);
@@ -73,8 +85,9 @@ export function continueSession(s: SchedulerState, request: Request): boolean {
 }
 
 /**
- * A session that was preempted while its answer was computed may wait for its connector by now: to say what it can load, or
- * for the load. The session goes on without either, and blocks stay out of use until they are not written any more.
+ * Ends what a session has open with its connector. A session that was preempted during its answer may be waiting for
+ * the connector to say what it can load, or for a load. The session goes on without either. Blocks that the load may
+ * still write stay out of use until the load has reported.
  */
 function leaveConnector(s: SchedulerState, request: Request): void {
   endConnectorWait(s, request);
@@ -84,15 +97,15 @@ function leaveConnector(s: SchedulerState, request: Request): void {
 }
 
 /**
- * Makes what was said so far and the chunk the new prompt (vLLM `_update_request_as_session`). The last token of the
- * answer was never computed; it is dropped.
+ * Makes the text so far plus the chunk the new prompt (vLLM `_update_request_as_session`). The last token of the answer
+ * is dropped, since its KV was never computed.
  */
 function startChunk(s: SchedulerState, request: Request, chunk: Chunk): void {
   const { prompt, stops, arrivalTime } = chunk;
   const { deviations } = s.config;
   keepTokens(s, request);
   const kept = request.numTokens - 1;
-  // The dropped token may have completed a block.
+  // The dropped token may have completed a block, whose hash goes with the token.
   if (s.config.reportBlocks)
     noteForgotten(s, s.core.blocks(request.slot).subarray(Math.floor(kept / s.config.blockSize)));
   s.core.push(deviations.sessionHashes ? PendingOp.truncate : PendingOp.rewind, request.slot, kept);

@@ -2,28 +2,34 @@ import type { Request } from '../request/request.js';
 import { NO_DEADLINE } from '../request/wait.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
-/** Limits the wait that a request begins now; `timeout` in milliseconds, 0 = it may wait for ever. */
+/**
+ * Sets the deadline of the wait that a request begins now.
+ * @param timeout milliseconds; 0 = the wait has no deadline
+ */
 export function startDeadline(s: SchedulerState, request: Request, timeout: number): void {
   if (timeout > 0) s.deadlines.limitWait(request, s.now + timeout);
 }
 
-/** The wait of a request is over. */
+/** Clears the deadline of a wait that is over. */
 export function stopDeadline(s: SchedulerState, request: Request): void {
   s.deadlines.stop(request);
 }
 
-/** The request stands in the queue from now on, until `leaveQueue`. */
+/** Sets the queue deadline (`deadlines.queue`): the request waits to be scheduled from now until `leaveQueue`. */
 export function enterQueue(s: SchedulerState, request: Request): void {
   const { queue } = s.config.deadlines;
   if (queue > 0) s.deadlines.limitQueue(request, s.now + queue);
 }
 
-/** The request is scheduled, or has nothing to be scheduled for. */
+/** Clears the queue deadline: the request is scheduled, or there is nothing to schedule for it. */
 export function leaveQueue(s: SchedulerState, request: Request): void {
   if (request.queueDeadline !== NO_DEADLINE) s.deadlines.limitQueue(request, NO_DEADLINE);
 }
 
-/** Limits a request as a whole, or in a session the answer to the chunk that came at `since`. */
+/**
+ * Sets the deadline of a whole request (`timeoutMs`); in a session it limits the answer to one chunk.
+ * @param since when the request or the chunk was added, on the scheduler's clock
+ */
 export function limitWhole(s: SchedulerState, request: Request, since: number): void {
   if (request.timeoutMs !== NO_DEADLINE) s.deadlines.limitWhole(request, since + request.timeoutMs);
 }

@@ -5,8 +5,9 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import { endUnreported, quarantine } from './finish.js';
 
 /**
- * Ends with `error` every request that took too long, or whose wait did, and quarantines the finished ones whose blocks were used for too
- * long. One comparison when there is none. Rows go out with the next update.
+ * Ends with `error` every unfinished request whose wait, queueing or whole life has passed its deadline. Quarantines
+ * finished requests whose blocks were used beyond the reclaim deadline. The rows of ended requests go out with the next
+ * update. Costs one comparison while nothing has expired.
  */
 export function endExpired(s: SchedulerState): void {
   for (;;) {
@@ -22,7 +23,11 @@ export function endExpired(s: SchedulerState): void {
   }
 }
 
-/** Counts what took too long, of several the narrowest. @returns it in words */
+/**
+ * Counts which deadline has passed; if several fall on the same instant the narrowest one counts: wait, queue, whole
+ * request.
+ * @returns the reason in words
+ */
 function countTimeout(s: SchedulerState, request: Request): string {
   const { deadline, waitDeadline, queueDeadline, wholeDeadline, timeoutMs } = request;
   if (waitDeadline === deadline) {
@@ -38,7 +43,7 @@ function countTimeout(s: SchedulerState, request: Request): string {
   return `took ${s.now - (wholeDeadline - timeoutMs)} ms and had not ended: its timeoutMs is ${timeoutMs} ms`;
 }
 
-/** What a request in the queue lacks, in words. */
+/** What a request in the queue is waiting for, in words. */
 const LACKS: Readonly<Record<WaitReason, string>> = {
   admission: 'a place among the running requests',
   resumption: 'a place among the running requests after its preemption',
@@ -49,7 +54,10 @@ const LACKS: Readonly<Record<WaitReason, string>> = {
   'remote-kv': 'its KV to be loaded',
 };
 
-/** @returns what it waited for, in words */
+/**
+ * Counts a wait that has passed its deadline, by the kind of wait.
+ * @returns what the request waited for, in words
+ */
 function countWait(s: SchedulerState, request: Request): string {
   if (s.queues.idle.has(request)) {
     s.counters.streamingInputTimeouts++;

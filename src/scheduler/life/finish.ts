@@ -10,26 +10,31 @@ import { leaveLoading } from './loading.js';
 import { giveRowBack } from './preempt.js';
 
 /**
- * The one way in which a request ends, from every state. The first reason wins; asked again it does nothing.
- * The request leaves its container by membership, its blocks go back unless a transfer still uses them, and its id is
- * reported with the next plan.
- * @returns whether it ended now
+ * Ends a request: the one exit, from every state. The first reason wins; a second call does nothing.
+ *
+ * The request leaves whichever container holds it. Its blocks go back unless a transfer still uses them. The next plan
+ * reports its id.
+ * @returns whether the request ended now
  */
 export function finish(s: SchedulerState, request: Request, reason: FinishCode): boolean {
   if (request.isFinished) return false;
   s.queues.remove(request);
-  // No token ended it. What stopped an earlier answer of its session is no reason of this end (as in vLLM's row of a failed load).
+  // A session may still carry the stop token of an earlier answer. No token caused this end, so the stop token is
+  // cleared (as in vLLM's row of a failed load).
   if (reason !== FinishCode.abort) request.stopReason = null;
   end(s, request, reason);
   return true;
 }
 
-/** Ends a request outside an update: its row goes out with the next one. */
+/** Ends a request outside an update. Its terminal row goes out with the next update. */
 export function endUnreported(s: SchedulerState, request: Request, reason: FinishCode): void {
   if (finish(s, request, reason)) s.unreported.push(request);
 }
 
-/** As `finish`, but many can leave `running` in one pass: the caller ends with `s.queues.dropDetached()`. */
+/**
+ * As `finish`, for many requests in one pass: the request is only marked as gone from `running`. The caller must call
+ * `s.queues.dropDetached()` when it is done.
+ */
 export function finishDetached(s: SchedulerState, request: Request, reason: FinishCode): boolean {
   if (request.isFinished) return false;
   s.queues.detach(request);
@@ -38,12 +43,13 @@ export function finishDetached(s: SchedulerState, request: Request, reason: Fini
 }
 
 /**
- * After a use of its blocks ended: with the last load its request can go on; when no use is left, blocks that a preemption
- * had to keep go back, and with a finished request all that it has.
+ * Call it after a use of a request's blocks has ended. When the last load has ended, an unfinished request may be
+ * admitted again. When no use of any kind is left, the blocks that a preemption kept pinned go back, and a finished
+ * request gives up all its blocks and its slot.
  */
 export function releaseIfDrained(s: SchedulerState, request: Request): void {
   if (request.load !== null && !isLoading(request)) {
-    // It waits for nobody else any more, however long it takes until a step reaches it.
+    // The load has come. Until a step reaches the request only the scheduler holds it up, so the deadline ends here.
     s.deadlines.stop(request);
     s.queues.unparkLoading(request);
   }
@@ -51,7 +57,8 @@ export function releaseIfDrained(s: SchedulerState, request: Request): void {
   s.usedRequests.delete(request);
   s.queues.offer(request);
   if (request.keptBlocks !== null) {
-    // Last first, as a row gives its blocks back, so that the beginnings of texts stay cached longest.
+    // Unpinned last block first, the order in which a row frees its blocks: so the beginnings of texts stay cached
+    // longest.
     s.core.native.unpin(request.keptBlocks.reverse());
     request.keptBlocks = null;
   }
@@ -65,8 +72,9 @@ export function releaseIfDrained(s: SchedulerState, request: Request): void {
 }
 
 /**
- * Gives up waiting for what still uses a finished request's blocks: nobody waits for them any more, and nobody gets them
- * until a report comes after all, or `fenceTransfers` says that nothing touches them. Its row is free again at once.
+ * Stops waiting for the transfers that still use a finished request's blocks. The blocks stay out of use until a report
+ * comes after all, or until `fenceTransfers` says that no transfer touches them. The request's row is free again at
+ * once.
  */
 export function quarantine(s: SchedulerState, request: Request): void {
   s.draining.delete(request);
@@ -76,8 +84,8 @@ export function quarantine(s: SchedulerState, request: Request): void {
 }
 
 /**
- * Whoever uses a request's blocks is alive: the deadline of its load, or of its blocks when it has finished, starts again. One
- * that was given up is waited for again.
+ * Restarts the deadline of a transfer whose peer is alive: the load deadline of an unfinished request that is loading,
+ * or the reclaim deadline of a finished request. A quarantined request goes back to `draining`.
  */
 export function renewDeadline(s: SchedulerState, request: Request): void {
   const { load, reclaim } = s.config.deadlines;
@@ -89,7 +97,7 @@ export function renewDeadline(s: SchedulerState, request: Request): void {
   if (!request.isFinished) request.waitingSince = s.now;
 }
 
-/** Something still uses its blocks. */
+/** Keeps a finished request until the transfers that use its blocks have ended, for at most the reclaim deadline. */
 function drain(s: SchedulerState, request: Request): void {
   const { reclaim } = s.config.deadlines;
   s.draining.add(request);
@@ -124,8 +132,8 @@ function end(s: SchedulerState, request: Request, reason: FinishCode): void {
 }
 
 /**
- * Ends several requests at once (vLLM `finish_requests`): all leave their queues first, then each is freed, in order.
- * @returns the external ids of those that ended now
+ * Ends several requests, in order, in one pass over the queues (vLLM `finish_requests`).
+ * @returns external ids of the requests that ended now
  */
 export function finishAll(s: SchedulerState, requests: Iterable<Request>, reason: FinishCode): string[] {
   const ended: string[] = [];

@@ -7,10 +7,12 @@ import type { FinishCode } from '../request/status.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 /**
- * Tells the connector that a request has ended, once: `finish` is the only caller. If the connector wants its blocks, they
- * are used by every rank that will report; a rank that has reported already is not waited for (vLLM #26929).
+ * Tells the connector once that a request has ended; `end` in `finish.ts` is the only caller. If children of the
+ * connector want to keep the blocks, each of their ranks gets a `store` use of them, which the rank's report ends. A
+ * rank that reported before the end gets none (vLLM #26929).
  *
- * A connector that failed here may still read the blocks: every rank of it is waited for, and the reclaim deadline.
+ * If the connector throws here it may still read the blocks. Then every rank of every child is waited for, up to the
+ * reclaim deadline.
  */
 export function handOver(s: SchedulerState, request: Request, reason: FinishCode): void {
   const { connector } = s;
@@ -29,8 +31,9 @@ export function handOver(s: SchedulerState, request: Request, reason: FinishCode
 }
 
 /**
- * What a request leaves in its blocks. Those behind its computed tokens, taken for drafts or for tokens that were still to
- * come, hold nothing of it; vLLM handed them over too before #46694, so that producer and consumer disagreed in their count.
+ * What a finished request hands over: the blocks that cover its computed tokens, and how much of their KV is settled.
+ * Blocks behind the computed tokens were taken for draft or future tokens and hold no KV of the request. vLLM handed
+ * those over too before #46694, so that producer and consumer disagreed about the number of blocks.
  */
 function leftBy(s: SchedulerState, request: Request): HandOver {
   const extent = kvExtent(s.inFlight, request);

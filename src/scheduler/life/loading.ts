@@ -4,7 +4,7 @@ import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { giveBlocksBack } from './preempt.js';
 
-/** Forgets a load, whatever became of it; what is outstanding stays so. */
+/** Forgets a load, however it ended. Transfers that still use the blocks stay registered in `outstanding`. */
 export function leaveLoading(s: SchedulerState, request: Request): void {
   if (request.load === null) return;
   s.deadlines.stop(request);
@@ -12,7 +12,10 @@ export function leaveLoading(s: SchedulerState, request: Request): void {
   request.load = null;
 }
 
-/** Nothing of a load came, or nobody knows what: only what was found locally counts. */
+/**
+ * Takes a load as failed as a whole, also when nobody knows how much of it came: only the locally cached tokens stay
+ * computed.
+ */
 export function loseLoad(s: SchedulerState, request: Request): void {
   const { load } = request;
   if (load === null) return;
@@ -20,7 +23,7 @@ export function loseLoad(s: SchedulerState, request: Request): void {
   request.numComputedTokens = Math.min(request.numComputedTokens, load.localTokens);
 }
 
-/** A load fails once, however many reports say so. */
+/** Marks a load as failed. It is counted once, however many reports say so. */
 export function markFailed(s: SchedulerState, request: Request, load: Load): void {
   if (load.failed) return;
   load.failed = true;
@@ -29,10 +32,10 @@ export function markFailed(s: SchedulerState, request: Request, load: Load): voi
 }
 
 /**
- * Ends the wait for a load that is done (vLLM `_update_waiting_for_remote_kv`): what is good of it can be found from now
- * on, and not earlier. Where nothing is good the blocks go back, so that the next lookup may find local ones. One token is
- * always left to be computed, to sample from.
- * @returns false if it is not done
+ * Ends the wait for a load that is done (vLLM `_update_waiting_for_remote_kv`). The good blocks of the load get into
+ * the prefix cache now and not earlier. If no token is good, the blocks go back, so that the next lookup may find local
+ * ones. At least one token is left to be computed, because sampling needs it.
+ * @returns false while the load is under way
  */
 export function endLoading(s: SchedulerState, request: Request): boolean {
   if (isLoading(request)) return false;

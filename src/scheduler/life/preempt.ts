@@ -8,9 +8,9 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import { enterQueue } from './deadlines.js';
 
 /**
- * Gives a running request's blocks back and puts it first in line to be computed again. The caller has taken it out
- * of `running`. Its blocks keep their hashes, so that it finds most of them again; what steps in flight still bring
- * for it is kept (vLLM `_preempt_request`).
+ * Preempts a request (vLLM `_preempt_request`): gives its blocks back and puts it first in line to be computed again.
+ * The caller has taken the request out of `running`. The blocks keep their hashes, so that the request finds most of
+ * them again. Outputs that steps in flight still bring for the request are kept.
  */
 export function preempt(s: SchedulerState, request: Request): void {
   giveBlocksBack(s, request);
@@ -27,8 +27,8 @@ export function preempt(s: SchedulerState, request: Request): void {
 }
 
 /**
- * Gives the blocks of a request that goes on back to the pool. While a transfer still uses them they stay pinned, so that
- * nobody gets them (vLLM #29870, #46014).
+ * Gives the blocks of an unfinished request back to the pool. While a transfer still uses the blocks they stay pinned,
+ * so that no other request gets them (vLLM #29870, #46014).
  */
 export function giveBlocksBack(s: SchedulerState, request: Request): void {
   if (isUsed(request)) keepBlocks(s, request, s.core.blocks(request.slot));
@@ -37,9 +37,9 @@ export function giveBlocksBack(s: SchedulerState, request: Request): void {
 }
 
 /**
- * Gives the row of a finished request back, whose blocks something still uses: they are pinned until that ends, since only
- * what runs needs a row.
- * @returns false if it has no row
+ * Gives the row of a finished request back while a transfer still uses its blocks. The blocks are pinned until that use
+ * ends; a row is needed only by requests that run.
+ * @returns false if the request has no row
  */
 export function giveRowBack(s: SchedulerState, request: Request): boolean {
   s.drainingRows.delete(request);
@@ -61,9 +61,10 @@ function giveRow(s: SchedulerState, { slot }: Request): void {
 }
 
 /**
- * Preempts a running request whose results in flight are void: they are dropped when they arrive and computed again.
- * vLLM counts tokens to discard here and loses outputs with speculative decoding; the entries themselves are marked.
- * @param updating the plan that is being updated and not in flight any more
+ * Preempts a running request and voids its outputs in flight: they are dropped when they arrive, and computed again.
+ * The plan entries themselves are marked as dropped. vLLM counts tokens to discard instead, and loses outputs with
+ * speculative decoding.
+ * @param updating the plan that is being updated, which is no longer in flight
  */
 export function preemptByForce(s: SchedulerState, request: Request, updating?: Plan): void {
   s.queues.remove(request);
@@ -71,13 +72,16 @@ export function preemptByForce(s: SchedulerState, request: Request, updating?: P
   preempt(s, request);
 }
 
-/** Drops what the steps in flight, and the one being updated, bring for a request that starts again. */
+/**
+ * Drops the outputs that steps in flight, and the plan being updated, bring for a request that will be computed again:
+ * its next entry has `needsAllTokens`.
+ */
 export function discardOutputs(s: SchedulerState, request: Request, updating?: Plan): void {
   dropOutputs(s, request, updating);
   s.lastSteps[request.slot] = NEVER;
 }
 
-/** The same for one that goes on. */
+/** Drops the same outputs for a request that keeps its blocks and goes on. */
 export function dropOutputs(s: SchedulerState, request: Request, updating?: Plan): void {
   dropEntries(s.inFlight, request);
   if (updating !== undefined) dropEntries([updating], request);

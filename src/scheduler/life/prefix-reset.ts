@@ -7,9 +7,12 @@ import { reclaimAllSessions } from './reclaim.js';
 const NO_BLOCKS = new Int32Array(0);
 
 /**
- * Forgets all cached prefixes, for instance because the model's weights changed (vLLM `reset_prefix_cache`). With
- * `resetRunning` the running requests are preempted first, last admitted first, and their outputs in flight dropped.
- * So are the blocks of sessions that do not run, unless `reclaimIdleSessions` is off. A request that still holds blocks is a blocker, never an exception.
+ * Forgets all cached prefixes, for instance because the model's weights changed (vLLM `reset_prefix_cache`).
+ *
+ * With `resetRunning` every running request is preempted first, last admitted first, and its outputs in flight are
+ * dropped. The blocks of sessions that do not run are taken too, unless the deviation `reclaimIdleSessions` is off.
+ *
+ * A request that still holds blocks is listed as a blocker; it never causes an exception.
  */
 export function resetPrefixCache(
   s: SchedulerState,
@@ -33,6 +36,7 @@ export function resetPrefixCache(
   return { ok, local, connector, ...inUse, preempted, reclaimed };
 }
 
+/** External ids of all requests that hold blocks, finished ones included. */
 function holders(s: SchedulerState): string[] {
   const all = [...s.requests.values(), ...s.draining, ...s.quarantined];
   return all

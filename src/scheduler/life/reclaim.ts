@@ -7,24 +7,25 @@ import { endLoading } from './loading.js';
 import { giveBlocksBack, giveRowBack } from './preempt.js';
 
 /**
- * Takes the blocks of one session that does not run, because something else needs them: that of the longest idle one, or
- * if nothing else runs, so that nothing else can ever give blocks back, of the last one in line for admission. Its blocks keep their hashes, so that it finds again
- * what was not reused meanwhile. Sessions whose blocks a transfer uses are left alone.
- * @param needy never this one
- * @returns false if there is none
+ * Takes the blocks of one session that does not run, because another request needs blocks. The longest idle session
+ * comes first. Otherwise, if nothing but the needy request runs, so that no request can ever give blocks back, the last
+ * session in line for admission gives up its own. The blocks keep their hashes, so that the session finds again
+ * whatever was not reused. A session whose blocks a transfer uses is left alone.
+ * @param needy the request that needs blocks; its own are never taken
+ * @returns false if no session has blocks to give
  */
 export function reclaimSession(s: SchedulerState, needy: Request): boolean {
   if (!s.config.deviations.reclaimIdleSessions) return false;
   const { idleHolders } = s.queues;
   for (let request = idleHolders.peek(); request !== null; request = idleHolders.peek()) {
-    // One whose blocks are used comes back when that is over.
+    // A session whose blocks a transfer uses is offered again when that use ends.
     idleHolders.drop(request);
     if (dropZombie(s, s.queues.skipped, request)) continue;
     if (canReclaim(request, needy)) return reclaim(s, request);
   }
   const { running } = s.queues;
   if (running.length > 1 || (running.length === 1 && running[0] !== needy)) return false;
-  // Those of `skipped` are ahead of those of `waiting`.
+  // The requests of `skipped` stand in line before those of `waiting`.
   for (const queue of [s.queues.waiting, s.queues.skipped]) {
     const last = queue.toArray().findLast((request) => canReclaim(request, needy));
     if (last !== undefined) return reclaim(s, last);
@@ -33,11 +34,11 @@ export function reclaimSession(s: SchedulerState, needy: Request): boolean {
 }
 
 /**
- * Takes the blocks of one request whose load is done and that does not run yet: of the last in line, when otherwise nothing
- * ever would go on, because nothing runs and the first in line does not fit, or the only one that runs cannot grow. It is
- * looked up again.
- * @param needy never this one
- * @returns false if there is none
+ * Takes the blocks of one request whose load is done and that was not admitted yet: of the last such request in line.
+ * It is done only where otherwise no request could ever go on: nothing runs and the first in line does not fit, or the
+ * only running request cannot grow. The prefix of the request that gave its blocks is looked up again.
+ * @param needy the request that needs blocks; its own are never taken
+ * @returns false if no such request has blocks to give
  */
 export function reclaimStuckLoad(s: SchedulerState, plan: Plan, needy: Request): boolean {
   if (!s.config.deviations.admitStuckLoads || s.connector === null) return false;
@@ -53,29 +54,32 @@ export function reclaimStuckLoad(s: SchedulerState, plan: Plan, needy: Request):
 }
 
 /**
- * Takes the row of the request that finished first of those whose blocks are still used. The blocks stay out of use: what is
- * fetched late, or never, costs blocks, and no rows.
- * @returns false if there is none
+ * Takes the row of the draining request that finished first. Its blocks stay pinned, so a transfer that is late or lost
+ * costs blocks, and no rows.
+ * @returns false if no draining request has a row
  */
 export function reclaimRow(s: SchedulerState): boolean {
   for (const request of s.drainingRows) if (giveRowBack(s, request)) return true;
   return false;
 }
 
-/** Nothing runs but the needy request itself, so that nobody else can ever give blocks back. */
+/** Whether nothing runs but the needy request itself, so that no other request can ever give blocks back. */
 function isAlone({ queues: { running }, inFlight }: SchedulerState, plan: Plan, needy: Request): boolean {
   if (running.length > 0) return running.length === 1 && running[0] === needy;
   return plan.totalTokens === 0 && inFlight.length === 0;
 }
 
-/** It holds blocks that nothing writes any more. */
+/** Whether the request holds loaded blocks that no transfer uses any more, and is no session. */
 function isStuckLoad(request: Request, needy: Request): boolean {
   const { session, numComputedTokens, load } = request;
   if (request === needy || request.isFinished || session !== null) return false;
   return (numComputedTokens > 0 || load !== null) && !isUsed(request);
 }
 
-/** Takes the blocks of every session that does not run. @returns their external ids */
+/**
+ * Takes the blocks of every session that does not run, for a forced reset of the prefix cache.
+ * @returns external ids of those sessions
+ */
 export function reclaimAllSessions(s: SchedulerState): string[] {
   if (!s.config.deviations.reclaimIdleSessions) return [];
   const { waiting, idle, skipped } = s.queues;
@@ -87,7 +91,7 @@ export function reclaimAllSessions(s: SchedulerState): string[] {
 function canReclaim(request: Request, needy?: Request): boolean {
   const { session, numComputedTokens, load } = request;
   if (request.isFinished || session === null || request === needy) return false;
-  // One whose load failed as a whole has computed nothing, and holds the blocks that it was loaded into.
+  // A session whose load failed as a whole has no computed tokens, but still holds the blocks of the load.
   if (numComputedTokens === 0 && load === null) return false;
   return !isUsed(request);
 }
@@ -98,10 +102,10 @@ function reclaim(s: SchedulerState, request: Request): true {
   return true;
 }
 
-/** Gives the blocks of a request that does not run back. Its next admission looks for a cached prefix again. */
+/** Gives back the blocks of a request that does not run. Its next admission looks for a cached prefix again. */
 export function releaseWaiting(s: SchedulerState, request: Request): void {
   if (request.load !== null) endLoading(s, request);
-  // A load that brought nothing has given them back by then.
+  // If the load brought nothing, `endLoading` has given the blocks back already.
   if (s.core.blocks(request.slot).length > 0) giveBlocksBack(s, request);
   request.numComputedTokens = 0;
   request.nextPublish = 0;

@@ -4,10 +4,10 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import { startDeadline, stopDeadline } from './deadlines.js';
 
 /**
- * The connector cannot say yet what it can bring of the request at the head of a queue (vLLM get_num_new_matched_tokens
- * answers None). The request is passed over, and asked about again in the next step, or when the connector wakes it. Here
- * this wait has a deadline, that of a load; in vLLM it has none.
- * @param wakes it stands apart until the connector wakes it
+ * Makes the head of a queue wait because the connector cannot say yet what it can load (vLLM
+ * `get_num_new_matched_tokens` answers None). The request is passed over, and asked about again in the next step or
+ * when the connector wakes it. The wait has the deadline of a load; in vLLM it has none.
+ * @param wakes the connector will call `KvView.wake`; until then no step looks at the request
  */
 export function waitForConnector(
   s: SchedulerState,
@@ -24,7 +24,7 @@ export function waitForConnector(
   else s.queues.passOver(queue, request);
 }
 
-/** The connector has said what it can bring: what the request waits for now is admission. */
+/** Ends that wait: the connector has answered, and the request waits only for its admission. */
 export function endConnectorWait(s: SchedulerState, request: Request): void {
   if (!request.asksLater) return;
   request.asksLater = false;
@@ -32,7 +32,10 @@ export function endConnectorWait(s: SchedulerState, request: Request): void {
   stopDeadline(s, request);
 }
 
-/** Has a request asked about again; see `KvView.wake`. */
+/**
+ * Makes the next step ask the connector about a request again; see `KvView.wake`.
+ * @returns false if the request does not wait to be woken, or the handle is stale
+ */
 export function wake(s: SchedulerState, handle: number): boolean {
   const request = s.incarnation(handle);
   return request !== undefined && s.queues.unparkDeferred(request);

@@ -7,27 +7,30 @@ import { forgetBlocks, forgetRow } from '../state/forget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 /**
- * What follows from blocks that were published and then not written, or wrongly: by a step that failed, by a load that
- * failed. Nobody may find them, and whoever shares them is computed again without them.
+ * What follows from bad blocks: blocks that were published and then not written, or written wrongly, by a failed step
+ * or a failed load. Bad blocks leave the prefix cache, and requests that share them are computed again.
  */
 
-/** Whether the request still has the row that it had in that step. */
+/** Whether the request still has the row that it had in that step: it holds blocks and was not admitted again since. */
 export function holdsSince(request: Request, step: number): boolean {
   return holdsBlocks(request) && request.admittedStep <= step;
 }
 
-/** A running request does; one that waits may: a session, or one whose prefix is or was loaded. */
+/**
+ * Whether a request holds blocks. A running request does. A waiting one may: a session, or a request whose prefix is
+ * being loaded or was loaded.
+ */
 function holdsBlocks({ container, numComputedTokens, load }: Request): boolean {
   return container === 'running' || (container !== null && (numComputedTokens > 0 || load !== null));
 }
 
-/** Unpublishes a request's blocks from `firstBad` on, and notes their ids. */
+/** Removes a request's blocks from the prefix cache, from block index `firstBad` on, and adds their ids to `bad`. */
 export function evictRow(s: SchedulerState, request: Request, firstBad: number, bad: Set<number>): void {
   for (const id of s.core.blocks(request.slot).subarray(firstBad)) bad.add(id);
   forgetRow(s, request.slot, firstBad);
 }
 
-/** Who was in this step or one behind it in flight, and has not the row any more that it had there. */
+/** The requests of this step, and of the steps in flight behind it, that no longer have the row that they had there. */
 export function leftSince(s: SchedulerState, oldest: Plan): Request[] {
   const left = new Set<Request>();
   for (const { requests, numRequests, step } of [oldest, ...s.inFlight]) {
@@ -37,26 +40,28 @@ export function leftSince(s: SchedulerState, oldest: Plan): Request[] {
 }
 
 /**
- * Whether a request that was admitted in this step or later, and may have shared a bad block, has given its own blocks
- * back meanwhile. What it computed on top of the bad ones can be found and is wrong. One that was admitted before had its blocks
- * when the bad ones were published, and has none of them.
- * @param failed entries of these were found bad themselves, and are not looked at
+ * Whether a request that may have shared a bad block has given its own blocks back meanwhile. Only requests admitted in
+ * this step or later may have shared one: a request admitted before already had its blocks when the bad ones were
+ * published. Blocks that such a request computed on top of bad ones can still be found in the prefix cache, and are
+ * wrong.
+ * @param failed requests whose own entries failed, which are not looked at
  */
 export function someSharerLeft(s: SchedulerState, plan: Plan, failed: ReadonlySet<Request>): boolean {
   return leftSince(s, plan).some((request) => request.admittedStep >= plan.step && !failed.has(request));
 }
 
 /**
- * What a request has in flight, and in the step that is being updated, was computed from KV that is not good: none of it
- * is to be stored. This counts for requests that have ended too, which nobody computes again.
+ * Marks the entries of a request, in the plan being updated and in those in flight, as computed from bad KV: a
+ * connector must not store what they computed. Entries of requests that have ended are marked too, since their KV is
+ * never computed again.
  */
 export function spoilEntries(s: SchedulerState, plan: Plan, request: Request): void {
   for (const each of [plan, ...s.inFlight]) each.spoil(request);
 }
 
 /**
- * Which of the free blocks belong to what failed is no longer known. So the whole cache is forgotten, and whoever was
- * admitted since may have hit them.
+ * Forgets the whole prefix cache, because nobody knows any more which free blocks are bad. Every request that was
+ * admitted in the plan's step or later may have hit one, so it is computed again.
  */
 export function forgetSince(s: SchedulerState, plan: Plan): void {
   forgetBlocks(s, s.core.published());
@@ -66,14 +71,14 @@ export function forgetSince(s: SchedulerState, plan: Plan): void {
     }
   }
   for (const request of s.requests.values()) {
-    // Preempted since, so that it has no row to take; but what it still has in flight was computed with one.
+    // It was preempted since and has no row to take. But its outputs in flight may be computed from a bad block.
     if (request.container !== 'running' && request.admittedStep >= plan.step)
       discardOutputs(s, request, plan);
   }
   recompute(s, plan, (request) => (request.admittedStep >= plan.step ? 0 : -1));
 }
 
-/** Computes again whoever holds one of these blocks, but for those that are `spared`. */
+/** Has every request that holds one of these blocks computed again, except those in `spared`. */
 export function recomputeSharers(
   s: SchedulerState,
   plan: Plan | null,
@@ -86,14 +91,15 @@ export function recomputeSharers(
 }
 
 /**
- * Preempts, from the back as vLLM's forced reset does, the running requests with a bad block, and takes the blocks of
- * those that wait and have one; -1 = none is bad.
+ * Preempts the running requests that have a bad block, last admitted first as in vLLM's forced reset, and takes the
+ * blocks of waiting requests that have one.
+ * @param firstBadBlock index of the first bad block in a request's row; -1 = none is bad
  */
 function recompute(s: SchedulerState, plan: Plan | null, firstBadBlock: (request: Request) => number): void {
   for (const request of [...s.queues.running].reverse()) {
     const firstBad = firstBadBlock(request);
     if (firstBad < 0) continue;
-    // What a sharer filled behind the bad prefix was computed from it, and is wrong with it.
+    // Blocks behind the bad prefix were computed from it, and are wrong with it.
     forgetRow(s, request.slot, firstBad);
     preemptByForce(s, request, plan ?? undefined);
   }
@@ -102,13 +108,17 @@ function recompute(s: SchedulerState, plan: Plan | null, firstBadBlock: (request
     const firstBad = firstBadBlock(request);
     if (firstBad < 0) continue;
     forgetRow(s, request.slot, firstBad);
-    // Also when its load is done: it is not promoted yet, and only then is anything of it published.
+    // This holds for a load that is done too: its blocks are published only when the request is promoted.
     if (request.load !== null) truncateLoad(s, request, firstBad);
     else releaseWaiting(s, request);
   }
 }
 
-/** A load may still write its blocks: it keeps them, and when it is promoted only what stands before the bad one counts. */
+/**
+ * Cuts a load before its first bad block. The load may still write, so the request keeps the blocks; at its promotion
+ * only tokens in front of the bad block count.
+ * @param firstBad index of the bad block in the row
+ */
 export function truncateLoad(s: SchedulerState, request: Request, firstBad: number): void {
   if (request.load !== null) markFailed(s, request, request.load);
   request.numComputedTokens = Math.min(request.numComputedTokens, firstBad * s.config.blockSize);

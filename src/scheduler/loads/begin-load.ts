@@ -11,7 +11,10 @@ import { forgetRow } from '../state/forget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 /**
- * Tells the connector of an admission, and notes what it will bring.
+ * Tells the connector of an admission (vLLM `update_state_after_alloc`), and notes what the connector will load. An
+ * asynchronous load makes the request wait; a synchronous one is read by the step itself and stands in
+ * `plan.syncLoads`.
+ * @param localTokens tokens in front of the load that the local prefix cache had
  * @returns false if the connector failed, and the request ended with it
  */
 export function beginLoad(
@@ -23,9 +26,9 @@ export function beginLoad(
 ): boolean {
   const numExternal = match.numTokens ?? 0;
   const held = s.core.blocks(request.slot);
-  // Lent: what a connector does to its list must not change this one.
+  // A copy, so that nothing a connector does to its list changes this row.
   if (s.connector?.tellAllocated(request, [held.slice()], numExternal) === false) {
-    // It was published when its blocks were taken, and nobody will compute it.
+    // The blocks were published when they were taken, and no step will compute them.
     forgetRow(s, request.slot, Math.floor(localTokens / s.config.blockSize));
     endUnreported(s, request, FinishCode.error);
     return false;
@@ -46,7 +49,10 @@ export function beginLoad(
   return true;
 }
 
-/** The request waits until every rank of the child has reported. Its computed tokens count what is to come (as in vLLM). */
+/**
+ * Makes the request wait until every rank of the child has reported its load. `numComputedTokens` already counts the
+ * tokens to be loaded, as in vLLM.
+ */
 function startLoading(s: SchedulerState, request: Request, load: Load): void {
   for (const rank of reportersOf(s, load.child)) s.addUse(request, 'load', peer(load.child, rank));
   request.load = load;

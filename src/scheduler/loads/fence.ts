@@ -6,11 +6,14 @@ import { FinishCode } from '../request/status.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 /**
- * Ends every use of blocks by the connector, because whoever runs the transfers vouches that none of them touches memory
- * any more; see `Scheduler.fenceTransfers`. What had not come counts as failed. A load of a step behind `begunStep` has not
- * begun, nor has what the connector began for a request that ended when `begunStep` was the last one: it will touch the
- * blocks when it does, so its use stays.
- * @returns the requests that a use of ended
+ * Ends every use of blocks by the connector, or by one of its children. The caller vouches that none of their transfers
+ * touches memory any more; see `Scheduler.fenceTransfers`. A load that had not been reported counts as failed.
+ *
+ * Uses that have not begun stay, because their transfers will still touch the blocks: loads of steps after `begunStep`,
+ * and stores of requests that ended when `begunStep` was the last step, or later.
+ * @param child index of the child; undefined = all children
+ * @param begunStep last step whose plan was handed to the workers
+ * @returns number of requests of which a use ended
  */
 export function fenceTransfers(s: SchedulerState, child: number | undefined, begunStep: number): number {
   const all = [...s.requests.values(), ...s.draining, ...s.quarantined];
@@ -30,8 +33,9 @@ export function fenceTransfers(s: SchedulerState, child: number | undefined, beg
 }
 
 /**
- * Loads of this step never began, because their metadata could not be made: nothing writes their blocks.
- * @param isLost whether it is so for those of a child
+ * Fails the loads of a step whose metadata could not be made. Such a load never began, so no transfer writes its
+ * blocks.
+ * @param isLost whether the metadata of this child is missing
  */
 export function loseLoadsOf(s: SchedulerState, step: number, isLost: (child: number) => boolean): void {
   for (const request of [...s.withLoad]) {
@@ -42,12 +46,13 @@ export function loseLoadsOf(s: SchedulerState, step: number, isLost: (child: num
   }
 }
 
+/** Takes a request's load as failed; under the policy `fail` the request ends. */
 function loseOrEnd(s: SchedulerState, request: Request): void {
   loseLoad(s, request);
   if (s.config.loadFailurePolicy === 'fail') endUnloaded(s, request);
 }
 
-/** Ends a request outside an update, because its KV could not be loaded. */
+/** Ends a request with `error` outside an update, because its KV could not be loaded. */
 export function endUnloaded(s: SchedulerState, request: Request): void {
   request.failure ??= 'its KV could not be loaded';
   endUnreported(s, request, FinishCode.error);

@@ -5,12 +5,15 @@ import type { Request } from '../request/request.js';
 import { getByHandle } from '../state/guards.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
-/** Registers a use of a request's blocks; see `Scheduler.hold`. */
+/**
+ * Registers a use of a request's blocks; see `Scheduler.hold`.
+ * @returns false, and counted, if the handle is stale or the use is registered already
+ */
 export function hold(s: SchedulerState, { handle, kind, owner }: BlockUse): boolean {
   const request = getByHandle(s, handle);
   if (request === undefined) return false;
   if (s.addUse(request, kind, owner)) {
-    // Its load was done; now it waits for one more.
+    // The load was done and the request not yet admitted. Now the request waits for one more load.
     const waits = kind === 'load' && request.load !== null && !s.queues.loading.has(request);
     if (waits) waitAgain(s, request);
     return true;
@@ -19,7 +22,10 @@ export function hold(s: SchedulerState, { handle, kind, owner }: BlockUse): bool
   return false;
 }
 
-/** Ends a use of a request's blocks; see `Scheduler.complete`. */
+/**
+ * Ends a use of a request's blocks; see `Scheduler.complete`.
+ * @returns false, and counted, if the handle is stale or there is no such use
+ */
 export function complete(s: SchedulerState, { handle, kind, owner }: BlockUse): boolean {
   const request = getByHandle(s, handle);
   if (request === undefined) return false;

@@ -5,12 +5,15 @@ import { type OutstandingKind, peer } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
-/** Whether this rank of this child is one whose reports are awaited. */
+/** Whether the rank of the child is declared in `reporters`: only reports of declared ranks are expected. */
 export function isDeclared(s: SchedulerState, { child, rank }: TakenReport): boolean {
   return reportersOf(s, child).includes(rank);
 }
 
-/** Counts a report that ended nothing, by what is wrong with it. */
+/**
+ * Counts a report that ended no use, as an anomaly of the kind that explains it.
+ * @param isEarlier the report is about an earlier load of the request
+ */
 export function reportForeign(
   s: SchedulerState,
   request: Request,
@@ -30,7 +33,11 @@ export function reportForeign(
   s.anomalies.report(reason, what, request);
 }
 
-/** Whether a report that names the step of its load is about another load than the last one of the request. */
+/**
+ * Whether a report is about an earlier load of the request than its last one. Only a report that names the step of its
+ * load can tell.
+ * @param step the step that the report names; undefined = it names none
+ */
 export function isEarlierLoad(request: Request, step: number | undefined): boolean {
   return step !== undefined && request.loadStep >= 0 && step !== request.loadStep;
 }

@@ -20,12 +20,13 @@ import {
 import { isDeclared, isEarlierLoad, reportForeign } from './judge-report.js';
 
 /**
- * Takes what could not be loaded (vLLM `_handle_invalid_blocks`), before anybody builds on it. A request whose load failed
- * computes from the first block that is missing, or is to end with `error`, as `loadFailurePolicy` says; what this step
- * brings for it is dropped. Asynchronous loads keep their blocks until they have reported.
- * @param plan the one being updated, whose synchronous loads these may be; null = none
- * @param failedEntries requests that failed in this very update, with what they had published
- * @returns the requests that are to end
+ * Takes reports of failed loads (vLLM `_handle_invalid_blocks`), before any other request builds on the missing KV.
+ * Under the policy `recompute` a request computes from its first missing block on; under `fail` it is to end with
+ * `error`. Outputs that this step brings for it are dropped. A request keeps the blocks of an asynchronous load until
+ * every rank has reported.
+ * @param plan the plan being updated, which may have synchronous loads among these; null outside an update
+ * @param failedEntries requests whose entries failed in this same update, with the blocks that they published
+ * @returns the requests that the caller must end
  */
 export function failLoads(
   s: SchedulerState,
@@ -38,7 +39,7 @@ export function failLoads(
   for (const report of output?.failedReceiving ?? []) takeFailed(s, plans, report, failed);
   for (const invalid of output?.invalidBlocks ?? []) takeInvalid(s, plans, invalid, failed);
   if (s.config.loadFailurePolicy === 'fail' && plan !== null) {
-    // An older step may still bring something for a request that was preempted since, and loaded again.
+    // An older step may still bring an output for a request that was preempted and loaded again since.
     for (const request of failed) dropOutputs(s, request, plan);
   }
   if (plan?.syncLoads.some((load) => load.failed)) {
@@ -51,8 +52,9 @@ export function failLoads(
 }
 
 /**
- * A load of which nothing is known to have come. Only the ranks of the child that loads can say so. What a step in flight is
- * to read goes by the plan, not by the request: that may have ended meanwhile, and its blocks can still be found.
+ * Takes the report that a load failed as a whole. Only declared ranks of the child that loads can report it. For a
+ * synchronous load the plan is asked first and not the request: the request may have ended meanwhile while its blocks
+ * can still be found.
  */
 function takeFailed(
   s: SchedulerState,
@@ -77,14 +79,15 @@ function takeFailed(
     failed.add(request);
     return;
   }
-  // It ended meanwhile, or went on without the load: nobody was to read what has not come.
+  // The request ended meanwhile, or went on without the load: nothing was to read the missing KV.
   if (request.load === null && request.outstanding?.has('load', peer(child, report.rank))) return;
   reportForeign(s, request, 'load', report, isEarlierLoad(request, step));
 }
 
 /**
- * Finds the loads of the child that were to fill the block. What a step in flight is still to read counts at its update. A
- * block that nobody loads, or that is somebody else's by now, hurts nobody; nor does one that another child loads.
+ * Takes the report that a load did not fill one block: finds the loads of the child that were to fill it. A synchronous
+ * load is noted in the plan that reads the block, and the update of that plan draws the consequences. The report is
+ * only counted, as an anomaly, if no load fills the block, if another child loads it, or if it has a new owner by now.
  */
 function takeInvalid(
   s: SchedulerState,
@@ -131,7 +134,10 @@ function takeInvalid(
   else s.anomalies.report('invalid-block', `block ${block}${whose} is not being loaded`);
 }
 
-/** What was reported missing and has been given out anew since is not what this step read. */
+/**
+ * Takes out of `plan.missing` each block whose generation has changed: it has a new owner since, and this step did not
+ * read what that owner writes.
+ */
 function forgetReassigned(s: SchedulerState, { syncLoads, missing }: Plan): void {
   const isStill = (load: SyncLoad, id: number): boolean => {
     const at = load.failed ? load.blocks.indexOf(id) : -1;
@@ -140,7 +146,10 @@ function forgetReassigned(s: SchedulerState, { syncLoads, missing }: Plan): void
   for (const id of missing) if (!syncLoads.some((load) => isStill(load, id))) missing.delete(id);
 }
 
-/** Whether this child still loads the block for a request that has ended, or went on without it: abort and failure may meet. */
+/**
+ * Whether this child still loads the block for a request that has ended or went on without the load: an abort and a
+ * failure can cross.
+ */
 function isDrained(s: SchedulerState, block: number, child: number, handle: number | undefined): boolean {
   return [...s.requests.values(), ...s.draining, ...s.quarantined].some(
     (request) =>
@@ -152,8 +161,9 @@ function isDrained(s: SchedulerState, block: number, child: number, handle: numb
 }
 
 /**
- * Synchronous loads: the step has read what is missing. Whoever was first to hold a missing block has to write it; as in
- * vLLM the others count on that, unless `sharersWait`.
+ * Draws the consequences of failed synchronous loads: the step has already read the missing blocks. As in vLLM the
+ * first running request that holds a missing block computes it again, and later holders count on that. With the
+ * deviation `sharersWait` only the request whose own load failed does so, and the other holders are preempted.
  */
 function failSyncLoads(
   s: SchedulerState,
@@ -184,7 +194,8 @@ function failSyncLoads(
     owners.add(request);
     if (evicts) evictRow(s, request, firstOwn, bad);
   }
-  // Those whose blocks are somebody else's by now too: what was read of them and published is wrong all the same.
+  // Loads whose blocks have a new owner count too: tokens that were computed from their KV and published are wrong all
+  // the same.
   const lost = plan.syncLoads.filter(({ failed: isLost }) => isLost);
   for (const { request } of lost) {
     request.numFailedLoads++;
@@ -197,8 +208,9 @@ function failSyncLoads(
 }
 
 /**
- * As in vLLM a load fails with the cached prefix in front of it, where somebody else was to load that; of several loads
- * behind the same prefix the first one does, and the others count on it.
+ * Without the deviation `sharersWait`, as in vLLM: a waiting request's load fails too if a block of its cached prefix
+ * is missing. If several loads stand behind the same missing prefix, the first one computes it and the others count on
+ * that.
  */
 function failPrefixes(s: SchedulerState, missing: ReadonlySet<number>, failed: Set<Request>): void {
   const marked = new Set<number>();
@@ -212,7 +224,7 @@ function failPrefixes(s: SchedulerState, missing: ReadonlySet<number>, failed: S
   }
 }
 
-/** Tokens of a running request that it had before this step and the ones behind it. */
+/** Computed tokens that a running request had before this step and the steps in flight behind it. */
 function computedBeforeStep(s: SchedulerState, plan: Plan, request: Request): number {
   for (const each of [plan, ...s.inFlight]) {
     const at = each.indexOf(request);
@@ -221,12 +233,17 @@ function computedBeforeStep(s: SchedulerState, plan: Plan, request: Request): nu
   return request.numComputedTokens;
 }
 
-/** Whether this was the request's own load. */
+/** Whether a synchronous load of this very request was to fill the block. */
 function isOwnLoad({ syncLoads }: Plan, request: Request, block: number): boolean {
   return syncLoads.some((load) => load.request === request && load.blocks.includes(block));
 }
 
-/** The first missing block of a request, and the index of the first one that nobody before has to write, -1 if none. */
+/**
+ * Finds the missing blocks among the first `numBlocks` blocks of a request's row, and adds them to `marked`.
+ * @param marked missing blocks that a request before this one has to compute
+ * @returns `first`: id of the first missing block; `firstOwn`: row index of the first missing block that was not
+ * marked, -1 if all were. Null if no block is missing
+ */
 function findMissing(
   s: SchedulerState,
   request: Request,

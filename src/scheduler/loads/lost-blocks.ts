@@ -10,12 +10,14 @@ const NOBODY: ReadonlySet<Request> = new Set();
 const NONE: readonly Request[] = [];
 
 /**
- * Takes that the KV of these blocks is gone, whoever wrote it. Nobody finds them any more. Whoever holds one of them is
- * computed again from the first of them on, or is to end with `error`, as `loadFailurePolicy` says; what the step being
- * updated and those in flight bring for it was computed without that KV, and is dropped. A block that a plan behind the one being
- * updated has given to somebody is not meant.
- * @param plan the one being updated; null outside of an update
- * @returns the requests that are to end
+ * Takes the report that the KV of these blocks is gone, whichever request wrote it. The blocks leave the prefix cache.
+ * Each request that holds one is computed again from its first lost block on, or is to end with `error`, as
+ * `loadFailurePolicy` says. Outputs of the plan being updated and of steps in flight are dropped for it, since they
+ * were computed without that KV.
+ *
+ * Blocks that a plan behind the one being updated took from the pool are left out: they hold newer KV.
+ * @param plan the plan being updated; null outside an update
+ * @returns the requests that the caller must end
  */
 export function loseBlocks(
   s: SchedulerState,
@@ -33,9 +35,9 @@ export function loseBlocks(
   s.core.flush();
   forgetBlocks(s, Int32Array.from(bad));
   s.blocksMoved = true;
-  // The first of the steps that may have been computed without that KV.
+  // The oldest step that may have been computed without that KV.
   const oldest = plan ?? s.inFlight.at(0) ?? null;
-  // Any of them may have held a lost block.
+  // Any of these requests may have held a lost block.
   const left = oldest === null ? NONE : leftSince(s, oldest);
   const holders = [...s.requests.values()].filter((request) => firstOf(s, request, bad) >= 0);
   const ends = s.config.loadFailurePolicy === 'fail';
@@ -45,7 +47,10 @@ export function loseBlocks(
   return ends ? holders : NONE;
 }
 
-/** Blocks that were given out behind the step: what they hold now is not what was lost, but what their new owners compute. */
+/**
+ * Blocks that plans behind this one took from the pool. They hold what their new owners compute, and not the KV that
+ * was lost.
+ */
 function takenSince(s: SchedulerState, plan: Plan | null): Set<number> {
   const taken = new Set<number>();
   if (plan === null) return taken;
@@ -61,24 +66,27 @@ function takenSince(s: SchedulerState, plan: Plan | null): Set<number> {
 }
 
 /**
- * What those who left computed on lost blocks can be found and is wrong. So the whole cache is forgotten. What these steps
- * bring for one that was preempted since is dropped, though it has no row that would say whether it held such a block.
+ * Handles requests that gave their row back meanwhile. Blocks that they computed from lost ones can still be found in
+ * the prefix cache and are wrong, so the whole cache is forgotten. Outputs in flight of a request that was preempted
+ * since are dropped, because no row tells any more whether it held a lost block.
  */
 function forgetLeft(s: SchedulerState, oldest: Plan, left: readonly Request[]): void {
   for (const request of left) {
     spoilEntries(s, oldest, request);
-    // One that runs again was admitted since, and is preempted below.
+    // A request that runs again was admitted since, and `forgetSince` preempts it.
     if (!request.isFinished && request.container !== 'running') discardOutputs(s, request, oldest);
   }
   forgetSince(s, oldest);
 }
 
+/** Prepares a request with a lost block for its end under the policy `fail`. */
 function giveUp(s: SchedulerState, oldest: Plan | null, request: Request, firstBad: number): void {
   forgetRow(s, request.slot, firstBad);
   dropOutputs(s, request, oldest ?? undefined);
   request.failure ??= 'cannot go on: the executor lost a block of its KV';
 }
 
+/** Row index of the first of these blocks in a request's row; -1 if the row has none. */
 function firstOf(s: SchedulerState, { slot }: Request, bad: ReadonlySet<number>): number {
   return s.core.blocks(slot).findIndex((id) => bad.has(id));
 }

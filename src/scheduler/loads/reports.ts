@@ -6,10 +6,12 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import { isDeclared, isEarlierLoad, reportForeign } from './judge-report.js';
 
 /**
- * Takes what ended (vLLM `_update_from_kv_xfer_finished`): loads first, then sends, each in listed order. vLLM asserts that
- * the request is known and frees its blocks at the first report. Here each report ends the one use that it names, and one
- * that names none changes nothing (get and skip, #43226): the request it belongs to ended, the peer has said so before, or
- * it is not the peer that was asked.
+ * Takes reports of transfers (vLLM `_update_from_kv_xfer_finished`): first signs of life, then finished loads, then
+ * finished sends, each in listed order.
+ *
+ * vLLM asserts that the request is known, and frees its blocks at the first report. Here a report ends exactly the use
+ * that it names. A report that names no registered use changes nothing and is counted (get and skip, vLLM #43226): its
+ * request has ended, its rank has reported before, or its rank was never asked.
  */
 export function takeTransfers(s: SchedulerState, output: TakenOutput): void {
   s.connector?.tellOutput(output);
@@ -18,7 +20,10 @@ export function takeTransfers(s: SchedulerState, output: TakenOutput): void {
   for (const report of output.finishedSending) takeSent(s, report);
 }
 
-/** One rank has loaded all that it had to. A request whose ranks all have is promoted when a step reaches it. */
+/**
+ * Takes the report that one rank has loaded everything it had to. When all ranks have reported, a later step promotes
+ * the request.
+ */
 function takeReceived(s: SchedulerState, report: TakenReport): void {
   const request = getByHandle(s, report.handle);
   if (request === undefined) return;
@@ -28,7 +33,10 @@ function takeReceived(s: SchedulerState, report: TakenReport): void {
   else reportForeign(s, request, 'load', report, isEarlier);
 }
 
-/** One rank reads nothing of the request any more. Of one that still runs this is remembered, and nothing is freed. */
+/**
+ * Takes the report that one rank no longer reads blocks of the request. If the request still runs, the report is
+ * remembered for its end and frees nothing.
+ */
 function takeSent(s: SchedulerState, report: TakenReport): void {
   const request = getByHandle(s, report.handle);
   if (request === undefined) return;
@@ -51,7 +59,7 @@ function takeSent(s: SchedulerState, report: TakenReport): void {
   reportForeign(s, request, 'store', report, false);
 }
 
-/** What this rank does for the request is not over, and its peer is alive: who waits for that waits anew. */
+/** Takes the sign of life of a transfer that is under way: the deadline of its request starts again. */
 function takeRenewed(s: SchedulerState, report: TakenReport): void {
   const request = getByHandle(s, report.handle);
   if (request === undefined) return;

@@ -14,9 +14,9 @@ import { recordedConnector } from './recorded-connector.js';
 import { recordedGrammar } from './recorded-grammars.js';
 
 /**
- * Applies the recorded commands of a log to a fresh native instance. Its digest is that of the scheduler that wrote the
- * log, after its last recorded call.
- * @throws ERR_BLOCKSTEP_BAD_LOG, ERR_BLOCKSTEP_BAD_ARG for a header that says what no scheduler can be
+ * Applies the recorded commands of a log to a fresh native core.
+ * @returns among others the digest, which equals that of the scheduler that wrote the log after its last recorded call
+ * @throws ERR_BLOCKSTEP_BAD_LOG; ERR_BLOCKSTEP_BAD_ARG for a header that no scheduler can have
  */
 export function replayCommands(bytes: Uint8Array, addon: NativeAddon = loadAddon()): ReplayResult {
   let header: LogHeader | undefined;
@@ -43,11 +43,13 @@ export function replayCommands(bytes: Uint8Array, addon: NativeAddon = loadAddon
 
 /**
  * Feeds the recorded inputs of a log to a new scheduler of the same configuration, under the recorded clock, so that it
- * decides everything again. Grammars and the connector answer what was recorded. Only `strict` is off: it decides nothing,
- * and the calls that it broke off had done their work. The caller disposes the scheduler.
+ * decides everything again. Grammars and the connector give their recorded answers. Only `strict` is off: strict mode
+ * changes no decision, and the calls that it made throw had been carried out. The caller must dispose the scheduler.
  * @param onPlan sees every plan right after it was scheduled
- * @param log takes the log of the run over again: behind the header the same records, as long as the decisions are the same
- * @throws ERR_BLOCKSTEP_BAD_LOG, also where something else is asked than was answered, and whatever an input throws
+ * @param log gets the log of this run; behind the header it equals `bytes` as long as the decisions are the same
+ * @returns the scheduler, after its last recorded call
+ * @throws ERR_BLOCKSTEP_BAD_LOG, also if the scheduler asks a question whose answer was not recorded; whatever an input
+ * throws
  */
 export function replayInputs(
   bytes: Uint8Array,
@@ -83,7 +85,7 @@ export function replayInputs(
   return scheduler;
 }
 
-/** Carries out recorded inputs, one after the other. */
+/** Carries out recorded inputs, one after the other, on one scheduler. */
 class Replay {
   readonly #scheduler: Scheduler;
   readonly #answers: RecordedAnswers;
@@ -91,7 +93,7 @@ class Replay {
   /** Plans that wait for their update, oldest first. */
   #waiting: Plan[] = [];
   #last: Plan | undefined;
-  /** Reports that go with the update behind them. */
+  /** Recorded reports that belong to the next update. */
   #reports: TakenOutput | null = null;
 
   constructor(scheduler: Scheduler, answers: RecordedAnswers, onPlan: (plan: Plan) => void) {
@@ -138,7 +140,7 @@ class Replay {
 
   #schedule(): void {
     const plan = this.#scheduler.schedule();
-    // An object may stand here from an earlier step.
+    // Plan objects are reused, so this one may stand here from an earlier step.
     this.#waiting = this.#waiting.filter((each) => each !== plan);
     this.#waiting.push(plan);
     this.#last = plan;
@@ -157,8 +159,9 @@ class Replay {
   }
 
   /**
-   * The oldest plan in flight, or an empty one. The log does not say which of several empty ones it was, and it is the same: the
-   * oldest is taken, so that every one that waited in the run that was recorded still waits here.
+   * The plan that a recorded update belongs to: the oldest in flight, or the oldest empty one. The log does not say
+   * which of several empty plans was updated, and the decisions are the same for each. With the oldest, every empty
+   * plan that still waited in the recorded run waits here too.
    */
   #planOf(numEntries: number): Plan {
     this.#waiting = this.#waiting.filter(({ awaitsUpdate }) => awaitsUpdate);
@@ -174,7 +177,7 @@ class Replay {
   }
 }
 
-/** Carries out one recorded input that has to do with no plan. */
+/** Carries out one recorded input that concerns no plan. */
 function feed(scheduler: Scheduler, record: RecordedCall['record']): void {
   switch (record.kind) {
     case 'chunk':
@@ -209,7 +212,7 @@ function feed(scheduler: Scheduler, record: RecordedCall['record']): void {
   }
 }
 
-/** The options of the scheduler that wrote the log, and what is known of its connector. */
+/** The options of the scheduler that wrote the log, and the recorded facts about its connector. */
 function optionsOf(
   header: LogHeader | undefined,
 ): Omit<SchedulerOptions, 'connector'> & { connector: LogHeader['connector'] } {

@@ -5,11 +5,11 @@ import type { KvView } from '../connector/kv-view.js';
 import type { LogRecord } from '../log/log-reader.js';
 import type { GrammarQuestion } from '../request/grammar.js';
 
-/** A record of what a callback answered. */
+/** A record of a callback's answer. */
 type Answer = Extract<LogRecord, { kind: 'grammar' | 'connector' }>;
-/** A record of what a connector did while it was asked, or between two calls. */
+/** A record of a deed: a change that a connector made while it was asked something, or between two calls. */
 type Deed = Extract<LogRecord, { kind: 'pins' | 'use' | 'wake' }>;
-/** Both are no calls of their own. */
+/** An answer or a deed. Neither is a call of its own. */
 type Fact = Answer | Deed;
 
 const ANSWERS: readonly string[] = ['grammar', 'connector'] satisfies Answer['kind'][];
@@ -23,13 +23,18 @@ function isDeed(record: LogRecord): record is Deed {
   return DEEDS.includes(record.kind);
 }
 
-/** A record of a log together with what callbacks answered and did while its call ran, and behind it. */
+/**
+ * A recorded call together with its facts: the answers and deeds that were recorded while the call ran, and after it.
+ */
 export interface RecordedCall {
   record: Exclude<LogRecord, Fact>;
   facts: Fact[];
 }
 
-/** Puts each fact with the record before it, whose call it belongs to. A log begins with its header, so there is one. */
+/**
+ * Groups the records of a log by call: each fact belongs to the call recorded before it. A log begins with its header,
+ * so there always is one.
+ */
 export function* recordedCalls(records: Iterable<LogRecord>): Generator<RecordedCall> {
   let call: RecordedCall | undefined;
   for (const record of records) {
@@ -44,26 +49,29 @@ export function* recordedCalls(records: Iterable<LogRecord>): Generator<Recorded
 }
 
 /**
- * What grammars and the connector answered, in the order in which they were asked, and what the connector did meanwhile to
- * pins, uses of blocks and requests that waited for it. What does not fit shows in `end`: an exception inside a callback
- * would only cost its request.
+ * The recorded answers of grammars and of the connector, given in the order in which they were asked for; and the
+ * recorded deeds of the connector (pins, uses of blocks, requests woken), repeated at their places between the answers.
+ * A mismatch is thrown by `end` only: an exception inside a callback would merely end its request.
  */
 export class RecordedAnswers {
-  /** Where recorded pins go. */
+  /** The pins of the replaying scheduler, to which recorded pins are applied. */
   pins: BlockPins | null = null;
-  /** Where recorded uses of blocks go, and what wakes requests. */
+  /** The view of the replaying scheduler, to which recorded uses of blocks and wakes are applied. */
   view: KvView | null = null;
   #facts: readonly Fact[] = [];
   #at = 0;
   #wrong: string | undefined;
 
-  /** The facts of the call that comes next. */
+  /** Begins a call with its recorded facts. */
   begin(facts: readonly Fact[]): void {
     this.#facts = facts;
     this.#at = 0;
   }
 
-  /** Whether the next answer is one to this question. */
+  /**
+   * Whether the next recorded answer belongs to this question.
+   * @param handle the request in question; 0 = none
+   */
   isNext(handle: number, question: GrammarQuestion | ConnectorQuestion): boolean {
     let at = this.#at;
     while (at < this.#facts.length && isDeed(this.#facts[at])) at++;
@@ -72,7 +80,11 @@ export class RecordedAnswers {
     return fact.answer.handle === handle && fact.answer.question === question;
   }
 
-  /** The next answer, once what the connector did before it is done. Undefined if it is none to this question. */
+  /**
+   * Takes the next recorded answer, after the deeds recorded before it are carried out.
+   * @param handle the request in question; 0 = none
+   * @returns undefined if the next answer belongs to another question
+   */
   take(handle: number, question: GrammarQuestion | ConnectorQuestion): unknown {
     if (!this.isNext(handle, question)) {
       this.refuse(`${question} of handle ${handle} was not recorded here`);
@@ -83,14 +95,15 @@ export class RecordedAnswers {
     return 'answer' in fact ? fact.answer.answer : undefined;
   }
 
-  /** Something does not fit. */
+  /** Notes that the log does not fit the run; `end` throws the first such note. */
   refuse(what: string): void {
     this.#wrong ??= what;
   }
 
   /**
-   * Ends a call.
-   * @throws ERR_BLOCKSTEP_BAD_LOG if anything was asked that is not recorded, or the other way round, or cannot be
+   * Ends a call, after the rest of its deeds.
+   * @throws ERR_BLOCKSTEP_BAD_LOG if a question has no recorded answer, a recorded answer has no question, or a deed
+   * could not be carried out
    */
   end(): void {
     this.#doDeeds();

@@ -7,9 +7,9 @@ import type { Request } from '../request/request.js';
 import type { RecordedAnswers } from './recorded-answers.js';
 
 /**
- * A connector that answers what was recorded, throws where it was recorded that there was no good answer, and pins and
- * unpins where that was recorded. What decides nothing is not recorded: there is never work pending.
- * @param header what is known of the one that was recorded
+ * A connector that gives its recorded answers, throws where the recorded answer was bad, and repeats the recorded
+ * deeds. Methods that influence no decision are not recorded: `hasPendingWork` is always false.
+ * @param header the recorded facts about the connector
  * @throws ERR_BLOCKSTEP_BAD_LOG if the header says what no connector can be
  */
 export function recordedConnector(header: LoggedConnector, answers: RecordedAnswers): SchedulerConnector {
@@ -27,7 +27,8 @@ export function recordedConnector(header: LoggedConnector, answers: RecordedAnsw
     buildMetadata: () => new PartialMetadata(null, ask(null, 'metadata').failedChildren),
     requestFinished: (request) => {
       const finished = ask(request, 'finished');
-      // It would count as the answer of a connector that failed, and nothing would be asked otherwise.
+      // Refused here, because the scheduler would take it as the answer of a connector that failed, and no further
+      // question would show the mismatch.
       const unknown = finished.children.find((child) => child >= reporters.length);
       if (unknown !== undefined) answers.refuse(`handle ${request.handle} was left to child ${unknown}`);
       return finished;

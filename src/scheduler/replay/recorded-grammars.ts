@@ -1,7 +1,10 @@
 import type { Grammar } from '../request/grammar.js';
 import type { RecordedAnswers } from './recorded-answers.js';
 
-/** A grammar that answers what was recorded, of a request whose handle is known when it is asked. */
+/**
+ * A grammar that gives its recorded answers.
+ * @param handleOf the handle of its request, known by the time of the first question
+ */
 export function recordedGrammar(answers: RecordedAnswers, handleOf: () => number): Grammar {
   const ask = (question: 'ready' | 'acceptTokens' | 'validateTokens'): number => {
     const answer = answers.take(handleOf(), question);
@@ -10,7 +13,7 @@ export function recordedGrammar(answers: RecordedAnswers, handleOf: () => number
     return answer;
   };
   return {
-    // That one is not ready yet is not recorded.
+    // An answer of not being ready is not recorded.
     ready: () => answers.isNext(handleOf(), 'ready') && ask('ready') === 1,
     acceptTokens: () => ask('acceptTokens') === 1,
     validateTokens: () => ask('validateTokens'),

@@ -4,18 +4,23 @@ import type { SchedulerConfig } from '../options/options.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
-/** What a request need not compute: blocks of the local cache, and behind them what the connector can bring. */
+/**
+ * The prefix that a request need not compute: blocks of the local prefix cache, and behind them the tokens that the
+ * connector can load.
+ */
 export interface Prefix {
   readonly request: Request;
-  /** Nothing of it is computed yet, so both were asked. */
+  /** The request has no computed tokens, so prefix cache and connector were asked. */
   readonly fresh: boolean;
+  /** Leading blocks that the prefix cache has. */
   readonly numHits: number;
-  /** Blocks that it has already. */
+  /** Blocks that the request holds already. */
   readonly numHeld: number;
+  /** Tokens that the connector can load behind the local blocks. */
   readonly external: TakenMatch;
 }
 
-/** Tokens that need not be computed any more when the request is admitted. */
+/** Computed tokens of a request right after its admission, those still to be loaded included. */
 export function computedAtAdmission(
   { config }: SchedulerState,
   { request, fresh, numHits, external }: Prefix,
@@ -23,7 +28,10 @@ export function computedAtAdmission(
   return fresh ? numHits * config.blockSize + (external.numTokens ?? 0) : request.numComputedTokens;
 }
 
-/** Cached leading blocks. Never the last token's: one token must be computed to sample from. */
+/**
+ * Number of leading blocks that the prefix cache has for a request (vLLM `get_computed_blocks`). The block of the last
+ * token never counts: one token must be computed to sample from.
+ */
 export function matchPrefix(s: SchedulerState, request: Request): number {
   if (!s.config.enablePrefixCaching) return 0;
   const hits = s.core.native.match(request.slot, Math.floor((request.numTokens - 1) / s.config.blockSize));
@@ -32,9 +40,9 @@ export function matchPrefix(s: SchedulerState, request: Request): number {
 
 /**
  * Tokens that a request computes in the step that admits it.
- * @param missing its tokens that are not computed
- * @param budget tokens that the step has left
- * @returns -1 if they do not fit the budget, and a prompt is not computed in chunks
+ * @param missing tokens of the request that are not computed
+ * @param budget tokens that are left to the step
+ * @returns -1 if `missing` exceeds the budget and chunked prefill is off
  */
 export function tokensToCompute(config: SchedulerConfig, missing: number, budget: number): number {
   const { longPrefillTokenThreshold, enableChunkedPrefill } = config;
@@ -44,21 +52,26 @@ export function tokensToCompute(config: SchedulerConfig, missing: number, budget
 }
 
 /**
- * Tokens that the row of an admitted request must have slots for.
- * @param computed its tokens that are computed when the step was executed
+ * Tokens that the row of a request needs slots for at its admission.
+ * @param fresh the request had no computed tokens; such a request gets no lookahead slots
+ * @param computed tokens of the request that are computed once the step was executed
  */
 export function tokensToHold(s: SchedulerState, fresh: boolean, computed: number): number {
   return Math.min(computed + (fresh ? 0 : s.lookahead), s.slotLimit);
 }
 
-/** Tokens that there must be free blocks for when a request is admitted, though it takes less: see `reserveFullIsl`. */
+/**
+ * Tokens for which there must be free blocks when a request is admitted, though the admission takes fewer; see the
+ * option `reserveFullIsl`. 0 without that option.
+ */
 export function tokensToReserve({ config }: SchedulerState, { numTokens }: Request): number {
   return config.reserveFullIsl ? Math.min(numTokens, config.maxModelLen) : 0;
 }
 
 /**
- * Blocks that must be free for a request to be admitted by a step that has its whole budget left: those that it needs, less
- * those that it holds and its cached ones that others use. The connector is not asked what it could bring.
+ * Blocks that must be free for a request to be admitted by a step with its whole token budget left: the blocks that the
+ * request needs, less those that it holds and less its cached blocks that other requests hold. The connector is not
+ * asked what it could load.
  */
 export function freeBlocksToAdmit(s: SchedulerState, request: Request): number {
   const { config, core } = s;
@@ -66,7 +79,8 @@ export function freeBlocksToAdmit(s: SchedulerState, request: Request): number {
   const { slot, numTokens } = request;
   const fresh = request.numComputedTokens === 0;
   const numHits = fresh ? matchPrefix(s, request) : 0;
-  // The last hit may not count, and what is free is counted for the hits of the last lookup.
+  // `matchPrefix` may have dropped the last hit, but `Control.hitFree` counts the hits of the last lookup. So the
+  // lookup is repeated for the hits that count.
   if (s.dropLastHit && numHits > 0) core.native.match(slot, numHits);
   const numHitsFree = numHits > 0 ? core.control[Control.hitFree] : 0;
   const computed = fresh ? numHits * blockSize : request.numComputedTokens;

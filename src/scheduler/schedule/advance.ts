@@ -2,9 +2,9 @@ import type { Plan } from '../plan/plan.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 /**
- * Notes that the plan's requests were scheduled. With steps in flight, every entry that will bring a token gets
- * placeholders for it and for its drafts, so that the next step can be planned (AsyncScheduler); otherwise its drafts are
- * used up.
+ * Notes that the plan's requests were scheduled (vLLM `_update_after_schedule`). With `pipelineDepth` > 1 every entry
+ * that will bring a token gets output placeholders, for the token and for its drafts, so that the next step can be
+ * planned before this one has ended (vLLM AsyncScheduler). At depth 1 the drafts of every entry are used up.
  */
 export function advance(s: SchedulerState, plan: Plan): void {
   const { step, slots, numRequests, needsAllTokens } = plan;
@@ -19,7 +19,7 @@ export function advance(s: SchedulerState, plan: Plan): void {
   if (s.pipelined || s.maxDrafts > 0) expectOutputs(s, plan);
 }
 
-/** Whether an entry to be sampled has a grammar that must first see tokens which a step in flight makes. */
+/** Whether an entry that will be sampled has a grammar that must first see tokens of a step in flight. */
 function hasPendingTokens({ requests, numRequests, maxOutputTokens }: Plan): boolean {
   for (let i = 0; i < numRequests; i++) {
     const { grammar, numOutputPlaceholders } = requests[i];
@@ -28,6 +28,7 @@ function hasPendingTokens({ requests, numRequests, maxOutputTokens }: Plan): boo
   return false;
 }
 
+/** Adds the output placeholders of each entry, and sets the number of drafts that its next step verifies. */
 function expectOutputs(s: SchedulerState, plan: Plan): void {
   for (let i = 0; i < plan.numRequests; i++) {
     const request = plan.requests[i];

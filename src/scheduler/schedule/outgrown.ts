@@ -4,8 +4,8 @@ import { FinishCode } from '../request/status.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 /**
- * Ends a request that needs more blocks than the whole pool has, once no step in flight can bring anything for it. Its
- * terminal row goes out with the next update.
+ * Ends with `length` a request that has outgrown the pool or the model, as soon as no step in flight can still bring
+ * tokens for it. Its terminal row goes out with the next update.
  * @returns whether it ended now
  */
 export function endOutgrown(s: SchedulerState, request: Request): boolean {

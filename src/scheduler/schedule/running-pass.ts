@@ -8,21 +8,25 @@ import { forgetRow } from '../state/forget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { endOutgrown } from './outgrown.js';
 
-/** More than any request has; a small integer, so that it stays one in the loops. */
+/** More tokens than any request has; a small integer, so that the loops stay in small-integer arithmetic. */
 const MAX_TOKENS = 2 ** 30;
 
-/** What `takeFromOthers` answers instead of a number of entries: the request itself was preempted. */
+/** Returned by `takeFromOthers` in place of a count: the needy request itself was preempted. */
 export const ITSELF = -1;
-/** Nobody has blocks to give, so nobody was preempted: the request has no place in this step, and goes on running. */
+/**
+ * Returned by `takeFromOthers`: no request has blocks to give, so none was preempted. The needy request has no entry in
+ * this step and goes on running.
+ */
 export const NOBODY = -2;
 
 /**
- * The first half of vLLM's `schedule()`: gives every running request its next tokens, in order, and preempts when the
- * pool runs dry. The budget is what `plan.totalTokens` may grow to.
+ * The first half of vLLM's `schedule()`: gives every running request its next tokens, in order of admission, and
+ * preempts when the pool has no free blocks.
  *
- * Requests are planned in runs, and one native call takes the blocks for a whole run; it stops at the first entry that
- * does not fit. So a decode step of any size is one call. The result is that of planning one by one: an entry depends on
- * earlier ones only through the budget, which is known without asking for blocks.
+ * Requests are planned in runs: one native call takes the blocks for a whole run, and stops at the first entry that
+ * gets none. So a decode step of any size costs one call. Planning one by one would give the same plan, because an
+ * entry depends on earlier entries only through the token budget, which is known without taking blocks.
+ * @param tokenBudget limit of `plan.totalTokens`
  */
 export function runningPass(s: SchedulerState, plan: Plan, tokenBudget: number): void {
   const { running } = s.queues;
@@ -45,9 +49,9 @@ export function runningPass(s: SchedulerState, plan: Plan, tokenBudget: number):
 }
 
 /**
- * Where in `running` the pass goes on behind a request for which room was made.
- * @param index where the request stood before
- * @param entriesBack how many entries the victims left in the plan, or `NOBODY`
+ * Index in `running` at which the pass goes on behind a request for which room was made.
+ * @param index where the request stood before room was made
+ * @param entriesBack number of victims that left the plan, or `NOBODY`
  */
 export function indexBehind(s: SchedulerState, request: Request, index: number, entriesBack: number): number {
   if (entriesBack === NOBODY || s.config.deviations.priorityCursor)
@@ -56,8 +60,10 @@ export function indexBehind(s: SchedulerState, request: Request, index: number, 
 }
 
 /**
- * Plans running requests from index `from` on until the budget is used up; returns the index after the last one seen.
- * It is the inner loop of every step: columns and limits stand in locals, and all numbers are small integers.
+ * Plans running requests from index `from` on, until the budget is used up. This is the inner loop of every step:
+ * columns and limits stand in locals, and all numbers are small integers.
+ * @param tokenBudget tokens that are left to the step
+ * @returns index behind the last request that was looked at
  */
 export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget: number): number {
   const { running } = s.queues;
@@ -76,7 +82,7 @@ export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget
     const computed = request.numComputedTokens;
     const placeholders = pipelined ? request.numOutputPlaceholders : 0;
     const known = request.numTokens + placeholders;
-    // The steps in flight are sure to bring the last token that it may generate.
+    // The steps in flight are sure to bring the last token that the request may generate.
     if (placeholders > 0 && computed + 2 - placeholders >= request.promptPlusMaxTokens) continue;
     let numNew = known - computed;
     if (drafting) numNew += request.numDraftTokens;
@@ -88,7 +94,7 @@ export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget
       if (computed >= slotLimit && endOutgrown(s, request)) i--;
       continue;
     }
-    // In steady decode the same request stands here already, and a store of an object costs more than a comparison.
+    // In steady decode the same request stands here already, and storing an object costs more than comparing one.
     if (requests[at] !== request) requests[at] = request;
     kinds[at] = kind;
     slots[at] = request.slot;
@@ -105,7 +111,10 @@ export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget
   return i;
 }
 
-/** Copies the drafts that fit into the scheduled tokens: those beyond the known tokens, cut from the end. */
+/**
+ * Copies the drafts of a request into its entry; drafts that do not fit are cut from the end.
+ * @param room scheduled tokens of the entry beyond the known tokens of its request
+ */
 function planDrafts(s: SchedulerState, plan: Plan, at: number, request: Request, room: number): void {
   const count = request.numDraftTokens === 0 || room < 0 ? 0 : Math.min(room, request.numDraftTokens);
   plan.numDraftTokens[at] = count;
@@ -115,7 +124,11 @@ function planDrafts(s: SchedulerState, plan: Plan, at: number, request: Request,
     plan.draftTokens[at * s.maxDrafts + j] = s.pipelined ? -1 : s.drafts[source + j];
 }
 
-/** Takes blocks from others until the entry behind the plan gets its own and stands in the plan again; see `takeFromOthers`. */
+/**
+ * Takes blocks from other requests until the entry that found none gets its own, and puts that entry back into the
+ * plan.
+ * @returns number of victims that left the plan, or `ITSELF`, or `NOBODY`
+ */
 function makeRoom(s: SchedulerState, plan: Plan, request: Request, numScheduled: number): number {
   const numDrafts = plan.numDraftTokens[plan.numRequests];
   let entriesBack = 0;
@@ -129,7 +142,10 @@ function makeRoom(s: SchedulerState, plan: Plan, request: Request, numScheduled:
   }
 }
 
-/** Puts an entry that found no blocks behind the plan again, with what it had. Returns its place. */
+/**
+ * Appends to the plan an entry that found no blocks, with the tokens and drafts that it had.
+ * @returns index of the entry
+ */
 export function planAgain(
   s: SchedulerState,
   plan: Plan,
@@ -143,10 +159,10 @@ export function planAgain(
 }
 
 /**
- * Takes blocks from one other request, because this one found none: from one that does not run, else it preempts a victim.
- *
- * Victims are the last admitted (fcfs), or the worst by priority and arrival (priority; for ties see `victimTies`).
- * @returns how many entries the victim left in the plan before this one, or `ITSELF`, or `NOBODY`
+ * Frees blocks for a running request that found none: takes them from one request that does not run, or else preempts
+ * one victim. The victim is the last admitted (policy `fcfs`), or the worst by priority and arrival time (policy
+ * `priority`; for ties see the deviation `victimTies`).
+ * @returns number of entries that left the plan with the victim, 0 or 1; or `ITSELF`, or `NOBODY`
  */
 export function takeFromOthers(s: SchedulerState, plan: Plan, request: Request): number {
   if (reclaimSession(s, request) || reclaimStuckLoad(s, plan, request)) return 0;
@@ -165,14 +181,21 @@ export function takeFromOthers(s: SchedulerState, plan: Plan, request: Request):
   return entry >= 0 ? 1 : 0;
 }
 
-/** Takes the blocks of the plan's entries from `from` on. @returns how many of them fitted */
+/**
+ * Takes blocks from the pool for the plan's entries from index `from` on.
+ * @returns number of entries that got their blocks
+ */
 function run(s: SchedulerState, plan: Plan, from: number): number {
   const count = s.core.native.run(plan.frame, from, plan.numRequests);
   s.blocksMoved = false;
   return count;
 }
 
-/** Blocks for one entry. Where drafts would look ahead beyond what the pool can ever hold, they look less far. */
+/**
+ * Takes blocks for one entry. Near the end of what the pool can ever hold, fewer lookahead slots are taken, so that a
+ * lone request can use the last slot.
+ * @returns false if there are not enough free blocks
+ */
 function takeBlocks(s: SchedulerState, plan: Plan, at: number): boolean {
   const request = plan.requests[at];
   const after = plan.numComputedTokens[at] + plan.numScheduledTokens[at];
@@ -188,8 +211,9 @@ function takeBlocks(s: SchedulerState, plan: Plan, at: number): boolean {
 }
 
 /**
- * One whose blocks a transfer uses, or that are all pinned, gives none, so it is no victim: to preempt it would gain nothing,
- * and the next one after it neither (vLLM #49675). Null if there is no other.
+ * Chooses the victim of a preemption. A request is left alone if a transfer uses its blocks, or if all its blocks are
+ * pinned: its preemption would free no block (vLLM #49675).
+ * @returns null if no running request has blocks to give
  */
 function chooseVictim(s: SchedulerState): Request | null {
   const { running } = s.queues;
@@ -216,7 +240,7 @@ function worstOf(s: SchedulerState, candidates: readonly Request[]): Request {
   return worst;
 }
 
-/** A victim of this very step: nobody will compute the chunk that it was scheduled for, so its hashes must go. */
+/** Takes the hashes of the chunk that a victim was scheduled for in this very step: no step will compute that chunk. */
 function unschedule(s: SchedulerState, plan: Plan, entry: number, victim: Request): void {
   if (!s.config.deviations.evictUnscheduled) return;
   const firstUncomputed = Math.floor(plan.numComputedTokens[entry] / s.config.blockSize);

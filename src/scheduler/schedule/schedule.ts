@@ -12,7 +12,7 @@ import { advance } from './advance.js';
 import { runningPass } from './running-pass.js';
 import { waitingPass } from './waiting-pass.js';
 
-/** vLLM's `schedule()`: running requests first, then admissions if nothing was preempted. */
+/** Plans one step (vLLM `Scheduler.schedule`): running requests first, then admissions if none was preempted. */
 export function schedule(s: SchedulerState): Plan {
   const plan = beginSchedule(s);
   const { running } = s.queues;
@@ -23,14 +23,18 @@ export function schedule(s: SchedulerState): Plan {
   const numContinued = plan.numRequests;
   if (mayAdmit(s, plan)) waitingPass(s, plan, budget);
 
-  // run() has left the common prefix behind; whatever happened after it makes that stale.
+  // The native `run` has left the common prefix in `control`. That value is stale if anything changed blocks after
+  // `run`.
   const fresh =
     numContinued > 0 && plan.numRequests === numContinued && plan.preempted.length === 0 && !s.blocksMoved;
   endSchedule(s, plan, fresh && running[0] === head ? s.core.control[Control.commonPrefix] : -1);
   return plan;
 }
 
-/** An empty plan for the next step, when what is over by now has ended. */
+/**
+ * Begins the plan of the next step: takes a free plan object, and ends requests whose deadline has passed or whose
+ * connector failed at `add`.
+ */
 export function beginSchedule(s: SchedulerState): Plan {
   giveUpEmpty(s);
   const plan = freePlan(s);
@@ -40,19 +44,19 @@ export function beginSchedule(s: SchedulerState): Plan {
   return plan;
 }
 
-/** What `plan.totalTokens` may grow to. */
+/** Token budget of a step, the limit of `plan.totalTokens`: 0 while everything is paused. */
 export function tokenBudget({ pauseMode, config }: SchedulerState): number {
   return pauseMode === 'all' ? 0 : config.maxNumBatchedTokens;
 }
 
-/** Whether waiting requests have their turn behind the running ones: not where one was preempted, or admission is paused. */
+/** Whether the waiting pass may run: no request was preempted in this step, and admission is not paused. */
 export function mayAdmit(s: SchedulerState, plan: Plan): boolean {
   return plan.preempted.length === 0 && s.pauseMode === 'none';
 }
 
 /**
- * Completes a plan that has all its entries, and hands it out.
- * @param commonPrefix leading blocks that all rows share, as far as that is known already; -1: it is not
+ * Completes a plan that has all its entries, and submits it to the native core.
+ * @param commonPrefix number of leading blocks that all running requests share; -1 = to be looked up
  */
 export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number): void {
   plan.numCommonPrefixBlocks = commonPrefix >= 0 && mayShare(s) ? commonPrefix : findCommonPrefix(s);
@@ -72,7 +76,8 @@ export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number)
     plan.inFlight = true;
     s.inFlight.push(plan);
   }
-  // Behind that: what the plan is to compute is not settled yet (`KvView.extent`).
+  // Only from here on does the plan stand among the steps in flight, so that tokens it will compute count as unsettled
+  // (`KvView.extent`).
   if (s.config.reportBlocks) reportBlocks(s, plan);
   if (s.connector !== null) askConnector(s, plan, s.connector);
   s.core.submit();
@@ -97,7 +102,9 @@ function reportBlocks(s: SchedulerState, plan: Plan): void {
   s.forgotten.clear();
 }
 
-/** What the plan's workers are to know. What the connector pins or lets go of meanwhile counts for the plan. */
+/**
+ * Asks the connector for the plan's metadata. Blocks that the connector pins or unpins meanwhile count for this plan.
+ */
 function askConnector(s: SchedulerState, plan: Plan, connector: AskedConnector): void {
   if (connector.protection.includes('fence') && !s.config.reportBlocks) plan.takenBlocks = takenBy(s, plan);
   const moved = s.blocksMoved;
@@ -108,8 +115,8 @@ function askConnector(s: SchedulerState, plan: Plan, connector: AskedConnector):
 }
 
 /**
- * At most `pipelineDepth` plans wait for their update, so that one object more than that is enough. If as many do and not all of
- * them are in flight, the oldest empty one is given up.
+ * Gives up the oldest empty plan if as many plans as `pipelineDepth` wait for their update and at least one of them is
+ * empty. So `pipelineDepth` + 1 plan objects are enough.
  */
 function giveUpEmpty({ plans, config }: SchedulerState): void {
   let waiting = 0;
@@ -122,18 +129,27 @@ function giveUpEmpty({ plans, config }: SchedulerState): void {
   if (waiting >= config.pipelineDepth && oldest !== null) oldest.awaitsUpdate = false;
 }
 
-/** A plan that does not wait for its update, and is not the one scheduled last, which its caller may still read. */
+/**
+ * A plan object to be reused: one that waits for no update, and is not the plan scheduled last, which its caller may
+ * still read.
+ */
 function freePlan(s: SchedulerState): Plan {
   return s.plans.find((plan) => !plan.awaitsUpdate && plan.step !== s.step - 1) as Plan;
 }
 
-/** Whoever added them has their handle by now. */
+/**
+ * Ends requests whose connector failed at `add`. They end here and not in `add`, because by now the caller has their
+ * handles.
+ */
 function endDoomed(s: SchedulerState): void {
   for (const request of s.doomed) endUnreported(s, request, FinishCode.error);
   s.doomed.length = 0;
 }
 
-/** What goes to the workers with the plan. If there is none, what it was to begin never begins. */
+/**
+ * Gives the plan the metadata for its workers. Where a child has no metadata, its loads of this step never begin, so
+ * they count as failed.
+ */
 function attachMetadata(s: SchedulerState, plan: Plan, connector: AskedConnector): void {
   const given = connector.askMetadata(plan);
   if (given !== FAILED) plan.connectorMetadata = given.metadata;
@@ -148,10 +164,10 @@ function attachMetadata(s: SchedulerState, plan: Plan, connector: AskedConnector
   loseLoadsOf(s, plan.step, isLost);
 }
 
-/** The blocks that the plan's entries and its loads took from the pool. */
+/** Ids of the blocks that the entries and the loads of the plan took from the pool. */
 function takenBy(s: SchedulerState, plan: Plan): Int32Array {
   const lists = plan.loadedBlocks.slice();
   for (let i = 0; i < plan.numRequests; i++) lists.push(newBlocksOf(s.core, plan, i));
-  // Not spread into a call: a list may be longer than a call can have arguments.
+  // Joined without spreading into a call: a list may be longer than a call may have arguments.
   return Int32Array.from(lists.flatMap((blocks) => [...blocks]));
 }

@@ -23,16 +23,16 @@ import {
 } from './admission.js';
 import { endOutgrown } from './outgrown.js';
 
-/** What `NativeCore.admit` answers instead of a row. */
+/** Returned by `NativeCore.admit` when there is no free row. */
 const NO_FREE_ROW = -2;
 
-/** With the deviation `limitLoadRetries`. */
+/** With the deviation `limitLoadRetries`: after so many failed loads a request computes by itself. */
 const MAX_FAILED_LOADS = 3;
 
 /**
- * The second half of vLLM's `schedule()`: admits waiting requests, best first, until the first one that does not fit.
- * Not called when something was preempted in this step, or while admission is paused. The budget is what
- * `plan.totalTokens` may grow to.
+ * The second half of vLLM's `schedule()`: admits waiting requests, best first, until the first that does not fit. It is
+ * skipped when a request was preempted in this step, and while admission is paused.
+ * @param tokenBudget limit of `plan.totalTokens`
  */
 export function waitingPass(s: SchedulerState, plan: Plan, tokenBudget: number): void {
   const { queues } = s;
@@ -47,8 +47,8 @@ export function waitingPass(s: SchedulerState, plan: Plan, tokenBudget: number):
 }
 
 /**
- * Deals with those at the head of the line that cannot be admitted now, up to the first that can.
- * @returns the queue that it is the head of; null if no more are admitted in this step
+ * Passes over, ends or promotes requests at the head of the line until the head is one that can be admitted.
+ * @returns the queue whose head that request is; null if this step admits no more requests
  */
 export function nextInLine(s: SchedulerState, plan: Plan, tokenBudget: number): RequestQueue | null {
   const { queues, config } = s;
@@ -72,29 +72,36 @@ export function nextInLine(s: SchedulerState, plan: Plan, tokenBudget: number): 
   return null;
 }
 
-/** Whether it has said more than the pool holds, or the model. */
+/** Whether a request has more tokens than the pool can hold, or leaves no room for output in the model. */
 export function outgrows(s: SchedulerState, request: Request): boolean {
   return request.numTokens > s.slotLimit || isFull(s, request);
 }
 
-/** Not for a request whose earlier load is under way still, or failed again and again, or would never end: it computes by itself. */
+/**
+ * Whether the connector is asked what it can load for a request. It is not asked while an earlier load of the request
+ * is under way. With the deviation `limitLoadRetries` it is not asked either after three failed loads, or for a request
+ * of a single token, which would be loaded again for ever.
+ */
 export function asksConnector({ connector, config }: SchedulerState, request: Request): boolean {
-  // Two loads of one request at a time could not be told apart in their reports.
+  // Reports could not tell two loads of one request apart that are under way at a time.
   if (connector === null || request.outstanding?.hasPeer('load', undefined)) return false;
   if (!config.deviations.limitLoadRetries) return true;
-  // Of a single token nothing is left when it was loaded, since the last one is computed anyway.
+  // The last token of a request is always computed, so loading a single token saves nothing.
   return request.numFailedLoads < MAX_FAILED_LOADS && request.numTokens > 1;
 }
 
-/** Whether a session has said so much that no answer to its next chunk fits the model. `add` refuses such a prompt. */
+/**
+ * Whether a session has so many tokens that no output for its next chunk fits into the model. `add` refuses such a
+ * prompt.
+ */
 function isFull({ config }: SchedulerState, { session, numTokens }: Request): boolean {
   return session !== null && config.deviations.refuseUnfit && numTokens >= config.maxModelLen;
 }
 
 /**
- * A blocked request that need not wait any longer may be admitted in the same pass. A session that waits for input
- * stands in no queue that this pass sees.
- * @returns false if it is still blocked, or ended because its grammar failed
+ * Ends the wait of a blocked request if what it waited for has come; it may then be admitted in the same pass. A
+ * session that waits for input stands in no queue of this pass.
+ * @returns false if the request is still blocked, or ended because its grammar failed
  */
 function promote(s: SchedulerState, request: Request): boolean {
   if (request.status === 'WAITING_FOR_REMOTE_KVS') return endLoading(s, request);
@@ -112,8 +119,10 @@ function promote(s: SchedulerState, request: Request): boolean {
 }
 
 /**
- * Looks for the prefix of the request at the head of the line.
- * @returns null if the connector asks for patience, so that the request is passed over, or failed, and it ended with it
+ * Looks up the prefix of the request at the head of a queue: in the local prefix cache, and behind that in the
+ * connector.
+ * @returns null if the connector cannot say yet, so that the request is passed over; or if the connector failed, so
+ * that the request ended
  */
 export function findPrefix(s: SchedulerState, queue: RequestQueue): Prefix | null {
   const request = queue.peek() as Request;
@@ -138,9 +147,10 @@ export function findPrefix(s: SchedulerState, queue: RequestQueue): Prefix | nul
 }
 
 /**
- * Admits one request: its cached prefix, blocks for its next chunk, a row, a place in the plan; or, if its prefix has to be
- * loaded first, a place among those that wait.
- * @returns false if it does not fit, and nothing was changed
+ * Admits one request: takes its row and its blocks, and enters it into the plan. A request whose prefix must be loaded
+ * first waits for its load instead.
+ * @param budget tokens that are left to the step
+ * @returns false if the request does not fit; then it stays in its queue
  */
 function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefix, budget: number): boolean {
   const { config } = s;
@@ -150,7 +160,7 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
   if (numNew < 0) return false;
   const needed = tokensToHold(s, fresh, computed + numNew);
   const reserved = tokensToReserve(s, request);
-  // What is still to be loaded must not be found.
+  // Blocks that are still to be loaded must not get into the prefix cache.
   const publishes = config.enablePrefixCaching && !external.async;
   const publishTo = publishes ? Math.min(computed + numNew, request.numTokens) : 0;
   const take = (): number => s.core.native.admit(request.slot, numHits, reserved, needed, publishTo);
@@ -160,24 +170,24 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
     if (row === NO_FREE_ROW) s.counters.rowStalls++;
     return false;
   }
-  // A session may hold more than it needs now: what lay behind a stop in its last answer.
+  // A session may hold more blocks than it needs now: tokens behind the stop of its last answer had blocks too.
   const numBlocks = fresh ? Math.ceil(needed / config.blockSize) : s.core.blocks(request.slot).length;
   enter(s, plan, queue, prefix, numNew, numBlocks);
   return true;
 }
 
 /**
- * Takes a row or blocks from somebody who does not run, for a request that found none.
- * @param lacksRow what it lacks is a row
- * @returns false if nobody has any to give
+ * Takes a row or blocks from a request that does not run, for a request that found none.
+ * @param lacksRow the request found no row; otherwise it found too few blocks
+ * @returns false if no request has any to give
  */
 export function findRoom(s: SchedulerState, plan: Plan, request: Request, lacksRow: boolean): boolean {
   return (lacksRow && reclaimRow(s)) || reclaimSession(s, request) || reclaimStuckLoad(s, plan, request);
 }
 
 /**
- * The request has its row and its blocks: it enters the plan, or, if its prefix has to be loaded first, those that wait. If
- * its connector fails now, it ends.
+ * Enters a request that has its row and its blocks: into the plan, or, if its prefix must be loaded first, among the
+ * loading. If its connector fails now, the request ends.
  * @param numNew tokens to compute in this step
  * @param numBlocks blocks of its row
  */
@@ -199,7 +209,10 @@ export function enter(
   else enterPlan(s, plan, request, numNew, numBlocks, fresh ? numHits : prefix.numHeld);
 }
 
-/** Lookups are counted once per admission; vLLM counts again each time that a request is looked up and does not fit. */
+/**
+ * Counts prefix cache lookups, once per admission. vLLM counts again each time that a request is looked up and does not
+ * fit.
+ */
 function countLookup(s: SchedulerState, request: Request, hitTokens: number, externalTokens: number): void {
   const { counters } = s;
   if (request.numCachedTokens < 0) {

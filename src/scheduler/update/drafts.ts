@@ -7,9 +7,10 @@ import { FinishCode } from '../request/status.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 /**
- * Gives every request of the plan the drafts that its next step shall verify (vLLM `update_draft_token_ids`), as far as
- * its grammar allows them. Those of a request that ended meanwhile are ignored; one whose prompt is not computed yet, and
- * a session whose answer ended, get none.
+ * Gives every request of the plan the drafts that its next step verifies (vLLM `update_draft_token_ids`), cut to those
+ * that its grammar allows. Drafts of a request that has ended are ignored. A request whose prompt is not yet computed
+ * gets none, and neither does a session whose answer has ended.
+ * @param drafts flat, in plan order: `counts[i]` tokens of entry i
  */
 export function setDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): void {
   const constrained = s.structured.size > 0;
@@ -33,10 +34,14 @@ export function setDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): void {
 }
 
 /**
- * Puts the drafts that a step in flight has made into a plan that was scheduled with placeholders (vLLM
- * `update_draft_token_ids_in_output`), -1 where the grammar allows no further one. Entries of finished requests and those
- * without placeholders are left as they are; so is an entry whose request was not in the step before, unless drafts of it are
- * given all the same: nobody has drafted for it. With `refuseUnseenDrafts` that holds for requests without a grammar.
+ * Puts drafts that a step in flight has made into a plan that was scheduled with placeholders (vLLM
+ * `update_draft_token_ids_in_output`). A -1 stands where no draft is given, and from the first draft on that the
+ * grammar refuses.
+ *
+ * Left as they are: entries of finished requests, and entries without placeholders. Also an entry for which no drafts
+ * are given although it has placeholders, if its request was not in the step before, so that no step drafted for it.
+ * With the deviation `refuseUnseenDrafts` this last rule holds only for requests without a grammar.
+ * @param drafts flat, in plan order: `counts[i]` tokens of entry i
  */
 export function replaceDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): void {
   const refusesUnseen = s.config.deviations.refuseUnseenDrafts;
@@ -59,7 +64,10 @@ export function replaceDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): vo
   }
 }
 
-/** How many of these drafts the request's grammar allows. A grammar that does not answer ends the request. */
+/**
+ * How many of these drafts the request's grammar allows. A grammar that throws or answers nonsense ends its request
+ * with `error`.
+ */
 function numValid(
   s: SchedulerState,
   request: Request,

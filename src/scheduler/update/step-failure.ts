@@ -15,10 +15,12 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 const NOBODY: ReadonlySet<Request> = new Set();
 
 /**
- * Ends the requests of the entries that failed with `error`, each with its row in the outputs. The blocks that the step
- * published for them were never written: they lose their hashes, and requests that already share them are preempted, to
- * be computed again without them. What later steps in flight bring for either is dropped.
- * @returns the requests of the entries that failed
+ * Ends with `error` the requests of the entries that failed, each with its row in the outputs. The blocks that the step
+ * published for them were never written, so they lose their hashes; requests that share them already are preempted and
+ * computed again. Outputs that later steps in flight bring for either are dropped. The prefix cache is cleaned only
+ * with the deviation `evictOnStepFailure`.
+ * @param failed whether the entry of this index failed
+ * @returns the requests of the failed entries
  */
 export function failEntries(
   s: SchedulerState,
@@ -47,7 +49,10 @@ export function failEntries(
   return ended;
 }
 
-/** The first token of an entry that a failed step may not have left in its block: whether it waited for its load is not known. */
+/**
+ * Index of the first token of an entry whose KV a failed step may not have written. A synchronous load counts as
+ * missing too, because nobody knows whether the step waited for it.
+ */
 function firstUnsure(plan: Plan, entry: number): number {
   const load = plan.syncLoads.find(({ request }) => request === plan.requests[entry]);
   return load?.localTokens ?? plan.numComputedTokens[entry];

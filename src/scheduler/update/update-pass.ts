@@ -9,14 +9,14 @@ import { FinishCode } from '../request/status.js';
 import { checkStop } from '../request/stop-conditions.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
-/** The first word of a queued append, less its slot. */
+/** The first word of a queued append operation; the slot is added to it. */
 const APPEND = PendingOp.append << 24;
 
 /**
- * vLLM's `update_from_output`: appends the sampled tokens, stops what is to be stopped and fills `s.outputs`.
+ * Appends the sampled tokens, stops requests and fills `s.outputs` (the token half of vLLM `update_from_output`).
  *
- * All tokens of the step are queued for the native core first, then what depends on them: publications, and the ends of
- * requests in batch order. They cross into native code with the next schedule.
+ * All tokens of the step are queued for the native core first, then the operations that depend on them: publications,
+ * and the ends of requests in batch order. They cross into native code with the next schedule.
  */
 export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): void {
   const { tokens, counts, numTokens } = result;
@@ -38,7 +38,7 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
     const request = requests[i];
     const from = end;
     end += counts[i];
-    // Get and skip: the request was aborted, or reset, while this step ran.
+    // Get and skip: the request ended, or its outputs were voided, while this step ran.
     if (request.finishCode !== goesOn || dropped[i] !== 0) {
       s.counters.droppedOutputs++;
       continue;
@@ -75,20 +75,24 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
   control[Control.numPending] = cursor >> 1;
   publishSettled(s, plan);
   if (plan.sentBack.length > 0) preemptSentBack(s, plan);
-  // As in vLLM drafts that a grammar refused were not proposed.
+  // As in vLLM, drafts that a grammar refused do not count as proposed.
   s.counters.specDraftTokens -= plan.numInvalidDrafts;
   if (s.structured.size > 0) stopped |= acceptTokens(s, firstRow);
   if (stopped !== 0) endStopped(s, firstRow);
 }
 
-/** Whether a request has lost the blocks that this step computed: it was preempted since, and may have been admitted again. */
+/**
+ * Whether a request has lost the blocks that this step computed: it was preempted since, and may have been admitted
+ * again.
+ */
 function hasLost({ container, admittedStep }: Request, plan: Plan): boolean {
   return container !== 'running' || admittedStep > plan.step;
 }
 
 /**
- * What the steps in flight bring for a request that must be computed again is void. One that runs again gives its blocks back
- * when the tokens of the step are taken, since operations for the native side are being written until then.
+ * Voids the outputs in flight of a request that must be computed again. A request that runs again gives its blocks back
+ * only after all tokens of the step are taken (`preemptSentBack`), because the loop writes its own operations for the
+ * native core until then.
  */
 function sendBack(s: SchedulerState, plan: Plan, request: Request): void {
   discardOutputs(s, request);
@@ -101,8 +105,9 @@ function preemptSentBack(s: SchedulerState, plan: Plan): void {
 }
 
 /**
- * Whether a request that was preempted while this step ran would stop with it, and must not: it has no blocks to deliver, or
- * only such as a step in flight is still to write. What it would have said is forgotten, and said again (vLLM #50297).
+ * Whether a request that was preempted while this step ran would stop with its tokens now but must not, because it has
+ * to deliver its KV (`requiresKvDelivery`): it has no blocks, or only blocks that a step in flight is still to write.
+ * Its tokens are forgotten, and generated again (vLLM #50297).
  */
 function mustRecompute(
   s: SchedulerState,
@@ -122,8 +127,8 @@ function mustRecompute(
 }
 
 /**
- * Shows the grammars what was appended, also what ended a request. One that does not take it ends with `error`, whatever
- * else it ended with.
+ * Shows each grammar the tokens that were appended, also the token that ended a request. A request whose grammar
+ * rejects the tokens or fails ends with `error`, whatever reason it had before.
  * @returns not 0 if there was one
  */
 function acceptTokens(s: SchedulerState, firstRow: number): number {
@@ -144,7 +149,7 @@ function acceptTokens(s: SchedulerState, firstRow: number): number {
   return failed;
 }
 
-/** Ends what stopped, in batch order. A session goes on when only the answer to a chunk ended. */
+/** Ends the requests that stopped, in batch order. A session goes on if only the answer to a chunk has ended. */
 function endStopped(s: SchedulerState, firstRow: number): void {
   const { requests, finishReasons, length } = s.outputs;
   for (let row = firstRow; row < length; row++) {
@@ -158,9 +163,9 @@ function endStopped(s: SchedulerState, firstRow: number): void {
 }
 
 /**
- * Takes back the drafts that were counted as computed and were not accepted. A request that was preempted meanwhile starts
- * again anyway; one that has started again by now computed none of them, but vLLM takes them from it all the same
- * (`keepRecomputed`).
+ * Takes back the draft tokens that were counted as computed and were rejected. A preempted request that is not admitted
+ * again has no computed tokens to correct. A request that was admitted again since did not compute these drafts; vLLM
+ * subtracts them all the same, and the deviation `keepRecomputed` does not.
  */
 function rejectDrafts(s: SchedulerState, plan: Plan, entry: number, numTokens: number): void {
   const request = plan.requests[entry];
@@ -172,7 +177,7 @@ function rejectDrafts(s: SchedulerState, plan: Plan, entry: number, numTokens: n
   if (request.admittedStep <= plan.step) {
     if (request.numComputedTokens > 0) request.numComputedTokens -= rejected;
   } else if (keepRecomputed) rejectForeseen(request, numTokens);
-  // vLLM may count below 0 here, and has positions computed that there are not.
+  // vLLM may count below 0 here, so that positions are computed that do not exist.
   else request.numComputedTokens = Math.max(0, request.numComputedTokens - rejected);
   s.counters.specDrafts++;
   s.counters.specDraftTokens += numDrafts;
@@ -180,9 +185,11 @@ function rejectDrafts(s: SchedulerState, plan: Plan, entry: number, numTokens: n
 }
 
 /**
- * The same for a request that was preempted and admitted again since (`pipelineDepth` 3): it did not compute these drafts,
- * but a plan of its new residency may have gone on to the tokens that they might have become. Those it has not computed;
- * and where it would sample from none of what is left, the last token is computed again, to be sampled from.
+ * Corrects the computed tokens of a request that was preempted and admitted again since (only at `pipelineDepth` 3). It
+ * did not compute these drafts. But a plan made after its new admission may have scheduled tokens at the positions that
+ * the drafts would have filled; these count as not computed. If no entry would then be left to sample from, the last
+ * token is computed again.
+ * @param numTokens tokens that this step brings
  */
 function rejectForeseen(request: Request, numTokens: number): void {
   const known = request.numTokens + numTokens;
@@ -191,8 +198,8 @@ function rejectForeseen(request: Request, numTokens: number): void {
 }
 
 /**
- * Tokens that arrived are placeholders no more; and the blocks that they filled can be published now, since the schedule
- * that computed them did not know them yet.
+ * Turns placeholders into tokens that have arrived. Blocks that those tokens fill can be published now; the schedule
+ * that computed the blocks did not know the tokens yet.
  */
 function settlePlaceholders(s: SchedulerState, plan: Plan, request: Request, arrived: number): void {
   request.numOutputPlaceholders -= arrived;
@@ -201,7 +208,10 @@ function settlePlaceholders(s: SchedulerState, plan: Plan, request: Request, arr
   if (settled >= request.nextPublish && s.config.enablePrefixCaching) plan.settled.push(request);
 }
 
-/** Publishes what `settlePlaceholders` found, in batch order. Nothing that happened since moved their counts. */
+/**
+ * Publishes the blocks that `settlePlaceholders` found, in batch order. No operation in between changed their token
+ * counts.
+ */
 function publishSettled(s: SchedulerState, plan: Plan): void {
   const { blockSize } = s.config;
   for (const request of plan.settled) {

@@ -20,8 +20,8 @@ const NONE: ReadonlySet<Request> = new Set();
 const NO_BLOCKS: readonly number[] = [];
 
 /**
- * vLLM's `update_from_output`: what failed first, entries and loads, since nobody may build on what they published; then
- * the tokens; then what transfers have ended.
+ * Takes the result of a plan (vLLM `update_from_output`), in this order: failed entries, failed loads and lost blocks,
+ * so that no request builds on what they published; then the tokens; then the reports of transfers.
  */
 export function update(
   s: SchedulerState,
@@ -42,7 +42,7 @@ export function update(
   return s.outputs;
 }
 
-/** A step that failed as a whole. */
+/** Takes the failure of a whole step: every entry failed. */
 export function failStep(s: SchedulerState, plan: Plan, output: TakenOutput | null): StepOutputs {
   beginUpdate(s, plan, NO_TOKENS, output);
   const failed = failEntries(s, plan, () => true);
@@ -53,24 +53,26 @@ export function failStep(s: SchedulerState, plan: Plan, output: TakenOutput | nu
   return s.outputs;
 }
 
-/** The transfer half of an update, without a step. */
+/** Takes reports of transfers outside a step: the transfer half of `update`. */
 export function updateTransfers(s: SchedulerState, output: TakenOutput): void {
   for (const request of failLoads(s, null, output, NONE)) endUnloaded(s, request);
   for (const request of loseBlocks(s, null, output.lostBlocks)) endUnloaded(s, request);
   takeTransfers(s, output);
 }
 
-/** Requests whose load failed end behind those that stopped. */
+/**
+ * Ends requests whose load failed or whose blocks were lost. Their rows stand behind those of requests that stopped.
+ */
 function endLost(s: SchedulerState, lost: readonly Request[]): void {
   for (const request of lost) {
     if (finish(s, request, FinishCode.error)) s.outputs.push(request, 0, 0, FinishCode.error);
-    // As in vLLM its client is told nothing but that.
+    // As in vLLM the client gets no transfer params with such an end.
     request.finishedParams = null;
   }
 }
 
 /**
- * That the plan may be updated next: the oldest in flight, or an empty plan that waits for its update.
+ * Checks that the plan may be updated next: the oldest plan in flight, or an empty plan that waits for its update.
  * @throws ERR_BLOCKSTEP_PLAN_ORDER
  */
 export function checkOldest(s: SchedulerState, plan: Plan): void {
@@ -79,12 +81,16 @@ export function checkOldest(s: SchedulerState, plan: Plan): void {
   throw wrongPlan(s, plan);
 }
 
-/** That the plan is the one whose update was the last call. @throws ERR_BLOCKSTEP_PLAN_ORDER */
+/**
+ * Checks that the plan is the plan scheduled last and that it is no longer in flight.
+ * @throws ERR_BLOCKSTEP_PLAN_ORDER
+ */
 export function checkUpdatedLast(s: SchedulerState, plan: Plan): void {
   const isLast = s.plans.includes(plan) && plan.step === s.step - 1;
   if (!isLast || plan.inFlight) throw wrongPlan(s, plan);
 }
 
+/** Takes the plan out of flight, and begins the outputs with the rows of requests that ended outside an update. */
 function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array, output: TakenOutput | null): void {
   leaveOut(s, plan);
   if (plan.inFlight) {
@@ -94,7 +100,8 @@ function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array, output: 
   }
   if (s.connector?.protection.includes('fence')) spoilEnded(plan);
   if (s.continued.length > 0) s.continued.length = 0;
-  // Requests outside of the plan that may end now: those whose load fails, or whoever holds a lost block.
+  // Room for rows of requests outside the plan that may end now: requests with a load, or, if blocks were lost, any
+  // request.
   const others = output === null || output.lostBlocks.length === 0 ? s.withLoad.size : s.requests.size;
   s.outputs.begin(tokens, plan.numRequests + s.unreported.length + others);
   if (s.unreported.length === 0) return;
@@ -102,12 +109,15 @@ function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array, output: 
   s.unreported.length = 0;
 }
 
-/** The plan is updated now. Empty plans that were scheduled before it are not updated any more. */
+/** Empty plans up to the step that is updated now wait for no update any more. */
 function leaveOut({ plans }: SchedulerState, { step }: Plan): void {
   for (const plan of plans) if (plan.step <= step && !plan.inFlight) plan.awaitsUpdate = false;
 }
 
-/** Nobody kept the blocks of those that have ended, so a later plan may have given them away. */
+/**
+ * Marks entries of requests that have ended as not to be stored: under the protection `fence` their blocks were freed,
+ * and a later plan may have reused them.
+ */
 function spoilEnded({ requests, numRequests, spoiled }: Plan): void {
   for (let i = 0; i < numRequests; i++) if (requests[i].isFinished) spoiled[i] = 1;
 }

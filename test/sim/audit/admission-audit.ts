@@ -26,7 +26,7 @@ export class AdmissionAudit {
     this.#before = new Map(sight.requests.map((seen) => [seen.handle, seen]));
   }
 
-  /** Whoever gives no blocks, because something uses them, is preempted only if there is no other. */
+  /** A request whose blocks something uses gives no blocks, so that it is no victim while there is another. */
   #victims({ requests }: Sight, still: readonly Seen[]): void {
     const { accounts } = this.#ledger;
     const isUsed = (handle: number): boolean => (accounts.get(handle)?.uses.size ?? 0) > 0;

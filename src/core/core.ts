@@ -139,8 +139,8 @@ export class Core {
 
   /**
    * The tables in the memory of the GPU: padding alone until the first `gatherOnDevice`. The first call of either
-   * method allocates them. On the GPU they take as much memory as one set on the host, and one message; pinned on the
-   * host, one message per frame. A message has 12 bytes per entry and 4 per token. `native.memory()` counts both.
+   * method allocates them: on the GPU as much memory as one set on the host, and one message; pinned on the host, one
+   * message per frame. A message has 12 bytes per entry and 4 per token. `native.memory()` counts both.
    * @throws ERR_BLOCKSTEP_CUDA if the state is on the host alone, ERR_BLOCKSTEP_NO_MEMORY
    */
   deviceTables(): DeviceTableSet {
@@ -197,14 +197,12 @@ export class Core {
     if (this.control[Control.numPending] + count > this.#pendingCapacity) this.native.flush();
   }
 
-  /**
-   * Applies the queued operations now. While a decision of the GPU is under way they stay queued until it has come.
-   */
+  /** Applies the queued operations now; while the GPU decides, they stay queued until its decision has come. */
   flush(): void {
     if (this.control[Control.numPending] !== 0 && this.control[Control.deciding] === 0) this.native.flush();
   }
 
-  /** Blocks in the free queue. Cached blocks that nobody uses are among them. */
+  /** Blocks in the free queue, cached ones included. */
   get freeBlocks(): number {
     return this.#count(Control.freeBlocks);
   }
@@ -225,7 +223,7 @@ export class Core {
     return (this.control[Control.evictionsHigh] >>> 0) * 2 ** 32 + low;
   }
 
-  /** Fraction of the usable blocks that is in use, 0 to 1. The null block is not usable. */
+  /** Fraction of the usable blocks (all but the null block) that is in use, 0 to 1. */
   get usage(): number {
     const usable = this.config.numBlocks - 1;
     return usable === 0 ? 0 : 1 - this.freeBlocks / usable;

@@ -99,7 +99,9 @@ export interface ConnectorOutput<Said = unknown> {
   readonly finishedReceiving?: readonly TransferReport[];
   /** Requests whose blocks nothing reads any more. */
   readonly finishedSending?: readonly TransferReport[];
-  /** Blocks whose load failed, no later than its report in `finishedReceiving`; synchronous ones with their step. */
+  /**
+   * Blocks whose load failed: no later than its `finishedReceiving`, or the answer of the step that was to read them.
+   */
   readonly invalidBlocks?: readonly InvalidBlock[];
   /**
    * Ids of blocks whose KV is gone, whoever wrote it, as the executor reports. A request that holds one of them

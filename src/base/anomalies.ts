@@ -3,6 +3,9 @@ import { channels } from './channels.js';
 import { BlockstepError } from './errors.js';
 import { INSPECT, showFacts } from './inspect.js';
 
+/**
+ * Anomalies that are counted and never thrown: the sender may be right, because it races with the end of the request.
+ */
 const NEVER_THROWN: ReadonlySet<AnomalyReason> = new Set([
   'abort-unknown',
   'abort-finished',
@@ -10,16 +13,23 @@ const NEVER_THROWN: ReadonlySet<AnomalyReason> = new Set([
   'chunk-finished',
   'end-unknown',
   'end-finished',
-  // Whoever reports a block cannot know that its request was preempted or aborted meanwhile.
+  // A worker that reports a block cannot know that the block's request was preempted or aborted meanwhile.
   'reassigned-block',
 ]);
 
-/** What an anomaly is about: a request, which remembers how many there were and the last one. */
+/**
+ * The request that an anomaly is about. It remembers how many anomalies were about it, and the reason of the last
+ * one.
+ */
 export interface AnomalySubject {
   numAnomalies: number;
   lastAnomaly: AnomalyReason | null;
 }
 
+/**
+ * Counts anomalies by reason, publishes each on the channel `blockstep:anomaly`, and in strict mode keeps the first
+ * one of a call so that the end of the call can throw it (`throwFirst`).
+ */
 export class Anomalies {
   readonly #counts = new Map<AnomalyReason, number>();
   readonly #strict: boolean;
@@ -30,8 +40,12 @@ export class Anomalies {
   }
 
   /**
-   * Counts one anomaly, and remembers it in the request that it is about, if there is one.
-   * @param isRace the sender could not know that its request had ended, so the anomaly is not thrown
+   * Counts one anomaly. If the anomaly is about a request, the request remembers it too.
+   * @param reason why the event is an anomaly
+   * @param detail the event in words, for people
+   * @param about the request that the anomaly is about, if there is one
+   * @param isRace true: the sender could not know that its request had ended, so strict mode does not throw the
+   * anomaly
    */
   report(reason: AnomalyReason, detail: string, about?: AnomalySubject | null, isRace = false): void {
     if (about) {
@@ -46,8 +60,8 @@ export class Anomalies {
   }
 
   /**
-   * Ends a call: throws the first anomaly that was found in it.
-   * @throws ERR_BLOCKSTEP_ANOMALY in strict mode, if there was one
+   * Ends a call: in strict mode throws the first anomaly that was found in the call.
+   * @throws ERR_BLOCKSTEP_ANOMALY in strict mode, if the call found an anomaly that strict mode throws
    */
   throwFirst(): void {
     const first = this.#first;
@@ -59,7 +73,7 @@ export class Anomalies {
     return showFacts('Anomalies', depth, options, this.toObject());
   }
 
-  /** The count of each reason that was seen. */
+  /** How many anomalies of each reason were seen. A reason that was never seen has no entry. */
   toObject(): Record<string, number> {
     return Object.fromEntries(this.#counts);
   }

@@ -14,22 +14,22 @@ import type { AnomalyReason } from './anomaly-reason.js';
  * });
  * ```
  *
- * A message is a plain object of its own, made only while somebody listens. `id` is the name that the client gave to the request,
- * `handle` the number of this one incarnation of it.
+ * Each message is a new plain object, made only while somebody listens. In every message `id` is the external id of a
+ * request, as the client gave it, and `handle` is the number of this one incarnation of the request.
  */
 export interface ChannelPayloads {
   /** The scheduler has taken a request. */
   'blockstep:request:add': {
     readonly id: string;
     readonly handle: number;
-    /** Tokens. */
+    /** Tokens of the prompt. */
     readonly numPromptTokens: number;
   };
   /** The next chunk of a session has begun. */
   'blockstep:request:chunk': {
     readonly id: string;
     readonly handle: number;
-    /** Tokens of the session up to the end of the chunk, the answers before it included. */
+    /** Tokens of the session from its beginning to the end of this chunk, earlier answers included. */
     readonly numPromptTokens: number;
     /** Tokens of the chunk alone. */
     readonly numTokens: number;
@@ -40,7 +40,7 @@ export interface ChannelPayloads {
     readonly handle: number;
     /** Tokens that need not be computed: found in the prefix cache, or brought by a connector. */
     readonly numComputedTokens: number;
-    /** The request ran before and was preempted. */
+    /** True: the request ran before and was preempted. */
     readonly resumed: boolean;
   };
   /** A request has lost its blocks to others. It is computed again later. */
@@ -53,23 +53,23 @@ export interface ChannelPayloads {
     readonly id: string;
     readonly handle: number;
     readonly reason: 'stop' | 'length' | 'abort' | 'error';
-    /** Tokens; of a session those of its last answer. */
+    /** Generated tokens; for a session those of its last answer. */
     readonly numOutputTokens: number;
   };
-  /** The scheduler has made a plan, also an empty one. */
+  /** The scheduler has made a plan. Empty plans are published too. */
   'blockstep:step': {
     /** Number of the step, from 0. */
     readonly step: number;
     readonly numRequests: number;
     /** Tokens that the step computes. */
     readonly totalTokens: number;
-    /** Blocks that are free once the plan is made. */
+    /** Free blocks of the pool after the plan was made. */
     readonly freeBlocks: number;
   };
   /** An event that a correct peer would not send was skipped and counted. */
   'blockstep:anomaly': {
     readonly reason: AnomalyReason;
-    /** In words for people: they may change. */
+    /** In words, for people. The wording may change. */
     readonly detail: string;
   };
   /** The engine has taken a request: `Engine.submit`. */
@@ -81,7 +81,7 @@ export interface ChannelPayloads {
   'blockstep:request:stop': {
     readonly id: string;
     readonly handle: number;
-    /** What the client gave as the reason; null if nothing. */
+    /** The stop reason that the client gave; null if the client gave none. */
     readonly stopReason: string | number | null;
   };
   /** The engine has taken the executor's answer to a step. */
@@ -92,27 +92,27 @@ export interface ChannelPayloads {
     readonly totalTokens: number;
     /** Milliseconds from the submission of the step to its answer. */
     readonly latencyMs: number;
-    /** The step failed as a whole. */
+    /** True: the step failed as a whole. */
     readonly failed: boolean;
   };
-  /** The executor has answered what cannot be read, or is wrong for some rows. */
+  /** The executor's answer cannot be read, or is wrong for some rows. */
   'blockstep:engine:wrong-answer': {
     readonly step: number;
-    /** In words for people: they may change. */
+    /** In words, for people. The wording may change. */
     readonly detail: string;
   };
-  /** A method of a connector's worker threw, or answered what cannot be read. */
+  /** A method of a connector's worker threw, or its answer cannot be read. */
   'blockstep:engine:worker-failure': {
     readonly rank: number;
-    /** Name of the method. */
+    /** Name of the worker's method. */
     readonly method: string;
-    /** In words for people: they may change. */
+    /** In words, for people. The wording may change. */
     readonly detail: string;
   };
   /** The engine has become healthy or unhealthy. */
   'blockstep:engine:health': {
     readonly healthy: boolean;
-    /** Why it is not healthy, in words; empty if it is. */
+    /** Why the engine is unhealthy, in words; empty while it is healthy. */
     readonly reasons: readonly string[];
   };
 }
@@ -120,10 +120,10 @@ export interface ChannelPayloads {
 /** The name of a diagnostics channel. */
 export type ChannelName = keyof ChannelPayloads;
 
-/** A channel of Node whose messages are checked by the compiler. */
+/** A diagnostics channel of Node, with messages that the compiler checks. */
 interface PayloadChannel<Name extends ChannelName> {
   readonly name: string | symbol;
-  /** Ask this first, and make the message only then. */
+  /** Whether anybody listens. To be asked first, so that a message is made only for a listener. */
   readonly hasSubscribers: boolean;
   publish(message: ChannelPayloads[Name]): void;
   subscribe(listener: (message: ChannelPayloads[Name], name: string | symbol) => void): void;
@@ -134,7 +134,7 @@ function open<Name extends ChannelName>(name: Name): PayloadChannel<Name> {
   return channel(name) as PayloadChannel<Name>;
 }
 
-/** Every channel, for those who publish. */
+/** Every diagnostics channel, for the code that publishes. */
 export const channels = {
   add: open('blockstep:request:add'),
   chunk: open('blockstep:request:chunk'),

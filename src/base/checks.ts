@@ -1,11 +1,11 @@
 import { type BlockstepError, badArgument, show } from './errors.js';
 
-/** Most UTF-16 units of a name: of a cache salt, an adapter, or the owner of a use. */
+/** Longest name of a cache salt, of an adapter, or of the owner of a use of blocks, in UTF-16 units. */
 export const MAX_NAME = 65_536;
 
 /**
  * Returns `value` if it is a string of `minLength` to `MAX_NAME` UTF-16 units.
- * @throws ERR_BLOCKSTEP_BAD_ARG
+ * @throws ERR_BLOCKSTEP_BAD_ARG naming `field`
  */
 export function checkName(field: string, value: unknown, minLength: number): string {
   if (typeof value !== 'string') throw badArgument(field, show(value), 'a string');
@@ -29,29 +29,29 @@ export function checkFinite(field: string, value: unknown): number {
   throw badArgument(field, show(value), 'a finite number');
 }
 
-/** Whether a value is an object, an array included. */
+/** Whether a value is an object. Arrays are objects too. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null;
 }
 
-/** Whether a value is a safe integer from 0 on: a count, a handle, or an index. */
+/** Whether a value can be a count, a handle or an index: a safe integer, at least 0. */
 export function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
-/** Whether a value is an object and no array. */
+/** Whether a value is an object and not an array. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return isRecord(value) && !Array.isArray(value);
 }
 
-/** Whether a value is an array of which every entry passes. */
+/** Whether a value is an array all of whose entries pass `isEntry`. */
 export function isList(value: unknown, isEntry: (entry: unknown) => boolean): value is unknown[] {
   return Array.isArray(value) && value.every((entry) => isEntry(entry));
 }
 
 /**
  * Returns `value` if it is a finite number in [min, max].
- * @throws ERR_BLOCKSTEP_BAD_ARG
+ * @throws ERR_BLOCKSTEP_BAD_ARG naming the argument
  */
 export function checkNumber(name: string, value: unknown, min: number, max = Number.MAX_VALUE): number {
   if (typeof value === 'number' && value >= min && value <= max) return value;
@@ -59,7 +59,10 @@ export function checkNumber(name: string, value: unknown, min: number, max = Num
   throw badArg(name, value, `a finite number ${range}`);
 }
 
-/** The refusal of an argument: names it, what it must be, and what it is. */
+/**
+ * The error that refuses an argument: ERR_BLOCKSTEP_BAD_ARG, with the argument's name, what was expected, and the
+ * value.
+ */
 export function badArg(name: string, value: unknown, expected: string): BlockstepError {
   return badArgument(name, show(value), expected);
 }

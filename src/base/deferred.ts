@@ -1,4 +1,7 @@
-/** A promise together with the functions that settle it; as `Promise.withResolvers`, which Node 20 does not have. */
+/**
+ * A promise together with the functions that settle it. It stands in for `Promise.withResolvers`, which Node 20
+ * lacks.
+ */
 export class Deferred<T> {
   readonly promise: Promise<T>;
   resolve!: (value: T | PromiseLike<T>) => void;

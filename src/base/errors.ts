@@ -1,6 +1,6 @@
 /**
- * Every error code of blockstep, and when it is thrown. Codes are stable: programs may match on them. A code is added here first;
- * docs/errors.md has these very sentences, and what to do.
+ * Every error code of blockstep, and when it is thrown. Codes are stable: programs may match on them. A new code is
+ * added here first. docs/errors.md repeats these sentences, and says for each code what to do.
  */
 export const ERROR_CODES = {
   ERR_BLOCKSTEP_ANOMALY: 'strict mode only: an event that a correct peer would not send',
@@ -58,8 +58,9 @@ export type ErrorCode = keyof typeof ERROR_CODES;
 export class BlockstepError extends Error {
   readonly code: ErrorCode;
   /**
-   * With ERR_BLOCKSTEP_OVERLOADED alone: milliseconds after which there is room for the request, if admissions go on as they
-   * did lately and nobody else comes first; null = nothing was admitted yet. Over HTTP, `Retry-After` takes seconds.
+   * Set with ERR_BLOCKSTEP_OVERLOADED alone: milliseconds after which there is room for the request, if admissions go
+   * on as fast as they did lately and nobody else is served first; null if nothing was admitted yet. HTTP's
+   * `Retry-After` takes seconds.
    */
   declare readonly retryAfterMs?: number | null;
 
@@ -75,7 +76,7 @@ export class BlockstepError extends Error {
   }
 }
 
-/** Prints any value short and safely for an error message: never throws, never longer than 60 characters. */
+/** A value in short, for an error message. Never throws, and returns at most 60 characters. */
 export function show(value: unknown): string {
   let text: string;
   try {
@@ -93,7 +94,7 @@ export function show(value: unknown): string {
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
 
-/** Any thrown value in a few words: never throws, whatever its getters do. */
+/** A thrown value in a few words, whatever was thrown. Never throws, also if a getter of the value does. */
 export function describeError(error: unknown): string {
   if (typeof error === 'string') return error;
   try {
@@ -104,14 +105,19 @@ export function describeError(error: unknown): string {
   return show(error);
 }
 
-/** The error of an argument: its name, what it was found to be, in words, and what was expected instead. */
+/**
+ * The error that refuses an argument, ERR_BLOCKSTEP_BAD_ARG: `NAME must be EXPECTED, got GOT`.
+ * @param name the argument's name
+ * @param got what the argument is, in words
+ * @param expected what it must be, in words
+ */
 export function badArgument(name: string, got: string, expected: string): BlockstepError {
   return new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${name} must be ${expected}, got ${got}`);
 }
 
 /**
- * Returns `value` if it is an integer number in [min, max], and throws ERR_BLOCKSTEP_BAD_ARG naming it otherwise.
- * -0 counts as 0.
+ * Returns `value` if it is an integer in [min, max]. -0 becomes 0.
+ * @throws ERR_BLOCKSTEP_BAD_ARG naming the argument
  */
 export function checkInteger(name: string, value: unknown, min: number, max: number): number {
   if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return value + 0;

@@ -1,23 +1,26 @@
 /**
- * A binary heap of items, each of which knows its index. So the first item is found without a search, and any item can leave
- * without one. `comesBefore` says the order of two items.
+ * A binary heap whose items know their own index in it. So the first item is found without a search, and any item can
+ * be removed without a search. The order of two items is `comesBefore` of the subclass.
  */
 export abstract class IndexedHeap<Item> {
   protected readonly heap: Item[] = [];
 
-  /** Whether `a` has to stand in front of `b`. */
+  /** Whether `a` stands in front of `b` in the order of the heap. */
   protected abstract comesBefore(a: Item, b: Item): boolean;
-  /** Where the item stands, -1 if it is not in this heap. */
+  /** The index of the item in this heap; -1 if the item is not in this heap. */
   protected abstract indexOf(item: Item): number;
+  /** Stores the index of the item in the item; -1 when the item leaves the heap. */
   protected abstract setIndex(item: Item, index: number): void;
 
-  /** Adds an item that is not in this heap. */
+  /** Adds an item. The item must not be in this heap yet. */
   protected insertIntoHeap(item: Item): void {
     this.heap.push(item);
     this.#siftUp(item, this.heap.length - 1);
   }
 
-  /** Takes out an item of this heap. The fields that order it must not have changed since it was added. */
+  /**
+   * Removes an item of this heap. The fields that `comesBefore` reads must not have changed since the item was added.
+   */
   protected removeFromHeap(item: Item): void {
     const index = this.indexOf(item);
     const last = this.heap.pop() as Item;

@@ -1,15 +1,20 @@
 import { type InspectOptions, inspect } from 'node:util';
 import { BlockstepError, describeError } from './errors.js';
 
-/** The method by which `util.inspect`, and so `console.log`, shows an object. It is the same symbol in every realm. */
+/**
+ * The symbol of the method by which `util.inspect`, and so `console.log`, shows an object. It is the same symbol in
+ * every realm.
+ */
 export const INSPECT: unique symbol = Symbol.for('nodejs.util.inspect.custom');
 
 /**
- * What people want to know of an object, on one line: `Scheduler { running: 2, waiting: 3 }`. A fact that is undefined is left
- * out. To look at an object changes nothing and never throws: of what was disposed only `fixed` is shown.
- * @param depth how deep `util.inspect` may still go: below 0 the name alone stands for the object
- * @param options those that `util.inspect` was called with
- * @param read facts that may be unreadable
+ * An object on one line, with the facts that people want to know: `Scheduler { running: 2, waiting: 3 }`. A fact that
+ * is undefined is left out. Showing an object changes nothing and never throws. For a disposed object only the facts
+ * in `fixed` are shown.
+ * @param depth how deep `util.inspect` may still go; below 0 the name alone is shown
+ * @param options the options of the call of `util.inspect`
+ * @param fixed facts that can always be read
+ * @param read reads facts that may be unreadable, for instance because the object was disposed
  */
 export function showFacts(
   name: string,
@@ -33,22 +38,25 @@ function readable(read: () => object): object {
   }
 }
 
-/** A fraction from 0 to 1 for people: `41 %`. */
+/** A fraction from 0 to 1 as whole percent, for people: `41 %`. */
 export function percent(fraction: number): string {
   return `${Math.round(100 * fraction)} %`;
 }
 
-/** Bytes for people: `64 MiB`. */
+/** A number of bytes with its unit, for people: `64 MiB`. */
 export function bytes(count: number): string {
   const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
   const unit = count < 1024 ? 0 : Math.min(Math.floor(Math.log2(count) / 10), units.length - 1);
   return `${Number((count / 1024 ** unit).toPrecision(4))} ${units[unit]}`;
 }
 
-/** Entries of a plan, or rows, that are shown at most. */
+/** Entries of a plan, or rows of outputs, that are shown at most. */
 const MOST_SHOWN = 6;
 
-/** The first of so many things in words, and how many more there are. */
+/**
+ * The first few of `count` things in words, and how many more there are: `['a', ..., 'and 3 more']`.
+ * @param describe describes the thing with an index
+ */
 export function firstOf(count: number, describe: (i: number) => string): string[] {
   const shown = Array.from({ length: Math.min(count, MOST_SHOWN) }, (_, i) => describe(i));
   return count > MOST_SHOWN ? [...shown, `and ${count - MOST_SHOWN} more`] : shown;

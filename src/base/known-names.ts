@@ -4,22 +4,24 @@ import { BlockstepError, show } from './errors.js';
 /** An object with every name of `T`. It does not compile if it lacks a name, or has a name that `T` does not have. */
 export type NamesOf<T> = { readonly [name in keyof Required<T>]: unknown };
 
-/** The names that an object of options may have. */
+/** The names that an object of options may have, and hints for names from elsewhere. */
 export interface KnownNames {
   /** What the names belong to, for the message: `the options of a Scheduler`. */
   readonly what: string;
   readonly names: ReadonlySet<string>;
-  /** What to say of a name that people know from elsewhere, by its plain form (`plain`). */
+  /** Hints for names that people know from elsewhere, each under the plain form of such a name (`plain`). */
   readonly words: ReadonlyMap<string, string>;
 }
 
-/** Characters of names that a message lists at most. */
+/** A message lists the known names only if they have at most this many characters in all. */
 const MOST_LISTED = 340;
-/** A name is near if at most one letter in so many differs. */
+/** A name is near another one if at most one letter in three differs. */
 const NEARNESS = 3;
 
 /**
- * The names that an object may have.
+ * Makes the list of the names that an object may have.
+ * @param what the object in words, for the message: `the options of a Scheduler`
+ * @param names an object with every known name
  * @param words hints for unknown names, whatever their spelling: `{ temperature: 'it belongs into params' }`
  */
 export function knownNames<T>(
@@ -32,9 +34,9 @@ export function knownNames<T>(
 }
 
 /**
- * Refuses an object that has a name which nobody reads: such a mistake would stay silent. Enumerable names count, inherited
- * ones too. Values are not read.
- * @throws ERR_BLOCKSTEP_BAD_ARG with the unknown name and what was probably meant; whatever a proxy throws
+ * Refuses an object that has an unknown name: nobody would read that field, and the mistake would stay silent.
+ * Enumerable names count, inherited ones too. Values are not read. What a proxy throws is passed on.
+ * @throws ERR_BLOCKSTEP_BAD_ARG with the unknown name and the name that was probably meant
  */
 export function checkNames(value: object, known: KnownNames): void {
   for (const name in value) {
@@ -43,7 +45,10 @@ export function checkNames(value: object, known: KnownNames): void {
   }
 }
 
-/** The hint for an unknown name: `did you mean maxNumSeqs?`. Empty if no known name is near. */
+/**
+ * The hint for an unknown name, for instance `did you mean maxNumSeqs?`. Empty if no known name is near and there is
+ * no hint for it.
+ */
 export function suggest({ names, words }: KnownNames, name: string): string {
   const wanted = plain(name);
   let nearest = '';
@@ -61,8 +66,9 @@ export function suggest({ names, words }: KnownNames, name: string): string {
 }
 
 /**
- * The hint for a field that an object lacks: which of its names was probably meant as that field, as in
- * `; did you mean tokens by "token"?`. Empty if none of its names is near. For objects that may have further names, as results do.
+ * The hint for an object that lacks a field: the name in the object that was probably meant as that field, for
+ * instance `; did you mean tokens by "token"?`. Empty if no name in the object is near. It is for objects that may
+ * have further names, as the results of an executor do.
  */
 export function insteadOf(value: object, field: string): string {
   const known = knownNames<Record<string, unknown>>('', { [field]: true });
@@ -72,7 +78,7 @@ export function insteadOf(value: object, field: string): string {
   return '';
 }
 
-/** A name that somebody put on Object.prototype stands in every object, and is not meant as an option. */
+/** Whether a name stands on `Object.prototype`. Then every object has it, and nobody means it as an option. */
 function isEveryObjects(name: string): boolean {
   return Object.prototype.propertyIsEnumerable.call(Object.prototype, name);
 }
@@ -85,8 +91,8 @@ function unknownName(known: KnownNames, name: string): BlockstepError {
   return new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', message);
 }
 
-/** A name in plain form, without case and separators: `max_num_seqs` and `maxNumSeqs` are both `maxnumseqs`. */
+/** The plain form of a name, without case and separators: `max_num_seqs` and `maxNumSeqs` are both `maxnumseqs`. */
 function plain(name: string): string {
-  // A message cannot show more, and comparing two names takes time by the product of their lengths.
+  // Names are cut: comparing two takes time by the product of their lengths, and a message shows no more.
   return name.slice(0, 100).replace(/[_-]/g, '').toLowerCase();
 }

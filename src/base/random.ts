@@ -1,4 +1,4 @@
-/** Spreads the bits of a 32-bit word (the finaliser of MurmurHash3): a bijection. */
+/** Spreads the bits of a 32-bit word. It is a bijection, the finaliser of MurmurHash3. */
 function scramble(word: number): number {
   let h = word;
   h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);
@@ -7,19 +7,19 @@ function scramble(word: number): number {
 }
 
 /**
- * Mixes two 32-bit words into one unsigned 32-bit word. A pure function: whatever it decides does not depend on the
- * order in which things are asked, and is the same on every machine. For a fixed `b` it is a bijection of `a`.
+ * Mixes two 32-bit words into one unsigned 32-bit word. For a fixed `b` the result is a bijection of `a`. The
+ * function is pure: its result is the same on every machine, and does not depend on the order of calls.
  */
 export function mix(a: number, b: number): number {
   return scramble(scramble(a + 0x9e3779b9) + Math.imul(b, 0x9e3779b1)) >>> 0;
 }
 
-/** `mix` as a number in [0, 1). */
+/** `mix(a, b)` scaled to a number in [0, 1). */
 export function chance(a: number, b: number): number {
   return mix(a, b) / 2 ** 32;
 }
 
-/** A 32-bit key of a text (FNV-1a over its UTF-16 code units). */
+/** The 32-bit key of a text: FNV-1a over its UTF-16 code units. */
 export function textKey(text: string): number {
   let h = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) h = Math.imul(h ^ text.charCodeAt(i), 0x01000193);
@@ -45,7 +45,7 @@ export class Random {
     return Math.floor(this.next() * n);
   }
 
-  /** An exponentially distributed number with this mean, >= 0. */
+  /** An exponentially distributed number with the given mean, at least 0. */
   exponential(mean: number): number {
     return -mean * Math.log(1 - this.next());
   }

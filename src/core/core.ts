@@ -11,32 +11,32 @@ import { Gatherer, type StepTables } from './tables.js';
 
 export { Control, type Frame, PendingOp } from './exchange.js';
 
-/** Slots of the request table: a handle holds 21 bits of slot below 32 bits of generation, 53 in all. */
+/** Slots of the request table. A handle has 53 bits: 21 bits of slot, and above them 32 bits of generation. */
 export const SLOT_LIMIT = 2 ** 21;
 
-/** The slot of a handle. */
+/** The slot of a handle, an index into the request table. */
 export function slotOf(handle: number): number {
   return handle % SLOT_LIMIT;
 }
 
-/** The generation of a handle: 1 for the first request in a slot. */
+/** The generation of a handle: 1 for the first request in its slot. */
 export function generationOf(handle: number): number {
   return Math.floor(handle / SLOT_LIMIT);
 }
 
 const INT32_MAX = 2 ** 31 - 1;
 
-/** `NativeConfig`, where fields that concern only the border to native code have defaults. */
+/** `NativeConfig` and the placement; fields that only the border to native code needs have defaults. */
 export interface CoreConfig
   extends Omit<NativeConfig, 'numFrames' | 'pendingCapacity' | 'lookahead' | 'cuda' | 'authority'>,
     PlacementOptions {
-  /** Frames that may be in use at once (default 1): one per step in flight, and the one being planned. */
+  /** Frames of plan arrays, 1 to 64: one per step in flight, and one for the step being planned. Default 1. */
   numFrames?: number;
-  /** Pending operations held before they are drained (default 4 x maxEntries + 64). */
+  /** Pending operations that the exchange buffer holds before they are drained. Default 4 x maxEntries + 64. */
   pendingCapacity?: number;
-  /** Slots reserved beyond the scheduled tokens (default 0). */
+  /** Tokens beyond the scheduled ones for which `run` reserves blocks. Default 0. */
   lookahead?: number;
-  /** Most tokens of one step, for the tables of `gather` (default 8192). */
+  /** Most tokens of one step, which decides the size of the tables of `gather`. Default 8192. */
   maxTokens?: number;
 }
 
@@ -84,10 +84,10 @@ function nativeConfig(config: CoreConfig): NativeConfig {
 }
 
 /**
- * The typed face of a native core: the exchange buffer's views, the queue of pending operations and the counts.
- * It holds no policy. An operation that push() queued takes effect at the next native call. Readers that must see it call
- * flush() first, as the counts below do. While a decision of the GPU is under way, operations take effect behind that decision,
- * and a full queue takes no more of them (ERR_BLOCKSTEP_DECISION_PENDING).
+ * The typed face of a native core: views of the exchange buffer, the queue of pending operations, and the counts. It
+ * holds no policy. An operation that `push` queued takes effect at the next native call; readers that must see it
+ * call `flush` first, as the counts below do. While a decision of the GPU is under way, queued operations take effect
+ * behind that decision.
  */
 export class Core {
   readonly native: NativeCore;
@@ -95,17 +95,14 @@ export class Core {
   readonly control: Int32Array;
   readonly pending: Int32Array;
   readonly frames: readonly Frame[];
-  /** Where the state is kept, and why there. */
+  /** Where the state is kept, and why it is kept there. */
   readonly backend: Backend;
   readonly #mirrored: boolean;
   readonly #pendingCapacity: number;
   readonly #gatherer: Gatherer;
   readonly #deviceGatherer: DeviceGatherer;
 
-  /**
-   * @throws ERR_BLOCKSTEP_BAD_ARG for a bad configuration, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE,
-   * ERR_BLOCKSTEP_CUDA
-   */
+  /** @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_CUDA */
   constructor(config: CoreConfig, addon: NativeAddon = loadAddon()) {
     this.config = Object.freeze(nativeConfig(config));
     const placement = resolvePlacement(config);
@@ -127,23 +124,23 @@ export class Core {
   }
 
   /**
-   * What a model runner reads of the plan in this frame: its first `numEntries` entries, as tables. Call it after the
-   * `schedule()` that made the plan and before anything else changes the state. This is one native call. Its cost grows with
-   * what this gather and the last one of the frame wrote; only `queryStart` is padded to its end.
-   *
-   * The tables of a frame take `tablesBytes` bytes from its first gather on, and none before: 626 KB with 256 entries, 8,192
-   * tokens and rows of 512 blocks. Memory of the block table is touched only where it is written.
-   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_BAD_SLOT, ERR_BLOCKSTEP_NO_ROW if an entry's request has ended or lost
-   * its blocks since, ERR_BLOCKSTEP_DETACHED, ERR_BLOCKSTEP_NO_MEMORY; the tables stay as they were
+   * The tables that a model runner reads of the plan in a frame, for the plan's first `numEntries` entries. To be
+   * called after the `schedule()` that made the plan, and before anything else changes the state. A gather is one
+   * native call. Its cost grows with what this gather and the frame's last gather wrote; only the padding of
+   * `queryStart` may reach to the end of its array. The tables of a frame are allocated at its first gather:
+   * `tablesBytes` bytes, 626 KB with 256 entries, 8,192 tokens and rows of 512 blocks. Memory of the block table is
+   * touched only where it is written.
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_BAD_SLOT, ERR_BLOCKSTEP_NO_ROW if an entry's request ended or lost
+   * its blocks since, ERR_BLOCKSTEP_DETACHED, ERR_BLOCKSTEP_NO_MEMORY; the tables then stay as they were
    */
   gather(frame: number, numEntries: number): StepTables {
     return this.#gatherer.gather(frame, numEntries);
   }
 
   /**
-   * The tables on the GPU, all padding before the first `gatherOnDevice`. They are allocated at the first call of either
-   * method. On the GPU they take as much memory as a set on the host, and one message more; pinned on the host, one message for
-   * each frame. A message has 12 bytes per entry and 4 per token. `native.memory()` counts both.
+   * The tables in the memory of the GPU: padding alone until the first `gatherOnDevice`. The first call of either
+   * method allocates them: on the GPU as much memory as one set on the host, and one message; pinned on the host, one
+   * message per frame. A message has 12 bytes per entry and 4 per token. `native.memory()` counts both.
    * @throws ERR_BLOCKSTEP_CUDA if the state is on the host alone, ERR_BLOCKSTEP_NO_MEMORY
    */
   deviceTables(): DeviceTableSet {
@@ -151,33 +148,36 @@ export class Core {
   }
 
   /**
-   * As `gather`, but done on the GPU: into its one set of tables, from its own copy of the rows. The host sends the row and two
-   * counts of each entry, and the tokens. Call it where `gather` is called. It also gives the GPU the log of the step, if that
-   * was not done yet.
+   * Like `gather`, carried out by the GPU: it fills the GPU's one set of tables from the GPU's copy of the rows. The
+   * host sends the row and two counts of each entry, and the tokens. The call also gives the GPU the log of the step,
+   * if the GPU lacks it.
    *
-   * It returns when the gather is on its way. It waits only if the GPU cannot be given the log of the step yet, because more
-   * logs are on their way than there are frames. That happens with plans that compute nothing (aborts, preemptions) while a long
-   * step runs, or with logs of more than 65,536 words. Then it waits until the oldest step on the GPU is done, for 60 seconds
-   * at most; `waits` of the tables counts that.
-   * @param stream a cudaStream_t: behind what is queued there now, and before what will be; null: the core's own
-   * @throws as `gather` does, and nothing was sent then; ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR: the core refuses
-   * everything from then on
+   * The call returns when the gather is on its way. It waits only if more logs are on their way than there are
+   * frames: with plans that compute nothing (aborts, preemptions) while a long step runs, or with logs of more than
+   * 65,536 words. Then it waits until the oldest step on the GPU is done, for 60 seconds at most; `waits` of the
+   * tables counts that.
+   * @param stream a cudaStream_t: the gather runs behind what is queued there now, and before what will be; null: the
+   * core's own
+   * @throws what `gather` throws, and then nothing was sent; ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR: the core then
+   * refuses everything
    */
   gatherOnDevice(frame: number, numEntries: number, stream: bigint | null = null): DeviceTables {
     return this.#deviceGatherer.gather(frame, numEntries, stream);
   }
 
   /**
-   * To be called at the end of a step: gives a mirror on a GPU what has changed, and waits for nothing. Without a mirror it
-   * costs one comparison.
-   * @param stream a cudaStream_t: behind what is queued there now, and before what will be
-   * @throws ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR; the core refuses everything from then on
+   * Ends a step: gives a mirror on a GPU what has changed, without waiting. Without a mirror it costs one comparison.
+   * @param stream a cudaStream_t: the mirror changes behind what is queued there now, and before what will be; null:
+   * the core's own
+   * @throws ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR; the core then refuses everything
    */
   submit(stream: bigint | null = null): void {
     if (this.#mirrored) this.native.submit(stream);
   }
 
-  /** Queues one operation (PendingOp) for the next native entry; a full queue is drained first. */
+  /**
+   * Queues a `PendingOp`; drains a full queue first. @throws ERR_BLOCKSTEP_DECISION_PENDING while the GPU decides
+   */
   push(op: number, slot: number, arg: number): void {
     let n = this.control[Control.numPending];
     if (n === this.#pendingCapacity) {
@@ -189,17 +189,20 @@ export class Core {
     this.control[Control.numPending] = n + 1;
   }
 
-  /** Makes room for `count` operations, at most the capacity. The caller itself writes them behind the pending ones. */
+  /**
+   * Makes room for `count` operations, at most `pendingCapacity`. The caller writes them behind the pending ones
+   * itself.
+   */
   reserve(count: number): void {
     if (this.control[Control.numPending] + count > this.#pendingCapacity) this.native.flush();
   }
 
-  /** Applies the operations that push() queued. While the GPU decides, they stay queued until its decision has come. */
+  /** Applies the queued operations now; while the GPU decides, they stay queued until its decision has come. */
   flush(): void {
     if (this.control[Control.numPending] !== 0 && this.control[Control.deciding] === 0) this.native.flush();
   }
 
-  /** Blocks in the free queue. */
+  /** Blocks in the free queue, cached ones included. */
   get freeBlocks(): number {
     return this.#count(Control.freeBlocks);
   }
@@ -209,24 +212,24 @@ export class Core {
     return this.#count(Control.publishedBlocks);
   }
 
-  /** Rows of the KV slot table that a request holds. */
+  /** Rows of the KV slot table that requests hold. */
   get rowsInUse(): number {
     return this.#count(Control.rowsInUse);
   }
 
-  /** Published blocks that were reused for other content, since the start. */
+  /** Published blocks that were reused for other content, since the core was made. */
   get evictions(): number {
     const low = this.#count(Control.evictionsLow) >>> 0;
     return (this.control[Control.evictionsHigh] >>> 0) * 2 ** 32 + low;
   }
 
-  /** Fraction of the usable blocks that is in use, 0 to 1. */
+  /** Fraction of the usable blocks (all but the null block) that is in use, 0 to 1. */
   get usage(): number {
     const usable = this.config.numBlocks - 1;
     return usable === 0 ? 0 : 1 - this.freeBlocks / usable;
   }
 
-  /** The tokens of a slot, copied. */
+  /** A copy of the known tokens of a slot. @throws ERR_BLOCKSTEP_BAD_SLOT */
   tokens(slot: number): Int32Array {
     this.flush();
     const out = new Int32Array(this.native.numTokens(slot));
@@ -234,28 +237,28 @@ export class Core {
     return out;
   }
 
-  /** The block ids of a slot's row, copied; empty without a row. */
+  /** A copy of the block ids in a slot's row; empty without a row. @throws ERR_BLOCKSTEP_BAD_SLOT */
   blocks(slot: number): Int32Array {
     this.flush();
     const out = new Int32Array(this.config.maxBlocksPerRow);
     return out.slice(0, this.native.readBlocks(slot, 0, out));
   }
 
-  /** The free queue, next to be taken first, copied. */
+  /** A copy of the free queue: block ids, the one that is taken next first. */
   freeQueue(): Int32Array {
     const out = new Int32Array(this.freeBlocks);
     this.native.readFreeQueue(out);
     return out;
   }
 
-  /** Ids of the blocks that carry a hash, ascending, copied. */
+  /** The ids of the blocks that carry a hash, ascending, in a new array. */
   published(): Int32Array {
     const out = new Int32Array(this.publishedBlocks);
     this.native.readPublished(out);
     return out;
   }
 
-  /** Frees the native memory now; every later call throws ERR_BLOCKSTEP_DISPOSED. Idempotent. */
+  /** Frees the native memory now; every later call throws ERR_BLOCKSTEP_DISPOSED. To dispose again does nothing. */
   dispose(): void {
     this.native.dispose();
   }
@@ -275,7 +278,7 @@ export class Core {
   }
 }
 
-/** A 16-byte hash seed from what a user may give: 16 bytes, or a number that becomes its low bytes. */
+/** The 16 bytes of a hash seed: 16 given bytes, or an integer in little endian. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function hashSeedBytes(seed: Uint8Array | bigint | number): Uint8Array {
   if (typeof seed === 'object') {
     const bytes = takeUint8Array('hashSeed', seed);
@@ -292,5 +295,5 @@ export function hashSeedBytes(seed: Uint8Array | bigint | number): Uint8Array {
   return bytes;
 }
 
-/** Largest token id and token count that the core takes. */
+/** Largest token id, and largest token count, that the core takes. */
 export const TOKEN_MAX = INT32_MAX - 1;

@@ -1,104 +1,118 @@
 /**
- * A step that the GPU decides: the request that `NativeCore.submitDecision` is given, and the answer that `pollDecision` brings.
- * Both are Int32Arrays with a head and one record for each admission. native/host/decided/decided.h has the same names.
+ * The words of a step that the GPU decides. `NativeCore.submitDecision` takes a request, `NativeCore.pollDecision`
+ * brings the answer. Both are Int32Arrays: a head, then one record for each admission. native/host/decided/decided.h
+ * has the same names.
  */
 
-/** Number of words in the head of a request and of an answer. Words without a name are 0. */
+/** Words in the head of a request, and of an answer. Words without a name are 0. */
 export const DECISION_HEAD = 8;
 
-/** The head of a request. */
+/** Indexes into the head of a request. */
 export const Ask = {
-  /** Tokens that the admissions may be given together: what the running entries leave. */
+  /** Tokens that all admissions together may be given: what the running entries leave of the step's budget. */
   tokenBudget: 0,
-  /** How many of them may enter `running`. */
+  /** Admissions that may enter `running`. */
   requestBudget: 1,
   /** Bits of `AskFlag`. */
   flags: 2,
-  /** longPrefillTokenThreshold; 0: no such limit. */
+  /** longPrefillTokenThreshold: most tokens that one admission gets in this step; 0 = no limit. */
   prefillLimit: 3,
-  /** Tokens of one request that can ever have room, running or admitted; 1 to maxModelLen. */
+  /** Most tokens that one request, running or admitted, can ever have KV slots for; 1 to maxModelLen. */
   slotLimit: 4,
   numAdmissions: 5,
 } as const;
 
+/** Bits of `Ask.flags`. */
 export const AskFlag = {
-  /** An admission that is larger than the budget gets what is left of it. */
+  /** An admission with more tokens than are left of the budget gets those that are left. */
   chunkedPrefill: 1,
-  /** An admission needs free blocks for all its tokens, not only for its first chunk (reserveFullIsl). */
+  /** An admission needs free blocks for all its tokens, and not only for its first chunk (reserveFullIsl). */
   reserveAll: 2,
-  /** The last block of every hit is computed again. Not of hits that the admission names itself. */
+  /**
+   * The last block of every hit is computed again. It does not apply to hits that the admission names itself
+   * (`Admission.numHits`).
+   */
   dropLastHit: 4,
 } as const;
 
-/** Words of an admission of a request, the best one first. */
+/** Words of the record of one admission in a request. Admissions stand in order, the best one first. */
 export const ADMISSION_WORDS = 5;
 
-/** Indexes into an admission of a request. */
+/** Indexes into the record of an admission in a request. */
 export const Admission = {
   slot: 0,
-  /** 0: nothing is computed, and the prefix cache is asked. */
+  /** Tokens that are computed already. 0: none is, and the prefix cache is asked. */
   numComputedTokens: 1,
   /** Tokens that come from elsewhere, behind the named hits. */
   numExternalTokens: 2,
-  /** -1: as many cached blocks as there are. Otherwise exactly the first so many; stop `hits` if they are fewer. */
+  /**
+   * Cached blocks that the admission names: -1 = as many as the prefix cache has. Otherwise exactly the first so
+   * many; if fewer are cached, the decision stops with `hits`.
+   */
   numHits: 3,
   /** Bits of `AdmissionFlag`. */
   flags: 4,
 } as const;
 
+/** Bits of `Admission.flags`. */
 export const AdmissionFlag = {
   /**
-   * The external tokens are still to be loaded: it gets blocks for them, computes and publishes nothing now, and counts
-   * neither as a request nor in tokens.
+   * The external tokens are still to be loaded. The admission gets blocks for them, computes and publishes nothing in
+   * this step, and counts against neither the request budget nor the token budget.
    */
   loadsFirst: 1,
 } as const;
 
-/** The head of an answer. */
+/** Indexes into the head of an answer. */
 export const Answer = {
   /** A `DecisionStop`. */
   stop: 0,
-  /** Entries of the frame that were done, from `from` on. */
+  /** Entries of the frame that were decided, from `from` on. */
   numRun: 1,
-  /** Admissions that were looked at. The last of them may not have been admitted. */
+  /** Admissions that were looked at. The last one of them may not have been admitted. */
   numAnswers: 2,
+  /** Admissions that were admitted. */
   numAdmitted: 3,
 } as const;
 
-/** Words of what became of an admission, in the order of the request. */
+/** Words of the record of one admission in an answer. Records stand in the order of the request. */
 export const ANSWER_WORDS = 6;
 
-/** Indexes into what became of an admission. */
+/** Indexes into the record of an admission in an answer. */
 export const Admitted = {
-  /** -1: it was not admitted, and all but numHits is 0. */
+  /** The row that the admission got. -1: it was not admitted, and every other word but numHits is 0. */
   row: 0,
-  /** Cached blocks that it has got, or that were found. */
+  /** Cached blocks that the admission got, or, if it was not admitted, that were found for it. */
   numHits: 1,
   /** Tokens to compute in this step. */
   numTokens: 2,
-  /** Blocks of its row. */
+  /** Blocks in its row. */
   numBlocks: 3,
-  /** How many of these were taken from the queue; they are the last ones. */
+  /** How many of the blocks in its row were taken from the free queue. They are the last ones of the row. */
   numNewBlocks: 4,
   /** Tokens that are computed before this step: cached, external, or computed earlier. */
   numComputedTokens: 5,
 } as const;
 
-/** Why a decision ends before all that was asked for is decided. What was decided before that stands. */
+/** Why a decision ended before everything that was asked for was decided. What was decided before that stands. */
 export const DecisionStop = {
+  /** Everything that was asked for was decided. */
   none: 0,
-  /** The free blocks do not suffice for the next entry of the frame; no admission was looked at. */
+  /** The free blocks do not suffice for the next entry of the frame. No admission was looked at. */
   running: 1,
-  /** No token is left, or too few for an admission while prefills are not chunked. */
+  /** No token of the budget is left, or too few for the next admission while prefills are not chunked. */
   budget: 2,
-  /** As many were admitted as may enter `running`. */
+  /** As many admissions were admitted as may enter `running`. */
   requests: 3,
-  /** The free blocks do not suffice for the admission. */
+  /** The free blocks do not suffice for the next admission. */
   blocks: 4,
-  /** The free blocks suffice for the admission, and no row is free. */
+  /** The free blocks suffice for the next admission, but no row is free. */
   rows: 5,
-  /** Fewer blocks are cached than the admission names. */
+  /** Fewer blocks are cached than the next admission names. */
   hits: 6,
-  /** More was asked for than fits into one batch: ask for the rest in another. There is always progress. */
+  /**
+   * More was asked for than fits into one batch. The rest is to be asked for in another batch. Each batch makes
+   * progress.
+   */
   batch: 7,
 } as const;

@@ -4,17 +4,17 @@ import type { NativeCore } from './native.js';
 import type { TablesShape } from './native-tables.js';
 import { checkEntry, type StepTables, type TableViews } from './tables.js';
 
-/** An array in the memory of a GPU: dense, row after row, at a multiple of 256 bytes. */
+/** An array in the memory of a GPU. It is dense, row after row, and starts at a multiple of 256 bytes. */
 export interface DeviceArray {
-  /** Its address on the device. */
+  /** Address of the array on the device. */
   readonly pointer: bigint;
   readonly shape: readonly number[];
   readonly dtype: 'int32' | 'int64';
-  /** `cuda:N`, as in the options of a scheduler. */
+  /** The device that holds the array, `cuda:N`, as in the options of a scheduler. */
   readonly device: string;
 }
 
-/** The names of the arrays, in the order in which native code numbers them. */
+/** The names of the arrays in a set of tables, in the order in which native code numbers them. */
 export const TABLE_NAMES = [
   'slotMapping',
   'inputIds',
@@ -24,42 +24,46 @@ export const TABLE_NAMES = [
   'blockTable',
 ] as const satisfies readonly (keyof TableViews)[];
 
-/** The name of an array of the tables. */
+/** The name of one array in a set of tables. */
 export type TableName = (typeof TABLE_NAMES)[number];
 
 /**
- * The tables of a step in the memory of a GPU. A core has one set of them, at the same addresses as long as it lives, so
- * that a CUDA graph may capture them. They hold what `StepTables` of the same plan hold, padding included: -1 for
- * `slotMapping` and `inputIds`, the number of tokens for `queryStart`, otherwise 0. They are to be read only.
+ * The tables of a step in the memory of a GPU. A core has one set of them. The set stays at the same addresses for
+ * the life of the core, so that a CUDA graph may capture them. The tables hold what `StepTables` of the same plan
+ * hold, padding included: -1 in `slotMapping` and `inputIds`, the number of tokens in `queryStart`, 0 elsewhere. They
+ * are to be read only.
  *
- * Order: a gather runs on the GPU behind everything that was queued before it in the core's stream (option `stream`), or in
- * the stream that was passed with the call, and before everything that is queued there later. So what reads the tables of a
- * plan must be queued in that stream between the gather of this plan and that of the next.
+ * Order: a gather runs in the core's stream (option `stream`), or in the stream that was passed with the call. It
+ * runs behind everything that was queued in that stream before, and in front of everything that is queued there
+ * later. So whatever reads the tables of a plan must be queued in that stream between the gather of this plan and the
+ * gather of the next plan.
  */
 export interface DeviceTableSet extends TablesShape, Readonly<Record<TableName, DeviceArray>> {
   /**
-   * Address of a `struct blockstep_tables` in memory of the host, for other addons: native/include/blockstep_tables.h
-   * describes it. It is there until the core is disposed.
+   * Address of a `struct blockstep_tables` in memory of the host, for other addons; native/include/blockstep_tables.h
+   * describes it. The struct stays there until the core is disposed.
    */
   readonly descriptor: bigint;
   /**
-   * Gathers that had to wait for the GPU, ever. 0 while each plan is updated before more than `pipelineDepth` are in flight,
-   * unless plans without tokens (aborts, preemptions) or very long logs come in between.
+   * Gathers that had to wait for the GPU, since the core was made. The count stays 0 while each plan is updated
+   * before more than `pipelineDepth` plans are in flight, unless plans without tokens (aborts, preemptions) or very
+   * long logs come in between.
    */
   readonly waits: number;
   /**
-   * An array, copied from the GPU. For debugging and tests: it waits for everything that was queued in the core's stream.
-   * @throws ERR_BLOCKSTEP_BAD_ARG for a name that is none, ERR_BLOCKSTEP_CUDA
+   * A copy of one array, read back from the GPU, for debugging and tests. It waits for everything that was queued in
+   * the core's stream.
+   * @throws ERR_BLOCKSTEP_BAD_ARG if `name` is not in `TABLE_NAMES`, ERR_BLOCKSTEP_CUDA
    */
   read(name: 'slotMapping'): BigInt64Array;
   read(name: Exclude<TableName, 'slotMapping'>): Int32Array;
   read(name: TableName): BigInt64Array | Int32Array;
 }
 
-/** The tables of one plan on a GPU, as `gatherOnDevice` left them there. */
+/** The tables of one plan on a GPU, as `gatherOnDevice` filled them. */
 export interface DeviceTables extends DeviceTableSet, Pick<StepTables, 'readTokens'> {}
 
-/** The tables of a core on its GPU, made when they are asked for first. */
+/** The tables of a core on its GPU. They are made at the first call that needs them. */
 export class DeviceGatherer {
   readonly #native: NativeCore;
   readonly #frames: readonly Frame[];
@@ -87,7 +91,7 @@ export class DeviceGatherer {
     return plan.tables;
   }
 
-  /** Checks the call before it takes memory. */
+  /** Makes the tables of a frame. The arguments are checked first, so that a refused call takes no memory. */
   #make(frame: number, numEntries: number): PlanTables {
     const index = checkInteger('frame', frame, 0, this.#frames.length - 1);
     checkInteger('numEntries', numEntries, 0, this.#shape.maxEntries);
@@ -97,7 +101,7 @@ export class DeviceGatherer {
   }
 }
 
-/** The tables of one frame: the set that all frames share, and whose tokens stand in it. */
+/** The tables of one frame: the one set that all frames share, with `readTokens` for the requests in this frame. */
 class PlanTables {
   numEntries = 0;
   readonly tables: DeviceTables;

@@ -1,74 +1,101 @@
 import type { NativeConfig } from './native.js';
 
 /**
- * The exchange buffer: one ArrayBuffer of Int32 words that TypeScript makes and native code keeps a reference to.
- * Steady-state decode crosses the border with three integers; everything else lies here.
+ * Words of the control area, the first part of the exchange buffer. The exchange buffer is one ArrayBuffer of Int32
+ * words that TypeScript makes and native code keeps a reference to. A decode step in steady state passes three
+ * integers to native code; everything else that both sides need lies in the exchange buffer:
  *
  *   | control: 64 words | pending operations: pendingCapacity pairs | frame 0 | frame 1 | ...
  *
- * A frame is five arrays of maxEntries words. TypeScript writes the first three, native code the last two.
+ * A frame is five arrays of maxEntries words each. TypeScript writes the first three arrays, native code the last two.
  */
 export const CONTROL_WORDS = 64;
 const FRAME_ARRAYS = 5;
 
-/** Indexes into the control words. TypeScript writes the first two, native code the others after every entry. */
+/**
+ * Indexes into the control words. TypeScript writes the first two, and native code sets numPending back when it has
+ * drained the pending operations. Native code writes all others, whenever they change.
+ */
 export const Control = {
+  /** Pending operations in the buffer. */
   numPending: 0,
+  /** Slot of the request whose leading blocks commonPrefix counts; -1 = none. */
   headSlot: 1,
   freeBlocks: 2,
   publishedBlocks: 3,
   rowsInUse: 4,
-  /** Leading blocks of headSlot that every row in use shares; computed by run() only. */
+  /**
+   * Leading blocks of headSlot that every row in use shares. `run` and the answer to a decision of the GPU compute
+   * it.
+   */
   commonPrefix: 5,
   evictionsLow: 6,
   evictionsHigh: 7,
-  /** How many of the blocks of the last match() lie in the free queue. */
+  /** How many of the blocks that the last `NativeCore.match` found lie in the free queue. */
   hitFree: 8,
-  /** 1 while a decision of the GPU is under way: what is pending stays pending then. */
+  /** 1 while a decision of the GPU is under way. Pending operations then stay pending. */
   deciding: 9,
 } as const;
 
-/** Operations that wait in the exchange buffer until the next native entry: word0 = op << 24 | slot, word1 = argument. */
+/**
+ * Operations that wait in the exchange buffer for the next native call. Each takes two words: `op << 24 | slot`, and
+ * the argument.
+ */
 export const PendingOp = {
-  /** argument: a sampled token, appended to the slot's token list */
+  /** Appends a token to the slot's tokens. Argument: the sampled token. */
   append: 1,
-  /** argument: a token count; publishes the row's full, unpublished blocks up to it */
+  /**
+   * Publishes the full blocks of the slot's row up to a token count, as far as they are not published yet. Argument:
+   * the token count.
+   */
   publish: 2,
-  /** gives the row and its blocks back, the blocks in reverse order; nothing if there is no row */
+  /**
+   * Gives the slot's row back, and its blocks in reverse order. Nothing happens if the slot has no row. No argument.
+   */
   release: 3,
-  /** ends the slot: releases what it still holds, forgets its tokens, makes the slot reusable */
+  /** Ends the slot: releases what it still holds, forgets its tokens, and makes the slot reusable. No argument. */
   close: 4,
-  /** argument: a block index; the row's blocks from there on lose their published key and stay in the row */
+  /**
+   * Takes the published hash from the blocks of the slot's row, from a block on; the blocks stay in the row.
+   * Argument: the index of the first such block in the row.
+   */
   evict: 5,
-  /** argument: a token count; drops the tokens from there on and the hashes of blocks that are no longer full */
+  /**
+   * Drops the tokens from a token count on, and the hashes of blocks that are then no longer full. Argument: the
+   * token count.
+   */
   truncate: 6,
   /**
-   * argument: a token count; drops the tokens from there on and keeps every hash, also that of a block that is no longer
-   * full, as vLLM does with a session's dropped token. At least as many tokens must be appended before verify().
+   * Drops the tokens from a token count on, and keeps every hash, also that of a block that is then no longer full,
+   * as vLLM does with a session's dropped token. At least as many tokens must be appended before `verify`. Argument:
+   * the token count.
    */
   rewind: 7,
 } as const;
 
-/** One plan's worth of entries: five parallel arrays, valid up to the number of entries of the plan. */
+/** The arrays of one plan: five parallel arrays, valid up to the number of entries of the plan. */
 export interface Frame {
   readonly index: number;
   readonly slots: Int32Array;
   readonly numScheduledTokens: Int32Array;
   readonly numComputedTokens: Int32Array;
-  /** Blocks of the entry's row after run(); written by native code. */
+  /** Blocks in the row of each entry after `NativeCore.run`, which writes this array. */
   readonly numBlocks: Int32Array;
-  /** Blocks that run() took for the entry; written by native code. They are the last of its row. */
+  /**
+   * Blocks that `NativeCore.run` took from the free queue for each entry; it writes this array. They are the last
+   * ones of the row.
+   */
   readonly numNewBlocks: Int32Array;
 }
 
 type Shape = Pick<NativeConfig, 'pendingCapacity' | 'numFrames' | 'maxEntries'>;
 
-/** Size in words of the exchange buffer of such a core. */
+/** Size of the exchange buffer of a core of this shape, in 32-bit words. */
 export function exchangeWords(shape: Shape): number {
   return CONTROL_WORDS + 2 * shape.pendingCapacity + shape.numFrames * FRAME_ARRAYS * shape.maxEntries;
 }
 
-/** The typed views of an exchange buffer. */
+/** An exchange buffer and its typed views. */
 export interface Exchange {
   readonly buffer: ArrayBuffer;
   readonly control: Int32Array;

@@ -8,12 +8,17 @@ import { packageRoot } from './package-root.js';
 const ABI = 4;
 const require = createRequire(import.meta.url);
 
-/** Names the kind of machine that an addon was built for, as in `prebuilds/`: `linux-x64`, `linux-x64-musl`. */
+/**
+ * The kind of machine that this process runs on, as folders in `prebuilds/` are named: `linux-x64`, `linux-x64-musl`.
+ */
 export function addonTarget(): string {
   return `${process.platform}-${process.arch}${isMusl() ? '-musl' : ''}`;
 }
 
-/** Musl and glibc need different binaries; Node's own report tells which of the two this process runs on. */
+/**
+ * Whether this process runs on musl. Musl and glibc need different binaries; Node's report names the glibc version,
+ * if there is one.
+ */
 function isMusl(): boolean {
   if (process.platform !== 'linux') return false;
   const report = process.report?.getReport() as { header?: { glibcVersionRuntime?: string } } | undefined;
@@ -21,8 +26,9 @@ function isMusl(): boolean {
 }
 
 /**
- * Where a binary may lie, best first: built here by CMake, built here by node-gyp, shipped with the package. If the environment
- * variable BLOCKSTEP_ADDON is set, only there (a debug or a sanitizer build).
+ * Paths at which the addon may lie, best first: built here by CMake, built here by node-gyp, shipped with the
+ * package. If the environment variable BLOCKSTEP_ADDON is set, it is the only path (for a debug or a sanitizer
+ * build).
  */
 export function addonPaths(root = packageRoot()): string[] {
   if (process.env['BLOCKSTEP_ADDON']) return [process.env['BLOCKSTEP_ADDON']];
@@ -34,8 +40,9 @@ export function addonPaths(root = packageRoot()): string[] {
 }
 
 /**
- * Loads one addon binary and makes it throw BlockstepError.
- * @throws ERR_BLOCKSTEP_NO_NATIVE if the file does not load or speaks another version of the border.
+ * Loads one addon binary, and lets it throw errors of the class BlockstepError.
+ * @throws ERR_BLOCKSTEP_NO_NATIVE if the file does not load, or was built for another version (`abi`) of the border
+ * to native code
  */
 export function loadAddonFrom(path: string): NativeAddon {
   let addon: NativeAddon;
@@ -57,8 +64,8 @@ export function loadAddonFrom(path: string): NativeAddon {
 let loaded: NativeAddon | undefined;
 
 /**
- * The addon of this process, loaded at the first call.
- * @throws ERR_BLOCKSTEP_NO_NATIVE with the commands that get one.
+ * The addon of this process. It is loaded at the first call.
+ * @throws ERR_BLOCKSTEP_NO_NATIVE if there is none; the message has the commands that get one
  */
 export function loadAddon(): NativeAddon {
   if (loaded) return loaded;
@@ -73,7 +80,7 @@ export function loadAddon(): NativeAddon {
   return loaded;
 }
 
-/** What to type in this package: a checkout, or installed somewhere. */
+/** The commands that get an addon: in a checkout, or for an installed package. */
 function waysToGetOne(root: string): string {
   if (process.env['BLOCKSTEP_ADDON'])
     return 'The environment variable BLOCKSTEP_ADDON names it: correct or unset it.';

@@ -1,72 +1,82 @@
 import type { TablesShape } from './native-tables.js';
 import type { NativeArena } from './native-transfer.js';
 
-/** What a native reference executor is made for. Native code checks every field. */
+/** The configuration of a native reference executor. Native code checks every field. */
 export interface NativeReferenceConfig extends TablesShape {
-  /** Blocks of the pool, the null block included. */
+  /** Blocks of the KV pool, the null block included. */
   numBlocks: number;
+  /** Tokens per block. */
   blockSize: number;
-  /** Draft tokens that an entry can have; 0 to 64. */
+  /** Most draft tokens of an entry, 0 to 64. */
   maxDrafts: number;
   /** Steps in flight, 1 to 3. */
   pipelineDepth: number;
-  /** 0 to 2^32 - 1. */
+  /** Seed of the model, 0 to 2^32 - 1. */
   seed: number;
-  /** The token that ends a text; 2^31 - 1, which is no token id, for none. */
+  /** The token that ends a text. 2^31 - 1, which is no token id, stands for none. */
   eosToken: number;
-  /** Of 2^32 drafts so many are wrong; 0 to 2^32 - 1. */
+  /** How many of 2^32 drafts are wrong, 0 to 2^32 - 1. */
   wrongDrafts: number;
-  /** Go on after a finding as if nothing had been found. */
+  /** True: after a finding the executor goes on as if nothing had been found. */
   reportOnly: boolean;
 }
 
-/** The native part of a reference executor: KV memory, the unpaged copies, the model. */
+/** The native part of a reference executor: the KV memory, unpaged copies of the requests, and the model. */
 export interface NativeReference {
   /**
-   * Computes one step of what a `StepIo` says and a set of tables, and writes the answer to the former.
+   * Computes one step. It reads the `StepIo` and a set of tables, and writes the answer into the `StepIo`.
+   * @param io the buffer of a `StepIo`
+   * @param tables the buffer of a `StepTables`
    * @param known the tokens of all admitted entries, one entry after the other
-   * @throws ERR_BLOCKSTEP_BAD_ARG for a plan that makes no sense, and nothing was changed; ERR_BLOCKSTEP_NO_MEMORY in the
-   * middle of a step, and from then on ERR_BLOCKSTEP_INVARIANT
+   * @throws ERR_BLOCKSTEP_BAD_ARG for a plan that makes no sense, and then nothing was changed;
+   * ERR_BLOCKSTEP_NO_MEMORY in the middle of a step, and every later call then throws ERR_BLOCKSTEP_INVARIANT
    */
   step(io: ArrayBuffer, tables: ArrayBuffer, known: Int32Array): void;
   /**
-   * These blocks were taken by this request and lanes have filled them: what they hold is what it loaded.
-   * @throws ERR_BLOCKSTEP_BAD_ARG; nothing is changed then
+   * Takes over what lanes have filled into blocks of a request: the content of these blocks is what the request
+   * loaded.
+   * @throws ERR_BLOCKSTEP_BAD_ARG, and then nothing is changed
    */
   adopt(handle: number, blocks: Int32Array): void;
-  /** The KV memory, in blocks of blockSize entries of 32 bytes. */
+  /** The KV memory, in blocks of blockSize entries of `KV_ENTRY_BYTES` bytes. */
   arena(): NativeArena;
-  /** Bytes of the KV memory, which takes memory where it is written; and requests that it has a copy of. */
+  /**
+   * Bytes of the KV memory, whose pages are taken only where it is written; and how many requests there are unpaged
+   * copies of.
+   */
   memory(): { arenaBytes: number; numSequences: number };
   dispose(): void;
 }
 
-/** The same over memory of a GPU. Nothing but `dispose` waits for it. */
+/** A `NativeReference` over the memory of a GPU. Only `dispose` waits for the GPU. */
 export interface NativeDeviceReference {
   /**
-   * Has a step computed: behind what is queued in the stream now, and before what will be.
-   * @param io copied
-   * @param tables addresses that the GPU can read, of the arrays in the order of `StepTables.buffer`; read until the step is
-   * over
-   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_LIMIT if pipelineDepth steps were not taken, and nothing was changed;
-   * ERR_BLOCKSTEP_CUDA, and from then on always
+   * Has the GPU compute one step, behind what is queued in the executor's stream now, and before what will be.
+   * @param io the buffer of a `StepIo`; it is copied
+   * @param tables addresses, readable by the GPU, of the arrays in the order of `StepTables.buffer`; they are read
+   * until the step is over
+   * @throws ERR_BLOCKSTEP_BAD_ARG, or ERR_BLOCKSTEP_LIMIT if pipelineDepth steps were submitted and not taken, and
+   * then nothing was changed; ERR_BLOCKSTEP_CUDA, and then every later call throws it too
    */
   submit(io: ArrayBuffer, tables: BigUint64Array, known: Int32Array): void;
   /**
-   * Whether the oldest step that was not taken is over; `io` has its answer then, and it counts as taken.
-   * @throws what it failed with, and it counts as taken; ERR_BLOCKSTEP_CUDA, and from then on always
+   * Takes the oldest step that was submitted and not taken, if it is over: writes its answer into `io`.
+   * @returns false if the step is not over yet
+   * @throws the error with which the step failed, and the step counts as taken; ERR_BLOCKSTEP_CUDA, and then every
+   * later call throws it
    */
   take(io: ArrayBuffer): boolean;
+  /** See `NativeReference.adopt`. */
   adopt(handle: number, blocks: Int32Array): void;
   /** The stream in which steps are computed, a cudaStream_t. */
   stream(): bigint;
   arena(): NativeArena;
-  /** As of `NativeReference`; and bytes of pinned memory of the host, all of them taken. */
+  /** Like `NativeReference.memory`; and the bytes of pinned memory of the host, all of which are taken. */
   memory(): { arenaBytes: number; numSequences: number; pinnedBytes: number };
   dispose(): void;
 }
 
-/** What can be found wrong, in the order of the native enum. */
+/** The kinds of findings, in the order of the native enum. */
 export const MISMATCHES = [
   'unknown-request',
   'query-start',
@@ -85,21 +95,29 @@ export const MISMATCHES = [
   'wrong-read',
   'unexpected-load',
 ] as const;
+/** What a reference executor can find wrong. */
 export type MismatchKind = (typeof MISMATCHES)[number];
 
-/** Bytes of an entry of the KV memory, which stands for the KV of one token. */
+/** Bytes of one entry of the KV memory. An entry stands for the KV of one token. */
 export const KV_ENTRY_BYTES = 32;
 
-/** Findings of one step that are kept; those after them are counted only. */
+/** Findings of one step that are kept. Later findings of the step are only counted. */
 export const MAX_FINDINGS = 64;
-/** Numbers of each finding: kind, entry, handle, position, block, expected, found, foundPosition, owner, two generations. */
+/**
+ * Numbers of each finding: kind, entry, handle, position, block, expected, found, foundPosition, owner, two
+ * generations.
+ */
 export const FINDING_NUMBERS = 11;
 const CONTROL_WORDS = 8;
 
-/** Indexes into the control words. TypeScript writes the first. */
+/** Indexes into `StepIo.control`. TypeScript writes numEntries, native code the others. */
 export const StepControl = { numEntries: 0, numTokens: 1, numFindings: 2, numErrors: 3 } as const;
 
-/** The buffer through which one step goes into native code and comes back, and its views; as native/reference/step_io.h. */
+/**
+ * The buffer through which one step goes into native code and its answer comes back, and its views.
+ * native/reference/step/step_io.h describes the same layout. Arrays without a comment have one word for each entry of the
+ * plan.
+ */
 export interface StepIo {
   readonly buffer: ArrayBuffer;
   readonly handles: Float64Array;
@@ -110,16 +128,19 @@ export interface StepIo {
   readonly numBlocks: Int32Array;
   readonly numNewBlocks: Int32Array;
   readonly numDraftTokens: Int32Array;
-  /** Not 0: the entry computes its last known token, so it samples. */
+  /** Not 0: the entry computes the last known token of its request, so it samples. */
   readonly samples: Int32Array;
-  /** One more than the position at which the entry really begins, as `InputBatch` has it; 0: it is not said. */
+  /** Position at which the entry really begins, as `InputBatch` has it, plus one. 0: the position is not given. */
   readonly first: Int32Array;
-  /** Tokens that come with the step: of admitted entries all, of others 0. */
+  /** Tokens of each entry that come with the step: of an admitted entry all, of other entries 0. */
   readonly numKnown: Int32Array;
   readonly numPrompt: Int32Array;
-  /** Two words an entry: a key of adapter and salt. */
+  /** Two words per entry: a key of the request's adapter, and a key of its cache salt. */
   readonly roots: Int32Array;
-  /** -1: the one that the executor made itself; -2: one that is not to be accepted. */
+  /**
+   * maxDrafts draft tokens per entry. -1: the draft that the executor made itself; -2: a draft that must not be
+   * accepted.
+   */
   readonly draftTokens: Int32Array;
   readonly counts: Int32Array;
   readonly tokens: Int32Array;
@@ -128,7 +149,7 @@ export interface StepIo {
   readonly errors: Uint8Array;
 }
 
-/** Allocates the buffer of a step and cuts it into its views. */
+/** Allocates the buffer of one step and cuts it into its views. */
 export function makeStepIo({ maxEntries, maxDrafts }: { maxEntries: number; maxDrafts: number }): StepIo {
   const numbers = maxEntries + MAX_FINDINGS * FINDING_NUMBERS;
   const words = CONTROL_WORDS + maxEntries * (14 + 3 * maxDrafts);

@@ -5,47 +5,58 @@ export interface NativeDeviceArray {
   dtype: 'int32' | 'int64';
 }
 
-/** The tables of a step on a GPU. */
+/** The tables of a step in the memory of a GPU, as native code describes them. */
 export interface NativeDeviceTables {
-  /** Address of a `struct blockstep_tables` in memory of the host; see native/include/blockstep_tables.h. */
+  /** Address of a `struct blockstep_tables` in memory of the host, see native/include/blockstep_tables.h. */
   descriptor: bigint;
   /** Number of the GPU, as CUDA counts them. */
   device: number;
-  /** In the order of the struct, which is that of `TABLE_NAMES`. */
+  /** The arrays in the order of the struct, which is the order of `TABLE_NAMES`. */
   arrays: NativeDeviceArray[];
 }
 
 /**
- * The part of a native core that has to do with the tables of a step on a GPU. All but the first throw
- * ERR_BLOCKSTEP_BAD_ARG before there are any.
+ * The part of a native core that fills the tables of a step on a GPU. Every method but `makeDeviceTables` throws
+ * ERR_BLOCKSTEP_BAD_ARG until `makeDeviceTables` was called.
  */
 export interface NativeDeviceGather {
   /**
-   * Makes the tables on the GPU of the mirror, all padding, at the first call.
-   * @throws ERR_BLOCKSTEP_CUDA without a mirror, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_BAD_ARG for another maxTokens than
-   * at the first call
+   * Makes the tables on the GPU of the mirror at the first call. They hold padding alone then. Later calls return the
+   * same tables.
+   * @param maxTokens most tokens of one step
+   * @throws ERR_BLOCKSTEP_CUDA without a mirror, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_BAD_ARG if maxTokens is not
+   * that of the first call
    */
   makeDeviceTables(maxTokens: number): NativeDeviceTables;
   /**
-   * As gather(), but done by the GPU, behind all that happened before this call; with a cudaStream_t behind what is queued
-   * there, and before what will be. Returns when it is on its way.
-   * @throws as gather() does, nothing sent; ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR: the core does nothing more
+   * Like `NativeCore.gather`, carried out by the GPU behind everything that happened before this call. It returns
+   * when the gather is on its way.
+   * @param stream a cudaStream_t: the gather runs behind what is queued there now, and before what will be; null: the
+   * core's own stream
+   * @throws what gather throws, and then nothing was sent; ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR: the core does
+   * nothing more
    */
   gatherOnDevice(frame: number, numEntries: number, stream?: bigint | null): void;
-  /** Gathers that were given to the GPU, ever, and those of them that are done, as it says itself. Neither waits. */
+  /** Gathers that were given to the GPU, since the core was made. Never waits. */
   gathersGiven(): number;
+  /** Those of `gathersGiven` that the GPU says are done. Never waits. */
   gathersDone(): number;
-  /** Gathers that had to wait for the GPU before they could be given to it. */
+  /** Gathers that had to wait for the GPU before they could be given to it, since the core was made. */
   gatherWaits(): number;
-  /** Waits for the GPU, and copies an array, by its place in `TABLE_NAMES`, into a buffer of exactly its size. */
+  /**
+   * Copies one array of the tables to the host. Waits for the GPU.
+   * @param table the array's index in `TABLE_NAMES`
+   * @param out a buffer of exactly the array's size
+   */
   readDeviceTable(table: number, out: ArrayBuffer): void;
 }
 
-/** What decides how large a set of tables is. */
+/** The numbers that decide how large a set of tables is. */
 export interface TablesShape {
   /** Most tokens of one step. */
   readonly maxTokens: number;
   /** Most entries of one step. */
   readonly maxEntries: number;
+  /** Most blocks of one request. */
   readonly maxBlocksPerRow: number;
 }

@@ -1,33 +1,41 @@
-/** The slots of a completion queue; see `CompletionQueue`. Used by one thread, as every native object is. */
+/**
+ * The slots of a completion queue, see `CompletionQueue`. A ring is used by one thread, as every native object is.
+ */
 export interface NativeRing {
-  /** Gives out a job for a transfer that somebody outside completes. @throws ERR_BLOCKSTEP_RING_FULL */
+  /** Gives out a job number for a transfer that somebody outside completes. @throws ERR_BLOCKSTEP_RING_FULL */
   begin(): number;
-  /** Completes a job that `begin` gave out: 1 ok, 2 failed, 3 cancelled. @returns one of `Posted` */
+  /**
+   * Completes a job that `begin` gave out.
+   * @param verdict 1 = ok, 2 = failed, 3 = cancelled
+   * @returns one of `Posted`
+   */
   post(job: number, verdict: number): number;
   /**
-   * Takes the completions that have come, as many as `out` has room for. `out` begins with two words: how many completions of
-   * jobs from before a reset were dropped, and how many words came for jobs that were over. Behind them stand the job and the
-   * verdict of each completion.
+   * Takes the completions that have come, as many as `out` has room for.
+   * @param out gets two words first: how many completions of jobs from before a reset were dropped, and how many
+   * words came for jobs that were over already. Behind them stand the job and the verdict of each completion
    * @returns how many completions were taken
    */
   drain(out: Int32Array): number;
-  /** Forgets the jobs in flight: their completions are dropped from now on. @returns how many there were */
+  /**
+   * Forgets the jobs in flight. Their completions are dropped when they come. @returns how many jobs were in flight
+   */
   reset(): number;
   inFlight(): number;
   counts(): { inFlight: number; abandoned: number; late: number };
   dispose(): void;
 }
 
-/** What became of a foreign completion. */
+/** What became of a completion that was posted from outside. */
 export const Posted = { unknown: -1, late: 0, taken: 1, owned: 2 } as const;
 
-/** Words before the completions of a drain. */
+/** Words in front of the completions of a drain. */
 export const DRAIN_HEADER = 2;
 
-/** Jobs are numbered from 1 to this, then from 1 again. */
+/** The largest job number. Jobs are numbered from 1 to this, then from 1 again. */
 export const MAX_JOB = 2 ** 31 - 1;
 
-/** Where memory is: on the host; on the host and known to CUDA; or on a GPU. */
+/** Where memory lies: `host`: on the host; `pinned`: on the host, registered with CUDA; `device`: on a GPU. */
 export type Place = 'host' | 'pinned' | 'device';
 
 export interface NativeArenaConfig {
@@ -36,38 +44,47 @@ export interface NativeArenaConfig {
   bytesPerBlock: number;
   /** Default 'host'. */
   place?: Place;
-  /** Which GPU, as CUDA counts them. Default 0. */
+  /** Number of the GPU, as CUDA counts them. Default 0. */
   device?: number;
 }
 
-/** Blocks of native memory; see `BlockArena`. */
+/** Blocks of native memory, see `BlockArena`. */
 export interface NativeArena {
   /**
-   * The memory, shared and not copied, as a new ArrayBuffer over all of it. It stays as long as the ArrayBuffer does.
-   * @throws ERR_BLOCKSTEP_LIMIT for an arena of 4 GiB or more, for one on a GPU, and where the runtime allows no such
-   * ArrayBuffer
+   * A new ArrayBuffer over all of the memory, which is shared and not copied. The memory stays as long as the
+   * ArrayBuffer does.
+   * @throws ERR_BLOCKSTEP_LIMIT for an arena of 4 GiB or more, for an arena on a GPU, and where the JavaScript
+   * runtime allows no such ArrayBuffer
    */
   buffer(): ArrayBuffer;
   /** Address of the first block. */
   pointer(): bigint;
-  /** Copies a block out; `bytes` has its size. Waits for a GPU. @throws ERR_BLOCKSTEP_CUDA */
+  /**
+   * Copies one block out. Waits for a GPU.
+   * @param bytes gets the block, and has exactly its size
+   * @throws ERR_BLOCKSTEP_CUDA
+   */
   readBlock(block: number, bytes: Uint8Array): void;
-  /** Copies a block in; `bytes` has its size. Waits for a GPU. @throws ERR_BLOCKSTEP_CUDA */
+  /**
+   * Copies one block in. Waits for a GPU.
+   * @param bytes the block's new content, of exactly its size
+   * @throws ERR_BLOCKSTEP_CUDA
+   */
   writeBlock(block: number, bytes: Uint8Array): void;
-  /** How often a lane has filled the block. */
+  /** How often lanes have filled the block. */
   arrivals(block: number): number;
-  /** Gives up this share of the memory. */
+  /** Gives up this object's share of the memory. */
   dispose(): void;
 }
 
 export interface NativeLaneConfig {
-  /** 1 to 16. */
+  /** Threads that copy, 1 to 16. */
   threads: number;
-  /** Most bytes that are copied in one go; one block at least. */
+  /** Most bytes that are copied in one go, but at least one block. */
   pieceBytes: number;
 }
 
-/** What every lane has. */
+/** What every lane has, see `Lane`. */
 export interface NativeLane {
   submit(sources: Int32Array, targets: Int32Array, notBefore: number): number;
   settle(step: number): void;
@@ -78,16 +95,19 @@ export interface NativeLane {
   dispose(): void;
 }
 
-/** How a CUDA lane copies: `auto` takes the kernel for small runs and batches, or else single copies, for the others. */
+/**
+ * How a CUDA lane copies. `auto` copies small runs by the kernel, and other runs in batches, or by single copies
+ * where batches are missing.
+ */
 export type CopyMode = 'auto' | 'batch' | 'kernel' | 'copies';
 
-/** How the GPU says which copies it has done. */
+/** How the GPU reports which copies it has done. */
 export type CompletionMode = 'auto' | 'write-value' | 'event';
 
 export interface NativeCudaLaneConfig {
   mode: CopyMode;
   completion: CompletionMode;
-  /** Runs of fewer bytes are copied by the kernel; null: the limit is measured. */
+  /** Runs of fewer bytes are copied by the kernel. null: this limit is measured. */
   cut: number | null;
   windowBytes: number;
   patienceMs: number;
@@ -101,7 +121,7 @@ export interface NativeCudaLaneInfo {
   calibrationMs: number;
 }
 
-/** A lane whose copies a GPU makes; see `CudaLane`. */
+/** A lane whose copies a GPU makes, see `CudaLane`. */
 export interface NativeCudaLane extends NativeLane {
   recordStep(step: number, stream: bigint): void;
   info(): NativeCudaLaneInfo;

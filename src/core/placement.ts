@@ -2,42 +2,49 @@ import { BlockstepError, badArgument, show } from '../base/errors.js';
 import { loadAddon } from './loader.js';
 import type { BackendReport, NativeAddon, NativeConfig, NativeCore } from './native.js';
 
-/** Where the state of a core is kept. All optional: by default on the host alone. */
+/**
+ * Where the state of a core is kept, and who decides. Every option has a default; by default the state is on the host
+ * alone.
+ */
 export interface PlacementOptions {
   /**
-   * `host`: nowhere else. `cuda`: on the host, and mirrored on a GPU. `auto` (default): `cuda` where the executor's
-   * device is a GPU that can be used, otherwise `host`.
+   * `host`: the state is on the host alone. `cuda`: it is on the host, and mirrored on a GPU. `auto` (default): like
+   * `cuda` if the executor's device is a GPU that can be used, otherwise like `host`.
    */
   backend?: 'auto' | 'host' | 'cuda';
   /**
-   * Who decides. `host` (default): the host's instance does, and the GPU's applies the same log. `device`: the GPU's does, and
-   * the host's follows, for proof and measurement: every step waits for the GPU (`Scheduler.scheduleAsync`). It implies
-   * `backend: 'cuda'`, on the GPU of `device`, or else on GPU 0: without one there is an error, never another authority.
+   * Who decides. `host` (default): the host's instance decides, and the GPU's instance applies the same log.
+   * `device`: the GPU's instance decides, and the host's instance follows. `device` is for proof and measurement:
+   * every step waits for the GPU (`Scheduler.scheduleAsync`). It implies `backend: 'cuda'` on the GPU that `device`
+   * names, otherwise on GPU 0. If that GPU cannot be used, an error is thrown; the host never decides in its place.
    */
   authority?: 'host' | 'device';
-  /** The executor's device: `cpu` (default), `cuda` (the GPU 0) or `cuda:N`. */
+  /** The executor's device: `cpu` (default), `cuda` (which is GPU 0) or `cuda:N`. */
   device?: string;
-  /** The executor's stream, a cudaStream_t as an address: every launch goes there. Default: a stream of our own. */
+  /**
+   * The executor's stream, the address of a cudaStream_t. Every launch goes into it. Default: a stream of the core's
+   * own.
+   */
   stream?: bigint | null;
 }
 
-/** The options, checked, with every default filled in. */
+/** Checked `PlacementOptions`, with every default filled in. */
 export type Placement = Readonly<Required<PlacementOptions>>;
 
-/** What became of a placement. */
+/** The back end that a core got. */
 export interface Backend {
   readonly name: 'host' | 'cuda';
   /** Who decides. */
   readonly authority: 'host' | 'device';
-  /** Why it is this one, in words. */
+  /** Why the core got this back end, in words. */
   readonly reason: string;
 }
 
 const DEVICE = /^cpu$|^cuda(?::(0|[1-9][0-9]{0,2}))?$/;
 
 /**
- * Checks where a core is to be kept. Every property is read once.
- * @throws ERR_BLOCKSTEP_BAD_ARG
+ * Checks placement options and fills in the defaults. Every property is read once. No GPU is tried here.
+ * @throws ERR_BLOCKSTEP_BAD_ARG naming the option
  */
 export function resolvePlacement(options: PlacementOptions): Placement {
   const { backend = 'auto', authority = 'host', device = 'cpu', stream = null } = options;
@@ -55,13 +62,13 @@ export function resolvePlacement(options: PlacementOptions): Placement {
   return Object.freeze({ backend, authority, device, stream });
 }
 
-/** Returns the name of a device. @throws ERR_BLOCKSTEP_BAD_ARG */
+/** Returns `device` if it is the name of a device. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function checkDevice(name: string, device: unknown): string {
   if (typeof device === 'string' && DEVICE.test(device)) return device;
   throw badArgument(name, show(device), 'cpu, cuda or cuda:N');
 }
 
-/** Returns a cudaStream_t, or null for none. @throws ERR_BLOCKSTEP_BAD_ARG */
+/** Returns `stream` if it is the address of a cudaStream_t, or null for none. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function checkStream(name: string, stream: unknown): bigint | null {
   if (stream === null) return null;
   if (typeof stream !== 'bigint') throw badArgument(name, show(stream), 'a BigInt or null');
@@ -69,22 +76,26 @@ export function checkStream(name: string, stream: unknown): bigint | null {
   throw badArgument(name, show(stream), 'an address, from 0n to 2n ** 64n - 1n');
 }
 
-/** Do both names mean the same device? `cuda` is the GPU 0. */
+/** Whether two names mean the same device. `cuda` and `cuda:0` do. */
 export function isSameDevice(a: string, b: string): boolean {
   return a.replace(/^cuda$/, 'cuda:0') === b.replace(/^cuda$/, 'cuda:0');
 }
 
 /**
- * Which back ends this machine can use, and why not the others. Trying a GPU makes a CUDA context there, which takes some
- * tenths of a second.
- * @param device the GPU to try, as in `PlacementOptions`
+ * Which back ends this machine can use, and for the others why not. Trying a GPU makes a CUDA context there, which
+ * takes some tenths of a second.
+ * @param device the GPU to try, named as in `PlacementOptions`
  * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_NATIVE
  */
 export function probeBackends(device = 'cuda', addon: NativeAddon = loadAddon()): BackendReport[] {
   return addon.probe(gpuOf(resolvePlacement({ device })));
 }
 
-/** A native core, and which back end it got. @throws ERR_BLOCKSTEP_CUDA if CUDA was asked for and cannot be used */
+/**
+ * Makes a native core, and says which back end it got.
+ * @throws ERR_BLOCKSTEP_CUDA, or ERR_BLOCKSTEP_NO_MEMORY, if CUDA was asked for and cannot be used; whatever a core
+ * on the host throws
+ */
 export function createNative(
   addon: NativeAddon,
   config: NativeConfig,
@@ -92,7 +103,7 @@ export function createNative(
   placement: Placement,
 ): { native: NativeCore; backend: Backend } {
   const { authority, device, stream } = placement;
-  // A caller that asks for decisions of the GPU must not be given those of the host instead.
+  // The host must never decide in place of a GPU that the caller asked to decide.
   const backend = authority === 'device' ? 'cuda' : placement.backend;
   const onHost = (reason: string): { native: NativeCore; backend: Backend } => ({
     native: addon.create(config, exchange),
@@ -101,7 +112,7 @@ export function createNative(
   if (backend === 'host') return onHost('asked for');
   if (backend === 'auto' && device === 'cpu') return onHost("the executor's device is cpu");
   try {
-    // One log for each step that can be in flight, and one for the step being planned; so are the frames.
+    // As many logs as frames: one for each step in flight, and one for the step being planned.
     const cuda = { device: gpuOf(placement), stream, maxLogs: config.numFrames };
     const native = addon.create({ ...config, cuda, authority }, exchange);
     return { native, backend: Object.freeze({ name: 'cuda', authority, reason: whyCuda(placement) }) };
@@ -120,7 +131,7 @@ function whyCuda({ backend, authority, device }: Placement): string {
   return authority === 'device' ? "authority 'device' needs a GPU" : `the executor's device is ${device}`;
 }
 
-/** The number of the GPU that a device names; 0 for `cpu`. */
+/** The number of the GPU that a device names: N of `cuda:N`; 0 for `cuda` and for `cpu`. */
 export function gpuOf({ device }: Pick<Placement, 'device'>): number {
   return Number(DEVICE.exec(device)?.[1] ?? 0);
 }

@@ -5,51 +5,56 @@ import type { NativeCore } from './native.js';
 import type { TablesShape } from './native-tables.js';
 
 /**
- * What a model runner reads of one plan, in batch order, padded. Each frame has one set, at the same addresses from its
- * first `gather` to the end of the core. Its content is that of the last gather: it stays until the next gather of the
- * same frame, which a scheduler does not plan again before the plan's update. It is to be read only: a gather writes
- * those block ids that are new, and does not repair what somebody else wrote over the others.
+ * The tables that a model runner reads of one plan, in batch order, padded.
+ *
+ * Each frame has one set of tables. The set stays at the same addresses from the frame's first `gather` to the end of
+ * the core. Its content is that of the frame's last gather. It stays until the frame is gathered again, and a
+ * scheduler does not plan into a frame again before the update of the plan in it. The tables are to be read only: a
+ * gather writes only the block ids that are new, and does not repair others that somebody wrote over.
  */
 export interface StepTables extends TablesShape {
-  /** All arrays below lie in this buffer, in the order slotMapping, inputIds, queryStart, seqLens, numComputedTokens, blockTable. */
+  /**
+   * The buffer of all arrays below, in the order slotMapping, inputIds, queryStart, seqLens, numComputedTokens,
+   * blockTable.
+   */
   readonly buffer: ArrayBuffer;
   /**
-   * [maxTokens] the tokens to compute. -1 as padding, and where the request table does not know the token: where a step
-   * in flight makes it, and for drafts, which stand in the plan (`draftTokens`).
+   * [maxTokens] The tokens to compute. -1 is padding, and stands for a token that the request table does not know:
+   * one that a step in flight makes, or a draft. Drafts stand in the plan (`Plan.draftTokens`).
    */
   readonly inputIds: Int32Array;
-  /** [maxTokens] where the KV of each token is written: block * blockSize + offset. Padding -1. */
+  /** [maxTokens] The KV slot into which the KV of each token is written: block * blockSize + offset. Padding -1. */
   readonly slotMapping: BigInt64Array;
-  /** [maxEntries + 1] first token of each entry; from the number of entries on, the number of tokens. */
+  /** [maxEntries + 1] Index of the first token of each entry. From index numEntries on: the number of tokens. */
   readonly queryStart: Int32Array;
-  /** [maxEntries] computed and scheduled tokens. Padding 0. */
+  /** [maxEntries] Computed and scheduled tokens of each entry's request. Padding 0. */
   readonly seqLens: Int32Array;
-  /** [maxEntries] tokens whose KV exists before the step. Padding 0. */
+  /** [maxEntries] Tokens of each entry's request whose KV exists before the step. Padding 0. */
   readonly numComputedTokens: Int32Array;
-  /** [maxEntries][maxBlocksPerRow] block ids of each entry's row. Padding 0, the null block. */
+  /** [maxEntries][maxBlocksPerRow] Block ids in each entry's row. Padding 0, the null block. */
   readonly blockTable: Int32Array;
   /**
-   * Copies tokens of an entry's request, as many as are known and `out` has room for, from the given position on. The
-   * tables alone do not tell the tokens of a cached prefix. Only until the next call of the scheduler: the request may
-   * be gone then.
-   * @returns how many were copied
-   * @throws ERR_BLOCKSTEP_BAD_ARG for an entry that was not gathered, ERR_BLOCKSTEP_BAD_SLOT if the request ended
+   * Copies known tokens of an entry's request into `out`, from position `from` on, as many as `out` has room for. A
+   * cached prefix, whose tokens the tables do not hold, can be read so. To be called before the next call of the
+   * scheduler: the request may be gone then.
+   * @returns how many tokens were copied
+   * @throws ERR_BLOCKSTEP_BAD_ARG for an entry that was not gathered, ERR_BLOCKSTEP_BAD_SLOT if the request has ended
    */
   readTokens(entry: number, from: number, out: Int32Array): number;
 }
 
-/** The arrays of a `StepTables`. */
+/** The arrays of `StepTables`. */
 export type TableViews = Pick<
   StepTables,
   'inputIds' | 'slotMapping' | 'queryStart' | 'seqLens' | 'numComputedTokens' | 'blockTable'
 >;
 
-/** Bytes of one set of tables: 12 a token, 12 an entry, and 4 a block of each row. */
+/** Bytes of one set of tables: 12 per token, 12 per entry and 4 more, and 4 per block of each row. */
 export function tablesBytes({ maxTokens, maxEntries, maxBlocksPerRow }: TablesShape): number {
   return 12 * maxTokens + 4 * (3 * maxEntries + 1 + maxEntries * maxBlocksPerRow);
 }
 
-/** The arrays of a set of tables that lie in this buffer of `tablesBytes` bytes. */
+/** Cuts a buffer of `tablesBytes` bytes into the arrays of a set of tables. */
 export function tableViews(buffer: ArrayBuffer, shape: TablesShape): TableViews {
   const { maxTokens, maxEntries, maxBlocksPerRow } = shape;
   const slotMapping = new BigInt64Array(buffer, 0, maxTokens);
@@ -69,13 +74,13 @@ export function tableViews(buffer: ArrayBuffer, shape: TablesShape): TableViews 
   };
 }
 
-/** @throws ERR_BLOCKSTEP_BAD_ARG for what is no entry of a plan that has so many */
+/** Checks that `entry` is an index below `numEntries`. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function checkEntry(entry: number, numEntries: number): void {
   if (numEntries === 0) throw badArgument('entry', show(entry), 'an entry of the plan, which has none');
   checkInteger('entry', entry, 0, numEntries - 1);
 }
 
-/** The tables of one frame, in memory of their own. */
+/** The tables of one frame, in a buffer of their own. */
 class FrameTables implements StepTables {
   readonly buffer: ArrayBuffer;
   readonly maxTokens: number;
@@ -120,7 +125,7 @@ class FrameTables implements StepTables {
   }
 }
 
-/** The tables of all frames of a core, each made when it is gathered first. */
+/** The tables of all frames of a core. The tables of a frame are made at its first gather. */
 export class Gatherer {
   readonly #native: NativeCore;
   readonly #frames: readonly Frame[];
@@ -141,7 +146,7 @@ export class Gatherer {
     return tables;
   }
 
-  /** Checks the call before it takes memory. */
+  /** Makes the tables of a frame. The arguments are checked first, so that a refused call takes no memory. */
   #make(frame: number, numEntries: number): FrameTables {
     const index = checkInteger('frame', frame, 0, this.#frames.length - 1);
     checkInteger('numEntries', numEntries, 0, this.#shape.maxEntries);

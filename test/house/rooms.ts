@@ -1,6 +1,6 @@
 /**
- * The rooms of `src` in their order. A file imports from its own room and from rooms that stand further up in this list, never
- * from one further down. `''` is `src` itself. A folder that is not in the list belongs to no room, which is an error.
+ * The rooms of `src`, from the lowest to the highest. A file imports from its own room and from lower rooms, which stand before
+ * it in this list. `''` is `src` itself. A folder that is not in the list belongs to no room, which is an error.
  */
 export const ROOMS: readonly string[] = [
   'base',

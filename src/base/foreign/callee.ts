@@ -1,16 +1,17 @@
 import { BlockstepError } from '../errors.js';
 
 /**
- * The innermost function of a caller's object that blockstep is just calling. If that function calls back, it is refused, and
- * the message names it. There is one such name for all engines and schedulers, since one scheduler may be driven from inside a
- * function that another one calls.
+ * The name of the innermost function of a caller's object that blockstep is calling now; empty if there is none. If
+ * that function calls back into blockstep, the call is refused and the message has this name. All engines and
+ * schedulers share the one name, since a scheduler may be driven from inside a function that another scheduler calls.
  */
 let callee = '';
 
 /**
- * To be called before foreign code is called, and `leaveCallee` after it, also when it throws.
- * @param name of the function, such as `executor.execute`
- * @returns what `leaveCallee` needs
+ * Notes the name of a foreign function that is about to be called. `leaveCallee` must follow, also when the function
+ * throws.
+ * @param name the function's name, for instance `executor.execute`
+ * @returns the name before, for `leaveCallee`
  */
 export function enterCallee(name: string): string {
   const before = callee;
@@ -18,18 +19,22 @@ export function enterCallee(name: string): string {
   return before;
 }
 
+/** Notes that the foreign function has returned or thrown. @param before what `enterCallee` returned */
 export function leaveCallee(before: string): void {
   callee = before;
 }
 
-/** Whose code is running, in words. Code without a name is a getter of an argument, or a subscriber of a diagnostics channel. */
+/**
+ * In words, whose code blockstep is calling now. Code that has no name is a getter of an argument, or a subscriber of
+ * a diagnostics channel.
+ */
 export function describeCallee(): string {
   return callee === ''
     ? 'a callback (a diagnostics subscriber, or a getter of an argument)'
     : `${callee}(), which it is just calling`;
 }
 
-/** The error that refuses a call to a scheduler from inside a callback. */
+/** The error ERR_BLOCKSTEP_REENTRANT, which refuses a call of a scheduler from inside a callback. */
 export function reentrant(): BlockstepError {
   return new BlockstepError(
     'ERR_BLOCKSTEP_REENTRANT',

@@ -1,13 +1,13 @@
 import { badArgument, show } from '../errors.js';
 import { enterCallee, leaveCallee } from './callee.js';
 
-/** A method of a caller's object that was looked up once and is called on the object itself. */
+/** A method of a caller's object. It was looked up once, and is called on that object. */
 export type Bound = (...args: unknown[]) => unknown;
 
 /**
- * A method of a caller's object, called on the object itself. Its answer is wanted at once, so that a method that answers with
- * a promise counts as one that throws. If that promise rejects later the rejection is heard and dropped: a rejection that nobody
- * hears would end the process.
+ * Binds a method of a caller's object. Its answer is wanted at once, so a method that answers with a promise counts
+ * as a method that threw. If that promise rejects later, the rejection is heard and dropped: an unheard rejection
+ * would end the process.
  */
 function bindForeign(name: string, method: (...args: unknown[]) => unknown, owner: object): Bound {
   return (...args) => {
@@ -25,10 +25,12 @@ function bindForeign(name: string, method: (...args: unknown[]) => unknown, owne
 }
 
 /**
- * The named methods of a caller's object, each looked up once and bound to it.
- * @param what what the object is, for the message
- * @param optional names that the object may lack: a method that is undefined is left out
- * @throws ERR_BLOCKSTEP_BAD_ARG naming the first method that is no function
+ * Looks up the named methods of a caller's object, each once, and binds them to the object. A bound method throws a
+ * TypeError if the method answers with a promise.
+ * @param what the object in words, for messages: `connector`
+ * @param required names of methods that the object must have
+ * @param optional names of methods that may be undefined; such a method is left out
+ * @throws ERR_BLOCKSTEP_BAD_ARG naming the first method that is not a function
  */
 export function bindMethods<Needed extends string, Optional extends string = never>(
   what: string,

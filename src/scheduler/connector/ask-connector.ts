@@ -21,28 +21,29 @@ import {
 import type { ConnectorMethods } from './connector-methods.js';
 import type { BlockLists, HandOver } from './kv-view.js';
 
-/** The answer of a connector that threw, or answered what makes no sense. */
+/** Stands for the answer of a connector that threw, or whose answer makes no sense. */
 export const FAILED = Symbol('the connector failed');
 
-/** The metadata for the workers of a plan, and the children that could make none. */
+/** The metadata for the workers of one plan, and the children that could make none. */
 export interface TakenMetadata {
   readonly metadata: unknown;
   readonly failedChildren: readonly number[];
 }
 
-/** Where the answers of the connector are written down. */
+/** The log that the answers of the connector are written to. */
 export interface ConnectorLog {
   connector(answer: ConnectorAnswer): void;
 }
 
 /**
- * The connector of a scheduler behind an exception boundary: the one place that asks a connector. Whatever it does costs a
- * request at most: an exception and a bad answer are counted and become `FAILED`. Answers are facts for the log.
+ * The one place that calls a scheduler's connector, behind an exception boundary. An exception of the connector, or
+ * an answer that makes no sense, is counted as an anomaly and becomes `FAILED`, so it costs at most one request.
+ * Answers are written to the log; `shutdown` and `hasPendingWork` are not, since they decide nothing.
  */
 export class AskedConnector {
   readonly methods: ConnectorMethods;
   readonly protection: readonly Protection[];
-  /** Ranks that report, by child. */
+  /** The ranks that report, by child. */
   readonly reporters: readonly (readonly number[])[];
   readonly #anomalies: Anomalies;
   readonly #log: ConnectorLog | null;
@@ -56,8 +57,8 @@ export class AskedConnector {
   }
 
   /**
-   * What the connector can bring of a request beyond `numLocal` tokens. Of a synchronous load the last token is left to be
-   * computed.
+   * Asks how many tokens of a request the connector can load beyond `numLocal` tokens of the local prefix. If a
+   * synchronous load would cover all tokens of the request, its last token is left out: it has to be computed.
    */
   askMatch(request: Request, numLocal: number): TakenMatch | typeof FAILED {
     const most = request.numTokens - numLocal;
@@ -71,7 +72,7 @@ export class AskedConnector {
     return given.numTokens < most ? given : { ...given, numTokens: most - 1 };
   }
 
-  /** Tells the connector of an admission. @returns false if it failed */
+  /** Tells the connector that a request was admitted. @returns false if the connector failed */
   tellAllocated(request: Request, blocks: BlockLists, numExternal: number): boolean {
     const told = this.#ask(request, 'alloc', ({ updateStateAfterAlloc }) => {
       updateStateAfterAlloc(request, blocks, numExternal);
@@ -80,7 +81,7 @@ export class AskedConnector {
     return told !== FAILED;
   }
 
-  /** What the connector decides about a request that has just ended. */
+  /** Asks what the connector decides about a request that has just ended. */
   askFinished(request: Request, reason: FinishCode, handOver: HandOver): TakenFinished | typeof FAILED {
     return this.#ask(request, 'finished', ({ requestFinished, protection }) => {
       const answer = requestFinished(request, finishReasonOf(reason), handOver) as Finished;
@@ -91,7 +92,10 @@ export class AskedConnector {
     });
   }
 
-  /** The metadata for the workers of this plan. What a child could not make is counted as the failure of that child. */
+  /**
+   * Asks for the metadata for the workers of this plan. A child that could make none is counted as a failure of that
+   * child.
+   */
   askMetadata(plan: Plan): TakenMetadata | typeof FAILED {
     let metadata: unknown;
     const given = this.#ask(null, 'metadata', ({ buildMetadata }) => {
@@ -110,7 +114,9 @@ export class AskedConnector {
     return { metadata, ...given };
   }
 
-  /** Whether the request must not end without blocks to send. */
+  /**
+   * Asks whether a request must not end without blocks to send. False if the connector has no such method, or failed.
+   */
   askDelivery(request: Request): boolean {
     if (this.methods.requiresKvDelivery === undefined) return false;
     const given = this.#ask(request, 'delivery', ({ requiresKvDelivery }) => ({
@@ -119,14 +125,17 @@ export class AskedConnector {
     return given !== FAILED && given.answer;
   }
 
-  /** Whether its tier is empty now: null if it has none, or cannot tell. */
+  /**
+   * Has the connector reset its tier. @returns true if the tier is empty now; false if it is not, or the connector
+   * failed; null if there is nothing to reset
+   */
   askReset(): boolean | null {
     if (this.methods.resetCache === undefined) return null;
     const given = this.#ask(null, 'reset', ({ resetCache }) => ({ answer: resetCache?.() }));
     return given === FAILED ? false : (given.answer ?? null);
   }
 
-  /** Tells the connector of a request that was added. @returns false if it failed */
+  /** Tells the connector that a request was added. @returns false if the connector failed */
   tellNew(request: Request): boolean {
     if (this.methods.onNewRequest === undefined) return true;
     const told = this.#ask(request, 'new', ({ onNewRequest }) => {
@@ -136,7 +145,10 @@ export class AskedConnector {
     return told !== FAILED;
   }
 
-  /** Decides nothing, and stands in a log all the same, as `tellCancel` does: a connector may pin and unpin there. */
+  /**
+   * Gives the connector the reports of the workers. Its answer decides nothing. It is in the log all the same, as
+   * that of `tellCancel` is, because a connector may pin and unpin blocks in these methods.
+   */
   tellOutput(output: ConnectorOutput): void {
     if (this.methods.updateConnectorOutput === undefined) return;
     this.#ask(null, 'output', ({ updateConnectorOutput }) => {
@@ -145,6 +157,7 @@ export class AskedConnector {
     });
   }
 
+  /** Asks the connector to stop sending the blocks of a request that has finished. */
   tellCancel(request: Request): void {
     if (this.methods.cancelSending === undefined) return;
     this.#ask(null, 'cancel', ({ cancelSending }) => {
@@ -153,10 +166,12 @@ export class AskedConnector {
     });
   }
 
+  /** Tells the connector that the scheduler ends. */
   tellShutdown(): void {
     this.#tell('shutdown', ({ shutdown }) => shutdown?.());
   }
 
+  /** Asks whether the connector still has work to do. False if it has no such method, or failed. */
   askPendingWork(): boolean {
     let pending = false;
     this.#tell('hasPendingWork', ({ hasPendingWork }) => {
@@ -165,7 +180,7 @@ export class AskedConnector {
     return pending;
   }
 
-  /** @param call returns the answer as it is to be checked */
+  /** @param call calls the connector, and returns its answer in the form that `isGoodAnswer` checks */
   #ask<Q extends ConnectorQuestion>(
     request: Request | null,
     question: Q,
@@ -205,7 +220,7 @@ export class AskedConnector {
   }
 }
 
-/** Ranks of the child whose reports are awaited. */
+/** The ranks of a child whose reports are waited for; empty without a connector. */
 export function reportersOf(
   s: { readonly connector: AskedConnector | null },
   child: number,
@@ -213,7 +228,10 @@ export function reportersOf(
   return s.connector?.reporters[child] ?? [];
 }
 
-/** Transfer params may be anything. They decide nothing, so what no log can hold of them is left out. */
+/**
+ * The answer as a log can hold it. Transfer params may be anything and decide nothing, so params that JSON cannot
+ * hold are left out.
+ */
 function asPlain<T>(answer: T): T {
   if (typeof answer !== 'object' || answer === null || !('transferParams' in answer)) return answer;
   const { transferParams, ...rest } = answer;

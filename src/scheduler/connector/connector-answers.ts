@@ -1,17 +1,18 @@
 import { isCount, isList, isObject, isRecord } from '../../base/checks.js';
 import type { Finished, Match } from './connector.js';
 
-/** An answer that was checked. */
+/** A checked `Match`, with the defaults filled in. */
 export type TakenMatch = Required<Match>;
 
+/** A checked `Finished`, with the defaults filled in. */
 export type TakenFinished = Required<Omit<Finished, 'transferParams'>> & Pick<Finished, 'transferParams'>;
 
-/** The good answers to each question, as plain data. Where the answer decides nothing it is `true`. */
+/** The good answers to each question, as plain data. An answer that decides nothing is `true`. */
 export interface ConnectorAnswers {
   match: TakenMatch;
   alloc: true;
   finished: TakenFinished;
-  /** The children whose loads of this plan never begin. */
+  /** The children that could make no metadata: their loads of this plan never begin. */
   metadata: { failedChildren: readonly number[] };
   delivery: { answer: boolean };
   reset: { answer?: boolean | undefined };
@@ -20,18 +21,19 @@ export interface ConnectorAnswers {
   cancel: true;
 }
 
+/** What a connector can be asked or told. */
 export type ConnectorQuestion = keyof ConnectorAnswers;
 
-/** A connector's answer to one question, as it stands in a log. */
+/** A connector's answer to one question, as a log has it. */
 export interface ConnectorAnswer {
-  /** The request that it is about; 0 = none. */
+  /** Handle of the request that the question is about; 0 = none. */
   handle: number;
   question: ConnectorQuestion;
-  /** `failed` where there was no good answer. */
+  /** The good answer, or `failed` if there was none. */
   answer: ConnectorAnswers[ConnectorQuestion] | 'failed';
 }
 
-/** The answer of one that has nothing, or was not asked. */
+/** Stands for the answer of a connector that has nothing to load, or that was not asked. */
 export const NO_MATCH: TakenMatch = { numTokens: 0, async: false, child: 0, wakes: false };
 
 type Rule = (answer: unknown, isChild: (child: unknown) => boolean) => boolean;
@@ -64,8 +66,8 @@ const RULES: Readonly<Record<ConnectorQuestion, Rule>> = {
 };
 
 /**
- * Whether this is a good answer to the question. One rule for the answers that a connector gives and for those that stand in
- * a log.
+ * Whether an answer to a question is good. The same rules hold for answers that a live connector gives, and for
+ * answers in a log.
  * @param isChild whether a value names a child of the connector
  */
 export function isGoodAnswer<Q extends ConnectorQuestion>(
@@ -76,7 +78,7 @@ export function isGoodAnswer<Q extends ConnectorQuestion>(
   return RULES[question](answer, isChild);
 }
 
-/** Whether a value names a question that a connector is asked. */
+/** Whether a value names a question of `ConnectorAnswers`. */
 export function isConnectorQuestion(value: unknown): value is ConnectorQuestion {
   return typeof value === 'string' && Object.hasOwn(RULES, value);
 }

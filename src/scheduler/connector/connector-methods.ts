@@ -26,20 +26,22 @@ const MAX_RANK = 65_535;
 export type OptionalMethod = (typeof OPTIONAL)[number];
 type Method = (typeof REQUIRED)[number] | OptionalMethod;
 
-/** A connector, checked; its methods were looked up once and are called on the object itself. */
+/** A checked connector. Its methods were looked up once, and are called on the connector itself. */
 export interface ConnectorMethods extends Partial<Record<Method, Bound>> {
   readonly getNumNewMatchedTokens: Bound;
   readonly updateStateAfterAlloc: Bound;
   readonly buildMetadata: Bound;
   readonly requestFinished: Bound;
   readonly protection: readonly Protection[];
-  /** Ranks that report, by child. */
+  /** The ranks that report, by child. */
   readonly reporters: readonly (readonly number[])[];
 }
 
 /**
- * @param numRanks ranks that there are; undefined: nobody has said, so the connector may declare any, and else has one
- * @throws ERR_BLOCKSTEP_BAD_ARG naming what is missing or wrong
+ * Checks a connector, and looks up its methods.
+ * @param numRanks how many ranks there are; undefined: unknown, so the connector may declare any ranks, and has one
+ * if it declares none
+ * @throws ERR_BLOCKSTEP_BAD_ARG naming the method or property that is missing or wrong
  */
 export function takeConnector(connector: SchedulerConnector, numRanks?: number): ConnectorMethods {
   if (typeof connector !== 'object' || connector === null) {
@@ -59,7 +61,7 @@ function takeProtection(protection: unknown): readonly Protection[] {
   throw badArg('connector.protection', wrong ?? protection, `one or several of ${PROTECTIONS.join(', ')}`);
 }
 
-/** Which of the methods that may be left out it has. */
+/** The names of the optional methods that a connector has. */
 export function optionalMethods(calls: ConnectorMethods): OptionalMethod[] {
   return OPTIONAL.filter((name) => calls[name] !== undefined);
 }

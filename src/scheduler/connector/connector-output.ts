@@ -4,7 +4,10 @@ import { isCount, isObject } from '../../base/checks.js';
 import { badArgument, show } from '../../base/errors.js';
 import type { ConnectorOutput, InvalidBlock, TransferReport, WorkerMetadata } from './connector.js';
 
-/** A checked report: whose, and of which load of it, if that was said. */
+/**
+ * A checked `TransferReport`: the request, the child and rank that report, and, if it was said, the step that began
+ * the load.
+ */
 export interface TakenReport {
   readonly handle: number;
   readonly child: number;
@@ -12,7 +15,7 @@ export interface TakenReport {
   readonly step?: number;
 }
 
-/** A checked `ConnectorOutput`: plain data, read once. */
+/** A checked `ConnectorOutput`: plain data, each field read once. */
 export interface TakenOutput {
   readonly finishedReceiving: readonly TakenReport[];
   readonly finishedSending: readonly TakenReport[];
@@ -20,7 +23,7 @@ export interface TakenOutput {
   readonly renewed: readonly TakenReport[];
   readonly invalidBlocks: readonly TakenInvalid[];
   readonly lostBlocks: readonly number[];
-  /** As it was given: nobody here looks into it. */
+  /** Metadata of the workers as it was given; its content is not looked at here. */
   readonly workerMetadata: readonly WorkerMetadata[];
 }
 
@@ -32,8 +35,9 @@ export interface TakenInvalid {
 }
 
 /**
- * Reads what workers report. A list that is none is refused; an entry that says nothing is skipped and counted, so that one
- * bad report costs none of the others.
+ * Checks and copies what workers report. A list that is no array is refused. An entry that names nothing is skipped
+ * and counted as an anomaly, so that one bad report costs none of the others.
+ * @returns null if there is no output
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function takeOutput(
@@ -44,7 +48,7 @@ export function takeOutput(
   if (typeof output !== 'object') throw badArgument('output', show(output), 'an object');
   const { finishedReceiving, finishedSending, failedReceiving, invalidBlocks, renewed } = output;
   const { lostBlocks, workerMetadata } = output;
-  // All of them are looked at before anything is counted: what is refused leaves no trace.
+  // All lists are checked before any entry is counted, so that a refused output leaves no trace.
   const received = copyList('finishedReceiving', finishedReceiving);
   const sent = copyList('finishedSending', finishedSending);
   const failed = copyList('failedReceiving', failedReceiving);
@@ -105,7 +109,7 @@ function takeReport(entry: unknown): TakenReport | null {
   return isTakenReport(report) ? report : null;
 }
 
-/** Whether this is a report as `TakenOutput` holds it. */
+/** Whether a value is a report as `TakenOutput` has it. */
 export function isTakenReport(value: unknown): value is TakenReport {
   if (!isObject(value)) return false;
   const { handle, child, rank, step } = value;
@@ -123,7 +127,10 @@ function takeBlock(entry: unknown): TakenInvalid | null {
   return isTakenInvalid(invalid) ? invalid : null;
 }
 
-/** Whether this is an invalid block as `TakenOutput` holds it. A number that is no block of the pool is counted later. */
+/**
+ * Whether a value is an invalid block as `TakenOutput` has it. A number that is no block of the pool is counted
+ * later.
+ */
 export function isTakenInvalid(value: unknown): value is TakenInvalid {
   if (!isObject(value)) return false;
   const { block, handle, child } = value;

@@ -3,20 +3,22 @@ import { isBlocked } from '../request/status.js';
 import type { Queues } from '../state/queues.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
-/** Unfinished requests and where they stand, for tests and people. */
+/** The requests of a scheduler by where they stand, for tests and people. Strings are external ids. */
 export interface Inspection {
   running: string[];
   /** In admission order. */
   waiting: string[];
+  /** In admission order, those that stand apart included. */
   skipped: string[];
   /** All unfinished requests, in the order in which they were added. */
   requests: Request[];
-  /** Finished ones whose blocks something still uses. */
+  /** Finished requests whose blocks are still used by something that is waited for. */
   draining: Request[];
-  /** Finished ones whose blocks nobody waits for any more. */
+  /** Finished requests whose blocks nobody waits for any more. */
   quarantined: Request[];
 }
 
+/** Reads where the requests of a scheduler stand. Changes nothing. */
 export function inspect(s: SchedulerState): Inspection {
   const ids = (requests: readonly Request[]) => requests.map((request) => request.id);
   return {
@@ -29,21 +31,26 @@ export function inspect(s: SchedulerState): Inspection {
   };
 }
 
-/** Requests of a queue that `placeInLine` looks at: enough to say who is next, and quick however long the line is. */
+/**
+ * Requests of one queue that `placeInLine` looks at: enough to say who is next, and quick however long the queue is.
+ */
 const MOST_LOOKS = 1000;
 
-/** Where a request stands that waits to be admitted. */
+/** The place of a request that waits to be admitted. */
 export interface PlaceInLine {
-  /** Requests before it; at least so many if that is not exact, because there are 1,000 or more in one queue. */
+  /** Requests in front of it; a lower bound if `isExact` is false, because there are 1,000 or more in one queue. */
   ahead: number;
   isExact: boolean;
-  /** Requests in line, itself included; without those that wait for a load, for input or for their connector to wake them. */
+  /**
+   * Requests in line, itself included. Requests that wait for a load, for input, or to be woken by their connector
+   * are not in line.
+   */
   length: number;
-  /** The first one that is not passed over because it waits for somebody outside. */
+  /** The first request in line that does not wait for something outside the scheduler. */
   head: Request;
 }
 
-/** The place of a request that is in line. Looks at a bounded number of requests. */
+/** The place of a request that is in line. Looks at 1,000 requests per queue at most. */
 export function placeInLine({ queues }: SchedulerState, request: Request): PlaceInLine {
   const length = queues.waiting.length + queues.skipped.length;
   return { ...queues.countAhead(request, MOST_LOOKS), length, head: headOfLine(queues) ?? request };
@@ -57,12 +64,15 @@ function headOfLine(queues: Queues): Request | null {
   return first === null || isHeld(first) ? queues.waiting.peek() : first;
 }
 
-/** Whether a step passes it over, as far as is known before it. */
+/** Whether the next step will pass the request over, as far as is known before the step. */
 function isHeld({ status, asksLater, waitsForAdapter }: Request): boolean {
   return isBlocked(status) || asksLater || waitsForAdapter;
 }
 
-/** The finished request with this id whose blocks something still uses; of several the one that finished last, not quarantined. */
+/**
+ * The finished request with this id whose blocks something still uses. Of several the one that finished last; a
+ * quarantined one only if there is no other.
+ */
 export function findFinished({ draining, quarantined }: SchedulerState, id: string): Request | undefined {
   let found: Request | undefined;
   for (const requests of [quarantined, draining])
@@ -70,18 +80,18 @@ export function findFinished({ draining, quarantined }: SchedulerState, id: stri
   return found;
 }
 
-/** Requests that a step could bring further; see `Scheduler.numUnfinished`. */
+/** Requests that a step could bring further, see `Scheduler.numUnfinished`. */
 export function numUnfinished({ pauseMode, queues }: SchedulerState): number {
   if (pauseMode === 'all') return 0;
   if (pauseMode === 'new') return queues.running.length;
-  // A session that waits for input is in `idle`, beside the skipped ones.
+  // Sessions that wait for input are in `idle`, and do not count.
   const apart = queues.loading.size + queues.deferred.size;
   return queues.running.length + queues.waiting.length + queues.skipped.length + apart;
 }
 
 /**
- * Whether a request could be scheduled as far as it alone is concerned: it runs, or waits for room, and for nobody outside. If
- * there is one and step after step schedules nothing, something is wrong.
+ * Whether some request could be scheduled as far as it alone is concerned: it runs, or it waits for room and for
+ * nothing outside. If there is such a request and step after step schedules nothing, something is wrong.
  */
 export function hasRunnable({ pauseMode, queues }: SchedulerState): boolean {
   if (pauseMode === 'all') return false;
@@ -91,7 +101,7 @@ export function hasRunnable({ pauseMode, queues }: SchedulerState): boolean {
   return queues.skipped.toArray().some(({ status, asksLater }) => !isBlocked(status) && !asksLater);
 }
 
-/** Whether stepping can still change or report anything; see `Scheduler.hasWork`. */
+/** Whether further steps can still change or report anything, see `Scheduler.hasWork`. */
 export function hasWork(s: SchedulerState): boolean {
   const unreported = s.finishedIds.length + s.unreported.length;
   if (numUnfinished(s) + s.inFlight.length + unreported + s.draining.size > 0) return true;

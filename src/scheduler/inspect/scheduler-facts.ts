@@ -3,12 +3,12 @@ import type { Core } from '../../core/core.js';
 import { Control } from '../../core/core.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
-/** How much of the pool is in use, as of the last native call: to look changes nothing. */
+/** The fraction of the pool that is in use, in percent, as of the last native call. Reading it changes nothing. */
 export function kvUsage({ control, config }: Core): string {
   return percent(1 - control[Control.freeBlocks] / (config.numBlocks - 1));
 }
 
-/** What a scheduler is at, in a few figures. */
+/** A scheduler's state in a few figures, for `util.inspect`. */
 export function schedulerFacts(s: SchedulerState): object {
   const { queues, core, config } = s;
   return {

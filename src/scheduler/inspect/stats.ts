@@ -3,85 +3,102 @@ import type { Request } from '../request/request.js';
 import { type FinishReason, finishReasonOf } from '../request/status.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
-/** A snapshot as plain data. Counts of events are since the start; tokens unless said otherwise. */
+/** A snapshot of a scheduler's statistics as plain data. Events are counted since the start. */
 export interface SchedulerStats {
   /** Steps scheduled so far. */
   step: number;
   numRunning: number;
   numWaiting: number;
+  /** Requests that wait for something else than admission, or were passed over. */
   numSkipped: number;
-  /** Sessions that wait for their next chunk; they are among the skipped. */
+  /** Sessions that wait for their next chunk; they are among the skipped requests. */
   numIdleSessions: number;
-  /** Requests that wait for KV to be loaded; they are among the skipped. */
+  /** Requests that have a load, under way or done and not promoted yet; they are among the skipped requests. */
   numLoading: number;
-  /** Finished requests whose blocks something still uses. */
+  /** Finished requests whose blocks are still used by something that is waited for. */
   numDraining: number;
-  /** Finished requests whose blocks nobody waits for any more, and the blocks that they hold. */
+  /** Finished requests whose blocks nobody waits for any more. */
   numQuarantined: number;
+  /** Blocks that the quarantined requests hold. */
   quarantinedBlocks: number;
-  /** What uses blocks besides requests: how many uses, and the age of the oldest in milliseconds. */
+  /** Uses of blocks besides requests, by kind: how many there are, and the age of the oldest in milliseconds. */
   outstanding: Record<OutstandingKind, { count: number; oldestMs: number }>;
-  /** Plans scheduled and not updated yet. */
+  /** Plans with tokens that were scheduled and not updated yet. */
   stepsInFlight: number;
   /** Fraction of the pool in use, 0 to 1. */
   kvCacheUsage: number;
   freeBlocks: number;
   /** Blocks that carry a hash, free ones included. */
   cachedBlocks: number;
+  /** Rows of the KV slot table that requests hold. */
   rowsInUse: number;
-  /** First admissions, the tokens they asked the prefix cache for, and those it had. */
+  /** Admissions that looked into the prefix cache, of requests that were never preempted. */
   prefixCacheRequests: number;
+  /** Tokens of the requests in these admissions. */
   prefixCacheQueries: number;
+  /** Of these tokens, those found in the prefix cache. */
   prefixCacheHits: number;
-  /** The same for admissions after a preemption. */
+  /** Admissions that looked into the prefix cache, of requests that were preempted before. */
   preemptedRequests: number;
+  /** Tokens of the requests in these admissions. */
   preemptedQueries: number;
+  /** Of these tokens, those found in the prefix cache. */
   preemptedHits: number;
   numPreemptions: number;
   /** Cached blocks that were reused for other content. */
   evictions: number;
   /** Admissions put off because no row of the KV slot table was free. */
   rowStalls: number;
+  /** Prompt tokens of the requests that were admitted, each counted at its first admission. */
   promptTokens: number;
+  /** Generated tokens. */
   generationTokens: number;
   /** Entries of steps in flight whose output was dropped because the request had ended or was reset meanwhile. */
   droppedOutputs: number;
+  /** Entries whose drafts were verified. */
   specDrafts: number;
+  /** Draft tokens that were verified. */
   specDraftTokens: number;
+  /** Draft tokens that were accepted. */
   specAcceptedTokens: number;
-  /** Answers that ended while their session went on. */
+  /** Answers to a chunk that ended while their session went on. */
   sessionChunks: number;
-  /** Times that a session that did not run lost its blocks to somebody else. */
+  /** Times that blocks of a session that was not running were taken back, because something else needed them. */
   sessionsReclaimed: number;
   /** Requests that ended because they stood in the queue for too long (`deadlines.queue`). */
   queueTimeouts: number;
   /** Requests that ended because they took longer than their `timeoutMs`. */
   requestTimeouts: number;
-  /** Requests that ended because nothing came for too long. */
+  /** Sessions that ended because no chunk came for too long (`deadlines.streamingInput`). */
   streamingInputTimeouts: number;
+  /** Requests that ended because their grammar was not ready in time (`deadlines.grammar`). */
   grammarTimeouts: number;
-  /** Requests that ended because their grammar did not accept what was generated. */
+  /** Requests that ended because their grammar did not accept the generated tokens. */
   grammarRejections: number;
-  /** Requests that ended because their load took too long. */
+  /**
+   * Requests that ended because their load, or their connector's word of what it can load, took too long
+   * (`deadlines.load`).
+   */
   loadTimeouts: number;
-  /** Loads of which something did not come. */
+  /** Loads that failed, wholly or in part. */
   failedLoads: number;
-  /** Times that a request which did not run yet lost what was loaded for it, because otherwise nothing could run. */
+  /** Times that a request which did not run yet lost its loaded blocks, because otherwise nothing could run. */
   loadsReclaimed: number;
-  /** Times that the blocks of a finished request were given up. */
+  /** Times that the blocks of a finished request were quarantined. */
   quarantines: number;
-  /** Tokens that a connector was asked for, and those that it was to bring. */
+  /** Tokens that a connector was asked for, at admissions. */
   externalQueries: number;
+  /** Of these tokens, those that the connector was to bring. */
   externalHits: number;
-  /** Requests by finish reason. */
+  /** Requests that ended, by finish reason. */
   finished: Record<FinishReason, number>;
   /** Events that a correct peer would not send, by reason. */
   anomalies: Record<string, number>;
 }
 
 /**
- * Reads the statistics; every gauge is derived from the state at this moment. What it costs grows with the uses of blocks by
- * transfers and with the quarantined blocks, not with the requests.
+ * Reads the statistics. Every gauge is derived from the present state. The cost grows with the uses of blocks by
+ * transfers and with the quarantined blocks, and not with the number of requests.
  */
 export function readStats(s: SchedulerState): SchedulerStats {
   const { finished, ...counts } = s.counters;

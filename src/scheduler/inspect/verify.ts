@@ -6,9 +6,9 @@ import { NO_DEADLINE } from '../request/wait.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 /**
- * Checks the scheduler's own invariants, then those of the native core: each tracked request stands in exactly the
- * container that it names and in no other; status agrees with container; a finished request stands in none and holds
- * blocks only while something uses them; counts are those of the native side.
+ * Checks the scheduler's own invariants, then those of the native core. Each tracked request is in the container that
+ * it names and in no other. Its status agrees with the container. A finished request is in no container, and holds
+ * blocks only while something uses them. Counts equal those of the native side.
  * @throws ERR_BLOCKSTEP_INVARIANT naming what broke
  */
 export function verifyScheduler(s: SchedulerState): void {
@@ -86,7 +86,7 @@ export function verifyScheduler(s: SchedulerState): void {
   s.core.native.verify();
 }
 
-/** That a request waits for input exactly where such requests stand, and that nobody waits longer than allowed. */
+/** Checks where a request waits, and its deadlines. */
 function verifyWait(s: SchedulerState, request: Request): void {
   const { queues } = s;
   const { status, session, grammar, numTokens, numComputedTokens, container } = request;
@@ -170,7 +170,10 @@ function expect(holds: boolean, request: Request, what: string): void {
     throw new BlockstepError('ERR_BLOCKSTEP_INVARIANT', `request ${JSON.stringify(request.id)} ${what}`);
 }
 
-/** The sums over the requests that were never admitted. An engine lets those that it is to abort leave before they end. */
+/**
+ * Checks the sums over the requests that were never admitted. Requests that an engine is about to abort leave the
+ * backlog before they end.
+ */
 function verifyBacklog({ requests, backlog }: SchedulerState): void {
   const waiting = [...requests.values()].filter(({ backlogTokens }) => backlogTokens > 0);
   const tokens = waiting.reduce((sum, { backlogTokens }) => sum + backlogTokens, 0);

@@ -2,21 +2,26 @@ import { isCount, isList, isObject } from '../../base/checks.js';
 import { type ConnectorAnswer, isConnectorQuestion, isGoodAnswer } from '../connector/connector-answers.js';
 import { isTakenInvalid, isTakenReport, type TakenOutput } from '../connector/connector-output.js';
 
-/** What the JSON of a log's record has to look like. Whether it fits the scheduler it is given to shows there. */
+/**
+ * Checks the JSON of a record in a log. Whether the content fits the scheduler is found out when the record is
+ * replayed.
+ */
 export type JsonCheck<T> = (value: unknown) => value is T;
 
+/** Whether JSON is a record of a connector's answer. */
 export function isConnectorAnswer(value: unknown): value is ConnectorAnswer {
   if (!isObject(value) || !isCount(value['handle'])) return false;
   const { question, answer } = value;
   if (!isConnectorQuestion(question)) return false;
-  // How many children the connector had, the record does not say.
+  // The record does not say how many children the connector has, so any count names a child.
   return answer === 'failed' || isGoodAnswer(question, answer, isCount);
 }
 
+/** Whether JSON is a record of the reports of workers. */
 export function isTakenOutput(value: unknown): value is TakenOutput {
   if (!isObject(value)) return false;
   const { finishedReceiving, finishedSending, failedReceiving, renewed, invalidBlocks } = value;
-  // Older logs have none.
+  // Older logs have no list of lost blocks.
   const { lostBlocks = [] } = value;
   const reports = [finishedReceiving, finishedSending, failedReceiving, renewed];
   return (

@@ -10,13 +10,14 @@ import type { ChunkInput } from '../request/session.js';
 import { LOG_MAGIC, LOG_VERSION, type LogHeader, padding, RecordKind } from './log.js';
 import { isConnectorAnswer, isTakenOutput, type JsonCheck } from './log-json.js';
 
+/** A request as a log has it: without its grammar. */
 export type LoggedRequest = Omit<TakenRequest, 'grammar' | 'grammarCalls'>;
 
-/** One record of a log, decoded. Arrays are copies. */
+/** One decoded record of a log. Arrays are copies. Times (`now`) are in milliseconds of the scheduler's clock. */
 export type LogRecord =
   | { kind: 'header'; header: LogHeader }
   | { kind: 'commands'; words: Uint32Array }
-  /** `constrained`: it had a grammar, whose answers stand in records of their own. */
+  /** `constrained`: the request had a grammar, whose answers stand in records of their own. */
   | { kind: 'add'; now: number; input: LoggedRequest; constrained: boolean }
   | { kind: 'chunk'; now: number; handle: number; input: ChunkInput & { prompt: Int32Array } }
   | { kind: 'end'; now: number; handle: number }
@@ -31,19 +32,19 @@ export type LogRecord =
   | { kind: 'stepFailed'; now: number; numEntries: number }
   | { kind: 'hold' | 'complete'; now: number; use: BlockUse }
   | { kind: 'connector'; answer: ConnectorAnswer }
-  /** `withUpdate`: it goes with the update or the failed step behind it. */
+  /** `withUpdate`: the reports were given with the update, or the failed step, whose record follows. */
   | { kind: 'transfers'; now: number; withUpdate: boolean; output: TakenOutput }
-  /** `child` undefined: all. Loads of steps behind `begunStep` had not begun. */
+  /** `child` undefined: all children. Loads of steps after `begunStep` had not begun. */
   | { kind: 'fence'; now: number; child: number | undefined; begunStep: number }
   | { kind: 'pins'; pinned: boolean; blocks: Int32Array }
-  /** A use of blocks that the connector registered (`begun`), or ended. */
+  /** The connector registered a use of blocks (`begun`), or ended it. */
   | { kind: 'use'; begun: boolean; use: BlockUse }
   /** The connector woke a request that waited for it. */
   | { kind: 'wake'; handle: number };
 
 /**
- * Reads a log from its bytes, record by record. A last record that was cut off (the process died) ends the log.
- * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_BAD_LOG naming the byte where the log is not what it should be
+ * Decodes a log, record by record. A last record that was cut off, because the process died, ends the log.
+ * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_BAD_LOG naming the byte at which the log is malformed
  */
 export function* readLog(log: Uint8Array): Generator<LogRecord> {
   const bytes = takeUint8Array('log', log);
@@ -64,7 +65,7 @@ export function* readLog(log: Uint8Array): Generator<LogRecord> {
     if (payload.rest > 0)
       throw badLog(end - payload.rest, `${payload.rest} bytes behind the record's content`);
     yield record;
-    // Meanwhile the caller may have given the log away; that must not look like its end.
+    // The caller may have transferred the log's memory while it had the record; that must not look like the log's end.
     takeUint8Array('log', bytes);
     at = end + padding(length);
   }
@@ -159,7 +160,7 @@ function decode(kind: number, payload: Payload): LogRecord {
   }
 }
 
-/** A cursor over one record's payload; reading past its end is a malformed log. */
+/** A cursor over the payload of one record. Reading past its end throws ERR_BLOCKSTEP_BAD_LOG. */
 class Payload {
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
@@ -203,13 +204,13 @@ class Payload {
     return this.#bytes.slice(from, from + length);
   }
 
-  /** The bytes of `count` 32-bit words, in a buffer of their own. */
+  /** The bytes of the next `count` 32-bit words, in a buffer of their own. */
   words(count: number): ArrayBuffer {
     if (!Number.isInteger(count)) throw badLog(this.origin + this.#at, `${count} words`);
     return this.bytes(4 * count).buffer as ArrayBuffer;
   }
 
-  /** What `withPrompt` of the writer wrote, up to the end of the record. */
+  /** What `withPrompt` of the writer wrote: JSON, and a prompt up to the end of the record. */
   withPrompt<T extends { prompt: Int32Array }>(): T {
     const length = this.u32();
     const meta = this.object(length);
@@ -245,7 +246,7 @@ class Payload {
     throw badLog(at, `JSON of ${show(value)} where ${expected} is expected`);
   }
 
-  /** An integer of at least `least`, as f64. */
+  /** An integer that is at least `least`, stored as f64. */
   integer(least: number): number {
     const at = this.origin + this.#at;
     const value = this.f64();

@@ -13,89 +13,102 @@ import type { TakenRequest } from '../request/request.js';
 import type { Chunk } from '../request/session.js';
 
 /**
- * The log of a scheduler: every input, and every command that its decisions became, in the order of execution. The
- * commands alone rebuild the native state; the inputs alone rebuild every decision.
+ * The log of a scheduler: every input, and every command that the scheduler's decisions became, in the order of
+ * execution. The commands alone rebuild the native state; the inputs alone rebuild every decision.
  *
- * Format (little endian): magic "BSTEPLOG", u32 version, then records of u32 kind, u32 length in bytes, payload padded
- * with zeros to a multiple of four. The first record is the header.
+ * Format (little endian): the magic "BSTEPLOG", u32 version, then records. A record is u32 kind, u32 length in bytes,
+ * and the payload, padded with zeros to a multiple of four bytes. The first record is the header.
  */
 export const LOG_MAGIC = 'BSTEPLOG';
+/** The version of the format. A reader refuses every other version. */
 export const LOG_VERSION = 4;
 
+/** The kinds of records, and the payload of each. Clocks are in milliseconds. */
 export const RecordKind = {
   /** JSON of the configuration. */
   header: 1,
-  /** u32 words as `NativeCore.takeLog` gives them: batches of commands, each behind its length. */
+  /** u32 words, as `NativeCore.takeLog` gives them: batches of commands, each behind its length. */
   commands: 2,
   /**
-   * f64 clock, u32 length of the JSON, JSON of the request without its prompt, prompt as i32. In place of its grammar
-   * stands `true`: what it answered stands in records of its own. Its transfer params are left out: only the connector reads
-   * them, and its answers are recorded.
+   * f64 clock, u32 length of the JSON, JSON of the request without its prompt, the prompt as i32. In place of the
+   * grammar the JSON has `true`, and the answers of the grammar stand in records of their own. Transfer params and
+   * `params` are left out: only the connector and the executor read them, and the answers of both are recorded.
    */
   add: 3,
-  /** f64 clock, handles as f64; none = all requests. */
+  /** f64 clock, handles as f64; without handles: all requests. */
   abort: 4,
   /** f64 clock. */
   schedule: 5,
-  /** f64 clock, u32 entries, counts as i32, tokens as i32, one error byte per entry or none. */
+  /** f64 clock, u32 number of entries, counts as i32, tokens as i32, one error byte per entry or none at all. */
   update: 6,
-  /** u32 entries, counts as i32, tokens as i32. */
+  /** u32 number of entries, counts as i32, tokens as i32. */
   drafts: 7,
-  /** u32 1 = running requests too, u32 1 = the connector too. */
+  /** u32 1 = running requests too, otherwise 0; u32 1 = the connector's tier too, otherwise 0. */
   reset: 8,
   /** u32 0 = resume, 1 = new, 2 = all. */
   pause: 9,
-  /** f64 clock, u32 entries of the plan; its step failed as a whole, the oldest one or, without entries, an empty one. */
+  /**
+   * f64 clock, u32 number of entries of the plan. The oldest step failed as a whole; without entries, an empty plan's
+   * step.
+   */
   stepFailed: 10,
   /** f64 clock, JSON of handle, kind, owner. */
   hold: 11,
-  /** The same. */
+  /** f64 clock, JSON of handle, kind, owner. */
   complete: 12,
-  /** f64 clock, f64 handle, u32 length of the JSON, JSON of the chunk without its prompt, prompt as i32. */
+  /**
+   * f64 clock, f64 handle, u32 length of the JSON, JSON of the chunk without its prompt and its `params`, the prompt
+   * as i32.
+   */
   chunk: 13,
-  /** f64 clock, f64 handle; the session's input is complete. */
+  /** f64 clock, f64 handle. The input of the session is complete. */
   end: 14,
-  /** u32 step of the plan, u32 entries, counts as i32, tokens as i32. */
+  /** u32 step of the plan, u32 number of entries, counts as i32, tokens as i32. */
   replacedDrafts: 15,
   /**
-   * f64 handle, u32 question, i32 answer. What a grammar answered, in the order in which it was asked by the call whose
-   * record stands before; that one is not ready yet is not recorded. -1: it threw, or answered what makes no sense.
+   * f64 handle, u32 question, i32 answer; -1: the grammar threw, or its answer made no sense. The answers that
+   * grammars gave in a call follow the record of that call, in the order of the questions. That a grammar is not
+   * ready yet is not recorded.
    */
   grammar: 16,
   /**
-   * JSON of handle, question and answer. What the connector answered, in the order in which it was asked by the call whose
-   * record stands before; `failed` where it threw, or answered what makes no sense.
+   * JSON of handle, question and answer; `failed`: the connector threw, or its answer made no sense. The answers that
+   * the connector gave in a call follow the record of that call, in the order of the questions.
    */
   connector: 17,
-  /** f64 clock, u32 1 = it goes with the update or the failed step behind it, JSON of the reports. */
+  /** f64 clock, u32 1 = given with the update, or the failed step, that follows, JSON of the reports. */
   transfers: 18,
-  /** f64 clock, f64 child, -1 = all, f64 the last step whose loads had begun. */
+  /** f64 clock, f64 child (-1 = all), f64 the last step whose loads had begun. */
   fence: 19,
   /**
-   * u32 1 = pinned, 0 = unpinned, block ids as i32. What a connector did to the pins: while it was asked what the next
-   * record says, or where none follows behind the call before.
+   * u32 1 = pinned, 0 = unpinned, block ids as i32. The connector did this while it was asked the question of the
+   * answer record that follows; if none follows, behind the call whose record stands before.
    */
   pins: 20,
-  /** u32 1 = begun, 0 = ended, JSON of handle, kind, owner. A use of blocks that a connector registered, or its end; likewise. */
+  /**
+   * u32 1 = begun, 0 = ended, JSON of handle, kind, owner. The connector registered or ended a use of blocks; when:
+   * see `pins`.
+   */
   use: 21,
-  /** f64 handle. A connector woke a request that waited for it; likewise. */
+  /** f64 handle. The connector woke a request that waited for it; when: see `pins`. */
   wake: 22,
 } as const;
 export type RecordKind = (typeof RecordKind)[keyof typeof RecordKind];
 
-/** What the header says: enough to build the same scheduler again. */
+/** The content of the header, which suffices to build the same scheduler again. */
 export type LogHeader = Omit<SchedulerConfig, 'now' | 'log' | 'hashSeed' | 'placement' | 'connector'> & {
   hashSeed: string;
   /** What is known of the connector without asking it; null = there was none. */
   connector: LoggedConnector | null;
 };
 
+/** The part of a connector that a header has. */
 export interface LoggedConnector extends Pick<ConnectorMethods, 'protection' | 'reporters'> {
-  /** Those that it has of the methods that may be left out. */
+  /** The optional methods that the connector has. */
   methods: OptionalMethod[];
 }
 
-/** Tokens of a plan's entries, checked, in arrays that may be longer than what they hold. */
+/** Checked tokens of the entries of a plan. The arrays may be longer than their content. */
 export interface LoggedTokens {
   tokens: Int32Array;
   counts: Int32Array;
@@ -107,8 +120,8 @@ export interface LoggedTokens {
 const encoder = new TextEncoder();
 
 /**
- * Writes the records of one scheduler. Each record is a buffer of its own and one call of the sink: what the sink does
- * with the bytes touches nothing else.
+ * Writes the records of one scheduler. Each record is a new buffer and one call of the sink, so whatever the sink
+ * does with the bytes affects nothing else.
  */
 export class LogWriter {
   readonly #sink: LogSink;
@@ -160,7 +173,7 @@ export class LogWriter {
     this.#record(RecordKind.grammar, f64(handle), bytesOf(content));
   }
 
-  /** `handles` null: all requests. */
+  /** @param handles the requests to abort; null: all requests */
   abort(now: number, handles: readonly number[] | null): void {
     this.#record(RecordKind.abort, f64(now), bytesOf(Float64Array.from(handles ?? [])));
   }
@@ -252,7 +265,7 @@ function json(value: unknown): Uint8Array {
   return encoder.encode(JSON.stringify(value));
 }
 
-/** u32 length of the JSON, the JSON padded, the prompt. */
+/** u32 length of the JSON, the padded JSON, the prompt as i32. */
 function withPrompt(rest: object, prompt: Int32Array): Uint8Array[] {
   const meta = json(rest);
   return [u32(meta.length), meta, new Uint8Array(padding(meta.length)), bytesOf(prompt)];
@@ -266,7 +279,7 @@ function u32(value: number): Uint8Array {
   return bytesOf(Uint32Array.of(value));
 }
 
-/** Bytes up to the next multiple of four. */
+/** Bytes missing to the next multiple of four. */
 export function padding(length: number): number {
   return (4 - (length % 4)) % 4;
 }

@@ -2,15 +2,18 @@ import type { CoreConfig } from '../../core/core.js';
 import { type Placement, resolvePlacement } from '../../core/placement.js';
 import { numLookaheadTokens, type SchedulerConfig } from './options.js';
 
-/** Pending operations that one entry's update can cause beside its tokens: publish, evict, release, close. */
+/** Pending operations that the update of one entry can cause besides its tokens: publish, evict, release, close. */
 const OPS_PER_ENTRY = 4;
 
-/** What decides something; the placement does not, so a recorded log does not name one. */
+/**
+ * The part of a configuration that decides something. The placement decides nothing, so a recorded log does not name
+ * one.
+ */
 type DecidingConfig = Omit<SchedulerConfig, 'now' | 'log' | 'placement' | 'connector'> & {
   placement?: Placement;
 };
 
-/** The native core that a scheduler of this configuration stands on. */
+/** The configuration of the native core for a scheduler of this configuration. */
 export function coreConfig(config: DecidingConfig): Required<CoreConfig> {
   const { numBlocks, blockSize, maxNumSeqs, maxModelLen, numSpeculativeTokens } = config;
   return {
@@ -19,7 +22,7 @@ export function coreConfig(config: DecidingConfig): Required<CoreConfig> {
     numRows: config.numRows,
     maxBlocksPerRow: Math.ceil(maxModelLen / blockSize),
     maxEntries: maxNumSeqs,
-    // One frame more than can be in flight, so that the plan updated last stays readable while the next is made.
+    // One frame more than steps in flight: the plan updated last stays readable while the next one is made.
     numFrames: config.pipelineDepth + 1,
     pendingCapacity: maxNumSeqs * (1 + numSpeculativeTokens + OPS_PER_ENTRY) + 64,
     lookahead: numLookaheadTokens(config),

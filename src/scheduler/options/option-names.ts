@@ -39,7 +39,7 @@ export const SCHEDULER_OPTION_NAMES: NamesOf<SchedulerOptions> = {
 const OF_ENGINE = 'it is an option of an Engine, which has a scheduler';
 const OF_REQUEST = 'it is a field of a request';
 
-/** What to say of options that have other names elsewhere, or none here. */
+/** Hints for options that have other names in vLLM or elsewhere, or that are no options here. */
 export const OPTION_WORDS: Readonly<Record<string, string>> = {
   numGpuBlocks: 'did you mean numBlocks?',
   numGpuBlocksOverride: 'did you mean numBlocks?',
@@ -61,6 +61,7 @@ export const OPTION_WORDS: Readonly<Record<string, string>> = {
   timeoutMs: `${OF_REQUEST}; for all requests there is deadlines`,
 };
 
+/** The options of a scheduler, with hints for unknown names. */
 export const SCHEDULER_OPTIONS = knownNames<SchedulerOptions>(
   'the options of a Scheduler',
   SCHEDULER_OPTION_NAMES,
@@ -73,6 +74,7 @@ export const SCHEDULER_OPTIONS = knownNames<SchedulerOptions>(
   },
 );
 
+/** The options of a reset of the prefix cache. */
 export const RESET_OPTIONS = knownNames<ResetOptions>('the options of resetPrefixCache', {
   resetRunning: true,
   resetConnector: true,

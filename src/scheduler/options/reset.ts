@@ -1,28 +1,35 @@
-/** What a reset of the prefix cache did. */
+/** The outcome of a reset of the prefix cache. */
 export interface ResetResult {
-  /** Every tier that was asked for has forgotten everything: the local cache, and with `resetConnector` the connector's. */
+  /**
+   * True: every cache that was to be reset has forgotten everything: the local one, and with `resetConnector` the
+   * connector's tier.
+   */
   ok: boolean;
-  /** Every hash is gone. False: blocks are still in use, by requests or by transfers, and nothing was forgotten. */
+  /**
+   * True: every local hash is gone. False: blocks are still in use, by requests or by transfers, and nothing was
+   * forgotten.
+   */
   local: boolean;
   /**
-   * What the connector's tier did; false: transfers are pending and it kept its content, or it failed. Null: it was not
-   * asked, because that was not asked for or the local cache was not reset, or it has nothing to reset.
+   * What became of the connector's tier. True: it is empty. False: it kept its content because transfers are pending,
+   * or it failed. Null: there is nothing to reset, or the tier was not asked: `resetConnector` was not given, or the
+   * local cache was not reset.
    */
   connector: boolean | null;
   /** External ids of the requests that hold blocks, when `local` is false. */
   blockers: string[];
-  /** Blocks that the connector has pinned, when `local` is false: they are in use too. */
+  /** Blocks that the connector has pinned, when `local` is false. Pinned blocks are in use too. */
   pinnedBlocks: number;
   /** External ids of the running requests that were preempted, in order. */
   preempted: string[];
-  /** External ids of the sessions that did not run and whose blocks were taken back. */
+  /** External ids of the sessions that were not running and whose blocks were taken back. */
   reclaimed: string[];
 }
 
-/** What to reset besides what lies in the pool unused. */
+/** What a reset covers besides cached blocks that nobody uses. */
 export interface ResetOptions {
-  /** Running requests too: they are computed again. Default false. */
+  /** True: running requests are preempted, and computed again. Default false. */
   resetRunning?: boolean;
-  /** The connector's tier too. Default false. */
+  /** True: the connector's tier is reset too. Default false. */
   resetConnector?: boolean;
 }

@@ -1,7 +1,7 @@
 import type { Core } from '../../core/core.js';
 import { EntryKind, type Plan } from './plan.js';
 
-/** The blocks that an entry took from the pool in the step of its plan. */
+/** The ids of the blocks that an entry took from the pool in the step of its plan, in the order of its tokens. */
 export function newBlocksOf(core: Core, plan: Plan, entry: number): Int32Array {
   const numBlocks = plan.numBlocks[entry];
   const isRunning = plan.kinds[entry] === EntryKind.running;

@@ -1,6 +1,8 @@
 import { firstOf } from '../../base/inspect.js';
 
-/** What a plan says of itself; the scheduler's own, or the copy that an executor is given. */
+/**
+ * The fields by which a plan is shown. Both the scheduler's plan and the copy that an executor is given have them.
+ */
 export interface ShownPlan {
   readonly step: number;
   readonly numRequests: number;
@@ -12,7 +14,7 @@ export interface ShownPlan {
   readonly finished: readonly string[];
 }
 
-/** The figures of a plan, and its first entries: `a: positions 0 to 5`. */
+/** The figures of a plan, and its first entries with the positions that they compute: `a: positions 0 to 5`. */
 export function planFacts(plan: ShownPlan): object {
   const { step, numRequests, totalTokens, preempted, finished } = plan;
   const entries = firstOf(numRequests, (i) => {

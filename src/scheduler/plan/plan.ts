@@ -5,123 +5,125 @@ import { FinishCode } from '../request/status.js';
 import { planFacts } from './plan-facts.js';
 import type { SyncLoad } from './sync-load.js';
 
-/** Number of the step of what was never scheduled: not the one before any step. */
+/** Step number of "never scheduled". It is not -1, the number before the first step. */
 export const NEVER = -2;
 
 const NO_BLOCKS = new Int32Array(0);
 
-/** How an entry came into a plan: still running, admitted for the first time, or admitted again after a preemption. */
+/** How an entry came into a plan: running already, newly admitted, or admitted again after a preemption. */
 export const EntryKind = { running: 0, new: 1, resumed: 2 } as const;
 export type EntryKind = (typeof EntryKind)[keyof typeof EntryKind];
 
 /**
  * What one step computes (vLLM's SchedulerOutput), as flat arrays in batch order: the requests that were running, in
- * their order, then those admitted. Entry i of every array belongs to `requests[i]`, for i < `numRequests`.
- *
- * The object is reused: its content is valid from `schedule()` until the `schedule()` after its `update()`.
+ * their order, then those that were admitted. Entry i of every array belongs to `requests[i]`, for i < `numRequests`.
+ * The object is reused: its content is valid from its `schedule()` until the `schedule()` after its `update()`.
  */
 export class Plan {
   /** Number of the step, from 0. */
   step = NEVER;
   /** Entries in this plan. */
   numRequests = 0;
-  /** Tokens of all entries; 0 = nothing to execute. */
+  /** Scheduled tokens of all entries; 0 = nothing to execute. */
   totalTokens = 0;
   readonly requests: Request[] = [];
   /** `EntryKind` of each entry. */
   readonly kinds: Uint8Array;
   /** Slot of each request in the native request table. */
   readonly slots: Int32Array;
-  /** Tokens to compute, drafts included. */
+  /** Tokens of each entry that the step computes, drafts included. */
   readonly numScheduledTokens: Int32Array;
-  /** Tokens whose KV exists before this step. */
+  /** Tokens of each entry whose KV exists before this step. */
   readonly numComputedTokens: Int32Array;
-  /** Blocks of the request, this step's included. */
+  /** Blocks of each entry's request, those taken in this step included. */
   readonly numBlocks: Int32Array;
-  /** The last so many of them are new in this step; of a new or resumed request all are. */
+  /** How many of the `numBlocks` blocks are new in this step: the last ones. Of an admitted entry all are. */
   readonly numNewBlocks: Int32Array;
   /**
-   * Of an entry that was admitted: its leading blocks that it did not take from the pool in this step. They are its cached
-   * prefix, or, of a request that held blocks while it waited (for a load, for the next chunk), all of these. Of a running
-   * entry it says nothing.
+   * Of an admitted entry: its leading blocks that were not taken from the pool in this step. They are its cached
+   * prefix, or the blocks that its request held while it waited (for a load, for the next chunk). Of a running entry
+   * the value has no meaning.
    */
   readonly numHitBlocks: Int32Array;
-  /** Draft tokens among the scheduled ones. */
+  /** Draft tokens among the scheduled tokens of each entry. */
   readonly numDraftTokens: Int32Array;
-  /** Draft tokens of entry i from i * maxDrafts on; -1 where a step in flight makes them. */
+  /** Drafts of entry i, from index i * maxDrafts on. -1: made by a step in flight, or refused by the grammar. */
   readonly draftTokens: Int32Array;
-  /** Draft tokens a request can have. */
+  /** Most draft tokens of a request. */
   readonly maxDrafts: number;
-  /** 1: not scheduled in the step before, so a worker that mirrors tokens needs the whole list. */
+  /** 1: not scheduled in the step before, so a worker that mirrors tokens needs the whole token list. */
   readonly needsAllTokens: Uint8Array;
-  /** Most tokens that each entry can bring: 0 while known tokens of it remain to be computed, else 1 and its drafts. */
+  /** Most tokens that each entry can bring: 0 while known tokens remain to be computed, else 1 + its drafts. */
   readonly maxOutputTokens: Uint8Array;
   /** Drafts of each entry that its grammar refused after they were scheduled (`Scheduler.replaceDraftTokens`). */
   readonly numInvalidDraftTokens: Uint8Array;
-  /** @internal The sum of these. */
+  /** @internal The sum of `numInvalidDraftTokens`. */
   numInvalidDrafts = 0;
   /**
-   * Steps are pipelined, and what an entry with a grammar may sample depends on tokens that a step in flight makes. Such
-   * a plan may be computed at once, but is sampled only when every plan before it was updated.
+   * True: with pipelined steps, the tokens that an entry with a grammar may sample depend on a step in flight. Such a
+   * plan may be computed at once, but must be sampled only when every plan before it was updated.
    */
   pendingStructuredOutputTokens = false;
-  /** External ids of the requests preempted by this step, in order, and their handles. */
+  /** External ids of the requests that this step preempted, in order, and below their handles. */
   preempted: string[] = [];
   preemptedHandles: number[] = [];
   /**
-   * External ids under which requests finished since the plan before, each once (vLLM's finished_req_ids, a set): an id can have
-   * been used more than once since, and may be that of a new request of this plan.
+   * External ids of requests that finished since the plan before, each once (vLLM's finished_req_ids, a set): an id
+   * may have been used more than once since, and a new request of this plan may have it.
    */
   finished: string[] = [];
   /** Handles of all requests that finished since the plan before, in the order in which they ended. */
   finishedHandles: number[] = [];
   /**
-   * With a connector: handles of the requests that gave their blocks back since the plan before, and go on: preempted ones,
-   * by whatever cause, and those that waited with blocks which others needed.
+   * With a connector: handles of the requests that gave their blocks back since the plan before, and go on: those
+   * that were preempted, by whatever cause, and those that waited with blocks which others needed.
    */
   releasedHandles: number[] = [];
   /** What the connector's scheduler side says to its workers; undefined without a connector, or if it failed. */
   connectorMetadata: unknown = undefined;
   /**
-   * With protection `fence` or `reportBlocks`: blocks that this plan, or a load that it begins, took from the pool
-   * (`BlockReuse.taken`). What they held before is gone.
+   * With protection `fence`, or with `reportBlocks`: blocks that this plan, or a load that it begins, took from the
+   * pool (`BlockReuse.taken`). Their former content is gone.
    */
   takenBlocks: Int32Array = NO_BLOCKS;
   /**
-   * With `reportBlocks`: blocks whose hashes were taken since the plan before, so that nobody finds what they hold now: by a
-   * reset of the prefix cache, a failed step or load, a session's dropped token. Blocks that had no hash may be among them.
+   * With `reportBlocks`: blocks that lost their hashes since the plan before, so that their present content is not
+   * found any more, by a reset of the prefix cache, a failed step or load, or a session's dropped token. Blocks
+   * without a hash may be among them.
    */
   forgottenBlocks: Int32Array = NO_BLOCKS;
-  /** @internal The blocks of each asynchronous load that it begins. */
+  /** @internal The blocks of each asynchronous load that this plan begins. */
   loadedBlocks: Int32Array[] = [];
-  /** @internal Loads that must be there when the plan is executed. */
+  /** @internal Synchronous loads of this plan: they must be complete when the plan is executed. */
   syncLoads: SyncLoad[] = [];
-  /** @internal Blocks of these that are known not to have come, and are still theirs; its update has to know. */
+  /** @internal Blocks of `syncLoads` that failed and are still those loads' own. The plan's update needs them. */
   readonly missing = new Set<number>();
-  /** Leading blocks that all requests holding blocks share (0 with prefix caching off). */
+  /** Leading blocks that all requests with blocks share; 0 with prefix caching off. */
   numCommonPrefixBlocks = 0;
 
   /** @internal Frame of the exchange buffer behind the shared arrays. */
   readonly frame: number;
-  /** @internal Drafts that each entry may be given for its next step. */
+  /** @internal Most drafts that each entry may be given for its next step. */
   readonly maxNextDrafts: Uint8Array;
-  /** @internal 1: what this entry brings is dropped, because the request was preempted by force meanwhile. */
+  /** @internal 1: the output of this entry is dropped: its request was preempted by force meanwhile. */
   readonly dropped: Uint8Array;
-  /** @internal 1: the KV of this entry is not to be stored, though the entry was not dropped; see `failedHandles`. */
+  /** @internal 1: the KV of this entry must not be stored, though it was not dropped; see `failedHandles`. */
   readonly spoiled: Uint8Array;
-  /** @internal The connector, or a child of it, could not make its metadata: what it is to begin comes with a later plan. */
+  /**
+   * @internal True: the connector, or a child, could not make metadata. What it is to begin comes with a later plan.
+   */
   lacksMetadata = false;
-  /** @internal Requests whose newly filled blocks the plan's update can publish; empty but in its update. */
+  /** @internal Requests whose newly filled blocks this plan's update can publish; empty outside the update. */
   readonly settled: Request[] = [];
-  /** @internal Requests that are to give their blocks back in the plan's update and be computed again; empty but in it. */
+  /** @internal Requests that give their blocks back in this plan's update and compute again; empty outside it. */
   readonly sentBack: Request[] = [];
   /** @internal */
   inFlight = false;
-  /** @internal It was handed out and not updated since, nor given up: see `Scheduler.schedule`. */
+  /** @internal True: handed out, and neither updated nor given up since: see `Scheduler.schedule`. */
   awaitsUpdate = false;
   /**
-   * @internal For a plan that is executed later: the tokens that its requests had when they ended, or when another chunk of
-   * their session began. Null for any other plan.
+   * @internal For a plan that is executed later: the tokens that its requests had when they ended, or when another
+   * chunk of their session began. Null for any other plan.
    */
   keptTokens: Map<Request, Int32Array> | null = null;
   /** Whether `bitmaskEntries` leaves out requests that have ended and are still sent (`skipEndedBitmasks`). */
@@ -151,8 +153,8 @@ export class Plan {
   }
 
   /**
-   * Generated tokens of entry i, those expected from steps in flight included (vLLM num_output_tokens of the plan).
-   * Valid until the next call of the scheduler.
+   * Generated tokens of entry i, with those expected from earlier steps in flight (vLLM num_output_tokens of the
+   * plan). Valid until the next call of the scheduler.
    */
   numOutputTokens(i: number): number {
     const request = this.requests[i];
@@ -161,11 +163,10 @@ export class Plan {
   }
 
   /**
-   * The entries whose tokens a grammar constrains now, ascending: those to be sampled whose request is unfinished (vLLM
-   * get_grammar_bitmask). Each stands for 1 + numDraftTokens rows of a bitmask, one for every token it may bring, in this
-   * order: what the grammar allows after the drafts before it. Empty: nothing is constrained. Allocates.
-   *
-   * With `skipEndedBitmasks` off, as in vLLM, also those whose request has ended while its blocks are still sent.
+   * The entries whose tokens a grammar constrains now, ascending: those that sample and whose request is unfinished
+   * (vLLM get_grammar_bitmask). Each entry has 1 + numDraftTokens rows of a bitmask, in order: row k is what the
+   * grammar allows behind the first k drafts. With `skipEndedBitmasks` off, as in vLLM, requests that ended while
+   * their blocks are still sent are included. Allocates.
    */
   bitmaskEntries(): number[] {
     const entries: number[] = [];
@@ -179,10 +180,10 @@ export class Plan {
   }
 
   /**
-   * Handles of the requests whose KV of this step must not be stored. Valid from the plan's update on. Such a request has
-   * an entry that failed, alone or with its step; or its output was dropped; or it ended with `error`, because an earlier
-   * step or a load failed; or it read KV that a failed entry or a failed load left wrong. With a connector of protection
-   * `fence` also a request that ended before the update: its blocks may be somebody else's by now. Allocates.
+   * Handles of the requests whose KV of this step must not be stored. Valid from the plan's update on. Such a request
+   * has an entry that failed, alone or with its step; or its output was dropped; or it ended with `error`, because an
+   * earlier step or a load failed; or it read KV that a failed entry or load left wrong. With protection `fence` also
+   * a request that ended before the update: its blocks may belong to others by now. Allocates.
    */
   failedHandles(): number[] {
     const handles: number[] = [];
@@ -198,18 +199,18 @@ export class Plan {
     return showFacts('Plan', depth, options, planFacts(this));
   }
 
-  /** @internal What this step computed for a request is not to be stored. */
+  /** @internal Notes that the KV of a request from this step must not be stored. */
   spoil(request: Request): void {
     const at = this.indexOf(request);
     if (at >= 0) this.spoiled[at] = 1;
   }
 
-  /** Whether something is loaded that the step itself reads, so that it may be executed only behind all steps before it. */
+  /** Whether the plan has synchronous loads. It may then be executed only behind all steps before it. */
   get hasSyncLoads(): boolean {
     return this.syncLoads.length > 0;
   }
 
-  /** @internal Empties the plan for the given step. */
+  /** @internal Empties the plan for a new step. */
   begin(step: number): void {
     this.lacksMetadata = false;
     this.step = step;
@@ -221,7 +222,7 @@ export class Plan {
     this.numInvalidDrafts = 0;
     this.pendingStructuredOutputTokens = false;
     this.numRequests = 0;
-    // The lists are the caller's once they were handed out.
+    // Lists that were handed out belong to the caller: they are replaced, not emptied.
     if (this.preempted.length > 0) {
       this.preempted = [];
       this.preemptedHandles = [];
@@ -239,12 +240,13 @@ export class Plan {
   }
 
   /**
-   * @internal Appends an entry; its drafts and blocks are the caller's. From now on its tokens count as computed, before
-   * they are (vLLM `_update_after_schedule`): the next step may be planned while this one runs.
+   * @internal Appends an entry; the caller fills in its drafts and blocks. From now on the scheduled tokens count as
+   * computed, although they are not yet (vLLM `_update_after_schedule`), so that the next step may be planned while
+   * this one runs.
    */
   push(request: Request, numScheduled: number, kind: EntryKind): number {
     const i = this.numRequests++;
-    // In steady decode the same request stands here already, and a store of an object costs more than a comparison.
+    // In steady decode the same request is here already, and storing an object costs more than comparing two.
     if (this.requests[i] !== request) this.requests[i] = request;
     this.kinds[i] = kind;
     this.slots[i] = request.slot;
@@ -257,7 +259,7 @@ export class Plan {
     return i;
   }
 
-  /** @internal Drops the entries from `length` on; their tokens do not count as computed any more. */
+  /** @internal Drops the entries from index `length` on. Their scheduled tokens no longer count as computed. */
   truncate(length: number): void {
     for (let i = length; i < this.numRequests; i++) {
       this.totalTokens -= this.numScheduledTokens[i];
@@ -266,7 +268,7 @@ export class Plan {
     this.numRequests = length;
   }
 
-  /** @internal Takes entry `at` out; later entries move up. Its request is about to be preempted. */
+  /** @internal Takes entry `at` out, and later entries move up. Its request is about to be preempted. */
   removeEntry(at: number): void {
     this.totalTokens -= this.numScheduledTokens[at];
     const end = this.numRequests;
@@ -283,7 +285,7 @@ export class Plan {
     this.numRequests = end - 1;
   }
 
-  /** @internal Entry of a request, or -1. */
+  /** @internal Index of the entry of a request; -1 = none. */
   indexOf(request: Request): number {
     const at = this.requests.indexOf(request);
     return at < this.numRequests ? at : -1;

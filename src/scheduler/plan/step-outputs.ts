@@ -4,23 +4,23 @@ import type { Request } from '../request/request.js';
 import { type FinishCode, type FinishReason, finishReasonOf } from '../request/status.js';
 
 /**
- * What one update says to the clients (vLLM's EngineCoreOutputs), as flat arrays in batch order; row i belongs to
- * `requests[i]`, for i < `length`. A request that finished stands here once with its reason; an aborted one does not
- * stand here, its canceller knows. The object is reused by the next update.
+ * What one update tells the clients (vLLM's EngineCoreOutputs), as flat arrays in batch order. Row i belongs to
+ * `requests[i]`, for i < `length`. A request that finished has one row with its finish reason. An aborted request has
+ * no row: whoever aborted it knows. The object is reused by the next update.
  *
- * A session has a row with a reason for each chunk that was answered, and goes on where `continues` says so; the row of
- * its end is the one with a reason that does not.
+ * A session has one row with a finish reason for each chunk that was answered. Where `continues` is 1 the session
+ * goes on; the row of the session's end has a finish reason and `continues` 0.
  */
 export class StepOutputs {
   length = 0;
   readonly requests: Request[] = [];
-  /** The executor's tokens; row i has `tokenCounts[i]` of them from `tokenOffsets[i]` on. */
+  /** The executor's tokens. Row i has `tokenCounts[i]` of them, from index `tokenOffsets[i]` on. */
   tokens: Int32Array = new Int32Array(0);
   tokenOffsets: Int32Array;
   tokenCounts: Int32Array;
-  /** `FinishCode` of each row, 0 while the request goes on; `finishReason(row)` names it. */
+  /** `FinishCode` of each row; 0 while the request goes on. `finishReason(row)` names it. */
   finishReasons: Uint8Array;
-  /** 1: the reason ended only the answer to a chunk; the session waits for the next one, or begins it. */
+  /** 1: the finish reason ended only the answer to a chunk. The session waits for the next chunk, or begins it. */
   continues: Uint8Array;
   #anyContinues = false;
 
@@ -32,7 +32,7 @@ export class StepOutputs {
     this.continues = new Uint8Array(capacity);
   }
 
-  /** @internal Makes room for `rows` rows and forgets the last update's. */
+  /** @internal Makes room for `rows` rows and drops those of the last update. */
   begin(tokens: Int32Array, rows: number): void {
     this.tokens = tokens;
     this.length = 0;
@@ -45,7 +45,10 @@ export class StepOutputs {
     this.continues = new Uint8Array(rows);
   }
 
-  /** Why the request of a row ended, or with `continues` its answer; null while it goes on. @throws ERR_BLOCKSTEP_BAD_ARG */
+  /**
+   * Why the request of a row ended, or, with `continues`, its answer; null while it goes on. @throws
+   * ERR_BLOCKSTEP_BAD_ARG
+   */
   finishReason(row: number): FinishReason | null {
     return finishReasonOf(this.finishReasons[checkInteger('row', row, 0, this.length - 1)]);
   }

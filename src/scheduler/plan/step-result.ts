@@ -1,10 +1,13 @@
-/** What the executor brings back for one plan, in plan order. */
+/** What the executor brings back for one plan. Entries stand in the order of the plan. */
 export interface StepResult {
   /** Sampled tokens of all entries, one after the other. */
   tokens: Int32Array;
-  /** Tokens of each entry, at most its `maxOutputTokens`: 0 while its prompt is not computed, else accepted drafts + 1. */
+  /**
+   * Tokens of each entry, at most its `maxOutputTokens`: 0 while its prompt is not fully computed, otherwise accepted
+   * drafts + 1.
+   */
   counts: Int32Array;
-  /** Non-zero: this entry failed. Its request ends with `error`. */
+  /** Non-zero: the entry failed, and its request ends with `error`. */
   errors?: Uint8Array;
 }
 
@@ -13,8 +16,9 @@ export interface TakenResult extends StepResult {
   numTokens: number;
 }
 
-/** Draft tokens for the entries of a plan, in plan order. */
+/** Draft tokens for the entries of a plan, in the order of the plan. */
 export interface Drafts {
+  /** Draft tokens of all entries, one entry after the other. */
   tokens: Int32Array;
   /** Drafts of each entry, 0 to numSpeculativeTokens. */
   counts: Int32Array;

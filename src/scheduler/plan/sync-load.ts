@@ -1,9 +1,12 @@
 import type { Load } from '../request/load.js';
 import type { Request } from '../request/request.js';
 
-/** A load that the step itself reads: it has to be there when the step is executed. */
+/**
+ * A synchronous load: the step of its plan reads the loaded blocks, so the load must be complete when the step is
+ * executed.
+ */
 export interface SyncLoad extends Load {
   readonly request: Request;
-  /** Generations of the blocks, so that one which belongs to somebody else by now is known. */
+  /** Generation of each block, by which a block that belongs to another request by now is recognised. */
   readonly generations: readonly number[];
 }

@@ -3,25 +3,27 @@ import { describeError, show } from '../../base/errors.js';
 import type { GrammarAnswer, GrammarQuestion } from './grammar.js';
 import type { Request } from './request.js';
 
-/** The answer of a grammar that threw, or answered what makes no sense; its request shall end with `error`. */
+/**
+ * Stands for the answer of a grammar that threw, or whose answer makes no sense. Its request is to end with `error`.
+ */
 export const NO_ANSWER = -1;
 
 const NO_TOKENS = new Int32Array(0);
 
-/** Where the answers of grammars are written down. */
+/** The log that the answers of grammars are written to. */
 export interface GrammarLog {
   grammar(answer: GrammarAnswer): void;
 }
 
 /**
- * Asks the grammars of a scheduler's requests: the one place that calls into a grammar. Whatever a grammar does costs its own
- * request at most: an exception and a bad answer are counted and become `NO_ANSWER`. Answers are facts for the log, except
- * that a grammar is not ready yet.
+ * The one place that calls grammars. An exception of a grammar, or an answer that makes no sense, is counted as an
+ * anomaly and becomes `NO_ANSWER`, so it costs at most the grammar's own request. Every answer is written to the log,
+ * except that a grammar is not ready yet.
  */
 export class AskedGrammars {
   readonly #anomalies: Anomalies;
   readonly #log: GrammarLog | null;
-  /** Arrays of 0, 1, 2, ... tokens, in which grammars are shown tokens. */
+  /** Arrays in which tokens are handed to grammars; the array at index n has room for n tokens. */
   readonly #arrays: Int32Array[] = [];
 
   constructor(anomalies: Anomalies, log: GrammarLog | null) {
@@ -29,17 +31,19 @@ export class AskedGrammars {
     this.#log = log;
   }
 
-  /** Whether the request's grammar is compiled: 1, 0 or `NO_ANSWER`. */
+  /** Asks whether the request's grammar is compiled. @returns 1 if it is, 0 if not, or `NO_ANSWER` */
   askReady(request: Request): number {
     return this.#ask(request, 'ready', NO_TOKENS);
   }
 
-  /** Gives the request's grammar `count` generated tokens: 1 if it takes them, 0 or `NO_ANSWER`. */
+  /**
+   * Gives the request's grammar `count` generated tokens. @returns 1 if it accepts them, 0 if not, or `NO_ANSWER`
+   */
   askAccept(request: Request, source: Int32Array, from: number, count: number): number {
     return this.#ask(request, 'acceptTokens', this.#copied(source, from, count));
   }
 
-  /** How many of `count` tokens the request's grammar would accept, or `NO_ANSWER`. */
+  /** Asks how many of `count` tokens the request's grammar would accept. @returns the number, or `NO_ANSWER` */
   askValidate(request: Request, source: Int32Array, from: number, count: number): number {
     return this.#ask(request, 'validateTokens', this.#copied(source, from, count));
   }
@@ -66,10 +70,13 @@ export class AskedGrammars {
     this.#anomalies.report('grammar-failed', `request ${request.id}: ${what}`, request);
   }
 
-  /** The tokens in an array of just their number. There is one array for each number, and no step makes another. */
+  /**
+   * Copies tokens into an array of exactly their number. There is one such array for each number, so that steps
+   * allocate none.
+   */
   #copied(source: Int32Array, from: number, count: number): Int32Array {
     const arrays = this.#arrays;
-    // A grammar may have given the memory of the last one away.
+    // A grammar may have transferred the memory of this array away.
     if (arrays[count]?.length !== count) arrays[count] = new Int32Array(count);
     const tokens = arrays[count];
     for (let i = 0; i < count; i++) tokens[i] = source[from + i];

@@ -1,40 +1,46 @@
 /**
- * What constrains the tokens of one request, given with it (vLLM's StructuredOutputGrammar). The scheduler asks it; who
- * fills bitmasks from it is the executor, in the order of `Plan.bitmaskEntries`. Its methods are looked up once, when the
- * request is added, and called on the object itself.
+ * What constrains the tokens of one request, given with the request (vLLM's StructuredOutputGrammar). The scheduler
+ * asks the grammar. The executor fills bitmasks from it, in the order of `Plan.bitmaskEntries`. The grammar's methods
+ * are looked up once, when the request is added, and are called on the grammar itself.
  *
- * Each call stands inside an exception boundary: a method that throws, or answers what makes no sense, ends this one
+ * Each call stands inside an exception boundary. A method that throws, or whose answer makes no sense, ends this one
  * request with `error` and is counted as the anomaly `grammar-failed`. A method must not call back into the scheduler
- * (ERR_BLOCKSTEP_REENTRANT, thrown into the method), except `abort`.
+ * (ERR_BLOCKSTEP_REENTRANT, thrown into the method), except to `abort`.
  */
 export interface Grammar {
-  /** Whether it is compiled. Asked by each `schedule` that reaches the waiting request, until it answers true. */
+  /**
+   * Whether the grammar is compiled. Each `schedule` that reaches the waiting request asks, until the answer is true.
+   */
   ready(): boolean;
   /**
-   * Takes what was generated, in order and once; drafts that were rejected and outputs that were dropped never come
-   * here. False: the tokens do not fit, and the request ends with `error`.
+   * Takes generated tokens, each once, in order. Rejected drafts and dropped outputs are never given to it.
    * @param tokens valid during the call
+   * @returns false if the tokens do not fit the grammar: the request ends with `error`
    */
   acceptTokens(tokens: Int32Array): boolean;
   /**
-   * How many leading tokens it would accept now, 0 to `tokens.length`. Changes nothing. Asked for drafts only.
+   * How many leading tokens the grammar would accept now, 0 to `tokens.length`. Must change nothing. Only drafts are
+   * asked about.
    * @param tokens valid during the call
    */
   validateTokens(tokens: Int32Array): number;
 }
 
-/** The methods of a grammar, bound to it. */
+/** The methods of a grammar, looked up and bound to it. */
 export interface GrammarCalls {
   readonly ready: () => unknown;
   readonly acceptTokens: (tokens: Int32Array) => unknown;
   readonly validateTokens: (tokens: Int32Array) => unknown;
 }
 
-/** What a grammar was asked, by the numbers that stand in logs. */
+/** What a grammar can be asked, and the number by which a log names each question. */
 export const GrammarQuestion = { ready: 0, acceptTokens: 1, validateTokens: 2 } as const;
 export type GrammarQuestion = keyof typeof GrammarQuestion;
 
-/** One answer as it stands in a log: a truth value as 0 or 1, a number of tokens, or -1 where there was no good answer. */
+/**
+ * An answer of a grammar as a log has it: 0 or 1 for a truth value, a number of tokens, or -1 if there was no good
+ * answer.
+ */
 export interface GrammarAnswer {
   handle: number;
   question: GrammarQuestion;

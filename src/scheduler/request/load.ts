@@ -1,20 +1,20 @@
 import type { Outstanding } from './outstanding.js';
 
-/** External tokens of one admission that a connector brings. */
+/** The external tokens of one admission, which a connector loads into blocks of the request. */
 export interface Load {
-  /** The child of the connector that brings them. */
+  /** The child of the connector that loads them; 0 for a connector that is not made of several. */
   readonly child: number;
-  /** The step whose metadata begins it. */
+  /** The step whose connector metadata begins the load. */
   readonly step: number;
-  /** Tokens in front of it that were found in the local cache. */
+  /** Tokens in front of the load, found in the local prefix cache. */
   readonly localTokens: number;
-  /** Ids of the blocks that it fills; the first one holds the token behind the local ones. */
+  /** Ids of the blocks that the load fills. The first one holds the token behind the local ones. */
   readonly blocks: Int32Array;
-  /** Some of it did not come: `Request.numComputedTokens` says how far what stands there is good. */
+  /** True: the load failed, wholly or in part. `Request.numComputedTokens` then says up to where the KV is good. */
   failed: boolean;
 }
 
-/** Whether anything still writes the blocks of a request that waits for its load. */
+/** Whether a load of the request is still under way, so that its blocks are still being written. */
 export function isLoading({ outstanding }: { readonly outstanding: Outstanding | null }): boolean {
   return outstanding?.hasAny('load') === true;
 }

@@ -1,23 +1,25 @@
 /**
- * What still uses a request's blocks besides the request itself. The blocks go back exactly when the request has
- * finished and this set is empty: never earlier because one of several completed (vLLM #46240), and never derived
- * from the status.
+ * The uses of a request's blocks besides the request itself. The blocks go back when the request has finished and no
+ * use is left. They never go back because one of several uses ended (vLLM #46240), and the status of the request
+ * never decides it.
  *
- * A use is named, never counted: a second report of the same use finds nothing to end.
+ * Each use has a name, its kind and owner, and uses are never merely counted: a second report of the same use finds
+ * nothing to end.
  */
 export class Outstanding {
-  /** When each use began, by key, oldest first. */
+  /** When each use that is not over began, by key, oldest first. */
   readonly #since = new Map<string, number>();
-  /** Uses that have ended, so that a second completion is told from a foreign one. */
+  /** Keys of uses that have ended. They tell a second completion of a use from the completion of an unknown one. */
   readonly #ended = new Set<string>();
-  /** Uses that were reported done before they began: `finishedSending` of a request that still runs. */
+  /** Keys of uses that were reported done before they began: `finishedSending` of a request that still runs. */
   readonly #early = new Set<string>();
 
+  /** Uses that are not over. */
   get size(): number {
     return this.#since.size;
   }
 
-  /** Registers a use that begins `now`; false if it is registered already. */
+  /** Registers a use that begins at time `now`. @returns false if the use is registered already */
   add(kind: OutstandingKind, owner: string, now: number): boolean {
     const key = keyOf(kind, owner);
     if (this.#since.has(key)) return false;
@@ -26,7 +28,7 @@ export class Outstanding {
     return true;
   }
 
-  /** Ends a use; false if it is not registered. */
+  /** Ends a use. @returns false if the use is not registered */
   remove(kind: OutstandingKind, owner: string): boolean {
     const key = keyOf(kind, owner);
     if (!this.#since.delete(key)) return false;
@@ -34,7 +36,7 @@ export class Outstanding {
     return true;
   }
 
-  /** Notes that a use is over before it began; false if that is known. */
+  /** Notes that a use was reported done before it began. @returns false if that is noted already */
   addEarly(kind: OutstandingKind, owner: string): boolean {
     const key = keyOf(kind, owner);
     if (this.#early.has(key)) return false;
@@ -42,7 +44,10 @@ export class Outstanding {
     return true;
   }
 
-  /** Whether the use was reported done before it began. It counts as ended from then on. */
+  /**
+   * Whether a use was reported done before it began. If so, the use counts as ended from then on, and the note is
+   * gone.
+   */
   takeEarly(kind: OutstandingKind, owner: string): boolean {
     const key = keyOf(kind, owner);
     if (!this.#early.delete(key)) return false;
@@ -50,6 +55,7 @@ export class Outstanding {
     return true;
   }
 
+  /** Whether the use is registered and not over. */
   has(kind: OutstandingKind, owner: string): boolean {
     return this.#since.has(keyOf(kind, owner));
   }
@@ -60,7 +66,7 @@ export class Outstanding {
     return false;
   }
 
-  /** Whether any rank of this child, or of any if that is undefined, has a use of this kind registered. */
+  /** Whether any rank of this child (of any child, if undefined) has a use of this kind that is not over. */
   hasPeer(kind: OutstandingKind, child: number | undefined): boolean {
     for (const key of this.#since.keys()) {
       if (key.startsWith(`${kind}:`) && isPeer(key.slice(kind.length + 1), child)) return true;
@@ -68,12 +74,12 @@ export class Outstanding {
     return false;
   }
 
-  /** Whether the use was registered once and has ended. */
+  /** Whether the use was registered and has ended. */
   knew(kind: OutstandingKind, owner: string): boolean {
     return this.#ended.has(keyOf(kind, owner));
   }
 
-  /** Ends every use of this kind whose owner passes. @returns whether there was one */
+  /** Ends every use of this kind whose owner passes. @returns whether a use was ended */
   removeWhere(kind: OutstandingKind, passes: (owner: string) => boolean): boolean {
     const before = this.#since.size;
     for (const key of [...this.#since.keys()]) {
@@ -83,12 +89,14 @@ export class Outstanding {
     return this.#since.size < before;
   }
 
-  /** `kind:owner` of every use, for people. */
+  /** `kind:owner` of every use that is not over, for people. */
   describe(): string[] {
     return [...this.#since.keys()];
   }
 
-  /** Kind, owner and beginning of every use, on the scheduler's clock. */
+  /**
+   * Kind, owner and beginning of every use that is not over. `since` is in milliseconds of the scheduler's clock.
+   */
   uses(): { kind: OutstandingKind; owner: string; since: number }[] {
     return [...this.#since].map(([key, since]) => {
       const colon = key.indexOf(':');
@@ -97,9 +105,13 @@ export class Outstanding {
   }
 }
 
-/** `load`: a transfer into the blocks; `store`: a transfer out of them; `lease`: a peer may still read them. */
+/**
+ * What uses blocks. `load`: a transfer into the blocks. `store`: a transfer out of them. `lease`: a peer may still
+ * read them.
+ */
 export type OutstandingKind = 'load' | 'store' | 'lease';
 
+/** Every kind of use. */
 export const OUTSTANDING_KINDS: readonly OutstandingKind[] = ['load', 'store', 'lease'];
 
 function keyOf(kind: OutstandingKind, owner: string): string {
@@ -108,25 +120,28 @@ function keyOf(kind: OutstandingKind, owner: string): string {
 
 const PEER = /^child (\d+) rank \d+$/;
 
-/** The owner of what one rank of one child of the connector does. */
+/** The owner of a use that belongs to one rank of one child of the connector. */
 export function peer(child: number, rank: number): string {
   return `child ${child} rank ${rank}`;
 }
 
-/** Whether an owner is a rank of this child; of any child, if that is undefined. */
+/** Whether the owner of a use is a rank of this child (of any child, if undefined). */
 export function isPeer(owner: string, child: number | undefined): boolean {
   const match = PEER.exec(owner);
   return match !== null && (child === undefined || Number(match[1]) === child);
 }
 
-/** One use of a request's blocks, as `hold` and `complete` name it. */
+/** One use of a request's blocks, as `Scheduler.hold` and `Scheduler.complete` name it. */
 export interface BlockUse {
   handle: number;
   kind: OutstandingKind;
   owner: string;
 }
 
-/** Whether something besides the request uses its blocks, so that taking them would free none. */
+/**
+ * Whether something besides the request uses its blocks. Taking the blocks from the request would then free none of
+ * them.
+ */
 export function isUsed({ outstanding }: { readonly outstanding: Outstanding | null }): boolean {
   return outstanding !== null && outstanding.size > 0;
 }

@@ -10,41 +10,43 @@ import { NO_DEADLINE, type WaitReason, waitReason } from './wait.js';
 
 /** What a caller gives to `Scheduler.add`. */
 export interface RequestInput extends StopConditions {
-  /** External id. Refused while an unfinished request has it. */
+  /** External id. It is refused while an unfinished request has the same id. */
   id: string;
   /**
-   * Prompt token ids, at least one; copied. Each must be an integer in [0, 2^31 - 2]. Any array-like: number[], any typed array
-   * of numbers. An Int32Array costs least, since it is copied once.
+   * Prompt token ids, at least one; copied. Each must be an integer in [0, 2^31 - 2]. Any array-like is taken:
+   * number[], any typed array of numbers. An Int32Array costs least.
    */
   prompt: ArrayLike<number>;
-  /** With policy `priority`: lower is more important. Default 0. */
+  /** With policy `priority`: a lower value is more important. Default 0. */
   priority?: number;
-  /** With policy `priority`: breaks ties, lower first. Any unit; default: the scheduler's clock. */
+  /**
+   * With policy `priority`: breaks ties of priority, the lower value first. Any unit. Default: the scheduler's clock.
+   */
   arrivalTime?: number;
-  /** Requests share cached prefixes only under an equal salt. */
+  /** Salt of the block hashes: requests share cached prefixes only if their salts are equal. */
   cacheSalt?: string;
-  /** Name of the LoRA adapter; requests share cached prefixes only under an equal adapter. */
+  /** Name of the LoRA adapter. Requests share cached prefixes only if their adapters are equal. */
   adapter?: string;
-  /** Opens a session: when its answer ends, the request waits for the next chunk (`addChunk`, `endSession`). */
+  /** True opens a session: when its answer ends, the request waits for the next chunk (`addChunk`, `endSession`). */
   resumable?: boolean;
-  /** Constrains what is generated; the request waits until it is ready. */
+  /** Constrains the generated tokens. The request waits until the grammar is ready. */
   grammar?: Grammar;
   /**
-   * Milliseconds of the scheduler's clock that the request may take from `add` to its end, more than 0 and at most ten years; of a
-   * session from each chunk to the end of its answer. Then it ends with `error`, when the next step is scheduled. Default
-   * Infinity: as long as it takes.
+   * Milliseconds of the scheduler's clock that the request may take from `add` to its end; for a session, from each
+   * chunk to the end of its answer. More than 0 and at most ten years. A request that takes longer ends with `error`,
+   * when the next step is scheduled. Default Infinity: no limit.
    */
   timeoutMs?: number;
-  /** For the connector, for instance where it finds the KV of the prompt (vLLM kv_transfer_params); nobody else reads it. */
+  /** For the connector alone, for instance where it finds the KV of the prompt (vLLM kv_transfer_params). */
   transferParams?: Readonly<Record<string, unknown>>;
-  /** For the executor, for instance how to sample, or images; handed on as it is, and nobody else reads it. */
+  /** For the executor alone, for instance how to sample, or images. Handed on as it is. */
   params?: unknown;
 }
 
-/** The container that holds an unfinished request; `null` once it finished. */
+/** The container that holds an unfinished request; null for a request that has finished. */
 export type Container = 'waiting' | 'skipped' | 'running' | null;
 
-/** A checked `RequestInput`: the grammar's methods were looked up once. */
+/** A checked `RequestInput`. The methods of its grammar were looked up once. */
 export interface TakenRequest extends RequestInput {
   prompt: Int32Array;
   stopTokenIds?: readonly number[];
@@ -52,119 +54,130 @@ export interface TakenRequest extends RequestInput {
 }
 
 /**
- * One incarnation of a request: from `add` to its terminal event. Counts are in tokens, times in milliseconds of the
- * scheduler's clock (-1 = not yet). To everyone but the scheduler its fields are read-only.
+ * One incarnation of a request, from `add` to its terminal event. Counts are in tokens. Times are in milliseconds of
+ * the scheduler's clock, -1 = not yet. Only the scheduler writes the fields.
  *
- * Invariants: `container` is null exactly when `finishReason` is not null;
- * `numComputedTokens <= numTokens + numOutputPlaceholders + scheduled drafts`;
- * `numOutputPlaceholders` is 0 unless steps are pipelined.
+ * Invariants: `container` is null exactly when `finishReason` is not null; `numComputedTokens <= numTokens +
+ * numOutputPlaceholders + scheduled drafts`; `numOutputPlaceholders` is 0 unless steps are pipelined.
  */
 export class Request {
-  // The fields that a decode step touches stand first and share two cache lines. Each begins as a number, so that the
-  // engine never has to ask what it holds.
-  /** Prompt and generated tokens that are known. */
+  // The fields that a decode step touches stand first and share two cache lines. Each is a number from the start, so
+  // that the JavaScript engine never has to check its type.
+  /** Known tokens: the prompt, and what was generated. */
   numTokens = 0;
-  /** Tokens whose KV exists, or will once the steps in flight ran (optimistic, as in vLLM). */
+  /** Tokens whose KV exists, or will exist once the steps in flight have run (optimistic, as in vLLM). */
   numComputedTokens = 0;
-  /** Index of this incarnation in the native request table. */
+  /** Index of the request in the native request table. */
   readonly slot: number = 0;
   /** @internal Why it ended; see `finishReason`. */
   finishCode: FinishCode = FinishCode.none;
-  /** The stop token, or -1. */
+  /** The token that ends the text; -1 = none. */
   eosTokenId = -1;
-  /** Token count from which on `checkStop` has to look; below it only `eosTokenId` matters. 0 until the first token. */
+  /**
+   * Known tokens from which on `checkStop` has to look; below it only `eosTokenId` matters. 0 until the first token.
+   */
   checkFrom = 0;
-  /** Tokens that steps in flight will bring. */
+  /** Tokens that steps in flight are expected to bring. */
   numOutputPlaceholders = 0;
-  /** Draft tokens to be verified by the next step. */
+  /** Draft tokens that the next step verifies. */
   numDraftTokens = 0;
-  /** prompt + maxTokens, which may lie beyond the model's length. */
+  /** Prompt tokens + maxTokens, which may be more than the model's length. */
   promptPlusMaxTokens = 0;
-  /** Token count from which the next full block can be published by an update (pipelined steps only; a lower bound). */
+  /**
+   * Known tokens from which on an update can publish the next full block. A lower bound; with pipelined steps only.
+   */
   nextPublish = 0;
 
   status: RequestStatus = 'WAITING';
-  /** Token count at which the request ends with `length`: prompt + maxTokens, or the model's length. */
+  /**
+   * Known tokens at which the request ends with `length`: prompt + maxTokens, or the model's length if that is less.
+   */
   lengthLimit = 0;
-  /** Below this token count nothing stops the request (prompt + minTokens), but that it fills the model (`fullAt`). */
+  /** Known tokens (prompt + minTokens) below which the request goes on, unless it fills the model (`fullAt`). */
   minStopTokens = 0;
-  /** Token count at which it ends with `length` even below `minStopTokens`. */
+  /** Known tokens at which the request ends with `length` even below `minStopTokens`. */
   fullAt = 0;
   stopTokenIds: readonly number[] | null = null;
-  /** Step that admitted it last, -1 = never. */
+  /** Step that admitted the request last; -1 = never admitted. */
   admittedStep = -1;
   readonly id: string;
   readonly handle: number;
   container: Container = null;
-  /** Of a session: everything up to the end of the present chunk, the answers before it included. */
+  /** Prompt tokens; of a session every token up to the end of the present chunk, earlier answers included. */
   numPromptTokens: number;
-  /** Prompt tokens found in the prefix cache, or brought by a connector, at first admission; -1 = not admitted yet. */
+  /** Tokens found in the prefix cache, or brought by a connector, at the first admission; -1 = not admitted yet. */
   numCachedTokens = -1;
   numPreemptions = 0;
   maxTokens = 0;
   readonly priority: number;
-  /** Of a session: that of the present chunk. */
+  /** When the request arrived; of a session, when the present chunk did. Any unit. */
   arrivalTime: number;
   readonly cacheSalt: string;
   readonly adapter: string;
-  /** The stop token that ended it, or ended the last answer of a session; null when something else did. */
+  /** The stop token that ended the request, or the last answer of the session; null if something else ended it. */
   stopReason: number | null = null;
-  /** Why it ended with `error`, for people; null when it did not. */
+  /** Why the request ended with `error`, for people; null otherwise. */
   failure: string | null = null;
-  /** Transfers that still use its blocks; null = none was ever registered. */
+  /** Uses of its blocks besides the request itself; null = none was ever registered. */
   outstanding: Outstanding | null = null;
-  /** Anomalies that were about it, and the reason of the last one. */
+  /** Anomalies that were about this request. */
   numAnomalies = 0;
+  /** The reason of the last anomaly about this request. */
   lastAnomaly: AnomalyReason | null = null;
   /** Tokens that a connector was to bring at the last admission. */
   numExternalTokens = 0;
-  /** The load that it waits for, or that is done and not promoted yet. */
+  /**
+   * The load that the request waits for, or that is done while no step has reached the request since. Null: none.
+   */
   load: Load | null = null;
-  /** Loads of which something did not come. */
+  /** Loads of this request that failed, wholly or in part. */
   numFailedLoads = 0;
-  /** The step that began its last asynchronous load, -1 = it had none. */
+  /** The step that began its last asynchronous load; -1 = it had none. */
   loadStep = -1;
-  /** The step that was made last when it ended; -1 = it has not ended. */
+  /** The step that was scheduled last when the request ended; -1 = it has not ended. */
   endedStep = -1;
-  /** Blocks of an earlier residency that a transfer still used when it was preempted; pinned until that ends. */
+  /**
+   * Blocks from before a preemption that a transfer still used when the request was preempted. They stay pinned until
+   * that use ends.
+   */
   keptBlocks: Int32Array | null = null;
-  /** What its client gave for the connector; null = nothing. */
+  /** What the client gave for the connector; null = nothing. */
   readonly transferParams: Readonly<Record<string, unknown>> | null;
-  /** What its client gave for the executor; of a session what the present chunk gave, or else `add`. */
+  /** What the client gave for the executor; of a session what the present chunk gave, or else `add`. */
   params: unknown = undefined;
-  /** What the connector gave for the client when it ended. */
+  /** What the connector gave for the client when the request ended; null = nothing. */
   finishedParams: Readonly<Record<string, unknown>> | null = null;
-  /** What is known of its session; null if it was not added as resumable. */
+  /** The streaming input of the request; null if it was not added as resumable. */
   readonly session: Session | null;
-  /** What constrains its tokens, as it was given to `add`. */
+  /** The grammar that constrains its tokens, as it was given to `add`; null = none. */
   readonly grammar: Grammar | null;
 
-  /** What its client gave as `timeoutMs`; Infinity = nothing. */
+  /** What the client gave as `timeoutMs`; Infinity = no limit. */
   readonly timeoutMs: number;
   readonly addedAt: number;
   firstScheduledAt = -1;
   firstTokenAt = -1;
   finishedAt = -1;
-  /** Since when it waits for what `waitReason` says, or runs. */
+  /** Since when the request waits for what `waitReason` says, or since when it runs. */
   waitingSince: number;
-  /** It stood at the head of the queue and was passed over, because `maxLoras` other adapters ran. */
+  /** True: the request stood at the head of its queue and was passed over, because `maxLoras` other adapters ran. */
   waitsForAdapter = false;
 
-  /** @internal Prompt tokens that it counts for in the backlog; 0 = it was admitted, or has ended. */ backlogTokens = 0;
-  // Links of the one waiting container that may hold it, its place among the skipped ones, and its deadline.
+  /** @internal Prompt tokens of this request in the backlog; 0 = it was admitted, or has ended. */ backlogTokens = 0;
+  // Links of the waiting container that may hold the request, its place among the skipped requests, and its deadlines.
   /** @internal */ prev: Request | null = null;
   /** @internal */ next: Request | null = null;
   /** @internal */ heapIndex = -1;
   /** @internal */ order = 0;
-  /** @internal The earliest of the three below, or `NO_DEADLINE`. */ deadline = NO_DEADLINE;
-  /** @internal When its present wait ends it. */ waitDeadline = NO_DEADLINE;
-  /** @internal When it must have been scheduled. */ queueDeadline = NO_DEADLINE;
-  /** @internal When it must have ended, or its session answered the present chunk. */ wholeDeadline =
+  /** @internal The earliest of the three deadlines below, or `NO_DEADLINE`. */ deadline = NO_DEADLINE;
+  /** @internal When its present wait has to be over. */ waitDeadline = NO_DEADLINE;
+  /** @internal When it has to be scheduled. */ queueDeadline = NO_DEADLINE;
+  /** @internal When it has to end, or its session to answer the present chunk. */ wholeDeadline =
     NO_DEADLINE;
   /** @internal */ deadlineIndex = -1;
   /** @internal */ forgetStopReason = false;
-  /** @internal The connector could not say yet what it can bring; it is asked again. */ asksLater = false;
-  /** @internal The connector was asked to stop sending it. */ cancelled = false;
+  /** @internal The connector could not say yet what it can load, and is asked again. */ asksLater = false;
+  /** @internal The connector was asked to stop sending its blocks. */ cancelled = false;
   /** @internal */ readonly grammarCalls: GrammarCalls | null;
 
   /** @internal */
@@ -195,7 +208,7 @@ export class Request {
     setStops(this, input, limits);
   }
 
-  /** Generated tokens that are known; of a session those that answer the present chunk. */
+  /** Known generated tokens; of a session those that answer the present chunk. */
   get numOutputTokens(): number {
     return this.numTokens - this.numPromptTokens;
   }
@@ -204,7 +217,10 @@ export class Request {
     return this.finishCode !== FinishCode.none;
   }
 
-  /** Why it ended; null while it goes on. Of a session its last answer does not count: see `StepOutputs`. */
+  /**
+   * Why the request ended; null while it goes on. The end of one answer of a session does not count here: see
+   * `StepOutputs`.
+   */
   get finishReason(): FinishReason | null {
     return finishReasonOf(this.finishCode);
   }
@@ -213,13 +229,13 @@ export class Request {
     return showFacts('Request', depth, options, requestFacts(this));
   }
 
-  /** What it waits for since `waitingSince`; null while it runs and when it has finished. */
+  /** What the request waits for since `waitingSince`; null while it runs and after it has finished. */
   get waitReason(): WaitReason | null {
     return waitReason(this);
   }
 }
 
-/** What became of a request so far. */
+/** The figures of a request on one line, for `util.inspect`. */
 export function requestFacts(request: Request): object {
   const { id, handle, status, numPromptTokens, numComputedTokens, numCachedTokens, maxTokens } = request;
   return {

@@ -1,48 +1,58 @@
 import type { StopConditions, TakenStops } from './stop-conditions.js';
 
 /**
- * What a caller gives to `Scheduler.addChunk`. A stop condition that is left out is that of `add`, not that of the chunk
- * before; priority, salt, adapter and grammar are those of `add` always.
+ * What a caller gives to `Scheduler.addChunk`. A stop condition that a chunk leaves out is that of `add`, and not
+ * that of the chunk before. Priority, salt, adapter, grammar, time limit and transfer params are always those of
+ * `add`.
  */
 export interface ChunkInput extends Partial<StopConditions> {
-  /** Token ids that follow what was said so far, at least one; copied. Any array-like, as in `RequestInput`. */
+  /**
+   * Token ids that follow the session's text so far, at least one; copied. Any array-like, as in
+   * `RequestInput.prompt`.
+   */
   prompt: ArrayLike<number>;
-  /** With policy `priority`: breaks ties, lower first. Any unit; default: the scheduler's clock. */
+  /**
+   * With policy `priority`: breaks ties of priority, the lower value first. Any unit. Default: the scheduler's clock.
+   */
   arrivalTime?: number;
-  /** For the executor, for the answer to this chunk; see `RequestInput.params`. Default: that of `add`. */
+  /** For the executor, for the answer to this chunk; see `RequestInput.params`. Default: what `add` gave. */
   params?: unknown;
 }
 
-/** A checked chunk, its stop conditions complete. */
+/** A checked chunk with complete stop conditions. */
 export interface Chunk {
   readonly prompt: Int32Array;
   readonly stops: TakenStops;
   readonly arrivalTime: number;
   readonly params: unknown;
-  /** When it was given to the session, on the scheduler's clock. */
+  /** When the chunk was given to the session, in milliseconds of the scheduler's clock. */
   readonly addedAt: number;
 }
 
 /**
- * The streaming input of one request (vLLM's resumable requests): chunks that came while it was busy, in order, and
- * whether the end was announced. It never names a request, so nothing that comes late can bring one back.
+ * The streaming input of one request (vLLM's resumable requests): the chunks that came while the request was busy, in
+ * order, and whether the end of the input was announced. A session holds no reference to its request, so a late chunk
+ * cannot bring the request back.
  */
 export class Session {
   readonly #queue: Chunk[] = [];
   /** Tokens of the chunks in the queue. */
   numQueuedTokens = 0;
-  /** No chunk will come any more: when the queue is empty and the last answer ends, the request does. */
+  /** True: no further chunk will come. The request ends when the queue is empty and the last answer ends. */
   ended = false;
-  /** Chunks whose answer was begun; the prompt of `add` is the first. */
+  /** Chunks whose answer was begun. The prompt of `add` is the first chunk. */
   numChunks = 1;
 
-  /** @param stops the stop conditions of `add`, and @param params what it gave for the executor: chunks fall back on both */
+  /**
+   * @param stops the stop conditions of `add`, which chunks fall back on
+   * @param params what `add` gave for the executor, which chunks fall back on
+   */
   constructor(
     readonly stops: TakenStops,
     readonly params: unknown = undefined,
   ) {}
 
-  /** Chunks to be answered, next first. */
+  /** Chunks that wait for their answer, the next one first. */
   get queue(): readonly Chunk[] {
     return this.#queue;
   }
@@ -53,14 +63,14 @@ export class Session {
     this.numQueuedTokens += chunk.prompt.length;
   }
 
-  /** @internal The chunk to be answered next; undefined if there is none yet. */
+  /** @internal Takes the next chunk out of the queue; undefined if the queue is empty. */
   dequeue(): Chunk | undefined {
     const next = this.#queue.shift();
     if (next !== undefined) this.numQueuedTokens -= next.prompt.length;
     return next;
   }
 
-  /** @internal Forgets what was still to come. */
+  /** @internal Drops the chunks in the queue and ends the session. */
   close(): void {
     this.#queue.length = 0;
     this.numQueuedTokens = 0;
@@ -68,8 +78,14 @@ export class Session {
   }
 }
 
-/** What became of a chunk: its computation can begin, it waits for the answers before it, or nobody wants it. */
+/**
+ * What became of a chunk. `started`: its computation can begin. `queued`: it waits for earlier answers. `skipped`: no
+ * session takes it.
+ */
 export type ChunkOutcome = 'started' | 'queued' | 'skipped';
 
-/** What an end marker did: it ended the request, or will when the last chunk is answered, or it was not wanted. */
+/**
+ * What an end marker did. `ended`: it ended the request. `queued`: the request ends when the last chunk is answered.
+ * `skipped`: no session takes it.
+ */
 export type EndOutcome = 'ended' | 'queued' | 'skipped';

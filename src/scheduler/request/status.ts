@@ -1,9 +1,9 @@
 import { checkInteger } from '../../base/errors.js';
 
 /**
- * Statuses of a request, in vLLM's names (`vllm.v1.request.RequestStatus`), but for the last: why a request ended is said by
- * `Request.finishReason`, in one style everywhere.
- * A status says what a request waits for; which container holds it is said by `Request.container` alone.
+ * Status of a request, under vLLM's names (`vllm.v1.request.RequestStatus`), except that there is one status for all
+ * that have finished: `Request.finishReason` says why a request ended. A status says what a request waits for.
+ * `Request.container` alone says which container holds the request.
  */
 export type RequestStatus =
   | 'WAITING'
@@ -15,24 +15,30 @@ export type RequestStatus =
   | 'FINISHED';
 
 /**
- * Why a request ended, in vLLM's words: its client meets these everywhere that one request is spoken of. `stop`: an end of text, a
- * stop token or its client. `length`: `maxTokens` or the model's length. `abort`: somebody ended it early. `error`: it failed;
- * a stream of an engine rejects instead.
+ * Why a request ended, in vLLM's words. Wherever one request is spoken of, clients meet these words. `stop`: an end
+ * of text, a stop token, or the client. `length`: `maxTokens` or the model's length. `abort`: somebody ended it
+ * early. `error`: it failed; the stream of an engine rejects instead.
  */
 export type FinishReason = 'stop' | 'length' | 'abort' | 'error';
 
-/** The same as small integers, for columns of typed arrays alone: `StepOutputs.finishReasons`. `finishReasonOf` names them. */
+/**
+ * Finish reasons as small integers, for columns of typed arrays (`StepOutputs.finishReasons`). `finishReasonOf` names
+ * a code.
+ */
 export const FinishCode = { none: 0, stop: 1, length: 2, abort: 3, error: 4 } as const;
 export type FinishCode = (typeof FinishCode)[keyof typeof FinishCode];
 
 const REASONS: readonly (FinishReason | null)[] = [null, 'stop', 'length', 'abort', 'error'];
 
-/** The finish reason that a code stands for; null for 0: it goes on. @throws ERR_BLOCKSTEP_BAD_ARG */
+/**
+ * The finish reason that a code stands for; null for 0, which means that the request goes on. @throws
+ * ERR_BLOCKSTEP_BAD_ARG
+ */
 export function finishReasonOf(code: number): FinishReason | null {
   return REASONS[checkInteger('code', code, 0, REASONS.length - 1)];
 }
 
-/** Statuses that keep a request out of admission until something else happens. */
+/** Whether a request with this status cannot be admitted until something outside the scheduler happens. */
 export function isBlocked(status: RequestStatus): boolean {
   return (
     status === 'WAITING_FOR_REMOTE_KVS' ||

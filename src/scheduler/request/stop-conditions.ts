@@ -1,16 +1,19 @@
 import { FinishCode } from './status.js';
 
-/** When a request ends, or in a session the answer to one chunk. */
+/** When a request ends; in a session, when the answer to one chunk ends. */
 export interface StopConditions {
-  /** Most tokens to generate, >= 1. */
+  /** Most tokens to generate, at least 1. */
   maxTokens: number;
-  /** No stop of any kind before this many tokens were generated, but at the model's length, which ends with `length`. Default 0. */
+  /**
+   * Tokens that must be generated before anything stops the request. The model's length stops it all the same, with
+   * `length`. Default 0.
+   */
   minTokens?: number;
-  /** The token that ends the text; default: none. */
+  /** The token that ends the text. Default: none. */
   eosTokenId?: number;
-  /** `eosTokenId` does not stop the request. Default false. */
+  /** True: `eosTokenId` does not stop the request. Default false. */
   ignoreEos?: boolean;
-  /** Further tokens that end the request; the one that did becomes `stopReason`. Any array-like, copied. */
+  /** Further tokens that end the request. The token that ended it becomes `stopReason`. Any array-like; copied. */
   stopTokenIds?: ArrayLike<number>;
 }
 
@@ -19,15 +22,15 @@ export interface TakenStops extends StopConditions {
   stopTokenIds?: readonly number[];
 }
 
-/** What the scheduler's configuration and clock add to a request. */
+/** What the configuration and the clock of the scheduler add to a request. */
 export interface RequestLimits {
   maxModelLen: number;
-  /** Token count at which a request ends with `length` although it has not generated `minTokens`. */
+  /** Known tokens at which a request ends with `length` although it has not generated `minTokens`. */
   fullAt: number;
   now: number;
 }
 
-/** What of a request says when it ends; see the fields of `Request`. */
+/** The fields of a `Request` that say when it ends. */
 export interface StopFields {
   readonly numPromptTokens: number;
   readonly numTokens: number;
@@ -44,7 +47,7 @@ export interface StopFields {
   firstTokenAt: number;
 }
 
-/** Lets a request end by these conditions, counted from its present number of prompt tokens. */
+/** Sets the stop conditions of a request. Their counts start behind its present prompt tokens. */
 export function setStops(request: StopFields, stops: TakenStops, limits: RequestLimits): void {
   const numPrompt = request.numPromptTokens;
   request.eosTokenId = stops.ignoreEos === true || stops.eosTokenId === undefined ? -1 : stops.eosTokenId;
@@ -59,10 +62,12 @@ export function setStops(request: StopFields, stops: TakenStops, limits: Request
 }
 
 /**
- * Whether the token just appended ends the request, in vLLM's order: nothing before `minTokens`, then end of text,
- * then stop tokens, then length (`vllm.v1.core.sched.utils.check_stop`). A request that fills the model before `minTokens` ends
- * with `length`, never with `stop`; vLLM lets it run on with nothing left to compute. Sets `stopReason`, and the time of the
- * first token.
+ * Whether the token that was just appended ends the request, in vLLM's order: nothing before `minTokens`, then end of
+ * text, then stop tokens, then length (`vllm.v1.core.sched.utils.check_stop`). A request that fills the model before
+ * `minTokens` ends with `length`, never with `stop`; vLLM lets it run on with nothing left to compute. Sets
+ * `stopReason`, and the time of the first token.
+ * @param now the time, in milliseconds of the scheduler's clock
+ * @returns the finish code; 0 while the request goes on
  */
 export function checkStop(request: StopFields, token: number, now: number): FinishCode {
   if (request.checkFrom === 0) {

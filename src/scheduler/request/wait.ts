@@ -1,10 +1,15 @@
 import type { RequestStatus } from './status.js';
 
 /**
- * What an unfinished request that does not run waits for. `admission`: blocks, a row, tokens of the budget, a place in
- * `running`, or the end of a pause; `resumption`: the same after a preemption; `adapter`: a place among `maxLoras`
- * adapters; `grammar`: that its grammar is ready; `streaming-input`: the next chunk of its session; `connector`: that its
- * connector says what it can load; `remote-kv`: a load.
+ * What an unfinished request that does not run waits for.
+ *
+ * - `admission`: blocks, a row, tokens of the budget, a place in `running`, or the end of a pause.
+ * - `resumption`: the same, after a preemption.
+ * - `adapter`: a place among the `maxLoras` adapters.
+ * - `grammar`: its grammar, which is not ready yet.
+ * - `streaming-input`: the next chunk of its session.
+ * - `connector`: its connector, which cannot say yet what it can load.
+ * - `remote-kv`: a load.
  */
 export type WaitReason =
   | 'admission'
@@ -15,14 +20,17 @@ export type WaitReason =
   | 'connector'
   | 'remote-kv';
 
-/** What of a request says what it waits for; see the fields of `Request`. */
+/** The fields of a `Request` that say what it waits for. */
 interface WaitFields {
   readonly status: RequestStatus;
   readonly asksLater: boolean;
   readonly waitsForAdapter: boolean;
 }
 
-/** Derived from the status, so that it cannot say anything else than what the scheduler does. */
+/**
+ * What a request waits for; null while it runs and after it has finished. It is derived from the status, so it cannot
+ * contradict what the scheduler does.
+ */
 export function waitReason(request: WaitFields): WaitReason | null {
   switch (request.status) {
     case 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR':
@@ -46,32 +54,34 @@ function queueReason({ status, asksLater, waitsForAdapter }: WaitFields): WaitRe
 }
 
 /**
- * How long requests may wait, in milliseconds of the scheduler's clock; 0 = for ever. A request whose
- * time is over ends with `error`, when the next step is scheduled.
+ * How long requests may wait, in milliseconds of the scheduler's clock; 0 = for ever. But for `reclaim`, a request
+ * whose time is over ends with `error`, when the next step is scheduled.
  */
 export interface Deadlines {
   /**
-   * For a place in a step: from when a request was added, its session's turn came or it was preempted until it is scheduled,
-   * whatever else it waits for meanwhile. Default 0, as in vLLM: how long a queue may be is for the client to say, who can also
-   * limit a single request (`RequestInput.timeoutMs`).
+   * For a place in a step: from when the request was added, was preempted, or its session's turn came, until it is
+   * scheduled, whatever else it waits for meanwhile. Default 0 (for ever), as in vLLM: the client knows how long a
+   * queue may be, and can limit a single request too (`RequestInput.timeoutMs`).
    */
   queue: number;
   /** For the next chunk of a session. Default 600,000. */
   streamingInput: number;
-  /** For a grammar to be ready. Default 60,000. */
+  /** For the request's grammar to be ready. Default 60,000. */
   grammar: number;
   /**
-   * For KV that a connector loads; and before that, as long again, for what it can load, if it cannot say so yet. Default
-   * 120,000. The blocks stay until the load has reported.
+   * For KV that a connector loads. A connector that cannot say yet what it can load has as long again for that.
+   * Default 120,000. The blocks of a load that took too long stay until the load has been reported.
    */
   load: number;
   /**
-   * For what still uses a finished request's blocks: then they are quarantined. Longer than a peer may be silent: a report
-   * that it is alive (`ConnectorOutput.renewed`) begins it anew. Default 60,000.
+   * For whatever still uses the blocks of a finished request. When it is over the blocks are quarantined. It must be
+   * longer than a peer may be silent: a report that the peer is alive (`ConnectorOutput.renewed`) starts it anew.
+   * Default 60,000.
    */
   reclaim: number;
 }
 
+/** The deadlines of a scheduler that is given none. */
 export const DEFAULT_DEADLINES: Readonly<Deadlines> = Object.freeze({
   queue: 0,
   streamingInput: 600_000,
@@ -80,8 +90,11 @@ export const DEFAULT_DEADLINES: Readonly<Deadlines> = Object.freeze({
   reclaim: 60_000,
 });
 
-/** Milliseconds that a deadline may be away: ten years; a log holds no infinite number. */
+/**
+ * Largest time limit: ten years, in milliseconds. There is a largest one because a log cannot hold an infinite
+ * number.
+ */
 export const MAX_TIMEOUT = 10 * 365 * 24 * 3600 * 1000;
 
-/** Later than any time. */
+/** The deadline of a wait without a limit: later than any time. */
 export const NO_DEADLINE = Number.POSITIVE_INFINITY;

@@ -3,12 +3,12 @@ import { NEVER, type Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 
 /**
- * The adapters that run in one step (vLLM `max_loras`). Which ones run is looked up when the first waiting request with an
- * adapter is considered, so that steps without such pay nothing.
+ * The adapters that run in one step (vLLM `max_loras`). They are looked up when the first waiting request with an
+ * adapter is considered, so that steps without such a request pay nothing.
  */
 export class StepAdapters {
   readonly #config: SchedulerConfig;
-  /** Adapters of the step `#step`, as far as its plan is made. */
+  /** Adapters of step `#step`, as far as its plan is made. */
   readonly #adapters = new Set<string>();
   #step = NEVER;
 
@@ -17,10 +17,11 @@ export class StepAdapters {
   }
 
   /**
-   * Whether one more adapter may run in the step of this plan, or the request's runs in it already.
+   * Whether the request's adapter runs in the step of this plan already, or one more adapter may run in it.
    *
-   * vLLM looks at the plan. A running request that has no entry in it, because its drafts in flight may reach the model's
-   * length, has one in a later plan when they were rejected: then more adapters run than there may be, and vLLM dies.
+   * vLLM counts the adapters of the plan's entries. A running request may have no entry, because its drafts in flight
+   * may reach the model's length, and have one in a later plan when the drafts were rejected. Then more adapters run
+   * than `max_loras`, and vLLM fails its own assertion (deviation `countIdleAdapters`).
    * @param running the requests that run
    */
   fits(plan: Plan, request: Request, running: readonly Request[]): boolean {
@@ -35,7 +36,7 @@ export class StepAdapters {
     return this.#adapters.size < maxLoras || this.#adapters.has(request.adapter);
   }
 
-  /** A request enters the plan. */
+  /** Notes the adapter of a request that enters the plan. */
   enter(plan: Plan, request: Request): void {
     if (this.#step === plan.step) this.#note(request);
   }

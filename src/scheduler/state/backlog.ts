@@ -1,29 +1,36 @@
 import type { Request } from '../request/request.js';
 
-/** Admissions after which those before count half. */
+/** After so many admissions, all admissions so far count half. */
 const MEMORY = 256;
 
 /**
- * The requests that were added and were never admitted to a step: how many they are, their prompt tokens, and how fast they
- * are being admitted. Who was preempted and waits again is none of them, nor is a session that waits for its second chunk.
- * A request counts until the first plan that it stands in, also while its prefix is loaded, or until it ends.
+ * The requests that were added and never admitted to a step: how many they are, their prompt tokens, and how fast
+ * such requests are admitted. A request counts until the first plan that it is in, also while its prefix is loaded,
+ * or until it ends. A preempted request that waits again does not count, nor does a session that waits for its second
+ * chunk.
  *
- * Invariant: `requests` and `tokens` are the number of requests whose `backlogTokens` is not 0, and the sum of these.
+ * Invariant: `requests` and `tokens` are the number of requests whose `backlogTokens` is not 0, and the sum of their
+ * `backlogTokens`.
  */
 export class Backlog {
+  /** Requests that were never admitted. */
   requests = 0;
-  /** Their prompt tokens; of a session those of its first chunk. */
+  /** Prompt tokens of these requests; of a session those of its first chunk. */
   tokens = 0;
-  /** Called, and forgotten, when the next request leaves; from inside a step, so they must not call the scheduler. */
+  /**
+   * Called once each, when the next request leaves the backlog. They are called from inside a step, and must not call
+   * the scheduler.
+   */
   readonly listeners = new Set<() => void>();
-  // What was admitted lately, and the milliseconds in which anything waited for that: a queue that is empty says nothing of how
-  // fast an engine is. All three are halved together.
+  // Requests and prompt tokens that were admitted lately, and the milliseconds in which requests waited for that. Time
+  // with an empty queue does not count: it does not show how fast an engine is. All three are halved together.
   #admitted = 0;
   #admittedTokens = 0;
   #waitedMs = 0;
-  /** Up to when `#waitedMs` counts, while anything waits. */
+  /** Time up to which `#waitedMs` counts, while anything waits. */
   #countedTo = 0;
 
+  /** Adds a request that was just added to the scheduler. `now` is in milliseconds of the scheduler's clock. */
   enter(request: Request, now: number): void {
     if (this.requests === 0) this.#countedTo = now;
     request.backlogTokens = request.numPromptTokens;
@@ -31,7 +38,7 @@ export class Backlog {
     this.tokens += request.backlogTokens;
   }
 
-  /** It was admitted, or has ended; nothing if it had left before. */
+  /** Removes a request that was admitted, or has ended. Nothing happens if the request left before. */
   leave(request: Request, now: number, isAdmitted: boolean): void {
     const { backlogTokens } = request;
     if (backlogTokens === 0) return;
@@ -51,8 +58,9 @@ export class Backlog {
   }
 
   /**
-   * While requests wait: milliseconds in which so many of them and so many prompt tokens are admitted, if it goes on as it did lately. The time
-   * since the last admission counts: while nothing is admitted it grows.
+   * Milliseconds until `requests` requests and `tokens` prompt tokens are admitted, if admissions go on as they did
+   * lately. To be called while requests wait. The time since the last admission counts, so the answer grows while
+   * nothing is admitted.
    * @returns null if nothing was admitted yet, or no time has passed
    */
   msToAdmit(requests: number, tokens: number, now: number): number | null {

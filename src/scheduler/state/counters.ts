@@ -1,6 +1,6 @@
 import { FinishCode } from '../request/status.js';
 
-/** Events that leave no trace in the state, counted since the start. */
+/** Counts of events that leave no trace in the state, since the start. `SchedulerStats` describes each. */
 export class Counters {
   prefixCacheRequests = 0;
   prefixCacheQueries = 0;

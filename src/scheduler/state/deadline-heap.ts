@@ -3,50 +3,55 @@ import type { Request } from '../request/request.js';
 import { NO_DEADLINE } from '../request/wait.js';
 
 /**
- * The requests that have a deadline, the earliest first. So a step asks once, whatever waits, and a wait that ends early leaves
- * nothing behind. A request has up to three: that of its present wait, that of its place in the queue, and its own.
+ * The requests that have a deadline, the earliest first. So a step asks only for the earliest one, whatever waits,
+ * and a wait that ends early leaves nothing behind. A request has up to three deadlines: that of its present wait,
+ * that of its place in the queue, and its own (`timeoutMs`).
  *
- * Invariant: `request.deadline` is the earliest of the three, and the request stands here exactly if that is finite.
+ * Invariant: `request.deadline` is the earliest of the three, and the request is in this heap exactly if that is
+ * finite.
  */
 export class DeadlineHeap extends IndexedHeap<Request> {
   get size(): number {
     return this.heap.length;
   }
 
-  /** The earliest deadline; infinite if there is none. */
+  /** The earliest deadline, in milliseconds of the scheduler's clock; infinite if there is none. */
   get next(): number {
     return this.heap.length === 0 ? NO_DEADLINE : this.heap[0].deadline;
   }
 
-  /** The request with the earliest deadline, if that is over. */
+  /** The request with the earliest deadline if that is over, otherwise null. */
   expired(now: number): Request | null {
     return this.next <= now ? this.heap[0] : null;
   }
 
-  /** Limits the present wait of a request, in place of what limited it before. `NO_DEADLINE`: no longer. */
+  /** Sets the deadline of a request's present wait, in place of the one before. `NO_DEADLINE`: no limit. */
   limitWait(request: Request, deadline: number): void {
     request.waitDeadline = deadline;
     this.#place(request);
   }
 
-  /** Limits how long a request stands in the queue. */
+  /** Sets when a request has to have left the queue. `NO_DEADLINE`: no limit. */
   limitQueue(request: Request, deadline: number): void {
     request.queueDeadline = deadline;
     this.#place(request);
   }
 
-  /** Limits how long a request takes as a whole; of a session the answer to a chunk. */
+  /**
+   * Sets when a request has to end; of a session, when its answer to the present chunk has to. `NO_DEADLINE`: no
+   * limit.
+   */
   limitWhole(request: Request, deadline: number): void {
     request.wholeDeadline = deadline;
     this.#place(request);
   }
 
-  /** The wait of a request is over; nothing if it had no deadline. */
+  /** Ends the deadline of a request's wait. Nothing happens if the wait had none. */
   stop(request: Request): void {
     if (request.waitDeadline !== NO_DEADLINE) this.limitWait(request, NO_DEADLINE);
   }
 
-  /** Takes all deadlines of a request away. */
+  /** Ends all deadlines of a request. */
   stopAll(request: Request): void {
     request.waitDeadline = NO_DEADLINE;
     request.queueDeadline = NO_DEADLINE;
@@ -54,12 +59,12 @@ export class DeadlineHeap extends IndexedHeap<Request> {
     this.#place(request);
   }
 
-  /** Every request that has a deadline, in no order. */
+  /** Every request that has a deadline, in the order of the heap. */
   get requests(): readonly Request[] {
     return this.heap;
   }
 
-  /** Whether the request stands where it says, and behind none that ends later. */
+  /** Whether the request is at the index that it names, and its parent in the heap has no later deadline. */
   isInPlace(request: Request): boolean {
     const index = request.deadlineIndex;
     if (this.heap[index] !== request) return false;

@@ -6,15 +6,16 @@ import type { RequestQueue } from './request-queue.js';
 import type { SchedulerState } from './scheduler-state.js';
 
 /**
- * The guards this project was founded on. In our own rooms they find nothing; they are for the events and adapters of
- * others, which finish a request twice, restamp its status or name one that is long gone. What a guard finds it counts,
- * so that a crash never becomes a silent leak instead (vllm-omni #3774).
+ * The guards that this project was founded on: get and skip, realign, sweep, purge. The scheduler's own code gives
+ * them nothing to find. They are for events and adapters of others, which finish a request twice, restamp its status,
+ * or name a request that is long gone. A guard counts what it finds, so that it does not turn a crash into a silent
+ * leak (vllm-omni #3774).
  */
 
 /**
- * Get and skip: the live or draining request that a handle names, or undefined, counted, when the handle is stale.
- * A handle names one incarnation: that its slot is in use again does not make it valid.
- * @param isRace whoever names it could not know that its request has ended, so that strict mode does not throw
+ * Get and skip: the live or draining request that a handle names. If the handle is stale it is undefined, and an
+ * anomaly is counted. A handle names one incarnation: it stays stale when its slot is in use again.
+ * @param isRace true: the caller could not know that its request has ended, so that strict mode does not throw
  */
 export function getByHandle(s: SchedulerState, handle: number, isRace = false): Request | undefined {
   const request = s.incarnation(handle);
@@ -29,9 +30,10 @@ export function getByHandle(s: SchedulerState, handle: number, isRace = false): 
 }
 
 /**
- * Get and skip for what a client says by external id or handle: the unfinished request, or undefined, counted. In strict mode
- * only a handle that was never given out is thrown: any other request may have ended while the client spoke.
- * An abort of a finished request is ignored: whatever still uses its blocks owns them (vLLM #25067).
+ * Get and skip for a client that names a request by external id or handle: the unfinished request. If there is none
+ * it is undefined, and an anomaly is counted. Strict mode throws only for a handle that was never given out: any
+ * other request may have ended while the client spoke. An abort of a finished request is skipped: whatever still uses
+ * its blocks owns them (vLLM #25067).
  */
 export function getUnfinished(
   s: SchedulerState,
@@ -51,14 +53,15 @@ export function getUnfinished(
   return request;
 }
 
-/** Whether a handle names a request that there is or was, and not one that never was. */
+/** Whether a handle was ever given to a request. */
 function wasGivenOut(s: SchedulerState, handle: number): boolean {
   return handle > slotOf(handle) && handle <= (s.lastHandles[slotOf(handle)] ?? -1);
 }
 
 /**
- * Get and skip for a chunk or an end marker: the session that still takes it, or undefined, counted. Nothing that comes
- * late brings a request back, and nothing becomes a session that was not added as one (vllm-omni #4271).
+ * Get and skip for a chunk or an end marker: the session that still takes it. If there is none it is undefined, and
+ * an anomaly is counted. A late event never brings a request back, and a request that was not added as a session
+ * never becomes one (vllm-omni #4271).
  */
 export function getOpenSession(
   s: SchedulerState,
@@ -80,10 +83,11 @@ export function getOpenSession(
 }
 
 /**
- * Realign: makes the status of each target agree with the container that holds it, before it is finished. An adapter
- * that parks and restores requests restamps statuses; vLLM then searches the wrong queue and the request stays in
- * `running` for ever. Our removal goes by membership, so this repairs only what others read.
- * @returns how many were repaired
+ * Realign: makes the status of each target agree with the container that holds it, before the target is finished. An
+ * adapter that parks and restores requests restamps statuses; vLLM then searches the wrong queue, and the request
+ * stays in `running` for ever. Here requests are removed by membership, so the repair matters only to those who read
+ * the status.
+ * @returns how many statuses were repaired
  */
 export function realignStatuses(s: SchedulerState, targets: Iterable<Request>): number {
   let repaired = 0;
@@ -101,14 +105,14 @@ export function realignStatuses(s: SchedulerState, targets: Iterable<Request>): 
   return repaired;
 }
 
-/** Running exactly in `running`, waiting for input exactly in `idle`. */
+/** Whether a request is RUNNING exactly if it is in `running`, and waits for input exactly if it is in `idle`. */
 function isAligned(status: RequestStatus, container: Container, isIdle: boolean): boolean {
   if ((status === 'RUNNING') !== (container === 'running')) return false;
   return (status === 'WAITING_FOR_STREAMING_REQ') === isIdle;
 }
 
 /**
- * Sweep: drops from `running` what is finished or untracked, order kept, after a finish.
+ * Sweep: after a finish, drops finished and untracked requests from `running`; the others keep their order.
  * @returns how many were dropped
  */
 export function sweepRunning(s: SchedulerState): number {
@@ -127,12 +131,12 @@ export function sweepRunning(s: SchedulerState): number {
 }
 
 /**
- * Purge: keeps the requests of a parked queue that are live, in order; then `onPurged` is called once for each of the
- * others, and may park and throw as it likes. To be run both when parked requests are processed and when they are
- * restored: a request can be finished in between. The map of live requests is required, so that no caller can leave it
- * out.
+ * Purge: keeps the live requests of a parked queue, in order, and then calls `onPurged` once for each of the others;
+ * `onPurged` may park and throw. To be run both when parked requests are processed and when they are restored,
+ * because a request can be finished in between. The map of live requests is a required argument, so that no caller
+ * can leave it out.
  * @returns how many were purged
- * @throws ERR_BLOCKSTEP_BAD_ARG
+ * @throws ERR_BLOCKSTEP_BAD_ARG; whatever `onPurged` throws
  */
 export function purgeUntracked(
   parked: Request[],
@@ -149,17 +153,23 @@ export function purgeUntracked(
   return purged.length;
 }
 
-/** Purge at admission: a finished or untracked request in a waiting queue is dropped (vLLM #52969). */
+/**
+ * Purge at admission: drops a finished or untracked request from a waiting queue (vLLM #52969). @returns whether it
+ * did
+ */
 export function dropZombie(s: SchedulerState, queue: RequestQueue, request: Request): boolean {
   if (isLive(s.requests, request)) return false;
-  // A foreign hand may have cleared the mark, so it is set again from where the request was found.
+  // Foreign code may have cleared `container`, so it is set again from where the request was found.
   request.container = queue === s.queues.waiting ? 'waiting' : 'skipped';
   s.queues.remove(request);
   s.anomalies.report('purged-untracked', `request ${request.id} (${request.status})`, request);
   return true;
 }
 
-/** Purge of both waiting queues as a whole. Strict mode runs it before a step, which then throws with nothing planned. */
+/**
+ * Purges both waiting queues and the requests that stand apart. Strict mode runs it before a step, which then throws
+ * with nothing planned.
+ */
 export function purgeWaiting(s: SchedulerState): void {
   for (const queue of [s.queues.waiting, s.queues.skipped]) {
     for (const request of queue.toArray()) dropZombie(s, queue, request);
@@ -168,7 +178,7 @@ export function purgeWaiting(s: SchedulerState): void {
   for (const request of [...idle, ...loading, ...deferred]) dropZombie(s, s.queues.skipped, request);
 }
 
-/** Tracked, unfinished, and this very incarnation. */
+/** Whether a request is unfinished, and is the tracked incarnation of its id. */
 export function isLive(live: ReadonlyMap<string, Request>, request: Request): boolean {
   return !request.isFinished && live.get(request.id) === request;
 }

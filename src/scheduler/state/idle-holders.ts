@@ -2,23 +2,24 @@ import { IndexedHeap } from '../../base/indexed-heap.js';
 import type { Request } from '../request/request.js';
 
 /**
- * The idle sessions that may have blocks to give, the longest idle first. Whoever takes blocks looks at the first one and takes it
- * out, so that one that has given its blocks, or cannot give them now, is looked at once and not by everybody who comes later.
+ * The idle sessions that may have blocks to give, the longest idle first. Whoever needs blocks looks at the first
+ * session and takes it out of the heap. So a session that has given its blocks, or cannot give them now, is looked at
+ * once, and not at every later need.
  *
- * Invariant: an idle session that has blocks, which nothing but itself uses, stands here.
+ * Invariant: an idle session with blocks that only the session itself uses is in this heap.
  */
 export class IdleHolders extends IndexedHeap<Request> {
-  /** The one that has been idle for longest, or null. */
+  /** The session that has been idle for longest, or null. */
   peek(): Request | null {
     return this.heap.length === 0 ? null : this.heap[0];
   }
 
-  /** Adds an idle session; nothing if it stands here. */
+  /** Adds an idle session. Nothing happens if it is here already. */
   add(request: Request): void {
     if (!this.has(request)) this.insertIntoHeap(request);
   }
 
-  /** Takes a session out; nothing if it does not stand here. */
+  /** Removes a session. Nothing happens if it is not here. */
   drop(request: Request): void {
     if (this.has(request)) this.removeFromHeap(request);
   }
@@ -27,12 +28,12 @@ export class IdleHolders extends IndexedHeap<Request> {
     return this.heap[request.heapIndex] === request;
   }
 
-  /** `order` grows with every session that becomes idle. */
+  /** `Request.order` grows with every session that becomes idle, so a smaller one has been idle for longer. */
   protected comesBefore(a: Request, b: Request): boolean {
     return a.order < b.order;
   }
 
-  // An idle session stands in no queue, so the index of the priority queues is free.
+  // An idle session is in no queue, so the heap index that the priority queues use is free.
   protected indexOf(request: Request): number {
     return request.heapIndex;
   }

@@ -1,8 +1,10 @@
-/** How many pins of the connector each block has: blocks with a pin come back to nobody, whoever gives them back. */
+/**
+ * How many pins of the connector each block has. A pinned block is not reused, even when its request gives it back.
+ */
 export class PinCounts {
   readonly #counts = new Map<number, number>();
 
-  /** One pin more or less for each of these blocks, which the native side has taken. */
+  /** Notes one pin more or less for each of these blocks. The native core has accepted the change before. */
   change(blocks: Int32Array, by: 1 | -1): void {
     for (const block of blocks) {
       const count = (this.#counts.get(block) ?? 0) + by;

@@ -3,14 +3,15 @@ import { IdleHolders } from './idle-holders.js';
 import { comesBefore, FcfsQueue, PriorityQueue, type RequestQueue } from './request-queue.js';
 
 /**
- * The containers of unfinished requests, as in vLLM: `waiting` may be admitted, `skipped` waits for something else or
- * was passed over, `running` holds those that are computed, in order of admission.
+ * The containers of unfinished requests, as in vLLM. `waiting` may be admitted. `skipped` waits for something else,
+ * or was passed over. `running` is being computed, in order of admission.
  *
- * Sessions that wait for input, requests whose KV is being loaded and those that wait until the connector wakes them are
- * among the skipped, but stand apart in `idle`, `loading` and `deferred`, so that no step ever looks at them. Their place among
- * the others is kept in `order`.
+ * Sessions that wait for input, requests whose KV is being loaded, and requests that wait until the connector wakes
+ * them count as skipped, but stand apart in `idle`, `loading` and `deferred`, so that no step looks at them.
+ * `Request.order` keeps their place among the skipped requests.
  *
- * Invariant: `request.container` names the one container that holds it, and only this class writes it.
+ * Invariant: `request.container` names the one container that holds the request. Only this class writes it, but for
+ * two guards that repair it (`guards.ts`).
  */
 export class Queues {
   readonly waiting: RequestQueue;
@@ -19,13 +20,13 @@ export class Queues {
   readonly running: Request[] = [];
   /** Sessions that wait for input, the longest idle first. Their container is `skipped`. */
   readonly idle = new Set<Request>();
-  /** Those of `idle` that may have blocks to give. */
+  /** Sessions of `idle` that may have blocks to give. */
   readonly idleHolders = new IdleHolders();
   /** Requests whose load is under way. Their container is `skipped`. */
   readonly loading = new Set<Request>();
-  /** Requests that the connector will wake. Their container is `skipped`. */
+  /** Requests that wait until the connector wakes them. Their container is `skipped`. */
   readonly deferred = new Set<Request>();
-  /** Those that the present pass took out of their queues, in order; empty between passes. */
+  /** Requests that the present admission pass took out of their queues, in order; empty between passes. */
   readonly passedOver: Request[] = [];
   #lastOrder = 0;
   readonly #byPriority: boolean;
@@ -41,20 +42,20 @@ export class Queues {
     this.waiting.push(request);
   }
 
-  /** A preempted request goes to the front, so that it is the next to run again. */
+  /** Puts a preempted request to the front, so that it is the next one to run again. */
   prependWaiting(request: Request): void {
     request.container = 'waiting';
     this.waiting.prepend(request);
   }
 
-  /** A new request that is blocked from the start. */
+  /** Adds a new request that is blocked from the start. */
   pushSkipped(request: Request): void {
     request.container = 'skipped';
     request.order = ++this.#lastOrder;
     this.skipped.push(request);
   }
 
-  /** A session has nothing to do until its next chunk comes. */
+  /** Sets a session apart that has nothing to do until its next chunk comes. */
   park(request: Request): void {
     request.container = 'skipped';
     request.order = ++this.#lastOrder;
@@ -62,55 +63,66 @@ export class Queues {
     this.idleHolders.add(request);
   }
 
-  /** A parked session may have blocks to give again, because what used them has ended. Nothing if it is not parked. */
+  /**
+   * Notes that a parked session may have blocks to give again, because a use of them has ended. Nothing happens if it
+   * is not parked.
+   */
   offer(request: Request): void {
     if (this.idle.has(request)) this.idleHolders.add(request);
   }
 
-  /** A parked session may be admitted again, from its place. */
+  /** Lets a parked session be admitted again, from its place among the skipped requests. */
   unpark(request: Request): void {
     this.removeIdle(request);
     this.skipped.insert(request);
   }
 
-  /** The head of a queue has nothing to do until its load is done. */
+  /** Sets the head of a queue apart until its load is done. */
   parkLoading(queue: RequestQueue, request: Request): void {
     this.#skip(queue, request);
     this.loading.add(request);
   }
 
-  /** A load is done: its request may be admitted again, from its place. Nothing if it is not among the loading. */
+  /**
+   * Lets a request whose load is done be admitted again, from its place. Nothing happens if it is not in `loading`.
+   */
   unparkLoading(request: Request): void {
     if (this.loading.delete(request)) this.skipped.insert(request);
   }
 
-  /** The head of a queue has nothing to do until the connector wakes it. */
+  /** Sets the head of a queue apart until the connector wakes it. */
   parkDeferred(queue: RequestQueue, request: Request): void {
     this.#skip(queue, request);
     this.deferred.add(request);
   }
 
-  /** A request may be asked about again, from its place. @returns false if it did not wait for that */
+  /** Lets a deferred request be asked about again, from its place. @returns false if it was not deferred */
   unparkDeferred(request: Request): boolean {
     const waited = this.deferred.delete(request);
     if (waited) this.skipped.insert(request);
     return waited;
   }
 
-  /** Takes the head of a queue out of this admission pass. It stays among the skipped, or comes behind them. */
+  /**
+   * Takes the head of a queue out of this admission pass. A skipped request keeps its place; another one comes behind
+   * the skipped.
+   */
   passOver(queue: RequestQueue, request: Request): void {
     this.#skip(queue, request);
     this.passedOver.push(request);
   }
 
-  /** Whoever is among the skipped already keeps its place there. */
+  /** Takes the head out of its queue and makes it skipped. A request that was skipped already keeps its place. */
   #skip(queue: RequestQueue, request: Request): void {
     queue.remove(request);
     if (request.container !== 'skipped') request.order = ++this.#lastOrder;
     request.container = 'skipped';
   }
 
-  /** Ends an admission pass: what it passed over stands ahead of what it did not reach, in the order of before. */
+  /**
+   * Ends an admission pass: the requests that it passed over go in front of those that it did not reach, in their
+   * former order.
+   */
   endPass(): void {
     const passedOver = this.passedOver;
     if (passedOver.length === 0) return;
@@ -118,12 +130,13 @@ export class Queues {
     passedOver.length = 0;
   }
 
-  /** All skipped requests, those that stand apart included, in admission order; allocates. */
+  /** All skipped requests in admission order, those that stand apart included; allocates. */
   allSkipped(): Request[] {
     const all = [...this.skipped.toArray(), ...this.idle, ...this.loading, ...this.deferred];
     return all.sort((a, b) => (this.#byPriority ? (comesBefore(a, b) ? -1 : 1) : a.order - b.order));
   }
 
+  /** Skipped requests, those that stand apart included. */
   get numSkipped(): number {
     return this.skipped.length + this.idle.size + this.loading.size + this.deferred.size;
   }
@@ -133,7 +146,10 @@ export class Queues {
     this.running.push(request);
   }
 
-  /** The queue whose head is to be admitted next: skipped requests first (fcfs), the better head (priority). */
+  /**
+   * The queue whose head is to be admitted next: with `fcfs` the skipped requests first, with `priority` the better
+   * head.
+   */
   nextQueue(): RequestQueue | null {
     const waiting = this.waiting.peek();
     const skipped = this.skipped.peek();
@@ -143,8 +159,9 @@ export class Queues {
   }
 
   /**
-   * How many of those in `line` come before this one, which is in it: looks at no more than about `most` in either queue.
-   * @returns the number, a lower bound if it is not `isExact`
+   * How many requests of `line` come before this one, which is in it too. Looks at about `most` requests in each
+   * queue at most.
+   * @returns the number; a lower bound if `isExact` is false
    */
   countAhead(request: Request, most: number): { ahead: number; isExact: boolean } {
     const isFirst = request.container === 'skipped' && !this.#byPriority;
@@ -155,7 +172,10 @@ export class Queues {
     return { ahead, isExact: Math.max(inWaiting, inSkipped) < most };
   }
 
-  /** Those that may be admitted, in the order in which `nextQueue` comes to them. By priority all of them are sorted. */
+  /**
+   * The requests that may be admitted, in the order in which `nextQueue` comes to them. With `priority` all of them
+   * are sorted.
+   */
   *line(): Generator<Request, void> {
     if (this.#byPriority) {
       yield* [...this.waiting.toArray(), ...this.skipped.toArray()].sort((a, b) =>
@@ -168,7 +188,7 @@ export class Queues {
     }
   }
 
-  /** Takes a request out of whichever container holds it. Finding none is not an error. */
+  /** Takes a request out of the container that holds it. Nothing happens if none does. */
   remove(request: Request): void {
     if (request.container === 'running') this.running.splice(this.running.indexOf(request), 1);
     else this.removeWaiting(request);
@@ -176,7 +196,7 @@ export class Queues {
   }
 
   /**
-   * As `remove`, but a running request only loses its mark, so that many can leave `running` in one pass.
+   * Like `remove`, but a running request only loses its `container`, so that many can leave `running` in one pass.
    * The caller ends with `dropDetached`.
    */
   detach(request: Request): void {
@@ -184,7 +204,7 @@ export class Queues {
     request.container = null;
   }
 
-  /** Drops everything that is not marked as running from `running`, order kept. */
+  /** Drops the requests from `running` whose `container` is not `running`; the others keep their order. */
   dropDetached(): void {
     const running = this.running;
     let kept = 0;

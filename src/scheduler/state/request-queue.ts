@@ -3,24 +3,29 @@ import { compareIds } from '../request/id-order.js';
 import type { Request } from '../request/request.js';
 
 /**
- * A queue of requests that wait to be admitted. A request stands in at most one queue, through links of its own, so
- * that it can leave from anywhere: removal goes by membership and never searches.
+ * A queue of requests that wait to be admitted. A request is in one queue at most, linked through its own fields, so
+ * that it can leave from anywhere without a search.
  */
 export interface RequestQueue {
   readonly length: number;
   /** The request to be admitted next, or null. */
   peek(): Request | null;
-  /** At the back (fcfs), or where its order puts it (priority). */
+  /** Adds a request: at the back (fcfs), or at the place that its order gives it (priority). */
   push(request: Request): void;
-  /** At the front (fcfs), or where its order puts it (priority). */
+  /** Adds a request: at the front (fcfs), or at the place that its order gives it (priority). */
   prepend(request: Request): void;
-  /** Where its `order` puts it (fcfs), or its own order (priority). */
+  /**
+   * Adds a request: at the place of its `Request.order` (fcfs), or at the place that its order gives it (priority).
+   */
   insert(request: Request): void;
-  /** The request must stand in this queue. */
+  /** Removes a request. It must be in this queue. */
   remove(request: Request): void;
   /** All requests in admission order; allocates. */
   toArray(): Request[];
-  /** How many stand in front of a request of this queue, if these are fewer than `most`; else `most`. Looks at no more. */
+  /**
+   * How many requests are in front of a request of this queue; `most` if there are that many or more. Looks at no
+   * more than `most`.
+   */
   countAhead(request: Request, most: number): number;
 }
 
@@ -87,8 +92,8 @@ export class FcfsQueue implements RequestQueue {
 }
 
 /**
- * vLLM's order of requests under policy `priority`: priority, then arrival, then external id by code
- * points. Ids of unfinished requests are unique, so the order is total and does not depend on how the heap is built.
+ * vLLM's order of requests under policy `priority`: priority, then arrival, then external id by code points. Ids of
+ * unfinished requests are unique, so the order is total and does not depend on how the heap was built.
  */
 export function comesBefore(a: Request, b: Request): boolean {
   if (a.priority !== b.priority) return a.priority < b.priority;
@@ -96,7 +101,7 @@ export function comesBefore(a: Request, b: Request): boolean {
   return compareIds(a.id, b.id) < 0;
 }
 
-/** The requests in the order of `comesBefore`. */
+/** A queue in the order of `comesBefore`. */
 export class PriorityQueue extends IndexedHeap<Request> implements RequestQueue {
   get length(): number {
     return this.heap.length;
@@ -126,7 +131,10 @@ export class PriorityQueue extends IndexedHeap<Request> implements RequestQueue 
     return [...this.heap].sort((a, b) => (comesBefore(a, b) ? -1 : 1));
   }
 
-  /** Of a heap, whoever does not come before the request has nobody behind it who does. */
+  /**
+   * In a heap nothing below an item comes before it. So the search stops at each item that does not come before the
+   * request.
+   */
   countAhead(request: Request, most: number): number {
     const { heap } = this;
     const indices = [0];

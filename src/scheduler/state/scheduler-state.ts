@@ -18,8 +18,9 @@ import { Queues } from './queues.js';
 /**
  * Everything a scheduler knows, shared by the passes that read and write it. It decides nothing.
  *
- * Invariants: `requests` holds exactly the unfinished incarnations, each in the container that it names;
- * `draining` and `quarantined` the finished ones whose blocks something still uses; `bySlot` all of them, by slot.
+ * Invariants: `requests` holds exactly the unfinished incarnations, each in the container that it names. `draining`
+ * and `quarantined` hold the finished ones whose blocks something still uses, each in one of the two. `bySlot` holds
+ * all of them, by slot.
  */
 export class SchedulerState {
   readonly config: SchedulerConfig;
@@ -30,71 +31,81 @@ export class SchedulerState {
   readonly backlog = new Backlog();
   /** Unfinished requests by external id, in the order in which they were added. */
   readonly requests = new Map<string, Request>();
-  /** Finished requests that still hold blocks. */
+  /** Finished requests whose blocks are still used by something that is waited for. */
   readonly draining = new Set<Request>();
-  /** Those of `draining` that may have a row, in the order in which they finished. */
+  /** Requests of `draining` that may have a row, in the order in which they finished. */
   readonly drainingRows = new Set<Request>();
-  /** Finished requests whose blocks nobody waits for any more: what used them never said that it is done. */
+  /** Finished requests whose blocks nobody waits for any more: a use of them was not reported done in time. */
   readonly quarantined = new Set<Request>();
   /**
-   * The requests that have a `load`: it is under way, or it is done and no step has reached the request since. Those whose
-   * load is under way stand in `queues.loading`.
+   * The requests that have a `load`: it is under way, or it is done and no step has reached the request since.
+   * `queues.loading` has those whose load is under way.
    */
   readonly withLoad = new Set<Request>();
-  /** Every request whose blocks something else uses, unfinished ones too. */
+  /** Every request whose blocks something besides it uses, unfinished ones too. */
   readonly usedRequests = new Set<Request>();
   readonly connector: AskedConnector | null;
   readonly grammars: AskedGrammars;
   readonly adapters: StepAdapters;
-  /** The pins that the connector has. */
+  /** The connector's pins. */
   readonly pins = new PinCounts();
   /** Requests whose connector failed when they were added: the next step ends them. */
   readonly doomed: Request[] = [];
-  /** The incarnation that has each slot now. */
+  /** The incarnation that has each slot now, finished ones that hold blocks included. */
   readonly bySlot: (Request | undefined)[] = [];
-  /** The handle that was given out last, by slot. */
+  /** The last handle that was given out for each slot. */
   readonly lastHandles: number[] = [];
-  /** Plans that were scheduled with tokens and not updated yet, oldest first; at most `pipelineDepth`. */
+  /** Plans with tokens that were scheduled and not updated yet, oldest first; at most `pipelineDepth`. */
   readonly inFlight: Plan[] = [];
+  /** The plan objects, one per frame of the exchange buffer. They are reused. */
   readonly plans: readonly Plan[];
   readonly outputs: StepOutputs;
-  /** External ids of the requests that finished since the last plan; one can stand here twice. */
+  /** External ids of the requests that finished since the last plan. An id can stand here twice. */
   finishedIds: string[] = [];
-  /** Their handles, in the same order. */
+  /** Handles of the same requests, in the same order. */
   finishedHandles: number[] = [];
   /** With a connector: handles of requests that gave their blocks back since the last plan, and go on. */
   releasedHandles: number[] = [];
-  /** Requests that finished outside an update; their terminal rows go out with the next one. */
+  /** Requests that finished outside an update. Their rows with a finish reason go out with the next update. */
   readonly unreported: Request[] = [];
   /** Sessions that went on after an answer ended in the last update. */
   readonly continued: Request[] = [];
   /** Unfinished requests with a grammar. */
   readonly structured = new Set<Request>();
-  /** Waits that must not take for ever. */
+  /** The requests whose waits have a deadline. */
   readonly deadlines = new DeadlineHeap();
-  /** Since `run` was called last blocks were taken, given back or pinned, and not for an entry that the plan has got since. */
+  /**
+   * True: since the last call of `run` blocks were taken, given back or pinned, other than for entries that the plan
+   * got since.
+   */
   blocksMoved = false;
-  /** With `reportBlocks`: blocks whose hashes were taken since the last plan. */
+  /** With `reportBlocks`: blocks that lost their hashes since the last plan. */
   readonly forgotten = new Set<number>();
   pauseMode: 'none' | 'new' | 'all' = 'none';
   step = 0;
-  /** The clock as read at the start of the current call. */
+  /** The clock as read at the start of the current call, in milliseconds. */
   now = 0;
 
-  /** vLLM's AsyncScheduler: outputs are expected as placeholders while steps are in flight. */
+  /**
+   * True: steps are pipelined, as in vLLM's AsyncScheduler, and outputs of steps in flight count as placeholders.
+   */
   readonly pipelined: boolean;
-  /** Most draft tokens a request has; 0 without speculative decoding. */
+  /** Most draft tokens of a request; 0 without speculative decoding. */
   readonly maxDrafts: number;
+  /** See `numLookaheadTokens`. */
   readonly lookahead: number;
+  /** See `dropsLastHit`. */
   readonly dropLastHit: boolean;
-  /** Tokens of one request that can ever have slots: the model's length, or the pool where that is smaller. */
+  /**
+   * Most tokens that one request can ever have KV slots for: the model's length, or the pool where that is smaller.
+   */
   readonly slotLimit: number;
-  /** Step that scheduled each slot last, `NEVER` at first and after a forced preemption. */
+  /** The step that scheduled each slot last; `NEVER` at first and after a forced preemption. */
   lastSteps: Int32Array = new Int32Array(64);
-  /** Draft tokens of slot s stand from s * maxDrafts on. */
+  /** Draft tokens of each slot; those of slot s start at index s * maxDrafts. */
   drafts: Int32Array = new Int32Array(0);
 
-  /** @param log where the answers of grammars and of the connector are written down; null without a log */
+  /** @param log the log that the answers of grammars and of the connector are written to; null without a log */
   constructor(config: SchedulerConfig, core: Core, log: (GrammarLog & ConnectorLog) | null) {
     this.config = config;
     this.core = core;
@@ -115,7 +126,7 @@ export class SchedulerState {
     this.outputs = new StepOutputs(config.maxNumSeqs);
   }
 
-  /** What configuration and clock add to a request that is added now. */
+  /** What the configuration and the clock add to a request that is added now. */
   requestLimits(): RequestLimits {
     const { maxModelLen, deviations } = this.config;
     return {
@@ -125,13 +136,16 @@ export class SchedulerState {
     };
   }
 
-  /** The request that a handle names while it is unfinished or holds blocks; undefined when stale. */
+  /** The request that a handle names, while it is unfinished or holds blocks; undefined if the handle is stale. */
   incarnation(handle: number): Request | undefined {
     const request = typeof handle === 'number' ? this.bySlot[slotOf(handle)] : undefined;
     return request?.handle === handle ? request : undefined;
   }
 
-  /** Registers a use of a request's blocks that begins now; false if it is registered already. `releaseIfDrained` ends it. */
+  /**
+   * Registers a use of a request's blocks that begins now; `releaseIfDrained` notices its end. @returns false if it
+   * is registered
+   */
   addUse(request: Request, kind: OutstandingKind, owner: string): boolean {
     request.outstanding ??= new Outstanding();
     if (!request.outstanding.add(kind, owner, this.now)) return false;
@@ -139,7 +153,7 @@ export class SchedulerState {
     return true;
   }
 
-  /** Remembers a new incarnation and makes room in the columns by slot. */
+  /** Remembers a new incarnation, and makes room for its slot in the columns by slot. */
   track(request: Request): void {
     this.requests.set(request.id, request);
     if (request.grammar !== null) this.structured.add(request);

@@ -4,7 +4,8 @@
 #   run.sh             everything
 #   run.sh --long      the same with much longer model, team, fuzz and churn runs (some minutes)
 #   run.sh --bench     the figures of native/core/README.md instead
-#   run.sh --mutants   breaks the core on purpose, place by place, and expects the tests to notice (see mutate.py)
+#   run.sh --mutants [PART]...   breaks the code on purpose, place by place, and expects the tests to notice; with parts of
+#                      names, in these places alone (see mutate.py)
 #
 # CXX chooses the compiler. What is built goes to native/build-test and is reused while no source is newer.
 set -u
@@ -34,7 +35,7 @@ case "$mode" in
   '' | --long | --bench | --mutants) ;;
   *) echo "unknown option $mode; known: --long --bench --mutants" >&2; exit 2 ;;
 esac
-if [ "$mode" = --mutants ]; then exec python3 mutate.py; fi
+if [ "$mode" = --mutants ]; then exec python3 mutate.py "${@:2}"; fi
 times=1
 long=()
 if [ "$mode" = --long ]; then

@@ -6,7 +6,7 @@ import { EngineBench, leftovers, outputs, prompt, rejection, tokensOf } from '..
 
 const BAD_ARG = expect.objectContaining({ code: 'ERR_BLOCKSTEP_BAD_ARG' }) as BlockstepError;
 
-// Pinned by: `stopStream` (mailbox.ts), `stop` and `#stopReason` (stream-buffer.ts).
+// Pinned by: `stopStream` (abort.ts), `stop` and `#stopReason` (stream-buffer.ts).
 describe('a request that its client stops', () => {
   it.each<[StopReason | undefined, StopReason | null]>([
     ['\n\n', '\n\n'],

@@ -6,7 +6,7 @@ import { generateTrace } from '../parity/reference/recorder.js';
 import { report } from '../parity/report.js';
 import { makeDecidedScheduler } from '../parity/scheduler-under-test.js';
 
-// One trace for each thing that costs a round trip of its own, and for what a batch has words for. All 45:
+// One trace for each feature that costs the GPU a round trip of its own or has its own words in a batch. All 45 traces:
 // npm run parity -- --authority device test/parity/fixtures
 const TRACES = [
   't02_fcfs_chunked_small_budget',

@@ -218,7 +218,7 @@ async function settle(driver: ReferenceDriver, isPlanted: boolean): Promise<void
 describe.skipIf(!isEmulated).each(Object.entries(CONFIGS))('on a GPU, %s', (_, options) => {
   afterEach(() => plant(''));
 
-  // Of a log that takes blocks for drafts nothing shows where these are rejected.
+  // Kinds with `counts` are left out where there are drafts: a log that takes blocks only for rejected drafts shows no fault.
   const kinds = Object.entries(KINDS).filter(
     ([, { counts }]) => counts === undefined || options.numSpeculativeTokens === undefined,
   );

@@ -8,7 +8,7 @@ import { isEmulated, plant } from '../support/gpu.js';
 
 const script = fileURLToPath(new URL('../transfer/process/cuda.mjs', import.meta.url));
 
-// A GPU would have copied before it ends; the emulated one is slow.
+// Needs the emulated GPU, which is slow: a real GPU would be done with the copies before the worker ends.
 describe.skipIf(!isEmulated)('copies of a GPU', () => {
   const compiled = useCompiled();
   afterAll(() => {

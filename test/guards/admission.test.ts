@@ -190,7 +190,7 @@ describe('F34 a finished object that still stands in a queue', () => {
 });
 
 describe('F55 requests that load are counted from the state', () => {
-  // Pinned by: numLoading is the size of the set itself (readStats, stats.ts; leaveLoading, load.ts).
+  // Pinned by: numLoading is the size of the set itself (readStats, stats.ts; leaveLoading, loading.ts).
   const WAYS: Record<string, (driver: RemoteDriver, r: number) => void> = {
     'an abort': (driver, r) => {
       driver.abort(r);

@@ -9,11 +9,11 @@ import { expectText, expectUnchanged, scheduleWork } from './support.js';
 interface Foreign {
   reason: string;
   what: string;
-  /** A correct peer may say it too, because it cannot know better: never thrown. */
+  /** A race: a correct peer may report it too, because it cannot know better. Strict mode does not throw it. */
   isRace?: true;
   scripts?: Record<string, Script>;
   options?: Partial<SchedulerOptions>;
-  /** Brings the scheduler there. */
+  /** Brings the scheduler into the state in which the report is wrong. @returns the handle of the request */
   prepare: (driver: RemoteDriver) => number;
   say: (handle: number, driver: RemoteDriver) => ConnectorOutput;
   /** What a correct peer says afterwards. */

@@ -41,7 +41,7 @@ export const THROWN: Record<string, () => never> = {
   },
 };
 
-/** Answers that are none, by what is wrong with them. */
+/** Values that are no valid answer of any method, named by what is wrong with them. */
 export const NONSENSE: Record<string, () => unknown> = {
   undefined: () => undefined,
   null: () => null,
@@ -88,7 +88,7 @@ export const REENTRANT: Record<string, (driver: RemoteDriver, handle: number) =>
   dispose: ({ scheduler }) => scheduler.dispose(),
 };
 
-/** What every callback may do. */
+/** The calls that every callback may make: they only read. */
 export function readAll({ scheduler }: RemoteDriver): void {
   scheduler.stats();
   scheduler.inspect();

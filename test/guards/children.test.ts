@@ -5,7 +5,7 @@ import { RemoteDriver } from './remote.js';
 const DEPTHS = [1, 2] as const;
 
 describe('F42 reports of a child that does not own the load', () => {
-  // Pinned by: loads are owned by the child that the match named, one use a rank (startLoading, loads.ts; takeReceived, transfers.ts).
+  // Pinned by: loads are owned by the child that the match named, one use a rank (startLoading, begin-load.ts; takeReceived, reports.ts).
   for (const pipelineDepth of DEPTHS) {
     const owned = () => {
       const driver = new RemoteDriver(
@@ -133,7 +133,7 @@ describe('F42 reports of a child that does not own the load', () => {
 });
 
 describe('F43 ranks of a child that never report', () => {
-  // Pinned by: each child declares who reports (reportersOf, load.ts); a declared rank that is silent costs the deadline (endExpired, deadlines.ts).
+  // Pinned by: each child declares who reports (reportersOf, ask-connector.ts); a declared rank that is silent costs the deadline (endExpired, expiry.ts).
   for (const pipelineDepth of DEPTHS) {
     it(`depth ${pipelineDepth}: a child that is silent on a rank says so, and is not waited for there`, () => {
       const scripts = { r: { ext: 8, async: true, child: 1, delayFree: true, children: [1] } };

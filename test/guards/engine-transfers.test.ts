@@ -20,7 +20,7 @@ function codeOf(error: unknown): string {
 }
 
 describe('F25 what a failed step was to write is not stored', () => {
-  // Pinned by: StoreStep.failed (updateStep, step-update.ts; end, workers.ts).
+  // Pinned by: StoreStep.failed (end, workers.ts).
   for (const pipelineDepth of DEPTHS) {
     it(`depth ${pipelineDepth}: the workers are told for which requests nothing was computed`, async () => {
       const bench = new RemoteEngine({}, { pipelineDepth });
@@ -305,7 +305,7 @@ describe('F30 a load ends while the engine has nothing else to do', () => {
 });
 
 describe('F58 the first reason is the reason', () => {
-  // Pinned by: finish does nothing the second time (finish.ts), and a stream ends once (abortStream, mailbox.ts).
+  // Pinned by: finish does nothing the second time (finish.ts), and a stream ends once (abortStream, abort.ts).
   for (const pipelineDepth of DEPTHS) {
     it(`depth ${pipelineDepth}: aborted while it loads; that its load fails afterwards changes nothing`, async () => {
       const bench = new RemoteEngine({ r: { ext: 8, async: true } }, { pipelineDepth });
@@ -407,7 +407,7 @@ describe('F58 the first reason is the reason', () => {
 });
 
 describe('F60 one engine whose peers lie does not take others with it', () => {
-  // Pinned by: foreign events are skipped and counted (transfers.ts, guards.ts), workers stand inside a boundary (workers.ts).
+  // Pinned by: foreign events are skipped and counted (reports.ts, guards.ts), workers stand inside a boundary (workers.ts).
   for (const pipelineDepth of DEPTHS) {
     it(`depth ${pipelineDepth}: two engines in step, one with hostile workers: both answer everything that they were asked`, async () => {
       const scripts = { a: { ext: 8, async: true }, b: { delayFree: true }, c: { ext: 8 } };

@@ -21,7 +21,7 @@ const METHODS = [
 ] as const;
 type Method = (typeof METHODS)[number];
 
-/** Those whose answer decides something, and how `v` ends when there is none. */
+/** Methods whose answer decides something, and how `v` ends when the method gives no answer. */
 const ENDS_WITHOUT: Partial<Record<Method, string>> = {
   onNewRequest: 'error',
   getNumNewMatchedTokens: 'error',
@@ -31,7 +31,7 @@ const ENDS_WITHOUT: Partial<Record<Method, string>> = {
 
 type Attack = (normal: () => unknown, driver: RemoteDriver) => unknown;
 
-/** A driver whose connector does as it is told, but for one method when it is called about `v` or about nobody. */
+/** A driver whose connector follows its scripts, except in one method when that is called about `v` or about no request. */
 function attacked(method: Method, attack: Attack, options: { pipelineDepth?: 1 | 2 } = {}) {
   const calls = { count: 0 };
   let driver: RemoteDriver | undefined;
@@ -99,7 +99,7 @@ function expectContained(driver: RemoteDriver, b: number, what: unknown): void {
   driver.scheduler.dispose();
 }
 
-/** Answers among these that are good ones of a method. */
+/** Values of `NONSENSE` that are valid answers of a method after all. */
 const GOOD: Partial<Record<Method, readonly string[]>> = {
   resetCache: ['undefined', 'true'],
 };

@@ -55,7 +55,7 @@ describe('F19 a block of a synchronous load did not come', () => {
   }
 });
 
-// Pinned by: `truncateLoad` (src/scheduler/loads/bad-blocks.ts) and `endLoading` (src/scheduler/loads/begin-load.ts), which publishes.
+// Pinned by: `truncateLoad` (src/scheduler/loads/bad-blocks.ts) and `endLoading` (src/scheduler/life/loading.ts), which publishes.
 describe('F20 a block of an asynchronous load did not come', () => {
   /** What is missing takes several steps to compute. */
   const SLOWLY = { loadFailurePolicy: 'recompute', longPrefillTokenThreshold: 4 } as const;

@@ -44,7 +44,7 @@ describe('F23 a load fails under a running request whose other transfer is in fl
 });
 
 describe('F24 a load that failed is carried by its request, not only by its blocks', () => {
-  // Pinned by: failedReceiving, taken before finishedReceiving (takeFailed, load-failure.ts; update order, step.ts).
+  // Pinned by: failedReceiving, taken before finishedReceiving (takeFailed, load-failure.ts; the order in `update`, update.ts).
   for (const pipelineDepth of DEPTHS) {
     for (const loadFailurePolicy of POLICIES) {
       it(`${loadFailurePolicy}, depth ${pipelineDepth}: an asynchronous one whose blocks nobody names`, () => {
@@ -89,7 +89,7 @@ describe('F24 a load that failed is carried by its request, not only by its bloc
 });
 
 describe('F25 nothing that a load brings is found before its verdict, and nothing of a bad one ever', () => {
-  // Pinned by: asynchronous loads publish at promotion (admit, waiting-pass.ts; endLoading, loads.ts).
+  // Pinned by: asynchronous loads publish at promotion (admit, waiting-pass.ts; endLoading, loading.ts).
   for (const pipelineDepth of DEPTHS) {
     const begun = () => {
       const scripts = { r: { ext: 16, async: true } };
@@ -160,7 +160,7 @@ describe('F25 nothing that a load brings is found before its verdict, and nothin
 });
 
 describe('F53 cancelled and failed are ends too', () => {
-  // Pinned by: a use ends with its report, whatever became of it (takeReceived, takeSent, transfers.ts).
+  // Pinned by: a use ends with its report, whatever became of it (takeReceived, takeSent, reports.ts).
   it('a send that was cancelled gives the blocks back when it says so', () => {
     const driver = new RemoteDriver({ r: { delayFree: true } }, { reclaim: 'on-confirmation', strict: true });
     const r = driver.add({ id: 'r', maxTokens: 1 });
@@ -192,7 +192,7 @@ describe('F53 cancelled and failed are ends too', () => {
 });
 
 describe('F54 reports come in any order', () => {
-  // Pinned by: uses are named, each report ends the one that it names (Outstanding, outstanding.ts; transfers.ts).
+  // Pinned by: uses are named, each report ends the one that it names (Outstanding, outstanding.ts; reports.ts).
   it('what was sent is told before what was received, for an aborted request', () => {
     const scripts = { r: { ext: 8, async: true, delayAbort: true } };
     for (const order of [['sent', 'received'] as const, ['received', 'sent'] as const]) {

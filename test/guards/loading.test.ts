@@ -154,7 +154,7 @@ describe('F13 an abort while its KV is being loaded', () => {
   }
 });
 
-// Pinned by: the delay that comes from what is outstanding, never from the status; `leaveLoading` in src/scheduler/request/load.ts.
+// Pinned by: the outstanding uses delay the free, never the status; `leaveLoading` in src/scheduler/life/loading.ts.
 describe('F14 an abort after its KV was loaded and before it was scheduled', () => {
   for (const pipelineDepth of DEPTHS) {
     it(`gives the blocks back at once, at depth ${pipelineDepth}`, () => {

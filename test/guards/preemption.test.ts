@@ -5,14 +5,14 @@ import { RemoteDriver } from './remote.js';
 
 const DEPTHS = [1, 2] as const;
 
-/** Preempts everything that runs, and takes what is in flight. */
+/** Preempts every running request, and updates every step in flight. */
 function preemptAll(driver: RemoteDriver): void {
   driver.scheduler.resetPrefixCache({ resetRunning: true });
   while (driver.inFlight.length > 0) driver.update();
 }
 
 describe('F35 a preempted request that loads', () => {
-  // Pinned by: endLoading makes it PREEMPTED again (loads.ts), and the plan says so (enterPlan, waiting-pass.ts).
+  // Pinned by: endLoading makes it PREEMPTED again (loading.ts), and the plan says so (enterPlan, waiting-pass.ts).
   for (const pipelineDepth of DEPTHS) {
     it(`depth ${pipelineDepth}: comes back as resumed, not as new, with its whole token list`, () => {
       const driver = new RemoteDriver({ r: { ext: 8, async: true } }, { pipelineDepth, strict: true });

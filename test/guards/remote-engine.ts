@@ -32,14 +32,14 @@ interface Row {
 }
 
 /**
- * An executor with memory, one plane a rank: what a step computes it writes when the step is delivered, as a GPU does, and
- * not when it is submitted. It reads back what a row says is computed; who reads anything else answers `WRONG`.
+ * An executor with KV memory, one plane per rank. It writes a step's KV when the step is delivered, as a GPU does, and not when
+ * the step is submitted. Each row reads back the KV of its computed tokens; a row that reads wrong KV answers `WRONG`.
  */
 export class KvExecutor implements Executor {
   readonly usesTables = true;
   readonly planes: Int32Array[];
   readonly prompts = new Map<string, Int32Array>();
-  /** Runs instead of the next step, and makes its answer. */
+  /** Runs in place of the next step, and returns that step's answer. */
   plant: (() => ExecutorResult | never) | null = null;
   /** Steps and loads in the order in which they touched memory. */
   readonly log: string[] = [];
@@ -139,15 +139,15 @@ export class RemoteWorker implements WorkerConnector<{ loads: readonly RemoteLoa
   during: (method: string) => void = () => {};
   /** Handles of which it was told that a step computed nothing for them. */
   readonly unstored: number[] = [];
-  /** Blocks that it was told of, that steps take from the pool. */
+  /** Blocks that steps took from the pool, as the worker was told. */
   readonly taken: number[][] = [];
-  /** The same by step. */
+  /** The handles of `unstored`, by step. */
   readonly unstoredIn = new Map<number, number[]>();
   /** Requests whose loads bring nothing, and are reported as failed. */
   readonly spoiled = new Set<string>();
   /** Answers instead of it, where it answers anything. */
   instead: (() => unknown) | null = null;
-  /** It does not wait for the steps that still write a load's blocks. */
+  /** A hasty worker does not wait for the steps that still write a load's blocks. */
   hasty = false;
   readonly #kv: KvExecutor;
   readonly #plane: number;

@@ -4,8 +4,8 @@ import { leftovers, rejection } from '../support/engine-bench.js';
 import { RemoteEngine } from './remote-engine.js';
 
 /**
- * What workers must not store: KV that a failed row, step or load left unwritten or wrong, on whatever way it came into
- * somebody's blocks (`StoreStep.failed`). Each test names the entries that a tier would be polluted by.
+ * Workers must not store KV that a failed row, step or load left unwritten or wrong (`StoreStep.failed`). Each test names the
+ * entries whose KV would otherwise get into another tier.
  */
 
 const DEPTHS = [1, 2] as const;
@@ -145,7 +145,7 @@ describe('F25 a forced reset: what is in flight is not stored under the new weig
 });
 
 describe('F37 with protection fence, what ended before its step was answered is not stored', () => {
-  // Pinned by: `spoilEnded` (step.ts): nobody kept the blocks, so a step that runs already may have been given them.
+  // Pinned by: `spoilEnded` (update.ts): nobody kept the blocks, so a step that runs already may have been given them.
   for (const protection of ['fence', 'own'] as const) {
     it(`${protection}: a request that was aborted while its step ran`, async () => {
       const bench = new RemoteEngine({}, { pipelineDepth: 2, protection });

@@ -2,7 +2,7 @@ import { expect } from 'vitest';
 import type { ConnectorOutput, Plan, Scheduler } from '../../src/index.js';
 import type { RemoteDriver } from './remote.js';
 
-/** Steps in flight that the failures are tried with. */
+/** Pipeline depths (steps in flight) at which each failure is tested. */
 export const DEPTHS = [1, 2] as const;
 
 /** How a report comes: with the update of a step, or while no step is there. */
@@ -21,7 +21,7 @@ export function stateOf(scheduler: Scheduler): string {
   return JSON.stringify([stats, queues, known, uses, String(scheduler.digest())], null, 1);
 }
 
-/** That an event changed nothing but the anomalies, and left all invariants. */
+/** Expects that an event changed nothing but the count of anomalies, and that all invariants hold. */
 export function expectUnchanged(scheduler: Scheduler, event: () => void): void {
   const before = stateOf(scheduler);
   event();
@@ -39,7 +39,7 @@ export function report(driver: RemoteDriver, way: (typeof WAYS)[number], output:
   }
 }
 
-/** That a request got all of its text, and was told once that it ended. */
+/** Expects that a request got all of its text, and that its end was told once. */
 export function expectText(driver: RemoteDriver, handle: number, count: number): void {
   expect(driver.text(handle)).toEqual(driver.model.text(handle, count));
   expect(driver.ends.get(handle)).toEqual(['length']);

@@ -159,7 +159,7 @@ describe('F18 a fence ends what has begun, and nothing else', () => {
 });
 
 describe('F43 the ranks that report', () => {
-  // Pinned by: `withRanks` (options.ts), `takeConnector` (connector-calls.ts).
+  // Pinned by: `withRanks` (scheduler-options.ts), `takeConnector` (connector-methods.ts).
   it('are the workers, unless the connector says otherwise', () => {
     const kv = new RemoteEngine({ r: { ext: 8, async: true } }, { ranks: 2 });
     kv.engine.dispose();

@@ -230,7 +230,7 @@ describe('the limits of an executor', () => {
   });
 });
 
-// Pinned by: `limits` of the reference executor (reference-options.ts).
+// Pinned by: `limits` of the reference executor (reference/options.ts).
 describe('a reference executor', () => {
   const sizes = { numBlocks: 33, blockSize: 4, maxNumSeqs: 4, maxNumBatchedTokens: 32, maxModelLen: 64 };
   const made = { ...sizes, pipelineDepth: 2 as const, numSpeculativeTokens: 2 };

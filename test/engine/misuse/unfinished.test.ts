@@ -30,7 +30,7 @@ async function live(
 
 const HEAD = /^\(node:\d+\) \[BLOCKSTEP_UNFINISHED\] BlockstepWarning: the process ends with /;
 
-// Pinned by: `watchExit`, `isLeftAlone`, `warn` (exit-watch.ts), `unwatchExit` in `dispose` (shutdown.ts).
+// Pinned by: `ExitWatch` (exit-watch.ts): `check` warns, `end` takes an engine out.
 describe('a process that ends with requests unfinished is warned', () => {
   it('with how many, what the oldest waits for, and what to do', async () => {
     const { code, warnings } = await live('nobody runs it');

@@ -10,7 +10,7 @@ const MAPS = '/proc/self/maps';
 // 64 MiB, so that its memory is a mapping of its own.
 const OPTIONS = { numBlocks: 2 ** 17, blockSize: 16, maxNumSeqs: 4, maxModelLen: 256 };
 
-/** Whether all of the KV memory at this address is there. A part of it may be somebody else's when it was given back. */
+/** Whether all of the KV memory at this address is mapped. Once given back, a part of it may be mapped for somebody else. */
 function isMapped(address: bigint): boolean {
   const end = address + BigInt(OPTIONS.numBlocks * OPTIONS.blockSize * KV_ENTRY_BYTES);
   let covered = 0n;
@@ -24,7 +24,7 @@ function isMapped(address: bigint): boolean {
   return covered === end - address;
 }
 
-// Pinned by: `dispose` (reference-executor.ts, reference-host.ts, reference-device.ts).
+// Pinned by: `dispose` (reference-executor.ts, host-runner.ts, device-runner.ts).
 describe('a reference executor that was disposed', () => {
   it.skipIf(!existsSync(MAPS))(
     'has given its KV memory back, with steps in flight and with none',

@@ -23,7 +23,7 @@ interface Place {
   index: number;
 }
 
-/** What a run knows while its steps are planned. */
+/** The state of a run that planting an error needs. */
 interface Run {
   driver: ReferenceDriver;
   /** Rows of residencies that ended: block ids, and how often each had been taken then. */
@@ -272,7 +272,7 @@ async function everyPlace(config: Config, most: number): Promise<Map<Kind, Place
   return all;
 }
 
-/** The same elements, in an order of which every beginning is spread over them all: steps of the golden ratio. */
+/** Reorders a list so that every beginning of it is spread evenly over the whole list (steps of the golden ratio). */
 function spread<T>(list: readonly T[]): T[] {
   const rank = list.map((_, i) => (i * 0.6180339887) % 1);
   const place = [...rank].sort((a, b) => a - b);
@@ -289,7 +289,7 @@ async function runWith(config: Config, kind: Kind, place: Place): Promise<Refere
   return plantedIn < 0 ? null : driver.executor.faults.filter(({ step }) => step === plantedIn);
 }
 
-/** Of each kind and configuration so many places are tried, where it can be planted. */
+/** How many places are tried for each kind of error and configuration. */
 export const MOST_PLACES = 120;
 
 /**

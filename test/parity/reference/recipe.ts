@@ -52,7 +52,7 @@ export interface Recipe {
   connector: ConnectorRecipe | null;
 }
 
-/** A recipe for one trace: most often anything, sometimes a crowd, and often with a connector. */
+/** Draws a recipe for one trace: most often `anyRecipe`, sometimes `crowded`, and often `connected` too. */
 export function randomRecipe(random: Random): Recipe {
   const recipe = anyRecipe(random);
   const shaped = random.chance(0.2)

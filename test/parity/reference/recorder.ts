@@ -226,7 +226,7 @@ class Recorder {
     return { [name]: calls };
   }
 
-  /** What was sampled from a load that failed is sampled again. */
+  /** Forgets the tokens that were sampled from a failed load, so that the model samples them again. */
   #forget(plan: ReferencePlan): void {
     if (this.#recipe.config.async_scheduling) return;
     for (const request of plan.requests) {

@@ -8,10 +8,9 @@
  * larger than R for any time but those of the calibration, or if nothing could be compared.
  */
 import { parseArgs } from 'node:util';
-import { BARE_LOOP } from './cases/calibration.js';
 import { describeMachine } from './machine.js';
 import { BASELINE, newestFile, type Results, readResults } from './rows/results.js';
-import type { Row } from './rows/row.js';
+import { BARE_LOOP, type Row } from './rows/row.js';
 import { figure, render } from './rows/table.js';
 import { answerHelp } from './usage.js';
 

@@ -1,6 +1,6 @@
 import { Core, hashSeedBytes } from '../../src/core/core.js';
 import { type Effort, measure } from '../rows/measure.js';
-import { type Row, timeRow } from '../rows/row.js';
+import { BARE_LOOP, type Row, timeRow } from '../rows/row.js';
 import { HASH_SEED } from '../workloads/workloads.js';
 
 export const CALIBRATION_EFFORT: Effort = { samples: 8000, warmup: 2000 };
@@ -9,7 +9,6 @@ const SIZE = 256;
 const CALLS = 1000;
 const LIMIT = 2 ** 30;
 
-export const BARE_LOOP = 'bare loop over 256';
 export const NATIVE_CALL = 'empty native call';
 
 /**

@@ -1,7 +1,6 @@
 import Table from 'cli-table3';
-import { BARE_LOOP } from '../cases/calibration.js';
 import { inWords, type Verdict } from './budgets.js';
-import type { Group, Row } from './row.js';
+import { BARE_LOOP, type Group, type Row } from './row.js';
 
 /** The rows of one group as tables, times first. Times are also given per request, and as a multiple of the bare loop. */
 export function renderRows(group: Group, rows: readonly Row[]): string {

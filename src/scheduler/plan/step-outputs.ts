@@ -20,7 +20,7 @@ export class StepOutputs {
   tokens: Int32Array = new Int32Array(0);
   /** Index in `tokens` of the first token of each row. */
   tokenOffsets: Int32Array;
-  /** Tokens that each row brings; 0 where a request ends without a new token. */
+  /** Tokens that each row brings; 0 for a row that says only that its request ended. */
   tokenCounts: Int32Array;
   /** `FinishCode` of each row; 0 while the request goes on. `finishReason(row)` names it. */
   finishReasons: Uint8Array;

@@ -34,7 +34,7 @@ export const FinishCode = {
   length: 2,
   /** The client, or whoever drives the scheduler, ended the request early. */
   abort: 3,
-  /** The request failed; `Request.failure` says why. */
+  /** The request failed: by the executor, a load, its connector, its grammar, or a deadline. */
   error: 4,
 } as const;
 export type FinishCode = (typeof FinishCode)[keyof typeof FinishCode];

@@ -126,7 +126,10 @@ export class Request {
   readonly adapter: string;
   /** The stop token that ended the request, or the last answer of the session; null if something else ended it. */
   stopReason: number | null = null;
-  /** Why the request ended with `error`, for people; null otherwise. */
+  /**
+   * What went wrong for the request, for people, in most cases why it ended with `error`. Null: nothing did, or the
+   * executor failed the request or its step.
+   */
   failure: string | null = null;
   /** Uses of its blocks besides the request itself; null = none was ever registered. */
   outstanding: Outstanding | null = null;

@@ -172,7 +172,7 @@ export class Core {
 
   /**
    * Ends a step: gives a mirror on a GPU what has changed, without waiting. Without a mirror it costs one comparison.
-   * @param stream a cudaStream_t: the mirror changes in its order, behind what is queued there now; null: the core's own
+   * @param stream a cudaStream_t: the mirror changes in order with it, behind what is queued now; null: the core's own
    * @throws ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR; the core then refuses everything
    */
   submit(stream: bigint | null = null): void {

@@ -47,7 +47,7 @@ export type LogRecord =
   | { kind: 'hold' | 'complete'; now: number; use: BlockUse }
   /** The connector was asked in the call whose record stands before. */
   | { kind: 'connector'; answer: ConnectorAnswer }
-  /** Reports of the workers. `withUpdate`: the reports were given with the update, or the failed step, whose record follows. */
+  /** Reports of workers. `withUpdate`: they came with the update, or the failed step, whose record follows. */
   | { kind: 'transfers'; now: number; withUpdate: boolean; output: TakenOutput }
   /** `Scheduler.fenceTransfers`. `child` undefined: all children. Loads of steps after `begunStep` had not begun. */
   | { kind: 'fence'; now: number; child: number | undefined; begunStep: number }

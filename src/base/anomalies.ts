@@ -22,7 +22,9 @@ const NEVER_THROWN: ReadonlySet<AnomalyReason> = new Set([
  * one.
  */
 export interface AnomalySubject {
+  /** Anomalies that were about this request. */
   numAnomalies: number;
+  /** The reason of the last of these anomalies; null while there was none. */
   lastAnomaly: AnomalyReason | null;
 }
 
@@ -69,6 +71,7 @@ export class Anomalies {
     if (first !== undefined) throw first;
   }
 
+  /** For `util.inspect` and `console.log`: the counts of `toObject`. */
   [INSPECT](depth: number, options: object): string {
     return showFacts('Anomalies', depth, options, this.toObject());
   }

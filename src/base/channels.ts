@@ -20,14 +20,18 @@ import type { AnomalyReason } from './anomaly-reason.js';
 export interface ChannelPayloads {
   /** The scheduler has taken a request. */
   'blockstep:request:add': {
+    /** External id of the request. */
     readonly id: string;
+    /** Names this incarnation of the request; `Scheduler.getByHandle` takes it. */
     readonly handle: number;
     /** Tokens of the prompt. */
     readonly numPromptTokens: number;
   };
   /** The next chunk of a session has begun. */
   'blockstep:request:chunk': {
+    /** External id of the session. */
     readonly id: string;
+    /** Handle of the session, which all its chunks share. */
     readonly handle: number;
     /** Tokens of the session from its beginning to the end of this chunk, earlier answers included. */
     readonly numPromptTokens: number;
@@ -36,7 +40,9 @@ export interface ChannelPayloads {
   };
   /** A request has got a place in a step, for the first time or again. */
   'blockstep:request:admit': {
+    /** External id of the request. */
     readonly id: string;
+    /** Names this incarnation of the request; `Scheduler.getByHandle` takes it. */
     readonly handle: number;
     /** Tokens that need not be computed: found in the prefix cache, or brought by a connector. */
     readonly numComputedTokens: number;
@@ -45,13 +51,18 @@ export interface ChannelPayloads {
   };
   /** A request has lost its blocks to others. It is computed again later. */
   'blockstep:request:preempt': {
+    /** External id of the request. */
     readonly id: string;
+    /** Names this incarnation of the request; `Scheduler.getByHandle` takes it. */
     readonly handle: number;
   };
   /** A request has ended. */
   'blockstep:request:finish': {
+    /** External id of the request. */
     readonly id: string;
+    /** Names this incarnation of the request; `Scheduler.getByHandle` takes it. */
     readonly handle: number;
+    /** Why the request ended; see `FinishReason`. */
     readonly reason: 'stop' | 'length' | 'abort' | 'error';
     /** Generated tokens; for a session those of its last answer. */
     readonly numOutputTokens: number;
@@ -60,6 +71,7 @@ export interface ChannelPayloads {
   'blockstep:step': {
     /** Number of the step, from 0. */
     readonly step: number;
+    /** Entries of the plan: the requests that the step computes. */
     readonly numRequests: number;
     /** Tokens that the step computes. */
     readonly totalTokens: number;
@@ -68,25 +80,32 @@ export interface ChannelPayloads {
   };
   /** An event that a correct peer would not send was skipped and counted. */
   'blockstep:anomaly': {
+    /** The kind of the event, by which `SchedulerStats.anomalies` counts it. */
     readonly reason: AnomalyReason;
     /** In words, for people. The wording may change. */
     readonly detail: string;
   };
   /** The engine has taken a request: `Engine.submit`. */
   'blockstep:request:submit': {
+    /** External id of the request. */
     readonly id: string;
+    /** Names this incarnation of the request; `Scheduler.getByHandle` takes it. */
     readonly handle: number;
   };
   /** A client has stopped its request: `RequestStream.stop`. Its `blockstep:request:finish` says `abort`. */
   'blockstep:request:stop': {
+    /** External id of the request. */
     readonly id: string;
+    /** Names this incarnation of the request; `Scheduler.getByHandle` takes it. */
     readonly handle: number;
     /** The stop reason that the client gave; null if the client gave none. */
     readonly stopReason: string | number | null;
   };
   /** The engine has taken the executor's answer to a step. */
   'blockstep:engine:step': {
+    /** Number of the step, as in `blockstep:step`. */
     readonly step: number;
+    /** Entries of the plan of the step. */
     readonly numRequests: number;
     /** Tokens that the step computed. */
     readonly totalTokens: number;
@@ -97,12 +116,14 @@ export interface ChannelPayloads {
   };
   /** The executor's answer cannot be read, or is wrong for some rows. */
   'blockstep:engine:wrong-answer': {
+    /** Number of the step; -1: no step is at fault, because `Executor.requestsFinished` threw. */
     readonly step: number;
     /** In words, for people. The wording may change. */
     readonly detail: string;
   };
   /** A method of a connector's worker threw, or its answer cannot be read. */
   'blockstep:engine:worker-failure': {
+    /** Rank of the worker: its index in the list of workers, from 0. */
     readonly rank: number;
     /** Name of the worker's method. */
     readonly method: string;
@@ -111,6 +132,7 @@ export interface ChannelPayloads {
   };
   /** The engine has become healthy or unhealthy. */
   'blockstep:engine:health': {
+    /** True: the engine has become healthy. False: it has become unhealthy. */
     readonly healthy: boolean;
     /** Why the engine is unhealthy, in words; empty while it is healthy. */
     readonly reasons: readonly string[];

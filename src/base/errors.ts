@@ -3,50 +3,82 @@
  * added here first. docs/errors.md repeats these sentences, and says for each code what to do.
  */
 export const ERROR_CODES = {
+  /** Thrown at the end of the call that found the event. Without `strict` the event is skipped and counted. */
   ERR_BLOCKSTEP_ANOMALY: 'strict mode only: an event that a correct peer would not send',
+  /** With `authority: 'device'` call `scheduleAsync()`, `engine.stepAsync()` or `engine.run()`. */
   ERR_BLOCKSTEP_AUTHORITY:
     'the call is for the other authority: where the GPU decides the host does not, and the other way round',
+  /** The message names the argument, its value and what was expected. */
   ERR_BLOCKSTEP_BAD_ARG:
     'an argument has the wrong type, is out of range, or has an unknown name; nothing was changed',
+  /** The message names the file and the reason of the operating system. */
   ERR_BLOCKSTEP_BAD_FILE: 'a file that the command line names cannot be read or written',
+  /** The message names the byte, or the batch of commands, at fault. Another version's log cannot be read. */
   ERR_BLOCKSTEP_BAD_LOG:
     'a recorded command log is malformed, or does not apply to the state it was replayed on',
+  /** Call a native method on its own object; do not take the method off. */
   ERR_BLOCKSTEP_BAD_RECEIVER: 'a native method was called on an object that is not a native core',
+  /** Do not keep a slot behind the end of its request; handles are safe to keep. */
   ERR_BLOCKSTEP_BAD_SLOT: 'the slot is not open: its request ended, or no request ever had it',
+  /** Mend the line, or replay with `--skip-bad`. */
   ERR_BLOCKSTEP_BAD_TRACE: 'a workload trace cannot be read: the message names the file and the line',
+  /** A stream has one reader. Await `stream.result()`, as often as needed, or keep one iterator. */
   ERR_BLOCKSTEP_BUSY:
     'the stream of a request has a reader that has not had all of it, or had one that left before it had',
+  /** The message holds what CUDA said; `probeBackends()` says what the machine can do. */
   ERR_BLOCKSTEP_CUDA:
     'CUDA cannot be used here, or a call of it failed; a core that was already at work does nothing more',
+  /** Await the promise of `scheduleAsync()` first; reading and aborting are allowed meanwhile. */
   ERR_BLOCKSTEP_DECISION_PENDING:
     'a decision of the GPU is under way, and nothing may change before it has come; nothing was changed',
+  /** Copy the buffers of plans and tables for `postMessage`; never transfer them. */
   ERR_BLOCKSTEP_DETACHED: 'the exchange buffer was detached (transferred or structured-cloned away)',
+  /** Readers of a disposed engine get this error after what came before. */
   ERR_BLOCKSTEP_DISPOSED: 'the object was disposed',
+  /** Leave the id out, and the engine makes one up; or wait for the end of the first request. */
   ERR_BLOCKSTEP_DUPLICATE_ID: 'a request with this id is still unfinished',
+  /** See `error.cause`; docs/executors.md lists what costs a request and what costs a step. */
   ERR_BLOCKSTEP_EXECUTOR:
     'the executor failed the request or its whole step, or answered it wrongly; the cause is what it threw',
+  /** Dispose the engine and make a new one; raise `executorTimeoutMs` for an executor that is only slow. */
   ERR_BLOCKSTEP_EXECUTOR_HUNG:
     'the executor did not answer within executorTimeoutMs; the engine refuses all further work',
+  /** Dispose the engine or scheduler and make a new one; the message names the cause. */
   ERR_BLOCKSTEP_INVARIANT: 'an internal invariant is broken; the core refuses all further work',
+  /** In most cases a connector loaded or stored at the wrong time. */
   ERR_BLOCKSTEP_KV_MISMATCH:
     'the reference executor found a wrong block, a stale read or a foreign write; cause lists what it found',
+  /** The message names the limit; finish, abort or dispose what is no longer used. */
   ERR_BLOCKSTEP_LIMIT: 'a fixed limit is reached, such as the number of slots',
+  /** Dispose the engine or scheduler, and check the GPU host as docs/gpu.md says. */
   ERR_BLOCKSTEP_MIRROR:
     'the state on the GPU is not that of the host, or fell too far behind; the core refuses all further work',
+  /** Make the pool, the arena or the queue smaller, or give the process more memory. */
   ERR_BLOCKSTEP_NO_MEMORY: 'memory could not be allocated',
+  /** Run `npm rebuild blockstep`; the message says where the addon was looked for. */
   ERR_BLOCKSTEP_NO_NATIVE: 'no native addon fits this platform, or none was built',
+  /** Admit the request first: admission gives it a row of the KV slot table. */
   ERR_BLOCKSTEP_NO_ROW: 'the slot holds no row, so it holds no blocks that could be extended',
+  /** Unpin each block only as often as it was pinned. */
   ERR_BLOCKSTEP_NOT_PINNED: 'more unpins of a block than pins',
+  /** Try again after `error.retryAfterMs` milliseconds (HTTP status 429). */
   ERR_BLOCKSTEP_OVERLOADED:
     'as many requests, or tokens, as maxQueuedRequests and maxQueuedTokens allow wait to be admitted; nothing was changed',
+  /** Call `update` with the oldest plan before the next `schedule`, or raise `pipelineDepth`. */
   ERR_BLOCKSTEP_PIPELINE_FULL: 'pipelineDepth plans are in flight; update the oldest one first',
+  /** Update plans once each, in the order of `schedule()`. */
   ERR_BLOCKSTEP_PLAN_ORDER: 'the plan does not wait for its update, or an older one has to be updated first',
+  /** The message names the callback; make the call later, for instance by `queueMicrotask`. */
   ERR_BLOCKSTEP_REENTRANT: 'a callback that the scheduler is just running called back into it',
+  /** The message says which of these; other requests are not affected. */
   ERR_BLOCKSTEP_REQUEST:
     'the request failed by itself: it or a wait took too long, its grammar failed, or its KV could not be loaded or was lost',
+  /** Call `CompletionQueue.drain` once per step, or raise the `capacity` of the queue. */
   ERR_BLOCKSTEP_RING_FULL:
     'every slot of the completion queue is held by a transfer; drain it, then submit again; nothing is lost',
+  /** Send the request to another engine (HTTP status 503). */
   ERR_BLOCKSTEP_SHUTDOWN: 'the engine is shutting down, or was shut down, and takes no new requests',
+  /** Shorten the prompt, or raise `maxModelLen`, `numBlocks` or `maxQueuedTokens`; waiting does not help. */
   ERR_BLOCKSTEP_UNFIT:
     'the prompt does not fit the model length, the pool or maxQueuedTokens, and never will',
 } as const;
@@ -56,6 +88,7 @@ export type ErrorCode = keyof typeof ERROR_CODES;
 
 /** The one error class of blockstep. Match on `code`; the message prints the offending value and what was expected. */
 export class BlockstepError extends Error {
+  /** What went wrong, for programs; `ERROR_CODES` says when each code is thrown. */
   readonly code: ErrorCode;
   /**
    * Set with ERR_BLOCKSTEP_OVERLOADED alone: milliseconds after which there is room for the request, if admissions go

@@ -90,10 +90,15 @@ function nativeConfig(config: CoreConfig): NativeConfig {
  * behind that decision.
  */
 export class Core {
+  /** The native core under this face, for what the face lacks. Its changes bypass the scheduler. */
   readonly native: NativeCore;
+  /** The config that native code got: checked, frozen, and with its defaults filled in. */
   readonly config: Readonly<NativeConfig>;
+  /** Control words of the exchange buffer, by `Control`; counts are up to date only after `flush`. */
   readonly control: Int32Array;
+  /** Pending operations, two words each; the first `control[Control.numPending]` of them are valid. */
   readonly pending: Int32Array;
+  /** Frames of plan arrays in the exchange buffer: `numFrames` frames of `maxEntries` words per array. */
   readonly frames: readonly Frame[];
   /** Where the state is kept, and why it is kept there. */
   readonly backend: Backend;
@@ -167,17 +172,14 @@ export class Core {
 
   /**
    * Ends a step: gives a mirror on a GPU what has changed, without waiting. Without a mirror it costs one comparison.
-   * @param stream a cudaStream_t: the mirror changes behind what is queued there now, and before what will be; null:
-   * the core's own
+   * @param stream a cudaStream_t: the mirror changes in order with it, behind what is queued now; null: the core's own
    * @throws ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR; the core then refuses everything
    */
   submit(stream: bigint | null = null): void {
     if (this.#mirrored) this.native.submit(stream);
   }
 
-  /**
-   * Queues a `PendingOp`; drains a full queue first. @throws ERR_BLOCKSTEP_DECISION_PENDING while the GPU decides
-   */
+  /** Queues a `PendingOp`; drains a full queue first. @throws ERR_BLOCKSTEP_DECISION_PENDING if the GPU decides */
   push(op: number, slot: number, arg: number): void {
     let n = this.control[Control.numPending];
     if (n === this.#pendingCapacity) {
@@ -189,10 +191,7 @@ export class Core {
     this.control[Control.numPending] = n + 1;
   }
 
-  /**
-   * Makes room for `count` operations, at most `pendingCapacity`. The caller writes them behind the pending ones
-   * itself.
-   */
+  /** Makes room for `count` <= `pendingCapacity` operations. The caller writes them behind the pending ones itself. */
   reserve(count: number): void {
     if (this.control[Control.numPending] + count > this.#pendingCapacity) this.native.flush();
   }
@@ -263,10 +262,12 @@ export class Core {
     this.native.dispose();
   }
 
+  /** As `dispose`, at the end of a `using` block. */
   [Symbol.dispose](): void {
     this.dispose();
   }
 
+  /** For `util.inspect` and `console.log`: back end, number of blocks, and tokens per block. */
   [INSPECT](depth: number, options: object): string {
     const { numBlocks, blockSize } = this.config;
     return showFacts('Core', depth, options, { backend: this.backend.name, numBlocks, blockSize });

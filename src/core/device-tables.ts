@@ -8,7 +8,9 @@ import { checkEntry, type StepTables, type TableViews } from './tables.js';
 export interface DeviceArray {
   /** Address of the array on the device. */
   readonly pointer: bigint;
+  /** Elements of each dimension, the outer one first; one or two dimensions. */
   readonly shape: readonly number[];
+  /** Type of the elements: `int64` for `slotMapping`, `int32` for every other array. */
   readonly dtype: 'int32' | 'int64';
   /** The device that holds the array, `cuda:N`, as in the options of a scheduler. */
   readonly device: string;
@@ -56,7 +58,9 @@ export interface DeviceTableSet extends TablesShape, Readonly<Record<TableName, 
    * @throws ERR_BLOCKSTEP_BAD_ARG if `name` is not in `TABLE_NAMES`, ERR_BLOCKSTEP_CUDA
    */
   read(name: 'slotMapping'): BigInt64Array;
+  /** As `read` of `slotMapping`, for an array of int32; `blockTable` comes row after row. */
   read(name: Exclude<TableName, 'slotMapping'>): Int32Array;
+  /** As `read` of `slotMapping`, for a name that is known only at run time. */
   read(name: TableName): BigInt64Array | Int32Array;
 }
 

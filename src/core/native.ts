@@ -36,6 +36,7 @@ export interface NativeConfig {
   lookahead: number;
   /** Most tokens of one request. */
   maxModelLen: number;
+  /** Whether full blocks are published by hash, so that requests with equal prefixes share them. */
   enablePrefixCaching: boolean;
   /** The key of the block hash, 16 bytes. */
   hashSeed: Uint8Array;
@@ -64,7 +65,9 @@ export interface NativeCudaConfig {
 
 /** Whether one back end can be used on this machine. */
 export interface BackendReport {
+  /** `host`: the state on the host alone. `cuda`: the state mirrored on the GPU that was tried. */
   readonly name: 'host' | 'cuda';
+  /** True: a core can be made with this back end. */
   readonly usable: boolean;
   /** What was found, in words: the name of the GPU, or what is missing. */
   readonly reason: string;
@@ -72,9 +75,13 @@ export interface BackendReport {
 
 /** The state at the end of a replayed log, in numbers. */
 export interface ReplayResult {
+  /** Digest of the whole state, as `NativeCore.digest`: equal states have equal digests. */
   digest: bigint;
+  /** Digest of the results of all commands, however they were batched. */
   rollingDigest: bigint;
+  /** Commands that were applied. */
   commands: number;
+  /** Blocks in the free queue, cached ones included. */
   freeBlocks: number;
 }
 

@@ -33,6 +33,7 @@ export type Placement = Readonly<Required<PlacementOptions>>;
 
 /** The back end that a core got. */
 export interface Backend {
+  /** `host`: the state is on the host alone. `cuda`: it is on the host and on a GPU. */
   readonly name: 'host' | 'cuda';
   /** Who decides. */
   readonly authority: 'host' | 'device';

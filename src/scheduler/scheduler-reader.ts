@@ -32,6 +32,7 @@ export class SchedulerReader {
     this.#s = calls.state;
   }
 
+  /** The checked options, with every default filled in; frozen. */
   get config(): SchedulerConfig {
     return this.#s.config;
   }
@@ -175,6 +176,7 @@ export class SchedulerReader {
     return this.#s.quarantined.has(request);
   }
 
+  /** For `util.inspect` and `console.log`: the load of the scheduler; also after `dispose`. */
   [INSPECT](depth: number, options: object): string {
     const { isDisposed, isPoisoned } = this.#calls.gate;
     const state = isDisposed ? 'disposed' : isPoisoned ? 'broken' : undefined;

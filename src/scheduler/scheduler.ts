@@ -82,9 +82,8 @@ export class Scheduler extends SchedulerReader {
    * Aborts requests by external id or handle (vLLM `finish_requests`). Unknown, stale and finished ones are skipped and
    * counted. From inside a callback the abort is only queued, and the answer is empty.
    *
-   * The whole list is carried out, whatever is in it. Afterwards strict mode throws for a handle that was never given
-   * out, but not for a finished request or an unknown id: a request may end before its client hears of it, and its id
-   * is forgotten.
+   * The whole list is carried out, whatever is in it. Strict mode then throws for a handle that was never given out,
+   * but not for a finished request or an unknown id: a request may end and be forgotten before its client hears of it.
    * @returns external ids of the requests that ended now, in order
    * @throws ERR_BLOCKSTEP_BAD_ARG for a key that is neither id nor handle, with nothing changed; ERR_BLOCKSTEP_ANOMALY
    */
@@ -109,8 +108,7 @@ export class Scheduler extends SchedulerReader {
    * only. An empty plan waits for its update until a later plan is updated; or until `schedule()` is called while
    * `pipelineDepth` plans wait, empty ones included, and it is the oldest empty one.
    *
-   * A plan is valid until the `schedule()` after its update; an empty plan without an update, until the second
-   * `schedule()`.
+   * A plan is valid until the `schedule()` after its update; an empty plan without one, until the second `schedule()`.
    * @throws ERR_BLOCKSTEP_PIPELINE_FULL when `pipelineDepth` plans are in flight; ERR_BLOCKSTEP_AUTHORITY where the GPU
    * decides
    */
@@ -247,6 +245,7 @@ export class Scheduler extends SchedulerReader {
     this.#setPause(take.takePauseMode(mode));
   }
 
+  /** Ends a pause: the next `schedule` admits and schedules requests again. */
   resume(): void {
     this.#setPause('none');
   }
@@ -279,6 +278,7 @@ export class Scheduler extends SchedulerReader {
     this.#calls.dispose();
   }
 
+  /** As `dispose`, at the end of a `using` block. */
   [Symbol.dispose](): void {
     this.dispose();
   }

@@ -21,9 +21,13 @@ const CONFIG = knownNames<NativeArenaConfig>('the config of a BlockArena', {
  * lanes and kernels only.
  */
 export class BlockArena {
+  /** The native memory, as lanes take it. */
   readonly native: NativeArena;
+  /** Blocks of the arena; their ids are 0 to numBlocks - 1. */
   readonly numBlocks: number;
+  /** Size of one block, in bytes. A lane needs the same size on both sides. */
   readonly bytesPerBlock: number;
+  /** Where the memory lies, which decides who can use it. */
   readonly place: Place;
   /** Ordinal of the GPU, as CUDA counts them; without meaning for `host`. */
   readonly device: number;
@@ -121,6 +125,7 @@ export class BlockArena {
     this.native.dispose();
   }
 
+  /** For `util.inspect` and `console.log`: number and size of the blocks, and where they lie. */
   [INSPECT](depth: number, options: object): string {
     const { numBlocks, bytesPerBlock, place, device, numBytes } = this;
     const where = place === 'host' ? { place } : { place, device };
@@ -131,6 +136,7 @@ export class BlockArena {
     });
   }
 
+  /** As `dispose`, at the end of a `using` block. */
   [Symbol.dispose](): void {
     this.dispose();
   }

@@ -43,7 +43,9 @@ export interface CompletionCounts {
 export class CompletionQueue {
   /** The native queue, for the lanes whose jobs complete here. */
   readonly native: NativeRing;
+  /** Slots of the queue, which is the most jobs in flight at once. */
   readonly capacity: number;
+  /** Counts completions that a correct completer would not post. */
   readonly anomalies: Anomalies;
   readonly #batch: Int32Array;
   /** Completions of the last native drain that were not handed out yet: words [at, end) of the batch. */
@@ -149,10 +151,12 @@ export class CompletionQueue {
     this.native.dispose();
   }
 
+  /** For `util.inspect` and `console.log`: the capacity and the counts. */
   [INSPECT](depth: number, options: object): string {
     return showFacts('CompletionQueue', depth, options, { capacity: this.capacity }, () => this.counts());
   }
 
+  /** As `dispose`, at the end of a `using` block. */
   [Symbol.dispose](): void {
     this.dispose();
   }

@@ -49,9 +49,15 @@ export interface CudaLaneInfo {
   readonly device: number;
   /** `kernel` if the kernel copies all runs; otherwise how runs are copied that are not below their cut. */
   readonly mode: 'batch' | 'kernel' | 'copies';
+  /** How the GPU reports progress: it writes a word in pinned memory (`write-value`), or records CUDA events. */
   readonly completion: 'write-value' | 'event';
   /** Where about `runs` runs are copied together, those of fewer than `bytes` bytes are copied by the kernel. */
-  readonly cuts: readonly { readonly runs: number; readonly bytes: number }[];
+  readonly cuts: readonly {
+    /** Number of runs that are copied together. */
+    readonly runs: number;
+    /** With about so many runs, those of fewer bytes are copied by the kernel. */
+    readonly bytes: number;
+  }[];
   /** How long it took to measure the cuts, in milliseconds; 0 if they were not measured. */
   readonly calibrationMs: number;
 }
@@ -68,6 +74,7 @@ export interface CudaLaneInfo {
  * memory that the GPU may still touch is never freed.
  */
 export class CudaLane extends LaneOverNative {
+  /** How the lane does its work, as it was settled when the lane was made. */
   readonly info: CudaLaneInfo;
   readonly #native: NativeCudaLane;
 

@@ -14,9 +14,11 @@ const KINDS: readonly unknown[] = ['load', 'store'];
 export interface TransferJob<Payload = undefined> {
   /** Where the job completes. Every queue numbers its own jobs. */
   readonly queue: CompletionQueue;
+  /** Number of the job on its queue, 1 to 2^31 - 1. */
   readonly job: number;
   /** Handle of the request. */
   readonly handle: number;
+  /** `load`: the job writes the blocks. `store`: it reads them. */
   readonly kind: 'load' | 'store';
   /** Index of the connector's child. */
   readonly child: number;
@@ -33,7 +35,15 @@ export interface TransferJob<Payload = undefined> {
 /** A job as it is given to `TransferJobs.add`. */
 export type TransferJobInput<Payload = undefined> = Pick<TransferJob, 'handle' | 'kind' | 'blocks'> &
   Partial<Pick<TransferJob, 'child' | 'rank'>> &
-  (undefined extends Payload ? { readonly payload?: Payload } : { readonly payload: Payload });
+  (undefined extends Payload
+    ? {
+        /** The caller's own data; see `TransferJob.payload`. */
+        readonly payload?: Payload;
+      }
+    : {
+        /** The caller's own data; see `TransferJob.payload`. */
+        readonly payload: Payload;
+      });
 
 const INPUT_FIELDS = knownNames<TransferJobInput>('the input of a transfer job', {
   handle: true,
@@ -166,6 +176,7 @@ export class TransferJobs<Payload = undefined> {
     return all;
   }
 
+  /** For `util.inspect` and `console.log`: how many jobs, and how many requests and blocks they concern. */
   [INSPECT](depth: number, options: object): string {
     const facts = { jobs: this.#size, requests: this.#byHandle.size, blocks: this.#byBlock.size };
     return showFacts('TransferJobs', depth, options, facts);

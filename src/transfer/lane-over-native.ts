@@ -9,7 +9,9 @@ import type { Lane, LaneCounts } from './lane.js';
 /** The common base of lanes that native code carries out: each method calls the native lane. */
 export abstract class LaneOverNative implements Lane {
   readonly queue: CompletionQueue;
+  /** The arena that the lane reads. */
   readonly source: BlockArena;
+  /** The arena that the lane writes, with blocks of the same size. */
   readonly target: BlockArena;
   readonly #native: NativeLane;
 
@@ -48,11 +50,13 @@ export abstract class LaneOverNative implements Lane {
     this.#native.dispose();
   }
 
+  /** For `util.inspect` and `console.log`: the places of both arenas, and the counts. */
   [INSPECT](depth: number, options: object): string {
     const [from, to] = [this.source, this.target].map(({ place }) => place);
     return showFacts(this.constructor.name, depth, options, { from, to }, () => this.counts());
   }
 
+  /** As `dispose`, at the end of a `using` block. */
   [Symbol.dispose](): void {
     this.dispose();
   }

@@ -56,6 +56,7 @@ export interface Lane {
    * touches memory any more.
    */
   fence(): void;
+  /** The jobs of the lane now, and its work since it was made. @throws ERR_BLOCKSTEP_DISPOSED */
   counts(): LaneCounts;
   /** Ends every job as `cancel` does, blocks the thread until none touches memory, and ends the lane. Idempotent. */
   dispose(): void;

@@ -167,6 +167,7 @@ export class Leases<Key extends LeaseKey = number> {
     return keys;
   }
 
+  /** For `util.inspect` and `console.log`: the number of leases, and the next deadline. */
   [INSPECT](depth: number, options: object): string {
     return showFacts('Leases', depth, options, { leases: this.size, nextDeadline: this.nextDeadline });
   }

@@ -8,6 +8,7 @@ const MAX_RANK = 2 ** 31 - 1;
 
 /** A job that several ranks carry out. */
 export interface RankedJob<Payload> {
+  /** Number of the job, from 1; no number comes twice. */
   readonly job: number;
   /** The caller's own data. */
   readonly payload: Payload;
@@ -113,6 +114,7 @@ export class RankedJobs<Payload = undefined> {
     return forgotten;
   }
 
+  /** For `util.inspect` and `console.log`: the jobs that are not over, and how many were begun. */
   [INSPECT](depth: number, options: object): string {
     return showFacts('RankedJobs', depth, options, { jobs: this.#jobs.size, begun: this.#next - 1 });
   }

@@ -123,6 +123,7 @@ export class TransferGroup {
     return this.#end();
   }
 
+  /** For `util.inspect` and `console.log`: parts, pending parts, and the verdict so far. */
   [INSPECT](depth: number, options: object): string {
     const verdict = verdictName(this.#verdict);
     const facts = { parts: this.#numParts, pending: this.#numPending, sealed: this.#sealed, verdict };

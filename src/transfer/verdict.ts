@@ -1,5 +1,12 @@
 /** How a transfer ended. All three verdicts are final: the transfer reads and writes no memory any more. */
-export const Verdict = { ok: 1, failed: 2, cancelled: 3 } as const;
+export const Verdict = {
+  /** Every block was copied. */
+  ok: 1,
+  /** A part of the transfer failed, so its target blocks may lack their content. */
+  failed: 2,
+  /** The transfer was stopped before all its blocks were copied, so its target blocks may lack their content. */
+  cancelled: 3,
+} as const;
 export type Verdict = (typeof Verdict)[keyof typeof Verdict];
 
 const NAMES: Record<Verdict, 'ok' | 'failed' | 'cancelled'> = { 1: 'ok', 2: 'failed', 3: 'cancelled' };

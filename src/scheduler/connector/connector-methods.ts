@@ -32,6 +32,7 @@ export interface ConnectorMethods extends Partial<Record<Method, Bound>> {
   readonly updateStateAfterAlloc: Bound;
   readonly buildMetadata: Bound;
   readonly requestFinished: Bound;
+  /** How the connector protects blocks: at least one way, each once; several if it has several children. */
   readonly protection: readonly Protection[];
   /** The ranks that report, by child. */
   readonly reporters: readonly (readonly number[])[];

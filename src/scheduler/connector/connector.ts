@@ -62,19 +62,19 @@ export interface Finished {
 
 /** One rank of one child has done everything that it had to do for one request in one direction. */
 export interface TransferReport {
+  /** Handle of the request whose transfer the report is about. */
   readonly handle: number;
   /** Default 0. */
   readonly child?: number;
   /** Default 0. An engine sets it to the rank of the worker that reports. */
   readonly rank?: number;
-  /**
-   * The step whose metadata began the load. It tells a second load of a request from a late report of the first one.
-   */
+  /** The step whose metadata began the load: tells a second load of a request from a late report of the first. */
   readonly step?: number;
 }
 
 /** A block whose load failed. A block id names one block of one group, since all groups take blocks from one pool. */
 export interface InvalidBlock {
+  /** Id of the block. */
   readonly block: number;
   /** The request whose load it is. Without it: of whichever loads of the child were to fill the block. */
   readonly handle?: number;
@@ -84,7 +84,9 @@ export interface InvalidBlock {
 
 /** What a worker says to the scheduler side of its connector. */
 export interface WorkerMetadata<Said = unknown> {
+  /** Rank of the worker that says it, from 0. */
   readonly rank: number;
+  /** What the worker gave as `WorkerOutput.metadata`. */
   readonly metadata: Said;
 }
 
@@ -99,9 +101,7 @@ export interface ConnectorOutput<Said = unknown> {
   readonly finishedReceiving?: readonly TransferReport[];
   /** Requests whose blocks nothing reads any more. */
   readonly finishedSending?: readonly TransferReport[];
-  /**
-   * Blocks whose load failed: no later than its `finishedReceiving`, or the answer of the step that was to read them.
-   */
+  /** Blocks whose load failed: no later than its `finishedReceiving`, or the answer of the step that reads them. */
   readonly invalidBlocks?: readonly InvalidBlock[];
   /**
    * Ids of blocks whose KV is gone, whoever wrote it, as the executor reports. A request that holds one of them
@@ -134,7 +134,9 @@ export interface WorkerOutput<Said = unknown> extends Omit<ConnectorOutput, 'wor
  */
 export class PartialMetadata<Metadata = unknown> {
   constructor(
+    /** What goes to the workers with the plan: the metadata of the other children. */
     readonly metadata: Metadata,
+    /** Indexes of the children that could make no metadata. */
     readonly failedChildren: readonly number[],
   ) {}
 }
@@ -168,9 +170,7 @@ export interface SchedulerConnector<Metadata = unknown, Said = unknown> {
   readonly reporters?: readonly (readonly number[])[];
   /** Called once, before any other method. The view gives access to hashes, tokens and blocks of requests. */
   bind?(view: KvView): void;
-  /**
-   * Called once, after `bind` and before any other method, if protection includes `pin` (vLLM bind_gpu_block_pool).
-   */
+  /** Called once, directly after `bind`, if protection includes `pin` (vLLM bind_gpu_block_pool). */
   bindPins?(pins: BlockPins): void;
   /** Called once per incarnation, when R is added. `R.transferParams` is what its client gave for the connector. */
   onNewRequest?(request: Request): void;
@@ -226,6 +226,7 @@ export interface SchedulerConnector<Metadata = unknown, Said = unknown> {
 
 /** When a step's loads may write. */
 export interface WorkerStep {
+  /** Number of the step whose plan begins the loads. */
   readonly step: number;
   /** A load of this step may write its blocks once every step up to this one was executed; see `onStepSettled`. */
   readonly notBefore: number;
@@ -247,6 +248,7 @@ export interface BlockReuse {
 
 /** A step that was executed, whose blocks may be stored. */
 export interface StoreStep {
+  /** Number of the step that was executed. */
   readonly step: number;
   /**
    * Handles of the requests whose KV of this step must not be stored (`Plan.failedHandles`): it was not computed, or

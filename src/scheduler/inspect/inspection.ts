@@ -5,6 +5,7 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 
 /** The requests of a scheduler by where they stand, for tests and people. Strings are external ids. */
 export interface Inspection {
+  /** Requests that have a place in steps, in the order of their admission. */
   running: string[];
   /** In admission order. */
   waiting: string[];

@@ -7,7 +7,9 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 export interface SchedulerStats {
   /** Steps scheduled so far. */
   step: number;
+  /** Requests that have a place in steps. */
   numRunning: number;
+  /** Requests that can be admitted as soon as they fit. */
   numWaiting: number;
   /** Requests that wait for something else than admission, or were passed over. */
   numSkipped: number;
@@ -21,12 +23,21 @@ export interface SchedulerStats {
   numQuarantined: number;
   /** Blocks that the quarantined requests hold. */
   quarantinedBlocks: number;
-  /** Uses of blocks besides requests, by kind: how many there are, and the age of the oldest in milliseconds. */
-  outstanding: Record<OutstandingKind, { count: number; oldestMs: number }>;
+  /** Uses of blocks besides requests, by kind. */
+  outstanding: Record<
+    OutstandingKind,
+    {
+      /** Uses that are not over. */
+      count: number;
+      /** Age of the oldest of these uses, in milliseconds of the scheduler's clock; 0 if there is none. */
+      oldestMs: number;
+    }
+  >;
   /** Plans with tokens that were scheduled and not updated yet. */
   stepsInFlight: number;
   /** Fraction of the pool in use, 0 to 1. */
   kvCacheUsage: number;
+  /** Blocks that can be taken, cached ones included. */
   freeBlocks: number;
   /** Blocks that carry a hash, free ones included. */
   cachedBlocks: number;
@@ -44,6 +55,7 @@ export interface SchedulerStats {
   preemptedQueries: number;
   /** Of these tokens, those found in the prefix cache. */
   preemptedHits: number;
+  /** Times that a running request lost its blocks and had to be computed again. */
   numPreemptions: number;
   /** Cached blocks that were reused for other content. */
   evictions: number;

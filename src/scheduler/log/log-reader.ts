@@ -15,27 +15,43 @@ export type LoggedRequest = Omit<TakenRequest, 'grammar' | 'grammarCalls'>;
 
 /** One decoded record of a log. Arrays are copies. Times (`now`) are in milliseconds of the scheduler's clock. */
 export type LogRecord =
+  /** The first record: the configuration. */
   | { kind: 'header'; header: LogHeader }
+  /** Native commands that the calls so far became, in `words`: batches of u32, each behind its length in words. */
   | { kind: 'commands'; words: Uint32Array }
-  /** `constrained`: the request had a grammar, whose answers stand in records of their own. */
+  /** `Scheduler.add`. `constrained`: the request had a grammar, whose answers stand in records of their own. */
   | { kind: 'add'; now: number; input: LoggedRequest; constrained: boolean }
+  /** `Scheduler.addChunk` to the session `handle`. `input.prompt`: token ids of the chunk. */
   | { kind: 'chunk'; now: number; handle: number; input: ChunkInput & { prompt: Int32Array } }
+  /** `Scheduler.endSession`. */
   | { kind: 'end'; now: number; handle: number }
+  /** A grammar was asked in the call whose record stands before. */
   | { kind: 'grammar'; answer: GrammarAnswer }
+  /** `Scheduler.replaceDraftTokens` for the plan of `step`. Entry i has the next `counts[i]` of `tokens`. */
   | { kind: 'replacedDrafts'; step: number; counts: Int32Array; tokens: Int32Array }
+  /** `Scheduler.abort`; without handles: `Scheduler.abortAll`. */
   | { kind: 'abort'; now: number; handles: number[] }
+  /** `Scheduler.schedule`, or `scheduleAsync`. */
   | { kind: 'schedule'; now: number }
+  /** `Scheduler.update` of the oldest plan; of an empty plan if `counts` is empty. The arrays: see `StepResult`. */
   | { kind: 'update'; now: number; counts: Int32Array; tokens: Int32Array; errors: Uint8Array | undefined }
+  /** `Scheduler.updateDraftTokens` for the plan scheduled last. `counts`, `tokens`: see `Drafts`. */
   | { kind: 'drafts'; counts: Int32Array; tokens: Int32Array }
+  /** `Scheduler.resetPrefixCache`; the flags are its options. */
   | { kind: 'reset'; resetRunning: boolean; resetConnector: boolean }
+  /** `Scheduler.pause`; `none`: `Scheduler.resume`. */
   | { kind: 'pause'; mode: 'none' | 'new' | 'all' }
+  /** `Scheduler.failStep` of the oldest plan, which has `numEntries` entries; 0: of an empty plan. */
   | { kind: 'stepFailed'; now: number; numEntries: number }
+  /** `Scheduler.hold` and `Scheduler.complete`. */
   | { kind: 'hold' | 'complete'; now: number; use: BlockUse }
+  /** The connector was asked in the call whose record stands before. */
   | { kind: 'connector'; answer: ConnectorAnswer }
-  /** `withUpdate`: the reports were given with the update, or the failed step, whose record follows. */
+  /** Reports of workers. `withUpdate`: they came with the update, or the failed step, whose record follows. */
   | { kind: 'transfers'; now: number; withUpdate: boolean; output: TakenOutput }
-  /** `child` undefined: all children. Loads of steps after `begunStep` had not begun. */
+  /** `Scheduler.fenceTransfers`. `child` undefined: all children. Loads of steps after `begunStep` had not begun. */
   | { kind: 'fence'; now: number; child: number | undefined; begunStep: number }
+  /** The connector pinned these block ids (`pinned`), or unpinned them. */
   | { kind: 'pins'; pinned: boolean; blocks: Int32Array }
   /** The connector registered a use of blocks (`begun`), or ended it. */
   | { kind: 'use'; begun: boolean; use: BlockUse }

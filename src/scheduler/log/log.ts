@@ -97,6 +97,7 @@ export type RecordKind = (typeof RecordKind)[keyof typeof RecordKind];
 
 /** The content of the header, which suffices to build the same scheduler again. */
 export type LogHeader = Omit<SchedulerConfig, 'now' | 'log' | 'hashSeed' | 'placement' | 'connector'> & {
+  /** The 16 bytes of the key of the block hash, as 32 hexadecimal digits. */
   hashSeed: string;
   /** What is known of the connector without asking it; null = there was none. */
   connector: LoggedConnector | null;

@@ -94,31 +94,57 @@ export const DEFAULT_LIMITS = {
 
 /** Checked `SchedulerOptions`, with every default filled in. */
 export interface SchedulerConfig {
+  /** Blocks of the KV pool, the null block 0 included. */
   readonly numBlocks: number;
+  /** Tokens per block. */
   readonly blockSize: number;
+  /** Most requests that run at once. */
   readonly maxNumSeqs: number;
+  /** Most tokens scheduled in one step. */
   readonly maxNumBatchedTokens: number;
+  /** Most tokens of one request, prompt and output. */
   readonly maxModelLen: number;
+  /** Whether requests share the blocks of equal prefixes. */
   readonly enablePrefixCaching: boolean;
+  /** Order of admission, and choice of the victims of preemption. */
   readonly policy: 'fcfs' | 'priority';
+  /** Whether a prompt may be computed over several steps. */
   readonly enableChunkedPrefill: boolean;
+  /** Most tokens that one request gets in one step; 0 = no limit. */
   readonly longPrefillTokenThreshold: number;
+  /** True: a request is admitted only if all its known tokens fit the free blocks. */
   readonly reserveFullIsl: boolean;
+  /** Most plans with tokens that are in flight at once, 1 to 3. */
   readonly pipelineDepth: number;
+  /** Most draft tokens per request and step, 0 to 64. */
   readonly numSpeculativeTokens: number;
+  /** Where drafts come from: decides the lookahead, and whether the last block of a prefix hit counts. */
   readonly speculativeMethod: 'ngram' | 'eagle' | 'draft_model';
+  /** Most LoRA adapters in one step; 0 = no limit. */
   readonly maxLoras: number;
+  /** Rows of the KV slot table, which is how many requests can hold blocks at once. */
   readonly numRows: number;
+  /** Key of the block hash, 16 bytes. */
   readonly hashSeed: Uint8Array;
+  /** Deviations from vLLM, each on (true) or off. */
   readonly deviations: Readonly<Deviations>;
+  /** Where the state is kept, and whether host or GPU decides. */
   readonly placement: Placement;
+  /** The methods of the connector, looked up once; null = no connector. */
   readonly connector: ConnectorMethods | null;
+  /** What becomes of a request whose KV could not be loaded: it ends with `error`, or computes its KV. */
   readonly loadFailurePolicy: 'fail' | 'recompute';
+  /** Whether the connector is asked to stop (`on-confirmation`) when a request that it still sends is aborted. */
   readonly reclaim: 'on-report' | 'on-confirmation';
+  /** How long requests may wait, in milliseconds, for each kind of wait; 0 = for ever. */
   readonly deadlines: Readonly<Deadlines>;
+  /** The scheduler's clock, in milliseconds. */
   readonly now: () => number;
+  /** Whether plans say which blocks were taken from the pool, and which ones can no longer be found. */
   readonly reportBlocks: boolean;
+  /** Whether anomalies are thrown as well as counted. */
   readonly strict: boolean;
+  /** Takes every input and every command; null = no log. */
   readonly log: LogSink | null;
 }
 
@@ -149,5 +175,6 @@ export function dropsLastHit(config: SchedulerConfig): boolean {
  * cannot be replayed.
  */
 export interface LogSink {
+  /** Takes one record (the first call: magic and version) in a new array, which then belongs to the sink. */
   write(bytes: Uint8Array): void;
 }

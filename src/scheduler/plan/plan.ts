@@ -11,7 +11,14 @@ export const NEVER = -2;
 const NO_BLOCKS = new Int32Array(0);
 
 /** How an entry came into a plan: running already, newly admitted, or admitted again after a preemption. */
-export const EntryKind = { running: 0, new: 1, resumed: 2 } as const;
+export const EntryKind = {
+  /** The request was running when the step was planned. */
+  running: 0,
+  /** The request was admitted for the first time, or for the next chunk of its session. */
+  new: 1,
+  /** The request was admitted again after a preemption. */
+  resumed: 2,
+} as const;
 export type EntryKind = (typeof EntryKind)[keyof typeof EntryKind];
 
 /**
@@ -26,6 +33,7 @@ export class Plan {
   numRequests = 0;
   /** Scheduled tokens of all entries; 0 = nothing to execute. */
   totalTokens = 0;
+  /** The request of each entry. What stands behind `numRequests` is left from older plans. */
   readonly requests: Request[] = [];
   /** `EntryKind` of each entry. */
   readonly kinds: Uint8Array;
@@ -64,8 +72,9 @@ export class Plan {
    * plan may be computed at once, but must be sampled only when every plan before it was updated.
    */
   pendingStructuredOutputTokens = false;
-  /** External ids of the requests that this step preempted, in order, and below their handles. */
+  /** External ids of the requests that this step preempted, in order. */
   preempted: string[] = [];
+  /** Handles of the requests in `preempted`, in the same order. */
   preemptedHandles: number[] = [];
   /**
    * External ids of requests that finished since the plan before, each once (vLLM's finished_req_ids, a set): an id
@@ -109,16 +118,13 @@ export class Plan {
   readonly dropped: Uint8Array;
   /** @internal 1: the KV of this entry must not be stored, though it was not dropped; see `failedHandles`. */
   readonly spoiled: Uint8Array;
-  /**
-   * @internal True: the connector, or a child, could not make metadata. What it is to begin comes with a later plan.
-   */
+  /** @internal True: the connector, or a child, could make no metadata. What it is to begin comes with a later plan. */
   lacksMetadata = false;
   /** @internal Requests whose newly filled blocks this plan's update can publish; empty outside the update. */
   readonly settled: Request[] = [];
   /** @internal Requests that give their blocks back in this plan's update and compute again; empty outside it. */
   readonly sentBack: Request[] = [];
-  /** @internal */
-  inFlight = false;
+  /** @internal */ inFlight = false;
   /** @internal True: handed out, and neither updated nor given up since: see `Scheduler.schedule`. */
   awaitsUpdate = false;
   /**
@@ -195,6 +201,7 @@ export class Plan {
     return handles;
   }
 
+  /** For `util.inspect` and `console.log`: the size of the plan and its first entries. */
   [INSPECT](depth: number, options: object): string {
     return showFacts('Plan', depth, options, planFacts(this));
   }

@@ -12,11 +12,15 @@ import { type FinishCode, type FinishReason, finishReasonOf } from '../request/s
  * goes on; the row of the session's end has a finish reason and `continues` 0.
  */
 export class StepOutputs {
+  /** Rows of the last update. */
   length = 0;
+  /** The request of each row. What stands behind `length` is left from older updates. */
   readonly requests: Request[] = [];
   /** The executor's tokens. Row i has `tokenCounts[i]` of them, from index `tokenOffsets[i]` on. */
   tokens: Int32Array = new Int32Array(0);
+  /** Index in `tokens` of the first token of each row. */
   tokenOffsets: Int32Array;
+  /** Tokens that each row brings; 0 for a row that says only that its request ended. */
   tokenCounts: Int32Array;
   /** `FinishCode` of each row; 0 while the request goes on. `finishReason(row)` names it. */
   finishReasons: Uint8Array;
@@ -53,6 +57,7 @@ export class StepOutputs {
     return finishReasonOf(this.finishReasons[checkInteger('row', row, 0, this.length - 1)]);
   }
 
+  /** For `util.inspect` and `console.log`: the first rows, each with its id, tokens and finish reason. */
   [INSPECT](depth: number, options: object): string {
     const { length, requests, tokenCounts } = this;
     const rows = firstOf(length, (row) => {

@@ -34,7 +34,14 @@ export interface GrammarCalls {
 }
 
 /** What a grammar can be asked, and the number by which a log names each question. */
-export const GrammarQuestion = { ready: 0, acceptTokens: 1, validateTokens: 2 } as const;
+export const GrammarQuestion = {
+  /** Is the grammar compiled? */
+  ready: 0,
+  /** Do the generated tokens fit the grammar? The grammar takes them. */
+  acceptTokens: 1,
+  /** How many leading drafts would the grammar accept? */
+  validateTokens: 2,
+} as const;
 export type GrammarQuestion = keyof typeof GrammarQuestion;
 
 /**
@@ -42,7 +49,10 @@ export type GrammarQuestion = keyof typeof GrammarQuestion;
  * answer.
  */
 export interface GrammarAnswer {
+  /** Handle of the request that the grammar constrains. */
   handle: number;
+  /** The method of the grammar that was called. */
   question: GrammarQuestion;
+  /** `ready`, `acceptTokens`: 0 or 1. `validateTokens`: a number of tokens. -1: no good answer. */
   answer: number;
 }

@@ -133,8 +133,11 @@ export function isPeer(owner: string, child: number | undefined): boolean {
 
 /** One use of a request's blocks, as `Scheduler.hold` and `Scheduler.complete` name it. */
 export interface BlockUse {
+  /** Handle of the request whose blocks are used. */
   handle: number;
+  /** Whether the blocks are written (`load`), read (`store`), or may be read by a peer (`lease`). */
   kind: OutstandingKind;
+  /** Names the use among those of its kind, for instance by the job of a transfer. */
   owner: string;
 }
 

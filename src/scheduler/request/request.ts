@@ -88,6 +88,7 @@ export class Request {
    */
   nextPublish = 0;
 
+  /** What the request waits for, or whether it runs or has finished. */
   status: RequestStatus = 'WAITING';
   /**
    * Known tokens at which the request ends with `length`: prompt + maxTokens, or the model's length if that is less.
@@ -97,26 +98,38 @@ export class Request {
   minStopTokens = 0;
   /** Known tokens at which the request ends with `length` even below `minStopTokens`. */
   fullAt = 0;
+  /** Token ids that end the request besides `eosTokenId`; null = none. */
   stopTokenIds: readonly number[] | null = null;
   /** Step that admitted the request last; -1 = never admitted. */
   admittedStep = -1;
+  /** External id. A later request may have the same id; `handle` tells them apart. */
   readonly id: string;
+  /** Slot + generation * 2^21, a safe integer. It names this incarnation alone. */
   readonly handle: number;
+  /** Where the scheduler keeps the request; null once it has finished. */
   container: Container = null;
   /** Prompt tokens; of a session every token up to the end of the present chunk, earlier answers included. */
   numPromptTokens: number;
   /** Tokens found in the prefix cache, or brought by a connector, at the first admission; -1 = not admitted yet. */
   numCachedTokens = -1;
+  /** Times that the request lost its blocks while it ran, and had to be computed again. */
   numPreemptions = 0;
+  /** Most tokens to generate; of a session for the present answer. */
   maxTokens = 0;
+  /** With policy `priority`: a lower value is more important. */
   readonly priority: number;
   /** When the request arrived; of a session, when the present chunk did. Any unit. */
   arrivalTime: number;
+  /** Salt of the block hashes; empty = none. */
   readonly cacheSalt: string;
+  /** Name of the LoRA adapter; empty = none. */
   readonly adapter: string;
   /** The stop token that ended the request, or the last answer of the session; null if something else ended it. */
   stopReason: number | null = null;
-  /** Why the request ended with `error`, for people; null otherwise. */
+  /**
+   * What went wrong for the request, for people, in most cases why it ended with `error`. Null: nothing did, or the
+   * executor failed the request or its step.
+   */
   failure: string | null = null;
   /** Uses of its blocks besides the request itself; null = none was ever registered. */
   outstanding: Outstanding | null = null;
@@ -154,9 +167,13 @@ export class Request {
 
   /** What the client gave as `timeoutMs`; Infinity = no limit. */
   readonly timeoutMs: number;
+  /** When `add` took the request. */
   readonly addedAt: number;
+  /** When the request was admitted to a step for the first time. */
   firstScheduledAt = -1;
+  /** When the first generated token came; of a session, that of its first answer. */
   firstTokenAt = -1;
+  /** When the request ended, for whatever reason. */
   finishedAt = -1;
   /** Since when the request waits for what `waitReason` says, or since when it runs. */
   waitingSince: number;
@@ -213,6 +230,7 @@ export class Request {
     return this.numTokens - this.numPromptTokens;
   }
 
+  /** Whether the request has ended. Its blocks may still be in use (`outstanding`). */
   get isFinished(): boolean {
     return this.finishCode !== FinishCode.none;
   }
@@ -225,6 +243,7 @@ export class Request {
     return finishReasonOf(this.finishCode);
   }
 
+  /** For `util.inspect` and `console.log`: id, handle, status, token counts, and how the request ended. */
   [INSPECT](depth: number, options: object): string {
     return showFacts('Request', depth, options, requestFacts(this));
   }

@@ -25,7 +25,18 @@ export type FinishReason = 'stop' | 'length' | 'abort' | 'error';
  * Finish reasons as small integers, for columns of typed arrays (`StepOutputs.finishReasons`). `finishReasonOf` names
  * a code.
  */
-export const FinishCode = { none: 0, stop: 1, length: 2, abort: 3, error: 4 } as const;
+export const FinishCode = {
+  /** The request goes on. */
+  none: 0,
+  /** A generated token ended the request: `eosTokenId`, or one of `stopTokenIds`. */
+  stop: 1,
+  /** The request has `maxTokens` tokens, or fills the model's length or the pool. */
+  length: 2,
+  /** The client, or whoever drives the scheduler, ended the request early. */
+  abort: 3,
+  /** The request failed: by the executor, a load, its connector, its grammar, or a deadline. */
+  error: 4,
+} as const;
 export type FinishCode = (typeof FinishCode)[keyof typeof FinishCode];
 
 const REASONS: readonly (FinishReason | null)[] = [null, 'stop', 'length', 'abort', 'error'];

@@ -246,17 +246,17 @@ export class Engine implements Disposable, AsyncDisposable {
     return showFacts('Engine', depth, options, engineFacts(this.#e, this.#loop.isRunning));
   }
 
-  /** Requests in the running queue. */
+  /** Number of running requests. */
   get numRunning(): number {
     return this.#e.scheduler.numRunning;
   }
 
-  /** Requests in the waiting queue. */
+  /** Number of waiting requests that can be admitted as soon as they fit. */
   get numWaiting(): number {
     return this.#e.scheduler.numWaiting;
   }
 
-  /** Requests that have not ended. */
+  /** Number of unfinished requests that a step could advance (vLLM `get_num_unfinished_requests`); 0 while all is paused. */
   get numUnfinished(): number {
     return this.#e.scheduler.numUnfinished;
   }

@@ -35,12 +35,12 @@ import { capturePlace } from './streams/submit-place.js';
 /**
  * An inference engine around an executor: takes requests, schedules and executes steps, streams tokens.
  *
- * Either the caller drives it by `step()` (`stepAsync()` where the GPU decides), or it drives itself after `run()`. Whatever an executor or a client does wrong
- * costs the request or the step concerned. What the engine does not survive is an executor that never answers and a broken
- * invariant: then every stream fails with a code, every call throws it, and `health()` says why.
+ * Either the caller drives the engine by `step()` (`stepAsync()` where the GPU decides), or the engine drives itself after `run()`.
+ * A mistake of an executor or a client costs the request or the step concerned. Only an executor that never answers and a broken
+ * invariant break the engine: then every stream fails with a code, every call throws that code, and `health()` says why.
  *
- * From inside `executor.execute` requests may be submitted and aborted, and everything may be read; `step` and `dispose`
- * are refused (ERR_BLOCKSTEP_REENTRANT), as they are from inside anything else that a step calls; the message names it.
+ * From inside `executor.execute` requests may be submitted and aborted, and everything may be read. `step` and `dispose` are
+ * refused there (ERR_BLOCKSTEP_REENTRANT), and inside every other callback of a step; the message names the callback.
  */
 export class Engine implements Disposable, AsyncDisposable {
   readonly #e: EngineState;
@@ -73,16 +73,16 @@ export class Engine implements Disposable, AsyncDisposable {
     });
   }
 
-  /** The scheduler inside, to be read. The engine is its one owner: whoever changes it breaks the engine. */
+  /** The engine's scheduler, for reading only. The engine is its sole owner: a caller that changes it breaks the engine. */
   get scheduler(): Scheduler {
     return this.#e.scheduler;
   }
 
   /**
-   * Submits a request, also while others run. Its prompt, any array-like of token ids, is copied. Never waits.
-   * @returns what it brings, to be iterated or awaited; an already aborted signal gives a stream that has ended
-   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT, ERR_BLOCKSTEP_LIMIT, and beyond what may
-   * be queued ERR_BLOCKSTEP_OVERLOADED, with `retryAfterMs`; nothing was changed
+   * Submits a request, also while others run. Never waits. The prompt, any array-like of token ids, is copied.
+   * @returns the request's stream, to be iterated or awaited; with a signal that is aborted already, a stream that has ended
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT, ERR_BLOCKSTEP_LIMIT; nothing was changed
+   * @throws ERR_BLOCKSTEP_OVERLOADED, with `retryAfterMs`, when the queue is full (`maxQueuedRequests`, `maxQueuedTokens`)
    * @throws ERR_BLOCKSTEP_SHUTDOWN once a shutdown has begun, also when it is over; ERR_BLOCKSTEP_DISPOSED after `dispose()`
    */
   submit(request: SubmitInput, options: SubmitOptions = {}): RequestStream {
@@ -90,8 +90,8 @@ export class Engine implements Disposable, AsyncDisposable {
   }
 
   /**
-   * Batch work: the results of many prompts, in their order. It submits them as the engine gets on, some `2 * maxNumSeqs` at a
-   * time, and runs the engine if nobody does. A request that fails loses no other; see `GenerateResult`.
+   * Generates for many prompts; the results come in the order of the prompts. At most `2 * maxNumSeqs` requests of a batch are in the
+   * engine at a time, and the engine drives itself. A failed request leaves the others alone; see `GenerateResult`.
    *
    * ```ts
    * for (const result of await engine.generate(texts.map(encode), { maxTokens: 64 })) {
@@ -99,9 +99,9 @@ export class Engine implements Disposable, AsyncDisposable {
    *   else console.log(decode(result.tokens));
    * }
    * ```
-   * @param prompts token ids, or requests with what they do not share; an array, or whatever `for await` takes
-   * @throws by rejection, with all its requests aborted: the signal's reason, what `prompts` or `onProgress` threw, with `onError:
-   * 'throw'` what the first request failed with; ERR_BLOCKSTEP_BAD_ARG, and before it begins what `submit` throws for its engine
+   * @param prompts each prompt as token ids, or as a request with its own fields; in an array, or in what `for await` takes
+   * @throws by rejection, with all requests of the batch aborted: the signal's reason, what `prompts` or `onProgress` threw, with
+   * `onError: 'throw'` the error of the first failed request; ERR_BLOCKSTEP_BAD_ARG; at the start what `submit` throws when closed
    */
   generate(prompts: GenerateSource, options: ThrowingGenerateOptions): Promise<RequestResult[]>;
   generate(prompts: GenerateSource, options?: GenerateOptions): Promise<GenerateResult[]>;
@@ -111,28 +111,28 @@ export class Engine implements Disposable, AsyncDisposable {
   }
 
   /**
-   * Aborts requests by id or handle. It only queues: their readers are told at once, their blocks go back before the next
-   * step. Those that are unknown or have ended are skipped and counted.
+   * Aborts requests by id or handle. Readers are told at once; the blocks go back to the pool before the next step. Keys of
+   * requests that are unknown or have ended are skipped and counted.
    *
-   * The list is carried out as a whole, whatever is in it. In strict mode a handle that was never given out is thrown then, and
-   * breaks nothing; a request that has ended and an unknown id are not: see `Scheduler.abort`.
-   * @param reason what readers shall be rejected with; without one their streams end with `finishReason: 'abort'`
-   * @throws ERR_BLOCKSTEP_BAD_ARG for what is neither id nor handle, and nothing was changed; ERR_BLOCKSTEP_ANOMALY
+   * All other requests of the list are aborted in any case. In strict mode a handle that was never given out is thrown afterwards,
+   * and the engine goes on; ended requests and unknown ids are never thrown: see `Scheduler.abort`.
+   * @param reason the readers are rejected with it; without a reason their streams end with `finishReason: 'abort'`
+   * @throws ERR_BLOCKSTEP_BAD_ARG for a key that is neither id nor handle, and nothing was changed; ERR_BLOCKSTEP_ANOMALY
    */
   abort(ids: string | number | Iterable<string | number>, reason?: unknown): void {
     this.#e.checkUsable();
     abortByKeys(this.#e, takeAbortKeys(ids), reason);
   }
 
-  /** Aborts every request that has not ended. */
+  /** Aborts every request that has not ended. @param reason as for `abort` */
   abortAll(reason?: unknown): void {
     this.#e.checkUsable();
     for (const stream of [...this.#e.streams]) abortStream(this.#e, stream, reason);
   }
 
   /**
-   * One round: aborts, schedule, execute; then the oldest step, if it was answered: aborts, update, publish. Never waits, and
-   * submits at most one step.
+   * Makes one round: aborts, schedule, execute; then, for the oldest step if it was answered: aborts, update, publish. Never
+   * waits, and submits at most one step.
    * @throws what the clock throws, with nothing changed
    * @throws ERR_BLOCKSTEP_REENTRANT, ERR_BLOCKSTEP_DISPOSED
    * @throws ERR_BLOCKSTEP_EXECUTOR_HUNG, ERR_BLOCKSTEP_INVARIANT when the engine is broken
@@ -143,8 +143,8 @@ export class Engine implements Disposable, AsyncDisposable {
   }
 
   /**
-   * `step()`, whoever decides: with `authority: 'device'` it waits until the GPU has decided. What is called meanwhile and
-   * changes something first has the GPU waited for in place.
+   * `step()` for both authorities: with `authority: 'device'` it waits until the GPU has decided. A call made meanwhile that
+   * changes something first waits for the GPU itself, synchronously, and ends the round.
    * @throws by rejection what `step` throws; ERR_BLOCKSTEP_DISPOSED if the engine was disposed meanwhile
    */
   stepAsync(): Promise<StepReport> {
@@ -152,10 +152,10 @@ export class Engine implements Disposable, AsyncDisposable {
   }
 
   /**
-   * Makes steps by itself until `stop` or the end of the engine, one a turn of the event loop. While it computes it keeps the
-   * process alive; while it waits it does not: a process that is about to end with requests unfinished is warned once an
-   * engine (`BlockstepWarning`, code `BLOCKSTEP_UNFINISHED`).
-   * @returns a promise that resolves when it was stopped, and rejects when the engine broke; nobody has to listen to it
+   * Makes steps until `stop` or the end of the engine, and yields to the event loop after each answer. The engine keeps the process
+   * alive while a step can be made, and not while it waits. A process that is about to end with unfinished requests gets one
+   * warning per engine (`BlockstepWarning`, code `BLOCKSTEP_UNFINISHED`).
+   * @returns a promise that resolves when the engine is stopped, and rejects when the engine breaks; it may be ignored
    * @throws ERR_BLOCKSTEP_DISPOSED, or the code that the engine broke with
    */
   run(): Promise<void> {
@@ -163,23 +163,22 @@ export class Engine implements Disposable, AsyncDisposable {
     return this.#loop.start();
   }
 
-  /** Ends `run`, and halts batches until the next. Requests stay as they are; steps in flight are taken when it goes on. Nothing during a shutdown. */
+  /** Ends `run`, and halts batches until `run` or `generate` is called. Steps in flight are taken then. No effect during a shutdown. */
   stop(): void {
     if (!this.#e.draining) this.#loop.stop();
   }
 
-  /** Whether `run` is driving it. */
+  /** Whether the engine drives itself, for `run`, `generate` or `shutdown`. */
   get isRunning(): boolean {
     return this.#loop.isRunning;
   }
 
   /**
-   * Ends the engine in good order: takes no new requests, goes on until those it has are done, and held blocks are given
-   * back, for at most `drainMs` milliseconds of its clock (default 30,000); then aborts what is left, without a reason, and
-   * disposes everything. It drives itself, whoever did before. When it is over `submit` throws ERR_BLOCKSTEP_SHUTDOWN, and what
-   * else needs the engine ERR_BLOCKSTEP_DISPOSED.
-   * @returns one promise for all calls: the engine and its executor are gone. A later call can shorten the drain.
-   * It rejects only if the executor's own `dispose` failed.
+   * Drains and ends the engine, which drives itself meanwhile. New requests are refused. Present ones go on until they are done and
+   * held blocks are given back, for at most `drainMs` milliseconds of the engine's clock (default 30,000). Then the rest is aborted
+   * without a reason, and everything is disposed: `submit` throws ERR_BLOCKSTEP_SHUTDOWN, other calls ERR_BLOCKSTEP_DISPOSED.
+   * @returns one promise for all calls: resolves when the engine and its executor are disposed, rejects only if the executor's
+   * `dispose` failed. A later call can shorten the drain.
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   shutdown(options: ShutdownOptions = {}): Promise<void> {
@@ -190,9 +189,10 @@ export class Engine implements Disposable, AsyncDisposable {
   }
 
   /**
-   * Ends the engine now: every stream fails with ERR_BLOCKSTEP_DISPOSED after what came before, steps in flight are given up,
-   * all memory is freed. Idempotent; a broken engine can be disposed too. `shutdown()` afterwards waits for the executor.
-   * @throws ERR_BLOCKSTEP_REENTRANT from inside what a step calls; what the executor's `dispose` throws, when all is freed
+   * Ends the engine now: every stream delivers its tokens and then fails with ERR_BLOCKSTEP_DISPOSED, steps in flight are given
+   * up, all memory is freed. Idempotent, also for a broken engine. A `shutdown()` afterwards waits for the executor's `dispose`.
+   * @throws ERR_BLOCKSTEP_REENTRANT from inside a callback of a step, with nothing changed; with all freed ERR_BLOCKSTEP_EXECUTOR
+   * if the executor's `dispose` throws, ERR_BLOCKSTEP_INVARIANT if the end broke the engine
    */
   dispose(): void {
     this.#shutdown.dispose();
@@ -202,17 +202,18 @@ export class Engine implements Disposable, AsyncDisposable {
     this.dispose();
   }
 
-  /** `shutdown()` with its default. */
+  /** `shutdown()` with the default drain. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.shutdown();
   }
 
-  /** Admits nothing new (`new`), or schedules nothing at all (`all`), until `resume`. */
+  /** Stops admission (`new`), or all scheduling (`all`), until `resume`. */
   pause(mode: 'new' | 'all'): void {
     this.#e.forClient((scheduler) => scheduler.pause(mode));
     this.#e.pauseMode = mode;
   }
 
+  /** Ends a `pause`. */
   resume(): void {
     this.#e.forClient((scheduler) => scheduler.resume());
     this.#e.pauseMode = 'none';
@@ -234,8 +235,8 @@ export class Engine implements Disposable, AsyncDisposable {
   }
 
   /**
-   * Ends every use of blocks by the connector, or by one child of it; see `Scheduler.fenceTransfers`. What no worker
-   * was told to begin goes on: loads of a step that is kept back, stores of a request that ended since the last plan.
+   * Ends every use of blocks by the connector, or by one child of it; see `Scheduler.fenceTransfers`. Transfers that no worker has
+   * begun are kept: loads of a step that is kept back, stores of a request that ended since the last plan.
    */
   fenceTransfers(child?: number): number {
     return this.#e.forClient((scheduler) => scheduler.fenceTransfers(child, this.#e.workers?.begunStep));
@@ -245,39 +246,42 @@ export class Engine implements Disposable, AsyncDisposable {
     return showFacts('Engine', depth, options, engineFacts(this.#e, this.#loop.isRunning));
   }
 
+  /** Number of running requests. */
   get numRunning(): number {
     return this.#e.scheduler.numRunning;
   }
 
+  /** Number of waiting requests that can be admitted as soon as they fit. */
   get numWaiting(): number {
     return this.#e.scheduler.numWaiting;
   }
 
+  /** Number of unfinished requests that a step could advance (vLLM `get_num_unfinished_requests`); 0 while all is paused. */
   get numUnfinished(): number {
     return this.#e.scheduler.numUnfinished;
   }
 
-  /** Whether stepping can still change or report anything. @throws ERR_BLOCKSTEP_INVARIANT when its connector, asked, breaks it */
+  /** Whether another step can change or report anything. @throws ERR_BLOCKSTEP_INVARIANT if asking the connector breaks the engine */
   hasWork(): boolean {
     return this.#e.hasWork();
   }
 
   /**
-   * What a request waits for and since when, in words for people. Works in every state.
-   * @param id its id, or its handle
+   * What a request waits for and since when, in words for people. Works in every state of the engine.
+   * @param id the request's id, or its handle
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   explain(id: string | number): string {
     return explain(this.#e, id, this.#loop.isRunning || this.#e.rounds > 0);
   }
 
-  /** Whether it is well, and if not why. Works in every state. */
+  /** Whether the engine is healthy, and if not why. Works in every state. */
   health(): EngineHealth {
     return this.#health.read();
   }
 
   /**
-   * Also of a broken engine, unless it is the scheduler that broke.
+   * Statistics of the engine and its scheduler. Works for a broken engine too, unless the scheduler itself is broken.
    * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
    */
   stats(): EngineStats {
@@ -291,6 +295,6 @@ export class Engine implements Disposable, AsyncDisposable {
   }
 }
 
-/** The frames above which the places of requests begin. */
+/** The stack of a request's error begins at the caller of one of these functions. */
 const SUBMIT = Engine.prototype.submit;
 const GENERATE = Engine.prototype.generate;

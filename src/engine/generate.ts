@@ -17,12 +17,12 @@ import type { RequestStream } from './streams/request-stream.js';
 import { isAborted, type SubmitInput } from './streams/submission.js';
 import type { SubmitPlace } from './streams/submit-place.js';
 
-/** After each so many refused prompts the event loop gets a turn. */
+/** Refused prompts between two turns of the event loop. */
 const REFUSALS_A_TURN = 256;
 
 type Source = Iterator<GenerateInput> | AsyncIterator<GenerateInput>;
 
-/** See `Engine.generate`. A batch drives the engine as long as it takes; behind the last batch it stops, unless `run` was called. */
+/** See `Engine.generate`. The engine drives itself while there is a batch, and stops after the last, unless `run` was called. */
 export async function generate(
   e: EngineState,
   loop: RunLoop,
@@ -41,8 +41,8 @@ export async function generate(
 }
 
 /**
- * One batch of prompts on its way through an engine. It keeps twice as many requests in the engine as can run, so that no step lacks
- * one; and it fills no more than half of the queue, so that other clients find room.
+ * One batch of prompts on its way through an engine. The batch keeps up to twice as many requests in the engine as can run, so that
+ * every step is full. It fills at most half of the queue, so that other clients find room.
  */
 class Batch {
   readonly #e: EngineState;
@@ -56,7 +56,7 @@ class Batch {
   #tokens = 0;
   /** The error that ends the whole batch early; null = none. */
   #broken: { readonly error: unknown } | null = null;
-  /** Wakes `run` where it waits. */
+  /** Wakes `run` from its present wait. */
   #wake: () => void = () => {};
 
   constructor(e: EngineState, submit: (input: SubmitInput) => RequestStream, options: TakenGenerateOptions) {
@@ -103,7 +103,7 @@ class Batch {
     this.#total = index;
   }
 
-  /** The next prompt. Rejects at once if the batch is broken meanwhile. */
+  /** The next prompt. Rejects as soon as the batch breaks, without waiting for the source. */
   #next(source: Source): Promise<IteratorResult<GenerateInput>> {
     this.#check();
     return new Promise((resolve, reject) => {
@@ -192,7 +192,7 @@ class Batch {
   readonly #onRoom = (): void => this.#wake();
 }
 
-/** Tells an iterator that no more prompts are wanted. What it answers or throws is not waited for. */
+/** Tells an iterator that no more prompts are wanted. The batch neither awaits its answer nor hears its errors. */
 function leave(source: Source): void {
   Promise.resolve()
     .then(() => source.return?.())
@@ -209,7 +209,7 @@ function requestOf(input: GenerateInput, shared: Partial<SubmitInput>): SubmitIn
   return request;
 }
 
-/** What `submit` threw, with the prompt that it is about. */
+/** The error that `submit` threw, with the index of its prompt in the message. */
 function refusalOf(index: number, error: unknown): unknown {
   if (!(error instanceof BlockstepError)) return error;
   return new BlockstepError(error.code, `prompts[${index}]: ${error.message}`, { cause: error });

@@ -8,20 +8,20 @@ import type { Request } from '../../scheduler/request/request.js';
 
 const NO_BLOCKS: readonly unknown[] = [];
 
-/** An executor's answer: each of its fields was read once, and its arrays lie over memory that cannot change its size. */
+/** An executor's answer, read once. Its arrays lie over memory whose size cannot change. */
 export interface TakenAnswer {
   readonly result: StepResult;
   /** Not checked yet; see `takeDrafts`. */
   readonly drafts: unknown;
   /** Not checked yet; see `takeExtras`. */
   readonly extras: unknown;
-  /** Its entries are not checked: the scheduler counts those that name no block. */
+  /** Ids of lost blocks, not checked: the scheduler counts ids that name no block. */
   readonly lostBlocks: readonly unknown[];
 }
 
 /**
- * Reads an answer, if it can be read at all: two Int32Arrays, `tokens` and `counts`, and a count for each entry of the plan.
- * @throws ERR_BLOCKSTEP_BAD_ARG, or what its getters throw
+ * Reads an answer and checks its form: two Int32Arrays, `tokens` and `counts`, and a count for each entry of the plan.
+ * @throws ERR_BLOCKSTEP_BAD_ARG for an answer of another form, or what the answer's getters throw
  */
 export function takeAnswer(plan: Plan, answer: unknown): TakenAnswer {
   if (typeof answer !== 'object' || answer === null) {
@@ -42,8 +42,8 @@ export function takeAnswer(plan: Plan, answer: unknown): TakenAnswer {
 }
 
 /**
- * Reads drafts as an executor gave them. The scheduler checks what they say.
- * @throws ERR_BLOCKSTEP_BAD_ARG, or what their getters throw
+ * Reads the draft tokens of an answer and checks their form. The scheduler checks counts and token ids.
+ * @throws ERR_BLOCKSTEP_BAD_ARG for drafts of another form, or what the drafts' getters throw
  */
 export function takeDrafts(drafts: unknown): Drafts {
   if (typeof drafts !== 'object' || drafts === null) throw badArgument('drafts', show(drafts), 'an object');
@@ -52,13 +52,13 @@ export function takeDrafts(drafts: unknown): Drafts {
   return { tokens: takeInt32Array('drafts.tokens', tokens), counts: takeInt32Array('drafts.counts', counts) };
 }
 
-/** Checks that it can be said which drafts belong to which entry. @throws ERR_BLOCKSTEP_BAD_ARG */
+/** Checks that the counts tell which drafts belong to which entry of the plan. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function checkDrafts({ numRequests }: Plan, tokens: Int32Array, counts: Int32Array): void {
   checkLength('drafts.counts', counts, numRequests);
   checkLayout(numRequests, { tokens, counts });
 }
 
-/** Whether an entry brought no token though one was due: its request could never be scheduled again. */
+/** Whether some entry brought no token though one was due. The request of such an entry could never be scheduled again. */
 export function lacksTokens({ numRequests, maxOutputTokens }: Plan, { counts }: StepResult): boolean {
   let missing = 0;
   for (let i = 0; i < numRequests; i++) missing |= counts[i] === 0 && maxOutputTokens[i] !== 0 ? 1 : 0;
@@ -66,8 +66,8 @@ export function lacksTokens({ numRequests, maxOutputTokens }: Plan, { counts }: 
 }
 
 /**
- * A copy of what came with the tokens; null if nothing did.
- * @throws ERR_BLOCKSTEP_BAD_ARG if there is not one for every token that the counts speak of, or what its getters throw
+ * A copy of the extras, one for each token in the order of `tokens`; null if the answer has none.
+ * @throws ERR_BLOCKSTEP_BAD_ARG if there are fewer extras than tokens by `counts`, or what the getters of the extras throw
  */
 export function takeExtras(
   { numRequests }: Plan,
@@ -90,17 +90,18 @@ function takeLost(lost: unknown): readonly unknown[] {
   return Array.from(lost as ArrayLike<unknown>);
 }
 
-/** An answer whose wrong rows were made to fail, and what was wrong with them, by request. */
+/** An answer whose wrong rows were turned into failed rows. */
 export interface RepairedAnswer {
   readonly result: StepResult;
   readonly extras: readonly unknown[] | null;
+  /** What was wrong with the row of each request, in words. */
   readonly wrong: ReadonlyMap<Request, string>;
 }
 
 /**
- * Makes each wrong row of an answer fail by itself, and leaves the others as they are. A row whose request has ended meanwhile, or
- * whose outputs are dropped anyway, does not count as wrong.
- * @throws ERR_BLOCKSTEP_BAD_ARG if it cannot be said which tokens belong to whom, so that the whole step fails
+ * Turns each wrong row of an answer into a failed row, and leaves the other rows as they are. A wrong row is not reported if its
+ * request has ended meanwhile or its outputs are dropped anyway.
+ * @throws ERR_BLOCKSTEP_BAD_ARG if the counts do not tell which tokens belong to which row: then the whole step fails
  */
 export function repairAnswer(
   plan: Plan,

@@ -2,19 +2,24 @@ import type { StepTables } from '../../core/tables.js';
 import { EntryKind } from '../../scheduler/plan/plan.js';
 import type { ExecutorPlan } from './executor.js';
 
-/** A cached block that an entry hits, and that another entry computes in the very same step. */
+/** A prefix cache hit on a block that another entry computes in the same step. */
 export interface HitInStep {
-  /** The entry that hits it, and the place of the block in its row. */
+  /** The entry that hits the block. */
   readonly entry: number;
+  /** Place of the block in the entry's row of the block table, from 0. */
   readonly index: number;
+  /** Id of the block. */
   readonly block: number;
-  /** The entry that computes it. */
+  /** The entry that computes the block. */
   readonly provider: number;
 }
 
 /**
- * The hits of a plan on blocks that the same step computes, ordered by entry and place. A model that writes the KV of the whole
- * batch before it reads any does not need them. A model that computes entries one after the other computes the providers first.
+ * The hits of a plan on blocks that the same step computes, ordered by entry and then by `index`. They matter to a model that computes
+ * entries one after the other: it computes the providers first. A model that writes the KV of the whole batch before it reads any KV
+ * can ignore them.
+ * @param tables the tables of the plan, on the host
+ * @param blockSize tokens per block
  */
 export function computedInStep(plan: ExecutorPlan, tables: StepTables, blockSize: number): HitInStep[] {
   const hits: HitInStep[] = [];

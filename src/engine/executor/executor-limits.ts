@@ -4,8 +4,8 @@ import { checkNames, knownNames } from '../../base/known-names.js';
 import { DEFAULT_LIMITS, type SchedulerOptions } from '../../scheduler/options/options.js';
 
 /**
- * What an executor was made for, and what it can do at most. A limit that is left out is no limit. An option that the engine was not
- * given follows its limit.
+ * The sizes that an executor was made for, and the most that it can do. An absent limit means no limit. An engine option that was
+ * not given follows the limit.
  */
 export interface ExecutorLimits {
   /** Number of blocks of the KV pool: exactly as many as the executor has memory for. */
@@ -18,15 +18,18 @@ export interface ExecutorLimits {
   readonly maxNumBatchedTokens?: number;
   /** Most tokens of one request, prompt and output. */
   readonly maxModelLen?: number;
-  /** true: the three above are what the engine must have, because tables of another shape cannot be read. Default false. */
+  /**
+   * true: `maxNumSeqs`, `maxNumBatchedTokens` and `maxModelLen` must be exactly the engine's, since the executor reads tables of one
+   * shape only. Default false.
+   */
   readonly fixedShape?: boolean;
   /** Most steps in flight. */
   readonly pipelineDepth?: number;
   /** Most draft tokens of one request in one step. */
   readonly numSpeculativeTokens?: number;
   /**
-   * Whether the KV of single positions can be taken back and shared. A recurrent model, whose state only goes on, says false:
-   * then there are no drafts, no prefix cache, no connector, and no sessions (`resumable`). Default true.
+   * Whether the KV of single positions can be discarded and shared. A recurrent model says false, since its state only moves on:
+   * then the engine has no draft tokens, prefix cache, connector or sessions (`resumable`). Default true.
    */
   readonly canRollBack?: boolean;
 }
@@ -47,7 +50,7 @@ const LIMITS = knownNames<ExecutorLimits>('executor.limits', {
   canRollBack: true,
 });
 
-/** Limits, checked, each read once. @throws ERR_BLOCKSTEP_BAD_ARG */
+/** Reads each limit once and checks it. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function takeLimits(limits: unknown): ExecutorLimits {
   if (limits === undefined) return {};
   if (typeof limits !== 'object' || limits === null)
@@ -68,9 +71,9 @@ export function takeLimits(limits: unknown): ExecutorLimits {
 }
 
 /**
- * The options of a scheduler whose executor has these limits. An option that was not given becomes what the executor was made for, or
- * the executor's limit where that is below the default. Each option is read once, here. One of a wrong type is left to the scheduler
- * to refuse.
+ * The options of a scheduler whose executor has these limits. An option that was not given becomes the size that the executor was made
+ * for, or the smaller of the default and the executor's limit. Each option is read once, here. The scheduler refuses options of a
+ * wrong type.
  * @throws ERR_BLOCKSTEP_BAD_ARG for an option that the executor cannot serve
  */
 export function limited(options: SchedulerOptions, limits: ExecutorLimits): SchedulerOptions {

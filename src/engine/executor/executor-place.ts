@@ -2,13 +2,15 @@ import { badArgument, show } from '../../base/errors.js';
 import { checkDevice, checkStream, isSameDevice } from '../../core/placement.js';
 import type { SchedulerOptions } from '../../scheduler/options/options.js';
 
-/** The GPU that an executor computes on, and its stream there. */
+/** The GPU that an executor computes on, and the executor's stream there. */
 export interface ExecutorPlace {
+  /** `cuda` (GPU 0) or `cuda:N`. */
   readonly device: string;
+  /** The cudaStream_t, as an address. */
   readonly stream: bigint;
 }
 
-/** Where an executor says that it computes; null for the host. @throws ERR_BLOCKSTEP_BAD_ARG */
+/** The place that an executor names by its `device` and `stream`; null for the host. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function takePlace(device: unknown = 'cpu', stream: unknown = null): ExecutorPlace | null {
   const checked = checkDevice('executor.device', device);
   const its = checkStream('executor.stream', stream);
@@ -16,15 +18,14 @@ export function takePlace(device: unknown = 'cpu', stream: unknown = null): Exec
     if (its !== null) throw badArgument('executor.stream', show(its), 'null for an executor on cpu');
     return null;
   }
-  // Without a stream, what gathers the tables could not be ordered with what reads them.
+  // The stream orders the kernel that gathers the tables before the kernels that read the tables.
   if (its === null) throw badArgument('executor.stream', 'null', `its stream on ${checked}, as a BigInt`);
   return Object.freeze({ device: checked, stream: its });
 }
 
 /**
- * The options of a scheduler that follows its executor: `device` and `stream` are the executor's, which the options may
- * repeat but not contradict.
- * @throws ERR_BLOCKSTEP_BAD_ARG
+ * The options of a scheduler that follows its executor: `device` and `stream` become the executor's.
+ * @throws ERR_BLOCKSTEP_BAD_ARG for options that name another device or stream
  */
 export function placed(options: SchedulerOptions, place: ExecutorPlace | null): SchedulerOptions {
   if (place === null) return options;

@@ -7,12 +7,12 @@ import type { ExecutorPlace } from './executor-place.js';
 /** The tables of a plan, on the host or on a GPU. */
 export type PlanTables = StepTables | DeviceTables;
 
-/** Gathers the tables of plans for an executor, on the host or on the GPU, wherever the executor reads them. */
+/** Gathers the tables of plans on the device where the executor reads them: the host or a GPU. */
 export class ExecutorTables {
   readonly #core: Scheduler['core'];
   readonly #where: 'nowhere' | 'host' | 'device';
 
-  /** Tables on a GPU are made here, once. @throws ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_CUDA; the scheduler is disposed */
+  /** Allocates the tables on the GPU, once. @throws ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_CUDA; then the scheduler is disposed */
   constructor(scheduler: Scheduler, config: { usesTables: boolean; place: ExecutorPlace | null }) {
     this.#core = scheduler.core;
     const onDevice = config.place !== null && this.#core.backend.name === 'cuda';

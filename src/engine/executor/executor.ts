@@ -3,156 +3,170 @@ import type { StepTables } from '../../core/tables.js';
 import type { Grammar } from '../../scheduler/request/grammar.js';
 import type { ExecutorLimits } from './executor-limits.js';
 
-/** What an executor reads of a request. `Request` of the scheduler has all of it. */
+/** The fields of a request that an executor reads; the scheduler's `Request` has all of them. */
 export interface ExecutorRequest {
+  /** External id, as the client gave it; ids may be reused, handles are not. */
   readonly id: string;
-  /** Names one incarnation of a request; another request in the same slot has another handle. */
+  /** Number of this incarnation of the request. A later request in the same slot has another handle. */
   readonly handle: number;
+  /** Length of the prompt in tokens. */
   readonly numPromptTokens: number;
-  /** Adapter and salt: they decide the KV of a token besides the tokens before it. Empty for none. */
+  /** Name of the LoRA adapter; absent or empty for none. Like `cacheSalt`, it decides the KV of a token besides the tokens before it. */
   readonly adapter?: string;
+  /** Salt of the prefix cache: requests with different salts share no blocks. Absent or empty for none. */
   readonly cacheSalt?: string;
-  /** The grammar that constrains its tokens, as its client gave it. */
+  /** The grammar that constrains the request's tokens, as the client gave it; null for none. */
   readonly grammar: Grammar | null;
-  /** What its client gave for the executor, as it is: how to sample, images, whatever. Of a session: that of the present chunk. */
+  /** Data from the client for the executor, passed through: sampling parameters, images. In a session: those of the present chunk. */
   readonly params?: unknown;
 }
 
 /**
- * What an executor reads of a plan: parallel arrays in batch order, valid up to `numRequests`. An engine hands out a copy of
- * the scheduler's `Plan`, so that what an executor writes into it changes nothing; the requests in it are the scheduler's own
- * and to be read only, as the tables are. The object is reused: an executor may read it until it has answered the step.
+ * The plan of a step for an executor: parallel arrays in batch order, valid up to `numRequests`. An engine hands out a copy of the
+ * scheduler's `Plan`, so an executor's writes into the plan change nothing. The requests in the plan and the tables are the
+ * scheduler's own, for reading only. The object is reused: an executor may read it until it has answered the step.
  */
 export interface ExecutorPlan {
-  /** Number of the step. Steps without anything to compute have numbers too, and are not executed. */
+  /** Number of the step, from 0. Numbers may skip: empty plans have numbers too, and are not executed. */
   readonly step: number;
-  /** Which set of shared arrays this plan lies in, 0 to pipelineDepth: stable memory for whoever captures addresses. */
+  /** Index of the shared arrays that hold this plan, 0 to pipelineDepth. The arrays of one frame never move (CUDA graphs). */
   readonly frame: number;
+  /** Entries of the plan, one per request. */
   readonly numRequests: number;
-  /** Tokens of all entries, at least 1 in a plan that an engine hands to its executor. */
+  /** Scheduled tokens of all entries, at least 1 in a plan that an engine hands to its executor. */
   readonly totalTokens: number;
+  /** The request of each entry. */
   readonly requests: readonly ExecutorRequest[];
   /** `EntryKind` of each entry: still running, new, or resumed after a preemption. */
   readonly kinds: Uint8Array;
+  /** Slot of each entry's request in the native request table. */
   readonly slots: Int32Array;
-  /** Tokens to compute, drafts included. */
+  /** Tokens to compute per entry, drafts included. */
   readonly numScheduledTokens: Int32Array;
-  /** Tokens whose KV exists before this step. */
+  /** Tokens per entry whose KV exists before this step. */
   readonly numComputedTokens: Int32Array;
-  /** Blocks of the request, this step's included; the last `numNewBlocks` of them are new. */
+  /** Blocks of each entry's request, those taken in this step included. */
   readonly numBlocks: Int32Array;
+  /** How many of an entry's `numBlocks` blocks, the last ones, are new in this step. Of an admitted entry all are. */
   readonly numNewBlocks: Int32Array;
-  /** Draft tokens among the scheduled ones. */
+  /** How many of an entry's scheduled tokens, the last ones, are draft tokens. */
   readonly numDraftTokens: Int32Array;
-  /** Draft tokens of entry i from i * maxDrafts on; -1 where a step in flight makes them. */
+  /** Draft tokens of entry i from i * maxDrafts on; -1 where a step in flight makes the draft. */
   readonly draftTokens: Int32Array;
+  /** Row length of `draftTokens`: most draft tokens per entry. */
   readonly maxDrafts: number;
-  /** Drafts of each entry, the last ones, that its grammar does not allow: they stand as -1 and are not to be accepted. */
+  /** How many of an entry's drafts, the last ones, its grammar forbids: they stand as -1 and must be rejected. */
   readonly numInvalidDraftTokens: Uint8Array;
-  /** 1: not scheduled in the step before, so a worker that mirrors tokens needs the whole list. */
+  /** 1: the entry was not scheduled in the previous step, so a worker that mirrors tokens needs all of them. */
   readonly needsAllTokens: Uint8Array;
-  /** Most tokens that each entry can bring: 0 while known tokens of it remain to be computed, otherwise 1 and its drafts. */
+  /** Most tokens that the entry can sample: 0 while known tokens of it remain to be computed, otherwise 1 plus its drafts. */
   readonly maxOutputTokens: Uint8Array;
   /**
-   * Of an entry that is not `running`: how many leading blocks it did not take from the pool in this step. They are its cached prefix,
-   * or what it held while it waited. It took its other blocks, and what these held before is gone. `numComputedTokens` says how much
-   * of the leading blocks need not be computed.
+   * For entries that are not `running`: how many leading blocks the entry already had. They are its cached prefix, or blocks that it
+   * held while it waited. Its other blocks were taken from the pool in this step, and their old content is gone. `numComputedTokens`
+   * says how many tokens of the leading blocks need no computing.
    */
   readonly numHitBlocks: Int32Array;
-  /** External ids of the requests that were preempted since the step executed before, and their handles, in the same order. */
+  /** External ids of the requests that were preempted since the last executed step. */
   readonly preempted: readonly string[];
+  /** Handles of the `preempted` requests, in the same order. */
   readonly preemptedHandles: readonly number[];
   /**
-   * With `Executor.watchesBlocks`: blocks that were taken from the pool since the step executed before, for entries or for
-   * loads of a connector. What they held before is gone, whoever cached it.
+   * With `Executor.watchesBlocks`: ids of blocks that were taken from the pool since the last executed step, for entries or for
+   * loads of a connector. Their old content is gone from the prefix cache too.
    */
   readonly takenBlocks: Int32Array;
   /**
-   * With `Executor.watchesBlocks`: blocks that lost their hashes since then, so that no request will find what they hold now:
-   * by `resetPrefixCache`, a failed step or load. Some of them may have had none. Whoever holds them keeps them.
+   * With `Executor.watchesBlocks`: ids of blocks whose hashes were removed since the last executed step, so that no request will hit
+   * them: by `resetPrefixCache`, a failed step or a failed load. Some of them may have had no hash. Requests that hold them keep them.
    */
   readonly forgottenBlocks: Int32Array;
-  /** External ids under which requests finished since the step executed before, each once, and the handles of all of them. */
+  /** External ids of requests that finished since the last executed step; an id of several such requests stands once. */
   readonly finished: readonly string[];
+  /** Handles of all requests that finished since the last executed step. */
   readonly finishedHandles: readonly number[];
   /**
-   * The entries whose tokens a grammar constrains, ascending. Each stands for 1 + numDraftTokens rows of a bitmask: what the
-   * grammar allows after the drafts before it. A step is executed only when its grammars know all that came before.
+   * The entries whose tokens a grammar constrains, ascending. Each entry has 1 + numDraftTokens rows of a bitmask: row j holds the
+   * tokens that the grammar allows after j drafts. A step is executed only when its grammars know all earlier tokens.
    */
   bitmaskEntries(): number[];
 }
 
 /**
- * Tokens of several plan entries: entry i has `counts[i]` of them, and they lie one entry after the other in `tokens`.
- * Both arrays may be longer than what they hold.
+ * Tokens of several plan entries, one entry after the other. Both arrays may be longer than their content.
  */
 export interface FlatTokens {
+  /** [sum of `counts`] token ids, in the order of the entries. */
   readonly tokens: Int32Array;
+  /** [numRequests] number of tokens of each entry. */
   readonly counts: Int32Array;
 }
 
 /** The answer of an executor to one step, in plan order. */
 export interface ExecutorResult extends FlatTokens {
-  /** Non-zero: this entry failed. Its request ends with `error`; the others go on. */
+  /** [numRequests] 0 = good. Any other code: the entry failed, and its request ends with `error`; the other entries go on. */
   readonly errors?: Uint8Array;
-  /** Drafts for the next step of each entry, at most numSpeculativeTokens. Read with one step in flight only. */
+  /**
+   * Draft tokens for the next step, at most numSpeculativeTokens per entry. Read at `pipelineDepth` 1. With more steps in flight, drafts
+   * stay with the executor; the engine reads them only for a next step that is kept back until its grammars know the earlier tokens.
+   */
   readonly drafts?: FlatTokens;
   /**
-   * Something for each token, in the order of `tokens`: log-probabilities, for instance. It reaches the reader with its token
-   * (`RequestOutput.extras`), or is dropped with it. The engine does not look into it. If it is no array, or too short, it is counted
-   * and dropped.
+   * One value for each token, in the order of `tokens`: log-probabilities, for instance. A value reaches the reader with its token
+   * (`RequestOutput.extras`), or is dropped with its token. The engine never looks into values. Extras that are no array, or too
+   * short, are counted (`wrongAnswers`) and dropped.
    */
   readonly extras?: readonly unknown[];
   /**
-   * Ids of blocks whose KV the executor lost, whoever they belong to. As with a load that failed, whoever holds one of them
-   * computes it again, or ends with `error`, as `loadFailurePolicy` says; what this step and those in flight bring for it is
-   * dropped, and nobody finds the block any more. To be said with the first step that may have been computed without that KV.
+   * Ids of blocks whose KV the executor lost, of any request. As with a failed load, each request that holds such a block computes it
+   * again, or ends with `error`, as `loadFailurePolicy` says. The tokens that this step and those in flight bring for such a request
+   * are dropped, and the blocks leave the prefix cache. Report a block with the first step that may have lacked its KV.
    */
   readonly lostBlocks?: ArrayLike<number>;
 }
 
 /**
- * Computes steps, strictly in the order in which they are submitted. An entry whose known tokens are all computed by
- * the step gets one token, and one more for every draft token that the model agrees with; any other entry gets none.
+ * Computes steps, strictly in the order of submission. An entry whose known tokens are all computed after the step gets one token,
+ * and one more for every draft token that the model accepts. Any other entry gets no token.
  *
- * The arrays of an answer are read when every step before it was answered; until then they stay as they are, so with
- * `pipelineDepth` steps in flight an executor that reuses its arrays needs that many sets.
+ * The engine reads the arrays of an answer when every earlier step was answered. Until then they must stay as they are: an executor
+ * that reuses its arrays needs `pipelineDepth` sets of them.
  */
 export interface Executor {
-  /** false: the engine spares itself the tables and passes null. Default true. */
+  /** false: the engine gathers no tables and passes null instead. Default true. */
   readonly usesTables?: boolean;
-  /** What the executor can do at most. An engine whose options ask for more is refused. Read once. */
+  /** The most that the executor can do. An engine whose options ask for more is refused. Read once. */
   readonly limits?: ExecutorLimits;
-  /** true: plans say which blocks were taken and forgotten. Default false. */
+  /** true: plans have `takenBlocks` and `forgottenBlocks`. Default false. */
   readonly watchesBlocks?: boolean;
-  /** Where it computes: on the host. For an executor on a GPU see `DeviceExecutor`. */
+  /** The device that computes: the host. For an executor on a GPU see `DeviceExecutor`. */
   readonly device?: 'cpu' | undefined;
   /**
-   * Called in order; up to `pipelineDepth` steps are submitted before the oldest was answered. A throw or a rejection
-   * fails the whole step. It may submit and abort requests; it must not step or dispose the engine.
+   * Computes one step. Steps come in order; up to `pipelineDepth` are submitted before the oldest is answered. A throw or a rejection
+   * fails the whole step. `execute` may submit and abort requests; it must not step or dispose the engine.
    */
   execute(plan: ExecutorPlan, tables: StepTables | null): ExecutorResult | PromiseLike<ExecutorResult>;
   /**
-   * Called with the handles of requests that ended, so that whatever is kept for them can be dropped. Every request comes once, also
-   * one that was in no plan, and the last one, behind which no step comes. It comes when every step that has the request was answered,
-   * and no later plan has it. Not called after `dispose`. What it throws is counted (`wrongAnswers`).
+   * Called with the handles of ended requests, so that the executor can drop its data about them. Every ended request comes once, also
+   * a request that was in no plan, and the last request, with no further step behind it. Its handle comes when every step with the
+   * request was answered; no later plan has it. Never called after `dispose`. Errors are counted (`wrongAnswers`).
    */
   requestsFinished?(handles: readonly number[]): void;
-  /** Called once when the engine is disposed, also with steps in flight, whose answers are then ignored. */
+  /** Called once, when the engine is disposed. Steps may be in flight then; their answers are ignored. */
   dispose?(): void | PromiseLike<void>;
 }
 
 /**
- * An executor that may compute on a GPU. The state is mirrored there then, and with it come the tables: `execute` is given
- * `DeviceTables`, or `StepTables` where CUDA cannot be used (`backend` of the scheduler's core says why). Only the former
- * have a `descriptor`.
+ * An executor that may compute on a GPU. The scheduler's state is then mirrored on that GPU, and the tables are gathered there:
+ * `execute` is given `DeviceTables`, or `StepTables` where CUDA cannot be used (`backend` of the scheduler's core says why). Only
+ * `DeviceTables` have a `descriptor`.
  */
 export interface DeviceExecutor extends Omit<Executor, 'device' | 'execute'> {
-  /** Where it computes: `cpu`, `cuda` (the GPU 0) or `cuda:N`. Read once, like `stream`. */
+  /** The device that computes: `cpu`, `cuda` (the GPU 0) or `cuda:N`. Read once, like `stream`. */
   readonly device: string;
-  /** The cudaStream_t in which it computes, as an address; null on the host. */
+  /** The cudaStream_t in which the executor computes, as an address; null on the host. */
   readonly stream: bigint | null;
-  /** See `Executor.execute`. All that reads the tables must be queued in `stream` when this returns. */
+  /** See `Executor.execute`. All work that reads the tables must be queued in `stream` when `execute` returns. */
   execute(
     plan: ExecutorPlan,
     tables: StepTables | DeviceTables | null,

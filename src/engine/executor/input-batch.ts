@@ -5,27 +5,29 @@ import { EntryKind } from '../../scheduler/plan/plan.js';
 import type { ExecutorPlan, ExecutorResult } from './executor.js';
 import { SequenceTail } from './sequence-tail.js';
 
-/** What a model computes in one step: entry i has the tokens from `queryStart[i]` to `queryStart[i + 1]`. */
+/** The inputs of a model for one step: entry i has the tokens from `queryStart[i]` to `queryStart[i + 1]`. */
 export interface StepInputs {
+  /** Entries of the step, those without tokens included. */
   readonly numRequests: number;
+  /** Tokens of all entries together, drafts included. */
   readonly numTokens: number;
-  /** [numTokens] token ids, all of them known: tokens that earlier steps sampled, and drafts, are filled in. */
+  /** [numTokens] token ids, all of them known: tokens sampled by earlier steps, and drafts, are filled in. */
   readonly tokens: Int32Array;
   /** [numTokens] position of each token in its request's text. */
   readonly positions: Int32Array;
-  /** [numTokens] where the KV of each token is written: block * blockSize + offset. */
+  /** [numTokens] slot of each token's KV in the KV memory: block * blockSize + offset. */
   readonly slots: Float64Array;
-  /** [numRequests + 1] */
+  /** [numRequests + 1] index of each entry's first token; the last value is `numTokens`. */
   readonly queryStart: Int32Array;
-  /** [numRequests] position of the first token: the KV in front of it has been computed. */
+  /** [numRequests] position of the entry's first token; the KV of all earlier positions has been computed. */
   readonly numComputed: Int32Array;
-  /** [numRequests] how many of the entry's tokens, the last ones, are drafts to be verified. */
+  /** [numRequests] how many of the entry's last tokens are drafts to be verified. */
   readonly numDrafts: Int32Array;
-  /** [numRequests] 1: the entry has to bring a token, sampled behind its last token that is no draft, and one more for every draft accepted. */
+  /** [numRequests] 1: the entry samples a token behind its last token that is no draft, and one more for every accepted draft. */
   readonly samples: Uint8Array;
 }
 
-/** The arrays behind `StepInputs`, which are used again in every step. */
+/** The arrays of `StepInputs`, reused in every step. */
 class Inputs implements StepInputs {
   numRequests = 0;
   numTokens = 0;
@@ -49,36 +51,36 @@ class Inputs implements StepInputs {
 }
 
 /**
- * Turns plans that were made ahead into what is really to be computed, as vLLM's InputBatch does for its model runner.
+ * Turns plans that were made ahead into the true inputs of the model, as vLLM's InputBatch does for its model runner.
  *
- * With `pipelineDepth` of 2 or 3 a plan is made while earlier steps run. The tokens that these sample stand as -1 in its `inputIds`.
- * And with drafts, its `numComputedTokens` and `slotMapping` count drafts as accepted that may be rejected. Only the executor knows
- * which drafts it accepted, so only the executor can say at which positions a plan's tokens really stand: this class does, from the
- * executor's own answers. At depth 1 tables and inputs are the same.
+ * With `pipelineDepth` 2 or 3, a plan is made while earlier steps run. Tokens that those steps will sample stand as -1 in the plan's
+ * `inputIds`. With drafts, the plan's `numComputedTokens` and `slotMapping` count drafts as accepted that may be rejected. Only the
+ * executor knows which drafts were accepted. So this class finds the true positions of a plan's tokens from the executor's own
+ * answers. At depth 1, tables and inputs are the same.
  *
- * For each step, in order, when all steps before were sampled: `prepare`, compute, `sampled`. A plan and its tables may be
- * read until the step is answered, so nothing is copied. Nothing is allocated per request and step.
+ * Use it for each step in order, when all earlier steps were sampled: `prepare`, compute, `sampled`. The plan and its tables stay
+ * readable until the step is answered, so nothing is copied. Nothing is allocated per request and step.
  */
 export class InputBatch {
   readonly #blockSize: number;
   readonly #sequences = new Map<number, SequenceTail>();
   #inputs = new Inputs(0, 0);
-  /** Of each entry of the step that was prepared last: the position behind its last token that is no draft. */
+  /** [entry of the last prepared step] the position behind the entry's last token that is no draft. */
   #ends = new Int32Array(0);
 
-  /** @param blockSize that of the engine, in tokens. @throws ERR_BLOCKSTEP_BAD_ARG */
+  /** @param blockSize the engine's tokens per block. @throws ERR_BLOCKSTEP_BAD_ARG */
   constructor({ blockSize }: { blockSize: number }) {
     this.#blockSize = checkInteger('blockSize', blockSize, 1, 2 ** 16);
   }
 
-  /** Number of requests of which something is kept. */
+  /** Requests whose last tokens are kept. */
   get numRequests(): number {
     return this.#sequences.size;
   }
 
   /**
-   * What a step computes. An entry has no tokens if nothing is known of its text, and computes its last known token again if its step
-   * before failed: in both cases the request has ended, and whatever is answered for it is dropped.
+   * The inputs of a step. After a failed step the request of an entry has ended, and its answer will be dropped: such an entry has no
+   * tokens if its text is unknown, or computes its last known token again.
    * @returns arrays that are valid until the next call
    */
   prepare(plan: ExecutorPlan, tables: StepTables): StepInputs {
@@ -94,7 +96,7 @@ export class InputBatch {
     return inputs;
   }
 
-  /** Takes the answer of the step that was prepared last: its tokens, and the drafts that the next step is to verify. */
+  /** Takes the answer of the last prepared step: its tokens, and the drafts that the next step verifies. */
   sampled(plan: ExecutorPlan, { tokens, counts, drafts }: ExecutorResult): void {
     let at = 0;
     let draftAt = 0;
@@ -110,7 +112,7 @@ export class InputBatch {
     }
   }
 
-  /** Drops what is kept for requests that have ended (`Executor.requestsFinished`). `prepare` does so for those that its plan names. */
+  /** Drops the tokens kept for ended requests; for use in `Executor.requestsFinished`. `prepare` drops those that its plan names. */
   forget(handles: readonly number[]): void {
     for (const handle of handles) this.#sequences.delete(handle);
   }
@@ -130,14 +132,15 @@ export class InputBatch {
     const isAdmitted = plan.kinds[i] !== EntryKind.running;
     sequence.place(tables.inputIds, from, count, planned, isAdmitted, samples);
     const end = samples ? sequence.length : Math.min(sequence.computed + count, sequence.length);
-    // A plan may have counted drafts as tokens that were rejected. If no token is left to sample from, the last one is computed again.
+    // A plan may have counted drafts as tokens that were rejected meanwhile. If no token is left to compute, the last one is computed
+    // again, to sample from it.
     const first = samples && sequence.computed >= end ? end - 1 : sequence.computed;
     this.#ends[i] = end;
     inputs.numComputed[i] = first;
     inputs.numDrafts[i] = 0;
     inputs.samples[i] = samples ? 1 : 0;
-    // If there is more to compute than the plan has, or it begins further back than drafts can explain, an earlier step was never
-    // computed here.
+    // An earlier step was never computed here if there is more to compute than the plan has tokens, or if the first token stands
+    // further back than rejected drafts can explain.
     const fits = first >= 0 && end - first <= Math.max(count, 1) && planned - first <= this.#surplus(plan);
     const isKnown = fits && this.#putTokens(tables, i, sequence, first, end, planned);
     if (!isKnown) {
@@ -149,12 +152,12 @@ export class InputBatch {
     if (samples) inputs.numDrafts[i] = this.#putDrafts(plan, tables, i, sequence, end);
   }
 
-  /** By how many positions a plan can be ahead: the drafts of two steps in flight, and a last token that is computed again. */
+  /** Most positions that a plan can be ahead of the truth: the drafts of two steps in flight, and a last token computed again. */
   #surplus({ maxDrafts }: ExecutorPlan): number {
     return 2 * maxDrafts + 1;
   }
 
-  /** Puts the tokens from position `first` to `end` into the inputs. @returns false if one of them is not known */
+  /** Puts the tokens from position `first` to `end` into the inputs. @returns false if one of these tokens is not known */
   #putTokens(
     tables: StepTables,
     entry: number,
@@ -173,7 +176,10 @@ export class InputBatch {
     return true;
   }
 
-  /** Puts the drafts to verify into the inputs: those of the plan, or the executor's own if the plan was made before them. @returns how many */
+  /**
+   * Puts the drafts to verify into the inputs: the plan's, or the executor's own where the plan was made before the drafts.
+   * @returns the number of drafts
+   */
   #putDrafts(
     plan: ExecutorPlan,
     tables: StepTables,
@@ -209,7 +215,7 @@ export class InputBatch {
     return sequence;
   }
 
-  /** The arrays, large enough for a step: an entry that computes its last token again has one token more than its plan says. */
+  /** The arrays, large enough for a step. An entry that computes its last token again has one token more than in its plan. */
   #reserve({ maxTokens, maxEntries }: StepTables): Inputs {
     if (this.#inputs.tokens.length < maxTokens + maxEntries) {
       this.#inputs = new Inputs(maxTokens + maxEntries, maxEntries);

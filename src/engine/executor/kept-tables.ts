@@ -5,10 +5,10 @@ import type { Request } from '../../scheduler/request/request.js';
 import type { PlanTables } from './executor-tables.js';
 
 /**
- * The tables of a step that is kept back, with the tokens of every entry still readable when the step is executed. The tables stay
- * as they were gathered; but requests may end until then, and their slots may be given to others. So the tokens of the requests that
- * the step admits are copied now. Those of a running request are copied by the scheduler if it ends (`Plan.keptTokens`), which few do.
- * The one set of tables on a GPU stays too: nothing is planned behind a step that is kept back, so nothing is gathered.
+ * The tables of a step that is kept back, with the tokens of every entry readable until the step is executed. The gathered tables stay
+ * as they are. But `readTokens` reads by slot, and a request may end meanwhile and give its slot to another. So the tokens of admitted
+ * requests are copied now. The tokens of a running request are copied by the scheduler if the request ends (`Plan.keptTokens`), which
+ * is rare. The single set of tables on a GPU stays as well: nothing is planned, and so nothing gathered, behind a step kept back.
  */
 export function keepTables<T extends PlanTables>(plan: Plan, tables: T, core: Core): T {
   const kept = new Map<number, Int32Array>();
@@ -27,7 +27,7 @@ export function keepTables<T extends PlanTables>(plan: Plan, tables: T, core: Co
   return Object.create(tables, { readTokens: { value: readTokens } }) as T;
 }
 
-/** Reads tokens that were not kept. Refused if the request has ended all the same: its slot may be another's by now. */
+/** Reads tokens from the scheduler's state. @throws ERR_BLOCKSTEP_BAD_SLOT if the request has ended: its slot may be another's by now */
 function readLive(plan: Plan, tables: PlanTables, entry: number, from: number, out: Int32Array): number {
   const request = entry < plan.numRequests ? plan.requests[entry] : undefined;
   if (request?.isFinished === true) {

@@ -6,8 +6,8 @@ import type { ExecutorPlan, ExecutorRequest } from './executor.js';
 const NO_BLOCKS = new Int32Array(0);
 
 /**
- * A plan as its executor is given it: a copy. When the step was computed the scheduler goes by its own plan, and finds every request
- * of the step there. So whatever an executor writes into its copy, by mistake or late, changes nothing else.
+ * The copy of a plan that the executor is given. The scheduler applies the answer by its own plan. So anything that an executor writes
+ * into the copy, by mistake or late, leaves the scheduler's plan as it was.
  */
 class PlanView implements ExecutorPlan {
   step = -1;
@@ -54,7 +54,7 @@ class PlanView implements ExecutorPlan {
     this.numHitBlocks = plan.numHitBlocks.slice();
   }
 
-  /** Copies what the plan says now. @throws if the executor has frozen the view, or given its memory away */
+  /** Copies the present content of the plan. @throws TypeError if the executor has frozen the view, or transferred its buffers */
   fill(): void {
     const plan = this.#plan;
     this.step = plan.step;
@@ -66,7 +66,7 @@ class PlanView implements ExecutorPlan {
     this.finishedHandles = plan.finishedHandles;
     this.takenBlocks = plan.takenBlocks;
     this.forgottenBlocks = plan.forgottenBlocks;
-    // Whole columns, since a part of one would have to be an object of its own.
+    // Whole columns are copied, since a subarray would be a new object per column and step.
     this.kinds.set(plan.kinds);
     this.slots.set(plan.slots);
     this.numScheduledTokens.set(plan.numScheduledTokens);
@@ -85,7 +85,7 @@ class PlanView implements ExecutorPlan {
     const { requests: from, numRequests } = plan;
     for (let i = 0; i < numRequests; i++) {
       const request = from[i];
-      // In steady decode the same request stands here already. To store an object costs more than to compare.
+      // In steady decode the same request stands here already, and storing an object costs more than comparing two.
       if (requests[i] !== request) requests[i] = request;
     }
   }
@@ -99,11 +99,11 @@ class PlanView implements ExecutorPlan {
   }
 }
 
-/** One view per plan. A view is used again when its plan is, so its arrays keep their addresses. */
+/** One view per frame. A view is reused with its frame, so its arrays keep their addresses. */
 export class PlanViews {
   readonly #views: PlanView[] = [];
 
-  /** The view of a plan, filled with what the plan says now. */
+  /** The view of a plan, filled with the plan's present content. */
   of(plan: Plan): ExecutorPlan {
     try {
       const view = this.#views[plan.frame] ?? this.#make(plan);

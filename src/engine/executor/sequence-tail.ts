@@ -1,22 +1,22 @@
-/** Tokens of one request that are kept: as many as steps in flight can bring, and some in front of them that may be asked for again. */
+/** Least number of tokens kept per request: all that the steps in flight can sample, and earlier ones that may be computed again. */
 const KEPT = 256;
 
-/** What an executor itself knows of the end of one request's text: tokens that it sampled, and drafts that it made. */
+/** The end of one request's text as the executor knows it: the tokens that the executor sampled, and the drafts that it made. */
 export class SequenceTail {
-  /** Known tokens. */
+  /** Number of known tokens: the position behind the last one. */
   length = 0;
-  /** Tokens whose KV has been computed: those in front of the first rejected draft. */
+  /** Number of leading tokens whose KV has been computed. The KV of rejected drafts does not count. */
   computed = 0;
-  /** The last known tokens, up to position `length`; the first of them stands at `#from`. */
+  /** The last known tokens: those at the positions from `#from` up to `length`. */
   #tokens: number[] = [];
   #from = 0;
   #drafts: number[] = [];
 
   /**
-   * Takes what the tables of a step say of this request.
-   * @param ids the tokens of the step; this request has `count` of them from `from` on, -1 where a step in flight makes the token
-   * @param planned the position of the first of them, by the plan
-   * @param isAdmitted the request has new blocks: what it computed before does not count
+   * Takes over the request's tokens from the tables of a step.
+   * @param ids the step's `inputIds`; this request has `count` of them from `from` on, -1 where a step in flight makes the token
+   * @param planned the position of the first of these tokens, by the plan
+   * @param isAdmitted the step admits the request, with new blocks: KV computed earlier does not count
    * @param samples the step samples a token of this request
    */
   place(
@@ -27,31 +27,32 @@ export class SequenceTail {
     isAdmitted: boolean,
     samples: boolean,
   ): void {
-    // A plan counts at least as much as computed as there is, unless the request goes back. If nothing is known here, the plan is right.
+    // A plan's count of computed tokens is at least the true one, since it counts drafts as accepted. A smaller count means that the
+    // request went back. Without any known token the plan's count is right.
     if (isAdmitted || planned < this.computed || this.length === 0) this.computed = planned;
     let known = count;
     while (known > 0 && ids[from + known - 1] < 0) known--;
     for (let i = Math.max(0, known - KEPT / 2); i < known; i++) this.#set(planned + i, ids[from + i]);
     const end = planned + known;
     if (samples && known === count) {
-      // The plan has the whole text: it was made when the drafts before it had been verified.
+      // The plan knows the whole text, so it was made after all earlier drafts had been verified.
       this.#cut(end);
       this.computed = planned;
     } else if (known > 0 && end > this.length) this.length = end;
   }
 
-  /** The token at a position; -1 if it is not kept, or not known. */
+  /** The token at a position; -1 if the token is not kept or not known. */
   tokenAt(position: number): number {
     const at = position - this.#from;
     return at >= 0 && position < this.length && at < this.#tokens.length ? this.#tokens[at] : -1;
   }
 
-  /** The draft that was made for a place behind the last token; -1 if there is none. */
+  /** Draft number `index`, from 0, of those behind the last token; -1 if there is none. */
   draftAt(index: number): number {
     return index < this.#drafts.length ? this.#drafts[index] : -1;
   }
 
-  /** Takes the tokens that a step sampled behind `end`: drafts that were accepted, and one more, whose KV is not computed yet. */
+  /** Takes the tokens that a step sampled behind `end`: the accepted drafts, and one more, whose KV is not computed yet. */
   sampled(end: number, tokens: Int32Array, from: number, count: number): void {
     this.#cut(end);
     for (let i = 0; i < count; i++) this.#set(end + i, tokens[from + i]);
@@ -59,13 +60,13 @@ export class SequenceTail {
     this.computed = this.length - 1;
   }
 
-  /** Takes the drafts that were made behind the last token. */
+  /** Takes the drafts for the positions behind the last token. */
   drafted(tokens: Int32Array | undefined, from: number, count: number): void {
     this.#drafts.length = 0;
     for (let i = 0; i < count; i++) this.#drafts.push((tokens as Int32Array)[from + i]);
   }
 
-  /** Ends the text at a position: what was known behind it is forgotten. */
+  /** Cuts the text off at a position: tokens from there on are forgotten. */
   #cut(end: number): void {
     this.length = end;
     if (end < this.#from) {
@@ -76,8 +77,8 @@ export class SequenceTail {
 
   #set(position: number, token: number): void {
     const at = position - this.#from;
-    // A token in front of those that are kept is not needed: the tables have it. Those that are kept may be all that is known of the
-    // text's end, also of a request that is computed again.
+    // A token before the kept ones is not needed, since the tables have it. The kept tokens must stay: they may be the only record of
+    // the text's end, also for a request that is computed again.
     if (at < 0) return;
     if (at > this.#tokens.length) {
       this.#tokens.length = 0;

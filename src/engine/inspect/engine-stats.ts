@@ -5,27 +5,29 @@ import type { EngineCounters } from '../state/counters.js';
 import type { EngineState } from '../state/engine-state.js';
 import type { StepLatency } from '../state/step-times.js';
 
-/** A snapshot as plain data. Counts of events are since the start; gauges are derived from the state at this moment. */
+/** A snapshot of an engine as plain data. Counters count since the start; gauges tell the state at this moment. */
 export interface EngineStats extends EngineCounters {
-  /** The scheduler's statistics, but for `finished`: requests that their clients stopped count as `stop` here, as `abort` there. */
+  /** The scheduler's statistics. Only `finished` differs: requests stopped by their clients count as `stop` here, as `abort` there. */
   readonly scheduler: SchedulerStats;
   /** Requests whose streams have not ended. */
   readonly streams: number;
   /** Streams that a reader waits for. */
   readonly readersWaiting: number;
-  /** Tokens of streams that have not ended, not read yet. */
+  /** Unread tokens of streams that have not ended. */
   readonly bufferedTokens: number;
-  /** Steps submitted to the executor and not taken. */
+  /** Steps in flight: planned, and their answers not taken. */
   readonly stepsInFlight: number;
-  /** Requests that wait to be admitted for the first time, and their prompt tokens: what `maxQueuedRequests` and `maxQueuedTokens` bound. */
+  /** Requests that wait to be admitted for the first time; bounded by `maxQueuedRequests`. */
   readonly queuedRequests: number;
+  /** Prompt tokens of the `queuedRequests`; bounded by `maxQueuedTokens`. */
   readonly queuedTokens: number;
-  /** Aborts to be carried out before the next step. */
+  /** Aborts that wait to be carried out before the next step. */
   readonly abortsQueued: number;
-  /** How long the executor takes for a step, in milliseconds. */
+  /** Time from a step's submission to the executor's answer, in milliseconds. */
   readonly stepLatencyMs: StepLatency;
 }
 
+/** See `Engine.stats`. @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT if the scheduler is broken */
 export function readEngineStats(e: EngineState): EngineStats {
   countStops(e);
   const scheduler = e.scheduler.stats();
@@ -44,7 +46,7 @@ export function readEngineStats(e: EngineState): EngineStats {
   };
 }
 
-/** The state of an engine in a few figures, for `console.log`. Calls nobody, not even the clock: to look changes nothing. */
+/** The state of an engine in a few figures, for `console.log`. Calls no foreign code, not even the clock: printing changes nothing. */
 export function engineFacts(e: EngineState, runs: boolean): object {
   const { numRunning, numWaiting, numSkipped, core } = e.scheduler;
   return {

@@ -1,22 +1,22 @@
 import type { EngineState } from '../state/engine-state.js';
 import { explain } from './explain.js';
 
-/** What an exit watch asks of the run loop. */
+/** The part of the run loop that an exit watch reads. */
 interface Driver {
   /** Whether the engine drives itself. */
   readonly isRunning: boolean;
-  /** Whether it is about to make a step, for which the process stays alive. */
+  /** Whether a turn of the run loop is due, which keeps the process alive. */
   readonly isDue: boolean;
 }
 
 /**
- * The watches of this thread that nobody has ended. Held weakly: a watch keeps no engine alive. One listener serves all of them,
- * and there is none while there are no watches.
+ * The watches of this thread that have not ended. They are held weakly, so a watch keeps no engine alive. One `beforeExit` listener
+ * serves all watches, and is removed with the last watch.
  */
 const watches = new Set<WeakRef<ExitWatch>>();
 const collected = new FinalizationRegistry<WeakRef<ExitWatch>>(forget);
 
-/** Has the process warn, once per engine, when it is about to end while requests of the engine are unfinished. */
+/** Warns, once per engine, when the process is about to end while requests of the engine are unfinished. */
 export class ExitWatch {
   readonly #e: EngineState;
   readonly #driver: Driver;
@@ -36,11 +36,11 @@ export class ExitWatch {
     forget(this.#ref);
   }
 
-  /** Warns, and ends the watch, if the engine has requests that nobody will finish. */
+  /** Warns and ends the watch if the engine has unfinished requests and no step is due. */
   check(): void {
     const { streams } = this.#e;
     if (streams.size === 0 || this.#driver.isDue) return;
-    // A warning wakes the event loop of a worker, so that `beforeExit` comes again.
+    // The watch ends first: in a worker thread a warning wakes the event loop, and `beforeExit` comes again.
     forget(this.#ref);
     const { isRunning } = this.#driver;
     const [{ request }] = streams;
@@ -62,7 +62,7 @@ function forget(ref: WeakRef<ExitWatch>): void {
   if (watches.delete(ref) && watches.size === 0) process.off('beforeExit', onBeforeExit);
 }
 
-/** The event loop is empty. Other listeners have their turn first: they may set engines going, or end them. */
+/** The event loop is empty. Other `beforeExit` listeners go first, since they may make engines run, or end them. */
 function onBeforeExit(): void {
   queueMicrotask(() => {
     for (const ref of [...watches]) ref.deref()?.check();

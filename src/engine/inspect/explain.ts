@@ -6,10 +6,11 @@ import { type Deadlines, NO_DEADLINE, type WaitReason } from '../../scheduler/re
 import type { EngineState } from '../state/engine-state.js';
 
 /**
- * What a request waits for and since when, in words for people: the words may change. Looks at a bounded number of other requests.
- * Only for an id that no unfinished request has it looks at all finished requests whose blocks something still uses.
- * @param key its id, or its handle
- * @param isDriven whether somebody makes steps
+ * What a request waits for and since when, in words for people; the words may change. The cost is bounded, except for an id that no
+ * unfinished request has: then all finished requests whose blocks are still in use are searched.
+ * @param key the request's id, or its handle
+ * @param isDriven whether the engine drives itself, or somebody has made a step before
+ * @throws ERR_BLOCKSTEP_BAD_ARG for a key that is neither
  */
 export function explain(e: EngineState, key: string | number, isDriven: boolean): string {
   if (typeof key !== 'string' && !(typeof key === 'number' && Number.isSafeInteger(key) && key >= 0)) {
@@ -29,7 +30,7 @@ function find({ scheduler }: EngineState, key: string | number): Request | undef
   return scheduler.get(key) ?? scheduler.findFinished(key);
 }
 
-/** The deadlines of a request that run, and how much of each is left. */
+/** The running deadlines of a request, with the milliseconds left. */
 function timeLeft(e: EngineState, request: Request): string {
   const { queueDeadline, waitDeadline, wholeDeadline } = request;
   const reason = request.isFinished ? 'reclaim' : WAIT_DEADLINES[request.waitReason ?? 'admission'];
@@ -89,7 +90,7 @@ function state(e: EngineState, request: Request, isDriven: boolean): string {
   }
 }
 
-/** What uses its blocks besides itself, each with its age. */
+/** The uses of the request's blocks besides its own, each with its age. */
 function uses(e: EngineState, { outstanding }: Request): string {
   const all = outstanding?.uses() ?? [];
   return all.map(({ kind, owner, since }) => `${kind}:${owner} for ${ms(e, since)}`).join(', ');
@@ -118,12 +119,12 @@ function waiting(e: EngineState, request: Request, isDriven: boolean): string {
   try {
     return `${where}; ${whyNotAdmitted(e, request, place, isDriven)}`;
   } catch (error) {
-    // The question goes to native code, which may be broken.
+    // `whyNotAdmitted` asks native code, which may be broken.
     return `${where}; why cannot be said: ${describeError(error)}`;
   }
 }
 
-/** The first thing that keeps the scheduler from admitting a request, in the order in which the scheduler looks. */
+/** The first obstacle to a request's admission, in the order of the scheduler's checks. */
 function whyNotAdmitted(e: EngineState, request: Request, { head }: PlaceInLine, isDriven: boolean): string {
   const { scheduler } = e;
   const { config, core, numRunning } = scheduler;

@@ -2,24 +2,25 @@ import { channels } from '../../base/channels.js';
 import { BlockstepError, describeError } from '../../base/errors.js';
 import type { EngineState } from '../state/engine-state.js';
 
-/** What `Engine.health` tells an operator. */
+/** The health of an engine, for operators: `Engine.health`. */
 export interface EngineHealth {
+  /** Whether there are no `reasons`. */
   readonly healthy: boolean;
-  /** `draining` once a shutdown has begun; `broken` when the engine refuses all further work. */
+  /** `draining` once a shutdown has begun; `broken` once the engine refuses all further work. */
   readonly state: 'open' | 'draining' | 'broken' | 'disposed';
-  /** Which instance of the native state decides the steps: the host's or the GPU's. */
+  /** The instance of the native state that decides the steps: the host's or the GPU's. */
   readonly authority: 'host' | 'device';
   /** Why the engine is not healthy, in words; empty if it is. */
   readonly reasons: readonly string[];
 }
 
-/** So many failed steps in a row make an engine unhealthy: no request has a chance. */
+/** Failed steps in a row that make an engine unhealthy. */
 const FAILING_STEPS = 3;
 
-/** Watches an engine for three things: a hung executor, steps that all fail, and work of which nothing is scheduled. */
+/** Watches an engine for three faults: a hung executor, several failed steps in a row, and runnable requests that are never scheduled. */
 export class HealthWatch {
   readonly #e: EngineState;
-  /** Empty steps in a row though something could run. */
+  /** Empty plans in a row although a request could run. */
   #stalledSteps = 0;
   #stalledSince = 0;
   #failedSteps = 0;
@@ -38,8 +39,8 @@ export class HealthWatch {
   }
 
   /**
-   * Notes that an empty plan was made while no step is in flight. Requests that wait for somebody outside do not count: each of
-   * these waits has a deadline of its own. That no block is free is no excuse: no request runs that could give one back.
+   * Notes that an empty plan was made while no step is in flight. Requests that wait for an outside event do not count as stalled: each
+   * such wait has its own deadline. A lack of free blocks does count: no step is in flight that could free any.
    */
   scheduledNothing(): void {
     const { scheduler, config } = this.#e;
@@ -51,7 +52,7 @@ export class HealthWatch {
     if (this.#stalledSteps === config.stallSteps) this.changed();
   }
 
-  /** Notes that the answer of a step was taken. @param error why the step failed, if it did */
+  /** Notes that the answer of a step was taken. @param error the cause, if the step failed */
   answered(error: unknown, failed: boolean): void {
     if (!failed && this.#failedSteps === 0) return;
     this.#failedSteps = failed ? this.#failedSteps + 1 : 0;
@@ -59,7 +60,7 @@ export class HealthWatch {
     if (this.#failedSteps === 0 || this.#failedSteps === FAILING_STEPS) this.changed();
   }
 
-  /** How long the executor may still take for the oldest step, in milliseconds; Infinity if nothing waits for it. */
+  /** Milliseconds that the executor has left for the oldest step; Infinity if no step waits for it, or there is no timeout. */
   executorTimeLeft(): number {
     const { flight, config, answeredAt } = this.#e;
     if (config.executorTimeoutMs === 0 || flight.length === 0 || flight[0].state !== 'pending') {
@@ -69,7 +70,7 @@ export class HealthWatch {
     return since + config.executorTimeoutMs - this.#e.now();
   }
 
-  /** Breaks the engine if its executor is hung. @throws ERR_BLOCKSTEP_EXECUTOR_HUNG then */
+  /** Breaks the engine if its executor is hung. @throws ERR_BLOCKSTEP_EXECUTOR_HUNG if so */
   checkExecutor(): void {
     if (this.executorTimeLeft() > 0) return;
     const hung = new BlockstepError('ERR_BLOCKSTEP_EXECUTOR_HUNG', this.#hungFor());
@@ -84,7 +85,7 @@ export class HealthWatch {
     return { healthy: reasons.length === 0, state, authority: scheduler.core.backend.authority, reasons };
   }
 
-  /** Tells whoever listens to the channel, if the engine has become healthy or unhealthy since it was told last. */
+  /** Publishes to the health channel if the engine has become healthy or unhealthy since the last message. */
   changed(): void {
     const { healthy, reasons } = this.read();
     if (healthy === this.#wasHealthy) return;

@@ -7,9 +7,9 @@ import type { StopReason } from '../streams/outputs.js';
 import type { StreamBuffer } from '../streams/stream-buffer.js';
 
 /**
- * Aborts the requests that ids and handles name now: `Engine.abort`. Those that are unknown or have ended are counted.
- * @param reason what their readers are rejected with; undefined = reading ends with `abort`
- * @throws ERR_BLOCKSTEP_ANOMALY in strict mode, when all the others were aborted
+ * Aborts the requests that ids and handles name now: `Engine.abort`. Keys of unknown or ended requests are counted.
+ * @param reason the readers are rejected with it; undefined = reading ends with `abort`
+ * @throws ERR_BLOCKSTEP_ANOMALY in strict mode, for a handle that was never given out; all other requests are aborted
  */
 export function abortByKeys(e: EngineState, keys: readonly (string | number)[], reason: unknown): void {
   const { aborts } = e.scheduler;
@@ -17,15 +17,15 @@ export function abortByKeys(e: EngineState, keys: readonly (string | number)[], 
   for (const request of found) {
     const stream = e.streams.of(request);
     if (stream !== undefined) abortStream(e, stream, reason);
-    // It was added behind the engine's back, is being added just now, or has finished and is still sent.
+    // The request has no stream: it was added by the scheduler directly, is being added just now, or has finished and is still sent.
     else queueAbort(e, request, reason);
   }
   if (found.size < keys.length) e.change(() => aborts.checkFound());
 }
 
 /**
- * Aborts the request of a stream: for its client, a signal, a reader that leaves the loop, the end of a shutdown. The stream
- * ends at once: nothing else can happen to the request from now on.
+ * Aborts the request of a stream, for a client, a signal, a reader that leaves its loop, or the end of a shutdown. The stream ends at
+ * once, so its client sees no later event of the request.
  */
 export function abortStream(e: EngineState, stream: StreamBuffer, reason: unknown): void {
   if (stream.ended) return;
@@ -36,8 +36,8 @@ export function abortStream(e: EngineState, stream: StreamBuffer, reason: unknow
 }
 
 /**
- * Ends the request of a stream as its client found the end in the text. To the scheduler that is an abort, as in vLLM, whose
- * scheduler knows no stop strings either; readers, counters and the channel are told `stop`.
+ * Ends the request of a stream for a client that found the end in the text. The scheduler aborts the request, as in vLLM, whose
+ * scheduler knows no stop strings either. Readers, counters and the channel see `stop`.
  * @throws ERR_BLOCKSTEP_BAD_ARG for a session whose input is open; nothing was changed
  */
 export function stopStream(e: EngineState, stream: StreamBuffer, reason: unknown): void {
@@ -58,7 +58,7 @@ export function stopStream(e: EngineState, stream: StreamBuffer, reason: unknown
   if (channels.stop.hasSubscribers) channels.stop.publish({ id, handle, stopReason });
 }
 
-/** Has the scheduler abort the requests that wait for it. @returns whether there were any */
+/** Has the scheduler carry out the queued aborts. @returns whether there were any */
 export function drainAborts(e: EngineState): boolean {
   if (e.scheduler.aborts.size === 0) return false;
   e.change((scheduler) => scheduler.aborts.drain());
@@ -66,7 +66,7 @@ export function drainAborts(e: EngineState): boolean {
   return true;
 }
 
-/** Counts the stops that the scheduler has carried out; one whose request ended otherwise before is no stop. */
+/** Counts the stops that the scheduler has carried out. A request that ended in another way before is not counted. */
 export function countStops(e: EngineState): void {
   for (const request of e.stops) {
     if (!request.isFinished) continue;
@@ -75,7 +75,7 @@ export function countStops(e: EngineState): void {
   }
 }
 
-/** Leaves a request to be aborted by the next drain. There is room for another in the queue at once. */
+/** Leaves a request to be aborted by the next drain. Its place among the queued requests (`maxQueuedRequests`) is free at once. */
 function queueAbort(e: EngineState, request: Request, reason: unknown): void {
   e.scheduler.aborts.queue(request, reason);
   if (request.backlogTokens > 0) e.scheduler.backlog.leave(request, e.now(), false);

@@ -2,12 +2,12 @@ import { BlockstepError } from '../../base/errors.js';
 import type { EngineState } from '../state/engine-state.js';
 import type { QueueBounds } from '../state/options.js';
 
-/** Whether the queue is bounded at all. */
+/** Whether `maxQueuedRequests` or `maxQueuedTokens` bounds the queue. */
 export function hasBounds({ maxQueuedRequests, maxQueuedTokens }: QueueBounds): boolean {
   return Math.min(maxQueuedRequests, maxQueuedTokens) < Number.POSITIVE_INFINITY;
 }
 
-/** Whether the queue would be at most half full with one more request. A prompt that is longer than half of it needs an empty queue. */
+/** Whether one more request of `numTokens` prompt tokens leaves the queue at most half full. An empty queue has room for any prompt. */
 export function hasHalfRoom(e: EngineState, numTokens: number): boolean {
   const { maxQueuedRequests, maxQueuedTokens } = e.config;
   const { requests, tokens } = e.scheduler.backlog;
@@ -17,8 +17,8 @@ export function hasHalfRoom(e: EngineState, numTokens: number): boolean {
 }
 
 /**
- * Refuses a request if the queue has no room for it. Its fields were checked before.
- * @param numTokens tokens of its prompt
+ * Refuses a request if the queue has no room for it. The request's fields were checked before.
+ * @param numTokens tokens of the prompt
  * @throws ERR_BLOCKSTEP_OVERLOADED with `retryAfterMs`; ERR_BLOCKSTEP_UNFIT if it is too long even for an empty queue
  */
 export function checkRoom(e: EngineState, numTokens: number): void {

@@ -6,17 +6,17 @@ import type { EngineState } from '../state/engine-state.js';
 import type { EndReason } from '../streams/outputs.js';
 import type { StreamBuffer } from '../streams/stream-buffer.js';
 
-/** Makes the error that the readers of a request which ended with `error` are told. */
+/** Makes the error with which the readers of a failed request are rejected. */
 export type FailureOf = (request: Request) => BlockstepError;
 
-/** The error of a request that the scheduler failed, and not the executor: a wait took too long, or a grammar failed. */
+/** The error of a request that the scheduler failed: a wait took too long, or a grammar failed. */
 export const schedulerFailure: FailureOf = ({ id, failure }) =>
   new BlockstepError('ERR_BLOCKSTEP_REQUEST', `request ${show(id)} ${failure ?? 'ended with an error'}`);
 
 /**
- * Hands the rows of an update to their streams, and wakes the readers that wait, each at most once. Tokens that nobody waits for are
- * kept, and nothing is allocated for them.
- * @param extras what came with each token of `outputs.tokens`, at the same place; null = nothing
+ * Hands the rows of an update to their streams, and wakes each waiting reader at most once. Tokens without a waiting reader are kept in
+ * the stream, and nothing is allocated for them.
+ * @param extras one value per token of `outputs.tokens`, at the same index; null = none
  */
 export function publish(
   e: EngineState,
@@ -44,8 +44,8 @@ export function publish(
 }
 
 /**
- * Ends the streams of requests that ended without a row, since somebody ended them behind the engine's back, by its scheduler.
- * Otherwise their readers would wait for ever.
+ * Ends the streams of requests that ended without a row of outputs, because a caller ended them by the scheduler directly. Their
+ * readers would wait for ever.
  */
 export function sweepStreams(e: EngineState): void {
   if (e.streams.size === 0) return;

@@ -12,8 +12,8 @@ export function addChunk(e: EngineState, stream: StreamBuffer, chunk: ChunkInput
 }
 
 /**
- * Ends the input of a session: `RequestStream.endInput`. A session that waits for input ends now. The scheduler ends it as aborted
- * and without a row, as vLLM does; its client is told the reason of its last answer.
+ * Ends the input of a session: `RequestStream.endInput`. A session that waits for input ends now: the scheduler ends it as aborted and
+ * without a row of outputs, as vLLM does, and the client gets the finish reason of the last answer.
  */
 export function endInput(e: EngineState, stream: StreamBuffer): EndOutcome {
   e.checkUsable();

@@ -39,7 +39,7 @@ export class Submitter {
   /** @throws ERR_BLOCKSTEP_SHUTDOWN, ERR_BLOCKSTEP_DISPOSED, or the code that the engine broke with */
   checkOpen(): void {
     const e = this.#e;
-    // Once a shutdown has begun it is the reason of every refusal, also when it is over.
+    // After the begin of a shutdown every refusal is ERR_BLOCKSTEP_SHUTDOWN, also when the engine is disposed.
     if (!e.disposed || !e.draining) e.checkUsable();
     if (e.draining) {
       const what = e.disposed ? 'was shut down' : 'is shutting down';
@@ -47,7 +47,7 @@ export class Submitter {
     }
   }
 
-  /** See `Engine.submit`. @param place where that was called */
+  /** See `Engine.submit`. @param place the place in the client's code that submitted the request */
   submit(input: SubmitInput, options: SubmitOptions, place: SubmitPlace): RequestStream {
     const e = this.#e;
     this.checkOpen();
@@ -60,7 +60,7 @@ export class Submitter {
     const added = this.#add(request as RequestInput);
     const stream = new StreamBuffer(added, e.rounds, e.streams.totals, place);
     e.streams.add(stream);
-    // A connector may abort a request while it is told of it.
+    // A connector may abort the request while `scheduler.add` tells the connector of it.
     const { aborts } = e.scheduler;
     if (aborts.has(added)) abortStream(e, stream, aborts.reasonOf(added));
     if (signal !== null) this.#watch(signal, stream);
@@ -73,13 +73,13 @@ export class Submitter {
 
   #add(request: RequestInput): Request {
     const e = this.#e;
-    // The id of a request that was aborted is free at once, and not only with the next step.
+    // The id of an aborted request can be reused at once, before the next step.
     if (!e.busy && typeof request.id === 'string' && this.#isAborted(request.id)) drainAborts(e);
     const handle = e.change((scheduler) => scheduler.add(request));
     return e.scheduler.getByHandle(handle) as Request;
   }
 
-  /** Ties a stream to a signal. What passes for a signal may still refuse a listener: then the request is aborted. */
+  /** Ties a stream to a signal. An object that passes for a signal may refuse a listener: then the request is aborted. */
   #watch(signal: AbortSignal, stream: StreamBuffer): void {
     try {
       this.#signals.watch(signal, stream);

@@ -1,4 +1,4 @@
-// A reference executor whose KV memory and tables lie on a device, which computes steps in its own time.
+// DeviceReference: a reference executor whose KV memory and tables lie on a device, and whose steps run asynchronously.
 #pragma once
 
 #include <memory>
@@ -7,23 +7,25 @@
 
 namespace blockstep {
 
-/// One thread, the owner, calls all methods. Only the destructor waits for the device. Steps are computed in the order in
-/// which they were submitted.
+/// One thread, the owner, calls all methods. Only the end of the object waits for the device. Steps are computed in the
+/// order in which they were submitted.
 class DeviceReference {
  public:
   virtual ~DeviceReference() = default;
 
-  /// Gives the device a whole step, behind what is queued in stream() now, and before what will be. `io` is laid out as
-  /// lay_out_step() says; it and `known` are copied. The tables are read while the step is computed, so they are arrays
-  /// on the device, or arrays that the device can read.
-  /// @throws Error kBadArg as ReferenceModel::step(), kLimit if pipeline_depth steps were not taken, and nothing is
-  /// changed; kCuda, and from then on always
+  /// Queues a whole step in stream(), behind everything that is queued there now. `io` is laid out as lay_out_step()
+  /// says; `io` and `known` are copied. The tables are read while the step is computed, so they are arrays on the
+  /// device, or arrays that the device can read.
+  /// @throws Error kBadArg as ReferenceModel::step(), kLimit if pipeline_depth steps were not taken yet, and nothing is
+  /// changed; kCuda, and from then on every call throws kCuda
   virtual void submit(const void* io, const Tables& tables, Span<const std::int32_t> known) = 0;
-  /// Is the oldest step that was not taken computed? If so, `io` gets its answer, and the step counts as taken.
-  /// @throws Error what the step failed with, and the step counts as taken; kCuda, and from then on always
+  /// Takes the oldest submitted step if it is computed: copies its answer to `io` and returns true. Returns false if
+  /// the step is not computed yet, or if there is none.
+  /// @throws Error the error with which the step failed, and the step counts as taken; kCuda, and from then on every
+  /// call throws kCuda
   virtual bool take(void* io) = 0;
-  /// As ReferenceModel::adopt(), behind the steps that were submitted. @throws Error kBadArg, and nothing is changed;
-  /// kCuda, kInvariant
+  /// As ReferenceModel::adopt(); the device changes the entries behind the steps that were submitted.
+  /// @throws Error kBadArg, and nothing is changed; kCuda, kInvariant
   virtual void adopt(u64 handle, Span<const std::int32_t> blocks) = 0;
 
   virtual const ReferenceConfig& config() const = 0;
@@ -31,9 +33,11 @@ class DeviceReference {
   virtual const std::shared_ptr<BlockArena>& blocks() const = 0;
   /// The stream in which steps are computed, a cudaStream_t.
   virtual u64 stream() const = 0;
+  /// Bytes of the KV memory and of the record of who has which block.
   virtual u64 arena_bytes() const = 0;
-  /// Memory of the host that the device reads and writes.
+  /// Bytes of pinned memory of the host, which the device reads and writes.
   virtual u64 pinned_bytes() const = 0;
+  /// Requests of which an unpaged copy is kept.
   virtual u32 num_sequences() const = 0;
 };
 

@@ -1,15 +1,14 @@
-// ReferenceModel: an executor that really uses the memory it is given.
+// ReferenceModel: an executor without a model, which writes and reads the KV memory that it is given.
 //
-// A step writes one entry for every token that it computes, at the slot that the slot mapping names, and then, when all
-// entries of the step are written, reads every sequence back through its block table. It computes what it
-// samples from what it read. It also keeps an unpaged copy of every request, so that it finds and reports whatever is
-// not as it must be.
+// A step writes one KvEntry for every token that it computes, at the slot that the slot mapping names. When all entries
+// of the step are written, it reads every sequence back through its block table, and computes the sampled tokens from
+// the tokens that it read. The model also keeps an unpaged copy of every request, and reports every difference from it.
 //
-// What may be shared: a block that a request got from the prefix cache may have been written by any other request, as
-// long as every entry is of the same token, position and prefix. Everything behind the cached prefix the request must
-// have written itself, into blocks that it took itself, and nobody may have taken these since. The plans say who took a
-// block when: a running entry took its new blocks, an admitted one the blocks behind its cached prefix. adopt() says
-// which blocks lanes have loaded: they are part of a cached prefix, and are judged by what they hold.
+// What may be shared: any request may have written a block that another request got from the prefix cache, as long as
+// every entry is of the same token, position and prefix. Everything behind the cached prefix the request must have
+// written itself, into blocks that it took itself and that nobody took since. The plans say who took a block when: a
+// running entry took its new blocks, an admitted entry the blocks behind its cached prefix. adopt() says which blocks
+// lanes have loaded: those are part of a cached prefix, and are judged by what they hold.
 #pragma once
 
 #include <memory>
@@ -29,39 +28,42 @@ namespace blockstep {
 
 class ReferenceModel {
  public:
-  /// Over memory of num_blocks blocks of block_size entries, never written. @throws Error kNoMemory
+  /// A model over `memory`: num_blocks blocks of block_size entries, never written. @throws Error kNoMemory
   ReferenceModel(const ReferenceConfig& config, std::unique_ptr<EntryMemory> memory);
-  /// Over memory of the host. @throws Error kNoMemory
+  /// A model over memory of the host. @throws Error kNoMemory
   explicit ReferenceModel(const ReferenceConfig& config);
   ReferenceModel(const ReferenceModel&) = delete;
   ReferenceModel& operator=(const ReferenceModel&) = delete;
 
-  /// Computes one step: reads the plan from `io`, the tables, and the tokens of admitted entries one entry after the
-  /// other; writes the answer to `io`. Steps must run in the order of their plans; a step out of order
-  /// is found out.
-  /// @throws Error kBadArg for a plan that makes no sense, and nothing is changed; kNoMemory, and from then on kInvariant
+  /// Computes one step: reads the plan from `io` and the tables, and writes the answer to `io`. `known` has the known
+  /// tokens of the admitted entries, one entry after the other. Steps must run in the order of their plans; a step out
+  /// of order leads to findings.
+  /// @throws Error kBadArg for a plan that makes no sense, and nothing is changed; kNoMemory, and from then on every
+  /// call throws kInvariant
   void step(const StepIo& io, const Tables& tables, Span<const std::int32_t> known);
 
-  // A step in parts, for memory that writes and reads by itself: check(), put(), and when all entries are written and can
-  // be read, judge(). All parts of a step get the same arguments.
+  // A step in parts, for memory that writes and reads asynchronously: check(), then put(), then judge() when all
+  // entries are written and can be read. All parts of a step get the same arguments.
 
-  /// Does the plan make sense by itself? Reads and changes nothing of the model. @throws Error kBadArg
+  /// Checks that the plan makes sense by itself. Neither reads nor changes sequences or memory. @throws Error kBadArg
   void check(const StepIo& io, Span<const std::int32_t> known);
-  /// Finds out what is to be computed, and puts the entries. @throws as step()
+  /// Works out what to compute, and places the entries of all computed tokens in the memory. @throws as step()
   void put(const StepIo& io, const Tables& tables, Span<const std::int32_t> known);
-  /// Reads every sequence back, and answers. @throws as step()
+  /// Reads every sequence back, and writes the answer to `io`. @throws as step()
   void judge(const StepIo& io, const Tables& tables);
 
-  /// Says that this request took these blocks and that lanes have filled them: the entries they hold now are what it
-  /// loaded. A block that no lane filled since it was taken last is wiped.
+  /// Says that request `handle` took these blocks and that lanes have filled them: the request loaded the entries that
+  /// the blocks hold now. A block that no lane filled since it was taken last is wiped.
   /// @throws Error kBadArg, kInvariant; and nothing is changed
   void adopt(u64 handle, Span<const std::int32_t> blocks);
 
   const ReferenceConfig& config() const { return config_; }
   /// The KV memory, in blocks of block_size entries.
   const std::shared_ptr<BlockArena>& blocks() const { return memory_->blocks(); }
-  /// Bytes of the KV memory and of the record of who has which block. The copies, 12 bytes per known token, come on top.
+  /// Bytes of the KV memory and of the record of who has which block. The unpaged copies, 12 bytes per known token, are
+  /// not counted.
   u64 arena_bytes() const { return blocks()->bytes() + possessions_.bytes(); }
+  /// Requests of which an unpaged copy is kept.
   u32 num_sequences() const { return static_cast<u32>(sequences_.size()); }
 
  private:
@@ -71,16 +73,16 @@ class ReferenceModel {
     u32 entry;
     u32 query;   // index of its first token in the step
     u32 first;   // position of the first token that is computed
-    u32 end;     // behind the last one, drafts included
-    u32 shift;   // how many positions further the plan is, for drafts that were rejected since it was made
-    u32 planned_end;  // behind the last one by the plan
-    u32 known;   // tokens without the drafts of this step
-    u32 trespassed;  // the last block of others that it wrote into, which is reported once
-    bool skip;       // it cannot be computed
-    bool faulty;
+    u32 end;     // position behind the last token that is computed, drafts included
+    u32 shift;   // how many positions the plan is ahead, because drafts were rejected since it was made
+    u32 planned_end;  // position behind the last token by the plan
+    u32 known;   // known tokens, without the drafts of this step
+    u32 trespassed;  // the last block of another request that the entry wrote into: each is reported once
+    bool skip;       // the entry cannot be computed
+    bool faulty;     // something was reported for the entry
   };
 
-  // plan.cc: what is to be done, and whether tables and plan agree.
+  // plan.cc: works out what to do, and checks that tables and plan agree.
   void begin(const StepIo& io, const Tables& tables, Span<const std::int32_t> known);
   Sequence* admit(const StepIo& io, u32 entry, const std::int32_t* known);
   void take_blocks(const StepIo& io, const Tables& tables, Work& work);
@@ -92,7 +94,7 @@ class ReferenceModel {
   void retire(u64 handle);
   void forget_retired();
 
-  // reference.cc: the memory.
+  // reference.cc: writes and reads the memory, and answers.
   void write(const Tables& tables, Work& work);
   void write_entry(Work& work, u32 position, std::int64_t slot, u32 mapping);
   void report_astray();
@@ -129,7 +131,7 @@ class ReferenceModel {
   std::vector<Retired> retired_;
   std::vector<Work> work_;
   std::vector<double> handles_;  // scratch of check()
-  std::vector<std::int32_t> text_;  // what was read of one sequence
+  std::vector<std::int32_t> text_;  // the tokens that were read of one sequence
   std::vector<Finding> findings_;
   u32 num_findings_ = 0;
   u32 num_tokens_ = 0;

@@ -1,4 +1,4 @@
-// The bytes of an arena, wherever they are.
+// BlockMemory: the bytes of an arena, on the host or on a GPU.
 #pragma once
 
 #include <cstring>
@@ -7,7 +7,8 @@
 
 namespace blockstep {
 
-/// Where memory is: on the host, on the host and known to CUDA (pinned), or on a GPU.
+/// Where memory is. kHost: on the host; CUDA does not know it. kPinned: on the host, pinned and mapped by CUDA, so GPUs
+/// can read and write it. kDevice: on a GPU.
 enum class Place : u32 { kHost, kPinned, kDevice };
 
 /// One piece of zeroed memory, freed with this object.
@@ -18,17 +19,16 @@ class BlockMemory {
   virtual ~BlockMemory() = default;
 
   Place place() const { return place_; }
-  /// The number of the GPU whose memory this is, or under whose context it was pinned. 0 for memory of the host.
+  /// kDevice: the number of the GPU whose memory this is. kPinned: the GPU under whose context it was pinned. kHost: 0.
   u32 device() const { return device_; }
   u64 bytes() const { return bytes_; }
-  /// The first byte. For kDevice this is an address of the GPU, which the host must not touch.
+  /// The first byte. For kDevice this is an address of the GPU, and the host must not touch it.
   u8* base() const { return base_; }
-  /// The first byte as a kernel sees it. Null for kHost.
+  /// The first byte at its address for kernels. Null for kHost.
   u8* on_device() const { return on_device_; }
 
-  /// Copies out of this memory, and into it. For kDevice the GPU copies, and the call waits for that: it is for tests and
-  /// for debugging.
-  /// @throws Error kCuda
+  /// Copies `bytes` bytes out of this memory, or into it; `from` and `to` are offsets in bytes from base(). For kDevice
+  /// the GPU copies and the call waits for the copy, so it is for tests and debugging. @throws Error kCuda
   virtual void read(u64 from, void* to, u64 bytes) const { std::memcpy(to, base_ + from, bytes); }
   virtual void write(u64 to, const void* from, u64 bytes) { std::memcpy(base_ + to, from, bytes); }
 
@@ -47,7 +47,7 @@ class BlockMemory {
   u8* on_device_ = nullptr;
 };
 
-/// Memory of the host. It takes pages where it is written.
+/// Memory of the host. The operating system gives it pages where it is first written.
 class HostBlocks final : public BlockMemory {
  public:
   /// @throws Error kNoMemory

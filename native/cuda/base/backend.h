@@ -1,4 +1,5 @@
-// What the addon sees of CUDA: whether it can be used here, and what it opens. This file includes no CUDA header.
+// What the addon sees of the CUDA back end: whether it can be used here, and what it can open. No CUDA header is
+// included here.
 #pragma once
 
 #include <memory>
@@ -13,33 +14,34 @@
 
 namespace blockstep::cuda {
 
+/// How open() sets up a device.
 struct Options {
-  u32 device = 0;             // which GPU, as CUDA counts them
-  std::optional<u64> stream;  // the executor's cudaStream_t, to which all launches go. None: a stream of our own.
-  u32 max_logs = 2;           // outstanding at once
-  bool decides = false;       // the device also has memory to decide batches
+  u32 device = 0;             // number of the GPU, as CUDA counts
+  std::optional<u64> stream;  // the executor's cudaStream_t, to which all launches go; none: the device makes its own
+  u32 max_logs = 2;           // logs that may be outstanding at once
+  bool decides = false;       // the device also gets the memory to decide batches
 };
 
 struct Probe {
   bool usable;
-  std::string reason;  // the GPU by name, or why it cannot be used
+  std::string reason;  // usable: name and compute capability of the GPU; otherwise why it cannot be used
 };
 
-/// Is there a driver and such a GPU, can it run our kernels, and does mapped memory work? Makes a CUDA context, which
-/// takes some tenths of a second. Never throws but std::bad_alloc.
+/// Checks that there is a driver and GPU `device`, that the GPU can run the kernels of this build, and that mapped
+/// memory works. Makes a CUDA context, which takes some tenths of a second. Throws nothing but std::bad_alloc.
 Probe probe(u32 device);
 
-/// A state on the GPU, in its initial state, after a probe. @throws Error kCuda, kNoMemory
+/// Probes the GPU, and makes a State there, in its initial state. @throws Error kCuda, kNoMemory
 std::unique_ptr<Device> open(const Config& pool, const Options& options);
 
-/// Zeroed memory of an arena. `device` does not matter for kHost. @throws Error kCuda, kNoMemory
+/// Zeroed memory for an arena. `device` is not used for kHost. @throws Error kCuda, kNoMemory
 std::unique_ptr<BlockMemory> allocate_blocks(Place place, u32 device, u64 bytes);
 
-/// A lane between two arenas, of which at least one is on a GPU and the other in pinned memory or on the same GPU.
-/// @throws Error kBadArg for others, kCuda, kNoMemory
+/// A lane between two arenas: at least one is on a GPU, the other is in pinned memory or on the same GPU.
+/// @throws Error kBadArg for other arenas, kCuda, kNoMemory
 std::unique_ptr<DeviceLane> open_lane(std::shared_ptr<CompletionRing> ring, std::shared_ptr<BlockArena> source,
                                       std::shared_ptr<BlockArena> target, const DeviceLaneOptions& options);
-/// A reference executor on the GPU, after a probe. @throws Error kCuda, kNoMemory; std::bad_alloc
+/// Probes the GPU, and makes a reference executor there. @throws Error kCuda, kNoMemory; std::bad_alloc
 std::shared_ptr<DeviceReference> open_reference(const ReferenceConfig& config, u32 device);
 
 }  // namespace blockstep::cuda

@@ -1,4 +1,4 @@
-// CUDA calls that may fail, and the objects that must be given back.
+// Checked CUDA calls, and classes that own what CUDA gives out: memory, streams, events.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,22 +16,23 @@ inline std::string describe(cudaError_t error) {
          "): " + cudaGetErrorString(error);
 }
 
-/// @throws Error kCuda naming what was tried
+/// Checks the result of a CUDA call. @throws Error kCuda that names the call, `what`
 inline void require(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
-  static_cast<void>(cudaGetLastError());  // an error that is not sticky must not be found again by somebody else
+  static_cast<void>(cudaGetLastError());  // so that a later cudaGetLastError() does not return this error again
   throw Error{kCuda, std::string(what) + " failed: " + describe(error)};
 }
 
-/// Has this stream done its work? An error that it reports is not sticky: it will be found again.
+/// Asks whether a stream has done its work: cudaSuccess, cudaErrorNotReady, or the error of the work. The error is
+/// cleared here, because the next query() of a lost device returns it again.
 inline cudaError_t query(cudaStream_t stream) {
   const cudaError_t status = cudaStreamQuery(stream);
   if (status != cudaSuccess) static_cast<void>(cudaGetLastError());
   return status;
 }
 
-/// Makes a device the current one of this thread, and the former one again at the end, because an executor in the same
-/// thread may use another.
+/// Makes a GPU the current one of this thread while the object lives, then the former GPU again: an executor in the
+/// same thread may use another GPU.
 class OnDevice {
  public:
   explicit OnDevice(int device) {
@@ -51,13 +52,14 @@ class OnDevice {
   bool changed_ = false;
 };
 
-/// As require(), for an allocation. @throws Error kNoMemory if there is not so much, kCuda for anything else
+/// As require(), for an allocation of `bytes` bytes. @throws Error kNoMemory if there is not enough memory, otherwise
+/// kCuda
 void require_memory(cudaError_t error, u64 bytes, const char* call, const char* where);
 
-/// To be called when work on a GPU does not end. CUDA frees memory only when all work under way is done, so it would wait
-/// for ever. From now on nobody in this process frees memory of CUDA.
+/// To be called when work on a GPU does not end. CUDA frees memory only when all work under way is done, so freeing
+/// would wait for ever. From now on free_device() and free_pinned() free nothing in this process.
 void stop_freeing();
-/// cudaFree() and cudaFreeHost(), unless stop_freeing() was called. Null is fine.
+/// cudaFree() and cudaFreeHost(), unless stop_freeing() was called. `memory` may be null.
 void free_device(void* memory);
 void free_pinned(void* memory);
 
@@ -79,7 +81,8 @@ class DeviceMemory {
   u64 bytes_;
 };
 
-/// Pinned memory of the host that the device can read and write, zeroed. Not write-combined: the host reads it.
+/// Zeroed, pinned memory of the host that every GPU can read and write. It is not write-combined, because the host
+/// reads it.
 /// @throws Error kNoMemory, kCuda
 class MappedMemory {
  public:
@@ -89,7 +92,7 @@ class MappedMemory {
   ~MappedMemory() { free_pinned(base_); }
 
   u8* base() const { return static_cast<u8*>(base_); }
-  /// The same byte as the device sees it.
+  /// The address by which a GPU reaches the byte that the host has at `address`.
   template <class T>
   T* on_device(T* address) const {
     return reinterpret_cast<T*>(device_base_ + (reinterpret_cast<u8*>(address) - base()));
@@ -102,8 +105,8 @@ class MappedMemory {
   u64 bytes_;
 };
 
-/// A stream of our own: of the highest priority, so that a small kernel is not queued behind a forward pass, and not
-/// ordered with the default stream.
+/// A stream that this object owns. It has the highest priority, so that a small kernel does not wait behind a forward
+/// pass, and it is not ordered with the default stream.
 class Stream {
  public:
   Stream();
@@ -116,7 +119,7 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
-/// An event without a time stamp.
+/// An event that this object owns, without a time stamp.
 class Event {
  public:
   Event() { require(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags"); }

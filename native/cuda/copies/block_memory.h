@@ -1,4 +1,4 @@
-// Memory of arenas that CUDA knows.
+// The bytes of arenas in pinned memory and on a GPU.
 #pragma once
 
 #include "../../transfer/block_memory.h"
@@ -9,7 +9,7 @@ namespace blockstep::cuda {
 /// Pinned memory of the host: a copy engine reads and writes it directly, and so do kernels of every GPU.
 class PinnedBlocks final : public BlockMemory {
  public:
-  /// The GPU is the current one of this thread. @throws Error kNoMemory, kCuda
+  /// `device` is the current GPU of this thread. @throws Error kNoMemory, kCuda
   PinnedBlocks(u32 device, u64 bytes) : BlockMemory(Place::kPinned, device, bytes), memory_(bytes) {
     bind(memory_.base(), memory_.on_device(memory_.base()));
   }
@@ -21,7 +21,7 @@ class PinnedBlocks final : public BlockMemory {
 /// Memory of a GPU.
 class DeviceBlocks final : public BlockMemory {
  public:
-  /// The GPU is the current one of this thread. Waits until all is zero. @throws Error kNoMemory, kCuda
+  /// `device` is the current GPU of this thread. Waits until all bytes are zero. @throws Error kNoMemory, kCuda
   DeviceBlocks(u32 device, u64 bytes);
 
   void read(u64 from, void* to, u64 bytes) const override;

@@ -1,22 +1,23 @@
-// Up to which size the kernel copies faster than the copy engine.
+// Measures up to which size of a run the kernel copies faster than the copy engine.
 #pragma once
 
 #include "copier.h"
 
 namespace blockstep::cuda {
 
-/// A calibration ends after so many milliseconds, once the measurement under way is done.
+/// A calibration starts no measurement after so many milliseconds.
 constexpr double kMaxCalibrationMs = 20;
 
-/// Measures kernel against copy engine at two sizes, for as many runs as each cut says, and writes below how many bytes
-/// the kernel is faster. A cut for which there was no time or no memory stays as it is. @returns how long it took, in
-/// milliseconds
+/// Measures kernel against copy engine for every cut: with `runs` runs, at two sizes of a run. Writes to `bytes` of the
+/// cut below which size of a run the kernel is faster. A cut for which there was no time or no memory stays as it is.
+/// @param large how the copy engine copies: kBatch or kCopies
+/// @returns how long the calibration took, in milliseconds
 /// @throws Error kCuda
 double calibrate(Direction direction, CopyMode large, cudaStream_t stream, Copier::Cut (&cuts)[Copier::kCuts]);
 
-/// The bytes of a run at which both take the same time. The arguments are the kernel's time divided by the copy
-/// engine's, at 4 KiB and at 24 KiB. The answer is at most 28 KiB: runs that are more than a little above the larger
-/// size go by the copy engine, however fast the kernel was there.
+/// The size of a run, in bytes, at which kernel and copy engine take the same time. The arguments are the kernel's time
+/// divided by the copy engine's time, for runs of 4 KiB and of 24 KiB. The result is at most 28 KiB: runs more than a
+/// little above 24 KiB go by the copy engine, however fast the kernel was at 24 KiB.
 u32 break_even(double at_small, double at_large);
 
 }  // namespace blockstep::cuda

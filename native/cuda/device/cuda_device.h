@@ -1,5 +1,5 @@
-// A state on a GPU, behind the face of Device: one launch applies one log, or decides one batch, and writes its
-// completion last.
+// CudaDevice: a State on a GPU, behind the interface Device. One launch applies one log, or decides one batch, and
+// writes its completion last.
 #pragma once
 
 #include <memory>
@@ -13,9 +13,10 @@ namespace blockstep::cuda {
 
 class CudaDevice final : public Device {
  public:
-  /// The GPU is the current one of this thread and usable. Waits until the state is initialised.
+  /// The GPU is the current one of this thread, and require_usable() has passed. Waits until the state is initialised.
+  /// @throws Error kNoMemory, kCuda
   CudaDevice(const Config& pool, const Options& options);
-  /// Waits for the work under way. If that does not end in ten seconds, the memory it works on is never freed.
+  /// Waits for the work under way. If the work does not end in ten seconds, the memory that it uses is never freed.
   ~CudaDevice() override;
 
   u32* slot(u32 index) override { return slots_ + u64{index} * slot_words_; }
@@ -36,7 +37,7 @@ class CudaDevice final : public Device {
   u64 device_bytes() const override { return memory_.bytes() + (tables_ ? tables_->device_bytes() : 0); }
   u64 pinned_bytes() const override { return mapped_.bytes() + (tables_ ? tables_->pinned_bytes() : 0); }
 
-  /// For tests: waits for everything, and copies the first `count` ids that the last log took.
+  /// For tests: waits for all work, and copies out the first `count` block ids that the last log took.
   void read_ids(u32* ids, u32 count);
 
  private:
@@ -48,19 +49,19 @@ class CudaDevice final : public Device {
   int device_;
   u32 max_logs_;
   u32 slot_words_;
-  MappedMemory mapped_;  // completions, those of the digest and of the decision, ring slots; the batch, the decision
-  DeviceMemory memory_;  // Home, the state, ids, staging; a batch, the log of a decision
+  MappedMemory mapped_;  // completions of logs, digest, decision; log slots; if it decides: batch, decision
+  DeviceMemory memory_;  // Home, the state, block ids, staging; if it decides: batch, log of a decision
   Stream own_stream_;
-  cudaStream_t stream_;  // where launches go: own_stream_, or the executor's
-  Event theirs_;
-  Event ours_;
+  cudaStream_t stream_;  // where launches go: own_stream_, or the executor's stream
+  Event theirs_;  // follow(): recorded in the other stream
+  Event ours_;    // lead(): recorded in stream_
   Completion* completions_;
   u32* slots_;
-  u32* batch_;     // null, and so is decision_, if the device does not decide
+  u32* batch_;     // batch_ and decision_ are null if the device does not decide
   u32* decision_;
   Home* home_;  // on the GPU
   u32* ids_;    // on the GPU
-  State at_;    // where the arrays of the state lie; its scalars are those of the initial state
+  State at_;    // addresses of the arrays on the GPU; its scalars stay those of the initial state
   std::unique_ptr<CudaTables> tables_;
   Letter<kLargeWords> letter_;
   Job last_job_{0, 0};

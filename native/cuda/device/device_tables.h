@@ -1,4 +1,5 @@
-// The tables of a step in the memory of a GPU: at addresses that stay, filled by a gather in the stream of the state.
+// CudaTables: the tables of a step in the memory of a GPU. Their addresses never change; a gather in the state's stream
+// fills them.
 #pragma once
 
 #include "../base/call.h"
@@ -8,8 +9,9 @@ namespace blockstep::cuda {
 
 class CudaTables final : public DeviceTables {
  public:
-  /// For a state whose arrays lie on this GPU, and whose logs are applied in this stream. The GPU is the current one of
-  /// this thread. The tables are zeroed and padded before the first gather. @throws Error kNoMemory, kCuda
+  /// Tables for a state whose arrays lie on GPU `device`, and whose logs are applied in `stream`. The GPU is the
+  /// current one of this thread. Before the first gather the tables hold what an empty plan has: padding. @throws Error
+  /// kNoMemory, kCuda
   CudaTables(const State& state, const TablesShape& shape, u32 block_size, u32 num_slots, int device,
              cudaStream_t stream);
 
@@ -22,7 +24,7 @@ class CudaTables final : public DeviceTables {
   u64 device_bytes() const override { return memory_.bytes(); }
   u64 pinned_bytes() const override { return mapped_.bytes(); }
 
-  /// Is a gather under way? Its completion says so without a call of CUDA.
+  /// Whether a gather is under way. Reads the gather's completion, without a CUDA call.
   bool at_work() const;
 
  private:
@@ -31,9 +33,9 @@ class CudaTables final : public DeviceTables {
 
   int device_;
   cudaStream_t stream_;
-  u64 slot_words_;       // whole lines, so that a message can be read 16 bytes at a time
+  u64 slot_words_;       // whole lines of 64 bytes, so that the GPU can read a message 16 bytes at a time
   MappedMemory mapped_;  // the completion, the slots
-  DeviceMemory memory_;  // the tables, what their rows hold, a count, a message from a slot
+  DeviceMemory memory_;  // the tables, a count of thread blocks, what the rows hold, a message from a slot
   Completion* completion_;
   u32* slots_;
   u32* staging_;  // on the GPU

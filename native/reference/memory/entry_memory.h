@@ -1,4 +1,4 @@
-// The KV memory as the reference model uses it, wherever it lies.
+// EntryMemory: the KV memory as the reference model uses it, on the host or on a GPU.
 #pragma once
 
 #include <memory>
@@ -9,15 +9,15 @@
 
 namespace blockstep {
 
-/// Where the tables of a step name the slot of a token: at an index of the slot mapping or, if that is kNone, in the
-/// block table, in the row of the token's entry, by the token's position.
+/// Where the tables of a step name the slot of a token. `mapping` is an index of the slot mapping. If `mapping` is
+/// kNone, the block table names the slot: by row `entry` and the token's position.
 struct SlotSource {
   u32 entry;
   u32 mapping;
 };
 
-/// An entry that went elsewhere, or nowhere, because the tables named another slot when it was written than when it was
-/// placed.
+/// A KvEntry that was written to another slot than it was placed for, or to no slot, because the tables changed between
+/// place() and the write. `entry` is the entry of the step, `expected` and `found` are slots.
 struct Astray {
   u32 entry;
   u32 position;
@@ -26,20 +26,20 @@ struct Astray {
 };
 
 /// num_blocks blocks of block_size entries, in the blocks of an arena that lanes may copy. In each step all entries are
-/// placed first, and read back when all of them are there.
+/// placed first; they are read back when all of them are written.
 class EntryMemory {
  public:
   explicit EntryMemory(std::shared_ptr<BlockArena> blocks) : blocks_(std::move(blocks)) {}
   virtual ~EntryMemory() = default;
 
-  /// The place to write the entry that belongs into `slot`, a slot of this memory. Memory that reads the tables itself
-  /// goes by `source`.
+  /// Returns where to write the entry that belongs into `slot`, a slot of this memory. Memory that reads the tables
+  /// itself looks the slot up again where `source` says.
   virtual KvEntry& place(SlotSource source, u64 slot) = 0;
-  /// The entries placed in this step that went astray. Memory that is written at once has none.
+  /// The entries placed in this step that went astray. Memory that is written immediately has none.
   virtual Span<const Astray> astray() { return {nullptr, 0}; }
-  /// The entries of `block`, a block of this memory, which the block table names at `index` in the row of an entry.
+  /// The block_size entries of `block`, a block of this memory. The block table names it at `index` in row `entry`.
   virtual const KvEntry* read(u32 entry, u32 index, u32 block) = 0;
-  /// Gives the entries that lanes have filled a block with this generation, or wipes the block if it was not `filled`.
+  /// Sets the generation of all entries of a block that lanes have filled, or wipes the block if it was not `filled`.
   virtual void adopt(u32 block, u32 generation, bool filled) = 0;
 
   const std::shared_ptr<BlockArena>& blocks() const { return blocks_; }

@@ -1,11 +1,11 @@
-// KV memory on the host, in the shape of a real KV cache.
+// HostMemory: KV memory on the host, in the shape of a real KV cache.
 #pragma once
 
 #include "entry_memory.h"
 
 namespace blockstep {
 
-/// 32 bytes per token, zeroed. Pages are taken where entries are written.
+/// 32 bytes per token, zeroed. The operating system gives pages where entries are first written.
 class HostMemory final : public EntryMemory {
  public:
   /// @throws Error kNoMemory, std::bad_alloc

@@ -1,4 +1,4 @@
-// What stands for the KV of one token, on the host as on a GPU.
+// KvEntry: stands for the key and value of one token, on the host and on a GPU.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,13 @@
 
 namespace blockstep {
 
-/// The entry of one token: everything that decides a real KV entry, and who wrote it.
+/// The entry of one token: everything that determines a real KV entry, and which request wrote it.
 struct alignas(16) KvEntry {
   u64 hash;   // of adapter, salt and all tokens up to and including this one
   u64 owner;  // handle of the request that wrote it; 0 = never written
   std::int32_t token;
   u32 position;
-  u32 generation;  // of the block, when it was written
+  u32 generation;  // generation of the block (Possession) when the entry was written
   u32 unused;
 };
 static_assert(sizeof(KvEntry) == 32);

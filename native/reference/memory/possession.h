@@ -1,18 +1,18 @@
-// Who took which block, as far as plans said.
+// Possessions: which request took each block, as the plans say.
 #pragma once
 
 #include "../../base/memory.h"
 
 namespace blockstep {
 
-/// Who took a block from the free queue last, and how often anybody did.
+/// Which request took a block from the free queue last, and how often requests took it.
 struct Possession {
-  u64 owner;
-  u32 generation;
-  u32 arrivals;  // how often lanes had filled the block when it was taken
+  u64 owner;       // handle of the request that took the block last; 0: none did
+  u32 generation;  // how often the block was taken
+  u32 arrivals;    // how often lanes had filled the block when it was taken
 };
 
-/// 16 bytes per block, zeroed. Pages are taken where they are written.
+/// 16 bytes per block, zeroed. The operating system gives pages where they are first written.
 class Possessions {
  public:
   /// @throws Error kNoMemory

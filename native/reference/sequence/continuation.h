@@ -1,4 +1,4 @@
-// The "language model" of the reference executor: it continues a text as that text went on before.
+// Continuation: the "language model" of the reference executor. It continues a text as the text went on earlier.
 #pragma once
 
 #include <vector>
@@ -24,10 +24,10 @@ class Continuation {
 
   /// The token that follows a text of `count` >= 1 tokens, the first `num_prompt` >= 1 of which are the prompt.
   ///
-  /// It is the token that followed the longest earlier occurrence of the text's end, the earliest of equally long ones;
-  /// occurrences may overlap. Where that token is a generated one, the text would begin to repeat itself. It ends there,
-  /// if there is an end-of-text token. Where the last token never occurred before, it is a token of the prompt,
-  /// drawn by seed, length and last token. @throws std::bad_alloc
+  /// The rule: find the longest earlier occurrence of the text's end (the earliest of equally long ones; occurrences
+  /// may overlap), and return the token that followed it. If that token is a generated one, the text would begin to
+  /// repeat itself: then return the end-of-text token, if there is one. If the last token never occurred before, return
+  /// a token of the prompt, drawn by seed, length and last token. @throws std::bad_alloc
   std::int32_t next(const std::int32_t* text, u32 count, u32 num_prompt);
 
  private:

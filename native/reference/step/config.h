@@ -1,4 +1,5 @@
-// How a reference executor is set up, in native types. src/core/native-reference.ts describes the fields.
+// ReferenceConfig: how a reference executor is set up. NativeReferenceConfig in src/core/native-reference.ts describes
+// the fields.
 #pragma once
 
 #include "../../core/base/types.h"
@@ -6,7 +7,7 @@
 
 namespace blockstep {
 
-/// The null block is one of num_blocks. All counts are at least 1 unless they say otherwise.
+/// num_blocks includes the null block. All counts are at least 1 unless a comment says otherwise.
 struct ReferenceConfig {
   u32 num_blocks;
   u32 block_size;
@@ -15,8 +16,8 @@ struct ReferenceConfig {
   u32 pipeline_depth;      // 1 .. 3
   u32 seed;
   std::int32_t eos_token;  // -1 = none
-  u32 wrong_drafts;        // so many of 2^32 drafts are wrong
-  bool report_only;        // go on after a fault as if nothing had been found
+  u32 wrong_drafts;        // how many of 2^32 drafts are made wrong on purpose
+  bool report_only;        // after a finding, answer as if nothing had been found
 };
 
 }  // namespace blockstep

@@ -1,4 +1,4 @@
-// What the reference executor finds wrong with the memory or the tables that it is given.
+// Mismatch and Finding: what the reference executor can find wrong with the memory or the tables.
 #pragma once
 
 #include "../../core/base/types.h"
@@ -7,28 +7,28 @@ namespace blockstep {
 
 /// In the order of MISMATCHES in src/core/native-reference.ts.
 enum class Mismatch : u32 {
-  // The tables say something else than the plan or the unpaged copy of the request.
+  // The tables differ from the plan or from the unpaged copy of the request.
   kUnknown,    // a running entry of a request that was never admitted
   kQueryStart,
   kComputed,
   kLength,
   kScheduled,
   kToken,
-  kDraft,      // drafts are to be verified that nobody made
-  // A place that cannot be.
+  kDraft,      // the plan verifies drafts that were never made
+  // A slot or block that cannot be right.
   kSlot,
   kBlock,
   kMoved,      // a block of a row changed while its request was resident
-  // The memory.
-  kForeignWrite,  // into a block that another request took
-  kUnwritten,     // read where nobody ever wrote
-  kStale,         // read what was written before the block was taken last
-  kForeign,       // read what another request wrote
-  kWrong,         // read what this request wrote for another position or text
-  kUnexpectedLoad,  // read a block that a lane filled after it was taken, or declared to be loaded
+  // The memory holds a wrong entry, or the write would make it so.
+  kForeignWrite,  // a write into a block that another request took
+  kUnwritten,     // a read of an entry that was never written
+  kStale,         // a read of an entry from before the block was taken last
+  kForeign,       // a read of an entry that another request wrote
+  kWrong,         // a read of an entry that this request wrote for another position or text
+  kUnexpectedLoad,  // a read of a block that a lane filled after it was taken or adopted
 };
 
-/// One finding. What does not apply is -1, or 0 in `owner`.
+/// One finding. A field that does not apply is -1, or 0 for `owner`.
 struct Finding {
   Mismatch kind;
   u32 entry;
@@ -38,9 +38,9 @@ struct Finding {
   std::int64_t expected = -1;        // token or count
   std::int64_t found = -1;
   std::int64_t found_position = -1;
-  u64 owner = 0;                     // who wrote, or took, what was found there
+  u64 owner = 0;                     // handle of the request that wrote the entry, or took the block
   std::int64_t generation = -1;      // of the block now
-  std::int64_t found_generation = -1;
+  std::int64_t found_generation = -1;  // of the entry that was read
 };
 
 }  // namespace blockstep

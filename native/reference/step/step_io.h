@@ -1,5 +1,5 @@
-// The buffer of one step of the reference executor: the plan is read from it, and the answer is written into it.
-// src/core/native-reference.ts draws its layout; both must agree.
+// StepIo: the buffer of one step of the reference executor. The executor reads the plan from it and writes the answer
+// into it. src/core/native-reference.ts lays out the same buffer; both layouts must agree.
 #pragma once
 
 #include "config.h"
@@ -11,10 +11,11 @@ constexpr u32 kMaxFindings = 64;     // further findings are counted, not report
 constexpr u32 kFindingNumbers = 11;  // a finding's fields, in their order
 constexpr u32 kStepControlWords = 8;
 
-/// Words of the control area. TypeScript writes the first.
+/// Indexes of the words of `control`. TypeScript writes kNumEntries, the executor the others.
 enum StepControl : u32 { kNumEntries, kNumTokens, kNumFindings, kNumErrors };
 
-/// All arrays but `findings` have one element per entry, or as many per entry as they say, for max_entries entries.
+/// `control` has kStepControlWords words. Every other array except `findings` has max_entries elements, or that many
+/// times the length in brackets.
 struct StepIo {
   const double* handles;
   double* findings;  // [kMaxFindings][kFindingNumbers]
@@ -25,12 +26,12 @@ struct StepIo {
   const std::int32_t* num_blocks;
   const std::int32_t* num_new_blocks;
   const std::int32_t* num_drafts;
-  const std::int32_t* samples;       // not 0: this step computes the last known token
-  const std::int32_t* first;         // 1 + the position at which the caller says that the entry begins; 0: not said
-  const std::int32_t* num_known;     // tokens that come with the step: all of an admitted entry, 0 of others
+  const std::int32_t* samples;       // not 0: this step computes the last known token, so it samples
+  const std::int32_t* first;         // 1 + the position at which the caller lets the entry begin; 0: not said
+  const std::int32_t* num_known;     // known tokens in this step's list: all of an admitted entry, else 0
   const std::int32_t* num_prompt;    // of admitted entries
   const std::int32_t* roots;         // [2] a key of adapter and salt, of admitted entries
-  const std::int32_t* draft_tokens;  // [max_drafts]; -1: the one that was made here, -2: one that is not to be accepted
+  const std::int32_t* draft_tokens;  // [max_drafts]; -1: the draft that this executor made, -2: a draft that is never accepted
   // The answer.
   std::int32_t* counts;
   std::int32_t* tokens;              // [1 + max_drafts], one entry after the other without gaps
@@ -39,7 +40,7 @@ struct StepIo {
   u8* errors;
 };
 
-/// Bytes of such a buffer.
+/// Bytes of the buffer of a step.
 inline u64 step_io_bytes(const ReferenceConfig& config) {
   const u64 entries = config.tables.max_entries;
   const u64 drafts = config.max_drafts;
@@ -47,7 +48,7 @@ inline u64 step_io_bytes(const ReferenceConfig& config) {
          4 * (kStepControlWords + entries * (14 + 3 * drafts)) + entries;
 }
 
-/// Where the arrays lie from `base` on, which is aligned to 8.
+/// Lays the arrays out from `base` on, which is aligned to 8 bytes.
 inline StepIo lay_out_step(const ReferenceConfig& config, void* base) {
   const u64 entries = config.tables.max_entries;
   const u64 drafts = config.max_drafts;

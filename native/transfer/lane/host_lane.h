@@ -1,4 +1,4 @@
-// A lane that copies by threads of its own.
+// HostLane: a lane that copies by threads of its own, between two arenas on the host.
 #pragma once
 
 #include <condition_variable>
@@ -15,25 +15,26 @@
 
 namespace blockstep {
 
-/// A job is over before the next one begins, however many threads share its pieces.
+/// Several threads share the pieces of one job. The next job begins when the last piece of this one has been copied.
 class HostLane final : public Lane {
  public:
   static constexpr u32 kMaxThreads = 16;
 
-  /// Copies the bytes of one run. Several threads of the lane call it at once, without a lock.
+  /// Copies the bytes of one run. The lane's threads call it concurrently, without a lock.
   using CopyBytes = void (*)(void* target, const void* source, std::size_t bytes);
   static void copy_bytes(void* target, const void* source, std::size_t bytes) { std::memcpy(target, source, bytes); }
 
   struct Options {
     u32 threads;      // 1 .. kMaxThreads
-    u64 piece_bytes;  // at most so many a piece, but one block at least
+    u64 piece_bytes;  // at most so many per piece, but at least one block
     CopyBytes copy = copy_bytes;
   };
 
-  /// @throws Error kBadArg for arenas that do not go together, kLimit if a thread cannot be started; std::bad_alloc
+  /// @throws Error kBadArg for arenas that BlockPairs refuses or that are on a GPU, kLimit if a thread cannot be
+  /// started; std::bad_alloc
   HostLane(std::shared_ptr<CompletionRing> ring, std::shared_ptr<BlockArena> source, std::shared_ptr<BlockArena> target,
            Options options);
-  /// A job that has begun stops after the pieces that are being copied.
+  /// Cancels all jobs, and waits for the pieces that are being copied.
   ~HostLane() override;
 
   u32 submit(BlockList sources, BlockList targets, std::int64_t not_before) override;
@@ -49,7 +50,7 @@ class HostLane final : public Lane {
   struct Job {
     Job* prev = nullptr;
     Job* next = nullptr;
-    JobList<Job>* list = nullptr;  // ready_ until it is over, or waiting_
+    JobList<Job>* list = nullptr;  // waiting_, then ready_ until the job is over
     u32 number = 0;
     u32 active = 0;        // pieces that are being copied
     u32 next_piece = 0;
@@ -74,15 +75,15 @@ class HostLane final : public Lane {
   BlockPairs pairs_;
   const u32 blocks_per_piece_;
   const CopyBytes copy_bytes_;
-  Job* draft_ = nullptr;  // taken, and not submitted yet; the owner's alone
+  Job* draft_ = nullptr;  // from the pool, not submitted yet; only the owner uses it
 
   mutable std::mutex mutex_;
   // The mutex guards everything below.
-  std::condition_variable wake_;  // there is work, or the end
-  std::condition_variable over_;  // a job is over
+  std::condition_variable wake_;  // signalled when there is work, or the threads must stop
+  std::condition_variable over_;  // signalled when a job is over
   JobPool<Job> jobs_;
-  JobList<Job> ready_;    // only the first has begun
-  JobList<Job> waiting_;  // by step, then submission
+  JobList<Job> ready_;    // jobs that wait for no step; only the first has begun
+  JobList<Job> waiting_;  // jobs that wait for a step: by step, then by submission
   std::int64_t settled_ = kNoFence;
   u32 pending_ = 0;
   Traffic traffic_;

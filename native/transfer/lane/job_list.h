@@ -1,11 +1,11 @@
-// The jobs of a lane in an order. A job is in one list at a time.
+// JobList: an ordered, doubly linked list of the jobs of a lane. A job is in at most one list.
 #pragma once
 
 #include "../../core/base/types.h"
 
 namespace blockstep {
 
-/// @tparam Job has `prev`, `next`, `list` and `not_before`
+/// @tparam Job has `prev`, `next`, `list` (the list that it is in) and `not_before` (the step that it waits for)
 template <class Job>
 struct JobList {
   Job* first = nullptr;
@@ -14,7 +14,7 @@ struct JobList {
 
   void append(Job& job) { insert_behind(last, job); }
 
-  /// Inserts a job behind those of earlier steps and, of its own step, behind those that came before it.
+  /// Inserts a job behind all jobs of earlier steps and of the same step.
   void insert_by_step(Job& job) {
     Job* prev = last;
     while (prev && prev->not_before > job.not_before) prev = prev->prev;

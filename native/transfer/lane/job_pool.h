@@ -1,4 +1,4 @@
-// The jobs that a lane has: by number while they are under way, and kept for the next ones when they are over.
+// JobPool: owns the job objects of a lane. Finds a job under way by its number, and keeps ended jobs for use again.
 #pragma once
 
 #include <memory>
@@ -27,13 +27,15 @@ class JobPool {
     spare_.pop_back();
     return job;
   }
+  /// Takes back a job that is over.
   void give_back(Job& job) {
     job.number = 0;
     spare_.push_back(&job);
   }
 
+  /// From now on find() finds this job by its `number`.
   void enter(Job& job) { by_slot_[ring_.slot_of(job.number)] = &job; }
-  /// The job of this number if it is not over, otherwise null.
+  /// The job of this number. Null if that job is over, or is not of this lane.
   Job* find(u32 number) const {
     if (number == 0) return nullptr;
     Job* job = by_slot_[ring_.slot_of(number)];

@@ -21,7 +21,7 @@ struct Config {
   u32 num_blocks;          // the null block included; 2 .. kMaxBlocks
   u32 num_rows;            // 1 .. kMaxRows
   u32 max_blocks_per_row;  // 1 .. kMaxBlocksPerRow
-  u32 bucket_bits;         // 0: at least two buckets per block. Tests force collisions with kForceBits + (0 .. 24) bits.
+  u32 bucket_bits;         // 0: at least two buckets per block. kForceBits + (0 .. 24): that many bits, for tests.
 };
 
 /// Bits of Block::flags. All but kPublished are zero between commands.

@@ -4,8 +4,8 @@
 // A gather must run after the log of its step. Usually the device has been given that log already and nothing waits: a
 // step needs a place for its log and a slot for its gather, there is one of each more than steps can be in flight, and
 // both are free again when the step is done. A gather has to wait in these cases only:
-//  - Logs of plans that compute nothing, such as those that release the blocks of aborted requests. Such a plan is never
-//    updated, so more than max_logs of these logs can be on their way while a long step runs.
+//  - Logs of plans that compute nothing, such as those that release the blocks of aborted requests. Such a plan is
+//    never updated, so more than max_logs of these logs can be on their way while a long step runs.
 //  - The log of a step goes to the device in several parts: it is longer than a slot, takes more blocks than the pool
 //    has, or is cut by a digest.
 //  - More than `slots` long messages are on their way. This needs a caller that gathers without executing.

@@ -11,9 +11,9 @@
 
 namespace blockstep {
 
-/// One zeroed, 64-byte aligned allocation that is freed exactly once. calloc() leaves large allocations to the
-/// operating system, which hands out zeroed pages on first use: a huge KV slot table costs only address space until it
-/// is written.
+/// One zeroed, 64-byte aligned allocation that is freed exactly once. It comes from calloc(): the operating system
+/// hands out the zeroed pages of a large allocation on first use, so a huge KV slot table costs only address space
+/// until it is written.
 class Memory {
  public:
   /// @throws Error kNoMemory

@@ -1,4 +1,4 @@
-// Span: a list that somebody else owns.
+// Span: a view of `size` elements that somebody else owns.
 #pragma once
 
 #include "../core/base/types.h"

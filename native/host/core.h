@@ -1,11 +1,12 @@
 // HostCore: the block manager, the request table and the KV slot table of one engine, on the host.
 //
 // It turns operations on slots into a log of facts and applies the log at once. The same log, when recorded, drives
-// every other back end. Every operation first drains what TypeScript left in the exchange buffer, checks everything,
-// builds its log, and only then changes anything.
+// every other back end. An operation checks its arguments, drains the pending operations that TypeScript left in the
+// exchange buffer, checks the rest against the state, builds its log, and only then changes anything. While a decision
+// of the device is under way, pending operations stay where they are.
 //
-// The core itself holds no state but its parts: it decides in which order they are asked. Each part has its own state and
-// a file of its own, and is given the parts below it.
+// The core has no state besides its parts: it decides in which order they are called. Each part has its own state in a
+// file of its own, and gets references to the parts below it.
 #pragma once
 
 #include <memory>
@@ -31,17 +32,19 @@
 
 namespace blockstep {
 
-/// Throws Error: kBadArg or a more exact code while nothing is changed; kInvariant when an invariant is found broken
-/// (kMirror, kCuda: in the mirror), and from then on always. std::bad_alloc means that the operation did not happen.
+/// All operations throw Error. kBadArg or a more exact code: nothing was changed. kInvariant: an invariant is broken
+/// (kMirror, kCuda: on the device); the core is poisoned, and every later operation throws the same error.
+/// std::bad_alloc: the operation did not happen.
 class HostCore {
  public:
   HostCore(const HostConfig& config, const Exchange& exchange);
-  /// With a device, a mirror there follows every log (mirror/mirror.h), or the device decides (decided/decisions.h).
+  /// With a device, a mirror there applies every log (mirror/mirror.h), or, with Authority::kDevice, the device decides
+  /// (decided/decisions.h). `max_logs`: logs that may be on their way to the device at once.
   HostCore(const HostConfig& config, const Exchange& exchange, std::unique_ptr<Device> device, u32 max_logs);
   HostCore(const HostCore&) = delete;
   HostCore& operator=(const HostCore&) = delete;
 
-  // The step. NativeCore in src/core/native.ts says what each of these does.
+  // The step. NativeCore in src/core/native.ts documents these operations.
   u32 run(u32 frame, u32 from, u32 to);
   u64 add(Span<const std::int32_t> tokens, std::u16string_view adapter, std::u16string_view salt);
   u32 match(u32 slot, u32 max_blocks);
@@ -49,34 +52,36 @@ class HostCore {
   u32 common_prefix(u32 slot);
   void flush();
 
-  // The step, where the device decides (the words of both spans in decided/decided.h).
+  // The step of a core whose device decides. decided/decided.h has the words of both spans. @throws Error kAuthority if
+  // the host decides
   void submit_decision(u32 frame, u32 from, u32 to, Span<const std::int32_t> request);
-  /// False: it has not come yet. True: it has, and the state follows it.
+  /// False: the decision has not come yet. True: it has come, the state follows it, and `answer` is written.
   bool poll_decision(Span<std::int32_t> answer);
 
-  // What a model runner reads. The frame is one of the configuration's.
+  // The tables that a model runner reads. `frame` is below num_frames.
+  /// Bytes of the tables of one frame.
   u64 tables_bytes(u32 max_tokens) const { return host_gather_.bytes(max_tokens); }
-  /// Gives a frame its tables: tables_bytes() bytes of zeroed memory, aligned to 8, which stay there as long as this
-  /// core calls gather() for the frame. @throws Error kBadArg if it has some
+  /// Binds a frame to memory for its tables: tables_bytes() bytes, zeroed and aligned to 8. The memory must stay valid
+  /// as long as gather() is called for the frame. @throws Error kBadArg if the frame is bound already
   void bind_tables(u32 frame, void* base, u32 max_tokens);
   /// Fills the frame's tables with its first `num_entries` entries.
   void gather(u32 frame, u32 num_entries);
 
-  // The same on the device of the mirror, where there is one set of tables for all frames (gather/device_gather.h).
+  // The tables on the mirror's device: one set for all frames (gather/device_gather.h).
   const blockstep_tables& make_device_tables(u32 max_tokens);
   void gather_on_device(u32 frame, u32 num_entries, std::optional<u64> stream);
   void read_device_table(Table which, void* out);
   /// @throws Error kBadArg if there are no tables on a device
   Gatherer& gatherer() const { return device_gather_.gatherer(); }
 
-  // The pool.
+  // Commands on block ids (log/pool_commands.h).
   void pin(Span<const std::int32_t> ids);
   void unpin(Span<const std::int32_t> ids);
   void evict(Span<const std::int32_t> ids);
   bool reset();
 
-  // Queries (inspect/queries.h). Block ids are in range: the caller has checked them. Reads into a span fill as much of
-  // it as there is, and return how much that was.
+  // Queries (inspect/queries.h). The caller has checked that block ids are in range. Reads into a span write as many
+  // elements as exist and fit, and return how many they wrote.
   u64 handle(u32 slot);
   u32 num_tokens(u32 slot);
   u32 read_tokens(u32 slot, u32 from, Span<std::int32_t> out);
@@ -92,21 +97,23 @@ class HostCore {
 
   // The log of facts.
   void record(bool on);
-  /// The recorded batches, each with its length in words before it. They stay until forget_log().
+  /// The recorded logs, one after the other, each behind its length in words. They are kept until forget_log().
   const std::vector<u32>& recorded();
   void forget_log() { facts_.forget_recorded(); }
 
-  // The mirror. Without one these do nothing. kMirror and kCuda poison the core like kInvariant.
-  /// The end of a step: the mirror gets its logs.
+  // The mirror. A core without a mirror accepts these calls too; see Mirrored. kMirror and kCuda poison the core, as
+  // kInvariant does.
+  /// Ends a step: gives the mirror the logs of the step. With a stream, ordered with its work as Mirror::submit() says.
   void submit(std::optional<u64> stream);
-  /// Takes what has come from the mirror. Says whether all that was submitted has.
+  /// Takes the completions that have come from the mirror. Returns whether the mirror has applied all that was
+  /// submitted.
   bool poll();
-  /// @throws Error kLimit if a digest is under way
+  /// Asks the mirror for the digest of its state. @throws Error kLimit if a digest is under way
   void start_mirror_digest();
-  /// The digest that was asked for last, once the device has confirmed it.
+  /// The digest that was asked for last, once the device has confirmed it; without a mirror, the digest of the host.
   std::optional<u64> mirror_digest();
   const Mirror* mirror() const { return mirrored_.mirror(); }
-  /// Null: the host decides.
+  /// Null if the host decides.
   const Decider* decider() const { return decisions_ ? &decisions_->decider() : nullptr; }
 
   const HostConfig& config() const { return config_; }
@@ -117,7 +124,7 @@ class HostCore {
   void require_host_decides(const char* call) const;
   void require_device_decides(const char* call) const;
 
-  // In this order: each is given some of those before it.
+  // In this order, because each part gets references to parts before it.
   const HostConfig config_;
   const Exchange exchange_;
   Condition condition_;
@@ -130,7 +137,7 @@ class HostCore {
   Pending pending_;
   HostGather host_gather_;
   DeviceGather device_gather_;
-  std::optional<Decisions> decisions_;  // none: the host decides
+  std::optional<Decisions> decisions_;  // empty if the host decides
   Queries queries_;
 };
 

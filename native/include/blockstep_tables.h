@@ -6,15 +6,18 @@
  *   if (!blockstep_tables_usable(tables)) ...
  *   launch(..., (const int32_t *)(uintptr_t)tables->block_table.data, tables->block_table.shape[1], ...);
  *
- * The struct lies in memory of the host. It and all that it says stay as they are until the core is disposed: there is
- * one set of tables a core, at addresses that a CUDA graph may capture.
+ * Lifetime. The struct lies in host memory; the arrays that it describes lie on the device. A core has one set of
+ * tables. The struct, the addresses and the shapes stay the same until the core is disposed, so a CUDA graph may
+ * capture them.
  *
- * Content. Each gather fills all arrays with one plan, entry by entry in the order of the plan, and pads them to their
- * end. They are to be read only: a gather writes what is new, and does not repair what somebody else wrote over the rest.
+ * Content. Each gather fills all arrays with one plan, entry by entry in the order of the plan, and pads every array to
+ * its end. Readers must not write to the arrays: a gather writes only what changed since the last gather, so it does
+ * not repair anything that a reader overwrote.
  *
- * Order. A gather runs in the core's stream (option `stream`), behind everything that was queued there before it and in
- * front of what is queued there later; if a stream is passed with the call, the same holds for that one. So whatever
- * reads the tables of a plan must be queued, in that stream, between the gather of its plan and the next gather.
+ * Order. A gather runs in the core's stream (option `stream`): after all work that was queued there before the gather,
+ * and before all work that is queued there later. A stream that is passed with the call is ordered with the gather in
+ * the same way. So work that reads the tables of a plan must be queued, in that stream, between the gather of its plan
+ * and the next gather.
  */
 #ifndef BLOCKSTEP_TABLES_H
 #define BLOCKSTEP_TABLES_H
@@ -25,14 +28,14 @@
 extern "C" {
 #endif
 
-/* Raised when a field changes its meaning or place. What is only appended makes `bytes` larger. */
+/* Raised when a field changes its meaning or place. Appended fields leave the version alone and make `bytes` larger. */
 #define BLOCKSTEP_TABLES_VERSION 1u
 
-/* Elements, signed: their size in bytes. */
+/* Values of `dtype`: signed integers, named by the size of an element in bytes. */
 #define BLOCKSTEP_INT32 4u
 #define BLOCKSTEP_INT64 8u
 
-/* A dense array in device memory, row after row. It begins at a multiple of 256 bytes. */
+/* A dense, row-major array in device memory. It begins at a multiple of 256 bytes. */
 struct blockstep_array {
   uint64_t data;     /* address on the device */
   uint32_t dtype;    /* BLOCKSTEP_INT32 or BLOCKSTEP_INT64 */
@@ -41,26 +44,26 @@ struct blockstep_array {
 };
 
 struct blockstep_tables {
-  uint32_t version;    /* BLOCKSTEP_TABLES_VERSION of whoever filled this */
-  uint32_t bytes;      /* sizeof(struct blockstep_tables) there */
-  uint32_t device;     /* which GPU, as CUDA counts them */
-  uint32_t block_size; /* tokens a block of KV memory has room for */
+  uint32_t version;    /* BLOCKSTEP_TABLES_VERSION of the core that filled this struct */
+  uint32_t bytes;      /* sizeof(struct blockstep_tables) in that core */
+  uint32_t device;     /* CUDA ordinal of the GPU */
+  uint32_t block_size; /* tokens per KV block */
 
-  /* [max_tokens] int64: where the KV of each token is written, block * block_size + offset. Padding -1. */
+  /* [max_tokens] int64: KV slot of each scheduled token, block * block_size + offset. Padding -1. */
   struct blockstep_array slot_mapping;
-  /* [max_tokens] int32: the tokens to compute; -1 where the host does not know the token yet. Padding -1. */
+  /* [max_tokens] int32: id of each scheduled token; -1 where the host does not know the token yet. Padding -1. */
   struct blockstep_array input_ids;
-  /* [max_entries + 1] int32: first token of each entry; from the number of entries on, the number of tokens. */
+  /* [max_entries + 1] int32: index of the first token of each entry. Padding: the number of tokens in the plan. */
   struct blockstep_array query_start;
-  /* [max_entries] int32: tokens of each entry that exist when the step is done, computed and scheduled. Padding 0. */
+  /* [max_entries] int32: computed plus scheduled tokens of each entry. Padding 0. */
   struct blockstep_array seq_lens;
-  /* [max_entries] int32: tokens of each entry whose KV exists before the step. Padding 0. */
+  /* [max_entries] int32: tokens of each entry whose KV was computed before this step. Padding 0. */
   struct blockstep_array num_computed_tokens;
-  /* [max_entries][max_blocks_per_row] int32: the blocks of each entry, in order. Padding 0, the null block. */
+  /* [max_entries][max_blocks_per_row] int32: block ids of each entry, in order. Padding 0, the null block. */
   struct blockstep_array block_table;
 };
 
-/* Can code that was compiled with this header read the struct? */
+/* Whether code that was compiled with this header can read the struct: same version, and at least its fields. */
 static inline int blockstep_tables_usable(const struct blockstep_tables *tables) {
   return tables != 0 && tables->version == BLOCKSTEP_TABLES_VERSION && tables->bytes >= sizeof(struct blockstep_tables);
 }

@@ -4,15 +4,16 @@
 //
 //   hash[i] = SipHash(seed, tokens of block i || hash[i - 1]),   hash[-1] = root(seed, adapter, salt)
 //
-// The parent comes last, so that the tokens, which are four fifths of the work, need not wait for it. A secret seed
-// makes collisions infeasible to provoke for whoever chooses the tokens. Messages are little endian on every machine.
+// The parent's hash comes last in the message, so that the tokens, which are four fifths of the work, can be absorbed
+// without waiting for it. A secret seed makes it infeasible to choose tokens that collide. Messages are little endian
+// on every machine. vLLM chains its block hashes alike (hash_block_tokens).
 #pragma once
 
 #include "types.h"
 
 namespace blockstep {
 
-/// The four words of SipHash's state and its two kinds of steps.
+/// The four words of SipHash's state, and the operations on them.
 struct SipState {
   u64 v0, v1, v2, v3;
 
@@ -61,7 +62,7 @@ struct SipState {
   }
 };
 
-/// A message that arrives in pieces. A plain value: copy it to branch off.
+/// Hashes a message that arrives in pieces. It is a plain value: a copy continues on its own from the same prefix.
 class SipHash {
  public:
   BLOCKSTEP_HD explicit SipHash(Key seed) : state_(SipState::begin(seed)) {}
@@ -90,7 +91,7 @@ class SipHash {
   }
 
   SipState state_;
-  u64 rest_ = 0;  // the bytes of the current word that are in
+  u64 rest_ = 0;  // the bytes of the current word that were added so far
   u64 length_ = 0;
 };
 
@@ -102,8 +103,9 @@ BLOCKSTEP_HD inline Key siphash128(Key seed, const void* bytes, u64 length) {
   return hash.finish();
 }
 
-/// What a request's chain starts from: the adapter and the cache salt it must not share blocks across. Each is added
-/// with a tag and its length when present (length > 0), so no two different pairs make one message.
+/// The root of a request's chain of hashes. Requests with different adapters or cache salts get different roots, so
+/// they never share blocks. Adapter and salt are each added with a tag and a length if present (length > 0), so no two
+/// different pairs make the same message. Lengths are in bytes.
 BLOCKSTEP_HD inline Key chain_root(Key seed, const void* adapter, u32 adapter_length, const void* salt,
                                    u32 salt_length) {
   SipHash hash(seed);
@@ -120,7 +122,7 @@ BLOCKSTEP_HD inline Key chain_root(Key seed, const void* adapter, u32 adapter_le
   return hash.finish();
 }
 
-/// The tokens of one block, absorbed: all of a block's hash that does not depend on its parent.
+/// Absorbs the tokens of one block: the part of its hash that does not depend on the parent.
 BLOCKSTEP_HD inline SipState absorb_tokens(Key seed, const std::int32_t* tokens, u32 block_size) {
   SipState state = SipState::begin(seed);
   for (u32 i = 0; i + 1 < block_size; i += 2) {
@@ -129,7 +131,8 @@ BLOCKSTEP_HD inline SipState absorb_tokens(Key seed, const std::int32_t* tokens,
   return state;
 }
 
-/// Ends a block's hash with its parent's. An odd block size leaves one token, which shares a word with the parent.
+/// Ends a block's hash with the hash of its parent. An odd block size leaves one token over, which shares a word with
+/// the parent's hash.
 BLOCKSTEP_HD inline Key absorb_parent(SipState state, const std::int32_t* tokens, u32 block_size, Key parent) {
   const u64 length = u64{4} * block_size + 16;
   if (block_size % 2 == 0) {
@@ -142,7 +145,8 @@ BLOCKSTEP_HD inline Key absorb_parent(SipState state, const std::int32_t* tokens
   return state.end(parent.hi >> 32, length);
 }
 
-/// The hashes of `n` full blocks of `block_size` >= 1 tokens each, the first of them after `parent`, into out[0 .. n).
+/// Writes the hashes of `n` full blocks of `block_size` >= 1 tokens each into out[0 .. n). `parent` is the hash of the
+/// block before the first, or the root.
 BLOCKSTEP_HD inline void chain(Key seed, Key parent, const std::int32_t* tokens, u32 block_size, u32 n, Key* out) {
   for (u32 i = 0; i < n; ++i, tokens += block_size) {
     parent = absorb_parent(absorb_tokens(seed, tokens, block_size), tokens, block_size, parent);

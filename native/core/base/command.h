@@ -1,25 +1,25 @@
-// The log: what apply() reads and what it answers. A log holds facts, in order, as flat u32 words, so that one log
-// drives the host, the GPU, the fuzzer and the replay of an incident.
+// The log that apply() reads, and the results that it answers with. A log holds facts, in order, as flat u32 words, so
+// that the same log drives the host, the GPU, the fuzzer and the replay of an incident.
 //
 // A command is one head word, op | count << 8, and its payload:
 //
-//   kOpen     row, id x count              the free row becomes the request's, with these cached blocks in front
-//   kExtend   (row, n) x count             n >= 1 blocks from the head of the free queue for each row; the rows differ
-//   kPublish  (row, index, key) x count    block `index` of the row becomes findable; a key is 4 words, low word first
-//   kRelease  row x count                  the rows' blocks go back, each row's in reverse order; the rows are free
-//   kPin      id x count                   one reference more for each id
-//   kUnpin    id x count                   one pin less for each id; what nobody holds is queued, in list order
-//   kEvict    id x count                   these blocks are no longer findable; they stay where they are
-//   kReset    (nothing)                    no block is findable any more; every block must be free
+//   kOpen     row, id x count              the free row comes into use, with these cached blocks at its front
+//   kExtend   (row, n) x count             each row gets n >= 1 blocks from the head of the free queue; the rows differ
+//   kPublish  (row, index, key) x count    lookups of the key can find block `index` of the row; a key is 4 words
+//   kRelease  row x count                  the rows become free and drop their blocks, each row its last block first
+//   kPin      id x count                   each block gets one pin, which is a reference
+//   kUnpin    id x count                   each block loses one pin; without references it is queued, in list order
+//   kEvict    id x count                   these blocks lose their key; they stay where they are
+//   kReset    (nothing)                    every block loses its key; every block must be free
 //
-// The null block never appears as an id.
+// The words of a key run from low to high. The null block never appears as an id.
 #pragma once
 
 #include "fault.h"
 
 namespace blockstep {
 
-/// Version of the words above. It belongs into the header of a file that holds logs, not into each log.
+/// Version of the format above. A file that holds logs has the version in its header; a log itself does not carry it.
 constexpr u32 kLogVersion = 1;
 
 enum class Op : u32 { kOpen = 1, kExtend, kPublish, kRelease, kPin, kUnpin, kEvict, kReset };
@@ -60,13 +60,13 @@ BLOCKSTEP_HD inline void put_key(u32* words, const Key& key) {
   words[3] = static_cast<u32>(key.hi >> 32);
 }
 
-/// The answers of one apply(). The caller provides ids and capacity; apply() writes the rest.
+/// The results of one apply(). The caller provides `ids` and `capacity`; apply() writes the other fields.
 struct Results {
   u32* ids;       // blocks taken by the Extend commands, concatenated in order
-  u32 capacity;   // of ids, in words
+  u32 capacity;   // ids that fit into `ids`
   u32 num_ids;
-  u32 evictions;  // keys dropped by Extend and Evict
-  u32 fault;      // Fault of the command that stopped the log; the commands before it were applied
+  u32 evictions;  // keys dropped by Extend and Evict in this log
+  u32 fault;      // Fault of the command that stopped the log; all commands before it were applied
 };
 
 }  // namespace blockstep

@@ -5,24 +5,25 @@
 
 namespace blockstep {
 
-/// A fault is a broken promise of the author of a log, never a normal answer. Nothing is applied after it.
+/// A fault says which promise the author of a log or batch broke. It is never a normal answer: lack of free blocks, for
+/// example, is noticed before a log is written. After a fault nothing more is applied.
 enum Fault : u32 {
   kNoFault = 0,
-  kBadCommand,        // unknown op, a payload that runs past the end of the log, or an Extend of no blocks
+  kBadCommand,        // unknown op, payload past the end of the log, Extend of no blocks, malformed batch
   kRowInUse,          // Open of a row that is in use
-  kRowNotInUse,       // Extend, Publish or Release of a row that is not
+  kRowNotInUse,       // Extend, Publish or Release of a row that is not in use
   kRowRepeated,       // Extend names a row twice
   kRowTooLong,        // more blocks than max_blocks_per_row
   kNoFreeBlocks,      // Extend wants more blocks than are free
-  kResultsFull,       // Extend takes more ids than Results::ids holds
+  kResultsFull,       // Extend takes more ids than Results::ids holds, or decide() writes more log than it has room for
   kNoSuchBlock,       // Publish of an index past the end of the row
   kAlreadyPublished,  // Publish of a block that carries a key
-  kRefUnderflow,      // Release of a block that nobody holds, or Unpin of one that is not pinned
+  kRefUnderflow,      // Release of a block without references, or Unpin of a block without pins
   kBlocksInUse,       // Reset while a block is in use
   kNumFaults,
 };
 
-/// A fault in words, for messages.
+/// A fault in words, for error messages.
 inline const char* describe(u32 fault) {
   switch (fault) {
     case kNoFault: return "no fault";
@@ -41,8 +42,8 @@ inline const char* describe(u32 fault) {
   }
 }
 
-/// The fault of the whole team: kNoFault if no member found one, otherwise the lowest code found, whoever found it.
-/// Synchronises.
+/// The fault of the whole team: kNoFault if no member found one, otherwise the lowest code that any member found. All
+/// members get the same answer. Synchronises.
 template <Team T>
 BLOCKSTEP_HD inline u32 agree(T& team, u32 fault) {
   if (!any(team, fault != kNoFault)) return kNoFault;
@@ -52,7 +53,7 @@ BLOCKSTEP_HD inline u32 agree(T& team, u32 fault) {
   return kBadCommand;
 }
 
-/// Of two faults found by one member, the one to report.
+/// The lower code of two faults that one member found; `found` is a fault, `fault` may be kNoFault.
 BLOCKSTEP_HD inline u32 lower(u32 fault, u32 found) { return fault != kNoFault && fault < found ? fault : found; }
 
 }  // namespace blockstep

@@ -1,8 +1,9 @@
 // The whole state of the block manager and the KV slot table: plain arrays of fixed-width types in one piece of memory.
 //
-// Only apply() writes it. The same bytes serve the host and a GPU, so there is no pointer inside the arrays, no bool
-// and no size_t. The scalars of State are read by every member of a team when apply() begins, and written by rank 0
-// when it ends: in between each member works on a copy of its own, and all copies hold the same values.
+// Only apply() and decide() write the state. The same bytes serve the host and a GPU, so the arrays hold no pointer, no
+// bool and no size_t. Every member of a team copies the scalars of State when apply() begins, and rank 0 writes them
+// back when it ends. In between each member changes its own copy, and all copies hold the same values (except the
+// rolling digest, see note_command() in apply.h).
 #pragma once
 
 #include <type_traits>
@@ -13,52 +14,52 @@ namespace blockstep {
 
 constexpr u32 kMaxBlocks = 1u << 24;  // the ring has up to 4 * kMaxBlocks places, which must fit in 31 bits
 constexpr u32 kMaxRows = 1u << 21;
-constexpr u32 kMaxBlocksPerRow = 1u << 20;  // a team of up to 2,048 members sums such counts in 32 bits
+constexpr u32 kMaxBlocksPerRow = 1u << 20;  // so that a team of up to 2,048 members can sum row lengths in 32 bits
 constexpr u32 kForceBits = 0x100;           // see Config::bucket_bits
 
 struct Config {
   u32 num_blocks;          // the null block included; 2 .. kMaxBlocks
   u32 num_rows;            // 1 .. kMaxRows
   u32 max_blocks_per_row;  // 1 .. kMaxBlocksPerRow
-  u32 bucket_bits;         // 0: at least two buckets per block. Tests force collisions with kForceBits + (0 .. 24) bits.
+  u32 bucket_bits;         // 0: at least two buckets per block. kForceBits + (0 .. 24): that many bits, for tests.
 };
 
 /// Bits of Block::flags. All but kPublished are zero between commands.
 enum BlockFlag : u32 {
   kPublished = 1u << 0,  // key and stamp are valid and the block is in the chain of its bucket
-  kDropped = 1u << 1,    // unpublished by the current command, not unlinked yet
-  kUnlinker = 1u << 2,   // this block's member holds the lock of its bucket
+  kDropped = 1u << 1,    // unpublished by the current command, but still in its chain
+  kUnlinker = 1u << 2,   // the member that handles this block holds the lock of its bucket
 };
 
-/// Everything about one block, in one struct, because code that touches a block touches all of it.
+/// All metadata of one block, in one struct, because code that touches a block touches most of its fields.
 struct Block {
   Key key;         // valid while published
-  u64 stamp;       // when it was published: 1, 2, 3, ...; of blocks with one key the smallest stamp is the hit
-  u32 ref;         // rows that hold it, plus pins; 0 = it is in the free queue
-  u32 pins;        // references that no row stands for
-  u32 place;       // ref 0: its place in the ring. Otherwise free for use as scratch.
+  u64 stamp;       // publication number: 1, 2, 3, ...; of the blocks with one key the smallest stamp is the hit
+  u32 ref;         // rows that hold the block, plus pins; 0 = the block is in the free queue
+  u32 pins;        // references from pins instead of rows; counted in ref too
+  u32 place;       // ref == 0: its place in the ring. Otherwise scratch.
   u32 next;        // next block in the chain of its bucket; kNullBlock ends a chain
-  u32 generation;  // how often it was taken from the queue
+  u32 generation;  // how often Extend took the block
   u32 flags;       // BlockFlag
 };
 static_assert(sizeof(Block) == 48);
 
-/// A row of the KV slot table: the residency of one request.
+/// A row of the KV slot table: the list of blocks that one request holds.
 struct Row {
   u32 in_use;
   u32 num_blocks;  // valid entries in its part of State::row_blocks; 0 when not in use
-  u32 generation;  // how often it was opened
+  u32 generation;  // how often the row was opened
   u32 claimed;     // scratch of Extend: the current command names this row already. Otherwise zero.
 };
 
-/// Scratch of Extend: which of the blocks taken go to which row.
+/// Scratch of Extend: which of the blocks taken go to one row.
 struct Grant {
-  u32 first;  // index of the row's first block among those taken
+  u32 first;  // index of the row's first new block among all blocks taken
   u32 row;
-  u32 at;     // index of that block in the row
+  u32 at;     // index of that first block in the row
 };
 
-/// Upkeep cursor when no compaction of the free queue is under way.
+/// State::unread while no compaction of the free queue is under way.
 constexpr u64 kIdle = ~u64{0};
 
 struct State {
@@ -66,12 +67,12 @@ struct State {
   u32 ring_mask;    // places in the ring, minus one
   u32 bucket_mask;  // buckets, minus one
 
-  // Counts the host reads.
+  // Counts that the host reads.
   u32 num_free;       // blocks in the free queue
   u32 num_published;  // blocks that carry a key
   u32 rows_in_use;
-  u32 fault;          // Fault of the first command that failed; from then on nothing is applied
-  u64 evictions;      // keys dropped by Extend and Evict, ever
+  u32 fault;          // Fault of the first command that failed; after that nothing is applied
+  u64 evictions;      // keys dropped by Extend and Evict since the start
 
   // The free queue lies in places [head, tail); a place p is ring[p & ring_mask]. While a compaction is under way,
   // [head, packed) has been compacted, [packed, unread) holds no live place, [unread, tail) is still to be read.
@@ -81,9 +82,9 @@ struct State {
   u64 unread;  // kIdle: no compaction
 
   u64 next_stamp;
-  u64 num_taken;       // blocks taken from the queue, ever
-  u64 num_commands;    // commands applied, ever
-  u64 rolling_digest;  // of every command's results so far; depends on the commands, not on how they were batched
+  u64 num_taken;       // blocks taken by Extend since the start
+  u64 num_commands;    // commands applied since the start
+  u64 rolling_digest;  // of the results of all commands so far; does not depend on how they were cut into logs
 
   Block* blocks;    // [num_blocks]
   u32* ring;        // [ring_mask + 1] block ids
@@ -94,7 +95,7 @@ struct State {
   Grant* grants;    // [num_rows] scratch
 };
 
-/// Is this configuration within the limits stated at its fields?
+/// Whether a configuration is within the limits stated at its fields.
 inline bool valid(const Config& c) {
   const bool bits = c.bucket_bits == 0 || (c.bucket_bits >= kForceBits && c.bucket_bits <= kForceBits + 24);
   return bits && c.num_blocks >= 2 && c.num_blocks <= kMaxBlocks && c.num_rows >= 1 && c.num_rows <= kMaxRows &&
@@ -108,8 +109,9 @@ inline u32 round_to_power(u64 least) {
   return power;
 }
 
-/// Places in the ring. Four a block: see upkeep() in free_queue.h for why that is enough. And two words of live bits at
-/// least: blocks that are appended together may then lie in two words, but never in both ends of one.
+/// Places in the ring: four per block, and upkeep() in free_queue.h proves that this is enough. At least two words of
+/// live bits, because blocks that are appended together may cross a word boundary: with a single word they would wrap
+/// around into the word they started in.
 inline u32 ring_places(const Config& c) {
   const u32 places = round_to_power(u64{4} * c.num_blocks);
   return places < 64 ? 64 : places;
@@ -119,7 +121,8 @@ inline u32 num_buckets(const Config& c) {
   return c.bucket_bits ? 1u << (c.bucket_bits - kForceBits) : round_to_power(u64{2} * c.num_blocks);
 }
 
-/// Lays the arrays of `state` out from `base` on, each on its own cache line, and returns the bytes they take.
+/// Points the arrays of `state` into memory from `base` on, each at a cache line of its own, and returns the bytes that
+/// they take. A null `base` only counts the bytes.
 inline u64 lay_out(State& state, const Config& c, u8* base) {
   u64 used = 0;
   const auto place = [&](auto*& array, u64 count) {
@@ -137,13 +140,13 @@ inline u64 lay_out(State& state, const Config& c, u8* base) {
   return used;
 }
 
-/// Bytes of memory that a state of this configuration needs.
+/// Bytes of memory that the arrays of a state of this configuration need.
 inline u64 state_bytes(const Config& config) {
   State unbound;
   return lay_out(unbound, config, nullptr);
 }
 
-/// Points `state` at `memory`: state_bytes(config) bytes, zeroed, aligned to 64. Follow with init_state().
+/// Binds `state` to `memory`: state_bytes(config) zeroed bytes, aligned to 64. The caller must call init_state() next.
 inline void bind_state(State& state, const Config& config, void* memory) {
   state = State{};
   state.config = config;
@@ -152,7 +155,7 @@ inline void bind_state(State& state, const Config& config, void* memory) {
   lay_out(state, config, static_cast<u8*>(memory));
 }
 
-/// The scalars of the initial state, see init_state().
+/// Writes the scalars of the initial state, see init_state().
 inline void init_scalars(State& state) {
   state.head = 1;
   state.tail = state.config.num_blocks;
@@ -162,8 +165,8 @@ inline void init_scalars(State& state) {
   state.next_stamp = 1;
 }
 
-/// Member `rank`'s share, of `size`, of the arrays of the initial state: 32 places of the queue a turn, which are one
-/// word of live bits. The members need not know of each other.
+/// Writes the share of member `rank` of `size` in the arrays of the initial state: 32 places of the queue per turn,
+/// which are one word of live bits. The members need not synchronise.
 BLOCKSTEP_HD inline void init_arrays(const State& state, u32 rank, u32 size) {
   const u32 n = state.config.num_blocks;
   for (u32 word = rank; word < (n + 31) / 32; word += size) {
@@ -179,7 +182,8 @@ BLOCKSTEP_HD inline void init_arrays(const State& state, u32 rank, u32 size) {
   }
 }
 
-/// The initial state over zeroed memory: every block but the null block queued in ascending order, nothing published.
+/// Writes the initial state over zeroed memory: all blocks but the null block are free, queued in ascending order of
+/// their ids, and nothing is published.
 inline void init_state(State& state) {
   init_arrays(state, 0, 1);
   init_scalars(state);

@@ -1,11 +1,12 @@
-// A team runs one algorithm together: one member on the host, a few threads in the tests, a thread block on a GPU.
+// Team: the members that run one algorithm together. On the host a team is one thread, in the tests a few threads, on a
+// GPU a thread block.
 //
-// The rules of team code, which make the result independent of the team:
-//  - All members make the same calls in the same order: every loop around a call that synchronises has the same trip
-//    count for all of them, and they leave early only on values that all of them hold.
+// The rules of team code. They make the result independent of the size and the timing of the team:
+//  - All members make the same synchronising calls in the same order. Every loop around such a call has the same trip
+//    count for all members, and members leave early only on values that are equal in all of them.
 //  - Positions come from count() and scan() over the list index, never from the order of atomics.
-//  - A member reads what another one wrote only after a synchronising call, or with load().
-//  - No call is stronger than one barrier, and none is known to be stronger by its caller.
+//  - A member reads what another member wrote only after a synchronising call, or with load().
+//  - A synchronising call is exactly one barrier, and callers rely on no more than that.
 #pragma once
 
 #include <concepts>
@@ -14,11 +15,11 @@
 
 namespace blockstep {
 
-/// rank() is in [0, size()). The atomics are relaxed and return the old value. These four synchronise, each with
-/// exactly one barrier:
-///   sync()              nothing else
-///   count(flag, total)  how many members of lower rank raised their flag; total: how many members did
-///   scan(value, total)  the sum over the members of lower rank; total: over all members
+/// What a team must offer. rank() is in [0, size()). The atomics are relaxed and return the old value. These four calls
+/// synchronise, each with exactly one barrier:
+///   sync()              only the barrier
+///   count(flag, total)  how many members of lower rank raised their flag; total: how many of all members did
+///   scan(value, total)  the sum over the members of lower rank; total: the sum over all members
 ///   sum(value)          the sum over all members, modulo 2^64
 template <class T>
 concept Team = requires(T& team, u32* word, const u32* read_only, u32 value, u32& total, u64 wide) {
@@ -38,7 +39,8 @@ concept Team = requires(T& team, u32* word, const u32* read_only, u32 value, u32
   { team.exchange(word, value) } -> std::same_as<u32>;
 };
 
-/// Did any member raise its flag? Synchronises, so it also closes a phase of writing.
+/// Whether any member raised its flag; the same answer for all members. Synchronises, so what members wrote before the
+/// call can be read after it.
 template <Team T>
 BLOCKSTEP_HD inline bool any(T& team, bool flag) {
   u32 total;
@@ -46,7 +48,7 @@ BLOCKSTEP_HD inline bool any(T& team, bool flag) {
   return total != 0;
 }
 
-/// The team of one: the host's. Everything compiles to plain loads, stores and loops.
+/// The team of one member, which the host uses. Everything compiles to plain loads, stores and loops.
 struct SoloTeam {
   BLOCKSTEP_HD static constexpr u32 rank() { return 0; }
   BLOCKSTEP_HD static constexpr u32 size() { return 1; }

@@ -1,9 +1,10 @@
-// Words that every file of the core shares: fixed-width types, the block hash, and the mixing function of the digests.
+// The vocabulary of every file of the core: fixed-width types, the block hash, and the mixing function of the digests.
 #pragma once
 
 #include <cstdint>
 
-// The core is one source for the host and for CUDA device code; this macro is all that differs.
+// Marks functions that are compiled for the host and for CUDA device code. The core is one source for both; this macro
+// is the only difference.
 #if defined(__CUDACC__)
 #define BLOCKSTEP_HD __host__ __device__
 #else
@@ -16,13 +17,13 @@ using u8 = std::uint8_t;
 using u32 = std::uint32_t;
 using u64 = std::uint64_t;
 
-/// "No such block, row or slot."
+/// "No block, row or slot": the value of an id or index that names nothing.
 constexpr u32 kNone = 0xffffffffu;
 
 /// Block 0: the placeholder of vLLM's BlockPool. It is never queued, never published and never counted.
 constexpr u32 kNullBlock = 0;
 
-/// A 128-bit block hash, or a 128-bit hash seed. Compared whole, never by its index bits alone.
+/// A 128-bit block hash, or a 128-bit hash seed. Lookups compare all 128 bits, never only those that select the bucket.
 struct alignas(16) Key {
   u64 lo;
   u64 hi;
@@ -30,7 +31,7 @@ struct alignas(16) Key {
 
 BLOCKSTEP_HD inline bool operator==(const Key& a, const Key& b) { return a.lo == b.lo && a.hi == b.hi; }
 
-/// SplitMix64's finaliser over a pair: the building block of the digests. Two multiplications, no table.
+/// Mixes a pair of words into 64 bits with SplitMix64's finaliser: the building block of the digests.
 BLOCKSTEP_HD inline u64 mix(u64 where, u64 what) {
   u64 x = where * 0x9e3779b97f4a7c15u + what + 0x2545f4914f6cdd1du;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -1,4 +1,5 @@
-// apply(): the only writer of the state, with decide(), which writes its log itself. One log drives every back end.
+// apply(): carries out a log on a state. Only apply() and decide() (which writes its log itself) change a state, and
+// the same log gives the same state on every back end.
 #pragma once
 
 #include "../base/command.h"
@@ -6,7 +7,8 @@
 
 namespace blockstep {
 
-/// One command, payload at `words`. Ends synchronised, with the same fault for every member.
+/// Carries out one command, whose payload stands at `words`. Ends synchronised. Returns its fault, the same for every
+/// member.
 template <Team T>
 BLOCKSTEP_HD inline u32 apply_one(T& team, State& state, u32 head, const u32* words, const Results& results,
                                   u32& num_ids) {
@@ -24,8 +26,9 @@ BLOCKSTEP_HD inline u32 apply_one(T& team, State& state, u32 head, const u32* wo
   return kBadCommand;
 }
 
-/// Counts a command that was applied, or that failed, and adds what it left behind to the rolling digest. What a member
-/// holds there while a log is applied is its share of the sum.
+/// Counts a command, applied or failed, and adds the counts that it left behind to the rolling digest. While a log is
+/// applied, the rolling_digest of a member's copy holds only the member's share of a sum; fold_digest() adds the
+/// shares.
 template <Team T>
 BLOCKSTEP_HD inline void note_command(T& team, State& state) {
   if (team.rank() == 0) {
@@ -36,7 +39,7 @@ BLOCKSTEP_HD inline void note_command(T& team, State& state) {
   state.num_commands += 1;
 }
 
-/// Applies the commands of `log` in order to the member's copy of the state, up to the first fault.
+/// Applies the commands of `log` in order, up to the first fault. `state` is the member's copy.
 template <Team T>
 BLOCKSTEP_HD inline void apply_log(T& team, State& state, const u32* log, u32 words, const Results& results,
                                    u32& num_ids) {
@@ -45,31 +48,33 @@ BLOCKSTEP_HD inline void apply_log(T& team, State& state, const u32* log, u32 wo
     const u32 payload = payload_words(head);
     const bool whole = payload < words - at;
     state.fault = whole ? apply_one(team, state, head, log + at + 1, results, num_ids) : u32{kBadCommand};
-    at += payload + 1;  // read again only if the command was whole
+    at += payload + 1;  // past the end if the command was cut off; the loop ends then
     note_command(team, state);
   }
 }
 
-/// The member's copy of the state, with nothing in its share of the rolling digest.
+/// Copies the scalars for one member, with an empty share of the rolling digest.
 BLOCKSTEP_HD inline State copy_to_member(const State& shared) {
   State state = shared;
   state.rolling_digest = 0;
   return state;
 }
 
-/// Puts the shares of the rolling digest together; afterwards the copy may become the shared state. Synchronises.
+/// Sums the members' shares of the rolling digest. Afterwards the copy of rank 0 may become the shared state.
+/// Synchronises.
 template <Team T>
 BLOCKSTEP_HD inline void fold_digest(T& team, const State& shared, State& state) {
   state.rolling_digest = team.sum(state.rolling_digest);
   if (team.rank() == 0) state.rolling_digest += shared.rolling_digest;
 }
 
-/// Applies the commands of `log` in order. Every member of the team calls it with the same arguments; `shared` and
-/// `results` may be read again when it returns.
+/// Applies the commands of `log`, `words` words, in order. Every member of the team calls apply() with the same
+/// arguments. `shared` and `results` may be read when it returns.
 ///
-/// The log is trusted: indices are in range, the rows of an Extend and the hits of an Open differ. A log from outside
-/// goes through check() first. A promise that breaks nevertheless (see Fault) stops the log and poisons the state: it
-/// stays readable, memory is never touched out of bounds, but later calls apply nothing and report the same fault.
+/// The log is trusted: indices are in range, the rows of an Extend differ, and the hits of an Open differ. A log from
+/// outside goes through check() first. A promise that is broken nevertheless (see Fault) stops the log and poisons the
+/// state: the state stays readable and memory is never touched out of bounds, but later calls apply nothing and report
+/// the same fault.
 template <Team T>
 BLOCKSTEP_HD inline void apply(T& team, State& shared, const u32* log, u32 words, Results& results) {
   State state = copy_to_member(shared);

@@ -1,5 +1,5 @@
-// Who holds a block: references and pins. A block is in the free queue exactly while nobody holds it, so these
-// functions are also what moves blocks in and out of the queue. Team code, see team.h.
+// References and pins of blocks. A block is in the free queue exactly while it has no references, so these functions
+// also move blocks out of the queue and back to its tail. Team code, see team.h.
 #pragma once
 
 #include "../base/fault.h"
@@ -7,8 +7,8 @@
 
 namespace blockstep {
 
-/// One reference more. A block that nobody held leaves the queue; returns 1 then, otherwise 0, and the caller lowers
-/// num_free by the team's total.
+/// Adds a reference to a block. A block without references leaves the queue, and the answer is 1; otherwise it is 0.
+/// The caller lowers num_free by the sum of the answers over the team.
 template <Team T>
 BLOCKSTEP_HD inline u32 hold(T& team, State& state, Block& block) {
   if (team.fetch_add(&block.ref, 1) != 0) return 0;
@@ -16,7 +16,7 @@ BLOCKSTEP_HD inline u32 hold(T& team, State& state, Block& block) {
   return 1;
 }
 
-/// Closes an append: the places from the tail up to `tail` become live.
+/// Ends an append: the places from the old tail up to `tail` become live and count as free.
 template <Team T>
 BLOCKSTEP_HD inline void extend_queue(T& team, State& state, u64 tail) {
   mark_live(team, state, state.tail, tail);
@@ -24,8 +24,9 @@ BLOCKSTEP_HD inline void extend_queue(T& team, State& state, u64 tail) {
   state.tail = tail;
 }
 
-/// Drops one reference of each block of a row's list, last block first; those that nobody holds any more are queued
-/// in that order. The blocks of a list differ. Returns this member's fault.
+/// Drops one reference of each block in a row's list, last block first. Blocks without references are queued in that
+/// order, as in vLLM, so that the end of a prefix is evicted before its start. The blocks of the list differ. Returns
+/// the fault that this member found.
 template <Team T>
 BLOCKSTEP_HD inline u32 let_go(T& team, State& state, const u32* list, u32 count) {
   upkeep(team, state, count);
@@ -48,7 +49,7 @@ BLOCKSTEP_HD inline u32 let_go(T& team, State& state, const u32* list, u32 count
   return fault;
 }
 
-/// One reference more for each id, as a pin. Ids may repeat.
+/// Adds a pin to the block of each id; a pin is a reference. Ids may repeat.
 template <Team T>
 BLOCKSTEP_HD inline u32 pin(T& team, State& state, const u32* ids, u32 count) {
   u32 left = 0;
@@ -63,8 +64,8 @@ BLOCKSTEP_HD inline u32 pin(T& team, State& state, const u32* ids, u32 count) {
   return kNoFault;
 }
 
-/// One pin less for each id. What nobody holds any more is queued in list order; an id that repeats is queued where it
-/// stands last, which is where its last reference goes in a sequence of single unpins.
+/// Drops one pin of the block of each id. Blocks without references are queued in list order. A block whose id repeats
+/// is queued at the position of its last occurrence, as it would be in a sequence of single unpins.
 template <Team T>
 BLOCKSTEP_HD inline u32 unpin(T& team, State& state, const u32* ids, u32 count) {
   // A pinned block is not queued, so its `place` is free to hold the position (from 1) of its last occurrence.
@@ -84,7 +85,7 @@ BLOCKSTEP_HD inline u32 unpin(T& team, State& state, const u32* ids, u32 count) 
   for (u32 base = 0; base < count; base += team.size()) {
     const u32 i = base + team.rank();
     const u32 id = i < count ? ids[i] : kNullBlock;
-    // Read before count(): a block that is queued below gets a real place, and may repeat in this very window.
+    // Read before count(): a block that is queued below gets a real place, and its id may repeat in the same window.
     const bool last = i < count && state.blocks[id].ref == 0 && state.blocks[id].place == i + 1;
     u32 total;
     const u64 place = tail + team.count(last, total);

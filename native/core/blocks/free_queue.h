@@ -1,8 +1,9 @@
-// The free queue: vLLM's ordered list of unreferenced blocks, as a ring with one liveness bit a place.
+// The free queue: vLLM's ordered list of unreferenced blocks (FreeKVCacheBlockQueue), as a ring with one live bit per
+// place.
 //
-// Blocks are appended at the tail and taken from the head. A block that a request hits leaves the middle by clearing
-// its bit, which costs the same wherever it stands; its place stays behind as a dead one, and upkeep() squeezes dead
-// places out before they can fill the ring. Nothing here depends on where in the ring the queue lies.
+// Blocks are appended at the tail and taken from the head. A free block that a request hits leaves the middle of the
+// queue: its live bit is cleared, at a constant cost. Its place stays behind as a dead place, and upkeep() squeezes
+// dead places out before they can fill the ring. No result depends on where in the ring the queue lies.
 //
 // All functions are team code (see team.h). `state` is the member's own copy: its scalars are changed by every member
 // alike, the arrays behind it are shared.
@@ -19,13 +20,13 @@ BLOCKSTEP_HD inline bool is_live(T& team, const State& state, u64 place) {
   return (team.load(&state.live[at >> 5]) >> (at & 31) & 1u) != 0;
 }
 
-/// The block leaves the queue from wherever it stands. The caller lowers num_free.
+/// Removes a block from the queue, wherever it stands. The caller lowers num_free.
 template <Team T>
 BLOCKSTEP_HD inline void leave_queue(T& team, State& state, const Block& block) {
   team.fetch_and(&state.live[block.place >> 5], ~(1u << (block.place & 31)));
 }
 
-/// Marks the places [from, to) live. A word has one writer; the others' bits in it keep their value.
+/// Marks the places [from, to) live. Each word of live bits has one writer, and its other bits keep their values.
 template <Team T>
 BLOCKSTEP_HD inline void mark_live(T& team, State& state, u64 from, u64 to) {
   const u32 word_mask = state.ring_mask >> 5;
@@ -39,16 +40,16 @@ BLOCKSTEP_HD inline void mark_live(T& team, State& state, u64 from, u64 to) {
   }
 }
 
-/// Writes a block that lost its last holder to a place behind the tail; mark_live() follows for all of them.
+/// Writes a block to a place of the ring. The caller sets the live bit of the place.
 BLOCKSTEP_HD inline void enqueue_at(State& state, u64 place, u32 id) {
   const u32 at = static_cast<u32>(place) & state.ring_mask;
   state.ring[at] = id;
   state.blocks[id].place = at;
 }
 
-/// Makes room before up to `count` blocks are appended: compacts the queue to the left, a bounded stretch a call, and
-/// never changes its order. A round starts when more than N = num_blocks places are dead, and reads four places for
-/// every block about to be appended.
+/// Makes room before up to `count` blocks are appended. It compacts the queue towards the head, a bounded stretch per
+/// call, and keeps its order. A round of compaction starts when more than N = num_blocks places are dead. Each call
+/// reads four places for every block that is about to be appended.
 ///
 /// Why a ring of 4N places cannot overflow: let a round start at length L (= tail - head). Only appends lengthen the
 /// queue. When A blocks have been appended during the round, 4A places have been read of at most L + A, so the round
@@ -58,7 +59,7 @@ BLOCKSTEP_HD inline void enqueue_at(State& state, u64 place, u32 id) {
 /// at once, and no more than N dead + N queued if it starts later. So L <= 3N follows from L <= 3N, it holds for the
 /// first round (N + N), and 4L/3 <= 4N.
 ///
-/// Does not end synchronised; the caller's next count() does that before anyone appends.
+/// Does not end synchronised: the caller must synchronise, for example by count(), before a member appends.
 template <Team T>
 BLOCKSTEP_HD inline void upkeep(T& team, State& state, u64 count) {
   if (state.unread == kIdle) {
@@ -80,7 +81,8 @@ BLOCKSTEP_HD inline void upkeep(T& team, State& state, u64 count) {
     const u64 target = packed + team.count(live, total);
     packed += total;
     if (!live) continue;  // no synchronising call follows in this round of the loop
-    // Targets lie in [packed - total, packed): those places end up live, and only their new owners write their bits.
+    // Targets lie in [packed - total, packed). All of these places end up live, and only the members that move blocks
+    // into them write their bits.
     enqueue_at(state, target, id);
     const u32 to = state.blocks[id].place;
     team.fetch_or(&state.live[to >> 5], 1u << (to & 31));
@@ -94,8 +96,8 @@ BLOCKSTEP_HD inline void upkeep(T& team, State& state, u64 count) {
   }
 }
 
-/// Words of the live bitmap from `from` on that hold no live place before the tail are skipped, size() a round.
-/// Returns the first place that may be live, or a place at or after the tail.
+/// Skips words of the live bitmap, from place `from` on, that hold no live place. The team reads size() words per
+/// round. Returns the first place that may be live, or a place at or after the tail.
 template <Team T>
 BLOCKSTEP_HD inline u64 skip_dead(T& team, const State& state, u64 from) {
   const u32 word_mask = state.ring_mask >> 5;
@@ -116,9 +118,9 @@ BLOCKSTEP_HD inline u64 skip_dead(T& team, const State& state, u64 from) {
   return word << 5 > from ? word << 5 : from;
 }
 
-/// Takes the first `count` blocks of the queue, in order, into `out`, each with one reference and a new generation.
-/// Needs count <= num_free. A block that carries a key is marked kDropped and counted in the result, which is this
-/// member's share; drop_marked() must follow. Ends synchronised.
+/// Takes the first `count` <= num_free blocks of the queue, in order, into `out`. Each gets one reference and a new
+/// generation. A block that carries a key is marked kDropped. Returns how many blocks this member marked; the caller
+/// must call drop_marked() next. Ends synchronised.
 template <Team T>
 BLOCKSTEP_HD inline u32 take(T& team, State& state, u32* out, u32 count) {
   u32 dropped = 0;

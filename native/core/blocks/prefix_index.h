@@ -1,8 +1,9 @@
-// The prefix cache's index: from a block hash to the oldest block that was published under it.
+// The index of the prefix cache: from a block hash to the oldest block that was published under it.
 //
-// A hash table of chains that run through the blocks themselves. Every published block is a node, also when another
-// block already carries its key: in vLLM duplicates stay separate and the oldest one answers. The order inside a chain
-// depends on who was faster, the stamps do not, so lookups go by the stamps. Team code, see team.h.
+// It is a hash table with chains that run through the blocks themselves. Every published block is in a chain, also when
+// another block carries the same key: as in vLLM, duplicates stay separate and the oldest one is the hit. The order
+// inside a chain depends on which member was faster; the stamps do not, so lookups compare stamps. Team code, see
+// team.h.
 #pragma once
 
 #include "../base/command.h"
@@ -11,10 +12,10 @@
 
 namespace blockstep {
 
-/// Set in a bucket while one member rebuilds its chain. Block ids stay below it.
+/// The bit that is set in a bucket while one member rebuilds its chain. Block ids are smaller.
 constexpr u32 kLock = 1u << 31;
 
-/// The bucket of a key. Keys are SipHash outputs, so any of their bits are as good as any hash of them.
+/// The bucket of a key. Keys are outputs of SipHash, so some of their bits serve as the hash of the table.
 BLOCKSTEP_HD inline u32* bucket_of(const State& state, const Key& key) {
   return &state.buckets[static_cast<u32>(key.lo) & state.bucket_mask];
 }
@@ -33,9 +34,9 @@ BLOCKSTEP_HD inline u32 find(const State& state, const Key& key) {
   return best;
 }
 
-/// A query: the length of the run of leading keys that hit, with the blocks hit in out_ids[0 .. run). Room for `n` ids
-/// is needed; what lies behind the run is undefined. `keys[i]` is the i-th key: of an array, or of a list of words.
-/// Not to run beside apply(). Ends synchronised.
+/// Looks up `n` keys and returns how many leading ones hit: the length of the run. The ids of the blocks that they hit
+/// go to out_ids[0 .. run); out_ids needs room for `n` ids, and its contents behind the run are undefined. `keys[i]` is
+/// the i-th key. Changes nothing. Must not run concurrently with apply(). Ends synchronised.
 template <Team T, class Keys>
 BLOCKSTEP_HD inline u32 lookup(T& team, const State& state, const Keys& keys, u32 n, u32* out_ids) {
   u32 run = 0;
@@ -53,7 +54,7 @@ BLOCKSTEP_HD inline u32 lookup(T& team, const State& state, const Keys& keys, u3
   return run;
 }
 
-/// Publishes blocks of rows: `entries` is the payload of kPublish. Stamps go by the list.
+/// Publishes blocks of rows: `entries` is the payload of kPublish. Stamps follow the order of the list.
 template <Team T>
 BLOCKSTEP_HD inline u32 publish(T& team, State& state, const u32* entries, u32 count) {
   u32 fault = kNoFault;
@@ -81,8 +82,8 @@ BLOCKSTEP_HD inline u32 publish(T& team, State& state, const u32* entries, u32 c
   return kNoFault;
 }
 
-/// Unlinks the blocks among `ids` that are marked kDropped; ids may repeat. `marked` is how many this member marked.
-/// Ends synchronised.
+/// Removes from their chains the blocks among `ids` that are marked kDropped, and clears their flags. Ids may repeat.
+/// `marked` is how many blocks this member marked. Ends synchronised.
 template <Team T>
 BLOCKSTEP_HD inline void drop_marked(T& team, State& state, const u32* ids, u32 count, u32 marked) {
   u32 total;
@@ -118,7 +119,7 @@ BLOCKSTEP_HD inline void drop_marked(T& team, State& state, const u32* ids, u32 
   team.sync();
 }
 
-/// These blocks are no longer findable; those that were not published stay as they are. Ids may repeat.
+/// Drops the keys of these blocks. Blocks that are not published stay as they are. Ids may repeat.
 template <Team T>
 BLOCKSTEP_HD inline u32 evict(T& team, State& state, const u32* ids, u32 count) {
   u32 marked = 0;
@@ -132,7 +133,8 @@ BLOCKSTEP_HD inline u32 evict(T& team, State& state, const u32* ids, u32 count) 
   return kNoFault;
 }
 
-/// No block is findable any more. Needs every block but the null block to be free. Stamps go on where they were.
+/// Drops the keys of all blocks, as vLLM's reset_prefix_cache. All blocks but the null block must be free. Stamps
+/// continue from where they were.
 template <Team T>
 BLOCKSTEP_HD inline u32 reset(T& team, State& state) {
   if (state.num_free != state.config.num_blocks - 1) return kBlocksInUse;

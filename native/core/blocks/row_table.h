@@ -1,4 +1,4 @@
-// The KV slot table: which request holds which blocks, in order. Team code, see team.h.
+// The KV slot table: which row holds which blocks, in order. Team code, see team.h.
 #pragma once
 
 #include "block_pool.h"
@@ -7,12 +7,12 @@
 
 namespace blockstep {
 
-/// The free row becomes in use, with `hits` (which differ) as its first blocks.
+/// Brings a free row into use, with `hits` as its first blocks. The hits differ.
 template <Team T>
 BLOCKSTEP_HD inline u32 open(T& team, State& state, u32 row_index, const u32* hits, u32 count) {
   if (count > state.config.max_blocks_per_row) return kRowTooLong;
   u32 fault = kNoFault;
-  if (team.rank() == 0) {  // alone with the row, so that its free state need not be read and written a barrier apart
+  if (team.rank() == 0) {  // one member reads and writes in_use, so no barrier is needed between the two
     Row& row = state.rows[row_index];
     if (row.in_use) fault = kRowInUse;
     row.in_use = 1;
@@ -32,7 +32,7 @@ BLOCKSTEP_HD inline u32 open(T& team, State& state, u32 row_index, const u32* hi
   return agree(team, fault);
 }
 
-/// Which entry of the grants the `index`-th block taken belongs to; `from` is a lower bound, the last answer.
+/// The grant that the `index`-th block taken belongs to. `from` is a lower bound: the answer for a smaller index.
 BLOCKSTEP_HD inline u32 grant_of(const State& state, u32 index, u32 count, u32 from) {
   if (from + 1 == count || state.grants[from + 1].first > index) return from;
   u32 low = from + 1;  // the last grant that begins at or before index lies in [low, high)
@@ -44,8 +44,8 @@ BLOCKSTEP_HD inline u32 grant_of(const State& state, u32 index, u32 count, u32 f
   return low;
 }
 
-/// Reads the (row, n) pairs into grants and returns how many blocks they want, or sets `fault`. Claims the
-/// rows, and changes nothing else.
+/// Reads the (row, n) pairs into State::grants and claims the rows; changes nothing else. Returns how many blocks all
+/// pairs want together. `fault` is the team's fault.
 template <Team T>
 BLOCKSTEP_HD inline u64 plan_grants(T& team, State& state, const u32* pairs, u32 count, u32& fault) {
   u64 wanted = 0;
@@ -60,7 +60,7 @@ BLOCKSTEP_HD inline u64 plan_grants(T& team, State& state, const u32* pairs, u32
       if (team.exchange(&row.claimed, 1) != 0) found = lower(found, kRowRepeated);
       if (!row.in_use) found = lower(found, kRowNotInUse);
       if (n > state.config.max_blocks_per_row - row.num_blocks) found = lower(found, kRowTooLong);
-      if (found != kNoFault) n = 0;  // what is left is at most kMaxBlocksPerRow: a window's sum does not overflow
+      if (found != kNoFault) n = 0;  // other n are at most kMaxBlocksPerRow: the sum of a window does not overflow
       state.grants[i].row = pairs[2 * i];
       state.grants[i].at = row.num_blocks;
     }
@@ -74,8 +74,8 @@ BLOCKSTEP_HD inline u64 plan_grants(T& team, State& state, const u32* pairs, u32
   return wanted;
 }
 
-/// Takes n blocks for each (row, n), in list order, and appends them to the rows. The ids go to results.ids from
-/// num_ids on. The rows differ and n >= 1.
+/// Takes n >= 1 blocks for each (row, n), in list order, and appends them to the rows. The ids go to results.ids from
+/// num_ids on. The rows differ.
 template <Team T>
 BLOCKSTEP_HD inline u32 extend(T& team, State& state, const u32* pairs, u32 count, const Results& results,
                                u32& num_ids) {
@@ -106,7 +106,7 @@ BLOCKSTEP_HD inline u32 extend(T& team, State& state, const u32* pairs, u32 coun
   return kNoFault;
 }
 
-/// The rows' blocks go back, row after row, each row's last block first; the rows are free.
+/// Frees the rows: drops the references to their blocks, row after row, each row's last block first.
 template <Team T>
 BLOCKSTEP_HD inline u32 release(T& team, State& state, const u32* rows, u32 count) {
   for (u32 i = 0; i < count; ++i) {

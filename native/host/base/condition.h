@@ -1,4 +1,4 @@
-// Whether a core can be used: is it sound, and is a decision of its device under way?
+// Condition: whether a core can be used. A core may be poisoned, and a decision of its device may be under way.
 #pragma once
 
 #include <new>
@@ -16,21 +16,22 @@ class Condition {
   Condition(const Condition&) = delete;
   Condition& operator=(const Condition&) = delete;
 
-  /// @throws Error what poison() was told
+  /// @throws Error the error of poison(), if the core is poisoned
   void require_sound() const;
-  /// Called first by whatever changes the state, or asks for the state as it will be: a decision of the device comes
-  /// before that. @throws Error as require_sound(), kDecisionPending
+  /// Operations call this first if they change the state or need it to be current. They are refused while a decision of
+  /// the device is under way, because the decision will change the state. @throws Error as require_sound(),
+  /// kDecisionPending
   void begin_change() const;
 
-  /// From now on every operation throws this error, because what the state says can no longer be trusted.
+  /// Poisons the core and throws: the state can no longer be trusted, so every later operation throws the same error.
   [[noreturn]] void poison(std::string what, const char* code = kInvariant);
 
-  /// A batch is on the device, and its decision has not come.
+  /// Whether a batch was given to the device and its decision has not come yet.
   bool deciding() const { return deciding_; }
   void set_deciding(bool deciding);
 
-  /// Runs one call of the mirror or its device. Whatever the call throws poisons the core: host and device no longer
-  /// agree, or nobody can say whether they do.
+  /// Runs one call of the mirror or its device and returns its result. If the call throws, the core is poisoned,
+  /// because host and device may no longer agree.
   template <class Call>
   auto ask_mirror(const Call& call) {
     try {
@@ -44,7 +45,7 @@ class Condition {
 
  private:
   const Exchange& exchange_;
-  std::string poisoned_;  // empty: sound
+  std::string poisoned_;  // message of the poison; empty while the core is sound
   const char* poison_code_ = kInvariant;
   bool deciding_ = false;
 };

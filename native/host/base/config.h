@@ -1,11 +1,11 @@
-// How a core is set up. The addon has checked the ranges.
+// HostConfig: the configuration of a core. The addon has checked the ranges.
 #pragma once
 
 #include "../../core/base/state.h"
 
 namespace blockstep {
 
-/// Who decides which blocks a request gets: the host, or the device, which the host then follows.
+/// Who decides which blocks a request gets: the host, or the device. If the device decides, the host follows.
 enum class Authority : u32 { kHost, kDevice };
 
 struct HostConfig {
@@ -13,14 +13,14 @@ struct HostConfig {
   u32 block_size;        // tokens per block: 1 .. 2^16
   u32 max_entries;       // entries of one frame
   u32 num_frames;
-  u32 pending_capacity;  // operations that TypeScript may leave in the exchange buffer
-  u32 lookahead;         // tokens beyond the scheduled ones that get room: 0 .. 2^16
-  u32 max_model_len;     // 1 .. kMaxTokens - 1; fits in max_blocks_per_row blocks
+  u32 pending_capacity;  // operations that fit into the pending area of the exchange buffer
+  u32 lookahead;         // tokens beyond the scheduled ones to allocate blocks for: 0 .. 2^16
+  u32 max_model_len;     // tokens: 1 .. kMaxTokens - 1; they fit in max_blocks_per_row blocks
   bool caching;
   Key seed;
   Authority authority = Authority::kHost;
 
-  /// Blocks that have room for so many tokens.
+  /// How many blocks `tokens` tokens need.
   u32 blocks_for(u32 tokens) const { return (tokens + block_size - 1) / block_size; }
 };
 

@@ -1,11 +1,13 @@
-// The exchange buffer as native code sees it. src/core/exchange.ts draws its layout; both must agree.
+// The exchange buffer, which TypeScript and native code share. src/core/exchange.ts documents its layout; both files
+// must agree.
 #pragma once
 
 #include "../../core/base/types.h"
 
 namespace blockstep {
 
-/// Words of the control area and what they hold. The first two are written by TypeScript.
+/// Words of the control area. TypeScript writes the first two, and native code the others; native code also sets
+/// kNumPending back when it has drained the pending area.
 enum Control : u32 {
   kNumPending,
   kHeadSlot,
@@ -20,11 +22,11 @@ enum Control : u32 {
   kControlWords = 64
 };
 
-/// Operations that TypeScript leaves in the pending area: word 0 = op << 24 | slot, word 1 = argument.
+/// Operations that TypeScript leaves in the pending area. Each is two words: op << 24 | slot, and the argument.
 enum class PendingOp : u32 { kAppend = 1, kPublish, kRelease, kClose, kEvict, kTruncate, kRewind };
 constexpr u32 kSlotBits = 0xffffff;
 
-/// One plan's arrays of max_entries words each. TypeScript writes the first three.
+/// The arrays of one plan, max_entries words each. TypeScript writes the first three, native code the last two.
 struct Frame {
   const std::int32_t* slots;
   const std::int32_t* scheduled;
@@ -34,7 +36,8 @@ struct Frame {
 };
 constexpr u32 kFrameArrays = 5;
 
-/// The parts of one exchange buffer. The addon makes sure that the memory is there whenever the core is called.
+/// Where the parts of one exchange buffer lie. The addon makes sure that the memory is valid whenever the core is
+/// called.
 class Exchange {
  public:
   Exchange(std::int32_t* words, u32 pending_capacity, u32 max_entries)

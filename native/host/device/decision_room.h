@@ -1,4 +1,4 @@
-// How long a batch and its decision can become: what a device that decides has memory for.
+// The longest batch and the longest decision: what a device that decides allocates memory for.
 #pragma once
 
 #include "../../core/decide/batch.h"
@@ -7,14 +7,14 @@
 namespace blockstep {
 
 struct DecisionRoom {
-  u32 batch_words;     // longest batch
-  u32 max_log;         // longest log of a decision
-  u32 decision_words;  // longest decision
+  u32 batch_words;     // words of the longest batch
+  u32 max_log;         // words of the longest log in a decision
+  u32 decision_words;  // words of the longest decision
 };
 
-/// A batch has room for one running entry that publishes a whole row, or for one admission of a whole row; it is cut
-/// before it is longer. Of what stands in a batch, the keys of an admission make the longest log: 4 words of a key
-/// become 7.
+/// A batch has room for at least one running entry that publishes a whole row, or one admission of a whole row. Entries
+/// that would make a batch longer go into the next batch. Twice the words of the batch are enough for the log: of all
+/// parts of a batch, the keys of an admission make the longest log, 7 words for the 4 of a key.
 constexpr DecisionRoom decision_room(const Config& config) {
   constexpr u32 kLine = 16;
   const u32 row = kWordsOf<BatchHeader> + kWordsOf<Admission> + 1 + kPublishWords * config.max_blocks_per_row;

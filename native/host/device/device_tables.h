@@ -1,8 +1,8 @@
-// The tables of a step on a device: the message that the host sends for a gather, and what it asks of the device.
+// DeviceTables: the tables of a step on a device, and the message that the host sends for a gather.
 //
-// The device has the row lists already, in its own State. So the message says only which rows compute which tokens. It
-// travels as a log does: as a parameter of the launch in two sizes, or through a slot of pinned memory
-// which the host leaves alone until the gather's completion has come.
+// The device has the block lists of the rows already, in its own State. So the message says only which rows compute
+// which tokens. It travels as a log does (Carrier): as a parameter of the launch in one of two sizes, or through a slot
+// of pinned memory, which the host reuses only after the gather's completion has come.
 #pragma once
 
 #include "../../include/blockstep_tables.h"
@@ -11,26 +11,26 @@
 
 namespace blockstep {
 
-/// The head of a message, in front of its words.
+/// The head of a gather's message; the words follow it.
 struct GatherHead {
-  u32 number;        // of the gather, from 1; its completion says it
+  u32 number;        // of the gather, from 1; its completion carries this number
   u32 num_entries;
   u32 num_tokens;
-  u32 last_entries;  // entries of the gather before: everything behind them is padding already
-  u32 last_tokens;
-  u32 uniform;       // tokens of each entry if all have as many, as in a decode step. 0: the words say where each begins
-  u32 segments;      // of kSegmentBlocks blocks each, in the longest row of this gather or of the last one
+  u32 last_entries;  // entries of the previous gather; behind them the tables hold padding
+  u32 last_tokens;   // tokens of the previous gather
+  u32 uniform;       // tokens per entry if all entries have the same number, as in a decode step; otherwise 0
+  u32 segments;      // of kSegmentBlocks blocks each, in the longest row of this and the previous gather
 };
 
-// The words: row of each entry, computed tokens of each entry, first token of each entry (unless all have as many
-// tokens), then the token ids of the step, -1 where unknown. The first tokens are a prefix sum that the host has for
-// nothing while it writes the message; so no thread block of the gather has to wait for another. A decode step of 256
-// takes 768 words, and travels in the small parameter.
+// The words of a message: the row of each entry, the computed tokens of each entry, the index of the first token of
+// each entry (only if `uniform` is 0), then the token ids of the step, -1 where unknown. The first tokens are a prefix
+// sum, which costs the host nothing while it writes the message; with it no thread block of the gather has to wait for
+// another. The message of 256 decodes has 768 words, and travels as the small parameter.
 
-/// Blocks of a row that one warp writes.
+/// Blocks of a row that one warp writes: a segment.
 constexpr u32 kSegmentBlocks = 512;
 
-constexpr u32 kGatherParameterHead = 132;  // bytes of a launch that are not words: the head, and where everything lies
+constexpr u32 kGatherParameterHead = 132;  // bytes of the parameters in front of the words: the head, and addresses
 constexpr u32 kSmallGatherWords = (4096 - kGatherParameterHead) / 4;
 constexpr u32 kLargeGatherWords = (32764 - kGatherParameterHead) / 4;
 
@@ -52,25 +52,26 @@ inline const blockstep_array& array_of(const blockstep_tables& tables, Table whi
 }
 inline u64 bytes_of(const blockstep_array& array) { return array.shape[0] * array.shape[1] * array.dtype; }
 
-/// One set of tables in the memory of a device, all padding at first. Gathers happen in the order in which they were
-/// given, each behind the logs that the device was given before it, and none of these calls waits unless it says so.
+/// One set of tables in the memory of a device, filled with padding at first. Gathers run in the order in which they
+/// were given, each after the logs that the device was given before it. Only read() waits for the device.
 class DeviceTables {
  public:
   virtual ~DeviceTables() = default;
 
-  /// Where the arrays lie.
+  /// Addresses and shapes of the arrays.
   virtual const blockstep_tables& descriptor() const = 0;
-  /// The memory of a slot, max_gather_words() words.
+  /// The memory of a slot for a long message: max_gather_words() words.
   virtual u32* slot(u32 index) = 0;
-  /// Says the number of the last gather that is done. Gathers end in order, so one word serves all of them.
+  /// Carries the number of the last gather that is done. Gathers end in order, so one completion serves all of them.
   virtual const Completion& completion() const = 0;
 
-  /// Gathers by a message that is copied before this returns. @throws Error
+  /// Starts a gather. Its `count` words are copied before this returns. @throws Error
   virtual void gather_value(const GatherHead& head, Carrier carrier, const u32* words, u32 count) = 0;
-  /// Gathers by the first `count` words of a slot. @throws Error
+  /// Starts a gather whose words are the first `count` words of slot(`slot`). @throws Error
   virtual void gather_slot(const GatherHead& head, u32 slot, u32 count) = 0;
 
-  /// For tests and for debugging: waits for all that was given to the device, and copies a whole array. @throws Error
+  /// Copies a whole array to `out`, for tests and debugging. Waits for all work that was given to the device. @throws
+  /// Error
   virtual void read(Table which, void* out) = 0;
 
   virtual u64 device_bytes() const = 0;

@@ -1,5 +1,5 @@
-// Does mapped memory work? Host and device write to each other and must see it: WSL2 and confidential computing offer
-// such memory and then show stale contents, without any error.
+// A test of mapped memory: host and device write to each other, and each must see what the other wrote. WSL2 and
+// confidential computing offer mapped memory that shows stale contents, without any error.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@
 
 namespace blockstep {
 
-/// In mapped memory, zeroed: the host writes `ask`, the device answers each with mailbox_reply().
+/// Lies in mapped memory, zeroed. The host writes questions to `ask`; the device answers each with mailbox_reply().
 struct alignas(64) Mailbox {
   alignas(64) std::atomic<u64> ask;
   alignas(64) std::atomic<u64> answer;
@@ -18,15 +18,15 @@ struct alignas(64) Mailbox {
 
 BLOCKSTEP_HD constexpr u64 mailbox_reply(u64 ask) { return ask * 0x9e3779b97f4a7c15u ^ 0x5851f42d4c957f2du; }
 
-/// What the device answers if it has waited kMailboxPatience for the second question.
+/// The device's answer if it has waited kMailboxPatience for the second question in vain.
 constexpr u64 kMailboxGaveUp = ~u64{0};
 constexpr u64 kFirstAsk = 0x6d61707065642031u;
 constexpr u64 kSecondAsk = 0x6d61707065642032u;
 constexpr std::chrono::milliseconds kMailboxPatience{100};
 
 /// Runs the test. The first question stands in the mailbox before `start()` is called; the second is written while the
-/// device is running. `ended()` says whether the device's side has come to its end.
-/// @returns nullptr if mapped memory works, or in words what does not
+/// device is running. `ended()` returns whether the kernel on the device has ended.
+/// @returns nullptr if mapped memory works, otherwise what does not work, in words
 template <class Start, class Ended>
 const char* self_test(Mailbox& mailbox, const Start& start, const Ended& ended,
                       std::chrono::milliseconds start_patience = std::chrono::seconds(5)) {

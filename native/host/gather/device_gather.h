@@ -1,5 +1,5 @@
-// The tables of a core on the device of its mirror, and the gather there: one set of tables for all frames, which the
-// device fills out of its own rows.
+// DeviceGather: the tables of a core on the device of its mirror. There is one set of tables for all frames, and the
+// device fills it from the rows of its own state.
 #pragma once
 
 #include <memory>
@@ -16,16 +16,18 @@ class DeviceGather {
   DeviceGather(const HostConfig& config, Condition& condition, Mirrored& mirrored, const Slots& slots)
       : config_(config), condition_(condition), mirrored_(mirrored), table_(slots.table()) {}
 
-  /// Makes the tables, at the first call. @throws Error kCuda without a device, kNoMemory; kBadArg if there are some of
-  /// another size
+  /// Makes the tables at the first call, with room for `max_tokens` tokens; later calls return the same. @throws Error
+  /// kCuda without a device, kNoMemory; kBadArg if the tables exist with another max_tokens
   const blockstep_tables& make(u32 max_tokens);
-  /// @throws Error kBadArg if there are no tables on a device
+  /// The gatherer of the tables. @throws Error kBadArg before make()
   Gatherer& gatherer() const;
-  /// Has the device fill its tables with the frame's first `num_entries` entries, behind all logs so far. With a
-  /// stream: behind what is queued there now, and before what will be. Waits for nothing but what gatherer.h names.
+  /// Lets the device fill its tables with the frame's first `num_entries` entries, after all logs so far. With a
+  /// stream, the gather runs after the work that is queued there now, and before work that is queued there later.
+  /// Returns without waiting for the device, except in the cases that gatherer.h lists.
   /// @throws Error kBadArg, kBadSlot, kNoRow; kCuda, kMirror
   void gather(const Frame& frame, u32 num_entries, std::optional<u64> stream);
-  /// For tests and for debugging: waits for the device, and copies an array of the tables. @throws Error kBadArg, kCuda
+  /// Copies one array of the tables to `out`, for tests and debugging. Waits for the device. @throws Error kBadArg,
+  /// kCuda
   void read(Table which, void* out);
 
  private:
@@ -33,7 +35,7 @@ class DeviceGather {
   Condition& condition_;
   Mirrored& mirrored_;
   const RequestTable& table_;
-  std::unique_ptr<Gatherer> gatherer_;  // null: the device has no tables. It uses the device
+  std::unique_ptr<Gatherer> gatherer_;  // null before make(); uses the mirror's device
 };
 
 }  // namespace blockstep

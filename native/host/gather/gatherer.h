@@ -1,14 +1,16 @@
-// The gathers of one set of tables on a device: messages, the slots that long ones lie in, and how many came back.
+// Gatherer: the gathers of one set of tables on a device. It writes their messages, owns the slots of long messages,
+// and counts the gathers that are done.
 //
-// A gather must run behind the log of its step. A device that keeps up has been given that log by then, and nothing
-// waits: the log and the gather of a step need one place each, there is one place more than steps can be in flight, and
-// the places of a step are back when the step is. Only these can be in the way:
-//  - logs of plans that compute nothing, such as those that give back the blocks of aborted requests: nobody updates
-//    such a plan, so that while a long step runs more than max_logs of them can be on their way;
-//  - a step's log that is given in several: longer than a slot, of more blocks than the pool has, or cut by a digest;
-//  - more than `slots` long messages on their way, which needs a caller who gathers without executing.
-// Then a gather waits, which is counted: until the device has been given the log, that is until the oldest steps on the
-// device are done. A device that has not got there after `patience` is given up.
+// A gather must run after the log of its step. Usually the device has been given that log already and nothing waits: a
+// step needs a place for its log and a slot for its gather, there is one of each more than steps can be in flight, and
+// both are free again when the step is done. A gather has to wait in these cases only:
+//  - Logs of plans that compute nothing, such as those that release the blocks of aborted requests. Such a plan is
+//    never updated, so more than max_logs of these logs can be on their way while a long step runs.
+//  - The log of a step goes to the device in several parts: it is longer than a slot, takes more blocks than the pool
+//    has, or is cut by a digest.
+//  - More than `slots` long messages are on their way. This needs a caller that gathers without executing.
+// The gather then waits, and the wait is counted, until the device could be given the log, that is until the oldest
+// steps on the device are done. After `patience` the wait ends with an error, and the device is given up.
 #pragma once
 
 #include <chrono>
@@ -22,7 +24,7 @@
 namespace blockstep {
 
 struct GatherLimits {
-  u32 slots;  // long messages that may be on their way
+  u32 slots;  // long messages that may be on their way at once
   std::chrono::milliseconds patience = std::chrono::seconds(60);
 };
 
@@ -33,26 +35,27 @@ class Gatherer {
   Gatherer(const Gatherer&) = delete;
   Gatherer& operator=(const Gatherer&) = delete;
 
-  /// Begins a message of so many entries, each of `uniform` tokens; 0: not all of them have as many.
+  /// Begins the message of a gather of `num_entries` entries. `uniform`: tokens of each entry, or 0 if they differ.
   void begin(u32 num_entries, u32 uniform);
-  /// Adds the next entry: `scheduled` tokens behind `computed` ones, in a row of `num_blocks` blocks. The first
-  /// `num_known` of the scheduled tokens are known.
+  /// Adds the next entry: `scheduled` tokens after `computed` ones, in a row of `num_blocks` blocks. `known` holds the
+  /// ids of the first `num_known` scheduled tokens; the others are not known yet.
   void add(u32 row, u32 computed, u32 scheduled, u32 num_blocks, const std::int32_t* known, u32 num_known);
-  /// Gives the device the message, once `give_logs` says that it was given the logs before. With a stream: behind what
-  /// is queued there, and before what will be. @throws Error kCuda, kMirror: device and host are no longer in step
+  /// Gives the device the message. First calls `give_logs`, if need be repeatedly, until it returns true: the device
+  /// has been given all logs before the gather. With a stream, the gather runs after the work that is queued there now,
+  /// and before work that is queued there later. @throws Error kCuda, kMirror: host and device no longer agree
   void launch(std::optional<u64> stream, const std::function<bool()>& give_logs);
 
   DeviceTables& tables() { return tables_; }
   const TablesShape& shape() const { return shape_; }
-  /// Gathers given to the device, ever.
+  /// Gathers given to the device since the start.
   u64 given() const { return given_; }
-  /// Gathers that are done, ever. A completion has the lowest 32 bits of that count; fewer than 2^32 gathers are on
-  /// their way.
+  /// Gathers done since the start. The completion carries the lowest 32 bits of this count, which is enough because
+  /// fewer than 2^32 gathers are on their way.
   u64 done() const {
     const u64 number = tables_.completion().word.load(std::memory_order_acquire) >> 32;
     return given_ - static_cast<u32>(given_ - number);
   }
-  /// Gathers that had to wait for the device, ever.
+  /// Waits for the device since the start; a gather may wait for its log and for a slot.
   u64 waits() const { return waits_; }
 
  private:
@@ -67,10 +70,10 @@ class Gatherer {
   std::vector<u32> words_;  // [max_gather_words] the message
   GatherHead head_{};       // of the message that is being written, or was written last
   u32 entry_ = 0;           // entries written
-  u32 longest_ = 0;         // blocks of its longest row
+  u32 longest_ = 0;         // blocks of the longest row in the message
   GatherHead last_{};       // of the gather that was given last
   u32 last_longest_ = 0;
-  std::vector<u64> of_slot_;  // [slots] the gather that lies there, by its number; 0: none so far
+  std::vector<u64> of_slot_;  // [slots] number of the gather whose message lies in the slot; 0: none so far
   u32 next_slot_ = 0;
   u64 given_ = 0;
   u64 waits_ = 0;

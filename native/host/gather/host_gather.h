@@ -1,4 +1,4 @@
-// The tables of each frame in memory of the host, and the gather that fills them.
+// HostGather: the tables of each frame in host memory, and the gather that fills them.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,8 @@
 
 namespace blockstep {
 
-/// How many of the `scheduled` tokens behind `computed` ones the request table knows; they are the first of them.
+/// How many of the `scheduled` tokens after `computed` ones the request table knows. These are the leading ones; the
+/// others are still to be sampled.
 inline u32 known_tokens(const Slot& slot, u32 computed, u32 scheduled) {
   return slot.num_tokens > computed ? std::min(scheduled, slot.num_tokens - computed) : 0;
 }
@@ -21,7 +22,8 @@ class HostGather {
 
   /// Bytes of the tables of one frame.
   u64 bytes(u32 max_tokens) const { return tables_bytes(shape(max_tokens)); }
-  /// Gives a frame its tables: bytes() of zeroed memory, aligned to 8. @throws Error kBadArg if it has some
+  /// Binds a frame to memory for its tables: bytes() bytes, zeroed and aligned to 8. @throws Error kBadArg if the frame
+  /// is bound already
   void bind(u32 frame, void* base, u32 max_tokens);
   /// Fills the tables of frame `index` with its first `num_entries` entries. All entries are checked before any is
   /// written. @throws Error kBadArg, kBadSlot, kNoRow

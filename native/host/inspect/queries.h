@@ -1,4 +1,5 @@
-// What can be asked of a core. Queries change nothing; whoever calls them has drained what was pending.
+// Queries: what can be asked of a core. Queries leave the state as it is; the caller has drained the pending
+// operations.
 #pragma once
 
 #include "../../base/span.h"
@@ -6,25 +7,26 @@
 
 namespace blockstep {
 
-/// Block ids are in range: the caller has checked them. Reads into a span fill as much of it as there is, and return how
-/// much that was.
+/// The read_ functions write as many elements as exist and fit into the span, and return how many they wrote.
 class Queries {
  public:
   Queries(const HostConfig& config, FactLog& facts, Slots& slots)
       : config_(config), state_(facts.state()), slots_(slots), table_(slots.table()) {}
 
-  /// 0: the slot is not open.
+  /// The handle of the slot's request; 0 if the slot is not open.
   u64 handle(u32 slot) const { return table_.is_open(slot) ? table_.handle(slot) : 0; }
-  /// @throws Error kBadSlot, and so do the next two
+  /// The tokens of the slot that are known. @throws Error kBadSlot; so do read_tokens() and read_blocks()
   u32 num_tokens(u32 slot) const { return slots_.open_slot(slot).num_tokens; }
   u32 read_tokens(u32 slot, u32 from, Span<std::int32_t> out) const;
   u32 read_blocks(u32 slot, u32 from, Span<std::int32_t> out) const;
+  /// Ids of the free blocks, head of the queue first.
   u32 read_free_queue(Span<std::int32_t> out) const;
+  /// Ids of the published blocks, in ascending order.
   u32 read_published(Span<std::int32_t> out) const;
-  /// The hash of a full block of the slot, which is made now if it was not yet. @throws Error kBadSlot, kBadArg,
+  /// The hash of full block `index` of the slot; computes it if it is not known yet. @throws Error kBadSlot, kBadArg,
   /// std::bad_alloc
   Key block_hash(u32 slot, u32 index);
-  /// Null, or the invariant that is broken. @throws std::bad_alloc
+  /// Null, or which invariant of the state or the slots is broken. @throws std::bad_alloc
   const char* broken_invariant() const;
 
  private:

@@ -1,6 +1,6 @@
-// The state of a core on the host, and the log of facts, through which alone it changes.
+// FactLog: the state of a core on the host, and the log of facts. The state changes only through this log.
 //
-// A change is built as a log, item by item; commit() applies that log at once, keeps it when recording, and hands it to
+// A change is built as a log, item by item. commit() applies the log, keeps it if the core records, and passes it to
 // the mirror.
 #pragma once
 
@@ -25,30 +25,31 @@ class FactLog {
   const State& state() const { return state_; }
   u64 bytes() const { return state_memory_.bytes() + ids_memory_.bytes(); }
 
-  /// Starts a log. What an operation that threw has left in it is forgotten.
+  /// Starts an empty log. Drops items that an operation left behind when it threw.
   void begin();
   /// The log that is being built.
   LogWriter& log() { return log_; }
-  /// Is this block of a row, which its holder counts as unpublished, really unpublished? If so the log that is being
-  /// built publishes it. A block that two rows share can have been evicted for one of them and published again for the
-  /// other.
+  /// Whether the log that is being built must publish this block, which the slot of a row counts as unpublished. If so,
+  /// the caller adds the publication. The block may be published after all: a block that two rows share can be evicted
+  /// through one row and published again through the other.
   bool needs_publication(u32 id) {
     const Block& block = state_.blocks[id];
     if (block.flags & kPublished) return false;
     return block.ref == 1 || claim(id);
   }
-  /// Applies the log that was built. Nothing may fail here any more: a fault means that a check before was wrong, and
-  /// poisons the core.
+  /// Applies the log that was built. The operation has checked everything before, so a fault means that a check is
+  /// wrong, and poisons the core.
   void commit();
 
-  /// Applies a log that the device wrote and check() has let through. It is not sent to the mirror, whose device it is.
+  /// Applies a log that the device wrote and that refusal() has passed. It does not go to the mirror, because the
+  /// mirror's device has applied it already.
   Results follow(const u32* log, u32 words) { return apply_log(log, words); }
 
-  /// Shows TypeScript the counts that it reads without a call.
+  /// Writes the counts that TypeScript reads without a call to the control area.
   void publish_counts();
 
   void record(bool on) { recording_ = on; }
-  /// What was recorded: batches, each with its length in words before it.
+  /// The recorded logs, one after the other, each behind its length in words.
   const std::vector<u32>& recorded() const { return recorded_; }
   void forget_recorded() { recorded_ = {}; }
 
@@ -61,7 +62,7 @@ class FactLog {
   Mirrored& mirrored_;
   OwnedState state_memory_;
   State& state_;
-  Memory ids_memory_;  // where apply() puts the ids it takes; at most every block at once
+  Memory ids_memory_;  // where apply() writes the ids it takes; one log takes at most all blocks
   LogWriter log_;
   std::vector<u32> claimed_;  // shared blocks that the log being built publishes
   bool recording_ = false;

@@ -1,4 +1,4 @@
-// Builds a log: items of one kind that follow each other become one command.
+// LogWriter: builds a log. Consecutive items of the same kind become one command.
 #pragma once
 
 #include <algorithm>
@@ -8,21 +8,23 @@
 
 namespace blockstep {
 
-/// A command that has grown to so many words takes no further items, so that it fits into one log of a mirror. The
-/// items mean the same however they are cut into commands. Only an Open, which cannot be cut, may be longer.
+/// The longest command in words, so that a command fits into one log of a mirror. Further items start a new command;
+/// the items mean the same however they are cut into commands. Only an Open, which cannot be cut, may be longer.
 constexpr u32 kMaxCommandWords = 1u << 15;
 
-/// Every method either writes its item whole or, when memory runs out (std::bad_alloc), leaves the log as it was.
+/// A method that throws std::bad_alloc leaves the log as it was.
 class LogWriter {
  public:
   LogWriter() : buffer_(4096) {}
 
+  /// `row` gets `count` >= 1 blocks.
   void extend(u32 row, u32 count) {
     u32* item = add(Op::kExtend, 2);
     item[0] = row;
     item[1] = count;
   }
 
+  /// Block `index` of `row` is published under `key`.
   void publish(u32 row, u32 index, const Key& key) {
     u32* item = add(Op::kPublish, kPublishWords);
     item[0] = row;
@@ -33,7 +35,7 @@ class LogWriter {
   /// An item of a command that lists rows or block ids: Release, Pin, Unpin or Evict.
   void list(Op op, u32 id) { *add(op, 1) = id; }
 
-  /// Opens `row` with `count` cached blocks.
+  /// A free row comes into use with `count` cached blocks.
   void open_row(u32 row, const u32* ids, u32 count) {
     make_room(count + u64{2});
     start(head_word(Op::kOpen, count));
@@ -42,7 +44,7 @@ class LogWriter {
     size_ += count;
   }
 
-  /// Drops every key.
+  /// Every key is dropped.
   void reset() {
     make_room(1);
     start(head_word(Op::kReset, 0));
@@ -54,7 +56,8 @@ class LogWriter {
   void clear() { size_ = 0; }
 
  private:
-  /// Room for one more item of `words` words, in the last command if that is of the same kind.
+  /// Makes room for one more item of `words` words and returns where to write it: in the last command if that is of the
+  /// same kind and not too long, otherwise in a new one.
   u32* add(Op op, u32 words) {
     make_room(words + u64{1});
     const bool joins = size_ != 0 && op_of(buffer_[head_]) == op && size_ - head_ + words <= kMaxCommandWords;

@@ -1,4 +1,4 @@
-// Commands on block ids that somebody outside of a step names: pins, evictions, and the reset of the prefix cache.
+// PoolCommands: commands that name block ids instead of slots: pins, evictions, and the reset of the prefix cache.
 #pragma once
 
 #include "../../base/span.h"
@@ -10,14 +10,16 @@ class PoolCommands {
  public:
   explicit PoolCommands(FactLog& facts) : facts_(facts), state_(facts.state()) {}
 
-  /// Every id must be that of a block, the null block excepted. @throws Error kBadArg
+  /// Checks that every id is that of a block, and not of the null block. @throws Error kBadArg
   void check(Span<const std::int32_t> ids) const;
-  /// @throws Error kLimit; nothing is changed. So with all of these; check() has passed the ids.
+  // check() has passed the ids of these commands. A command that throws has changed nothing.
+  /// Pins the blocks. @throws Error kLimit if a block would have too many references; std::bad_alloc
   void pin(Span<const std::int32_t> ids);
-  /// @throws Error kNotPinned if a block is named more often than it is pinned; std::bad_alloc
+  /// Drops one pin per id. @throws Error kNotPinned if a block is named more often than it is pinned; std::bad_alloc
   void unpin(Span<const std::int32_t> ids);
+  /// Drops the keys of the blocks. @throws std::bad_alloc
   void evict(Span<const std::int32_t> ids) { commit(Op::kEvict, ids); }
-  /// Drops every key. False, and nothing is changed: a block is in use.
+  /// Drops every key and returns true. If a block is in use, changes nothing and returns false.
   bool reset();
 
  private:

@@ -1,4 +1,4 @@
-// Replays a recorded log on a fresh state: how an incident is looked at, and how two back ends are compared.
+// replay(): applies a recorded log to a fresh state, to look into an incident or to compare back ends.
 #pragma once
 
 #include <string>
@@ -18,8 +18,9 @@ struct ReplayResult {
   u32 free_blocks;
 };
 
-/// Checks and applies batch after batch; each is its length in words and then the words, as HostCore records them.
-/// @throws Error kBadLog naming the first batch that does not apply, kNoMemory; std::bad_alloc
+/// Checks and applies one recorded batch after the other. A batch is its length in words and then the words of a log,
+/// as HostCore::recorded() has them; `words` is the length of all. @throws Error kBadLog naming the first batch that
+/// does not apply, kNoMemory; std::bad_alloc
 inline ReplayResult replay(const Config& config, const u32* log, u64 words) {
   OwnedState owned(config);
   State& state = owned.state;

@@ -1,5 +1,5 @@
-// The mirror of one core, if it has one. Every log of the core goes there too, and what goes wrong there poisons the
-// core.
+// Mirrored: the mirror of one core, if the core has one. Every log of the core goes to the mirror, and an error of the
+// mirror poisons the core.
 #pragma once
 
 #include <memory>
@@ -12,21 +12,22 @@ namespace blockstep {
 
 class Mirrored {
  public:
-  /// Without a mirror every call but append() does nothing; append() is not called then.
+  /// `mirror` may be null. Then append() must not be called, submit() and start_digest() do nothing, poll() returns
+  /// true, and digest() is that of the host.
   Mirrored(Condition& condition, std::unique_ptr<Mirror> mirror) : condition_(condition), mirror_(std::move(mirror)) {}
 
-  /// Null: there is only the host.
+  /// Null if the core has no mirror.
   Mirror* mirror() const { return mirror_.get(); }
 
-  /// A log that the host has just applied, how many blocks it took, and the rolling digest behind it.
+  /// Passes on a log that the host has just applied, the number of blocks it took, and the rolling digest after it.
   void append(const u32* log, u32 words, u32 taken, u64 rolling_digest);
-  /// Gives the device what waits, behind and before the work of a stream.
+  /// Gives the device the logs that wait, ordered with the work of `stream` as Mirror::submit() says.
   void submit(std::optional<u64> stream);
-  /// Takes what has come. Says whether all that was submitted has.
+  /// Takes the completions that have come. Returns whether the mirror is idle().
   bool poll();
-  /// @throws Error kLimit if a digest is under way
+  /// Asks the device for the digest of its state. @throws Error kLimit if a digest is under way
   void start_digest(const State& state);
-  /// The digest that was asked for last, once the device has confirmed it; without a mirror, the host's.
+  /// The digest that was asked for last, once the device has confirmed it; without a mirror, the digest of the host.
   std::optional<u64> digest(const State& state);
 
  private:

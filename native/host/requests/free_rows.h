@@ -1,4 +1,4 @@
-// The rows of the KV slot table that nobody holds.
+// FreeRows: the rows of the KV slot table that are not in use.
 #pragma once
 
 #include <bit>
@@ -8,7 +8,7 @@
 
 namespace blockstep {
 
-/// A set of rows that hands out the lowest one, so that the rows in use stay dense for whoever reads the table.
+/// The set of free rows, as a bitmap. The lowest one is given first, so that the rows in use stay dense.
 class FreeRows {
  public:
   explicit FreeRows(u32 num_rows) : words_((num_rows + 63) / 64, ~u64{0}) {
@@ -32,7 +32,7 @@ class FreeRows {
     return kNone;
   }
 
-  /// Takes the row that lowest() returned.
+  /// Removes the row that lowest() returned from the set.
   void take(u32 row) {
     words_[row / 64] &= ~(u64{1} << (row % 64));
     first_ = row / 64;
@@ -47,7 +47,7 @@ class FreeRows {
 
  private:
   std::vector<u64> words_;
-  u32 first_ = 0;  // no word before this one has a bit
+  u32 first_ = 0;  // all words before this one are 0
 };
 
 }  // namespace blockstep

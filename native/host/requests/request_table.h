@@ -1,4 +1,4 @@
-// The request table: token ids and chained block hashes of every open slot, from add to the terminal event.
+// The request table: token ids and chained block hashes of every open slot, from add until the request ends.
 #pragma once
 
 #include <string_view>
@@ -8,30 +8,30 @@
 
 namespace blockstep {
 
-/// Slots fit in 21 bits, so that slot + generation * 2^21 is a safe integer of JavaScript.
+/// Slots fit in 21 bits, so that the handle slot + generation * 2^21 is a safe integer in JavaScript.
 constexpr u32 kSlotLimit = 1u << 21;
 
-/// Token ids and token counts stay below this.
+/// Token ids stay below this, and token counts do not exceed it.
 constexpr u32 kMaxTokens = 0x7fffffffu;
 
-/// One request. Exactly one cache line, because a decode step visits every running request's. `room` and
-/// `publish_at` are thresholds that follow from the other fields, so that the common entry of a step costs two
-/// comparisons.
+/// One request. A Slot is exactly one cache line, because a decode step visits the slot of every running request.
+/// `room` and `publish_at` are thresholds that follow from the other fields: an entry that reaches neither needs no
+/// blocks and fills none, which costs two comparisons.
 struct alignas(64) Slot {
-  std::int32_t* tokens;  // [num_tokens], room for token_capacity
-  Key* hashes;           // hashes[0] is the root, hashes[i + 1] block i's; room for hash_capacity; null if not hashing
+  std::int32_t* tokens;  // [num_tokens], with room for token_capacity
+  Key* hashes;           // hashes[0]: root, hashes[i + 1]: block i; room for hash_capacity; null if not hashing
   u32 num_tokens;
   u32 token_capacity;
   u32 num_hashes;     // blocks hashed so far; at most num_tokens / block_size
   u32 hash_capacity;
-  u32 row;            // kNone without one
+  u32 row;            // row of the KV slot table; kNone without one
   u32 num_blocks;     // blocks of the row
   u32 room;           // tokens that these blocks have room for; 0 without a row
-  u32 num_published;  // leading blocks of the row that need no publication: hits, or published by this request
+  u32 num_published;  // leading blocks of the row that were hits, or that this request published
   u32 publish_at;     // token count at which the next block becomes publishable; kNone without a row or caching
-  u32 generation;     // of the present or the next incarnation; 1 for the first
+  u32 generation;     // of the handle: counts the requests that the slot had, this or the next one included
   u32 next_free;      // next closed slot, or kOpenSlot
-  u32 mark;           // the run that last took blocks for this slot: guards against a slot twice in one frame
+  u32 mark;           // 1 while a plan lists this slot: finds a slot that stands twice in one frame or request
 };
 static_assert(sizeof(Slot) == 64);
 
@@ -46,15 +46,15 @@ class RequestTable {
   RequestTable& operator=(const RequestTable&) = delete;
   ~RequestTable();
 
-  /// Opens a slot for a prompt of `count` >= 1 tokens whose cache identity starts at `root`, and hashes its full
-  /// blocks. Changes nothing if it throws. @throws Error kLimit, std::bad_alloc
+  /// Opens a slot for a prompt of `count` >= 1 tokens, and hashes its full blocks with `root` as the start of the
+  /// chain. Changes nothing if it throws. @throws Error kLimit, std::bad_alloc
   u32 open(const std::int32_t* tokens, u32 count, const Key& root);
 
-  /// The open slot's request ends: its memory goes, its handle becomes stale. The caller has released its row.
+  /// Closes an open slot: frees its tokens and hashes, and makes its handle stale. The caller has released its row.
   void close(u32 slot) noexcept;
 
-  /// The common case of append(): false, and nothing done, unless the slot is open and has room for a good token.
-  /// (A closed slot has no room.)
+  /// The common case of append(). Appends the token and returns true if the slot is open, has room without growing, and
+  /// the token id is valid; otherwise does nothing and returns false. (A closed slot has no room.)
   bool try_append(u32 index, std::int32_t token) {
     if (index >= slots_.size() || static_cast<u32>(token) >= kMaxTokens) return false;
     Slot& slot = slots_[index];
@@ -72,9 +72,9 @@ class RequestTable {
   /// Drops the tokens from `count` on, and the hashes of blocks that are no longer full.
   void truncate(Slot& slot, u32 count) noexcept;
 
-  /// As truncate(), but every hash stays, also that of a block which is no longer full: what is appended next stands in
-  /// that block under the hash of the tokens that were dropped, and the blocks behind it chain on that. This is what
-  /// vLLM does with a session's dropped token. @throws std::bad_alloc
+  /// As truncate(), but keeps every hash, also that of a block which is no longer full. Tokens that are appended next
+  /// fill that block under the hash of the dropped tokens, and the hashes of later blocks chain on it. vLLM treats the
+  /// dropped token of a session in this way. @throws std::bad_alloc
   void rewind(Slot& slot, u32 count);
 
   /// Hashes the slot's blocks up to `blocks`, which must be full. Does nothing without hashing. @throws std::bad_alloc
@@ -84,12 +84,12 @@ class RequestTable {
   Slot& operator[](u32 slot) { return slots_[slot]; }
   const Slot& operator[](u32 slot) const { return slots_[slot]; }
   const Slot* slots() const { return slots_.data(); }
-  /// Slots ever used, open and closed.
+  /// Number of slots that were ever opened, closed ones included.
   u32 size() const { return static_cast<u32>(slots_.size()); }
   u32 num_open() const { return num_open_; }
   u32 full_blocks(const Slot& slot) const { return slot.num_tokens / block_size_; }
   u64 handle(u32 slot) const { return slot + u64{slots_[slot].generation} * kSlotLimit; }
-  /// Memory of the table, of the tokens and of the hashes.
+  /// Bytes of the table, the tokens and the hashes.
   u64 bytes() const { return slots_.capacity() * sizeof(Slot) + owned_bytes_; }
 
  private:
@@ -102,7 +102,7 @@ class RequestTable {
   bool hashing_;
   Key seed_;
   std::vector<Slot> slots_;
-  u32 first_free_ = kNone;  // most recently closed first
+  u32 first_free_ = kNone;  // free list, most recently closed slot first; kNone: empty
   u32 num_open_ = 0;
   u64 owned_bytes_ = 0;
 };

@@ -1,4 +1,4 @@
-// The slots of a core: the request table, the rows that nobody holds, and which slot holds which row.
+// Slots: the request table, the free rows, and which slot holds which row.
 #pragma once
 
 #include "../base/config.h"
@@ -8,8 +8,8 @@
 
 namespace blockstep {
 
-/// Invariant: a row is in use exactly if one open slot names it, and both say the same number of blocks. verify() checks
-/// that.
+/// Invariant, which verify() checks: every row in use belongs to exactly one open slot, and slot and row have the same
+/// number of blocks.
 class Slots {
  public:
   Slots(const HostConfig& config, const Exchange& exchange, FactLog& facts)
@@ -22,26 +22,28 @@ class Slots {
   const RequestTable& table() const { return table_; }
   FreeRows& free_rows() { return free_rows_; }
 
-  /// @throws Error kBadSlot
+  /// The slot, which must be open. @throws Error kBadSlot
   Slot& open_slot(u32 index);
 
-  /// Notes what the slot holds now, and the thresholds that follow from it. kNone as the row: nothing.
+  /// Notes the row and blocks that the slot holds now (kNone: no row), and computes `room` and `publish_at` from them.
   void set_row(Slot& slot, u32 row, u32 num_blocks, u32 num_published);
-  /// Logs the publication of blocks [from, to) of the slot's row. The row has `have` blocks now; those behind it are
-  /// being taken by the same log, so nobody else holds them. @throws std::bad_alloc
+  /// Logs the publication of blocks [from, to) of the slot's row. The row has `have` blocks now. The blocks
+  /// behind them are taken by the same log, so no other row can have published them. @throws std::bad_alloc
   void log_publications(Slot& slot, u32 row, u32 have, u32 from, u32 to);
   /// Logs the release of the slot's row, if it has one. @throws std::bad_alloc
   void release_row(Slot& slot);
-  /// The row's blocks from `from` on lose their key. They stay in the row, and can be published again.
+  /// Drops the keys of the row's blocks from index `from` on, at once. The blocks stay in the row and can be published
+  /// again.
   /// @throws std::bad_alloc
   void evict_row(Slot& slot, u32 from);
 
-  /// Leading blocks of the slot that every row in use holds. As in vLLM this goes by the reference counts.
+  /// How many leading blocks of the slot every row in use holds, judged by reference counts as in vLLM
+  /// (get_num_common_prefix_blocks).
   u32 shared_prefix(const Slot& slot) const;
-  /// Shows TypeScript the shared prefix of the slot that it named.
+  /// Writes to the control word kCommonPrefix the shared prefix of the slot in kHeadSlot; 0 if that slot is not open.
   void publish_common_prefix() const;
 
-  /// Null, or what is broken: slots and rows must say the same. @throws std::bad_alloc
+  /// Null, or which invariant is broken. @throws std::bad_alloc
   const char* verify() const;
 
  private:

@@ -1,4 +1,4 @@
-// One request that is to be admitted: what the prefix cache has of it, and the row and blocks that it gets.
+// Admissions: the prefix cache lookup of a waiting request, and its admission with a row and blocks.
 #pragma once
 
 #include <vector>
@@ -20,22 +20,24 @@ class Admissions {
   Admissions(const Admissions&) = delete;
   Admissions& operator=(const Admissions&) = delete;
 
-  /// Cached blocks at the front of the slot's full ones, `max_blocks` at most. Shows TypeScript how many of them are
-  /// free. @throws Error kBadSlot, std::bad_alloc
+  /// How many leading full blocks of the slot are in the prefix cache; looks up at most `max_blocks`. Writes to the
+  /// control word kHitFree how many of these blocks are free. As vLLM's get_computed_blocks. @throws Error kBadSlot,
+  /// std::bad_alloc
   u32 match(u32 slot, u32 max_blocks);
-  /// The slot's tokens are no longer those of the last match().
+  /// Forgets the last match() if it was for this slot: the tokens of the slot have changed.
   void forget_match(u32 slot) {
     if (match_.slot == slot) match_.slot = kNone;
   }
 
-  /// Gives the slot a row, if it has none, that begins with its first `hit_blocks` cached blocks, and blocks for
-  /// `need_tokens` tokens, if there are enough for `reserve_tokens`; publishes the full ones of the first
-  /// `publish_tokens`. Returns the row, kNotEnoughBlocks or kNoFreeRow. @throws Error kBadSlot, kBadArg, std::bad_alloc;
-  /// nothing is changed
+  /// Admits the slot's request, if enough blocks are free for `reserve_tokens` tokens. A slot without a row gets one,
+  /// which begins with the slot's first `hit_blocks` cached blocks. The row then gets blocks until it has room for
+  /// `need_tokens` tokens, and the full blocks of the first `publish_tokens` tokens are published. Returns the row, or
+  /// kNotEnoughBlocks or kNoFreeRow, which change nothing. As vLLM's allocate_slots. @throws Error kBadSlot, kBadArg,
+  /// std::bad_alloc; nothing is changed
   std::int32_t admit(u32 slot, u32 hit_blocks, u32 reserve_tokens, u32 need_tokens, u32 publish_tokens);
 
  private:
-  /// The answer to the last match(), good as long as nothing changed.
+  /// The answer of the last match(); valid while State::num_commands is `version`.
   struct Match {
     u32 slot = kNone;
     u64 version = 0;  // State::num_commands then

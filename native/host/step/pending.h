@@ -1,4 +1,5 @@
-// What TypeScript left in the exchange buffer since the last call: sampled tokens, publications and releases.
+// Pending: applies the operations that TypeScript left in the pending area since the last call, such as sampled tokens,
+// publications and releases (PendingOp in base/exchange.h).
 #pragma once
 
 #include "admissions.h"
@@ -14,9 +15,9 @@ class Pending {
   Pending(const Pending&) = delete;
   Pending& operator=(const Pending&) = delete;
 
-  /// Applies everything that is pending. Called at the start of every operation, so that no caller can see a state that
-  /// is older than what TypeScript has already said; but while the device decides, all of it stays pending until the
-  /// state has followed. @throws Error as Condition::require_sound(), std::bad_alloc
+  /// Applies all pending operations. Every operation of the core calls this before it reads the state, so that it sees
+  /// everything that TypeScript has done before. While a decision of the device is under way, pending operations stay
+  /// pending until the state has followed the decision. @throws Error as Condition::require_sound(), std::bad_alloc
   void drain();
 
  private:

@@ -1,4 +1,4 @@
-// The running requests of a step: which of them need blocks or fill some, and the log that gives them what they need.
+// Running: finds the running requests of a step that need blocks or fill blocks, and gives them their blocks.
 #pragma once
 
 #include <vector>
@@ -7,12 +7,12 @@
 
 namespace blockstep {
 
-/// An entry of a frame that needs more than the two comparisons.
+/// An entry of a frame that needs blocks, or that fills blocks which are to be published.
 struct RunningWork {
   u32 entry;
   u32 slot;
   u32 take;        // blocks to take
-  u32 publish_to;  // leading blocks of the row that are to be published
+  u32 publish_to;  // leading blocks of the row that are published afterwards
 };
 
 class Running {
@@ -24,18 +24,20 @@ class Running {
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
 
-  /// Gives the entries [from, to) their blocks, up to the first that does not fit into the free ones, and publishes the
-  /// blocks that they fill. The frame was checked. Returns how many entries that were. @throws Error kBadSlot, kNoRow,
+  /// Gives the entries [from, to) of the frame their blocks and publishes the blocks that they fill. Stops before the
+  /// first entry that the free blocks do not suffice for. Returns the number of entries before that one. check_frame()
+  /// has passed the frame. @throws Error kBadSlot, kNoRow,
   /// kBadArg, std::bad_alloc; nothing is changed
   u32 run(const Frame& frame, u32 from, u32 to);
 
-  /// Finds the entries that need anything: work(). Returns the first entry that does not fit into `left` blocks, or
-  /// `to`. None gets room for more than `limit` tokens. Changes nothing but marks. @throws as run()
+  /// Finds the entries that need blocks or fill blocks, and lists them in work(). Returns the first entry that `left`
+  /// blocks do not suffice for, or `to`. No entry gets room for more than `limit` tokens. Changes only marks of slots
+  /// and the last two arrays of the frame. @throws as run()
   u32 plan(const Frame& frame, u32 from, u32 to, u32 limit, u64 left);
   const std::vector<RunningWork>& work() const { return work_; }
-  /// Notes what one of work() holds now that its blocks are there.
+  /// Brings the slot and the frame up to date with the blocks of one entry of work(), which the state has now.
   void settle(const RunningWork& work, const Frame& frame);
-  /// The plan is done with.
+  /// Forgets work(), and the marks of its slots.
   void forget();
 
  private:

@@ -1,5 +1,5 @@
-// The step tables: what a model runner reads of one plan, in batch order, padded. src/core/tables.ts draws their layout
-// in memory; both must agree.
+// The tables of a step: the arrays that a model runner reads for one plan, in batch order, with padding.
+// src/core/tables.ts documents their layout in memory; both files must agree.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace blockstep {
 
-/// What decides how large a set of tables is.
+/// The sizes of a set of tables.
 struct TablesShape {
   u32 max_tokens;          // 1 .. kMaxTokens
   u32 max_entries;
@@ -19,11 +19,11 @@ struct TablesShape {
 /// The arrays of one set of tables, one after the other in one piece of memory that is aligned to 8.
 struct Tables {
   std::int64_t* slot_mapping;   // [max_tokens] block * block_size + offset; padding -1
-  std::int32_t* input_ids;      // [max_tokens] -1 where the request table does not know the token; padding -1
-  std::int32_t* query_start;    // [max_entries + 1] first token of each entry; padded with the number of tokens
+  std::int32_t* input_ids;      // [max_tokens] token ids, -1 where not known yet; padding -1
+  std::int32_t* query_start;    // [max_entries + 1] index of each entry's first token; padding: the number of tokens
   std::int32_t* seq_lens;       // [max_entries] computed + scheduled; padding 0
-  std::int32_t* num_computed;   // [max_entries]; padding 0
-  std::int32_t* block_table;    // [max_entries][max_blocks_per_row]; padding 0, the null block
+  std::int32_t* num_computed;   // [max_entries] tokens computed before the step; padding 0
+  std::int32_t* block_table;    // [max_entries][max_blocks_per_row] block ids; padding 0, the null block
 };
 
 /// Bytes of a set of tables.
@@ -32,7 +32,7 @@ inline u64 tables_bytes(const TablesShape& shape) {
   return u64{12} * shape.max_tokens + 4 * (3 * entries + 1 + entries * shape.max_blocks_per_row);
 }
 
-/// Where the arrays lie in tables_bytes() bytes from `base` on.
+/// Places the arrays one after the other in tables_bytes() bytes from `base` on.
 inline Tables lay_out_tables(const TablesShape& shape, void* base) {
   Tables tables;
   tables.slot_mapping = static_cast<std::int64_t*>(base);
@@ -44,13 +44,13 @@ inline Tables lay_out_tables(const TablesShape& shape, void* base) {
   return tables;
 }
 
-/// What a row of the block table holds: the first `width` blocks of one residency.
+/// What a row of the block table contains: the first `width` blocks of one residency, that is of one use of a row.
 struct RowContent {
   u64 residency;  // row << 32 | its generation; 0 = none
   u32 width;
 };
 
-/// The tables of one frame, and what the last gather wrote: everything behind that is padding.
+/// The tables of one frame, and how much the last gather wrote. Everything behind that is padding.
 struct FrameTables {
   TablesShape shape{0, 0, 0};
   Tables at{};  // null before bind()
@@ -58,12 +58,13 @@ struct FrameTables {
   u32 num_entries = 0;
   std::vector<RowContent> rows;  // [max_entries]
 
-  /// Empty tables over zeroed memory: all padding. @throws std::bad_alloc, and nothing is changed
+  /// Lays the tables out in zeroed memory and fills them with padding. @throws std::bad_alloc; nothing is changed
   void bind(const TablesShape& wanted, void* base);
-  /// Writes padding over what the last gather wrote beyond these counts, and remembers them.
+  /// Ends a gather of `tokens` tokens and `entries` entries: pads over what the last gather wrote beyond these counts,
+  /// and remembers the counts.
   void pad(u32 tokens, u32 entries);
-  /// Makes a row of the block table hold these blocks of a residency. While a residency lasts its blocks are only
-  /// appended to, so that those which stand here already are not copied again.
+  /// Writes the `count` blocks of a residency to the row of an entry in the block table. The blocks of a residency are
+  /// only appended to, so blocks that the row contains already are not copied again.
   void write_row(u32 entry, u64 residency, const u32* blocks, u32 count);
 };
 

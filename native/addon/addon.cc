@@ -10,7 +10,7 @@
 namespace blockstep {
 namespace {
 
-/// Version of the border between TypeScript and native code; src/core/loader.ts expects the same.
+/// Version of the interface between TypeScript and native code; src/core/loader.ts expects the same number.
 constexpr double kAbi = 4;
 
 Napi::Value create(const Call& call) {

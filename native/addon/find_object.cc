@@ -1,5 +1,6 @@
-// Only in portable builds, on Linux. The unwinder of GCC 12 and newer, which is linked in there, asks glibc 2.35 or newer
-// where the unwind tables of some code are. This answers in its place, on any glibc: it walks the loaded objects.
+// _dl_find_object() for portable builds on Linux. Such a build links the unwinder of GCC 12 or newer, which calls this
+// function of glibc 2.35 to find the unwind tables of some code. The definition here works with any glibc: it walks the
+// loaded objects.
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>

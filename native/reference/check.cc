@@ -1,4 +1,4 @@
-// Whether a plan makes sense by itself. Nothing is changed here.
+// ReferenceModel::check(): whether a plan makes sense by itself. Nothing is changed here.
 #include <algorithm>
 
 #include "reference.h"

@@ -1,5 +1,5 @@
-// What a step has to do: who was admitted, who took which blocks, which positions are computed; and whether the tables
-// say the same as the plan and as the unpaged copies.
+// What a step has to do: which requests were admitted, which blocks they took, which positions are computed; and
+// whether the tables agree with the plan and with the unpaged copies.
 #include <algorithm>
 
 #include "../host/requests/request_table.h"
@@ -7,7 +7,7 @@
 
 namespace blockstep {
 
-/// Fills work_. After this every sequence that is computed has the drafts of the step behind its known tokens.
+/// Fills work_. Afterwards every sequence that is computed has the drafts of the step behind its known tokens.
 void ReferenceModel::begin(const StepIo& io, const Tables& tables, Span<const std::int32_t> known) {
   const auto n = static_cast<u32>(io.control[kNumEntries]);
   work_.clear();
@@ -24,7 +24,8 @@ void ReferenceModel::begin(const StepIo& io, const Tables& tables, Span<const st
   for (Work& work : work_) plan_entry(io, tables, work);
 }
 
-/// The sequence of an entry, begun anew if it was just admitted; null if it never was.
+/// The sequence of an entry. An admitted entry begins it anew. Null if the request of a running entry was never
+/// admitted.
 Sequence* ReferenceModel::admit(const StepIo& io, u32 entry, const std::int32_t* known) {
   const auto handle = static_cast<u64>(io.handles[entry]);
   auto found = sequences_.find(handle);
@@ -39,8 +40,9 @@ Sequence* ReferenceModel::admit(const StepIo& io, u32 entry, const std::int32_t*
   return found->second.get();
 }
 
-/// The request that had this one's slot has ended. Its copy goes when no step that was submitted before this one can
-/// still come, so that one which runs out of order is found out by the memory and not by a missing copy.
+/// Notes that request `handle` has its slot, so the former request of that slot has ended. The copy of the former
+/// request is dropped when no step that was submitted before this one can still come. So a step that runs out of order
+/// is reported by what it finds in the memory, and not by a missing copy.
 void ReferenceModel::retire(u64 handle) {
   const u64 slot = handle % kSlotLimit;
   if (slot >= by_slot_.size()) by_slot_.resize(slot + 1, 0);
@@ -56,8 +58,8 @@ void ReferenceModel::forget_retired() {
   retired_.erase(gone, retired_.end());
 }
 
-/// Notes whose the new blocks of a row are from now on. Of an admitted entry all blocks are new, but those that its
-/// cached prefix lies in were not taken.
+/// Notes that the request of an entry takes the new blocks of its row. A running entry takes its new blocks; an
+/// admitted entry takes all blocks of its row except those of its cached prefix.
 void ReferenceModel::take_blocks(const StepIo& io, const Tables& tables, Work& work) {
   const u32 e = work.entry;
   const auto num_blocks = static_cast<u32>(io.num_blocks[e]);
@@ -86,7 +88,7 @@ void ReferenceModel::plan_entry(const StepIo& io, const Tables& tables, Work& wo
   if (sequence.lost) return;
   const auto count = static_cast<u32>(io.scheduled[e]);
 
-  // Where its tokens stand in the step follows from the plan; the tables must say the same.
+  // Where the entry's tokens stand in the step follows from the plan; the tables must agree.
   for (u32 side = 0; side < 2; ++side) {
     const u32 expected = work.query + side * count;
     if (tables.query_start[e + side] == static_cast<std::int32_t>(expected)) continue;
@@ -100,7 +102,7 @@ void ReferenceModel::plan_entry(const StepIo& io, const Tables& tables, Work& wo
   if (io.kinds[e] != 0) {
     sequence.computed = sequence.adopted = static_cast<u32>(std::clamp<std::int64_t>(computed, 0, sequence.tokens.size()));
   }
-  // A plan may have counted on tokens that drafts did not become, so that nothing was sampled from the last one.
+  // A plan may have counted rejected drafts as tokens, so that nothing was sampled from the last known token.
   const bool again = sequence.unsure && sequence.computed == sequence.tokens.size() &&
                      computed + 1 == sequence.computed;
   if (again) sequence.computed -= 1;
@@ -142,7 +144,7 @@ void ReferenceModel::plan_entry(const StepIo& io, const Tables& tables, Work& wo
   take_drafts(io, work);
 }
 
-/// Whoever turned the plan into positions (InputBatch) must have come to the same.
+/// Checks the position at which the caller (InputBatch) lets the entry begin, if the caller says it.
 void ReferenceModel::check_told(const StepIo& io, Work& work) {
   const std::int64_t told = io.first[work.entry];
   const std::int64_t computed = work.sequence->computed;
@@ -153,9 +155,10 @@ void ReferenceModel::check_told(const StepIo& io, Work& work) {
   report(work, finding);
 }
 
-/// An entry since the request was admitted, up to the first that samples. If that one knows the last token, whatever was
-/// sampled before beyond it does not count any more. If not, what was sampled does count, and the plan may go on to
-/// tokens that drafts of then did not become: there is so much less to compute.
+/// Handles the entries of a request from its admission up to the first entry that samples. If the tables of that entry
+/// have the last token, tokens behind it that were sampled before the admission no longer count. Otherwise they do
+/// count, and the plan may go on to tokens that rejected drafts were counted as: the entry then computes that many
+/// tokens less.
 void ReferenceModel::settle(const StepIo& io, const Tables& tables, Work& work, u32 num_drafts) {
   Sequence& sequence = *work.sequence;
   const bool samples = io.samples[work.entry] != 0;
@@ -171,7 +174,7 @@ void ReferenceModel::settle(const StepIo& io, const Tables& tables, Work& work, 
   if (samples ? surplus == sequence.rejected_before : surplus <= sequence.rejected_before) work.end -= surplus;
 }
 
-/// Takes the tokens that the tables say. What the copy knows already must be the same.
+/// Checks the input tokens of the tables against the copy. A negative input token says nothing.
 void ReferenceModel::take_inputs(const Tables& tables, Work& work, u32 count) {
   Sequence& sequence = *work.sequence;
   for (u32 i = 0; i < count; ++i) {
@@ -188,8 +191,8 @@ void ReferenceModel::take_inputs(const Tables& tables, Work& work, u32 count) {
   }
 }
 
-/// Puts the drafts to be verified behind the known tokens: those of the plan or, where the plan was made before there
-/// were any, those that this executor made.
+/// Appends the drafts to verify to the known tokens: the drafts of the plan or, where the plan was made before they
+/// were known, the drafts that this executor made.
 void ReferenceModel::take_drafts(const StepIo& io, Work& work) {
   Sequence& sequence = *work.sequence;
   const auto count = static_cast<u32>(io.num_drafts[work.entry]);
@@ -202,7 +205,7 @@ void ReferenceModel::take_drafts(const StepIo& io, Work& work) {
         report(work, {Mismatch::kDraft, work.entry, sequence.handle, std::int64_t{work.known} + j});
       }
     }
-    sequence.append(token);  // one below 0 is a draft that nobody would sample
+    sequence.append(token);  // a draft below 0 is never accepted
   }
 }
 

@@ -49,7 +49,7 @@ void ReferenceModel::judge(const StepIo& io, const Tables& tables) {
   publish_findings(io);
 }
 
-/// A part of a step, from which there is no way back.
+/// Runs a part of a step that cannot be undone: if memory runs out, the model is poisoned.
 template <class Part>
 void ReferenceModel::attempt(const Part& part) {
   try {
@@ -81,8 +81,9 @@ void ReferenceModel::adopt(u64 handle, Span<const std::int32_t> blocks) {
   }
 }
 
-/// Writes the entries of all tokens that this step computes. The slot mapping is that of the plan; where drafts were
-/// rejected since it was made, the positions begin earlier, and what it says of the last ones is not used.
+/// Writes the entries of all tokens that this step computes. The slot mapping follows the plan. Where drafts were
+/// rejected since the plan was made, the positions begin earlier: their slots come from the block table, and the last
+/// elements of the slot mapping are only checked.
 void ReferenceModel::write(const Tables& tables, Work& work) {
   if (work.skip) return;
   const std::int32_t* blocks = row(tables, work.entry);
@@ -102,11 +103,11 @@ void ReferenceModel::write(const Tables& tables, Work& work) {
   }
 }
 
-/// `mapping`: where in the slot mapping the slot stands, or kNone if the block table names it.
+/// @param mapping index of the slot in the slot mapping; kNone: the slot comes from the block table
 void ReferenceModel::write_entry(Work& work, u32 position, std::int64_t slot, u32 mapping) {
   const Sequence& sequence = *work.sequence;
   const u64 end = u64{config_.num_blocks} * config_.block_size;
-  if (slot < config_.block_size || static_cast<u64>(slot) >= end) {  // the null block is nobody's
+  if (slot < config_.block_size || static_cast<u64>(slot) >= end) {  // the null block belongs to no request
     Finding finding{Mismatch::kSlot, work.entry, sequence.handle, position};
     finding.found = slot;
     report(work, finding);
@@ -125,7 +126,7 @@ void ReferenceModel::write_entry(Work& work, u32 position, std::int64_t slot, u3
   entry = {sequence.hash_of(position), sequence.handle, sequence.tokens[position], position, possession.generation, 0};
 }
 
-/// The tables must stay as they are until the step is over.
+/// Reports entries that went astray: the tables must not change until the step is over.
 void ReferenceModel::report_astray() {
   const Span<const Astray> all = memory_->astray();
   for (u32 i = 0; i < all.size; ++i) {
@@ -138,7 +139,7 @@ void ReferenceModel::report_astray() {
   }
 }
 
-/// Reads the whole sequence back through its block table into text_. Only what was read goes on from here.
+/// Reads the whole sequence back through its block table into text_. Everything after this uses text_, not the copy.
 void ReferenceModel::read(const Tables& tables, Work& work) {
   if (work.skip) return;
   Sequence& sequence = *work.sequence;
@@ -158,7 +159,7 @@ void ReferenceModel::read(const Tables& tables, Work& work) {
   if (!work.faulty) sequence.blocks.assign(blocks, blocks + num_blocks);
 }
 
-/// Reads the positions up to `to` from the row's index-th block, and reports the first one that is not as it must be.
+/// Reads the positions up to `to` from block `index` of the row, and reports the first entry that is wrong.
 void ReferenceModel::read_block(Work& work, std::int32_t named, u32 index, u32 to) {
   const Sequence& sequence = *work.sequence;
   const u32 from = index * config_.block_size;
@@ -178,7 +179,7 @@ void ReferenceModel::read_block(Work& work, std::int32_t named, u32 index, u32 t
   for (u32 p = from; p < to; ++p) {
     const KvEntry& entry = entries[p - from];
     text_[p] = entry.token;
-    // The hash alone would tell, but for memory that somebody copied badly.
+    // The hash alone would do, except for memory that was copied only in part.
     const bool same = entry.hash == sequence.hash_of(p) && entry.token == sequence.tokens[p] && entry.position == p &&
                       entry.generation == possession.generation && (entry.owner == sequence.handle || p < sequence.adopted);
     if (same || !good) [[likely]] continue;
@@ -187,7 +188,7 @@ void ReferenceModel::read_block(Work& work, std::int32_t named, u32 index, u32 t
   }
 }
 
-/// Says what is wrong with an entry that is not what stands in the copy.
+/// Reports an entry that differs from the copy, and in which way.
 void ReferenceModel::judge_entry(Work& work, u32 position, u32 block, const KvEntry& entry) {
   const Sequence& sequence = *work.sequence;
   const u32 generation = possessions_[block].generation;
@@ -207,7 +208,7 @@ void ReferenceModel::judge_entry(Work& work, u32 position, u32 block, const KvEn
   report(work, finding);
 }
 
-/// Samples from what was read, verifies drafts, makes drafts for the next step.
+/// Samples from the tokens that were read, verifies drafts, and makes drafts for the next step.
 void ReferenceModel::answer(const StepIo& io, Work& work) {
   const u32 e = work.entry;
   io.counts[e] = 0;
@@ -246,7 +247,7 @@ void ReferenceModel::answer(const StepIo& io, Work& work) {
   sequence.rejected[0] = config_.pipeline_depth > 1 ? rejected : 0;
 }
 
-/// Drafts for the next step: what the model will say, and now and then what it will not.
+/// Makes drafts for the next step: the tokens that the model will sample, some of them made wrong on purpose.
 void ReferenceModel::draft(Sequence& sequence) {
   constexpr u32 kDraftSeed = 0x5bd1e995;
   sequence.drafts.clear();

@@ -94,8 +94,8 @@ CompletionRing::Drained CompletionRing::drain(std::int32_t* out, u32 max_pairs) 
   return drained;
 }
 
-/// The word of an earlier job, stored plainly by a device, stands where another job is awaited: it is taken away. The
-/// awaited word may come at any moment.
+/// Replaces the word of an earlier job, which a device stored plainly into a slot in use, by the pending word. The
+/// awaited word may come at any moment, so this compares and exchanges. @returns whether there was such a late word
 bool CompletionRing::take_late_word(u32 slot) {
   u64 word = words_[slot].load(std::memory_order_relaxed);
   if (word >> 32 == slots_[slot].job) return false;
@@ -103,7 +103,7 @@ bool CompletionRing::take_late_word(u32 slot) {
   return true;
 }
 
-/// Frees a slot and sets its word to 0, so that a word that comes later is seen.
+/// Frees a slot and sets its word to 0, so that begin() and late() notice a late word.
 void CompletionRing::release(u32 slot) {
   words_[slot].exchange(0, std::memory_order_relaxed);
   slots_[slot].job = 0;

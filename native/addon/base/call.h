@@ -1,11 +1,13 @@
-// One call from JavaScript: its checked arguments, its receiver, its answer. Node-API converts generously (NaN and
-// 2^40 become 0, a detached buffer has length 0), so every argument is checked here, and nothing is converted.
+// Call: one call from JavaScript, with its checked arguments, its receiver and its answer. Node-API converts values
+// silently (NaN and 2^40 become 0, a detached buffer has length 0), so every argument is checked here, and nothing is
+// converted.
 //
-// Two things call Node-API itself instead of node-addon-api. The first is what every step does: reading the receiver, its
-// exchange buffer and the arguments. The wrapper takes two or three calls for one there, which would cost run 6 ns,
-// match 9, admit 20, flush 4 of 100 to 180, and add 85 of 270. The second is what may run JavaScript of others: getters
-// and the error class. If the timeout of a vm script terminates that JavaScript, no exception is left to make a
-// Napi::Error of, and node-addon-api aborts the process.
+// Two kinds of code call Node-API directly instead of node-addon-api. The first is code that every step runs: it reads
+// the receiver, its exchange buffer and the arguments. node-addon-api makes two or three Node-API calls there instead
+// of one, which would cost run 6 ns, match 9, admit 20 and flush 4 of their 100 to 180 ns, and add 85 of its 270 ns.
+// The second is code that may run JavaScript of the user: getters and the error class. If the timeout of a vm script
+// terminates that JavaScript, no exception is left from which to make a Napi::Error, and node-addon-api aborts the
+// process.
 #pragma once
 
 #include <exception>
@@ -17,7 +19,7 @@
 namespace blockstep {
 
 /// Thrown where a JavaScript exception is already pending, or the environment may not run JavaScript any more. It ends
-/// a call normally, and nothing is added.
+/// the call without a further JavaScript error.
 struct PendingException {};
 
 inline void require_ok(napi_status status) {
@@ -27,7 +29,8 @@ inline void require_ok(napi_status status) {
 /// A property of an object; its getter may run JavaScript. @throws PendingException
 Napi::Value read_property(Napi::Value object, const char* name);
 
-/// Throws a JavaScript error of the environment's error class, or leaves pending what that class threw.
+/// Makes a JavaScript error of the environment's error class pending. If the class itself throws, its exception is
+/// pending.
 void throw_error(Napi::Env env, const char* code, const std::string& message);
 
 class Call {
@@ -41,7 +44,7 @@ class Call {
   /// The receiver's core. @throws Error kBadReceiver, kDisposed, kDetached
   HostCore& core() const { return object().core(); }
 
-  // Arguments by index. `name` is for the message. @throws Error kBadArg, kDetached
+  // Arguments by index. `name` is the argument's name in error messages. @throws Error kBadArg, kDetached
   Napi::Value operator[](u32 index) const { return info_[index]; }
   u32 integer(u32 index, const char* name, u32 min, u32 max) const {
     return check_integer(info_[index], name, min, max);
@@ -53,7 +56,7 @@ class Call {
     return typed_array<std::int32_t>(info_[index], name, napi_int32_array, "an Int32Array");
   }
 
-  // The same for values that are not arguments.
+  // The same checks for values that are not arguments.
   static u32 check_integer(Napi::Value value, const char* name, u32 min, u32 max) {
     double number;
     if (napi_get_value_double(value.Env(), value, &number) == napi_ok && number >= min && number <= max) {
@@ -62,7 +65,7 @@ class Call {
     }
     refuse_integer(value, name, min, max);
   }
-  /// A handle as a safe integer, from 1.
+  /// A request handle: a safe integer, from 1.
   static u64 check_handle(Napi::Value value, const char* name);
   static bool check_boolean(Napi::Value value, const char* name);
   /// The elements of a typed array of exactly this type. Its memory is neither shared nor detached. Its length is read
@@ -72,10 +75,10 @@ class Call {
     const Span<void> found = check_array(value, name, type, expected);
     return {static_cast<T*>(found.data), found.size};
   }
-  /// The memory of an ArrayBuffer of exactly `bytes` bytes, for this call only.
+  /// The memory of an ArrayBuffer of exactly `bytes` bytes. The pointer is valid during this call only.
   static void* buffer(Napi::Value value, const char* name, u64 bytes);
   /// An ArrayBuffer of fixed length, neither shared nor detached, of exactly `bytes` bytes. Runs JavaScript only if
-  /// somebody tampered with it.
+  /// somebody tampered with the buffer.
   static Napi::ArrayBuffer fixed_buffer(Napi::Value value, const char* name, u64 bytes);
   [[noreturn]] static void refuse(const char* name, const std::string& expected, Napi::Value got);
 
@@ -98,8 +101,8 @@ class Call {
   const Napi::CallbackInfo& info_;
 };
 
-/// A native method as node-addon-api wants it: C++ errors become JavaScript errors with a code, whatever happens. A
-/// Napi::Error is a JavaScript error already, which node-addon-api throws.
+/// Makes a native method callable by node-addon-api: every C++ exception becomes a JavaScript error with a code. A
+/// Napi::Error is a JavaScript error already; node-addon-api throws it.
 template <Napi::Value (*Method)(const Call&)>
 Napi::Value entry(const Napi::CallbackInfo& info) {
   try {
@@ -117,12 +120,12 @@ Napi::Value entry(const Napi::CallbackInfo& info) {
   return {};
 }
 
-/// A property of an answer. Unlike an assignment, a property runs no setter that somebody gave to Object.prototype.
+/// A property of an answer. Unlike an assignment, defining a property runs no setter on Object.prototype.
 inline Napi::PropertyDescriptor field(const char* name, Napi::Value value) {
   return Napi::PropertyDescriptor::Value(name, value, napi_default_jsproperty);
 }
 
-/// A property that holds a native method. Its data is the environment, so that no call has to ask for that.
+/// A property that holds a native method. The function's data is the environment, so that no call has to look it up.
 template <Napi::Value (*Method)(const Call&)>
 Napi::PropertyDescriptor method(Napi::Env env, const char* name, napi_property_attributes attributes = napi_default) {
   const auto function = Napi::Function::New<entry<Method>>(env, name, env.GetInstanceData<Environment>());

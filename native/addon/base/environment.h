@@ -1,5 +1,5 @@
-// Environment: the instance data that one Node environment (the main thread or a worker) has of one loaded copy of the
-// addon. There is no static mutable state, so environments and copies know nothing of each other.
+// Environment: the data of one loaded copy of the addon in one Node environment (the main thread or a worker). There is
+// no static mutable state, so environments and copies of the addon share nothing.
 #pragma once
 
 #include <napi.h>
@@ -28,14 +28,15 @@ class Raised {
 /// A wrapped object that can outlive its environment.
 class Orphan {
  public:
-  /// The environment ends before this object does.
+  /// Called when the environment ends before this object does.
   virtual void orphan() = 0;
 
  protected:
   ~Orphan() = default;
 };
 
-/// One class of wrapped objects (wrapped.h). A receiver or an argument is one of ours exactly if its wrap is in `live`.
+/// One class of wrapped objects (wrapped.h). A receiver or an argument is an object of this class exactly if its wrap
+/// is in `live`.
 struct WrapClass {
   Napi::FunctionReference constructor;
   std::unordered_map<const void*, Orphan*> live;
@@ -46,14 +47,14 @@ struct Environment {
   ~Environment();
 
   Napi::FunctionReference core_class;
-  Napi::FunctionReference error_class;  // empty: plain Error
-  bool constructing = false;            // the class is being constructed by make(), not by a stranger
-  /// Every wrapped core. A receiver is one of ours exactly if its wrap is in this set: a wrap of another addon, of
-  /// another copy of this addon or of another environment has another address. That is as sure as a type tag, and 60 ns
-  /// per call cheaper.
+  Napi::FunctionReference error_class;  // empty: errors are plain Error objects
+  bool constructing = false;            // make() is running; otherwise constructors refuse the call
+  /// Every wrapped core. A receiver is a core of this environment exactly if its wrap is in this set: a wrap of another
+  /// addon, of another copy of this addon or of another environment has another address. This check is as safe as a
+  /// type tag, and 60 ns per call cheaper.
   std::unordered_set<CoreObject*> live;
-  CoreObject* recent = nullptr;  // the last one found in `live`
-  // Members are destroyed from the last to the first, so lanes stop before anything that they use is dropped.
+  CoreObject* recent = nullptr;  // the core that was found in `live` last
+  // Members are destroyed from the last to the first, so lanes stop before the rings and arenas that they use end.
   WrapClass arenas;
   WrapClass rings;
   WrapClass references;
@@ -66,13 +67,13 @@ struct Environment {
 /// dispose() or when the environment ends, whichever comes first.
 class CoreObject : public Napi::ObjectWrap<CoreObject> {
  public:
-  /// Wraps a new core, and keeps its exchange buffer alive as long as the core is there.
+  /// Wraps a new core, and keeps its exchange buffer alive as long as the core lives.
   static Napi::Object make(Environment& home, std::unique_ptr<HostCore> core, Napi::ArrayBuffer exchange);
 
   /// Creates the class, with the methods of methods.cc on its prototype.
   static Napi::Function define_class(Napi::Env env);
 
-  // For Napi::ObjectWrap: `new` and a call of the class. Both refuse everybody but make().
+  // For Napi::ObjectWrap: `new` and a call of the class. Both throw unless make() is running.
   explicit CoreObject(const Napi::CallbackInfo& info);
   static Napi::Value OnCalledAsFunction(const Napi::CallbackInfo& info);
   ~CoreObject();
@@ -80,7 +81,7 @@ class CoreObject : public Napi::ObjectWrap<CoreObject> {
   /// @throws Error kDisposed, kDetached
   HostCore& core() const;
 
-  /// Keeps the buffer of a frame's tables alive as long as the core is there.
+  /// Keeps the buffer of a frame's tables alive as long as the core lives.
   void hold_tables(u32 frame, Napi::ArrayBuffer buffer) { tables_[frame].hold(buffer); }
   /// @throws Error kDetached if the frame's tables are no longer the memory that was bound
   void check_tables(u32 frame) const;
@@ -88,21 +89,21 @@ class CoreObject : public Napi::ObjectWrap<CoreObject> {
   /// Frees the core now. Idempotent.
   void dispose();
 
-  /// The environment ends before this object does.
+  /// Called when the environment ends before this object does.
   void orphan();
 
  private:
   static void refuse(Napi::Env env);
   void weigh(std::int64_t bytes);
 
-  /// A buffer that native code writes into, and what it was when it was given.
+  /// A buffer that native code writes into, with its address and size when JavaScript gave it.
   struct HeldBuffer {
     Napi::Reference<Napi::ArrayBuffer> reference;
     void* data = nullptr;
     std::size_t bytes = 0;
 
     void hold(Napi::ArrayBuffer buffer);
-    /// Is the buffer as it was given: neither detached nor resized?
+    /// Whether the buffer still has that address and size: it is neither detached nor resized.
     bool intact() const;
   };
 
@@ -110,7 +111,7 @@ class CoreObject : public Napi::ObjectWrap<CoreObject> {
   std::unique_ptr<HostCore> core_;
   HeldBuffer exchange_;
   std::vector<HeldBuffer> tables_;  // by frame
-  std::int64_t reported_bytes_ = 0;  // what the garbage collector was told this object weighs
+  std::int64_t reported_bytes_ = 0;  // external memory of this object as reported to the garbage collector
 };
 
 }  // namespace blockstep

@@ -1,13 +1,14 @@
-// JavaScript objects that own a piece of native code, with the lifetime rules of CoreObject: the piece is freed when it
-// is disposed, when the object is collected, or when the environment ends, whichever comes first. A piece that is
-// shared, as an arena is with its lanes, stays as long as somebody needs it.
+// Wrapped: a JavaScript object that owns a native object, with the lifetime rules of CoreObject. It gives up the native
+// object when it is disposed, when it is collected, or when the environment ends, whichever comes first. A shared
+// native object, such as an arena that lanes use, lives until its last owner gives it up.
 #pragma once
 
 #include "call.h"
 
 namespace blockstep {
 
-/// What has to be known of a wrapped type: `kClass` and `kWhat` for messages, and where its class is kept.
+/// What Wrapped needs to know of a native type: `kClass`, the name of the JavaScript class; `kWhat`, its name in
+/// messages; and of(), where the environment keeps the class.
 template <class T>
 struct WrapTraits;
 
@@ -17,7 +18,7 @@ class Wrapped : public Napi::ObjectWrap<Wrapped<T>>, public Orphan {
   using Traits = WrapTraits<T>;
 
  public:
-  /// A new object of the environment's class. @param bytes how large the garbage collector is told that it is
+  /// A new JavaScript object that owns `owned`. @param bytes external memory to report to the garbage collector
   static Napi::Object make(Environment& home, std::shared_ptr<T> owned, u64 bytes) {
     WrapClass& type = Traits::of(home);
     const Raised constructing(home.constructing);
@@ -37,7 +38,7 @@ class Wrapped : public Napi::ObjectWrap<Wrapped<T>>, public Orphan {
     Traits::of(*env.GetInstanceData<Environment>()).constructor = Napi::Persistent(type);
   }
 
-  // For Napi::ObjectWrap: `new` and a call of the class. Both refuse everybody but make().
+  // For Napi::ObjectWrap: `new` and a call of the class. Both throw unless make() is running.
   explicit Wrapped(const Napi::CallbackInfo& info) : Base(info) {
     if (!info.Env().template GetInstanceData<Environment>()->constructing) refuse(info.Env());
   }
@@ -69,7 +70,8 @@ class Wrapped : public Napi::ObjectWrap<Wrapped<T>>, public Orphan {
     if (!owned_) throw Error{kDisposed, std::string(Traits::kWhat) + " was used that was disposed"};
     return owned_;
   }
-  /// Gives up this object's share now, and tells the native part, because others may keep theirs. Idempotent.
+  /// Gives up this object's share of the native object now. Calls its close() first, if it has one, because other
+  /// owners may keep it alive. Idempotent.
   void dispose() {
     if (!owned_) return;
     if constexpr (requires(T& owned) { owned.close(); }) owned_->close();
@@ -85,7 +87,7 @@ class Wrapped : public Napi::ObjectWrap<Wrapped<T>>, public Orphan {
   static Wrapped* find(const Call& call, napi_value value) {
     void* wrapped = nullptr;
     if (napi_unwrap(call.env, value, &wrapped) != napi_ok) return nullptr;
-    // Only an address, until it is found in the set of ours.
+    // `wrapped` is not dereferenced unless it is in the set of this class's objects.
     return Traits::of(call.home).live.count(wrapped) ? static_cast<Wrapped*>(wrapped) : nullptr;
   }
   static void refuse(Napi::Env env) {
@@ -101,7 +103,7 @@ class Wrapped : public Napi::ObjectWrap<Wrapped<T>>, public Orphan {
   std::int64_t reported_bytes_ = 0;
 };
 
-/// The receiver's native part. @throws Error kBadReceiver, kDisposed
+/// The receiver's native object. @throws Error kBadReceiver, kDisposed
 template <class T>
 T& receiver(const Call& call) {
   return *Wrapped<T>::receiver(call).owned();

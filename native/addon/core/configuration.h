@@ -1,4 +1,4 @@
-// NativeConfig of src/core/native.ts, checked.
+// Reads and checks NativeConfig of src/core/native.ts.
 #pragma once
 
 #include "../base/call.h"
@@ -8,7 +8,8 @@ namespace blockstep {
 /// Reads the configuration; its getters may run JavaScript. @throws Error kBadArg
 HostConfig read_configuration(Napi::Value value);
 
-/// Checks that `value` is an exchange buffer of the right size. Runs JavaScript only if somebody tampered with it.
+/// Checks that `value` is an exchange buffer of the right size. Runs JavaScript only if somebody tampered with
+/// the buffer.
 /// @throws Error kBadArg, kDetached
 Exchange read_exchange(Napi::Value value, const HostConfig& config);
 

@@ -20,7 +20,8 @@ void DeviceBlocks::write(u64 to, const void* from, u64 bytes) {
   copy(base() + to, from, bytes, cudaMemcpyHostToDevice);
 }
 
-/// Behind everything that any stream has, since what uses the block is not known here; for debugging and tests alone.
+/// Copies behind all work of all streams, because it is not known here which work uses the block. For debugging and
+/// tests.
 void DeviceBlocks::copy(void* to, const void* from, u64 bytes, cudaMemcpyKind kind) const {
   const OnDevice on(static_cast<int>(device()));
   require(cudaDeviceSynchronize(), "work on the GPU");

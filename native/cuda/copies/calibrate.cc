@@ -17,7 +17,8 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-/// Blocks of one size on both sides, none beside its neighbour's copy, and who copies them.
+/// One way to copy, with blocks of one size to measure it on. The targets stand in reverse order, so every run is one
+/// block.
 class Rig {
  public:
   Rig(Direction direction, CopyMode mode, const MappedMemory& host, const DeviceMemory& device, u32 size,
@@ -35,7 +36,7 @@ class Rig {
     for (u32 i = 0; i < kMostRuns; ++i) runs_[i] = {i, kMostRuns - 1 - i, 1};
   }
 
-  /// From the first call until all is there.
+  /// Milliseconds from the call of copy() until all copies are done.
   double time(u32 runs) {
     const Clock::time_point start = Clock::now();
     copier_->copy(runs_, runs, false);
@@ -51,7 +52,7 @@ class Rig {
   Run runs_[kMostRuns];
 };
 
-/// Kernel against copy engine at one size.
+/// Kernel and copy engine, both for blocks of one size.
 class Match {
  public:
   Match(Direction direction, CopyMode large, const MappedMemory& host, const DeviceMemory& device, u32 size,
@@ -86,7 +87,7 @@ void measure(Direction direction, CopyMode large, cudaStream_t stream, Copier::C
 
 }  // namespace
 
-/// The point where a line through both ratios, over the logarithm of the size, crosses 1.
+/// The size at which a line through the logarithms of both ratios, over the logarithm of the size, crosses ratio 1.
 u32 break_even(double at_small, double at_large) {
   if (at_small >= 1) return 0;
   if (at_large < 1) return kMostBytes;

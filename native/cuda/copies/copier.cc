@@ -9,7 +9,7 @@ namespace {
 
 constexpr u32 kAllRuns = kNone;
 
-/// Where nothing was measured, runs of so many bytes or more go by the copy engine.
+/// Where nothing was measured, runs of this many bytes or more go by the copy engine.
 constexpr u32 kPlainCut = 28 * 1024;
 constexpr u32 kQuad = 16;
 
@@ -36,7 +36,7 @@ Copier::Copier(const Sides& sides, const DeviceLaneOptions& options, cudaStream_
   if (options.cut) {
     set_cuts(*options.cut);
   } else if (sides_.direction == Direction::kOnDevice) {
-    set_cuts(kAllRuns);  // the copy engine is the slower one between two places of one GPU
+    set_cuts(kAllRuns);  // within one GPU the kernel is faster than the copy engine
   } else {
     set_cuts(kPlainCut);
     calibration_ms_ = calibrate(sides_.direction, mode(), stream_, cuts_);
@@ -53,7 +53,7 @@ void Copier::set_cuts(u32 bytes) {
   for (Cut& cut : cuts_) cut.bytes = bytes;
 }
 
-/// The cut of the number of runs that is nearest to this one, by ratio.
+/// The cut, in bytes, of the entry in cuts_ whose number of runs is nearest to `runs`, by ratio.
 u32 Copier::cut_for(u32 runs) const {
   u32 at = 0;
   while (at + 1 < kCuts && u64{runs} * runs > u64{cuts_[at].runs} * cuts_[at + 1].runs) ++at;
@@ -77,8 +77,8 @@ void Copier::copy(const Run* runs, u32 count, bool behind_event) {
     require(start_copies(), "cudaMemcpyAsync");
     return;
   }
-  // Pinned memory of the host does not change meanwhile, so it may be read at once. A KV cache in use is read in the
-  // order of the stream.
+  // Pinned memory of the host does not change before the copy, so CUDA may read it at any time. A KV cache in use must
+  // be read in the order of the stream.
   const bool any_time = sides_.direction == Direction::kToDevice && !behind_event;
   require(start_batch(any_time ? cudaMemcpySrcAccessOrderAny : cudaMemcpySrcAccessOrderStream), "cudaMemcpyBatchAsync");
 }
@@ -111,7 +111,7 @@ cudaError_t Copier::start_copies() {
 }
 
 #if CUDART_VERSION >= 12080
-/// One attribute for all of them. The copies overlap with kernels, where the copy engine can.
+/// Queues one batch, with one attribute for all copies: they overlap with kernels where the copy engine can do that.
 cudaError_t Copier::start_batch(cudaMemcpySrcAccessOrder order) {
   cudaMemcpyAttributes attributes{};
   attributes.srcAccessOrder = order;
@@ -127,11 +127,11 @@ cudaError_t Copier::start_batch(cudaMemcpySrcAccessOrder order) {
 #endif
 }
 
-/// Tries one batch, because a driver that is older than the runtime has none.
+/// Whether batches work. Tries one, because a driver that is older than the runtime may lack them.
 bool Copier::batches_work() {
   const MappedMemory host(2);
   const bool up = sides_.direction == Direction::kToDevice;
-  for (u32 i = 0; i < 2; ++i) {  // nothing but the first byte of what is there is read
+  for (u32 i = 0; i < 2; ++i) {  // only the first byte at `source` or `target` is read
     targets_.push_back(host.base() + i);
     sources_.push_back(up ? sides_.target : const_cast<u8*>(sides_.source));
     sizes_.push_back(1);

@@ -81,8 +81,8 @@ void CudaDevice::initialise(const Config& pool) {
 CudaDevice::~CudaDevice() {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (at_work()) {
-    // When the device is lost any call says so, and there is nothing to wait for. The executor's stream is not asked,
-    // because it may be gone by now.
+    // When the device is lost, any call returns an error, and there is nothing to wait for. The executor's stream is
+    // not queried, because the executor may have destroyed it.
     const cudaError_t error = query(own_stream_.get());
     if (error != cudaSuccess && error != cudaErrorNotReady) break;
     if (std::chrono::steady_clock::now() >= deadline) {
@@ -93,7 +93,7 @@ CudaDevice::~CudaDevice() {
   }
 }
 
-/// Is a launch under way? The completions say so without a call of CUDA.
+/// Whether a launch is under way. Reads the completions, without a CUDA call.
 bool CudaDevice::at_work() const {
   const auto done = [](const Completion& completion, u32 number) {
     return static_cast<u32>(completion.word.load(std::memory_order_acquire) >> 32) == number;
@@ -102,7 +102,7 @@ bool CudaDevice::at_work() const {
          !done(decision_completion(), last_decision_) || (tables_ && tables_->at_work());
 }
 
-/// The small letter is the beginning of the large one.
+/// Fills letter_. A Letter<kSmallWords> has the layout of its beginning, so one letter serves both kernels.
 void CudaDevice::write_letter(Job job, const u32* words, u32 count) {
   letter_.number = job.number;
   letter_.slot = job.slot;

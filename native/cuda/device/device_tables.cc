@@ -9,10 +9,10 @@ namespace {
 constexpr u64 kAlignment = 256;
 constexpr u64 whole(u64 bytes, u64 unit) { return (bytes + unit - 1) / unit * unit; }
 
-/// A message in whole lines, in words.
+/// Words that one slot takes: the longest message, in whole lines of 64 bytes.
 u64 slot_stride(const TablesShape& shape) { return whole(max_gather_words(shape) * 4, 64) / 4; }
 
-/// Lays out all that is in device memory from `base` on, and returns the bytes that it takes.
+/// Lays out everything in device memory from `base` on, and returns how many bytes it takes. `base` may be null.
 u64 lay_out_site(GatherSite& site, u32*& staging, const TablesShape& shape, u8* base) {
   u64 used = 0;
   const auto place = [&](auto*& array, u64 count) {
@@ -60,7 +60,8 @@ CudaTables::CudaTables(const State& state, const TablesShape& shape, u32 block_s
   pad();
 }
 
-/// Fills the tables as for an empty plan. Row contents and messages are written before they are read.
+/// Fills the tables as for an empty plan. Row contents and messages need no initial value: they are written before they
+/// are read.
 void CudaTables::pad() {
   const auto* const zeroed = reinterpret_cast<u8*>(site_.at.query_start);
   const auto minus_ones = static_cast<std::size_t>(zeroed - memory_.base());
@@ -72,7 +73,7 @@ void CudaTables::pad() {
 void CudaTables::gather_value(const GatherHead& head, Carrier carrier, const u32* words, u32 count) {
   letter_.head = head;
   std::memcpy(letter_.words, words, u64{count} * 4);
-  // The small letter is the beginning of the large one.
+  // The small kernel's letter has the layout of the beginning of letter_.
   void* arguments[] = {&site_, &letter_};
   launch(carrier == Carrier::kSmall ? gather_kernels().small : gather_kernels().large,
          gather_blocks(head, site_.max_entries), arguments, "launch of gather");

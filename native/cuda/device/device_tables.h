@@ -10,8 +10,8 @@ namespace blockstep::cuda {
 class CudaTables final : public DeviceTables {
  public:
   /// Tables for a state whose arrays lie on GPU `device`, and whose logs are applied in `stream`. The GPU is the
-  /// current one of this thread. Before the first gather the tables hold what an empty plan has: padding. @throws Error
-  /// kNoMemory, kCuda
+  /// current one of this thread. Before the first gather the tables hold what an empty plan has: padding.
+  /// @throws Error kNoMemory, kCuda
   CudaTables(const State& state, const TablesShape& shape, u32 block_size, u32 num_slots, int device,
              cudaStream_t stream);
 

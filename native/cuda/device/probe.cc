@@ -12,7 +12,7 @@ std::string version(int number) {
   return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
 }
 
-/// Why there is no GPU that CUDA could use. `error` is what counting them ended with.
+/// Why CUDA can use no GPU, in words. `error` is the result of cudaGetDeviceCount().
 std::string why_no_device(cudaError_t error) {
   int driver = 0;
   int runtime = 0;
@@ -23,7 +23,7 @@ std::string why_no_device(cudaError_t error) {
          ", this build for " + version(runtime);
 }
 
-/// Kernels are loaded when they are first used, which can wait for whatever runs on the GPU. So they are used now.
+/// Loads all kernels now. CUDA would load a kernel at its first use, and might wait there for other work on the GPU.
 void load_kernels() {
   const Kernels& all = kernels();
   const GatherKernels& gather = gather_kernels();
@@ -37,7 +37,7 @@ void load_kernels() {
   }
 }
 
-/// nullptr if mapped memory works, or what is wrong with it.
+/// Runs the self-test of mapped memory once. Returns what is wrong with the memory; null: it works.
 const char* try_mapped_memory() {
   MappedMemory memory(sizeof(Mailbox));
   Stream stream;
@@ -54,8 +54,8 @@ const char* try_mapped_memory() {
   return wrong;
 }
 
-/// Runs the self-test several times: a host thread that did not run for too long fails it by chance, memory that does not
-/// work fails it always.
+/// Runs the self-test up to three times: it fails by chance if the host thread did not run for too long, and always if
+/// mapped memory does not work.
 const char* test_mapped_memory() {
   const char* wrong = nullptr;
   for (u32 tries = 0; tries < 3; ++tries) {

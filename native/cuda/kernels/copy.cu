@@ -5,8 +5,8 @@
 namespace blockstep::cuda {
 namespace {
 
-/// Copies whole blocks between any two memories that the GPU sees. Their quads are counted through, so that a thread block
-/// has the same number of accesses under way whatever the size of a block is.
+/// Copies whole blocks between any two memories that the GPU can reach. The quads (16 bytes) of all pairs are numbered
+/// through, so that a thread block has the same number of accesses under way for blocks of any size.
 template <u32 Pairs>
 __global__ void __launch_bounds__(kThreads) copy_blocks(const __grid_constant__ CopyLetter<Pairs> letter) {
   constexpr u32 kTile = kThreads * kCopiesAtOnce;

@@ -1,23 +1,23 @@
-// The kernel that copies many small blocks: what it is launched with.
+// The kernel that copies many small blocks, and what it is launched with.
 #pragma once
 
 #include "../base/shape.h"
 
 namespace blockstep::cuda {
 
-/// One block that is copied, by its ids.
+/// One block to copy: its id in the source and its id in the target.
 struct CopyPair {
   u32 source;
   u32 target;
 };
 
-/// The arguments of a launch, as part of the launch: nothing of them needs to outlive the call.
+/// The arguments of a launch. CUDA copies them into the launch, so they need not outlive the call.
 template <u32 Pairs>
 struct CopyLetter {
-  const u8* source;  // block 0, as the GPU sees it; aligned to 16 bytes, as all blocks are
+  const u8* source;  // block 0, at its address for the GPU; all blocks are aligned to 16 bytes
   u8* target;
   u32 quads;         // units of 16 bytes in a block
-  u32 count;         // pairs that there are
+  u32 count;         // pairs in use
   CopyPair pairs[Pairs];
 };
 constexpr u32 kSmallPairs = 509;
@@ -25,12 +25,14 @@ constexpr u32 kLargePairs = 4092;
 static_assert(sizeof(CopyLetter<kSmallPairs>) == 4096);
 static_assert(sizeof(CopyLetter<kLargePairs>) <= 32764);
 
-/// Thread blocks of a copy: so few that a forward pass beside them is not kept waiting. Each has 32 KiB under way.
+/// The most thread blocks of a copy. They are few, so that a forward pass that runs beside them keeps most of the GPU.
+/// Each thread block has 32 KiB under way.
 constexpr u32 kCopyBlocks = 8;
-/// 16-byte accesses that a thread has under way: one over the bus takes a microsecond.
+/// 16-byte accesses that a thread has under way at once, because one access over the bus takes a microsecond.
 constexpr u32 kCopiesAtOnce = 8;
 
-/// The kernels by address, as cudaLaunchKernel() wants them. The small letter is the beginning of the large one.
+/// Addresses of the kernels, for cudaLaunchKernel(). A CopyLetter<kSmallPairs> has the layout of the beginning of a
+/// CopyLetter<kLargePairs>.
 struct CopyKernels {
   const void* small;
   const void* large;

@@ -1,4 +1,4 @@
-// The team of a GPU: one thread block (CTA). Warp primitives, which core/ does not use, are hidden in here.
+// CtaTeam: one thread block (CTA) as a team of core/. All warp primitives are in this file; core/ uses none.
 #pragma once
 
 #include <cuda/atomic>
@@ -8,14 +8,14 @@
 
 namespace blockstep::cuda {
 
-/// One member of a thread block of kThreads threads. Every synchronising call is exactly one __syncthreads(). What the
-/// warps tell each other lies in two buffers by turns, so that no warp can overwrite what a slower one still reads. The
-/// atomics are relaxed and of block scope, because nobody outside of the block looks.
+/// One member of a thread block of kThreads threads. Every synchronising call is exactly one __syncthreads(). The warps
+/// exchange numbers through two buffers in turn, so that no warp can overwrite numbers that a slower warp still reads.
+/// The atomics are relaxed and of block scope, because only this thread block uses the words.
 class CtaTeam {
  public:
   static constexpr u32 kWarps = kThreads / 32;
 
-  /// In shared memory, one for the whole block. Needs no initialisation.
+  /// In shared memory, one for the whole thread block. Needs no initialisation.
   struct Shared {
     u64 of_warp[2][kWarps];
   };
@@ -68,8 +68,8 @@ class CtaTeam {
   __device__ static u32 lane() { return threadIdx.x % 32; }
   __device__ static u32 warp() { return threadIdx.x / 32; }
 
-  /// The one barrier. Of each warp, the lane that `speaks` says what its warp has; returns the sum over the warps before
-  /// this one, and in `total` the sum over all.
+  /// Sums one number per warp, with one barrier. In each warp, the lane with `speaks` gives the warp's number. Returns
+  /// the sum over the warps before this one, and in `total` the sum over all warps.
   template <class Number>
   __device__ Number across_warps(Number of_this_warp, bool speaks, Number& total) {
     u64(&of_warp)[kWarps] = shared_.of_warp[turn_];

@@ -1,5 +1,5 @@
-// The GPU decides a step: one thread block makes one decision. It works in device memory, and what it says goes to mapped
-// memory word after word, the completion last.
+// The kernels that decide a step on the GPU: one thread block makes one decision. It works in device memory, and writes
+// the decision to mapped memory word after word, the completion last.
 #include "../../core/decide/decide.h"
 
 #include "cta_team.cuh"

@@ -1,20 +1,20 @@
-// What a decision is launched with.
+// What the kernels that decide are launched with.
 #pragma once
 
 #include "../../host/device/device.h"
 
 namespace blockstep::cuda {
 
-/// The memory of decisions, part of Home. All null where the host decides.
+/// The memory of decisions, part of Home. All pointers are null where the host decides.
 struct Desk {
-  u32* batch;              // [batch_words] a batch that came through mapped memory, copied
-  u32* log;                // [max_log] the log that is being written
+  u32* batch;              // [batch_words] copy of a batch that came through mapped memory
+  u32* log;                // [max_log] the log that the decision writes
   u32 max_log;
-  u32* decision;           // in mapped memory, as the device sees it
-  Completion* completion;  // likewise
+  u32* decision;           // in mapped memory, at its address for the GPU
+  Completion* completion;  // in mapped memory, at its address for the GPU
 };
 
-/// The kernels by address, as cudaLaunchKernel() wants them; arguments as decide.cu says.
+/// Addresses of the kernels, for cudaLaunchKernel(). decide.cu has their arguments.
 struct DecideKernels {
   const void* small;
   const void* large;

@@ -1,12 +1,14 @@
-// Words of the host's memory, read over the bus.
+// fetch(): copies words of the host's memory over the bus.
 #pragma once
 
 #include "../base/shape.h"
 
 namespace blockstep::cuda {
 
-/// Copies from mapped memory by one thread block, 16 bytes at a time and several of them under way at once: a read over
-/// the bus takes a microsecond, whatever its size. Both sides are aligned, and rounded up to 16 bytes. Ends synchronised.
+/// Copies `words` words from mapped memory, by one thread block. A read over the bus takes a microsecond, whatever its
+/// size; so each read takes 16 bytes, and each thread has eight reads under way. Both sides are aligned to 16 bytes,
+/// and have room for `words` rounded up to 16 bytes. When fetch() returns, all threads of the thread block see all
+/// words.
 __device__ inline void fetch(u32* to, const u32* mapped, u32 words) {
   constexpr u32 kAtOnce = 8;
   const uint4* source = reinterpret_cast<const uint4*>(mapped);
@@ -17,7 +19,7 @@ __device__ inline void fetch(u32* to, const u32* mapped, u32 words) {
 #pragma unroll
     for (u32 i = 0; i < kAtOnce; ++i) {
       const u32 at = base + i * kThreads + threadIdx.x;
-      if (at < count) quad[i] = __ldcv(source + at);  // never from a cache: the slot was used before
+      if (at < count) quad[i] = __ldcv(source + at);  // never from a cache, which may hold an earlier use of the slot
     }
 #pragma unroll
     for (u32 i = 0; i < kAtOnce; ++i) {

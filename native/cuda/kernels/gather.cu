@@ -13,13 +13,13 @@ constexpr u32 kWarpsOfBlock = kThreads / 32;
 __device__ u32 thread_of_grid() { return blockIdx.x * kThreads + threadIdx.x; }
 __device__ u32 threads_of_grid() { return gridDim.x * kThreads; }
 
-/// A message as its readers see it; see device_tables.h.
+/// The parts of a message. host/device/device_tables.h describes them.
 struct Message {
   __device__ Message(const GatherHead& its_head, const u32* words)
       : head(its_head), rows(words), computed(rows + head.num_entries), starts(computed + head.num_entries),
         ids(starts + (head.uniform ? 0 : head.num_entries)) {}
 
-  /// First token of an entry; of the one behind the last, the number of tokens.
+  /// Index of the first token of an entry. For entry num_entries it is the number of tokens.
   __device__ u32 start(u32 entry) const {
     if (head.uniform) return entry * head.uniform;
     return entry < head.num_entries ? starts[entry] : head.num_tokens;
@@ -44,8 +44,8 @@ struct Message {
   const u32* ids;
 };
 
-/// A thread for each token: where its KV goes, and what it is. Behind the tokens padding, over what the last gather
-/// wrote.
+/// One thread per token writes the slot of its KV and its id. Behind the tokens, padding overwrites what the last
+/// gather wrote.
 __device__ void write_tokens(const GatherSite& site, const Message& message) {
   const GatherHead& head = message.head;
   const u32 end = head.num_tokens > head.last_tokens ? head.num_tokens : head.last_tokens;
@@ -64,8 +64,8 @@ __device__ void write_tokens(const GatherSite& site, const Message& message) {
   }
 }
 
-/// A thread for each entry, and for the word behind them. The padding of the query starts is the number of tokens, so it
-/// goes to their end if that has changed.
+/// One thread per entry, and one for the word behind the entries. The padding of the query starts is the number of
+/// tokens, so all of it is written again if the number of tokens has changed.
 __device__ void write_counts(const GatherSite& site, const Message& message) {
   const GatherHead& head = message.head;
   const u32 used = head.num_entries > head.last_entries ? head.num_entries : head.last_entries;
@@ -82,8 +82,8 @@ __device__ void write_counts(const GatherSite& site, const Message& message) {
   }
 }
 
-/// A warp for each segment of a row of the block table: block ids that do not stand there yet, and padding over those
-/// that the last gather left behind them. A row's blocks are only appended to while its residency lasts.
+/// One warp per segment of a row of the block table writes the block ids that do not stand there yet, and padding over
+/// those that the last gather left behind them. While a residency lasts, blocks are only appended to its row.
 __device__ void write_blocks(const GatherSite& site, const Message& message) {
   const GatherHead& head = message.head;
   const RowContent* before = site.contents + u64{head.number % 2} * site.max_entries;
@@ -116,7 +116,7 @@ __device__ void write_blocks(const GatherSite& site, const Message& message) {
   }
 }
 
-/// The work of the whole grid. The last thread block that ends says that all is done.
+/// The work of the whole grid. The last thread block that ends completes the gather.
 __device__ void gather(const GatherSite& site, const GatherHead& head, const u32* words) {
   const Message message(head, words);
   write_counts(site, message);
@@ -141,7 +141,8 @@ __global__ void __launch_bounds__(kThreads) gather_staged(const __grid_constant_
   gather(site, head, words);
 }
 
-/// A long message from its slot, kFetchWords by each thread block: once over the bus, however often it is read then.
+/// Copies a long message from its slot, kFetchWords per thread block. So it crosses the bus once, however often it is
+/// read.
 __global__ void __launch_bounds__(kThreads) fetch_message(u32* to, const u32* mapped, u64 words) {
   const u64 first = u64{blockIdx.x} * kFetchWords;
   const u64 left = words - first;

@@ -1,4 +1,4 @@
-// The gather: what it is launched with. A grid fills the tables of a step out of the rows of the state.
+// The gather, and what it is launched with. A grid fills the tables of a step from the rows of the state.
 #pragma once
 
 #include "../../core/base/state.h"
@@ -7,21 +7,22 @@
 
 namespace blockstep::cuda {
 
-/// The most thread blocks of a gather. They share the work, so further ones would only wait for a place on the GPU.
+/// The most thread blocks of a gather. Thread blocks share the work, so more of them would only wait for a place on the
+/// GPU.
 constexpr u32 kMaxGatherBlocks = 256;
 
-/// Words of a long message that one thread block fetches from the host: what it can have under way at once.
+/// Words of a long message that one thread block fetches from the host: as many as it can have under way at once.
 constexpr u32 kFetchWords = kThreads * 8 * 4;
 
-/// Where everything lies that a gather reads and writes: in device memory, except the completion.
+/// Addresses of everything that a gather reads and writes. All of it is in device memory, except the completion.
 struct GatherSite {
   Tables at;
-  /// [2][max_entries] what the rows of the block table hold, by turns: a gather reads what the last one left in one half,
-  /// and leaves its own in the other. So no thread block reads what another one writes.
+  /// [2][max_entries] what each row of the block table holds. Gathers use the halves in turn: a gather reads the half
+  /// that the last gather wrote, and writes the other half. So no thread block reads what another thread block writes.
   RowContent* contents;
   const Row* rows;
   const u32* row_blocks;
-  u32* ended;  // thread blocks that have come to their end; zero between gathers
+  u32* ended;  // number of thread blocks that have ended; zero between gathers
   Completion* completion;
   u32 max_entries;
   u32 max_blocks_per_row;
@@ -29,7 +30,7 @@ struct GatherSite {
   u32 reserved;
 };
 
-/// A message that is part of its launch, so that no copy of it has to outlive the call.
+/// A message as arguments of a launch. CUDA copies it into the launch, so it need not outlive the call.
 template <u32 Words>
 struct GatherLetter {
   GatherHead head;
@@ -39,7 +40,7 @@ static_assert(sizeof(GatherSite) + sizeof(GatherHead) == kGatherParameterHead);
 static_assert(sizeof(GatherSite) + sizeof(GatherLetter<kSmallGatherWords>) == 4096);
 static_assert(sizeof(GatherSite) + sizeof(GatherLetter<kLargeGatherWords>) == 32764);
 
-/// The kernels by address, as cudaLaunchKernel() wants them; arguments as gather.cu says.
+/// Addresses of the kernels, for cudaLaunchKernel(). gather.cu has their arguments.
 struct GatherKernels {
   const void* small;
   const void* large;
@@ -48,7 +49,8 @@ struct GatherKernels {
 };
 const GatherKernels& gather_kernels();
 
-/// Thread blocks for this gather: a thread for each token and each word of the query starts, a warp for each segment.
+/// Number of thread blocks for a gather: enough for one thread per token and per word of the query starts, and one warp
+/// per segment of a row; at most kMaxGatherBlocks.
 inline u32 gather_blocks(const GatherHead& head, u32 max_entries) {
   const auto most = [](u64 a, u64 b) { return a > b ? a : b; };
   const u64 threads = most(most(head.num_tokens, head.last_tokens), u64{max_entries} + 1);

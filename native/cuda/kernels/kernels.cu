@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kThreads) initialise(Home* home) {
   init_arrays(home->state, blockIdx.x * kThreads + threadIdx.x, gridDim.x * kThreads);
 }
 
-/// First half of a digest, kParts blocks: where in the queue each part of it begins.
+/// First half of a digest, by kParts thread blocks: counts the live places in each part of the free queue.
 __global__ void __launch_bounds__(kThreads) count_parts(Home* home) {
   __shared__ CtaTeam::Shared shared;
   CtaTeam team(shared);
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kThreads) count_parts(Home* home) {
   if (team.rank() == 0) home->live[blockIdx.x] = live;
 }
 
-/// Second half, kParts blocks. The last one to come to its end says the sum.
+/// Second half of a digest, by kParts thread blocks. The last thread block that ends writes the sum.
 __global__ void __launch_bounds__(kThreads) digest_parts(Home* home, u32 number) {
   __shared__ CtaTeam::Shared shared;
   CtaTeam team(shared);
@@ -64,7 +64,8 @@ __global__ void __launch_bounds__(kThreads) digest_parts(Home* home, u32 number)
   complete(home->digest, number, 0, digest);
 }
 
-/// One thread: answers the first question at once, the second when it sees it or gives up. See host/device/self_test.h.
+/// The self-test (host/device/self_test.h), by one thread: answers the first question immediately, and the second when
+/// it sees it or gives up.
 __global__ void answer_mailbox(Mailbox* mailbox) {
   using Word = ::cuda::atomic_ref<u64, ::cuda::thread_scope_system>;
   Word ask(*reinterpret_cast<u64*>(&mailbox->ask));

@@ -1,4 +1,5 @@
-// The kernels, and what they are launched with. A log is applied by one thread block; decide.h has those that decide.
+// The kernels on a state, and what they are launched with. One thread block applies one log. decide.h has the kernels
+// that decide.
 #pragma once
 
 #include "../../host/device/device.h"
@@ -8,20 +9,20 @@
 
 namespace blockstep::cuda {
 
-/// What the kernels work on, in device memory. Each launch gets its address.
+/// What the kernels work on. It lies in device memory; each launch gets its address.
 struct Home {
-  State state;              // its arrays in device memory
-  u32* ids;                 // [num_blocks] what the last log took
-  u32* staging;             // [slot_words] the log of a ring slot, copied
-  Completion* completions;  // [max_logs] in mapped memory, as the device sees it
+  State state;              // its arrays are in device memory
+  u32* ids;                 // [num_blocks] block ids that the last log took
+  u32* staging;             // [slot_words] copy of a log that came in a slot
+  Completion* completions;  // [max_logs] in mapped memory, at their address for the GPU
   Completion* digest;
-  u64 digest_sum;           // of the parts that have come to their end
-  u32 digest_parts;         // how many these are
-  u32 live[kParts];         // live places in each part of the queue
+  u64 digest_sum;           // sum over the thread blocks of a digest that have ended
+  u32 digest_parts;         // how many thread blocks of a digest have ended
+  u32 live[kParts];         // live places in each part of the free queue
   Desk desk;
 };
 
-/// A log that is part of its launch, so that no copy of it has to outlive the call.
+/// A log as arguments of a launch. CUDA copies it into the launch, so it need not outlive the call.
 template <u32 Words>
 struct Letter {
   u32 number;
@@ -32,7 +33,7 @@ struct Letter {
 static_assert(sizeof(Home*) + sizeof(Letter<kSmallWords>) == 4096);
 static_assert(sizeof(Home*) + sizeof(Letter<kLargeWords>) == 32764);
 
-/// The kernels by address, as cudaLaunchKernel() wants them; arguments as kernels.cu says.
+/// Addresses of the kernels, for cudaLaunchKernel(). kernels.cu has their arguments.
 struct Kernels {
   const void* apply_small;
   const void* apply_large;

@@ -1,4 +1,4 @@
-// What every kernel needs around it: its address for cudaLaunchKernel(), and the last thing that it says.
+// What kernels share: their address for cudaLaunchKernel(), and the store by which a kernel reports its end.
 #pragma once
 
 #include <cuda/atomic>
@@ -7,7 +7,7 @@
 
 namespace blockstep::cuda {
 
-/// A kernel as cudaLaunchKernel() wants it.
+/// The address of a kernel, for cudaLaunchKernel().
 template <class... Arguments>
 const void* address(void (*kernel)(Arguments...)) {
 #if defined(__CUDACC__)
@@ -17,8 +17,8 @@ const void* address(void (*kernel)(Arguments...)) {
 #endif
 }
 
-/// Says that something is done. One thread calls it, behind a barrier. The barrier has made the writes of the whole
-/// thread block visible to this thread, so its release covers them all.
+/// Completes a piece of work. One thread calls it, behind a barrier. The barrier has made the writes of the whole
+/// thread block visible to this thread, so the release of its store covers them all.
 __device__ inline void complete(Completion* completion, u32 number, u32 fault, u64 digest) {
   completion->digest = digest;
   u64& word = *reinterpret_cast<u64*>(&completion->word);

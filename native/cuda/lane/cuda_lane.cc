@@ -10,7 +10,7 @@
 namespace blockstep::cuda {
 namespace {
 
-/// While no piece ends, the stream is asked at this interval whether the device is still there.
+/// While no piece ends, the lane queries the stream at this interval, to find out whether the device is lost.
 constexpr std::chrono::milliseconds kCheckInterval{2};
 
 }  // namespace
@@ -51,7 +51,7 @@ u32 CudaLane::submit(BlockList sources, BlockList targets, std::int64_t not_befo
     throw Error{kRingFull, "all " + std::to_string(ring_->capacity()) +
                                " slots of the completion queue are held by jobs: drain it, then submit again"};
   }
-  const u32 number = job.number;  // it may be over when this returns
+  const u32 number = job.number;  // feed() may end the job
   draft_ = nullptr;
   job.not_before = not_before;
   jobs_.enter(job);
@@ -95,7 +95,7 @@ void CudaLane::make_ready(Job& job) {
   if (!giving_) giving_ = &job;
 }
 
-/// Gives the GPU as much as the window allows.
+/// Queues pieces on the GPU, as many as the window allows.
 void CudaLane::feed() {
   while (giving_ && given_ - done_ < kMaxFlying) {
     const u64 bytes = blocks_flying_ * gpu_->pairs.bytes_per_block();
@@ -171,7 +171,7 @@ void CudaLane::note_piece(const Flying& flying) {
   if (job.flying == 0 && !job.wants_more()) end(job);
 }
 
-/// A lost device writes no marks, so somebody has to ask. @throws Error kCuda
+/// Queries the stream, because a lost device writes no marks. @throws Error kCuda if the device is lost
 void CudaLane::check_stream() {
   next_check_ = Clock::now() + kCheckInterval;
   const cudaError_t status = query(gpu_->stream.get());
@@ -190,7 +190,7 @@ bool CudaLane::cancel(u32 number) {
   return true;
 }
 
-/// From now on no piece of the job is given.
+/// Cancels a job: no further piece of it is queued.
 void CudaLane::drop(Job& job) {
   job.cancelled = true;
   if (giving_ == &job) giving_ = job.next;
@@ -235,7 +235,7 @@ CudaLane::Traffic CudaLane::traffic() {
   return traffic_;
 }
 
-/// Ends a job that is in a list, and of which the GPU has no piece.
+/// Ends a job that is in a list and has no piece on the GPU.
 void CudaLane::end(Job& job) {
   const u32 number = job.number;
   const bool whole = job.next_piece == job.plan.num_pieces();
@@ -249,7 +249,7 @@ void CudaLane::end(Job& job) {
   ring_->post(number, verdict);
 }
 
-/// Waits until `over()` says so, or until everything is over because the GPU is lost.
+/// Waits until over() returns true, or until the GPU is lost, which ends all jobs.
 template <class Over>
 void CudaLane::wait_until(const Over& over) {
   u64 before = done_;

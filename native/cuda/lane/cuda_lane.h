@@ -1,4 +1,4 @@
-// A lane whose copies are made by a GPU, in a stream of its own.
+// CudaLane: a lane whose copies a GPU makes, in a stream of its own.
 #pragma once
 
 #include <chrono>
@@ -18,12 +18,12 @@ namespace blockstep::cuda {
 
 struct LaneGpu;
 
-/// The lane has no thread of its own. The owner's calls give pieces to the GPU and note what it has done; so does
-/// collect(), which the ring calls when it is drained. Behind every piece that was given stands a mark of the timeline.
-/// Marks are numbered from 1.
+/// The lane has no thread of its own. The owner's calls queue pieces on the GPU ("give" them) and note which pieces the
+/// GPU has done; collect(), which the ring calls when it is drained, does the same. Behind every piece stands a mark of
+/// the timeline. Marks are numbered from 1.
 class CudaLane final : public DeviceLane, private Collector {
  public:
-  /// @throws Error kBadArg for arenas that do not go together, or that CUDA does not know; kCuda; std::bad_alloc
+  /// @throws Error kBadArg for arenas that BlockPairs or device_of() refuses; kCuda; std::bad_alloc
   CudaLane(std::shared_ptr<CompletionRing> ring, std::shared_ptr<BlockArena> source, std::shared_ptr<BlockArena> target,
            const DeviceLaneOptions& options);
   ~CudaLane() override;
@@ -45,10 +45,10 @@ class CudaLane final : public DeviceLane, private Collector {
   struct Job {
     Job* prev = nullptr;
     Job* next = nullptr;
-    JobList<Job>* list = nullptr;  // ready_ until it is over, or waiting_
+    JobList<Job>* list = nullptr;  // waiting_, then ready_ until the job is over
     u32 number = 0;
-    u32 flying = 0;      // pieces that the GPU has and that were not noted as done
-    u32 next_piece = 0;  // to be given
+    u32 flying = 0;      // pieces that are queued on the GPU and not noted as done
+    u32 next_piece = 0;  // the next piece to queue
     bool cancelled = false;
     bool failed = false;
     std::int64_t not_before = kNoFence;
@@ -56,12 +56,12 @@ class CudaLane final : public DeviceLane, private Collector {
 
     bool wants_more() const { return !cancelled && !failed && next_piece < plan.num_pieces(); }
   };
-  /// A piece that was given to the GPU.
+  /// A piece that is queued on the GPU.
   struct Flying {
     Job* job = nullptr;
     u32 piece = 0;
     u64 blocks = 0;
-    bool whole = false;  // all its copies were queued
+    bool whole = false;  // all copies of the piece were queued
   };
   void collect() override;
   void note(u64 done);
@@ -91,19 +91,19 @@ class CudaLane final : public DeviceLane, private Collector {
   DeviceLaneInfo info_;
 
   JobPool<Job> jobs_;
-  Job* draft_ = nullptr;   // taken, and not submitted yet
-  JobList<Job> ready_;     // in the order of the stream
-  JobList<Job> waiting_;   // by step, then submission
-  Job* giving_ = nullptr;  // the first one in ready_ that wants more
-  Flying flying_[kMaxFlying];  // by mark modulo their count
-  u64 given_ = 0;          // the last mark
-  u64 done_ = 0;           // the last one that was noted
+  Job* draft_ = nullptr;   // from the pool, not submitted yet
+  JobList<Job> ready_;     // jobs that wait for no step, in the order of the stream
+  JobList<Job> waiting_;   // jobs that wait for a step: by step, then by submission
+  Job* giving_ = nullptr;  // the first job in ready_ with a piece to queue
+  Flying flying_[kMaxFlying];  // by mark modulo kMaxFlying
+  u64 given_ = 0;          // the last mark that was queued
+  u64 done_ = 0;           // the last mark that was noted as done
   u64 blocks_flying_ = 0;
   std::int64_t settled_ = kNoFence;
   u32 pending_ = 0;
   Traffic traffic_;
   Clock::time_point next_check_{};
-  std::string lost_;       // why; empty: it is there
+  std::string lost_;       // why the GPU is lost; empty: it is not
 };
 
 }  // namespace blockstep::cuda

@@ -1,4 +1,4 @@
-// What the GPU of a lane works with. It is never freed while the GPU may still use it.
+// LaneGpu: what the GPU of a lane uses. It is not freed while the GPU may still use it.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace blockstep::cuda {
 
-/// The GPU of two arenas. @throws Error kBadArg
+/// The number of the GPU that copies between two arenas.
+/// @throws Error kBadArg if an arena is kHost, if none is on a GPU, or if they are on two GPUs
 inline u32 device_of(const BlockPairs& pairs) {
   const BlockArena& source = pairs.source();
   const BlockArena& target = pairs.target();
@@ -39,7 +40,8 @@ inline Sides sides_of(const BlockPairs& pairs) {
 }
 
 struct LaneGpu {
-  /// @param marks of the timeline that can be ahead of the GPU
+  /// @param number the GPU, which is the current one of this thread
+  /// @param marks how many marks of the timeline can be ahead of the GPU
   LaneGpu(BlockPairs&& between, u32 number, const DeviceLaneOptions& options, u32 marks)
       : pairs(std::move(between)),
         device(static_cast<int>(number)),

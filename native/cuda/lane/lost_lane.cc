@@ -1,4 +1,4 @@
-// How a lane ends that has lost its GPU.
+// How a CudaLane ends when its GPU is lost.
 #include <thread>
 
 #include "cuda_lane.h"
@@ -6,12 +6,13 @@
 
 namespace blockstep::cuda {
 
-/// Ends the lane: every job fails, once the GPU can no longer touch anything of it. If work is under way and does not
-/// end, nobody can know that; then the memory that the work may touch is never freed.
+/// Ends the lane: every job fails, once the GPU can no longer touch the memory of the lane. If work is under way and
+/// does not end, the GPU may touch the memory at any time; then that memory is never freed.
+/// @param may_wait wait for the work, for at most patience_
 void CudaLane::lose(const std::string& reason, bool may_wait) {
   lost_ = reason;
   const Clock::time_point deadline = Clock::now() + (may_wait ? patience_ : std::chrono::milliseconds(0));
-  // An error that is found twice means that the device is lost, and nothing runs on it.
+  // A second error means that the device is lost, so no work runs on it.
   for (u32 errors = 0; errors < 2;) {
     const cudaError_t status = query(gpu_->stream.get());
     if (status == cudaSuccess) break;

@@ -1,4 +1,4 @@
-// The steps that were recorded in a stream of a GPU, and of which the host does not know yet that they were executed.
+// RecordedSteps: the last steps that an executor queued in its stream, each with an event to wait for.
 #pragma once
 
 #include "../../transfer/lane/lane.h"
@@ -6,14 +6,15 @@
 
 namespace blockstep::cuda {
 
-/// Each of the last steps has an event, behind what was queued when the step was recorded. Where the event of a step is gone,
-/// that of a later step stands in for it; it comes no earlier.
+/// Each of the last kKept recorded steps has an event, behind everything that was queued when the step was recorded.
+/// Where the event of an older step is gone, wait() takes the event of a later step, which comes no earlier.
 class RecordedSteps {
  public:
-  /// The last step that was recorded; Lane::kNoFence: none was.
+  /// The last step that was recorded. Lane::kNoFence: no step was recorded.
   std::int64_t last() const { return last_; }
 
-  /// `step` is later than the last one. The stream's GPU is the current one. @throws Error kCuda, and nothing is changed
+  /// Records that everything up to `step` is queued in `stream`. `step` is later than last(). The stream's GPU is the
+  /// current one. @throws Error kCuda, and nothing is changed
   void record(std::int64_t step, cudaStream_t stream) {
     Entry& entry = entries_[count_ % kKept];
     require(cudaEventRecord(entry.event.get(), stream), "cudaEventRecord");
@@ -22,7 +23,8 @@ class RecordedSteps {
     ++count_;
   }
 
-  /// Work that is queued in `stream` from now on comes behind this step, which is at most the last one. @throws Error kCuda
+  /// Lets work that is queued in `stream` from now on wait for `step`, which is at most last(). `stream` is always the
+  /// same stream, that of the lane. @throws Error kCuda
   void wait(std::int64_t step, cudaStream_t stream) {
     if (step <= waited_) return;
     u64 at = count_ < kKept ? 0 : count_ - kKept;
@@ -42,7 +44,7 @@ class RecordedSteps {
   Entry entries_[kKept];
   u64 count_ = 0;
   std::int64_t last_ = Lane::kNoFence;
-  std::int64_t waited_ = Lane::kNoFence;  // the stream waits for the steps up to this one already
+  std::int64_t waited_ = Lane::kNoFence;  // the lane's stream already waits for the steps up to this one
 };
 
 }  // namespace blockstep::cuda

@@ -3,7 +3,8 @@
 namespace blockstep::cuda {
 namespace {
 
-/// A function of the driver, asked for by name because libcuda is not linked; null if this driver does not have it.
+/// The address of a function of the driver, looked up by name because libcuda is not linked. Null if this driver lacks
+/// it.
 void* driver_function(const char* name) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult result{};

@@ -1,4 +1,4 @@
-// How far a stream has come, known without a CUDA call.
+// Timeline: how far a stream has come.
 #pragma once
 
 #include <cuda.h>
@@ -13,26 +13,29 @@
 
 namespace blockstep::cuda {
 
-/// Marks in one stream, numbered from 1. When the GPU comes to a mark it stores the mark's number in pinned memory, by a stream
-/// operation for which no kernel is scheduled. Where the GPU cannot do that, each mark is an event, which is queried.
+/// Marks in one stream, numbered from 1. When the GPU comes to a mark, it stores the mark's number in pinned memory, by
+/// a stream operation without a kernel; done() then reads that memory, without a CUDA call. Where the GPU cannot do
+/// that, each mark is an event, which done() queries.
 class Timeline {
  public:
-  /// The GPU is the current one of this thread. @param max_marks that may be ahead of done()
-  /// @throws Error kCuda also for CompletionMode::kWriteValue where the GPU cannot
+  /// `device` is the current GPU of this thread. @param max_marks how many marks may be ahead of done()
+  /// @throws Error kCuda, also for CompletionMode::kWriteValue where the GPU or its driver cannot store 64 bits
   Timeline(u32 device, CompletionMode mode, u32 max_marks);
 
   /// kWriteValue or kEvent.
   CompletionMode mode() const { return write_ ? CompletionMode::kWriteValue : CompletionMode::kEvent; }
-  /// Sets a mark behind what is queued in the stream. `number` is that of the last mark plus 1. The GPU is the current one.
-  /// @throws Error kCuda
+  /// Sets a mark behind everything that is queued in the stream. `number` is the number of the last mark plus 1. The
+  /// stream's GPU is the current one. @throws Error kCuda
   void mark(u64 number, cudaStream_t stream);
-  /// The last mark that the GPU has come to. What stands before it in the stream is done, and its writes are seen. @throws Error kCuda
+  /// The last mark that the GPU has come to. All work before that mark in the stream is done, and its writes are
+  /// visible.
+  /// @throws Error kCuda
   u64 done();
 
  private:
-  MappedMemory memory_{64};  // a line of its own
+  MappedMemory memory_{64};  // a cache line of its own
   PFN_cuStreamWriteValue64_v11070 write_ = nullptr;
-  std::vector<std::unique_ptr<Event>> events_;  // by number modulo their count
+  std::vector<std::unique_ptr<Event>> events_;  // by number of the mark modulo max_marks
   u64 marked_ = 0;
   u64 done_ = 0;
 };

@@ -10,7 +10,7 @@
 namespace blockstep::cuda {
 namespace {
 
-/// How many times in a row a step may be found unfinished before the GPU is asked whether it is still there.
+/// After so many calls of take() in a row that find the step not done, the stream is queried for a lost GPU.
 constexpr u32 kPatience = 64;
 constexpr u64 kLine = 64;
 constexpr u64 whole_lines(u64 bytes) { return (bytes + kLine - 1) / kLine * kLine; }
@@ -21,7 +21,7 @@ u32 blocks_of_window(const ReferenceConfig& config) {
   return std::max(kEntries / config.block_size, 1u);
 }
 
-/// The most stretches that there can be. Every window but the last is full, and each may cut one row in two.
+/// The most stretches that a step can have. Every window but the last is full, and each window may cut one row in two.
 u64 most_stretches(const ReferenceConfig& config) {
   const u64 blocks = u64{config.tables.max_entries} * config.tables.max_blocks_per_row;
   return config.tables.max_entries + blocks / blocks_of_window(config) + 1;
@@ -43,7 +43,7 @@ std::shared_ptr<BlockArena> make_blocks(const ReferenceConfig& config, u32 devic
                                       allocate_blocks(Place::kDevice, device, config.num_blocks * bytes));
 }
 
-/// Kernels are loaded when they are first used, which can wait for whatever runs on the GPU. So they are used now.
+/// Loads all kernels now. CUDA would load a kernel at its first use, and might wait there for other work on the GPU.
 void load_kernels() {
   const ReferenceKernels& all = reference_kernels();
   for (const void* kernel : {all.write, all.read, all.adopt}) {
@@ -79,7 +79,7 @@ bool CudaReference::finish() {
   for (;;) {
     const cudaError_t error = query(stream_.get());
     if (error == cudaSuccess) return true;
-    // On a lost GPU nobody knows whether a host function is running. If a step is not over, one may be.
+    // On a lost GPU it is unknown whether a host function is running. One may be, if a step is not over.
     if (error != cudaErrorNotReady) {
       return std::all_of(steps_.begin(), steps_.end(), [](const auto& step) { return step->done.load(); });
     }
@@ -131,7 +131,7 @@ void CudaReference::adopt(u64 handle, Span<const std::int32_t> blocks) {
     memory_->begin_adoption(blocks.size);
     model_.adopt(handle, blocks);
   }
-  // The list is this thread's alone.
+  // Only this thread uses the list, so no lock is needed.
   give([&] {
     const std::vector<Adoption>& adopted = memory_->adopted();
     auto* entries = reinterpret_cast<KvEntry*>(blocks_->on_device());
@@ -158,7 +158,7 @@ void CudaReference::require_whole() const {
   if (!broken_.empty()) throw Error{kCuda, broken_};
 }
 
-/// Cuts what is to be read, the rows of all entries, into windows.
+/// Cuts the rows of all entries, which the step will read, into windows.
 void CudaReference::plan_windows(Step& step) const {
   const StepIo io = step.layout();
   const u32 room = blocks_of_window(config_);
@@ -206,7 +206,8 @@ void CudaReference::queue(Step& step, const Tables& tables) {
   call(judge, step);
 }
 
-/// Queues copies of the tables, which the host compares with the plan and from which it learns whose blocks are whose.
+/// Queues copies of the tables for the host. The model compares them with the plan, and learns from them which request
+/// has which blocks.
 void CudaReference::queue_copies(const Step& step, const Tables& tables, u32 num_entries, u32 num_tokens) {
   const auto copy = [&](void* to, const void* from, u64 bytes) {
     require(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream_.get()),
@@ -229,7 +230,8 @@ void CudaReference::call(cudaHostFn_t function, Step& step) {
   require(cudaLaunchHostFunc(stream_.get(), function, &step), "cudaLaunchHostFunc");
 }
 
-/// Makes CUDA calls that belong together. If one of them fails, a step may be half queued, and the reference ends.
+/// Makes CUDA calls that belong together. If one of them fails, a step may be half queued, so no call works from then
+/// on.
 template <class Queue>
 void CudaReference::give(const Queue& queue) {
   try {
@@ -264,7 +266,7 @@ void CudaReference::judge(void* argument) {
   step.done.store(true, std::memory_order_release);
 }
 
-/// Runs a part of a step in a host function, out of which nothing may be thrown. An error fails the step.
+/// Runs a part of a step in a host function, which must not throw. An error fails the step.
 template <class Part>
 void CudaReference::attempt(Step& step, const Part& part) {
   if (step.code) return;
@@ -283,7 +285,7 @@ void CudaReference::attempt(Step& step, const Part& part) {
 std::shared_ptr<DeviceReference> open_reference(const ReferenceConfig& config, u32 device) {
   require_usable(device);
   const OnDevice on(static_cast<int>(device));
-  // Work that does not end on the GPU keeps the memory it works on.
+  // If work on the GPU does not end, the memory that it uses is never freed.
   return {new CudaReference(config, device), [](CudaReference* reference) {
             if (reference->finish()) delete reference;
           }};

@@ -1,13 +1,14 @@
-// The reference executor on a GPU. A step is queued whole when it is submitted, and nobody waits for it:
+// CudaReference: the reference executor on a GPU. A step is queued whole when it is submitted, and no call waits for
+// it:
 //
 //   copies         the tables as the GPU has them, for the host
-//   host function  the model finds out what is to be computed, and places the entries (ReferenceModel::put)
+//   host function  the model works out what to compute, and places the entries (ReferenceModel::put)
 //   kernel         writes each entry to the slot that the tables on the GPU name
-//   kernels        read every sequence back through the tables on the GPU, a window at a time; host functions take them
+//   kernels        read every sequence back through the tables on the GPU, a window at a time; host functions copy it
 //   host function  the model judges what was read, and samples (ReferenceModel::judge)
 //
-// So the tables are in use until the step is over, as by a model: a gather that is not ordered behind it is found. The
-// host functions run on a thread of the driver and make no CUDA call.
+// So the step uses the tables until it is over, as a model would: a gather that is not ordered behind the step leads to
+// findings. The host functions run on a thread of the driver and make no CUDA call.
 #pragma once
 
 #include <atomic>
@@ -21,9 +22,11 @@ namespace blockstep::cuda {
 
 class CudaReference final : public DeviceReference {
  public:
-  /// The GPU is the current one of this thread and usable. @throws Error kNoMemory, kCuda; std::bad_alloc
+  /// `device` is the current GPU of this thread, and require_usable() has passed. @throws Error kNoMemory, kCuda;
+  /// std::bad_alloc
   CudaReference(const ReferenceConfig& config, u32 device);
-  /// Waits for the work under way. False: it does not end, and this object must never be destroyed.
+  /// Waits for the work under way, for at most ten seconds. Returns false if the work may still be running: then this
+  /// object must never be destroyed.
   bool finish();
 
   void submit(const void* io, const Tables& tables, Span<const std::int32_t> known) override;
@@ -38,13 +41,13 @@ class CudaReference final : public DeviceReference {
   u32 num_sequences() const override;
 
  private:
-  /// A window: the blocks that are read at once.
+  /// The blocks that one launch reads into the window.
   struct Window {
     u32 first_stretch;
     u32 num_stretches;
     u32 num_blocks;
   };
-  /// A step under way: what it has to do, and what it answers.
+  /// A step under way: its input, its plan and its answer.
   struct Step {
     Step(CudaReference& reference, const ReferenceConfig& config);
     StepIo layout() { return lay_out_step(reference.config_, io.data()); }
@@ -52,7 +55,7 @@ class CudaReference final : public DeviceReference {
     CudaReference& reference;
     std::vector<double> io;
     std::vector<std::int32_t> known;
-    std::vector<u64> starts;      // [entries + 1] in blocks: where in all that is read each row begins
+    std::vector<u64> starts;      // [entries + 1] where each row begins in all that the step reads, in blocks
     std::vector<Window> windows;
     u32 next_window = 0;
     // In pinned memory.
@@ -61,7 +64,7 @@ class CudaReference final : public DeviceReference {
     u32* num_orders;
     EntryOrder* orders;
     ReadStretch* stretches;
-    // What it failed with, and whether it is over: written last, with release.
+    // The error of the step (null: none), and whether the step is over; `done` is written last, with release.
     const char* code = nullptr;
     std::string message;
     std::atomic<bool> done{true};
@@ -86,16 +89,16 @@ class CudaReference final : public DeviceReference {
   ReferenceConfig config_;
   int device_;
   std::shared_ptr<BlockArena> blocks_;
-  StagedMemory* memory_;  // the model's
+  StagedMemory* memory_;  // the model owns it
   ReferenceModel model_;
   mutable std::mutex mutex_;  // guards the model and its memory; never held around a CUDA call
-  MappedMemory window_;       // what was read, until the host has taken it; the steps use it one after the other
+  MappedMemory window_;       // blocks that a kernel read, until the host has copied them; all steps share it
   Stream stream_;
   std::vector<std::unique_ptr<Step>> steps_;  // [pipeline_depth]
   u64 submitted_ = 0;
   u64 taken_ = 0;
-  u32 fruitless_ = 0;
-  std::string broken_;  // why nothing more can be given to the GPU
+  u32 fruitless_ = 0;   // calls of take() in a row that found the step not done
+  std::string broken_;  // why nothing more can be queued; empty: it can
 };
 
 }  // namespace blockstep::cuda

@@ -4,7 +4,7 @@
 namespace blockstep::cuda {
 namespace {
 
-/// An entry as it travels, 16 bytes at a time.
+/// An entry in two halves of 16 bytes, the widest unit of a load or store.
 struct Halves {
   uint4 of[2];
 };
@@ -41,8 +41,8 @@ __global__ void __launch_bounds__(kThreads) write_entries(const EntrySite site, 
   store(site.entries + slot, load(&order.entry));
 }
 
-/// Reads entries, one thread block per stretch. Positions behind the end of the sequence, or in no block, read as never
-/// written.
+/// Reads entries into the window, one thread block per stretch. Positions behind the end of the sequence, and positions
+/// whose block does not exist, read as never written.
 __global__ void __launch_bounds__(kThreads) read_entries(const EntrySite site, const ReadStretch* stretches,
                                                          KvEntry* window) {
   const ReadStretch stretch = stretches[blockIdx.x];

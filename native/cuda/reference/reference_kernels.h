@@ -1,5 +1,5 @@
-// The kernels of the reference executor, and what they are launched with: what is to be written, read and adopted is said
-// by the host, where it lies by the tables on the GPU.
+// The kernels of the reference executor, and what they are launched with. The host says which entries and rows to write
+// and read; the tables on the GPU say in which slots and blocks these are.
 #pragma once
 
 #include "../../host/tables/tables.h"
@@ -8,7 +8,7 @@
 
 namespace blockstep::cuda {
 
-/// What a step works on.
+/// The tables and the KV memory that a step works on.
 struct EntrySite {
   Tables at;         // on the GPU
   u32 max_blocks_per_row;
@@ -17,17 +17,18 @@ struct EntrySite {
   KvEntry* entries;  // [num_blocks * block_size] on the GPU
 };
 
-/// One entry that is to be written, in mapped memory. The kernel looks up its slot, and says which one it found.
+/// The order to write one entry, in mapped memory. The kernel looks up the slot in the tables, and reports it in
+/// `found`.
 struct alignas(16) EntryOrder {
   KvEntry entry;
-  u32 row;                // entry of the step
-  u32 mapping;            // index into the slot mapping; kNone: the row of the block table says where its position lies
-  std::int64_t expected;  // the slot, as the host saw the tables
-  std::int64_t found;     // the answer
+  u32 row;                // the token's entry in the step, which is its row of the block table
+  u32 mapping;            // index into the slot mapping; kNone: the block table names the slot
+  std::int64_t expected;  // the slot by the host's copy of the tables
+  std::int64_t found;     // the slot by the tables on the GPU
 };
 static_assert(sizeof(EntryOrder) == 64);
 
-/// Blocks [from, from + count) of a row that are to be read, and where they go: in blocks of the window.
+/// The order to read blocks [from, from + count) of a row into the window, from block `at` of the window on.
 struct ReadStretch {
   u32 row;
   u32 from;
@@ -35,20 +36,20 @@ struct ReadStretch {
   u32 at;
 };
 
-/// A block that lanes have filled, or should have.
+/// A block to adopt: one that lanes have filled, or that the caller claims they have.
 struct Adoption {
   u32 block;
   u32 generation;
-  u32 filled;  // 0: it is wiped
+  u32 filled;  // 0: the block is wiped
 };
-/// As many as a launch takes as parameters.
+/// As many adoptions as fit into the parameters of a launch.
 struct AdoptionList {
   static constexpr u32 kMost = 336;
   Adoption list[kMost];
 };
 static_assert(sizeof(AdoptionList) + 2 * sizeof(void*) <= 4096);
 
-/// By address, as cudaLaunchKernel() wants them; arguments as reference.cu says.
+/// Addresses of the kernels, for cudaLaunchKernel(). reference.cu has their arguments.
 struct ReferenceKernels {
   const void* write;
   const void* read;

@@ -1,4 +1,4 @@
-// The KV memory of a GPU as the reference model uses it: through pinned memory, by kernels that come later.
+// StagedMemory: the KV memory of a GPU as the reference model uses it, through pinned memory and kernels.
 #pragma once
 
 #include <vector>
@@ -8,15 +8,16 @@
 
 namespace blockstep::cuda {
 
-/// What is placed becomes an order for the kernel that writes; what is read was brought by the kernel that reads, every
-/// row from its first block on. One step after the other.
+/// An entry that is placed becomes an order for the kernel that writes. Entries that are read come from a copy of what
+/// the kernel that reads has brought: every row, from its first block on. Steps use the memory one after the other.
 class StagedMemory final : public EntryMemory {
  public:
   StagedMemory(std::shared_ptr<BlockArena> blocks, u32 block_size)
       : EntryMemory(std::move(blocks)), block_size_(block_size), unwritten_(block_size) {}
 
-  /// A step begins: its entries are to be placed in `orders`, which has room for all, and of entry `e` the first
-  /// starts[e + 1] - starts[e] blocks will be read. Both stay until the next step. @throws std::bad_alloc
+  /// Begins a step. Its entries will be placed in `orders`, which has room for all of them. Of entry `e` the first
+  /// starts[e + 1] - starts[e] blocks will be read. `orders` and `starts` live until the next step begins.
+  /// @throws std::bad_alloc
   void begin(EntryOrder* orders, const std::vector<u64>& starts) {
     orders_ = orders;
     num_orders_ = 0;
@@ -25,7 +26,7 @@ class StagedMemory final : public EntryMemory {
     read_.reserve(starts.back() * block_size_);
   }
   u32 num_orders() const { return num_orders_; }
-  /// Takes over the next blocks that were read.
+  /// Copies the next blocks that were read, out of the window.
   void take(const KvEntry* window, u32 num_blocks) {
     read_.insert(read_.end(), window, window + u64{num_blocks} * block_size_);
   }
@@ -47,13 +48,14 @@ class StagedMemory final : public EntryMemory {
     }
     return {astray_.data(), static_cast<u32>(astray_.size())};
   }
-  /// A plan may name more blocks than it says that it has. Blocks that were not read count as unwritten.
+  /// The end of an entry can lie behind the blocks that its plan has. Blocks that were not read count as unwritten.
   const KvEntry* read(u32 entry, u32 index, u32) override {
     const u64 at = (*starts_)[entry] + index;
     return at < (*starts_)[entry + 1] ? read_.data() + at * block_size_ : unwritten_.data();
   }
 
-  /// For model.adopt(): what it adopts is a list for a kernel. @throws std::bad_alloc
+  /// To be called before ReferenceModel::adopt(): the blocks that it adopts become a list for a kernel.
+  /// @throws std::bad_alloc
   void begin_adoption(u32 count) {
     adopted_.clear();
     adopted_.reserve(count);

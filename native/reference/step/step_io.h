@@ -31,7 +31,7 @@ struct StepIo {
   const std::int32_t* num_known;     // known tokens in this step's list: all of an admitted entry, else 0
   const std::int32_t* num_prompt;    // of admitted entries
   const std::int32_t* roots;         // [2] a key of adapter and salt, of admitted entries
-  const std::int32_t* draft_tokens;  // [max_drafts]; -1: the draft that this executor made, -2: a draft that is never accepted
+  const std::int32_t* draft_tokens;  // [max_drafts]; -1: the draft of this executor, -2: one that is never accepted
   // The answer.
   std::int32_t* counts;
   std::int32_t* tokens;              // [1 + max_drafts], one entry after the other without gaps

@@ -11,7 +11,7 @@
 namespace blockstep {
 namespace {
 
-/// While this object lives, threads that are started take no signals: signals are for the threads of the program.
+/// While this object lives, threads that this thread starts take no signals: signals go to the threads of the program.
 class SignalsBlocked {
  public:
 #if defined(_WIN32)
@@ -182,7 +182,8 @@ u32 HostLane::waiting() {
   return waiting_.size;
 }
 
-/// The first job, if a piece of it can begin. Only the first, because two jobs may write the same blocks.
+/// The first job, if a piece of it can begin; otherwise null. A later job must wait, because it may write the same
+/// blocks.
 HostLane::Job* HostLane::next_job() const {
   Job* job = ready_.first;
   return job && !job->cancelled && job->next_piece < job->plan.num_pieces() ? job : nullptr;
@@ -226,8 +227,8 @@ u64 HostLane::copy(const Job& job, u32 piece) {
   return blocks;
 }
 
-/// Ends a job. Its word is posted under the mutex, so that an owner who reads the word and submits finds the job's place
-/// free.
+/// Ends a job. The word is posted under the mutex: an owner who reads the word and then submits waits for the mutex,
+/// and finds the job object in the pool again.
 void HostLane::end(Job& job) {
   const u32 number = job.number;
   const bool whole = job.next_piece == job.plan.num_pieces();

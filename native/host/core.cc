@@ -17,7 +17,7 @@ std::unique_ptr<Mirror> make_mirror(const Config& pool, std::unique_ptr<Device> 
 
 constexpr std::int32_t kMaxTokenId = 0x7ffffffe;
 
-/// Names the first id that is none; there is one.
+/// Throws an error that names the first invalid token id; there must be one.
 [[noreturn]] void refuse_tokens(Span<const std::int32_t> tokens) {
   u32 at = 0;
   while (tokens.data[at] >= 0 && tokens.data[at] <= kMaxTokenId) ++at;

@@ -1,8 +1,9 @@
-// Host only: may this log be applied to this state? For logs from outside: files, fuzzers, other processes.
+// check() and refusal(): whether a log can be applied to a state. Host only. For logs from outside: files, fuzzers,
+// other processes, a device.
 //
-// apply() trusts its log. So a log is played first on an overlay, which holds what the commands so far would have
-// changed. The overlay is sequential and reads the state without writing it; its cost goes with the length of the log,
-// not with the size of the state, and with the rows that the log names.
+// apply() trusts its log. So a log from outside is played first on an overlay, which holds what the commands so far
+// would have changed. The overlay is sequential and only reads the state. Its cost grows with the length of the log and
+// of the rows that the log names, not with the size of the state.
 #pragma once
 
 #include <deque>
@@ -15,13 +16,13 @@
 
 namespace blockstep {
 
-/// What a log would do to a state, without doing it.
+/// Plays a log without changing the state.
 class Overlay {
  public:
   explicit Overlay(const State& state)
       : state_(state), head_(state.head), num_free_(state.num_free), all_dropped_(false) {}
 
-  /// Plays one command. Returns nullptr, or why it does not apply; the overlay is of no use after that.
+  /// Plays one command. Returns nullptr, or why the command does not apply; the overlay cannot be used after that.
   const char* play(u32 head, const u32* words) {
     const u32 count = count_of(head);
     switch (op_of(head)) {
@@ -42,7 +43,7 @@ class Overlay {
     u32 ref;
     u32 pins;
     bool published;
-    u64 ticket;  // of its entry in returned_; 0 while it has never been appended since the state
+    u64 ticket;  // of its last entry in returned_; 0 if the log has not returned the block to the queue
   };
   struct ShadowRow {
     bool in_use;
@@ -83,7 +84,8 @@ class Overlay {
     num_free_ += 1;
   }
 
-  /// The next block of the queue: first those that have not moved since the state, then those appended since.
+  /// The next block of the queue: first the blocks that still stand in the queue of the state, then those that the log
+  /// has returned.
   u32 pop() {
     for (; head_ < state_.tail; ++head_) {
       const u32 at = static_cast<u32>(head_) & state_.ring_mask;
@@ -91,7 +93,7 @@ class Overlay {
       const ShadowBlock& shadow = block(state_.ring[at]);
       if (shadow.ref == 0 && shadow.ticket == 0) return state_.ring[at];
     }
-    for (;; returned_.pop_front()) {  // the caller has seen num_free_ > 0, so there is one
+    for (;; returned_.pop_front()) {  // the caller has checked num_free_, so a block is there
       const auto [id, ticket] = returned_.front();
       const ShadowBlock& shadow = block(id);
       if (shadow.ref == 0 && shadow.ticket == ticket) return id;
@@ -174,7 +176,7 @@ class Overlay {
       if (block(ids[i]).pins == 0) return "unpin: the block is not pinned";
       block(ids[i]).pins -= 1;
     }
-    // The whole list is one command: a block that repeats goes back where it stands last, and so it does one by one.
+    // A block whose id repeats loses its last reference at its last occurrence, as in the command.
     for (u32 i = 0; i < count; ++i) let_go(ids[i]);
     return nullptr;
   }
@@ -202,15 +204,15 @@ class Overlay {
   const State& state_;
   u64 head_;  // how far the state's own queue has been read
   u32 num_free_;
-  bool all_dropped_;  // a Reset came by: blocks that are not in blocks_ yet carry no key either
+  bool all_dropped_;  // the log had a Reset: blocks that are not in blocks_ yet carry no key
   u64 tickets_ = 0;
-  std::deque<Returned> returned_;  // blocks appended since; an entry whose ticket is not its block's is dead
+  std::deque<Returned> returned_;  // blocks that the log returned; dead if the block has another ticket
   std::unordered_map<u32, ShadowBlock> blocks_;
   std::unordered_map<u32, ShadowRow> rows_;
 };
 
-/// Why `log` may not be applied to `state` now, or nullptr. Changes nothing. Results::capacity is the caller's
-/// business: taken_by() says how much is needed.
+/// Why `log` cannot be applied to `state`, or nullptr if it can. Changes nothing. Does not check Results::capacity;
+/// taken_by() returns how much is needed.
 inline const char* refusal(const State& state, const u32* log, u32 words) {
   if (state.fault != kNoFault) return "the state has a fault";
   Overlay overlay(state);
@@ -223,10 +225,11 @@ inline const char* refusal(const State& state, const u32* log, u32 words) {
   return nullptr;
 }
 
-/// Is this log well formed and applicable to this state now?
+/// Whether the log is well formed and can be applied to this state.
 inline bool check(const State& state, const u32* log, u32 words) { return refusal(state, log, words) == nullptr; }
 
-/// How many block ids the log takes: the capacity its results need. kNone if it is malformed or takes more than that.
+/// How many blocks the Extend commands of the log take: the capacity that its results need. kNone if the log is
+/// malformed or takes at least kNone blocks.
 inline u32 taken_by(const u32* log, u32 words) {
   u64 taken = 0;
   for (u32 at = 0; at < words;) {

@@ -1,4 +1,5 @@
-// Host only: does every invariant of the state hold? Linear in the blocks, the ring and the rows' blocks.
+// verify(): whether every invariant of a state holds. Host only. Linear in the number of blocks, places and row
+// entries.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +10,7 @@
 
 namespace blockstep {
 
-/// The free queue: its bounds, its live places, and that it holds exactly the blocks that nobody holds.
+/// Checks the free queue: its bounds, its live places, and that it holds exactly the blocks with ref == 0.
 inline const char* verify_queue(const State& state) {
   if (state.head > state.tail) return "queue: the head is behind the tail";
   if (state.tail - state.head > u64{state.ring_mask} + 1) return "queue: it is longer than the ring";
@@ -37,7 +38,7 @@ inline const char* verify_queue(const State& state) {
   return nullptr;
 }
 
-/// Rows and references: every reference is a row's or a pin.
+/// Checks rows and references: every reference of a block belongs to a row or is a pin.
 inline const char* verify_rows(const State& state) {
   std::vector<u32> holders(state.config.num_blocks, 0);
   std::vector<u32> last_row(state.config.num_blocks, kNone);
@@ -64,7 +65,8 @@ inline const char* verify_rows(const State& state) {
   return nullptr;
 }
 
-/// The prefix index: chains hold exactly the published blocks, each in the bucket of its key, with stamps that differ.
+/// Checks the prefix index: its chains hold exactly the published blocks, each in the bucket of its key, and all stamps
+/// differ.
 inline const char* verify_index(const State& state) {
   u32 published = 0;
   for (u32 id = 0; id < state.config.num_blocks; ++id) {
@@ -94,7 +96,7 @@ inline const char* verify_index(const State& state) {
   return nullptr;
 }
 
-/// nullptr, or which invariant of the state is broken.
+/// Returns nullptr, or which invariant of the state is broken.
 inline const char* verify(const State& state) {
   if (!valid(state.config)) return "config: out of range";
   if (state.fault != kNoFault) return describe(state.fault);

@@ -1,11 +1,12 @@
-// One admission of a decision: its cached prefix, its chunk, its blocks, all or nothing. Team code, see team.h.
+// admit(): one admission of a decision. The request gets its cached prefix, its chunk and its blocks, or nothing. Team
+// code, see team.h.
 #pragma once
 
 #include "draft.h"
 
 namespace blockstep {
 
-/// Keys as a batch holds them.
+/// The keys of an admission, in the words of a batch.
 struct KeyList {
   const u32* words;
   BLOCKSTEP_HD Key operator[](u32 i) const { return key_at(words + 4 * i); }
@@ -14,7 +15,7 @@ struct KeyList {
 BLOCKSTEP_HD inline u32 lesser(u32 a, u32 b) { return a < b ? a : b; }
 BLOCKSTEP_HD inline u32 greater(u32 a, u32 b) { return a > b ? a : b; }
 
-/// How many of the blocks `ids` are held by nobody. Synchronises.
+/// How many of the blocks `ids` are free. Synchronises.
 template <Team T>
 BLOCKSTEP_HD inline u32 count_free(T& team, const State& state, const u32* ids, u32 count) {
   u32 mine = 0;
@@ -24,17 +25,17 @@ BLOCKSTEP_HD inline u32 count_free(T& team, const State& state, const u32* ids, 
   return total;
 }
 
-/// How many leading keys of an admission are looked up: never that of the last token's block, because one token must be
-/// computed to sample from.
+/// How many leading keys of an admission are looked up. The block of the last token is never among them, because at
+/// least one token must be computed to sample from.
 BLOCKSTEP_HD inline u32 keys_to_find(const BatchHeader& header, const Admission& admission) {
   if (admission.num_computed != 0 || admission.row != kNone) return 0;
   const u32 most = lesser(admission.num_keys, (admission.num_tokens - 1) / header.block_size);
   return lesser(most, admission.num_hits);
 }
 
-/// What an admission would be given: answers kNotStopped, or why it does not fit. Changes nothing, but leaves its hits in
-/// `hits`, which has room for `most`. `free_row` is the row it gets if it holds none, kNone if there is none; `budget` is
-/// at least 1.
+/// Computes what an admission gets, without changing the state. Returns kNotStopped, or why the admission does not fit.
+/// Writes `answer`, and the hits to `hits`, which has room for `most` ids. `free_row` is the row for a request that
+/// holds none, or kNone if no row is free. `budget` is at least 1 token.
 template <Team T>
 BLOCKSTEP_HD inline u32 fit(T& team, const State& state, const BatchHeader& header, const Admission& admission,
                             const u32* keys, u32 free_row, u32 budget, u32* hits, u32 most, AdmissionAnswer& answer) {
@@ -58,7 +59,7 @@ BLOCKSTEP_HD inline u32 fit(T& team, const State& state, const BatchHeader& head
   const u32 held = opens ? num_hits : state.rows[admission.row].num_blocks;
   const u32 total = greater(blocks_for(needed), held);
   const u32 reserve = header.flags & kReserveAll ? greater(blocks_for(admission.num_tokens), total) : total;
-  // Hits that are held by nobody leave the queue too.
+  // Hits that are free leave the queue too.
   const u32 hit_free = num_hits == 0 ? 0 : count_free(team, state, hits, num_hits);
   if (u64{reserve} - held + hit_free > state.num_free) return kStopBlocks;
   const u32 row = opens ? free_row : admission.row;
@@ -71,8 +72,8 @@ BLOCKSTEP_HD inline u32 fit(T& team, const State& state, const BatchHeader& head
   return kNotStopped;
 }
 
-/// Gives an admission what fit() found: the row with its hits, the blocks, the publications of those that it fills.
-/// `open_payload` has the hits behind its first word.
+/// Carries out what fit() computed: Open of the row with its hits, Extend, and Publish of the blocks that are filled.
+/// The hits stand in `open_payload` behind its first word.
 template <Team T>
 BLOCKSTEP_HD inline void grant(T& team, State& state, const BatchHeader& header, const Admission& admission,
                                const u32* keys, u32* open_payload, const AdmissionAnswer& answer, Draft& draft) {
@@ -85,7 +86,7 @@ BLOCKSTEP_HD inline void grant(T& team, State& state, const BatchHeader& header,
   if (state.fault == kNoFault && answer.num_new != 0) {
     u32* pair = next_payload(state, draft, 2);
     if (!pair) return;
-    if (team.rank() == 0) {  // who also is the only one to read it
+    if (team.rank() == 0) {  // extend() reads pair 0 on rank 0 alone
       pair[0] = answer.row;
       pair[1] = answer.num_new;
     }
@@ -102,7 +103,8 @@ BLOCKSTEP_HD inline void grant(T& team, State& state, const BatchHeader& header,
   publish_new(team, state, RowPublications{answer.row, published, unpublished}, publish_to - published, draft);
 }
 
-/// One admission, all or nothing.
+/// Admits a request or changes nothing. Returns kNotStopped, or why the admission does not fit; a fault is in
+/// state.fault.
 template <Team T>
 BLOCKSTEP_HD inline u32 admit(T& team, State& state, const BatchHeader& header, const Admission& admission,
                               const u32* keys, u32 free_row, u32 budget, Draft& draft, AdmissionAnswer& answer) {

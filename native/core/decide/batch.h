@@ -1,24 +1,24 @@
-// The records of a step that is decided by the team: what decide() reads and what it answers. Flat u32 words, like the
-// log; the structs below only give the words names.
+// The records of a step that the team decides: the batch that decide() reads, and the decision that it answers with.
+// Both are flat u32 words, like the log; the structs below give the words names.
 //
 // A batch is, in this order and without gaps:
 //
 //   header         BatchHeader
-//   facts          fact_words words: a log as command.h lists it, applied before anything is decided (releases mostly)
-//   running        num_running x RunningEntry: the requests that go on, in the order of the plan
-//   publications   num_publications x (row, index, key), as in kPublish: what the running entries fill, entry by entry
-//   rows           num_rows rows that are free once the facts are applied; the admissions get them in this order
-//   admissions     num_admissions x (Admission, key x num_keys): the requests to admit, best first; a key is 4 words
+//   facts          fact_words words: a log that is applied before anything is decided, mostly releases
+//   running        num_running x RunningEntry: the running requests in plan order
+//   publications   num_publications x (row, index, key), as in kPublish: blocks that running entries fill, in order
+//   rows           num_rows rows that are free after the facts; admissions get them in this order
+//   admissions     num_admissions x (Admission, key x num_keys): the waiting requests, best first; a key is 4 words
 //
 // A decision is:
 //
 //   header         DecisionHeader
-//   answers        num_answers x AdmissionAnswer: for every admission that was looked at, the last of them perhaps not
-//                  admitted
-//   ids            num_ids words: the blocks taken, those of the running entries in their order, then those of the
-//                  admissions
-//   log            log_words words: the commands that were decided and applied. Whoever applies them behind the facts
-//                  ends up in the same state, with the same rolling digest.
+//   answers        num_answers x AdmissionAnswer: one for each admission that was looked at; all but perhaps the last
+//                  were admitted
+//   ids            num_ids words: the blocks taken, first those of the running entries, then those of the admissions,
+//                  in their order
+//   log            log_words words: the commands that were decided and applied. Applied elsewhere after the facts, they
+//                  give the same state with the same rolling digest.
 #pragma once
 
 #include "../base/command.h"
@@ -31,7 +31,7 @@ constexpr u32 kDecisionVersion = 1;
 
 /// Bits of BatchHeader::flags.
 enum BatchFlag : u32 {
-  kChunkedPrefill = 1u << 0,  // an admission that is larger than the budget gets what is left of it
+  kChunkedPrefill = 1u << 0,  // an admission with more tokens than the budget has left gets what is left
   kReserveAll = 1u << 1,      // an admission needs free blocks for all its tokens, not only for the first chunk
   kDropLastHit = 1u << 2,     // the last block of every hit is computed again (EAGLE)
 };
@@ -46,12 +46,12 @@ struct BatchHeader {
   u32 num_rows;
   u32 num_admissions;
   u32 flags;           // BatchFlag
-  u32 token_budget;    // tokens that the admissions may be given together
-  u32 request_budget;  // how many of them may be admitted, not counting those that load first
+  u32 token_budget;    // tokens that all admissions together may be given
+  u32 request_budget;  // how many may be admitted, not counting those that load first (kLoadsFirst)
   u32 block_size;
   u32 prefill_limit;   // most tokens that one admission gets (longPrefillTokenThreshold); 0: no such limit
-  u32 lookahead;       // tokens to have room for beyond the chunk, where something is computed already
-  u32 slot_limit;      // tokens of one request that can ever have room
+  u32 lookahead;       // tokens to have room for behind the chunk, if num_computed is not 0
+  u32 slot_limit;      // most tokens that one request can have room for
   u32 reserved[2];     // 0
 };
 static_assert(sizeof(BatchHeader) == 64);
@@ -60,29 +60,30 @@ static_assert(sizeof(BatchHeader) == 64);
 struct RunningEntry {
   u32 row;               // in use, and in no other entry
   u32 num_new;           // blocks that it needs beyond those it has; may be 0
-  u32 publications_end;  // publications of this entry and of those before it
+  u32 publications_end;  // number of publications of this entry and of all entries before it
 };
 static_assert(sizeof(RunningEntry) == 12);
 
 /// A waiting request.
 struct Admission {
   u32 num_tokens;     // known tokens; at most slot_limit
-  u32 num_computed;   // below num_tokens. 0: what the prefix cache holds counts as computed, and num_external behind it
-  u32 row;            // the row it holds, or kNone: it gets the next of the free rows
+  u32 num_computed;   // below num_tokens. 0: the cached prefix counts as computed, and num_external tokens behind it
+  u32 row;            // the row that the request holds, or kNone: it gets the next of the free rows
   u32 num_published;  // leading blocks of that row that need no publication; the keys begin behind them
-  u32 num_keys;       // keys of the full blocks of its tokens that follow; 0 without prefix caching
-  u32 num_hits;       // kNone: as many cached blocks as there are. Otherwise the first num_hits, of which somebody was told
-  u32 num_external;   // tokens that come from elsewhere, behind exactly num_hits blocks
+  u32 num_keys;       // keys that follow: those of the full blocks of its tokens; 0 without prefix caching
+  u32 num_hits;       // kNone: all cached blocks. Otherwise exactly this many: a connector was told of them
+  u32 num_external;   // tokens that a connector loads, behind exactly num_hits blocks
   u32 flags;          // AdmissionFlag
 };
 static_assert(sizeof(Admission) == 32);
 
 /// Bits of Admission::flags.
 enum AdmissionFlag : u32 {
-  kLoadsFirst = 1u << 0,  // num_external tokens are on their way: it gets blocks for them, and neither tokens nor publications
+  kLoadsFirst = 1u << 0,  // external tokens are still to be loaded: gets blocks, computes and publishes nothing
 };
 
-/// Is something left to compute, or to load? A load names the number of hits that it comes behind.
+/// Whether the fields of an admission fit together: tokens are left to compute or to load, and an admission with
+/// external tokens names its number of hits.
 BLOCKSTEP_HD inline bool makes_sense(u32 block_size, const Admission& admission) {
   const bool loads = (admission.flags & kLoadsFirst) != 0;
   if (admission.num_computed >= admission.num_tokens) return false;
@@ -92,24 +93,24 @@ BLOCKSTEP_HD inline bool makes_sense(u32 block_size, const Admission& admission)
   return loads ? known <= admission.num_tokens : known < admission.num_tokens;
 }
 
-/// Tokens that an admission with so many hits need not compute.
+/// Tokens of an admission with `num_hits` hits that need not be computed.
 BLOCKSTEP_HD inline u32 computed_tokens(u32 block_size, const Admission& admission, u32 num_hits) {
   if (admission.num_computed != 0) return admission.num_computed;
   return num_hits * block_size + admission.num_external;
 }
 
-/// Why a decision ends before the end of its batch. What was decided before it stands.
+/// Why a decision ends before the end of its batch. The entries and admissions before that point stand.
 enum Stop : u32 {
   kNotStopped = 0,
   kStopRunning,   // the free blocks do not suffice for running entry num_run; no admission was looked at
   kStopBudget,    // no token is left, or too few for the admission while prefills are not chunked
-  kStopRequests,  // as many were admitted as may be
+  kStopRequests,  // request_budget requests were admitted
   kStopBlocks,    // the free blocks do not suffice for the admission
-  kStopRows,      // they do, and no row is free
+  kStopRows,      // the free blocks suffice, but no row is free
   kStopHits,      // fewer blocks are cached than the admission's num_hits
 };
 
-/// The head of a decision. The counts are those after it.
+/// The head of a decision. num_free and the fields behind it are those of the state after the decision.
 struct DecisionHeader {
   u32 version;  // kDecisionVersion
   u32 words;    // of the whole decision
@@ -128,14 +129,14 @@ struct DecisionHeader {
 };
 static_assert(sizeof(DecisionHeader) == 64);
 
-/// What became of an admission. One that was not admitted has the row kNone and num_hits as found; the rest of it is 0.
+/// The answer to one admission. If the request was not admitted, row is kNone, num_hits is as found, and the rest is 0.
 struct AdmissionAnswer {
   u32 row;
-  u32 num_hits;    // cached blocks that it was given
+  u32 num_hits;    // cached blocks at the front of the row
   u32 num_tokens;  // tokens to compute in this step
   u32 num_blocks;  // blocks of its row
-  u32 num_new;     // how many of them were taken from the queue; they are the last ones
-  u32 first_id;    // index of the first of those among the ids of the decision
+  u32 num_new;     // how many of these blocks were taken from the queue; they are the last ones
+  u32 first_id;    // index of the first block taken, among the ids of the decision
 };
 static_assert(sizeof(AdmissionAnswer) == 24);
 
@@ -153,7 +154,7 @@ BLOCKSTEP_HD inline Record& record_at(u32* words) {
   return *reinterpret_cast<Record*>(words);
 }
 
-/// Room that a decision needs at most.
+/// The most words that a decision can have, with at most `max_ids` ids and a log of `max_log` words.
 constexpr u64 decision_words(u32 num_admissions, u32 max_ids, u32 max_log) {
   return kWordsOf<DecisionHeader> + u64{num_admissions} * kWordsOf<AdmissionAnswer> + max_ids + max_log;
 }
@@ -169,7 +170,7 @@ struct Batch {
   const u32* end;
 };
 
-/// Finds the sections. False if they do not fit into `words`, or are of another version.
+/// Finds the sections of a batch in `count` words. False if they do not fit, or the version is another one.
 BLOCKSTEP_HD inline bool read_batch(const u32* words, u32 count, Batch& batch) {
   if (count < kWordsOf<BatchHeader>) return false;
   const BatchHeader& header = record_at<BatchHeader>(words);

@@ -1,18 +1,18 @@
-// decide(): one scheduling step decided by the team itself. It reads a batch (batch.h), and is the author of the log
-// that apply() would otherwise be given: every change is a command that is written down first and then carried out by
-// the same functions. So whoever applies that log ends up in the same state.
+// decide(): one scheduling step that the team decides itself. It reads a batch (batch.h) and writes the log that the
+// host writes otherwise: every change is a command that is written down first and then carried out by the functions of
+// apply(). So applying that log elsewhere gives the same state.
 //
-// The order is the scheduler's. First the facts. Then all running entries, up to the first for which the free blocks do
-// not suffice: one Extend for those before it, and one Publish. Then, if they all fitted, the admissions one by one,
-// since each finds what the one before it evicted and published: its cached prefix, its chunk, its blocks; the first
-// that does not fit ends the step and has changed nothing. Team code, see team.h.
+// The order is that of the scheduler. First the facts. Then the running entries, up to the first that the free blocks
+// do not suffice for: one Extend and one Publish for those before it. Then, if all running entries fitted, the
+// admissions one by one, because each sees what the one before it evicted and published. The first admission that does
+// not fit ends the step and changes nothing. Team code, see team.h.
 #pragma once
 
 #include "admit.h"
 
 namespace blockstep {
 
-/// How many of the leading entries the free blocks suffice for.
+/// How many leading entries the free blocks suffice for.
 template <Team T>
 BLOCKSTEP_HD inline u32 count_fitting(T& team, const State& state, const RunningEntry* entries, u32 count) {
   u32 fitting = 0;
@@ -20,7 +20,7 @@ BLOCKSTEP_HD inline u32 count_fitting(T& team, const State& state, const Running
   for (u32 base = 0; base < count; base += team.size()) {
     const u32 i = base + team.rank();
     u32 mine = i < count ? entries[i].num_new : 0;
-    if (mine > kMaxBlocksPerRow) mine = kMaxBlocksPerRow;  // refused later; a window's sum does not overflow
+    if (mine > kMaxBlocksPerRow) mine = kMaxBlocksPerRow;  // no overflow in a window; extend() refuses it
     u32 total, fit;
     const u32 before = team.scan(mine, total);
     wanted += total;
@@ -52,7 +52,7 @@ BLOCKSTEP_HD inline void extend_running(T& team, State& state, const RunningEntr
   carry_out(team, state, draft, Op::kExtend, growing);
 }
 
-/// The running entries. Returns how many were done.
+/// Gives the running entries their blocks and publications. Returns how many entries were done.
 template <Team T>
 BLOCKSTEP_HD inline u32 decide_running(T& team, State& state, const Batch& batch, Draft& draft) {
   const u32 count = count_fitting(team, state, batch.running, batch.header->num_running);
@@ -69,7 +69,8 @@ BLOCKSTEP_HD inline u32 decide_running(T& team, State& state, const Batch& batch
   return state.fault == kNoFault ? count : 0;
 }
 
-/// The admissions, up to the first that does not fit. `decision` gets its answers and their number.
+/// Admits up to the first admission that does not fit. Writes `answers`, and their numbers to `decision`. Returns the
+/// Stop.
 template <Team T>
 BLOCKSTEP_HD inline u32 decide_admissions(T& team, State& state, const Batch& batch, Draft& draft,
                                           DecisionHeader& decision, u32* answers) {
@@ -106,18 +107,18 @@ BLOCKSTEP_HD inline u32 decide_admissions(T& team, State& state, const Batch& ba
   return kNotStopped;
 }
 
-/// Copies `count` words that the team wrote. They were synchronised before.
+/// Copies `count` words that the team wrote; the team has synchronised since.
 template <Team T>
 BLOCKSTEP_HD inline void copy_words(T& team, u32* to, const u32* from, u32 count) {
   for (u32 i = team.rank(); i < count; i += team.size()) to[i] = from[i];
 }
 
-/// Decides a step. Every member of the team calls it with the same arguments; `shared` and `decision` may be read again
-/// when it returns. `decision` has room for decision_words(admissions of the batch, max_ids, max_log).
+/// Decides a step. Every member of the team calls decide() with the same arguments. `shared` and `decision` may be read
+/// when it returns. `decision` has room for decision_words(num_admissions of the batch, max_ids, max_log) words.
 ///
-/// The batch is trusted as a log is: rows are in range and differ, free ones are free, entries are in order. A promise
-/// that breaks nevertheless is a fault in the decision: the state is poisoned, what was decided counts for nothing, and
-/// memory is never touched out of bounds.
+/// The batch is trusted, as a log is: rows are in range and differ, free rows are free, entries are in order. A promise
+/// that is broken nevertheless becomes the fault of the decision. Then the state is poisoned, the decision is empty,
+/// and memory was never touched out of bounds.
 template <Team T>
 BLOCKSTEP_HD inline void decide(T& team, State& shared, const u32* words, u32 count, const Workspace& workspace,
                                 u32* decision) {

@@ -1,4 +1,5 @@
-// The log that decide() writes: each command is written down and then carried out from there. Team code, see team.h.
+// Draft: the log that decide() writes. Each command is written to the log first, and carried out from there. Team code,
+// see team.h.
 #pragma once
 
 #include "../blocks/apply.h"
@@ -6,8 +7,8 @@
 
 namespace blockstep {
 
-/// Memory that decide() works in, besides the state. Only the team reads it. The author of a batch knows how many blocks it
-/// can take and how long its log can be.
+/// Scratch memory of decide(); only the team reads it. The author of the batch knows how many blocks the decision can
+/// take (max_ids) and how many words its log can have (max_log).
 struct Workspace {
   u32* ids;
   u32 max_ids;
@@ -15,7 +16,8 @@ struct Workspace {
   u32 max_log;
 };
 
-/// The log that is being written, and the ids that it takes. The members' copies hold the same numbers.
+/// The log that is being written, and the ids of the blocks that it takes. Every member has a copy with the same
+/// values.
 struct Draft {
   Results results;  // only ids and capacity are used
   u32 num_ids;
@@ -24,15 +26,16 @@ struct Draft {
   u32 log_words;
 };
 
-/// Where the payload of the next command goes, or nullptr if fewer than `words` would fit: a fault then.
+/// Where the payload of the next command goes, if `words` words of payload fit; otherwise sets the fault and returns
+/// nullptr.
 BLOCKSTEP_HD inline u32* next_payload(State& state, const Draft& draft, u32 words) {
   if (words < draft.max_log - draft.log_words) return draft.log + draft.log_words + 1;
   state.fault = kResultsFull;
   return nullptr;
 }
 
-/// Carries out the command whose payload stands behind the draft, and takes it into the log. Whatever members read of
-/// the payload that they did not write themselves was synchronised before.
+/// Carries out the command whose payload stands at next_payload(), and makes it part of the log. The team must have
+/// synchronised since it wrote the payload, unless members read only what they wrote themselves.
 template <Team T>
 BLOCKSTEP_HD inline void carry_out(T& team, State& state, Draft& draft, Op op, u32 count) {
   const u32 head = head_word(op, count);
@@ -43,7 +46,7 @@ BLOCKSTEP_HD inline void carry_out(T& team, State& state, Draft& draft, Op op, u
   draft.log_words += 1 + payload_words(head);
 }
 
-/// The publications of running entries: a list like a kPublish's payload.
+/// The publications of running entries: a list of words like the payload of kPublish.
 struct PublicationList {
   const u32* words;
   BLOCKSTEP_HD u32 row(u32 i) const { return words[i * kPublishWords]; }
@@ -61,7 +64,7 @@ struct RowPublications {
   BLOCKSTEP_HD const u32* key(u32 i) const { return keys + 4 * i; }
 };
 
-/// The block of a publication. nullptr if there is none; publish() will say so.
+/// The block of a publication, or nullptr if the row has no such block: a fault that publish() will report.
 template <class Publications>
 BLOCKSTEP_HD inline Block* block_of(const State& state, const Publications& list, u32 i) {
   const Row& row = state.rows[list.row(i)];
@@ -69,12 +72,12 @@ BLOCKSTEP_HD inline Block* block_of(const State& state, const Publications& list
   return index < row.num_blocks ? &state.blocks[blocks_of(state, list.row(i))[index]] : nullptr;
 }
 
-/// Has the block several holders? More than one of them may be about to publish it.
+/// Whether several rows or pins hold the block. Then several publications of the list may name it.
 BLOCKSTEP_HD inline bool is_contested(const Block& block) { return block.ref > 1; }
 
-/// Writes one Publish for the blocks of the list that are not published yet. The holder of a row may count a block as
-/// unpublished that is published: a block that two rows share can have been evicted for one of them and published again for
-/// the other. Where several entries of the list would publish one block, the first entry does.
+/// Writes and carries out one Publish for the blocks of the list that are not published yet. The list may name a block
+/// that is published already: a block that two rows share can be evicted through one row and published again through
+/// the other. If several entries of the list name one block, the first entry publishes it.
 template <Team T, class Publications>
 BLOCKSTEP_HD inline void publish_new(T& team, State& state, const Publications& list, u32 count, Draft& draft) {
   u32* entries = next_payload(state, draft, kPublishWords * count);

@@ -18,7 +18,7 @@ void Condition::poison(std::string what, const char* code) {
   throw Error{code, poisoned_};
 }
 
-/// TypeScript reads the same from the exchange buffer.
+/// Writes the flag to the exchange buffer too, where TypeScript reads it.
 void Condition::set_deciding(bool deciding) {
   deciding_ = deciding;
   exchange_.control(kDeciding) = deciding ? 1 : 0;

@@ -1,4 +1,5 @@
-// Builds a batch for decide(), section by section in any order, and knows what its decision needs at most.
+// BatchWriter: builds a batch for decide(), and bounds the log of its decision. The sections may be written in any
+// order.
 #pragma once
 
 #include <vector>
@@ -7,7 +8,7 @@
 
 namespace blockstep {
 
-/// What holds for all admissions of a batch; see BatchHeader.
+/// The fields of BatchHeader that hold for all admissions of a batch.
 struct BatchLimits {
   u32 flags;
   u32 token_budget;
@@ -20,7 +21,7 @@ struct BatchLimits {
 
 class BatchWriter {
  public:
-  /// Forgets everything.
+  /// Begins an empty batch.
   void clear() {
     for (std::vector<u32>* section : {&facts_, &running_, &publications_, &rows_, &admissions_}) section->clear();
     num_running_ = num_publications_ = num_admissions_ = 0;
@@ -29,7 +30,7 @@ class BatchWriter {
 
   /// Adds commands that are applied before anything is decided.
   void facts(const u32* log, u32 words) { facts_.insert(facts_.end(), log, log + words); }
-  /// The list of these commands, for somebody who appends to it.
+  /// The words of these commands, for callers that append to them.
   std::vector<u32>& facts() { return facts_; }
 
   /// Adds the next running entry, which takes `num_new` blocks.
@@ -39,7 +40,7 @@ class BatchWriter {
     max_log_ += 2;
   }
 
-  /// Adds a block that the last running entry fills.
+  /// Adds the publication of a block that the last running entry fills.
   void publication(u32 row, u32 index, const Key& key) {
     publications_.insert(publications_.end(), {row, index, 0, 0, 0, 0});
     put_key(&publications_.back() - 3, key);
@@ -88,7 +89,7 @@ class BatchWriter {
   }
   u32 num_running() const { return num_running_; }
   u32 num_admissions() const { return num_admissions_; }
-  /// Words that the log of the decision has at most.
+  /// The most words that the log of the decision can have.
   u64 max_log() const { return max_log_; }
 
  private:

@@ -1,5 +1,5 @@
-// The words in which TypeScript asks for a step that the device decides, and gets the answer: Int32 words, which
-// src/core/decision.ts names alike. decisions.h says what is behind them.
+// The request by which TypeScript asks for a step that the device decides, and the answer to it. Both are Int32 words,
+// to which src/core/decision.ts gives the same names. decisions.h explains such a step.
 #pragma once
 
 #include "../../core/base/types.h"
@@ -8,21 +8,21 @@ namespace blockstep {
 
 /// The head of a request. kRequestAdmission words follow for each admission, the best one first.
 enum RequestWord : u32 {
-  kAskTokens,    // tokens that the admissions may be given together
-  kAskRequests,  // how many of them may enter the running ones
+  kAskTokens,    // tokens that all admissions together may be given
+  kAskRequests,  // how many admissions may start running
   kAskFlags,   // BatchFlag
   kAskPrefillLimit,   // most tokens that one admission gets; 0: no such limit
-  kAskSlotLimit,      // tokens of one request that can ever have room; 1 .. max_model_len
-  kAskAdmissions,
-  kRequestHead = 8  // the others are 0
+  kAskSlotLimit,      // most tokens that one request can have room for; 1 .. max_model_len
+  kAskAdmissions,     // number of admissions
+  kRequestHead = 8    // words; the others are 0
 };
 
 /// An admission of a request.
 struct RequestAdmission {
   std::int32_t slot;
-  std::int32_t num_computed;  // 0: nothing, so that the prefix cache is asked
-  std::int32_t num_external;  // as in Admission, and so are the next two
-  std::int32_t num_hits;      // -1: as many as are cached
+  std::int32_t num_computed;  // tokens computed already; 0: the prefix cache is looked up
+  std::int32_t num_external;  // this and the next two as in Admission
+  std::int32_t num_hits;      // -1: all cached blocks
   std::int32_t flags;
 };
 constexpr u32 kRequestAdmission = sizeof(RequestAdmission) / 4;
@@ -33,20 +33,21 @@ enum AnswerWord : u32 {
   kNumRun,      // entries of the frame that were done
   kNumAnswers,  // admissions that were looked at
   kNumAdmitted,
-  kAnswerHead = 8  // the others are 0
+  kAnswerHead = 8  // words; the others are 0
 };
 
-/// The batch was full: the rest is to be asked for in another batch. Follows the values of Stop.
+/// A stop besides those of Stop: the batch had no room for everything, and TypeScript must ask for the rest in another
+/// request.
 constexpr u32 kStopBatch = 7;
 
-/// What became of an admission. One that was not admitted has the row -1 and num_hits as found; the rest of it is 0.
+/// The answer to one admission. If the request was not admitted, row is -1, num_hits is as found, and the rest is 0.
 struct AnswerAdmission {
   std::int32_t row;
   std::int32_t num_hits;
-  std::int32_t num_tokens;    // to be computed in this step
-  std::int32_t num_blocks;    // of its row
-  std::int32_t num_new;       // of these, taken from the queue
-  std::int32_t num_computed;  // tokens before this step: cached, brought, or computed earlier
+  std::int32_t num_tokens;    // tokens to compute in this step
+  std::int32_t num_blocks;    // blocks of the row
+  std::int32_t num_new;       // blocks of the row that were taken from the queue
+  std::int32_t num_computed;  // tokens before this step: cached, loaded, or computed earlier
 };
 constexpr u32 kAnswerAdmission = sizeof(AnswerAdmission) / 4;
 

@@ -51,7 +51,7 @@ const Decision* Decider::poll() {
   return &decision_;
 }
 
-/// Reads a decision that has come. Whatever its numbers are, nothing outside of its memory is read.
+/// Reads a decision that has come, and checks its numbers, so that nothing outside its memory is read.
 void Decider::read() {
   const u32* words = mirror_.device().decision();
   decision_.header = record_at<DecisionHeader>(words);

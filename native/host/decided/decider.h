@@ -1,9 +1,9 @@
-// The way of a batch to a device that decides, and of the decision back.
+// Decider: brings a batch to the device that decides, and the decision back.
 //
-// One batch is under way at a time. The logs of what the host did since the last batch wait in the mirror
-// (../mirror/mirror.h). They become the facts of the batch, so that a step is one launch. Where they do not fit, they go
-// ahead as logs, and the batch is kept until the device has been given all of them. Nothing waits: poll() says whether
-// the decision has come.
+// One batch is under way at a time. The host's logs since the last batch wait in the mirror (../mirror/mirror.h). They
+// become the facts of the batch, so that a step is one launch. If they do not fit into the batch, they go to the device
+// as logs first, and the batch is kept here until the device has been given all of them. No call waits for the device:
+// poll() returns the decision once it has come.
 #pragma once
 
 #include "batch_writer.h"
@@ -12,7 +12,7 @@
 
 namespace blockstep {
 
-/// A decision that has come, as the device wrote it. It stays until the next batch is given.
+/// A decision that has come, as the device wrote it. Valid until the next batch is given.
 struct Decision {
   DecisionHeader header;
   const AdmissionAnswer* answers;
@@ -20,23 +20,24 @@ struct Decision {
   const u32* log;
 };
 
-/// Throws Error: kMirror if the device answers what no decision of the batch can be, or what the device throws. It is of
-/// no use then, and its owner stops calling it.
+/// The methods throw Error: kMirror if the device's answer cannot be a decision of the batch, or an error of the
+/// device. After an error the decider cannot be used any more, and its owner stops calling it.
 class Decider {
  public:
-  /// The mirror's device was opened to decide.
+  /// The device of the mirror must have been opened to decide.
   Decider(Mirror& mirror, const Config& pool)
       : mirror_(mirror), room_(decision_room(pool)), num_blocks_(pool.num_blocks) {}
 
   const DecisionRoom& room() const { return room_; }
-  /// Batches given, ever, by Carrier.
+  /// Batches given since the start, indexed by Carrier.
   const u32 (&carried() const)[3] { return carried_; }
 
-  /// Gives the device a batch without facts, of at most room().batch_words words, whose writer stays as it is until its
-  /// decision has come. Not while one is under way. @throws Error, std::bad_alloc
+  /// Gives the device a batch, to which this adds the facts. Before that the batch has no facts and at most
+  /// room().batch_words words. The writer must stay unchanged until the decision has come. Must not be called while a
+  /// batch is under way. @throws Error, std::bad_alloc
   void give(BatchWriter& batch, const BatchLimits& limits);
 
-  /// The decision, if it has come. @throws Error
+  /// The decision, or nullptr if it has not come yet. @throws Error
   const Decision* poll();
 
  private:
@@ -46,7 +47,7 @@ class Decider {
   Mirror& mirror_;
   const DecisionRoom room_;
   const u32 num_blocks_;
-  const BatchWriter* batch_ = nullptr;      // the one under way
+  const BatchWriter* batch_ = nullptr;      // the batch under way
   const std::vector<u32>* words_ = nullptr;
   bool launched_ = false;
   u32 number_ = 0;  // of the last batch that was launched

@@ -1,17 +1,19 @@
-// The steps of a core whose device decides (authority 'device'). Who does what:
+// Decisions: the steps of a core whose device decides (authority 'device'). The work is divided like this:
 //
-// - The device decides every block id: which blocks the running requests take, what each waiting request finds in the
-//   prefix cache, how much of it is computed, whether it fits, and what is published. run() and admit() are refused.
-// - The host keeps the request table and says what is known: releases, publications and evictions that TypeScript
-//   left, pins, resets. They give nobody a block, so the host applies them at once, and they go to the device as facts
-//   in front of the next batch.
-// - The host's state follows. The decision comes with the log that the device wrote; the log is checked against the
-//   state, applied, and must lead to the same ids, counts and rolling digest, and to rows as the answers say. So queries
-//   are answered here, and are the device's answers. One of them is match(), for who has to ask somebody between a
-//   lookup and an admission; such an admission names the hits that were found, and the device confirms them.
+// - The device decides every block id: which blocks the running requests take, which blocks each waiting request finds
+//   in the prefix cache, how many of its tokens are computed, whether it fits, and which blocks are published. run()
+//   and admit() are refused.
+// - The host keeps the request table, and applies the pending operations of TypeScript (releases, publications,
+//   evictions), pins and resets at once, because these allocate no blocks. They go to the device as the facts of the
+//   next batch.
+// - The host's state follows. The decision comes with the log that the device wrote. The host checks this log against
+//   its state and applies it; the ids, counts, rolling digest and rows must then be as the decision says. So the host
+//   can answer queries, and answers as the device would. One of the queries is match(), for a connector that is asked
+//   between the lookup and the admission. Such an admission names the hits that match() found, and the device confirms
+//   them.
 //
-// Between submit() and the poll() that brings the decision, whatever would change the state is refused, and queries see
-// the state before it. Requests can be added.
+// Between submit() and the poll() that brings the decision, operations that change the state are refused, and queries
+// see the state before the decision. Requests can be added.
 #pragma once
 
 #include <vector>
@@ -23,10 +25,10 @@
 
 namespace blockstep {
 
-/// The words of requests and answers stand in decided.h.
+/// The words of requests and answers are in decided.h.
 class Decisions {
  public:
-  /// The mirror's device was opened to decide.
+  /// The device of the mirror must have been opened to decide.
   Decisions(const HostConfig& config, const Exchange& exchange, Condition& condition, FactLog& facts, Slots& slots,
             Running& running, Mirror& mirror);
   Decisions(const Decisions&) = delete;
@@ -34,13 +36,15 @@ class Decisions {
 
   const Decider& decider() const { return decider_; }
 
-  /// Refuses a request whose head makes no sense, before anything is drained. @throws Error kBadArg
+  /// Checks the head of a request; needs no state, so it runs before the pending area is drained. @throws Error kBadArg
   void check_request(Span<const std::int32_t> request) const;
-  /// Asks for the entries [from, to) of a frame and the admissions of a request. Both were checked, the admissions as
-  /// far as their head says. @throws Error kBadSlot, kNoRow, kBadArg, std::bad_alloc: nothing is changed; kMirror, kCuda
+  /// Asks the device to decide the entries [from, to) of a frame and the admissions of a request. check_frame() has
+  /// passed the frame, and check_request() the head of the request. @throws Error kBadSlot, kNoRow, kBadArg,
+  /// std::bad_alloc: nothing is changed; kMirror, kCuda
   void submit(u32 frame, u32 from, u32 to, Span<const std::int32_t> request);
-  /// False: the decision has not come yet. True: it has, the state follows it, and the answer is written.
-  /// @throws Error kBadArg if none is under way or the answer has no room; kMirror, kCuda
+  /// False: the decision has not come yet. True: it has come, the state has followed it, and `answer` is written.
+  /// `answer` needs kAnswerHead + kAnswerAdmission * admissions words. @throws Error kBadArg if no decision is under
+  /// way or the answer is too short; kMirror, kCuda
   bool poll(Span<std::int32_t> answer);
 
  private:
@@ -49,21 +53,21 @@ class Decisions {
     u32 slot;
     Admission admission;
   };
-  /// What the decision under way was asked for, besides the work of running_ and the admissions.
+  /// The rest of the request under way, besides the work of running_ and admissions_.
   struct Asking {
     u32 frame;
     u32 from;
     u32 to;
-    bool whole;  // the batch has all of it
+    bool whole;  // the batch has all entries and admissions
   };
 
-  // decisions.cc: asking.
+  // In decisions.cc: writing the batch.
   void read_admissions(const Frame& frame, u32 from, u32 to, Span<const std::int32_t> request);
   bool write_running();
   bool write_admissions();
   void forget_admissions();
 
-  // followed.cc: what came back.
+  // In followed.cc: following the decision.
   void follow(const Decision& decision);
   void check_row(u32 row, u32 num_blocks);
   u64 take_running(const DecisionHeader& header);

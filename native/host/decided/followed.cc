@@ -1,4 +1,4 @@
-// What a decision changes in the core, once it has come.
+// Decisions::poll(): how the core follows a decision that has come.
 #include <algorithm>
 #include <string>
 
@@ -44,7 +44,8 @@ bool Decisions::poll(Span<std::int32_t> answer) {
   return true;
 }
 
-/// Applies the device's log, as carefully as one from a file. What it leads to must be what the device says.
+/// Checks the device's log like one from a file, and applies it. Ids, counts and rolling digest must be as the device
+/// says.
 void Decisions::follow(const Decision& decision) {
   const DecisionHeader& header = decision.header;
   if (const char* why = refusal(state_, decision.log, header.log_words)) {
@@ -63,7 +64,7 @@ void Decisions::follow(const Decision& decision) {
   if (differs) condition_.poison(std::string("the host cannot follow the device's decision: ") + differs, kMirror);
 }
 
-/// The row that the decision gives to a slot must hold so many blocks.
+/// Poisons the core unless the row is in use and holds `num_blocks` blocks.
 void Decisions::check_row(u32 row, u32 num_blocks) {
   if (row < config_.pool.num_rows && state_.rows[row].in_use && state_.rows[row].num_blocks == num_blocks) return;
   condition_.poison("row " + std::to_string(row) + " does not hold the " + std::to_string(num_blocks) +
@@ -71,14 +72,14 @@ void Decisions::check_row(u32 row, u32 num_blocks) {
                     kMirror);
 }
 
-/// How many entries of the frame were done: all before the first that did not fit into the pool, or into the batch.
+/// How many entries of the frame were done: all before the first that did not fit into the free blocks, or the batch.
 u32 Decisions::entries_done(const DecisionHeader& header) {
   const u32 end = header.num_run < running_.work().size() ? running_.work()[header.num_run].entry : asked_.to;
   running_.forget();
   return end - asked_.from;
 }
 
-/// Brings the slots of the running entries that were done up to date. Returns how many blocks they took.
+/// Brings the slots of the running entries that were done up to date. Returns the number of blocks that they took.
 u64 Decisions::take_running(const DecisionHeader& header) {
   const Frame frame = exchange_.frame(asked_.frame);
   u64 taken = 0;

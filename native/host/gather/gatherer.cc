@@ -60,10 +60,10 @@ void Gatherer::launch(std::optional<u64> stream, const std::function<bool()>& gi
   last_longest_ = longest_;
 }
 
-/// Is the next slot free? Gathers end in order, so the one that lay there last is done if any later one is.
+/// Whether the next slot is free: the gather whose message lies there is done. Gathers end in order.
 bool Gatherer::slot_is_free() const { return of_slot_[next_slot_] <= done(); }
 
-/// @throws Error kCuda, and what `ready` or the device throw
+/// Waits until ready() returns true. @throws Error kCuda after `patience`, and the errors of `ready` and the device
 template <class Ready>
 void Gatherer::wait_until(const char* what, const Ready& ready) {
   waits_ += 1;

@@ -18,7 +18,7 @@ void FactLog::begin() {
   claimed_.clear();
 }
 
-/// Takes a shared block for the log that is being built. False: that log publishes it already.
+/// Notes that the log being built publishes a shared block. False if that log publishes the block already.
 bool FactLog::claim(u32 id) {
   if (std::find(claimed_.begin(), claimed_.end(), id) != claimed_.end()) return false;
   claimed_.push_back(id);

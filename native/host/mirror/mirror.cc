@@ -78,7 +78,7 @@ void Mirror::start_digest(u64 host_digest) {
   pump();
 }
 
-/// Takes the completions that have come. Says whether there was any.
+/// Takes the completions that have come. Returns whether there was any.
 bool Mirror::collect() {
   bool any = false;
   while (collect_log()) any = true;
@@ -86,7 +86,8 @@ bool Mirror::collect() {
   return any;
 }
 
-/// Takes the completion of the oldest outstanding log, if it has come. The device works in order, so no other can have.
+/// Takes the completion of the oldest outstanding log, if it has come. The device works in order, so no later
+/// completion can have come before it.
 bool Mirror::collect_log() {
   if (given_ == done_) return false;
   const u32 slot = static_cast<u32>(done_ % limits_.max_logs);
@@ -123,7 +124,7 @@ bool Mirror::collect_digest() {
   return true;
 }
 
-/// Gives the device what is waiting, as long as there is a free slot.
+/// Gives the device the logs and the digest that wait, as long as a ring slot is free.
 void Mirror::pump() {
   for (;;) {
     const bool digest_waits = digest_state_ == Digest::kWaiting;
@@ -138,8 +139,8 @@ void Mirror::pump() {
   }
 }
 
-/// Where the next log ends: at the last mark up to `limit`, because there its digest is known, and before it takes more
-/// ids than the device has room for. If the host's own log is longer than `limit`, at the last command.
+/// The end of the next log: the last mark up to `limit` at which the log takes no more blocks than max_taken, because
+/// at a mark the host's digest is known. If there is no such mark, the end of the last whole command up to `limit`.
 u64 Mirror::cut(u64 limit) {
   u64 end = sent_;
   const u64 taken = sent_taken_;
@@ -180,7 +181,8 @@ void Mirror::launch(u64 end) {
   sent_ = end;
 }
 
-/// Drops the words that are on their way. The words behind them move to the front, and only when they are the fewer.
+/// Drops the words that the device was given, once they are at least half of words_. So moving the other words to the
+/// front costs amortised constant time.
 void Mirror::forget_sent() {
   if (2 * sent_ < words_.size() || sent_ == 0) return;
   words_.erase(words_.begin(), words_.begin() + static_cast<std::ptrdiff_t>(sent_));

@@ -13,7 +13,7 @@ void check_range(u32 from, u32 to) {
 
 void check_frame(const Frame& frame, u32 from, u32 to, const RequestTable& table) {
   const u32 slots = table.size();
-  u32 bad = 0;  // its sign bit collects what is wrong with any entry, so that the loop needs no branch
+  u32 bad = 0;  // its sign bit is set if any entry is wrong, so that the loop needs no branch
   for (u32 e = from; e < to; ++e) {
     const auto computed = static_cast<u32>(frame.computed[e]);
     const auto scheduled = static_cast<u32>(frame.scheduled[e]);

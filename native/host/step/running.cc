@@ -1,6 +1,6 @@
-// Both run() here and admit() first compute what they need from counts alone, then write one log, apply it, and bring the
-// slots up to date. That the log takes all blocks before it publishes any makes no difference: publications do not touch
-// the queue.
+// run() here and Admissions::admit() first compute the blocks they need from counts alone, then write one log, apply
+// it, and bring the slots up to date. The log takes all blocks before it publishes any; the result is the same as entry
+// by entry, because publications do not touch the queue.
 #include "running.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ void Running::settle(const RunningWork& work, const Frame& frame) {
 }
 
 u32 Running::plan(const Frame& frame, u32 from, u32 to, u32 limit, u64 left) {
-  forget();  // what a plan that threw has left
+  forget();  // the work that is left from a plan that threw
   // Copies, or the compiler would load them again after every store into the frame.
   const Frame at = frame;
   const Slot* const slots = table_.slots();
@@ -46,7 +46,7 @@ u32 Running::plan(const Frame& frame, u32 from, u32 to, u32 limit, u64 left) {
   return to;
 }
 
-/// Plans one entry that outgrew its blocks or filled one. False: the blocks left do not suffice.
+/// Plans one entry that outgrew its blocks or filled one. False if more blocks are needed than `left`.
 bool Running::plan_entry(u32 entry, u32 index, u32 target, u32 full_tokens, u64& left) {
   Slot& slot = slots_.open_slot(index);
   if (slot.row == kNone) throw Error{kNoRow, "slot " + std::to_string(index) + " holds no row"};
@@ -65,7 +65,7 @@ bool Running::plan_entry(u32 entry, u32 index, u32 target, u32 full_tokens, u64&
   return true;
 }
 
-/// Applies what plan() found.
+/// Writes and applies the log for the work that plan() found.
 void Running::finish(const Frame& frame) {
   facts_.begin();
   for (const RunningWork& work : work_) {

@@ -14,7 +14,7 @@ export class EngineCounters {
   lateAnswers = 0;
   /** Calls of the connector's workers that threw, or returned reports that cannot be read. */
   workerFailures = 0;
-  /** Streams with a waiting reader for which a step brought an output. */
+  /** Times that a row of outputs came for a stream with a waiting reader. */
   wakes = 0;
   /** Submissions that were refused with ERR_BLOCKSTEP_OVERLOADED. */
   overloads = 0;

@@ -34,7 +34,7 @@ export function shown(value: unknown): string {
  * Checks a number of a trace.
  * @param original what the message shows as the bad value, if that differs from `value`
  * @returns `value`, an integer in [min, max]
- * @throws ERR_BLOCKSTEP_BAD_TRACE if it is none
+ * @throws ERR_BLOCKSTEP_BAD_TRACE if `value` is no such integer
  */
 export function integerField(
   place: Place,

@@ -10,7 +10,7 @@ import {
 } from './log-check.js';
 import { readWhole } from './log-file.js';
 
-/** What `replay --log` found, as `--json` prints it. */
+/** The outcome of `replay --log`, as `--json` prints it. */
 export interface LogReport {
   log: string;
   bytes: number;

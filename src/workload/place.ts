@@ -1,6 +1,9 @@
 import { BlockstepError } from '../base/errors.js';
 
-/** Longest prompt or output that a trace may ask for, in tokens: more than any model takes, and such a prompt still fits into memory. */
+/**
+ * Longest prompt or output that a trace may ask for, in tokens: more than any model takes, and such a prompt still fits into
+ * memory.
+ */
 export const MAX_TOKENS = 2 ** 24;
 
 /** How many characters of a bad value a message shows. */

@@ -23,7 +23,10 @@ export class RunLoop {
   readonly #e: EngineState;
   readonly #steps: StepLoop;
   readonly #health: HealthWatch;
-  /** Called after every turn. @returns most milliseconds until the next turn, for which the process stays alive; Infinity = no turn due */
+  /**
+   * Called after every turn.
+   * @returns most milliseconds until the next turn, for which the process stays alive; Infinity = no turn due
+   */
   readonly #afterTurn: () => number;
   #running = false;
   /** `start` was called, and `stop` was not called since: the loop runs without guests too. */

@@ -101,7 +101,10 @@ export class Shutdown {
     if (errors.length > 0) throw errors[0];
   }
 
-  /** Disposes the executor. A synchronous error is added to `errors`; a later rejection reaches the callers that await the shutdown. */
+  /**
+   * Disposes the executor. A synchronous error is added to `errors`; a later rejection reaches the callers that await the
+   * shutdown.
+   */
   #disposeExecutor(errors: unknown[]): Promise<void> {
     const { config, poison } = this.#e;
     const failure = (cause: unknown): BlockstepError =>

@@ -71,7 +71,10 @@ export class EngineState {
     });
   }
 
-  /** Milliseconds of the engine's clock. A clock that throws, or returns no finite number, stands still here; the scheduler reports it. */
+  /**
+   * Milliseconds of the engine's clock. A clock that throws, or returns no finite number, stands still here; the scheduler reports
+   * it.
+   */
   now(): number {
     const before = enterCallee('now');
     try {

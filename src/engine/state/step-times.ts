@@ -1,6 +1,9 @@
 import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
 
-/** Time from a step's submission to the executor's answer, in milliseconds, since the start. Every field is null before the first step. */
+/**
+ * Time from a step's submission to the executor's answer, in milliseconds, since the start. Every field is null before the first
+ * step.
+ */
 export interface StepLatency {
   /** Of the step taken last. */
   readonly last: number | null;

@@ -22,7 +22,10 @@ export class Rate {
     this.#count += times;
   }
 
-  /** Settles a moment, not before the last one: the events since then are spread over the time since then. Without time between, they wait. */
+  /**
+   * Settles a moment, not before the last one: the events since then are spread over the time since then. Without time between,
+   * they wait.
+   */
   settle(nowMs: number): void {
     const span = nowMs - this.#knownMs;
     if (span <= 0) return;

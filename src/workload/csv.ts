@@ -2,7 +2,7 @@ import { parse } from 'csv-parse/sync';
 import { badTrace, type Place, shown } from './place.js';
 import type { TraceRow } from './workload-builder.js';
 
-/** What sets one CSV trace format apart from another. */
+/** One CSV trace format: its columns, and how a row is made of them. */
 export interface CsvFormat {
   /** Names of the columns that are read. They may stand in any order, with others between them. */
   readonly columns: readonly string[];

@@ -3,7 +3,7 @@ import { Random } from '../base/random.js';
 import { HASH_BLOCK_TOKENS, type Workload } from './workload.js';
 import { WorkloadBuilder } from './workload-builder.js';
 
-/** What `generateWorkload` is asked for. */
+/** Options of `generateWorkload`. */
 export interface GeneratorOptions {
   /** Number of requests, >= 1. */
   requests: number;

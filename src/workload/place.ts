@@ -1,6 +1,9 @@
 import { BlockstepError } from '../base/errors.js';
 
-/** Longest prompt or output that a trace may ask for, in tokens: more than any model takes, and such a prompt still fits into memory. */
+/**
+ * Longest prompt or output that a trace may ask for, in tokens: more than any model takes, and such a prompt still fits into
+ * memory.
+ */
 export const MAX_TOKENS = 2 ** 24;
 
 /** How many characters of a bad value a message shows. */
@@ -34,7 +37,7 @@ export function shown(value: unknown): string {
  * Checks a number of a trace.
  * @param original what the message shows as the bad value, if that differs from `value`
  * @returns `value`, an integer in [min, max]
- * @throws ERR_BLOCKSTEP_BAD_TRACE if it is none
+ * @throws ERR_BLOCKSTEP_BAD_TRACE if `value` is no such integer
  */
 export function integerField(
   place: Place,

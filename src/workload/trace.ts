@@ -14,7 +14,7 @@ export type TraceFormat = (typeof TRACE_FORMATS)[number];
 
 /** How a trace is read. */
 export interface TraceOptions {
-  /** Default: told by the first line. */
+  /** Format of the trace. Default: found by the first line. */
   format?: TraceFormat | undefined;
   /** Reading stops after this many requests; lines behind them are not checked. Default: no limit. */
   limit?: number | undefined;
@@ -22,6 +22,7 @@ export interface TraceOptions {
   skipBad?: boolean | undefined;
   /** Seed of the prompts' contents in formats without hash ids. Default 0. */
   seed?: number | undefined;
+  /** Stops the reading; checked once per 1,024 lines. */
   signal?: AbortSignal | undefined;
 }
 
@@ -50,7 +51,7 @@ interface LineReader {
   readRow(line: string, place: Place): TraceRow;
 }
 
-/** The signal is looked at once per this many lines. */
+/** Lines between two checks of the signal. */
 const LINES_PER_CHECK = 1024;
 
 /**

@@ -2,7 +2,7 @@ import { Workload } from './workload.js';
 
 /** One request of a trace, as a reader returns it. */
 export interface TraceRow {
-  /** Time of arrival in milliseconds since some moment, the same for all rows. */
+  /** Time of arrival in milliseconds; all rows count from the same moment. */
   arrivalMs: number;
   /** Prompt length in tokens, >= 1. */
   inputTokens: number;

@@ -20,8 +20,8 @@ export interface WorkloadColumns {
 }
 
 /**
- * The requests of a trace, in order of arrival. A request takes some 20 bytes, and 4 bytes per hash id. Its prompt is made only
- * when it is asked for.
+ * The requests of a trace, in order of arrival. A request takes some 20 bytes, and 4 bytes per hash id. Its prompt is made only on
+ * request, by `prompt`.
  *
  * Prompts are made up, since a prefix cache sees only which tokens are equal. With hash ids, the tokens [512 i, 512 i + 512) of a
  * prompt follow from its i-th id alone, so equal ids give equal tokens; a last block that is not full has the first part of its

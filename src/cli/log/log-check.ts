@@ -9,7 +9,7 @@ import { callEnds, checkWhole, headerEnd } from './log-records.js';
 export interface Difference {
   /** Number of the last step that had been scheduled, from 0; -1 if none had. */
   step: number;
-  /** Where, in bytes of the log, the call ends at which the difference shows. */
+  /** End of the first call that differs, in bytes of the log. */
   byte: number;
   field: 'error' | 'requests of the step' | 'free blocks' | 'digest of the state';
   expected: string;
@@ -21,12 +21,12 @@ export interface CheckedLog {
   bytes: Uint8Array;
   header: LogHeader;
   requests: number;
-  /** Per step that computed something: for how many requests its results are; -1 if the step failed. */
+  /** Per step that computed something: the number of requests in its results; -1 if the step failed. */
   results: number[];
   expected: ReplayResult;
 }
 
-/** What came of running a log again. */
+/** The outcome of running a log again. */
 export interface LogOutcome {
   /** Steps that computed something. */
   steps: number;

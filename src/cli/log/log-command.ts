@@ -10,7 +10,7 @@ import {
 } from './log-check.js';
 import { readWhole } from './log-file.js';
 
-/** What `replay --log` found, as `--json` prints it. */
+/** The outcome of `replay --log`, as `--json` prints it. */
 export interface LogReport {
   log: string;
   bytes: number;
@@ -20,7 +20,10 @@ export interface LogReport {
   commands: number;
   identical: boolean;
   difference: Difference | null;
-  /** Digest of the native state at the end, 16 hex digits: `recordedDigest` after the log's commands, `digest` after the repeated run. */
+  /**
+   * Digest of the native state at the end, 16 hex digits: `recordedDigest` after the log's commands, `digest` after the repeated
+   * run.
+   */
   recordedDigest: string;
   digest: string;
 }

@@ -26,7 +26,10 @@ export class LogRecorder implements LogSink {
     this.#used += bytes.length;
   }
 
-  /** Writes what is left and gives the file its name. To be called after the scheduler was disposed, which writes its last commands. */
+  /**
+   * Writes what is left and gives the file its name. To be called after the scheduler was disposed, which writes its last
+   * commands.
+   */
   commit(): void {
     this.#flush();
     this.#file.commit();

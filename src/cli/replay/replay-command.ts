@@ -190,7 +190,7 @@ async function loadWorkload(
   return { workload, source: { file, ...told(workload), ...found } };
 }
 
-/** What a workload says about itself, for the report. */
+/** The facts about a workload, for the report. */
 function told({ length, hasContents }: Workload): Pick<Source, 'requests' | 'promptContents'> {
   return { requests: length, promptContents: hasContents };
 }

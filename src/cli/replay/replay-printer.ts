@@ -5,13 +5,13 @@ import type { ReplayFlags } from './replay-flags.js';
 import type { Report, Source } from './report/report.js';
 import { renderTable } from './report/report-table.js';
 
-/** What a replay prints: its results on stdout; on stderr what is replayed, and what to try next. */
+/** Prints for a replay: its results on stdout; on stderr the workload, and commands to try next. */
 export interface ReplayPrinter {
   /** Before it runs. */
   begin(source: Source): void;
-  /** What came of it. */
+  /** The results. */
   report(report: Report): void;
-  /** When everything else was said. */
+  /** The suggestions, after all other output. */
   end(report: Report): void;
 }
 
@@ -41,7 +41,7 @@ function announcement({ file, requests }: Source): string {
   return `Replaying ${count}${from} through the scheduler in virtual time: no model runs, and no GPU.`;
 }
 
-/** More requests a second than the GPU of the default cost model can serve. */
+/** Requests per second: more than the GPU of the default cost model can serve. */
 const TOO_MANY = 60;
 
 /** Commands to try next, without what this command did already. */

@@ -11,7 +11,10 @@ export interface ExecutorRequest {
   readonly handle: number;
   /** Length of the prompt in tokens. */
   readonly numPromptTokens: number;
-  /** Name of the LoRA adapter; absent or empty for none. Like `cacheSalt`, it decides the KV of a token besides the tokens before it. */
+  /**
+   * Name of the LoRA adapter; absent or empty for none. Like `cacheSalt`, it decides the KV of a token besides the tokens before
+   * it.
+   */
   readonly adapter?: string;
   /** Salt of the prefix cache: requests with different salts share no blocks. Absent or empty for none. */
   readonly cacheSalt?: string;

@@ -27,7 +27,10 @@ export function keepTables<T extends PlanTables>(plan: Plan, tables: T, core: Co
   return Object.create(tables, { readTokens: { value: readTokens } }) as T;
 }
 
-/** Reads tokens from the scheduler's state. @throws ERR_BLOCKSTEP_BAD_SLOT if the request has ended: its slot may be another's by now */
+/**
+ * Reads tokens from the scheduler's state.
+ * @throws ERR_BLOCKSTEP_BAD_SLOT if the request has ended: its slot may be another's by now
+ */
 function readLive(plan: Plan, tables: PlanTables, entry: number, from: number, out: Int32Array): number {
   const request = entry < plan.numRequests ? plan.requests[entry] : undefined;
   if (request?.isFinished === true) {

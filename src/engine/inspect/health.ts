@@ -17,7 +17,10 @@ export interface EngineHealth {
 /** Failed steps in a row that make an engine unhealthy. */
 const FAILING_STEPS = 3;
 
-/** Watches an engine for three faults: a hung executor, several failed steps in a row, and runnable requests that are never scheduled. */
+/**
+ * Watches an engine for three faults: a hung executor, several failed steps in a row, and runnable requests that are never
+ * scheduled.
+ */
 export class HealthWatch {
   readonly #e: EngineState;
   /** Empty plans in a row although a request could run. */

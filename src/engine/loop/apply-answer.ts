@@ -16,24 +16,25 @@ import { schedulerFailure } from '../requests/publish.js';
 import type { EngineState } from '../state/engine-state.js';
 import type { Step } from '../state/step.js';
 
-/** What the answer of a step brought, and why those of its rows failed that did. */
+/** The outcome of a step's answer. */
 export interface AppliedAnswer {
   readonly outputs: StepOutputs;
-  /** What came with each token of `outputs.tokens`, at the same place; null = nothing. */
+  /** One value per token of `outputs.tokens`, at the same index; null = none. */
   readonly extras: readonly unknown[] | null;
+  /** The error of a request whose row failed. */
   readonly failureOf: (request: Request) => BlockstepError;
 }
 
 /**
- * Hands the answer of the oldest step to the scheduler. Rows that are wrong fail alone if it can be said which tokens belong to
- * the others; otherwise the whole step fails.
+ * Hands the answer of the oldest step to the scheduler. Wrong rows fail alone if the counts tell which tokens belong to the other rows;
+ * otherwise the whole step fails.
  */
 export function applyAnswer(e: EngineState, step: Step, reports: ConnectorOutput | null): AppliedAnswer {
   const { plan } = step;
   const taken = readAnswer(e, step);
   if (taken === null) return failStep(e, step, reports);
   const { result, lostBlocks } = taken;
-  // The scheduler counts those of them that name no block.
+  // The scheduler counts ids that name no block.
   const output = lostBlocks.length === 0 ? reports : { ...reports, lostBlocks: lostBlocks as number[] };
   const extras = goodExtras(e, step, taken);
   if (!lacksTokens(plan, result)) {
@@ -41,7 +42,8 @@ export function applyAnswer(e: EngineState, step: Step, reports: ConnectorOutput
       const outputs = e.scheduler.update(plan, result, output);
       return { outputs, extras, failureOf: (request) => rowFailure(plan, result.errors, request) };
     } catch (error) {
-      // The answer is refused as a whole: its rows are looked at one by one below. If something else was refused, so it is again.
+      // The scheduler refused the answer as a whole, so its rows are repaired one by one below. If the scheduler refused
+      // something else, such as the reports, the second `update` throws the same again.
       if (!isBadArgument(error)) throw error;
     }
   }
@@ -64,7 +66,7 @@ export function applyAnswer(e: EngineState, step: Step, reports: ConnectorOutput
   };
 }
 
-/** The answer's arrays, read once; null if the step failed, which it has too if its answer cannot be read. */
+/** The answer's arrays, read once; null if the step failed. A step whose answer cannot be read fails here. */
 function readAnswer(e: EngineState, step: Step): TakenAnswer | null {
   if (step.state === 'failed') return null;
   try {
@@ -76,7 +78,7 @@ function readAnswer(e: EngineState, step: Step): TakenAnswer | null {
   return step.taken;
 }
 
-/** What came with the tokens; null if it is wrong, which is counted: the tokens are good without it. */
+/** The extras of an answer. Wrong extras are counted and give null: the tokens are good without them. */
 function goodExtras(e: EngineState, step: Step, { result, extras }: TakenAnswer): readonly unknown[] | null {
   try {
     return takeExtras(step.plan, result, extras);
@@ -86,7 +88,7 @@ function goodExtras(e: EngineState, step: Step, { result, extras }: TakenAnswer)
   }
 }
 
-/** Hands the drafts of the step that was just applied to the scheduler. Drafts are hints: wrong ones are counted and dropped. */
+/** Hands the draft tokens of the step that was just applied to the scheduler. Drafts are hints: wrong ones are counted and dropped. */
 export function applyDrafts(e: EngineState, step: Step): void {
   const { pipelineDepth, numSpeculativeTokens } = e.scheduler.config;
   const drafts = step.taken?.drafts;
@@ -101,8 +103,8 @@ export function applyDrafts(e: EngineState, step: Step): void {
 }
 
 /**
- * With several steps in flight drafts stay with the executor: it verifies those that it made itself. Only a step that was kept
- * back until its grammars know what came before has placeholders, and the drafts of the step before it replace them.
+ * With several steps in flight, drafts stay with the executor, which verifies its own. The exception is a next step that is kept back
+ * until its grammars know the earlier tokens: its plan has placeholders, and the drafts of the applied step replace them.
  */
 function replaceDrafts(e: EngineState, from: Plan, drafts: unknown): void {
   const next = e.flight.length === 0 ? null : e.flight[0];

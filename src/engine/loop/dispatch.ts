@@ -5,21 +5,21 @@ import { PlanViews } from '../executor/plan-view.js';
 import type { EngineState } from '../state/engine-state.js';
 import type { Step } from '../state/step.js';
 
-/** Hands steps to the executor: gathers their tables, has them executed, and notes what was answered. */
+/** Hands steps to the executor: gathers their tables, calls `execute`, and notes the answers. */
 export class Dispatch {
   readonly #e: EngineState;
   readonly #tables: ExecutorTables;
   readonly #views = new PlanViews();
 
-  /** @throws ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_CUDA if the tables on a GPU cannot be made; the scheduler is disposed */
+  /** @throws ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_CUDA if the tables on a GPU cannot be allocated; then the scheduler is disposed */
   constructor(e: EngineState) {
     this.#e = e;
     this.#tables = new ExecutorTables(e.scheduler, e.config);
   }
 
   /**
-   * Gathers the tables of a step. To be called right after its plan was made, also for a step that is kept back: later its rows
-   * may be gone. What fails here fails the step.
+   * Gathers the tables of a step. To be called right after the plan was made, also for a step that is kept back: its rows of the KV
+   * table may be freed later. A failure here fails the step when it is executed.
    */
   gather(step: Step): void {
     try {
@@ -29,12 +29,12 @@ export class Dispatch {
     }
   }
 
-  /** The step is executed later: requests that end until then must still be found in its tables. */
+  /** Prepares a step for later execution: the tokens of requests that end meanwhile stay readable in its tables. */
   keepBack(step: Step): void {
     if (step.tables !== null) step.tables = keepTables(step.plan, step.tables, this.#e.scheduler.core);
   }
 
-  /** Has the executor compute the step. Never throws: what the executor throws is its answer. */
+  /** Has the executor compute the step. Never throws: an error of the executor fails the step. */
   execute(step: Step): void {
     step.state = 'pending';
     step.submittedAt = this.#e.now();
@@ -60,7 +60,7 @@ export class Dispatch {
     }
   }
 
-  /** Awaits an answer by a promise of our own: the executor's may settle twice, call back at once, or throw while it is asked. */
+  /** Awaits an answer by a promise of our own: the executor's thenable may settle twice, call back at once, or throw in `then`. */
   #follow(step: Step, answer: unknown, then: (...callbacks: unknown[]) => unknown): void {
     const promise = new Promise((resolve, reject) => {
       Reflect.apply(then, answer, [resolve, reject]);

@@ -2,11 +2,11 @@ import { BlockstepError } from '../../base/errors.js';
 import type { EngineState } from '../state/engine-state.js';
 
 /**
- * Tells the connector and the workers that the engine is about to be disposed. Steps in flight are given up. Every request ends, so
- * that the connector hears of each end; what the connector answers goes to the workers with a last plan that has nothing to
- * execute. If anything fails on the way the rest is left out: the dispose that follows frees everything.
+ * Tells the connector and the workers that the engine is about to be disposed. Steps in flight are given up. Every request ends, and the
+ * connector hears of each end. The connector's metadata for these ends reaches the workers with a last plan that has nothing to
+ * execute. After an error the rest is left out: the dispose that follows frees everything.
  *
- * Nothing is told while the GPU decides a step: nothing may change then, and a dispose does not wait for the GPU.
+ * While the GPU decides a step, nobody is told: the scheduler may not change then, and a dispose does not wait for the GPU.
  * @throws ERR_BLOCKSTEP_REENTRANT from inside a callback of the scheduler, with nothing changed
  */
 export function sayFarewell(e: EngineState): void {
@@ -17,7 +17,7 @@ export function sayFarewell(e: EngineState): void {
     for (const step of e.flight) {
       const { plan, state } = step;
       scheduler.failStep(plan);
-      // The workers give up what began with the step; with a step that was kept back nothing has begun.
+      // The workers give up the transfers that began with the step. With a step that was kept back none has begun.
       if (state === 'kept back') workers?.skip(step.finishedHandles);
       else workers?.end(plan);
     }

@@ -7,9 +7,9 @@ import type { EngineState } from '../state/engine-state.js';
 const NO_BLOCKS = new Int32Array(0);
 
 /**
- * What the executor has to hear of requests that ended or were preempted. Empty plans never reach the executor, so what they say
- * is kept for the next plan that does. And `Executor.requestsFinished` hears of each end once, also of ends behind which no plan
- * comes any more.
+ * The ends and preemptions of requests that the executor has to hear of. Empty plans never reach the executor, so their ends and
+ * preemptions are added to the next plan that does. `Executor.requestsFinished` hears of each end once, also of the last ends, which
+ * no plan follows.
  */
 export class Notices {
   readonly #e: EngineState;
@@ -19,20 +19,23 @@ export class Notices {
   #preemptedHandles: number[] = [];
   #taken: Int32Array = NO_BLOCKS;
   #forgotten: Int32Array = NO_BLOCKS;
-  /** Ends that `requestsFinished` was not told yet: the handles, and the step whose plan told of them. No plan from that step on has them. */
+  /**
+   * Ends that `requestsFinished` was not told yet, by the step whose plan told of them. The plans of that step and of later ones do not
+   * schedule these requests.
+   */
   #untold: { readonly step: number; readonly handles: readonly number[] }[] = [];
 
   constructor(e: EngineState) {
     this.#e = e;
   }
 
-  /** Notes the ends that a new plan tells of. */
+  /** Notes the ends named by a new plan. */
   planned({ step, finishedHandles: handles }: Plan): void {
     if (this.#e.config.requestsFinished === null || handles.length === 0) return;
     this.#untold.push({ step, handles });
   }
 
-  /** Keeps what an empty plan says. @returns whether it names requests that ended or were preempted */
+  /** Keeps the ends, preemptions and blocks named by an empty plan. @returns whether it names ended or preempted requests */
   keep({
     finished,
     finishedHandles,
@@ -53,7 +56,7 @@ export class Notices {
     return true;
   }
 
-  /** Adds what was kept to a plan that the executor will see. An id under which two requests ended stands there once. */
+  /** Adds the kept ends, preemptions and blocks to a plan for the executor. An id under which two requests ended stands there once. */
   addTo(plan: Plan): void {
     if (this.#taken.length + this.#forgotten.length > 0) {
       plan.takenBlocks = joined(this.#taken, plan.takenBlocks);
@@ -73,8 +76,8 @@ export class Notices {
   }
 
   /**
-   * Tells the executor which requests have ended, once no step in flight has them any more. What the executor throws, or rejects
-   * with, is counted: nothing depends on it.
+   * Tells the executor which requests have ended, once no step in flight has them any more. A throw or a rejection of the executor is
+   * only counted (`wrongAnswers`).
    */
   tell(): void {
     const { flight } = this.#e;

@@ -3,11 +3,11 @@ import type { HealthWatch } from '../inspect/health.js';
 import { brokenBy, type EngineState } from '../state/engine-state.js';
 import type { StepLoop, StepReport } from './step-loop.js';
 
-/** Milliseconds between two turns while there is work and nothing of it can be scheduled. */
+/** Milliseconds between two turns while there is work and none of it can be scheduled. */
 const BACKOFF_MS = 1;
 /**
- * Most milliseconds between two turns while a deadline is open: a clock of the user's may run faster than the platform's. The same
- * between two turns that ask workers for reports of transfers which nobody waits for.
+ * Most milliseconds between two turns while a deadline is open, since a user's clock may run faster than the platform's. Also the time
+ * between two turns that ask the workers for reports of transfers while no step is due.
  */
 const WATCH_MS = 1000;
 
@@ -15,29 +15,33 @@ const WATCH_MS = 1000;
  * Makes the engine drive itself: `Engine.run`. Owns the only timer of the engine.
  *
  * A turn takes at most one answer and fills the pipeline, then yields to the event loop, so that I/O, readers and other engines
- * get their turns. Between turns the loop waits: for the next turn of the event loop while there is something to do; for the
- * executor's answer; 1 ms while there is work and nothing of it can be scheduled; for the next request while there is none. Only the
- * first of these waits keeps the process alive.
+ * get their turns. Between turns the loop waits in one of four ways: for the next turn of the event loop, if there is something to do;
+ * for the executor's answer; for 1 ms, if there is work and none of it can be scheduled; for the next request, if there is no work.
+ * Only the first wait keeps the process alive; during a shutdown every wait does.
  */
 export class RunLoop {
   readonly #e: EngineState;
   readonly #steps: StepLoop;
   readonly #health: HealthWatch;
-  /** Called after every turn; says after how many milliseconds the next is due at the latest, to be kept alive for it. */
+  /**
+   * Called after every turn.
+   * @returns most milliseconds until the next turn, for which the process stays alive; Infinity = no turn due
+   */
   readonly #afterTurn: () => number;
   #running = false;
-  /** `start` was called, and `stop` was not since: the loop does not run for guests alone. */
+  /** `start` was called, and `stop` was not called since: the loop runs without guests too. */
   #asked = false;
   /** Guests: batches that need the loop (`Engine.generate`). */
   #guests = 0;
-  /** A turn waits for the GPU; `#missed`: the loop was woken meanwhile, and makes another turn behind it. */
+  /** A turn waits for the GPU. */
   #turning = false;
+  /** The loop was woken while a turn waited for the GPU, and makes another turn afterwards. */
   #missed = false;
   #immediate: NodeJS.Immediate | null = null;
   #timer: NodeJS.Timeout | null = null;
   #timerDelay = 0;
   #stalledTurns = 0;
-  /** Settles what `start` returned; null while the loop does not run. */
+  /** Settles the promise that `start` returned; null while the loop does not run. */
   #end: Deferred<void> | null = null;
 
   constructor(e: EngineState, steps: StepLoop, health: HealthWatch, afterTurn: () => number) {
@@ -47,7 +51,7 @@ export class RunLoop {
     this.#afterTurn = afterTurn;
   }
 
-  /** Whether the engine drives itself for somebody; not while the loop only comes to rest behind its last guest. */
+  /** Whether the engine drives itself, for `start` or a guest. False while the loop only comes to rest after its last guest. */
   get isRunning(): boolean {
     return this.#running && this.#isNeeded();
   }
@@ -57,21 +61,21 @@ export class RunLoop {
     return this.#immediate !== null;
   }
 
-  /** Begins, or goes on. @returns resolves when the loop is stopped; rejects when the engine broke, which nobody has to hear */
+  /** Begins, or goes on. @returns resolves when the loop is stopped; rejects when the engine breaks; it may be ignored */
   start(): Promise<void> {
     this.#asked = true;
     return this.#go();
   }
 
-  /** A guest comes: the loop runs at least until it calls `leave`. */
+  /** A guest comes: the loop runs at least until the guest calls `leave`. */
   join(): void {
     this.#guests++;
     void this.#go();
   }
 
   /**
-   * A guest leaves. Behind the last guest the loop stops, unless `start` was called: at once if requests of others are unfinished,
-   * otherwise when the steps in flight were taken and everybody was told.
+   * A guest leaves. After the last guest the loop stops, unless `start` was called: in its next turn if requests of other clients are
+   * unfinished, otherwise when the steps in flight were taken and nothing is left to tell anybody.
    */
   leave(): void {
     this.#guests--;
@@ -92,7 +96,7 @@ export class RunLoop {
     return this.#end.promise;
   }
 
-  /** Stops, and leaves no timer. @param error what `start` rejects with; none = it resolves */
+  /** Stops the loop, and leaves no timer. @param error rejects the promise of `start`; undefined = that promise resolves */
   stop(error?: unknown): void {
     this.#running = false;
     this.#asked = false;
@@ -105,7 +109,7 @@ export class RunLoop {
     else end?.reject(error);
   }
 
-  /** Something happened: looks again in the next turn of the event loop. */
+  /** Wakes the loop after an event: it makes a turn in the next turn of the event loop. */
   poke(): void {
     if (!this.#running || this.#immediate !== null) return;
     this.#immediate = setImmediate(this.#turn);
@@ -127,7 +131,7 @@ export class RunLoop {
       let left = this.#e.scheduler.config.pipelineDepth + 1;
       do report = this.#steps.step();
       while (report.state === 'progress' && !report.answered && this.#running && --left > 0);
-      // The executor has something to do while readers have their turn.
+      // The executor gets its next step first, so that it computes while readers have their turn.
       if (report.answered && this.#running) this.#steps.feed();
     } catch (error) {
       this.#e.breakOff(brokenBy(error));
@@ -179,14 +183,14 @@ export class RunLoop {
     if (state === 'stalled' || (state === 'waiting' && this.#mayUnblock())) delay = BACKOFF_MS;
     else if (state === 'waiting') delay = Math.min(delay, this.#health.executorTimeLeft());
     const { nextDeadline, config } = this.#e.scheduler;
-    // While the pipeline is full no plan can be made that would end anything; the answer that makes room wakes the loop.
+    // While the pipeline is full, no plan can be made, so no deadline can be acted on. The next answer wakes the loop.
     const mayPlan = this.#e.flight.length < config.pipelineDepth;
     if (mayPlan && nextDeadline !== Number.POSITIVE_INFINITY)
       delay = Math.min(delay, nextDeadline - this.#e.now());
     this.#wakeAfter(delay, wait !== Number.POSITIVE_INFINITY);
   }
 
-  /** Requests that wait for something outside can become ready while a step runs, and there is room for another step. */
+  /** Whether a request that waits for an outside event may become ready while there is room for another step in flight. */
   #mayUnblock(): boolean {
     const { flight, scheduler } = this.#e;
     return scheduler.numSkipped > 0 && flight.length < scheduler.config.pipelineDepth;

@@ -10,12 +10,12 @@ export class Shutdown {
   readonly #e: EngineState;
   readonly #health: HealthWatch;
   readonly #onDisposed: () => void;
-  /** When the drain ends at the latest, by the engine's clock. */
+  /** Latest end of the drain, in milliseconds of the engine's clock. */
   #until = Number.POSITIVE_INFINITY;
   #gone: Promise<void> | null = null;
   #ended: Deferred<void> | null = null;
 
-  /** @param onDisposed ends what drives and watches the engine; called once, when nothing can be done with it any more */
+  /** @param onDisposed ends the run loop and the exit watch; called once, when the engine is disposed */
   constructor(e: EngineState, health: HealthWatch, onDisposed: () => void) {
     this.#e = e;
     this.#health = health;
@@ -23,9 +23,10 @@ export class Shutdown {
   }
 
   /**
-   * Begins the drain: the engine takes no new requests from now on, and the run loop calls `advance`. A later call can shorten
-   * the drain.
-   * @returns the one promise of the engine's end
+   * Begins the drain: the engine refuses new requests from now on, and the run loop calls `advance` after every turn. A later call can
+   * shorten the drain.
+   * @param drainMs milliseconds of the engine's clock
+   * @returns the same promise for all calls; see `Engine.shutdown`
    */
   begin(drainMs: number): Promise<void> {
     const e = this.#e;
@@ -39,8 +40,8 @@ export class Shutdown {
   }
 
   /**
-   * Ends the engine if everything is done, the time of the drain is up, or the engine is broken.
-   * @returns milliseconds until the time is up; Infinity without a drain
+   * Ends the engine if all work is done, the drain is over, or the engine is broken.
+   * @returns milliseconds until the drain is over; Infinity without a drain
    */
   advance(): number {
     const e = this.#e;
@@ -56,12 +57,12 @@ export class Shutdown {
     try {
       this.dispose();
     } catch {
-      // The promise of the end rejects with it.
+      // The promise of `begin` rejects with this error.
     }
     return Number.POSITIVE_INFINITY;
   }
 
-  /** Whether nothing is left to be done. True too if asking breaks the engine: then nothing can be done any more. */
+  /** Whether no work is left. Also true if asking for work breaks the engine: a broken engine does no more work. */
   #isDrained(): boolean {
     try {
       return this.#e.streams.size === 0 && !this.#e.hasWork();
@@ -73,8 +74,8 @@ export class Shutdown {
   /**
    * Ends the engine now. Everything is freed, whatever is thrown.
    * @throws ERR_BLOCKSTEP_REENTRANT from inside the executor or a callback of the scheduler, with nothing changed
-   * @throws ERR_BLOCKSTEP_INVARIANT if the end itself broke the engine, for instance since its log cannot be written;
-   * ERR_BLOCKSTEP_EXECUTOR for what the executor's dispose throws
+   * @throws ERR_BLOCKSTEP_INVARIANT if the end itself broke the engine, for instance because its log cannot be written
+   * @throws ERR_BLOCKSTEP_EXECUTOR if the executor's `dispose` throws; the cause is its error
    */
   dispose(): void {
     const e = this.#e;
@@ -100,7 +101,10 @@ export class Shutdown {
     if (errors.length > 0) throw errors[0];
   }
 
-  /** Disposes the executor. What it throws at once is noted in `errors`; what it rejects with later reaches whoever awaits the shutdown. */
+  /**
+   * Disposes the executor. A synchronous error is added to `errors`; a later rejection reaches the callers that await the
+   * shutdown.
+   */
   #disposeExecutor(errors: unknown[]): Promise<void> {
     const { config, poison } = this.#e;
     const failure = (cause: unknown): BlockstepError =>

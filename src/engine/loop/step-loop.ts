@@ -12,20 +12,21 @@ import { applyAnswer, applyDrafts } from './apply-answer.js';
 import { Dispatch } from './dispatch.js';
 import { Notices } from './notices.js';
 
-/** What one `Engine.step()` did, and what the next step waits for. */
+/** The outcome of one `Engine.step()`. */
 export interface StepReport {
-  /** Entries and tokens of the step that was scheduled and submitted; 0 = none was. */
+  /** Entries of the step that was planned; 0 = no step, or an empty plan. */
   readonly scheduledRequests: number;
+  /** Tokens of the step that was planned; 0 = no step, or an empty plan. */
   readonly scheduledTokens: number;
   /** Whether the answer of the oldest step in flight was taken. */
   readonly answered: boolean;
-  /** Requests that ended since the report before this one, aborted ones included. */
+  /** Requests that ended since the previous report, aborted ones included. */
   readonly ended: number;
-  /** Steps in flight now. */
+  /** Steps in flight after this round. */
   readonly stepsInFlight: number;
   /**
-   * `progress`: something was done, so call again. Nothing was done because: `waiting` the executor has not answered yet;
-   * `stalled` there is work and nothing of it can be scheduled; `idle` there is no work.
+   * `progress`: the round did something, so call again. The other states say why a round did nothing. `waiting`: the executor has not
+   * answered yet. `stalled`: there is work, and none of it can be scheduled. `idle`: there is no work.
    */
   readonly state: 'progress' | 'waiting' | 'stalled' | 'idle';
 }
@@ -33,26 +34,26 @@ export interface StepReport {
 const NOTHING = { tokens: new Int32Array(0), counts: new Int32Array(0) };
 
 /**
- * One round of the engine, in vLLM's order: aborts, schedule, execute, aborts, reports of transfers, update, publish. A round does
- * what can be done now and never waits: it submits at most one step, and takes the oldest one if that was answered.
+ * Makes rounds of the engine, in vLLM's order: aborts, schedule, execute, aborts, reports of transfers, update, publish. A round never
+ * waits for the executor: it submits at most one step, and takes the oldest step only if that step was answered.
  *
- * Where the GPU decides, a round waits for the plan between the first aborts and the execution, and others have their turns. A
- * client that wants to change something meanwhile carries the round to its end first, in place (`EngineState.pendingRound`): a GPU
- * decides in microseconds.
+ * Where the GPU decides, a round awaits the plan between the first aborts and the execution, and the event loop goes on. A client's call
+ * that changes something meanwhile first carries the round to its end, synchronously (`EngineState.pendingRound`): a GPU decides in
+ * microseconds.
  */
 export class StepLoop {
   readonly #e: EngineState;
   readonly #health: HealthWatch;
   readonly #dispatch: Dispatch;
   readonly #notices: Notices;
-  /** Requests that had ended when the last report was made. */
+  /** Number of requests that had ended when the last report was made. */
   #endedBefore = 0;
-  /** Whether the present round changed anything that its report does not count. */
+  /** Whether the present round made progress that the counts of its report do not show. */
   #moved = false;
   /** Whether the workers were asked for reports in the present round. */
   #collected = false;
 
-  /** @throws ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_CUDA if the tables on a GPU cannot be made; the scheduler is disposed */
+  /** @throws ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_CUDA if the tables on a GPU cannot be allocated; then the scheduler is disposed */
   constructor(e: EngineState, health: HealthWatch) {
     this.#e = e;
     this.#health = health;
@@ -61,25 +62,26 @@ export class StepLoop {
   }
 
   /**
+   * See `Engine.step`.
    * @throws what the clock throws, with nothing changed
-   * @throws ERR_BLOCKSTEP_EXECUTOR_HUNG, ERR_BLOCKSTEP_INVARIANT when the engine broke on it
+   * @throws ERR_BLOCKSTEP_EXECUTOR_HUNG, ERR_BLOCKSTEP_INVARIANT when the round broke the engine
    * @throws ERR_BLOCKSTEP_AUTHORITY where the GPU decides
    */
   step(): StepReport {
     return this.#round(true);
   }
 
-  /** A round that gives the executor work, and leaves what was answered for the next round. */
+  /** A round that gives the executor work, and leaves answers for the next round. */
   feed(): StepReport {
     return this.#round(false);
   }
 
-  /** `step`, whoever decides. */
+  /** `step`, for a host or a GPU that decides. */
   stepAsync(): Promise<StepReport> {
     return this.#roundAsync(true);
   }
 
-  /** `feed`, whoever decides. */
+  /** `feed`, for a host or a GPU that decides. */
   feedAsync(): Promise<StepReport> {
     return this.#roundAsync(false);
   }
@@ -113,12 +115,12 @@ export class StepLoop {
       },
     );
     e.pendingRound = round;
-    // What this rejects with, `finish` throws again.
+    // If this rejects, `finish` throws the same error.
     await pending.settle().catch(() => {});
     return round.finish();
   }
 
-  /** Runs a part of a round: whoever is called in it may not step. */
+  /** Runs a part of a round. Callbacks inside it may not step the engine. */
   #part<T>(act: () => T): T {
     const e = this.#e;
     e.busy = true;
@@ -133,7 +135,7 @@ export class StepLoop {
     }
   }
 
-  /** Begins a round: all that comes before its plan is made. */
+  /** Begins a round: everything before the plan is made. */
   #begin(): void {
     const e = this.#e;
     this.#health.checkExecutor();
@@ -142,10 +144,10 @@ export class StepLoop {
     this.#moved = drainAborts(e);
   }
 
-  /** Ends a round: all that comes behind its plan. @param plan null = none was made */
+  /** Ends a round: everything after the plan was made. @param plan null = no plan. @param takes whether an answer may be taken */
   #end(plan: Plan | null, takes: boolean): StepReport {
     const e = this.#e;
-    // Workers are asked once per round. If the round takes a step they are asked then, since the loads of that step need a verdict.
+    // Workers are asked for reports once per round. A round that takes a step asks them then, since that step's loads need a verdict.
     const willTake = takes && this.#hasAnswer();
     if (plan !== null) this.#planned(plan, willTake);
     const answered = takes && this.#hasAnswer();
@@ -158,7 +160,7 @@ export class StepLoop {
     return this.#report(plan, answered);
   }
 
-  /** Whether the oldest step can be taken. */
+  /** Whether the oldest step was answered, or failed. */
   #hasAnswer(): boolean {
     const { flight } = this.#e;
     return flight.length > 0 && flight[0].isSettled;
@@ -180,11 +182,11 @@ export class StepLoop {
     const { flight, scheduler } = this.#e;
     const inFlight = flight.length;
     if (inFlight >= scheduler.config.pipelineDepth) return false;
-    // Steps are executed in order: none can be executed behind one that is kept back.
+    // Steps are executed in order, so no step can be executed behind one that is kept back.
     if (inFlight > 0 && flight[inFlight - 1].state === 'kept back') return false;
     if (scheduler.nextDeadline !== Number.POSITIVE_INFINITY && scheduler.nextDeadline <= this.#e.now())
       return true;
-    // While steps are in flight, what is left to tell besides requests goes out with their updates.
+    // Without unfinished requests, a plan only tells of ends. While steps are in flight, their updates tell of these ends.
     return scheduler.numUnfinished > 0 || (inFlight === 0 && this.#e.needsPlan());
   }
 
@@ -205,16 +207,16 @@ export class StepLoop {
     this.#dispatch.gather(step);
     this.#notices.addTo(plan);
     e.flight.push(step);
-    // A step waits for those in flight if its grammars need the tokens that they make, or if they still use its blocks.
+    // A step waits for those in flight if its grammars need their tokens, or if they still use its blocks.
     const waits = plan.pendingStructuredOutputTokens || e.workers?.mustWait(plan) === true;
     if (!waits || e.flight.length === 1) this.#dispatch.execute(step);
     else this.#dispatch.keepBack(step);
   }
 
   /**
-   * Takes a plan with nothing to execute. What it says is kept for the next plan that the executor sees; requests that ended while
-   * it was made are told to their clients now.
-   * @param collects whether the workers are asked with this plan
+   * Takes a plan with nothing to execute. Its ends and preemptions are kept for the next plan that the executor sees. The clients of
+   * requests that ended while the plan was made are told now.
+   * @param collects whether the workers are asked for reports with this plan
    */
   #takeEmpty(plan: Plan, collects: boolean): void {
     const e = this.#e;
@@ -249,7 +251,7 @@ export class StepLoop {
     }
   }
 
-  /** What the workers report, asked once per round; null if they report nothing. */
+  /** The reports of the workers, asked once per round; null if there are none. */
   #collect(): ConnectorOutput | null {
     if (this.#collected) return null;
     this.#collected = true;
@@ -258,7 +260,7 @@ export class StepLoop {
     return output;
   }
 
-  /** Takes what the workers report in a round that has not asked them yet. */
+  /** Hands the scheduler the workers' reports, in a round that has not asked them yet. */
   #takeTransfers(): void {
     const output = this.#collect();
     if (output !== null) this.#e.scheduler.updateTransfers(output);

@@ -7,7 +7,10 @@ export function hasBounds({ maxQueuedRequests, maxQueuedTokens }: QueueBounds): 
   return Math.min(maxQueuedRequests, maxQueuedTokens) < Number.POSITIVE_INFINITY;
 }
 
-/** Whether one more request of `numTokens` prompt tokens leaves the queue at most half full. An empty queue has room for any prompt. */
+/**
+ * Whether one more request of `numTokens` prompt tokens leaves the queue at most half full. An empty queue has room for any
+ * prompt.
+ */
 export function hasHalfRoom(e: EngineState, numTokens: number): boolean {
   const { maxQueuedRequests, maxQueuedTokens } = e.config;
   const { requests, tokens } = e.scheduler.backlog;

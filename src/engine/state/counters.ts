@@ -1,20 +1,20 @@
-/** Events that leave no trace in the state, counted since the start. */
+/** Events counted since the start of the engine. */
 export class EngineCounters {
-  /** Steps that were executed and taken. */
+  /** Steps whose answers or failures were taken. */
   steps = 0;
   /** Of these, those that failed as a whole. */
   failedSteps = 0;
   /** Requests that the executor failed, by row or by step. */
   failedRequests = 0;
-  /** Requests that their clients stopped; the scheduler counts them as aborted. */
+  /** Requests stopped by their clients (`RequestStream.stop`); the scheduler counts them as aborted. */
   stopped = 0;
-  /** Answers of the executor that were no answers, or wrong for some rows. */
+  /** Errors in answers of the executor: unreadable answers, wrong rows, wrong extras or drafts, errors of `requestsFinished`. */
   wrongAnswers = 0;
   /** Answers that came after the engine had given the step up. */
   lateAnswers = 0;
-  /** Calls of the connector's workers that threw, or answered what cannot be read. */
+  /** Calls of the connector's workers that threw, or returned reports that cannot be read. */
   workerFailures = 0;
-  /** Times that a reader was woken by a step. */
+  /** Times that a row of outputs came for a stream with a waiting reader. */
   wakes = 0;
   /** Submissions that were refused with ERR_BLOCKSTEP_OVERLOADED. */
   overloads = 0;

@@ -11,50 +11,50 @@ import type { PendingRound } from './pending-round.js';
 import type { Step } from './step.js';
 import { StepTimes } from './step-times.js';
 
-/** What the state tells the parts of the engine that are built over it. */
+/** Hears of events in the state, for parts of the engine that are built over it (run loop, health). */
 export interface StateListener {
-  /** Something happened that the run loop may have to act on. */
+  /** Something happened that may need a turn of the run loop. */
   poke(): void;
   /** The engine broke: it refuses all further work. */
   broke(): void;
 }
 
 /**
- * Everything that an engine knows besides its scheduler's state. The parts of the engine share it: they read and write it.
+ * The engine's state besides its scheduler's. All parts of the engine read and write it.
  *
- * Invariants: `flight` holds the steps that were submitted and whose answers were not taken, oldest first, as the scheduler's
- * `inFlight` does. Every unfinished request has a stream, or its abort waits in `scheduler.aborts`.
+ * Invariants: `flight` holds the planned steps whose answers were not taken, oldest first, as the scheduler's `inFlight` does. Every
+ * unfinished request has a stream, or its abort waits in `scheduler.aborts`.
  */
 export class EngineState {
   readonly scheduler: Scheduler;
   readonly config: EngineConfig;
   readonly streams = new LiveStreams();
-  /** Requests that their clients stopped, and whose stops were not counted yet. Their aborts wait in `scheduler.aborts`. */
+  /** Requests stopped by their clients, whose stops were not counted yet. Their aborts wait in `scheduler.aborts`. */
   readonly stops = new Set<Request>();
   readonly flight: Step[] = [];
   readonly counters = new EngineCounters();
   readonly stepTimes = new StepTimes();
   /** The connector's workers; null if there are none. */
   readonly workers: Workers | null;
-  /** A round is being made: whoever calls the engine now does so from inside it, for instance from the executor. */
+  /** A round is being made: a call of the engine now comes from inside the round, for instance from the executor. */
   busy = false;
   disposed = false;
   pauseMode: 'none' | 'new' | 'all' = 'none';
   /** A shutdown has begun. */
   draining = false;
-  /** Why the engine refuses all further work. */
+  /** The error that broke the engine, which refuses all further work; null = the engine is whole. */
   poison: BlockstepError | null = null;
   /** Rounds that the step loop has begun so far. */
   rounds = 0;
-  /** Of the last plan: its tokens and preemptions. They tell `explain` why that plan admitted nothing more. */
+  /** Tokens and preemptions of the last plan; `explain` says by them why that plan admitted no more requests. */
   lastStep = { totalTokens: 0, preempted: 0 };
-  /** When the executor answered last, by the engine's clock. */
+  /** Time of the executor's last answer, in milliseconds of the engine's clock. */
   answeredAt = Number.NEGATIVE_INFINITY;
-  /** Where the GPU decides: the round whose plan it has not decided yet; null = there is none. */
+  /** Where the GPU decides: the round whose plan is not decided yet; null = no such round. */
   pendingRound: PendingRound<unknown> | null = null;
-  /** Makes the run loop look again: something happened that it may have to act on. */
+  /** Asks the run loop for another turn. */
   readonly poke: () => void;
-  /** Tells of the moment in which the engine broke. */
+  /** Tells the listener that the engine broke. */
   readonly #onBroken: () => void;
   #lastTime = 0;
 
@@ -65,56 +65,59 @@ export class EngineState {
     this.#onBroken = () => listener.broke();
     const countFailure = this.countWorkerFailure.bind(this);
     this.workers = config.workers.length === 0 ? null : new Workers(scheduler, config.workers, countFailure);
-    // Inside a round the step loop judges the error, once the round has put down what it has in hand.
+    // Inside a round the step loop judges the error, when the parts of the round have returned.
     scheduler.onBroken((cause) => {
       if (!this.busy) this.breakOff(brokenBy(cause));
     });
   }
 
-  /** The time. A clock that throws, or returns no finite number, counts as standing still: the scheduler complains about it. */
+  /**
+   * Milliseconds of the engine's clock. A clock that throws, or returns no finite number, stands still here; the scheduler reports
+   * it.
+   */
   now(): number {
     const before = enterCallee('now');
     try {
       const now = this.scheduler.config.now();
       if (Number.isFinite(now)) this.#lastTime = now;
     } catch {
-      // See above.
+      // The last time stays.
     } finally {
       leaveCallee(before);
     }
     return this.#lastTime;
   }
 
-  /** What becomes of the engine. */
+  /** The stage of the engine's life. */
   get state(): 'open' | 'draining' | 'broken' | 'disposed' {
     if (this.disposed) return 'disposed';
     if (this.poison !== null) return 'broken';
     return this.draining ? 'draining' : 'open';
   }
 
-  /** Whether anything is left to be done: requests, steps, aborts, held blocks, rows and ends that were not told yet. */
+  /** Whether any work is left: requests, steps, aborts, held blocks, rows, and ends that were not told yet. */
   hasWork(): boolean {
     return this.flight.length > 0 || this.scheduler.aborts.size > 0 || this.needsPlan();
   }
 
-  /** Whether another plan can change anything, or tell anybody anything. */
+  /** Whether another plan can change the state, or has ends to tell. */
   needsPlan(): boolean {
-    // To ask for work may call the connector, which may break the scheduler.
+    // `hasWork` may call the connector, which may break the scheduler.
     return this.workers?.owesEnds === true || this.change((scheduler) => scheduler.hasWork());
   }
 
   /**
-   * Whether a worker may still report the end of a transfer that no step waits for: its blocks are quarantined, or everything
-   * is paused.
+   * Whether a worker may still report the end of a transfer. The run loop asks when it is idle: then the blocks of the transfer are
+   * quarantined, or everything is paused.
    */
   awaitsReports(): boolean {
     return this.workers !== null && this.scheduler.hasUses;
   }
 
   /**
-   * To be called first by every client's call that changes something. A round that waits for the GPU is carried to its end here,
-   * so that no such call meets a plan that is half made.
-   * @throws ERR_BLOCKSTEP_DISPOSED, or the code that the engine was poisoned with
+   * Every client's call that changes something begins with this. A round that waits for the GPU is carried to its end here, so that the
+   * call never meets a half-made plan.
+   * @throws ERR_BLOCKSTEP_DISPOSED, or the code that the engine broke with
    */
   checkUsable(): void {
     this.pendingRound?.tryToFinish();
@@ -124,7 +127,7 @@ export class EngineState {
     throw new BlockstepError(code, message, { cause });
   }
 
-  /** `checkUsable` for what may not be done from inside a round. @throws what `checkUsable` throws; ERR_BLOCKSTEP_REENTRANT */
+  /** `checkUsable`, for calls that are refused inside a round. @throws what `checkUsable` throws; ERR_BLOCKSTEP_REENTRANT */
   checkIdle(): void {
     this.checkUsable();
     this.checkNotBusy();
@@ -137,7 +140,7 @@ export class EngineState {
     throw new BlockstepError('ERR_BLOCKSTEP_REENTRANT', message);
   }
 
-  /** Counts an answer of the executor that makes no sense, wholly or in part. @param step its number; -1 = of no step */
+  /** Counts an error in an answer of the executor. @param step number of the step; -1 = no step. @param what the error, or words */
   countWrongAnswer(step: number, what: unknown): void {
     this.counters.wrongAnswers++;
     if (channels.wrongAnswer.hasSubscribers)
@@ -152,9 +155,9 @@ export class EngineState {
   }
 
   /**
-   * What a call of the engine throws for an error that came out of the scheduler. If the scheduler is whole that is the error
-   * itself. Otherwise it is the error that the engine is broken with from now on; every stream fails with it.
-   * @param isStep the call makes a round: in it an anomaly of strict mode breaks the engine too
+   * The error that a call of the engine throws after an error of the scheduler. If the scheduler is whole, the same error is thrown.
+   * Otherwise the engine breaks: every stream fails with the returned error, as does every later call.
+   * @param isStep the call makes a round; inside a round an anomaly of strict mode breaks the engine too
    */
   judge(error: unknown, isStep: boolean): unknown {
     if (this.disposed) return disposedError();
@@ -167,8 +170,8 @@ export class EngineState {
   }
 
   /**
-   * Runs a client's call that changes the scheduler, and has the run loop look at what follows from it.
-   * @throws as `checkUsable` and `judge` say
+   * Runs a client's call that changes the scheduler, then wakes the run loop.
+   * @throws what `checkUsable` throws, and what `judge` returns
    */
   forClient<T>(act: (scheduler: Scheduler) => T): T {
     this.checkUsable();
@@ -177,7 +180,7 @@ export class EngineState {
     return result;
   }
 
-  /** Runs a call that changes the scheduler outside of a step. @throws as `judge` says */
+  /** Runs a call that changes the scheduler outside of a round. @throws what `judge` returns */
   change<T>(act: (scheduler: Scheduler) => T): T {
     const wasWhole = this.poison === null;
     try {
@@ -190,8 +193,8 @@ export class EngineState {
   }
 
   /**
-   * Finds a scheduler that broke unheard: a connector or a worker may have caught the error, for instance of a pin that could
-   * not be logged.
+   * Throws if the scheduler broke without an error reaching the engine: a connector or a worker may have caught it, for instance the
+   * error of a pin that could not be logged.
    * @throws ERR_BLOCKSTEP_INVARIANT
    */
   checkWhole(): void {
@@ -220,14 +223,15 @@ export class EngineState {
   }
 }
 
+/** The error of calls and streams of a disposed engine. */
 export function disposedError(): BlockstepError {
   return new BlockstepError('ERR_BLOCKSTEP_DISPOSED', 'the engine was disposed');
 }
 
-/** The error that an engine is broken with by an error that nobody expected: it is in doubt what was done. */
+/** The error with which an unexpected error breaks an engine: how far the step came is unknown. */
 export function brokenBy(error: unknown): BlockstepError {
   const what = 'a step broke off: ';
-  // The scheduler has put it so already.
+  // The scheduler has wrapped the error already.
   if (error instanceof BlockstepError && error.message.startsWith(what)) return error;
   return new BlockstepError('ERR_BLOCKSTEP_INVARIANT', what + describeError(error), { cause: error });
 }

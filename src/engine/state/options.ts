@@ -13,38 +13,38 @@ import { takeWorkers, type WorkerMethods } from '../workers/worker-methods.js';
 /** Longest delay that a timer of the platform can have, in milliseconds. */
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
-/** A prompt of 8,192 tokens takes a model of 8B on a CPU minutes. */
+/** Long, since a model of 8B takes minutes for a prompt of 8,192 tokens on a CPU. */
 const EXECUTOR_TIMEOUT_MS = 600_000;
 const STALL_STEPS = 1000;
 const DRAIN_MS = 30_000;
 
-/** Options of an engine: those of its scheduler, its executor, and when it is to be called sick. */
+/** Options of an engine: its scheduler's, its executor and workers, the bounds of its queue, and the limits of its health. */
 export interface EngineOptions extends SchedulerOptions {
-  /** Computes the steps. The engine owns it: it is disposed with the engine. */
+  /** Computes the steps. The engine owns the executor, and disposes it at its own end. */
   executor: Executor | DeviceExecutor;
   /**
-   * The worker sides of `connector`, where the model runs; what worker i reports comes from rank i. The engine owns them:
-   * they are shut down with it. Default: none.
+   * The worker sides of `connector`, where the model runs; the reports of worker i come from rank i. The engine owns the workers, and
+   * shuts them down at its own end. Default: none.
    */
   workers?: readonly WorkerConnector[];
   /**
-   * Milliseconds of the engine's clock that the executor may take to answer a step; then it counts as hung, and the engine
-   * refuses all further work. 0 = for ever. Default 600,000: a long prompt takes a CPU minutes.
+   * Milliseconds of the engine's clock that the executor may take to answer a step. A later executor counts as hung, and the engine
+   * breaks. 0 = no limit. Default 600,000, since a long prompt takes minutes on a CPU.
    */
   executorTimeoutMs?: number;
-  /** Empty steps in a row, with requests that could run, after which health says so. Default 1,000. */
+  /** Empty plans in a row, with requests that could run, after which the engine is unhealthy. Default 1,000. */
   stallSteps?: number;
   /**
-   * Requests that may wait to be admitted for the first time: those submitted and in no plan yet, also since the last step, and
-   * those whose prefix is being loaded. A `submit` beyond that is refused with ERR_BLOCKSTEP_OVERLOADED. Not counted: who was
-   * preempted, and a session that was admitted once and waits for its turn with another chunk. Default Infinity: no bound.
+   * Most requests that may wait to be admitted for the first time. Counted are requests that were in no plan yet, also those submitted
+   * since the last step, and requests whose prefix is being loaded. Not counted are preempted requests, and sessions that were admitted
+   * once and wait with another chunk. A `submit` beyond the bound is refused with ERR_BLOCKSTEP_OVERLOADED. Default Infinity: no bound.
    */
   maxQueuedRequests?: number;
-  /** The same for the prompt tokens of these requests, of a session those of its first chunk. Default Infinity. */
+  /** Most prompt tokens of the requests that `maxQueuedRequests` counts; of a session those of its first chunk. Default Infinity. */
   maxQueuedTokens?: number;
 }
 
-/** Every option of an engine. */
+/** The names of all options of an engine. */
 export const ENGINE_OPTION_NAMES: NamesOf<EngineOptions> = {
   ...SCHEDULER_OPTION_NAMES,
   executor: true,
@@ -67,7 +67,7 @@ const SHUTDOWN_OPTIONS = knownNames<ShutdownOptions>(
   { timeoutMs: 'did you mean drainMs?', timeout: 'did you mean drainMs?', drain: 'did you mean drainMs?' },
 );
 
-/** The most that may wait to be admitted for the first time; Infinity = no limit. */
+/** Most requests, and most of their prompt tokens, that may wait to be admitted for the first time; Infinity = no bound. */
 export interface QueueBounds {
   readonly maxQueuedRequests: number;
   readonly maxQueuedTokens: number;
@@ -81,20 +81,20 @@ export interface EngineConfig extends QueueBounds {
   readonly limits: ExecutorLimits;
   readonly watchesBlocks: boolean;
   readonly usesTables: boolean;
-  /** Where the executor computes; null: it says nothing of a GPU. */
+  /** The GPU and stream of the executor; null = the host. */
   readonly place: ExecutorPlace | null;
   readonly executorTimeoutMs: number;
   readonly stallSteps: number;
   readonly workers: readonly WorkerMethods[];
 }
 
-/** What can be said of a shutdown. */
+/** Options of `Engine.shutdown`. */
 export interface ShutdownOptions {
-  /** Milliseconds of the engine's clock that unfinished requests are given, 0 to 2^31 - 1. Default 30,000. */
+  /** Milliseconds of the engine's clock in which unfinished requests may still end, 0 to 2^31 - 1. Default 30,000. */
   drainMs?: number;
 }
 
-/** @throws ERR_BLOCKSTEP_BAD_ARG naming the option, its value and what was expected */
+/** Checks the engine's own options. @throws ERR_BLOCKSTEP_BAD_ARG naming the option, its value and the expected value */
 export function takeEngineOptions(options: EngineOptions): EngineConfig {
   if (typeof options !== 'object' || options === null)
     throw badArgument('options', show(options), 'an object');
@@ -120,7 +120,7 @@ export function takeEngineOptions(options: EngineOptions): EngineConfig {
   });
 }
 
-/** The drain of a shutdown, in milliseconds. @throws ERR_BLOCKSTEP_BAD_ARG */
+/** Checks the options of a shutdown. @returns `drainMs`, in milliseconds @throws ERR_BLOCKSTEP_BAD_ARG */
 export function takeShutdownOptions(options: unknown): number {
   if (typeof options !== 'object' || options === null)
     throw badArgument('options', show(options), 'an object');

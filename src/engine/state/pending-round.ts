@@ -1,37 +1,37 @@
 import type { Plan } from '../../scheduler/plan/plan.js';
 
 /**
- * A round of the engine whose plan the GPU has not decided yet. Whoever comes first carries it to its end: the loop that began
- * it, or a client that wants to change something.
+ * A round of the engine whose plan the GPU has not decided yet. The first of two callers carries the round to its end: the loop that
+ * began the round, or a client's call that changes something.
  */
 export class PendingRound<Report> {
   readonly #decided: () => Plan;
   readonly #rest: (plan: Plan) => Report;
-  /** How the rest of the round ended: gives its report, or throws what it threw. */
+  /** The outcome of the rest of the round: returns its report, or throws its error; null = the rest has not run. */
   #ended: (() => Report) | null = null;
 
   /**
-   * @param decided waits for the plan in place; asked again it returns, or throws, the same
-   * @param rest what the round does with the plan; it is called once
+   * @param decided waits for the plan synchronously; a second call has the same outcome as the first
+   * @param rest the part of the round after the plan; called once
    */
   constructor(decided: () => Plan, rest: (plan: Plan) => Report) {
     this.#decided = decided;
     this.#rest = rest;
   }
 
-  /** Carries the round to its end, the first time. @returns its report @throws what the round throws */
+  /** Carries the round to its end, if nobody has done so. @returns the report of the round @throws what the round throws */
   finish(): Report {
     const plan = this.#decided();
     this.#ended ??= this.#end(plan);
     return this.#ended();
   }
 
-  /** `finish` for a caller whom the outcome does not concern: whoever awaits the round is told what it throws. */
+  /** `finish`, for a caller other than the one that awaits the round: errors are left to the latter. */
   tryToFinish(): void {
     try {
       this.finish();
     } catch {
-      // See above.
+      // The caller that awaits the round gets this error from its own `finish`.
     }
   }
 

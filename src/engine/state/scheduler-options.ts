@@ -6,16 +6,15 @@ import { placed } from '../executor/executor-place.js';
 import type { EngineConfig, EngineOptions } from './options.js';
 
 /**
- * The options of an engine's scheduler: those that the engine was given, completed and checked by what its executor and its
- * workers say.
- * @throws ERR_BLOCKSTEP_BAD_ARG for an option that contradicts them
+ * The options of an engine's scheduler: the engine's options, completed by its executor and its workers.
+ * @throws ERR_BLOCKSTEP_BAD_ARG for an option that contradicts the executor or the workers
  */
 export function schedulerOptions(options: EngineOptions, config: EngineConfig): SchedulerOptions {
   const here = withRanks(placed(ownOptions(options), config.place), config.workers.length);
   return limited(withReports(here, config.watchesBlocks), config.limits);
 }
 
-/** A copy of those of an engine's options that are its scheduler's, each read once. */
+/** A copy of the scheduler's options among an engine's, each read once. */
 function ownOptions(options: EngineOptions): SchedulerOptions {
   const own: Record<string, unknown> = {};
   for (const name of Object.keys(SCHEDULER_OPTION_NAMES) as (keyof SchedulerOptions)[]) {
@@ -26,8 +25,9 @@ function ownOptions(options: EngineOptions): SchedulerOptions {
 }
 
 /**
- * The options of a scheduler whose connector has these workers: each is a rank. Without a worker nobody is known to report.
- * @throws ERR_BLOCKSTEP_BAD_ARG if the options say that there is another number of ranks
+ * The options of a scheduler whose connector has so many workers: each worker is a rank. Without workers `numRanks` stays as it was
+ * given.
+ * @throws ERR_BLOCKSTEP_BAD_ARG if the options give another `numRanks`
  */
 function withRanks(options: SchedulerOptions, numWorkers: number): SchedulerOptions {
   if (numWorkers === 0) return options;
@@ -36,7 +36,7 @@ function withRanks(options: SchedulerOptions, numWorkers: number): SchedulerOpti
   return Object.create(options, { numRanks: { value: numRanks } }) as SchedulerOptions;
 }
 
-/** The options of a scheduler whose plans are to say what became of blocks, if the executor wants to know. */
+/** The options of a scheduler whose plans name taken and forgotten blocks, if the executor watches blocks. */
 function withReports(options: SchedulerOptions, watchesBlocks: boolean): SchedulerOptions {
   if (!watchesBlocks) return options;
   return Object.create(options, { reportBlocks: { value: true } }) as SchedulerOptions;

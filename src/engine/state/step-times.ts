@@ -1,22 +1,30 @@
 import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
 
-/** How long the executor took for a step, from its submission to its answer, in milliseconds. Null before the first. */
+/**
+ * Time from a step's submission to the executor's answer, in milliseconds, since the start. Every field is null before the first
+ * step.
+ */
 export interface StepLatency {
+  /** Of the step taken last. */
   readonly last: number | null;
+  /** Mean over all steps. */
   readonly mean: number | null;
+  /** Median of all steps. */
   readonly p50: number | null;
+  /** 99th percentile of all steps. */
   readonly p99: number | null;
+  /** Largest of all steps. */
   readonly max: number | null;
 }
 
-/** The distribution of step latencies since the start, in microseconds inside. */
+/** The distribution of step latencies since the start. Kept in microseconds, read in milliseconds. */
 export class StepTimes {
   readonly #histogram: RecordableHistogram = createHistogram();
   #lastMs = -1;
 
   record(ms: number): void {
     this.#lastMs = Math.max(0, ms);
-    // The histogram begins at 1.
+    // The histogram takes integers from 1 on.
     this.#histogram.record(Math.max(1, Math.round(1000 * this.#lastMs)));
   }
 

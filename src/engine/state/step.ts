@@ -3,32 +3,33 @@ import type { TakenAnswer } from '../executor/answer.js';
 import type { PlanTables } from '../executor/executor-tables.js';
 
 /**
- * One step in flight: it was submitted, and its answer was not taken yet. Holds what is known of it; `loop/dispatch.ts` has
- * it executed, `loop/apply-answer.ts` takes its answer.
+ * One step in flight: planned, and its answer not taken yet. `loop/dispatch.ts` has the step executed, `loop/apply-answer.ts` takes its
+ * answer.
  */
 export class Step {
   readonly plan: Plan;
   readonly number: number;
   /**
-   * Handles of the requests that finished, as the scheduler's plan told of them. The executor's plan names those of earlier
-   * empty plans too; workers know of these already.
+   * Handles of finished requests named by the scheduler's plan of this step. The plan for the executor also names those of earlier empty
+   * plans, which the workers know already.
    */
   readonly finishedHandles: readonly number[];
-  /** When the step was executed, by the engine's clock; -1 while it is kept back. */
+  /** Time of the step's submission, in milliseconds of the engine's clock; -1 while the step is kept back. */
   submittedAt = -1;
   /**
-   * `kept back`: not executed yet. Either its grammars must know first what the steps before it bring, or it takes blocks
-   * that these steps still use.
+   * `kept back`: not executed yet. Either the step's grammars need the tokens of earlier steps first, or the step takes blocks that
+   * earlier steps still use. `pending`: with the executor. `given up`: the engine broke or was disposed.
    */
   state: 'kept back' | 'pending' | 'answered' | 'failed' | 'given up' = 'kept back';
-  /** What the executor answered, or, of a failed step, what it threw. */
+  /** The executor's answer; of a failed step its error. */
   answer: unknown = undefined;
+  /** Time of the answer, in milliseconds of the engine's clock; -1 before. */
   answeredAt = -1;
-  /** The tables of its plan; null for an executor that uses none. */
+  /** The tables of the plan; null for an executor that uses none. */
   tables: PlanTables | null = null;
-  /** Why the tables could not be gathered, which fails the step when it is executed; null = they were. */
+  /** The error of gathering the tables, which fails the step when it is executed; null = no error. */
   gatherFailure: { readonly cause: unknown } | null = null;
-  /** The answer, once it was read and found to be one. */
+  /** The answer, after its form was checked; null before, and for a failed step. */
   taken: TakenAnswer | null = null;
 
   constructor(plan: Plan) {
@@ -37,18 +38,18 @@ export class Step {
     this.finishedHandles = plan.finishedHandles;
   }
 
-  /** Whether its answer, or its failure, can be taken. */
+  /** Whether the step's answer, or its failure, can be taken. */
   get isSettled(): boolean {
     return this.state === 'answered' || this.state === 'failed';
   }
 
-  /** Nobody waits for the step any more: an answer to it will be late. */
+  /** Gives the step up: a later answer is only counted (`lateAnswers`). */
   giveUp(): void {
     this.state = 'given up';
     this.answer = undefined;
   }
 
-  /** The step failed, or its answer turned out to be none. */
+  /** Marks the step as failed, also when its answer turned out to be unreadable. */
   fail(error: unknown): void {
     this.taken = null;
     this.state = 'failed';

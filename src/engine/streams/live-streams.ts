@@ -1,15 +1,15 @@
 import type { Request } from '../../scheduler/request/request.js';
 import type { StreamBuffer, StreamTotals } from './stream-buffer.js';
 
-/** The streams that have not ended. They are found by the slots of their requests, without hashing anything. */
+/** The streams that have not ended, found by the slots of their requests: an array lookup per row, without hashing. */
 export class LiveStreams {
   readonly totals: StreamTotals = { bufferedTokens: 0, readersWaiting: 0 };
-  /** By slot: the stream that was added last. Its `request` tells whether it is that of the incarnation asked for. */
+  /** By slot: the stream that was added last. Its `request` tells whether it belongs to the wanted incarnation of the slot. */
   readonly #bySlot: (StreamBuffer | undefined)[] = [];
-  /** Streams whose slot has another stream by now. */
+  /** Live streams whose slot has another stream by now. */
   readonly #displaced = new Map<Request, StreamBuffer>();
   readonly #live = new Set<StreamBuffer>();
-  /** Streams that have ended so far, each by its request's end. */
+  /** Number of streams that have ended so far with their requests. */
   numEnded = 0;
 
   get size(): number {
@@ -18,13 +18,13 @@ export class LiveStreams {
 
   add(stream: StreamBuffer): void {
     this.#live.add(stream);
-    // The request of the stream that stands here has ended outside an update: its slot is another's, and its row is still to come.
+    // A request may end outside an update: its slot is given out again while its stream still waits for the row of its end.
     const displaced = this.#bySlot[stream.request.slot];
     if (displaced !== undefined) this.#displaced.set(displaced.request, displaced);
     this.#bySlot[stream.request.slot] = stream;
   }
 
-  /** The stream of a request: of this incarnation of its slot and no other. */
+  /** The live stream of a request: of this incarnation of the slot only. */
   of(request: Request): StreamBuffer | undefined {
     const stream = this.#bySlot[request.slot];
     return stream !== undefined && stream.request === request ? stream : this.#displaced.get(request);
@@ -38,7 +38,7 @@ export class LiveStreams {
     if (this.#bySlot[slot] === stream) this.#bySlot[slot] = undefined;
   }
 
-  /** Forgets all of them, and gives them back. */
+  /** Forgets all streams. @returns the forgotten streams */
   takeAll(): StreamBuffer[] {
     const all = [...this.#live];
     this.#live.clear();

@@ -1,61 +1,69 @@
 import type { Request } from '../../scheduler/request/request.js';
 import type { FinishReason } from '../../scheduler/request/status.js';
 
-/** What a reader gets with one read: all that has come since the read before. */
+/** One output for a reader: all tokens since its previous output. */
 export interface RequestOutput {
-  /** New tokens, in order; a copy that belongs to the reader. Empty only in a last output. */
+  /** New token ids, in order; a copy that belongs to the reader. Can be empty in an output that has a `finishReason`. */
   readonly tokens: Int32Array;
-  /** What the executor gave with each of these tokens, for instance log-probabilities; null if it gives nothing. */
+  /** The executor's extra value for each of `tokens`, for instance log-probabilities; null if there are none. */
   readonly extras: readonly unknown[] | null;
-  /** Number of tokens generated up to and including these. */
+  /** Number of tokens generated so far, those of this output included. */
   readonly numOutputTokens: number;
-  /** How the request ended; null in every output but the last. Of a session: null unless the output ends the answer to a chunk. */
+  /** How the request ended; null in every output but the last. In a session also set in the last output of each chunk's answer. */
   readonly finishReason: EndReason | null;
-  /** The reason ended only the answer to one chunk of a session: the session goes on. */
+  /** true: `finishReason` ends only the answer to one chunk of a session, and the session goes on. */
   readonly continues: boolean;
-  /** What ended the request with `stop`: the stop token, or the reason given to `RequestStream.stop`; null for other ends. */
+  /** The cause of the end `stop`: the stop token, or the reason given to `RequestStream.stop`; null for other ends. */
   readonly stopReason: StopReason | null;
 }
 
-/** Everything about a request that has ended. */
+/** The result of a request that has ended without failing. */
 export interface RequestResult {
+  /** External id of the request. */
   readonly id: string;
-  /** All generated tokens; a copy. */
+  /** All generated token ids; a copy. */
   readonly tokens: Int32Array;
-  /** What the executor gave with each of them; null if it gave nothing. */
+  /** The executor's extra value for each of `tokens`; null if there are none. */
   readonly extras: readonly unknown[] | null;
+  /** How the request ended. */
   readonly finishReason: EndReason;
   /** As in `RequestOutput`. */
   readonly stopReason: StopReason | null;
+  /** Length of the prompt in tokens; of a session, of the last prompt. */
   readonly numPromptTokens: number;
   /** Prompt tokens found in the prefix cache, or loaded by the connector, when it was first admitted. */
   readonly numCachedTokens: number;
+  /** How often the request was preempted. */
   readonly numPreemptions: number;
   /**
-   * What the connector gave for the client, for instance where a decode engine finds the KV: that engine is given it as
-   * `transferParams` of the request. Null = nothing.
+   * The connector's parameters for the client, for instance the place where a decode engine finds the KV; the client submits them to
+   * that engine as `transferParams`. Null = none.
    */
   readonly transferParams: Readonly<Record<string, unknown>> | null;
+  /** When the request was scheduled, brought its first token and ended. */
   readonly timings: RequestTimings;
 }
 
-/** Milliseconds of the engine's clock since the request was submitted; null = it never came to that. */
+/** Times in milliseconds of the engine's clock since the request was submitted; null = the event never happened. */
 export interface RequestTimings {
+  /** To the first plan with the request. */
   readonly firstScheduledMs: number | null;
+  /** To the first generated token (TTFT). */
   readonly firstTokenMs: number | null;
+  /** To the end of the request. */
   readonly endedMs: number;
 }
 
 /** A stop token, or a stop string that the client found in the text. */
 export type StopReason = string | number;
 
-/** How a request ends that did not fail: with `error` its stream rejects. */
+/** How a request ends without failing. A failed request (`error`) rejects its stream instead. */
 export type EndReason = Exclude<FinishReason, 'error'>;
 
 /**
- * The result of a request that has ended.
- * @param tokens all that were generated; the result's own from now on, like `extras`
- * @param end how it ended, and when by the engine's clock
+ * Makes the result of a request that has ended.
+ * @param tokens all generated tokens; they belong to the result from now on, as do `extras`
+ * @param end how the request ended, and when in milliseconds of the engine's clock
  */
 export function makeResult(
   request: Request,

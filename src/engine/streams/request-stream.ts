@@ -4,9 +4,9 @@ import type { ChunkInput, ChunkOutcome, EndOutcome } from '../../scheduler/reque
 import type { RequestOutput, RequestResult, StopReason } from './outputs.js';
 import type { StreamBuffer } from './stream-buffer.js';
 
-/** What a stream asks of its engine. */
+/** The calls of a stream to its engine. */
 export interface StreamCalls {
-  /** Ends the request of a stream; `reason` undefined = without a reason. */
+  /** Aborts the request of a stream; `reason` undefined = without a reason. */
   abort(stream: StreamBuffer, reason: unknown): void;
   /** Ends the request of a stream with `stop`. */
   stop(stream: StreamBuffer, reason: unknown): void;
@@ -15,19 +15,20 @@ export interface StreamCalls {
 }
 
 /**
- * The stream of a submitted request: what it brings. To be read by one `for await`, or as a whole by `result()`, or both.
+ * The stream of a submitted request's tokens. Read it by one `for await`, as a whole by `result()`, or both.
  *
  * How reading ends:
- * - with `stop` or `length`: the last output carries the `finishReason`; after `stop(reason)` likewise, behind all that came;
- * - aborted without a reason (leaving the loop, `abort()`, `engine.abort(id)`, the end of a shutdown): likewise, `abort`;
- * - aborted with a reason (the signal's, or that of `abort(reason)`): what was not read yet is dropped, and `next` and
- *   `result` reject with that very reason;
- * - failed: what came before is delivered, then both reject with a BlockstepError whose cause says why, and
- *   whose stack ends with where the request was submitted (as many frames as `Error.stackTraceLimit` says; 0 notes none).
+ * - the request ended with `stop` or `length`, or by `stop(reason)`: the last output has the `finishReason`;
+ * - the request was aborted without a reason (leaving the loop, `abort()`, `engine.abort(id)`, the end of a shutdown): the last
+ *   output has the `finishReason` `abort`;
+ * - the request was aborted with a reason (the signal's, or `abort(reason)`): unread tokens are dropped, and `next` and `result`
+ *   reject with that very reason;
+ * - the request failed: its tokens are delivered, then `next` and `result` reject with a BlockstepError. Its cause says why, and its
+ *   stack ends with the place of the submission (as many frames as `Error.stackTraceLimit` says; 0 = none).
  *
- * A reader may be as slow as it likes: what it has not read waits for it as one growing chunk, at most `maxTokens` tokens.
- * Of a session each answer ends with an output that has a `finishReason` and `continues`; it may keep `maxTokens` for each.
- * A stream that nobody reads, or that is dropped, stalls nothing: its request runs to its end.
+ * A reader may be slow: unread tokens wait as one growing chunk, at most `maxTokens` tokens. In a session each answer ends with an
+ * output that has a `finishReason` and `continues`, and up to `maxTokens` tokens may wait per answer. A stream without a reader stalls
+ * nothing: its request runs to its end.
  */
 export class RequestStream implements AsyncIterable<RequestOutput>, AsyncDisposable {
   readonly #stream: StreamBuffer;
@@ -45,7 +46,7 @@ export class RequestStream implements AsyncIterable<RequestOutput>, AsyncDisposa
     return this.#stream.request.id;
   }
 
-  /** Names this incarnation of the request, as `Scheduler.add` gave it out; -1 if it was aborted before it was added. */
+  /** The request's handle, as given out by `Scheduler.add`; -1 if the request was aborted before it was added. */
   get handle(): number {
     return this.#stream.request.handle;
   }
@@ -55,34 +56,34 @@ export class RequestStream implements AsyncIterable<RequestOutput>, AsyncDisposa
     return this.#stream.numTokens;
   }
 
-  /** Whether the request has ended, in whatever way. Some of its tokens may not have been read yet. */
+  /** Whether the request has ended, in any way. Some of its tokens may be unread. */
   get ended(): boolean {
     return this.#stream.ended;
   }
 
   /**
-   * Aborts the request; does nothing if it has ended. Its readers are told at once; its blocks go back before the next step.
-   * @param reason what readers shall be rejected with; without one reading ends with `finishReason: 'abort'`
+   * Aborts the request; does nothing if the request has ended. Readers are told at once; blocks go back before the next step.
+   * @param reason readers are rejected with it; without a reason reading ends with `finishReason: 'abort'`
    */
   abort(reason?: unknown): void {
     this.#calls.abort(this.#stream, reason);
   }
 
   /**
-   * Ends the request with `finishReason: 'stop'`: its client has found the end in the text, for instance a stop string. Nothing
-   * if it has ended. Its readers are told at once, behind the tokens that have come; later ones are dropped. Its blocks go back
-   * before the next step, and what is cached of it stays cached. To the scheduler and a connector it is an abort, as in vLLM.
-   * @param reason becomes the `stopReason`; without one that is null
-   * @throws ERR_BLOCKSTEP_BAD_ARG for a bad reason, and for a session whose input has not ended: what its next chunk would
-   * follow is what was computed, which the end of a text does not take back. Nothing was changed
+   * Ends the request with `finishReason: 'stop'`, for a client that found the end in the text, such as a stop string. Does nothing if
+   * the request has ended. Readers get the end at once, after the tokens that have come; later tokens are dropped. The blocks go back
+   * before the next step, and cached blocks stay cached. The scheduler and a connector see an abort, as in vLLM.
+   * @param reason becomes the `stopReason`; without a reason `stopReason` is null
+   * @throws ERR_BLOCKSTEP_BAD_ARG for a bad reason, and for a session whose input has not ended: the next chunk would follow all
+   * computed tokens, also those behind the stop. Nothing was changed
    */
   stop(reason?: StopReason): void {
     this.#calls.stop(this.#stream, reason);
   }
 
   /**
-   * Continues a session, a request submitted as `resumable`: the text so far and the chunk become the prompt of the next answer. A
-   * chunk that comes before the last answer has ended is queued.
+   * Continues a session (a request submitted as `resumable`): the text so far plus the chunk become the prompt of the next answer. A
+   * chunk is queued while an answer is being generated.
    * @returns `skipped` if the request has ended or is no session
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_UNFIT; nothing was changed
    */
@@ -90,24 +91,24 @@ export class RequestStream implements AsyncIterable<RequestOutput>, AsyncDisposa
     return this.#calls.addChunk(this.#stream, chunk);
   }
 
-  /** No chunk will come any more: the request ends with the answer to the last one, or now, if that has ended. */
+  /** Ends the input of a session: the request ends with the answer to the last chunk, or now, if that answer has ended. */
   endInput(): EndOutcome {
     return this.#calls.endInput(this.#stream);
   }
 
   /**
-   * All tokens, how it ended, counts and times, once the request has ended. Not disturbed by reading, and the same promise
-   * for everyone who asks.
+   * All tokens, the finish reason, counts and times; resolves when the request has ended. Independent of reading. Every call returns the
+   * same promise.
    */
   result(): Promise<RequestResult> {
     return this.#stream.result();
   }
 
   /**
-   * The reader of the stream. There is one, and it gets every output once. After it had the last output a new reader finds the
-   * stream at its end. `result()` is for everyone, at any time.
-   * @throws ERR_BLOCKSTEP_BUSY while there is a reader that has not had the last output, and behind one that left before
-   * it had: its request was aborted
+   * The reader of the stream. A stream has one reader, which gets every output once. After the last output was read, a new reader finds
+   * the stream at its end. `result()` can be called by everyone, at any time.
+   * @throws ERR_BLOCKSTEP_BUSY while a reader has not had the last output, and after a reader left before the last output (which
+   * aborted the request)
    */
   [Symbol.asyncIterator](): OutputIterator {
     if (this.#stream.wasLeft) throw new BlockstepError('ERR_BLOCKSTEP_BUSY', wasLeft(this.id));
@@ -123,7 +124,7 @@ export class RequestStream implements AsyncIterable<RequestOutput>, AsyncDisposa
     return Promise.resolve();
   }
 
-  /** For `console.log`: its id, its state, how many tokens were generated, and how it ended. */
+  /** For `console.log`: the request's id and state, its number of generated tokens, and how it ended. */
   [inspect.custom](depth: number, options: InspectOptions): string {
     return #stream in this
       ? inspectStream('RequestStream', this.#stream, depth, options)
@@ -131,7 +132,7 @@ export class RequestStream implements AsyncIterable<RequestOutput>, AsyncDisposa
   }
 }
 
-/** Reads a request's outputs. Several calls of `next` may wait at once; they are answered in their order. */
+/** The reader of a request's outputs. Several calls of `next` may wait at once; they are answered in order. */
 export class OutputIterator implements AsyncIterator<RequestOutput, undefined> {
   readonly #stream: StreamBuffer;
   readonly #calls: StreamCalls;
@@ -142,12 +143,12 @@ export class OutputIterator implements AsyncIterator<RequestOutput, undefined> {
     this.#calls = calls;
   }
 
-  /** All tokens since the call before, as soon as there are any. */
+  /** All tokens since the previous output, as soon as there are any; at the end the last output. */
   next(): Promise<IteratorResult<RequestOutput, undefined>> {
     return this.#stream.next();
   }
 
-  /** Leaves the stream: aborts the request if it has not ended. What was not read stays in `result()`. */
+  /** Leaves the stream: aborts the request if it has not ended. Unread tokens stay in `result()`. */
   return(): Promise<IteratorResult<RequestOutput, undefined>> {
     this.#leave();
     return Promise.resolve({ done: true, value: undefined });
@@ -159,6 +160,7 @@ export class OutputIterator implements AsyncIterator<RequestOutput, undefined> {
     return Promise.reject(error);
   }
 
+  /** The reader itself, for `for await`. */
   [Symbol.asyncIterator](): this {
     return this;
   }
@@ -200,7 +202,7 @@ function inspectStream(name: string, stream: StreamBuffer, depth: number, option
   return `${name} ${inspect({ ...shown, ...why }, options)}`;
 }
 
-/** How a stream without an end reason ended: `abort` with a reason of its client's, or `error`; null while it lives. */
+/** How a stream without an end reason ended: `abort` (with a client's reason) or `error`; null while the stream lives. */
 function endWithout(ended: boolean, wasCutOff: boolean): 'abort' | 'error' | null {
   if (!ended) return null;
   return wasCutOff ? 'abort' : 'error';

@@ -7,8 +7,8 @@ interface Watch {
 }
 
 /**
- * The abort signals of the requests that have not ended. A signal has one listener, however many requests share it, and none
- * any more when the last of them has ended.
+ * The abort signals of the requests that have not ended. A signal has one listener for all requests that share it; the listener is
+ * removed with the last of these requests.
  */
 export class Signals {
   readonly #watches = new WeakMap<AbortSignal, Watch>();

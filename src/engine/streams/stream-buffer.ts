@@ -10,16 +10,16 @@ import {
 } from './outputs.js';
 import { failureAt, type SubmitPlace } from './submit-place.js';
 
-/** Where an answer of a session ended, and how. */
+/** The end of one answer of a session: the number of tokens before it, and how the answer ended. */
 interface Answer {
   readonly end: number;
   readonly reason: EndReason;
   readonly stopReason: number | null;
 }
 
-/** Sums over all streams that have not ended, kept up to date so that nobody has to walk them. */
+/** Sums over all streams that have not ended, kept up to date so that statistics need no walk over the streams. */
 export interface StreamTotals {
-  /** Tokens that nobody has read yet. */
+  /** Unread tokens. */
   bufferedTokens: number;
   /** Streams that a reader waits for. */
   readersWaiting: number;
@@ -31,55 +31,55 @@ const FIRST_CAPACITY = 16;
 const DONE: Next = Object.freeze({ done: true, value: undefined });
 
 /**
- * The tokens of one request, how far its reader has read them, who waits for more, and how the request ended.
+ * The tokens of one request, the reader's position in them, the waiting readers, and the end of the request.
  *
- * All tokens stand in one array that grows up to the request's `maxTokens`, and never beyond the model's length; the reader has a
- * position in it. So a slow reader stalls nobody, loses nothing and holds no more memory than that, and `append` allocates nothing
- * but the array's growth.
+ * All tokens stand in one array. It grows up to the request's `maxTokens`, and never beyond the model's length. The reader has a
+ * position in the array. So a slow reader stalls nobody and loses nothing, memory is bounded, and `append` allocates only when the
+ * array grows.
  *
- * Invariants: `read <= numTokens`; while a reader waits, `read === numTokens` and the stream has not ended; it ends once.
+ * Invariants: `read <= numTokens`; while a reader waits, `read === numTokens` and the stream has not ended; a stream ends once.
  */
 export class StreamBuffer {
   // The fields that every step touches stand first.
   /** Tokens received. */
   numTokens = 0;
-  /** Tokens of these that the reader has taken. */
+  /** Tokens that the reader has taken. */
   read = 0;
   tokens: Int32Array;
-  /** What came with each token; null as long as nothing has. */
+  /** One extra value per token; null until the first extras come. */
   extras: unknown[] | null = null;
-  /** Readers that wait, the longest first. */
+  /** Waiting calls of `next`, the oldest first. */
   readonly #waiting: Deferred<Next>[] = [];
-  /** Whether somebody waits for the next output. */
+  /** Whether a reader waits for the next output. */
   isAwaited = false;
 
   readonly request: Request;
-  /** Why the request ended; null while the stream lives, and of a stream with a failure. */
+  /** How the request ended; null while the stream lives, and for a stream with a failure. */
   reason: EndReason | null = null;
   ended = false;
-  /** The reason that the client gave when it stopped the request; undefined = it was not stopped. */
+  /** The reason with which the client stopped the request; null = without a reason, undefined = not stopped. */
   #stoppedFor: StopReason | null | undefined = undefined;
-  /** What readers are rejected with instead of an end; undefined = the stream did not fail. */
+  /** Rejects the readers, in place of an end; undefined = the stream did not fail. */
   failure: unknown = undefined;
   #endedAt = -1;
   #finalOutputTaken = false;
-  /** The reader left before it had the last output. */
+  /** The reader left before the last output. */
   wasLeft = false;
-  /** The request was aborted with a reason of its client's. */
+  /** The request was aborted with a reason. */
   wasCutOff = false;
-  /** Of a session: the answers that have ended and whose ends were not read yet, oldest first. */
+  /** In a session: the ended answers whose ends were not read yet, oldest first. */
   readonly #answers: Answer[] = [];
-  /** Of a session: how its last answer ended. */
+  /** In a session: how the last answer ended. */
   lastAnswer: EndReason | null = null;
-  /** The whole; null as long as nobody has asked for it. */
+  /** The promise of the result; null until it is asked for. */
   #result: Deferred<RequestResult> | null = null;
   /** Unties the stream from its signal; called when the stream ends. */
   release: (() => void) | null = null;
 
-  /** Rounds that the engine had begun when the request was submitted. */
+  /** Number of rounds that the engine had begun when the request was submitted. */
   readonly submittedRound: number;
   readonly #totals: StreamTotals;
-  /** Where the request was submitted; forgotten at its end, since it holds the functions of that stack. */
+  /** Where the request was submitted. Dropped at the end, since a place keeps the functions of its stack alive. */
   #place: SubmitPlace | null;
 
   constructor(
@@ -95,7 +95,7 @@ export class StreamBuffer {
     this.tokens = new Int32Array(Math.min(request.maxTokens, FIRST_CAPACITY));
   }
 
-  /** Whether nothing comes any more: a reader had the last output or the failure, or left. */
+  /** Whether no output comes any more: a reader had the last output or the failure, or left. */
   get isReadOut(): boolean {
     return this.#finalOutputTaken;
   }
@@ -104,7 +104,7 @@ export class StreamBuffer {
     return this.numTokens - this.read;
   }
 
-  /** Takes in `count` tokens that lie in `source` from `from` on. Wakes nobody. */
+  /** Appends the `count` tokens of `source` from index `from` on. Wakes no reader. */
   append(source: Int32Array, from: number, count: number, extras: readonly unknown[] | null = null): void {
     if (extras !== null || this.extras !== null) this.#appendExtras(extras, from, count);
     let at = this.numTokens;
@@ -121,7 +121,7 @@ export class StreamBuffer {
     for (let i = from; i < from + count; i++) this.extras.push(source?.[i]);
   }
 
-  /** Hands what has come to the reader that waits longest. */
+  /** Hands the unread tokens to the reader that waits longest. */
   wake(): void {
     const waiter = this.numBuffered === 0 ? undefined : this.#waiting.shift();
     if (waiter === undefined) return;
@@ -129,7 +129,7 @@ export class StreamBuffer {
     waiter.resolve({ done: false, value: this.#take() });
   }
 
-  /** The answer to a chunk of a session ends with what has come so far; more will come. */
+  /** Ends the answer to one chunk of a session, after the tokens that have come; the session goes on. */
   endAnswer(reason: EndReason): void {
     this.lastAnswer = reason;
     this.#answers.push({
@@ -144,7 +144,7 @@ export class StreamBuffer {
     return this.#end(reason, undefined, now);
   }
 
-  /** Ends the stream with `stop`, for its client. @param stopReason the reason that the client gave; null = none */
+  /** Ends the stream with `stop`, for its client. @param stopReason the client's reason; null = none */
   stop(stopReason: StopReason | null, now: number): void {
     if (this.ended) return;
     this.#stoppedFor = stopReason;
@@ -152,7 +152,7 @@ export class StreamBuffer {
   }
 
   /**
-   * Ends the stream with a failure. What has come before is still delivered; then readers are told an error of the same code,
+   * Ends the stream with a failure. Unread tokens are still delivered; then readers are rejected with an error of the same code,
    * message and cause, whose stack says where the request was submitted.
    * @returns whether it ended now
    */
@@ -161,7 +161,7 @@ export class StreamBuffer {
   }
 
   /**
-   * Ends the stream with a reason of its client's: what was not read yet is dropped, and readers are told that very reason.
+   * Ends the stream with an abort reason: unread tokens are dropped, and readers are rejected with that very reason.
    * @returns whether it ended now
    */
   cutOff(reason: unknown, now: number): boolean {
@@ -171,7 +171,7 @@ export class StreamBuffer {
     return this.#end(null, reason, now);
   }
 
-  /** The next output, as soon as there is one. Calls are answered in their order. */
+  /** The next output, as soon as there is one. Calls are answered in order. */
   next(): Promise<Next> {
     if (this.read < this.numTokens) return Promise.resolve<Next>({ done: false, value: this.#take() });
     if (this.ended) return this.#last();
@@ -181,7 +181,7 @@ export class StreamBuffer {
     return waiter.promise;
   }
 
-  /** The reader leaves: it and all later readers find the end. */
+  /** The reader leaves: this reader and all later readers find the end. */
   close(): void {
     this.wasLeft ||= !this.#finalOutputTaken;
     this.#readTo(this.numTokens);
@@ -189,7 +189,7 @@ export class StreamBuffer {
     for (const waiter of this.#takeWaiting()) waiter.resolve(DONE);
   }
 
-  /** The result, once the request has ended. One promise for all who ask. */
+  /** The result, once the request has ended. All calls return one promise. */
   result(): Promise<RequestResult> {
     if (this.#result === null) {
       this.#result = new Deferred();
@@ -209,7 +209,7 @@ export class StreamBuffer {
     this.release?.();
     this.release = null;
     const waiting = this.#takeWaiting();
-    // The first reader gets the end, with what is left, or the failure; the others find the stream over.
+    // The first waiting call gets the end, or the failure. The other calls find the stream over.
     for (const waiter of waiting) this.next().then(waiter.resolve, waiter.reject);
     if (this.#result !== null) this.#settleResult(this.#result);
     return true;
@@ -222,7 +222,7 @@ export class StreamBuffer {
     return Promise.resolve<Next>({ done: false, value: this.#output(new Int32Array(0), this.extras && []) });
   }
 
-  /** What has come since the read before, up to the end of one answer of a session at most. */
+  /** All unread tokens; in a session at most up to the end of one answer. */
   #take(): RequestOutput {
     const answer = this.#answers.shift();
     const end = answer?.end ?? this.numTokens;
@@ -277,7 +277,7 @@ export class StreamBuffer {
     this.#totals.readersWaiting += isAwaited ? 1 : -1;
   }
 
-  /** Moves the reader's position. Tokens of a stream that has ended do not count as buffered any more. */
+  /** Moves the reader's position. The totals count unread tokens only of streams that have not ended. */
   #readTo(end: number): void {
     if (!this.ended) this.#totals.bufferedTokens -= end - this.read;
     this.read = end;

@@ -3,11 +3,12 @@ import { checkNames, type KnownNames, knownNames } from '../../base/known-names.
 import { REQUEST_FIELDS } from '../../scheduler/calls/request-names.js';
 import type { RequestInput } from '../../scheduler/request/request.js';
 
-/** A request as a client submits it: as for a scheduler, but the id may be left out. Then the engine makes one up. */
+/** A request as a client submits it: the scheduler's `RequestInput`, with an optional `id`. Without an id the engine makes one up. */
 export type SubmitInput = Omit<RequestInput, 'id'> & { id?: string };
 
+/** Options of `Engine.submit`. */
 export interface SubmitOptions {
-  /** Aborts the request; its reason is what the readers are rejected with. */
+  /** Aborts the request; readers are rejected with the signal's reason. */
   signal?: AbortSignal;
 }
 
@@ -19,14 +20,14 @@ const SUBMIT_OPTIONS = knownNames<SubmitOptions>(
   ),
 );
 
-/** A copy of a request, each field of the caller's object read once. The scheduler checks what the fields say. */
+/** Copies a request; each field of the caller's object is read once. The scheduler checks the values. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function takeSubmission(input: SubmitInput): SubmitInput {
   if (typeof input !== 'object' || input === null) throw badArgument('request', show(input), 'an object');
   checkNames(input, REQUEST_FIELDS);
   const { id, prompt, maxTokens, minTokens, eosTokenId, ignoreEos, stopTokenIds } = input;
   const { priority, arrivalTime, cacheSalt, adapter, resumable, grammar } = input;
   const { timeoutMs, transferParams, params } = input;
-  // The type demands every field of a request, so that none is forgotten here.
+  // The type demands every field of a request, so that a new field cannot be forgotten here.
   const copy: { [field in keyof Required<RequestInput>]: SubmitInput[field] | undefined } = {
     id,
     prompt,
@@ -60,16 +61,17 @@ export function takeSignal(options: SubmitOptions, known: KnownNames = SUBMIT_OP
   const { signal } = options;
   if (signal === undefined) return null;
   try {
-    // The platform's own getter throws for what only looks like a signal.
+    // The platform's own getter throws for an object that only looks like a signal.
     if (signal instanceof AbortSignal && typeof isAborted(signal) === 'boolean') return signal;
   } catch {
-    // It is none.
+    // It is no signal.
   }
   throw badArgument('options.signal', show(signal), 'an AbortSignal');
 }
 
 const aborted = Object.getOwnPropertyDescriptor(AbortSignal.prototype, 'aborted')?.get as () => boolean;
 
+/** Whether a signal is aborted, by the platform's own getter: an own property of the object cannot fake it. */
 export function isAborted(signal: AbortSignal): boolean {
   return Reflect.apply(aborted, signal, []);
 }

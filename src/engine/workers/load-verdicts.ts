@@ -1,21 +1,21 @@
 import type { TransferReport } from '../../scheduler/connector/connector.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
 
-/** A load that one rank of one child is to report. */
+/** A load that one rank of one child connector has to report. */
 type Awaited = Required<TransferReport>;
 
 /**
- * The synchronous loads of the steps in flight that the workers have not reported yet. A step reads the blocks of such a load when
- * it is executed, loaded or not. So silence must not pass for success: a rank that reports nothing, because it threw or because its
- * answer was lost, has not loaded (vLLM #52234: HTTP 200 with wrong text).
+ * The synchronous loads of the steps in flight that the workers have not reported yet. A step reads the blocks of a synchronous load
+ * when it is executed, loaded or not. So a rank that reports nothing has failed: it may have thrown, or its answer was lost. Silence
+ * taken for success gives wrong text (vLLM #52234: HTTP 200 with wrong text).
  */
 export class LoadVerdicts {
-  /** By step, the oldest first. */
+  /** Unreported loads by step number, the oldest step first. */
   readonly #awaited = new Map<number, Awaited[]>();
 
   /**
-   * Notes the synchronous loads of a plan, which are about to begin.
-   * @param reporters the ranks that report, by child
+   * Notes the synchronous loads of a plan before they begin.
+   * @param reporters by child connector: the ranks that report its loads
    */
   expect({ step, syncLoads }: Plan, reporters: readonly (readonly number[])[]): void {
     if (syncLoads.length === 0) return;
@@ -25,20 +25,20 @@ export class LoadVerdicts {
     this.#awaited.set(step, awaited);
   }
 
-  /** Takes out the reports of synchronous loads. @returns the other reports: the scheduler waits for these */
+  /** Takes out the reports of synchronous loads. @returns the other reports, which the scheduler waits for */
   take(reports: readonly TransferReport[]): readonly TransferReport[] {
     if (this.#awaited.size === 0) return reports;
     return reports.filter((report) => !this.#end(report));
   }
 
-  /** Forgets a step, since it was answered. @returns those of its loads that were not reported */
+  /** Forgets a step that was answered. @returns the step's loads that were not reported */
   close(step: number): readonly TransferReport[] {
     const silent = this.#awaited.get(step) ?? [];
     this.#awaited.delete(step);
     return silent;
   }
 
-  /** Ends the oldest load that a report can be about. @returns false if there is none */
+  /** Ends the oldest load that matches a report. @returns false if no load matches */
   #end({ handle, child = 0, rank, step }: TransferReport): boolean {
     for (const awaited of this.#awaited.values()) {
       const at = awaited.findIndex(

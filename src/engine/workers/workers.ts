@@ -14,7 +14,7 @@ import type { Scheduler } from '../../scheduler/scheduler.js';
 import { LoadVerdicts } from './load-verdicts.js';
 import type { WorkerMethods } from './worker-methods.js';
 
-/** What all workers reported in one round, each report with the rank that it came from. */
+/** The reports of all workers in one round, each with its worker's rank. */
 interface Collected {
   finishedReceiving: TransferReport[];
   finishedSending: TransferReport[];
@@ -24,7 +24,7 @@ interface Collected {
   workerMetadata: WorkerMetadata[];
 }
 
-/** Counts a call of a worker that failed: its rank, the method, and what it threw. */
+/** Counts a failed call of a worker: the rank, the method, and the error. */
 export type CountFailure = (rank: number, method: string, error: unknown) => void;
 
 const LISTS = ['finishedReceiving', 'finishedSending', 'failedReceiving', 'renewed'] as const;
@@ -32,29 +32,29 @@ const NO_BLOCKS = new Int32Array(0);
 
 /**
  * The worker sides of the connector, one per rank, called in the order of a step: `planned`, `begin`, `end`, `settle`, `collect`.
- * Whatever a worker does wrong is counted, and costs the loads that the worker was to begin; no step fails because of it.
+ * An error of a worker is counted, and fails the loads that the worker should have begun; no step fails because of it.
  */
 export class Workers {
   readonly #scheduler: Scheduler;
   readonly #workers: readonly WorkerMethods[];
   readonly #countFailure: CountFailure;
-  /** Handles of the requests that finished; the next `collect` tells the workers. */
+  /** Handles of finished requests that the next `collect` tells the workers. */
   #finished: number[] = [];
-  /** Handles of requests that finished, as long as the workers were not given the metadata that goes with their ends. */
+  /** Handles of finished requests whose ends wait for the connector metadata that goes with them. */
   #ended: number[] = [];
-  /** Handles of requests that gave their blocks back and go on: their stores are to be over before the next step is executed. */
+  /** Handles of requests that gave their blocks back and go on. Their stores must end before the next step is executed. */
   #released: number[] = [];
-  /** With protection `fence`: blocks that were taken from the pool, not told to the workers yet. */
+  /** With protection `fence`: ids of blocks taken from the pool that the workers were not told yet. */
   #taken: Int32Array = NO_BLOCKS;
-  /** Loads that workers failed to begin: to be reported as failed, besides what the workers report. */
+  /** Loads that workers failed to begin; the next `collect` reports them as failed. */
   #lost: TransferReport[] = [];
   readonly #verdicts = new LoadVerdicts();
-  /** The last step of which the workers know that it and all before it were executed. */
+  /** The last step that the workers were told is settled: it and all earlier steps were executed. */
   #settled = -1;
   /** See `begunStep`. */
   #begun = -1;
 
-  /** @param countFailure is told of every call of a worker that threw, or answered what cannot be read */
+  /** @param countFailure is told of every call of a worker that threw, or returned reports that cannot be read */
   constructor(scheduler: Scheduler, workers: readonly WorkerMethods[], countFailure: CountFailure) {
     this.#scheduler = scheduler;
     this.#workers = workers;
@@ -65,46 +65,46 @@ export class Workers {
     return this.#scheduler.config.connector?.protection.includes('fence') === true;
   }
 
-  /** The last step whose metadata the workers were given: the loads and stores that it asks for have begun. */
+  /** The last step whose connector metadata the workers were given, with its loads and stores. */
   get begunStep(): number {
     return this.#begun;
   }
 
-  /** Whether the workers are still to hear of an end: the plan that told of it had no metadata. */
+  /** Whether the workers have to hear of an end yet: the plan that told of the end lacked its connector metadata. */
   get owesEnds(): boolean {
     return this.#ended.length > 0;
   }
 
-  /** Notes the blocks that change hands in a new plan: the workers have to hear of them before this plan, or a later one, is executed. */
+  /** Notes the blocks that change hands in a new plan. The workers must hear of them before this plan, or a later one, is executed. */
   planned({ releasedHandles, takenBlocks }: Plan): void {
     if (releasedHandles.length > 0) this.#released = this.#released.concat(releasedHandles);
     if (takenBlocks.length > 0 && this.#isFenced) this.#taken = joined(this.#taken, takenBlocks);
   }
 
   /**
-   * Whether the plan may be executed only behind all steps before it: it loads into blocks that they may still write, or
-   * takes blocks whose stores have not begun.
+   * Whether the plan may be executed only after all earlier steps: it loads into blocks that earlier steps may still write, or takes
+   * blocks whose stores have not begun.
    */
   mustWait({ hasSyncLoads }: Plan): boolean {
     return hasSyncLoads || this.#released.length > 0;
   }
 
   /**
-   * Has the workers begin the loads of a plan. To be called before the plan is executed, or instead if it is empty.
-   * @param isFirst every step before the plan was executed; otherwise blocks that were given back are left to the next plan
-   * @param finishedHandles requests that finished and that no earlier plan told of
+   * Has the workers begin the loads of a plan. Call it before the plan is executed, and also for an empty plan, which is not executed.
+   * @param isFirst every earlier step was executed; otherwise the workers hear of given-back blocks with a later plan
+   * @param finishedHandles finished requests that no earlier plan named
    */
   begin(plan: Plan, isFirst: boolean, finishedHandles: readonly number[] = plan.finishedHandles): void {
     const { connectorMetadata: metadata, step } = plan;
     if (finishedHandles.length > 0) this.#ended = this.#ended.concat(finishedHandles);
-    // Workers hear of an end not before they get the metadata: it has what the connector has begun for these requests.
+    // Workers hear of an end only with the metadata, which names the transfers that the connector has begun for the request.
     if (!plan.lacksMetadata) {
       this.#begun = step;
       this.#tellEnded();
     }
     const reuse = this.#takeReuse(isFirst);
-    // If stores of blocks that were given back are not over yet, a load of an empty plan may have got these blocks. It waits for the
-    // next plan, before which those stores are over.
+    // A load of an empty plan may have got blocks whose earlier stores are not over. Then the load waits for the next plan, before
+    // which those stores end.
     const times = { step, notBefore: this.#released.length === 0 ? step - 1 : step };
     this.#verdicts.expect(plan, this.#scheduler.config.connector?.reporters ?? []);
     this.#workers.forEach((worker, rank) => {
@@ -116,7 +116,7 @@ export class Workers {
     });
   }
 
-  /** To be called instead of `begin` for a plan that will never be executed: nothing of its metadata begins. */
+  /** Replaces `begin` for a plan that will never be executed: no transfer of its metadata begins. */
   skip(finishedHandles: readonly number[]): void {
     this.#ended = this.#ended.concat(finishedHandles);
     this.#tellEnded();
@@ -128,7 +128,7 @@ export class Workers {
     this.#ended = [];
   }
 
-  /** Has the workers begin the stores of a plan: after it was executed and updated, before a block that it freed is reused. */
+  /** Has the workers begin the stores of a plan: after its execution and update, and before a block that it freed is reused. */
   end(plan: Plan): void {
     const { connectorMetadata: metadata, step } = plan;
     const times = { step, failed: plan.failedHandles() };
@@ -137,7 +137,7 @@ export class Workers {
     });
   }
 
-  /** Tells the workers that every step up to this one was executed: nothing of these steps writes a block any more. */
+  /** Tells the workers that every step up to this one was executed: these steps write no block any more. */
   settle(step: number): void {
     if (step <= this.#settled) return;
     this.#settled = step;
@@ -146,7 +146,7 @@ export class Workers {
     });
   }
 
-  /** Asks every worker once which transfers ended. @returns their reports; null if there are none */
+  /** Asks every worker once which transfers ended. @returns the reports of all workers; null if there are none */
   collect(): ConnectorOutput | null {
     const finished = this.#finished;
     if (finished.length > 0) this.#finished = [];
@@ -170,8 +170,8 @@ export class Workers {
   }
 
   /**
-   * Completes the reports of a round that takes the answer of a step: a rank that has not reported a synchronous load of this step
-   * by now has failed to load. It may have thrown when it was asked.
+   * Completes the reports of a round that takes the answer of a step: each synchronous load of this step that a rank has not reported
+   * by now is added as failed. The rank may have thrown when it was asked.
    */
   withVerdicts(step: number, output: ConnectorOutput | null): ConnectorOutput | null {
     const silent = this.#verdicts.close(step);
@@ -179,14 +179,14 @@ export class Workers {
     return { ...output, failedReceiving: [...(output?.failedReceiving ?? []), ...silent] };
   }
 
-  /** Ends the workers, with the engine. */
+  /** Shuts the workers down, with the engine. */
   shutdown(): void {
     this.#workers.forEach((worker, rank) => {
       this.#try(rank, 'shutdown', () => worker.shutdown?.());
     });
   }
 
-  /** Which blocks change hands, for the workers; none while stores of blocks that were given back have not begun. */
+  /** The blocks that change hands, for the workers; none while stores of given-back blocks have not begun. */
   #takeReuse(isFirst: boolean): BlockReuse {
     if (!isFirst && this.#released.length > 0) return { released: [], taken: NO_BLOCKS };
     const reuse = { released: this.#released, taken: this.#taken };
@@ -195,7 +195,7 @@ export class Workers {
     return reuse;
   }
 
-  /** Adds a worker's reports to those of the others. All lists are read first: if one cannot be read, none of them counts. */
+  /** Adds a worker's reports to the others'. All lists are read first: if one cannot be read, all lists of this worker are dropped. */
   #add(all: Collected, output: WorkerOutput, rank: number): void {
     const lists = LISTS.map((name) => listOf(output, name).map((report) => ({ ...report, rank })));
     const blocks = listOf(output, 'invalidBlocks');
@@ -207,9 +207,9 @@ export class Workers {
     if (metadata !== undefined) all.workerMetadata.push({ rank, metadata });
   }
 
-  /** Reports all loads of the plan as failed for a rank: it is not known which of them the rank has begun. */
+  /** Reports all loads of the plan as failed for a rank, since nobody knows which of them the rank has begun. */
   #lose({ step, syncLoads }: Plan, rank: number): void {
-    // If the metadata could not be made, the scheduler knows already that its loads failed.
+    // The scheduler knows of `failed` loads already: their metadata could not be made.
     for (const { request, child, failed } of syncLoads)
       if (!failed) this.#lost.push({ handle: request.handle, child, rank, step });
     for (const { handle, load, outstanding } of this.#scheduler.inspect().requests) {
@@ -229,7 +229,7 @@ export class Workers {
   }
 }
 
-/** A worker's answer; null if it reports nothing. A promise is refused: nobody waits for it. */
+/** A worker's reports; null if there are none. A promise is refused, since nobody would await it. */
 function takeReports(answer: unknown): WorkerOutput | null {
   if (answer === null || answer === undefined) return null;
   if (typeof answer === 'object' && !('then' in answer)) return answer;

@@ -6,18 +6,19 @@ import { chance, mix, textKey } from '../../base/random.js';
 import type { Executor, ExecutorPlan, ExecutorRequest, FlatTokens } from '../../engine/executor/executor.js';
 import { type CostModel, deviceMs, takeCostModel } from './cost-model.js';
 
-/** Token ids that it samples lie in [0, SAMPLED_TOKENS). */
+/** Sampled token ids lie in [0, SAMPLED_TOKENS). */
 const SAMPLED_TOKENS = 2 ** 17;
-/** Mixed into the draws that decide whether a draft is right, so that they differ from those that make tokens. */
+/** Mixed into the draws that decide whether a draft is right, so that these draws differ from those that make tokens. */
 const ACCEPTANCE = 0x5bd1e995;
-/** Most tokens in one result, and most results in use at once: far more than any scheduler needs. */
+/** Most tokens in one result, and most results in use at once: both far above any scheduler's need. */
 const MAX_RESULT_TOKENS = 2 ** 22;
 const MAX_STEPS_IN_FLIGHT = 16;
 /** Columns of a plan that have one word for each entry. */
 const COLUMNS = ['slots', 'numScheduledTokens', 'numComputedTokens', 'numDraftTokens'] as const;
 
-/** What a `CostModelExecutor` is built from. */
+/** Options of a `CostModelExecutor`. */
 export interface CostModelExecutorOptions {
+  /** The figures that a step's time follows from. */
   model: CostModel;
   /** The virtual clock, in milliseconds. */
   now: () => number;
@@ -25,10 +26,11 @@ export interface CostModelExecutorOptions {
   seed: number;
   /** Probability that the model agrees with a draft token, given that it agreed with those before it. */
   acceptanceRate: number;
-  /** Most entries of a plan, and most drafts of an entry. */
+  /** Most entries of a plan. */
   maxEntries: number;
+  /** Most draft tokens of an entry. */
   maxDrafts: number;
-  /** Steps in flight: so many results are in use at once. */
+  /** Most steps in flight, which is the number of results in use at once. */
   stepsInFlight: number;
 }
 
@@ -42,27 +44,29 @@ const OPTIONS = knownNames<CostModelExecutorOptions>('the options of a CostModel
   stepsInFlight: true,
 });
 
-/** The tokens of a step and when it was computed, in milliseconds of the virtual clock. */
+/** The tokens of a step, and when the device computed it, in milliseconds of the virtual clock. */
 export interface TimedTokens extends FlatTokens {
+  /** When the device begins the step. */
   startMs: number;
+  /** When the device has computed the step, and its tokens exist. */
   finishMs: number;
 }
 
-/** What is known of the request in a slot. */
+/** The request in a slot. */
 interface Sequence {
-  /** Tells when another request has moved into the slot. */
+  /** Handle of the request: another handle means that another request has the slot now. */
   handle: number;
-  /** Decides its tokens. */
+  /** Seed of the request's tokens. */
   key: number;
   /** Tokens sampled so far, those of steps in flight included. */
   sampled: number;
 }
 
 /**
- * An executor that computes nothing: it says how long a step would take, in virtual time, and makes tokens up.
+ * An executor without a model: it makes tokens up, and says how long each step would take, in virtual time.
  *
- * The host work of a step begins when the step is submitted. Its device work begins when its host work and the step before it are
- * done. So with several steps in flight the overhead hides behind the device, as in vLLM's async scheduling.
+ * The host work of a step begins when the step is submitted. The device work of a step begins when the step's host work and the previous
+ * step are done. So with several steps in flight the host work hides behind the device, as in vLLM's async scheduling.
  * The token at an output index depends on the seed, the request's id and the index alone, never on the batch.
  */
 export class CostModelExecutor implements Executor {
@@ -88,9 +92,9 @@ export class CostModelExecutor implements Executor {
   }
 
   /**
-   * Computes the next step. The result is valid until `stepsInFlight` further steps were executed; its tokens may be
-   * handed to the scheduler from `finishMs` on.
-   * @throws ERR_BLOCKSTEP_BAD_ARG for what is no plan, or one that is larger than this was made for
+   * Computes the next step. The result is valid until `stepsInFlight` further steps were executed. Hand its tokens to the scheduler
+   * from `finishMs` on.
+   * @throws ERR_BLOCKSTEP_BAD_ARG for a value that is no plan, or a plan above `maxEntries` or `maxDrafts`
    */
   execute(plan: ExecutorPlan): TimedTokens {
     this.#checkPlan(plan);
@@ -117,8 +121,9 @@ export class CostModelExecutor implements Executor {
   }
 
   /**
-   * Drafts for the requests of a plan that was just executed and updated: `maxDrafts` for a request that has sampled, none for one
-   * that is still prefilling. The model will agree with each draft at the acceptance rate. The result is valid until the next call.
+   * Draft tokens for the requests of a plan that was just executed and updated: the plan's `maxDrafts` for a request that has sampled,
+   * none for a request that is still prefilling. The model will accept each draft at the acceptance rate. The result is valid until the
+   * next call.
    * @throws ERR_BLOCKSTEP_BAD_ARG as `execute`
    */
   draft(plan: ExecutorPlan): FlatTokens {
@@ -143,7 +148,7 @@ export class CostModelExecutor implements Executor {
     return showFacts('CostModelExecutor', depth, options, facts);
   }
 
-  /** Checks the shape of a plan. It looks at no entry, since it is done in every step. */
+  /** Checks the shape of a plan. Runs in every step, so it checks no entries. */
   #checkPlan(plan: ExecutorPlan): void {
     if (typeof plan !== 'object' || plan === null) throw badArgument('plan', show(plan), 'an object');
     const { maxEntries, maxDrafts } = this.#options;
@@ -154,7 +159,7 @@ export class CostModelExecutor implements Executor {
     checkLength('draftTokens', plan.draftTokens, n * drafts);
   }
 
-  /** Adds entry i to the load of the step. An entry that computes nothing but tokens from its last sampled one on is a decode. */
+  /** Adds entry i to the load of the step. An entry is a decode if it computes only its last sampled token and drafts. */
   #weigh(plan: ExecutorPlan, i: number, { sampled }: Sequence): void {
     const computed = plan.numComputedTokens[i];
     const scheduled = plan.numScheduledTokens[i];
@@ -166,7 +171,7 @@ export class CostModelExecutor implements Executor {
     }
   }
 
-  /** Writes what entry i samples at `tokens[at]` and returns how many tokens those are. */
+  /** Writes the tokens that entry i samples from `tokens[at]` on. @returns how many */
   #sample(plan: ExecutorPlan, i: number, sequence: Sequence, tokens: Int32Array, at: number): number {
     const first = sequence.sampled;
     const known = plan.requests[i].numPromptTokens + first;
@@ -181,7 +186,7 @@ export class CostModelExecutor implements Executor {
     return count;
   }
 
-  /** Whether the model agrees with a draft at an output index. A draft of -1 is one that only the device knows: it is decided by chance. */
+  /** Whether the model accepts a draft at an output index. A draft of -1 is known to the device only, so chance decides. */
   #agrees(sequence: Sequence, index: number, draft: number): boolean {
     return draft < 0 ? this.#accepts(sequence, index) : draft === tokenAt(sequence, index);
   }
@@ -190,7 +195,7 @@ export class CostModelExecutor implements Executor {
     return chance(sequence.key ^ ACCEPTANCE, index) < this.#options.acceptanceRate;
   }
 
-  /** What is known of the request in a slot; it begins anew if another request was there before. */
+  /** The request in a slot; begins anew if another request had the slot before. */
   #sequence(slot: number, { id, handle }: ExecutorRequest): Sequence {
     const known = this.#sequences[slot];
     if (known !== undefined && known.handle === handle) return known;
@@ -200,7 +205,7 @@ export class CostModelExecutor implements Executor {
   }
 }
 
-/** A copy of the options, so that what was checked is what is used. */
+/** A checked copy of the options, which later changes of the caller's object do not reach. */
 function takeOptions(options: CostModelExecutorOptions): CostModelExecutorOptions {
   if (typeof options !== 'object' || options === null)
     throw badArgument('options', show(options), 'an object');

@@ -2,17 +2,17 @@ import { checkNumber } from '../../base/checks.js';
 import { badArgument, show } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 
-/** What a step costs, in the terms of a roofline. */
+/** The figures of a roofline model, from which the time of a step follows. */
 export interface CostModel {
   /** Milliseconds of host work before each step: scheduling, input preparation, launches. */
   stepOverheadMs: number;
-  /** Prompt tokens that the device computes in a second. */
+  /** Prompt tokens that the device computes per second. */
   prefillTokensPerSecond: number;
   /** Bytes of weights, read once by every step that decodes. */
   weightBytes: number;
   /** Bytes of KV cache of one token, read for every token that a decoding request attends to. */
   kvBytesPerToken: number;
-  /** Bytes that the device reads from its memory in a second. */
+  /** Bytes that the device reads from its memory per second. */
   memoryBytesPerSecond: number;
 }
 
@@ -32,7 +32,7 @@ export const DEFAULT_COST_MODEL: Readonly<CostModel> = {
 const COST_MODEL_FIELDS = knownNames<CostModel>('model', DEFAULT_COST_MODEL);
 
 /**
- * A copy of a cost model, so that what was checked is what is used.
+ * A checked copy of a cost model, which later changes of the caller's object do not reach.
  * @throws ERR_BLOCKSTEP_BAD_ARG unless all figures are finite, none is negative, and speeds are not 0
  */
 export function takeCostModel(model: CostModel): Readonly<CostModel> {
@@ -54,7 +54,7 @@ function checkSpeed(name: string, value: unknown): number {
   throw badArgument(name, show(value), 'a finite number above 0');
 }
 
-/** How much work a step is for the device. */
+/** The device work of a step. */
 export interface StepLoad {
   /** Prompt tokens, and tokens computed again after a preemption. */
   prefillTokens: number;

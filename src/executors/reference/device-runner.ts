@@ -17,17 +17,17 @@ import { BlockArena } from '../../transfer/block-arena.js';
 import { PendingStep, type ReadAnswer, type ReferenceRunner } from './runner.js';
 import type { ReferenceStep } from './step.js';
 
-/** What is read of the tables of a step on a GPU. */
+/** The part of a step's tables on a GPU that is read. */
 export type TablesOnDevice = TablesShape &
   Pick<DeviceTables, 'readTokens'> &
   Readonly<Record<TableName, Pick<DeviceArray, 'pointer' | 'device'>>>;
 
-/** For so many turns of the event loop each turn looks whether a step has come back; after that, one look per millisecond. */
+/** Turns of the event loop that each check whether a step is done; after so many checks in vain, one check per millisecond. */
 const EAGER_TURNS = 256;
 
 /**
- * Computes steps over memory of a GPU, in a stream of their own. Nothing waits: while steps are on their way, turns of the event loop
- * look whether the oldest has come back.
+ * Computes steps over memory of a GPU, in the runner's own stream. The host never waits: while steps run, turns of the event loop check
+ * whether the oldest is done.
  */
 export class DeviceRunner implements ReferenceRunner {
   readonly device: string;
@@ -125,7 +125,7 @@ export class DeviceRunner implements ReferenceRunner {
         this.#pending.shift();
         answer.resolve(this.#read(step));
       } catch (error) {
-        // A GPU that is lost, or was given half a step, will not compute the steps that wait either.
+        // A GPU that is lost, or was given half a step, cannot compute the later steps either.
         if (error instanceof BlockstepError && error.code === 'ERR_BLOCKSTEP_CUDA') {
           this.#failAll(error);
           return;

@@ -10,42 +10,48 @@ import {
 import type { ExecutorPlan } from '../../engine/executor/executor.js';
 
 /**
- * One thing that a `ReferenceExecutor` found wrong. A field that does not apply is null.
+ * One fault that a `ReferenceExecutor` found. A field that does not apply is null.
  *
- * The tables against the plan and the request's own tokens: `unknown-request` a running entry of a request that was never
+ * Faults of the tables, compared with the plan and the request's own tokens: `unknown-request` a running entry of a request that was never
  * admitted; `query-start`, `computed-tokens`, `sequence-length` a wrong count in the tables; `scheduled-tokens` more or
  * fewer tokens to compute than there are; `input-token` another token than the request has there; `missing-draft` a draft
  * to verify that nobody made; `slot`, `block` a place that cannot be; `moved-block` a row in which a block changed while
  * its request was resident.
- * The memory: `foreign-write` into a block that another request took; `unwritten-read` where nobody ever wrote;
+ * Faults of the KV memory: `foreign-write` into a block that another request took; `unwritten-read` where nobody ever wrote;
  * `stale-read` of what was written before the block was taken last; `foreign-read` of what another request wrote;
  * `wrong-read` of what the request itself wrote, for another position or another text; `unexpected-load` of a block that a
  * lane filled after its request took it, or after it was declared to be loaded.
  */
 export interface ReferenceFault {
+  /** Kind of the fault; see above. */
   kind: MismatchKind;
   /** Number of the step's plan. */
   step: number;
-  /** Entry of the plan, and the request in it. */
+  /** Index of the entry in the plan. */
   entry: number;
+  /** External id of the entry's request. */
   id: string;
+  /** Handle of the entry's request. */
   handle: number;
   /** Position in the sequence, in tokens. */
   position: number | null;
+  /** Id of the block. */
   block: number | null;
-  /** Token, or count, that was expected there and found there. */
+  /** The expected token, or count. */
   expected: number | null;
+  /** The token, or count, found in its place. */
   found: number | null;
-  /** Position for which what was found had been written. */
+  /** Position for which the found content had been written. */
   foundPosition: number | null;
-  /** Handle of the request that wrote what was found, or that took the block. */
+  /** Handle of the request that wrote the found content, or that took the block. */
   owner: number | null;
-  /** How often the block had been taken, now and when what was found was written. */
+  /** How often the block had been taken until now. */
   generation: number | null;
+  /** How often the block had been taken when the found content was written. */
   foundGeneration: number | null;
 }
 
-/** The faults of a step that was just computed, as many as were kept. */
+/** The faults of a step that was just computed: at most `MAX_FINDINGS` of them. */
 export function readFaults({ control, findings }: StepIo, plan: ExecutorPlan): ReferenceFault[] {
   const count = Math.min(control[StepControl.numFindings], MAX_FINDINGS);
   return Array.from({ length: count }, (_, i) => {
@@ -71,7 +77,7 @@ export function readFaults({ control, findings }: StepIo, plan: ExecutorPlan): R
   });
 }
 
-/** One fault in one line. */
+/** One fault as a line of text. */
 export function describeFault(fault: ReferenceFault): string {
   const { kind, entry, id, handle, position, block, expected, found, owner } = fault;
   const at = position === null ? '' : ` at position ${position}`;
@@ -85,7 +91,7 @@ export function describeFault(fault: ReferenceFault): string {
   return `${kind} by entry ${entry} (${show(id)}, handle ${handle})${at}${where}${wanted}${got}${of}${by}${now}${then}`;
 }
 
-/** The error of a step with faults. @param total faults found; `cause` of the error is the list of those that were kept */
+/** The error of a step with faults; its `cause` is the list `faults`. @param total number of faults, those not kept included */
 export function mismatchError(faults: readonly ReferenceFault[], total: number): BlockstepError {
   const more = total > 3 ? `; and ${total - 3} more` : '';
   const message = `step ${faults[0].step}: ${faults.slice(0, 3).map(describeFault).join('; ')}${more}`;

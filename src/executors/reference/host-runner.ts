@@ -11,10 +11,10 @@ import { BlockArena } from '../../transfer/block-arena.js';
 import { PendingStep, type ReadAnswer, type ReferenceRunner } from './runner.js';
 import type { ReferenceStep } from './step.js';
 
-/** Calls the function that it is given once, at any later time. */
+/** Schedules a computation: calls `computeOldest` once, at any later time. */
 export type Defer = (computeOldest: () => void) => void;
 
-/** Computes steps over memory of the host, on the thread that submits them: at once, or when `defer` says. */
+/** Computes steps over host memory, on the submitting thread: at once, or when `defer` calls back. */
 export class HostRunner implements ReferenceRunner {
   readonly device = 'cpu';
   readonly stream = null;
@@ -46,7 +46,7 @@ export class HostRunner implements ReferenceRunner {
     try {
       this.#defer(() => this.#computeOldest());
     } catch (error) {
-      // The step fails. It must not be computed later, when another step is due.
+      // The step fails now, so it must not be computed later in the turn of another step.
       const at = this.#pending.indexOf(pending);
       if (at >= 0) this.#pending.splice(at, 1);
       throw error;
@@ -87,7 +87,7 @@ export class HostRunner implements ReferenceRunner {
     return this.#read(step);
   }
 
-  /** Writes where each entry really begins: native code compares that with its own copies. */
+  /** Writes the true first position of each entry, plus 1 (0 = no tokens); native code compares it with its own copies. */
   #place({ plan, io }: ReferenceStep, tables: StepTables): void {
     const { numRequests, queryStart, numComputed } = this.#batch.prepare(plan, tables);
     for (let i = 0; i < numRequests; i++)

@@ -11,17 +11,17 @@ import type { SchedulerConfig, SchedulerOptions } from '../../scheduler/options/
 import { resolveOptions } from '../../scheduler/options/resolve-options.js';
 import type { Defer } from './host-runner.js';
 
-/** What happens when something is found wrong; see `ReferenceExecutorOptions.onMismatch`. */
+/** The reaction to a fault; see `ReferenceExecutorOptions.onMismatch`. */
 export type MismatchPolicy = 'fail-step' | 'fail-row' | 'report';
 const POLICIES: readonly MismatchPolicy[] = ['fail-step', 'fail-row', 'report'];
 
-/** No token id: the largest is 2^31 - 2. */
+/** Stands for no token: the largest token id is 2^31 - 2. */
 const NO_TOKEN = 2 ** 31 - 1;
 const MAX_LATENCY_MS = 2 ** 31 - 1;
 
 /**
- * Sizes, under the scheduler's names and with its defaults: the options of an engine fit, or the `config` of a scheduler. The executor
- * ignores their other options.
+ * Sizes, under the scheduler's names and with its defaults. The options of an engine can be passed, or the `config` of a scheduler: their
+ * other options are ignored.
  */
 type Sizes = Pick<
   SchedulerOptions,
@@ -34,19 +34,20 @@ type Sizes = Pick<
   | 'pipelineDepth'
 >;
 
+/** Options of a `ReferenceExecutor`: the sizes of its engine, and its own. */
 export interface ReferenceExecutorOptions<Device = string>
   extends Omit<Sizes, 'pipelineDepth'>,
     Partial<Record<'pipelineDepth', number>> {
-  /** Equal seeds, equal texts: 0 to 2^32 - 1. Default 0. */
+  /** Equal seeds give equal texts for equal prompts: 0 to 2^32 - 1. Default 0. */
   seed?: number;
-  /** The token that ends a text where it would begin to repeat itself. Default: none, and texts go on. */
+  /** The token that ends a text where the text would begin to repeat itself. Default: none, so that texts go on. */
   eosTokenId?: number;
-  /** Which share of its drafts is wrong, 0 to 1. Default 0.25. */
+  /** Share of the drafts that are wrong, 0 to 1. Default 0.25. */
   draftErrorRate?: number;
   /**
-   * What happens when something is found wrong. `fail-step` (default): the step fails with ERR_BLOCKSTEP_KV_MISMATCH. `fail-row`: the
-   * entries concerned fail. Either way later steps in flight fail the rows of such a request, until it is admitted again. `report`:
-   * nothing fails, and wrong reads give wrong texts; `faults` lists what was found.
+   * What happens at a fault. `fail-step` (default): the step fails with ERR_BLOCKSTEP_KV_MISMATCH. `fail-row`: the entries concerned
+   * fail. In both cases later steps in flight fail the rows of such a request, until the request is admitted again. `report`: nothing
+   * fails, and wrong reads give wrong texts; `faults` lists the faults.
    */
   onMismatch?: MismatchPolicy;
   /**
@@ -54,18 +55,18 @@ export interface ReferenceExecutorOptions<Device = string>
    * and read the entries through the tables on the GPU.
    */
   device?: Device;
-  /** A step is computed so many milliseconds after it was submitted. Default: at once, inside `execute`. Not on a GPU. */
+  /** Milliseconds from a step's submission to its computation. Default: at once, inside `execute`. Refused on a GPU. */
   latencyMs?: number;
   /**
-   * Called once for each step, instead of `latencyMs`: the function that it is given computes the oldest step that was
-   * not computed yet, whenever it is called. Not on a GPU.
+   * Called once for each step, in place of `latencyMs`, with a function that computes the oldest step not computed yet. Call that
+   * function at any later time. Refused on a GPU.
    */
   defer?: Defer;
 }
 
 const { placement: _, ...WORDS } = OPTION_WORDS;
 
-/** The executor's own options, all options of an engine, so that one object does for both, and those of a scheduler's `config`. */
+/** The executor's own options and all options of an engine, so that one object serves both; and those of a scheduler's `config`. */
 const OPTIONS = knownNames<ReferenceExecutorOptions & EngineOptions & Pick<SchedulerConfig, 'placement'>>(
   'the options of a ReferenceExecutor',
   {

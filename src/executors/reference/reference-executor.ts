@@ -12,17 +12,17 @@ import { type MismatchPolicy, type ReferenceExecutorOptions, resolveReferenceOpt
 import type { ReferenceRunner } from './runner.js';
 import { ReferenceStep } from './step.js';
 
-/** So many faults are remembered, the latest ones. */
+/** Faults that are kept at least: the latest ones. */
 const MAX_FAULTS = 1024;
 
 /**
- * An executor without a model that really uses the memory it is given, and says so when that memory is wrong.
+ * An executor without a model that writes and reads real KV memory, and reports every read or write that is wrong.
  *
  * A step writes one entry (token, position, hash of the prefix, owner, generation of the block) for every token that it
  * computes into KV memory of numBlocks x blockSize entries, at the slot that the slot mapping names. Only when all entries
  * of the step are written does it read any: every sequence is read back whole through its block table, and the next token
  * is computed from what was read. An unpaged copy of every request says what should have been read. So every wrong block,
- * stale read and foreign write is found and named: see `ReferenceFault`, which says what is told apart.
+ * stale read and foreign write is found and named; `ReferenceFault` lists the kinds.
  *
  * A text goes on as it went on before. The next token is the one that followed the longest earlier occurrence of the text's end;
  * of equally long ones, the earliest. If there is none, the next token is a token of the prompt, drawn by seed, length and last token.
@@ -41,7 +41,7 @@ const MAX_FAULTS = 1024;
  */
 export class ReferenceExecutor<Device = string> implements DeviceExecutor {
   readonly usesTables = true;
-  /** The sizes that it was made for: an engine with other sizes is refused. */
+  /** The sizes that the executor was made for: an engine with other sizes is refused. */
   readonly limits: ExecutorLimits;
   readonly #runner: ReferenceRunner;
   readonly #policy: MismatchPolicy;
@@ -65,29 +65,30 @@ export class ReferenceExecutor<Device = string> implements DeviceExecutor {
   }
 
   /**
-   * What was found wrong so far, the oldest first: at most 64 faults of one step, and at least the last 1,024. The list is a copy.
+   * The faults found so far, the oldest first: at most 64 of one step, and at least the last 1,024 of these. The list is a copy.
    */
   get faults(): ReferenceFault[] {
     return [...this.#faults];
   }
 
-  /** How many faults were found, those that were not kept included. */
+  /** Number of faults found, those not kept included. */
   get numFaults(): number {
     return this.#numFaults;
   }
 
-  /** `cpu`, or the GPU, `cuda:N`. An engine has its tables there too, and a scheduler of your own should. */
+  /** `cpu`, or the GPU as `cuda:N`. An engine gathers its tables there; a scheduler of your own should too. */
   get device(): Device & string {
     return this.#runner.device as Device & string;
   }
 
-  /** On a GPU the stream in which steps are computed. It goes with the executor: dispose the scheduler first. */
+  /** On a GPU the stream in which steps are computed, else null. It ends with the executor: dispose the scheduler first. */
   get stream(): bigint | null {
     return this.#runner.stream;
   }
 
   /**
-   * Bytes of the KV memory; requests of which there is a copy; and bytes of pinned memory, 0 on the host.
+   * Memory in use. `arenaBytes`: bytes of the KV memory. `numSequences`: requests of which there is an unpaged copy. `pinnedBytes`: bytes
+   * of pinned memory, 0 on the host.
    * @throws ERR_BLOCKSTEP_DISPOSED
    */
   memory(): { arenaBytes: number; numSequences: number; pinnedBytes: number } {
@@ -105,15 +106,15 @@ export class ReferenceExecutor<Device = string> implements DeviceExecutor {
   }
 
   /**
-   * Declares blocks as loaded for a request: call it when the lane's job is over and before a step reads them. From then
-   * on they are part of the request's cached prefix, and every entry that a step reads of them must be of the right token,
-   * position and prefix.
+   * Declares blocks as loaded for a request. Call it when the lane's job is over and before a step reads the blocks. From then on the
+   * blocks are part of the request's cached prefix: every entry that a step reads there must have the right token, position and
+   * prefix.
    *
    * A block counts as loaded only if a lane filled it whole since it was taken last: one that was skipped, or is written
    * to `kv.buffer` from here, is found as `unwritten-read`. One that a lane fills again afterwards, or that is taken and
    * then filled without being declared, is found as `unexpected-load`.
-   * @param handle the request
-   * @param blocks each once; a load is declared once
+   * @param handle the request's handle
+   * @param blocks ids of the loaded blocks, each once; a load is declared once
    * @throws ERR_BLOCKSTEP_BAD_ARG, and nothing is changed; ERR_BLOCKSTEP_DISPOSED
    */
   adopt(handle: number, blocks: Int32Array): void {
@@ -123,8 +124,8 @@ export class ReferenceExecutor<Device = string> implements DeviceExecutor {
   /**
    * Computes the next step: now, or later with `latencyMs` and `defer`; always in the order of submission. The plan and
    * its tables are to stay as they are until then. The arrays of the answer are used again `pipelineDepth` steps later.
-   * Drafts are always made for all entries that sampled.
-   * @throws ERR_BLOCKSTEP_BAD_ARG for what is no plan or has no fitting tables, and nothing was changed;
+   * Every entry that sampled gets drafts.
+   * @throws ERR_BLOCKSTEP_BAD_ARG for a value that is no plan, or tables that do not fit, and nothing was changed;
    * ERR_BLOCKSTEP_PIPELINE_FULL if pipelineDepth steps are waiting; ERR_BLOCKSTEP_KV_MISMATCH, whose `cause` is the list of
    * `ReferenceFault`s; ERR_BLOCKSTEP_DISPOSED
    */
@@ -150,8 +151,8 @@ export class ReferenceExecutor<Device = string> implements DeviceExecutor {
   }
 
   /**
-   * Frees the memory; steps that wait fail with ERR_BLOCKSTEP_DISPOSED, as does every later call, also of `kv`. Only a lane, or an
-   * ArrayBuffer that somebody still has of `kv.buffer`, keeps the KV memory for as long as it is there. Idempotent.
+   * Frees the memory. Waiting steps fail with ERR_BLOCKSTEP_DISPOSED, as does every later call, also of `kv`. The KV memory stays only as
+   * long as a lane uses it, or an ArrayBuffer from `kv.buffer` is alive. Idempotent.
    */
   dispose(): void {
     this.#disposed = true;

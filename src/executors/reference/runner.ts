@@ -6,13 +6,13 @@ import type { ReferenceStep } from './step.js';
 /** Reads the answer of a step that was just computed, before its arrays are used again. */
 export type ReadAnswer = (step: ReferenceStep) => ExecutorResult;
 
-/** Where a reference executor's steps are computed and where its KV memory lies: on the host, or on a GPU. */
+/** Computes a reference executor's steps and owns its KV memory, on the host or on a GPU. */
 export interface ReferenceRunner {
   /** The device and its stream, as in the `PlacementOptions` of a scheduler. */
   readonly device: string;
   readonly stream: bigint | null;
   readonly kv: BlockArena;
-  /** Computes a step that was filled, now or later, in the order of the calls. */
+  /** Computes a filled step, now or later, in the order of the calls. */
   run(step: ReferenceStep): ExecutorResult | Promise<ExecutorResult>;
   /** Number of steps that were submitted and not computed yet. */
   readonly numPending: number;

@@ -12,16 +12,16 @@ import type { StepTables } from '../../core/tables.js';
 import type { ExecutorPlan, ExecutorRequest } from '../../engine/executor/executor.js';
 import { EntryKind } from '../../scheduler/plan/plan.js';
 
-/** Tells native code that a draft is not to be accepted, whatever it is. */
+/** Stands for a draft that native code must reject. */
 const INVALID_DRAFT = -2;
 
 /** Columns of a plan with one word per entry. Native code is given them as they are. */
 const COLUMNS = ['numScheduledTokens', 'numBlocks', 'numNewBlocks', 'numDraftTokens'] as const;
 
-/** What is read of tables of any kind: the tokens of requests that a step admits. */
+/** The part of host or GPU tables that is read: the tokens of the requests that a step admits. */
 export type ReferenceTables = Pick<StepTables, 'readTokens'>;
 
-/** One submitted step: all of the plan that its computation needs, so that it can be computed later. */
+/** One submitted step: a copy of the plan's data that the computation needs, so that the step can be computed later. */
 export class ReferenceStep {
   readonly io: StepIo;
   plan!: ExecutorPlan;
@@ -38,8 +38,8 @@ export class ReferenceStep {
   }
 
   /**
-   * Copies the plan, and from the scheduler the tokens of those requests that it admits.
-   * @throws ERR_BLOCKSTEP_BAD_ARG for what is no plan, or one that is larger than the executor was made for
+   * Copies the plan, and from the tables the tokens of the requests that the plan admits.
+   * @throws ERR_BLOCKSTEP_BAD_ARG for a value that is no plan, or a plan larger than the executor was made for
    */
   fill(plan: ExecutorPlan, tables: ReferenceTables | null): void {
     if (typeof plan !== 'object' || plan === null) throw badArgument('plan', show(plan), 'an object');
@@ -60,7 +60,7 @@ export class ReferenceStep {
     this.tables = tables;
   }
 
-  /** Copies the drafts to verify. Those that a grammar does not allow, the last ones, are marked as `INVALID_DRAFT`. */
+  /** Copies the drafts to verify. An entry's last drafts, which its grammar forbids, become `INVALID_DRAFT`. */
   #fillDrafts(plan: ExecutorPlan, n: number, stride: number): void {
     const drafts = takeInt32Array('plan.draftTokens', plan.draftTokens);
     const invalid = takeUint8Array('plan.numInvalidDraftTokens', plan.numInvalidDraftTokens);
@@ -100,7 +100,7 @@ export class ReferenceStep {
     this.known = this.#knownBuffer.subarray(0, numKnown);
   }
 
-  /** Reads the tokens of one entry's request, and puts them behind those already read. @returns how many */
+  /** Reads the tokens of one entry's request into the buffer, from index `at` on. @returns how many */
   #readKnown(tables: ReferenceTables, entry: number, at: number): number {
     const { maxBlocksPerRow, blockSize } = this.#config;
     for (;;) {

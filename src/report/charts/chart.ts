@@ -19,7 +19,7 @@ export interface Chart {
   source: ChartSource;
   /** The chart in one sentence, for screen readers. */
   description: string;
-  /** What a reader has to know to read the chart. */
+  /** Explains the chart to its reader. */
   note?: string;
   /** Height in pixels, in wide and in narrow pages. */
   height?: number;
@@ -46,7 +46,7 @@ export interface Drawing {
   isOverTime?: true;
 }
 
-/** What is said about the row of the dataset that the pointer is at. */
+/** The text about the dataset's row at the pointer. */
 export interface ChartTooltip {
   /** Text with `{i}` for column i of the row. */
   heading: string;
@@ -62,7 +62,7 @@ export const SECOND_COLOR = 'var(--muted)';
 /** Charts of at most so many pixels get less margin and fewer ticks. */
 const NARROW = 560;
 
-/** The option that all charts begin with. The caller adds `grid`, axes and series; `narrow` is what differs in narrow pages. */
+/** The option that all charts begin with. The caller adds `grid`, axes and series; `narrow` holds the differences of narrow pages. */
 export function baseOption(
   own: EChartsOption,
   narrow: EChartsOption = {},

@@ -8,7 +8,10 @@ export interface DistributionChartInput {
   title: string;
   source: Chart['source'];
   note: string;
-  /** Unit of the drawn values; how many of the distribution's units make one of it (default 1); what each value belongs to ("requests"). */
+  /**
+   * Unit of the drawn values; how many of the distribution's units make one of it (default 1); what each value belongs to
+   * ("requests").
+   */
   unit: string;
   perUnit?: number;
   of: string;

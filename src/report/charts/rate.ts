@@ -8,7 +8,7 @@ export class Rate {
   /** Events per second. */
   readonly track: Track;
   readonly #timeline: Timeline;
-  /** Up to when the rate is known; `#count` is what was counted since. */
+  /** The last settled moment, in milliseconds; `#count` holds the events since then. */
   #knownMs = 0;
   #count = 0;
 
@@ -17,12 +17,15 @@ export class Rate {
     this.track = timeline.track();
   }
 
-  /** It happened `times` times since the last moment. */
+  /** Counts `times` more events since the last settled moment. */
   count(times: number): void {
     this.#count += times;
   }
 
-  /** A moment, not before the last one. If no time has passed since, the count waits for the next moment. */
+  /**
+   * Settles a moment, not before the last one: the events since then are spread over the time since then. Without time between,
+   * they wait.
+   */
   settle(nowMs: number): void {
     const span = nowMs - this.#knownMs;
     if (span <= 0) return;

@@ -38,7 +38,7 @@ export class Timeline {
     return this.#widthMs;
   }
 
-  /** The latest time at which anything happened. */
+  /** The latest time of any value, in milliseconds. */
   get endMs(): number {
     return this.#endMs;
   }

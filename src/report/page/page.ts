@@ -16,7 +16,7 @@ export type Section =
   | { title: string; intro?: HtmlValue; content: Html };
 
 export interface PageInput {
-  /** What made the page, in a few words. */
+  /** The program that made the page, in a few words. */
   brand: string;
   title: HtmlValue;
   /** The title without markup. */

@@ -1,8 +1,8 @@
 import { PALETTE } from './palette.js';
 
 /**
- * The style of every page. One idea of colour: blue is virtual, orange was measured, red must not be overlooked, and all else
- * is grey. One of type: figures are large and set in columns, what is said of them is small and muted.
+ * The style of every page. Colours: blue for virtual figures, orange for measured ones, red for warnings, grey for the rest. Type:
+ * figures are large and set in columns, their explanations small and muted.
  */
 export const STYLE = `
 ${PALETTE}

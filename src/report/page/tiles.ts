@@ -8,7 +8,7 @@ export interface Tile {
   value: HtmlValue;
   /** Its unit, or what it is a percentile of. */
   unit: string;
-  /** One line more about the figure; if there is none, why. */
+  /** One more line about the figure; without a figure, the reason. */
   detail: HtmlValue;
   source: ChartSource;
 }

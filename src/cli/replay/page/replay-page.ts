@@ -49,7 +49,7 @@ export function replayPage(input: ReplayPageInput, library: PlotLibrary): string
   );
 }
 
-/** What must not be overlooked. */
+/** The warnings at the top of the page. */
 function warnings(report: Report): HtmlValue[] {
   const { finished, aborted, refused, total } = report.requests;
   const overload = overloadInWords(report);

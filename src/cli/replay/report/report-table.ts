@@ -18,7 +18,7 @@ export function renderTable(report: Report): string {
   return `${notes(report)}${facts.toString()}\n${times.toString()}\n`;
 }
 
-/** What must not be overlooked. */
+/** Notes and warnings about the results. */
 function notes(report: Report): string {
   const overload = overloadInWords(report);
   return [

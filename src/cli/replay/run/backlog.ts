@@ -59,7 +59,10 @@ export class Backlog {
     };
   }
 
-  /** The queue must be longer in every quarter than in the one before: neither a burst at the end nor one that was worked off is overload. */
+  /**
+   * The queue must be longer in every quarter than in the one before: neither a burst at the end nor one that was worked off is
+   * overload.
+   */
   #grewTo(atLastArrival: number, byQuarter: readonly number[]): boolean {
     if (atLastArrival < Math.max(GROWN_COUNT, GROWN_SHARE * this.#requests)) return false;
     return [...byQuarter, atLastArrival].every((value, i, all) => i === 0 || value > all[i - 1]);

@@ -9,7 +9,7 @@ export class Measurements {
   /** Requests that ended by themselves (not by an abort), by reason. */
   readonly finished = { stop: 0, length: 0, error: 0 };
   aborted = 0;
-  /** Requests that were to be aborted and had finished before. */
+  /** Planned aborts that found their requests finished. */
   abortsTooLate = 0;
   /** Requests that the scheduler refused when they were added, by error code. */
   readonly refused: Record<string, number> = {};

@@ -1,6 +1,6 @@
 import type { Plan } from '../../../scheduler/plan/plan.js';
 
-/** Is told what happens in a replay. Times are virtual milliseconds unless they say otherwise. */
+/** Observes a replay. Times are virtual milliseconds where nothing else is said. */
 export interface ReplayObserver {
   /** A step was scheduled; its plan may be empty. `queuedOutside` requests have arrived and were not given to the scheduler yet. */
   planned(plan: Plan, nowMs: number, queuedOutside: number): void;

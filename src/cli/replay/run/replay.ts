@@ -34,7 +34,7 @@ interface Step {
 
 /** After this much real time the loop yields to the event loop, for signals and the progress bar. */
 const YIELD_MS = 50;
-/** After so many empty plans in a row, while requests wait, the replay counts as stalled. A preemption makes one empty plan. */
+/** Empty plans in a row, while requests wait, after which the replay counts as stalled. A preemption alone makes one empty plan. */
 const MAX_EMPTY_STEPS = 16;
 /** Codes with which the scheduler refuses one request. Any other error of `add` ends the replay. */
 const REFUSALS: readonly string[] = ['ERR_BLOCKSTEP_UNFIT', 'ERR_BLOCKSTEP_LIMIT'];
@@ -213,7 +213,7 @@ export class Replay {
     const alone = aloneMs(this.#options.model, inputTokens, maxTokens);
     const abortAt = this.#aborts.draw(index, arrivalTime, alone);
     if (abortAt !== null && abortAt <= this.#nowMs) {
-      // Its client gave it up while it waited outside of the scheduler.
+      // The request is aborted while it waits outside of the scheduler.
       this.measurements.aborted++;
       return;
     }

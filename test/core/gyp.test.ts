@@ -38,7 +38,7 @@ describe.skipIf(!headers)('the addon that node-gyp builds with a compiler alone'
     expect(build.status, build.stderr).toBe(0);
     expect(build.stderr).not.toMatch(/warning:/);
     addon = loadAddonFrom(join(folder, 'build', 'Release', 'blockstep_host.node'));
-  }, 300_000);
+  }, 900_000);
 
   contractSuite('node-gyp', () => addon);
 });

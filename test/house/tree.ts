@@ -2,6 +2,18 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import ts from 'typescript';
 
+/** What each text imports, by the text: every rule asks, and trees with a planted fault share all other texts. */
+const specifiersOf = new Map<string, readonly string[]>();
+
+function specifiers(text: string): readonly string[] {
+  let found = specifiersOf.get(text);
+  if (found === undefined) {
+    found = ts.preProcessFile(text, true, true).importedFiles.map(({ fileName }) => fileName);
+    specifiersOf.set(text, found);
+  }
+  return found;
+}
+
 /** The files of a checkout as the rules of the house see them. Paths are relative to its root, with slashes. */
 export class Tree {
   readonly #texts: ReadonlyMap<string, string>;
@@ -74,10 +86,9 @@ export class Tree {
   }
 
   #importsOfModule(path: string): string[] {
-    const { importedFiles } = ts.preProcessFile(this.text(path), true, true);
-    const found = importedFiles
-      .filter(({ fileName }) => fileName.startsWith('.'))
-      .map(({ fileName }) => posix.join(dirname(path), fileName).replace(/\.js$/, '.ts'));
+    const found = specifiers(this.text(path))
+      .filter((name) => name.startsWith('.'))
+      .map((name) => posix.join(dirname(path), name).replace(/\.js$/, '.ts'));
     return [...new Set(found)].filter((file) => this.has(file));
   }
 

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { badArg } from '../../base/checks.js';
+import { badArg, checkBoolean, isObject } from '../../base/checks.js';
 import { checkInteger } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 import { hashSeedBytes } from '../../core/core.js';
@@ -101,9 +101,7 @@ function integer(
 }
 
 function boolean(name: string, value: unknown, fallback: boolean): boolean {
-  if (value === undefined) return fallback;
-  if (typeof value !== 'boolean') throw badArg(name, value, 'a boolean');
-  return value;
+  return value === undefined ? fallback : checkBoolean(name, value);
 }
 
 function oneOf<T extends string>(name: string, value: unknown, allowed: readonly [T, ...T[]]): T {
@@ -119,9 +117,7 @@ function takeConnectorOption({ connector, numRanks }: SchedulerOptions): Connect
 
 function takeDeviations(value: SchedulerOptions['deviations']): Partial<Deviations> | false | undefined {
   if (value === undefined || value === false) return value;
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw badArg('deviations', value, 'an object or false');
-  }
+  if (!isObject(value)) throw badArg('deviations', value, 'an object or false');
   checkNames(value, DEVIATION_NAMES);
   const taken: Partial<Deviations> = {};
   for (const name of DEVIATIONS) {
@@ -139,9 +135,7 @@ function takeDeadlines(value: SchedulerOptions['deadlines']): Readonly<Deadlines
     for (const name of names) resolved[name] = 0;
     return Object.freeze(resolved);
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw badArg('deadlines', value, 'an object or false');
-  }
+  if (!isObject(value)) throw badArg('deadlines', value, 'an object or false');
   checkNames(value, DEADLINE_NAMES);
   for (const name of names) {
     const timeout = value[name];

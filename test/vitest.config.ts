@@ -1,6 +1,11 @@
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
+/** The path of a file of `src`. */
+function source(file: string): string {
+  return `${fileURLToPath(new URL('../src', import.meta.url))}/${file}`;
+}
+
 /** Where the cores of the suites are kept, and who decides; bench/gpu/checks/suites.ts names suites that make sense so. */
 function setupFiles(): string[] {
   const files: string[] = [];
@@ -15,7 +20,12 @@ function setupFiles(): string[] {
  */
 export default defineConfig({
   // Examples name the package as its users do.
-  resolve: { alias: { blockstep: fileURLToPath(new URL('../src/index.ts', import.meta.url)) } },
+  resolve: {
+    alias: [
+      { find: /^blockstep$/, replacement: source('index.ts') },
+      { find: /^blockstep\/(connectors\/[a-z]+|testing)$/, replacement: source('$1/index.ts') },
+    ],
+  },
   test: {
     root: fileURLToPath(new URL('..', import.meta.url)),
     include: ['test/**/*.test.ts'],

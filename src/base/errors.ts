@@ -55,6 +55,8 @@ export const ERROR_CODES = {
     'the state on the GPU is not that of the host, or fell too far behind; the core refuses all further work',
   /** Make the pool, the arena or the queue smaller, or give the process more memory. */
   ERR_BLOCKSTEP_NO_MEMORY: 'memory could not be allocated',
+  ERR_BLOCKSTEP_NO_PACKAGE:
+    'a package that is installed only by those who need it is missing, or cannot be loaded',
   /** Run `npm rebuild blockstep`; the message says where the addon was looked for. */
   ERR_BLOCKSTEP_NO_NATIVE: 'no native addon fits this platform, or none was built',
   /** Admit the request first: admission gives it a row of the KV slot table. */

@@ -1,0 +1,214 @@
+import type { Anomalies } from '../../base/anomalies.js';
+import type { BlockPins } from '../../scheduler/connector/connector.js';
+import type { HandOver, KvView } from '../../scheduler/connector/kv-view.js';
+import type { Plan } from '../../scheduler/plan/plan.js';
+import type { Request } from '../../scheduler/request/request.js';
+import { RankedJobs } from '../../transfer/ranked-jobs.js';
+import { Verdict } from '../../transfer/verdict.js';
+
+/** Blocks that the workers are to store. Entry i of each list is about the same block. */
+export interface Outgoing {
+  /** The hash of each block's content, and of all tokens before it. */
+  readonly keys: readonly bigint[];
+  /** Ids of the blocks. */
+  readonly blocks: Int32Array;
+  /** Where each block goes, as `Reserve` said. */
+  readonly places: Int32Array;
+}
+
+/** A job that was given to the workers of every rank. */
+export interface OutgoingJob extends Outgoing {
+  /** Number of the job, from 1; no number comes twice. */
+  readonly job: number;
+}
+
+/** What `Reserve` answers in place of a place. */
+export const NoPlace = {
+  /** The content need not be stored. */
+  unwanted: -1,
+  /** There is no room now: ask again later. */
+  later: -2,
+} as const;
+
+/**
+ * Finds a place for the content of a block.
+ * @param key the hash of the content
+ * @returns the place, from 0; or one of `NoPlace`
+ */
+export type Reserve = (key: bigint) => number;
+
+/** What `OutgoingBlocks` is made of. */
+export interface OutgoingOptions {
+  readonly view: KvView;
+  readonly pins: BlockPins;
+  /** The ranks that store their part of every block. */
+  readonly ranks: readonly number[];
+  /** Most blocks that may be pinned at once. */
+  readonly maxPinned: number;
+  readonly anomalies: Anomalies;
+  readonly reserve: Reserve;
+}
+
+/**
+ * Decides which blocks of an engine are stored outside, while their requests still run. A block is stored once it is
+ * full and settled: every step that wrote it was updated, and none of them failed. From then on until every rank has
+ * stored it the block is pinned. Keys and block ids are taken from one list, so a key never stands for another block.
+ *
+ * All blocks that became settled since the last plan make one job. Contents that are on their way are not stored again.
+ *
+ * Invariants: a block is pinned once for each job that it is in, and for the job that is being collected; `numPinned` is
+ * the number of these pins; `#coming` has the keys of exactly these blocks.
+ */
+export class OutgoingBlocks {
+  readonly #options: OutgoingOptions;
+  readonly #jobs: RankedJobs<Outgoing>;
+  /** Keys that are being collected or stored. */
+  readonly #coming = new Set<bigint>();
+  /** By slot: computed tokens from which on the request has another full block to look at. */
+  #nextAt = new Int32Array(64);
+  #keys: bigint[] = [];
+  #blocks: number[] = [];
+  #places: number[] = [];
+  #numPinned = 0;
+  #numSkipped = 0;
+  #lastJob = 0;
+  /** Blocks that were lost: the first job that may store what is in the block now. */
+  readonly #lost = new Map<number, number>();
+
+  constructor(options: OutgoingOptions) {
+    this.#options = options;
+    this.#jobs = new RankedJobs(options.anomalies);
+  }
+
+  /** Blocks that are pinned now. */
+  get numPinned(): number {
+    return this.#numPinned;
+  }
+
+  /** Blocks that were never stored, since there was no room for them before their requests ended. */
+  get numSkipped(): number {
+    return this.#numSkipped;
+  }
+
+  /** Jobs that the ranks have not all reported. */
+  get numJobs(): number {
+    return this.#jobs.size;
+  }
+
+  /** Whether content is being stored. */
+  isComing(key: bigint): boolean {
+    return this.#coming.has(key);
+  }
+
+  /** Notes a new request. Call it from `onNewRequest`. */
+  track({ slot }: Request): void {
+    while (slot >= this.#nextAt.length) {
+      const larger = new Int32Array(2 * this.#nextAt.length);
+      larger.set(this.#nextAt);
+      this.#nextAt = larger;
+    }
+    this.#nextAt[slot] = this.#options.view.blockSize;
+  }
+
+  /** Collects the blocks of a plan's requests that have become settled. Call it from `buildMetadata`. */
+  observe(plan: Plan): void {
+    const { view } = this.#options;
+    const count = plan.numRequests;
+    for (let i = 0; i < count; i++) {
+      const request = plan.requests[i];
+      // Computed tokens are optimistic, so this says no early and cheaply, and never wrongly.
+      if (request.numComputedTokens < this.#nextAt[request.slot]) continue;
+      this.#collect(request, view.extent(request).numSettledTokens, view.blocks(request)[0]);
+    }
+  }
+
+  /** Collects the last blocks of a request. Call it from `requestFinished`. */
+  finish(request: Request, { numSettledTokens, blocks }: HandOver): void {
+    this.#collect(request, numSettledTokens, blocks[0]);
+    const { blockSize } = this.#options.view;
+    const looked = this.#nextAt[request.slot] / blockSize - 1;
+    this.#numSkipped += Math.max(0, Math.floor(numSettledTokens / blockSize) - looked);
+  }
+
+  /** What was collected since the last call, as a job for the workers of every rank; null = nothing. */
+  take(): OutgoingJob | null {
+    if (this.#keys.length === 0) return null;
+    const blocks = Int32Array.from(this.#blocks);
+    const outgoing = { keys: this.#keys, blocks, places: Int32Array.from(this.#places) };
+    this.#keys = [];
+    this.#blocks = [];
+    this.#places = [];
+    this.#lastJob = this.#jobs.begin(this.#options.ranks, outgoing);
+    return { job: this.#lastJob, ...outgoing };
+  }
+
+  /**
+   * Takes that the KV of blocks is gone (`ConnectorOutput.lostBlocks`). Whatever was collected or begun of them counts as
+   * failed.
+   */
+  lose(blocks: readonly number[]): void {
+    if (this.#coming.size === 0) return;
+    for (const block of blocks) {
+      const next = this.#lastJob + 1;
+      this.#lost.set(block, this.#blocks.includes(block) ? next + 1 : next);
+    }
+  }
+
+  /**
+   * Takes a rank's report of a job. @returns what was stored, and how it went, if this was the last rank; else null
+   */
+  report(job: number, rank: number, verdict: Verdict): (Outgoing & { readonly verdict: Verdict }) | null {
+    const over = this.#jobs.report(job, rank, verdict);
+    if (over === null) return null;
+    const isLost = over.payload.blocks.some((block) => (this.#lost.get(block) ?? 0) > job);
+    this.#drop(over.payload);
+    return { ...over.payload, verdict: isLost ? Verdict.failed : over.verdict };
+  }
+
+  /**
+   * Forgets every job; late reports of them are counted as `after-reset`. The blocks are unpinned, so call it only when
+   * no worker reads them any more.
+   * @returns what was being stored
+   */
+  reset(): Outgoing[] {
+    const pending = this.#jobs.reset().map(({ payload }) => payload);
+    const blocks = Int32Array.from(this.#blocks);
+    if (blocks.length > 0) pending.push({ keys: this.#keys, blocks, places: Int32Array.from(this.#places) });
+    this.#keys = [];
+    this.#blocks = [];
+    this.#places = [];
+    for (const outgoing of pending) this.#drop(outgoing);
+    return pending;
+  }
+
+  #collect(request: Request, numSettledTokens: number, own: Int32Array): void {
+    const { view, pins, reserve, maxPinned } = this.#options;
+    const { slot } = request;
+    const { blockSize } = view;
+    const end = Math.floor(numSettledTokens / blockSize);
+    const from = this.#keys.length;
+    let index = this.#nextAt[slot] / blockSize - 1;
+    for (; index < end; index++) {
+      const key = view.blockHash(request, index);
+      if (this.#coming.has(key)) continue;
+      const place = this.#numPinned + this.#keys.length - from < maxPinned ? reserve(key) : NoPlace.later;
+      if (place === NoPlace.later) break;
+      if (place === NoPlace.unwanted) continue;
+      this.#coming.add(key);
+      this.#keys.push(key);
+      this.#blocks.push(own[index]);
+      this.#places.push(place);
+    }
+    this.#nextAt[slot] = (index + 1) * blockSize;
+    if (this.#keys.length === from) return;
+    pins.pin(Int32Array.from(this.#blocks.slice(from)));
+    this.#numPinned += this.#keys.length - from;
+  }
+
+  #drop({ keys, blocks }: Outgoing): void {
+    for (const key of keys) this.#coming.delete(key);
+    this.#options.pins.unpin(blocks);
+    this.#numPinned -= blocks.length;
+    if (this.#coming.size === 0) this.#lost.clear();
+  }
+}

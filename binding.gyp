@@ -10,6 +10,7 @@
         "native/addon/core/configuration.cc",
         "native/addon/core/device_tables.cc",
         "native/addon/core/methods.cc",
+        "native/addon/objects/arena_object.cc",
         "native/addon/objects/device_reference_object.cc",
         "native/addon/objects/reference_object.cc",
         "native/addon/objects/transfer_objects.cc",

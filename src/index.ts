@@ -98,7 +98,8 @@ export type { StopConditions } from './scheduler/request/stop-conditions.js';
 export { DEFAULT_DEADLINES, type Deadlines, type WaitReason } from './scheduler/request/wait.js';
 export { Scheduler } from './scheduler/scheduler.js';
 export { purgeUntracked } from './scheduler/state/guards.js';
-export { BlockArena } from './transfer/block-arena.js';
+export type { ArenaDescriptor } from './transfer/arena-descriptor.js';
+export { type ArenaConfig, BlockArena } from './transfer/block-arena.js';
 export {
   type CompletionCounts,
   CompletionQueue,

@@ -3,6 +3,7 @@
 #include "base/backend.h"
 #include "base/call.h"
 #include "core/configuration.h"
+#include "objects/arena_object.h"
 #include "objects/device_reference_object.h"
 #include "objects/reference_object.h"
 #include "objects/transfer_objects.h"
@@ -51,6 +52,7 @@ void define_module(Napi::Env env, Napi::Object exports) {
   home->core_class = Napi::Persistent(CoreObject::define_class(env));
   define_reference_class(env);
   define_device_reference_class(env);
+  define_arena_class(env);
   define_transfer_classes(env);
   exports.DefineProperties({
       constant("abi", Napi::Number::New(env, kAbi)),
@@ -61,6 +63,7 @@ void define_module(Napi::Env env, Napi::Object exports) {
       method<create_device_reference>(env, "createDeviceReference", napi_enumerable),
       method<create_ring>(env, "createRing", napi_enumerable),
       method<create_arena>(env, "createArena", napi_enumerable),
+      method<attach_arena>(env, "attachArena", napi_enumerable),
       method<create_lane>(env, "createLane", napi_enumerable),
       method<create_cuda_lane>(env, "createCudaLane", napi_enumerable),
       method<replay_log>(env, "replay", napi_enumerable),

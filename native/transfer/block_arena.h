@@ -26,6 +26,7 @@ class BlockArena {
   u64 bytes() const { return memory_->bytes(); }
   Place place() const { return memory_->place(); }
   u32 device() const { return memory_->device(); }
+  BlockMemory& memory() const { return *memory_; }
   /// The first block. For Place::kDevice this is an address of the GPU: only CUDA calls and kernels may use it.
   u8* base() const { return memory_->base(); }
   u8* block(u32 id) const { return base() + id * bytes_per_block_; }

@@ -19,6 +19,8 @@ export interface NativeReferenceConfig extends TablesShape {
   wrongDrafts: number;
   /** True: after a finding the executor goes on as if nothing had been found. */
   reportOnly: boolean;
+  /** On the host: the id under which other processes can map the KV memory; see `NativeShared`. */
+  shareId?: string | undefined;
 }
 
 /** The native part of a reference executor: the KV memory, unpaged copies of the requests, and the model. */

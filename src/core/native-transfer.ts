@@ -48,6 +48,22 @@ export interface NativeArenaConfig {
   device?: number;
 }
 
+/** The id of an arena: 32 hexadecimal digits. Other processes can map an arena that was made with one. */
+export interface NativeShared {
+  shareId?: string | undefined;
+}
+
+/** Which arena is attached, see `ArenaDescriptor`. */
+export interface NativeAttach {
+  id: string;
+  /** The process that made the arena. Read only if this process has no arena of this id. */
+  pid: number;
+  /** Its file there, as `NativeArena.share` gave it. */
+  file: number;
+  numBlocks: number;
+  bytesPerBlock: number;
+}
+
 /** Blocks of native memory, see `BlockArena`. */
 export interface NativeArena {
   /**
@@ -73,6 +89,12 @@ export interface NativeArena {
   writeBlock(block: number, bytes: Uint8Array): void;
   /** How often lanes have filled the block. */
   arrivals(block: number): number;
+  /**
+   * Lets other threads of this process find the arena under `id`.
+   * @param id 32 hexadecimal digits; that of `shareId` if the arena has one
+   * @returns the file that other processes find the arena by; null if they cannot
+   */
+  share(id: string): number | null;
   /** Gives up this object's share of the memory. */
   dispose(): void;
 }

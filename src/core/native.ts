@@ -3,11 +3,13 @@ import type { NativeDeviceGather } from './native-tables.js';
 import type {
   NativeArena,
   NativeArenaConfig,
+  NativeAttach,
   NativeCudaLane,
   NativeCudaLaneConfig,
   NativeLane,
   NativeLaneConfig,
   NativeRing,
+  NativeShared,
 } from './native-transfer.js';
 
 /**
@@ -124,7 +126,12 @@ export interface NativeAddon {
    */
   createRing(capacity: number): NativeRing;
   /** @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_CUDA */
-  createArena(config: NativeArenaConfig): NativeArena;
+  createArena(config: NativeArenaConfig & NativeShared): NativeArena;
+  /**
+   * An arena that was made elsewhere in this process or machine. @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_LIMIT,
+   * ERR_BLOCKSTEP_NO_MEMORY
+   */
+  attachArena(config: NativeAttach): NativeArena;
   /**
    * Makes a lane from one arena to another. Both have blocks of the same size.
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_LIMIT if a thread cannot be started, ERR_BLOCKSTEP_DISPOSED

@@ -1,15 +1,29 @@
+import { randomBytes } from 'node:crypto';
+import { checkAvailable } from '../base/available-memory.js';
+import { checkBoolean } from '../base/checks.js';
 import { badArgument, checkInteger, show } from '../base/errors.js';
 import { bytes, INSPECT, showFacts } from '../base/inspect.js';
 import { checkNames, knownNames } from '../base/known-names.js';
 import { loadAddon } from '../core/loader.js';
 import type { NativeAddon } from '../core/native.js';
 import type { NativeArena, NativeArenaConfig, Place } from '../core/native-transfer.js';
+import { type ArenaDescriptor, takeDescriptor } from './arena-descriptor.js';
 
-const CONFIG = knownNames<NativeArenaConfig>('the config of a BlockArena', {
+/** Shape and place of a `BlockArena`. */
+export interface ArenaConfig extends NativeArenaConfig {
+  /**
+   * True: other processes of this machine can map the memory, by its descriptor. Linux only, and place `host` only. All
+   * memory is taken at once. Default false.
+   */
+  shared?: boolean;
+}
+
+const CONFIG = knownNames<ArenaConfig>('the config of a BlockArena', {
   numBlocks: true,
   bytesPerBlock: true,
   place: true,
   device: true,
+  shared: true,
 });
 
 /**
@@ -32,10 +46,13 @@ export class BlockArena {
   /** Ordinal of the GPU, as CUDA counts them; without meaning for `host`. */
   readonly device: number;
   #buffer: ArrayBuffer | undefined;
+  #id: string | undefined;
+  #descriptor: ArenaDescriptor | undefined;
 
   /** Wraps native memory of this shape and place that exists already; `allocate` makes new memory. */
-  constructor(native: NativeArena, config: Readonly<NativeArenaConfig>) {
+  constructor(native: NativeArena, config: Readonly<NativeArenaConfig>, shareId?: string) {
     this.native = native;
+    this.#id = shareId;
     this.numBlocks = config.numBlocks;
     this.bytesPerBlock = config.bytesPerBlock;
     this.place = config.place ?? 'host';
@@ -45,16 +62,37 @@ export class BlockArena {
   /**
    * Allocates an arena.
    * @param config numBlocks 1 to 2^24, bytesPerBlock 1 to 2^31 - 1, place default 'host', device default 0. Only a
-   * place other than 'host' creates a CUDA context.
+   * place other than 'host' creates a CUDA context. `shared`: default false
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE; ERR_BLOCKSTEP_CUDA if a place
-   * other than 'host' cannot be had
+   * other than 'host' cannot be had; ERR_BLOCKSTEP_LIMIT if this system shares no memory
    */
-  static allocate(config: Readonly<NativeArenaConfig>, addon: NativeAddon = loadAddon()): BlockArena {
+  static allocate(config: Readonly<ArenaConfig>, addon: NativeAddon = loadAddon()): BlockArena {
     if (typeof config !== 'object' || config === null) throw badArgument('config', show(config), 'an object');
     checkNames(config, CONFIG);
-    const { numBlocks, bytesPerBlock, place = 'host', device = 0 } = config;
+    const { numBlocks, bytesPerBlock, place = 'host', device = 0, shared = false } = config;
     const taken = { numBlocks, bytesPerBlock, place, device };
-    return new BlockArena(addon.createArena(taken), taken);
+    if (!checkBoolean('shared', shared)) return new BlockArena(addon.createArena(taken), taken);
+    if (place !== 'host') throw badArgument('place', show(place), `'host' for an arena that is shared`);
+    checkAvailable(numBlocks * bytesPerBlock, 'a shared arena');
+    const shareId = newArenaId();
+    return new BlockArena(addon.createArena({ ...taken, shareId }), taken, shareId);
+  }
+
+  /**
+   * Takes an arena that was made elsewhere: in another thread of this process, at any place; or in another process of
+   * this machine and user, if it is `shared`. The memory is the same, and nothing is copied. It stays for as long as
+   * anybody has it, also if the process that made it ends. Whoever attached it may write it, and must not while others
+   * use it. The arena's own thread must keep the arena until it is attached.
+   * @param descriptor the arena's `descriptor`, perhaps sent as JSON
+   * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_LIMIT if there is no such arena any more, it is not shared, or this
+   * process may not map it; ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE
+   */
+  static attach(descriptor: ArenaDescriptor, addon: NativeAddon = loadAddon()): BlockArena {
+    const { id, pid, file, ...config } = takeDescriptor(descriptor);
+    const { numBlocks, bytesPerBlock } = config;
+    // Without a file only this process can have it: no process has a file of this number.
+    const native = addon.attachArena({ id, pid, file: file ?? 2 ** 31 - 1, numBlocks, bytesPerBlock });
+    return new BlockArena(native, config, id);
   }
 
   /** Size of all blocks together, in bytes. */
@@ -89,6 +127,19 @@ export class BlockArena {
    */
   get pointer(): bigint {
     return this.native.pointer();
+  }
+
+  /**
+   * Where the arena is, for `attach` in another thread or process.
+   * @throws ERR_BLOCKSTEP_DISPOSED
+   */
+  get descriptor(): ArenaDescriptor {
+    if (this.#descriptor !== undefined) return this.#descriptor;
+    this.#id ??= newArenaId();
+    const file = this.native.share(this.#id);
+    const { numBlocks, bytesPerBlock, place, device } = this;
+    this.#descriptor = { id: this.#id, pid: process.pid, file, numBlocks, bytesPerBlock, place, device };
+    return this.#descriptor;
   }
 
   /**
@@ -140,4 +191,9 @@ export class BlockArena {
   [Symbol.dispose](): void {
     this.dispose();
   }
+}
+
+/** An id that names one arena and no other, whoever makes it. */
+export function newArenaId(): string {
+  return randomBytes(16).toString('hex');
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../reference/device_reference.h"
-#include "../base/wrapped.h"
+#include "arena_object.h"
 
 namespace blockstep {
 

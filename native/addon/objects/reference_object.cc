@@ -1,5 +1,7 @@
 #include "reference_object.h"
 
+#include "../../reference/memory/host_memory.h"
+
 namespace blockstep {
 
 ReferenceConfig read_reference_config(Napi::Value value) {
@@ -62,7 +64,10 @@ Napi::Value memory(const Call& call) {
 }  // namespace
 
 Napi::Value create_reference(const Call& call) {
-  auto model = std::make_shared<ReferenceModel>(read_reference_config(call[0]));
+  const ReferenceConfig config = read_reference_config(call[0]);
+  auto memory = std::make_unique<HostMemory>(
+      config.block_size, allocate_host_arena(call[0], config.num_blocks, u64{config.block_size} * sizeof(KvEntry)));
+  auto model = std::make_shared<ReferenceModel>(config, std::move(memory));
   const u64 bytes = model->arena_bytes();
   return Wrapped<ReferenceModel>::make(call.home, std::move(model), bytes);
 }

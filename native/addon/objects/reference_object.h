@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../reference/reference.h"
-#include "transfer_objects.h"
+#include "arena_object.h"
 
 namespace blockstep {
 

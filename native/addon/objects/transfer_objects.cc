@@ -1,6 +1,7 @@
 #include "transfer_objects.h"
 
 #include "../base/backend.h"
+#include "arena_object.h"
 
 namespace blockstep {
 namespace {
@@ -65,59 +66,6 @@ Napi::Value ring_counts(const Call& call) {
       field("late", call.number(static_cast<double>(ring.late()))),
   });
   return result;
-}
-
-/// The memory as an ArrayBuffer that shares it: the arena lives as long as either of them.
-Napi::Value buffer(const Call& call) {
-  using Share = std::shared_ptr<BlockArena>;
-  const Share& arena = Wrapped<BlockArena>::receiver(call).owned();
-  const u64 bytes = arena->bytes();
-  if (arena->place() == Place::kDevice) throw Error{kLimit, "an ArrayBuffer cannot have memory of a GPU: use readBlock()"};
-  if (bytes > kNone) throw Error{kLimit, "an ArrayBuffer cannot have " + std::to_string(bytes) + " bytes everywhere"};
-  auto share = std::make_unique<Share>(arena);
-  const auto drop = [](napi_env, void*, void* hint) { delete static_cast<Share*>(hint); };
-  napi_value result;
-  const napi_status status = napi_create_external_arraybuffer(call.env, arena->base(), static_cast<std::size_t>(bytes),
-                                                              drop, share.get(), &result);
-  if (status == napi_no_external_buffers_allowed) {
-    throw Error{kLimit, "this runtime allows no ArrayBuffer over native memory"};
-  }
-  require_ok(status);
-  share.release();  // drop() has it
-  return {call.env, result};
-}
-
-Napi::Value pointer(const Call& call) {
-  return call.bigint(reinterpret_cast<std::uintptr_t>(receiver<BlockArena>(call).base()));
-}
-
-u32 read_block_id(const Call& call, const BlockArena& arena) {
-  return call.integer(0, "block", 0, arena.num_blocks() - 1);
-}
-
-/// The bytes of one block, of exactly its size.
-void* block_bytes(const Call& call, const BlockArena& arena) {
-  const auto bytes = Call::typed_array<u8>(call[1], "bytes", napi_uint8_array, "a Uint8Array");
-  if (bytes.size == arena.bytes_per_block()) return bytes.data;
-  throw Error{kBadArg, "bytes must have " + std::to_string(arena.bytes_per_block()) + " elements, got " +
-                           std::to_string(bytes.size)};
-}
-
-Napi::Value read_block(const Call& call) {
-  const BlockArena& arena = receiver<BlockArena>(call);
-  arena.read_block(read_block_id(call, arena), block_bytes(call, arena));
-  return {};
-}
-
-Napi::Value write_block(const Call& call) {
-  BlockArena& arena = receiver<BlockArena>(call);
-  arena.write_block(read_block_id(call, arena), block_bytes(call, arena));
-  return {};
-}
-
-Napi::Value arrivals(const Call& call) {
-  const BlockArena& arena = receiver<BlockArena>(call);
-  return call.number(arena.arrivals(read_block_id(call, arena)));
 }
 
 // The methods of every lane.
@@ -200,28 +148,11 @@ void define_lane(Napi::Env env, std::vector<Napi::PropertyDescriptor> methods) {
   Wrapped<LaneType>::define(env, methods);
 }
 
-u32 read_integer(Napi::Value config, const char* name, u32 min, u32 max) {
-  return Call::check_integer(read_property(config, name), name, min, max);
-}
-
-void check_config(Napi::Value config) {
-  if (config.Type() != napi_object) Call::refuse("config", "an object", config);
-}
-
 }  // namespace
 
 Napi::Value create_ring(const Call& call) {
   auto ring = std::make_shared<CompletionRing>(call.integer(0, "capacity", 1, CompletionRing::kMaxCapacity));
   return Wrapped<CompletionRing>::make(call.home, std::move(ring), 0);
-}
-
-Napi::Value create_arena(const Call& call) {
-  check_config(call[0]);
-  const u32 num_blocks = read_integer(call[0], "numBlocks", 1, kMaxBlocks);
-  const u32 bytes_per_block = read_integer(call[0], "bytesPerBlock", 1, 0x7fffffff);
-  const u64 bytes = u64{num_blocks} * bytes_per_block;
-  auto arena = std::make_shared<BlockArena>(num_blocks, bytes_per_block, allocate_blocks(call[0], bytes));
-  return Wrapped<BlockArena>::make(call.home, std::move(arena), bytes);
 }
 
 Napi::Value create_lane(const Call& call) {
@@ -253,14 +184,6 @@ void define_transfer_classes(Napi::Env env) {
                                            method<ring_counts>(env, "counts"),
                                            method<dispose_receiver<CompletionRing>>(env, "dispose"),
                                        });
-  Wrapped<BlockArena>::define(env, {
-                                       method<buffer>(env, "buffer"),
-                                       method<pointer>(env, "pointer"),
-                                       method<read_block>(env, "readBlock"),
-                                       method<write_block>(env, "writeBlock"),
-                                       method<arrivals>(env, "arrivals"),
-                                       method<dispose_receiver<BlockArena>>(env, "dispose"),
-                                   });
   define_lane<HostLane>(env, {});
   define_lane<DeviceLane>(env, {method<record_step>(env, "recordStep"), method<lane_info>(env, "info")});
 }

@@ -1,4 +1,4 @@
-// The completion ring, block arenas and lanes, as JavaScript objects. src/core/native-transfer.ts describes them.
+// The completion ring and lanes, as JavaScript objects. src/core/native-transfer.ts describes them.
 #pragma once
 
 #include "../../transfer/lane/device_lane.h"
@@ -15,13 +15,6 @@ struct WrapTraits<CompletionRing> {
 };
 
 template <>
-struct WrapTraits<BlockArena> {
-  static constexpr const char* kClass = "NativeArena";
-  static constexpr const char* kWhat = "a native block arena";
-  static WrapClass& of(Environment& home) { return home.arenas; }
-};
-
-template <>
 struct WrapTraits<HostLane> {
   static constexpr const char* kClass = "NativeLane";
   static constexpr const char* kWhat = "a native lane";
@@ -35,12 +28,11 @@ struct WrapTraits<DeviceLane> {
   static WrapClass& of(Environment& home) { return home.device_lanes; }
 };
 
-/// Defines the four classes.
+/// Defines the three classes.
 void define_transfer_classes(Napi::Env env);
 
-// addon.createRing(), createArena(), createLane() and createCudaLane().
+// addon.createRing(), createLane() and createCudaLane().
 Napi::Value create_ring(const Call& call);
-Napi::Value create_arena(const Call& call);
 Napi::Value create_lane(const Call& call);
 Napi::Value create_cuda_lane(const Call& call);
 

@@ -10,7 +10,10 @@ class HostMemory final : public EntryMemory {
  public:
   /// @throws Error kNoMemory, std::bad_alloc
   HostMemory(u32 num_blocks, u32 block_size)
-      : EntryMemory(std::make_shared<BlockArena>(num_blocks, u64{block_size} * sizeof(KvEntry))),
+      : HostMemory(block_size, std::make_shared<BlockArena>(num_blocks, u64{block_size} * sizeof(KvEntry))) {}
+  /// Over an arena of the host, whose blocks have block_size entries.
+  HostMemory(u32 block_size, std::shared_ptr<BlockArena> arena)
+      : EntryMemory(std::move(arena)),
         block_size_(block_size),
         entries_(reinterpret_cast<KvEntry*>(blocks()->base())) {}
 

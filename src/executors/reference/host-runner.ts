@@ -27,9 +27,10 @@ export class HostRunner implements ReferenceRunner {
 
   /** @throws ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE */
   constructor(config: NativeReferenceConfig, defer: Defer | null, read: ReadAnswer) {
-    const { numBlocks, blockSize } = config;
+    const { numBlocks, blockSize, shareId } = config;
     this.#native = loadAddon().createReference(config);
-    this.kv = new BlockArena(this.#native.arena(), { numBlocks, bytesPerBlock: blockSize * KV_ENTRY_BYTES });
+    const shape = { numBlocks, bytesPerBlock: blockSize * KV_ENTRY_BYTES };
+    this.kv = new BlockArena(this.#native.arena(), shape, shareId);
     this.#batch = new InputBatch({ blockSize });
     this.#defer = defer;
     this.#read = read;

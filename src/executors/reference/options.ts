@@ -1,7 +1,8 @@
-import { checkNumber } from '../../base/checks.js';
+import { checkAvailable } from '../../base/available-memory.js';
+import { checkBoolean, checkNumber } from '../../base/checks.js';
 import { badArgument, checkInteger, show } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
-import type { NativeReferenceConfig } from '../../core/native-reference.js';
+import { KV_ENTRY_BYTES, type NativeReferenceConfig } from '../../core/native-reference.js';
 import { gpuOf, resolvePlacement } from '../../core/placement.js';
 import type { ExecutorLimits } from '../../engine/executor/executor-limits.js';
 import { ENGINE_OPTION_NAMES, type EngineOptions } from '../../engine/state/options.js';
@@ -9,6 +10,7 @@ import { coreConfig } from '../../scheduler/options/core-config.js';
 import { OPTION_WORDS } from '../../scheduler/options/option-names.js';
 import type { SchedulerConfig, SchedulerOptions } from '../../scheduler/options/options.js';
 import { resolveOptions } from '../../scheduler/options/resolve-options.js';
+import { newArenaId } from '../../transfer/block-arena.js';
 import type { Defer } from './host-runner.js';
 
 /** The reaction to a fault; see `ReferenceExecutorOptions.onMismatch`. */
@@ -55,6 +57,11 @@ export interface ReferenceExecutorOptions<Device = string>
    * and read the entries through the tables on the GPU.
    */
   device?: Device;
+  /**
+   * True: other processes of this machine can map the KV memory, by `kv.descriptor`; all of it is taken at once. On
+   * `cpu` and Linux only. Default false.
+   */
+  shareKv?: boolean;
   /** Milliseconds from a step's submission to its computation. Default: at once, inside `execute`. Refused on a GPU. */
   latencyMs?: number;
   /**
@@ -75,6 +82,7 @@ const OPTIONS = knownNames<ReferenceExecutorOptions & EngineOptions & Pick<Sched
     seed: true,
     eosTokenId: true,
     draftErrorRate: true,
+    shareKv: true,
     onMismatch: true,
     latencyMs: true,
     defer: true,
@@ -102,7 +110,7 @@ export function resolveReferenceOptions(options: ReferenceExecutorOptions): Refe
   checkNames(options, OPTIONS);
   const { numBlocks, blockSize, maxNumSeqs, maxNumBatchedTokens, maxModelLen } = options;
   const { numSpeculativeTokens, pipelineDepth, seed = 0, eosTokenId, draftErrorRate = 0.25 } = options;
-  const { onMismatch = 'fail-step', device = 'cpu', latencyMs, defer } = options;
+  const { onMismatch = 'fail-step', device = 'cpu', shareKv = false, latencyMs, defer } = options;
   const sizes = {
     blockSize,
     maxNumSeqs,
@@ -121,9 +129,11 @@ export function resolveReferenceOptions(options: ReferenceExecutorOptions): Refe
   }
   resolvePlacement({ device });
   const gpu = device === 'cpu' ? null : gpuOf({ device });
-  for (const [name, value] of Object.entries({ latencyMs, defer })) {
+  const isShared = checkBoolean('shareKv', shareKv) || undefined;
+  for (const [name, value] of Object.entries({ latencyMs, defer, shareKv: isShared })) {
     if (gpu !== null && value !== undefined) throw badArgument(name, show(value), `absent on ${device}`);
   }
+  if (isShared) checkAvailable(config.numBlocks * config.blockSize * KV_ENTRY_BYTES, 'the shared KV memory');
   return {
     native: {
       numBlocks: config.numBlocks,
@@ -140,6 +150,7 @@ export function resolveReferenceOptions(options: ReferenceExecutorOptions): Refe
         2 ** 32 - 1,
       ),
       reportOnly: onMismatch === 'report',
+      ...(isShared ? { shareId: newArenaId() } : {}),
     },
     policy: onMismatch,
     gpu,

@@ -5,7 +5,7 @@ import { BlockstepError, show } from '../base/errors.js';
 import type { NativeAddon } from './native.js';
 import { packageRoot } from './package-root.js';
 
-const ABI = 4;
+const ABI = 5;
 const require = createRequire(import.meta.url);
 
 /**

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { checkAvailable } from '../base/available-memory.js';
 import { checkBoolean } from '../base/checks.js';
 import { badArgument, checkInteger, show } from '../base/errors.js';
+import { checkHostMemory } from '../base/host-memory.js';
 import { bytes, INSPECT, showFacts } from '../base/inspect.js';
 import { checkNames, knownNames } from '../base/known-names.js';
 import { loadAddon } from '../core/loader.js';
@@ -73,7 +73,7 @@ export class BlockArena {
     const taken = { numBlocks, bytesPerBlock, place, device };
     if (!checkBoolean('shared', shared)) return new BlockArena(addon.createArena(taken), taken);
     if (place !== 'host') throw badArgument('place', show(place), `'host' for an arena that is shared`);
-    checkAvailable(numBlocks * bytesPerBlock, 'a shared arena');
+    checkHostMemory('numBlocks', numBlocks, numBlocks * bytesPerBlock);
     const shareId = newArenaId();
     return new BlockArena(addon.createArena({ ...taken, shareId }), taken, shareId);
   }

@@ -1,5 +1,6 @@
 import { joined } from '../../base/arrays.js';
 import { badArgument, show } from '../../base/errors.js';
+import { ChildrenError } from '../../scheduler/connector/children-error.js';
 import type {
   BlockReuse,
   ConnectorOutput,
@@ -38,6 +39,8 @@ export class Workers {
   readonly #scheduler: Scheduler;
   readonly #workers: readonly WorkerMethods[];
   readonly #countFailure: CountFailure;
+  /** Whether a worker wants to hear of steps whose blocks can be stored. */
+  readonly #hasStores: boolean;
   /** Handles of finished requests that the next `collect` tells the workers. */
   #finished: number[] = [];
   /** Handles of finished requests whose ends wait for the connector metadata that goes with them. */
@@ -58,6 +61,7 @@ export class Workers {
   constructor(scheduler: Scheduler, workers: readonly WorkerMethods[], countFailure: CountFailure) {
     this.#scheduler = scheduler;
     this.#workers = workers;
+    this.#hasStores = workers.some(({ startStores }) => startStores !== undefined);
     this.#countFailure = countFailure;
   }
 
@@ -108,11 +112,11 @@ export class Workers {
     const times = { step, notBefore: this.#released.length === 0 ? step - 1 : step };
     this.#verdicts.expect(plan, this.#scheduler.config.connector?.reporters ?? []);
     this.#workers.forEach((worker, rank) => {
-      const begun = this.#try(rank, 'startLoads', () => {
+      const error = this.#try(rank, 'startLoads', () => {
         worker.handlePreemptions?.(metadata, reuse);
         worker.startLoads?.(metadata, times);
       });
-      if (!begun) this.#lose(plan, rank);
+      if (error !== null) this.#lose(plan, rank, error instanceof ChildrenError ? error.children : null);
     });
   }
 
@@ -130,6 +134,8 @@ export class Workers {
 
   /** Has the workers begin the stores of a plan: after its execution and update, and before a block that it freed is reused. */
   end(plan: Plan): void {
+    // Which rows failed takes a look at every row.
+    if (!this.#hasStores) return;
     const { connectorMetadata: metadata, step } = plan;
     const times = { step, failed: plan.failedHandles() };
     this.#workers.forEach((worker, rank) => {
@@ -160,10 +166,9 @@ export class Workers {
     };
     this.#lost = [];
     this.#workers.forEach((worker, rank) => {
-      this.#try(rank, 'getFinished', () => {
-        const output = takeReports(worker.getFinished(finished));
-        if (output !== null) this.#add(all, output, rank);
-      });
+      const error = this.#try(rank, 'getFinished', () => this.#take(all, worker.getFinished(finished), rank));
+      if (error instanceof ChildrenError)
+        this.#try(rank, 'getFinished', () => this.#take(all, error.answer, rank));
     });
     const count = LISTS.reduce((sum, name) => sum + all[name].length, all.invalidBlocks.length);
     return count + all.workerMetadata.length === 0 ? null : all;
@@ -195,6 +200,11 @@ export class Workers {
     return reuse;
   }
 
+  #take(all: Collected, answer: unknown, rank: number): void {
+    const output = takeReports(answer);
+    if (output !== null) this.#add(all, output, rank);
+  }
+
   /** Adds a worker's reports to the others'. All lists are read first: if one cannot be read, all lists of this worker are dropped. */
   #add(all: Collected, output: WorkerOutput, rank: number): void {
     const lists = LISTS.map((name) => listOf(output, name).map((report) => ({ ...report, rank })));
@@ -207,24 +217,31 @@ export class Workers {
     if (metadata !== undefined) all.workerMetadata.push({ rank, metadata });
   }
 
-  /** Reports all loads of the plan as failed for a rank, since nobody knows which of them the rank has begun. */
-  #lose({ step, syncLoads }: Plan, rank: number): void {
+  /**
+   * Reports the loads of the plan as failed for a rank, since nobody knows which of them the rank has begun.
+   * @param children those whose loads are meant; null = all
+   */
+  #lose({ step, syncLoads }: Plan, rank: number, children: readonly number[] | null): void {
     // The scheduler knows of `failed` loads already: their metadata could not be made.
-    for (const { request, child, failed } of syncLoads)
-      if (!failed) this.#lost.push({ handle: request.handle, child, rank, step });
+    for (const { request, child, failed } of syncLoads) {
+      if (failed || children?.includes(child) === false) continue;
+      this.#lost.push({ handle: request.handle, child, rank, step });
+    }
     for (const { handle, load, outstanding } of this.#scheduler.inspect().requests) {
       if (load?.step !== step || !outstanding?.has('load', peer(load.child, rank))) continue;
+      if (children?.includes(load.child) === false) continue;
       this.#lost.push({ handle, child: load.child, rank, step });
     }
   }
 
-  #try(rank: number, method: string, call: () => unknown): boolean {
+  /** @returns the error that the call threw, which was counted; null = none */
+  #try(rank: number, method: string, call: () => unknown): Error | null {
     try {
       call();
-      return true;
+      return null;
     } catch (error) {
       this.#countFailure(rank, method, error);
-      return false;
+      return error instanceof Error ? error : new Error('no Error was thrown');
     }
   }
 }

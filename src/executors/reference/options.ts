@@ -1,6 +1,6 @@
-import { checkAvailable } from '../../base/available-memory.js';
 import { checkBoolean, checkNumber } from '../../base/checks.js';
 import { badArgument, checkInteger, show } from '../../base/errors.js';
+import { checkHostMemory } from '../../base/host-memory.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 import { KV_ENTRY_BYTES, type NativeReferenceConfig } from '../../core/native-reference.js';
 import { gpuOf, resolvePlacement } from '../../core/placement.js';
@@ -74,11 +74,14 @@ export interface ReferenceExecutorOptions<Device = string>
 const { placement: _, ...WORDS } = OPTION_WORDS;
 
 /** The executor's own options and all options of an engine, so that one object serves both; and those of a scheduler's `config`. */
-const OPTIONS = knownNames<ReferenceExecutorOptions & EngineOptions & Pick<SchedulerConfig, 'placement'>>(
+const OPTIONS = knownNames<
+  ReferenceExecutorOptions & EngineOptions & Pick<SchedulerConfig, 'placement' | 'isHashSeedGiven'>
+>(
   'the options of a ReferenceExecutor',
   {
     ...ENGINE_OPTION_NAMES,
     placement: true,
+    isHashSeedGiven: true,
     seed: true,
     eosTokenId: true,
     draftErrorRate: true,
@@ -133,7 +136,8 @@ export function resolveReferenceOptions(options: ReferenceExecutorOptions): Refe
   for (const [name, value] of Object.entries({ latencyMs, defer, shareKv: isShared })) {
     if (gpu !== null && value !== undefined) throw badArgument(name, show(value), `absent on ${device}`);
   }
-  if (isShared) checkAvailable(config.numBlocks * config.blockSize * KV_ENTRY_BYTES, 'the shared KV memory');
+  const kvBytes = config.numBlocks * config.blockSize * KV_ENTRY_BYTES;
+  if (isShared) checkHostMemory('numBlocks', numBlocks, kvBytes);
   return {
     native: {
       numBlocks: config.numBlocks,

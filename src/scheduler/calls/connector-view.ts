@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { badArgument, checkInteger, show } from '../../base/errors.js';
 import type { Core } from '../../core/core.js';
 import { type KvExtent, kvExtent } from '../connector/kv-extent.js';
@@ -27,12 +28,19 @@ export interface ViewOwner {
  */
 export class ConnectorView implements KvView {
   readonly blockSize: number;
+  readonly numBlocks: number;
+  readonly hasHashes: boolean;
+  readonly hashSpace: string | null;
   readonly numGroups = 1;
   readonly #owner: ViewOwner;
 
   constructor(owner: ViewOwner) {
     this.#owner = owner;
-    this.blockSize = owner.state.config.blockSize;
+    const { blockSize, numBlocks, enablePrefixCaching, hashSeed, isHashSeedGiven } = owner.state.config;
+    this.blockSize = blockSize;
+    this.numBlocks = numBlocks;
+    this.hasHashes = enablePrefixCaching;
+    this.hashSpace = isHashSeedGiven ? hashSpaceOf(hashSeed) : null;
   }
 
   tokens(request: Request): Int32Array {
@@ -53,6 +61,13 @@ export class ConnectorView implements KvView {
 
   blocks(request: Request): BlockLists {
     return [this.#core(request).blocks(request.slot)];
+  }
+
+  readBlocks(request: Request, from: number, out: Int32Array, group = 0): number {
+    const core = this.#core(request);
+    this.#checkGroup(group);
+    core.flush();
+    return core.native.readBlocks(request.slot, from, out);
   }
 
   newBlocks(plan: Plan, entry: number): BlockLists {
@@ -119,6 +134,11 @@ export class ConnectorView implements KvView {
   #checkGroup(group: number): void {
     checkInteger('group', group, 0, this.numGroups - 1);
   }
+}
+
+/** A name of a seed that does not tell the seed. */
+function hashSpaceOf(seed: Uint8Array): string {
+  return createHash('sha256').update('blockstep hash space\0').update(seed).digest('hex').slice(0, 32);
 }
 
 /**

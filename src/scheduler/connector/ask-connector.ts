@@ -3,6 +3,7 @@ import { describeError, show } from '../../base/errors.js';
 import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import { type FinishCode, finishReasonOf } from '../request/status.js';
+import { ChildrenError } from './children-error.js';
 import {
   type ConnectorOutput,
   type Finished,
@@ -63,7 +64,7 @@ export class AskedConnector {
   askMatch(request: Request, numLocal: number): TakenMatch | typeof FAILED {
     const most = request.numTokens - numLocal;
     const given = this.#ask(request, 'match', ({ getNumNewMatchedTokens }) => {
-      const answer = getNumNewMatchedTokens(request, numLocal) as Match;
+      const answer = this.#tolerate('match', () => getNumNewMatchedTokens(request, numLocal)) as Match;
       const { numTokens, async: isAsync, child = 0, wakes = false } = answer;
       const isTooMuch = typeof numTokens === 'number' && numTokens > most;
       return isTooMuch ? undefined : { numTokens, async: isAsync, child, wakes };
@@ -75,7 +76,7 @@ export class AskedConnector {
   /** Tells the connector that a request was admitted. @returns false if the connector failed */
   tellAllocated(request: Request, blocks: BlockLists, numExternal: number): boolean {
     const told = this.#ask(request, 'alloc', ({ updateStateAfterAlloc }) => {
-      updateStateAfterAlloc(request, blocks, numExternal);
+      this.#tolerate('alloc', () => updateStateAfterAlloc(request, blocks, numExternal));
       return true;
     });
     return told !== FAILED;
@@ -84,7 +85,8 @@ export class AskedConnector {
   /** Asks what the connector decides about a request that has just ended. */
   askFinished(request: Request, reason: FinishCode, handOver: HandOver): TakenFinished | typeof FAILED {
     return this.#ask(request, 'finished', ({ requestFinished, protection }) => {
-      const answer = requestFinished(request, finishReasonOf(reason), handOver) as Finished;
+      const ask = () => requestFinished(request, finishReasonOf(reason), handOver);
+      const answer = this.#tolerate('finished', ask) as Finished;
       const { delayFree, children = [0], transferParams } = answer;
       if (!Array.isArray(children) || (delayFree && !protection.includes('own'))) return undefined;
       const taken = { delayFree, children: delayFree ? ([...new Set(children)] as number[]) : [] };
@@ -98,19 +100,21 @@ export class AskedConnector {
    */
   askMetadata(plan: Plan): TakenMetadata | typeof FAILED {
     let metadata: unknown;
+    let why = '';
     const given = this.#ask(null, 'metadata', ({ buildMetadata }) => {
       const answer = buildMetadata(plan);
       if (!(answer instanceof PartialMetadata)) {
         metadata = answer;
         return { failedChildren: [] };
       }
-      const { failedChildren } = answer;
+      const { failedChildren, cause } = answer;
       metadata = answer.metadata;
+      if (cause !== undefined) why = `: ${describeError(cause)}`;
       return { failedChildren: Array.isArray(failedChildren) ? [...new Set(failedChildren)] : undefined };
     });
     if (given === FAILED) return FAILED;
     for (const child of given.failedChildren)
-      this.#fail(null, `could not make the metadata of child ${child}`);
+      this.#fail(null, `could not make the metadata of child ${child}${why}`);
     return { metadata, ...given };
   }
 
@@ -120,7 +124,7 @@ export class AskedConnector {
   askDelivery(request: Request): boolean {
     if (this.methods.requiresKvDelivery === undefined) return false;
     const given = this.#ask(request, 'delivery', ({ requiresKvDelivery }) => ({
-      answer: requiresKvDelivery?.(request),
+      answer: this.#tolerate('delivery', () => requiresKvDelivery?.(request)),
     }));
     return given !== FAILED && given.answer;
   }
@@ -175,9 +179,23 @@ export class AskedConnector {
   askPendingWork(): boolean {
     let pending = false;
     this.#tell('hasPendingWork', ({ hasPendingWork }) => {
-      pending = hasPendingWork?.() === true;
+      pending = this.#tolerate('hasPendingWork', () => hasPendingWork?.()) === true;
     });
     return pending;
+  }
+
+  /**
+   * Calls a method of the connector. If only some of its children failed (`ChildrenError`), that is counted, and the
+   * answer of the others is taken.
+   */
+  #tolerate(what: string, call: () => unknown): unknown {
+    try {
+      return call();
+    } catch (error) {
+      if (!(error instanceof ChildrenError)) throw error;
+      this.#fail(null, `failed in part at ${what}: ${error.message}`);
+      return error.answer;
+    }
   }
 
   /** @param call calls the connector, and returns its answer in the form that `isGoodAnswer` checks */

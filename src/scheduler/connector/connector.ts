@@ -7,7 +7,7 @@ import type { BlockLists, HandOver, KvView } from './kv-view.js';
  * The connector contract: what moves KV blocks between this engine and elsewhere (vLLM's KVConnectorBase_V1). A
  * connector has two sides that share no memory: `SchedulerConnector` on the scheduler's thread, and one
  * `WorkerConnector` per rank where the model runs. The scheduler side speaks to the workers by the metadata of each
- * plan. The workers answer by reports, and by metadata of their own. `docs/connectors.md` tells the whole story, with
+ * plan. The workers answer by reports, and by metadata of their own. `docs/connector-contract.md` tells the whole story, with
  * an example.
  *
  * The methods of one side are called on one thread, never two at once. They must not call back into the scheduler
@@ -138,6 +138,7 @@ export class PartialMetadata<Metadata = unknown> {
     readonly metadata: Metadata,
     /** Indexes of the children that could make no metadata. */
     readonly failedChildren: readonly number[],
+    /** What they threw. */ readonly cause?: unknown,
   ) {}
 }
 

@@ -31,6 +31,19 @@ export interface KvView {
   /** Tokens per block, in every group. */
   readonly blockSize: number;
 
+  /** Blocks of the pool; their ids are 0 to numBlocks - 1. Block 0 is never used. */
+  readonly numBlocks: number;
+
+  /** Whether blocks have hashes: false with `enablePrefixCaching: false`. */
+  readonly hasHashes: boolean;
+
+  /**
+   * Names the hashes of this scheduler's blocks, in 32 hexadecimal digits: schedulers with the same name and the same
+   * block size agree on `blockHash`. It is made from `hashSeed`, which it does not tell. Null if no `hashSeed` was
+   * given: then the seed was made up, and no other scheduler has these hashes.
+   */
+  readonly hashSpace: string | null;
+
   /** KV cache groups, which is the number of lists in every `BlockLists`. */
   readonly numGroups: number;
 
@@ -41,7 +54,7 @@ export interface KvView {
    * The 128-bit hash of block `index` of a request's tokens. The known tokens must fill the block. The hash covers
    * all tokens up to the end of the block, the request's salt and its adapter. It is equal in every scheduler with
    * the same `hashSeed` and block size.
-   * @throws ERR_BLOCKSTEP_BAD_ARG if the known tokens do not fill that block
+   * @throws ERR_BLOCKSTEP_BAD_ARG if the known tokens do not fill that block, or blocks have no hashes (`hasHashes`)
    */
   blockHash(request: Request, index: number, group?: number): bigint;
 
@@ -55,6 +68,14 @@ export interface KvView {
    * The blocks of a request, in the order of its tokens; empty lists if it has none. @throws ERR_BLOCKSTEP_BAD_ARG
    */
   blocks(request: Request): BlockLists;
+
+  /**
+   * As `blocks`, for one group and without allocating: copies ids of blocks from the one at index `from` on.
+   * @param out gets as many as it has room for
+   * @returns how many were copied; 0 if the request has no more than `from` blocks
+   * @throws ERR_BLOCKSTEP_BAD_ARG
+   */
+  readBlocks(request: Request, from: number, out: Int32Array, group?: number): number;
 
   /**
    * The blocks that an entry of a plan took from the pool in its step, in the order of its tokens.

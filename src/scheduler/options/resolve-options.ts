@@ -65,6 +65,7 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
     maxLoras: integer('maxLoras', o.maxLoras, 0, 0, MAX_ROWS),
     numRows: integer('numRows', o.numRows, Math.min(2 * maxNumSeqs, MAX_ROWS), maxNumSeqs, MAX_ROWS),
     hashSeed: hashSeedBytes(o.hashSeed ?? randomBytes(16)),
+    isHashSeedGiven: o.hashSeed !== undefined && o.hashSeed !== null,
     deviations: resolveDeviations(takeDeviations(o.deviations)),
     placement: resolvePlacement(o),
     connector: takeConnectorOption(o),

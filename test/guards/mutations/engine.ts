@@ -15,7 +15,7 @@ export const mutations: readonly Mutation[] = [
     failure: 'F8',
     file: 'src/engine/workers/workers.ts',
     find: `this.#countFailure(rank, method, error);
-      return false;`,
+      return error instanceof Error ? error : new Error('no Error was thrown');`,
     replace: 'throw error;',
     test,
     means: 'what a worker throws breaks the engine',

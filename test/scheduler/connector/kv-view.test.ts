@@ -5,6 +5,7 @@ import {
   type Request,
   replayCommands,
   replayInputs,
+  Scheduler,
   type SchedulerOptions,
 } from '../../../src/index.js';
 import { ViewingConnector } from '../../support/connector/viewing-connector.js';
@@ -18,12 +19,13 @@ function viewed(options: Partial<SchedulerOptions> = {}, connector = new Viewing
 
 describe('what the scheduler side of a connector can read', () => {
   it('tokens, blocks and hashes of a request, equal for equal beginnings', () => {
-    const { driver, view } = viewed();
+    const { driver, view, scheduler } = viewed();
     const [a, b] = ['a', 'b'].map((id, i) =>
       driver.add({ id, prompt: Int32Array.of(...prompt(8), 100 + i) }),
     );
     const [first, second] = [driver.request(a), driver.request(b)];
     expect(view.numGroups).toBe(1);
+    expect(view.numBlocks).toBe(scheduler.config.numBlocks);
     expect([...view.tokens(first)]).toEqual([...prompt(8), 100]);
     expect(view.blocks(first).map((list) => list.length)).toEqual([0]);
     expect(view.numFullBlocks(first)).toBe(2);
@@ -33,6 +35,16 @@ describe('what the scheduler side of a connector can read', () => {
     expect(view.blocks(first)[0].length).toBe(3);
     expect(view.numFullBlocks(first)).toBe(2);
     driver.run();
+  });
+
+  it('a name of the hashes, which tells of the seed and not the seed', () => {
+    const names = [7, 7, 8].map((hashSeed) => viewed({ hashSeed }).view.hashSpace);
+    expect(names[0]).toMatch(/^[0-9a-f]{32}$/);
+    expect(names[1]).toBe(names[0]);
+    expect(names[2]).not.toBe(names[0]);
+    const connector = new ViewingConnector();
+    new Scheduler({ numBlocks: 8, connector }).dispose();
+    expect(connector.view.hashSpace).toBe(null);
   });
 
   it('is refused what there is not, and whoever has ended', () => {

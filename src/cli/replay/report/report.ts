@@ -116,6 +116,7 @@ export function makeReport(
 
 /** The options without what JSON cannot carry. */
 function printableOptions({ scheduler, ...rest }: ReplayOptions): Record<string, unknown> {
-  const { log, hashSeed, placement, ...printable }: Omit<SchedulerConfig, 'now'> = scheduler;
+  const { log, hashSeed, placement, ...printable }: Omit<SchedulerConfig, 'now' | 'isHashSeedGiven'> =
+    scheduler;
   return { ...printable, hashSeed: Buffer.from(hashSeed).toString('hex'), ...rest };
 }

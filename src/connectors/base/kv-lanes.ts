@@ -37,6 +37,8 @@ export class KvLanes {
   readonly #stores: Lane;
   readonly #ends = new Map<number, JobEnd>();
   #refused: Refused[] = [];
+  /** The last step that was settled; -1 = none. */
+  #settled = -1;
 
   /**
    * @param other the arena that is loaded from and stored to; its blocks are as large as those of the KV memory
@@ -60,9 +62,9 @@ export class KvLanes {
    * @returns the job; 0 if no lane took it
    */
   load(handle: number, places: Int32Array, blocks: Int32Array, notBefore: number, end: JobEnd): number {
+    if (this.#settled >= 0) this.#loads.settle(this.#settled);
     return this.#submit(this.#loads, places, blocks, notBefore, (verdict) => {
-      if (verdict === Verdict.ok) this.#memory.adopt?.(handle, blocks);
-      end(verdict);
+      end(verdict === Verdict.ok ? this.#adopt(handle, blocks) : verdict);
     });
   }
 
@@ -79,7 +81,9 @@ export class KvLanes {
 
   /** Every step up to this one was executed. */
   settle(step: number): void {
-    this.#loads.settle(step);
+    this.#settled = step;
+    // A lane without jobs hears of it with its next one: an idle lane costs a step nothing.
+    if (this.#ends.size > 0) this.#loads.settle(step);
   }
 
   /**
@@ -88,6 +92,7 @@ export class KvLanes {
    */
   drain(): void {
     while (this.#refused.length > 0) this.#refused.shift()?.end(Verdict.failed);
+    if (this.#ends.size === 0) return;
     this.queue.drain((job, verdict) => {
       const end = this.#ends.get(job);
       this.#ends.delete(job);
@@ -106,6 +111,16 @@ export class KvLanes {
     for (const part of [this.#loads, this.#stores, this.queue]) part.dispose();
     this.#ends.clear();
     this.#refused = [];
+  }
+
+  /** Tells the KV memory of a load. A memory that does not take it has not loaded it: whoever waits must hear of an end. */
+  #adopt(handle: number, blocks: Int32Array): Verdict {
+    try {
+      this.#memory.adopt?.(handle, blocks);
+      return Verdict.ok;
+    } catch {
+      return Verdict.failed;
+    }
   }
 
   #submit(lane: Lane, sources: Int32Array, targets: Int32Array, notBefore: number, end: JobEnd): number {

@@ -1,3 +1,4 @@
+import { createRequire } from 'node:module';
 import { BlockstepError } from '../../base/errors.js';
 
 /**
@@ -11,7 +12,23 @@ export async function optionalPackage<Module>(name: string, versions: string, wh
   try {
     return (await import(name)) as Module;
   } catch (cause) {
-    const message = `${what} needs the package ${name}, which could not be loaded: npm install ${name}@'${versions}'`;
-    throw new BlockstepError('ERR_BLOCKSTEP_NO_PACKAGE', message, { cause });
+    throw missing(name, versions, what, cause);
   }
+}
+
+/**
+ * Checks that such a package is installed, without loading it: for a caller that will load it on another thread.
+ * @throws ERR_BLOCKSTEP_NO_PACKAGE as `optionalPackage`
+ */
+export function checkPackage(name: string, versions: string, what: string): void {
+  try {
+    createRequire(import.meta.url).resolve(name);
+  } catch (cause) {
+    throw missing(name, versions, what, cause);
+  }
+}
+
+function missing(name: string, versions: string, what: string, cause: unknown): BlockstepError {
+  const message = `${what} needs the package ${name}, which could not be loaded: npm install ${name}@'${versions}'`;
+  return new BlockstepError('ERR_BLOCKSTEP_NO_PACKAGE', message, { cause });
 }

@@ -37,6 +37,9 @@ export const NoPlace = {
  */
 export type Reserve = (key: bigint) => number;
 
+/** A plan's prompts are settled so many plans later at most: those that can be in flight, and itself. */
+const BUSY_PLANS = 4;
+
 /** What `OutgoingBlocks` is made of. */
 export interface OutgoingOptions {
   readonly view: KvView;
@@ -47,6 +50,12 @@ export interface OutgoingOptions {
   readonly maxPinned: number;
   readonly anomalies: Anomalies;
   readonly reserve: Reserve;
+  /**
+   * Looks at requests that decode, and begins a job for them, only in every plan of so many. Every plan is looked at that
+   * computes prompts, stands shortly behind one that does, or is empty. Looking less often costs a decode step less, and
+   * begins a store some steps later. Default 1.
+   */
+  readonly everyPlans?: number;
 }
 
 /**
@@ -70,6 +79,16 @@ export class OutgoingBlocks {
   #blocks: number[] = [];
   #places: number[] = [];
   #numPinned = 0;
+  /** Collected blocks that are pinned already: all, but while more are being collected. */
+  #numUnsent = 0;
+  /** Block ids of one request, while they are looked at. */
+  #row = new Int32Array(16);
+  readonly #everyPlans: number;
+  /** Plans that were not looked at since one was. */
+  #numPassed = 0;
+  /** Plans that are looked at, whatever they compute. */
+  #numBusy = 0;
+  #isDue = true;
   #numSkipped = 0;
   #lastJob = 0;
   /** Blocks that were lost: the first job that may store what is in the block now. */
@@ -77,6 +96,7 @@ export class OutgoingBlocks {
 
   constructor(options: OutgoingOptions) {
     this.#options = options;
+    this.#everyPlans = options.everyPlans ?? 1;
     this.#jobs = new RankedJobs(options.anomalies);
   }
 
@@ -113,18 +133,26 @@ export class OutgoingBlocks {
   /** Collects the blocks of a plan's requests that have become settled. Call it from `buildMetadata`. */
   observe(plan: Plan): void {
     const { view } = this.#options;
-    const count = plan.numRequests;
-    for (let i = 0; i < count; i++) {
+    const { numRequests, numComputedTokens, slots, totalTokens } = plan;
+    const nextAt = this.#nextAt;
+    const isQuiet = numRequests > 0 && totalTokens < numRequests + view.blockSize;
+    if (!isQuiet) this.#numBusy = BUSY_PLANS;
+    this.#isDue = --this.#numBusy >= 0 || ++this.#numPassed >= this.#everyPlans;
+    if (!this.#isDue) return;
+    this.#numPassed = 0;
+    for (let i = 0; i < numRequests; i++) {
+      // These tokens are computed when every step before this one is over, so no more of them can be settled now.
+      if (numComputedTokens[i] < nextAt[slots[i]]) continue;
       const request = plan.requests[i];
-      // Computed tokens are optimistic, so this says no early and cheaply, and never wrongly.
-      if (request.numComputedTokens < this.#nextAt[request.slot]) continue;
-      this.#collect(request, view.extent(request).numSettledTokens, view.blocks(request)[0]);
+      this.#collect(request, view.extent(request).numSettledTokens, null);
     }
+    this.#pin();
   }
 
   /** Collects the last blocks of a request. Call it from `requestFinished`. */
   finish(request: Request, { numSettledTokens, blocks }: HandOver): void {
     this.#collect(request, numSettledTokens, blocks[0]);
+    this.#pin();
     const { blockSize } = this.#options.view;
     const looked = this.#nextAt[request.slot] / blockSize - 1;
     this.#numSkipped += Math.max(0, Math.floor(numSettledTokens / blockSize) - looked);
@@ -132,8 +160,9 @@ export class OutgoingBlocks {
 
   /** What was collected since the last call, as a job for the workers of every rank; null = nothing. */
   take(): OutgoingJob | null {
-    if (this.#keys.length === 0) return null;
+    if (this.#keys.length === 0 || !this.#isDue) return null;
     const blocks = Int32Array.from(this.#blocks);
+    this.#numUnsent = 0;
     const outgoing = { keys: this.#keys, blocks, places: Int32Array.from(this.#places) };
     this.#keys = [];
     this.#blocks = [];
@@ -177,32 +206,50 @@ export class OutgoingBlocks {
     this.#keys = [];
     this.#blocks = [];
     this.#places = [];
+    this.#numUnsent = 0;
     for (const outgoing of pending) this.#drop(outgoing);
     return pending;
   }
 
-  #collect(request: Request, numSettledTokens: number, own: Int32Array): void {
-    const { view, pins, reserve, maxPinned } = this.#options;
+  /** @param own the request's blocks; null = those that it has now */
+  #collect(request: Request, numSettledTokens: number, own: Int32Array | null): void {
+    const { view, reserve, maxPinned } = this.#options;
     const { slot } = request;
     const { blockSize } = view;
     const end = Math.floor(numSettledTokens / blockSize);
-    const from = this.#keys.length;
-    let index = this.#nextAt[slot] / blockSize - 1;
+    const first = this.#nextAt[slot] / blockSize - 1;
+    let index = first;
+    // `own` has all blocks of the request, what is read here only those to be looked at.
+    const blocks = own ?? (end > first ? this.#read(request, first, end - first) : null);
+    const offset = own === null ? first : 0;
+    const unpinned = this.#numPinned - this.#numUnsent;
     for (; index < end; index++) {
       const key = view.blockHash(request, index);
       if (this.#coming.has(key)) continue;
-      const place = this.#numPinned + this.#keys.length - from < maxPinned ? reserve(key) : NoPlace.later;
+      const place = unpinned + this.#keys.length < maxPinned ? reserve(key) : NoPlace.later;
       if (place === NoPlace.later) break;
       if (place === NoPlace.unwanted) continue;
       this.#coming.add(key);
       this.#keys.push(key);
-      this.#blocks.push(own[index]);
+      this.#blocks.push((blocks as Int32Array)[index - offset]);
       this.#places.push(place);
     }
     this.#nextAt[slot] = (index + 1) * blockSize;
-    if (this.#keys.length === from) return;
-    pins.pin(Int32Array.from(this.#blocks.slice(from)));
-    this.#numPinned += this.#keys.length - from;
+  }
+
+  #read(request: Request, from: number, count: number): Int32Array {
+    if (this.#row.length < count) this.#row = new Int32Array(2 * count);
+    this.#options.view.readBlocks(request, from, this.#row);
+    return this.#row;
+  }
+
+  /** Pins what was collected since the last call. */
+  #pin(): void {
+    const count = this.#blocks.length - this.#numUnsent;
+    if (count === 0) return;
+    this.#options.pins.pin(Int32Array.from(this.#blocks.slice(this.#numUnsent)));
+    this.#numUnsent += count;
+    this.#numPinned += count;
   }
 
   #drop({ keys, blocks }: Outgoing): void {

@@ -62,13 +62,18 @@ const view = {
   numGroups: 1,
   blockHash: (request: Request, index: number) => of(request).keys[index],
   extent: (request: Request) => ({ numSettledTokens: of(request).settled }),
-  blocks: (request: Request) => [Int32Array.from(of(request).blocks)],
+  readBlocks: (request: Request, from: number, out: Int32Array) => {
+    const { blocks } = of(request);
+    out.set(blocks.slice(from, from + out.length));
+    return Math.min(out.length, blocks.length - from);
+  },
 } as unknown as KvView;
 
 function planOf(...requests: FakeRequest[]): Plan {
   return {
     numRequests: requests.length,
     requests: requests.map(({ request }) => request),
+    totalTokens: requests.length,
     slots: Int32Array.from(requests, ({ slot }) => slot),
     numComputedTokens: Int32Array.from(requests, ({ computed }) => computed),
   } as unknown as Plan;

@@ -1,0 +1,49 @@
+import { createRequire } from 'node:module';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { Worker, type WorkerOptions } from 'node:worker_threads';
+
+/**
+ * Starts a thread with a script beside a file of this package: the compiled one in `dist`, or the source, which `tsx` makes
+ * runnable. The thread keeps no process alive.
+ * @param from `import.meta.url` of the file
+ * @param name of the script, without an extension
+ */
+export function startThread(from: string, name: string, options: WorkerOptions): Worker {
+  const script = scriptUrl(from, name);
+  const worker = isSource(from)
+    ? new Worker(
+        `import(${quoted(tsx(from, 'esm/api/index.mjs'))}).then(({ register }) => { register(); return import(${quoted(script)}); });`,
+        { ...options, eval: true },
+      )
+    : new Worker(script, options);
+  worker.unref();
+  return worker;
+}
+
+/**
+ * Arguments for `node` that run a script beside a file of this package, in a process of its own.
+ * @param from `import.meta.url` of the file
+ * @param name of the script, without an extension
+ */
+export function scriptArguments(from: string, name: string): string[] {
+  const path = fileURLToPath(scriptUrl(from, name));
+  return isSource(from) ? ['--import', tsx(from, 'loader.mjs').href, path] : [path];
+}
+
+function scriptUrl(from: string, name: string): URL {
+  return new URL(`./${name}.${isSource(from) ? 'ts' : 'js'}`, from);
+}
+
+/** Whether the package runs from its sources, as its own tests do. */
+function isSource(from: string): boolean {
+  return from.split('?')[0].endsWith('.ts');
+}
+
+/** A module of tsx. It is looked up beside its package.json, since a package resolves to other files for `require`. */
+function tsx(from: string, file: string): URL {
+  return new URL(`./dist/${file}`, pathToFileURL(createRequire(from).resolve('tsx/package.json')));
+}
+
+function quoted(url: URL): string {
+  return JSON.stringify(url.href);
+}

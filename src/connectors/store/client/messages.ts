@@ -1,0 +1,47 @@
+import type { MessagePort } from 'node:worker_threads';
+import type { BlockArena } from '../../../transfer/block-arena.js';
+import type { StoreSettings } from '../stores/store-options.js';
+
+/** What a thread is asked to do with keys. */
+export type JobKind = 'has' | 'get' | 'put';
+
+/** A job for the thread. */
+export interface JobMessage {
+  readonly job: number;
+  readonly kind: JobKind;
+  readonly keys: readonly string[];
+  /** Blocks of the staging arena: where each value goes to, or comes from; none for `has`. */
+  readonly places: Int32Array;
+}
+
+/** The last message for the thread: it ends what it has begun, then itself. */
+export interface CloseMessage {
+  readonly close: true;
+}
+
+/** The thread has done a job, and touches its places no more. */
+export interface AnswerMessage {
+  readonly job: number;
+  /** An `Outcome` for each key. */
+  readonly outcomes: Uint8Array;
+  /** Why the store did not do the job; null if it did. */
+  readonly error: string | null;
+}
+
+/** What a thread is started with. */
+export interface ThreadData {
+  readonly port: MessagePort;
+  readonly store: StoreSettings;
+  /** How the thread finds the staging arena; undefined if it has none, so that only `has` can be asked. */
+  readonly staging: BlockArena['descriptor'] | undefined;
+  /** Memory of both sides: the words of `Posted`. */
+  readonly posted: SharedArrayBuffer;
+}
+
+/** Words that the thread writes, so that the other side need not look for messages that are not there. */
+export const Posted = {
+  /** Answers that the thread has posted. */
+  answers: 0,
+  /** 1 when the thread has started and tried to open its store. */
+  ready: 1,
+} as const;

@@ -1,0 +1,279 @@
+import { checkInteger } from '../../../base/errors.js';
+import { checkNames, knownNames } from '../../../base/known-names.js';
+import type { BlockArena } from '../../../transfer/block-arena.js';
+import { Outcome } from '../stores/block-store.js';
+import { checkStore, type StoreOptions, type StoreSettings } from '../stores/store-options.js';
+import { Breaker } from './breaker.js';
+import type { AnswerMessage, JobKind } from './messages.js';
+import { StoreCounts, type StoreStats } from './store-counts.js';
+import { ThreadLink } from './thread-link.js';
+
+/** Options of a `StoreThread`. */
+export interface StoreThreadOptions {
+  /** Where blocks are kept. */
+  store: StoreOptions;
+  /** What `get` writes and `put` reads; without it only `has` can be asked. On the host, or pinned. */
+  staging?: BlockArena;
+  /** Most milliseconds that a job may take; then it counts as failed. Default 1,000. */
+  timeoutMs?: number;
+  /** Milliseconds for which a store that failed is left alone, at first and at most; doubled in between. Default 100 and 5,000. */
+  pauseMs?: number;
+  maxPauseMs?: number;
+  /** The clock, in milliseconds. Default `performance.now`. */
+  now?: () => number;
+}
+
+/** Told once how a job went: an `Outcome` for each key. */
+export type StoreEnd = (outcomes: Uint8Array) => void;
+/** Told once that a job touches its places no more. */
+export type StoreFree = () => void;
+
+interface Job {
+  readonly kind: JobKind;
+  readonly numKeys: number;
+  /** When it counts as failed. */
+  dueAt: number;
+  readonly free: StoreFree | undefined;
+  /** Null once it was called. */
+  end: StoreEnd | null;
+}
+
+const OPTIONS = knownNames<StoreThreadOptions>('the options of a StoreThread', {
+  store: true,
+  staging: true,
+  timeoutMs: true,
+  pauseMs: true,
+  maxPauseMs: true,
+  now: true,
+});
+const MAX_MS = 2 ** 31 - 1;
+/** Milliseconds that a thread has to start, and to open its store. Jobs of this time are due only after it. */
+const START_MS = 15_000;
+
+/**
+ * Speaks to a block store by a thread of its own, so that neither payload nor a server that is slow ever stalls the event
+ * loop. No call waits, and none throws because of the store: each job ends with outcomes, in `drain`.
+ *
+ * Whatever fails costs only what was asked: a job that takes longer than `timeoutMs`, a thread that dies, a store that is
+ * down. Then the store is left alone for a pause, in which every job fails at once; a breaker says when it is tried again,
+ * and a thread that died is started again then. The thread keeps no process alive.
+ *
+ * Two things end in a job, and in this order: what the caller waits for (`end`), and the use of its places (`free`). A job
+ * that was too slow has ended while the thread may still write its places.
+ */
+export class StoreThread {
+  readonly #settings: StoreSettings;
+  readonly #staging: BlockArena | null;
+  readonly #timeoutMs: number;
+  readonly #now: () => number;
+  readonly #breaker: Breaker;
+  /** For `put` alone: a store that is full can still be read. */
+  readonly #putBreaker: Breaker;
+  readonly #counts = new StoreCounts();
+  /** Jobs that the thread has, the oldest first: with one time-out for all, also the one that is due first. */
+  readonly #jobs = new Map<number, Job>();
+  /** Jobs that the breaker did not let through. */
+  #refused: Job[] = [];
+  #lastJob = 0;
+  /** Null after the thread has died, until it is started again. */
+  #link: ThreadLink | null = null;
+  /** The thread has started, as far as this side has looked. */
+  #isReady = false;
+  #closed = false;
+
+  /**
+   * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_PACKAGE if the client of the store is not installed;
+   * ERR_BLOCKSTEP_BAD_FILE if the file of an embedded store cannot be used. A server that is down is no error.
+   */
+  constructor(options: StoreThreadOptions) {
+    checkNames(options, OPTIONS);
+    const { store, staging, timeoutMs = 1000, pauseMs = 100, maxPauseMs = 5000 } = options;
+    this.#timeoutMs = checkInteger('timeoutMs', timeoutMs, 1, MAX_MS);
+    checkInteger('pauseMs', pauseMs, 1, MAX_MS);
+    checkInteger('maxPauseMs', maxPauseMs, pauseMs, MAX_MS);
+    this.#settings = checkStore(store);
+    this.#staging = staging ?? null;
+    this.#now = options.now ?? (() => performance.now());
+    this.#breaker = new Breaker(this.#now, { pauseMs, maxPauseMs });
+    this.#putBreaker = new Breaker(this.#now, { pauseMs, maxPauseMs });
+    this.#link = this.#start();
+  }
+
+  /** Jobs whose end `drain` has not told yet. */
+  get numPending(): number {
+    return this.#refused.length + this.#jobs.size;
+  }
+
+  /** Whether a `has` or `get` would be tried now: the store is not known to be down. */
+  get accepts(): boolean {
+    return !this.#closed && this.#breaker.isPassable;
+  }
+
+  /** Whether a `put` would be tried now: the store is not known to be down, or full. */
+  get acceptsPuts(): boolean {
+    return this.accepts && this.#putBreaker.isPassable;
+  }
+
+  /**
+   * Asks which keys are there: `done` or `missing`.
+   * @param end see `StoreEnd`; called in a later `drain`
+   */
+  has(keys: readonly string[], end: StoreEnd): void {
+    this.#submit('has', keys, new Int32Array(0), end, undefined);
+  }
+
+  /**
+   * Reads values into places of the staging arena. A place whose outcome is not `done` has what it had before, or nothing
+   * of use.
+   * @param places as many as keys, each once; the job has them until `free`
+   */
+  get(keys: readonly string[], places: Int32Array, end: StoreEnd, free?: StoreFree): void {
+    this.#submit('get', keys, places, end, free);
+  }
+
+  /**
+   * Stores what is in places of the staging arena.
+   * @param places as many as keys; not written until `free`
+   */
+  put(keys: readonly string[], places: Int32Array, end: StoreEnd, free?: StoreFree): void {
+    this.#submit('put', keys, places, end, free);
+  }
+
+  /** Calls back for every job that has ended since the last call, or is too late now. */
+  drain(): void {
+    const refused = this.#refused;
+    if (refused.length > 0) this.#refused = [];
+    for (const job of refused) this.#finish(job, failed(job.numKeys));
+    if (this.#jobs.size === 0) return;
+    this.#takeAnswers();
+    const now = this.#now();
+    if (!this.#isReady && this.#link?.isReady === true) this.#begin(now);
+    for (const job of this.#jobs.values()) {
+      if (job.dueAt > now) break;
+      if (job.end === null) continue;
+      this.#counts.timeouts++;
+      this.#fail(job.kind, 'no answer in time');
+      this.#conclude(job, failed(job.numKeys));
+    }
+  }
+
+  /** What was asked and answered so far, and how the store is. */
+  stats(): StoreStats {
+    return this.#counts.read(this.#breaker.state, this.#putBreaker.state, this.numPending);
+  }
+
+  /**
+   * Ends the thread when it has done what it was given. No job is taken any more, and none is told of. Idempotent.
+   * @returns resolves when the thread has ended: then nothing touches the staging arena
+   */
+  close(): Promise<void> {
+    if (!this.#closed) this.#link?.close();
+    this.#closed = true;
+    return this.#link?.exit ?? Promise.resolve();
+  }
+
+  #submit(
+    kind: JobKind,
+    keys: readonly string[],
+    places: Int32Array,
+    end: StoreEnd,
+    free: StoreFree | undefined,
+  ): void {
+    const job: Job = { kind, numKeys: keys.length, dueAt: 0, free, end };
+    if (!this.#admits(kind)) {
+      this.#counts.refused++;
+      this.#refused.push(job);
+      return;
+    }
+    this.#link ??= this.#start();
+    job.dueAt = this.#now() + this.#timeoutMs + (this.#isReady ? 0 : START_MS);
+    this.#jobs.set(++this.#lastJob, job);
+    this.#link.send({ job: this.#lastJob, kind, keys, places });
+  }
+
+  #admits(kind: JobKind): boolean {
+    const breakers = kind === 'put' ? [this.#breaker, this.#putBreaker] : [this.#breaker];
+    if (this.#closed || !breakers.every(({ isPassable }) => isPassable)) return false;
+    for (const breaker of breakers) breaker.pass();
+    return true;
+  }
+
+  /** The thread has started: from now on the time of its jobs counts. */
+  #begin(now: number): void {
+    this.#isReady = true;
+    for (const job of this.#jobs.values()) job.dueAt = Math.min(job.dueAt, now + this.#timeoutMs);
+  }
+
+  #takeAnswers(): void {
+    if (this.#link === null) return;
+    for (let next = this.#link.receive(); next !== null; next = this.#link.receive()) this.#take(next);
+  }
+
+  #take({ job: number, outcomes, error }: AnswerMessage): void {
+    const job = this.#jobs.get(number);
+    if (job === undefined) return;
+    this.#jobs.delete(number);
+    // A late answer of a job that failed by its time says nothing about the store now.
+    if (job.end === null) this.#counts.late++;
+    else if (error !== null) this.#fail(job.kind, error);
+    else this.#succeed(job.kind, outcomes);
+    this.#finish(job, outcomes);
+  }
+
+  #finish(job: Job, outcomes: Uint8Array): void {
+    this.#conclude(job, outcomes);
+    job.free?.();
+  }
+
+  #conclude(job: Job, outcomes: Uint8Array): void {
+    const { end } = job;
+    if (end === null) return;
+    job.end = null;
+    this.#counts.add(job.kind, outcomes, this.#staging?.bytesPerBlock ?? 0);
+    end(outcomes);
+  }
+
+  #succeed(kind: JobKind, outcomes: Uint8Array): void {
+    this.#breaker.good();
+    if (kind !== 'put') return;
+    if (outcomes.includes(Outcome.full)) this.#putBreaker.bad();
+    else this.#putBreaker.good();
+  }
+
+  #fail(kind: JobKind, error: string): void {
+    this.#counts.failures++;
+    this.#counts.lastError = error;
+    this.#breaker.bad();
+    if (kind === 'put') this.#putBreaker.bad();
+  }
+
+  #start(): ThreadLink {
+    const data = { store: this.#settings, staging: this.#staging?.descriptor };
+    const link = new ThreadLink(data, (error) => {
+      this.#counts.lastError = error;
+    });
+    this.#isReady = false;
+    void link.exit.then(() => this.#died(link));
+    return link;
+  }
+
+  /** The thread has ended, and touches no place any more. */
+  #died(link: ThreadLink): void {
+    this.#takeAnswers();
+    this.#link = null;
+    link.release();
+    if (!this.#closed) {
+      this.#counts.deaths++;
+      this.#counts.failures++;
+      this.#breaker.bad();
+      this.#putBreaker.bad();
+    }
+    // The next `drain` tells of them.
+    this.#refused.push(...this.#jobs.values());
+    this.#jobs.clear();
+  }
+}
+
+function failed(numKeys: number): Uint8Array {
+  return new Uint8Array(numKeys).fill(Outcome.failed);
+}

@@ -1,0 +1,45 @@
+import { workerData } from 'node:worker_threads';
+import { BlockArena } from '../../../transfer/block-arena.js';
+import type { BlockStore } from '../stores/block-store.js';
+import { EmbeddedStore } from '../stores/embedded-store.js';
+import { RedisStore } from '../stores/redis-store.js';
+import {
+  type AnswerMessage,
+  type CloseMessage,
+  type JobMessage,
+  Posted,
+  type ThreadData,
+} from './messages.js';
+import { ThreadJobs } from './thread-jobs.js';
+
+/** What the thread of a store runs; see `StoreThread`. */
+function main({ port, store, staging, posted }: ThreadData): void {
+  const counter = new Int32Array(posted);
+  const open = (): Promise<BlockStore> =>
+    store.kind === 'embedded' ? EmbeddedStore.open(store) : RedisStore.open(store);
+  const arena = staging === undefined ? null : BlockArena.attach(staging);
+  const jobs = new ThreadJobs(open, arena, (answer: AnswerMessage) => {
+    port.postMessage(answer, [answer.outcomes.buffer as ArrayBuffer]);
+    Atomics.add(counter, Posted.answers, 1);
+  });
+  void jobs.open().finally(() => Atomics.store(counter, Posted.ready, 1));
+  const running = new Set<Promise<void>>();
+  port.on('message', (message: JobMessage | CloseMessage) => {
+    if ('close' in message) {
+      void end();
+      return;
+    }
+    const run = jobs.run(message).finally(() => running.delete(run));
+    running.add(run);
+  });
+
+  async function end(): Promise<void> {
+    await Promise.all(running);
+    await jobs.close().catch(() => {});
+    arena?.dispose();
+    // Ends this thread, and not the process. A connection that hangs would keep the thread alive.
+    process.exit(0);
+  }
+}
+
+main(workerData as ThreadData);

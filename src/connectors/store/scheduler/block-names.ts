@@ -1,0 +1,73 @@
+import { createHash } from 'node:crypto';
+import { badArg, isObject } from '../../../base/checks.js';
+import { checkInteger } from '../../../base/errors.js';
+import { checkNames, knownNames } from '../../../base/known-names.js';
+import type { KvView } from '../../../scheduler/connector/kv-view.js';
+import { SEAL_VERSION } from '../stores/sealed-value.js';
+
+/** What the bytes of a block mean. Engines share blocks only if all of it is equal. */
+export interface BlockFormat {
+  /** The model and its weights, for instance name and revision. Other weights need another name. */
+  model: string;
+  /** How a block is laid out in memory, in words of the executor: what lies behind what. */
+  layout: string;
+  /** Type of the numbers, for instance `bf16`. */
+  dtype: string;
+  /** Size of a block on one rank, in bytes: that of its KV arena. */
+  bytesPerBlock: number;
+}
+
+const FORMAT = knownNames<BlockFormat>('the format of stored blocks', {
+  model: true,
+  layout: true,
+  dtype: true,
+  bytesPerBlock: true,
+});
+/** Longest name in a format, in UTF-16 units. */
+const MAX_TEXT = 200;
+
+/** Checks a format. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function checkFormat(format: unknown): BlockFormat {
+  if (!isObject(format)) throw badArg('format', format, 'an object with model, layout, dtype, bytesPerBlock');
+  checkNames(format, FORMAT);
+  const { model, layout, dtype, bytesPerBlock } = format as unknown as BlockFormat;
+  for (const [name, text] of Object.entries({ model, layout, dtype })) {
+    if (typeof text === 'string' && text.length > 0 && text.length <= MAX_TEXT) continue;
+    throw badArg(`format.${name}`, text, `a string of 1 to ${MAX_TEXT} characters`);
+  }
+  checkInteger('format.bytesPerBlock', bytesPerBlock, 1, 2 ** 31 - 1);
+  return { model, layout, dtype, bytesPerBlock };
+}
+
+/**
+ * The part of all keys of an engine that names what its blocks mean: model, layout, dtype, bytes and tokens of a block,
+ * hash seed, ranks, KV cache groups, and the version of this format. So engines that differ in any of it never share.
+ * It is a hash behind a readable word.
+ * @param epoch empty, or what keeps blocks of before a reset from being found
+ * @throws ERR_BLOCKSTEP_BAD_ARG if the scheduler has a hash seed of its own making
+ */
+export function spaceOf(format: BlockFormat, view: KvView, numRanks: number, epoch = ''): string {
+  const { blockSize, hashSpace, numGroups } = view;
+  if (hashSpace === null) {
+    throw badArg(
+      'hashSeed',
+      undefined,
+      'given to an engine with a store: other engines must find its blocks',
+    );
+  }
+  const { model, layout, dtype, bytesPerBlock } = format;
+  const facts = { model, layout, dtype, bytesPerBlock, blockSize, hashSpace, numRanks, numGroups, epoch };
+  const hash = createHash('sha256')
+    .update(JSON.stringify({ version: SEAL_VERSION, ...facts }))
+    .digest('hex');
+  const word = model.replace(/[^A-Za-z0-9._-]+/g, '-').slice(0, 24);
+  return `blockstep:${SEAL_VERSION}:${word}:${hash.slice(0, 32)}`;
+}
+
+/**
+ * The key of one rank's part of a block.
+ * @param hash of the content, as `KvView.blockHash` has it
+ */
+export function blockKey(space: string, group: number, rank: number, hash: bigint): string {
+  return `${space}:${group}:${rank}:${hash.toString(16)}`;
+}

@@ -1,0 +1,145 @@
+import type { KvView } from '../../../scheduler/connector/kv-view.js';
+import type { Request } from '../../../scheduler/request/request.js';
+import type { StoreThread } from '../client/store-thread.js';
+import { Outcome } from '../stores/block-store.js';
+import { blockKey } from './block-names.js';
+import type { KnownHashes } from './known-hashes.js';
+
+/** Blocks that are asked for at once. A longer prefix is asked for piece by piece, as long as all of it is there. */
+const PIECE = 256;
+
+/** What the store has of one request. */
+interface Lookup {
+  readonly request: Request;
+  /** Index of the request's block that was asked for first. */
+  readonly from: number;
+  /** Index behind the last block that can be asked for. */
+  readonly end: number;
+  /** Blocks from `from` on that every rank has in the store. */
+  numFound: number;
+  /** When a lookup that is not over counts as over. */
+  readonly dueAt: number;
+  isOver: boolean;
+}
+
+/** What `Lookups` is made of. */
+export interface LookupParts {
+  readonly view: KvView;
+  readonly thread: StoreThread;
+  readonly known: KnownHashes;
+  readonly numRanks: number;
+  /** What all keys begin with, now. */
+  readonly space: () => string;
+  readonly now: () => number;
+  /** Most milliseconds that a lookup may take. */
+  readonly budgetMs: number;
+}
+
+/**
+ * Asks the store how many blocks of a request's prefix it has, and never waits for the answer. A lookup that is not over
+ * within its budget ends with what was found until then. A block counts if the store has it for every rank.
+ */
+export class Lookups {
+  readonly #parts: LookupParts;
+  readonly #lookups = new Map<number, Lookup>();
+  /** Those that are not over, by handle; the oldest first, which is also the first that is due. */
+  readonly #asking = new Map<number, Lookup>();
+  #numBegun = 0;
+  #numLate = 0;
+
+  constructor(parts: LookupParts) {
+    this.#parts = parts;
+  }
+
+  /** Lookups that are not over. */
+  get numAsking(): number {
+    return this.#asking.size;
+  }
+
+  /** Lookups so far, and those of them that took longer than their budget. */
+  get counts(): { readonly begun: number; readonly late: number } {
+    return { begun: this.#numBegun, late: this.#numLate };
+  }
+
+  /**
+   * How many blocks of a request the store has, from block `first` on. Begins a lookup if there is none that says it.
+   * @param end index behind the last block of interest
+   * @returns null: it is not known yet, and the request is woken when it is
+   */
+  ask(request: Request, first: number, end: number): number | null {
+    const lookup = this.#lookups.get(request.handle);
+    // What was found locally is behind what was asked for, unless it was evicted meanwhile.
+    if (lookup !== undefined && lookup.from <= first) {
+      return lookup.isOver ? Math.max(0, Math.min(end, lookup.from + lookup.numFound) - first) : null;
+    }
+    this.drop(request.handle);
+    const { thread, now, budgetMs } = this.#parts;
+    if (!thread.accepts) return 0;
+    this.#numBegun++;
+    const begun: Lookup = { request, from: first, end, numFound: 0, dueAt: now() + budgetMs, isOver: false };
+    this.#lookups.set(request.handle, begun);
+    this.#asking.set(request.handle, begun);
+    this.#askNext(begun);
+    return null;
+  }
+
+  /** Forgets what was found for a request: it has ended, or its blocks were allocated. */
+  drop(handle: number): void {
+    this.#lookups.delete(handle);
+    this.#asking.delete(handle);
+  }
+
+  /** Ends the lookups that took too long. Answers are taken when the thread is drained. */
+  expire(): void {
+    if (this.#asking.size === 0) return;
+    const now = this.#parts.now();
+    for (const lookup of this.#asking.values()) {
+      if (lookup.dueAt > now) return;
+      this.#numLate++;
+      this.#end(lookup);
+    }
+  }
+
+  #askNext(lookup: Lookup): void {
+    const { view, thread, numRanks, space } = this.#parts;
+    const { request, from, end, numFound } = lookup;
+    const first = from + numFound;
+    const hashes: bigint[] = [];
+    for (let index = first; index < Math.min(end, first + PIECE); index++)
+      hashes.push(view.blockHash(request, index));
+    const keys: string[] = [];
+    const prefix = space();
+    for (const hash of hashes)
+      for (let rank = 0; rank < numRanks; rank++) keys.push(blockKey(prefix, 0, rank, hash));
+    thread.has(keys, (outcomes) => {
+      // A request that was dropped has ended, or is asked about anew.
+      if (!lookup.isOver && this.#lookups.get(request.handle) === lookup)
+        this.#take(lookup, hashes, outcomes);
+    });
+  }
+
+  #take(lookup: Lookup, hashes: readonly bigint[], outcomes: Uint8Array): void {
+    const { known, numRanks } = this.#parts;
+    let count = 0;
+    while (count < hashes.length && isThere(outcomes, count, numRanks)) known.add(hashes[count++]);
+    if (count < hashes.length) known.delete(hashes[count]);
+    lookup.numFound += count;
+    const isAll = lookup.from + lookup.numFound >= lookup.end;
+    if (count < hashes.length || isAll) this.#end(lookup);
+    else this.#askNext(lookup);
+  }
+
+  #end(lookup: Lookup): void {
+    const { handle } = lookup.request;
+    lookup.isOver = true;
+    this.#asking.delete(handle);
+    this.#parts.view.wake(handle);
+  }
+}
+
+/** Whether every rank has its part of the block. */
+function isThere(outcomes: Uint8Array, index: number, numRanks: number): boolean {
+  for (let rank = 0; rank < numRanks; rank++)
+    if (outcomes[index * numRanks + rank] !== Outcome.done) return false;
+  return true;
+}

@@ -1,0 +1,245 @@
+import { randomBytes } from 'node:crypto';
+import { Anomalies } from '../../../base/anomalies.js';
+import { checkInteger } from '../../../base/errors.js';
+import { checkNames, knownNames } from '../../../base/known-names.js';
+import type {
+  BlockPins,
+  ConnectorOutput,
+  Finished,
+  Match,
+  SchedulerConnector,
+} from '../../../scheduler/connector/connector.js';
+import type { BlockLists, HandOver, KvView } from '../../../scheduler/connector/kv-view.js';
+import type { Plan } from '../../../scheduler/plan/plan.js';
+import type { Request } from '../../../scheduler/request/request.js';
+import type { FinishReason } from '../../../scheduler/request/status.js';
+import { Verdict } from '../../../transfer/verdict.js';
+import { NoPlace, OutgoingBlocks } from '../../base/outgoing-blocks.js';
+import { needHashes, needOneGroup } from '../../base/view-needs.js';
+import { StoreThread } from '../client/store-thread.js';
+import type { StoreOptions } from '../stores/store-options.js';
+import { type BlockFormat, checkFormat, spaceOf } from './block-names.js';
+import { KnownHashes } from './known-hashes.js';
+import { Loading } from './loading.js';
+import { Lookups } from './lookups.js';
+import type { StoreOrders, StoreSaid } from './store-orders.js';
+
+/** Options of a `StoreConnector`. */
+export interface StoreConnectorOptions {
+  /** Where blocks are kept. The workers are given the same. */
+  store: StoreOptions;
+  /** What the bytes of a block mean. */
+  format: BlockFormat;
+  /** Workers of the engine, 1 to 1,024. Default 1. */
+  numRanks?: number;
+  /** Most milliseconds that a request waits to hear what the store has; then it goes on with what is known. Default 50. */
+  lookupBudgetMs?: number;
+  /** Most blocks that are kept from being reused because they are still to be copied. Default 256. */
+  maxPinnedBlocks?: number;
+  /**
+   * Blocks of requests that decode are stored in one step of so many, 1 to 1,024. More cost a step less, and store later.
+   * Prompts are stored at once. Default 8.
+   */
+  storeEvery?: number;
+  /** Milliseconds without an answer after which the store counts as down. Default 1,000. */
+  timeoutMs?: number;
+  /** Milliseconds for which a store that failed is left alone, at first and at most. Default 100 and 5,000. */
+  pauseMs?: number;
+  maxPauseMs?: number;
+  /** The clock, in milliseconds. Default `performance.now`. */
+  now?: () => number;
+}
+
+const OPTIONS = knownNames<StoreConnectorOptions>('the options of a StoreConnector', {
+  store: true,
+  format: true,
+  numRanks: true,
+  lookupBudgetMs: true,
+  maxPinnedBlocks: true,
+  storeEvery: true,
+  timeoutMs: true,
+  pauseMs: true,
+  maxPauseMs: true,
+  now: true,
+});
+const MAX_MS = 2 ** 31 - 1;
+/** Hashes that are remembered as stored: 2^20 blocks of 16 tokens are 16 million tokens. */
+const MOST_KNOWN = 2 ** 20;
+const NOTHING: Match = { numTokens: 0, async: false };
+const LATER: Match = { numTokens: null, async: false, wakes: true };
+
+/**
+ * Scheduler side of a connector that keeps KV blocks in a store outside of the engine, by the hash of their content:
+ * LMDB in a file, or a server of Redis or Valkey. What requests computed goes there while they run; whoever begins alike
+ * later, in this engine or another one, loads it. The store is a cache: whatever happens to it costs hits, and never a
+ * request, as long as `loadFailurePolicy` is `recompute`.
+ *
+ * It never waits for the store. A request about which the store was asked stands aside until the answer is there, or
+ * until `lookupBudgetMs` is over. Blocks that are stored are settled, and pinned until they were copied to the staging
+ * arena of every rank; nobody waits for the store itself.
+ */
+export class StoreConnector implements SchedulerConnector<StoreOrders | null, StoreSaid> {
+  readonly protection = 'pin';
+  readonly reporters: readonly (readonly number[])[];
+  readonly #options: Required<Omit<StoreConnectorOptions, 'store' | 'timeoutMs' | 'pauseMs' | 'maxPauseMs'>>;
+  readonly #thread: StoreThread;
+  readonly #known = new KnownHashes(MOST_KNOWN);
+  readonly #anomalies = new Anomalies(false);
+  #view!: KvView;
+  #lookups!: Lookups;
+  #loading!: Loading;
+  #outgoing!: OutgoingBlocks;
+  #space = '';
+
+  /**
+   * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_PACKAGE if the client of the store is not installed;
+   * ERR_BLOCKSTEP_BAD_FILE if the file of an embedded store cannot be used. A server that is down is no error.
+   */
+  constructor(options: StoreConnectorOptions) {
+    checkNames(options, OPTIONS);
+    const {
+      store,
+      timeoutMs = 1000,
+      pauseMs = 100,
+      maxPauseMs = 5000,
+      now = () => performance.now(),
+    } = options;
+    const { numRanks = 1, lookupBudgetMs = 50, maxPinnedBlocks = 256, storeEvery = 8 } = options;
+    checkInteger('numRanks', numRanks, 1, 1024);
+    checkInteger('lookupBudgetMs', lookupBudgetMs, 1, MAX_MS);
+    checkInteger('maxPinnedBlocks', maxPinnedBlocks, 1, 2 ** 24);
+    checkInteger('storeEvery', storeEvery, 1, 1024);
+    this.#options = {
+      format: checkFormat(options.format),
+      numRanks,
+      lookupBudgetMs,
+      maxPinnedBlocks,
+      storeEvery,
+      now,
+    };
+    this.reporters = [Array.from({ length: numRanks }, (_, rank) => rank)];
+    this.#thread = new StoreThread({ store, timeoutMs, pauseMs, maxPauseMs, now });
+  }
+
+  /** What was asked and stored so far, and how the store is. Plain data. */
+  stats() {
+    const { begun, late } = this.#lookups?.counts ?? { begun: 0, late: 0 };
+    return {
+      lookups: begun,
+      lateLookups: late,
+      ...this.#loading?.counts,
+      pinnedBlocks: this.#outgoing?.numPinned ?? 0,
+      skippedBlocks: this.#outgoing?.numSkipped ?? 0,
+      knownBlocks: this.#known.size,
+      store: this.#thread.stats(),
+      anomalies: this.#anomalies.toObject(),
+    };
+  }
+
+  bind(view: KvView): void {
+    needOneGroup('a StoreConnector', view);
+    needHashes('a StoreConnector', view);
+    const { format, numRanks, lookupBudgetMs: budgetMs, now } = this.#options;
+    this.#view = view;
+    this.#space = spaceOf(format, view, numRanks);
+    const space = (): string => this.#space;
+    this.#lookups = new Lookups({
+      view,
+      thread: this.#thread,
+      known: this.#known,
+      numRanks,
+      space,
+      now,
+      budgetMs,
+    });
+    this.#loading = new Loading(view, this.reporters[0], this.#known, this.#anomalies);
+  }
+
+  bindPins(pins: BlockPins): void {
+    this.#outgoing = new OutgoingBlocks({
+      view: this.#view,
+      pins,
+      ranks: this.reporters[0],
+      maxPinned: this.#options.maxPinnedBlocks,
+      everyPlans: this.#options.storeEvery,
+      anomalies: this.#anomalies,
+      reserve: (hash) => (this.#thread.accepts && !this.#known.has(hash) ? 0 : NoPlace.unwanted),
+    });
+  }
+
+  onNewRequest(request: Request): void {
+    this.#outgoing.track(request);
+  }
+
+  getNumNewMatchedTokens(request: Request, numLocalTokens: number): Match {
+    const { blockSize } = this.#view;
+    const first = Math.floor(numLocalTokens / blockSize);
+    // The last token is always computed, to sample from.
+    const end = Math.floor((request.numTokens - 1) / blockSize);
+    if (first >= end || first * blockSize !== numLocalTokens) return NOTHING;
+    // Whoever loads these blocks now leaves them in the pool, where they are found for nothing.
+    if (this.#loading.awaits(request, this.#view.blockHash(request, first))) return LATER;
+    const count = this.#lookups.ask(request, first, end);
+    if (count === null) return LATER;
+    return count === 0 ? NOTHING : { numTokens: count * blockSize, async: true };
+  }
+
+  updateStateAfterAlloc(request: Request, [blocks]: BlockLists, numExternalTokens: number): void {
+    this.#lookups.drop(request.handle);
+    const count = numExternalTokens / this.#view.blockSize;
+    if (count > 0) this.#loading.begin(request, blocks, count);
+  }
+
+  buildMetadata(plan: Plan): StoreOrders | null {
+    this.#thread.drain();
+    this.#lookups.expire();
+    // While the store is down nothing is looked at. What still runs is looked at when it is back.
+    if (this.#thread.accepts) this.#outgoing.observe(plan);
+    const loads = this.#loading.take();
+    const outgoing = this.#outgoing.take();
+    if (loads.length === 0 && outgoing === null) return null;
+    const { bytesPerBlock } = this.#options.format;
+    const store = outgoing && { job: outgoing.job, hashes: outgoing.keys, blocks: outgoing.blocks };
+    return { space: this.#space, bytesPerBlock, loads, store };
+  }
+
+  updateConnectorOutput({ workerMetadata = [], lostBlocks = [] }: ConnectorOutput<StoreSaid>): void {
+    if (lostBlocks.length > 0) this.#outgoing.lose(lostBlocks);
+    for (const { rank, metadata } of workerMetadata) {
+      for (const { job, verdict } of metadata.copied) {
+        const over = this.#outgoing.report(job, rank, verdict);
+        if (over?.verdict === Verdict.ok) for (const hash of over.keys) this.#known.add(hash);
+      }
+      for (const hash of metadata.unstored) this.#known.delete(hash);
+      for (const { job, numGood } of metadata.loaded) this.#loading.report(job, rank, numGood);
+    }
+  }
+
+  requestFinished(request: Request, _reason: FinishReason, handOver: HandOver): Finished {
+    this.#lookups.drop(request.handle);
+    this.#loading.forget(request.handle);
+    this.#outgoing.finish(request, handOver);
+    return { delayFree: false };
+  }
+
+  /**
+   * After a reset this engine finds nothing of what was stored before, and other engines nothing of what it stores
+   * now: their blocks stay. False while anything is on its way.
+   */
+  resetCache(): boolean {
+    if (this.#outgoing.numPinned + this.#loading.numLoads + this.#lookups.numAsking > 0) return false;
+    const { format, numRanks } = this.#options;
+    this.#space = spaceOf(format, this.#view, numRanks, randomBytes(8).toString('hex'));
+    this.#known.clear();
+    return true;
+  }
+
+  /** Blocks that were collected need one more plan, and pins last until the workers were asked. */
+  hasPendingWork(): boolean {
+    return this.#outgoing.numPinned > 0;
+  }
+
+  shutdown(): void {
+    void this.#thread.close();
+  }
+}

@@ -1,0 +1,46 @@
+import { connect, type NetConnectOpts, type Socket } from 'node:net';
+import { BulkReader } from './bulk-reader.js';
+
+/** Where a server listens. */
+export interface Place {
+  readonly host?: string;
+  readonly port?: number;
+  readonly path?: string;
+}
+
+/**
+ * Makes a kind of connection for iovalkey, of one connection, whose large values are read by a `BulkReader`. It is for
+ * sockets without TLS: what is encrypted is copied anyway.
+ * @param abstract the class of connectors of iovalkey
+ * @param told is given the reader when the connection is begun
+ */
+export function directConnector(
+  abstract: typeof import('iovalkey').AbstractConnector,
+  place: Place,
+  told: (reader: BulkReader) => void,
+): new () => InstanceType<typeof import('iovalkey').AbstractConnector> {
+  return class DirectConnector extends abstract {
+    constructor() {
+      super(0);
+    }
+
+    connect(): Promise<Socket> {
+      this.connecting = true;
+      let socket: Socket | null = null;
+      const reader = new BulkReader((bytes) => socket?.emit('data', bytes));
+      told(reader);
+      const onread = {
+        buffer: () => reader.room(),
+        callback: (count: number) => {
+          reader.take(count);
+          return true;
+        },
+      };
+      const where =
+        place.path === undefined ? { host: place.host, port: place.port ?? 6379 } : { path: place.path };
+      socket = connect({ ...where, onread } as NetConnectOpts);
+      this.stream = socket;
+      return Promise.resolve(socket);
+    }
+  };
+}

@@ -1,0 +1,114 @@
+import { accessSync, constants, mkdirSync, statSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { badArg, isObject } from '../../../base/checks.js';
+import { BlockstepError, checkInteger, describeError } from '../../../base/errors.js';
+import { checkNames, knownNames } from '../../../base/known-names.js';
+import { checkPackage } from '../../base/optional-package.js';
+
+/** The versions of lmdb that work, as npm writes them. */
+export const LMDB_VERSIONS = '^3.5.6';
+
+/** The versions of iovalkey that work, as npm writes them. */
+export const IOVALKEY_VERSIONS = '^0.4.0';
+
+/** A store in a file of LMDB: it needs no server, and serves the engines of one machine. */
+export interface EmbeddedStoreOptions {
+  /** The file, which is made where there is none. LMDB keeps a lock beside it, in a file whose name ends in `-lock`. */
+  path: string;
+  /** Most bytes that the values take in the file, at least 1 MiB. What was unused for longest is removed. Default 16 GiB. */
+  maxBytes?: number;
+}
+
+/** A store in a server of Redis or Valkey, which engines on several machines share. */
+export interface RedisStoreOptions {
+  /**
+   * `redis://` or, with TLS, `rediss://`: `redis://user:password@host:port/database`; a Unix socket as
+   * `redis+unix:///path/of/the/socket?db=0`.
+   */
+  url: string;
+  /** A value is removed when it was neither stored nor loaded for so many milliseconds. Default one day; 0 = never. */
+  ttlMs?: number;
+  /** Options of the TLS connection, as `tls.connect` takes them, for instance `ca`. They must be plain data. */
+  tls?: Readonly<Record<string, unknown>>;
+  /** Most milliseconds until the server has answered to a connection, or to a command. Default 1,000. */
+  commandTimeoutMs?: number;
+}
+
+/** Where blocks are kept: one of the two kinds. */
+export type StoreOptions = EmbeddedStoreOptions | RedisStoreOptions;
+
+/** Checked options of an embedded store. Plain data, which goes to another thread. */
+export interface EmbeddedSettings extends Required<EmbeddedStoreOptions> {
+  readonly kind: 'embedded';
+}
+
+/** Checked options of a store in a server. Plain data, which goes to another thread. */
+export interface RedisSettings extends Required<RedisStoreOptions> {
+  readonly kind: 'redis';
+}
+
+export type StoreSettings = EmbeddedSettings | RedisSettings;
+
+const EMBEDDED = knownNames<EmbeddedStoreOptions>('the options of an embedded store', {
+  path: true,
+  maxBytes: true,
+});
+const REDIS = knownNames<RedisStoreOptions>('the options of a store in Redis or Valkey', {
+  url: true,
+  ttlMs: true,
+  tls: true,
+  commandTimeoutMs: true,
+});
+const MAX_MS = 2 ** 31 - 1;
+
+/**
+ * Checks where blocks are to be kept. A server is not asked: one that is down costs hits later, and no start.
+ * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_PACKAGE if the client of the store is not installed;
+ * ERR_BLOCKSTEP_BAD_FILE if the file cannot be made or written
+ */
+export function checkStore(store: unknown): StoreSettings {
+  if (!isObject(store)) throw badArg('store', store, 'an object with path, or with url');
+  if (store['url'] !== undefined) return checkRedis(store);
+  if (store['path'] !== undefined) return checkEmbedded(store);
+  throw badArg('store', store, 'an object with path (embedded) or url (Redis, Valkey)');
+}
+
+function checkEmbedded(store: object): EmbeddedSettings {
+  checkNames(store, EMBEDDED);
+  const { path, maxBytes = 2 ** 34 } = store as EmbeddedStoreOptions;
+  if (typeof path !== 'string' || path === '') throw badArg('store.path', path, 'the path of a file');
+  checkInteger('store.maxBytes', maxBytes, 2 ** 20, 2 ** 46);
+  checkPackage('lmdb', LMDB_VERSIONS, 'an embedded store');
+  const full = resolve(path);
+  checkWritable(full);
+  return { kind: 'embedded', path: full, maxBytes };
+}
+
+function checkRedis(store: object): RedisSettings {
+  checkNames(store, REDIS);
+  const { url, ttlMs = 86_400_000, tls = {}, commandTimeoutMs = 1000 } = store as RedisStoreOptions;
+  const expected = 'redis://, rediss:// or redis+unix:// and the place of a server';
+  // The URL may hold a password, so no message has it.
+  if (typeof url !== 'string' || !URL.canParse(url)) throw badArg('store.url', typeof url, expected);
+  const { protocol } = new URL(url);
+  if (!['redis:', 'rediss:', 'redis+unix:'].includes(protocol)) throw badArg('store.url', protocol, expected);
+  if (!isObject(tls)) throw badArg('store.tls', tls, 'an object');
+  checkInteger('store.ttlMs', ttlMs, 0, Number.MAX_SAFE_INTEGER);
+  checkInteger('store.commandTimeoutMs', commandTimeoutMs, 1, MAX_MS);
+  checkPackage('iovalkey', IOVALKEY_VERSIONS, 'a store in Redis or Valkey');
+  return { kind: 'redis', url, ttlMs, tls: { ...tls }, commandTimeoutMs };
+}
+
+function checkWritable(path: string): void {
+  try {
+    mkdirSync(dirname(path), { recursive: true });
+    accessSync(dirname(path), constants.W_OK);
+    const found = statSync(path, { throwIfNoEntry: false });
+    if (found === undefined) return;
+    if (!found.isFile()) throw new Error('it is no file');
+    accessSync(path, constants.R_OK | constants.W_OK);
+  } catch (cause) {
+    const message = `store.path ${JSON.stringify(path)} cannot be used: ${describeError(cause)}`;
+    throw new BlockstepError('ERR_BLOCKSTEP_BAD_FILE', message, { cause });
+  }
+}

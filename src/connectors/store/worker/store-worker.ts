@@ -1,0 +1,182 @@
+import { badArg } from '../../../base/checks.js';
+import { checkInteger } from '../../../base/errors.js';
+import { checkNames, knownNames } from '../../../base/known-names.js';
+import type {
+  InvalidBlock,
+  TransferReport,
+  WorkerConnector,
+  WorkerOutput,
+  WorkerStep,
+} from '../../../scheduler/connector/connector.js';
+import { Verdict } from '../../../transfer/verdict.js';
+import { KvLanes, type LaneFactory, laneBetween } from '../../base/kv-lanes.js';
+import { checkMemory, type KvMemory } from '../../base/kv-memory.js';
+import { StoreThread } from '../client/store-thread.js';
+import { blockKey } from '../scheduler/block-names.js';
+import type { StoreOrders, StoreSaid } from '../scheduler/store-orders.js';
+import { checkStore, type StoreOptions } from '../stores/store-options.js';
+import { Staging } from './staging.js';
+import { type Read, StoreReads } from './store-reads.js';
+import { StoreWrites } from './store-writes.js';
+
+/** Options of a `StoreWorker`. */
+export interface StoreWorkerOptions {
+  /** The KV memory of this rank. */
+  memory: KvMemory;
+  /** Where blocks are kept, as the `StoreConnector` has it. */
+  store: StoreOptions;
+  /** This worker's place in `EngineOptions.workers`. Default 0. */
+  rank?: number;
+  /** Bound of the memory for blocks on their way, two blocks at least; less than 4 GiB is best. Default 256 MiB. */
+  stagingBytes?: number;
+  /** Most milliseconds that a read or a write of at most 8 MiB may take; then it counts as failed. Default 1,000. */
+  timeoutMs?: number;
+  /** Milliseconds for which a store that failed is left alone, at first and at most. Default 100 and 5,000. */
+  pauseMs?: number;
+  maxPauseMs?: number;
+  /** The clock, in milliseconds. Default `performance.now`. */
+  now?: () => number;
+  /** Makes the lanes between the KV memory and the staging arena. Default: a `CudaLane` or a `HostLane`. */
+  makeLane?: LaneFactory;
+}
+
+const OPTIONS = knownNames<StoreWorkerOptions>('the options of a StoreWorker', {
+  memory: true,
+  store: true,
+  rank: true,
+  stagingBytes: true,
+  timeoutMs: true,
+  pauseMs: true,
+  maxPauseMs: true,
+  now: true,
+  makeLane: true,
+});
+/** Bytes of one read or write; one block at least. */
+const PART_BYTES = 2 ** 23;
+
+/**
+ * Worker side of a `StoreConnector`, one for each rank: moves blocks between the KV memory and the store, through a staging
+ * arena. Lanes copy between KV memory and staging, a thread speaks to the store, and no method waits for either.
+ */
+export class StoreWorker implements WorkerConnector<StoreOrders | null, StoreSaid> {
+  readonly #memory: KvMemory;
+  readonly #rank: number;
+  readonly #staging: Staging;
+  readonly #thread: StoreThread;
+  readonly #lanes: KvLanes;
+  readonly #reads: StoreReads;
+  readonly #writes: StoreWrites;
+  #received: TransferReport[] = [];
+  #invalid: InvalidBlock[] = [];
+  #copied: { job: number; verdict: Verdict }[] = [];
+  #loaded: { job: number; numGood: number }[] = [];
+  #unstored: bigint[] = [];
+  #numMismatches = 0;
+
+  /**
+   * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_MEMORY if the machine has no room for the staging arena;
+   * ERR_BLOCKSTEP_NO_PACKAGE, ERR_BLOCKSTEP_BAD_FILE as `StoreConnector`; ERR_BLOCKSTEP_CUDA
+   */
+  constructor(options: StoreWorkerOptions) {
+    checkNames(options, OPTIONS);
+    const { store, rank = 0, stagingBytes = 2 ** 28, makeLane = laneBetween, ...others } = options;
+    const { timeoutMs = 1000, pauseMs = 100, maxPauseMs = 5000, now = () => performance.now() } = others;
+    this.#memory = checkMemory(options.memory);
+    this.#rank = checkInteger('rank', rank, 0, 1023);
+    checkInteger('stagingBytes', stagingBytes, 1, 2 ** 46);
+    if (typeof makeLane !== 'function') throw badArg('makeLane', makeLane, 'a function');
+    checkStore(store);
+    this.#staging = new Staging(this.#memory.kv, stagingBytes);
+    const { arena } = this.#staging;
+    this.#thread = new StoreThread({ store, staging: arena, timeoutMs, pauseMs, maxPauseMs, now });
+    this.#lanes = new KvLanes(this.#memory, arena, makeLane);
+    const partBlocks = Math.max(1, Math.floor(PART_BYTES / arena.bytesPerBlock));
+    this.#reads = new StoreReads(this.#thread, this.#lanes, this.#staging, partBlocks, (read, numGood) =>
+      this.#readOver(read, numGood),
+    );
+    this.#writes = new StoreWrites(this.#thread, this.#lanes, this.#staging, partBlocks, {
+      copied: (job, verdict) => this.#copied.push({ job, verdict }),
+      unstored: (hash) => this.#unstored.push(hash),
+    });
+  }
+
+  /** What was read and stored so far, and how the store is. Plain data. */
+  stats() {
+    // An engine that has nothing to do asks its workers nothing, and the store may have answered meanwhile.
+    this.#thread.drain();
+    const { numUsed, arena } = this.#staging;
+    return {
+      stagingBlocks: arena.numBlocks,
+      stagingBytes: arena.numBytes,
+      stagingBlocksInUse: numUsed,
+      loads: this.#reads.size,
+      /** Orders that were refused, since the connector's format has blocks of another size than the KV memory. */
+      mismatches: this.#numMismatches,
+      store: this.#thread.stats(),
+    };
+  }
+
+  startLoads(orders: StoreOrders | null | undefined, { step, notBefore }: WorkerStep): void {
+    if (orders === undefined || orders === null) return;
+    const { space, bytesPerBlock, loads, store } = orders;
+    if (bytesPerBlock !== this.#memory.kv.bytesPerBlock) {
+      this.#refuse(orders, step);
+      return;
+    }
+    const keysOf = (hashes: readonly bigint[]): string[] =>
+      hashes.map((hash) => blockKey(space, 0, this.#rank, hash));
+    for (const { job, handle, hashes, blocks } of loads)
+      this.#reads.add({ job, handle, step, notBefore, keys: keysOf(hashes), blocks });
+    if (store !== null) this.#writes.add({ ...store, keys: keysOf(store.hashes) });
+    this.#pump();
+  }
+
+  onStepSettled(step: number): void {
+    this.#lanes.settle(step);
+  }
+
+  getFinished(finished: readonly number[]): WorkerOutput<StoreSaid> | null {
+    if (this.#reads.size > 0) for (const handle of finished) this.#reads.cancel(handle);
+    if (this.#thread.numPending > 0) this.#thread.drain();
+    if (this.#lanes.numPending > 0) this.#lanes.drain();
+    this.#pump();
+    const [copied, loaded, unstored] = [this.#copied, this.#loaded, this.#unstored];
+    if (copied.length + loaded.length + unstored.length === 0) return null;
+    const output = {
+      finishedReceiving: this.#received,
+      invalidBlocks: this.#invalid,
+      metadata: { copied, loaded, unstored },
+    };
+    this.#received = [];
+    this.#invalid = [];
+    this.#copied = [];
+    this.#loaded = [];
+    this.#unstored = [];
+    return output;
+  }
+
+  shutdown(): void {
+    this.#lanes.dispose();
+    // The thread may still write the places that it was given.
+    void this.#thread.close().then(() => this.#staging.arena.dispose());
+  }
+
+  #pump(): void {
+    this.#reads.pump();
+    this.#writes.pump();
+  }
+
+  /** Reports a load. Blocks behind one that is missing may be there; they are computed again with it. */
+  #readOver({ job, handle, step, blocks }: Read, numGood: number): void {
+    for (const block of blocks.subarray(numGood)) this.#invalid.push({ block, handle });
+    this.#received.push({ handle, step });
+    this.#loaded.push({ job, numGood });
+  }
+
+  #refuse({ loads, store }: StoreOrders, step: number): void {
+    this.#numMismatches++;
+    for (const { job, handle, blocks } of loads)
+      this.#readOver({ job, handle, step, notBefore: -1, keys: [], blocks }, 0);
+    if (store !== null) this.#copied.push({ job: store.job, verdict: Verdict.failed });
+  }
+}

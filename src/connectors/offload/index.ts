@@ -1,0 +1,17 @@
+/** `blockstep/connectors/offload`: a second tier of KV blocks behind the pool, in host memory, and a third one on disk. */
+export type { KvMemory } from '../base/kv-memory.js';
+export { type OffloadOptions, offload } from './offload.js';
+export { OffloadConnector } from './offload-connector.js';
+export { OffloadWorker, type OffloadWorkerStats } from './offload-worker.js';
+export type { DiskOptions, OffloadConnectorOptions, OffloadWorkerOptions } from './options.js';
+export type {
+  CopyOrder,
+  DiskOrders,
+  DiskReport,
+  KeyedOrder,
+  LoadOrder,
+  OffloadOrders,
+  OffloadReport,
+} from './orders.js';
+export type { DiskStats, OffloadStats, TierStats } from './stats.js';
+export type { TierCounts } from './tier-index.js';

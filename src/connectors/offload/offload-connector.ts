@@ -1,0 +1,294 @@
+import { Anomalies } from '../../base/anomalies.js';
+import { checkBoolean, checkNumber } from '../../base/checks.js';
+import { checkInteger } from '../../base/errors.js';
+import type {
+  BlockPins,
+  ConnectorOutput,
+  Finished,
+  Match,
+  SchedulerConnector,
+} from '../../scheduler/connector/connector.js';
+import type { BlockLists, HandOver, KvView } from '../../scheduler/connector/kv-view.js';
+import type { Plan } from '../../scheduler/plan/plan.js';
+import type { Request } from '../../scheduler/request/request.js';
+import type { FinishReason } from '../../scheduler/request/status.js';
+import { Verdict } from '../../transfer/verdict.js';
+import { NoPlace, OutgoingBlocks } from '../base/outgoing-blocks.js';
+import { needHashes, needOneGroup } from '../base/view-needs.js';
+import { DiskBlocks } from './disk-blocks.js';
+import { IncomingBlocks } from './incoming-blocks.js';
+import {
+  CONNECTOR_OPTIONS,
+  checkBlocks,
+  checkClock,
+  checkOptions,
+  type OffloadConnectorOptions,
+} from './options.js';
+import type { OffloadOrders, OffloadReport } from './orders.js';
+import type { OffloadStats } from './stats.js';
+import { ABSENT, TierIndex } from './tier-index.js';
+
+const MAX_RANKS = 65_536;
+/** Share of the pool that stores may pin, unless the options say otherwise. */
+const PINNED_SHARE = 4;
+/** A lane's thread has to be woken for each store, which costs more than a block. */
+const STORE_EVERY = 8;
+const MAX_STORE_EVERY = 1024;
+const NOT_NOW: Match = { numTokens: null, async: false, wakes: true };
+const NOTHING: Match = { numTokens: 0, async: false };
+const FREE_NOW: Finished = { delayFree: false };
+
+/**
+ * The scheduler side of an offload: a second tier of KV blocks behind the pool, in host memory, and a third
+ * one on disk behind that. It alone knows what lies
+ * where in the tier; the workers copy.
+ *
+ * Blocks go to the tier while their requests still run, as soon as they are full and settled. They are pinned until every
+ * rank has stored them; so a request that ends gives everything else back at once, and nobody waits for a store. A request
+ * that begins alike loads the longest run of blocks that the tier has behind its local prefix, asynchronously.
+ *
+ * Nothing is kept about a request that it could miss later: an end that comes twice, early, or in the step in which its
+ * last store ends, finds nothing to break.
+ */
+export class OffloadConnector implements SchedulerConnector<OffloadOrders | null, OffloadReport> {
+  readonly protection = 'pin';
+  readonly reporters: readonly (readonly number[])[];
+  readonly #index: TierIndex;
+  readonly #incoming: IncomingBlocks;
+  readonly #disk: DiskBlocks | null;
+  readonly #anomalies: Anomalies;
+  readonly #maxPinned: number | undefined;
+  readonly #storeEvery: number;
+  readonly #bytesPerBlock: number[];
+  #outgoing!: OutgoingBlocks;
+  #view!: KvView;
+  /** Handles of requests that were admitted with a load, until they are admitted behind it. */
+  readonly #admitted = new Set<number>();
+  readonly #counts = { lookups: 0, hits: 0, hitTokens: 0, stores: 0, storedBlocks: 0, failedStores: 0 };
+  /** The last lookup: requests that wait for room are asked about in every step. */
+  readonly #last = { handle: -1, numTokens: 0, first: 0, next: 0, changes: -1 };
+  /** Number of times that content of the tier was dropped, or that a load began. */
+  #changes = 0;
+
+  /** @throws ERR_BLOCKSTEP_BAD_ARG */
+  constructor(options: OffloadConnectorOptions) {
+    checkOptions(options, CONNECTOR_OPTIONS);
+    const { hostBlocks, numRanks = 1, maxPinnedBlocks, diskBudgetMs, strict = false } = options;
+    checkBlocks('hostBlocks', hostBlocks);
+    checkInteger('numRanks', numRanks, 1, MAX_RANKS);
+    if (maxPinnedBlocks !== undefined) checkBlocks('maxPinnedBlocks', maxPinnedBlocks);
+    this.#maxPinned = maxPinnedBlocks;
+    this.#storeEvery = checkInteger('storeEvery', options.storeEvery ?? STORE_EVERY, 1, MAX_STORE_EVERY);
+    this.#anomalies = new Anomalies(checkBoolean('strict', strict));
+    const ranks = Array.from({ length: numRanks }, (_, rank) => rank);
+    this.reporters = [ranks];
+    this.#bytesPerBlock = ranks.map(() => 0);
+    this.#index = new TierIndex(hostBlocks);
+    const wake = (handle: number): unknown => this.#view.wake(handle);
+    const shared = { index: this.#index, ranks, anomalies: this.#anomalies, wake };
+    this.#incoming = new IncomingBlocks(shared);
+    const now = checkClock(options.now ?? (() => performance.now()));
+    this.#disk =
+      diskBudgetMs === undefined
+        ? null
+        : new DiskBlocks({ ...shared, now, budgetMs: checkNumber('diskBudgetMs', diskBudgetMs, 0) });
+  }
+
+  /** @throws ERR_BLOCKSTEP_BAD_ARG for a scheduler with several KV cache groups, of which only one would be stored */
+  bind(view: KvView): void {
+    needOneGroup('an OffloadConnector', view);
+    needHashes('an OffloadConnector', view);
+    this.#view = view;
+  }
+
+  bindPins(pins: BlockPins): void {
+    this.#outgoing = new OutgoingBlocks({
+      view: this.#view,
+      pins,
+      ranks: this.reporters[0],
+      maxPinned: this.#maxPinned ?? Math.max(1, Math.floor(this.#view.numBlocks / PINNED_SHARE)),
+      anomalies: this.#anomalies,
+      reserve: (key) => this.#reserve(key),
+      everyPlans: this.#storeEvery,
+    });
+  }
+
+  onNewRequest(request: Request): void {
+    this.#outgoing.track(request);
+  }
+
+  getNumNewMatchedTokens(request: Request, numLocalTokens: number): Match {
+    const { blockSize } = this.#view;
+    const { handle, numTokens } = request;
+    const first = numLocalTokens / blockSize;
+    // The last token is always computed, to sample from.
+    const end = Math.floor((numTokens - 1) / blockSize);
+    let next = this.#known(request, first);
+    for (; next < end; next++) {
+      const key = this.#view.blockHash(request, next);
+      if (this.#incoming.isLoading(key)) {
+        this.#incoming.await(key, handle);
+        return NOT_NOW;
+      }
+      if (this.#index.get(key) === ABSENT) break;
+    }
+    if (this.#disk !== null && next < end && this.#asksDisk(request, first, next, end)) return NOT_NOW;
+    Object.assign(this.#last, { handle, numTokens, first, next, changes: this.#changes });
+    return next === first ? NOTHING : { numTokens: (next - first) * blockSize, async: true };
+  }
+
+  updateStateAfterAlloc(request: Request, [blocks]: BlockLists, numExternalTokens: number): void {
+    const { handle } = request;
+    this.#disk?.forget(handle);
+    // The second call for one admission: the load is over.
+    if (numExternalTokens === 0 && this.#admitted.delete(handle)) return;
+    this.#counts.lookups++;
+    if (numExternalTokens === 0) return;
+    const count = numExternalTokens / this.#view.blockSize;
+    // They stand at the end of its blocks, behind what was found locally. The list is borrowed, so this is a copy.
+    const own = blocks.slice(-count);
+    const first = blocks.length - count;
+    const keys = Array.from(own, (_, i) => this.#view.blockHash(request, first + i));
+    this.#incoming.begin(handle, keys, own);
+    this.#admitted.add(handle);
+    this.#changes++;
+    this.#counts.hits++;
+    this.#counts.hitTokens += numExternalTokens;
+  }
+
+  buildMetadata(plan: Plan): OffloadOrders | null {
+    this.#outgoing.observe(plan);
+    const store = this.#outgoing.take();
+    const loads = this.#incoming.take();
+    const disk = this.#disk?.take();
+    if (store === null && loads.length === 0 && disk === undefined) return null;
+    const stores = store === null ? [] : [{ job: store.job, blocks: store.blocks, places: store.places }];
+    this.#counts.stores += stores.length;
+    return { hostBlocks: this.#index.numPlaces, stores, loads, ...(disk && { disk }) };
+  }
+
+  updateConnectorOutput({ lostBlocks, workerMetadata = [] }: ConnectorOutput<OffloadReport>): void {
+    if (lostBlocks !== undefined) this.#outgoing.lose(lostBlocks);
+    for (const { rank, metadata } of workerMetadata) {
+      const { bytesPerBlock, stores = [], loads = [], disk } = metadata;
+      if (bytesPerBlock !== undefined) this.#bytesPerBlock[rank] = bytesPerBlock;
+      for (let i = 0; i < stores.length; i += 2) this.#stored(stores[i], rank, stores[i + 1] as Verdict);
+      for (let i = 0; i < loads.length; i += 2) this.#loaded(loads[i], rank, loads[i + 1] as Verdict);
+      if (disk !== undefined && this.#disk?.report(rank, disk)) this.#changes++;
+    }
+    this.#anomalies.throwFirst();
+  }
+
+  /** Nobody has to wait for anything: what is being stored is pinned, and what is being loaded the scheduler keeps. */
+  requestFinished(request: Request, _reason: FinishReason, handOver: HandOver): Finished {
+    this.#outgoing.finish(request, handOver);
+    this.#incoming.finish(request.handle);
+    this.#disk?.forget(request.handle);
+    this.#admitted.delete(request.handle);
+    return FREE_NOW;
+  }
+
+  /**
+   * Empties the tiers. What is on its way between host and disk changes nothing any more; its places come back when it is
+   * over.
+   * @returns false, and the tiers keep their content, while blocks are copied between the host tier and the pool
+   */
+  resetCache(): boolean {
+    if (this.#isCopying) return false;
+    this.#index.clear();
+    this.#disk?.reset();
+    this.#changes++;
+    return true;
+  }
+
+  /**
+   * Stores that end when no request is left give their pins back in an update, so there must be one; and the disk has to
+   * hear of a reset.
+   */
+  hasPendingWork(): boolean {
+    return this.#isCopying || this.#disk?.hasOrders === true;
+  }
+
+  /** What lies in the tiers, what was found there, and what is under way. Plain data. */
+  stats(): OffloadStats {
+    const { lookups, hits, hitTokens, stores, storedBlocks, failedStores } = this.#counts;
+    const { numBegun, numBlocks, numFailed, numJobs, numWaiting } = this.#incoming;
+    const bytesEach = this.#bytesPerBlock.reduce((sum, bytes) => sum + bytes, 0);
+    return {
+      lookups,
+      waiting: numWaiting,
+      tracked: this.#admitted.size,
+      pinnedBlocks: this.#outgoing?.numPinned ?? 0,
+      anomalies: this.#anomalies.toObject(),
+      host: {
+        capacityBlocks: this.#index.numPlaces,
+        blocks: this.#index.size,
+        bytes: this.#index.size * bytesEach,
+        places: this.#index.counts(),
+        hits,
+        hitTokens,
+        loads: { begun: numBegun, blocks: numBlocks, failed: numFailed, inFlight: numJobs },
+        stores: {
+          begun: stores,
+          blocks: storedBlocks,
+          failed: failedStores,
+          skippedBlocks: this.#outgoing?.numSkipped ?? 0,
+          inFlight: this.#outgoing?.numJobs ?? 0,
+        },
+        evictions: this.#index.numEvictions,
+      },
+      disk: this.#disk?.stats() ?? null,
+    };
+  }
+
+  get #isCopying(): boolean {
+    return this.#outgoing.numPinned > 0 || this.#incoming.numJobs > 0;
+  }
+
+  /** Whether a request has to wait for blocks from the disk, behind those that the host tier has. */
+  #asksDisk(request: Request, first: number, next: number, end: number): boolean {
+    const keyAt = (index: number): bigint => this.#view.blockHash(request, index);
+    const waits = this.#disk?.ask(request.handle, end - next, (i) => keyAt(next + i)) === true;
+    // What comes from the disk is of no use without what stands before it.
+    if (waits) for (let i = next - 1; i >= first; i--) this.#index.touch(keyAt(i));
+    return waits;
+  }
+
+  /** How far the last lookup came, if it still holds: it was of the same request and prefix, and nothing was dropped. */
+  #known({ handle, numTokens }: Request, first: number): number {
+    const last = this.#last;
+    const isSame = handle === last.handle && numTokens === last.numTokens && first === last.first;
+    return isSame && last.changes === this.#changes ? last.next : first;
+  }
+
+  #reserve(key: bigint): number {
+    if (this.#index.get(key) !== ABSENT) return NoPlace.unwanted;
+    const before = this.#index.numEvictions;
+    const place = this.#index.take();
+    if (this.#index.numEvictions !== before) this.#changes++;
+    return place === ABSENT ? NoPlace.later : place;
+  }
+
+  #stored(job: number, rank: number, verdict: Verdict): void {
+    const over = this.#outgoing.report(job, rank, verdict);
+    if (over === null) return;
+    const { keys, places } = over;
+    if (over.verdict !== Verdict.ok) this.#counts.failedStores++;
+    else this.#counts.storedBlocks += keys.length;
+    if (over.verdict !== Verdict.ok) {
+      for (const place of places) this.#index.giveBack(place);
+      return;
+    }
+    // The last block first: then the beginnings of texts, which more requests share, stay longest.
+    for (let i = keys.length - 1; i >= 0; i--) this.#index.put(keys[i], places[i]);
+    if (this.#disk === null) return;
+    // The first block first: if not all can be written, what is written can be used. A place may have been given back.
+    for (let i = 0; i < keys.length; i++) {
+      if (this.#index.get(keys[i]) === places[i]) this.#disk.write(keys[i], places[i]);
+    }
+  }
+
+  #loaded(job: number, rank: number, verdict: Verdict): void {
+    if (this.#incoming.report(job, rank, verdict)) this.#changes++;
+  }
+}

@@ -1,0 +1,195 @@
+import { checkInteger, describeError } from '../../base/errors.js';
+import { checkHostMemory } from '../../base/host-memory.js';
+import type {
+  TransferReport,
+  WorkerConnector,
+  WorkerOutput,
+  WorkerStep,
+} from '../../scheduler/connector/connector.js';
+import { BlockArena } from '../../transfer/block-arena.js';
+import { Verdict } from '../../transfer/verdict.js';
+import { type JobEnd, KvLanes, laneBetween } from '../base/kv-lanes.js';
+import { checkMemory } from '../base/kv-memory.js';
+import type { StoreStats } from '../store/client/store-counts.js';
+import { DiskTier } from './disk-tier.js';
+import {
+  checkBlocks,
+  checkDisk,
+  checkLaneFactory,
+  checkOptions,
+  type OffloadWorkerOptions,
+  WORKER_OPTIONS,
+} from './options.js';
+import type { DiskOrders, LoadOrder, OffloadOrders, OffloadReport } from './orders.js';
+
+const MAX_RANK = 65_535;
+
+/** What an `OffloadWorker` has done so far. */
+export interface OffloadWorkerStats {
+  /** Bytes of the host tier on this rank. */
+  readonly hostBytes: number;
+  /** Copies that the lanes have not ended. */
+  readonly pending: number;
+  /** The store of the disk tier; null without one. */
+  readonly disk: StoreStats | null;
+  /** Loads and stores that did not end well. */
+  readonly failed: number;
+  /** The last error, in words; null while there was none. */
+  readonly lastError: string | null;
+}
+
+/**
+ * The worker side of an offload, on one rank: holds the rank's part of the host tier, and copies between it and the KV
+ * memory. It knows jobs, blocks and places, and nothing of requests but the handle that a report needs. So no end of a
+ * request can take something away that it looks for later. Every order ends in one report, also one that could not begin.
+ */
+export class OffloadWorker implements WorkerConnector<OffloadOrders | null, OffloadReport> {
+  readonly #tier: BlockArena;
+  readonly #lanes: KvLanes;
+  readonly #disk: DiskTier | null;
+  #closed: Promise<void> = Promise.resolve();
+  #saidSize = false;
+  #stores: number[] = [];
+  #loads: number[] = [];
+  #received: TransferReport[] = [];
+  #failedLoads: TransferReport[] = [];
+  /** Orders for a disk that this worker has not. */
+  #diskless: number[] = [];
+  #numFailed = 0;
+  #lastError: string | null = null;
+
+  /**
+   * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_MEMORY if the machine has not as much memory as the tier needs;
+   * ERR_BLOCKSTEP_CUDA
+   */
+  constructor(options: OffloadWorkerOptions) {
+    checkOptions(options, WORKER_OPTIONS);
+    const memory = checkMemory(options.memory);
+    const hostBlocks = checkBlocks('hostBlocks', options.hostBlocks);
+    const makeLane = checkLaneFactory(options.makeLane ?? laneBetween);
+    const disk = options.disk === undefined ? null : checkDisk(options.disk);
+    const rank = checkInteger('rank', options.rank ?? 0, 0, MAX_RANK);
+    const { bytesPerBlock, place, device } = memory.kv;
+    checkHostMemory('hostBlocks', hostBlocks, hostBlocks * bytesPerBlock);
+    // A GPU copies from and to pinned memory alone.
+    const where = place === 'host' ? {} : ({ place: 'pinned', device } as const);
+    this.#tier = BlockArena.allocate({ numBlocks: hostBlocks, bytesPerBlock, ...where });
+    this.#lanes = new KvLanes(memory, this.#tier, makeLane);
+    this.#disk = disk === null ? null : new DiskTier(disk, this.#tier, rank);
+  }
+
+  startLoads(orders: OffloadOrders | null | undefined, { step, notBefore }: WorkerStep): void {
+    if (orders == null) return;
+    const { hostBlocks, stores, loads, disk } = orders;
+    const mine = this.#tier.numBlocks;
+    const wrong =
+      hostBlocks === mine ? null : `the connector has ${hostBlocks} hostBlocks, this worker ${mine}`;
+    // What is to be stored is settled and pinned: it can be read at once.
+    for (const { job, blocks, places } of stores) {
+      const end: JobEnd = (verdict) => this.#stored(job, verdict);
+      this.#begin(wrong, end, () => this.#lanes.store(blocks, places, end));
+    }
+    for (const load of loads) {
+      const { handle, blocks, places } = load;
+      const end: JobEnd = (verdict) => this.#loaded(load, step, verdict);
+      this.#begin(wrong, end, () => this.#lanes.load(handle, places, blocks, notBefore, end));
+    }
+    if (disk !== undefined) this.#beginDisk(disk);
+  }
+
+  #beginDisk(disk: DiskOrders): void {
+    if (this.#disk !== null) {
+      this.#disk.begin(disk);
+      return;
+    }
+    this.#lastError = 'the connector has a disk tier, this worker none';
+    for (const { job } of [...disk.finds, ...disk.reads, ...disk.writes]) this.#diskless.push(job, 0);
+  }
+
+  onStepSettled(step: number): void {
+    this.#lanes.settle(step);
+  }
+
+  getFinished(): WorkerOutput<OffloadReport> | null {
+    this.#lanes.drain();
+    const ended = this.#disk?.drain() ?? this.#takeDiskless();
+    const numEnded = this.#stores.length + this.#loads.length + ended.length;
+    if (numEnded === 0 && this.#saidSize) return null;
+    const { bytesPerBlock } = this.#tier;
+    const size = this.#saidSize ? {} : { bytesPerBlock };
+    const output = {
+      finishedReceiving: this.#received,
+      failedReceiving: this.#failedLoads,
+      metadata: {
+        ...size,
+        stores: this.#stores,
+        loads: this.#loads,
+        ...(ended.length > 0 && { disk: { ended } }),
+      },
+    };
+    this.#saidSize = true;
+    this.#stores = [];
+    this.#loads = [];
+    this.#received = [];
+    this.#failedLoads = [];
+    return output;
+  }
+
+  /** Ends every copy, and gives the tier's memory back as soon as the disk tier does not use it; see `closed`. */
+  shutdown(): void {
+    this.#lanes.dispose();
+    if (this.#disk === null) this.#tier.dispose();
+    else this.#closed = this.#disk.close().then(() => this.#tier.dispose());
+  }
+
+  /** Resolves when the disk tier was closed after `shutdown`: then another engine may use its directory. */
+  get closed(): Promise<void> {
+    return this.#closed;
+  }
+
+  stats(): OffloadWorkerStats {
+    return {
+      hostBytes: this.#tier.numBytes,
+      pending: this.#lanes.numPending,
+      disk: this.#disk?.stats() ?? null,
+      failed: this.#numFailed,
+      lastError: this.#lastError,
+    };
+  }
+
+  /**
+   * Begins a copy. An error here must not be thrown: the engine would take every load of the plan for over, while lanes
+   * copy some of them.
+   */
+  #begin(wrong: string | null, end: JobEnd, submit: () => unknown): void {
+    try {
+      if (wrong === null) {
+        submit();
+        return;
+      }
+      this.#lastError = wrong;
+    } catch (error) {
+      this.#lastError = describeError(error);
+    }
+    end(Verdict.failed);
+  }
+
+  #takeDiskless(): number[] {
+    const ended = this.#diskless;
+    if (ended.length > 0) this.#diskless = [];
+    return ended;
+  }
+
+  #stored(job: number, verdict: Verdict): void {
+    if (verdict !== Verdict.ok) this.#numFailed++;
+    this.#stores.push(job, verdict);
+  }
+
+  #loaded({ job, handle }: LoadOrder, step: number, verdict: Verdict): void {
+    this.#loads.push(job, verdict);
+    this.#received.push({ handle, step });
+    if (verdict === Verdict.ok) return;
+    this.#numFailed++;
+    this.#failedLoads.push({ handle, step });
+  }
+}

@@ -1,0 +1,185 @@
+/** How many places of a tier are in which state. The four add up to all of its places. */
+export interface TierCounts {
+  /** Places without content. */
+  readonly free: number;
+  /** Places with content that nobody copies: these can be evicted. */
+  readonly idle: number;
+  /** Places whose content is being copied elsewhere, whether it can still be found or not. */
+  readonly used: number;
+  /** Places that are being filled. */
+  readonly filling: number;
+}
+
+/** Why a key has no place. */
+export const ABSENT = -1;
+
+const State = { free: 0, idle: 1, used: 2, filling: 3 } as const;
+
+/**
+ * Which content lies in which place of a tier, and which content goes first when room is needed: the one whose last use
+ * is longest ago. The index knows keys and places, and never touches memory.
+ *
+ * A place is taken (`take`), filled by whoever took it, and then found under its key (`put`). While somebody copies the
+ * content (`use` until `release`) the place is never given away, also if the key was dropped meanwhile.
+ *
+ * Invariants: each place is free, idle, used or filling. The list of the idle places runs from the least recently used
+ * one to the most recently used one. A key that can be found stands for an idle or used place.
+ */
+export class TierIndex {
+  /** Places of the tier; their numbers are 0 to numPlaces - 1. */
+  readonly numPlaces: number;
+  /** Contents that were dropped to make room, so far. */
+  numEvictions = 0;
+  readonly #places = new Map<bigint, number>();
+  /** By place: the key of its content; undefined for a place without one, and for content that was dropped. */
+  readonly #keys: (bigint | undefined)[];
+  readonly #state: Uint8Array;
+  /** By place: how many copies read it. */
+  readonly #users: Uint32Array;
+  /** The idle places as a ring, least recently used first; `numPlaces` is its head. */
+  readonly #before: Int32Array;
+  readonly #after: Int32Array;
+  readonly #free: Int32Array;
+  readonly #counts = new Int32Array(4);
+
+  /** @param numPlaces 1 to 2^24 */
+  constructor(numPlaces: number) {
+    this.numPlaces = numPlaces;
+    this.#keys = new Array<bigint | undefined>(numPlaces).fill(undefined);
+    this.#state = new Uint8Array(numPlaces);
+    this.#users = new Uint32Array(numPlaces);
+    this.#before = new Int32Array(numPlaces + 1).fill(numPlaces);
+    this.#after = new Int32Array(numPlaces + 1).fill(numPlaces);
+    // The place with the lowest number is taken first.
+    this.#free = Int32Array.from({ length: numPlaces }, (_, i) => numPlaces - 1 - i);
+    this.#counts[State.free] = numPlaces;
+  }
+
+  /** Keys that can be found. */
+  get size(): number {
+    return this.#places.size;
+  }
+
+  /** The place of a key; `ABSENT` if there is none. It is no use of the content. */
+  get(key: bigint): number {
+    return this.#places.get(key) ?? ABSENT;
+  }
+
+  /** Takes a place to be filled: a free one, else the least recently used idle one, whose content is dropped. `ABSENT` = none. */
+  take(): number {
+    const { numPlaces } = this;
+    let place: number;
+    if (this.#counts[State.free] > 0) {
+      place = this.#free[this.#counts[State.free] - 1];
+    } else {
+      place = this.#after[numPlaces];
+      if (place === numPlaces) return ABSENT;
+      this.numEvictions++;
+      this.#forget(place);
+      this.#unlink(place);
+    }
+    this.#set(place, State.filling);
+    return place;
+  }
+
+  /** A taken place was filled: its content can be found, as the most recently used. A key that is there already keeps its place. */
+  put(key: bigint, place: number): void {
+    if (this.#places.has(key)) {
+      this.giveBack(place);
+      return;
+    }
+    this.#places.set(key, place);
+    this.#keys[place] = key;
+    this.#set(place, State.idle);
+    this.#append(place);
+  }
+
+  /** The content of a key is wanted soon: it becomes the most recently used one. */
+  touch(key: bigint): void {
+    const place = this.get(key);
+    if (place === ABSENT || this.#state[place] !== State.idle) return;
+    this.#unlink(place);
+    this.#append(place);
+  }
+
+  /** A taken place was not filled: it is free again. */
+  giveBack(place: number): void {
+    this.#setFree(place);
+  }
+
+  /** Somebody begins to copy the content of a place. */
+  use(place: number): void {
+    if (this.#users[place]++ > 0) return;
+    this.#unlink(place);
+    this.#set(place, State.used);
+  }
+
+  /** A copy is over. The content becomes the most recently used one; content that was dropped meanwhile leaves its place. */
+  release(place: number): void {
+    if (--this.#users[place] > 0) return;
+    if (this.#keys[place] === undefined) {
+      this.#setFree(place);
+      return;
+    }
+    this.#set(place, State.idle);
+    this.#append(place);
+  }
+
+  /** Drops the content of a key. Its place is free as soon as nobody copies it. */
+  drop(key: bigint): void {
+    const place = this.get(key);
+    if (place === ABSENT) return;
+    this.#forget(place);
+    if (this.#state[place] !== State.idle) return;
+    this.#unlink(place);
+    this.#setFree(place);
+  }
+
+  /** Drops all content. */
+  clear(): void {
+    for (const key of [...this.#places.keys()]) this.drop(key);
+  }
+
+  counts(): TierCounts {
+    const [free, idle, used, filling] = this.#counts;
+    return { free, idle, used, filling };
+  }
+
+  /** The keys of idle places, the least recently used first: the order of eviction. */
+  *oldest(): Generator<bigint> {
+    for (let at = this.#after[this.numPlaces]; at !== this.numPlaces; at = this.#after[at])
+      yield this.#keys[at] as bigint;
+  }
+
+  #forget(place: number): void {
+    const key = this.#keys[place];
+    this.#keys[place] = undefined;
+    if (key !== undefined) this.#places.delete(key);
+  }
+
+  #set(place: number, state: number): void {
+    this.#counts[this.#state[place]]--;
+    this.#counts[state]++;
+    this.#state[place] = state;
+  }
+
+  #setFree(place: number): void {
+    this.#free[this.#counts[State.free]] = place;
+    this.#set(place, State.free);
+  }
+
+  #append(place: number): void {
+    const head = this.numPlaces;
+    const last = this.#before[head];
+    this.#before[place] = last;
+    this.#after[place] = head;
+    this.#after[last] = place;
+    this.#before[head] = place;
+  }
+
+  #unlink(place: number): void {
+    const [before, after] = [this.#before[place], this.#after[place]];
+    this.#after[before] = after;
+    this.#before[after] = before;
+  }
+}

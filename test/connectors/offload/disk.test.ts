@@ -1,0 +1,292 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import type { OffloadOrders, OffloadWorker } from '../../../src/connectors/offload/index.js';
+import type { WorkerConnector } from '../../../src/index.js';
+import { unpagedText, wordy } from '../../executors/reference/support.js';
+import { live } from './life.js';
+import { OffloadBench, SEED } from './support.js';
+
+const root = mkdtempSync(join(tmpdir(), 'blockstep-offload-'));
+let count = 0;
+const directory = (): string => join(root, String(count++));
+
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+/** No test waits for so long; the disk of a busy machine may. */
+const budgetMs = 1e6;
+const PROMPT = wordy(30, 1);
+const TEXT = unpagedText(PROMPT, 6, { seed: SEED });
+/** Blocks that a request with this prompt can load: the last token is always computed. */
+const BLOCKS = Math.floor((PROMPT.length - 1) / 4);
+
+function withDisk(path: string, disk = {}, more = {}, numRanks = 1, hold?: Hold): OffloadBench {
+  return new OffloadBench({
+    numRanks,
+    ...(hold && { wrapWorker: hold.wrapWorker }),
+    offload: { hostBlocks: 12, disk: { path, model: 'm', budgetMs, ...disk }, ...more },
+  });
+}
+
+async function ask(bench: OffloadBench) {
+  const { tokens } = await bench.serve({ prompt: PROMPT, maxTokens: 6 });
+  expect([...tokens]).toEqual(TEXT);
+  await bench.restDisk();
+  expect(bench.executor.faults).toEqual([]);
+  expect(bench.leftovers()).toEqual([]);
+}
+
+/** Pushes everything out of the host tier. */
+async function flood(bench: OffloadBench): Promise<void> {
+  for (let i = 0; i < 4; i++) {
+    await bench.serve({ prompt: wordy(40, 100 + i), maxTokens: 2 });
+    await bench.restDisk();
+  }
+  bench.engine.resetPrefixCache();
+}
+
+/** Holds back what a worker says of its disk, while it is on: the disk's thread answers when it likes. */
+class Hold {
+  on = true;
+  readonly #ended: number[] = [];
+
+  readonly wrapWorker = (worker: OffloadWorker): WorkerConnector => ({
+    startLoads: (orders, step) => worker.startLoads(orders as OffloadOrders | null, step),
+    onStepSettled: worker.onStepSettled.bind(worker),
+    shutdown: worker.shutdown.bind(worker),
+    getFinished: () => {
+      const output = worker.getFinished();
+      const { disk, ...rest } = output?.metadata ?? {};
+      this.#ended.push(...(disk?.ended ?? []));
+      const ended = this.on ? [] : this.#ended.splice(0);
+      return { ...output, metadata: { ...rest, ...(ended.length > 0 && { disk: { ended } }) } };
+    },
+  });
+}
+
+describe('the disk tier of an offload', () => {
+  it.each([1, 2])('brings back what was evicted from the host tier, with %i ranks', async (numRanks) => {
+    using bench = withDisk(directory(), {}, {}, numRanks);
+    await ask(bench);
+    await flood(bench);
+    const before = bench.connector.stats();
+    expect(before.host.evictions).toBeGreaterThan(0);
+    await ask(bench);
+    const { host, disk } = bench.connector.stats();
+    expect(host.hitTokens - before.host.hitTokens).toBeGreaterThan(0);
+    expect(disk?.readBlocks).toBeGreaterThan(0);
+    expect((host.hitTokens - before.host.hitTokens) / 4).toBe(disk?.readBlocks);
+  });
+
+  it('survives a restart of the engine, and writes nothing twice', async () => {
+    const path = directory();
+    const first = withDisk(path, {}, { hostBlocks: 100 });
+    await ask(first);
+    const written = first.connector.stats().disk?.writtenBlocks ?? 0;
+    expect(written).toBeGreaterThanOrEqual(BLOCKS);
+    await first.close();
+    const second = withDisk(path, {}, { hostBlocks: 100 });
+    await ask(second);
+    expect(second.connector.stats().host.hitTokens).toBe(4 * BLOCKS);
+    expect(second.connector.stats().disk).toMatchObject({
+      lookups: 1,
+      hits: 1,
+      readBlocks: BLOCKS,
+      writtenBlocks: 0,
+    });
+    await second.close();
+  });
+
+  it.each([
+    ['another model', { model: 'n' }],
+    ['a reset', {}],
+  ])('finds nothing of an earlier engine after %s', async (why, other) => {
+    const path = directory();
+    const first = withDisk(path, {}, { hostBlocks: 100 });
+    await ask(first);
+    if (why === 'a reset') {
+      expect(first.engine.resetPrefixCache({ resetConnector: true })).toMatchObject({ ok: true });
+      await ask(first);
+      expect(first.connector.stats().disk).toMatchObject({ lookups: 2, hits: 0 });
+      expect(first.engine.resetPrefixCache({ resetConnector: true })).toMatchObject({ ok: true });
+    }
+    // The engine is disposed at once: the workers have to hear of the reset all the same.
+    await first.close();
+    const second = withDisk(path, other, { hostBlocks: 100 });
+    await ask(second);
+    expect(second.connector.stats().disk).toMatchObject({ hits: 0, readBlocks: 0 });
+    await second.close();
+  });
+
+  it('lets a request go on whose time is over, and keeps what comes later', async () => {
+    const path = directory();
+    const first = withDisk(path, {}, { hostBlocks: 100 });
+    await ask(first);
+    await first.close();
+    let now = 0;
+    const hold = new Hold();
+    using bench = withDisk(path, { budgetMs: 50 }, { hostBlocks: 100, now: () => now }, 1, hold);
+    const stream = bench.submit({ prompt: PROMPT, maxTokens: 6 });
+    bench.engine.step();
+    expect(bench.connector.stats().disk).toMatchObject({ waiting: 1, inFlight: 1 });
+    now = 49;
+    for (let i = 0; i < 5; i++) bench.engine.step();
+    expect(bench.engine.numRunning).toBe(0);
+    now = 50;
+    for (let i = 0; i < 3; i++) bench.engine.step();
+    expect(bench.engine.numRunning).toBe(1);
+    hold.on = false;
+    await bench.finish();
+    expect([...(await stream.result()).tokens]).toEqual(TEXT);
+    await bench.restDisk();
+    expect(bench.connector.stats().host.hits).toBe(0);
+    expect(bench.leftovers()).toEqual([]);
+  });
+
+  it('reads a block for one request at a time', async () => {
+    const path = directory();
+    const first = withDisk(path, {}, { hostBlocks: 100 });
+    await ask(first);
+    await first.close();
+    const hold = new Hold();
+    using bench = withDisk(path, {}, { hostBlocks: 100 }, 1, hold);
+    const streams = [0, 1, 2].map(() => bench.submit({ prompt: PROMPT, maxTokens: 6 }));
+    bench.engine.step();
+    expect(bench.connector.stats().disk).toMatchObject({ waiting: 3, inFlight: 1, lookups: 1 });
+    hold.on = false;
+    await bench.finish();
+    for (const stream of streams) expect([...(await stream.result()).tokens]).toEqual(TEXT);
+    await bench.restDisk();
+    expect(bench.connector.stats().disk).toMatchObject({ lookups: 1, readBlocks: BLOCKS });
+    expect(bench.connector.stats().host.hits).toBe(1);
+    expect(bench.leftovers()).toEqual([]);
+  });
+
+  it.each(['finds', 'reads', 'writes'])(
+    'takes late reports of %s from before a reset for nothing',
+    async (kind) => {
+      const path = directory();
+      if (kind !== 'writes') {
+        const first = withDisk(path, {}, { hostBlocks: 100 });
+        await ask(first);
+        await first.close();
+      }
+      const hold = new Hold();
+      // Only what is to come late is held back.
+      hold.on = kind === 'finds';
+      using bench = withDisk(path, {}, { hostBlocks: 100 }, 1, hold);
+      const maxTokens = kind === 'writes' ? 1 : 6;
+      const stream = bench.submit({ prompt: PROMPT, maxTokens });
+      bench.engine.step();
+      if (kind === 'reads') {
+        // Up to the find's answer; the read is then on its way.
+        while (bench.connector.stats().host.places.filling === 0) {
+          await new Promise((resolve) => setTimeout(resolve, 1));
+          bench.engine.step();
+        }
+        hold.on = true;
+        bench.engine.step();
+      }
+      if (kind === 'writes') {
+        while (bench.engine.numRunning === 0) {
+          await new Promise((resolve) => setTimeout(resolve, 1));
+          bench.engine.step();
+        }
+        hold.on = true;
+        await bench.finish();
+      }
+      const inFlight = bench.connector.stats().disk?.inFlight;
+      expect(inFlight).toBeGreaterThan(0);
+      expect(bench.engine.resetPrefixCache({ resetConnector: true })).toMatchObject({ ok: true });
+      expect(bench.connector.stats().host.blocks).toBe(0);
+      // Places come back only when nothing touches them any more.
+      const { free, capacityBlocks } = {
+        ...bench.connector.stats().host,
+        ...bench.connector.stats().host.places,
+      };
+      if (kind !== 'finds') expect(free).toBeLessThan(capacityBlocks);
+      hold.on = false;
+      await bench.finish();
+      await bench.restDisk();
+      expect([...(await stream.result()).tokens]).toEqual(TEXT.slice(0, maxTokens));
+      expect(bench.connector.stats().anomalies).toEqual({ 'after-reset': inFlight });
+      expect(bench.connector.stats().disk).toMatchObject({ hits: 0, readBlocks: 0 });
+      expect(bench.connector.stats().host.hits).toBe(0);
+      expect(bench.leftovers()).toEqual([]);
+    },
+  );
+
+  it('is bounded: what is older goes', async () => {
+    using bench = withDisk(directory(), { maxBytes: 2 ** 20 }, { hostBlocks: 100 });
+    // A block takes a page of 4 KiB on disk, so 256 blocks fit.
+    for (let i = 0; i < 40; i++) {
+      await bench.serve({ prompt: wordy(40, 200 + i), maxTokens: 2 });
+      await bench.restDisk();
+    }
+    const [{ disk: store }] = bench.workers.map((worker) => worker.stats());
+    expect(store?.stored).toBeGreaterThan(300);
+    bench.engine.resetPrefixCache();
+    const before = bench.connector.stats().disk;
+    await bench.serve({ prompt: wordy(40, 200), maxTokens: 2 });
+    await bench.restDisk();
+    expect(bench.connector.stats().disk).toMatchObject({ readBlocks: before?.readBlocks });
+    expect(bench.leftovers()).toEqual([]);
+  });
+
+  it('costs hits and no request where its epoch cannot be kept', async () => {
+    const path = directory();
+    const first = withDisk(path, {}, { hostBlocks: 100 });
+    await ask(first);
+    rmSync(join(path, 'rank-0', 'epoch'));
+    // A directory stands where the epoch would be written.
+    mkdirSync(join(path, 'rank-0', 'epoch.new'));
+    expect(first.engine.resetPrefixCache({ resetConnector: true })).toMatchObject({ ok: true });
+    await ask(first);
+    expect(first.workers[0].stats().disk?.lastError).toContain('the disk tier is off');
+    expect(first.connector.stats().disk).toMatchObject({ hits: 0 });
+    await first.close();
+    rmSync(join(path, 'rank-0', 'epoch.new'), { recursive: true });
+    const second = withDisk(path, {}, { hostBlocks: 100 });
+    await ask(second);
+    expect(second.connector.stats().disk).toMatchObject({ hits: 0 });
+    await second.close();
+  });
+
+  it('is refused where it cannot be', () => {
+    expect(() => withDisk('')).toThrow(/disk.path/);
+    expect(() => withDisk(directory(), { model: '' })).toThrow(/disk.model/);
+    expect(() => withDisk(directory(), { maxByte: 1 })).toThrow(/did you mean maxBytes/);
+    expect(() => withDisk(directory(), { budgetMs: -1 })).toThrow(/disk.budgetMs/);
+    const file = join(root, 'file');
+    writeFileSync(file, '');
+    expect(() => withDisk(file)).toThrow();
+  });
+
+  it.each([1, 2, 3] as const)('gives the texts of an unlimited pool at depth %i', async (pipelineDepth) => {
+    for (let seed = 1; seed <= 2; seed++) {
+      const { bench, ends, expected } = await live({
+        seed,
+        engine: { pipelineDepth },
+        numRanks: 2,
+        hostBlocks: 24,
+        realLanes: false,
+        disk: { path: directory(), model: 'm', budgetMs: 20 },
+        numRequests: 60,
+        numPrompts: 20,
+        aborts: 20,
+        sessions: 10,
+        failures: 5,
+      });
+      expect(bench.executor.faults).toEqual([]);
+      for (const [i, { tokens, finishReason }] of ends.entries())
+        if (finishReason !== 'error')
+          expect(tokens).toEqual(
+            finishReason === 'length' ? expected[i] : expected[i].slice(0, tokens.length),
+          );
+      expect(bench.leftovers()).toEqual([]);
+      expect(bench.connector.stats().disk?.lookups).toBeGreaterThan(0);
+      await bench.close();
+    }
+  });
+});

@@ -1,0 +1,7 @@
+import { offload } from '../../../src/connectors/offload/index.js';
+import type { ConnectorUnderTest, ConnectorWorld } from '../../../src/testing/index.js';
+
+/** An offload, as the conformance suite makes it: with a tier so small that it evicts. */
+export function makeOffload({ memories, makeLane }: ConnectorWorld): ConnectorUnderTest {
+  return offload({ memory: memories, hostBlocks: 60, makeLane });
+}

@@ -1,0 +1,132 @@
+import type { TransferReport, WorkerStep } from '../../../scheduler/connector/connector.js';
+import type { Answer, Envelope } from '../wire/messages.js';
+import type { LoadOrder, WatchOrder } from '../wire/orders.js';
+import type { Post } from '../wire/post.js';
+import type { Staging } from '../wire/staging.js';
+import { Peers, type PeersOptions } from './peers.js';
+import { Reads } from './reads.js';
+import { Watches } from './watches.js';
+
+/** Settings of a `Consumer`. */
+export interface ConsumerOptions extends PeersOptions {
+  readonly post: Post;
+  readonly staging: Staging;
+  readonly now: () => number;
+}
+
+/** The half of a worker that reads leases of peers: takes their answers, and drives what waits for time or for a lane. */
+export class Consumer {
+  readonly peers: Peers;
+  readonly watches: Watches;
+  readonly reads: Reads;
+  readonly #options: ConsumerOptions;
+  #renewed: TransferReport[] = [];
+  #lastTick = Number.NaN;
+
+  constructor(options: ConsumerOptions) {
+    this.#options = options;
+    this.peers = new Peers(options, {
+      lost: (peer, reason) => {
+        peer.reason = reason;
+        this.watches.losePeer(peer);
+      },
+      replaced: (peer, reason) => {
+        peer.reason = reason;
+        this.watches.loseReads(peer);
+      },
+      ready: (peer) => this.watches.greeted(peer, options.now()),
+    });
+    this.watches = new Watches(options, this.peers);
+    this.reads = new Reads({ ...options, life: options.post.life }, this.peers, this.watches);
+  }
+
+  /** Whether nothing is left to be waited for, or to be told. */
+  get isIdle(): boolean {
+    return this.watches.size + this.reads.size === 0 && !this.reads.hasReports && !this.watches.hasNews;
+  }
+
+  /** Places of the staging arena in use. */
+  get staged(): number {
+    return this.#options.staging.numUsed;
+  }
+
+  /** Begins to keep a lease alive. */
+  watch(order: WatchOrder, now: number): void {
+    this.watches.add(order, now);
+  }
+
+  /** A request needs its lease no more. */
+  forgo(handle: number, now: number): void {
+    const watch = this.watches.get(handle);
+    if (watch === undefined) return;
+    if (watch.read === null) this.watches.leave(watch, now);
+    else this.reads.fail(watch.read);
+  }
+
+  /** Begins a load. */
+  load(order: LoadOrder, step: WorkerStep, now: number): void {
+    this.reads.begin(order, step, now);
+  }
+
+  /** Takes an answer of a peer. */
+  take(address: string, envelope: Envelope & { readonly message: Answer }, payload?: Uint8Array): void {
+    const { from, to, message } = envelope;
+    const { post, now } = this.#options;
+    const at = now();
+    const peer = this.peers.hear(address, from, to === post.life, message, at);
+    if (peer === null) return;
+    switch (message.kind) {
+      case 'beats':
+        for (const { order, step } of this.watches.beaten(peer, message, at)) {
+          this.#renewed.push({ handle: order.handle, step });
+        }
+        break;
+      case 'opened':
+        this.reads.opened(peer, message.transfer, message.blocks);
+        break;
+      case 'data':
+        this.reads.arrived(peer, message.transfer, message.at, payload);
+        break;
+      case 'confirmed':
+        this.reads.confirmed(peer, message.transfer);
+        break;
+      case 'closed':
+        this.reads.closed(peer, message.transfer, message.reason);
+        break;
+      case 'cancel':
+        this.watches.cancel(peer, message.key);
+        break;
+    }
+  }
+
+  /** Every step up to this one was executed. */
+  settle(step: number): void {
+    this.peers.settle(step);
+    this.#options.staging.settle(step);
+  }
+
+  /** Drives everything that waits for time or for a lane. */
+  tick(now: number): void {
+    const stood = now - this.#lastTick > this.#options.peerTimeoutMs / 2;
+    this.#lastTick = now;
+    this.peers.drain();
+    this.#options.staging.drain();
+    this.peers.tick(now, stood);
+    this.watches.tick(now, stood);
+    this.reads.tick(now);
+  }
+
+  /** Loads whose peer gave a sign of life since the last call. */
+  takeRenewed(): readonly TransferReport[] {
+    const renewed = this.#renewed;
+    if (renewed.length > 0) this.#renewed = [];
+    return renewed;
+  }
+
+  /** Gives every lease back, and ends every copy. */
+  leaveAll(): void {
+    this.reads.failAll();
+    this.watches.leaveAll(this.#options.now());
+    this.peers.dispose();
+  }
+}

@@ -1,0 +1,154 @@
+import type { Match } from '../../../scheduler/connector/connector.js';
+import type { BlockLists, KvView } from '../../../scheduler/connector/kv-view.js';
+import type { Request } from '../../../scheduler/request/request.js';
+import { readHandOver, usableTokens } from '../wire/hand-over.js';
+import type { OrderLog } from '../wire/order-log.js';
+import type { LoadOrder } from '../wire/orders.js';
+
+/** A request whose prompt another engine has computed. */
+interface Pull {
+  /** Tokens that can be loaded, from the first one on. */
+  readonly usable: number;
+  /** Ranks that have found the lease alive. */
+  readonly found: Set<number>;
+  /**
+   * `asking`: some rank does not know yet whether the lease holds. `alive`: every rank found it. `lost`: some rank cannot
+   * read it. `taken`: the load was ordered, and is never offered again. `done`: the lease is needed no more.
+   */
+  state: 'asking' | 'alive' | 'lost' | 'taken' | 'done';
+}
+
+const ASK_LATER: Match = { numTokens: null, async: false, wakes: true };
+
+/**
+ * The requests whose KV this engine loads from others: the scheduler side.
+ *
+ * A request is asked about again until every rank knows whether the lease holds; so a lease that ended while the request
+ * queued costs a computation, and never a failed load.
+ */
+export class Pulls {
+  readonly counts = {
+    asked: 0,
+    badParams: 0,
+    otherSettings: 0,
+    otherTokens: 0,
+    loads: 0,
+    lost: 0,
+    localHits: 0,
+  };
+  readonly #numRanks: number;
+  readonly #log: OrderLog;
+  readonly #pulls = new Map<number, Pull>();
+  #loads: LoadOrder[] = [];
+  #view!: KvView;
+  #settings = '';
+
+  constructor(numRanks: number, log: OrderLog) {
+    this.#numRanks = numRanks;
+    this.#log = log;
+  }
+
+  /** Requests that are known. */
+  get size(): number {
+    return this.#pulls.size;
+  }
+
+  bind(view: KvView, settings: string): void {
+    this.#view = view;
+    this.#settings = settings;
+  }
+
+  /** A request was added. From now on the workers keep its lease alive. */
+  begin(request: Request): void {
+    const { handle, adapter, transferParams } = request;
+    this.counts.asked++;
+    const params = readHandOver(transferParams, this.#numRanks);
+    if (params === null) {
+      this.counts.badParams++;
+      return;
+    }
+    if (params.settings !== this.#settings) {
+      this.counts.otherSettings++;
+      return;
+    }
+    const usable = usableTokens(params, this.#view.tokens(request), adapter);
+    if (usable === 0) this.counts.otherTokens++;
+    const { remoteRequestId: key, remoteAddresses: addresses, leaseMs } = params;
+    this.#pulls.set(handle, { usable, found: new Set(), state: usable === 0 ? 'lost' : 'asking' });
+    this.#log.add({ kind: 'watch', handle, key, addresses, leaseMs });
+    // Nobody else will read it.
+    if (usable === 0) this.#log.add({ kind: 'forgo', handle });
+  }
+
+  /** A rank found the lease of a request alive. */
+  found(handle: number, rank: number): void {
+    const pull = this.#pulls.get(handle);
+    if (pull?.state !== 'asking') return;
+    pull.found.add(rank);
+    if (pull.found.size < this.#numRanks) return;
+    pull.state = 'alive';
+    this.#view.wake(handle);
+  }
+
+  /** A rank cannot read the lease of a request any more. */
+  lost(handle: number): void {
+    const pull = this.#pulls.get(handle);
+    if (pull?.state !== 'asking' && pull?.state !== 'alive') return;
+    if (pull.state === 'asking') this.#view.wake(handle);
+    pull.state = 'lost';
+    this.counts.lost++;
+    this.#log.add({ kind: 'forgo', handle });
+  }
+
+  /** What can be loaded for a request; null = nothing. */
+  match(request: Request, numLocalTokens: number): Match | null {
+    const pull = this.#pulls.get(request.handle);
+    if (pull === undefined) return null;
+    const count = loadable(pull, request) - numLocalTokens;
+    if (count <= 0) return null;
+    if (pull.state === 'asking') return ASK_LATER;
+    return pull.state === 'alive' ? { numTokens: count, async: true } : null;
+  }
+
+  /** A request has blocks, and `numExternal` of its tokens are to be loaded. */
+  allocated(request: Request, blocks: BlockLists, numExternal: number): void {
+    const { handle } = request;
+    const pull = this.#pulls.get(handle);
+    if (pull === undefined || pull.state === 'taken' || pull.state === 'done') return;
+    if (numExternal === 0) {
+      if (pull.state !== 'lost') {
+        this.counts.localHits++;
+        this.#log.add({ kind: 'forgo', handle });
+      }
+      pull.state = 'done';
+      return;
+    }
+    const { blockSize } = this.#view;
+    const numTokens = loadable(pull, request);
+    const first = Math.floor((numTokens - numExternal) / blockSize);
+    const end = Math.ceil(numTokens / blockSize);
+    pull.state = 'taken';
+    this.counts.loads++;
+    this.#loads.push({ handle, first, blocks: blocks.map((list) => list.slice(first, end)) });
+  }
+
+  /** The loads of the next plan. */
+  takeLoads(): readonly LoadOrder[] {
+    const loads = this.#loads;
+    if (loads.length > 0) this.#loads = [];
+    return loads;
+  }
+
+  /** A request has ended. Whatever is left of its lease is given back at once. */
+  end({ handle }: Request): void {
+    const pull = this.#pulls.get(handle);
+    if (pull === undefined) return;
+    this.#pulls.delete(handle);
+    if (pull.state !== 'lost' && pull.state !== 'done') this.#log.add({ kind: 'forgo', handle });
+  }
+}
+
+/** Tokens to be loaded, from the first one on. The last token is computed in any case, to sample from. */
+function loadable({ usable }: Pull, { numTokens }: Request): number {
+  return Math.min(usable, numTokens - 1);
+}

@@ -1,0 +1,220 @@
+import type { Answer } from '../wire/messages.js';
+import type { WatchOrder } from '../wire/orders.js';
+import type { Peer } from './peer.js';
+import type { Peers } from './peers.js';
+import type { Read, Watch } from './watch.js';
+
+/** Leases in one message at most. */
+const MAX_KEYS = 1024;
+
+/** Settings of `Watches`. */
+export interface WatchesOptions {
+  readonly rank: number;
+  readonly retryMs: number;
+  readonly peerTimeoutMs: number;
+}
+
+/**
+ * The leases of peers that this worker keeps alive, from when their requests are added until they were read or are needed
+ * no more. The scheduler side is told once of each whether it was found alive, and once if it is lost.
+ *
+ * Invariant: a watch is in `#watches` from its order until it was read, or its peer was told that it is needed no more, or
+ * is not there to be told.
+ */
+export class Watches {
+  /** Tells what a lease needs that is being read: given by the reader. */
+  onGone: (read: Read) => void = () => {};
+  readonly #options: WatchesOptions;
+  readonly #peers: Peers;
+  readonly #watches = new Map<number, Watch>();
+  #settings = '';
+  #alive: number[] = [];
+  #lost: number[] = [];
+
+  constructor(options: WatchesOptions, peers: Peers) {
+    this.#options = options;
+    this.#peers = peers;
+  }
+
+  /** Leases that are watched. */
+  get size(): number {
+    return this.#watches.size;
+  }
+
+  /** Whether the scheduler side is to be told of something. */
+  get hasNews(): boolean {
+    return this.#alive.length + this.#lost.length > 0;
+  }
+
+  get settings(): string {
+    return this.#settings;
+  }
+
+  begin(settings: string): void {
+    this.#settings = settings;
+  }
+
+  get(handle: number): Watch | undefined {
+    return this.#watches.get(handle);
+  }
+
+  /** Begins to keep a lease alive. */
+  add({ handle, key, addresses, leaseMs }: WatchOrder, now: number): void {
+    const peer = this.#peers.use(addresses[this.#options.rank] ?? '', now);
+    const watch: Watch = { handle, key, peer, leaseMs, state: 'asking', since: now, read: null };
+    this.#watches.set(handle, watch);
+    if (peer.state === 'refused') this.#lose(watch);
+    else if (peer.state === 'ready') this.#ask(peer, [key], now);
+  }
+
+  /** Whether a peer is still to be told that a lease is needed no more. */
+  get isLeaving(): boolean {
+    for (const { state } of this.#watches.values()) if (state === 'leaving') return true;
+    return false;
+  }
+
+  /** A session with a peer begins: tells it at once which of its leases are watched, and which are needed no more. */
+  greeted(peer: Peer, now: number): void {
+    for (const watch of [...this.#watches.values()]) {
+      if (watch.peer === peer && watch.state === 'leaving') this.leave(watch, now);
+    }
+    this.beat(peer, now);
+  }
+
+  /** Tells a peer at once which of its leases are watched. */
+  beat(peer: Peer, now: number): void {
+    peer.beatAt = now;
+    let keys: string[] = [];
+    for (const watch of this.#watches.values()) {
+      if (watch.peer !== peer || !isKept(watch)) continue;
+      keys.push(watch.key);
+      if (keys.length < MAX_KEYS) continue;
+      this.#ask(peer, keys, now);
+      keys = [];
+    }
+    if (keys.length > 0) this.#ask(peer, keys, now);
+  }
+
+  /**
+   * Takes what a peer says of its leases.
+   * @returns reads whose lease was renewed
+   */
+  beaten(peer: Peer, { alive, early, gone, reason }: Answer & { kind: 'beats' }, now: number): Read[] {
+    const said = new Map<string, 'alive' | 'early' | 'gone'>();
+    for (const key of alive) said.set(key, 'alive');
+    for (const key of early) said.set(key, 'early');
+    for (const key of gone) said.set(key, 'gone');
+    if (gone.length > 0) peer.reason = reason;
+    const renewed: Read[] = [];
+    for (const watch of [...this.#watches.values()]) {
+      const word = watch.peer === peer ? said.get(watch.key) : undefined;
+      if (word === 'alive') {
+        this.#find(watch, now);
+        if (watch.read !== null && watch.read.phase !== 'failed') renewed.push(watch.read);
+      }
+      // A lease that was alive once cannot be one that is still to be granted.
+      else if (word === 'gone' || (word === 'early' && watch.state !== 'asking')) this.#gone(watch);
+    }
+    return renewed;
+  }
+
+  /** Nothing of a peer can be read. */
+  losePeer(peer: Peer): void {
+    this.loseReads(peer);
+    for (const watch of this.#watches.values()) if (watch.peer === peer) this.#lose(watch);
+  }
+
+  /** What is being read of a peer is lost. */
+  loseReads(peer: Peer): void {
+    for (const watch of [...this.#watches.values()]) {
+      if (watch.peer === peer && watch.read !== null) this.onGone(watch.read);
+    }
+  }
+
+  /** The peer asks to stop reading a lease. */
+  cancel(peer: Peer, key: string): void {
+    for (const watch of [...this.#watches.values()]) {
+      if (watch.peer === peer && watch.key === key) this.#gone(watch);
+    }
+  }
+
+  /** Tells the peer that a lease is needed no more: now, or when the peer is there. */
+  leave(watch: Watch, now: number): void {
+    const { peer, key } = watch;
+    if (peer.state === 'calling' && watch.state !== 'leaving') {
+      watch.state = 'leaving';
+      watch.since = now;
+      return;
+    }
+    if (peer.state === 'ready') this.#peers.send(peer, { kind: 'release', keys: [key] }, now, false);
+    this.drop(watch);
+  }
+
+  /** Forgets a lease that was read, or whose peer was told. */
+  drop(watch: Watch): void {
+    if (this.#watches.delete(watch.handle)) this.#peers.leave(watch.peer);
+  }
+
+  /**
+   * Sends what is due, and gives up what waits for too long.
+   * @param stood this process itself stood still: meanwhile nobody let anybody wait
+   */
+  tick(now: number, stood: boolean): void {
+    const { retryMs, peerTimeoutMs } = this.#options;
+    for (const watch of this.#watches.values()) {
+      if (stood) watch.since = now;
+      const { peer, state, since } = watch;
+      const waited = now - since;
+      const patience = peer.state === 'dead' ? 2 * retryMs : peerTimeoutMs;
+      if (state === 'asking' && waited > patience) this.#lose(watch);
+      else if (state === 'leaving' && (peer.state === 'ready' || waited > patience)) this.leave(watch, now);
+      else if (peer.state === 'ready' && isKept(watch) && this.#isDue(watch, now)) this.beat(peer, now);
+    }
+  }
+
+  /** Gives up every lease that is not read. */
+  leaveAll(now: number): void {
+    for (const watch of [...this.#watches.values()]) if (watch.read === null) this.leave(watch, now);
+  }
+
+  /** What the scheduler side is to be told: handles of requests whose leases were found alive, or are lost. */
+  takeNews(): { alive: readonly number[]; lost: readonly number[] } {
+    const news = { alive: this.#alive, lost: this.#lost };
+    if (this.#alive.length > 0) this.#alive = [];
+    if (this.#lost.length > 0) this.#lost = [];
+    return news;
+  }
+
+  #isDue({ peer, state, leaseMs }: Watch, now: number): boolean {
+    return now - peer.beatAt >= (state === 'asking' ? this.#options.retryMs : leaseMs / 6);
+  }
+
+  #ask(peer: Peer, keys: readonly string[], now: number): void {
+    this.#peers.send(peer, { kind: 'beat', settings: this.#settings, keys }, now, true);
+  }
+
+  #find(watch: Watch, now: number): void {
+    if (watch.state !== 'asking') return;
+    watch.state = 'alive';
+    watch.since = now;
+    this.#alive.push(watch.handle);
+  }
+
+  #gone(watch: Watch): void {
+    // A read that is being confirmed may have ended the lease itself: the answer is under way.
+    if (watch.read?.phase === 'confirming') return;
+    if (watch.read === null) this.#lose(watch);
+    else this.onGone(watch.read);
+  }
+
+  #lose(watch: Watch): void {
+    if (watch.state !== 'asking' && watch.state !== 'alive') return;
+    watch.state = 'lost';
+    this.#lost.push(watch.handle);
+  }
+}
+
+/** Whether a watch keeps its lease alive. */
+function isKept({ state, read }: Watch): boolean {
+  return state !== 'lost' && state !== 'leaving' && read?.phase !== 'failed';
+}

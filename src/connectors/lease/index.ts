@@ -1,0 +1,10 @@
+export type { LaneFactory } from '../base/kv-lanes.js';
+export type { KvMemory } from '../base/kv-memory.js';
+export { LeaseConnector, type LeaseConnectorOptions, type LeaseConnectorStats } from './lease-connector.js';
+export { LeaseWorker, type LeaseWorkerOptions } from './lease-worker.js';
+export type { Link, LinkStats, Receive } from './link/link.js';
+export { MemoryHub, type MemoryHubOptions, MemoryLink, type Parcel } from './link/memory-link.js';
+export { ZmqLink, type ZmqLinkOptions } from './link/zmq-link.js';
+export type { Extent, HandOverParams } from './wire/hand-over.js';
+export type { LeaseOrders, LeaseSaid, LoadOrder, Order } from './wire/orders.js';
+export type { LeaseWorkerStats, PeerStats } from './worker-stats.js';

@@ -1,0 +1,234 @@
+import { badArg, checkBoolean, checkNumber, isRecord } from '../../base/checks.js';
+import { checkInteger } from '../../base/errors.js';
+import { checkNames, knownNames } from '../../base/known-names.js';
+import type {
+  StoreStep,
+  WorkerConnector,
+  WorkerOutput,
+  WorkerStep,
+} from '../../scheduler/connector/connector.js';
+import type { LaneFactory } from '../base/kv-lanes.js';
+import { checkMemory, type KvMemory } from '../base/kv-memory.js';
+import { Consumer } from './consumer/consumer.js';
+import type { Link } from './link/link.js';
+import { Producer } from './producer/producer.js';
+import type { LeaseOrders, LeaseSaid, Order } from './wire/orders.js';
+import { Post } from './wire/post.js';
+import { Staging } from './wire/staging.js';
+import { type LeaseWorkerStats, statsOf } from './worker-stats.js';
+
+/** Options of a `LeaseWorker`. */
+export interface LeaseWorkerOptions {
+  /** The KV memory of the rank. */
+  memory: KvMemory;
+  /** Carries messages to the workers of other engines. The worker closes it when the engine is disposed. */
+  link: Link;
+  /** The rank: it is read from, and reads from, the same rank of other engines. Default 0. */
+  rank?: number;
+  /**
+   * Whether bytes may go over shared memory: of this process, or of a peer whose KV memory is `shared`. Default true. Without it all
+   * bytes go by messages.
+   */
+  sharedMemory?: boolean;
+  /** How long a peer may leave a question unanswered before it counts as dead, in milliseconds. Default 5,000. */
+  peerTimeoutMs?: number;
+  /** How long a question waits before it is asked again, in milliseconds. Default 100. */
+  retryMs?: number;
+  /** After how long a silent peer that nothing is wanted of is forgotten, in milliseconds. Default 600,000. */
+  reapMs?: number;
+  /** Memory for bytes that go by messages, in each direction; taken when the first come. Default 64 MiB. */
+  stagingBytes?: number;
+  /** Bytes of KV in one message at most, but one block at least. Default 1 MiB. */
+  pieceBytes?: number;
+  /** Milliseconds of a clock that never goes back. Default `performance.now`. */
+  now?: () => number;
+  /** Makes the lanes. Default: threads on the host, the GPU where KV memory lies on one. */
+  makeLane?: LaneFactory;
+}
+
+const OPTIONS = knownNames<LeaseWorkerOptions>('the options of a LeaseWorker', {
+  memory: true,
+  link: true,
+  rank: true,
+  sharedMemory: true,
+  peerTimeoutMs: true,
+  retryMs: true,
+  reapMs: true,
+  stagingBytes: true,
+  pieceBytes: true,
+  now: true,
+  makeLane: true,
+});
+const LINK = ['listen', 'send', 'forget', 'stats', 'close'] as const;
+const DAY_MS = 24 * 3600 * 1000;
+const MAX_BYTES = 2 ** 36;
+
+/**
+ * The worker side of a `LeaseConnector`, for one rank: grants leases to the workers of other engines, and reads theirs.
+ *
+ * It is driven by its engine, and by the messages that come: it has no timer. Messages are taken whenever they come, so an
+ * engine that computes nothing answers all the same.
+ */
+export class LeaseWorker implements WorkerConnector<LeaseOrders, LeaseSaid> {
+  readonly #link: Link;
+  readonly #now: () => number;
+  readonly #post: Post;
+  readonly #out: Staging;
+  readonly #in: Staging;
+  readonly #producer: Producer;
+  readonly #consumer: Consumer;
+  readonly #reapMs: number;
+  /** Orders taken: all below this number. */
+  #taken = 0;
+  /** Orders that the scheduler side was told are taken. */
+  #told = 0;
+  #closed = false;
+
+  /** @throws ERR_BLOCKSTEP_BAD_ARG naming the option */
+  constructor(options: LeaseWorkerOptions) {
+    if (typeof options !== 'object' || options === null) throw badArg('options', options, 'an object');
+    checkNames(options, OPTIONS);
+    const { rank = 0, sharedMemory = true, peerTimeoutMs = 5000, retryMs = 100, reapMs = 600_000 } = options;
+    const { stagingBytes = 2 ** 26, pieceBytes = 2 ** 20, now = () => performance.now(), makeLane } = options;
+    const memory = checkMemory(options.memory);
+    this.#link = checkLink(options.link);
+    this.#now = checkFunction('now', now);
+    if (makeLane !== undefined) checkFunction('makeLane', makeLane);
+    this.#reapMs = checkNumber('reapMs', reapMs, 1, 365 * DAY_MS);
+    const times = {
+      retryMs: checkNumber('retryMs', retryMs, 1, DAY_MS),
+      peerTimeoutMs: checkNumber('peerTimeoutMs', peerTimeoutMs, 1, DAY_MS),
+      reapMs: this.#reapMs,
+    };
+    const sizes = [
+      checkInteger('stagingBytes', stagingBytes, 1, MAX_BYTES),
+      checkInteger('pieceBytes', pieceBytes, 1, 2 ** 30),
+    ] as const;
+    const maps = checkBoolean('sharedMemory', sharedMemory);
+    checkInteger('rank', rank, 0, 65_535);
+    this.#post = new Post(this.#link);
+    this.#out = new Staging(memory, ...sizes, makeLane);
+    this.#in = new Staging(memory, ...sizes, makeLane);
+    const own = { memory, post: this.#post, rank, now: this.#now };
+    this.#producer = new Producer({ ...own, staging: this.#out, describe: () => describe(memory, maps) });
+    this.#consumer = new Consumer({ ...own, ...times, staging: this.#in, makeLane, maps });
+    this.#post.listen(
+      (peer, envelope) => this.#producer.take(peer, envelope),
+      (peer, envelope, payload) => this.#consumer.take(peer, envelope, payload),
+    );
+  }
+
+  startLoads(orders: LeaseOrders | undefined, step: WorkerStep): void {
+    if (orders === undefined) return;
+    const { settings, life, leaseMs, maxQueueMs, first, orders: list, loads } = orders;
+    if (this.#taken === 0 && list.length > 0) {
+      this.#producer.begin(settings, { life, leaseMs, maxQueueMs });
+      this.#consumer.watches.begin(settings);
+    }
+    if (list.length === 0 && loads.length === 0) return;
+    const now = this.#now();
+    for (let i = Math.max(0, this.#taken - first); i < list.length; i++) this.#obey(list[i], now);
+    this.#taken = Math.max(this.#taken, first + list.length);
+    for (const load of loads) this.#consumer.load(load, step, now);
+  }
+
+  onStepSettled(step: number): void {
+    this.#producer.grants.settle(step);
+    this.#consumer.settle(step);
+  }
+
+  startStores(_orders: LeaseOrders | undefined, { failed }: StoreStep): void {
+    const { grants } = this.#producer;
+    grants.judge(failed, grants.isWaiting ? this.#now() : 0);
+  }
+
+  getFinished(): WorkerOutput<LeaseSaid> | null {
+    const producer = this.#producer;
+    const consumer = this.#consumer;
+    const { grants } = producer;
+    const isIdle = grants.isIdle && consumer.isIdle && this.#told === this.#taken;
+    if (isIdle) return null;
+    const now = this.#now();
+    producer.tick(now, this.#reapMs);
+    consumer.tick(now);
+    const { received, failed } = consumer.reads.takeReports();
+    const { alive, lost } = consumer.watches.takeNews();
+    const renewed = consumer.takeRenewed();
+    const sent = grants.takeSent().map((handle) => ({ handle }));
+    const kept = grants.takeRenewed().map((handle) => ({ handle }));
+    // The scheduler side keeps the engine stepping until its orders are acknowledged: here, until they are carried out.
+    const isDone = this.#told < this.#taken && !consumer.watches.isLeaving;
+    const hasNews = alive.length + lost.length > 0 || isDone;
+    if (received.length + renewed.length + sent.length + kept.length === 0 && !hasNews) return null;
+    const output = {
+      finishedReceiving: received,
+      failedReceiving: failed,
+      finishedSending: sent,
+      renewed: [...renewed, ...kept],
+    };
+    if (!hasNews) return output;
+    if (isDone) this.#told = this.#taken;
+    return { ...output, metadata: { taken: this.#told, alive, lost } };
+  }
+
+  /**
+   * Ends every lease and every read at once: no read of a peer counts any more. Call it before `Engine.fenceTransfers`.
+   */
+  fence(): void {
+    this.#producer.grants.endAll('the engine was fenced');
+    this.#consumer.reads.failAll();
+  }
+
+  /** What the worker has done so far, and what it knows of peers. */
+  stats(): LeaseWorkerStats {
+    return statsOf(this.#producer, this.#consumer, this.#post, this.#link, this.#now());
+  }
+
+  shutdown(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#producer.leave();
+    this.#consumer.leaveAll();
+    this.#out.dispose();
+    this.#in.dispose();
+    this.#link.close();
+  }
+
+  #obey(order: Order, now: number): void {
+    switch (order.kind) {
+      case 'grant':
+        this.#producer.grants.grant(order, now);
+        break;
+      case 'revoke':
+        this.#producer.grants.revoke(order.handle, order.atOnce);
+        break;
+      case 'watch':
+        this.#consumer.watch(order, now);
+        break;
+      case 'forgo':
+        this.#consumer.forgo(order.handle, now);
+        break;
+    }
+  }
+}
+
+/** What a peer needs to map the KV memory; null = it cannot be mapped. */
+function describe({ kv }: KvMemory, maps: boolean): unknown {
+  if (!maps) return null;
+  try {
+    return kv.descriptor;
+  } catch {
+    return null;
+  }
+}
+
+function checkLink(link: unknown): Link {
+  const isLink = isRecord(link) && typeof link['address'] === 'string';
+  if (isLink && LINK.every((name) => typeof link[name] === 'function')) return link as unknown as Link;
+  throw badArg('link', link, 'a Link, such as a ZmqLink or a MemoryLink');
+}
+
+function checkFunction<T>(name: string, value: T): T {
+  if (typeof value === 'function') return value;
+  throw badArg(name, value, 'a function');
+}

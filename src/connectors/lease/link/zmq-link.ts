@@ -1,0 +1,213 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Dealer, Router } from 'zeromq';
+import { badArg, checkName } from '../../../base/checks.js';
+import { BlockstepError, describeError } from '../../../base/errors.js';
+import { checkNames, knownNames } from '../../../base/known-names.js';
+import { optionalPackage } from '../../base/optional-package.js';
+import type { Link, LinkStats, Receive } from './link.js';
+import { lengthOf } from './memory-link.js';
+
+/** Options of a `ZmqLink`. */
+export interface ZmqLinkOptions {
+  /**
+   * Where peers reach the link: `ipc://PATH`, or `tcp://ADDRESS:PORT`, with `*` for any free port. Default: a socket in a
+   * new folder that only this user can enter. Whoever reaches it can read KV: see docs/connectors.md before you bind
+   * anything but `ipc` and loopback.
+   */
+  bind?: string;
+  /** The address that peers are told, where it is not that of `bind`: behind `tcp://0.0.0.0:5600`, or a translated address. */
+  address?: string;
+  /**
+   * Whether an address may be called that a request names: it comes from a client. Default: `ipc` and loopback addresses
+   * only.
+   */
+  mayConnect?: (address: string) => boolean;
+}
+
+const OPTIONS = knownNames<ZmqLinkOptions>('the options of a ZmqLink', {
+  bind: true,
+  address: true,
+  mayConnect: true,
+});
+/** Messages for one peer that wait to be sent; more are dropped. */
+const HIGH_WATER = 4096;
+/** Largest frame that is taken, in bytes. */
+const MAX_FRAME = 2 ** 30 + 2 ** 20;
+/** How long messages may still be sent after `close`, in milliseconds. */
+const LINGER_MS = 200;
+/** Messages that are taken in one turn of the event loop. */
+const BATCH = 256;
+/** Addresses that are called at most; behind it no new one is. */
+const MAX_CALLED = 4096;
+const LOCAL = /^(ipc:\/\/|tcp:\/\/(127\.\d+\.\d+\.\d+|localhost|\[::1\]):)/;
+/** Begins the name of a peer that has called this end. */
+const CALLER = 'caller:';
+
+/**
+ * A link between processes, of one machine or of several, over ZeroMQ. The package `zeromq` has to be installed. A lost
+ * connection is made again without end; messages meanwhile wait, or are dropped beyond a bound.
+ */
+export class ZmqLink implements Link {
+  readonly address: string;
+  readonly #router: Router;
+  readonly #makeDealer: () => Dealer;
+  readonly #mayConnect: (address: string) => boolean;
+  /** A folder to be removed at the end; empty = none. */
+  readonly #folder: string;
+  /** Sockets to peers that this end has called, by address. */
+  readonly #called = new Map<string, Dealer>();
+  readonly #stats = { sent: 0, received: 0, undeliverable: 0, bytesSent: 0, bytesReceived: 0 };
+  #receive: Receive | null = null;
+  #closed = false;
+
+  /** @internal Call `ZmqLink.open`. */
+  constructor(parts: {
+    router: Router;
+    makeDealer: () => Dealer;
+    address: string;
+    folder: string;
+    mayConnect: (address: string) => boolean;
+  }) {
+    this.#router = parts.router;
+    this.#makeDealer = parts.makeDealer;
+    this.address = parts.address;
+    this.#folder = parts.folder;
+    this.#mayConnect = parts.mayConnect;
+  }
+
+  /**
+   * Opens a link, and begins to listen at its address. Like a server it keeps the process alive until it is closed.
+   * @throws ERR_BLOCKSTEP_BAD_ARG, also if it cannot listen there; ERR_BLOCKSTEP_NO_PACKAGE without `zeromq`
+   */
+  static async open(options: ZmqLinkOptions = {}): Promise<ZmqLink> {
+    if (typeof options !== 'object' || options === null) throw badArg('options', options, 'an object');
+    checkNames(options, OPTIONS);
+    const { bind, address, mayConnect = isLocal } = options;
+    if (bind !== undefined && !/^(ipc|tcp):\/\/./.test(checkName('bind', bind, 1)))
+      throw badArg('bind', bind, 'ipc://PATH or tcp://ADDRESS:PORT');
+    if (address !== undefined) checkName('address', address, 1);
+    if (typeof mayConnect !== 'function') throw badArg('mayConnect', mayConnect, 'a function');
+    const zmq = await optionalPackage<typeof import('zeromq')>('zeromq', '^6.8.0', 'a ZmqLink');
+    // ROUTER and DEALER keep the name of a caller across its reconnections.
+    const routingId = randomBytes(12).toString('hex');
+    const common = {
+      linger: LINGER_MS,
+      sendTimeout: 0,
+      sendHighWaterMark: HIGH_WATER,
+      maxMessageSize: MAX_FRAME,
+    };
+    const router = new zmq.Router({ ...common, mandatory: true, handover: true });
+    const makeDealer = () =>
+      new zmq.Dealer({ ...common, routingId, reconnectInterval: 50, reconnectMaxInterval: 2000 });
+    const folder = bind === undefined ? mkdtempSync(join(tmpdir(), 'blockstep-lease-')) : '';
+    try {
+      await router.bind(bind ?? `ipc://${join(folder, 'link')}`);
+    } catch (error) {
+      router.close();
+      if (folder !== '') rmSync(folder, { recursive: true, force: true });
+      const message = `bind must be an address that can be listened at, got ${bind}: ${describeError(error)}`;
+      throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', message, { cause: error });
+    }
+    return new ZmqLink({
+      router,
+      makeDealer,
+      address: address ?? router.lastEndpoint ?? '',
+      folder,
+      mayConnect,
+    });
+  }
+
+  listen(receive: Receive): void {
+    this.#receive = receive;
+    void this.#read(this.#router, null);
+  }
+
+  send(to: string, frames: readonly Uint8Array[]): boolean {
+    if (this.#closed) return this.#drop();
+    try {
+      const sent = to.startsWith(CALLER)
+        ? this.#router.send([Buffer.from(to.slice(CALLER.length), 'hex'), ...frames])
+        : this.#call(to)?.send([...frames]);
+      if (sent === undefined) return this.#drop();
+      // The connection may be full, or gone: then the message is dropped, as if it were lost.
+      sent.catch(() => {
+        this.#stats.undeliverable++;
+      });
+    } catch {
+      return this.#drop();
+    }
+    this.#stats.sent++;
+    this.#stats.bytesSent += lengthOf(frames);
+    return true;
+  }
+
+  forget(peer: string): void {
+    this.#called.get(peer)?.close();
+    this.#called.delete(peer);
+  }
+
+  stats(): LinkStats {
+    return { ...this.#stats };
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#receive = null;
+    for (const dealer of this.#called.values()) dealer.close();
+    this.#called.clear();
+    this.#router.close();
+    if (this.#folder !== '') rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  /** The socket to an address, called if it was not; null if it must not be called, or cannot be an address. */
+  #call(address: string): Dealer | null {
+    const known = this.#called.get(address);
+    if (known !== undefined) return known;
+    if (this.#called.size >= MAX_CALLED || this.#mayConnect(address) !== true) return null;
+    const dealer = this.#makeDealer();
+    try {
+      dealer.connect(address);
+    } catch {
+      dealer.close();
+      return null;
+    }
+    this.#called.set(address, dealer);
+    void this.#read(dealer, address);
+    return dealer;
+  }
+
+  /** Takes messages until the socket is closed. @param address null: the first frame names who has sent it */
+  async #read(socket: Router | Dealer, address: string | null): Promise<void> {
+    let left = BATCH;
+    try {
+      for await (const all of socket) {
+        const [caller] = all;
+        const frames = address === null ? all.slice(1) : all;
+        const from = address ?? CALLER + caller.toString('hex');
+        this.#stats.received++;
+        this.#stats.bytesReceived += lengthOf(frames);
+        this.#receive?.(from, frames);
+        // A flood of messages must not keep steps and timers from their turns.
+        if (--left > 0) continue;
+        left = BATCH;
+        await nextTurn();
+      }
+    } catch {
+      // The socket was closed.
+    }
+  }
+
+  #drop(): boolean {
+    this.#stats.undeliverable++;
+    return false;
+  }
+}
+
+function isLocal(address: string): boolean {
+  return LOCAL.test(address);
+}

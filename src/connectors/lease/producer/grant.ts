@@ -1,0 +1,39 @@
+/** How a lease ended. */
+export type LeaseEnd = 'read' | 'released' | 'expired' | 'cancelled' | 'failed';
+
+/** A peer that reads the blocks of a lease. */
+export interface Reading {
+  readonly peer: string;
+  /** Life of the peer. */
+  readonly life: string;
+  readonly transfer: string;
+}
+
+/** Blocks that stay for a peer. */
+export interface Grant {
+  readonly key: string;
+  readonly handle: number;
+  /** Ids of the blocks, by group. */
+  readonly blocks: readonly Int32Array[];
+  readonly readableFrom: number;
+  /** When the lease was ordered. */
+  readonly orderedAt: number;
+  /** `pending`: a step may still write the blocks. `over`: a copy of this side still reads them, and nobody else may. */
+  state: 'pending' | 'leased' | 'over';
+  /** Reads that were announced, by transfer. */
+  readonly readings: Map<string, Reading>;
+  /** Copies of this side that read the blocks. */
+  numCopies: number;
+  /** The request's client has gone: the lease is not renewed any more, and ends with the reads that are open. */
+  isCancelled: boolean;
+}
+
+/** Told of what becomes of grants. */
+export interface GrantEvents {
+  /** A read may begin. */
+  opened(reading: Reading, grant: Grant): void;
+  /** A read does not count. */
+  closed(reading: Reading, reason: string): void;
+  /** The reader is asked to stop. */
+  cancelled(reading: Reading, grant: Grant): void;
+}

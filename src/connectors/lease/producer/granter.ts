@@ -1,0 +1,289 @@
+import { Anomalies } from '../../../base/anomalies.js';
+import { Leases } from '../../../transfer/leases.js';
+import type { GrantOrder, LeaseOrders } from '../wire/orders.js';
+import { leaseNumber } from '../wire/orders.js';
+import { EarlyWords } from './early-words.js';
+import type { Grant, GrantEvents, LeaseEnd, Reading } from './grant.js';
+
+/** Ended reads that are remembered, so that a question which is repeated gets the same answer. */
+const MAX_DONE = 4096;
+/** Failed requests of which a grant may still come, since the plan that grants it was made later. */
+const MAX_FAILED = 4096;
+
+/** Whose leases a rank grants, and for how long. */
+export type LeaseTimes = Pick<LeaseOrders, 'life' | 'leaseMs' | 'maxQueueMs'>;
+
+/**
+ * The leases of one rank: blocks of finished requests that stay for a peer until it has read them, gives them back, or is
+ * silent for too long. No block is given back while a copy of this side reads it.
+ *
+ * A reader copies at its own risk, and then asks whether the lease has held until now (`confirm`). Only a yes counts, and
+ * it ends the lease. So a lease can be ended at any time, and a peer that was stopped for an hour reads nothing wrong.
+ *
+ * Invariants: a grant is in `#byKey` and `#byHandle` until its handle stands in `#sent`; it is in `#leases` exactly while
+ * its state is `leased`; `#byTransfer` has exactly the readings of all grants.
+ */
+export class Granter {
+  readonly counts: Record<'granted' | LeaseEnd, number> = {
+    granted: 0,
+    read: 0,
+    released: 0,
+    expired: 0,
+    cancelled: 0,
+    failed: 0,
+  };
+  readonly #events: GrantEvents;
+  readonly #leases = new Leases<string>(new Anomalies(false));
+  readonly #byKey = new Map<string, Grant>();
+  readonly #byHandle = new Map<number, Grant>();
+  readonly #byTransfer = new Map<string, Grant>();
+  readonly #pending = new Set<Grant>();
+  readonly #early = new EarlyWords<Reading>();
+  /** Transfers that were confirmed, the oldest first. */
+  readonly #done = new Set<string>();
+  /** Requests whose KV was named as failed, the oldest first. */
+  readonly #failed = new Set<number>();
+  /** The last step that was settled, and the last one whose failures are known. */
+  #settled = -1;
+  #judged = -1;
+  #life = '';
+  #leaseMs = 1;
+  #maxQueueMs = 1;
+  #lastNumber = 0;
+  #sent: number[] = [];
+  readonly #renewed = new Set<number>();
+
+  constructor(events: GrantEvents) {
+    this.#events = events;
+  }
+
+  /** Grants that are not over. */
+  get size(): number {
+    return this.#byKey.size;
+  }
+
+  /** Whether nothing is left to be waited for, or to be told. */
+  get isIdle(): boolean {
+    return this.#byKey.size + this.#sent.length === 0;
+  }
+
+  /** Reads that are open. */
+  get numReadings(): number {
+    return this.#byTransfer.size;
+  }
+
+  /** Words about leases that were not granted yet. */
+  get numEarly(): number {
+    return this.#early.size;
+  }
+
+  /** Says whose leases these are, and how long they last. */
+  begin({ life, leaseMs, maxQueueMs }: LeaseTimes): void {
+    this.#life = life;
+    this.#leaseMs = leaseMs;
+    this.#maxQueueMs = maxQueueMs;
+  }
+
+  /** Takes the order to grant a lease as soon as the KV is there. */
+  grant(order: GrantOrder, now: number): void {
+    const { key, handle, blocks, readableFrom } = order;
+    this.#lastNumber = leaseNumber(this.#life, key) ?? this.#lastNumber;
+    const grant: Grant = {
+      ...{ key, handle, blocks, readableFrom, orderedAt: now, readings: new Map() },
+      ...{ state: 'pending', numCopies: 0, isCancelled: false },
+    };
+    this.#byKey.set(key, grant);
+    this.#byHandle.set(handle, grant);
+    this.#pending.add(grant);
+    const word = this.#early.take(key);
+    for (const reading of word?.readings ?? []) this.#read(grant, reading);
+    if (word?.isReleased) this.#end(grant, 'released', 'released');
+    else if (this.#failed.delete(handle) && readableFrom >= 0)
+      this.#end(grant, 'failed', 'its KV was not computed');
+    else if (readableFrom <= this.#judged) this.#lease(grant, now);
+  }
+
+  /** Every step up to this one was executed. */
+  settle(step: number): void {
+    this.#settled = step;
+  }
+
+  /** Whether grants wait for a step. */
+  get isWaiting(): boolean {
+    return this.#pending.size > 0;
+  }
+
+  /** A step was updated, and the KV of `failed` is not there. Grants that waited for it are leased now. */
+  judge(failed: readonly number[], now: number): void {
+    for (const handle of failed) {
+      const grant = this.#byHandle.get(handle);
+      if (grant === undefined) this.#remember(this.#failed, handle, MAX_FAILED);
+      else if (grant.state === 'pending') this.#end(grant, 'failed', 'its KV was not computed');
+    }
+    this.#judged = this.#settled;
+    for (const grant of this.#pending) if (grant.readableFrom <= this.#judged) this.#lease(grant, now);
+  }
+
+  /** The request's client has gone (`atOnce` false), or its KV is lost (`atOnce` true). */
+  revoke(handle: number, atOnce: boolean): void {
+    const grant = this.#byHandle.get(handle);
+    if (grant === undefined || grant.state === 'over') return;
+    if (atOnce) this.#end(grant, 'failed', 'its KV was lost');
+    else if (grant.readings.size === 0) this.#end(grant, 'cancelled', 'cancelled');
+    else {
+      grant.isCancelled = true;
+      for (const reading of grant.readings.values()) this.#events.cancelled(reading, grant);
+    }
+  }
+
+  /** Renews a lease. @returns whether the blocks are there, will be, may be once the lease is granted, or not */
+  beat(key: string, now: number): 'alive' | 'early' | 'gone' {
+    const grant = this.#byKey.get(key);
+    if (grant === undefined) return this.#isEarly(key) ? 'early' : 'gone';
+    if (grant.state === 'over' || grant.isCancelled) return 'gone';
+    if (grant.readings.size === 0 && now - grant.orderedAt > this.#maxQueueMs) {
+      this.#end(grant, 'expired', 'its reader has queued for too long');
+      return 'gone';
+    }
+    return grant.state === 'pending' || this.#renew(grant, now) ? 'alive' : 'gone';
+  }
+
+  /** A peer announces a read; it is told now or later whether it may begin. */
+  open(key: string, reading: Reading, now: number): void {
+    const grant = this.#byKey.get(key);
+    if (grant === undefined) {
+      if (this.#isEarly(key) && this.#early.read(key, reading)) return;
+      this.#events.closed(reading, 'its lease is over');
+      return;
+    }
+    const isOver = grant.state === 'over' || grant.isCancelled;
+    if (isOver || (grant.state === 'leased' && !this.#renew(grant, now))) {
+      this.#events.closed(reading, 'its lease is over');
+      return;
+    }
+    this.#read(grant, reading);
+    if (grant.state === 'leased') this.#events.opened(reading, grant);
+  }
+
+  /** The grant whose blocks a transfer reads; renews its lease. Null if the read is not open (any more). */
+  reading(transfer: string, now: number): Grant | null {
+    const grant = this.#byTransfer.get(transfer);
+    if (grant?.state !== 'leased' || !this.#leases.mayRead(grant.key, now)) return null;
+    if (!grant.isCancelled) this.#renew(grant, now);
+    return grant;
+  }
+
+  /** Whether the lease of a read has held until now. A yes ends the lease. */
+  confirm(transfer: string, now: number): boolean {
+    if (this.#done.has(transfer)) return true;
+    const grant = this.#byTransfer.get(transfer);
+    if (grant?.state !== 'leased' || !this.#leases.mayRead(grant.key, now)) return false;
+    grant.readings.delete(transfer);
+    this.#byTransfer.delete(transfer);
+    this.#remember(this.#done, transfer, MAX_DONE);
+    this.#end(grant, 'read', 'another reader has had it');
+    return true;
+  }
+
+  /** A peer needs the blocks of a lease no more. @returns false if there is no such lease */
+  release(key: string): boolean {
+    const grant = this.#byKey.get(key);
+    if (grant === undefined) return this.#isEarly(key) && this.#early.release(key);
+    if (grant.state !== 'over') this.#end(grant, grant.isCancelled ? 'cancelled' : 'released', 'released');
+    return true;
+  }
+
+  /** A copy of this side begins to read the blocks. */
+  beginCopy(grant: Grant): void {
+    grant.numCopies++;
+  }
+
+  /** A copy of this side is over. */
+  endCopy(grant: Grant): void {
+    grant.numCopies--;
+    if (grant.state === 'over' && grant.numCopies === 0) this.#finish(grant);
+  }
+
+  /** Ends the leases whose time is over. */
+  expire(now: number): void {
+    if (this.#leases.nextDeadline > now) return;
+    for (const key of this.#leases.expire(now)) {
+      const grant = this.#byKey.get(key);
+      if (grant !== undefined)
+        this.#end(grant, grant.isCancelled ? 'cancelled' : 'expired', 'its lease is over');
+    }
+  }
+
+  /** Ends every lease, for a worker that is shut down or fenced. */
+  endAll(reason: string): void {
+    for (const grant of [...this.#byKey.values()])
+      if (grant.state !== 'over') this.#end(grant, 'failed', reason);
+  }
+
+  /** Handles of the requests whose blocks nobody reads any more, since the last call. */
+  takeSent(): readonly number[] {
+    const sent = this.#sent;
+    if (sent.length > 0) this.#sent = [];
+    return sent;
+  }
+
+  /** Handles of the requests whose leases were renewed since the last call. */
+  takeRenewed(): readonly number[] {
+    if (this.#renewed.size === 0) return [];
+    const renewed = [...this.#renewed];
+    this.#renewed.clear();
+    return renewed;
+  }
+
+  #isEarly(key: string): boolean {
+    if (this.#life === '') return true;
+    const number = leaseNumber(this.#life, key);
+    return number !== null && number > this.#lastNumber;
+  }
+
+  #read(grant: Grant, reading: Reading): void {
+    grant.readings.set(reading.transfer, reading);
+    this.#byTransfer.set(reading.transfer, grant);
+  }
+
+  #lease(grant: Grant, now: number): void {
+    this.#pending.delete(grant);
+    this.#leases.grant(grant.key, now, this.#leaseMs);
+    grant.state = 'leased';
+    this.counts.granted++;
+    for (const reading of grant.readings.values()) this.#events.opened(reading, grant);
+  }
+
+  #renew(grant: Grant, now: number): boolean {
+    if (!this.#leases.renew(grant.key, now, (2 / 3) * this.#leaseMs)) return false;
+    this.#renewed.add(grant.handle);
+    return true;
+  }
+
+  #end(grant: Grant, how: LeaseEnd, reason: string): void {
+    this.counts[how]++;
+    this.#pending.delete(grant);
+    if (grant.state === 'leased') this.#leases.release(grant.key);
+    grant.state = 'over';
+    for (const reading of grant.readings.values()) {
+      this.#byTransfer.delete(reading.transfer);
+      this.#events.closed(reading, reason);
+    }
+    grant.readings.clear();
+    if (grant.numCopies === 0) this.#finish(grant);
+  }
+
+  #finish(grant: Grant): void {
+    this.#byKey.delete(grant.key);
+    this.#byHandle.delete(grant.handle);
+    this.#renewed.delete(grant.handle);
+    this.#sent.push(grant.handle);
+  }
+
+  #remember<T>(set: Set<T>, item: T, most: number): void {
+    set.add(item);
+    if (set.size <= most) return;
+    const [oldest] = set;
+    set.delete(oldest);
+  }
+}

@@ -1,0 +1,255 @@
+import { Verdict } from '../../../transfer/verdict.js';
+import type { KvMemory } from '../../base/kv-memory.js';
+import type { Envelope, Question } from '../wire/messages.js';
+import { PROTOCOL } from '../wire/messages.js';
+import type { Post } from '../wire/post.js';
+import type { Staging } from '../wire/staging.js';
+import type { Grant, Reading } from './grant.js';
+import { Granter, type LeaseTimes } from './granter.js';
+
+/** A peer that has said hello. */
+interface Session {
+  /** Life of the peer. */
+  readonly life: string;
+  heardAt: number;
+}
+
+/** A piece that a peer asked for, and that has no place in the staging arena yet. */
+interface Asked {
+  readonly peer: string;
+  readonly life: string;
+  readonly transfer: string;
+  readonly at: number;
+  readonly count: number;
+}
+
+/** Sessions that are kept at most; behind it the one that was silent longest is forgotten. */
+const MAX_SESSIONS = 4096;
+/** Pieces that may wait for a place; more are dropped, and asked for again. */
+const MAX_ASKED = 4096;
+
+/** Settings of a `Producer`. */
+export interface ProducerOptions {
+  readonly memory: KvMemory;
+  readonly post: Post;
+  readonly staging: Staging;
+  readonly rank: number;
+  /** Describes the KV memory to readers that may be able to map it; null = no reader can. */
+  readonly describe: () => unknown;
+  readonly now: () => number;
+}
+
+/**
+ * The half of a worker that grants leases: answers the questions of peers. Whatever a peer asks gets an answer or is
+ * counted; nothing that a peer says throws.
+ */
+export class Producer {
+  readonly counts = { sessions: 0, refusedPeers: 0, strangers: 0, pieces: 0, dropped: 0, bytesSent: 0 };
+  readonly grants: Granter;
+  readonly #options: ProducerOptions;
+  readonly #sessions = new Map<string, Session>();
+  #asked: Asked[] = [];
+  #settings = '';
+  /** When silent peers are looked for next. */
+  #reapAt = Number.NEGATIVE_INFINITY;
+
+  constructor(options: ProducerOptions) {
+    this.#options = options;
+    this.grants = new Granter({
+      opened: (reading, { blocks }) => {
+        const { transfer } = reading;
+        this.#tell(reading, { kind: 'opened', transfer, blocks: blocks.map((list) => [...list]) });
+      },
+      closed: (reading, reason) =>
+        this.#tell(reading, { kind: 'closed', transfer: reading.transfer, reason }),
+      cancelled: (reading, { key }) => this.#tell(reading, { kind: 'cancel', key }),
+    });
+  }
+
+  /** Peers that have a session. */
+  get numSessions(): number {
+    return this.#sessions.size;
+  }
+
+  /** Places of the staging arena in use. */
+  get staged(): number {
+    return this.#options.staging.numUsed;
+  }
+
+  /** Takes what the scheduler side says with every plan. */
+  begin(settings: string, leases: LeaseTimes): void {
+    this.#settings = settings;
+    this.grants.begin(leases);
+  }
+
+  /** Takes a question. */
+  take(peer: string, { from, to, message }: Envelope & { readonly message: Question }): void {
+    const now = this.#options.now();
+    if (message.kind === 'hello') {
+      this.#greet(peer, from, message, now);
+      return;
+    }
+    const session = this.#sessions.get(peer);
+    if (session?.life !== from || to !== this.#options.post.life) {
+      this.counts.strangers++;
+      this.#options.post.send(peer, from, { kind: 'stale' });
+      return;
+    }
+    session.heardAt = now;
+    switch (message.kind) {
+      case 'beat':
+        this.#beat(peer, from, message, now);
+        break;
+      case 'open':
+        this.#open({ peer, life: from, transfer: message.transfer }, message, now);
+        break;
+      case 'fetch':
+        this.#fetch({ peer, life: from, ...message });
+        break;
+      case 'confirm':
+        this.#confirm({ peer, life: from, transfer: message.transfer }, now);
+        break;
+      case 'release':
+        for (const key of message.keys) this.grants.release(key);
+        break;
+    }
+  }
+
+  /** Ends what is over, and goes on with pieces that waited for a place. */
+  tick(now: number, reapMs: number): void {
+    this.grants.expire(now);
+    this.#options.staging.drain();
+    if (this.#asked.length > 0) {
+      const asked = this.#asked;
+      this.#asked = [];
+      for (const piece of asked) this.#fetch(piece);
+    }
+    if (now < this.#reapAt) return;
+    this.#reapAt = now + reapMs / 4;
+    for (const [peer, { heardAt }] of this.#sessions) if (now - heardAt > reapMs) this.#reap(peer);
+  }
+
+  /** Tells every peer that this side ends. */
+  leave(): void {
+    this.grants.endAll('the engine ends');
+    for (const [peer, { life }] of this.#sessions) this.#options.post.send(peer, life, { kind: 'bye' });
+    this.#sessions.clear();
+    this.#asked = [];
+  }
+
+  #greet(peer: string, life: string, hello: Question & { kind: 'hello' }, now: number): void {
+    const { post, rank, memory, describe } = this.#options;
+    const { number } = hello;
+    const reason = differs(hello, { protocol: PROTOCOL, rank, bytesPerBlock: memory.kv.bytesPerBlock });
+    if (reason !== null) {
+      this.counts.refusedPeers++;
+      post.send(peer, life, { kind: 'unwelcome', number, reason });
+      return;
+    }
+    if (this.#sessions.get(peer)?.life !== life) this.counts.sessions++;
+    this.#sessions.delete(peer);
+    this.#sessions.set(peer, { life, heardAt: now });
+    if (this.#sessions.size > MAX_SESSIONS) {
+      const [oldest] = this.#sessions.keys();
+      this.#reap(oldest);
+    }
+    post.send(peer, life, { kind: 'welcome', number, arena: describe() });
+  }
+
+  #beat(peer: string, life: string, { settings, keys }: Question & { kind: 'beat' }, now: number): void {
+    const found = { alive: [] as string[], early: [] as string[], gone: [] as string[] };
+    const isOther = this.#isOther(settings);
+    for (const key of keys) found[isOther ? 'gone' : this.grants.beat(key, now)].push(key);
+    const reason = isOther ? 'the engines have other settings' : 'its lease is over';
+    this.#options.post.send(peer, life, { kind: 'beats', ...found, reason });
+  }
+
+  #open(reading: Reading, { settings, key }: Question & { kind: 'open' }, now: number): void {
+    const isOther = this.#isOther(settings);
+    if (isOther) this.#tell(reading, closed(reading, 'the engines have other settings'));
+    else this.grants.open(key, reading, now);
+  }
+
+  #confirm(reading: Reading, now: number): void {
+    const { transfer } = reading;
+    const isGood = this.grants.confirm(transfer, now);
+    this.#tell(reading, isGood ? { kind: 'confirmed', transfer } : closed(reading, 'its lease is over'));
+  }
+
+  /** Copies a piece to the staging arena, then sends it. */
+  #fetch(asked: Asked): void {
+    const { staging, now } = this.#options;
+    const grant = this.grants.reading(asked.transfer, now());
+    if (grant === null) {
+      this.#tell(asked, closed(asked, 'its lease is over'));
+      return;
+    }
+    const blocks = blocksOf(grant, asked.at, asked.count);
+    if (blocks === null || asked.count > staging.pieceBlocks) {
+      this.counts.dropped++;
+      return;
+    }
+    const slot = staging.take();
+    if (slot === null) {
+      if (this.#asked.length < MAX_ASKED) this.#asked.push(asked);
+      else this.counts.dropped++;
+      return;
+    }
+    this.grants.beginCopy(grant);
+    staging.store(blocks, slot, (verdict) => {
+      // The bytes go with a copy: the link may keep them for a while, and the place is used again.
+      const bytes = verdict === Verdict.ok ? staging.bytes(slot, asked.count).slice() : null;
+      staging.give(slot);
+      this.grants.endCopy(grant);
+      if (bytes === null) {
+        this.counts.dropped++;
+        return;
+      }
+      const { transfer, at, count } = asked;
+      this.counts.pieces++;
+      this.counts.bytesSent += bytes.byteLength;
+      this.#options.post.send(asked.peer, asked.life, { kind: 'data', transfer, at, count }, bytes);
+    });
+  }
+
+  #isOther(settings: string): boolean {
+    return this.#settings !== '' && settings !== this.#settings;
+  }
+
+  #tell({ peer, life }: Reading, message: Parameters<Post['send']>[2]): void {
+    this.#options.post.send(peer, life, message);
+  }
+
+  #reap(peer: string): void {
+    this.#sessions.delete(peer);
+    this.#options.post.forget(peer);
+  }
+}
+
+function closed({ transfer }: Reading, reason: string) {
+  return { kind: 'closed', transfer, reason } as const;
+}
+
+/** The blocks of a grant with these indexes, counted over all groups; null if there are not so many. */
+function blocksOf({ blocks }: Grant, at: number, count: number): Int32Array | null {
+  const found = new Int32Array(count);
+  let filled = 0;
+  let start = 0;
+  for (const list of blocks) {
+    const from = Math.max(at + filled - start, 0);
+    const part = filled < count ? list.subarray(from, from + count - filled) : list.subarray(0, 0);
+    found.set(part, filled);
+    filled += part.length;
+    start += list.length;
+  }
+  return filled === count ? found : null;
+}
+
+/** What about a peer's hello differs from this side, in words; null = nothing. */
+function differs(hello: object, own: Readonly<Record<string, number>>): string | null {
+  for (const [name, value] of Object.entries(own)) {
+    const theirs = (hello as Record<string, unknown>)[name];
+    if (theirs !== value) return `${name} is ${value} here and ${String(theirs)} there`;
+  }
+  return null;
+}

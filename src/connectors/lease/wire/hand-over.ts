@@ -1,0 +1,100 @@
+import { createHash } from 'node:crypto';
+import { isCount, isList, isObject } from '../../../base/checks.js';
+
+/** The KV of so many tokens, and a digest of the tokens. */
+export interface Extent {
+  readonly numTokens: number;
+  /** Digest of the tokens and the adapter. The KV is that of exactly these. */
+  readonly digest: string;
+}
+
+/**
+ * The transfer params that a prefill's last output carries, and that the client gives to the decode engine. Names are
+ * those of vLLM's NIXL connector where it has one. They hold no secret and no block id: a client that changes them
+ * gets a refused load, and its prompt computed.
+ */
+export interface HandOverParams {
+  readonly doRemotePrefill: true;
+  /** Name of the engine that computed the prompt, for people. */
+  readonly remoteEngineId: string;
+  /** Name of the lease, which no other request and no other life of the engine has. */
+  readonly remoteRequestId: string;
+  /** Where the workers of the engine are reached, by rank. */
+  readonly remoteAddresses: readonly string[];
+  /** Digest of everything that both engines must agree on. */
+  readonly settings: string;
+  /** How long a lease lasts without a sign of life, in milliseconds: a duration and no instant. */
+  readonly leaseMs: number;
+  /** What can be loaded: the prompt, and also all tokens if there are more. The most tokens come last. */
+  readonly extents: readonly Extent[];
+}
+
+/** Longest text in the params, in UTF-16 units. */
+const MAX_TEXT = 512;
+const MAX_LEASE_MS = 24 * 3600 * 1000;
+
+/** Whether a client asks the engine to keep the request's KV for another engine. */
+export function wantsRemoteDecode(params: Readonly<Record<string, unknown>> | null): boolean {
+  return params !== null && params['doRemoteDecode'] === true;
+}
+
+/** Whether a client says that another engine has computed the request's prompt. */
+export function namesRemotePrefill(params: Readonly<Record<string, unknown>> | null): boolean {
+  return params !== null && params['doRemotePrefill'] === true;
+}
+
+/**
+ * Reads the params that a client gave.
+ * @param numRanks how many addresses there must be
+ * @returns null if anything about them is wrong
+ */
+export function readHandOver(params: unknown, numRanks: number): HandOverParams | null {
+  if (!isObject(params)) return null;
+  const { doRemotePrefill, remoteEngineId, remoteRequestId, remoteAddresses, settings, leaseMs, extents } =
+    params;
+  if (doRemotePrefill !== true || ![remoteEngineId, remoteRequestId, settings].every(isText)) return null;
+  if (!isList(remoteAddresses, isText) || remoteAddresses.length !== numRanks) return null;
+  if (typeof leaseMs !== 'number' || !(leaseMs > 0 && leaseMs <= MAX_LEASE_MS)) return null;
+  if (!isList(extents, isExtent) || extents.length === 0 || extents.length > 2) return null;
+  return {
+    doRemotePrefill,
+    remoteEngineId: remoteEngineId as string,
+    remoteRequestId: remoteRequestId as string,
+    remoteAddresses: [...remoteAddresses] as string[],
+    settings: settings as string,
+    leaseMs,
+    extents: (extents as Extent[]).map(({ numTokens, digest }) => ({ numTokens, digest })),
+  };
+}
+
+/** The digest of the first `numTokens` tokens under an adapter. */
+export function digestOf(tokens: Int32Array, numTokens: number, adapter: string): string {
+  const own = tokens.subarray(0, numTokens);
+  const bytes = new Uint8Array(own.buffer, own.byteOffset, own.byteLength);
+  return createHash('sha256').update(`${adapter.length}:${adapter}`).update(bytes).digest('base64');
+}
+
+/** Digest of everything that two engines must agree on, so that the KV of one means the same in the other. */
+export function settingsDigest(settings: Readonly<Record<string, string | number>>): string {
+  const entries = Object.entries(settings).sort(([a], [b]) => (a < b ? -1 : 1));
+  return createHash('sha256').update(JSON.stringify(entries)).digest('base64');
+}
+
+/**
+ * How many of a request's first tokens are those whose KV is offered.
+ * @param tokens all known tokens of the request
+ */
+export function usableTokens({ extents }: HandOverParams, tokens: Int32Array, adapter: string): number {
+  for (const { numTokens, digest } of extents.toReversed()) {
+    if (numTokens <= tokens.length && digestOf(tokens, numTokens, adapter) === digest) return numTokens;
+  }
+  return 0;
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === 'string' && value !== '' && value.length <= MAX_TEXT;
+}
+
+function isExtent(value: unknown): boolean {
+  return isObject(value) && isCount(value['numTokens']) && value['numTokens'] > 0 && isText(value['digest']);
+}

@@ -1,7 +1,7 @@
 /**
  * A tier of KV blocks in host memory, as small as an honest one can be: what requests have computed goes there while they
  * run, and whoever begins alike later loads it from there. It works on any number of ranks and with any number of steps in
- * flight. `docs/connectors.md` walks through it.
+ * flight. `docs/connector-contract.md` walks through it.
  *
  *     const tier = new HostTier({ places: 4096, numRanks: 1 });
  *     const worker = new HostTierWorker({ kv: executor.kv, places: 4096 });
@@ -18,6 +18,7 @@ import {
   type HandOver,
   HostLane,
   type KvView,
+  type Lane,
   type Match,
   type Plan,
   RankedJobs,
@@ -69,6 +70,8 @@ export class HostTier implements SchedulerConnector<Orders, Stored> {
   }
 
   bind(view: KvView): void {
+    if (!view.hasHashes)
+      throw new Error('the tier finds blocks by their hashes: it needs enablePrefixCaching');
     this.#view = view;
   }
 
@@ -165,8 +168,8 @@ export class HostTier implements SchedulerConnector<Orders, Stored> {
 export class HostTierWorker implements WorkerConnector<Orders, Stored> {
   readonly #queue = new CompletionQueue();
   readonly #tier: BlockArena;
-  readonly #toDevice: HostLane;
-  readonly #toHost: HostLane;
+  readonly #toDevice: Lane;
+  readonly #toHost: Lane;
   readonly #arrived: (handle: number, blocks: Int32Array) => void;
   /** What each job of a lane is: a load of a step, or a part of a store. */
   readonly #jobs = new Map<number, { load: Copy; step: number } | { store: number }>();
@@ -174,16 +177,18 @@ export class HostTierWorker implements WorkerConnector<Orders, Stored> {
   /**
    * @param kv the KV memory of this rank
    * @param arrived called with the blocks that a load has filled, for executors that want to know
+   * @param makeLane makes a lane between two arenas; by default one that copies with threads
    */
   constructor(options: {
     kv: BlockArena;
     places: number;
     arrived?: (handle: number, blocks: Int32Array) => void;
+    makeLane?: (queue: CompletionQueue, source: BlockArena, target: BlockArena) => Lane;
   }) {
-    const { kv, places, arrived = () => {} } = options;
+    const { kv, places, arrived = () => {}, makeLane = hostLane } = options;
     this.#tier = BlockArena.allocate({ numBlocks: places, bytesPerBlock: kv.bytesPerBlock });
-    this.#toDevice = new HostLane(this.#queue, this.#tier, kv);
-    this.#toHost = new HostLane(this.#queue, kv, this.#tier);
+    this.#toDevice = makeLane(this.#queue, this.#tier, kv);
+    this.#toHost = makeLane(this.#queue, kv, this.#tier);
     this.#arrived = arrived;
   }
 
@@ -223,4 +228,8 @@ export class HostTierWorker implements WorkerConnector<Orders, Stored> {
   shutdown(): void {
     for (const part of [this.#toDevice, this.#toHost, this.#queue, this.#tier]) part.dispose();
   }
+}
+
+function hostLane(queue: CompletionQueue, source: BlockArena, target: BlockArena): Lane {
+  return new HostLane(queue, source, target);
 }

@@ -1,0 +1,37 @@
+import type { Finished, Match } from '../../scheduler/connector/connector.js';
+import { isGoodAnswer, type TakenMatch } from '../../scheduler/connector/connector-answers.js';
+import type { Child } from './child.js';
+
+/** What a child that has nothing to load is taken to have answered. */
+const NOTHING: TakenMatch = { numTokens: 0, async: false, child: 0, wakes: false };
+
+/**
+ * Checks what one child offers, as the scheduler checks the answer of a connector.
+ * @param most tokens that can be offered at most
+ * @throws Error for an answer that makes no sense
+ */
+export function takeMatch({ count }: Child, answer: unknown, most: number): TakenMatch {
+  const { numTokens, async: isAsync, child = 0, wakes = false } = answer as Match;
+  if (numTokens === 0 && isAsync === false) return NOTHING;
+  const match = { numTokens, async: isAsync, child, wakes };
+  const isGood = isGoodAnswer('match', match, (each) => isIndex(each, count));
+  if (isGood && (numTokens === null || numTokens <= most)) return match;
+  throw new Error('answered getNumNewMatchedTokens with what makes no sense');
+}
+
+/**
+ * Checks what one child answers at the end of a request.
+ * @throws Error for an answer that makes no sense
+ */
+export function takeFinished({ count, methods }: Child, answer: unknown): Finished {
+  const { delayFree, children = [0], transferParams } = answer as Finished;
+  const taken = { delayFree, children, ...(transferParams !== undefined && { transferParams }) };
+  const mayDelay = methods.protection.includes('own');
+  if ((mayDelay || !delayFree) && isGoodAnswer('finished', taken, (each) => isIndex(each, count)))
+    return taken;
+  throw new Error('answered requestFinished with what makes no sense');
+}
+
+function isIndex(child: unknown, count: number): boolean {
+  return Number.isInteger(child) && (child as number) >= 0 && (child as number) < count;
+}

@@ -1,0 +1,93 @@
+import type { KvExtent } from '../../scheduler/connector/kv-extent.js';
+import type { BlockLists, KvView } from '../../scheduler/connector/kv-view.js';
+import type { Plan } from '../../scheduler/plan/plan.js';
+import type { Request } from '../../scheduler/request/request.js';
+
+/** The request behind each stand-in. */
+const BEHIND = new WeakMap<Request, Request>();
+
+/**
+ * A stand-in for a request that is equal to it but for `transferParams`, which are null. A child that does not own the
+ * load of a request is given it: what the client gave as parameters is for the child that loads. (vLLM #42831: NIXL
+ * took its own parameters for an order, although another connector loaded.)
+ */
+export function withoutParams(request: Request): Request {
+  const standIn = Object.create(request, {
+    transferParams: { value: null, enumerable: true },
+  }) as Request;
+  BEHIND.set(standIn, request);
+  return standIn;
+}
+
+function behind(request: Request): Request {
+  return BEHIND.get(request) ?? request;
+}
+
+/**
+ * What one child may know and do. The names of the uses that it holds begin with the child's name, so that two children
+ * may choose the same name.
+ */
+export class ChildView implements KvView {
+  readonly blockSize: number;
+  readonly numBlocks: number;
+  readonly hasHashes: boolean;
+  readonly hashSpace: string | null;
+  readonly numGroups: number;
+  readonly #name: string;
+  readonly #view: KvView;
+
+  constructor(name: string, view: KvView) {
+    this.#name = name;
+    this.#view = view;
+    this.blockSize = view.blockSize;
+    this.numBlocks = view.numBlocks;
+    this.hasHashes = view.hasHashes;
+    this.hashSpace = view.hashSpace;
+    this.numGroups = view.numGroups;
+  }
+
+  tokens(request: Request): Int32Array {
+    return this.#view.tokens(behind(request));
+  }
+
+  blockHash(request: Request, index: number, group?: number): bigint {
+    return this.#view.blockHash(behind(request), index, group);
+  }
+
+  numFullBlocks(request: Request, group?: number): number {
+    return this.#view.numFullBlocks(behind(request), group);
+  }
+
+  blocks(request: Request): BlockLists {
+    return this.#view.blocks(behind(request));
+  }
+
+  readBlocks(request: Request, from: number, out: Int32Array, group?: number): number {
+    return this.#view.readBlocks(behind(request), from, out, group);
+  }
+
+  newBlocks(plan: Plan, entry: number): BlockLists {
+    return this.#view.newBlocks(plan, entry);
+  }
+
+  extent(request: Request): KvExtent {
+    return this.#view.extent(behind(request));
+  }
+
+  hold(handle: number, kind: 'store' | 'lease', owner: string): boolean {
+    return this.#view.hold(handle, kind, this.#own(owner));
+  }
+
+  complete(handle: number, kind: 'store' | 'lease', owner: string): boolean {
+    return this.#view.complete(handle, kind, this.#own(owner));
+  }
+
+  wake(handle: number): boolean {
+    return this.#view.wake(handle);
+  }
+
+  /** What is no name is left as it is, to be refused. */
+  #own(owner: string): string {
+    return typeof owner === 'string' && owner !== '' ? `${this.#name}: ${owner}` : owner;
+  }
+}

@@ -1,0 +1,170 @@
+import { mix } from '../base/random.js';
+import type { RequestStream } from '../engine/streams/request-stream.js';
+import { expectedTexts, type Inquiry } from './expected-texts.js';
+import { mayFail, type Scene } from './scene.js';
+import type { Station, Surroundings } from './station.js';
+import { Trouble } from './watch/trouble.js';
+
+/** Beginnings that requests have in common. */
+const FAMILIES = 5;
+
+/** One request of a client. */
+interface Visit extends Inquiry {
+  readonly id: string;
+  readonly station: Station;
+  readonly stream: RequestStream;
+  readonly tokens: number[];
+  /** Chunks that were not sent yet. */
+  readonly unsent: Int32Array[];
+  /** The round in which the client goes away; Infinity: it stays. */
+  readonly leavesIn: number;
+  /** Its input was ended. */
+  isDone: boolean;
+  end: 'open' | 'whole' | 'aborted' | 'failed';
+  /** Why it failed. */
+  error: string;
+  /** The engine was killed, so the client knows nothing of its end. */
+  isLost: boolean;
+}
+
+/** The clients of a run: who comes, what they ask for, and whether they get it. */
+export class Clients {
+  readonly #around: Surroundings;
+  readonly #scene: Scene;
+  readonly #visits: Visit[] = [];
+  /** Requests to be handed over to another engine: what the first one said of them. */
+  readonly #handOvers: { readonly visit: Visit; readonly params: Record<string, unknown> }[] = [];
+  #numCame = 0;
+
+  constructor(around: Surroundings) {
+    this.#around = around;
+    this.#scene = around.scene;
+  }
+
+  /** Clients who have still to come. */
+  get numToCome(): number {
+    return this.#scene.numClients - this.#numCame;
+  }
+
+  /** Requests that have not ended. */
+  get open(): readonly { readonly id: string; readonly station: Station }[] {
+    return this.#visits.filter(({ end, isLost }) => end === 'open' && !isLost);
+  }
+
+  /** A client comes to one of the engines. */
+  come(stations: readonly Station[]): void {
+    const { random, scene, diary } = this.#around;
+    this.#numCame++;
+    const [forNew, forHandOvers] = (['hand-overs', 'new'] as const).map((other) =>
+      stations.filter(({ under }) => under.takes !== other),
+    );
+    const mayGoOn = forHandOvers.length > 0 && this.#handOvers.length > 0;
+    const next = mayGoOn && random.next() < 0.6 ? this.#handOvers.shift() : undefined;
+    const open = next === undefined ? forNew : forHandOvers;
+    const station = open[random.below(open.length)];
+    const inquiry = next?.visit ?? this.#draw();
+    const params = next?.params ?? station.under.transferParams?.();
+    const ended = this.#visits.filter((visit) => visit.end !== 'open' && visit.station === station);
+    const isSame = random.next() * 100 < scene.chances.sameId && ended.length > 0;
+    const id = isSame ? ended[random.below(ended.length)].id : `r${this.#numCame}`;
+    if (this.#visits.some((visit) => visit.end === 'open' && visit.id === id && visit.station === station))
+      return;
+    const { prompt, maxTokens, chunks } = inquiry;
+    const stream = station.engine.submit({
+      ...{ id, prompt, maxTokens, resumable: chunks.length > 0 },
+      ...(params !== undefined && { transferParams: params }),
+    });
+    const leaves = random.next() * 100 < scene.chances.abort;
+    const leavesIn = leaves ? diary.round + random.below(40) : Number.POSITIVE_INFINITY;
+    diary.note(
+      `${id} comes: ${prompt.length} tokens${params === undefined ? '' : ` with ${JSON.stringify(params)}`}`,
+    );
+    const visit: Visit = {
+      ...{ id, station, stream, prompt, maxTokens, chunks, leavesIn, tokens: [], unsent: [...chunks] },
+      ...{ end: 'open', error: '', isLost: false, isDone: false },
+    };
+    this.#visits.push(visit);
+    void this.#read(visit);
+  }
+
+  /** What the clients do in a round: they go away, or go on with their sessions. */
+  act(isCalm: boolean): void {
+    const { random, diary } = this.#around;
+    for (const visit of this.#visits) {
+      const { stream, unsent, chunks, end, isLost, leavesIn, id } = visit;
+      if (end !== 'open' || isLost) continue;
+      if (diary.round >= leavesIn) {
+        diary.note(`${id} goes away`);
+        stream.abort();
+        continue;
+      }
+      if (chunks.length === 0 || visit.isDone || (!isCalm && random.next() < 0.9)) continue;
+      const chunk = unsent.shift();
+      if (chunk !== undefined) stream.addChunk({ prompt: chunk });
+      else {
+        stream.endInput();
+        visit.isDone = true;
+      }
+    }
+  }
+
+  /** Nothing more is heard of the requests of an engine. */
+  lose(station: Station): void {
+    for (const visit of this.#visits) if (visit.station === station) visit.isLost = true;
+  }
+
+  /** Compares every text with what the same request gets without a connector. */
+  async judge(): Promise<void> {
+    const texts = await expectedTexts(this.#visits);
+    for (const [i, { id, tokens, end, isLost, error, station }] of this.#visits.entries()) {
+      const right = texts[i];
+      const wrong = tokens.findIndex((token, at) => token !== right[at]);
+      if (wrong >= 0)
+        throw new Trouble(
+          `${id} gets token ${tokens[wrong]} at ${wrong}, without the connector ${right[wrong]}`,
+        );
+      if (isLost) continue;
+      if (end === 'whole' && tokens.length !== right.length)
+        throw new Trouble(`${id} gets ${tokens.length} tokens, without the connector ${right.length}`);
+      const failed =
+        this.#scene.endsEarly || station.workers.some(({ lost }) => lost.size > 0) || mayFail(this.#scene);
+      if (end === 'failed' && !failed)
+        throw new Trouble(`${id} fails, although nothing went wrong: ${error}`);
+    }
+  }
+
+  #draw(): Inquiry {
+    const { random, scene } = this.#around;
+    const family = random.below(FAMILIES);
+    if (random.next() * 100 < scene.chances.session) {
+      const chunks = Array.from({ length: 1 + random.below(2) }, () =>
+        this.#words(3 + random.below(9), random.below(99)),
+      );
+      return { prompt: this.#words(5 + random.below(14), family), maxTokens: 1 + random.below(4), chunks };
+    }
+    const prompt = this.#words(6 + random.below(38), family);
+    return { prompt, maxTokens: 1 + random.below(9), chunks: [] };
+  }
+
+  /** Words of a small language, so that a text has something to go on with. */
+  #words(length: number, family: number): Int32Array {
+    return Int32Array.from({ length }, (_, i) => 10 + (mix(family, i - (i % 3)) % 7) * 3 + (i % 3));
+  }
+
+  async #read(visit: Visit): Promise<void> {
+    try {
+      let reason: string | null = null;
+      for await (const { tokens, finishReason, continues } of visit.stream) {
+        visit.tokens.push(...tokens);
+        if (!continues) reason = finishReason ?? reason;
+      }
+      visit.end = reason === 'abort' ? 'aborted' : 'whole';
+      const { transferParams } = await visit.stream.result();
+      // Each is handed over once, or twice where a client is confused; or never.
+      if (transferParams !== null) this.#handOvers.push({ visit, params: { ...transferParams } });
+    } catch (error) {
+      visit.end = 'failed';
+      visit.error = error instanceof Error ? error.message : String(error);
+    }
+  }
+}

@@ -1,0 +1,7 @@
+export {
+  type ConnectorCase,
+  type ConnectorCaseOptions,
+  connectorCases,
+} from './connector-cases.js';
+export { CaseError } from './watch/trouble.js';
+export type { ConnectorUnderTest, ConnectorWorld, MakeConnector } from './world.js';

@@ -1,0 +1,139 @@
+import type { Deadlines } from '../scheduler/request/wait.js';
+
+/** Chances in a hundred, each drawn once a round, or where it says so. */
+export interface Chances {
+  /** A client comes. */
+  readonly submit: number;
+  /** Of each client: it will go away. */
+  readonly abort: number;
+  /** Of each client: it opens a session. */
+  readonly session: number;
+  /** Of each client: it takes the id of one that has ended. */
+  readonly sameId: number;
+  /** An engine makes no step. */
+  readonly idle: number;
+  /** A rank computes its oldest step. */
+  readonly compute: number;
+  /** A lane goes on by half a job. */
+  readonly copy: number;
+  /** Of each job: its copy fails. */
+  readonly copyFails: number;
+  /** A worker is not asked. */
+  readonly skipWorker: number;
+  /** Of each report: it is lost. */
+  readonly loseReport: number;
+  /** Of each report: it comes twice. */
+  readonly repeatReport: number;
+  /** Of each question what can be loaded: it is asked twice. */
+  readonly askTwice: number;
+  readonly reset: number;
+  readonly pause: number;
+  readonly fence: number;
+  readonly kill: number;
+}
+
+/** How the world of a case is. */
+export interface Scene {
+  /** Name of the case. */
+  readonly name: string;
+  readonly numEngines: number;
+  readonly numClients: number;
+  readonly numBlocks: number;
+  readonly maxNumSeqs: number;
+  readonly maxNumBatchedTokens: number;
+  readonly enablePrefixCaching: boolean;
+  readonly loadFailurePolicy: 'fail' | 'recompute';
+  readonly numSpeculativeTokens: number;
+  /** Most milliseconds that pass in a round. */
+  readonly msPerRound: number;
+  readonly deadlines: Partial<Deadlines>;
+  readonly reclaim: 'on-report' | 'on-confirmation';
+  /** True: the engine is disposed while everything is under way. */
+  readonly endsEarly: boolean;
+  readonly chances: Chances;
+}
+
+/** Changes of the ordinary scene. */
+type Changes = Partial<Omit<Scene, 'chances'>> & { chances?: Partial<Chances> };
+
+const CHANCES: Chances = {
+  ...{ submit: 30, abort: 12, session: 0, sameId: 0, idle: 15, compute: 60, copy: 50, copyFails: 0 },
+  ...{ skipWorker: 0, loseReport: 0, repeatReport: 0, askTwice: 0, reset: 0, pause: 0, fence: 0, kill: 0 },
+};
+
+function scene(name: string, { chances = {}, ...changes }: Changes = {}): Scene {
+  return {
+    ...{ name, numEngines: 1, numClients: 36, numBlocks: 41, maxNumSeqs: 6, maxNumBatchedTokens: 48 },
+    ...{ enablePrefixCaching: true, loadFailurePolicy: 'fail', numSpeculativeTokens: 0, msPerRound: 4 },
+    ...{
+      deadlines: {},
+      reclaim: 'on-report',
+      endsEarly: false,
+      ...changes,
+      chances: { ...CHANCES, ...chances },
+    },
+  };
+}
+
+const HOSTILE = { abort: 25, session: 15, sameId: 20, askTwice: 20, skipWorker: 20, reset: 3, pause: 3 };
+
+/** The cases with random clients, each in a world of its own kind. */
+export const SCENES: readonly Scene[] = [
+  scene('an ordinary life gives the tokens that it gives without a connector'),
+  scene('copies are slow', { chances: { copy: 8 } }),
+  scene('steps are slow', { chances: { compute: 15 } }),
+  scene('the pool is so small that requests are preempted', { numBlocks: 21, maxNumSeqs: 4 }),
+  scene('prompts are computed in chunks', { maxNumBatchedTokens: 9 }),
+  scene('there is no prefix cache', { enablePrefixCaching: false }),
+  scene('clients go away in every state', { chances: { abort: 60, copy: 20 } }),
+  scene('sessions', { chances: { session: 60 } }),
+  scene('drafts are verified', { numSpeculativeTokens: 2 }),
+  scene('the connector is asked more than once, and workers late', {
+    chances: { askTwice: 50, skipWorker: 50 },
+  }),
+  scene('caches are reset', { chances: { reset: 12 } }),
+  scene('the engine is paused and goes on', { chances: { pause: 8 } }),
+  scene('ids are used again at once', { chances: { sameId: 70, abort: 30 } }),
+  scene('copies fail, and requests with them', { chances: { copyFails: 15 } }),
+  scene('copies fail, and are recomputed', { loadFailurePolicy: 'recompute', chances: { copyFails: 20 } }),
+  scene('reports come twice', { chances: { repeatReport: 30 } }),
+  scene('reports are lost', {
+    chances: { loseReport: 15 },
+    deadlines: { load: 200, reclaim: 200 },
+  }),
+  scene('transfers take longer than their deadlines', {
+    chances: { copy: 4 },
+    deadlines: { load: 60, reclaim: 60 },
+  }),
+  scene('transfers are fenced', { loadFailurePolicy: 'recompute', chances: { fence: 4, copy: 15 } }),
+  scene('everything at once', {
+    ...{ numBlocks: 25, maxNumBatchedTokens: 17, loadFailurePolicy: 'recompute' },
+    ...{ reclaim: 'on-confirmation', chances: { ...HOSTILE, copyFails: 10 } },
+  }),
+  scene('the engine is disposed while everything is under way', {
+    ...{ numClients: 14, endsEarly: true },
+    chances: { copy: 10, submit: 60 },
+  }),
+  scene('two engines', { numEngines: 2, numClients: 50, chances: HOSTILE }),
+  scene('two engines and copies that fail', {
+    ...{ numEngines: 2, numClients: 50, loadFailurePolicy: 'recompute' },
+    chances: { ...HOSTILE, copyFails: 10 },
+  }),
+  scene('four engines', { numEngines: 4, numClients: 80 }),
+  scene('engines are killed and begin anew', {
+    ...{ numEngines: 3, numClients: 70, loadFailurePolicy: 'recompute', chances: { kill: 2 } },
+    deadlines: { load: 400, reclaim: 400 },
+  }),
+];
+
+/** Whether requests of the scene may end with an error. */
+export function mayFail({ loadFailurePolicy, deadlines, chances }: Scene): boolean {
+  const hasDeadlines = Object.keys(deadlines).length > 0;
+  return hasDeadlines || (loadFailurePolicy === 'fail' && (chances.copyFails > 0 || chances.kill > 0));
+}
+
+/** Whether events come that a correct peer would not send: the scene brings them about itself. */
+export function isForeign({ deadlines, chances }: Scene): boolean {
+  const { loseReport, repeatReport, fence, kill } = chances;
+  return Object.keys(deadlines).length > 0 || loseReport + repeatReport + fence + kill > 0;
+}

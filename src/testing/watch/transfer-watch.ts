@@ -1,0 +1,193 @@
+import type { BlockLists } from '../../scheduler/connector/kv-view.js';
+import type { Request } from '../../scheduler/request/request.js';
+import type { BlockArena } from '../../transfer/block-arena.js';
+import type { Verdict } from '../../transfer/verdict.js';
+import type { RankExecutors } from './rank-executors.js';
+import type { LaneScript, ScriptedJob } from './scripted-lane.js';
+import type { Diary } from './trouble.js';
+
+/** A load that the scheduler has ordered. */
+interface WatchedLoad {
+  readonly handle: number;
+  readonly name: string;
+  readonly blocks: readonly number[];
+  readonly isAsync: boolean;
+  /** The step whose metadata begins it; -1 = the plan is not made yet. */
+  step: number;
+  /** By rank: when it may write; -2 = the worker has not been told of it. */
+  readonly notBefore: number[];
+  /** Ranks that have not said how it ended. */
+  readonly silent: Set<number>;
+}
+
+/**
+ * What an outside observer knows of the transfers of one connector: which loads were ordered, and what its lanes do. It
+ * finds every write into the KV memory that no load asked for or that comes too early, every report that comes before the
+ * copies are over, and every block that changes while it is copied away.
+ *
+ * Lanes that the connector did not make with `ConnectorWorld.makeLane` are not seen.
+ */
+export class TransferWatch implements LaneScript {
+  /** Whether copies may fail, by chance. */
+  failChance: () => boolean = () => false;
+  /** Tokens that were ordered to be loaded. */
+  numLoadedTokens = 0;
+  /** Jobs that are not over. */
+  readonly jobs = new Set<ScriptedJob>();
+  readonly #diary: Diary;
+  readonly #executors: RankExecutors;
+  readonly #blockSize: number;
+  /** Loads that some rank has not reported. */
+  readonly #loads = new Set<WatchedLoad>();
+  /** By handle: tokens of the local prefix at the last answer, and whether the load is asynchronous. */
+  readonly #offers = new Map<number, { local: number; isAsync: boolean }>();
+  /** The bytes of a job's sources when it became ready. */
+  readonly #before = new Map<ScriptedJob, Uint8Array[]>();
+  readonly #doomed = new Set<ScriptedJob>();
+
+  /** Told of every mistake. It must not be thrown where it is found: the engine counts what a connector throws. */
+  readonly broke: (what: string) => void;
+
+  constructor(diary: Diary, executors: RankExecutors, blockSize: number, broke: (what: string) => void) {
+    this.broke = broke;
+    this.#diary = diary;
+    this.#executors = executors;
+    this.#blockSize = blockSize;
+  }
+
+  offered({ handle }: Request, local: number, isAsync: boolean): void {
+    this.#offers.set(handle, { local, isAsync });
+  }
+
+  /** The scheduler orders a load. */
+  ordered(request: Request, [blocks]: BlockLists, numTokens: number): void {
+    const offer = this.#offers.get(request.handle);
+    if (offer === undefined) return;
+    const first = Math.floor(offer.local / this.#blockSize);
+    const end = Math.ceil((offer.local + numTokens) / this.#blockSize);
+    const ranks = this.#executors.ranks.map((_, rank) => rank);
+    this.numLoadedTokens += numTokens;
+    this.#loads.add({
+      ...{ handle: request.handle, name: request.id, blocks: [...blocks.subarray(first, end)], step: -1 },
+      ...{ isAsync: offer.isAsync, notBefore: ranks.map(() => -2), silent: new Set(ranks) },
+    });
+  }
+
+  planned(step: number): void {
+    for (const load of this.#loads) if (load.step < 0) load.step = step;
+  }
+
+  /** The workers of a rank are told of a step. */
+  begun(rank: number, step: number, notBefore: number): void {
+    for (const load of this.#loads) if (load.step === step) load.notBefore[rank] = notBefore;
+  }
+
+  /** Whether a load of a step is awaited that a step reads at once. */
+  hasSyncLoad(rank: number): boolean {
+    for (const load of this.#loads) if (!load.isAsync && load.silent.has(rank)) return true;
+    return false;
+  }
+
+  /** A rank says that a load is over. */
+  received(rank: number, handle: number, step: number | undefined): void {
+    for (const load of this.#loads) {
+      if (load.handle !== handle || !load.silent.has(rank) || (step !== undefined && step !== load.step))
+        continue;
+      for (const job of this.jobs) {
+        if (this.#rankOf(job.lane.target) !== rank) continue;
+        if (load.blocks.some((block) => job.targets.includes(block)))
+          this.broke(
+            `rank ${rank} reports that ${load.name} was received, and a copy into its blocks is not over`,
+          );
+      }
+      this.#drop(load, rank);
+      return;
+    }
+  }
+
+  /** Every load of a request that nobody will report any more: its reports were lost, or its worker threw. */
+  forget(handle: number): void {
+    for (const load of this.#loads) if (load.handle === handle) this.#loads.delete(load);
+  }
+
+  forgetAll(): void {
+    this.#loads.clear();
+  }
+
+  /** Loads that some rank has not reported, in words. */
+  get open(): string[] {
+    return [...this.#loads].map(
+      ({ name, silent, step }) => `load of ${name} in step ${step} by rank ${[...silent]}`,
+    );
+  }
+
+  /** Whether something is copied out of a place where it will not be looked for any more. */
+  get isCopying(): boolean {
+    return this.jobs.size > 0;
+  }
+
+  ready(job: ScriptedJob): void {
+    this.jobs.add(job);
+    if (this.failChance()) this.#doomed.add(job);
+    if (this.#rankOf(job.lane.source) < 0) return;
+    this.#before.set(
+      job,
+      Array.from(job.sources, (block) => job.lane.source.readBlock(block)),
+    );
+  }
+
+  copying(job: ScriptedJob, from: number, to: number): void {
+    const rank = this.#rankOf(job.lane.target);
+    for (let i = from; i < to; i++) {
+      if (rank >= 0) this.#checkWrite(rank, job.targets[i]);
+      const before = this.#before.get(job)?.[i];
+      if (before === undefined) continue;
+      const now = job.lane.source.readBlock(job.sources[i]);
+      if (before.every((byte, at) => byte === now[at])) continue;
+      this.broke(`block ${job.sources[i]} is written while it is copied away: nothing protects it`);
+    }
+  }
+
+  fails(job: ScriptedJob): boolean {
+    return this.#doomed.has(job);
+  }
+
+  over(job: ScriptedJob, verdict: Verdict): void {
+    this.jobs.delete(job);
+    this.#before.delete(job);
+    this.#doomed.delete(job);
+    const { sources, targets } = job;
+    const what = this.#rankOf(job.lane.target) >= 0 ? `into ${targets}` : `of ${sources}`;
+    this.#diary.note(`copy ${what} ends with ${['', 'ok', 'failed', 'cancelled'][verdict]}`);
+  }
+
+  #checkWrite(rank: number, block: number): void {
+    for (const load of this.#loads) {
+      if (!load.silent.has(rank) || !load.blocks.includes(block)) continue;
+      const notBefore = load.notBefore[rank];
+      if (notBefore === -2) continue;
+      const waiting = this.#executors.firstWaiting(rank);
+      if (waiting > notBefore) return;
+      this.broke(
+        `rank ${rank} loads block ${block} for ${load.name} before step ${waiting} was executed: notBefore is ${notBefore}`,
+      );
+      return;
+    }
+    this.broke(`rank ${rank} writes block ${block}, which no load that it was told of and not reported has`);
+  }
+
+  #drop(load: WatchedLoad, rank: number): void {
+    load.silent.delete(rank);
+    if (load.silent.size === 0) this.#loads.delete(load);
+  }
+
+  /** Whether a lane reads or writes the KV memory of a rank. */
+  isOfRank({ source, target }: ScriptedJob['lane'], rank: number): boolean {
+    return this.#rankOf(source) === rank || this.#rankOf(target) === rank;
+  }
+
+  /** The rank whose KV memory it is; -1 = another arena. */
+  #rankOf(arena: BlockArena): number {
+    return this.#executors.ranks.findIndex(({ kv }) => kv === arena);
+  }
+}

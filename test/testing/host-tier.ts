@@ -1,0 +1,20 @@
+import * as example from '../../examples/host-tier.js';
+import type { ConnectorUnderTest, ConnectorWorld } from '../../src/testing/index.js';
+
+/** What a file with a host tier exports. */
+export type HostTierModule = Pick<typeof example, 'HostTier' | 'HostTierWorker'>;
+
+/** The example of a host tier, or another one like it, as the suite makes it. */
+export function makeHostTier(
+  { memories, numRanks, makeLane }: ConnectorWorld,
+  { HostTier, HostTierWorker }: HostTierModule = example,
+): ConnectorUnderTest {
+  const places = 300;
+  return {
+    connector: new HostTier({ places, numRanks }),
+    workers: memories.map((memory) => {
+      const arrived = (handle: number, blocks: Int32Array): void => memory.adopt?.(handle, blocks);
+      return new HostTierWorker({ kv: memory.kv, places, makeLane, arrived });
+    }),
+  };
+}

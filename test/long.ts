@@ -19,9 +19,26 @@ const PROOFS: Readonly<Record<string, { what: string; command: string }>> = {
     what: 'an executor by a stranger, in 10,000 random configurations, against an unpaged computation; --first S for others',
     command: 'tsx test/executors/proof/main.ts',
   },
+  offload: {
+    what: 'an hour of virtual traffic through an offload, with 30 % aborts, at each depth; --seconds N, --seed S',
+    command: 'tsx test/connectors/offload/long.ts',
+  },
+  lease: {
+    what: 'engines in four processes that hand KV over, 200 times one of them is killed or stopped; --seed S for others',
+    command: 'tsx test/connectors/lease/process/main.ts',
+  },
+  connectors: {
+    what: 'the conformance suite over every connector, 1,000 seeds of each case; --first S for others',
+    command: 'tsx test/testing/long.ts',
+  },
   native: {
     what: 'the native tests in their full size',
     command: 'bash native/test/run.sh --long',
+  },
+  store: {
+    what: 'writers of a file of LMDB that are killed in the middle, 200 times, beside one that goes on',
+    command:
+      'BLOCKSTEP_STORE_KILLS=200 vitest run --config test/vitest.config.ts test/connectors/store/embedded-faults.test.ts',
   },
 };
 

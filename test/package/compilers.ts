@@ -4,6 +4,11 @@ import type { Project } from './project.js';
 const VERSIONS = ['5.2', '5.3', '5.4', '5.5', '5.6', '5.7', '5.8', '5.9', '6.0', '7.0'];
 
 const SOURCE = `import { Engine, type Executor, ReferenceExecutor, type SchedulerConnector, type WorkerConnector } from 'blockstep';
+import { LeaseConnector } from 'blockstep/connectors/lease';
+import { MultiConnector, type MultiConnectorOptions, MultiWorker } from 'blockstep/connectors/multi';
+import { offload } from 'blockstep/connectors/offload';
+import { StoreConnector } from 'blockstep/connectors/store';
+import { connectorCases, type MakeConnector } from 'blockstep/testing';
 
 const options = { numBlocks: 64, blockSize: 4, maxNumSeqs: 4, maxModelLen: 64 };
 
@@ -14,6 +19,10 @@ export const executor: Executor = {
   }),
 };
 export type Mine = { connector: SchedulerConnector; worker: WorkerConnector };
+export const several = (children: MultiConnectorOptions['children']) => new MultiConnector({ children, numRanks: 1 });
+export const classes = [LeaseConnector, MultiWorker, StoreConnector];
+const make: MakeConnector = ({ memories, makeLane }) => offload({ memory: memories, hostBlocks: 60, makeLane });
+export const cases: readonly { name: string; run(): Promise<void> }[] = connectorCases({ make });
 
 async function main(): Promise<void> {
   const engine = new Engine({ ...options, executor: new ReferenceExecutor(options) });

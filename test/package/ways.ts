@@ -49,6 +49,40 @@ function tryQuickStart(project: Project, node?: string): void {
   equal(project.run('node', ['quick-start.mjs'], node), printed);
 }
 
+/** Connectors load without the packages that only they need, and say what is missing when they are used. */
+function tryConnectors(project: Project, node?: string): void {
+  project.write(
+    'connectors.mjs',
+    `import { LeaseWorker, ZmqLink } from 'blockstep/connectors/lease';
+import { MultiConnector } from 'blockstep/connectors/multi';
+import { offload } from 'blockstep/connectors/offload';
+import { StoreConnector } from 'blockstep/connectors/store';
+import { connectorCases } from 'blockstep/testing';
+
+if ([LeaseWorker, MultiConnector].some((each) => typeof each !== 'function')) throw new Error('not exported');
+const make = ({ memories, makeLane }) => offload({ memory: memories, hostBlocks: 60, makeLane });
+await connectorCases({ make, seeds: [1] })[0].run();
+const format = { model: 'm', layout: 'l', dtype: 'bf16', bytesPerBlock: 64 };
+const uses = {
+  lmdb: () => new StoreConnector({ store: { path: 'kv.lmdb' }, format }),
+  iovalkey: () => new StoreConnector({ store: { url: 'redis://127.0.0.1:1' }, format }),
+  zeromq: () => ZmqLink.open({ address: 'tcp://127.0.0.1:0' }),
+};
+for (const [name, use] of Object.entries(uses)) {
+  try {
+    await use();
+    console.log(name, 'is there');
+  } catch ({ code, message }) {
+    console.log(code, message.match(/npm install \\S+/)?.[0]);
+  }
+}
+`,
+  );
+  const said = project.run('node', ['connectors.mjs'], node);
+  for (const name of ['lmdb', 'iovalkey', 'zeromq'])
+    match(said, new RegExp(`ERR_BLOCKSTEP_NO_PACKAGE npm install ${name}@`));
+}
+
 /** Nothing was compiled: what loads came with the package. */
 function checkCarried(project: Project): void {
   equal(existsSync(join(project.folder, ADDON)), false);
@@ -75,6 +109,7 @@ export const WAYS: Readonly<Record<string, Way>> = {
       checkCarried(project);
       const versions = [undefined, ...nodes].map((node) => {
         tryQuickStart(project, node);
+        tryConnectors(project, node);
         return tryOut(project, node);
       });
       return `the quick start prints what the README says, the command line works on ${versions.join(', ')}`;

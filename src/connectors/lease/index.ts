@@ -6,5 +6,14 @@ export type { Link, LinkStats, Receive } from './link/link.js';
 export { MemoryHub, type MemoryHubOptions, MemoryLink, type Parcel } from './link/memory-link.js';
 export { ZmqLink, type ZmqLinkOptions } from './link/zmq-link.js';
 export type { Extent, HandOverParams } from './wire/hand-over.js';
-export type { LeaseOrders, LeaseSaid, LoadOrder, Order } from './wire/orders.js';
+export type {
+  ForgoOrder,
+  GrantOrder,
+  LeaseOrders,
+  LeaseSaid,
+  LoadOrder,
+  Order,
+  RevokeOrder,
+  WatchOrder,
+} from './wire/orders.js';
 export type { LeaseWorkerStats, PeerStats } from './worker-stats.js';

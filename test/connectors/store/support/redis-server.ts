@@ -77,7 +77,8 @@ export class RedisServer {
   }
 }
 
-function freePort(): Promise<number> {
+/** A port that nobody listens at. */
+export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer().on('error', reject);
     server.listen(0, '127.0.0.1', () => {

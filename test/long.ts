@@ -31,6 +31,10 @@ const PROOFS: Readonly<Record<string, { what: string; command: string }>> = {
     what: 'the conformance suite over every connector, 1,000 seeds of each case; --first S for others',
     command: 'tsx test/testing/long.ts',
   },
+  gyp: {
+    what: 'the addon as node-gyp builds it, with a compiler alone',
+    command: 'BLOCKSTEP_TEST_GYP=1 vitest run --config test/vitest.config.ts test/core/gyp.test.ts',
+  },
   native: {
     what: 'the native tests in their full size',
     command: 'bash native/test/run.sh --long',

@@ -17,7 +17,11 @@ const nodeGyp = createRequire(import.meta.url).resolve('node-gyp/bin/node-gyp.js
 const headers = existsSync(join(nodeDir, 'include', 'node', 'node_api.h'));
 if (!headers) console.log(`no Node headers in ${nodeDir}: the node-gyp build is not tested here`);
 
-describe.skipIf(!headers)('the addon that node-gyp builds with a compiler alone', () => {
+/** It compiles the whole addon once more, which takes longer than most of the other suites together. */
+const isAsked = process.env['BLOCKSTEP_TEST_GYP'] === '1';
+if (!isAsked) console.log('skipped: the build by node-gyp, which is npm run test:long -- gyp');
+
+describe.skipIf(!headers || !isAsked)('the addon that node-gyp builds with a compiler alone', () => {
   const folder = mkdtempSync(join(tmpdir(), 'blockstep-gyp-'));
   let addon: NativeAddon;
   afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -4,11 +4,11 @@ import { makeHostTier } from './host-tier.js';
 import { makeMemo } from './memo.js';
 
 describe('the example of a host tier', () => {
-  for (const { name, run } of connectorCases({ make: makeHostTier })) it(name, run);
+  for (const { name, run } of connectorCases({ make: makeHostTier, seeds: [1, 2] })) it(name, run);
 });
 
 describe('the small example of a connector', () => {
-  for (const { name, run } of connectorCases({ make: makeMemo })) it(name, run);
+  for (const { name, run } of connectorCases({ make: makeMemo, seeds: [1, 2] })) it(name, run);
 });
 
 describe('connectorCases', () => {

@@ -124,6 +124,18 @@ export async function live(served: Served, clients: Clients): Promise<void> {
   expect(engine.stats().scheduler).toMatchObject({ numDraining: 0, rowsInUse: 0, anomalies: {} });
 }
 
+/** Resolves when the store has all that the engine has given it so far. */
+export async function stored({ engine, connector, workers }: Served): Promise<void> {
+  const end = Date.now() + PATIENCE_MS;
+  const numPending = (): number =>
+    workers.reduce((sum, worker) => sum + worker.stats().stagingBlocksInUse, connector.stats().store.pending);
+  while (numPending() > 0 || engine.hasWork()) {
+    if (Date.now() > end) throw new Error(`still on the way: ${JSON.stringify(workers[0].stats())}`);
+    engine.step();
+    await pause();
+  }
+}
+
 /** Ends an engine, when its threads have ended too. */
 export async function end({ engine }: Served): Promise<void> {
   await engine.shutdown();

@@ -5,16 +5,18 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { addonInUse } from '../support/addon.js';
 import { ENGINE_PLANTS } from './engine/plants.js';
+import { PIPELINE_PLANTS } from './pipeline/plants.js';
 import { PLANTS } from './plants.js';
 import { type Plant, plantInto } from './shared/plant.js';
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 
-/** All plants: those that the simulation of the scheduler must find, and those that that of the engine must find. */
-export const ALL_PLANTS: readonly Plant[] = [...PLANTS, ...ENGINE_PLANTS];
+/** All plants: those that the simulation of the scheduler must find, that of the engine, and that of pipelines. */
+export const ALL_PLANTS: readonly Plant[] = [...PLANTS, ...ENGINE_PLANTS, ...PIPELINE_PLANTS];
 
 /** The simulation that must find a plant. */
-export function loopOf(plant: Plant): 'scheduler' | 'engine' {
+export function loopOf(plant: Plant): 'scheduler' | 'engine' | 'pipeline' {
+  if (PIPELINE_PLANTS.includes(plant)) return 'pipeline';
   return ENGINE_PLANTS.includes(plant) ? 'engine' : 'scheduler';
 }
 

@@ -54,7 +54,8 @@ export class ChunkAudit {
   }
 
   sent(from: string, to: string, message: PipelineMessage): void {
-    if (message.kind === 'submit' && this.next !== null) this.#expected.set(message.submission.key, this.next);
+    if (message.kind === 'submit' && this.next !== null)
+      this.#expected.set(message.submission.key, this.next);
     if (message.kind === 'taken')
       this.#computedAt.set(`${this.#expected.get(message.key)?.name} ${from}`, this.#world.now);
     if (message.kind === 'pong') for (const key of message.keys) this.#checkKnown(from, key);
@@ -76,7 +77,10 @@ export class ChunkAudit {
     const text = texts[stage];
     chunk.tokens.forEach((token) => {
       if (token !== text[link.tokens.length])
-        world.broke('text', `${what} has token ${token} at ${link.tokens.length}, where ${text[link.tokens.length]} is right`);
+        world.broke(
+          'text',
+          `${what} has token ${token} at ${link.tokens.length}, where ${text[link.tokens.length]} is right`,
+        );
       link.tokens.push(token);
     });
     if (chunk.isLast && link.tokens.length !== text.length)
@@ -99,7 +103,9 @@ export class ChunkAudit {
     if (endedAt === undefined || setup.mood === 'deaths') return;
     const isOrderly = setup.mood === 'quiet' || setup.mood === 'chunks';
     const since = isOrderly ? endedAt : Math.max(endedAt, calmAt);
-    const most = isOrderly ? setup.latency + 40 : 3 * setup.latency + 3 * setup.pingMs + 1000 + 2 * setup.deadMs;
+    const most = isOrderly
+      ? setup.latency + 40
+      : 3 * setup.latency + 3 * setup.pingMs + 1000 + 2 * setup.deadMs;
     if (now - since > most)
       this.#world.broke('rest', `${party} has ${name}, which ended ${now - endedAt} ms ago`);
   }

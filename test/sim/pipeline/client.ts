@@ -21,7 +21,9 @@ export interface Wish {
 }
 
 /** How something ended. */
-type Fate = { readonly kind: 'end'; readonly reason: string } | { readonly kind: 'error'; readonly error: unknown };
+type Fate =
+  | { readonly kind: 'end'; readonly reason: string }
+  | { readonly kind: 'error'; readonly error: unknown };
 
 /** One client with one request: reads its stream, and compares all of it with the text by hand. */
 export class Client {
@@ -116,19 +118,24 @@ export class Client {
     if (this.#wasAsked || this.#ended?.kind !== 'error') return null;
     this.#wasAsked = true;
     const { error } = this.#ended;
-    const told = /waits for (chunk \d+ of \S+|\S+ to take chunk \d+), (\d+) ms: stallMs of stage (\S+) is (\d+)/.exec(
-      error instanceof Error ? error.message : '',
-    );
+    const told =
+      /waits for (chunk \d+ of \S+|\S+ to take chunk \d+), (\d+) ms: stallMs of stage (\S+) is (\d+)/.exec(
+        error instanceof Error ? error.message : '',
+      );
     if (told === null) return null;
     const [, what, waited, name, stallMs] = told;
     return { name, waitedMs: Number(waited), stallMs: Number(stallMs), isForChunk: what.startsWith('chunk') };
   }
 
   #checkFailure(error: unknown, isQuiet: boolean): void {
-    if (!(error instanceof BlockstepError)) this.#broke('once', `failed with ${String(error)}, no BlockstepError`);
+    if (!(error instanceof BlockstepError))
+      this.#broke('once', `failed with ${String(error)}, no BlockstepError`);
     else if (isQuiet) this.#broke('quiet', `failed in a world without faults: ${error.message}`);
     else {
-      const kind = /stallMs|does not know|has not answered|outputs did not come|no longer|step fails|shut down/.exec(error.message);
+      const kind =
+        /stallMs|does not know|has not answered|outputs did not come|no longer|step fails|shut down/.exec(
+          error.message,
+        );
       this.#world.count(`failed: ${kind?.[0] ?? error.message.slice(0, 80)}`);
     }
   }
@@ -142,13 +149,18 @@ export class Client {
       const at = stages.findIndex(({ name }) => name === stage);
       came[at].push(...tokens);
       if (came[at].length !== numOutputTokens)
-        this.#broke('text', `${numOutputTokens} tokens of ${stage} are said to have come, ${came[at].length} have`);
+        this.#broke(
+          'text',
+          `${numOutputTokens} tokens of ${stage} are said to have come, ${came[at].length} have`,
+        );
     }
     came.forEach((tokens, stage) => {
-      if (tokens.length > 0 && !wants.includes(stage)) this.#broke('text', `outputs of stage ${stage} were not asked for`);
+      if (tokens.length > 0 && !wants.includes(stage))
+        this.#broke('text', `outputs of stage ${stage} were not asked for`);
       const right = answers[stage].flat();
       const wrong = tokens.findIndex((token, i) => token !== right[i]);
-      if (wrong >= 0) this.#broke('text', `token ${wrong} of stage ${stage} is ${tokens[wrong]}, and not ${right[wrong]}`);
+      if (wrong >= 0)
+        this.#broke('text', `token ${wrong} of stage ${stage} is ${tokens[wrong]}, and not ${right[wrong]}`);
     });
   }
 
@@ -162,8 +174,10 @@ export class Client {
       if (end === undefined) return this.#broke('text', `has no end in ${name}`);
       if (end.numOutputTokens !== text.length)
         this.#broke('text', `${name} has made ${end.numOutputTokens} tokens, and not ${text.length}`);
-      if ((end.tokens !== null) !== wants.includes(stage)) this.#broke('text', `result has wrong tokens of ${name}`);
-      if (end.tokens !== null && end.tokens.join() !== text.join()) this.#broke('text', `result of ${name} is wrong`);
+      if ((end.tokens !== null) !== wants.includes(stage))
+        this.#broke('text', `result has wrong tokens of ${name}`);
+      if (end.tokens !== null && end.tokens.join() !== text.join())
+        this.#broke('text', `result of ${name} is wrong`);
       const outputs = this.#outputs.filter((output) => output.stage === name);
       const numAnswers = outputs.filter(({ continues }) => continues).length;
       if (reads === 'never' || this.#left || !wants.includes(stage)) return;
@@ -182,16 +196,15 @@ export class Client {
     try {
       for await (const output of this.stream) {
         this.#outputs.push(output);
-        if (output.finishReason !== null && !output.continues)
-          this.#read = { kind: 'end', reason: output.finishReason };
-        else if (this.#read !== null) {
+        if (this.#read !== null) {
           this.#broke('once', 'has outputs behind its last one');
           return;
         }
+        if (output.finishReason !== null && !output.continues)
+          this.#read = { kind: 'end', reason: output.finishReason };
         if (this.#outputs.length < this.wish.leavesAfter || this.#read !== null) continue;
         this.#left = true;
-        if (this.abortedWith === null)
-          this.abortedWith = { reason: undefined, hadEnded: this.stream.ended };
+        if (this.abortedWith === null) this.abortedWith = { reason: undefined, hadEnded: this.stream.ended };
         break;
       }
       this.#read ??= { kind: 'end', reason: 'left' };

@@ -52,10 +52,12 @@ export class PipelineLife {
     }
     await this.#calm();
     await this.#rest();
-    for (const { clients } of this.#parties) for (const client of clients) client.check(this.world.setup.mood !== 'hostile');
+    for (const { clients } of this.#parties)
+      for (const client of clients) client.check(this.world.setup.mood !== 'hostile');
     for (const station of this.#stations) station.checkRest();
     for (const { pipeline } of this.#parties)
-      if (pipeline.numUnfinished !== 0) this.world.broke('rest', `a client keeps ${pipeline.numUnfinished} requests`);
+      if (pipeline.numUnfinished !== 0)
+        this.world.broke('rest', `a client keeps ${pipeline.numUnfinished} requests`);
     for (const { numAsked } of this.#parties)
       if (numAsked !== 0) this.world.broke('explain', `${numAsked} questions have no answer`);
     if (this.world.setup.mood === 'quiet') this.#checkQuiet();
@@ -117,7 +119,10 @@ export class PipelineLife {
       leavesAfter: rng.chance(setup.aborts) ? 1 + rng.below(4) : Number.POSITIVE_INFINITY,
     };
     const stages = Object.fromEntries(
-      setup.stages.map(({ name, kind }, i) => [name, kind === 'generation' ? {} : { maxTokens: maxTokens[i] }]),
+      setup.stages.map(({ name, kind }, i) => [
+        name,
+        kind === 'generation' ? {} : { maxTokens: maxTokens[i] },
+      ]),
     );
     world.note(`submits ${wish.name}: ${texts.answers.map((each) => each.flat().length).join(', ')} tokens`);
     this.#transport.audit.next = { name: wish.name, texts: texts.answers.map((each) => each.flat()) };
@@ -200,7 +205,10 @@ export class PipelineLife {
     const ask = failure.isForChunk ? audit.computedAt : audit.heardAt;
     const since = world.now - ask.call(audit, client.wish.name, station.party);
     if (since < stallMs)
-      world.broke('stall', `${client.wish.name} was given up in ${name}, where a chunk was computed ${since} ms ago`);
+      world.broke(
+        'stall',
+        `${client.wish.name} was given up in ${name}, where a chunk was computed ${since} ms ago`,
+      );
   }
 
   /** No faults and no new work: everything ends. */
@@ -235,7 +243,8 @@ export class PipelineLife {
   /** Nobody has anything to complain of in a world without faults, but about what aborts overtake. */
   #checkQuiet(): void {
     const { world } = this;
-    const isAborted = this.#numAborts > 0 || this.#parties.some(({ clients }) => clients.some((c) => c.abortedWith));
+    const isAborted =
+      this.#numAborts > 0 || this.#parties.some(({ clients }) => clients.some((c) => c.abortedWith));
     for (const { pipeline } of this.#parties) {
       const { anomalies, lateOutputs } = pipeline.stats();
       const { 'chunk-finished': _a, 'abort-unknown': _b, 'chunk-after-end': _c, ...others } = anomalies;
@@ -245,9 +254,12 @@ export class PipelineLife {
     for (const { stage, party } of this.#stations) {
       const { anomalies, engine } = stage.stats();
       const { 'chunk-unknown': unknown = 0, ...others } = anomalies;
-      const all = { ...others, ...(isAborted ? {} : unknown > 0 ? { unknown } : {}), ...engine.scheduler.anomalies };
+      const all = {
+        ...others,
+        ...(isAborted ? {} : unknown > 0 ? { unknown } : {}),
+        ...engine.scheduler.anomalies,
+      };
       if (Object.keys(all).length > 0) world.broke('quiet', `${party} counted ${JSON.stringify(all)}`);
     }
   }
 }
-

@@ -83,7 +83,8 @@ export class Station {
     this.stage.verify();
     const { anomalies } = this.stage.engine.stats().scheduler;
     for (const guard of GUARDS)
-      if (anomalies[guard] !== undefined) this.#world.broke('guards', `${this.party}: ${guard} ${anomalies[guard]}`);
+      if (anomalies[guard] !== undefined)
+        this.#world.broke('guards', `${this.party}: ${guard} ${anomalies[guard]}`);
     const { numFaults, faults } = this.#executor;
     // An executor that has not seen a failed step finds fault with the steps in flight behind it.
     if (numFaults > 0 && this.#world.setup.faults.stepFails === 0)
@@ -110,7 +111,12 @@ export class Station {
     const rng = world.rng(`executor ${name}`);
     this.#acts = [];
     const acts = this.#acts;
-    this.#executor = new ReferenceExecutor({ ...sizes, seed, onMismatch: 'fail-row', defer: (act) => acts.push(act) });
+    this.#executor = new ReferenceExecutor({
+      ...sizes,
+      seed,
+      onMismatch: 'fail-row',
+      defer: (act) => acts.push(act),
+    });
     const { execute } = this.#executor;
     const executor = this.#executor;
     this.#executor.execute = (plan, tables) => {

@@ -15,7 +15,9 @@ export function textsOf(
   inputs: readonly Int32Array[],
   maxTokens: readonly number[],
 ): { readonly answers: Answers[]; readonly longest: number } {
-  let given: readonly (readonly number[])[] = inputs.filter(({ length }) => length > 0).map((each) => [...each]);
+  let given: readonly (readonly number[])[] = inputs
+    .filter(({ length }) => length > 0)
+    .map((each) => [...each]);
   let longest = 0;
   const answers = stages.map((stage, i) => {
     const { said, length } = answersOf(stage, given, maxTokens[i]);

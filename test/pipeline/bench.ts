@@ -1,15 +1,34 @@
-import { codeOf } from '../support/core-bench.js';
+import { afterEach, expect } from 'vitest';
+import type { Engine } from '../../src/engine/engine.js';
 import { ReferenceExecutor } from '../../src/executors/reference/reference-executor.js';
 import { Pipeline } from '../../src/pipeline/pipeline.js';
 import type { PipelineOptions } from '../../src/pipeline/pipeline-options.js';
 import { Stage } from '../../src/pipeline/stage/stage.js';
 import { type StageOptions, takeStageOptions } from '../../src/pipeline/stage/stage-options.js';
-import type { PipelineMessage, StageSubmission } from '../../src/pipeline/transport/messages.js';
+import type {
+  PipelineMessage,
+  StageFailure,
+  StageSubmission,
+} from '../../src/pipeline/transport/messages.js';
 import type { Connection, Mailbox, Transport } from '../../src/pipeline/transport/transport.js';
+import { codeOf } from '../support/core-bench.js';
+import { leftovers } from '../support/engine-bench.js';
 
 export { codeOf };
 
-export const SIZES = { numBlocks: 40, blockSize: 4, maxNumSeqs: 4, maxNumBatchedTokens: 64, maxModelLen: 96 } as const;
+/** Engines of the stages of this test. */
+const engines: Engine[] = [];
+afterEach(() => {
+  for (const engine of engines.splice(0)) engine.dispose();
+});
+
+export const SIZES = {
+  numBlocks: 40,
+  blockSize: 4,
+  maxNumSeqs: 4,
+  maxNumBatchedTokens: 96,
+  maxModelLen: 96,
+} as const;
 
 /** A clock that stands until it is set. */
 export class Clock {
@@ -60,8 +79,9 @@ export class ByHand implements Transport {
       send: (to, message) => {
         this.sent.push({ from: name, to, message });
       },
-      close: async () => {
+      close: () => {
         this.mailboxes.delete(name);
+        return Promise.resolve();
       },
     };
   }
@@ -93,6 +113,7 @@ export class StageBench {
   constructor(options: Partial<StageOptions> = {}, deadMs = 0) {
     const place = { transport: this.post, now: this.clock.now, deadMs };
     this.stage = new Stage(takeStageOptions(stageOf('b', 1, options)), place);
+    engines.push(this.stage.engine);
   }
 
   submit(key: string, submission: Partial<StageSubmission> = {}): void {
@@ -108,6 +129,17 @@ export class StageBench {
 
   tell(...messages: PipelineMessage[]): void {
     this.post.tell('stage/b', ...messages);
+  }
+
+  /** The only failure that was told, if there is one; nothing is left of any request. */
+  failure(): StageFailure | undefined {
+    const [failed, ...more] = this.post.take('failed');
+    expect(more).toEqual([]);
+    expect(this.stage.figures()).toMatchObject({ requests: 0, parked: 0 });
+    this.stage.engine.step();
+    expect(leftovers(this.stage.engine)).toEqual([]);
+    this.stage.verify();
+    return failed?.failure;
   }
 
   /** Lets the engine compute all that it can. */

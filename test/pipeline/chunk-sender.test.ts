@@ -18,7 +18,11 @@ describe('a chunk sender', () => {
     sender.add(tokens(3, 4), null, false, 0);
     sender.add(tokens(5), null, true, 0);
     sender.end(0);
-    expect(seen(chunks)).toEqual([[[1, 2, 3], false], [[4, 5], false], [[], true]]);
+    expect(seen(chunks)).toEqual([
+      [[1, 2, 3], false],
+      [[4, 5], false],
+      [[], true],
+    ]);
     expect(chunks.map(({ number }) => number)).toEqual([1, 2, 3]);
     expect([sender.isOver, sender.numUnsent]).toEqual([true, 0]);
   });
@@ -86,7 +90,9 @@ describe('a chunk sender', () => {
         Array.from({ length: 1 + next(90) }, (_, i) => a * 1000 + i),
       );
       const expected = answers.flatMap((answer) =>
-        Array.from({ length: Math.ceil(answer.length / size) }, (_, i) => answer.slice(i * size, (i + 1) * size)),
+        Array.from({ length: Math.ceil(answer.length / size) }, (_, i) =>
+          answer.slice(i * size, (i + 1) * size),
+        ),
       );
       const window = 1 + next(4);
       const { chunks, sender } = make(size, window);

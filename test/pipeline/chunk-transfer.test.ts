@@ -16,7 +16,9 @@ describe('a chunk receiver', () => {
     for (let seed = 0; seed < 30; seed++) {
       const next = seeded(seed);
       const count = 1 + next(20);
-      const letters = Array.from({ length: 2 * count }, (_, i) => chunkOf((i % count) + 1, (i % count) + 1 === count));
+      const letters = Array.from({ length: 2 * count }, (_, i) =>
+        chunkOf((i % count) + 1, (i % count) + 1 === count),
+      );
       for (let i = letters.length - 1; i > 0; i--) {
         const j = next(i + 1);
         [letters[i], letters[j]] = [letters[j], letters[i]];
@@ -45,7 +47,11 @@ describe('a chunk receiver', () => {
 function makeAdapter(stallMs = 100) {
   const clock = new Clock();
   const anomalies = new Anomalies(false);
-  const adapter = new ChunkTransferAdapter({ chunkTokens: 1, maxChunksAhead: 2, stallMs }, anomalies, clock.now);
+  const adapter = new ChunkTransferAdapter(
+    { chunkTokens: 1, maxChunksAhead: 2, stallMs },
+    anomalies,
+    clock.now,
+  );
   const given: [string, number][] = [];
   const taken: [string, number][] = [];
   const sent: [string, number][] = [];
@@ -59,7 +65,8 @@ function makeAdapter(stallMs = 100) {
       },
       hasPrompt,
     );
-  const send = (key: string) => adapter.send(key, { to: 'wave', send: ({ number }) => sent.push([key, number]) });
+  const send = (key: string) =>
+    adapter.send(key, { to: 'wave', send: ({ number }) => sent.push([key, number]) });
   return { clock, anomalies, adapter, given, taken, sent, receive, send };
 }
 
@@ -71,7 +78,14 @@ describe('the chunk adapter', () => {
     expect(adapter.numParked).toBe(1);
     adapter.take('k', chunkOf(1));
     adapter.take('k', chunkOf(2));
-    expect([adapter.numParked, given, taken]).toEqual([0, [['k', 1], ['k', 2]], []]);
+    expect([adapter.numParked, given, taken]).toEqual([
+      0,
+      [
+        ['k', 1],
+        ['k', 2],
+      ],
+      [],
+    ]);
     adapter.computed('k');
     expect([adapter.numParked, taken]).toEqual([0, [['k', 1]]]);
     adapter.computed('k');
@@ -154,7 +168,8 @@ describe('the chunk adapter', () => {
     receive('a');
     send('a');
     adapter.save('a', Int32Array.of(1), null, true);
-    for (const chunk of [chunkOf(1), chunkOf(1), chunkOf(5000), chunkOf(2, true), chunkOf(3)]) adapter.take('a', chunk);
+    for (const chunk of [chunkOf(1), chunkOf(1), chunkOf(5000), chunkOf(2, true), chunkOf(3)])
+      adapter.take('a', chunk);
     adapter.taken('a', 1);
     adapter.taken('a', 1);
     adapter.taken('a', 7);

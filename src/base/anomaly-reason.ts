@@ -37,4 +37,7 @@ export type AnomalyReason =
   | 'stale-draft'
   | 'realigned-status'
   | 'swept-running'
-  | 'purged-untracked';
+  | 'purged-untracked'
+  | 'borrower-failed'
+  | 'lost-request'
+  | 'misplaced-request';

@@ -52,7 +52,10 @@ export function waitingPass(s: SchedulerState, plan: Plan, tokenBudget: number):
  */
 export function nextInLine(s: SchedulerState, plan: Plan, tokenBudget: number): RequestQueue | null {
   const { queues, config } = s;
-  while (plan.totalTokens < tokenBudget && queues.running.length < config.maxNumSeqs) {
+  while (
+    plan.totalTokens < tokenBudget &&
+    queues.running.length < config.maxNumSeqs - queues.numLentRunning
+  ) {
     const queue = queues.nextQueue();
     const request = queue?.peek();
     if (queue == null || request == null) return null;

@@ -52,8 +52,12 @@ export const ROWS: readonly Row[] = [
 const PATIENCE = 600;
 /** Ticks after the last request, in which everything that is still on its way arrives. */
 const DRAIN = 40;
-/** Ticks within which an abort at a random moment comes, for every eight requests that are open at a time. */
-const ABORT_WITHIN = 70;
+/**
+ * A client that goes away does so when so many chunks have come, less than this; or at a random tick within the first
+ * ones, for every eight requests that are open at a time, if that is none.
+ */
+const ABORT_CHUNKS = 8;
+const ABORT_TICKS = 40;
 
 interface Open {
   readonly id: string;
@@ -79,11 +83,12 @@ export function runRow(subject: Subject, row: Row, checkEvery = 64): RowResult {
       const id = `${again && subject.reusesIds !== true ? 'again' : 'r'}${seed}-${next}`;
       subject.submit(id, Math.floor(random.next() * 2 ** 30));
       const isAborted = aborts !== 'after-two' && random.next() < aborts;
-      const at = tick + random.below(ABORT_WITHIN * crowd);
+      const after = aborts === 'after-two' ? 2 : random.below(ABORT_CHUNKS);
+      const at = tick + random.below(ABORT_TICKS * crowd);
       open.push({
         id,
-        abortAt: isAborted ? at : Number.POSITIVE_INFINITY,
-        abortAfter: aborts === 'after-two' ? 2 : Number.POSITIVE_INFINITY,
+        abortAt: isAborted && after === 0 ? at : Number.POSITIVE_INFINITY,
+        abortAfter: (isAborted && after > 0) || aborts === 'after-two' ? after : Number.POSITIVE_INFINITY,
         chunks: 0,
         progressAt: tick,
       });

@@ -64,7 +64,7 @@ export function nextInLine(s: SchedulerState, plan: Plan, tokenBudget: number): 
       if (!request.isFinished) queues.passOver(queue, request);
       continue;
     }
-    request.waitsForAdapter = !s.adapters.fits(plan, request, queues.running);
+    request.waitsForAdapter = !s.adapters.fits(plan, request, queues);
     if (request.waitsForAdapter) {
       queues.passOver(queue, request);
       continue;

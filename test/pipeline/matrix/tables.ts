@@ -44,6 +44,11 @@ function during<T>(variant: Variant, act: () => T): T {
   return variant.during === undefined ? act() : variant.during(act);
 }
 
+/** What `runHangs` found, as a line of text. */
+export function sayHangs(maxNumSeqs: number, hung: readonly number[]): string {
+  return `get and skip, maxNumSeqs ${maxNumSeqs}, ${hung.length} seeds: of 16 hang at zero chunks ${hung.join(', ')}`;
+}
+
 /** A table as text. */
 export function printTable(lines: readonly Line[]): string {
   const table = new CliTable3({

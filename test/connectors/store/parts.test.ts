@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Breaker } from '../../../src/connectors/store/client/breaker.js';
 import { blockKey, checkFormat, spaceOf } from '../../../src/connectors/store/scheduler/block-names.js';
-import { KnownHashes } from '../../../src/connectors/store/scheduler/known-hashes.js';
 import { connectionOptions } from '../../../src/connectors/store/stores/redis-options.js';
 import { SEAL_BYTES, seal, unseal } from '../../../src/connectors/store/stores/sealed-value.js';
 import { checkStore } from '../../../src/connectors/store/stores/store-options.js';
@@ -94,13 +93,6 @@ describe('a breaker', () => {
     now += 10;
     expect(breaker.isPassable).toBe(true);
   });
-});
-
-it('hashes that are remembered are bounded, and the oldest go first', () => {
-  const known = new KnownHashes(3);
-  for (const hash of [1n, 2n, 3n, 1n, 4n]) known.add(hash);
-  expect([1n, 2n, 3n, 4n].map((hash) => known.has(hash))).toEqual([true, false, true, true]);
-  expect(known.size).toBe(3);
 });
 
 it('URLs say where a server is, and as whom to speak to it', () => {

@@ -3,7 +3,7 @@ import type { KvView } from '../../../scheduler/connector/kv-view.js';
 import type { Request } from '../../../scheduler/request/request.js';
 import { RankedJobs } from '../../../transfer/ranked-jobs.js';
 import { Verdict } from '../../../transfer/verdict.js';
-import type { KnownHashes } from './known-hashes.js';
+import type { BoundedSet } from '../../base/bounded-set.js';
 import type { LoadOrder } from './store-orders.js';
 
 interface Load {
@@ -21,7 +21,7 @@ interface Load {
 export class Loading {
   readonly #view: KvView;
   readonly #ranks: readonly number[];
-  readonly #known: KnownHashes;
+  readonly #known: BoundedSet<bigint>;
   readonly #jobs: RankedJobs<Load>;
   readonly #coming = new Map<bigint, number>();
   /** Handles of the requests that wait for a job. */
@@ -30,7 +30,7 @@ export class Loading {
   #numBlocks = 0;
   #numMissing = 0;
 
-  constructor(view: KvView, ranks: readonly number[], known: KnownHashes, anomalies: Anomalies) {
+  constructor(view: KvView, ranks: readonly number[], known: BoundedSet<bigint>, anomalies: Anomalies) {
     this.#view = view;
     this.#ranks = ranks;
     this.#known = known;

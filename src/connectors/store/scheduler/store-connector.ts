@@ -14,12 +14,12 @@ import type { Plan } from '../../../scheduler/plan/plan.js';
 import type { Request } from '../../../scheduler/request/request.js';
 import type { FinishReason } from '../../../scheduler/request/status.js';
 import { Verdict } from '../../../transfer/verdict.js';
+import { BoundedSet } from '../../base/bounded-set.js';
 import { NoPlace, OutgoingBlocks } from '../../base/outgoing-blocks.js';
 import { needHashes, needOneGroup } from '../../base/view-needs.js';
 import { StoreThread } from '../client/store-thread.js';
 import type { StoreOptions } from '../stores/store-options.js';
 import { type BlockFormat, checkFormat, spaceOf } from './block-names.js';
-import { KnownHashes } from './known-hashes.js';
 import { Loading } from './loading.js';
 import { Lookups } from './lookups.js';
 import type { StoreOrders, StoreSaid } from './store-orders.js';
@@ -83,7 +83,11 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
   readonly reporters: readonly (readonly number[])[];
   readonly #options: Required<Omit<StoreConnectorOptions, 'store' | 'timeoutMs' | 'pauseMs' | 'maxPauseMs'>>;
   readonly #thread: StoreThread;
-  readonly #known = new KnownHashes(MOST_KNOWN);
+  /**
+   * Hashes of blocks that the store has, as far as this engine knows: it stored them, or found them. Others may have
+   * removed them meanwhile.
+   */
+  readonly #known = new BoundedSet<bigint>(MOST_KNOWN);
   readonly #anomalies = new Anomalies(false);
   #view!: KvView;
   #lookups!: Lookups;

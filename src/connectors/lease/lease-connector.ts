@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { badArg, checkName, checkNumber, isList } from '../../base/checks.js';
-import { checkNames, knownNames } from '../../base/known-names.js';
+import { knownNames } from '../../base/known-names.js';
 import type {
   ConnectorOutput,
   Finished,
@@ -10,6 +10,7 @@ import type {
 import type { BlockLists, HandOver, KvView } from '../../scheduler/connector/kv-view.js';
 import type { Request } from '../../scheduler/request/request.js';
 import type { FinishReason } from '../../scheduler/request/status.js';
+import { checkOptions } from '../base/option-checks.js';
 import { Pulls } from './consumer/pulls.js';
 import { Offers } from './producer/offers.js';
 import { namesRemotePrefill, settingsDigest, wantsRemoteDecode } from './wire/hand-over.js';
@@ -102,8 +103,7 @@ export class LeaseConnector implements SchedulerConnector<LeaseOrders, LeaseSaid
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG naming the option */
   constructor(options: LeaseConnectorOptions) {
-    if (typeof options !== 'object' || options === null) throw badArg('options', options, 'an object');
-    checkNames(options, OPTIONS);
+    checkOptions(options, OPTIONS);
     const { addresses, engineId, leaseMs = 30_000, maxQueueMs = 10 * leaseMs } = options;
     const { model = '', dtype = '', layout = '' } = options;
     const isAddress = (value: unknown) => typeof value === 'string' && value !== '' && value.length <= 512;

@@ -8,18 +8,12 @@ import type {
 } from '../../scheduler/connector/connector.js';
 import { BlockArena } from '../../transfer/block-arena.js';
 import { Verdict } from '../../transfer/verdict.js';
-import { type JobEnd, KvLanes, laneBetween } from '../base/kv-lanes.js';
+import { type JobEnd, KvLanes } from '../base/kv-lanes.js';
 import { checkMemory } from '../base/kv-memory.js';
+import { checkLaneFactory, checkOptions } from '../base/option-checks.js';
 import type { StoreStats } from '../store/client/store-counts.js';
 import { DiskTier } from './disk-tier.js';
-import {
-  checkBlocks,
-  checkDisk,
-  checkLaneFactory,
-  checkOptions,
-  type OffloadWorkerOptions,
-  WORKER_OPTIONS,
-} from './options.js';
+import { checkBlocks, checkDisk, type OffloadWorkerOptions, WORKER_OPTIONS } from './options.js';
 import type { DiskOrders, LoadOrder, OffloadOrders, OffloadReport } from './orders.js';
 
 const MAX_RANK = 65_535;
@@ -66,7 +60,7 @@ export class OffloadWorker implements WorkerConnector<OffloadOrders | null, Offl
     checkOptions(options, WORKER_OPTIONS);
     const memory = checkMemory(options.memory);
     const hostBlocks = checkBlocks('hostBlocks', options.hostBlocks);
-    const makeLane = checkLaneFactory(options.makeLane ?? laneBetween);
+    const makeLane = checkLaneFactory(options.makeLane);
     const disk = options.disk === undefined ? null : checkDisk(options.disk);
     const rank = checkInteger('rank', options.rank ?? 0, 0, MAX_RANK);
     const { bytesPerBlock, place, device } = memory.kv;

@@ -251,7 +251,7 @@ describe('what a child is given', () => {
 
 describe('a MultiConnector refuses', () => {
   it.each([
-    [undefined, 'options must be an object'],
+    [undefined, 'the options of a MultiConnector must be an object'],
     [{ children: [], numRanks: 1 }, 'children must be a list of at least one connector'],
     [{ children: [new Child()] }, 'numRanks must be'],
     [{ children: [new Child()], ranks: 1 }, 'ranks'],

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { Anomalies } from '../../../base/anomalies.js';
 import { checkInteger } from '../../../base/errors.js';
-import { checkNames, knownNames } from '../../../base/known-names.js';
+import { knownNames } from '../../../base/known-names.js';
 import type {
   BlockPins,
   ConnectorOutput,
@@ -15,6 +15,7 @@ import type { Request } from '../../../scheduler/request/request.js';
 import type { FinishReason } from '../../../scheduler/request/status.js';
 import { Verdict } from '../../../transfer/verdict.js';
 import { BoundedSet } from '../../base/bounded-set.js';
+import { checkClock, checkOptions } from '../../base/option-checks.js';
 import { NoPlace, OutgoingBlocks } from '../../base/outgoing-blocks.js';
 import { needHashes, needOneGroup } from '../../base/view-needs.js';
 import { StoreThread } from '../client/store-thread.js';
@@ -100,19 +101,14 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
    * ERR_BLOCKSTEP_BAD_FILE if the file of an embedded store cannot be used. A server that is down is no error.
    */
   constructor(options: StoreConnectorOptions) {
-    checkNames(options, OPTIONS);
-    const {
-      store,
-      timeoutMs = 1000,
-      pauseMs = 100,
-      maxPauseMs = 5000,
-      now = () => performance.now(),
-    } = options;
+    checkOptions(options, OPTIONS);
+    const { store, timeoutMs = 1000, pauseMs = 100, maxPauseMs = 5000 } = options;
     const { numRanks = 1, lookupBudgetMs = 50, maxPinnedBlocks = 256, storeEvery = 8 } = options;
     checkInteger('numRanks', numRanks, 1, 1024);
     checkInteger('lookupBudgetMs', lookupBudgetMs, 1, MAX_MS);
     checkInteger('maxPinnedBlocks', maxPinnedBlocks, 1, 2 ** 24);
     checkInteger('storeEvery', storeEvery, 1, 1024);
+    const now = checkClock(options.now);
     this.#options = {
       format: checkFormat(options.format),
       numRanks,

@@ -86,10 +86,11 @@ export class StoreWorker implements WorkerConnector<StoreOrders | null, StoreSai
     checkInteger('stagingBytes', stagingBytes, 1, 2 ** 46);
     const makeLane = checkLaneFactory(options.makeLane);
     const now = checkClock(options.now);
-    checkStore(store);
+    // Before the staging arena is allocated, which may be large.
+    const settings = checkStore(store);
     this.#staging = new Staging(this.#memory.kv, stagingBytes);
     const { arena } = this.#staging;
-    this.#thread = new StoreThread({ store, staging: arena, timeoutMs, pauseMs, maxPauseMs, now });
+    this.#thread = new StoreThread({ store: settings, staging: arena, timeoutMs, pauseMs, maxPauseMs, now });
     this.#lanes = new KvLanes(this.#memory, arena, makeLane);
     const partBlocks = Math.max(1, Math.floor(PART_BYTES / arena.bytesPerBlock));
     this.#reads = new StoreReads(this.#thread, this.#lanes, this.#staging, partBlocks, (read, numGood) =>

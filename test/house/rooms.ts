@@ -144,6 +144,7 @@ export const FACES: Readonly<Record<string, readonly string[]>> = {
     'connector/connector.ts',
     'connector/connector-answers.ts',
     'connector/connector-methods.ts',
+    'connector/connector-output.ts',
     'connector/kv-extent.ts',
     'connector/kv-view.ts',
     'inspect/inspection.ts',

@@ -109,9 +109,11 @@ export class MultiWorker implements WorkerConnector<MultiMetadata, MultiSaid> {
     const failures: ChildFailure[] = [];
     const outputs: { part: Part; output: WorkerOutput }[] = [];
     for (const part of this.#parts) {
-      const output = this.#try(failures, part, () =>
-        reportsOf(part.worker.getFinished(finished), this.#first(part)),
-      );
+      const output = this.#try(failures, part, () => {
+        const answer = part.worker.getFinished(finished);
+        // `#try` refuses a promise, and hears what it is rejected with.
+        return isThenable(answer) ? answer : reportsOf(answer, this.#first(part));
+      });
       if (output) outputs.push({ part, output });
     }
     const answer =

@@ -30,8 +30,9 @@ export interface HandOverParams {
 }
 
 /** Longest text in the params, in UTF-16 units. */
-const MAX_TEXT = 512;
-const MAX_LEASE_MS = 24 * 3600 * 1000;
+export const MAX_TEXT = 512;
+/** Longest lease, in milliseconds: a day. */
+export const MAX_LEASE_MS = 24 * 3600 * 1000;
 
 /** Whether a client asks the engine to keep the request's KV for another engine. */
 export function wantsRemoteDecode(params: Readonly<Record<string, unknown>> | null): boolean {

@@ -29,7 +29,7 @@ export interface HandOverParams {
   readonly extents: readonly Extent[];
 }
 
-/** Longest text in the params, in UTF-16 units. */
+/** Longest text in the params and in messages between workers, in UTF-16 units. */
 export const MAX_TEXT = 512;
 /** Longest lease, in milliseconds: a day. */
 export const MAX_LEASE_MS = 24 * 3600 * 1000;

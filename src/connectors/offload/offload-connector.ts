@@ -121,10 +121,7 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     let next = this.#known(request, first);
     for (; next < end; next++) {
       const key = this.#view.blockHash(request, next);
-      if (this.#incoming.isLoading(key)) {
-        this.#incoming.await(key, handle);
-        return NOT_NOW;
-      }
+      if (this.#incoming.awaits(handle, key)) return NOT_NOW;
       if (this.#index.get(key) === ABSENT) break;
     }
     if (this.#disk !== null && next < end && this.#asksDisk(request, first, next, end)) return NOT_NOW;

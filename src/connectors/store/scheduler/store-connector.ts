@@ -152,7 +152,12 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
       now,
       budgetMs,
     });
-    this.#loading = new Loading(view, this.reporters[0], this.#known, this.#anomalies);
+    this.#loading = new Loading({
+      view,
+      ranks: this.reporters[0],
+      known: this.#known,
+      anomalies: this.#anomalies,
+    });
   }
 
   bindPins(pins: BlockPins): void {

@@ -89,11 +89,11 @@ export function takeOutput(
  * Takes what a worker answers to `getFinished`: each list is read once, and an empty one is left out. Entries are not looked
  * at.
  * @returns null if there is no output
- * @throws ERR_BLOCKSTEP_BAD_ARG, also for a promise, which nobody would await
+ * @throws ERR_BLOCKSTEP_BAD_ARG. Whoever asks the worker refuses promises
  */
 export function takeWorkerOutput(answer: unknown): WorkerOutput | null {
   if (answer === null || answer === undefined) return null;
-  if (typeof answer !== 'object' || 'then' in answer)
+  if (typeof answer !== 'object')
     throw badArgument('getFinished()', show(answer), 'an object of lists, or null');
   const taken: Record<string, unknown> = {};
   for (const name of REPORT_LISTS) {

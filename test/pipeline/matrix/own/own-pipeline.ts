@@ -59,20 +59,21 @@ export class OwnPipeline implements Subject {
     this.#executors = STEP_TICKS.map((ticks) => new SlowExecutor(ticks, now));
     const numBlocks = 1 + (options.maxNumSeqs * 2 * SIZES.maxModelLen) / SIZES.blockSize;
     const sizes = { ...SIZES, numBlocks, maxNumSeqs: options.maxNumSeqs, hashSeed: 7, strict: true, now };
-    const [text, codes, sound] = this.#executors.map((executor) => ({ ...sizes, executor })) as [
-      StageOptions['engine'],
-      StageOptions['engine'],
-      StageOptions['engine'],
-    ];
+    const engine = (stage: number): StageOptions['engine'] => ({
+      ...sizes,
+      executor: this.#executors[stage] as SlowExecutor,
+    });
     this.#pipeline = new Pipeline({
       stages: [
-        { name: 'text', engine: text, chunkTokens: CHUNK },
+        { name: 'text', engine: engine(0), chunkTokens: CHUNK },
         {
-          ...{ name: 'codes', engine: codes, chunkTokens: CHUNK },
+          ...{ name: 'codes', engine: engine(1), chunkTokens: CHUNK },
           input: ({ id, tokens }) =>
-            tokens.length === 0 ? null : { prompt: tokens, maxTokens: codesFor(this.#shape(id), tokens.length) },
+            tokens.length === 0
+              ? null
+              : { prompt: tokens, maxTokens: codesFor(this.#shape(id), tokens.length) },
         },
-        { name: 'sound', kind: 'generation', engine: sound },
+        { name: 'sound', kind: 'generation', engine: engine(2) },
       ],
       now,
     });
@@ -111,9 +112,9 @@ export class OwnPipeline implements Subject {
     const all = Object.values(stages).flatMap((stage) =>
       'engine' in stage ? [stage.anomalies, stage.engine.scheduler.anomalies] : [],
     );
+    // A chunk that was on its way when its request was aborted: a race, and no guard.
     for (const counts of [anomalies, ...all])
       for (const [reason, count] of Object.entries(counts))
-        // A chunk that was on its way when its request was aborted: a race, and no guard.
         if (reason !== 'chunk-unknown') sum[reason] = (sum[reason] ?? 0) + count;
     return sum;
   }

@@ -101,7 +101,8 @@ function verifyWait(s: SchedulerState, request: Request): void {
   if (isIdle) {
     const idle = session !== null && !session.ended && session.queue.length === 0;
     expect(idle, request, 'waits for input that is there or will not come');
-    expect(numComputedTokens < numTokens, request, 'waits for input with its last token computed');
+    const isUncomputed = numTokens === 0 ? numComputedTokens === 0 : numComputedTokens < numTokens;
+    expect(isUncomputed, request, 'waits for input with its last token computed');
     expect(request.numOutputPlaceholders === 0, request, 'waits for input and for steps in flight');
     expect(request.numDraftTokens === 0, request, 'waits for input with drafts');
     const gives = numComputedTokens > 0 && !isUsed(request);

@@ -133,8 +133,6 @@ export interface SchedulerConfig {
   readonly numRows: number;
   /** Key of the block hash, 16 bytes. */
   readonly hashSeed: Uint8Array;
-  /** Whether `hashSeed` was given. Otherwise it was made up, and no other scheduler has it. */
-  readonly isHashSeedGiven: boolean;
   /** Deviations from vLLM, each on (true) or off. */
   readonly deviations: Readonly<Deviations>;
   /** Where the state is kept, and whether host or GPU decides. */

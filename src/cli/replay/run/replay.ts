@@ -13,7 +13,7 @@ import type { ReplayObserver } from './replay-observer.js';
 /** How a workload is replayed. */
 export interface ReplayOptions {
   /** The scheduler's options. Its clock is the replay's virtual time. */
-  scheduler: Omit<SchedulerConfig, 'now' | 'isHashSeedGiven'>;
+  scheduler: Omit<SchedulerConfig, 'now'>;
   model: CostModel;
   /** Probability that a draft token is right. */
   acceptanceRate: number;

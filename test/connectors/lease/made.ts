@@ -47,6 +47,9 @@ export function makeLease(world: ConnectorWorld): ConnectorUnderTest {
       wires.isCalm = true;
     },
     transferParams: () => (random() < 0.6 ? { doRemoteDecode: true } : undefined),
+    fence: () => {
+      for (const worker of workers) worker.fence();
+    },
     // The peers hear nothing of it.
     kill: () => {
       for (const link of links) link.close();

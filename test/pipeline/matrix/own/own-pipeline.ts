@@ -70,9 +70,7 @@ export class OwnPipeline implements Subject {
         {
           ...{ name: 'codes', engine: codes, chunkTokens: CHUNK },
           input: ({ id, tokens }) =>
-            tokens.length === 0
-              ? null
-              : { prompt: tokens, maxTokens: codesFor(this.#shape(id), tokens.length) },
+            tokens.length === 0 ? null : { prompt: tokens, maxTokens: codesFor(this.#shape(id), tokens.length) },
         },
         { name: 'sound', kind: 'generation', engine: sound },
       ],
@@ -114,8 +112,8 @@ export class OwnPipeline implements Subject {
       'engine' in stage ? [stage.anomalies, stage.engine.scheduler.anomalies] : [],
     );
     for (const counts of [anomalies, ...all])
-      // A chunk that was on its way when its request was aborted: a race, and no guard.
       for (const [reason, count] of Object.entries(counts))
+        // A chunk that was on its way when its request was aborted: a race, and no guard.
         if (reason !== 'chunk-unknown') sum[reason] = (sum[reason] ?? 0) + count;
     return sum;
   }

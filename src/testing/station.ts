@@ -150,7 +150,7 @@ export class Station {
     this.under.fence?.();
     for (const lane of this.lanes) if (lane.jobs.length > 0) lane.fence();
     this.engine.fenceTransfers();
-    this.watch.forgetAll();
+    this.watch.fenced();
   }
 
   /** What must not be there when everything is over. */

@@ -28,7 +28,8 @@ export function makeLease(world: ConnectorWorld): ConnectorUnderTest {
   const addresses = memories.map((_, rank) => `engine ${engine}, rank ${rank}`);
   const links = addresses.map((address) => wires.hub.link(address));
   const sharedMemory = random() < 0.5;
-  const connector = new LeaseConnector({ addresses, leaseMs: 300 });
+  // Where nobody is to read, every lease expires: long ones would only keep a small pool full.
+  const connector = new LeaseConnector({ addresses, leaseMs: world.numEngines === 1 ? 60 : 300 });
   const workers = memories.map(
     (memory, rank) =>
       new LeaseWorker({
@@ -46,6 +47,9 @@ export function makeLease(world: ConnectorWorld): ConnectorUnderTest {
       wires.isCalm = true;
     },
     transferParams: () => (random() < 0.6 ? { doRemoteDecode: true } : undefined),
+    fence: () => {
+      for (const worker of workers) worker.fence();
+    },
     // The peers hear nothing of it.
     kill: () => {
       for (const link of links) link.close();

@@ -84,14 +84,14 @@ export class FaultyServer {
   }
 
   async #get(keys: readonly string[], visit: Visit, signal: AbortSignal): Promise<void> {
-    await this.#wait(signal);
+    await this.#wait(signal, 8);
     this.#mayFail();
     const order = [...keys.keys()].sort(() => this.#random.next() - 0.5);
     for (const [at, index] of order.entries()) {
       if (at > 0 && this.#chance(20)) await this.#wait(signal);
       if (this.#chance(2)) throw this.#note('broken get', new Error('connection reset'));
       await this.#values.get([keys[index]], (_, value) => visit(index, this.#harm(value)));
-      if (this.#chance(1)) visit(this.#note('strange visit', this.#random.below(keys.length + 2)), null);
+      if (this.#chance(3)) visit(this.#note('strange visit', this.#random.below(keys.length + 2)), null);
     }
   }
 
@@ -180,9 +180,9 @@ export class FaultyServer {
   }
 
   /** Until the server has come to a call. Who is aborted mostly ends soon; some go on, and some never end. */
-  #wait(signal: AbortSignal | undefined): Promise<void> {
+  #wait(signal: AbortSignal | undefined, hangs = 3): Promise<void> {
     const isSlow = this.#mood === 'slow' && this.#chance(50);
-    const isHanging = signal !== undefined && this.#chance(3);
+    const isHanging = signal !== undefined && this.#chance(hangs);
     const ms = this.#isCalm ? 0 : this.#random.below(isSlow ? 200 : 5);
     return new Promise((resolve, reject) => {
       if (!isHanging) {

@@ -20,6 +20,7 @@ export function combine(parts: Readonly<Record<string, MakeConnector>>): MakeCon
     return {
       connector: multi,
       workers,
+      losesKv: made.some(({ losesKv }) => losesKv === true),
       tick: () => all((each) => each.tick?.()),
       calm: () => all((each) => each.calm?.()),
       transferParams: () => {

@@ -43,6 +43,7 @@ function over(changes: (kept: MemoryStore) => Partial<BlockStore> = () => ({}), 
     expect(engine.resetPrefixCache()).toMatchObject({ local: true });
     const stream = engine.submit({ prompt: PROMPT, maxTokens: TOKENS });
     for (let i = 0; engine.hasWork() && i < 500; i++) await round();
+    expect(engine.hasWork()).toBe(false);
     const { tokens, numCachedTokens } = await stream.result();
     expect([...tokens]).toEqual(TEXT);
     for (let i = 0; i < 20 || workers.some((worker) => worker.stats().stagingBlocksInUse > 0); i++)
@@ -126,6 +127,7 @@ it('a store that does not say what it has costs a request its budget, and no mor
   expect(connector.stats()).toMatchObject({ openLookups: 1, lateLookups: 0 });
   clock.now = 50;
   for (let i = 0; engine.hasWork() && i < 200; i++) await round();
+  expect(engine.hasWork()).toBe(false);
   expect([...(await stream.result()).tokens]).toEqual(TEXT);
   expect(connector.stats()).toMatchObject({ openLookups: 0, lateLookups: 1 });
 });

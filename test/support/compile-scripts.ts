@@ -1,4 +1,5 @@
 import {
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -14,6 +15,7 @@ import { type CompiledScripts, isFresh, LIST } from '../../src/connectors/base/c
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const FOLDERS = join(ROOT, 'build', 'compiled');
+const SELF = 'test/support/compile-scripts.ts';
 const DAY_MS = 86_400_000;
 /** What tests start in threads and processes of their own, again and again. */
 const SCRIPTS = [
@@ -21,6 +23,7 @@ const SCRIPTS = [
   'src/connectors/store/stores/file-check-main.ts',
   'test/connectors/lease/process/child.ts',
   'test/connectors/store/support/writer.ts',
+  'test/sim/main.ts',
 ];
 
 /**
@@ -34,15 +37,18 @@ export default async function compileScripts(): Promise<void> {
 
 /** What an earlier run has compiled, if no source has changed since. */
 function latest(): string | null {
+  if (!existsSync(FOLDERS)) return null;
+  const folders = readdirSync(FOLDERS).map((name) => join(FOLDERS, name));
+  return folders.find(isLatest) ?? null;
+}
+
+function isLatest(folder: string): boolean {
   try {
-    return (
-      readdirSync(FOLDERS)
-        .map((name) => join(FOLDERS, name))
-        .find((folder) => isFresh(JSON.parse(readFileSync(join(folder, LIST), 'utf8')) as CompiledScripts)) ??
-      null
-    );
+    const list = JSON.parse(readFileSync(join(folder, LIST), 'utf8')) as CompiledScripts;
+    return SELF in list.files && isFresh(list);
   } catch {
-    return null;
+    // Another run is making it, or was ended while it did.
+    return false;
   }
 }
 
@@ -50,7 +56,8 @@ async function compile(): Promise<string> {
   const { default: ts } = await import('typescript');
   mkdirSync(FOLDERS, { recursive: true });
   const making = mkdtempSync(join(FOLDERS, 'making-'));
-  const files: Record<string, readonly [number, number]> = {};
+  // With another list of scripts, too, all is made anew.
+  const files: Record<string, readonly [number, number]> = { [SELF]: stampOf(SELF) };
   const compilerOptions = {
     ...{ target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext },
     inlineSourceMap: true,
@@ -59,8 +66,7 @@ async function compile(): Promise<string> {
   for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
     if (path in files) continue;
     const source = join(ROOT, path);
-    const { mtimeMs, size } = statSync(source);
-    files[path] = [mtimeMs, size];
+    files[path] = stampOf(path);
     const { outputText } = ts.transpileModule(readFileSync(source, 'utf8'), {
       fileName: source,
       compilerOptions,
@@ -81,4 +87,9 @@ async function compile(): Promise<string> {
   const made = join(FOLDERS, `scripts-${Date.now()}-${process.pid}`);
   renameSync(making, made);
   return made;
+}
+
+function stampOf(path: string): readonly [number, number] {
+  const { mtimeMs, size } = statSync(join(ROOT, path));
+  return [mtimeMs, size];
 }

@@ -71,8 +71,8 @@ u32 HostCore::run(u32 frame_index, u32 from, u32 to) {
 
 u64 HostCore::add(Span<const std::int32_t> tokens, std::u16string_view adapter, std::u16string_view salt) {
   condition_.require_sound();
-  if (tokens.size == 0 || tokens.size > config_.max_model_len) {
-    throw Error{kBadArg, "a prompt must have 1 to " + std::to_string(config_.max_model_len) + " tokens, got " +
+  if (tokens.size > config_.max_model_len) {
+    throw Error{kBadArg, "a prompt must have at most " + std::to_string(config_.max_model_len) + " tokens, got " +
                              std::to_string(tokens.size)};
   }
   // Negative ids have their sign bit set, and so has the successor of 2^31 - 1, which is no token id either.

@@ -16,6 +16,9 @@ export type AnomalyReason =
   | 'chunk-finished'
   | 'chunk-not-resumable'
   | 'chunk-after-end'
+  | 'chunk-beyond-window'
+  | 'duplicate-chunk'
+  | 'foreign-message'
   | 'end-unknown'
   | 'end-finished'
   | 'end-not-resumable'
@@ -37,4 +40,7 @@ export type AnomalyReason =
   | 'stale-draft'
   | 'realigned-status'
   | 'swept-running'
-  | 'purged-untracked';
+  | 'purged-untracked'
+  | 'borrower-failed'
+  | 'lost-request'
+  | 'misplaced-request';

@@ -80,6 +80,9 @@ export const ERROR_CODES = {
     'every slot of the completion queue is held by a transfer; drain it, then submit again; nothing is lost',
   /** Send the request to another engine (HTTP status 503). */
   ERR_BLOCKSTEP_SHUTDOWN: 'the engine is shutting down, or was shut down, and takes no new requests',
+  /** Submit the request again; `pipeline.stats()` says which stages answer. */
+  ERR_BLOCKSTEP_STAGE:
+    'a stage of a pipeline does not answer, or does not know the request any more: it ended, or was started anew',
   /** Shorten the prompt, or raise `maxModelLen`, `numBlocks` or `maxQueuedTokens`; waiting does not help. */
   ERR_BLOCKSTEP_UNFIT:
     'the prompt does not fit the model length, the pool or maxQueuedTokens, and never will',

@@ -281,6 +281,6 @@ describe('misuse of a core', () => {
     (buffer as never as { resize(bytes: number): void }).resize(4);
     expect(core.native.readFreeQueue(tracking)).toBe(1);
     expect(core.native.readFreeQueue(fixed)).toBe(0);
-    expect(codeOf(() => core.native.add(fixed, '', ''))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    expect([...core.tokens(core.native.add(fixed, '', '') % 2 ** 21)]).toEqual([]);
   });
 });

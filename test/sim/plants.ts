@@ -327,9 +327,9 @@ export const PLANTS: readonly Plant[] = [
     name: 'grammar-deadline',
     why: 'a request waits for its grammar for ever',
     file: 'src/scheduler/life/add-request.ts',
-    text: `    startDeadline(s, request, s.config.deadlines.grammar);
+    text: `  startDeadline(s, request, s.config.deadlines.grammar);
 `,
-    replacement: `    void startDeadline;
+    replacement: `  void startDeadline;
 `,
   },
   {

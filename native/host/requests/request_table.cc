@@ -41,7 +41,7 @@ u32 RequestTable::open(const std::int32_t* tokens, u32 count, const Key& root) {
     // Prompts of one length that decode in step would all grow in the same step; a little more room for some spreads it.
     draft.token_capacity = std::min(grown_capacity(count) + num_open_ % 128, kMaxTokens);
     draft.tokens = resize_array(draft.tokens, draft.token_capacity);
-    std::memcpy(draft.tokens, tokens, count * sizeof(*tokens));
+    if (count > 0) std::memcpy(draft.tokens, tokens, count * sizeof(*tokens));
     draft.num_tokens = count;
     if (hashing_) {
       grow_hashes(draft, draft.token_capacity / block_size_ + 1);

@@ -46,8 +46,8 @@ class RequestTable {
   RequestTable& operator=(const RequestTable&) = delete;
   ~RequestTable();
 
-  /// Opens a slot for a prompt of `count` >= 1 tokens, and hashes its full blocks with `root` as the start of the
-  /// chain. Changes nothing if it throws. @throws Error kLimit, std::bad_alloc
+  /// Opens a slot for a prompt of `count` tokens, 0 if they are appended later, and hashes its full blocks with `root` as
+  /// the start of the chain. Changes nothing if it throws. @throws Error kLimit, std::bad_alloc
   u32 open(const std::int32_t* tokens, u32 count, const Key& root);
 
   /// Closes an open slot: frees its tokens and hashes, and makes its handle stale. The caller has released its row.

@@ -115,11 +115,6 @@ export class OutgoingBlocks {
     return this.#jobs.size;
   }
 
-  /** Whether content is being stored. */
-  isComing(key: bigint): boolean {
-    return this.#coming.has(key);
-  }
-
   /** Notes a new request. Call it from `onNewRequest`. */
   track({ slot }: Request): void {
     while (slot >= this.#nextAt.length) {
@@ -192,23 +187,6 @@ export class OutgoingBlocks {
     const isLost = over.payload.blocks.some((block) => (this.#lost.get(block) ?? 0) > job);
     this.#drop(over.payload);
     return { ...over.payload, verdict: isLost ? Verdict.failed : over.verdict };
-  }
-
-  /**
-   * Forgets every job; late reports of them are counted as `after-reset`. The blocks are unpinned, so call it only when
-   * no worker reads them any more.
-   * @returns what was being stored
-   */
-  reset(): Outgoing[] {
-    const pending = this.#jobs.reset().map(({ payload }) => payload);
-    const blocks = Int32Array.from(this.#blocks);
-    if (blocks.length > 0) pending.push({ keys: this.#keys, blocks, places: Int32Array.from(this.#places) });
-    this.#keys = [];
-    this.#blocks = [];
-    this.#places = [];
-    this.#numUnsent = 0;
-    for (const outgoing of pending) this.#drop(outgoing);
-    return pending;
   }
 
   /** @param own the request's blocks; null = those that it has now */

@@ -1,5 +1,4 @@
 import { joined } from '../../base/arrays.js';
-import { badArgument, show } from '../../base/errors.js';
 import { ChildrenError } from '../../scheduler/connector/children-error.js';
 import type {
   BlockReuse,
@@ -7,8 +6,8 @@ import type {
   InvalidBlock,
   TransferReport,
   WorkerMetadata,
-  WorkerOutput,
 } from '../../scheduler/connector/connector.js';
+import { TRANSFER_LISTS, takeWorkerOutput } from '../../scheduler/connector/connector-output.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
 import { peer } from '../../scheduler/request/outstanding.js';
 import type { Scheduler } from '../../scheduler/scheduler.js';
@@ -16,11 +15,7 @@ import { LoadVerdicts } from './load-verdicts.js';
 import type { WorkerMethods } from './worker-methods.js';
 
 /** The reports of all workers in one round, each with its worker's rank. */
-interface Collected {
-  finishedReceiving: TransferReport[];
-  finishedSending: TransferReport[];
-  failedReceiving: TransferReport[];
-  renewed: TransferReport[];
+interface Collected extends Record<(typeof TRANSFER_LISTS)[number], TransferReport[]> {
   invalidBlocks: InvalidBlock[];
   workerMetadata: WorkerMetadata[];
 }
@@ -28,7 +23,6 @@ interface Collected {
 /** Counts a failed call of a worker: the rank, the method, and the error. */
 export type CountFailure = (rank: number, method: string, error: unknown) => void;
 
-const LISTS = ['finishedReceiving', 'finishedSending', 'failedReceiving', 'renewed'] as const;
 const NO_BLOCKS = new Int32Array(0);
 
 /**
@@ -170,7 +164,7 @@ export class Workers {
       if (error instanceof ChildrenError)
         this.#try(rank, 'getFinished', () => this.#take(all, error.answer, rank));
     });
-    const count = LISTS.reduce((sum, name) => sum + all[name].length, all.invalidBlocks.length);
+    const count = TRANSFER_LISTS.reduce((sum, name) => sum + all[name].length, all.invalidBlocks.length);
     return count + all.workerMetadata.length === 0 ? null : all;
   }
 
@@ -200,20 +194,17 @@ export class Workers {
     return reuse;
   }
 
+  /** Adds a worker's reports to the others'. If one of its lists cannot be read, none of them counts. */
   #take(all: Collected, answer: unknown, rank: number): void {
-    const output = takeReports(answer);
-    if (output !== null) this.#add(all, output, rank);
-  }
-
-  /** Adds a worker's reports to the others'. All lists are read first: if one cannot be read, all lists of this worker are dropped. */
-  #add(all: Collected, output: WorkerOutput, rank: number): void {
-    const lists = LISTS.map((name) => listOf(output, name).map((report) => ({ ...report, rank })));
-    const blocks = listOf(output, 'invalidBlocks');
-    const { metadata } = output;
-    LISTS.forEach((name, i) => {
+    const output = takeWorkerOutput(answer);
+    if (output === null) return;
+    // A report that cannot be read throws here, before any list of this worker is added.
+    const lists = TRANSFER_LISTS.map((name) => (output[name] ?? []).map((report) => ({ ...report, rank })));
+    const { invalidBlocks = [], metadata } = output;
+    TRANSFER_LISTS.forEach((name, i) => {
       all[name].push(...(name === 'finishedReceiving' ? this.#verdicts.take(lists[i]) : lists[i]));
     });
-    all.invalidBlocks.push(...blocks);
+    all.invalidBlocks.push(...invalidBlocks);
     if (metadata !== undefined) all.workerMetadata.push({ rank, metadata });
   }
 
@@ -244,20 +235,4 @@ export class Workers {
       return error instanceof Error ? error : new Error('no Error was thrown');
     }
   }
-}
-
-/** A worker's reports; null if there are none. A promise is refused, since nobody would await it. */
-function takeReports(answer: unknown): WorkerOutput | null {
-  if (answer === null || answer === undefined) return null;
-  if (typeof answer === 'object' && !('then' in answer)) return answer;
-  throw badArgument('getFinished()', show(answer), 'an object of lists, or null');
-}
-
-function listOf<Name extends Exclude<keyof WorkerOutput, 'metadata'>>(
-  output: WorkerOutput,
-  name: Name,
-): NonNullable<WorkerOutput[Name]> {
-  const list: unknown = output[name] ?? [];
-  if (Array.isArray(list)) return list as unknown as NonNullable<WorkerOutput[Name]>;
-  throw badArgument(`getFinished().${name}`, show(list), 'an array');
 }

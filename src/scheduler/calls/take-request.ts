@@ -14,6 +14,7 @@ import { CHUNK_FIELDS, REQUEST_FIELDS } from './request-names.js';
 import { takeTokenIds } from './token-ids.js';
 
 const INT32_MAX = 2 ** 31 - 1;
+const AT_LEAST_ONE = 'at least one token (only a session without a grammar may begin without a prompt)';
 const GRAMMAR_METHODS = ['ready', 'acceptTokens', 'validateTokens'] as const;
 
 /**
@@ -29,7 +30,8 @@ export function takeRequest(s: SchedulerState, input: RequestInput): TakenReques
   const { transferParams, params, timeoutMs } = input;
   checkName('id', id, 1);
   const tokens = takeTokenIds('prompt', prompt);
-  if (tokens.length === 0) throw badArgument('prompt', 'none', 'at least one token');
+  const mayBeEmpty = resumable === true && grammar === undefined;
+  if (tokens.length === 0 && !mayBeEmpty) throw badArgument('prompt', 'none', AT_LEAST_ONE);
   checkInteger('maxTokens', maxTokens, 1, INT32_MAX);
   const request: TakenRequest = { id, prompt: tokens, maxTokens, ...takeStops(input, maxTokens) };
   if (priority !== undefined) request.priority = checkInteger('priority', priority, -INT32_MAX, INT32_MAX);
@@ -118,7 +120,7 @@ export function completeChunk(s: SchedulerState, request: Request, chunk: TakenC
   const stops = { ...first, ...chunk.stops };
   checkMinTokens(stops, chunk.stops.minTokens !== undefined);
   if (deviations.refuseUnfit) {
-    const said = s.queues.idle.has(request) ? request.numTokens - 1 : request.numPromptTokens;
+    const said = s.queues.idle.has(request) ? Math.max(0, request.numTokens - 1) : request.numPromptTokens;
     checkFits(s, said + numQueuedTokens + chunk.prompt.length, chunk.prompt.length);
   }
   const arrivalTime = chunk.arrivalTime ?? s.now;

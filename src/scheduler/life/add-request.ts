@@ -3,31 +3,41 @@ import { slotOf } from '../../core/core.js';
 import { Request, type TakenRequest } from '../request/request.js';
 import { Session } from '../request/session.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
+import { parkSession } from './chunks.js';
 import { enterQueue, limitWhole, startDeadline } from './deadlines.js';
 
 /**
  * Queues a new request (vLLM `add_request`). A request with a grammar waits among the skipped until its grammar is
- * ready. If the connector fails when it is told of the request, the next step ends the request.
+ * ready, and a session without a prompt until its first chunk comes. If the connector fails when it is told of the request, the next step ends the request.
  * @param handle handle of the slot that the native core has opened for the request
  */
 export function addRequest(s: SchedulerState, input: TakenRequest, handle: number): Request {
-  const session = input.resumable === true ? new Session(stopsOf(input), input.params) : null;
+  const isEmpty = input.prompt.length === 0;
+  const session =
+    input.resumable === true ? new Session(stopsOf(input), input.params, isEmpty ? 0 : 1) : null;
   const request = new Request(input, handle, slotOf(handle), s.requestLimits(), session);
   s.track(request);
-  s.backlog.enter(request, s.now);
-  enterQueue(s, request);
-  limitWhole(s, request, s.now);
-  if (request.grammar === null) s.queues.pushWaiting(request);
-  else {
-    request.status = 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR';
-    s.queues.pushSkipped(request);
-    startDeadline(s, request, s.config.deadlines.grammar);
-  }
+  if (isEmpty) parkSession(s, request);
+  else enter(s, request);
   if (channels.add.hasSubscribers) {
     channels.add.publish({ id: request.id, handle, numPromptTokens: request.numPromptTokens });
   }
   if (s.connector !== null && !s.connector.tellNew(request)) s.doomed.push(request);
   return request;
+}
+
+/** Queues a new request that has a prompt. */
+function enter(s: SchedulerState, request: Request): void {
+  s.backlog.enter(request, s.now);
+  enterQueue(s, request);
+  limitWhole(s, request, s.now);
+  if (request.grammar === null) {
+    s.queues.pushWaiting(request);
+    return;
+  }
+  request.status = 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR';
+  s.queues.pushSkipped(request);
+  startDeadline(s, request, s.config.deadlines.grammar);
 }
 
 /**

@@ -8,7 +8,7 @@ import { noteForgotten } from '../state/forget.js';
 import { keepTokens } from '../state/kept-tokens.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { enterQueue, limitWhole, startDeadline, stopDeadline } from './deadlines.js';
-import { finish } from './finish.js';
+import { finishFromOutside } from './finish.js';
 import { endLoading, leaveLoading } from './loading.js';
 import { discardOutputs } from './preempt.js';
 import { releaseWaiting } from './reclaim.js';
@@ -38,7 +38,7 @@ export function addChunk(s: SchedulerState, request: Request, chunk: Chunk): Chu
 export function endSession(s: SchedulerState, request: Request): EndOutcome {
   if (request.session !== null) request.session.ended = true;
   if (!isIdle(s, request)) return 'queued';
-  finish(s, request, FinishCode.abort);
+  finishFromOutside(s, [request], FinishCode.abort);
   return 'ended';
 }
 
@@ -76,12 +76,17 @@ export function continueSession(s: SchedulerState, request: Request): boolean {
     s.queues.pushWaiting(request);
     return true;
   }
+  s.deadlines.stopAll(request);
+  parkSession(s, request);
+  return true;
+}
+
+/** Sets a session apart until its next chunk comes. It must stand in no container, and have no deadline. */
+export function parkSession(s: SchedulerState, request: Request): void {
   request.status = 'WAITING_FOR_STREAMING_REQ';
   request.waitingSince = s.now;
-  s.deadlines.stopAll(request);
   s.queues.park(request);
   startDeadline(s, request, s.config.deadlines.streamingInput);
-  return true;
 }
 
 /**
@@ -98,17 +103,13 @@ function leaveConnector(s: SchedulerState, request: Request): void {
 
 /**
  * Makes the text so far plus the chunk the new prompt (vLLM `_update_request_as_session`). The last token of the answer
- * is dropped, since its KV was never computed.
+ * is dropped, since its KV was never computed. The first chunk of a session that began without a prompt is all of it.
  */
 function startChunk(s: SchedulerState, request: Request, chunk: Chunk): void {
   const { prompt, stops, arrivalTime } = chunk;
   const { deviations } = s.config;
-  keepTokens(s, request);
-  const kept = request.numTokens - 1;
-  // The dropped token may have completed a block, whose hash goes with the token.
-  if (s.config.reportBlocks)
-    noteForgotten(s, s.core.blocks(request.slot).subarray(Math.floor(kept / s.config.blockSize)));
-  s.core.push(deviations.sessionHashes ? PendingOp.truncate : PendingOp.rewind, request.slot, kept);
+  const isFirst = request.numTokens === 0;
+  const kept = isFirst ? 0 : dropLastToken(s, request);
   for (let i = 0; i < prompt.length; i++) s.core.push(PendingOp.append, request.slot, prompt[i]);
   request.numTokens = kept + prompt.length;
   request.numPromptTokens = request.numTokens;
@@ -122,9 +123,23 @@ function startChunk(s: SchedulerState, request: Request, chunk: Chunk): void {
   enterQueue(s, request);
   limitWhole(s, request, chunk.addedAt);
   if (request.session !== null) request.session.numChunks++;
-  s.counters.promptTokens += prompt.length;
+  // The admission of a first chunk counts its tokens.
+  if (isFirst) s.backlog.enter(request, s.now);
+  else s.counters.promptTokens += prompt.length;
   if (channels.chunk.hasSubscribers) {
     const { id, handle, numPromptTokens } = request;
     channels.chunk.publish({ id, handle, numPromptTokens, numTokens: prompt.length });
   }
+}
+
+/** Drops the last token of a session's text. @returns how many tokens are left */
+function dropLastToken(s: SchedulerState, request: Request): number {
+  keepTokens(s, request);
+  const kept = request.numTokens - 1;
+  // The dropped token may have completed a block, whose hash goes with the token.
+  if (s.config.reportBlocks)
+    noteForgotten(s, s.core.blocks(request.slot).subarray(Math.floor(kept / s.config.blockSize)));
+  const drop = s.config.deviations.sessionHashes ? PendingOp.truncate : PendingOp.rewind;
+  s.core.push(drop, request.slot, kept);
+  return kept;
 }

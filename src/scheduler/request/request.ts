@@ -14,7 +14,8 @@ export interface RequestInput extends StopConditions {
   id: string;
   /**
    * Prompt token ids, at least one; copied. Each must be an integer in [0, 2^31 - 2]. Any array-like is taken:
-   * number[], any typed array of numbers. An Int32Array costs least.
+   * number[], any typed array of numbers. An Int32Array costs least. A session without a grammar may begin with an
+   * empty prompt: it waits for its first chunk.
    */
   prompt: ArrayLike<number>;
   /** With policy `priority`: a lower value is more important. Default 0. */
@@ -43,8 +44,11 @@ export interface RequestInput extends StopConditions {
   params?: unknown;
 }
 
-/** The container that holds an unfinished request; null for a request that has finished. */
-export type Container = 'waiting' | 'skipped' | 'running' | null;
+/**
+ * The container that holds an unfinished request; null for a request that has finished. `lent`: a borrowing adapter has
+ * taken it out while a step is planned.
+ */
+export type Container = 'waiting' | 'skipped' | 'running' | 'lent' | null;
 
 /** A checked `RequestInput`. The methods of its grammar were looked up once. */
 export interface TakenRequest extends RequestInput {

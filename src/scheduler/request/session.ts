@@ -40,16 +40,16 @@ export class Session {
   numQueuedTokens = 0;
   /** True: no further chunk will come. The request ends when the queue is empty and the last answer ends. */
   ended = false;
-  /** Chunks whose answer was begun. The prompt of `add` is the first chunk. */
-  numChunks = 1;
 
   /**
    * @param stops the stop conditions of `add`, which chunks fall back on
    * @param params what `add` gave for the executor, which chunks fall back on
+   * @param numChunks chunks whose answer was begun: the prompt of `add` is the first chunk, unless it is empty
    */
   constructor(
     readonly stops: TakenStops,
     readonly params: unknown = undefined,
+    public numChunks: number = 1,
   ) {}
 
   /** Chunks that wait for their answer, the next one first. */

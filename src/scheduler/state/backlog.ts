@@ -6,7 +6,7 @@ const MEMORY = 256;
 /**
  * The requests that were added and never admitted to a step: how many they are, their prompt tokens, and how fast
  * such requests are admitted. A request counts until the first plan that it is in, also while its prefix is loaded,
- * or until it ends. A preempted request that waits again does not count, nor does a session that waits for its second
+ * or until it ends. A session that began without a prompt counts from its first chunk on. A preempted request that waits again does not count, nor does a session that waits for its second
  * chunk.
  *
  * Invariant: `requests` and `tokens` are the number of requests whose `backlogTokens` is not 0, and the sum of their

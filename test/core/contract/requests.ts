@@ -32,13 +32,26 @@ export function describeRequests(bench: Bench): void {
     expect(core.native.readTokens(slot, 7, out)).toBe(0);
   });
 
-  it('refuses prompts that are empty, longer than the model, or hold impossible ids', () => {
+  it('refuses prompts that are longer than the model, or hold impossible ids', () => {
     using core = bench();
-    for (const bad of [[], range(65), [-1], [0, 2 ** 31 - 1], [-(2 ** 31)]]) {
+    for (const bad of [range(65), [-1], [0, 2 ** 31 - 1], [-(2 ** 31)]]) {
       expect(codeOf(() => core.open(bad))).toBe('ERR_BLOCKSTEP_BAD_ARG');
     }
     expect(core.native.handle(0)).toBe(0);
     expect(core.open(range(64))).toBe(0);
+  });
+
+  it('opens a request without a prompt, whose tokens are appended later', () => {
+    using core = bench();
+    using other = bench();
+    const slot = core.open([]);
+    expect([core.native.numTokens(slot), core.native.match(slot, 0)]).toEqual([0, 0]);
+    core.native.verify();
+    for (const token of range(9)) core.push(PendingOp.append, slot, token);
+    const hashesOf = (c: BenchCore, at: number) => [c.native.blockHash(at, 0), c.native.blockHash(at, 1)];
+    expect([...core.tokens(slot)]).toEqual(range(9));
+    expect(hashesOf(core, slot)).toEqual(hashesOf(other, other.open(range(9))));
+    core.native.verify();
   });
 
   it('hashes depend on the tokens before, the adapter, the salt and the seed, and on nothing else', () => {

@@ -54,7 +54,8 @@ export class Ledger {
     this.accounts.set(handle, account);
     this.live.set(asked.id, account);
     if (asked.hasGrammar) account.grammarSince = this.now;
-    Object.assign(account, { queuedSince: this.now, timedSince: this.now });
+    if (account.conversation !== null && asked.prompt.length === 0) account.conversation.idleSince = this.now;
+    else Object.assign(account, { queuedSince: this.now, timedSince: this.now });
     return account;
   }
 
@@ -118,7 +119,7 @@ export class Ledger {
   /** The last token of the answer before is dropped: nothing was computed from it. */
   startChunk(account: Account, chunk: ChunkFacts): void {
     const conversation = account.conversation as Conversation;
-    const kept = account.numTokens - 1;
+    const kept = Math.max(0, account.numTokens - 1);
     conversation.idleSince = -1;
     Object.assign(account, { queuedSince: this.now, timedSince: chunk.at ?? this.now });
     account.numTokens = kept + chunk.prompt.length;

@@ -22,7 +22,7 @@ export class SessionAudit {
   #take(account: Account, chunk: ChunkFacts): string {
     const { maxModelLen, numBlocks, blockSize } = this.#ledger.rules;
     const conversation = account.conversation as Conversation;
-    const said = conversation.isIdle ? account.numTokens - 1 : account.numPrompt;
+    const said = conversation.isIdle ? Math.max(0, account.numTokens - 1) : account.numPrompt;
     const total = said + conversation.numQueued + chunk.prompt.length;
     if (total >= maxModelLen || total > (numBlocks - 1) * blockSize) return 'ERR_BLOCKSTEP_UNFIT';
     if (!conversation.isIdle) {

@@ -106,6 +106,8 @@ export class Crowd {
       hasGrammar: rng.chance(grammars),
       reads: rng.pick(['at once', 'at once', 'at once', 'late', 'leaves']),
     };
+    // A session that begins without a prompt. No draw of its own, so that every seed has the life that it had.
+    if (wish.isSession && !wish.hasGrammar && maxTokens % 3 === 0) wish.prompt = new Int32Array(0);
     // When the time of a session begins depends on its answers, which the other simulation counts.
     if (timeoutMs !== undefined && !wish.isSession) wish.timeoutMs = timeoutMs;
     return wish;

@@ -85,6 +85,8 @@ export class Transcript {
     this.#state = grammarState;
     this.#stateAtEnd = grammarState;
     this.#prompt(prompt);
+    // A session without a prompt says nothing before its first chunk.
+    this.#hasEnded = prompt.length === 0;
   }
 
   /** The session goes on behind the present answer, or behind those of the chunks before. */
@@ -144,8 +146,8 @@ export class Transcript {
   /** The last token of an answer is dropped: it was never computed. */
   #begin(): void {
     const { prompt, stops } = this.#chunks.shift() as { prompt: Int32Array; stops: Stops };
-    const { from, tokens } = this.answers.at(-1) as Answer;
-    const kept = from + tokens.length - 1;
+    const last = this.answers.at(-1);
+    const kept = last === undefined ? 0 : last.from + last.tokens.length - 1;
     for (const list of [this.#tokens, this.#contents, this.#reads]) list.length = kept;
     this.#state = this.#stateAtEnd;
     this.#stops = stops;

@@ -164,6 +164,8 @@ export class Simulation {
     };
     const { timeouts } = this.#rng;
     if (timeouts.chance(workload.timeouts)) asked.timeoutMs = timeouts.between(20, 300);
+    // No draw of its own, so that every seed has the life that it had.
+    if (asked.isSession && !asked.hasGrammar && maxTokens % 3 === 0) asked.prompt = new Int32Array(0);
     this.world.add(asked, { priority: rng.below(3) }, asked.hasGrammar ? this.#grammar() : null);
   }
 

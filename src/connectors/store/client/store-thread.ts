@@ -1,6 +1,7 @@
 import { checkInteger } from '../../../base/errors.js';
-import { checkNames, knownNames } from '../../../base/known-names.js';
+import { knownNames } from '../../../base/known-names.js';
 import type { BlockArena } from '../../../transfer/block-arena.js';
+import { checkClock, checkOptions } from '../../base/option-checks.js';
 import { Outcome } from '../stores/block-store.js';
 import { checkStore, type StoreOptions, type StoreSettings } from '../stores/store-options.js';
 import { Breaker } from './breaker.js';
@@ -88,14 +89,14 @@ export class StoreThread {
    * ERR_BLOCKSTEP_BAD_FILE if the file of an embedded store cannot be used. A server that is down is no error.
    */
   constructor(options: StoreThreadOptions) {
-    checkNames(options, OPTIONS);
+    checkOptions(options, OPTIONS);
     const { store, staging, timeoutMs = 1000, pauseMs = 100, maxPauseMs = 5000 } = options;
     this.#timeoutMs = checkInteger('timeoutMs', timeoutMs, 1, MAX_MS);
     checkInteger('pauseMs', pauseMs, 1, MAX_MS);
     checkInteger('maxPauseMs', maxPauseMs, pauseMs, MAX_MS);
+    this.#now = checkClock(options.now);
     this.#settings = checkStore(store);
     this.#staging = staging ?? null;
-    this.#now = options.now ?? (() => performance.now());
     this.#breaker = new Breaker(this.#now, { pauseMs, maxPauseMs });
     this.#putBreaker = new Breaker(this.#now, { pauseMs, maxPauseMs });
     this.#link = this.#start();

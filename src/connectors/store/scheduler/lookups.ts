@@ -1,9 +1,9 @@
 import type { KvView } from '../../../scheduler/connector/kv-view.js';
 import type { Request } from '../../../scheduler/request/request.js';
+import type { BoundedSet } from '../../base/bounded-set.js';
 import type { StoreThread } from '../client/store-thread.js';
 import { Outcome } from '../stores/block-store.js';
 import { blockKey } from './block-names.js';
-import type { KnownHashes } from './known-hashes.js';
 
 /** Blocks that are asked for at once. A longer prefix is asked for piece by piece, as long as all of it is there. */
 const PIECE = 256;
@@ -26,7 +26,7 @@ interface Lookup {
 export interface LookupParts {
   readonly view: KvView;
   readonly thread: StoreThread;
-  readonly known: KnownHashes;
+  readonly known: BoundedSet<bigint>;
   readonly numRanks: number;
   /** What all keys begin with, now. */
   readonly space: () => string;

@@ -83,12 +83,23 @@ const REDIS = knownNames<RedisStoreOptions>('the options of a store in Redis or 
 const OWN = knownNames<OwnStoreOptions>('the options of a store of your own', { open: true });
 const MAX_MS = 2 ** 31 - 1;
 
+/** What `checkStore` has returned. */
+const CHECKED = new WeakSet<object>();
+
 /**
- * Checks where blocks are to be kept. A server is not asked: one that is down costs hits later, and no start.
+ * Checks where blocks are to be kept. A server is not asked: one that is down costs hits later, and no start. What was
+ * checked already is returned as it is, and its file not looked at again.
  * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_PACKAGE if the client of the store is not installed;
  * ERR_BLOCKSTEP_BAD_FILE if the file cannot be made or written
  */
 export function checkStore(store: unknown): StoreSettings {
+  if (isObject(store) && CHECKED.has(store)) return store as unknown as StoreSettings;
+  const settings = settingsOf(store);
+  CHECKED.add(settings);
+  return settings;
+}
+
+function settingsOf(store: unknown): StoreSettings {
   if (!isObject(store)) throw badArg('store', store, 'an object with path, with url, or with open');
   if (store['url'] !== undefined) return checkRedis(store);
   if (store['path'] !== undefined) return checkEmbedded(store);

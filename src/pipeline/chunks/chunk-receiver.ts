@@ -1,0 +1,45 @@
+import { type Chunk, MOST_AHEAD } from '../transport/chunk.js';
+
+/** What became of a chunk that came. `ready`: it is next. `early`: an earlier one is missing. The others are anomalies. */
+export type ChunkFate = 'ready' | 'early' | 'duplicate' | 'beyond-window' | 'after-end';
+
+/**
+ * The incoming chunks of one request: gives them out in order, each once, whatever the transport does.
+ *
+ * Invariants: chunks before `#next` were given out; `#early` has only chunks from `#next` on, at most `MOST_AHEAD`.
+ */
+export class ChunkReceiver {
+  readonly #early = new Map<number, Chunk>();
+  #next = 1;
+  #isComplete = false;
+
+  /** The chunk that is waited for. */
+  get next(): number {
+    return this.#next;
+  }
+
+  /** Whether the last chunk was given out. */
+  get isComplete(): boolean {
+    return this.#isComplete;
+  }
+
+  /**
+   * Takes a chunk.
+   * @param give called for this chunk and those that have waited for it, in order, if it is the next one
+   */
+  take(chunk: Chunk, give: (chunk: Chunk) => void): ChunkFate {
+    const { number } = chunk;
+    if (number < this.#next || this.#early.has(number)) return 'duplicate';
+    if (this.#isComplete) return 'after-end';
+    // One more than the window: a last chunk without tokens does not wait for its place.
+    if (number > this.#next + MOST_AHEAD) return 'beyond-window';
+    this.#early.set(number, chunk);
+    if (number > this.#next) return 'early';
+    for (let next = this.#early.get(this.#next); next !== undefined; next = this.#early.get(this.#next)) {
+      this.#early.delete(this.#next++);
+      this.#isComplete = next.isLast;
+      give(next);
+    }
+    return 'ready';
+  }
+}

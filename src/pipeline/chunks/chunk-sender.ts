@@ -1,0 +1,135 @@
+import type { Chunk } from '../transport/chunk.js';
+
+const FIRST_CAPACITY = 16;
+
+/**
+ * The outgoing chunks of one request: collects tokens, cuts them into chunks, and sends no more chunks ahead than the
+ * receiver takes. What is not sent stays here as tokens, at most as many as the request generates.
+ *
+ * Invariants: `#sent <= #flushed <= #total`; at most `window` chunks with tokens are on their way, or with the receiver
+ * and not taken; after a last chunk none follows.
+ */
+export class ChunkSender {
+  readonly #size: number;
+  readonly #window: number;
+  readonly #send: (chunk: Chunk) => void;
+  /** Tokens and extras from `#sent` on; the first `#from` entries are sent already. */
+  #tokens = new Int32Array(FIRST_CAPACITY);
+  #extras: unknown[] | null = null;
+  #from = 0;
+  #total = 0;
+  #sent = 0;
+  /** Tokens up to here go out even if they fill no chunk. */
+  #flushed = 0;
+  #ended = false;
+  #isOver = false;
+  #number = 0;
+  #taken = 0;
+  /** Since when chunks wait to be taken, in milliseconds; -1: none does. */
+  #waitsSince = -1;
+
+  /**
+   * @param size tokens of a chunk; a chunk has fewer where the stage's answer ends
+   * @param window most chunks that are sent and not taken
+   */
+  constructor(size: number, window: number, send: (chunk: Chunk) => void) {
+    this.#size = size;
+    this.#window = window;
+    this.#send = send;
+  }
+
+  /** Whether the last chunk was sent. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** Chunks that were sent. */
+  get numSent(): number {
+    return this.#number;
+  }
+
+  /** The first chunk that was sent and not taken; 0: none. */
+  get numWaiting(): number {
+    return this.#number > this.#taken ? this.#taken + 1 : 0;
+  }
+
+  /** Since when the first of them waits, in milliseconds; -1: none does. */
+  get waitsSince(): number {
+    return this.#waitsSince;
+  }
+
+  /** Tokens that wait until they may be sent. */
+  get numUnsent(): number {
+    return this.#total - this.#sent;
+  }
+
+  /**
+   * Adds tokens behind those before.
+   * @param flush true: they go out even if they fill no chunk
+   * @param now milliseconds
+   */
+  add(tokens: Int32Array, extras: readonly unknown[] | null, flush: boolean, now: number): void {
+    this.#append(tokens, extras);
+    if (flush) this.#flushed = this.#total;
+    this.#pump(now);
+  }
+
+  /** No more tokens come. */
+  end(now: number): void {
+    this.#ended = true;
+    this.#flushed = this.#total;
+    this.#pump(now);
+  }
+
+  /** The receiver has computed all chunks up to this one. @returns false: it says nothing new, or what cannot be */
+  taken(number: number, now: number): boolean {
+    if (number <= this.#taken || number > this.#number) return false;
+    this.#taken = number;
+    this.#waitsSince = this.#taken < this.#number ? now : -1;
+    this.#pump(now);
+    return true;
+  }
+
+  #pump(now: number): void {
+    while (this.#number - this.#taken < this.#window) {
+      const left = this.#total - this.#sent;
+      const count = left >= this.#size ? this.#size : this.#flushed - this.#sent;
+      if (count <= 0) break;
+      this.#emit(count, now);
+    }
+    // A last chunk without tokens costs the receiver nothing, so it need not wait.
+    if (this.#ended && !this.#isOver && this.#sent === this.#total) this.#emit(0, now);
+  }
+
+  #emit(count: number, now: number): void {
+    const from = this.#from;
+    const tokens = this.#tokens.slice(from, from + count);
+    const extras = this.#extras?.slice(from, from + count) ?? null;
+    this.#from += count;
+    this.#sent += count;
+    const isLast = this.#ended && this.#sent === this.#total;
+    this.#isOver = isLast;
+    if (this.#waitsSince < 0) this.#waitsSince = now;
+    this.#send({ number: ++this.#number, tokens, extras, isLast });
+  }
+
+  #append(tokens: Int32Array, extras: readonly unknown[] | null): void {
+    const kept = this.#total - this.#sent;
+    if (this.#from + kept + tokens.length > this.#tokens.length) this.#makeRoom(kept, tokens.length);
+    if (extras !== null || this.#extras !== null) {
+      this.#extras ??= Array.from({ length: this.#from + kept }, () => undefined);
+      for (let i = 0; i < tokens.length; i++) this.#extras[this.#from + kept + i] = extras?.[i];
+    }
+    this.#tokens.set(tokens, this.#from + kept);
+    this.#total += tokens.length;
+  }
+
+  #makeRoom(kept: number, more: number): void {
+    const need = kept + more;
+    const grown = need > this.#tokens.length ? new Int32Array(2 * need) : this.#tokens;
+    grown.set(this.#tokens.subarray(this.#from, this.#from + kept));
+    this.#tokens = grown;
+    this.#extras = this.#extras?.slice(this.#from, this.#from + kept) ?? null;
+    this.#from = 0;
+  }
+}

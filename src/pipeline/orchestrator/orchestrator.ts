@@ -1,0 +1,296 @@
+import { randomBytes } from 'node:crypto';
+import { addAbortListener } from 'node:events';
+import { Anomalies } from '../../base/anomalies.js';
+import { BlockstepError, show } from '../../base/errors.js';
+import { isAborted } from '../../engine/streams/submission.js';
+import type { PipelineMessage, RequestKey, StageFigures, StageMessage } from '../transport/messages.js';
+import { type Connection, stageParty, type Transport } from '../transport/transport.js';
+import { Explanations } from './explanations.js';
+import { Liveness, type LivenessLimits } from './liveness.js';
+import { PipelineRequest } from './pipeline-request.js';
+import { type PipelineCalls, PipelineStream } from './pipeline-stream.js';
+import { Roster } from './roster.js';
+import { SessionInputs } from './session-inputs.js';
+import {
+  submissionsOf,
+  type TakenPipelineInput,
+  takePipelineInput,
+  takeSubmitOptions,
+} from './submission.js';
+
+/** What an orchestrator is made of. */
+export interface OrchestratorParts {
+  /** Names of the stages, in order. */
+  readonly names: readonly string[];
+  readonly transport: Transport;
+  readonly now: () => number;
+  readonly limits: LivenessLimits;
+  /** Most unfinished requests. */
+  readonly maxRequests: number;
+}
+
+/**
+ * The client's side of a pipeline: submits each request to all stages at once, hears what they make of it, and gives each request exactly
+ * one end. What a stage says of a request that has ended is dropped and counted.
+ *
+ * Stages elsewhere are asked from time to time which requests they have. A request that a stage should have and does not, twice in a row,
+ * was lost: the stage was started anew, or a message did not come. It fails, and so do the requests of a stage that does not answer.
+ */
+export class Orchestrator {
+  readonly #parts: OrchestratorParts;
+  readonly #party = `client/${randomBytes(6).toString('hex')}`;
+  readonly #connection: Connection;
+  readonly #liveness: Liveness;
+  readonly #explanations: Explanations;
+  readonly #anomalies = new Anomalies(false);
+  readonly #roster = new Roster();
+  readonly #inputs: SessionInputs;
+  readonly #calls: PipelineCalls;
+  #nextNumber = 1;
+  #numLate = 0;
+  readonly #ends = { completed: 0, aborted: 0, failed: 0 };
+
+  constructor(parts: OrchestratorParts) {
+    this.#parts = parts;
+    this.#liveness = new Liveness(parts.names.length, parts.limits, parts.now);
+    this.#explanations = new Explanations(parts.now);
+    this.#connection = parts.transport.join(this.#party, {
+      receive: (message) => this.#receive(message),
+      lost: (_from, why) => this.#lost(why),
+    });
+    this.#inputs = new SessionInputs(this.#anomalies, (key, chunk) =>
+      this.#send(parts.names[0], { kind: 'chunk', key, chunk }),
+    );
+    this.#calls = {
+      abort: (request, reason) => this.#abort(request, reason),
+      addChunk: (request, chunk) => this.#inputs.add(request, chunk),
+      endInput: (request) => this.#inputs.end(request),
+    };
+  }
+
+  /** Unfinished requests. */
+  get size(): number {
+    return this.#roster.size;
+  }
+
+  /** See `Pipeline.submit`. */
+  submit(input: unknown, options: unknown): PipelineStream {
+    const { names, maxRequests, now } = this.#parts;
+    const { signal, wants } = takeSubmitOptions(options, names);
+    const taken = takePipelineInput(input, names);
+    const number = this.#nextNumber++;
+    const id = taken.id ?? this.#roster.newId(number);
+    if (this.#roster.byId(id) !== undefined)
+      throw new BlockstepError(
+        'ERR_BLOCKSTEP_DUPLICATE_ID',
+        `id ${show(id)} belongs to an unfinished request`,
+      );
+    if (this.#roster.size >= maxRequests)
+      throw new BlockstepError(
+        'ERR_BLOCKSTEP_OVERLOADED',
+        `${this.#roster.size} requests are unfinished, the most that maxRequests allows`,
+        { retryAfterMs: null },
+      );
+    const key = `${this.#party.slice('client/'.length)}.${number}`;
+    const request = new PipelineRequest(id, key, names, wants, taken.timeoutMs, now);
+    request.pingsBefore = this.#liveness.numPings;
+    if (signal !== null && isAborted(signal)) request.abort(signal.reason);
+    else this.#begin(request, taken, signal);
+    return new PipelineStream(request, this.#calls);
+  }
+
+  /** Aborts requests by id; unknown ones are counted. */
+  abort(ids: readonly string[], reason: unknown): void {
+    for (const id of ids) {
+      const request = this.#roster.byId(id);
+      if (request === undefined)
+        this.#anomalies.report('abort-unknown', `no unfinished request has id ${id}`);
+      else this.#abort(request, reason);
+    }
+  }
+
+  /** Ends every request. */
+  abortAll(reason: unknown): void {
+    for (const request of this.#roster.all()) this.#abort(request, reason);
+  }
+
+  /** Does what is due: pings, requests that have taken too long, stages that do not answer. */
+  tick(): void {
+    const { now, transport, names } = this.#parts;
+    const time = now();
+    for (const request of this.#roster.overdue(time)) {
+      const message = `it took ${Math.round(time - request.submittedAt)} ms, more than its timeoutMs`;
+      this.#fail(request, null, 'ERR_BLOCKSTEP_REQUEST', message);
+    }
+    this.#explanations.expire();
+    if (transport.isLocal) return;
+    const number = this.#liveness.nextPing();
+    names.forEach((name, stage) => {
+      if (number > 0) this.#send(name, { kind: 'ping', client: this.#party, number });
+      if (!this.#liveness.isGone(stage)) return;
+      const silent = `it has not answered for ${Math.round(this.#liveness.silentFor(stage))} ms`;
+      for (const request of this.#roster.all())
+        if (!request.hasEndedIn(stage)) this.#fail(request, stage, 'ERR_BLOCKSTEP_STAGE', silent);
+    });
+  }
+
+  /** When `tick` has something to do, in milliseconds of the clock; Infinity: not before something comes. */
+  get nextDeadline(): number {
+    const ping = this.#parts.transport.isLocal ? Number.POSITIVE_INFINITY : this.#liveness.nextDeadline;
+    return Math.min(ping, this.#explanations.nextDeadline, this.#roster.nextDue);
+  }
+
+  /**
+   * What a request waits for in each stage, in words.
+   * @param ask what a stage of this process says of a key; undefined: it is elsewhere
+   */
+  async explain(
+    id: string,
+    ask: (stage: number, key: RequestKey) => string | null | undefined,
+  ): Promise<string> {
+    const request = this.#roster.byId(id);
+    if (request === undefined)
+      return `request ${show(id)} is not known: it was never submitted, or it has ended`;
+    const { names } = this.#parts;
+    const told = names.map((_name, stage) => {
+      if (request.hasEndedIn(stage)) return request.describe(stage);
+      const here = ask(stage, request.key);
+      if (here !== undefined) return here ?? request.describe(stage);
+      return this.#askRemote(stage, request);
+    });
+    const words = await Promise.all(told);
+    return `request ${show(id)}: ${words.map((text, i) => `${names[i]}: ${text}`).join('; ')}`;
+  }
+
+  /** Counts of this side. */
+  stats() {
+    const silentMs = this.#parts.names.map((_name, stage) => this.#liveness.silentFor(stage));
+    return {
+      requests: this.#roster.size,
+      ...this.#ends,
+      lateOutputs: this.#numLate,
+      anomalies: this.#anomalies.toObject(),
+      silentMs,
+    };
+  }
+
+  /** What a stage elsewhere said of itself last; null: nothing yet. */
+  figuresOf(stage: number): StageFigures | null {
+    return this.#liveness.figuresOf(stage);
+  }
+
+  /** Leaves the transport. Requests are aborted before. */
+  async close(): Promise<void> {
+    await this.#connection.close();
+  }
+
+  #begin(request: PipelineRequest, taken: TakenPipelineInput, signal: AbortSignal | null): void {
+    const { names } = this.#parts;
+    this.#roster.add(request);
+    if (signal !== null) {
+      const listener = addAbortListener(signal, () => this.#abort(request, signal.reason));
+      request.release = () => listener[Symbol.dispose]();
+    }
+    if (taken.resumable) this.#inputs.open(request.key);
+    // The last stage first: a stage knows of a request before the stage before it can send a chunk.
+    const submissions = submissionsOf(taken, request, names, this.#party);
+    for (let stage = names.length - 1; stage >= 0; stage--)
+      this.#send(names[stage], { kind: 'submit', submission: submissions[stage] });
+  }
+
+  #receive(message: PipelineMessage): void {
+    switch (message.kind) {
+      case 'output':
+      case 'ended':
+      case 'failed':
+        this.#hear(message);
+        return;
+      case 'pong':
+        this.#heard(message);
+        return;
+      case 'explained':
+        this.#explanations.answer(message.ask, message.text);
+        return;
+      case 'taken':
+        return;
+      default:
+        this.#anomalies.report('foreign-message', `a client was sent ${message.kind}`);
+    }
+  }
+
+  #hear(message: PipelineMessage & { kind: 'output' | 'ended' | 'failed' }): void {
+    const request = this.#roster.byKey(message.key);
+    const stage = this.#parts.names.indexOf(message.stage);
+    if (request === undefined || stage < 0) {
+      this.#numLate++;
+      return;
+    }
+    if (message.kind === 'output') request.output(stage, message.output);
+    else if (message.kind === 'failed') this.#failAs(request, message.stage, message.failure);
+    else if (request.stageEnded(stage, message.end)) {
+      this.#forget(request);
+      this.#ends.completed++;
+      request.complete();
+    }
+  }
+
+  /** A stage has answered a ping, and said which requests it has. */
+  #heard({ stage: name, number, keys, figures }: PipelineMessage & { kind: 'pong' }): void {
+    const stage = this.#parts.names.indexOf(name);
+    if (stage < 0) return;
+    this.#liveness.heard(stage, figures);
+    const known = new Set(keys);
+    for (const key of known)
+      if (this.#roster.byKey(key) === undefined) this.#send(name, { kind: 'abort', key });
+    for (const request of this.#roster.all())
+      if (number > request.pingsBefore && request.pinged(stage, known.has(request.key)))
+        this.#fail(request, stage, 'ERR_BLOCKSTEP_STAGE', 'it does not know the request any more');
+  }
+
+  #lost(why: string): void {
+    for (const request of this.#roster.all()) this.#fail(request, null, 'ERR_BLOCKSTEP_STAGE', why);
+  }
+
+  #abort(request: PipelineRequest, reason: unknown): void {
+    if (request.ended) return;
+    this.#cancel(request);
+    this.#ends.aborted++;
+    request.abort(reason);
+  }
+
+  #fail(request: PipelineRequest, stage: number | null, code: BlockstepError['code'], message: string): void {
+    this.#failAs(request, stage === null ? null : this.#parts.names[stage], { code, message });
+  }
+
+  #failAs(
+    request: PipelineRequest,
+    stage: string | null,
+    failure: Parameters<PipelineRequest['fail']>[1],
+  ): void {
+    if (request.ended) return;
+    this.#cancel(request);
+    this.#ends.failed++;
+    request.fail(stage, failure);
+  }
+
+  /** Ends a request in every stage that may have it, and forgets it. */
+  #cancel(request: PipelineRequest): void {
+    this.#forget(request);
+    for (const name of this.#parts.names) this.#send(name, { kind: 'abort', key: request.key });
+  }
+
+  #forget(request: PipelineRequest): void {
+    this.#roster.remove(request);
+    this.#inputs.forget(request.key);
+  }
+
+  async #askRemote(stage: number, request: PipelineRequest): Promise<string> {
+    const { ask, text } = this.#explanations.ask();
+    this.#send(this.#parts.names[stage], { kind: 'explain', client: this.#party, key: request.key, ask });
+    return (await text) ?? `${request.describe(stage)}; the stage does not answer`;
+  }
+
+  #send(stage: string, message: StageMessage): void {
+    this.#connection.send(stageParty(stage), message);
+  }
+}

@@ -1,0 +1,164 @@
+import { Deferred } from '../../base/deferred.js';
+import type { EndReason, StopReason } from '../../engine/streams/outputs.js';
+import type { StageOutput } from '../transport/messages.js';
+import type { PipelineOutput } from './outputs.js';
+
+type Next = IteratorResult<PipelineOutput, undefined>;
+const DONE: Next = Object.freeze({ done: true, value: undefined });
+
+/** Unread outputs of one stage that belong together. */
+interface Piece {
+  readonly stage: number;
+  readonly tokens: Int32Array[];
+  readonly extras: unknown[];
+  hasExtras: boolean;
+  finishReason: EndReason | null;
+  stopReason: StopReason | null;
+}
+
+/** How a pipeline's request ended, for its readers. */
+export type PipelineEnd =
+  | { readonly reason: EndReason; readonly stopReason: StopReason | null }
+  | { readonly failure: unknown; readonly dropsUnread: boolean };
+
+/**
+ * The outputs of one request that were not read yet, the readers that wait, and the end. A slow reader stalls nobody: what it has not
+ * read is as many tokens as the stages that it asked for may generate.
+ *
+ * Invariants: while a reader waits, nothing is unread and the end has not come; the end comes once.
+ */
+export class OutputBuffer {
+  readonly #stages: readonly string[];
+  /** Tokens of each stage so far. */
+  readonly #counts: number[];
+  readonly #pieces: Piece[] = [];
+  readonly #waiting: Deferred<Next>[] = [];
+  #end: PipelineEnd | null = null;
+  #endTaken = false;
+  #wasLeft = false;
+
+  /** @param stages names of all stages, the last one last */
+  constructor(stages: readonly string[]) {
+    this.#stages = stages;
+    this.#counts = stages.map(() => 0);
+  }
+
+  /** Whether the end has come; some outputs may be unread. */
+  get ended(): boolean {
+    return this.#end !== null;
+  }
+
+  /** Whether no output comes any more. */
+  get isReadOut(): boolean {
+    return this.#endTaken;
+  }
+
+  /** Whether a reader left before the last output. */
+  get wasLeft(): boolean {
+    return this.#wasLeft;
+  }
+
+  /** Tokens of all stages that were not read. */
+  get numUnread(): number {
+    return this.#pieces.reduce((sum, { tokens }) => sum + lengthOf(tokens), 0);
+  }
+
+  /** Adds an output. @param isFinal it is the last one of its stage, whose end is told by `end` */
+  add(stage: number, output: StageOutput): void {
+    if (this.#end !== null) return;
+    const { tokens, extras, finishReason, stopReason } = output;
+    const last = this.#pieces.at(-1);
+    const isMore = last !== undefined && last.stage === stage && last.finishReason === null;
+    const piece = isMore ? last : newPiece(stage);
+    if (!isMore) this.#pieces.push(piece);
+    piece.tokens.push(tokens);
+    if (extras !== null) {
+      for (let i = piece.extras.length; i < lengthOf(piece.tokens) - tokens.length; i++)
+        piece.extras.push(undefined);
+      piece.extras.push(...extras);
+      piece.hasExtras = true;
+    }
+    piece.finishReason = finishReason;
+    piece.stopReason = stopReason;
+    this.#wake();
+  }
+
+  /** Ends the outputs; only the first end counts. */
+  end(end: PipelineEnd): void {
+    if (this.#end !== null) return;
+    this.#end = end;
+    if ('failure' in end && end.dropsUnread) this.#pieces.length = 0;
+    const waiting = this.#waiting.splice(0);
+    for (const waiter of waiting) this.next().then(waiter.resolve, waiter.reject);
+  }
+
+  /** The next output, as soon as there is one. Calls are answered in order. */
+  next(): Promise<Next> {
+    const piece = this.#pieces.shift();
+    if (piece !== undefined) return Promise.resolve<Next>({ done: false, value: this.#read(piece) });
+    if (this.#end !== null) return this.#last(this.#end);
+    const waiter = new Deferred<Next>();
+    this.#waiting.push(waiter);
+    return waiter.promise;
+  }
+
+  /** The reader leaves: this reader and all later readers find the end. */
+  leave(): void {
+    this.#wasLeft ||= !this.#endTaken;
+    this.#endTaken = true;
+    this.#pieces.length = 0;
+    for (const waiter of this.#waiting.splice(0)) waiter.resolve(DONE);
+  }
+
+  #wake(): void {
+    const waiter = this.#waiting.shift();
+    const piece = waiter === undefined ? undefined : this.#pieces.shift();
+    if (piece !== undefined) waiter?.resolve({ done: false, value: this.#read(piece) });
+  }
+
+  #last(end: PipelineEnd): Promise<Next> {
+    if (this.#endTaken) return Promise.resolve(DONE);
+    this.#endTaken = true;
+    if ('failure' in end) return Promise.reject(end.failure);
+    const at = this.#stages.length - 1;
+    const value: PipelineOutput = {
+      ...{
+        stage: this.#stages[at],
+        tokens: new Int32Array(0),
+        extras: null,
+        numOutputTokens: this.#counts[at],
+      },
+      ...{ finishReason: end.reason, continues: false, stopReason: end.stopReason },
+    };
+    return Promise.resolve<Next>({ done: false, value });
+  }
+
+  #read({ stage, tokens, extras, hasExtras, finishReason, stopReason }: Piece): PipelineOutput {
+    const all = tokens.length === 1 ? tokens[0] : joined(tokens);
+    this.#counts[stage] += all.length;
+    return {
+      ...{ stage: this.#stages[stage], tokens: all, numOutputTokens: this.#counts[stage] },
+      extras: hasExtras ? extras : null,
+      ...{ finishReason, continues: finishReason !== null, stopReason },
+    };
+  }
+}
+
+function newPiece(stage: number): Piece {
+  return { stage, tokens: [], extras: [], hasExtras: false, finishReason: null, stopReason: null };
+}
+
+function lengthOf(lists: readonly Int32Array[]): number {
+  return lists.reduce((sum, { length }) => sum + length, 0);
+}
+
+/** Lists of tokens, one behind the other. */
+export function joined(lists: readonly Int32Array[]): Int32Array {
+  const all = new Int32Array(lengthOf(lists));
+  let at = 0;
+  for (const list of lists) {
+    all.set(list, at);
+    at += list.length;
+  }
+  return all;
+}

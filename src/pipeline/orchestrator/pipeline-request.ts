@@ -1,0 +1,213 @@
+import { Deferred } from '../../base/deferred.js';
+import { BlockstepError, show } from '../../base/errors.js';
+import type { EndReason, StopReason } from '../../engine/streams/outputs.js';
+import type { RequestKey, StageEnd, StageFailure, StageOutput } from '../transport/messages.js';
+import { joined, OutputBuffer } from './output-buffer.js';
+import type { PipelineResult, StageResult } from './outputs.js';
+
+/** What the client's side knows of a request in one stage. */
+interface StageState {
+  readonly wants: boolean;
+  readonly tokens: Int32Array[];
+  extras: unknown[] | null;
+  numTokens: number;
+  end: StageEnd | null;
+  /** When it was heard of last, in milliseconds; -1: never. */
+  heardAt: number;
+  /** Answers to pings, one after the other, that did not know of the request. */
+  numMissed: number;
+}
+
+/**
+ * One request of a pipeline as its client sees it: what each stage has said of it, and its end. It ends once: when all stages have ended,
+ * when one of them failed, or when it was aborted.
+ */
+export class PipelineRequest {
+  readonly id: string;
+  readonly key: RequestKey;
+  /** Names of the stages whose outputs the client gets. */
+  readonly wants: ReadonlySet<string>;
+  readonly buffer: OutputBuffer;
+  /** When it was submitted, in milliseconds. */
+  readonly submittedAt: number;
+  /** When it has to end, in milliseconds; Infinity: no limit. */
+  readonly dueAt: number;
+  /** Unties the request from its signal; called at the end. */
+  release: (() => void) | null = null;
+  /** Number of the last ping before it was submitted: earlier answers cannot know of it. */
+  pingsBefore = 0;
+  readonly #names: readonly string[];
+  readonly #stages: readonly StageState[];
+  readonly #now: () => number;
+  #firstOutputAt = -1;
+  #endedAt = -1;
+  #result: Deferred<PipelineResult> | null = null;
+  #reason: EndReason | null = null;
+  #stopReason: StopReason | null = null;
+  #failure: unknown;
+
+  constructor(
+    id: string,
+    key: RequestKey,
+    names: readonly string[],
+    wants: ReadonlySet<string>,
+    timeoutMs: number,
+    now: () => number,
+  ) {
+    this.id = id;
+    this.key = key;
+    this.wants = wants;
+    this.#names = names;
+    this.#now = now;
+    this.#stages = names.map((name) => ({
+      ...{
+        wants: wants.has(name),
+        tokens: [],
+        extras: null,
+        numTokens: 0,
+        end: null,
+        heardAt: -1,
+        numMissed: 0,
+      },
+    }));
+    this.buffer = new OutputBuffer(names);
+    this.submittedAt = now();
+    this.dueAt = this.submittedAt + timeoutMs;
+  }
+
+  get ended(): boolean {
+    return this.buffer.ended;
+  }
+
+  /** Whether a stage has said that the request has ended there. */
+  hasEndedIn(stage: number): boolean {
+    return this.#stages[stage].end !== null;
+  }
+
+  /** A stage has made tokens. */
+  output(stage: number, output: StageOutput): void {
+    const state = this.#hear(stage);
+    const { tokens, extras } = output;
+    const isLast = stage === this.#names.length - 1;
+    if (isLast && this.#firstOutputAt < 0 && tokens.length > 0) this.#firstOutputAt = this.#now();
+    state.tokens.push(tokens);
+    if (extras !== null) {
+      state.extras ??= Array.from({ length: state.numTokens }, () => undefined);
+      state.extras.push(...extras);
+    } else if (state.extras !== null) for (const _ of tokens) state.extras.push(undefined);
+    state.numTokens += tokens.length;
+    this.buffer.add(stage, output);
+  }
+
+  /** A stage has ended. @returns whether all have */
+  stageEnded(stage: number, end: StageEnd): boolean {
+    const state = this.#hear(stage);
+    state.end ??= end;
+    return this.#stages.every((each) => each.end !== null);
+  }
+
+  /**
+   * A stage answered a ping, and knows of the request or not.
+   * @returns whether it should have known and did not, twice in a row: a request that has ended there has said so before
+   */
+  pinged(stage: number, isKnown: boolean): boolean {
+    const state = this.#stages[stage];
+    if (isKnown || state.end !== null) {
+      state.numMissed = 0;
+      return false;
+    }
+    return ++state.numMissed >= 2;
+  }
+
+  /** Ends it as its last stage has ended. */
+  complete(): void {
+    const { finishReason, stopReason } = this.#stages[this.#stages.length - 1].end as StageEnd;
+    this.#end(finishReason, stopReason);
+  }
+
+  /** Ends it for its client. @param reason the readers are rejected with it; undefined: they get the end `abort` */
+  abort(reason: unknown): void {
+    if (reason === undefined) this.#end('abort', null);
+    else this.#fail(reason, true);
+  }
+
+  /** Ends it with an error, after what came before. */
+  fail(stage: string | null, { code, message, error }: StageFailure): void {
+    const where = stage === null ? '' : ` in stage ${stage}`;
+    this.#fail(
+      new BlockstepError(code, `request ${show(this.id)} failed${where}: ${message}`, { cause: error }),
+      false,
+    );
+  }
+
+  /** See `PipelineStream.result`. */
+  result(): Promise<PipelineResult> {
+    if (this.#result === null) {
+      this.#result = new Deferred();
+      if (this.ended) this.#settle(this.#result);
+    }
+    return this.#result.promise;
+  }
+
+  /** What is known here of the request in a stage, in words. */
+  describe(stage: number): string {
+    const { end, heardAt, numTokens } = this.#stages[stage];
+    if (end !== null) return `has ended (${end.finishReason}) with ${end.numOutputTokens} tokens`;
+    if (heardAt < 0)
+      return `was submitted ${Math.round(this.#now() - this.submittedAt)} ms ago, and was not heard of since`;
+    return `${numTokens} tokens came, the last ${Math.round(this.#now() - heardAt)} ms ago`;
+  }
+
+  #hear(stage: number): StageState {
+    const state = this.#stages[stage];
+    state.heardAt = this.#now();
+    state.numMissed = 0;
+    return state;
+  }
+
+  #end(reason: EndReason, stopReason: StopReason | null): void {
+    if (this.ended) return;
+    this.#reason = reason;
+    this.#stopReason = stopReason;
+    this.#over();
+    this.buffer.end({ reason, stopReason });
+  }
+
+  #fail(failure: unknown, dropsUnread: boolean): void {
+    if (this.ended) return;
+    this.#failure = failure;
+    this.#over();
+    this.buffer.end({ failure, dropsUnread });
+  }
+
+  #over(): void {
+    this.#endedAt = this.#now();
+    this.release?.();
+    this.release = null;
+    if (this.#result === null) return;
+    // The buffer ends right after this; the result is settled in a microtask behind it.
+    const result = this.#result;
+    queueMicrotask(() => this.#settle(result));
+  }
+
+  #settle(result: Deferred<PipelineResult>): void {
+    if (this.#reason === null) result.reject(this.#failure);
+    else result.resolve(this.#makeResult(this.#reason));
+  }
+
+  #makeResult(finishReason: EndReason): PipelineResult {
+    const stages: Record<string, StageResult> = {};
+    this.#stages.forEach(({ wants, tokens, extras, end }, i) => {
+      if (end !== null) stages[this.#names[i]] = { ...end, tokens: wants ? joined(tokens) : null, extras };
+    });
+    const last = this.#stages[this.#stages.length - 1];
+    return {
+      ...{ id: this.id, tokens: joined(last.tokens), extras: last.extras, finishReason },
+      ...{ stopReason: this.#stopReason, stages },
+      timings: {
+        firstOutputMs: this.#firstOutputAt < 0 ? null : this.#firstOutputAt - this.submittedAt,
+        endedMs: this.#endedAt - this.submittedAt,
+      },
+    };
+  }
+}

@@ -1,0 +1,61 @@
+import type { RequestKey } from '../transport/messages.js';
+import type { PipelineRequest } from './pipeline-request.js';
+
+/**
+ * The unfinished requests of an orchestrator, by key and by id.
+ *
+ * Invariant: the three containers have the same requests, but for `#timed`, which has those with a time limit.
+ */
+export class Roster {
+  readonly #byKey = new Map<RequestKey, PipelineRequest>();
+  readonly #byId = new Map<string, PipelineRequest>();
+  readonly #timed = new Set<PipelineRequest>();
+
+  get size(): number {
+    return this.#byKey.size;
+  }
+
+  /** All of them, in the order in which they were submitted; a copy. */
+  all(): PipelineRequest[] {
+    return [...this.#byKey.values()];
+  }
+
+  byKey(key: RequestKey): PipelineRequest | undefined {
+    return this.#byKey.get(key);
+  }
+
+  byId(id: string): PipelineRequest | undefined {
+    return this.#byId.get(id);
+  }
+
+  add(request: PipelineRequest): void {
+    this.#byKey.set(request.key, request);
+    this.#byId.set(request.id, request);
+    if (request.dueAt !== Number.POSITIVE_INFINITY) this.#timed.add(request);
+  }
+
+  remove(request: PipelineRequest): void {
+    this.#byKey.delete(request.key);
+    this.#byId.delete(request.id);
+    this.#timed.delete(request);
+  }
+
+  /** Those whose time is over. */
+  overdue(now: number): PipelineRequest[] {
+    return this.#timed.size === 0 ? [] : [...this.#timed].filter(({ dueAt }) => dueAt <= now);
+  }
+
+  /** When the first of them has to end, in milliseconds; Infinity: none has a limit. */
+  get nextDue(): number {
+    let next = Number.POSITIVE_INFINITY;
+    for (const { dueAt } of this.#timed) if (dueAt < next) next = dueAt;
+    return next;
+  }
+
+  /** An id that no unfinished request has. @param number where to begin */
+  newId(number: number): string {
+    let n = number;
+    while (this.#byId.has(`request-${n}`)) n++;
+    return `request-${n}`;
+  }
+}

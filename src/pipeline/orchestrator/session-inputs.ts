@@ -1,0 +1,63 @@
+import type { Anomalies } from '../../base/anomalies.js';
+import { takeChunk } from '../../scheduler/calls/take-request.js';
+import type { ChunkInput } from '../../scheduler/request/session.js';
+import type { Chunk } from '../transport/chunk.js';
+import type { RequestKey } from '../transport/messages.js';
+import type { PipelineRequest } from './pipeline-request.js';
+
+/** A session's input, as far as it was sent. */
+interface Input {
+  numSent: number;
+  isOver: boolean;
+}
+
+/** What clients give to their sessions: chunks for the first stage, and the end of them. */
+export class SessionInputs {
+  readonly #anomalies: Anomalies;
+  readonly #send: (key: RequestKey, chunk: Chunk) => void;
+  readonly #open = new Map<RequestKey, Input>();
+
+  /** @param send sends a chunk to the first stage */
+  constructor(anomalies: Anomalies, send: (key: RequestKey, chunk: Chunk) => void) {
+    this.#anomalies = anomalies;
+    this.#send = send;
+  }
+
+  /** A session begins. */
+  open(key: RequestKey): void {
+    this.#open.set(key, { numSent: 0, isOver: false });
+  }
+
+  /** It has ended. */
+  forget(key: RequestKey): void {
+    this.#open.delete(key);
+  }
+
+  /** See `PipelineStream.addChunk`. @throws ERR_BLOCKSTEP_BAD_ARG */
+  add(request: PipelineRequest, chunk: ChunkInput): 'sent' | 'skipped' {
+    const { prompt: tokens, stops, arrivalTime, params } = takeChunk(chunk);
+    const fields = { ...stops, ...(arrivalTime === undefined ? {} : { arrivalTime }), params };
+    return this.#give(request, { tokens, isLast: false, fields });
+  }
+
+  /** See `PipelineStream.endInput`. */
+  end(request: PipelineRequest): 'sent' | 'skipped' {
+    return this.#give(request, { tokens: new Int32Array(0), isLast: true, fields: {} });
+  }
+
+  #give({ id, key, ended }: PipelineRequest, chunk: Pick<Chunk, 'tokens' | 'isLast' | 'fields'>) {
+    const input = this.#open.get(key);
+    if (input === undefined || input.isOver) {
+      const reason = ended
+        ? 'chunk-finished'
+        : input === undefined
+          ? 'chunk-not-resumable'
+          : 'chunk-after-end';
+      this.#anomalies.report(reason, `a chunk for request ${id}`);
+      return 'skipped';
+    }
+    input.isOver = chunk.isLast;
+    this.#send(key, { ...chunk, extras: null, number: ++input.numSent });
+    return 'sent';
+  }
+}

@@ -1,0 +1,134 @@
+import { badArg, isObject } from '../../base/checks.js';
+import { badArgument, checkInteger, show } from '../../base/errors.js';
+import { checkNames, knownNames } from '../../base/known-names.js';
+import { type SubmitInput, takeSignal } from '../../engine/streams/submission.js';
+import { takeTokenIds } from '../../scheduler/calls/token-ids.js';
+import { type StageFields, takeStageFields } from '../stage/stage-options.js';
+import type { StageSubmission } from '../transport/messages.js';
+import { stageParty } from '../transport/transport.js';
+import type { PipelineRequest } from './pipeline-request.js';
+
+/** A request of a pipeline: what the first stage is given, and what the others are given besides their chunks. */
+export interface PipelineInput extends Omit<SubmitInput, 'grammar'> {
+  /** Fields for single stages, under their names; for the first stage the fields beside it. */
+  stages?: Readonly<Record<string, StageFields>>;
+}
+
+/** Options of `Pipeline.submit`. */
+export interface PipelineSubmitOptions {
+  /** Aborts the request in all stages; readers are rejected with the signal's reason. */
+  signal?: AbortSignal;
+  /** Names of the stages whose outputs the reader gets. Default: the last stage alone. */
+  outputs?: readonly string[];
+}
+
+/** A checked `PipelineInput`. The stages check the values of `fields`. */
+export interface TakenPipelineInput {
+  readonly id: string | undefined;
+  readonly prompt: Int32Array;
+  readonly resumable: boolean;
+  /** Milliseconds for the whole request; Infinity: no limit. */
+  readonly timeoutMs: number;
+  /** Of each stage. */
+  readonly fields: readonly StageFields[];
+}
+
+const INPUT = knownNames<PipelineInput>(
+  'a request of a pipeline',
+  {
+    id: true,
+    prompt: true,
+    stages: true,
+    resumable: true,
+    timeoutMs: true,
+    maxTokens: true,
+    minTokens: true,
+    eosTokenId: true,
+    ignoreEos: true,
+    stopTokenIds: true,
+    priority: true,
+    arrivalTime: true,
+    cacheSalt: true,
+    adapter: true,
+    transferParams: true,
+    params: true,
+  },
+  { grammar: 'grammars are not supported in pipelines', signal: 'it is an option, behind the request' },
+);
+/** Leaves room for a key beside it in the names of the engines' requests. */
+const MAX_ID = 32_768;
+const SUBMIT_OPTIONS = knownNames<PipelineSubmitOptions>('the options of submit', {
+  signal: true,
+  outputs: true,
+});
+/** Ten years, in milliseconds. */
+const MAX_TIMEOUT = 10 * 365 * 24 * 3600 * 1000;
+
+/** Checks and copies a request; each field is read once. @param names of the stages @throws ERR_BLOCKSTEP_BAD_ARG */
+export function takePipelineInput(input: unknown, names: readonly string[]): TakenPipelineInput {
+  if (!isObject(input)) throw badArg('request', input, 'an object');
+  checkNames(input, INPUT);
+  const {
+    id,
+    prompt,
+    stages = {},
+    resumable = false,
+    timeoutMs = Number.POSITIVE_INFINITY,
+    ...rest
+  } = input as unknown as PipelineInput;
+  if (id !== undefined && (typeof id !== 'string' || id.length === 0 || id.length > MAX_ID))
+    throw badArg('id', id, `a string of 1 to ${MAX_ID} characters`);
+  if (typeof resumable !== 'boolean') throw badArg('resumable', resumable, 'a boolean');
+  if (timeoutMs !== Number.POSITIVE_INFINITY && !(timeoutMs > 0 && timeoutMs <= MAX_TIMEOUT))
+    throw badArg('timeoutMs', timeoutMs, `milliseconds, more than 0 and at most ${MAX_TIMEOUT}, or Infinity`);
+  // Any array-like; a message must not change with the caller's array.
+  const tokens = takeTokenIds('prompt', prompt).slice();
+  if (tokens.length === 0 && !resumable)
+    throw badArgument('prompt', 'none', 'at least one token, but for a session');
+  if (rest.maxTokens !== undefined) checkInteger('maxTokens', rest.maxTokens, 1, 2 ** 31 - 1);
+  return { id, prompt: tokens, resumable, timeoutMs, fields: takeAllFields(rest, stages, names) };
+}
+
+function takeAllFields(first: StageFields, stages: unknown, names: readonly string[]): StageFields[] {
+  if (!isObject(stages)) throw badArg('stages', stages, 'an object with fields under the names of stages');
+  for (const name of Object.keys(stages))
+    if (!names.includes(name)) throw badArgument('stages', show(name), `names among ${names.join(', ')}`);
+  return names.map((name, i) => ({
+    ...(i === 0 ? first : {}),
+    ...takeStageFields(`stages.${name}`, stages[name] ?? {}),
+  }));
+}
+
+/** The signal of a submission, and the stages whose outputs are wanted. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function takeSubmitOptions(options: unknown, names: readonly string[]) {
+  const signal = takeSignal(options as PipelineSubmitOptions, SUBMIT_OPTIONS);
+  return { signal, wants: takeOutputs((options as PipelineSubmitOptions).outputs, names) };
+}
+
+/** The stages whose outputs are wanted. @throws ERR_BLOCKSTEP_BAD_ARG */
+function takeOutputs(outputs: unknown, names: readonly string[]): ReadonlySet<string> {
+  const last = names[names.length - 1];
+  if (outputs === undefined) return new Set([last]);
+  if (!Array.isArray(outputs)) throw badArg('options.outputs', outputs, 'an array of names of stages');
+  for (const name of outputs)
+    if (!names.includes(name))
+      throw badArgument('options.outputs', show(name), `names among ${names.join(', ')}`);
+  return new Set(outputs as string[]);
+}
+
+/** What each stage is told of a request. @param client the party that the stages report to */
+export function submissionsOf(
+  taken: TakenPipelineInput,
+  { key, id, wants }: Pick<PipelineRequest, 'key' | 'id' | 'wants'>,
+  names: readonly string[],
+  client: string,
+): StageSubmission[] {
+  const input = taken.resumable ? client : null;
+  return names.map((name, stage) => ({
+    ...{ key, id, client, wants: wants.has(name) },
+    fields: taken.fields[stage] as StageSubmission['fields'],
+    from: stage === 0 ? input : stageParty(names[stage - 1]),
+    to: stage === names.length - 1 ? null : stageParty(names[stage + 1]),
+    prompt: stage === 0 ? taken.prompt : new Int32Array(0),
+  }));
+}

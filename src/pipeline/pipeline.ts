@@ -1,0 +1,204 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { badArg, isObject } from '../base/checks.js';
+import { BlockstepError, checkInteger } from '../base/errors.js';
+import { checkNames } from '../base/known-names.js';
+import { Orchestrator } from './orchestrator/orchestrator.js';
+import type { PipelineStream } from './orchestrator/pipeline-stream.js';
+import type { PipelineInput, PipelineSubmitOptions } from './orchestrator/submission.js';
+import { type PipelineConfig, type PipelineOptions, takePipelineOptions } from './pipeline-options.js';
+import { Stage, type StageStats } from './stage/stage.js';
+import { Ticker } from './ticker.js';
+import type { StageFigures } from './transport/messages.js';
+
+/** How `Pipeline.shutdown` ends. */
+export interface PipelineShutdownOptions {
+  /** Milliseconds in which unfinished requests may still end. Default 30,000. */
+  drainMs?: number;
+}
+
+/** What a pipeline has done. Plain data. */
+export interface PipelineStats {
+  /** Unfinished requests. */
+  readonly requests: number;
+  readonly completed: number;
+  readonly aborted: number;
+  readonly failed: number;
+  /** What stages said of requests that had ended: an abort races with them. */
+  readonly lateOutputs: number;
+  readonly anomalies: Record<string, number>;
+  /** Each stage under its name: of this process, all of it; elsewhere, what it said of itself last, and for how long it has been silent. */
+  readonly stages: Record<string, StageStats | (Partial<StageFigures> & { readonly silentMs: number })>;
+}
+
+/**
+ * Several engines in a row, each a stage of its own, which hand their outputs on in chunks while they are still producing. A request is
+ * submitted to all stages at once; in a later stage it is parked until its next chunk comes.
+ *
+ * The stages are in this process, or in others (`StageServer`), which the transport reaches. Each request ends once, in all stages: when
+ * the last one has ended, with an error when a stage fails, does not answer or waits too long, or by an abort.
+ */
+export class Pipeline implements AsyncDisposable {
+  readonly #config: PipelineConfig;
+  /** Stages of this process; null: it is elsewhere. */
+  readonly #stages: readonly (Stage | null)[];
+  readonly #orchestrator: Orchestrator;
+  readonly #ticker = new Ticker(() => this.#tick());
+  #closing: Promise<void> | null = null;
+
+  /** @throws ERR_BLOCKSTEP_BAD_ARG, and what the constructor of `Engine` throws for a stage; then nothing is left behind */
+  constructor(options: PipelineOptions) {
+    const config = takePipelineOptions(options);
+    const { transport, now, pingMs, deadMs, maxRequests, names } = config;
+    this.#config = config;
+    const stages: (Stage | null)[] = [];
+    try {
+      for (const stage of config.stages)
+        stages.push('remote' in stage ? null : new Stage(stage, { transport, now, deadMs: 0 }));
+      this.#orchestrator = new Orchestrator({
+        names,
+        transport,
+        now,
+        limits: { pingMs, deadMs },
+        maxRequests,
+      });
+    } catch (error) {
+      for (const stage of stages) {
+        void stage?.close();
+        stage?.engine.dispose();
+      }
+      throw error;
+    }
+    this.#stages = stages;
+  }
+
+  /** Names of the stages, in order. */
+  get names(): readonly string[] {
+    return this.#config.names;
+  }
+
+  /**
+   * Submits a request to all stages. Never waits. What a stage refuses, for instance a prompt that is too long, fails the request.
+   * @returns the request's stream, to be iterated or awaited
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID; ERR_BLOCKSTEP_OVERLOADED with `maxRequests` unfinished requests;
+   * ERR_BLOCKSTEP_SHUTDOWN; nothing was changed
+   */
+  submit(request: PipelineInput, options: PipelineSubmitOptions = {}): PipelineStream {
+    if (this.#closing !== null)
+      throw new BlockstepError('ERR_BLOCKSTEP_SHUTDOWN', 'the pipeline is shutting down, or was shut down');
+    return this.#orchestrator.submit(request, options);
+  }
+
+  /**
+   * Aborts requests by id, in all stages. Unknown ids are counted.
+   * @param reason the readers are rejected with it; without a reason their streams end with `finishReason: 'abort'`
+   */
+  abort(ids: string | Iterable<string>, reason?: unknown): void {
+    this.#orchestrator.abort(typeof ids === 'string' ? [ids] : [...ids], reason);
+  }
+
+  /** Aborts every request. @param reason as for `abort` */
+  abortAll(reason?: unknown): void {
+    this.#orchestrator.abortAll(reason);
+  }
+
+  /** Lets the stages of this process drive themselves, until `stop` or the end. */
+  run(): void {
+    if (this.#closing !== null)
+      throw new BlockstepError('ERR_BLOCKSTEP_SHUTDOWN', 'the pipeline was shut down');
+    for (const stage of this.#stages) stage?.engine.run().catch(() => {});
+    this.#ticker.start();
+  }
+
+  /** Ends `run`. */
+  stop(): void {
+    for (const stage of this.#stages) stage?.engine.stop();
+    this.#ticker.stop();
+  }
+
+  /**
+   * For a caller that drives the pipeline himself: one round of every stage of this process, then one turn of the event loop, in which
+   * chunks and outputs move on.
+   * @returns whether a stage has made progress
+   */
+  async step(): Promise<boolean> {
+    this.#tick();
+    let moved = false;
+    for (const stage of this.#stages) if (stage?.engine.step().state === 'progress') moved = true;
+    await new Promise<void>((resolve) => setImmediate(resolve));
+    return moved;
+  }
+
+  /** Unfinished requests. */
+  get numUnfinished(): number {
+    return this.#orchestrator.size;
+  }
+
+  /** When a wait of a request ends at the latest, in milliseconds of the pipeline's clock; Infinity: none is limited. */
+  get nextDeadline(): number {
+    const stages = this.#stages.map((stage) => stage?.nextDeadline ?? Number.POSITIVE_INFINITY);
+    return Math.min(this.#orchestrator.nextDeadline, ...stages);
+  }
+
+  /** What a request waits for in each stage and since when, in words for people. Stages elsewhere are asked, for at most a second. */
+  explain(id: string): Promise<string> {
+    return this.#orchestrator.explain(id, (at, key) => {
+      const stage = this.#stages[at];
+      return stage === null ? undefined : stage.explain(key);
+    });
+  }
+
+  /** Statistics of the pipeline and its stages. @throws ERR_BLOCKSTEP_DISPOSED */
+  stats(): PipelineStats {
+    const { silentMs, ...counts } = this.#orchestrator.stats();
+    const stages: PipelineStats['stages'] = {};
+    this.#stages.forEach((stage, i) => {
+      stages[this.names[i]] = stage?.stats() ?? { ...this.#orchestrator.figuresOf(i), silentMs: silentMs[i] };
+    });
+    return { ...counts, stages };
+  }
+
+  /** Checks the invariants of the stages of this process. @throws ERR_BLOCKSTEP_INVARIANT */
+  verify(): void {
+    for (const stage of this.#stages) stage?.verify();
+  }
+
+  /**
+   * Ends the pipeline: new requests are refused, present ones go on for at most `drainMs`, then they are aborted, and the stages of this
+   * process end. Stages elsewhere go on. Idempotent.
+   * @throws ERR_BLOCKSTEP_BAD_ARG
+   */
+  shutdown(options: PipelineShutdownOptions = {}): Promise<void> {
+    if (!isObject(options)) throw badArg('options', options, 'an object');
+    checkNames(options, { what: 'the options of shutdown', names: new Set(['drainMs']), words: new Map() });
+    const { drainMs = 30_000 } = options as PipelineShutdownOptions;
+    checkInteger('drainMs', drainMs, 0, 2 ** 31 - 1);
+    this.#closing ??= this.#close(drainMs);
+    return this.#closing;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.shutdown();
+  }
+
+  #tick(): void {
+    for (const stage of this.#stages) stage?.tick();
+    this.#orchestrator.tick();
+  }
+
+  async #close(drainMs: number): Promise<void> {
+    const { now } = this.#config;
+    const end = now() + drainMs;
+    if (drainMs > 0 && this.numUnfinished > 0) {
+      for (const stage of this.#stages) stage?.engine.run().catch(() => {});
+      this.#ticker.start();
+      while (this.numUnfinished > 0 && now() < end) await sleep(5);
+    }
+    this.abortAll();
+    this.#ticker.stop();
+    await this.#orchestrator.close();
+    for (const stage of this.#stages) {
+      await stage?.close();
+      await stage?.engine.shutdown({ drainMs: 0 });
+    }
+  }
+}

@@ -1,0 +1,64 @@
+import type { Engine } from '../../engine/engine.js';
+import type { RequestStream } from '../../engine/streams/request-stream.js';
+import type { ChunkInput } from '../../scheduler/request/session.js';
+import { endOf, type StageScheduler, type Work, type WorkEvents, type WorkInput } from './stage-scheduler.js';
+
+/**
+ * Computes the requests of an autoregressive stage (vllm-omni's `OmniARScheduler`): each is a session of the engine. A chunk goes
+ * on from the text so far, without the last token of the last answer; the KV of the text stays.
+ *
+ * A request whose chunk has not come is a session without input: it stands in none of the queues that a step looks at.
+ */
+export class ArScheduler implements StageScheduler {
+  readonly #engine: Engine;
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  begin({ id, prompt, isFed, fields }: WorkInput, events: WorkEvents): Work {
+    const { maxTokens = 16 } = fields;
+    const stream = this.#engine.submit({ ...fields, maxTokens, id, prompt, resumable: isFed });
+    return new Session(this.#engine, stream, events);
+  }
+}
+
+class Session implements Work {
+  readonly #engine: Engine;
+  readonly #stream: RequestStream;
+  #isOver = false;
+
+  constructor(engine: Engine, stream: RequestStream, events: WorkEvents) {
+    this.#engine = engine;
+    this.#stream = stream;
+    void this.#read(events);
+  }
+
+  feed(input: ChunkInput): void {
+    this.#stream.addChunk(input);
+  }
+
+  end(): void {
+    this.#stream.endInput();
+  }
+
+  abort(): void {
+    this.#isOver = true;
+    this.#stream.abort();
+  }
+
+  explain(): string {
+    return this.#engine.explain(this.#stream.handle);
+  }
+
+  async #read(events: WorkEvents): Promise<void> {
+    try {
+      for await (const output of this.#stream) if (!this.#isOver) events.output(output);
+      const result = await this.#stream.result();
+      if (!this.#isOver) events.ended(endOf(result));
+    } catch (error) {
+      if (!this.#isOver) events.failed(error);
+    }
+    this.#isOver = true;
+  }
+}

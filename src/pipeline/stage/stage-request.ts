@@ -1,0 +1,186 @@
+import { BlockstepError, describeError, show } from '../../base/errors.js';
+import type { RequestOutput } from '../../engine/streams/outputs.js';
+import type { ChunkInput } from '../../scheduler/request/session.js';
+import type { ChunkTransferAdapter, Source } from '../chunks/chunk-transfer-adapter.js';
+import type { Chunk } from '../transport/chunk.js';
+import type { ClientMessage, StageFailure, StageMessage, StageSubmission } from '../transport/messages.js';
+import type { StageConfig, StageFields } from './stage-options.js';
+import type { StageScheduler, Work, WorkEnd } from './stage-scheduler.js';
+
+/** What a request needs of its stage. */
+export interface StageParts {
+  readonly config: StageConfig;
+  readonly scheduler: StageScheduler;
+  readonly adapter: ChunkTransferAdapter;
+  readonly send: (to: string, message: StageMessage | ClientMessage) => void;
+  /** The clock, in milliseconds. */
+  readonly now: () => number;
+  /** Called when nothing of the request is left in the stage. */
+  readonly forget: (request: StageRequest) => void;
+}
+
+/**
+ * One request in one stage, from its submission until all that it made was sent on. Its work is in the engine, its chunks are with the
+ * adapter; this ties them together. Once it has ended or failed it tells its client so, once.
+ */
+export class StageRequest {
+  readonly submission: StageSubmission;
+  readonly #parts: StageParts;
+  /** Null before the work has begun, and when it is over. */
+  #work: Work | null = null;
+  #isOver = false;
+  readonly #begunAt: number;
+  /** When its first token came; -1: none has. */
+  #firstTokenAt = -1;
+
+  constructor(submission: StageSubmission, parts: StageParts) {
+    this.submission = submission;
+    this.#parts = parts;
+    this.#begunAt = parts.now();
+  }
+
+  /** Begins the work, or tells the client why not. */
+  begin(): void {
+    const { adapter, scheduler, config, send } = this.#parts;
+    const { key, id, from, to, prompt, fields } = this.submission;
+    if (to !== null)
+      adapter.send(key, { to: nameOf(to), send: (chunk) => send(to, { kind: 'chunk', key, chunk }) });
+    if (from !== null) adapter.receive(key, this.#source(from), prompt.length > 0);
+    const work = {
+      // The key is in the name, since the id may be used again while this request is still being aborted.
+      ...{ id: `${id}#${key}`, prompt, isFed: from !== null },
+      fields: { ...config.defaults, ...(fields as StageFields) },
+    };
+    try {
+      this.#work = scheduler.begin(work, {
+        output: (output) => this.#output(output),
+        ended: (end) => this.#ended(end),
+        failed: (error) => this.fail(error),
+      });
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  /** Ends it without a word: its client has gone, or knows. */
+  abort(): void {
+    this.#isOver = true;
+    this.#forget();
+  }
+
+  /** Ends it with an error, of which its client is told. */
+  fail(error: unknown): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    const { client, key } = this.submission;
+    this.#forget();
+    this.#parts.send(client, {
+      kind: 'failed',
+      key,
+      stage: this.#parts.config.name,
+      failure: asFailure(error),
+    });
+  }
+
+  /** Ends it because it has waited too long. @param why what for */
+  stall(why: string): void {
+    const { config } = this.#parts;
+    const message = `request ${show(this.submission.id)} ${why}: stallMs of stage ${config.name} is ${config.stallMs}`;
+    this.fail(new BlockstepError('ERR_BLOCKSTEP_REQUEST', message));
+  }
+
+  /** Chunks up to this one were computed by the next stage. */
+  taken(number: number): void {
+    this.#parts.adapter.taken(this.submission.key, number);
+    this.#forgetIfSent();
+  }
+
+  /** What it waits for, in words. */
+  explain(): string {
+    const waits = this.#parts.adapter.explain(this.submission.key);
+    if (this.#work === null) return waits ?? 'has ended';
+    return waits ?? this.#work.explain();
+  }
+
+  #source(from: string): Source {
+    const { key } = this.submission;
+    return {
+      from: nameOf(from),
+      give: (chunk) => this.#give(chunk),
+      taken: (number) => this.#parts.send(from, { kind: 'taken', key, number }),
+    };
+  }
+
+  #give(chunk: Chunk): void {
+    const work = this.#work;
+    if (work === null) return;
+    const { config, adapter } = this.#parts;
+    const { key, id } = this.submission;
+    try {
+      const { number, tokens, extras, isLast, fields } = chunk;
+      const input =
+        fields === undefined
+          ? config.input({ id, number, tokens, extras, isLast })
+          : ofClient(tokens, fields);
+      if (input === null || input === undefined) adapter.computed(key);
+      else work.feed(input);
+      if (isLast) work.end();
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  #output(output: RequestOutput): void {
+    const { config, adapter, send } = this.#parts;
+    const { key, wants, client } = this.submission;
+    const { tokens, extras, finishReason, stopReason } = output;
+    if (this.#firstTokenAt < 0 && tokens.length > 0) this.#firstTokenAt = this.#parts.now();
+    adapter.save(key, tokens, extras, finishReason !== null);
+    if (wants) {
+      const told = { tokens, extras, finishReason, stopReason };
+      send(client, { kind: 'output', key, stage: config.name, output: told });
+    }
+    if (finishReason !== null) adapter.computed(key);
+  }
+
+  #ended(end: WorkEnd): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#work = null;
+    const { config, adapter, send } = this.#parts;
+    const { key, client } = this.submission;
+    adapter.cleanupReceiver(key);
+    adapter.saveEnd(key);
+    const firstTokenMs = this.#firstTokenAt < 0 ? null : this.#firstTokenAt - this.#begunAt;
+    const endedMs = this.#parts.now() - this.#begunAt;
+    send(client, { kind: 'ended', key, stage: config.name, end: { ...end, firstTokenMs, endedMs } });
+    this.#forgetIfSent();
+  }
+
+  #forgetIfSent(): void {
+    if (this.#isOver && this.#parts.adapter.isSent(this.submission.key)) this.#forget();
+  }
+
+  #forget(): void {
+    const work = this.#work;
+    this.#work = null;
+    this.#parts.adapter.cancel(this.submission.key);
+    this.#parts.forget(this);
+    work?.abort();
+  }
+}
+
+/** The name of a stage's party, without what marks it as one. */
+function nameOf(party: string): string {
+  return party.startsWith('stage/') ? party.slice('stage/'.length) : 'the client';
+}
+
+function asFailure(error: unknown): StageFailure {
+  if (error instanceof BlockstepError) return { code: error.code, message: error.message, error };
+  return { code: 'ERR_BLOCKSTEP_REQUEST', message: describeError(error) };
+}
+
+/** The input that a chunk of the client is; null: it only ends the input. */
+function ofClient(prompt: Int32Array, fields: Omit<ChunkInput, 'prompt'>): ChunkInput | null {
+  return prompt.length === 0 ? null : { ...fields, prompt };
+}

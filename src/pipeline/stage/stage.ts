@@ -1,0 +1,202 @@
+import { Anomalies } from '../../base/anomalies.js';
+import { BlockstepError } from '../../base/errors.js';
+import { Engine } from '../../engine/engine.js';
+import type { EngineStats } from '../../engine/inspect/engine-stats.js';
+import type { EngineOptions } from '../../engine/state/options.js';
+import { ChunkTransferAdapter } from '../chunks/chunk-transfer-adapter.js';
+import type { PipelineMessage, RequestKey, StageFigures, StageSubmission } from '../transport/messages.js';
+import { type Connection, stageParty, type Transport } from '../transport/transport.js';
+import { ArScheduler } from './ar-scheduler.js';
+import { GenerationScheduler } from './generation-scheduler.js';
+import { COMPUTES_AT_ONCE, type StageConfig } from './stage-options.js';
+import { type StageParts, StageRequest } from './stage-request.js';
+
+/** What a stage needs besides its own options. */
+export interface StagePlace {
+  readonly transport: Transport;
+  /** The clock, in milliseconds. */
+  readonly now: () => number;
+  /** Milliseconds without a ping after which a client counts as gone, and its requests are aborted; 0: never. */
+  readonly deadMs: number;
+}
+
+/** Figures of one stage. Plain data. */
+export interface StageStats extends StageFigures {
+  readonly name: string;
+  /** Requests that were begun, ended by themselves, failed, and were aborted. */
+  readonly begun: number;
+  readonly ended: number;
+  readonly anomalies: Record<string, number>;
+  readonly engine: EngineStats;
+}
+
+/**
+ * One stage of a pipeline: an engine, and the chunks of its requests. It is told by messages what to do, and tells by messages what
+ * became of it; all that comes may be late, doubled or about a request that has ended, and is then counted and skipped.
+ *
+ * Invariants: `#requests` has each request whose work is not over, or whose chunks are not all sent, and no other; a client in
+ * `#clients` was heard of within `deadMs`.
+ */
+export class Stage {
+  readonly engine: Engine;
+  readonly #config: StageConfig;
+  readonly #place: StagePlace;
+  readonly #connection: Connection;
+  readonly #adapter: ChunkTransferAdapter;
+  readonly #parts: StageParts;
+  readonly #anomalies = new Anomalies(false);
+  readonly #requests = new Map<RequestKey, StageRequest>();
+  /** When each client was heard of last, in milliseconds. */
+  readonly #clients = new Map<string, number>();
+  #numBegun = 0;
+  #numForgotten = 0;
+
+  /** @throws what the constructor of `Engine` throws; ERR_BLOCKSTEP_BAD_ARG if the transport has a stage of this name */
+  constructor(config: StageConfig, place: StagePlace) {
+    const { now, transport } = place;
+    this.#config = config;
+    this.#place = place;
+    const atOnce = config.kind === 'generation' ? COMPUTES_AT_ONCE : {};
+    // The adapter limits the waits for chunks, and knows what to say about them.
+    const deadlines = { ...config.engine.deadlines, streamingInput: 0 };
+    this.engine = makeEngine(config.name, { ...config.engine, ...atOnce, deadlines });
+    this.#adapter = new ChunkTransferAdapter(config, this.#anomalies, now);
+    const Scheduler = config.kind === 'generation' ? GenerationScheduler : ArScheduler;
+    this.#connection = transport.join(stageParty(config.name), {
+      receive: (message) => this.#receive(message),
+      lost: (from, why) => this.#lost(from, why),
+    });
+    this.#parts = {
+      config,
+      scheduler: new Scheduler(this.engine),
+      adapter: this.#adapter,
+      now,
+      send: (to, message) => this.#connection.send(to, message),
+      forget: ({ submission }) => {
+        if (this.#requests.delete(submission.key)) this.#numForgotten++;
+      },
+    };
+  }
+
+  get name(): string {
+    return this.#config.name;
+  }
+
+  /** Ends what has waited too long, and the requests of clients that have gone. To be called from time to time. */
+  tick(): void {
+    for (const { key, why } of this.#adapter.stalled()) {
+      const request = this.#requests.get(key);
+      if (request === undefined) this.#adapter.cancel(key);
+      else request.stall(why);
+    }
+    const { deadMs, now } = this.#place;
+    if (deadMs === 0) return;
+    for (const [client, heardAt] of this.#clients) {
+      if (now() - heardAt < deadMs) continue;
+      this.#clients.delete(client);
+      for (const request of [...this.#requests.values()])
+        if (request.submission.client === client) request.abort();
+    }
+  }
+
+  /** When `tick` has something to do, in milliseconds of the clock; Infinity: not before something comes. */
+  get nextDeadline(): number {
+    const { deadMs } = this.#place;
+    const heard = deadMs === 0 ? [] : [...this.#clients.values()];
+    return Math.min(this.#adapter.nextDeadline, ...heard.map((at) => at + deadMs));
+  }
+
+  /** What a request waits for in this stage, in words; null if the stage does not know it. */
+  explain(key: RequestKey): string | null {
+    return this.#requests.get(key)?.explain() ?? null;
+  }
+
+  /** Figures that cost little. */
+  figures(): StageFigures {
+    const { numParked, counts } = this.#adapter;
+    return { requests: this.#requests.size, parked: numParked, chunksIn: counts.in, chunksOut: counts.out };
+  }
+
+  stats(): StageStats {
+    return {
+      ...{ name: this.name, ...this.figures() },
+      ...{ begun: this.#numBegun, ended: this.#numForgotten },
+      ...{ anomalies: this.#anomalies.toObject(), engine: this.engine.stats() },
+    };
+  }
+
+  /** Checks the stage's invariants, and those of its engine. @throws ERR_BLOCKSTEP_INVARIANT */
+  verify(): void {
+    this.engine.verify();
+  }
+
+  /** Leaves the transport, and gives up all requests. The engine goes on until it is shut down. */
+  async close(): Promise<void> {
+    for (const request of [...this.#requests.values()]) request.abort();
+    await this.#connection.close();
+  }
+
+  #receive(message: PipelineMessage): void {
+    switch (message.kind) {
+      case 'submit':
+        this.#begin(message.submission);
+        return;
+      case 'chunk':
+        this.#adapter.take(message.key, message.chunk);
+        return;
+      case 'taken':
+        this.#requests.get(message.key)?.taken(message.number);
+        return;
+      case 'abort':
+        this.#requests.get(message.key)?.abort();
+        return;
+      case 'ping':
+        this.#answer(message.client, message.number);
+        return;
+      case 'explain': {
+        const text = this.explain(message.key) ?? 'is not known here';
+        this.#connection.send(message.client, { kind: 'explained', ask: message.ask, text });
+        return;
+      }
+      default:
+        this.#anomalies.report('foreign-message', `a stage was sent ${message.kind}`);
+    }
+  }
+
+  #begin(submission: StageSubmission): void {
+    const { key, id, client } = submission;
+    if (this.#requests.has(key)) {
+      this.#anomalies.report('duplicate-job', `request ${id} was submitted twice by ${key}`);
+      return;
+    }
+    if (this.#place.deadMs > 0) this.#clients.set(client, this.#place.now());
+    this.#numBegun++;
+    const request = new StageRequest(submission, this.#parts);
+    this.#requests.set(key, request);
+    request.begin();
+  }
+
+  #answer(client: string, number: number): void {
+    if (this.#place.deadMs > 0) this.#clients.set(client, this.#place.now());
+    const keys: RequestKey[] = [];
+    for (const { submission } of this.#requests.values())
+      if (submission.client === client) keys.push(submission.key);
+    this.#connection.send(client, { kind: 'pong', stage: this.name, number, keys, figures: this.figures() });
+  }
+
+  #lost(from: string | null, why: string): void {
+    for (const request of [...this.#requests.values()]) {
+      const { client, from: before, to } = request.submission;
+      if (from === null || from === client || from === before || from === to) request.fail(new Error(why));
+    }
+  }
+}
+
+function makeEngine(stage: string, options: EngineOptions): Engine {
+  try {
+    return new Engine(options);
+  } catch (error) {
+    if (!(error instanceof BlockstepError)) throw error;
+    throw new BlockstepError(error.code, `engine of stage ${stage}: ${error.message}`, { cause: error });
+  }
+}

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { runRow } from './rows.js';
-import { AS_REPORTED, OURS, type Variant } from './variants.js';
+import { AS_REPORTED, OURS, OWN, type Variant } from './variants.js';
 
 const USAGE = `npm run test:long -- matrix [options]
 The matrix scaled up: many requests, 64 at a time, half of them aborted at random moments. Stops at the first failure.
@@ -34,13 +34,14 @@ if (![total, seeds, first].every((number) => Number.isInteger(number) && number 
 const VARIANTS: readonly [string, Variant][] = [
   ['as reported, with all guards', AS_REPORTED.at(-1) as Variant],
   ['ours, with the borrowing adapter', OURS[0] as Variant],
+  ['our own pipeline', OWN[0] as Variant],
 ];
 
 for (const [name, variant] of VARIANTS) {
   for (let seed = first; seed < first + seeds; seed++) {
     const subject = variant.make({ maxNumSeqs: 8, seed, textChunks: 3 });
     const row = { name: `seed ${seed}`, total, concurrency: 64, aborts: 0.5, seed };
-    const { completed, aborted, hung, wrong, died, lostPlaces, guards, complete, ticks } = runRow(
+    const { completed, aborted, hung, wrong, died, lostPlaces, guards, complete, ticks } = await runRow(
       subject,
       row,
     );

@@ -69,7 +69,7 @@ interface Open {
 }
 
 /** Runs one row. @param check called every so many ticks, and at the end */
-export function runRow(subject: Subject, row: Row, checkEvery = 64): RowResult {
+export async function runRow(subject: Subject, row: Row, checkEvery = 64): Promise<RowResult> {
   const { name, total, concurrency, aborts, seed, again = false } = row;
   const random = new Random(seed);
   const before = { ...subject.guards };
@@ -94,14 +94,14 @@ export function runRow(subject: Subject, row: Row, checkEvery = 64): RowResult {
       });
       next++;
     }
-    subject.advance();
+    await subject.advance();
     tick++;
     if (tick % checkEvery === 0) subject.verify?.();
     for (const request of [...open]) {
       if (attend(subject, request, tick, PATIENCE * crowd, counts)) open.splice(open.indexOf(request), 1);
     }
   }
-  for (let i = 0; i < DRAIN && subject.died === null; i++) subject.advance();
+  for (let i = 0; i < DRAIN && subject.died === null; i++) await subject.advance();
   if (subject.died === null) subject.verify?.();
   const complete =
     subject.died === null && counts.completed + counts.aborted === total && counts.hung + counts.wrong === 0;
@@ -155,7 +155,7 @@ function added(
 }
 
 /** Runs all rows: each on a subject of its own, but for those that go on with the one before. */
-export function runRows(make: () => Subject, rows: readonly Row[] = ROWS): RowResult[] {
+export async function runRows(make: () => Subject, rows: readonly Row[] = ROWS): Promise<RowResult[]> {
   const results: RowResult[] = [];
   let subject: Subject | null = null;
   for (const row of rows) {
@@ -163,7 +163,7 @@ export function runRows(make: () => Subject, rows: readonly Row[] = ROWS): RowRe
       subject?.dispose?.();
       subject = make();
     }
-    results.push(runRow(subject, row));
+    results.push(await runRow(subject, row));
   }
   subject?.dispose?.();
   return results;

@@ -19,7 +19,7 @@ export interface Subject {
   /** The client goes away. The stages hear of it at unrelated ticks. */
   abort(id: string): void;
   /** One tick of virtual time. */
-  advance(): void;
+  advance(): void | Promise<void>;
   /** The state of the request that has this id now. */
   read(id: string): RequestState;
   /** Why an engine of the pipeline died; null = none did. From then on nothing goes on. */

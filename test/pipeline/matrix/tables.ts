@@ -11,37 +11,40 @@ export interface Line {
 }
 
 /** Runs every row on every variant. */
-export function runTable(variants: readonly Variant[], options: SubjectOptions): Line[] {
-  return variants.map((variant) => ({
-    variant: variant.name,
-    rows: during(variant, () => runRows(() => variant.make(options))),
-  }));
+export async function runTable(variants: readonly Variant[], options: SubjectOptions): Promise<Line[]> {
+  const lines: Line[] = [];
+  for (const variant of variants) {
+    const rows = await during(variant, () => runRows(() => variant.make(options)));
+    lines.push({ variant: variant.name, rows });
+  }
+  return lines;
 }
 
 /** How many of the sixteen sequential aborts hang at zero chunks, for each `maxNumSeqs` and seed. */
-export function runHangs(
+export async function runHangs(
   variant: Variant,
   widths: readonly number[],
   seeds: readonly number[],
   shapes: ShapeOptions = {},
-): { maxNumSeqs: number; hung: number[] }[] {
+): Promise<{ maxNumSeqs: number; hung: number[] }[]> {
   const [row] = ROWS;
   if (row === undefined) return [];
-  return widths.map((maxNumSeqs) => ({
-    maxNumSeqs,
-    hung: during(variant, () =>
-      seeds.map((seed) => {
-        const subject = variant.make({ ...shapes, maxNumSeqs, seed });
-        const { hungAtZero } = runRow(subject, { ...row, seed });
-        subject.dispose?.();
-        return hungAtZero;
-      }),
-    ),
-  }));
+  const all: { maxNumSeqs: number; hung: number[] }[] = [];
+  for (const maxNumSeqs of widths) {
+    const hung: number[] = [];
+    for (const seed of seeds) {
+      const subject = variant.make({ ...shapes, maxNumSeqs, seed });
+      const { hungAtZero } = await during(variant, () => runRow(subject, { ...row, seed }));
+      subject.dispose?.();
+      hung.push(hungAtZero);
+    }
+    all.push({ maxNumSeqs, hung });
+  }
+  return all;
 }
 
-function during<T>(variant: Variant, act: () => T): T {
-  return variant.during === undefined ? act() : variant.during(act);
+async function during<T>(variant: Variant, act: () => Promise<T>): Promise<T> {
+  return await (variant.during === undefined ? act() : variant.during(act));
 }
 
 /** A table as text. */

@@ -2,6 +2,7 @@ import { boundaryGuards } from '../../../src/scheduler/lend/boundary-guards.js';
 import { ALL_GUARDS, NO_GUARDS, type ReportedGuards } from './as-reported/reported-guards.js';
 import { ReportedPipeline } from './as-reported/reported-pipeline.js';
 import { BorrowingPipeline } from './ours/borrowing-pipeline.js';
+import { OwnPipeline } from './own/own-pipeline.js';
 import type { Subject, SubjectOptions } from './subject.js';
 
 /** A pipeline with or without some of its guards: one line of a table. */
@@ -9,7 +10,7 @@ export interface Variant {
   readonly name: string;
   make(options: SubjectOptions): Subject;
   /** Runs `act` while the guards are as this line says. Default: just runs it. */
-  during?<T>(act: () => T): T;
+  during?<T>(act: () => Promise<T>): Promise<T>;
 }
 
 const GET_AND_SKIP: ReportedGuards = { ...NO_GUARDS, getAndSkip: true };
@@ -40,8 +41,10 @@ export const OURS: readonly Variant[] = [
   without('without any guard', ['purgeAtProcess', 'purgeAtRestore', 'realign', 'sweep']),
 ];
 
-// A pipeline that borrows nothing is one more list of this kind: `{ name, make: (options) => new ItsSubject(options) }`.
-// `main.ts` prints it as a table of its own, and `matrix.test.ts` expects every row of it to be complete, with no count.
+/** Table 3: our own pipeline, which borrows nothing. */
+export const OWN: readonly Variant[] = [
+  { name: 'our own pipeline', make: (options) => new OwnPipeline(options) },
+];
 
 function reported(name: string, guards: ReportedGuards): Variant {
   return { name, make: (options) => new ReportedPipeline(options, guards) };
@@ -56,11 +59,11 @@ function without(name: string, out: readonly Guard[]): Variant {
 }
 
 /** Runs `act` while these guards of our own boundary do nothing. */
-export function withoutGuards<T>(out: readonly Guard[], act: () => T): T {
+export async function withoutGuards<T>(out: readonly Guard[], act: () => Promise<T>): Promise<T> {
   const before = { ...boundaryGuards };
   for (const guard of out) Object.assign(boundaryGuards, { [guard]: () => 0 });
   try {
-    return act();
+    return await act();
   } finally {
     Object.assign(boundaryGuards, before);
   }

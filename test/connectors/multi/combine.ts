@@ -23,6 +23,7 @@ export function combine(parts: Readonly<Record<string, MakeConnector>>): MakeCon
       connector: multi,
       workers,
       ...(takes !== undefined && { takes }),
+      losesKv: made.some(({ losesKv }) => losesKv === true),
       tick: () => all((each) => each.tick?.()),
       calm: () => all((each) => each.calm?.()),
       transferParams: () => {

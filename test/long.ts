@@ -35,6 +35,10 @@ const PROOFS: Readonly<Record<string, { what: string; command: string }>> = {
     what: 'the addon as node-gyp builds it, with a compiler alone',
     command: 'BLOCKSTEP_TEST_GYP=1 vitest run --config test/vitest.config.ts test/core/gyp.test.ts',
   },
+  matrix: {
+    what: 'pipelines with a borrowing adapter: 10,000 requests, 64 at a time, half of them aborted, five seeds; --first S',
+    command: 'tsx test/pipeline/matrix/long.ts',
+  },
   native: {
     what: 'the native tests in their full size',
     command: 'bash native/test/run.sh --long',

@@ -1,5 +1,5 @@
-import { offload } from '../../src/connectors/offload/index.js';
-import { DEFAULT_COST_MODEL } from '../../src/executors/cost-model/cost-model.js';
+import { offload } from '../../../src/connectors/offload/index.js';
+import { DEFAULT_COST_MODEL } from '../../../src/executors/cost-model/cost-model.js';
 import {
   BlockArena,
   type CompletionQueue,
@@ -9,7 +9,7 @@ import {
   type Executor,
   type ExecutorPlan,
   type ExecutorResult,
-} from '../../src/index.js';
+} from '../../../src/index.js';
 import { type CopyCost, VirtualLane } from './virtual-lane.js';
 
 /** An engine in virtual time. */

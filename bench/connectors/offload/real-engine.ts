@@ -1,7 +1,7 @@
-import { Random } from '../../src/base/random.js';
-import { type OffloadConnector, offload } from '../../src/connectors/offload/index.js';
-import { DEFAULT_COST_MODEL, deviceMs } from '../../src/executors/cost-model/cost-model.js';
-import { Engine, type Executor, ReferenceExecutor } from '../../src/index.js';
+import { Random } from '../../../src/base/random.js';
+import { type OffloadConnector, offload } from '../../../src/connectors/offload/index.js';
+import { DEFAULT_COST_MODEL, deviceMs } from '../../../src/executors/cost-model/cost-model.js';
+import { Engine, type Executor, ReferenceExecutor } from '../../../src/index.js';
 
 const BLOCK_SIZE = 16;
 const POOL = 512;

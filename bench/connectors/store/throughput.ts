@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process';
 import { open } from 'lmdb';
-import { StoreThread } from '../../src/connectors/store/client/store-thread.js';
-import { Outcome } from '../../src/connectors/store/stores/block-store.js';
-import type { StoreOptions } from '../../src/connectors/store/stores/store-options.js';
-import { BlockArena } from '../../src/transfer/block-arena.js';
+import { StoreThread } from '../../../src/connectors/store/client/store-thread.js';
+import { Outcome } from '../../../src/connectors/store/stores/block-store.js';
+import type { StoreOptions } from '../../../src/connectors/store/stores/store-options.js';
+import { BlockArena } from '../../../src/transfer/block-arena.js';
 
 /** Blocks of a job, and jobs at once. */
 const JOB = 4;

@@ -1,7 +1,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { RedisStore } from '../../src/connectors/store/stores/redis-store.js';
-import { seal, unseal } from '../../src/connectors/store/stores/sealed-value.js';
-import { checkStore, type RedisSettings } from '../../src/connectors/store/stores/store-options.js';
+import { RedisStore } from '../../../src/connectors/store/stores/redis-store.js';
+import { seal, unseal } from '../../../src/connectors/store/stores/sealed-value.js';
+import { checkStore, type RedisSettings } from '../../../src/connectors/store/stores/store-options.js';
 import { throughThread } from './throughput.js';
 
 /** Delay of the event loop beyond a timer's own resolution, in milliseconds. */

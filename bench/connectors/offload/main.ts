@@ -1,18 +1,17 @@
 /** `npm run bench:offload -- --help` says what it measures. Prints tables in Markdown. */
 import { parseArgs } from 'node:util';
-import { Random } from '../../src/base/random.js';
-import { readTrace } from '../../src/workload/trace.js';
-import { describeMachine, readMachine } from '../machine.js';
-import { answerHelp } from '../usage.js';
+import { Random } from '../../../src/base/random.js';
+import { readTrace } from '../../../src/workload/trace.js';
+import { describeMachine, readMachine } from '../../machine.js';
+import { answerHelp } from '../../usage.js';
+import { printTable } from '../support/table.js';
 import { realRows } from './real-engine.js';
-import { stepRows } from './steps.js';
 import { type Arrival, type VirtualResult, VirtualRun } from './virtual-engine.js';
 
-const USAGE = `npm run bench:offload -- [--only sets,real,steps] [--trace FILE --slower N]
+const USAGE = `npm run bench:offload -- [--only sets,real] [--trace FILE --slower N]
 What an offload to host memory brings and costs, beside the pool alone.
   sets   working sets of 0.5, 1, 3 and 10 pools in virtual time (the cost model; copies take time too)
   real   the same with the reference executor, in real time
-  steps  a decode step of 256 requests with the connector, idle and at work, beside one without
   --trace FILE    a trace in virtual time instead, with and without an offload
   --slower N      its requests arrive N times as slowly
   --host N        pools in the host tier; default 4
@@ -65,13 +64,6 @@ const HEAD = [
   'copied TB',
 ];
 
-function table(head: readonly string[], rows: readonly (readonly string[])[]): void {
-  console.log(`| ${head.join(' | ')} |`);
-  console.log(`| --- ${'| ---: '.repeat(head.length - 1)}|`);
-  for (const row of rows) console.log(`| ${row.join(' | ')} |`);
-  console.log();
-}
-
 /** Requests over so many different prompts of 4,096 tokens that these fill the pool `share` times. */
 function workingSet(share: number): Arrival[] {
   const length = 4096;
@@ -95,7 +87,7 @@ async function sets(): Promise<void> {
       rows.push([String(share), hostBlocks === 0 ? 'pool alone' : 'offload', ...cells(result)]);
     }
   }
-  table(['pools', '', ...HEAD], rows);
+  printTable(['pools', '', ...HEAD], rows);
 }
 
 async function trace(file: string, slower: number, host: number, limit: number | undefined): Promise<void> {
@@ -110,13 +102,13 @@ async function trace(file: string, slower: number, host: number, limit: number |
     const result = await new VirtualRun({ ...engine, hostBlocks }).run(arrivals);
     rows.push([hostBlocks === 0 ? 'pool alone' : `offload, ${host} pools`, ...cells(result)]);
   }
-  table(['', ...HEAD], rows);
+  printTable(['', ...HEAD], rows);
 }
 
 answerHelp(USAGE);
 const { values } = parseArgs({
   options: {
-    only: { type: 'string', default: 'sets,real,steps' },
+    only: { type: 'string', default: 'sets,real' },
     trace: { type: 'string' },
     slower: { type: 'string', default: '1' },
     host: { type: 'string', default: '4' },
@@ -130,6 +122,5 @@ if (values.trace !== undefined) {
 } else {
   const only = values.only.split(',');
   if (only.includes('sets')) await sets();
-  if (only.includes('real')) table(...(await realRows()));
-  if (only.includes('steps')) table(...stepRows());
+  if (only.includes('real')) printTable(...(await realRows()));
 }

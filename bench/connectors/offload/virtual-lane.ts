@@ -4,7 +4,7 @@ import {
   type Lane,
   type LaneCounts,
   Verdict,
-} from '../../src/index.js';
+} from '../../../src/index.js';
 
 /** How long copies take. */
 export interface CopyCost {

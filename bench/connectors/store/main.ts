@@ -5,9 +5,10 @@
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
-import { cpus, loadavg, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { decodeSteps } from './decode.js';
+import { describeMachine, readMachine } from '../../machine.js';
+import { printTable } from '../support/table.js';
 import { type LoopDelay, loopDelays } from './loop-delay.js';
 import { PIPELINE, rawLmdb, redisBenchmark, type Throughput, throughThread } from './throughput.js';
 
@@ -59,12 +60,6 @@ async function bestOf(
   return best;
 }
 
-function print(title: string, head: readonly string[], rows: readonly (readonly string[])[]): void {
-  console.log(`\n${title}\n`);
-  for (const row of [head, head.map((_, i) => (i === 0 ? '---' : '---:')), ...rows])
-    console.log(`| ${row.join(' | ')} |`);
-}
-
 function rowOf(name: string, ours: Throughput, raw: Throughput): string[] {
   const share = (kind: keyof Throughput): string => (ours[kind] / raw[kind]).toFixed(2);
   const figure = (kind: keyof Throughput): string[] => [
@@ -79,9 +74,7 @@ const HEAD = ['blocks of', 'put', 'alone', 'ratio', 'get', 'alone', 'ratio'];
 const nameOf = (bytes: number): string => (bytes < MIB ? `${bytes / 1024} KiB` : `${bytes / MIB} MiB`);
 const count = (bytes: number): number => (bytes < MIB ? 1600 : 400);
 
-console.log(
-  `${cpus()[0].model}, ${cpus().length} cores, Node ${process.version}, load ${loadavg()[0].toFixed(2)}`,
-);
+console.log(`${describeMachine(readMachine())}\n`);
 try {
   if (only === '' || only === 'lmdb') {
     const rows: string[][] = [];
@@ -93,7 +86,7 @@ try {
       );
       rows.push(rowOf(nameOf(bytes), ours, raw));
     }
-    print('LMDB, MiB/s, beside LMDB alone', HEAD, rows);
+    printTable(HEAD, rows, 'LMDB, MiB/s, beside LMDB alone');
   }
   if (only === '' || only === 'redis') {
     await withRedis(async (port) => {
@@ -106,7 +99,7 @@ try {
         );
         rows.push(rowOf(nameOf(bytes), ours, raw));
       }
-      print(`Redis, MiB/s, beside redis-benchmark with a pipeline of ${PIPELINE}`, HEAD, rows);
+      printTable(HEAD, rows, `Redis, MiB/s, beside redis-benchmark with a pipeline of ${PIPELINE}`);
     });
   }
   if (only === '' || only === 'loop') {
@@ -116,34 +109,16 @@ try {
         name,
         ...[p50, p99, max].map((ms) => ms.toFixed(2)),
       ];
-      print(
-        'Delay of the event loop, ms, blocks of 2 MiB over Redis',
+      printTable(
         ['', 'p50', 'p99', 'max'],
         [
           row('nothing to do', delays.none),
           row('with the thread', delays.withThread),
           row('the same store without a thread', delays.withoutThread),
         ],
+        'Delay of the event loop, ms, blocks of 2 MiB over Redis',
       );
     });
-  }
-  if (only === '' || only === 'decode') {
-    const { none, idle, atWork, stored } = decodeSteps(join(folder, 'decode'));
-    const row = (name: string, { p50, p99 }: typeof none): string[] => [
-      name,
-      p50.toFixed(1),
-      p99.toFixed(1),
-      (p50 / none.p50).toFixed(2),
-    ];
-    print(
-      'A step of 256 decodes, µs',
-      ['', 'p50', 'p99', 'beside none'],
-      [
-        row('no connector', none),
-        row('a store with nothing to do', idle),
-        row(`a store at work (${stored} blocks stored)`, atWork),
-      ],
-    );
   }
 } finally {
   rmSync(folder, { recursive: true, force: true });

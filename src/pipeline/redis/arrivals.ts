@@ -29,19 +29,27 @@ const FORGET_MS = 3_600_000;
 /**
  * Which messages of which sender have come: each counts once, in order.
  *
- * Invariant: of each sender's present life and epoch, all messages before `next` came, or were reported as missing.
+ * A sender that is not known may have sent to a former process of the receiver's name: then its numbers go on from wherever they are.
+ * Nothing is missing by that, since whatever belongs to a request comes behind the request's submission.
+ *
+ * Invariant: of each sender's present life and epoch, all messages before `next` came, went to a former process, or were reported as
+ * missing.
  */
 export class Arrivals {
   readonly #senders = new Map<string, Sender>();
   readonly #now: () => number;
 
-  constructor(now: () => number) {
+  readonly #isFirst: boolean;
+
+  /** @param isFirst whether nobody had the receiver's name before: then numbers begin at 1 */
+  constructor(isFirst: boolean, now: () => number) {
+    this.#isFirst = isFirst;
     this.#now = now;
   }
 
   /** Messages have come. @returns null: all of them are of a former life of their sender */
   take({ sender: name, instance, epoch, first }: Place, count: number): Arrival | null {
-    const sender = this.#senders.get(name) ?? this.#begin(name, instance);
+    const sender = this.#senders.get(name) ?? this.#begin(name, instance, epoch, first);
     if (sender.former.includes(instance)) return null;
     if (sender.instance !== instance) {
       sender.former.push(sender.instance);
@@ -71,8 +79,9 @@ export class Arrivals {
     return this.#senders.size;
   }
 
-  #begin(name: string, instance: string): Sender {
-    const sender: Sender = { instance, epoch: -1, next: 1, heardAt: this.#now(), former: [] };
+  #begin(name: string, instance: string, epoch: number, first: number): Sender {
+    const next = this.#isFirst ? 1 : first;
+    const sender: Sender = { instance, epoch, next, heardAt: this.#now(), former: [] };
     this.#senders.set(name, sender);
     return sender;
   }

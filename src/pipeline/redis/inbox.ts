@@ -64,14 +64,19 @@ export class Inbox {
   readonly #line: Line;
   #isNew = true;
   #isReplaced = false;
+  readonly #whenReady: () => void;
   readonly #whenReplaced: () => void;
   readonly counts = { received: 0, doubled: 0, missing: 0, stale: 0, foreign: 0, inherited: 0, losses: 0 };
 
-  /** @param whenReplaced called when another process has joined under the same name */
-  constructor(parts: InboxParts, whenReplaced: () => void) {
+  /**
+   * @param whenReady called when the inbox is there: before that nobody could answer this party
+   * @param whenReplaced called when another process has joined under the same name
+   */
+  constructor(parts: InboxParts, whenReady: () => void, whenReplaced: () => void) {
     this.#parts = parts;
+    this.#whenReady = whenReady;
     this.#whenReplaced = whenReplaced;
-    this.#arrivals = new Arrivals(parts.now);
+    this.#arrivals = new Arrivals(!parts.name.startsWith('stage/'), parts.now);
     this.#line = new Line(parts.client, parts.settings, (redis) => this.#use(redis));
   }
 
@@ -131,6 +136,7 @@ export class Inbox {
       this.counts.losses++;
       mailbox.lost(null, 'the server has lost what was sent: it was started anew, or emptied');
     }
+    if (this.#isNew) this.#whenReady();
     this.#isNew = false;
   }
 

@@ -43,6 +43,7 @@ export class Outbox {
   #failed: Deferred<void> | null = null;
   #numBundles = 0;
   #isDue = false;
+  #isOpen = false;
   #isClosing = false;
   #whenEmpty: (() => void) | null = null;
   readonly counts = { sent: 0, dropped: 0, unsendable: 0, undeliverable: 0, queued: 0, queuedBytes: 0 };
@@ -64,6 +65,13 @@ export class Outbox {
     return this.#lastRefusal;
   }
 
+  /** Begins to send what waits. */
+  open(): void {
+    this.#isOpen = true;
+    this.#pump();
+  }
+
+  /** Takes a message, which goes out when it is its turn. */
   send(to: string, message: PipelineMessage): void {
     if (this.#isClosing) {
       this.counts.dropped++;
@@ -179,7 +187,7 @@ export class Outbox {
 
   #pump(): void {
     const redis = this.#redis;
-    while (redis !== null && this.#redis === redis && this.#numBundles < MOST_BUNDLES) {
+    while (this.#isOpen && redis !== null && this.#redis === redis && this.#numBundles < MOST_BUNDLES) {
       this.#addMarks();
       if (this.#letters.length === 0) return;
       const parcels = packLetters(takeLetters(this.#letters), this.#parts);

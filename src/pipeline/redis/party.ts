@@ -52,7 +52,11 @@ export class Party {
     this.#key = key;
     this.#isPassing = !name.startsWith('stage/');
     this.#outbox = new Outbox(parts);
-    this.#inbox = new Inbox(parts, () => this.#outbox.discard());
+    this.#inbox = new Inbox(
+      parts,
+      () => this.#outbox.open(),
+      () => this.#outbox.discard(),
+    );
     this.#timer = setInterval(() => this.#tidy(), settings.ttlMs / 3).unref();
   }
 

@@ -32,7 +32,7 @@ export default defineConfig({
   test: {
     root: fileURLToPath(new URL('..', import.meta.url)),
     include: ['test/**/*.test.ts'],
-    globalSetup: ['test/support/choose-gpu.ts'],
+    globalSetup: ['test/support/choose-gpu.ts', 'test/support/compile-scripts.ts'],
     setupFiles: setupFiles(),
     pool: 'forks',
     maxWorkers: '100%',

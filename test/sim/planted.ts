@@ -1,14 +1,15 @@
 import { spawn } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
+import { packageRoot } from '../../src/core/package-root.js';
 import { addonInUse } from '../support/addon.js';
 import { ENGINE_PLANTS } from './engine/plants.js';
 import { PLANTS } from './plants.js';
 import { type Plant, plantInto } from './shared/plant.js';
 
-const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
+/** Also where this file was compiled, the sources are what is planted into. */
+const ROOT = packageRoot();
 
 /** All plants: those that the simulation of the scheduler must find, and those that that of the engine must find. */
 export const ALL_PLANTS: readonly Plant[] = [...PLANTS, ...ENGINE_PLANTS];

@@ -197,8 +197,8 @@ export class OutgoingBlocks {
     const end = Math.floor(numSettledTokens / blockSize);
     const first = this.#nextAt[slot] / blockSize - 1;
     let index = first;
-    // `own` has all blocks of the request, what is read here only those to be looked at.
-    const blocks = own ?? (end > first ? this.#read(request, first, end - first) : null);
+    // `own` has all blocks of the request, what is read only those to be looked at. Most often all are known already.
+    let blocks = own;
     const offset = own === null ? first : 0;
     const unpinned = this.#numPinned - this.#numUnsent;
     for (; index < end; index++) {
@@ -209,7 +209,8 @@ export class OutgoingBlocks {
       if (place === NoPlace.unwanted) continue;
       this.#coming.add(key);
       this.#keys.push(key);
-      this.#blocks.push((blocks as Int32Array)[index - offset]);
+      blocks ??= this.#read(request, first, end - first);
+      this.#blocks.push(blocks[index - offset]);
       this.#places.push(place);
     }
     this.#nextAt[slot] = (index + 1) * blockSize;

@@ -23,8 +23,9 @@ export function reclaimSession(s: SchedulerState, needy: Request): boolean {
     if (dropZombie(s, s.queues.skipped, request)) continue;
     if (canReclaim(request, needy)) return reclaim(s, request);
   }
-  const { running } = s.queues;
-  if (running.length > 1 || (running.length === 1 && running[0] !== needy)) return false;
+  const { running, numLentRunning } = s.queues;
+  if (numLentRunning > 0 || running.length > 1 || (running.length === 1 && running[0] !== needy))
+    return false;
   // The requests of `skipped` stand in line before those of `waiting`.
   for (const queue of [s.queues.waiting, s.queues.skipped]) {
     const last = queue.toArray().findLast((request) => canReclaim(request, needy));
@@ -64,7 +65,9 @@ export function reclaimRow(s: SchedulerState): boolean {
 }
 
 /** Whether nothing runs but the needy request itself, so that no other request can ever give blocks back. */
-function isAlone({ queues: { running }, inFlight }: SchedulerState, plan: Plan, needy: Request): boolean {
+function isAlone({ queues, inFlight }: SchedulerState, plan: Plan, needy: Request): boolean {
+  const { running, numLentRunning } = queues;
+  if (numLentRunning > 0) return false;
   if (running.length > 0) return running.length === 1 && running[0] === needy;
   return plan.totalTokens === 0 && inFlight.length === 0;
 }

@@ -96,7 +96,10 @@ export const RecordKind = {
 export type RecordKind = (typeof RecordKind)[keyof typeof RecordKind];
 
 /** The content of the header, which suffices to build the same scheduler again. */
-export type LogHeader = Omit<SchedulerConfig, 'now' | 'log' | 'hashSeed' | 'placement' | 'connector'> & {
+export type LogHeader = Omit<
+  SchedulerConfig,
+  'now' | 'log' | 'hashSeed' | 'placement' | 'connector' | 'borrower'
+> & {
   /** The 16 bytes of the key of the block hash, as 32 hexadecimal digits. */
   hashSeed: string;
   /** What is known of the connector without asking it; null = there was none. */
@@ -133,7 +136,8 @@ export class LogWriter {
     version.set(encoder.encode(LOG_MAGIC));
     new DataView(version.buffer).setUint32(8, LOG_VERSION, true);
     sink.write(version);
-    const { now: _now, log: _log, placement: _placement, hashSeed, connector: calls, ...plain } = config;
+    const { now: _now, log: _log, placement: _placement, hashSeed, ...others } = config;
+    const { connector: calls, borrower: _none, ...plain } = others;
     const connector: LoggedConnector | null = calls && {
       protection: calls.protection,
       reporters: calls.reporters,

@@ -2,6 +2,7 @@ import { badArg, checkBoolean, isObject } from '../../base/checks.js';
 import { checkInteger } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 import { resolvePlacement } from '../../core/placement.js';
+import { takeBorrower } from '../borrow/ask-borrower.js';
 import { type ConnectorMethods, takeConnector } from '../connector/connector-methods.js';
 import { DEFAULT_DEADLINES, type Deadlines, MAX_TIMEOUT } from '../request/wait.js';
 import { DEVIATION_NAMES, DEVIATIONS, type Deviations, resolveDeviations } from './deviations.js';
@@ -67,6 +68,7 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
     deviations: resolveDeviations(takeDeviations(o.deviations)),
     placement: resolvePlacement(o),
     connector: takeConnectorOption(o),
+    borrower: o.borrower === undefined || o.borrower === null ? null : takeBorrower(o.borrower),
     loadFailurePolicy: oneOf('loadFailurePolicy', o.loadFailurePolicy, ['fail', 'recompute'] as const),
     reclaim: oneOf('reclaim', o.reclaim, ['on-report', 'on-confirmation'] as const),
     deadlines: takeDeadlines(o.deadlines),
@@ -86,6 +88,14 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
     const most = `at most ${MAX_BLOCKS_PER_ROW} blocks of blockSize (${config.blockSize})`;
     throw badArg('maxModelLen', config.maxModelLen, most);
   }
+  if (config.borrower !== null && config.log !== null)
+    throw badArg(
+      'log',
+      config.log,
+      'none with a borrower: a log does not hold what a borrowing adapter does',
+    );
+  if (config.borrower !== null && config.placement.authority === 'device')
+    throw badArg('authority', 'device', 'host with a borrower: the GPU reads the queues by itself');
   return Object.freeze(config);
 }
 

@@ -44,8 +44,11 @@ export interface RequestInput extends StopConditions {
   params?: unknown;
 }
 
-/** The container that holds an unfinished request; null for a request that has finished. */
-export type Container = 'waiting' | 'skipped' | 'running' | null;
+/**
+ * The container that holds an unfinished request; null for a request that has finished. `lent`: a borrowing adapter has
+ * taken it out while a step is planned.
+ */
+export type Container = 'waiting' | 'skipped' | 'running' | 'lent' | null;
 
 /** A checked `RequestInput`. The methods of its grammar were looked up once. */
 export interface TakenRequest extends RequestInput {

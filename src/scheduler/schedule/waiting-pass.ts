@@ -52,7 +52,10 @@ export function waitingPass(s: SchedulerState, plan: Plan, tokenBudget: number):
  */
 export function nextInLine(s: SchedulerState, plan: Plan, tokenBudget: number): RequestQueue | null {
   const { queues, config } = s;
-  while (plan.totalTokens < tokenBudget && queues.running.length < config.maxNumSeqs) {
+  while (
+    plan.totalTokens < tokenBudget &&
+    queues.running.length < config.maxNumSeqs - queues.numLentRunning
+  ) {
     const queue = queues.nextQueue();
     const request = queue?.peek();
     if (queue == null || request == null) return null;
@@ -61,7 +64,7 @@ export function nextInLine(s: SchedulerState, plan: Plan, tokenBudget: number): 
       if (!request.isFinished) queues.passOver(queue, request);
       continue;
     }
-    request.waitsForAdapter = !s.adapters.fits(plan, request, queues.running);
+    request.waitsForAdapter = !s.adapters.fits(plan, request, queues);
     if (request.waitsForAdapter) {
       queues.passOver(queue, request);
       continue;

@@ -120,13 +120,15 @@ describe('bad options are refused at the start', () => {
 
   it.each([
     ['no store', () => checkStore(undefined), /store must be/],
-    ['neither path nor url', () => checkStore({}), /path \(embedded\) or url/],
+    ['neither path nor url', () => checkStore({}), /path \(embedded\), url .* or open/],
     ['an unknown name', () => checkStore({ ...good, maxByte: 1 }), /maxBytes/],
     ['a bound that is too small', () => checkStore({ ...good, maxBytes: 100 }), /store.maxBytes/],
     ['a path that is none', () => checkStore({ path: 7 }), /store.path/],
     ['a URL that is none', () => checkStore({ url: 'kv' }), /store.url/],
     ['a URL of something else', () => checkStore({ url: 'http://kv' }), /store.url/],
     ['a time that is none', () => checkStore({ url: 'redis://kv', ttlMs: -1 }), /store.ttlMs/],
+    ['a way to open a store that is none', () => checkStore({ open: 7 }), /store.open/],
+    ['two stores at once', () => checkStore({ ...good, open: () => Promise.reject() }), /open/],
     ['a format without a model', () => checkFormat({ ...format, model: '' }), /format.model/],
     ['a format with an unknown name', () => checkFormat({ ...format, dtyp: 'x' }), /dtype/],
   ])('%s', (_name, act, message) => {

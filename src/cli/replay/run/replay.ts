@@ -70,7 +70,7 @@ export class Replay {
     this.#workload = workload;
     this.#options = options;
     this.#aborts = new AbortPlan(options.abortRate, seed);
-    const { log, pipelineDepth, placement, connector: _none, ...rest } = scheduler;
+    const { log, pipelineDepth, placement, connector: _none, borrower: _nobody, ...rest } = scheduler;
     const depth = pipelineDepth as 1 | 2 | 3;
     this.scheduler = new Scheduler({
       ...rest,

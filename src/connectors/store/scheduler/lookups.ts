@@ -51,6 +51,11 @@ export class Lookups {
     this.#parts = parts;
   }
 
+  /** Requests of which something is known, or asked. */
+  get size(): number {
+    return this.#lookups.size;
+  }
+
   /** Lookups that are not over. */
   get numAsking(): number {
     return this.#asking.size;
@@ -122,7 +127,8 @@ export class Lookups {
     const { known, numRanks } = this.#parts;
     let count = 0;
     while (count < hashes.length && isThere(outcomes, count, numRanks)) known.add(hashes[count++]);
-    if (count < hashes.length) known.delete(hashes[count]);
+    // A store that has lost one block may have lost them all: whoever computes them stores them again.
+    for (let i = count; i < hashes.length; i++) if (isMissing(outcomes, i, numRanks)) known.delete(hashes[i]);
     lookup.numFound += count;
     const isAll = lookup.from + lookup.numFound >= lookup.end;
     if (count < hashes.length || isAll) this.#end(lookup);
@@ -142,4 +148,9 @@ function isThere(outcomes: Uint8Array, index: number, numRanks: number): boolean
   for (let rank = 0; rank < numRanks; rank++)
     if (outcomes[index * numRanks + rank] !== Outcome.done) return false;
   return true;
+}
+
+/** Whether the store says of some rank's part that it is not there. */
+function isMissing(outcomes: Uint8Array, index: number, numRanks: number): boolean {
+  return outcomes.subarray(index * numRanks, (index + 1) * numRanks).includes(Outcome.missing);
 }

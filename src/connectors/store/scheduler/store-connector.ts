@@ -127,6 +127,8 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
     return {
       lookups: begun,
       lateLookups: late,
+      /** Requests that wait for what the store has, or to be admitted with it. */
+      openLookups: this.#lookups?.size ?? 0,
       ...this.#loading?.counts,
       pinnedBlocks: this.#outgoing?.numPinned ?? 0,
       skippedBlocks: this.#outgoing?.numSkipped ?? 0,

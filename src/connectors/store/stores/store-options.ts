@@ -5,6 +5,7 @@ import { BlockstepError, checkInteger, describeError } from '../../../base/error
 import { checkNames, knownNames } from '../../../base/known-names.js';
 import { checkPackage } from '../../../base/packages/optional-package.js';
 import { checkRedisUrl, IOVALKEY_VERSIONS } from '../../../base/packages/redis-address.js';
+import type { BlockStore } from './block-store.js';
 
 /** The versions of lmdb that work, as npm writes them. */
 export const LMDB_VERSIONS = '^3.5.6';
@@ -32,8 +33,21 @@ export interface RedisStoreOptions {
   commandTimeoutMs?: number;
 }
 
-/** Where blocks are kept: one of the two kinds. */
-export type StoreOptions = EmbeddedStoreOptions | RedisStoreOptions;
+/**
+ * A store of your own: in memory, on a file server, in the cloud. It is called on the thread of the engine, between steps,
+ * so it must not block: no method may compute for long, or wait in any other way than by its promise.
+ */
+export interface OwnStoreOptions {
+  /**
+   * Opens the store. The connector calls it once, each worker calls it once, and each closes what it was given, so what
+   * several of them share must stay open as long as one of them uses it. If it rejects, the store counts as down, and it
+   * is called again after a pause.
+   */
+  open: () => Promise<BlockStore>;
+}
+
+/** Where blocks are kept: one of the three kinds. */
+export type StoreOptions = EmbeddedStoreOptions | RedisStoreOptions | OwnStoreOptions;
 
 /** Checked options of an embedded store. Plain data, which goes to another thread. */
 export interface EmbeddedSettings extends Required<EmbeddedStoreOptions> {
@@ -45,7 +59,14 @@ export interface RedisSettings extends Required<RedisStoreOptions> {
   readonly kind: 'redis';
 }
 
-export type StoreSettings = EmbeddedSettings | RedisSettings;
+/** Checked options of a store of the user's own. They stay in their thread. */
+export interface OwnSettings extends OwnStoreOptions {
+  readonly kind: 'own';
+}
+
+/** Settings of a store that has a thread of its own. */
+export type ThreadSettings = EmbeddedSettings | RedisSettings;
+export type StoreSettings = ThreadSettings | OwnSettings;
 
 const EMBEDDED = knownNames<EmbeddedStoreOptions>('the options of an embedded store', {
   path: true,
@@ -57,6 +78,7 @@ const REDIS = knownNames<RedisStoreOptions>('the options of a store in Redis or 
   tls: true,
   commandTimeoutMs: true,
 });
+const OWN = knownNames<OwnStoreOptions>('the options of a store of your own', { open: true });
 const MAX_MS = 2 ** 31 - 1;
 
 /** What `checkStore` has returned. */
@@ -76,10 +98,11 @@ export function checkStore(store: unknown): StoreSettings {
 }
 
 function settingsOf(store: unknown): StoreSettings {
-  if (!isObject(store)) throw badArg('store', store, 'an object with path, or with url');
+  if (!isObject(store)) throw badArg('store', store, 'an object with path, with url, or with open');
   if (store['url'] !== undefined) return checkRedis(store);
   if (store['path'] !== undefined) return checkEmbedded(store);
-  throw badArg('store', store, 'an object with path (embedded) or url (Redis, Valkey)');
+  if (store['open'] !== undefined) return checkOwn(store);
+  throw badArg('store', store, 'an object with path (embedded), url (Redis, Valkey) or open (your own)');
 }
 
 function checkEmbedded(store: object): EmbeddedSettings {
@@ -102,6 +125,13 @@ function checkRedis(store: object): RedisSettings {
   checkInteger('store.commandTimeoutMs', commandTimeoutMs, 1, MAX_MS);
   checkPackage('iovalkey', IOVALKEY_VERSIONS, 'a store in Redis or Valkey');
   return { kind: 'redis', url, ttlMs, tls: { ...tls }, commandTimeoutMs };
+}
+
+function checkOwn(store: object): OwnSettings {
+  checkNames(store, OWN);
+  const { open } = store as OwnStoreOptions;
+  if (typeof open !== 'function') throw badArg('store.open', open, 'a function that opens a block store');
+  return { kind: 'own', open };
 }
 
 function checkWritable(path: string): void {

@@ -1,9 +1,9 @@
 import type { Redis } from 'iovalkey';
 import type { Mailbox } from '../transport/transport.js';
 import { Arrivals } from './arrivals.js';
-import { type Entry, FIELD, readEntry } from './wire/entry.js';
 import { inTime, Line } from './line.js';
 import type { OutboxParts } from './outbox.js';
+import { type Entry, FIELD, readEntry } from './wire/entry.js';
 
 /** What an inbox is made of. */
 export interface InboxParts extends OutboxParts {

@@ -2,13 +2,13 @@ import type { ChainableCommander, Redis } from 'iovalkey';
 import { Deferred } from '../../base/deferred.js';
 import { describeError } from '../../base/errors.js';
 import type { PipelineMessage } from '../transport/messages.js';
-import { FIELD, makeMark } from './wire/entry.js';
 import { type Client, inTime, Line } from './line.js';
 import { type Link, Links } from './links.js';
-import type { Packer } from './wire/packer.js';
 import { type Letter, type Parcel, packLetters, takeLetters } from './parcels.js';
 import type { RedisTransportSettings } from './redis-options.js';
+import { FIELD, makeMark } from './wire/entry.js';
 import { toWire } from './wire/message-parts.js';
+import type { Packer } from './wire/packer.js';
 
 /** So many bundles go out before the first is answered. */
 const MOST_BUNDLES = 4;

@@ -1,5 +1,5 @@
-import { makeEntry } from './wire/entry.js';
 import type { Link } from './links.js';
+import { makeEntry } from './wire/entry.js';
 import type { Packer } from './wire/packer.js';
 
 /** A packed message that waits for its turn. */

@@ -4,13 +4,13 @@ import { optionalPackage } from '../../base/packages/optional-package.js';
 import { IOVALKEY_VERSIONS } from '../../base/packages/redis-address.js';
 import type { Connection, Mailbox, Transport } from '../transport/transport.js';
 import type { Client } from './line.js';
-import { Packer } from './wire/packer.js';
 import { Party, type RedisPartyStats } from './party.js';
 import {
   type RedisTransportOptions,
   type RedisTransportSettings,
   takeRedisOptions,
 } from './redis-options.js';
+import { Packer } from './wire/packer.js';
 
 /**
  * Carries messages between processes, by streams in a server of Redis 6.2 or newer, or of Valkey. Each party has an inbox: a stream

@@ -1,7 +1,7 @@
 import { isCount } from '../../../base/checks.js';
 import type { PipelineMessage } from '../../transport/messages.js';
-import type { Packer } from './packer.js';
 import { fromWire } from './message-parts.js';
+import type { Packer } from './packer.js';
 
 /** The first byte of an entry. Whoever reads another number skips the entry. */
 const VERSION = 1;

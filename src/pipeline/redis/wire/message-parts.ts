@@ -47,10 +47,10 @@ function parts(message: PipelineMessage): unknown[] {
       return [message.client, message.key, message.ask];
     case 'output': {
       const { tokens, extras, finishReason, stopReason } = message.output;
-      return [message.key, message.stage, tokens, extras, finishReason, stopReason];
+      return [message.key, message.stage, message.number, tokens, extras, finishReason, stopReason];
     }
     case 'ended':
-      return [message.key, message.stage, message.end];
+      return [message.key, message.stage, message.numOutputs, message.end];
     case 'failed': {
       // The error itself stays here: it is for one process.
       const { code, message: text } = message.failure;
@@ -97,14 +97,16 @@ const READERS: Readonly<Record<Kind, (parts: readonly unknown[]) => PipelineMess
   explain([client, key, ask]) {
     return isText(client) && isText(key) && isCount(ask) ? { kind: 'explain', client, key, ask } : null;
   },
-  output([key, stage, tokens, extras, finishReason, stopReason]) {
-    if (!isText(key) || !isText(stage) || !isTokens(tokens) || !isExtras(extras, tokens)) return null;
+  output([key, stage, number, tokens, extras, finishReason, stopReason]) {
+    if (!isText(key) || !isText(stage) || !isCount(number) || !isTokens(tokens) || !isExtras(extras, tokens))
+      return null;
     if (!isEndReason(finishReason, true) || !isStopReason(stopReason)) return null;
     const output = { tokens, extras, finishReason, stopReason } as StageOutput;
-    return { kind: 'output', key, stage, output };
+    return { kind: 'output', key, stage, number, output };
   },
-  ended([key, stage, end]) {
-    return isText(key) && isText(stage) && isEnd(end) ? { kind: 'ended', key, stage, end } : null;
+  ended([key, stage, numOutputs, end]) {
+    if (!isText(key) || !isText(stage) || !isCount(numOutputs) || !isEnd(end)) return null;
+    return { kind: 'ended', key, stage, numOutputs, end };
   },
   failed([key, stage, code, message]) {
     if (!isText(key) || !isText(stage) || !isText(code) || !isText(message)) return null;

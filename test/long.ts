@@ -7,6 +7,10 @@ const PROOFS: Readonly<Record<string, { what: string; command: string }>> = {
     what: '20,000 seeds of both simulations, 2,000 steps each; --first S for others',
     command: `tsx test/sim/main.ts --seeds 20000 --steps 2000 --jobs ${cpus().length}`,
   },
+  pipelines: {
+    what: '20,000 seeds of the simulation of pipelines, 400 steps each; --first S for others',
+    command: `tsx test/sim/main.ts --loop pipeline --seeds 20000 --steps 400 --jobs ${cpus().length}`,
+  },
   plants: {
     what: 'every bug planted into the source, and after how many seeds the simulations find it',
     command: `tsx test/sim/main.ts --plants --seeds 2000 --jobs ${cpus().length}`,

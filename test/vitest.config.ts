@@ -23,7 +23,10 @@ export default defineConfig({
   resolve: {
     alias: [
       { find: /^blockstep$/, replacement: source('index.ts') },
-      { find: /^blockstep\/(connectors\/[a-z]+|pipeline|testing)$/, replacement: source('$1/index.ts') },
+      {
+        find: /^blockstep\/(connectors\/[a-z]+|pipeline\/redis|pipeline|testing)$/,
+        replacement: source('$1/index.ts'),
+      },
     ],
   },
   test: {

@@ -44,6 +44,8 @@ export class Pipeline implements AsyncDisposable {
   readonly #orchestrator: Orchestrator;
   readonly #ticker = new Ticker(() => this.#tick());
   #closing: Promise<void> | null = null;
+  /** Until when a shutdown lets requests go on, in milliseconds of the clock. */
+  #drainUntil = Number.POSITIVE_INFINITY;
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG, and what the constructor of `Engine` throws for a stage; then nothing is left behind */
   constructor(options: PipelineOptions) {
@@ -91,9 +93,12 @@ export class Pipeline implements AsyncDisposable {
   /**
    * Aborts requests by id, in all stages. Unknown ids are counted.
    * @param reason the readers are rejected with it; without a reason their streams end with `finishReason: 'abort'`
+   * @throws ERR_BLOCKSTEP_BAD_ARG; nothing was aborted
    */
   abort(ids: string | Iterable<string>, reason?: unknown): void {
-    this.#orchestrator.abort(typeof ids === 'string' ? [ids] : [...ids], reason);
+    const all = typeof ids === 'string' ? [ids] : [...takeIds(ids)];
+    for (const id of all) if (typeof id !== 'string') throw badArg('ids', id, 'ids, which are strings');
+    this.#orchestrator.abort(all, reason);
   }
 
   /** Aborts every request. @param reason as for `abort` */
@@ -105,8 +110,7 @@ export class Pipeline implements AsyncDisposable {
   run(): void {
     if (this.#closing !== null)
       throw new BlockstepError('ERR_BLOCKSTEP_SHUTDOWN', 'the pipeline was shut down');
-    for (const stage of this.#stages) stage?.engine.run().catch(() => {});
-    this.#ticker.start();
+    this.#start();
   }
 
   /** Ends `run`. */
@@ -119,12 +123,21 @@ export class Pipeline implements AsyncDisposable {
    * For a caller that drives the pipeline himself: one round of every stage of this process, then one turn of the event loop, in which
    * chunks and outputs move on.
    * @returns whether a stage has made progress
+   * @throws by rejection what the first engine throws whose step fails, after the round: its requests have failed too
    */
   async step(): Promise<boolean> {
     this.#tick();
     let moved = false;
-    for (const stage of this.#stages) if (stage?.engine.step().state === 'progress') moved = true;
+    const failures: unknown[] = [];
+    for (const stage of this.#stages) {
+      try {
+        if (stage !== null && (await stage.engine.stepAsync()).state === 'progress') moved = true;
+      } catch (error) {
+        failures.push(error);
+      }
+    }
     await new Promise<void>((resolve) => setImmediate(resolve));
+    if (failures.length > 0) throw failures[0];
     return moved;
   }
 
@@ -164,7 +177,8 @@ export class Pipeline implements AsyncDisposable {
 
   /**
    * Ends the pipeline: new requests are refused, present ones go on for at most `drainMs`, then they are aborted, and the stages of this
-   * process end. Stages elsewhere go on. Idempotent.
+   * process end. Stages elsewhere go on.
+   * @returns one promise for all calls; rejects only if the executor of a stage fails to dispose. A later call can shorten the drain.
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   shutdown(options: PipelineShutdownOptions = {}): Promise<void> {
@@ -172,7 +186,8 @@ export class Pipeline implements AsyncDisposable {
     checkNames(options, { what: 'the options of shutdown', names: new Set(['drainMs']), words: new Map() });
     const { drainMs = 30_000 } = options as PipelineShutdownOptions;
     checkInteger('drainMs', drainMs, 0, 2 ** 31 - 1);
-    this.#closing ??= this.#close(drainMs);
+    this.#drainUntil = Math.min(this.#drainUntil, this.#config.now() + drainMs);
+    this.#closing ??= this.#close();
     return this.#closing;
   }
 
@@ -185,20 +200,27 @@ export class Pipeline implements AsyncDisposable {
     this.#orchestrator.tick();
   }
 
-  async #close(drainMs: number): Promise<void> {
+  #start(): void {
+    for (const stage of this.#stages) stage?.run();
+    this.#ticker.start();
+  }
+
+  async #close(): Promise<void> {
     const { now } = this.#config;
-    const end = now() + drainMs;
-    if (drainMs > 0 && this.numUnfinished > 0) {
-      for (const stage of this.#stages) stage?.engine.run().catch(() => {});
-      this.#ticker.start();
-      while (this.numUnfinished > 0 && now() < end) await sleep(5);
-    }
+    if (this.numUnfinished > 0 && now() < this.#drainUntil) this.#start();
+    while (this.numUnfinished > 0 && now() < this.#drainUntil) await sleep(5);
     this.abortAll();
     this.#ticker.stop();
     await this.#orchestrator.close();
-    for (const stage of this.#stages) {
+    const ends = this.#stages.map(async (stage) => {
       await stage?.close();
       await stage?.engine.shutdown({ drainMs: 0 });
-    }
+    });
+    for (const end of await Promise.allSettled(ends)) if (end.status === 'rejected') throw end.reason;
   }
+}
+
+function takeIds(ids: unknown): Iterable<string> {
+  if (typeof ids === 'object' && ids !== null && Symbol.iterator in ids) return ids as Iterable<string>;
+  throw badArg('ids', ids, 'an id, or ids in what can be iterated');
 }

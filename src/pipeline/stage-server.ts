@@ -52,7 +52,7 @@ export class StageServer implements AsyncDisposable {
 
   /** Serves until `shutdown`. */
   run(): void {
-    void this.#stage.engine.run();
+    this.#stage.run();
     this.#ticker.start();
   }
 

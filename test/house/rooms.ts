@@ -5,6 +5,7 @@
 export const ROOMS: readonly string[] = [
   'base',
   'base/foreign',
+  'base/packages',
   'core',
   'workload',
   'report/markup',
@@ -53,6 +54,8 @@ export const ROOMS: readonly string[] = [
   'connectors/lease',
   'connectors/multi',
   'pipeline/transport',
+  'pipeline/redis/wire',
+  'pipeline/redis',
   'pipeline/chunks',
   'pipeline/stage',
   'pipeline/orchestrator',

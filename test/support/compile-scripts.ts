@@ -23,6 +23,7 @@ const SCRIPTS = [
   'src/connectors/store/stores/file-check-main.ts',
   'test/connectors/lease/process/child.ts',
   'test/connectors/store/support/writer.ts',
+  'test/pipeline/process/child.ts',
   'test/sim/main.ts',
 ];
 

@@ -6,8 +6,11 @@ const FIRST_CAPACITY = 16;
  * The outgoing chunks of one request: collects tokens, cuts them into chunks, and sends no more chunks ahead than the
  * receiver takes. What is not sent stays here as tokens, at most as many as the request generates.
  *
- * Invariants: `#sent <= #flushed <= #total`; at most `window` chunks with tokens are on their way, or with the receiver
- * and not taken; after a last chunk none follows.
+ * Where a chunk ends depends on the tokens alone and not on the time: a chunk is full, or an answer ends with it. So the texts of the
+ * stages behind are the same however slow anybody is.
+ *
+ * Invariants: `#sent <= #total`; `#ends` are ascending and beyond `#sent`; at most `window` chunks with tokens are on their way, or
+ * with the receiver and not taken; after a last chunk none follows.
  */
 export class ChunkSender {
   readonly #size: number;
@@ -19,8 +22,8 @@ export class ChunkSender {
   #from = 0;
   #total = 0;
   #sent = 0;
-  /** Tokens up to here go out even if they fill no chunk. */
-  #flushed = 0;
+  /** Where answers end, in tokens from the first one on: no chunk goes beyond. */
+  readonly #ends: number[] = [];
   #ended = false;
   #isOver = false;
   #number = 0;
@@ -65,19 +68,19 @@ export class ChunkSender {
 
   /**
    * Adds tokens behind those before.
-   * @param flush true: they go out even if they fill no chunk
+   * @param flush true: an answer ends with them, so they go out even if they fill no chunk
    * @param now milliseconds
    */
   add(tokens: Int32Array, extras: readonly unknown[] | null, flush: boolean, now: number): void {
     this.#append(tokens, extras);
-    if (flush) this.#flushed = this.#total;
+    if (flush) this.#markEnd();
     this.#pump(now);
   }
 
   /** No more tokens come. */
   end(now: number): void {
     this.#ended = true;
-    this.#flushed = this.#total;
+    this.#markEnd();
     this.#pump(now);
   }
 
@@ -92,13 +95,18 @@ export class ChunkSender {
 
   #pump(now: number): void {
     while (this.#number - this.#taken < this.#window) {
-      const left = this.#total - this.#sent;
-      const count = left >= this.#size ? this.#size : this.#flushed - this.#sent;
-      if (count <= 0) break;
+      const [end = Number.POSITIVE_INFINITY] = this.#ends;
+      const count = Math.min(this.#size, end - this.#sent);
+      if (count > this.#total - this.#sent) break;
+      if (this.#sent + count === end) this.#ends.shift();
       this.#emit(count, now);
     }
     // A last chunk without tokens costs the receiver nothing, so it need not wait.
     if (this.#ended && !this.#isOver && this.#sent === this.#total) this.#emit(0, now);
+  }
+
+  #markEnd(): void {
+    if (this.#total > (this.#ends.at(-1) ?? this.#sent)) this.#ends.push(this.#total);
   }
 
   #emit(count: number, now: number): void {

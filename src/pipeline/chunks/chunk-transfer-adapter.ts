@@ -64,7 +64,7 @@ const ANOMALIES = {
  * moment in which its last chunk was computed to the moment in which the next one is given out. Everything is found by key and
  * not by id, so a chunk of an old request never reaches a new one with the same id. A chunk that nobody expects is counted.
  *
- * Invariants: a key in `#parked` is in `#receiving`, has no chunk ready, and is not complete; `#parked` and `#unsent` are in the
+ * Invariants: a key in `#parked` is in `#receiving`, has no chunk ready, and is not complete; `#parked` and `#waiting` are in the
  * order of their times, since all waits of a stage may last equally long.
  */
 export class ChunkTransferAdapter {
@@ -200,15 +200,15 @@ export class ChunkTransferAdapter {
   stalled(): Stall[] {
     const { stallMs } = this.#limits;
     if (stallMs === 0) return [];
-    const due = this.#now() - stallMs;
+    const now = this.#now();
     const stalls: Stall[] = [];
     for (const [key, since] of this.#parked) {
-      if (since > due) break;
-      stalls.push({ key, why: this.#awaited(key, this.#now() - since) });
+      if (since + stallMs > now) break;
+      stalls.push({ key, why: this.#awaited(key, now - since) });
     }
     for (const [key, since] of this.#waiting) {
-      if (since > due) break;
-      stalls.push({ key, why: this.#unsent(key, this.#now() - since) });
+      if (since + stallMs > now) break;
+      stalls.push({ key, why: this.#unsent(key, now - since) });
     }
     return stalls;
   }

@@ -6,12 +6,19 @@ export interface LivenessLimits {
   readonly deadMs: number;
 }
 
-/** Which stages answer. A stage is asked every `pingMs`, and counts as gone when it has not answered for `deadMs`. */
+/**
+ * Which stages answer. A stage is asked every `pingMs`, and counts as gone when it has left a ping without an answer for `deadMs`, in which
+ * this side was awake itself.
+ */
 export class Liveness {
   readonly #limits: LivenessLimits;
   readonly #now: () => number;
   readonly #heardAt: number[];
   readonly #figures: (StageFigures | null)[];
+  /** Number of the last ping that each stage has answered. */
+  readonly #answered: number[];
+  /** Since when each stage owes an answer, in milliseconds; Infinity: it owes none. */
+  readonly #owesSince: number[];
   #pingedAt = Number.NEGATIVE_INFINITY;
   #number = 0;
 
@@ -20,6 +27,8 @@ export class Liveness {
     this.#now = now;
     this.#heardAt = Array.from({ length: numStages }, now);
     this.#figures = Array.from({ length: numStages }, () => null);
+    this.#answered = Array.from({ length: numStages }, () => 0);
+    this.#owesSince = Array.from({ length: numStages }, () => Number.POSITIVE_INFINITY);
   }
 
   /** Pings so far. */
@@ -30,15 +39,25 @@ export class Liveness {
   /** The number of the next ping if one is due; 0 otherwise. */
   nextPing(): number {
     const now = this.#now();
-    if (now - this.#pingedAt < this.#limits.pingMs) return 0;
+    const { pingMs, deadMs } = this.#limits;
+    if (this.#pingedAt + pingMs > now) return 0;
+    const slept = now - this.#pingedAt > Math.max(2 * pingMs, deadMs / 2);
+    this.#owesSince.forEach((since, stage) => {
+      // After a sleep of this side, answers may have come that it has not seen yet.
+      if (slept || since > now) this.#owesSince[stage] = now;
+    });
     this.#pingedAt = now;
     return ++this.#number;
   }
 
-  /** A stage has answered. */
-  heard(stage: number, figures: StageFigures): void {
+  /** A stage has answered. @returns whether that says something new: an answer may come twice, or after a later one */
+  heard(stage: number, number: number, figures: StageFigures): boolean {
+    if (number <= this.#answered[stage] || number > this.#number) return false;
+    this.#answered[stage] = number;
     this.#heardAt[stage] = this.#now();
+    this.#owesSince[stage] = number === this.#number ? Number.POSITIVE_INFINITY : this.#now();
     this.#figures[stage] = figures;
+    return true;
   }
 
   /** Milliseconds for which a stage has been silent. */
@@ -47,7 +66,7 @@ export class Liveness {
   }
 
   isGone(stage: number): boolean {
-    return this.silentFor(stage) >= this.#limits.deadMs;
+    return this.#owesSince[stage] + this.#limits.deadMs <= this.#now();
   }
 
   /** What the stage said of itself with its last answer; null: it has not answered yet. */

@@ -94,8 +94,10 @@ export class Orchestrator {
     const key = `${this.#party.slice('client/'.length)}.${number}`;
     const request = new PipelineRequest(id, key, names, wants, taken.timeoutMs, now);
     request.pingsBefore = this.#liveness.numPings;
-    if (signal !== null && isAborted(signal)) request.abort(signal.reason);
-    else this.#begin(request, taken, signal);
+    if (signal !== null && isAborted(signal)) {
+      this.#ends.aborted++;
+      request.abort(signal.reason);
+    } else this.#begin(request, taken, signal);
     return new PipelineStream(request, this.#calls);
   }
 
@@ -225,9 +227,18 @@ export class Orchestrator {
       this.#numLate++;
       return;
     }
-    if (message.kind === 'output') request.output(stage, message.output);
-    else if (message.kind === 'failed') this.#failAs(request, message.stage, message.failure);
-    else if (request.stageEnded(stage, message.end)) {
+    if (message.kind === 'failed') {
+      this.#failAs(request, message.stage, message.failure);
+      return;
+    }
+    const fate =
+      message.kind === 'output'
+        ? request.output(stage, message.number, message.output)
+        : request.stageEnded(stage, message.numOutputs, message.end);
+    if (fate === 'gap') this.#fail(request, stage, 'ERR_BLOCKSTEP_STAGE', 'some of its outputs did not come');
+    else if (fate === 'skipped')
+      this.#anomalies.report('foreign-message', `an ${message.kind} of ${message.stage} came twice`);
+    else if (request.hasEndedInAll) {
       this.#forget(request);
       this.#ends.completed++;
       request.complete();
@@ -238,7 +249,7 @@ export class Orchestrator {
   #heard({ stage: name, number, keys, figures }: PipelineMessage & { kind: 'pong' }): void {
     const stage = this.#parts.names.indexOf(name);
     if (stage < 0) return;
-    this.#liveness.heard(stage, figures);
+    if (!this.#liveness.heard(stage, number, figures)) return;
     const known = new Set(keys);
     for (const key of known)
       if (this.#roster.byKey(key) === undefined) this.#send(name, { kind: 'abort', key });

@@ -10,6 +10,7 @@ const DONE: Next = Object.freeze({ done: true, value: undefined });
 interface Piece {
   readonly stage: number;
   readonly tokens: Int32Array[];
+  numTokens: number;
   readonly extras: unknown[];
   hasExtras: boolean;
   finishReason: EndReason | null;
@@ -60,10 +61,10 @@ export class OutputBuffer {
 
   /** Tokens of all stages that were not read. */
   get numUnread(): number {
-    return this.#pieces.reduce((sum, { tokens }) => sum + lengthOf(tokens), 0);
+    return this.#pieces.reduce((sum, { numTokens }) => sum + numTokens, 0);
   }
 
-  /** Adds an output. @param isFinal it is the last one of its stage, whose end is told by `end` */
+  /** Adds an output. */
   add(stage: number, output: StageOutput): void {
     if (this.#end !== null) return;
     const { tokens, extras, finishReason, stopReason } = output;
@@ -71,13 +72,9 @@ export class OutputBuffer {
     const isMore = last !== undefined && last.stage === stage && last.finishReason === null;
     const piece = isMore ? last : newPiece(stage);
     if (!isMore) this.#pieces.push(piece);
+    if (extras !== null || piece.hasExtras) addExtras(piece, tokens.length, extras);
     piece.tokens.push(tokens);
-    if (extras !== null) {
-      for (let i = piece.extras.length; i < lengthOf(piece.tokens) - tokens.length; i++)
-        piece.extras.push(undefined);
-      piece.extras.push(...extras);
-      piece.hasExtras = true;
-    }
+    piece.numTokens += tokens.length;
     piece.finishReason = finishReason;
     piece.stopReason = stopReason;
     this.#wake();
@@ -145,7 +142,15 @@ export class OutputBuffer {
 }
 
 function newPiece(stage: number): Piece {
-  return { stage, tokens: [], extras: [], hasExtras: false, finishReason: null, stopReason: null };
+  const none = { tokens: [], numTokens: 0, extras: [], hasExtras: false };
+  return { stage, ...none, finishReason: null, stopReason: null };
+}
+
+/** Keeps the extras of a piece one for each token. */
+function addExtras(piece: Piece, count: number, extras: readonly unknown[] | null): void {
+  while (piece.extras.length < piece.numTokens) piece.extras.push(undefined);
+  for (let i = 0; i < count; i++) piece.extras.push(extras?.[i]);
+  piece.hasExtras = true;
 }
 
 function lengthOf(lists: readonly Int32Array[]): number {

@@ -11,6 +11,8 @@ interface StageState {
   readonly tokens: Int32Array[];
   extras: unknown[] | null;
   numTokens: number;
+  /** Outputs that came. */
+  numOutputs: number;
   end: StageEnd | null;
   /** When it was heard of last, in milliseconds; -1: never. */
   heardAt: number;
@@ -65,6 +67,7 @@ export class PipelineRequest {
         tokens: [],
         extras: null,
         numTokens: 0,
+        numOutputs: 0,
         end: null,
         heardAt: -1,
         numMissed: 0,
@@ -84,26 +87,39 @@ export class PipelineRequest {
     return this.#stages[stage].end !== null;
   }
 
-  /** A stage has made tokens. */
-  output(stage: number, output: StageOutput): void {
+  /**
+   * A stage has made tokens.
+   * @param number which output of the stage it is, from 1 on
+   * @returns `skipped`: it came before; `gap`: an earlier one did not come, so the request has to fail
+   */
+  output(stage: number, number: number, output: StageOutput): 'taken' | 'skipped' | 'gap' {
     const state = this.#hear(stage);
+    if (number <= state.numOutputs || state.end !== null) return 'skipped';
+    if (number > state.numOutputs + 1) return 'gap';
+    state.numOutputs = number;
     const { tokens, extras } = output;
     const isLast = stage === this.#names.length - 1;
     if (isLast && this.#firstOutputAt < 0 && tokens.length > 0) this.#firstOutputAt = this.#now();
     state.tokens.push(tokens);
-    if (extras !== null) {
-      state.extras ??= Array.from({ length: state.numTokens }, () => undefined);
-      state.extras.push(...extras);
-    } else if (state.extras !== null) for (const _ of tokens) state.extras.push(undefined);
+    if (extras !== null) state.extras ??= Array.from({ length: state.numTokens }, () => undefined);
+    if (state.extras !== null) for (let i = 0; i < tokens.length; i++) state.extras.push(extras?.[i]);
     state.numTokens += tokens.length;
     this.buffer.add(stage, output);
+    return 'taken';
   }
 
-  /** A stage has ended. @returns whether all have */
-  stageEnded(stage: number, end: StageEnd): boolean {
+  /** A stage has ended. @param numOutputs how many outputs it has sent @returns as `output`; `taken` once for each stage */
+  stageEnded(stage: number, numOutputs: number, end: StageEnd): 'taken' | 'skipped' | 'gap' {
     const state = this.#hear(stage);
-    state.end ??= end;
-    return this.#stages.every((each) => each.end !== null);
+    if (state.end !== null) return 'skipped';
+    if (numOutputs !== state.numOutputs) return 'gap';
+    state.end = end;
+    return 'taken';
+  }
+
+  /** Whether all stages have ended. */
+  get hasEndedInAll(): boolean {
+    return this.#stages.every(({ end }) => end !== null);
   }
 
   /**

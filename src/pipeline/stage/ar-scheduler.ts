@@ -1,7 +1,14 @@
 import type { Engine } from '../../engine/engine.js';
 import type { RequestStream } from '../../engine/streams/request-stream.js';
 import type { ChunkInput } from '../../scheduler/request/session.js';
-import { endOf, type StageScheduler, type Work, type WorkEvents, type WorkInput } from './stage-scheduler.js';
+import {
+  abortedByEngine,
+  endOf,
+  type StageScheduler,
+  type Work,
+  type WorkEvents,
+  type WorkInput,
+} from './stage-scheduler.js';
 
 /**
  * Computes the requests of an autoregressive stage (vllm-omni's `OmniARScheduler`): each is a session of the engine. A chunk goes
@@ -27,6 +34,8 @@ class Session implements Work {
   readonly #engine: Engine;
   readonly #stream: RequestStream;
   #isOver = false;
+  /** Whether the end of the input has ended it: its last answer had ended before, or there was none. */
+  #wasWaiting = false;
 
   constructor(engine: Engine, stream: RequestStream, events: WorkEvents) {
     this.#engine = engine;
@@ -39,7 +48,7 @@ class Session implements Work {
   }
 
   end(): void {
-    this.#stream.endInput();
+    this.#wasWaiting = this.#stream.endInput() === 'ended';
   }
 
   abort(): void {
@@ -53,9 +62,21 @@ class Session implements Work {
 
   async #read(events: WorkEvents): Promise<void> {
     try {
-      for await (const output of this.#stream) if (!this.#isOver) events.output(output);
+      let isAnswered = false;
+      for await (const output of this.#stream) {
+        const { tokens, finishReason } = output;
+        // The end of a session that waited says nothing new, and that of an aborted one is no end of an answer.
+        const isEmpty = tokens.length === 0 && (isAnswered || finishReason === 'abort');
+        if (this.#isOver || isEmpty) continue;
+        isAnswered = finishReason !== null;
+        events.output(finishReason === 'abort' ? { ...output, finishReason: null } : output);
+      }
       const result = await this.#stream.result();
-      if (!this.#isOver) events.ended(endOf(result));
+      if (this.#isOver) return;
+      this.#isOver = true;
+      if (result.finishReason !== 'abort') events.ended(endOf(result));
+      else if (this.#wasWaiting) events.ended({ ...endOf(result), finishReason: 'stop' });
+      else events.failed(abortedByEngine());
     } catch (error) {
       if (!this.#isOver) events.failed(error);
     }

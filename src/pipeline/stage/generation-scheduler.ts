@@ -1,6 +1,8 @@
 import type { Engine } from '../../engine/engine.js';
+import { takeChunk } from '../../scheduler/calls/take-request.js';
 import type { ChunkInput } from '../../scheduler/request/session.js';
 import {
+  abortedByEngine,
   endOf,
   type StageScheduler,
   type Work,
@@ -51,8 +53,11 @@ class Pieces implements Work {
   }
 
   feed(input: ChunkInput): void {
-    if (this.#abort === null) this.#compute(input);
-    else this.#queue.push(input);
+    // As a chunk of a session: what `Engine.submit` would take besides is refused here.
+    const { prompt, stops, params } = takeChunk(input);
+    const taken = { prompt, ...stops, ...(params === undefined ? {} : { params }) };
+    if (this.#abort === null) this.#compute(taken);
+    else this.#queue.push(taken);
   }
 
   end(): void {
@@ -84,6 +89,7 @@ class Pieces implements Work {
     try {
       const result = await stream.result();
       if (this.#isOver) return;
+      if (result.finishReason === 'abort') throw abortedByEngine();
       const before = this.#end;
       // The engine says `length`, since one token is all that was asked for.
       const end: WorkEnd = { ...endOf(result), finishReason: 'stop', stopReason: null };
@@ -127,5 +133,6 @@ function joined(before: WorkEnd, last: WorkEnd): WorkEnd {
     ...last,
     numPromptTokens: before.numPromptTokens + last.numPromptTokens,
     numOutputTokens: before.numOutputTokens + last.numOutputTokens,
+    numPreemptions: before.numPreemptions + last.numPreemptions,
   };
 }

@@ -104,6 +104,7 @@ export function takeStageOptions(options: unknown): StageConfig {
   const of = `stage ${name}`;
   if (kind !== 'ar' && kind !== 'generation') throw badArg(`kind of ${of}`, kind, "'ar' or 'generation'");
   if (!isObject(engine)) throw badArg(`engine of ${of}`, engine, 'the options of an Engine');
+  checkDeadlines(of, engine.deadlines);
   if (kind === 'generation') checkComputesAtOnce(of, engine);
   if (kind === 'generation' && (defaults?.maxTokens ?? 1) !== 1)
     throw badArgument(
@@ -140,6 +141,15 @@ export function takeStageFields(name: string, fields: unknown): StageFields {
 
 /** The options that a generation stage sets itself. */
 export const COMPUTES_AT_ONCE = { enableChunkedPrefill: false, enablePrefixCaching: false } as const;
+
+function checkDeadlines(of: string, deadlines: unknown): void {
+  if (deadlines === undefined) return;
+  if (!isObject(deadlines)) throw badArg(`deadlines of the engine of ${of}`, deadlines, 'an object');
+  const { streamingInput = 0 } = deadlines;
+  if (streamingInput === 0) return;
+  const expected = '0 or absent, since stallMs of the stage limits the waits for chunks';
+  throw badArgument(`deadlines.streamingInput of the engine of ${of}`, show(streamingInput), expected);
+}
 
 function checkComputesAtOnce(of: string, engine: EngineOptions): void {
   for (const name of Object.keys(COMPUTES_AT_ONCE) as (keyof typeof COMPUTES_AT_ONCE)[]) {

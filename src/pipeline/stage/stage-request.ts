@@ -3,7 +3,13 @@ import type { RequestOutput } from '../../engine/streams/outputs.js';
 import type { ChunkInput } from '../../scheduler/request/session.js';
 import type { ChunkTransferAdapter, Source } from '../chunks/chunk-transfer-adapter.js';
 import type { Chunk } from '../transport/chunk.js';
-import type { ClientMessage, StageFailure, StageMessage, StageSubmission } from '../transport/messages.js';
+import type {
+  ClientMessage,
+  StageEnd,
+  StageFailure,
+  StageMessage,
+  StageSubmission,
+} from '../transport/messages.js';
 import type { StageConfig, StageFields } from './stage-options.js';
 import type { StageScheduler, Work, WorkEnd } from './stage-scheduler.js';
 
@@ -21,14 +27,20 @@ export interface StageParts {
 
 /**
  * One request in one stage, from its submission until all that it made was sent on. Its work is in the engine, its chunks are with the
- * adapter; this ties them together. Once it has ended or failed it tells its client so, once.
+ * adapter; this ties them together. It tells its client once how it ended: when nothing of it is left in the stage, or when it fails. So
+ * whoever was not told can find out by asking the stage which requests it has.
  */
 export class StageRequest {
   readonly submission: StageSubmission;
   readonly #parts: StageParts;
   /** Null before the work has begun, and when it is over. */
   #work: Work | null = null;
+  /** How the work ended, while chunks of it are still to be sent; null before. */
+  #end: StageEnd | null = null;
+  /** Whether its client was told of its end, or knows. */
   #isOver = false;
+  /** Outputs that went to the client. */
+  #numOutputs = 0;
   readonly #begunAt: number;
   /** When its first token came; -1: none has. */
   #firstTokenAt = -1;
@@ -92,7 +104,7 @@ export class StageRequest {
   /** Chunks up to this one were computed by the next stage. */
   taken(number: number): void {
     this.#parts.adapter.taken(this.submission.key, number);
-    this.#forgetIfSent();
+    this.#endIfSent();
   }
 
   /** What it waits for, in words. */
@@ -138,27 +150,31 @@ export class StageRequest {
     adapter.save(key, tokens, extras, finishReason !== null);
     if (wants) {
       const told = { tokens, extras, finishReason, stopReason };
-      send(client, { kind: 'output', key, stage: config.name, output: told });
+      send(client, { kind: 'output', key, stage: config.name, number: ++this.#numOutputs, output: told });
     }
     if (finishReason !== null) adapter.computed(key);
   }
 
   #ended(end: WorkEnd): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
+    if (this.#isOver || this.#end !== null) return;
     this.#work = null;
-    const { config, adapter, send } = this.#parts;
-    const { key, client } = this.submission;
+    const { adapter } = this.#parts;
+    const { key } = this.submission;
+    const firstTokenMs = this.#firstTokenAt < 0 ? null : this.#firstTokenAt - this.#begunAt;
+    this.#end = { ...end, firstTokenMs, endedMs: this.#parts.now() - this.#begunAt };
     adapter.cleanupReceiver(key);
     adapter.saveEnd(key);
-    const firstTokenMs = this.#firstTokenAt < 0 ? null : this.#firstTokenAt - this.#begunAt;
-    const endedMs = this.#parts.now() - this.#begunAt;
-    send(client, { kind: 'ended', key, stage: config.name, end: { ...end, firstTokenMs, endedMs } });
-    this.#forgetIfSent();
+    this.#endIfSent();
   }
 
-  #forgetIfSent(): void {
-    if (this.#isOver && this.#parts.adapter.isSent(this.submission.key)) this.#forget();
+  #endIfSent(): void {
+    const { config, adapter, send } = this.#parts;
+    const { key, client } = this.submission;
+    if (this.#isOver || this.#end === null || !adapter.isSent(key)) return;
+    this.#isOver = true;
+    this.#forget();
+    const told = { numOutputs: this.#numOutputs, end: this.#end };
+    send(client, { kind: 'ended', key, stage: config.name, ...told });
   }
 
   #forget(): void {

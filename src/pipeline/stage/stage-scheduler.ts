@@ -1,3 +1,4 @@
+import { BlockstepError } from '../../base/errors.js';
 import type { RequestOutput, RequestResult } from '../../engine/streams/outputs.js';
 import type { ChunkInput } from '../../scheduler/request/session.js';
 import type { StageEnd } from '../transport/messages.js';
@@ -42,6 +43,11 @@ export interface Work {
 export interface StageScheduler {
   /** @throws what `Engine.submit` throws; nothing was begun then */
   begin(input: WorkInput, events: WorkEvents): Work;
+}
+
+/** What a stage says of work that its engine aborted by itself, as at its shutdown. */
+export function abortedByEngine(): BlockstepError {
+  return new BlockstepError('ERR_BLOCKSTEP_REQUEST', "the stage's engine aborted it");
 }
 
 /** How work ended, from the engine's result. */

@@ -4,6 +4,8 @@ import { Engine } from '../../engine/engine.js';
 import type { EngineStats } from '../../engine/inspect/engine-stats.js';
 import type { EngineOptions } from '../../engine/state/options.js';
 import { ChunkTransferAdapter } from '../chunks/chunk-transfer-adapter.js';
+import { EarlyChunks } from '../chunks/early-chunks.js';
+import type { Chunk } from '../transport/chunk.js';
 import type { PipelineMessage, RequestKey, StageFigures, StageSubmission } from '../transport/messages.js';
 import { type Connection, stageParty, type Transport } from '../transport/transport.js';
 import { ArScheduler } from './ar-scheduler.js';
@@ -30,12 +32,15 @@ export interface StageStats extends StageFigures {
   readonly engine: EngineStats;
 }
 
+/** Keys of requests that are over which a stage remembers. */
+const MOST_REMEMBERED = 4096;
+
 /**
  * One stage of a pipeline: an engine, and the chunks of its requests. It is told by messages what to do, and tells by messages what
  * became of it; all that comes may be late, doubled or about a request that has ended, and is then counted and skipped.
  *
  * Invariants: `#requests` has each request whose work is not over, or whose chunks are not all sent, and no other; a client in
- * `#clients` was heard of within `deadMs`.
+ * `#clients` was heard of within `deadMs`; `#over` has at most `MOST_REMEMBERED` keys, and none of `#requests`.
  */
 export class Stage {
   readonly engine: Engine;
@@ -48,6 +53,11 @@ export class Stage {
   readonly #requests = new Map<RequestKey, StageRequest>();
   /** When each client was heard of last, in milliseconds. */
   readonly #clients = new Map<string, number>();
+  /** Chunks that have overtaken the submission of their request. */
+  readonly #early: EarlyChunks;
+  /** Keys of requests that are over, the oldest first: a submission that comes late or twice begins nothing. */
+  readonly #over = new Set<RequestKey>();
+  #tickedAt: number;
   #numBegun = 0;
   #numForgotten = 0;
 
@@ -56,16 +66,23 @@ export class Stage {
     const { now, transport } = place;
     this.#config = config;
     this.#place = place;
+    this.#tickedAt = now();
     const atOnce = config.kind === 'generation' ? COMPUTES_AT_ONCE : {};
     // The adapter limits the waits for chunks, and knows what to say about them.
     const deadlines = { ...config.engine.deadlines, streamingInput: 0 };
     this.engine = makeEngine(config.name, { ...config.engine, ...atOnce, deadlines });
     this.#adapter = new ChunkTransferAdapter(config, this.#anomalies, now);
+    this.#early = new EarlyChunks((key, chunk) => this.#adapter.take(key, chunk));
     const Scheduler = config.kind === 'generation' ? GenerationScheduler : ArScheduler;
-    this.#connection = transport.join(stageParty(config.name), {
-      receive: (message) => this.#receive(message),
-      lost: (from, why) => this.#lost(from, why),
-    });
+    try {
+      this.#connection = transport.join(stageParty(config.name), {
+        receive: (message) => this.#receive(message),
+        lost: (from, why) => this.#lost(from, why),
+      });
+    } catch (error) {
+      this.engine.dispose();
+      throw error;
+    }
     this.#parts = {
       config,
       scheduler: new Scheduler(this.engine),
@@ -73,13 +90,21 @@ export class Stage {
       now,
       send: (to, message) => this.#connection.send(to, message),
       forget: ({ submission }) => {
-        if (this.#requests.delete(submission.key)) this.#numForgotten++;
+        if (!this.#requests.delete(submission.key)) return;
+        this.#numForgotten++;
+        this.#remember(submission.key);
       },
     };
   }
 
   get name(): string {
     return this.#config.name;
+  }
+
+  /** Lets the engine drive itself. A broken engine fails its requests, and those that come, each with its reason. */
+  run(): void {
+    const drive = async () => this.engine.run();
+    drive().catch(() => {});
   }
 
   /** Ends what has waited too long, and the requests of clients that have gone. To be called from time to time. */
@@ -89,21 +114,26 @@ export class Stage {
       if (request === undefined) this.#adapter.cancel(key);
       else request.stall(why);
     }
-    const { deadMs, now } = this.#place;
+    const { deadMs } = this.#place;
+    const now = this.#place.now();
+    const sleptMs = now - this.#tickedAt;
+    this.#tickedAt = now;
+    this.#early.expire(now);
     if (deadMs === 0) return;
     for (const [client, heardAt] of this.#clients) {
-      if (now() - heardAt < deadMs) continue;
-      this.#clients.delete(client);
-      for (const request of [...this.#requests.values()])
-        if (request.submission.client === client) request.abort();
+      // Whoever was asleep himself has not looked for pings: they may have come meanwhile.
+      if (sleptMs > deadMs / 2) this.#clients.set(client, now);
+      else if (now - heardAt >= deadMs) this.#giveUp(client);
     }
   }
 
   /** When `tick` has something to do, in milliseconds of the clock; Infinity: not before something comes. */
   get nextDeadline(): number {
     const { deadMs } = this.#place;
-    const heard = deadMs === 0 ? [] : [...this.#clients.values()];
-    return Math.min(this.#adapter.nextDeadline, ...heard.map((at) => at + deadMs));
+    let next = Math.min(this.#adapter.nextDeadline, this.#early.nextDeadline);
+    if (deadMs === 0 || this.#clients.size === 0) return next;
+    for (const heardAt of this.#clients.values()) next = Math.min(next, heardAt + deadMs);
+    return Math.min(next, this.#tickedAt + deadMs / 2);
   }
 
   /** What a request waits for in this stage, in words; null if the stage does not know it. */
@@ -128,11 +158,16 @@ export class Stage {
   /** Checks the stage's invariants, and those of its engine. @throws ERR_BLOCKSTEP_INVARIANT */
   verify(): void {
     this.engine.verify();
+    const { numOpen, numParked } = this.#adapter;
+    const open = `${numOpen} requests have chunks, ${numParked} are parked, and ${this.#requests.size} are here`;
+    if (numOpen > this.#requests.size || numParked > numOpen)
+      throw new BlockstepError('ERR_BLOCKSTEP_INVARIANT', `stage ${this.name}: ${open}`);
   }
 
-  /** Leaves the transport, and gives up all requests. The engine goes on until it is shut down. */
+  /** Leaves the transport, and fails all requests. The engine goes on until it is shut down. */
   async close(): Promise<void> {
-    for (const request of [...this.#requests.values()]) request.abort();
+    const why = new BlockstepError('ERR_BLOCKSTEP_SHUTDOWN', 'the stage was shut down');
+    for (const request of [...this.#requests.values()]) request.fail(why);
     await this.#connection.close();
   }
 
@@ -142,13 +177,15 @@ export class Stage {
         this.#begin(message.submission);
         return;
       case 'chunk':
-        this.#adapter.take(message.key, message.chunk);
+        this.#take(message.key, message.chunk);
         return;
       case 'taken':
         this.#requests.get(message.key)?.taken(message.number);
         return;
       case 'abort':
+        // One that is not known may be on its way still, behind its abort.
         this.#requests.get(message.key)?.abort();
+        this.#remember(message.key);
         return;
       case 'ping':
         this.#answer(message.client, message.number);
@@ -165,8 +202,9 @@ export class Stage {
 
   #begin(submission: StageSubmission): void {
     const { key, id, client } = submission;
-    if (this.#requests.has(key)) {
-      this.#anomalies.report('duplicate-job', `request ${id} was submitted twice by ${key}`);
+    if (this.#requests.has(key) || this.#over.has(key)) {
+      const detail = `request ${id} was submitted by ${key}, which was submitted or aborted before`;
+      this.#anomalies.report('duplicate-job', detail);
       return;
     }
     if (this.#place.deadMs > 0) this.#clients.set(client, this.#place.now());
@@ -174,6 +212,12 @@ export class Stage {
     const request = new StageRequest(submission, this.#parts);
     this.#requests.set(key, request);
     request.begin();
+    for (const chunk of this.#early.take(key)) this.#adapter.take(key, chunk);
+  }
+
+  #take(key: RequestKey, chunk: Chunk): void {
+    if (this.#requests.has(key) || this.#over.has(key)) this.#adapter.take(key, chunk);
+    else this.#early.keep(key, chunk, this.#place.now());
   }
 
   #answer(client: string, number: number): void {
@@ -184,10 +228,25 @@ export class Stage {
     this.#connection.send(client, { kind: 'pong', stage: this.name, number, keys, figures: this.figures() });
   }
 
+  #remember(key: RequestKey): void {
+    this.#over.add(key);
+    for (const chunk of this.#early.take(key)) this.#adapter.take(key, chunk);
+    if (this.#over.size <= MOST_REMEMBERED) return;
+    const [oldest] = this.#over;
+    this.#over.delete(oldest);
+  }
+
+  #giveUp(client: string): void {
+    this.#clients.delete(client);
+    for (const request of [...this.#requests.values()])
+      if (request.submission.client === client) request.abort();
+  }
+
   #lost(from: string | null, why: string): void {
+    const error = new BlockstepError('ERR_BLOCKSTEP_STAGE', why);
     for (const request of [...this.#requests.values()]) {
       const { client, from: before, to } = request.submission;
-      if (from === null || from === client || from === before || from === to) request.fail(new Error(why));
+      if (from === null || from === client || from === before || from === to) request.fail(error);
     }
   }
 }

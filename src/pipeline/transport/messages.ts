@@ -83,9 +83,19 @@ export type ClientMessage =
       readonly kind: 'output';
       readonly key: RequestKey;
       readonly stage: string;
+      /** Counts the outputs of one request from one stage, from 1 on: a client finds what was lost or came twice. */
+      readonly number: number;
       readonly output: StageOutput;
     }
-  | { readonly kind: 'ended'; readonly key: RequestKey; readonly stage: string; readonly end: StageEnd }
+  | {
+      /** Nothing of the request is left in the stage: all its chunks are sent. */
+      readonly kind: 'ended';
+      readonly key: RequestKey;
+      readonly stage: string;
+      /** How many outputs went before. */
+      readonly numOutputs: number;
+      readonly end: StageEnd;
+    }
   | {
       readonly kind: 'failed';
       readonly key: RequestKey;

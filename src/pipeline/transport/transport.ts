@@ -14,7 +14,7 @@ export interface Mailbox {
 export interface Connection {
   /**
    * Sends a message, and never waits or throws: what cannot be delivered now is kept for a while, or is lost. The
-   * message belongs to the transport from now on.
+   * message belongs to the transport from now on. No mailbox is called from inside of `send`.
    */
   send(to: string, message: PipelineMessage): void;
   /** Leaves the transport, after what was sent has gone out. Idempotent. */

@@ -1,8 +1,8 @@
 import { existsSync, rmSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { connectionOptions } from '../../../src/base/packages/redis-address.js';
 import { Breaker } from '../../../src/connectors/store/client/breaker.js';
 import { blockKey, checkFormat, spaceOf } from '../../../src/connectors/store/scheduler/block-names.js';
-import { connectionOptions } from '../../../src/connectors/store/stores/redis-options.js';
 import { SEAL_BYTES, seal, unseal } from '../../../src/connectors/store/stores/sealed-value.js';
 import { checkStore } from '../../../src/connectors/store/stores/store-options.js';
 import { StoreWorker } from '../../../src/connectors/store/worker/store-worker.js';

@@ -1,4 +1,3 @@
-import { mix } from '../../../src/base/random.js';
 import type { DeviceTables } from '../../../src/core/device-tables.js';
 import type { StepTables } from '../../../src/core/tables.js';
 import type { ExecutorResult } from '../../../src/engine/executor/executor.js';
@@ -8,48 +7,11 @@ import { ReferenceExecutor } from '../../../src/executors/reference/reference-ex
 import type { Plan, RequestInput, Scheduler, SchedulerOptions } from '../../../src/index.js';
 import { PinnedTables } from '../../cuda/pinned-tables.js';
 import { makeScheduler } from '../../support/driver.js';
+import { type Model, unpagedText, wordy } from '../../support/unpaged-text.js';
+
+export { type Model, unpagedText, wordy };
 
 const NO_RESULT = { tokens: new Int32Array(0), counts: new Int32Array(0) };
-
-/** What a text depends on beside its prompt. */
-export interface Model {
-  seed?: number;
-  eosTokenId?: number;
-}
-
-/**
- * The tokens that follow a prompt, computed without pages, blocks, steps or batches: for each, all earlier occurrences of
- * the text's end are tried, and the longest wins.
- */
-export function unpagedText(
-  prompt: Int32Array,
-  count: number,
-  { seed = 0, eosTokenId }: Model = {},
-): number[] {
-  const text = [...prompt];
-  while (text.length < prompt.length + count) {
-    let best = 0;
-    let from = -1;
-    for (let end = 1; end < text.length; end++) {
-      let length = 0;
-      while (length < end && text[end - 1 - length] === text[text.length - 1 - length]) length++;
-      if (length > best) {
-        best = length;
-        from = end;
-      }
-    }
-    const last = text[text.length - 1];
-    if (from < 0) text.push(prompt[mix(mix(seed, text.length), last) % prompt.length]);
-    else if (from >= prompt.length && eosTokenId !== undefined) text.push(eosTokenId);
-    else text.push(text[from]);
-  }
-  return text.slice(prompt.length);
-}
-
-/** A prompt that has something to go on with: words of a small language, drawn by the seed. */
-export function wordy(length: number, seed: number): Int32Array {
-  return Int32Array.from({ length }, (_, i) => 10 + (mix(seed, i - (i % 3)) % 7) * 3 + (i % 3));
-}
 
 /** A plan with its tables, submitted and not updated yet. */
 export interface Submitted {

@@ -7,8 +7,8 @@ import type { Dealer, Router } from 'zeromq';
 import { badArg, checkName } from '../../../base/checks.js';
 import { BlockstepError, describeError } from '../../../base/errors.js';
 import { knownNames } from '../../../base/known-names.js';
+import { optionalPackage } from '../../../base/packages/optional-package.js';
 import { checkOptions } from '../../base/option-checks.js';
-import { optionalPackage } from '../../base/optional-package.js';
 import type { Link, LinkStats, Receive } from './link.js';
 import { lengthOf } from './memory-link.js';
 

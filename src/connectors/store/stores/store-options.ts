@@ -3,14 +3,12 @@ import { dirname, resolve } from 'node:path';
 import { badArg, isObject } from '../../../base/checks.js';
 import { BlockstepError, checkInteger, describeError } from '../../../base/errors.js';
 import { checkNames, knownNames } from '../../../base/known-names.js';
-import { checkPackage } from '../../base/optional-package.js';
+import { checkPackage } from '../../../base/packages/optional-package.js';
+import { checkRedisUrl, IOVALKEY_VERSIONS } from '../../../base/packages/redis-address.js';
 import type { BlockStore } from './block-store.js';
 
 /** The versions of lmdb that work, as npm writes them. */
 export const LMDB_VERSIONS = '^3.5.6';
-
-/** The versions of iovalkey that work, as npm writes them. */
-export const IOVALKEY_VERSIONS = '^0.4.0';
 
 /** A store in a file of LMDB: it needs no server, and serves the engines of one machine. */
 export interface EmbeddedStoreOptions {
@@ -121,11 +119,7 @@ function checkEmbedded(store: object): EmbeddedSettings {
 function checkRedis(store: object): RedisSettings {
   checkNames(store, REDIS);
   const { url, ttlMs = 86_400_000, tls = {}, commandTimeoutMs = 1000 } = store as RedisStoreOptions;
-  const expected = 'redis://, rediss:// or redis+unix:// and the place of a server';
-  // The URL may hold a password, so no message has it.
-  if (typeof url !== 'string' || !URL.canParse(url)) throw badArg('store.url', typeof url, expected);
-  const { protocol } = new URL(url);
-  if (!['redis:', 'rediss:', 'redis+unix:'].includes(protocol)) throw badArg('store.url', protocol, expected);
+  checkRedisUrl('store.url', url);
   if (!isObject(tls)) throw badArg('store.tls', tls, 'an object');
   checkInteger('store.ttlMs', ttlMs, 0, Number.MAX_SAFE_INTEGER);
   checkInteger('store.commandTimeoutMs', commandTimeoutMs, 1, MAX_MS);

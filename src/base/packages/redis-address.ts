@@ -1,3 +1,8 @@
+import { badArg } from '../checks.js';
+
+/** The versions of iovalkey that work, as npm writes them. */
+export const IOVALKEY_VERSIONS = '^0.4.0';
+
 /** Where a server is, and as whom to speak to it, as iovalkey takes it. */
 export interface ConnectionOptions {
   readonly host?: string;
@@ -29,4 +34,12 @@ export function connectionOptions(url: string, tls: Readonly<Record<string, unkn
   const place = { host, port: port === '' ? 6379 : Number(port), ...who };
   const isSecure = protocol === 'rediss:' || Object.keys(tls).length > 0;
   return isSecure ? { ...place, tls: { servername: host, ...tls } } : place;
+}
+
+/** Checks the URL of a server. The URL may hold a password, so no message has it. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function checkRedisUrl(name: string, url: unknown): asserts url is string {
+  const expected = 'redis://, rediss:// or redis+unix:// and the place of a server';
+  if (typeof url !== 'string' || !URL.canParse(url)) throw badArg(name, typeof url, expected);
+  const { protocol } = new URL(url);
+  if (!['redis:', 'rediss:', 'redis+unix:'].includes(protocol)) throw badArg(name, protocol, expected);
 }

@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module';
-import { BlockstepError } from '../../base/errors.js';
+import { BlockstepError } from '../errors.js';
 
 /**
  * Imports a package that only some users need, and that is therefore no dependency.

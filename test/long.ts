@@ -7,6 +7,10 @@ const PROOFS: Readonly<Record<string, { what: string; command: string }>> = {
     what: '20,000 seeds of both simulations, 2,000 steps each; --first S for others',
     command: `tsx test/sim/main.ts --seeds 20000 --steps 2000 --jobs ${cpus().length}`,
   },
+  pipelines: {
+    what: '20,000 seeds of the simulation of pipelines, 400 steps each; --first S for others',
+    command: `tsx test/sim/main.ts --loop pipeline --seeds 20000 --steps 400 --jobs ${cpus().length}`,
+  },
   plants: {
     what: 'every bug planted into the source, and after how many seeds the simulations find it',
     command: `tsx test/sim/main.ts --plants --seeds 2000 --jobs ${cpus().length}`,
@@ -34,6 +38,10 @@ const PROOFS: Readonly<Record<string, { what: string; command: string }>> = {
   gyp: {
     what: 'the addon as node-gyp builds it, with a compiler alone',
     command: 'BLOCKSTEP_TEST_GYP=1 vitest run --config test/vitest.config.ts test/core/gyp.test.ts',
+  },
+  matrix: {
+    what: 'pipelines with a borrowing adapter: 10,000 requests, 64 at a time, half of them aborted, five seeds; --first S',
+    command: 'tsx test/pipeline/matrix/long.ts',
   },
   native: {
     what: 'the native tests in their full size',

@@ -4,19 +4,21 @@ import { parseArgs } from 'node:util';
 import { loadAddon } from '../../src/core/loader.js';
 import { runEngineSeed } from './engine/run.js';
 import { ENGINE_FAULTS, type EngineFault } from './engine/setup.js';
+import { runPipelineSeed } from './pipeline/run.js';
+import { PIPELINE_FAULTS, type PipelineFault } from './pipeline/setup.js';
 import { ALL_PLANTS, findPlant, loopOf, runPlanted } from './planted.js';
 import { runSeed } from './scheduler/run.js';
 import { FAULTS, type Fault } from './scheduler/setup.js';
 import { describe, shrink } from './shared/failure.js';
 
-const LOOPS = ['scheduler', 'engine', 'both'] as const;
+const LOOPS = ['scheduler', 'engine', 'pipeline', 'both'] as const;
 type Loop = (typeof LOOPS)[number];
-const ALL_FAULTS: readonly string[] = [...new Set<string>([...FAULTS, ...ENGINE_FAULTS])];
+const ALL_FAULTS: readonly string[] = [...new Set<string>([...FAULTS, ...ENGINE_FAULTS, ...PIPELINE_FAULTS])];
 
 const USAGE = `npm run sim -- [options]
-Simulates the scheduler, or an engine with its own loop, with everything around it, seed by seed, and stops at the first
-seed that breaks something.
-  --loop NAME      scheduler, engine, or both: even seeds the scheduler, odd ones the engine (default both)
+Simulates the scheduler, an engine with its own loop, or pipelines, with everything around them, seed by seed, and stops at
+the first seed that breaks something.
+  --loop NAME      scheduler, engine, pipeline, or both: even seeds the scheduler, odd ones the engine (default both)
   --seeds N        how many seeds (default 300)
   --first S        the first of them (default 0)
   --steps N        events with faults in each run, before the phase without (default 2000)
@@ -97,7 +99,11 @@ async function runSeeds(): Promise<number> {
   const begin = performance.now();
   for (let seed = first; seed < first + numSeeds; seed++) {
     const isEngine = loop === 'engine' || (loop === 'both' && seed % 2 === 1);
-    const told = await (isEngine ? runEngine(seed) : runScheduler(seed));
+    const told = await (loop === 'pipeline'
+      ? runPipeline(seed)
+      : isEngine
+        ? runEngine(seed)
+        : runScheduler(seed));
     if (told === null) continue;
     console.log(told);
     console.log(`found after ${seed - first + 1} seeds`);
@@ -121,6 +127,15 @@ async function runEngine(seed: number): Promise<string | null> {
   const { failure } = await runEngineSeed(seed, { steps, without: known });
   if (failure === null) return null;
   return describe(values.shrink ? await shrink(failure, runEngineSeed) : failure, flags('engine'));
+}
+
+async function runPipeline(seed: number): Promise<string | null> {
+  const known = without.filter((fault): fault is PipelineFault =>
+    PIPELINE_FAULTS.includes(fault as PipelineFault),
+  );
+  const { failure } = await runPipelineSeed(seed, { steps, without: known });
+  if (failure === null) return null;
+  return describe(values.shrink ? await shrink(failure, runPipelineSeed) : failure, flags('pipeline'));
 }
 
 /** What the command that shows a failure again needs beside the seed. */

@@ -5,17 +5,19 @@ import { join } from 'node:path';
 import { packageRoot } from '../../src/core/package-root.js';
 import { addonInUse } from '../support/addon.js';
 import { ENGINE_PLANTS } from './engine/plants.js';
+import { PIPELINE_PLANTS } from './pipeline/plants.js';
 import { PLANTS } from './plants.js';
 import { type Plant, plantInto } from './shared/plant.js';
 
 /** Also where this file was compiled, the sources are what is planted into. */
 const ROOT = packageRoot();
 
-/** All plants: those that the simulation of the scheduler must find, and those that that of the engine must find. */
-export const ALL_PLANTS: readonly Plant[] = [...PLANTS, ...ENGINE_PLANTS];
+/** All plants: those that the simulation of the scheduler must find, that of the engine, and that of pipelines. */
+export const ALL_PLANTS: readonly Plant[] = [...PLANTS, ...ENGINE_PLANTS, ...PIPELINE_PLANTS];
 
 /** The simulation that must find a plant. */
-export function loopOf(plant: Plant): 'scheduler' | 'engine' {
+export function loopOf(plant: Plant): 'scheduler' | 'engine' | 'pipeline' {
+  if (PIPELINE_PLANTS.includes(plant)) return 'pipeline';
   return ENGINE_PLANTS.includes(plant) ? 'engine' : 'scheduler';
 }
 

@@ -9,7 +9,9 @@ import { stageParty } from '../transport/transport.js';
 import type { PipelineRequest } from './pipeline-request.js';
 
 /** A request of a pipeline: what the first stage is given, and what the others are given besides their chunks. */
-export interface PipelineInput extends Omit<SubmitInput, 'grammar'> {
+export interface PipelineInput extends Omit<SubmitInput, 'grammar' | 'maxTokens'> {
+  /** Most tokens that the first stage may generate for an input. Default: that of the stage's `defaults`, or else 16. */
+  maxTokens?: number;
   /** Fields for single stages, under their names; for the first stage the fields beside it. */
   stages?: Readonly<Record<string, StageFields>>;
 }

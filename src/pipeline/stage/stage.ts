@@ -4,6 +4,8 @@ import { Engine } from '../../engine/engine.js';
 import type { EngineStats } from '../../engine/inspect/engine-stats.js';
 import type { EngineOptions } from '../../engine/state/options.js';
 import { ChunkTransferAdapter } from '../chunks/chunk-transfer-adapter.js';
+import { EarlyChunks } from '../chunks/early-chunks.js';
+import type { Chunk } from '../transport/chunk.js';
 import type { PipelineMessage, RequestKey, StageFigures, StageSubmission } from '../transport/messages.js';
 import { type Connection, stageParty, type Transport } from '../transport/transport.js';
 import { ArScheduler } from './ar-scheduler.js';
@@ -51,6 +53,8 @@ export class Stage {
   readonly #requests = new Map<RequestKey, StageRequest>();
   /** When each client was heard of last, in milliseconds. */
   readonly #clients = new Map<string, number>();
+  /** Chunks that have overtaken the submission of their request. */
+  readonly #early: EarlyChunks;
   /** Keys of requests that are over, the oldest first: a submission that comes late or twice begins nothing. */
   readonly #over = new Set<RequestKey>();
   #tickedAt: number;
@@ -68,6 +72,7 @@ export class Stage {
     const deadlines = { ...config.engine.deadlines, streamingInput: 0 };
     this.engine = makeEngine(config.name, { ...config.engine, ...atOnce, deadlines });
     this.#adapter = new ChunkTransferAdapter(config, this.#anomalies, now);
+    this.#early = new EarlyChunks((key, chunk) => this.#adapter.take(key, chunk));
     const Scheduler = config.kind === 'generation' ? GenerationScheduler : ArScheduler;
     try {
       this.#connection = transport.join(stageParty(config.name), {
@@ -113,6 +118,7 @@ export class Stage {
     const now = this.#place.now();
     const sleptMs = now - this.#tickedAt;
     this.#tickedAt = now;
+    this.#early.expire(now);
     if (deadMs === 0) return;
     for (const [client, heardAt] of this.#clients) {
       // Whoever was asleep himself has not looked for pings: they may have come meanwhile.
@@ -124,7 +130,7 @@ export class Stage {
   /** When `tick` has something to do, in milliseconds of the clock; Infinity: not before something comes. */
   get nextDeadline(): number {
     const { deadMs } = this.#place;
-    let next = this.#adapter.nextDeadline;
+    let next = Math.min(this.#adapter.nextDeadline, this.#early.nextDeadline);
     if (deadMs === 0 || this.#clients.size === 0) return next;
     for (const heardAt of this.#clients.values()) next = Math.min(next, heardAt + deadMs);
     return Math.min(next, this.#tickedAt + deadMs / 2);
@@ -153,7 +159,7 @@ export class Stage {
   verify(): void {
     this.engine.verify();
     const { numOpen, numParked } = this.#adapter;
-    const open = `${numOpen} requests have chunks, ${numParked} are parked, and the stage has ${this.#requests.size}`;
+    const open = `${numOpen} requests have chunks, ${numParked} are parked, and ${this.#requests.size} are here`;
     if (numOpen > this.#requests.size || numParked > numOpen)
       throw new BlockstepError('ERR_BLOCKSTEP_INVARIANT', `stage ${this.name}: ${open}`);
   }
@@ -171,7 +177,7 @@ export class Stage {
         this.#begin(message.submission);
         return;
       case 'chunk':
-        this.#adapter.take(message.key, message.chunk);
+        this.#take(message.key, message.chunk);
         return;
       case 'taken':
         this.#requests.get(message.key)?.taken(message.number);
@@ -206,6 +212,12 @@ export class Stage {
     const request = new StageRequest(submission, this.#parts);
     this.#requests.set(key, request);
     request.begin();
+    for (const chunk of this.#early.take(key)) this.#adapter.take(key, chunk);
+  }
+
+  #take(key: RequestKey, chunk: Chunk): void {
+    if (this.#requests.has(key) || this.#over.has(key)) this.#adapter.take(key, chunk);
+    else this.#early.keep(key, chunk, this.#place.now());
   }
 
   #answer(client: string, number: number): void {
@@ -218,6 +230,7 @@ export class Stage {
 
   #remember(key: RequestKey): void {
     this.#over.add(key);
+    for (const chunk of this.#early.take(key)) this.#adapter.take(key, chunk);
     if (this.#over.size <= MOST_REMEMBERED) return;
     const [oldest] = this.#over;
     this.#over.delete(oldest);

@@ -59,7 +59,8 @@ export interface TakenRequest extends RequestInput {
 
 /**
  * One incarnation of a request, from `add` to its terminal event. Counts are in tokens. Times are in milliseconds of
- * the scheduler's clock, -1 = not yet. Only the scheduler writes the fields.
+ * the scheduler's clock, -1 = not yet. Only the scheduler writes the fields, but for the status, which a borrowing
+ * adapter writes too.
  *
  * Invariants: `container` is null exactly when `finishReason` is not null; `numComputedTokens <= numTokens +
  * numOutputPlaceholders + scheduled drafts`; `numOutputPlaceholders` is 0 unless steps are pipelined.

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { printTable, runHangs, runTable } from './tables.js';
+import { printTable, runHangs, runTable, sayHangs } from './tables.js';
 import { AS_REPORTED, OURS, OWN, type Variant } from './variants.js';
 
 const USAGE = `npm run matrix -- [options]
@@ -40,9 +40,7 @@ async function main(): Promise<number> {
   console.log(printTable(await runTable(AS_REPORTED, options)));
   const skipping = AS_REPORTED.find(({ name }) => name === 'get and skip') as Variant;
   for (const { maxNumSeqs: width, hung } of await runHangs(skipping, [3, 8, 13], [1, 2, 3, 4, 5], shapes))
-    console.log(
-      `get and skip, maxNumSeqs ${width}, five seeds: of 16 hang at zero chunks ${hung.join(', ')}`,
-    );
+    console.log(sayHangs(width, hung));
 
   console.log('\n(2) Ours, with the same borrowing adapter: removal by membership');
   const ours = await runTable(OURS, options);

@@ -35,6 +35,10 @@ export class ScriptedBorrower implements BorrowingAdapter {
 
   finishRequests(requests: readonly Request[]): void {
     this.calls.push(['finish', ...requests.map(({ id }) => id)].join(' '));
+    for (const request of requests) {
+      if (request.status !== 'WAITING_FOR_CHUNK') continue;
+      request.status = request.container === 'running' ? 'RUNNING' : 'WAITING';
+    }
     this.onFinish(requests);
   }
 

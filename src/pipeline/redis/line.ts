@@ -89,6 +89,7 @@ export class Line {
       maxRetriesPerRequest: 0,
       retryStrategy: () => null,
       connectTimeout: commandTimeoutMs,
+      disconnectTimeout: commandTimeoutMs,
     });
     this.#redis = redis;
     // Whoever uses the connection gets the error. Without a listener it would be printed too.

@@ -72,7 +72,9 @@ export class KillRun {
   }
 
   /** One disturbance, drawn or given, with requests around it. */
-  async round(disturbance: Disturbance = DISTURBANCES[this.#random.below(DISTURBANCES.length)]): Promise<void> {
+  async round(
+    disturbance: Disturbance = DISTURBANCES[this.#random.below(DISTURBANCES.length)],
+  ): Promise<void> {
     const random = this.#random;
     const requests: Promise<void>[] = [];
     for (let count = 3 + random.below(6); count > 0; count--) {
@@ -118,7 +120,10 @@ export class KillRun {
     this.figures.requests++;
     const words = 1 + this.#random.below(MOST_WORDS);
     const before = endsOf(this.#pipeline);
-    const stream = this.#pipeline.submit({ prompt: promptOf(words), maxTokens: MAX_TOKENS }, { outputs: STAGES });
+    const stream = this.#pipeline.submit(
+      { prompt: promptOf(words), maxTokens: MAX_TOKENS },
+      { outputs: STAGES },
+    );
     if (isAborted) setTimeout(() => stream.abort(), this.#random.below(30));
     // One reader of the outputs, one of the result: both must see the same, single end.
     const reading = (async () => {
@@ -157,7 +162,9 @@ export class KillRun {
     const { stats } = this.#pipeline;
     const { requests, completed, failed, aborted } = stats.call(this.#pipeline);
     if (requests !== 0 || completed + failed + aborted !== this.figures.requests)
-      throw new Error(`${this.figures.requests} requests: ${completed} + ${failed} + ${aborted}, ${requests} open`);
+      throw new Error(
+        `${this.figures.requests} requests: ${completed} + ${failed} + ${aborted}, ${requests} open`,
+      );
     const client = this.#children.get('client') as Child;
     await client.kill();
     const end = Date.now() + HANG_MS;

@@ -67,7 +67,7 @@ function parts(message: PipelineMessage): unknown[] {
 export function fromWire(wired: unknown): PipelineMessage | null {
   if (!Array.isArray(wired)) return null;
   const [number, ...rest] = wired;
-  const kind = KINDS[number as number];
+  const kind = isCount(number) ? KINDS[number] : undefined;
   return kind === undefined ? null : READERS[kind](rest);
 }
 

@@ -1,89 +1,62 @@
 /**
- * The smallest honest connector: it keeps every full block in memory, as long as there is room, and gives it to whoever
- * begins alike. `docs/writing-connectors.md` walks through it; `examples/host-tier.ts` is the next one to read.
+ * The smallest honest connector: it keeps full blocks in memory and gives them to whoever begins alike. It copies them away
+ * at once, so nothing has to protect a block. `docs/writing-connectors.md` walks through it.
  *
- *     const size = 4096;
- *     new Engine({ ...options, executor, connector: new Memo(size), workers: [new MemoWorker(executor, size)] });
+ *     new Engine({ ...options, executor, connector: new Memo(4096), workers: [new MemoWorker(executor, 4096)] });
  */
-import {
-  BlockArena,
-  type BlockLists,
-  CompletionQueue,
-  type Finished,
-  HostLane,
-  type KvView,
-  type Lane,
-  type Match,
-  type Plan,
-  type Request,
-  type SchedulerConnector,
-  type TransferReport,
-  Verdict,
-  type WorkerConnector,
-  type WorkerOutput,
-  type WorkerStep,
-} from 'blockstep';
+import * as b from 'blockstep';
 
-/** Blocks of the KV memory, and their places in the memo. */
-interface Copy {
-  readonly handle: number;
-  readonly blocks: Int32Array;
-  readonly places: Int32Array;
+/** What the workers are to do with a plan: copy blocks to places of the memo, and from there. */
+interface Orders {
+  readonly stores: { readonly block: number; readonly place: number }[];
+  readonly loads: { readonly handle: number; readonly blocks: Int32Array; readonly places: Int32Array }[];
 }
 
-/** What the workers are to do with a plan. */
-export interface Orders {
-  readonly loads: readonly Copy[];
-  readonly stores: readonly { readonly block: number; readonly place: number }[];
-}
-
-export class Memo implements SchedulerConnector<Orders> {
+/** Scheduler side: knows which content lies in which of the `size` places. */
+export class Memo implements b.SchedulerConnector<Orders> {
   readonly #places = new Map<bigint, number>();
-  #loads: Copy[] = [];
-  #view!: KvView;
+  #orders: Orders = { stores: [], loads: [] };
+  #view!: b.KvView;
 
   constructor(readonly size: number) {}
 
-  bind(view: KvView): void {
+  bind(view: b.KvView): void {
     if (!view.hasHashes) throw new Error('a Memo finds blocks by their hashes: it needs enablePrefixCaching');
     this.#view = view;
   }
 
-  getNumNewMatchedTokens(request: Request, numLocalTokens: number): Match {
-    const first = numLocalTokens / this.#view.blockSize;
-    const count = this.#placesFrom(request, first).length;
-    return { numTokens: count * this.#view.blockSize, async: count > 0 };
+  getNumNewMatchedTokens(request: b.Request, numLocalTokens: number): b.Match {
+    const { blockSize } = this.#view;
+    let end = numLocalTokens / blockSize;
+    // The last token is always computed, to sample from.
+    while ((end + 1) * blockSize < request.numTokens && this.#placeOf(request, end) !== undefined) end++;
+    return { numTokens: end * blockSize - numLocalTokens, async: end * blockSize > numLocalTokens };
   }
 
-  updateStateAfterAlloc(request: Request, [blocks]: BlockLists, numExternalTokens: number): void {
-    const count = numExternalTokens / this.#view.blockSize;
+  updateStateAfterAlloc(request: b.Request, [list]: b.BlockLists, numTokens: number): void {
+    const count = numTokens / this.#view.blockSize;
     if (count === 0) return;
-    const places = this.#placesFrom(request, blocks.length - count).slice(0, count);
-    this.#loads.push({
-      handle: request.handle,
-      blocks: blocks.slice(-count),
-      places: Int32Array.from(places),
-    });
+    // They stand at the end of its blocks. The list is borrowed, so this is a copy.
+    const blocks = list.slice(-count);
+    const places = blocks.map((_, i) => this.#placeOf(request, list.length - count + i) as number);
+    this.#orders.loads.push({ handle: request.handle, blocks, places });
   }
 
-  buildMetadata(plan: Plan): Orders {
-    const stores: Orders['stores'][number][] = [];
-    for (let i = 0; i < plan.numRequests; i++) {
-      const request = plan.requests[i];
+  buildMetadata(plan: b.Plan): Orders {
+    const orders = this.#orders;
+    this.#orders = { stores: [], loads: [] };
+    for (const request of plan.requests.slice(0, plan.numRequests)) {
       const end = Math.floor(this.#view.extent(request).numSettledTokens / this.#view.blockSize);
-      for (let index = 0; index < end && this.#places.size < this.size; index++) {
-        const key = this.#view.blockHash(request, index);
-        if (this.#places.has(key)) continue;
-        stores.push({ block: this.#view.blocks(request)[0][index], place: this.#places.size });
-        this.#places.set(key, this.#places.size);
+      for (let i = 0; i < end && this.#places.size < this.size; i++) {
+        if (this.#placeOf(request, i) !== undefined) continue;
+        orders.stores.push({ block: this.#view.blocks(request)[0][i], place: this.#places.size });
+        this.#places.set(this.#view.blockHash(request, i), this.#places.size);
       }
     }
-    const loads = this.#loads;
-    this.#loads = [];
-    return { loads, stores };
+    return orders;
   }
 
-  requestFinished(): Finished {
+  requestFinished(): b.Finished {
     return { delayFree: false };
   }
 
@@ -92,63 +65,57 @@ export class Memo implements SchedulerConnector<Orders> {
     return true;
   }
 
-  /** Where its blocks lie, from one on and without a gap. The last token is always computed, to sample from. */
-  #placesFrom(request: Request, first: number): number[] {
-    const places: number[] = [];
-    for (let i = first; (i + 1) * this.#view.blockSize < request.numTokens; i++) {
-      const place = this.#places.get(this.#view.blockHash(request, i));
-      if (place === undefined) break;
-      places.push(place);
-    }
-    return places;
+  #placeOf(request: b.Request, index: number): number | undefined {
+    return this.#places.get(this.#view.blockHash(request, index));
   }
 }
 
-/** What a worker is given: the KV memory of its rank. A `ReferenceExecutor` is one. */
-type Memory = { kv: BlockArena; adopt?(handle: number, blocks: Int32Array): void };
-
-export class MemoWorker implements WorkerConnector<Orders> {
-  readonly #queue = new CompletionQueue();
-  readonly #arena: BlockArena;
-  readonly #lane: Lane;
-  readonly #jobs = new Map<number, Copy & { readonly step: number }>();
+/** Worker side of one rank: has the bytes. It is given the KV memory of the rank, for instance a `ReferenceExecutor`. */
+export class MemoWorker implements b.WorkerConnector<Orders> {
+  readonly #queue = new b.CompletionQueue();
+  readonly #memo: b.BlockArena;
+  readonly #lane: b.Lane;
+  readonly #jobs = new Map<number, { handle: number; blocks: Int32Array; step: number }>();
 
   constructor(
-    readonly memory: Memory,
+    readonly memory: { kv: b.BlockArena; adopt?(handle: number, blocks: Int32Array): void },
     size: number,
-    makeLane = (queue: CompletionQueue, from: BlockArena, to: BlockArena): Lane =>
-      new HostLane(queue, from, to),
+    makeLane = (...parts: ConstructorParameters<typeof b.HostLane>): b.Lane => new b.HostLane(...parts),
   ) {
-    this.#arena = BlockArena.allocate({ numBlocks: size, bytesPerBlock: memory.kv.bytesPerBlock });
-    this.#lane = makeLane(this.#queue, this.#arena, memory.kv);
+    this.#memo = b.BlockArena.allocate({ numBlocks: size, bytesPerBlock: memory.kv.bytesPerBlock });
+    this.#lane = makeLane(this.#queue, this.#memo, memory.kv);
   }
 
-  startLoads(orders: Orders | undefined, { step, notBefore }: WorkerStep): void {
+  startLoads(orders: Orders | undefined, { step, notBefore }: b.WorkerStep): void {
     // At once, so nothing has to protect the blocks: only this step, or a later one, can change them.
     for (const { block, place } of orders?.stores ?? [])
-      this.#arena.writeBlock(place, this.memory.kv.readBlock(block));
-    for (const load of orders?.loads ?? [])
-      this.#jobs.set(this.#lane.submit(load.places, load.blocks, notBefore), { ...load, step });
+      this.#memo.writeBlock(place, this.memory.kv.readBlock(block));
+    for (const { handle, blocks, places } of orders?.loads ?? [])
+      this.#jobs.set(this.#lane.submit(places, blocks, notBefore), { handle, blocks, step });
   }
 
   onStepSettled(step: number): void {
     this.#lane.settle(step);
   }
 
-  getFinished(): WorkerOutput {
-    const finishedReceiving: TransferReport[] = [];
-    const failedReceiving: TransferReport[] = [];
-    this.#queue.drain((number, verdict) => {
-      const { handle, step, blocks } = this.#jobs.get(number) as Copy & { readonly step: number };
-      this.#jobs.delete(number);
+  getFinished(): b.WorkerOutput {
+    const finishedReceiving: b.TransferReport[] = [];
+    const failedReceiving: b.TransferReport[] = [];
+    this.#queue.drain((job, verdict) => {
+      const { handle, blocks, step } = this.#jobs.get(job) as {
+        handle: number;
+        blocks: Int32Array;
+        step: number;
+      };
+      this.#jobs.delete(job);
       finishedReceiving.push({ handle, step });
-      if (verdict === Verdict.ok) this.memory.adopt?.(handle, blocks);
+      if (verdict === b.Verdict.ok) this.memory.adopt?.(handle, blocks);
       else failedReceiving.push({ handle, step });
     });
     return { finishedReceiving, failedReceiving };
   }
 
   shutdown(): void {
-    for (const part of [this.#lane, this.#queue, this.#arena]) part.dispose();
+    for (const part of [this.#lane, this.#queue, this.#memo]) part.dispose();
   }
 }

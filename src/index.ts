@@ -53,6 +53,7 @@ export type { ReferenceFault } from './executors/reference/faults.js';
 export type { Defer } from './executors/reference/host-runner.js';
 export type { MismatchPolicy, ReferenceExecutorOptions } from './executors/reference/options.js';
 export { ReferenceExecutor } from './executors/reference/reference-executor.js';
+export type { BorrowingAdapter, BorrowQueue, BorrowQueues } from './scheduler/borrow/borrowing-adapter.js';
 export { type ChildFailure, ChildrenError } from './scheduler/connector/children-error.js';
 export {
   type BlockPins,

@@ -35,9 +35,17 @@ const PROOFS: Readonly<Record<string, { what: string; command: string }>> = {
     what: 'the conformance suite over every connector, 1,000 seeds of each case; --first S for others',
     command: 'tsx test/testing/long.ts',
   },
+  pipeline: {
+    what: 'a pipeline over Redis in processes that are killed, stopped and emptied, 60 times; BLOCKSTEP_PIPELINE_SEED=S for others',
+    command: 'BLOCKSTEP_PIPELINE_KILLS=60 vitest run --config test/vitest.config.ts test/pipeline/process',
+  },
   gyp: {
     what: 'the addon as node-gyp builds it, with a compiler alone',
     command: 'BLOCKSTEP_TEST_GYP=1 vitest run --config test/vitest.config.ts test/core/gyp.test.ts',
+  },
+  matrix: {
+    what: 'pipelines with a borrowing adapter: 10,000 requests, 64 at a time, half of them aborted, five seeds; --first S',
+    command: 'tsx test/pipeline/matrix/long.ts',
   },
   native: {
     what: 'the native tests in their full size',

@@ -23,13 +23,16 @@ export default defineConfig({
   resolve: {
     alias: [
       { find: /^blockstep$/, replacement: source('index.ts') },
-      { find: /^blockstep\/(connectors\/[a-z]+|pipeline|testing)$/, replacement: source('$1/index.ts') },
+      {
+        find: /^blockstep\/(connectors\/[a-z]+|pipeline\/redis|pipeline|testing)$/,
+        replacement: source('$1/index.ts'),
+      },
     ],
   },
   test: {
     root: fileURLToPath(new URL('..', import.meta.url)),
     include: ['test/**/*.test.ts'],
-    globalSetup: ['test/support/choose-gpu.ts'],
+    globalSetup: ['test/support/choose-gpu.ts', 'test/support/compile-scripts.ts'],
     setupFiles: setupFiles(),
     pool: 'forks',
     maxWorkers: '100%',

@@ -1,10 +1,4 @@
-import {
-  Engine,
-  type EngineOptions,
-  type Executor,
-  type ExecutorResult,
-  type RequestStream,
-} from '../../src/index.js';
+import { Engine, type Executor, type ExecutorResult, type RequestStream } from '../../src/index.js';
 import { BLOCK_SIZE, HASH_SEED, Prompts, touchPool } from '../workloads/workloads.js';
 
 const PROMPT = 512;
@@ -38,16 +32,8 @@ export interface EngineWorkload {
   submit: (maxTokens: number) => RequestStream;
 }
 
-/**
- * An engine with the workload of `makeDecode`: `numRequests` at once, prompts of 512 tokens and up to 15 more.
- * @param connectorOf the connector for a pool of so many blocks
- */
-export function makeEngine(
-  numRequests: number,
-  numTokens: number,
-  usesTables = false,
-  connectorOf?: (numBlocks: number) => Pick<EngineOptions, 'connector' | 'workers'>,
-): EngineWorkload {
+/** An engine with the workload of `makeDecode`: `numRequests` at once, prompts of 512 tokens and up to 15 more. */
+export function makeEngine(numRequests: number, numTokens: number, usesTables = false): EngineWorkload {
   const blocksEach = Math.ceil((PROMPT + BLOCK_SIZE + numTokens) / BLOCK_SIZE) + 1;
   const executor = new DoNothing(numRequests, usesTables);
   const engine = new Engine({
@@ -58,11 +44,9 @@ export function makeEngine(
     maxModelLen: blocksEach * BLOCK_SIZE,
     hashSeed: HASH_SEED,
     executor,
-    ...connectorOf?.(numRequests * blocksEach + 1),
   });
   const prompts = new Prompts(blocksEach * BLOCK_SIZE);
-  // A pool that a connector looks at is filled by its requests: nobody else answers the connector.
-  if (connectorOf === undefined) touchPool(engine.scheduler, prompts, numRequests, blocksEach, false);
+  touchPool(engine.scheduler, prompts, numRequests, blocksEach, false);
   let count = 0;
   const submit = (maxTokens: number) =>
     engine.submit({ prompt: prompts.next(PROMPT + (count++ % BLOCK_SIZE)), maxTokens, eosTokenId: 2 });

@@ -40,4 +40,7 @@ export type AnomalyReason =
   | 'stale-draft'
   | 'realigned-status'
   | 'swept-running'
-  | 'purged-untracked';
+  | 'purged-untracked'
+  | 'borrower-failed'
+  | 'lost-request'
+  | 'misplaced-request';

@@ -8,7 +8,7 @@ import { type TakenOutput, takeOutput } from './connector/connector-output.js';
 import { scheduleOnDevice } from './device/device-pass.js';
 import { GpuQuestion } from './device/gpu-question.js';
 import { PendingSchedule } from './device/pending-schedule.js';
-import { finishAll } from './life/finish.js';
+import { finishFromOutside } from './life/finish.js';
 import { resetPrefixCache } from './life/prefix-reset.js';
 import type { SchedulerOptions } from './options/options.js';
 import type { ResetOptions, ResetResult } from './options/reset.js';
@@ -96,7 +96,7 @@ export class Scheduler extends SchedulerReader {
     return this.#calls.enter(() => {
       const all = [...this.#s.requests.values()];
       this.#calls.log?.abort(this.#s.now, null);
-      return finishAll(this.#s, all, FinishCode.abort);
+      return finishFromOutside(this.#s, all, FinishCode.abort);
     });
   }
 

@@ -135,7 +135,7 @@ export class Life {
         this.#pausedUntil.set(station, this.diary.round + random.below(30));
         this.diary.note('paused');
       }
-      if (under.fence !== undefined && draws(fence)) {
+      if (fence > 0 && under.fence !== undefined && draws(fence)) {
         this.diary.note('fenced');
         station.fence();
       }
@@ -208,7 +208,7 @@ export class Life {
     if (loseReport + kill === 0) return isDone && isFree;
     const isTime = isDone || (rounds > 300 && rounds % 100 === 0);
     if (isTime)
-      for (const { engine, watch } of this.#stations) if (engine.fenceTransfers() > 0) watch.forgetAll();
+      for (const { engine, watch } of this.#stations) if (engine.fenceTransfers() > 0) watch.fenced();
     return isDone && this.#stations.every(({ engine }) => !engine.hasWork());
   }
 

@@ -1,6 +1,6 @@
 import type { Random } from '../base/random.js';
 import { Engine } from '../engine/engine.js';
-import { isForeign, type Scene } from './scene.js';
+import { isForeign, mayFail, type Scene } from './scene.js';
 import { RankExecutors } from './watch/rank-executors.js';
 import { ScriptedLane } from './watch/scripted-lane.js';
 import { TransferWatch } from './watch/transfer-watch.js';
@@ -92,7 +92,8 @@ export class Station {
   ) {
     const { scene, diary } = around;
     const { executors, lanes, watch, under, sizes, chance } = parts;
-    const { chances, enablePrefixCaching, loadFailurePolicy, deadlines, reclaim } = scene;
+    const { chances, enablePrefixCaching, deadlines, reclaim } = scene;
+    const loadFailurePolicy = under.losesKv && !mayFail(scene) ? 'recompute' : scene.loadFailurePolicy;
     const broke = (what: string): void => around.broke(what);
     this.#around = around;
     this.executors = executors;
@@ -150,7 +151,7 @@ export class Station {
     this.under.fence?.();
     for (const lane of this.lanes) if (lane.jobs.length > 0) lane.fence();
     this.engine.fenceTransfers();
-    this.watch.forgetAll();
+    this.watch.fenced();
   }
 
   /** What must not be there when everything is over. */

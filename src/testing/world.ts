@@ -39,6 +39,11 @@ export interface ConnectorUnderTest {
   readonly connector: SchedulerConnector;
   /** One for each rank of the world. */
   readonly workers: readonly WorkerConnector[];
+  /**
+   * True: what was offered may be gone when it is loaded, as in a store that others empty. Then the engine recomputes
+   * it (`loadFailurePolicy: 'recompute'`), also in cases where nothing else fails. Default false.
+   */
+  readonly losesKv?: boolean;
   /** Called in every round, for what goes on beside the engine: links, timers, servers. */
   tick?(): void;
   /**

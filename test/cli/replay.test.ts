@@ -188,8 +188,7 @@ describe('the queue outside of the scheduler', () => {
   it('changes no decision under FCFS', async () => {
     const workload = generateWorkload({ requests: 300, requestRate: 1e6, seed: 4 });
     const config = { numBlocks: 700, maxNumSeqs: 12, maxModelLen: workload.maxTotalTokens, hashSeed: 0 };
-    const { now, isHashSeedGiven, ...scheduler } = resolveOptions({ ...config, reserveFullIsl: false });
-    expect(isHashSeedGiven).toBe(true);
+    const { now, ...scheduler } = resolveOptions({ ...config, reserveFullIsl: false });
     const shared = { model: DEFAULT_COST_MODEL, acceptanceRate: 0, seed: 4 };
     const options: ReplayOptions = { ...shared, scheduler, speedUp: 1e6, abortRate: 0 };
     const replayed = new Replay(workload, options);

@@ -84,6 +84,7 @@ const NO_OPTIONS: Record<keyof SchedulerOptions, unknown[]> = {
     ]),
   ],
   connector: [true, 0, 1, '', 'x', 1n, Symbol('s'), {}, [], () => ({})],
+  borrower: [true, 0, 1, '', 'x', 1n, Symbol('s'), {}, [], () => ({}), { parked: [] }],
   loadFailurePolicy: [...NO_STRINGS, '', 'FAIL', 'retry', ['fail']],
   reclaim: [...NO_STRINGS, '', 'never', ['on-report']],
   now: [null, 0, 1, true, 'x', 1n, Symbol('s'), {}, [], new Date(0)],

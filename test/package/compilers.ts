@@ -8,6 +8,7 @@ import { LeaseConnector } from 'blockstep/connectors/lease';
 import { MultiConnector, type MultiConnectorOptions, MultiWorker } from 'blockstep/connectors/multi';
 import { offload } from 'blockstep/connectors/offload';
 import { StoreConnector } from 'blockstep/connectors/store';
+import { Pipeline, type PipelineStream, type StageOptions, type Transport } from 'blockstep/pipeline';
 import { connectorCases, type MakeConnector } from 'blockstep/testing';
 
 const options = { numBlocks: 64, blockSize: 4, maxNumSeqs: 4, maxModelLen: 64 };
@@ -21,6 +22,9 @@ export const executor: Executor = {
 export type Mine = { connector: SchedulerConnector; worker: WorkerConnector };
 export const several = (children: MultiConnectorOptions['children']) => new MultiConnector({ children, numRanks: 1 });
 export const classes = [LeaseConnector, MultiWorker, StoreConnector];
+export const stage: StageOptions = { name: 'a', engine: { ...options, executor }, input: ({ tokens }) => ({ prompt: tokens }) };
+export const pipeline = (transport: Transport): PipelineStream =>
+  new Pipeline({ stages: [stage, { name: 'b', remote: true }], transport }).submit({ prompt: [1] }, { outputs: ['a'] });
 const make: MakeConnector = ({ memories, makeLane }) => offload({ memory: memories, hostBlocks: 60, makeLane });
 export const cases: readonly { name: string; run(): Promise<void> }[] = connectorCases({ make });
 

@@ -57,8 +57,17 @@ function tryConnectors(project: Project, node?: string): void {
 import { MultiConnector } from 'blockstep/connectors/multi';
 import { offload } from 'blockstep/connectors/offload';
 import { StoreConnector } from 'blockstep/connectors/store';
+import { ReferenceExecutor } from 'blockstep';
+import { Pipeline } from 'blockstep/pipeline';
 import { connectorCases } from 'blockstep/testing';
 
+const sizes = { numBlocks: 64, blockSize: 4, maxNumSeqs: 4, maxModelLen: 64 };
+const engine = () => ({ ...sizes, executor: new ReferenceExecutor(sizes) });
+const pipeline = new Pipeline({ stages: [{ name: 'a', engine: engine() }, { name: 'b', engine: engine() }] });
+pipeline.run();
+const { finishReason } = await pipeline.submit({ prompt: [1, 2, 3], maxTokens: 4 }).result();
+if (finishReason !== 'length') throw new Error(finishReason);
+await pipeline.shutdown();
 if ([LeaseWorker, MultiConnector].some((each) => typeof each !== 'function')) throw new Error('not exported');
 const make = ({ memories, makeLane }) => offload({ memory: memories, hostBlocks: 60, makeLane });
 await connectorCases({ make, seeds: [1] })[0].run();

@@ -1,15 +1,16 @@
 import { spawn } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
+import { packageRoot } from '../../src/core/package-root.js';
 import { addonInUse } from '../support/addon.js';
 import { ENGINE_PLANTS } from './engine/plants.js';
 import { PIPELINE_PLANTS } from './pipeline/plants.js';
 import { PLANTS } from './plants.js';
 import { type Plant, plantInto } from './shared/plant.js';
 
-const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
+/** Also where this file was compiled, the sources are what is planted into. */
+const ROOT = packageRoot();
 
 /** All plants: those that the simulation of the scheduler must find, that of the engine, and that of pipelines. */
 export const ALL_PLANTS: readonly Plant[] = [...PLANTS, ...ENGINE_PLANTS, ...PIPELINE_PLANTS];

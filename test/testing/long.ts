@@ -3,6 +3,7 @@ import { type ConnectorCase, connectorCases, type MakeConnector } from '../../sr
 import { makeLease } from '../connectors/lease/made.js';
 import { combine } from '../connectors/multi/combine.js';
 import { makeOffload } from '../connectors/offload/made.js';
+import { makeFaulty } from '../connectors/store/faulty.js';
 import { makeStore } from '../connectors/store/made.js';
 import { makeHostTier } from './host-tier.js';
 import { makeMemo } from './memo.js';
@@ -14,6 +15,7 @@ const CONNECTORS: Readonly<Record<string, MakeConnector>> = {
   offload: makeOffload,
   lease: makeLease,
   store: makeStore,
+  faulty: makeFaulty,
   ...inEveryOrder({ lease: makeLease, offload: makeOffload, store: makeStore }),
 };
 

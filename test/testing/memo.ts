@@ -1,11 +1,16 @@
-import { Memo, MemoWorker } from '../../examples/memo.js';
+import * as example from '../../examples/memo.js';
 import type { ConnectorUnderTest, ConnectorWorld } from '../../src/testing/index.js';
 
-/** The small example, as the suite makes it. */
-export function makeMemo({ memories, makeLane }: ConnectorWorld): ConnectorUnderTest {
+/** What a file with a memo exports. */
+export type MemoModule = Pick<typeof example, 'Memo' | 'MemoWorker'>;
+
+/** The small example, or another one like it, as the suite makes it. */
+export function makeMemo(
+  { memories, makeLane }: ConnectorWorld,
+  { Memo, MemoWorker }: MemoModule = example,
+): ConnectorUnderTest {
   const size = 300;
-  return {
-    connector: new Memo(size),
-    workers: memories.map((memory) => new MemoWorker(memory, size, makeLane)),
-  };
+  const workers = memories.map((memory) => new MemoWorker(memory, size, makeLane));
+  // Its lanes are all that could touch memory, and these the suite ends itself.
+  return { connector: new Memo(size), workers, fence: () => {} };
 }

@@ -1,17 +1,23 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { CaseError, connectorCases } from '../../src/testing/index.js';
+import {
+  CaseError,
+  type ConnectorUnderTest,
+  type ConnectorWorld,
+  connectorCases,
+  type MakeConnector,
+} from '../../src/testing/index.js';
 import { type HostTierModule, makeHostTier } from './host-tier.js';
-import { PLANTS } from './plants.js';
+import { type MemoModule, makeMemo } from './memo.js';
+import { MEMO_PLANTS, PLANTS, type Plant } from './plants.js';
 
-const EXAMPLE = fileURLToPath(new URL('../../examples/host-tier.ts', import.meta.url));
 const FOLDER = fileURLToPath(new URL(`../../build/planted-${process.pid}/`, import.meta.url));
 
 /** The first case that fails, with what it says; null: all pass. */
-async function firstFailure(tier: HostTierModule, finder: string | undefined): Promise<string | null> {
+async function firstFailure(make: MakeConnector, finder: string | undefined): Promise<string | null> {
   for (const { run } of connectorCases({
-    make: (world) => makeHostTier(world, tier),
+    make,
     seeds: [1, 2, 3, 4, 5],
     ...(finder !== undefined && { only: [finder] }),
   })) {
@@ -25,12 +31,18 @@ async function firstFailure(tier: HostTierModule, finder: string | undefined): P
   return null;
 }
 
-describe('the suite finds a bug that was planted in a connector that', () => {
-  const text = readFileSync(EXAMPLE, 'utf8');
-  beforeAll(() => mkdirSync(FOLDER, { recursive: true }));
-  afterAll(() => rmSync(FOLDER, { recursive: true }));
+beforeAll(() => mkdirSync(FOLDER, { recursive: true }));
+afterAll(() => rmSync(FOLDER, { recursive: true }));
 
-  it.each(PLANTS.map((plant, index) => ({ ...plant, index })))(
+/** A test for each bug: planted into a copy of an example, it must be found. */
+function findsIn<Module>(
+  name: string,
+  plants: readonly Plant[],
+  make: (world: ConnectorWorld, example: Module) => ConnectorUnderTest,
+): void {
+  const example = fileURLToPath(new URL(`../../examples/${name}.ts`, import.meta.url));
+  const text = readFileSync(example, 'utf8');
+  it.each(plants.map((plant, index) => ({ ...plant, index })))(
     '$name',
     async ({ changes, says, finder, index }) => {
       let planted = text;
@@ -38,10 +50,19 @@ describe('the suite finds a bug that was planted in a connector that', () => {
         expect(planted.split(from).length, from).toBe(2);
         planted = planted.replace(from, () => to);
       }
-      const file = `${FOLDER}host-tier-${index}.ts`;
+      const file = `${FOLDER}${name}-${index}.ts`;
       writeFileSync(file, planted);
-      const failure = await firstFailure((await import(file)) as HostTierModule, finder);
+      const module = (await import(file)) as Module;
+      const failure = await firstFailure((world) => make(world, module), finder);
       expect(failure).toMatch(says);
     },
   );
+}
+
+describe('the suite finds a bug that was planted in a host tier that', () => {
+  findsIn<HostTierModule>('host-tier', PLANTS, makeHostTier);
+});
+
+describe('the suite finds a bug that was planted in a memo that', () => {
+  findsIn<MemoModule>('memo', MEMO_PLANTS, makeMemo);
 });

@@ -200,3 +200,41 @@ export const PLANTS: readonly Plant[] = [
     says: /hasPendingWork is true|it does not come to an end/,
   },
 ];
+
+/** Mistakes in `examples/memo.ts`. */
+export const MEMO_PLANTS: readonly Plant[] = [
+  {
+    name: 'keeps a borrowed list',
+    changes: [['list.slice(-count)', 'list.subarray(-count)']],
+    says: /targets must be blocks|unwritten-read|writes block/,
+  },
+  {
+    name: 'keeps what is not settled',
+    changes: [['this.#view.extent(request).numSettledTokens', 'request.numTokens']],
+    says: /-read|foreign-write/,
+  },
+  {
+    name: 'ignores notBefore',
+    changes: [['submit(places, blocks, notBefore)', 'submit(places, blocks)']],
+    says: /before step \d+ was executed/,
+  },
+  {
+    name: 'takes blocks and places from two lists',
+    changes: [['list.length - count + i', 'i']],
+    says: /sources must be blocks|-read|foreign-write/,
+  },
+  {
+    name: 'reports loads that failed as good ones',
+    changes: [
+      ['if (verdict === b.Verdict.ok) this.memory', 'this.memory'],
+      ['      else failedReceiving.push({ handle, step });\n', ''],
+    ],
+    says: /unexpected-load|-read|foreign-write/,
+    finder: 'copies fail, and requests with them',
+  },
+  {
+    name: 'does not report loads',
+    changes: [['      finishedReceiving.push({ handle, step });\n', '']],
+    says: /it does not come to an end/,
+  },
+];

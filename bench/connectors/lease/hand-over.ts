@@ -2,7 +2,7 @@
  * How long it takes to hand the KV of a prompt over to another process: from `submit` to the first token of an engine whose
  * model takes no time, beside one `memcpy` of the same bytes in the same minute.
  *
- *     npx tsc -p bench/tsconfig.json && node build/bench/bench/connectors/lease/hand-over.js
+ *     npm run bench:lease -- 15    # 15 hand-overs of each size; 11 without a number
  */
 import { fork } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -11,7 +11,9 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { LeaseConnector, LeaseWorker, ZmqLink } from '../../../src/connectors/lease/index.js';
 import { BlockArena, Engine } from '../../../src/index.js';
-import { NoModel } from './no-model.js';
+import { DoNothing } from '../../engine/engine-workloads.js';
+import { describeMachine, readMachine } from '../../machine.js';
+import { printTable } from '../support/table.js';
 
 const TOKENS = [1024, 8192, 32_768] as const;
 const BYTES_PER_TOKEN = 16 * 1024;
@@ -44,7 +46,12 @@ async function serve(address: string, isShared: boolean) {
   const link = await ZmqLink.open({ bind: address });
   const worker = new LeaseWorker({ memory: { kv }, link });
   const connector = new LeaseConnector({ addresses: [link.address] });
-  const engine = new Engine({ ...OPTIONS, executor: new NoModel(), connector, workers: [worker] });
+  const engine = new Engine({
+    ...OPTIONS,
+    executor: new DoNothing(OPTIONS.maxNumSeqs),
+    connector,
+    workers: [worker],
+  });
   void engine.run();
   return { engine, worker, kv };
 }
@@ -59,7 +66,8 @@ async function child(address: string, isShared: boolean): Promise<void> {
   process.send?.({ transferParams: null });
 }
 
-async function measure(way: 'memory' | 'messages', samples: number): Promise<void> {
+async function measure(way: 'memory' | 'messages', samples: number): Promise<string[][]> {
+  const rows: string[][] = [];
   const folder = mkdtempSync(join(tmpdir(), 'blockstep-bench-'));
   const address = `ipc://${join(folder, 'p')}`;
   const other = fork(fileURLToPath(import.meta.url), ['child', address, way]);
@@ -90,8 +98,16 @@ async function measure(way: 'memory' | 'messages', samples: number): Promise<voi
     }
     const [hand, raw] = [median(took), median(copied)];
     const mib = (length * BYTES_PER_TOKEN) / 2 ** 20;
-    const row = [way, length, `${mib} MiB`, hand.toFixed(1), raw.toFixed(1), (hand / raw).toFixed(2)];
-    console.log(`| ${row.join(' | ')} | ${((mib / 1024 / hand) * 1000).toFixed(2)} |`);
+    const speed = ((mib / 1024 / hand) * 1000).toFixed(2);
+    rows.push([
+      way,
+      `${length}`,
+      `${mib} MiB`,
+      hand.toFixed(1),
+      raw.toFixed(1),
+      (hand / raw).toFixed(2),
+      speed,
+    ]);
   }
   const { reads, ways } = worker.stats();
   if (reads.ok !== TOKENS.length * (samples + 2) || ways[way] !== reads.ok)
@@ -99,6 +115,7 @@ async function measure(way: 'memory' | 'messages', samples: number): Promise<voi
   other.kill();
   await engine.shutdown();
   rmSync(folder, { recursive: true, force: true });
+  return rows;
 }
 
 function median(values: number[]): number {
@@ -107,7 +124,8 @@ function median(values: number[]): number {
 
 if (process.argv[2] === 'child') await child(process.argv[3], process.argv[4] === 'memory');
 else {
-  console.log('| way | tokens | bytes | hand-over, ms | memcpy, ms | ratio | GiB/s |');
-  console.log('| --- | ---: | ---: | ---: | ---: | ---: | ---: |');
-  for (const way of ['memory', 'messages'] as const) await measure(way, Number(process.argv[2] ?? 11));
+  console.log(`${describeMachine(readMachine())}\n`);
+  const samples = Number(process.argv[2] ?? 11);
+  const rows = [...(await measure('memory', samples)), ...(await measure('messages', samples))];
+  printTable(['way', 'tokens', 'bytes', 'hand-over, ms', 'memcpy, ms', 'ratio', 'GiB/s'], rows);
 }

@@ -205,7 +205,7 @@ function replayOptions(
     flags;
   const { acceptanceRate, speedUp, abortRate, seed } = flags;
   // The default of the model length is what the longest request needs.
-  const { now, isHashSeedGiven, ...scheduler } = resolveOptions({
+  const { now, ...scheduler } = resolveOptions({
     maxModelLen: workload.maxTotalTokens,
     ...schedulerOptions(values),
     ...(log !== null && { log }),

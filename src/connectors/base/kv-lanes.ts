@@ -19,11 +19,6 @@ export const laneBetween: LaneFactory = (queue, source, target) =>
 /** Told once how a job ended. Nothing of the job touches memory any more. */
 export type JobEnd = (verdict: Verdict) => void;
 
-/** A job that no lane took, since the completion queue was full. */
-interface Refused {
-  readonly end: JobEnd;
-}
-
 /**
  * The two lanes between the KV memory of a rank and another arena. Each job has a callback, which `drain` calls. A job
  * that cannot be submitted because too many are under way ends as `failed` in the next `drain`: no caller has to expect
@@ -36,7 +31,8 @@ export class KvLanes {
   readonly #loads: Lane;
   readonly #stores: Lane;
   readonly #ends = new Map<number, JobEnd>();
-  #refused: Refused[] = [];
+  /** Of jobs that no lane took, since the completion queue was full. */
+  #refused: JobEnd[] = [];
   /** The last step that was settled; -1 = none. */
   #settled = -1;
 
@@ -91,7 +87,7 @@ export class KvLanes {
    * remaining jobs come with the next call.
    */
   drain(): void {
-    while (this.#refused.length > 0) this.#refused.shift()?.end(Verdict.failed);
+    while (this.#refused.length > 0) this.#refused.shift()?.(Verdict.failed);
     if (this.#ends.size === 0) return;
     this.queue.drain((job, verdict) => {
       const end = this.#ends.get(job);
@@ -130,7 +126,7 @@ export class KvLanes {
       return job;
     } catch (error) {
       if (!(error instanceof BlockstepError) || error.code !== 'ERR_BLOCKSTEP_RING_FULL') throw error;
-      this.#refused.push({ end });
+      this.#refused.push(end);
       return 0;
     }
   }

@@ -23,3 +23,14 @@ export function checkMemory(memory: unknown): KvMemory {
   if (isMemory && (adopt === undefined || typeof adopt === 'function')) return memory as unknown as KvMemory;
   throw badArg('memory', memory, 'an object with kv, a BlockArena, such as a ReferenceExecutor');
 }
+
+/**
+ * Allocates an arena on the host that lanes can copy to and from a KV memory. It is pinned unless the KV memory itself is
+ * ordinary host memory: a GPU copies from and to pinned memory alone.
+ * @returns an arena whose blocks are as large as those of the KV memory
+ * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_CUDA
+ */
+export function hostArenaFor({ bytesPerBlock, place, device }: BlockArena, numBlocks: number): BlockArena {
+  const where = place === 'host' ? 'host' : 'pinned';
+  return BlockArena.allocate({ numBlocks, bytesPerBlock, place: where, device });
+}

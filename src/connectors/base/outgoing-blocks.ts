@@ -115,11 +115,6 @@ export class OutgoingBlocks {
     return this.#jobs.size;
   }
 
-  /** Whether content is being stored. */
-  isComing(key: bigint): boolean {
-    return this.#coming.has(key);
-  }
-
   /** Notes a new request. Call it from `onNewRequest`. */
   track({ slot }: Request): void {
     while (slot >= this.#nextAt.length) {
@@ -194,23 +189,6 @@ export class OutgoingBlocks {
     return { ...over.payload, verdict: isLost ? Verdict.failed : over.verdict };
   }
 
-  /**
-   * Forgets every job; late reports of them are counted as `after-reset`. The blocks are unpinned, so call it only when
-   * no worker reads them any more.
-   * @returns what was being stored
-   */
-  reset(): Outgoing[] {
-    const pending = this.#jobs.reset().map(({ payload }) => payload);
-    const blocks = Int32Array.from(this.#blocks);
-    if (blocks.length > 0) pending.push({ keys: this.#keys, blocks, places: Int32Array.from(this.#places) });
-    this.#keys = [];
-    this.#blocks = [];
-    this.#places = [];
-    this.#numUnsent = 0;
-    for (const outgoing of pending) this.#drop(outgoing);
-    return pending;
-  }
-
   /** @param own the request's blocks; null = those that it has now */
   #collect(request: Request, numSettledTokens: number, own: Int32Array | null): void {
     const { view, reserve, maxPinned } = this.#options;
@@ -219,8 +197,8 @@ export class OutgoingBlocks {
     const end = Math.floor(numSettledTokens / blockSize);
     const first = this.#nextAt[slot] / blockSize - 1;
     let index = first;
-    // `own` has all blocks of the request, what is read here only those to be looked at.
-    const blocks = own ?? (end > first ? this.#read(request, first, end - first) : null);
+    // `own` has all blocks of the request, what is read only those to be looked at. Most often all are known already.
+    let blocks = own;
     const offset = own === null ? first : 0;
     const unpinned = this.#numPinned - this.#numUnsent;
     for (; index < end; index++) {
@@ -231,7 +209,8 @@ export class OutgoingBlocks {
       if (place === NoPlace.unwanted) continue;
       this.#coming.add(key);
       this.#keys.push(key);
-      this.#blocks.push((blocks as Int32Array)[index - offset]);
+      blocks ??= this.#read(request, first, end - first);
+      this.#blocks.push(blocks[index - offset]);
       this.#places.push(place);
     }
     this.#nextAt[slot] = (index + 1) * blockSize;

@@ -1,16 +1,17 @@
 import { createRequire } from 'node:module';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Worker, type WorkerOptions } from 'node:worker_threads';
+import { compiledScript } from './compiled-scripts.js';
 
 /**
  * Starts a thread with a script beside a file of this package: the compiled one in `dist`, or the source, which `tsx` makes
- * runnable. The thread keeps no process alive.
+ * runnable, unless the tests have compiled it. The thread keeps no process alive.
  * @param from `import.meta.url` of the file
  * @param name of the script, without an extension
  */
 export function startThread(from: string, name: string, options: WorkerOptions): Worker {
   const script = scriptUrl(from, name);
-  const worker = isSource(from)
+  const worker = isSource(script)
     ? new Worker(
         `import(${quoted(tsx(from, 'esm/api/index.mjs'))}).then(({ register }) => { register(); return import(${quoted(script)}); });`,
         { ...options, eval: true },
@@ -26,17 +27,21 @@ export function startThread(from: string, name: string, options: WorkerOptions):
  * @param name of the script, without an extension
  */
 export function scriptArguments(from: string, name: string): string[] {
-  const path = fileURLToPath(scriptUrl(from, name));
-  return isSource(from) ? ['--import', tsx(from, 'loader.mjs').href, path] : [path];
+  const script = scriptUrl(from, name);
+  const path = fileURLToPath(script);
+  return isSource(script) ? ['--import', tsx(from, 'loader.mjs').href, path] : [path];
 }
 
 function scriptUrl(from: string, name: string): URL {
-  return new URL(`./${name}.${isSource(from) ? 'ts' : 'js'}`, from);
+  const url = new URL(from);
+  if (!isSource(url)) return new URL(`./${name}.js`, url);
+  const script = new URL(`./${name}.ts`, url);
+  return compiledScript(script) ?? script;
 }
 
 /** Whether the package runs from its sources, as its own tests do. */
-function isSource(from: string): boolean {
-  return from.split('?')[0].endsWith('.ts');
+function isSource({ pathname }: URL): boolean {
+  return pathname.endsWith('.ts');
 }
 
 /** A module of tsx. It is looked up beside its package.json, since a package resolves to other files for `require`. */

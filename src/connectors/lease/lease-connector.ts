@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { badArg, checkName, checkNumber, isList } from '../../base/checks.js';
-import { checkNames, knownNames } from '../../base/known-names.js';
+import { knownNames } from '../../base/known-names.js';
 import type {
   ConnectorOutput,
   Finished,
@@ -10,9 +10,16 @@ import type {
 import type { BlockLists, HandOver, KvView } from '../../scheduler/connector/kv-view.js';
 import type { Request } from '../../scheduler/request/request.js';
 import type { FinishReason } from '../../scheduler/request/status.js';
+import { checkOptions } from '../base/option-checks.js';
 import { Pulls } from './consumer/pulls.js';
 import { Offers } from './producer/offers.js';
-import { namesRemotePrefill, settingsDigest, wantsRemoteDecode } from './wire/hand-over.js';
+import {
+  MAX_LEASE_MS,
+  MAX_TEXT,
+  namesRemotePrefill,
+  settingsDigest,
+  wantsRemoteDecode,
+} from './wire/hand-over.js';
 import { PROTOCOL } from './wire/messages.js';
 import { type Heading, OrderLog } from './wire/order-log.js';
 import type { LeaseOrders, LeaseSaid } from './wire/orders.js';
@@ -51,7 +58,6 @@ const OPTIONS = knownNames<LeaseConnectorOptions>('the options of a LeaseConnect
   dtype: true,
   layout: true,
 });
-const MAX_LEASE_MS = 24 * 3600 * 1000;
 const NO_MATCH: Match = { numTokens: 0, async: false };
 
 /** What a lease connector has done so far. Plain data. */
@@ -102,16 +108,17 @@ export class LeaseConnector implements SchedulerConnector<LeaseOrders, LeaseSaid
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG naming the option */
   constructor(options: LeaseConnectorOptions) {
-    if (typeof options !== 'object' || options === null) throw badArg('options', options, 'an object');
-    checkNames(options, OPTIONS);
+    checkOptions(options, OPTIONS);
     const { addresses, engineId, leaseMs = 30_000, maxQueueMs = 10 * leaseMs } = options;
     const { model = '', dtype = '', layout = '' } = options;
-    const isAddress = (value: unknown) => typeof value === 'string' && value !== '' && value.length <= 512;
+    const isAddress = (value: unknown) =>
+      typeof value === 'string' && value !== '' && value.length <= MAX_TEXT;
     if (!isList(addresses, isAddress) || addresses.length === 0) {
       throw badArg('addresses', addresses, 'a list of the address of each rank, at least one');
     }
     this.#addresses = [...addresses] as string[];
-    this.engineId = engineId === undefined ? this.#life : checkName('engineId', engineId, 1).slice(0, 512);
+    this.engineId =
+      engineId === undefined ? this.#life : checkName('engineId', engineId, 1).slice(0, MAX_TEXT);
     this.#leaseMs = checkNumber('leaseMs', leaseMs, 1, MAX_LEASE_MS);
     this.#maxQueueMs = checkNumber('maxQueueMs', maxQueueMs, 1, 100 * MAX_LEASE_MS);
     this.#names = {
@@ -171,16 +178,16 @@ export class LeaseConnector implements SchedulerConnector<LeaseOrders, LeaseSaid
     this.#pulls.end(request);
     const isGood = reason === 'stop' || reason === 'length';
     if (!isGood || !wantsRemoteDecode(request.transferParams)) return { delayFree: false };
-    const extents = this.#offers.offer(request, handOver);
-    if (extents === null) return { delayFree: false };
+    const offered = this.#offers.offer(request, handOver);
+    if (offered === null) return { delayFree: false };
     const transferParams = {
       doRemotePrefill: true,
       remoteEngineId: this.engineId,
-      remoteRequestId: this.#offers.lastKey,
+      remoteRequestId: offered.key,
       remoteAddresses: this.#addresses,
       settings: this.#heading.settings,
       leaseMs: this.#leaseMs,
-      extents,
+      extents: offered.extents,
     };
     return { delayFree: true, transferParams };
   }

@@ -1,6 +1,6 @@
 import { badArg, checkBoolean, checkNumber, isRecord } from '../../base/checks.js';
 import { checkInteger } from '../../base/errors.js';
-import { checkNames, knownNames } from '../../base/known-names.js';
+import { knownNames } from '../../base/known-names.js';
 import type {
   StoreStep,
   WorkerConnector,
@@ -9,6 +9,7 @@ import type {
 } from '../../scheduler/connector/connector.js';
 import type { LaneFactory } from '../base/kv-lanes.js';
 import { checkMemory, type KvMemory } from '../base/kv-memory.js';
+import { checkClock, checkLaneFactory, checkOptions } from '../base/option-checks.js';
 import { Consumer } from './consumer/consumer.js';
 import type { Link } from './link/link.js';
 import { Producer } from './producer/producer.js';
@@ -86,14 +87,13 @@ export class LeaseWorker implements WorkerConnector<LeaseOrders, LeaseSaid> {
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG naming the option */
   constructor(options: LeaseWorkerOptions) {
-    if (typeof options !== 'object' || options === null) throw badArg('options', options, 'an object');
-    checkNames(options, OPTIONS);
+    checkOptions(options, OPTIONS);
     const { rank = 0, sharedMemory = true, peerTimeoutMs = 5000, retryMs = 100, reapMs = 600_000 } = options;
-    const { stagingBytes = 2 ** 26, pieceBytes = 2 ** 20, now = () => performance.now(), makeLane } = options;
+    const { stagingBytes = 2 ** 26, pieceBytes = 2 ** 20 } = options;
     const memory = checkMemory(options.memory);
     this.#link = checkLink(options.link);
-    this.#now = checkFunction('now', now);
-    if (makeLane !== undefined) checkFunction('makeLane', makeLane);
+    this.#now = checkClock(options.now);
+    const makeLane = checkLaneFactory(options.makeLane);
     this.#reapMs = checkNumber('reapMs', reapMs, 1, 365 * DAY_MS);
     const times = {
       retryMs: checkNumber('retryMs', retryMs, 1, DAY_MS),
@@ -226,9 +226,4 @@ function checkLink(link: unknown): Link {
   const isLink = isRecord(link) && typeof link['address'] === 'string';
   if (isLink && LINK.every((name) => typeof link[name] === 'function')) return link as unknown as Link;
   throw badArg('link', link, 'a Link, such as a ZmqLink or a MemoryLink');
-}
-
-function checkFunction<T>(name: string, value: T): T {
-  if (typeof value === 'function') return value;
-  throw badArg(name, value, 'a function');
 }

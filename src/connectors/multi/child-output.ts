@@ -1,14 +1,7 @@
 import type { ConnectorOutput, TransferReport } from '../../scheduler/connector/connector.js';
+import { REPORT_LISTS } from '../../scheduler/connector/connector-output.js';
 import type { Child } from './child.js';
 import type { MultiSaid } from './multi-metadata.js';
-
-const LISTS = [
-  'finishedReceiving',
-  'finishedSending',
-  'failedReceiving',
-  'renewed',
-  'invalidBlocks',
-] as const;
 
 /**
  * What one child is told of the reports of all: its own reports, under the child indexes that it knows itself by, and what
@@ -17,7 +10,7 @@ const LISTS = [
 export function outputOf(child: Child, output: ConnectorOutput<MultiSaid>): ConnectorOutput {
   const { lostBlocks, workerMetadata = [] } = output;
   const own: Record<string, unknown> = lostBlocks === undefined ? {} : { lostBlocks };
-  for (const name of LISTS) {
+  for (const name of REPORT_LISTS) {
     const list: readonly { readonly child?: number }[] | undefined = output[name];
     const reports = list === undefined ? [] : reportsOf(child, list);
     if (reports.length > 0) own[name] = reports;

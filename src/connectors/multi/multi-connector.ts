@@ -1,5 +1,5 @@
-import { badArgument, checkInteger, show } from '../../base/errors.js';
-import { checkNames, knownNames } from '../../base/known-names.js';
+import { checkInteger } from '../../base/errors.js';
+import { knownNames } from '../../base/known-names.js';
 import { type ChildFailure, ChildrenError } from '../../scheduler/connector/children-error.js';
 import {
   type BlockPins,
@@ -15,6 +15,7 @@ import type { BlockLists, HandOver, KvView } from '../../scheduler/connector/kv-
 import type { Plan } from '../../scheduler/plan/plan.js';
 import type { Request } from '../../scheduler/request/request.js';
 import type { FinishReason } from '../../scheduler/request/status.js';
+import { checkOptions } from '../base/option-checks.js';
 import { type Child, type NamedConnector, pinsOf, takeChildren } from './child.js';
 import { takeFinished, takeMatch } from './child-answers.js';
 import { outputOf } from './child-output.js';
@@ -67,9 +68,7 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG */
   constructor(options: MultiConnectorOptions) {
-    if (typeof options !== 'object' || options === null)
-      throw badArgument('options', show(options), 'an object');
-    checkNames(options, OPTIONS);
+    checkOptions(options, OPTIONS);
     const numRanks = checkInteger('numRanks', options.numRanks, 1, 65_536);
     this.#children = takeChildren(options.children, numRanks);
     this.protection = [...new Set(this.#children.flatMap(({ methods }) => methods.protection))];

@@ -1,6 +1,6 @@
 import { badArg } from '../../base/checks.js';
-import { badArgument, show } from '../../base/errors.js';
-import { checkNames, knownNames } from '../../base/known-names.js';
+import { badArgument } from '../../base/errors.js';
+import { knownNames } from '../../base/known-names.js';
 import { type ChildFailure, ChildrenError } from '../../scheduler/connector/children-error.js';
 import type {
   BlockReuse,
@@ -9,6 +9,7 @@ import type {
   WorkerOutput,
   WorkerStep,
 } from '../../scheduler/connector/connector.js';
+import { checkOptions } from '../base/option-checks.js';
 import type { MultiMetadata, MultiSaid } from './multi-metadata.js';
 import { merged, reportsOf } from './worker-reports.js';
 
@@ -42,9 +43,7 @@ export class MultiWorker implements WorkerConnector<MultiMetadata, MultiSaid> {
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG */
   constructor(options: MultiWorkerOptions) {
-    if (typeof options !== 'object' || options === null)
-      throw badArgument('options', show(options), 'an object');
-    checkNames(options, OPTIONS);
+    checkOptions(options, OPTIONS);
     const { children } = options;
     if (!Array.isArray(children) || children.length === 0)
       throw badArg('children', children, 'a list of at least one worker');
@@ -110,9 +109,11 @@ export class MultiWorker implements WorkerConnector<MultiMetadata, MultiSaid> {
     const failures: ChildFailure[] = [];
     const outputs: { part: Part; output: WorkerOutput }[] = [];
     for (const part of this.#parts) {
-      const output = this.#try(failures, part, () =>
-        reportsOf(part.worker.getFinished(finished), this.#first(part)),
-      );
+      const output = this.#try(failures, part, () => {
+        const answer = part.worker.getFinished(finished);
+        // `#try` refuses a promise, and hears what it is rejected with.
+        return isThenable(answer) ? answer : reportsOf(answer, this.#first(part));
+      });
       if (output) outputs.push({ part, output });
     }
     const answer =

@@ -13,17 +13,12 @@ import type { Plan } from '../../scheduler/plan/plan.js';
 import type { Request } from '../../scheduler/request/request.js';
 import type { FinishReason } from '../../scheduler/request/status.js';
 import { Verdict } from '../../transfer/verdict.js';
+import { checkClock, checkOptions } from '../base/option-checks.js';
 import { NoPlace, OutgoingBlocks } from '../base/outgoing-blocks.js';
 import { needHashes, needOneGroup } from '../base/view-needs.js';
 import { DiskBlocks } from './disk-blocks.js';
 import { IncomingBlocks } from './incoming-blocks.js';
-import {
-  CONNECTOR_OPTIONS,
-  checkBlocks,
-  checkClock,
-  checkOptions,
-  type OffloadConnectorOptions,
-} from './options.js';
+import { CONNECTOR_OPTIONS, checkBlocks, type OffloadConnectorOptions } from './options.js';
 import type { OffloadOrders, OffloadReport } from './orders.js';
 import type { OffloadStats } from './stats.js';
 import { ABSENT, TierIndex } from './tier-index.js';
@@ -87,7 +82,7 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     const wake = (handle: number): unknown => this.#view.wake(handle);
     const shared = { index: this.#index, ranks, anomalies: this.#anomalies, wake };
     this.#incoming = new IncomingBlocks(shared);
-    const now = checkClock(options.now ?? (() => performance.now()));
+    const now = checkClock(options.now);
     this.#disk =
       diskBudgetMs === undefined
         ? null
@@ -126,10 +121,7 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     let next = this.#known(request, first);
     for (; next < end; next++) {
       const key = this.#view.blockHash(request, next);
-      if (this.#incoming.isLoading(key)) {
-        this.#incoming.await(key, handle);
-        return NOT_NOW;
-      }
+      if (this.#incoming.awaits(handle, key)) return NOT_NOW;
       if (this.#index.get(key) === ABSENT) break;
     }
     if (this.#disk !== null && next < end && this.#asksDisk(request, first, next, end)) return NOT_NOW;

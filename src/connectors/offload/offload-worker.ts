@@ -6,20 +6,14 @@ import type {
   WorkerOutput,
   WorkerStep,
 } from '../../scheduler/connector/connector.js';
-import { BlockArena } from '../../transfer/block-arena.js';
+import type { BlockArena } from '../../transfer/block-arena.js';
 import { Verdict } from '../../transfer/verdict.js';
-import { type JobEnd, KvLanes, laneBetween } from '../base/kv-lanes.js';
-import { checkMemory } from '../base/kv-memory.js';
+import { type JobEnd, KvLanes } from '../base/kv-lanes.js';
+import { checkMemory, hostArenaFor } from '../base/kv-memory.js';
+import { checkLaneFactory, checkOptions } from '../base/option-checks.js';
 import type { StoreStats } from '../store/client/store-counts.js';
 import { DiskTier } from './disk-tier.js';
-import {
-  checkBlocks,
-  checkDisk,
-  checkLaneFactory,
-  checkOptions,
-  type OffloadWorkerOptions,
-  WORKER_OPTIONS,
-} from './options.js';
+import { checkBlocks, checkDisk, type OffloadWorkerOptions, WORKER_OPTIONS } from './options.js';
 import type { DiskOrders, LoadOrder, OffloadOrders, OffloadReport } from './orders.js';
 
 const MAX_RANK = 65_535;
@@ -66,14 +60,11 @@ export class OffloadWorker implements WorkerConnector<OffloadOrders | null, Offl
     checkOptions(options, WORKER_OPTIONS);
     const memory = checkMemory(options.memory);
     const hostBlocks = checkBlocks('hostBlocks', options.hostBlocks);
-    const makeLane = checkLaneFactory(options.makeLane ?? laneBetween);
+    const makeLane = checkLaneFactory(options.makeLane);
     const disk = options.disk === undefined ? null : checkDisk(options.disk);
     const rank = checkInteger('rank', options.rank ?? 0, 0, MAX_RANK);
-    const { bytesPerBlock, place, device } = memory.kv;
-    checkHostMemory('hostBlocks', hostBlocks, hostBlocks * bytesPerBlock);
-    // A GPU copies from and to pinned memory alone.
-    const where = place === 'host' ? {} : ({ place: 'pinned', device } as const);
-    this.#tier = BlockArena.allocate({ numBlocks: hostBlocks, bytesPerBlock, ...where });
+    checkHostMemory('hostBlocks', hostBlocks, hostBlocks * memory.kv.bytesPerBlock);
+    this.#tier = hostArenaFor(memory.kv, hostBlocks);
     this.#lanes = new KvLanes(memory, this.#tier, makeLane);
     this.#disk = disk === null ? null : new DiskTier(disk, this.#tier, rank);
   }

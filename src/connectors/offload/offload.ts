@@ -4,9 +4,10 @@ import { checkHostMemory } from '../../base/host-memory.js';
 import { knownNames } from '../../base/known-names.js';
 import type { LaneFactory } from '../base/kv-lanes.js';
 import { checkMemory, type KvMemory } from '../base/kv-memory.js';
+import { checkOptions } from '../base/option-checks.js';
 import { OffloadConnector } from './offload-connector.js';
 import { OffloadWorker } from './offload-worker.js';
-import { checkBlocks, checkDisk, checkOptions, type DiskOptions } from './options.js';
+import { checkBlocks, checkDisk, type DiskOptions } from './options.js';
 
 /** Options of `offload`. */
 export interface OffloadOptions {

@@ -1,8 +1,9 @@
-import { badArg, checkName, isRecord } from '../../base/checks.js';
+import { badArg, checkName } from '../../base/checks.js';
 import { checkInteger } from '../../base/errors.js';
-import { checkNames, type KnownNames, knownNames } from '../../base/known-names.js';
+import { knownNames } from '../../base/known-names.js';
 import type { LaneFactory } from '../base/kv-lanes.js';
 import type { KvMemory } from '../base/kv-memory.js';
+import { checkOptions } from '../base/option-checks.js';
 
 /** Options of an `OffloadConnector`. */
 export interface OffloadConnectorOptions {
@@ -86,27 +87,9 @@ const DISK = knownNames<DiskOptions>('the options of a disk tier', {
 
 const MAX_BLOCKS = 2 ** 24;
 
-/** Checks that options are an object with known names only. @throws ERR_BLOCKSTEP_BAD_ARG */
-export function checkOptions(options: unknown, known: KnownNames): void {
-  if (!isRecord(options)) throw badArg(known.what, options, 'an object');
-  checkNames(options, known);
-}
-
 /** @throws ERR_BLOCKSTEP_BAD_ARG */
 export function checkBlocks(name: string, value: unknown): number {
   return checkInteger(name, value, 1, MAX_BLOCKS);
-}
-
-/** @throws ERR_BLOCKSTEP_BAD_ARG */
-export function checkLaneFactory(value: unknown): LaneFactory {
-  if (typeof value !== 'function') throw badArg('makeLane', value, 'a function that makes a lane');
-  return value as LaneFactory;
-}
-
-/** @throws ERR_BLOCKSTEP_BAD_ARG */
-export function checkClock(value: unknown): () => number {
-  if (typeof value !== 'function') throw badArg('now', value, 'a function that returns milliseconds');
-  return value as () => number;
 }
 
 /** Checks what the store behind does not. @throws ERR_BLOCKSTEP_BAD_ARG */

@@ -8,6 +8,11 @@ export {
 export type { BlockFormat } from './scheduler/block-names.js';
 export { StoreConnector, type StoreConnectorOptions } from './scheduler/store-connector.js';
 export type { LoadOrder, StoreOrder, StoreOrders, StoreSaid } from './scheduler/store-orders.js';
-export { Outcome } from './stores/block-store.js';
-export type { EmbeddedStoreOptions, RedisStoreOptions, StoreOptions } from './stores/store-options.js';
+export { type BlockStore, Outcome, type Visit } from './stores/block-store.js';
+export type {
+  EmbeddedStoreOptions,
+  OwnStoreOptions,
+  RedisStoreOptions,
+  StoreOptions,
+} from './stores/store-options.js';
 export { StoreWorker, type StoreWorkerOptions } from './worker/store-worker.js';

@@ -54,6 +54,7 @@ const WAIT_DEADLINES: Readonly<Record<WaitReason, keyof Deadlines>> = {
   'streaming-input': 'streamingInput',
   connector: 'load',
   'remote-kv': 'load',
+  chunk: 'queue',
 };
 
 function progress(request: Request): string {
@@ -72,6 +73,7 @@ function state(e: EngineState, request: Request, isDriven: boolean): string {
   if (e.scheduler.aborts.has(request)) {
     return `${e.stops.has(request) ? 'stopped' : 'aborted'}, its blocks go back before the next step`;
   }
+  if (request.waitReason === 'chunk') return 'waiting for a chunk: its borrowing adapter holds it up';
   if (request.container === 'running') return running(e, request, isDriven);
   const since = `for ${ms(e, request.waitingSince)}`;
   switch (request.waitReason) {

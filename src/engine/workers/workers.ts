@@ -1,5 +1,4 @@
 import { joined } from '../../base/arrays.js';
-import { badArgument, show } from '../../base/errors.js';
 import { ChildrenError } from '../../scheduler/connector/children-error.js';
 import type {
   BlockReuse,
@@ -7,8 +6,8 @@ import type {
   InvalidBlock,
   TransferReport,
   WorkerMetadata,
-  WorkerOutput,
 } from '../../scheduler/connector/connector.js';
+import { TRANSFER_LISTS, takeWorkerOutput } from '../../scheduler/connector/connector-output.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
 import { peer } from '../../scheduler/request/outstanding.js';
 import type { Scheduler } from '../../scheduler/scheduler.js';
@@ -16,11 +15,7 @@ import { LoadVerdicts } from './load-verdicts.js';
 import type { WorkerMethods } from './worker-methods.js';
 
 /** The reports of all workers in one round, each with its worker's rank. */
-interface Collected {
-  finishedReceiving: TransferReport[];
-  finishedSending: TransferReport[];
-  failedReceiving: TransferReport[];
-  renewed: TransferReport[];
+interface Collected extends Record<(typeof TRANSFER_LISTS)[number], TransferReport[]> {
   invalidBlocks: InvalidBlock[];
   workerMetadata: WorkerMetadata[];
 }
@@ -28,8 +23,8 @@ interface Collected {
 /** Counts a failed call of a worker: the rank, the method, and the error. */
 export type CountFailure = (rank: number, method: string, error: unknown) => void;
 
-const LISTS = ['finishedReceiving', 'finishedSending', 'failedReceiving', 'renewed'] as const;
 const NO_BLOCKS = new Int32Array(0);
+const NO_REUSE: BlockReuse = Object.freeze({ released: Object.freeze([]), taken: NO_BLOCKS });
 
 /**
  * The worker sides of the connector, one per rank, called in the order of a step: `planned`, `begin`, `end`, `settle`, `collect`.
@@ -111,13 +106,16 @@ export class Workers {
     // which those stores end.
     const times = { step, notBefore: this.#released.length === 0 ? step - 1 : step };
     this.#verdicts.expect(plan, this.#scheduler.config.connector?.reporters ?? []);
-    this.#workers.forEach((worker, rank) => {
-      const error = this.#try(rank, 'startLoads', () => {
-        worker.handlePreemptions?.(metadata, reuse);
-        worker.startLoads?.(metadata, times);
-      });
-      if (error !== null) this.#lose(plan, rank, error instanceof ChildrenError ? error.children : null);
-    });
+    for (let rank = 0; rank < this.#workers.length; rank++) {
+      const { handlePreemptions, startLoads } = this.#workers[rank];
+      try {
+        handlePreemptions?.(metadata, reuse);
+        startLoads?.(metadata, times);
+      } catch (error) {
+        this.#note(rank, 'startLoads', error);
+        this.#lose(plan, rank, error instanceof ChildrenError ? error.children : null);
+      }
+    }
   }
 
   /** Replaces `begin` for a plan that will never be executed: no transfer of its metadata begins. */
@@ -147,31 +145,36 @@ export class Workers {
   settle(step: number): void {
     if (step <= this.#settled) return;
     this.#settled = step;
-    this.#workers.forEach((worker, rank) => {
-      this.#try(rank, 'onStepSettled', () => worker.onStepSettled?.(step));
-    });
+    for (let rank = 0; rank < this.#workers.length; rank++) {
+      try {
+        this.#workers[rank].onStepSettled?.(step);
+      } catch (error) {
+        this.#note(rank, 'onStepSettled', error);
+      }
+    }
   }
 
   /** Asks every worker once which transfers ended. @returns the reports of all workers; null if there are none */
   collect(): ConnectorOutput | null {
     const finished = this.#finished;
     if (finished.length > 0) this.#finished = [];
-    const all: Collected = {
-      finishedReceiving: [],
-      finishedSending: [],
-      failedReceiving: this.#lost,
-      renewed: [],
-      invalidBlocks: [],
-      workerMetadata: [],
-    };
-    this.#lost = [];
-    this.#workers.forEach((worker, rank) => {
-      const error = this.#try(rank, 'getFinished', () => this.#take(all, worker.getFinished(finished), rank));
-      if (error instanceof ChildrenError)
-        this.#try(rank, 'getFinished', () => this.#take(all, error.answer, rank));
-    });
-    const count = LISTS.reduce((sum, name) => sum + all[name].length, all.invalidBlocks.length);
-    return count + all.workerMetadata.length === 0 ? null : all;
+    let all: Collected | null = this.#lost.length > 0 ? nothingYet(this.#lost) : null;
+    if (all !== null) this.#lost = [];
+    for (let rank = 0; rank < this.#workers.length; rank++) {
+      const answer = this.#ask(rank, finished);
+      // Most often there is nothing to say, and then nothing is made.
+      if (answer === null || answer === undefined) continue;
+      const gathered = all ?? nothingYet([]);
+      all = gathered;
+      this.#try(rank, 'getFinished', () => this.#take(gathered, answer, rank));
+    }
+    if (all === null) return null;
+    const gathered = all;
+    const count = TRANSFER_LISTS.reduce(
+      (sum, name) => sum + gathered[name].length,
+      gathered.invalidBlocks.length,
+    );
+    return count + gathered.workerMetadata.length === 0 ? null : gathered;
   }
 
   /**
@@ -193,27 +196,35 @@ export class Workers {
 
   /** The blocks that change hands, for the workers; none while stores of given-back blocks have not begun. */
   #takeReuse(isFirst: boolean): BlockReuse {
-    if (!isFirst && this.#released.length > 0) return { released: [], taken: NO_BLOCKS };
+    if (!isFirst && this.#released.length > 0) return NO_REUSE;
+    if (this.#released.length + this.#taken.length === 0) return NO_REUSE;
     const reuse = { released: this.#released, taken: this.#taken };
     this.#released = [];
     this.#taken = NO_BLOCKS;
     return reuse;
   }
 
-  #take(all: Collected, answer: unknown, rank: number): void {
-    const output = takeReports(answer);
-    if (output !== null) this.#add(all, output, rank);
+  /** What a worker answers to `getFinished`; where some of its children failed, what the others said. */
+  #ask(rank: number, finished: readonly number[]): unknown {
+    try {
+      return this.#workers[rank].getFinished(finished);
+    } catch (error) {
+      this.#note(rank, 'getFinished', error);
+      return error instanceof ChildrenError ? error.answer : null;
+    }
   }
 
-  /** Adds a worker's reports to the others'. All lists are read first: if one cannot be read, all lists of this worker are dropped. */
-  #add(all: Collected, output: WorkerOutput, rank: number): void {
-    const lists = LISTS.map((name) => listOf(output, name).map((report) => ({ ...report, rank })));
-    const blocks = listOf(output, 'invalidBlocks');
-    const { metadata } = output;
-    LISTS.forEach((name, i) => {
+  /** Adds a worker's reports to the others'. If one of its lists cannot be read, none of them counts. */
+  #take(all: Collected, answer: unknown, rank: number): void {
+    const output = takeWorkerOutput(answer);
+    if (output === null) return;
+    // A report that cannot be read throws here, before any list of this worker is added.
+    const lists = TRANSFER_LISTS.map((name) => (output[name] ?? []).map((report) => ({ ...report, rank })));
+    const { invalidBlocks = [], metadata } = output;
+    TRANSFER_LISTS.forEach((name, i) => {
       all[name].push(...(name === 'finishedReceiving' ? this.#verdicts.take(lists[i]) : lists[i]));
     });
-    all.invalidBlocks.push(...blocks);
+    all.invalidBlocks.push(...invalidBlocks);
     if (metadata !== undefined) all.workerMetadata.push({ rank, metadata });
   }
 
@@ -234,30 +245,24 @@ export class Workers {
     }
   }
 
-  /** @returns the error that the call threw, which was counted; null = none */
-  #try(rank: number, method: string, call: () => unknown): Error | null {
+  /** Calls, and counts an error. */
+  #try(rank: number, method: string, call: () => unknown): void {
     try {
       call();
-      return null;
     } catch (error) {
-      this.#countFailure(rank, method, error);
-      return error instanceof Error ? error : new Error('no Error was thrown');
+      this.#note(rank, method, error);
     }
+  }
+
+  /** No error of a worker goes further. */
+  #note(rank: number, method: string, error: unknown): void {
+    this.#countFailure(rank, method, error);
   }
 }
 
-/** A worker's reports; null if there are none. A promise is refused, since nobody would await it. */
-function takeReports(answer: unknown): WorkerOutput | null {
-  if (answer === null || answer === undefined) return null;
-  if (typeof answer === 'object' && !('then' in answer)) return answer;
-  throw badArgument('getFinished()', show(answer), 'an object of lists, or null');
-}
-
-function listOf<Name extends Exclude<keyof WorkerOutput, 'metadata'>>(
-  output: WorkerOutput,
-  name: Name,
-): NonNullable<WorkerOutput[Name]> {
-  const list: unknown = output[name] ?? [];
-  if (Array.isArray(list)) return list as unknown as NonNullable<WorkerOutput[Name]>;
-  throw badArgument(`getFinished().${name}`, show(list), 'an array');
+function nothingYet(failedReceiving: TransferReport[]): Collected {
+  return {
+    ...{ finishedReceiving: [], finishedSending: [], failedReceiving, renewed: [] },
+    ...{ invalidBlocks: [], workerMetadata: [] },
+  };
 }

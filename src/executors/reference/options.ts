@@ -74,14 +74,11 @@ export interface ReferenceExecutorOptions<Device = string>
 const { placement: _, ...WORDS } = OPTION_WORDS;
 
 /** The executor's own options and all options of an engine, so that one object serves both; and those of a scheduler's `config`. */
-const OPTIONS = knownNames<
-  ReferenceExecutorOptions & EngineOptions & Pick<SchedulerConfig, 'placement' | 'isHashSeedGiven'>
->(
+const OPTIONS = knownNames<ReferenceExecutorOptions & EngineOptions & Pick<SchedulerConfig, 'placement'>>(
   'the options of a ReferenceExecutor',
   {
     ...ENGINE_OPTION_NAMES,
     placement: true,
-    isHashSeedGiven: true,
     seed: true,
     eosTokenId: true,
     draftErrorRate: true,

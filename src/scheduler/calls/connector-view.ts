@@ -6,6 +6,7 @@ import type { BlockLists, KvView } from '../connector/kv-view.js';
 import { wake } from '../life/wait-for-connector.js';
 import { complete, hold } from '../loads/hold.js';
 import type { LogWriter } from '../log/log.js';
+import { isMadeUp } from '../options/hash-seed.js';
 import { newBlocksOf } from '../plan/new-blocks.js';
 import type { Plan } from '../plan/plan.js';
 import { type BlockUse, isPeer } from '../request/outstanding.js';
@@ -36,11 +37,11 @@ export class ConnectorView implements KvView {
 
   constructor(owner: ViewOwner) {
     this.#owner = owner;
-    const { blockSize, numBlocks, enablePrefixCaching, hashSeed, isHashSeedGiven } = owner.state.config;
+    const { blockSize, numBlocks, enablePrefixCaching, hashSeed } = owner.state.config;
     this.blockSize = blockSize;
     this.numBlocks = numBlocks;
     this.hasHashes = enablePrefixCaching;
-    this.hashSpace = isHashSeedGiven ? hashSpaceOf(hashSeed) : null;
+    this.hashSpace = isMadeUp(hashSeed) ? null : hashSpaceOf(hashSeed);
   }
 
   tokens(request: Request): Int32Array {

@@ -50,6 +50,7 @@ export class SchedulerCalls {
     try {
       this.#readClock();
       result = act();
+      this.state.borrower?.cleanUp();
       if (this.log !== null) this.gate.change(() => this.flushLog());
     } finally {
       this.gate.leave();

@@ -2,7 +2,19 @@ import type { Anomalies } from '../../base/anomalies.js';
 import type { AnomalyReason } from '../../base/anomaly-reason.js';
 import { isCount, isObject } from '../../base/checks.js';
 import { badArgument, show } from '../../base/errors.js';
-import type { ConnectorOutput, InvalidBlock, TransferReport, WorkerMetadata } from './connector.js';
+import type {
+  ConnectorOutput,
+  InvalidBlock,
+  TransferReport,
+  WorkerMetadata,
+  WorkerOutput,
+} from './connector.js';
+
+/** The lists of reports that name transfers, of workers and of all workers together. */
+export const TRANSFER_LISTS = ['finishedReceiving', 'finishedSending', 'failedReceiving', 'renewed'] as const;
+
+/** Every list of reports that a worker can give: of transfers, and of blocks. */
+export const REPORT_LISTS = [...TRANSFER_LISTS, 'invalidBlocks'] as const;
 
 /**
  * A checked `TransferReport`: the request, the child and rank that report, and, if it was said, the step that began
@@ -71,6 +83,27 @@ export function takeOutput(
     ),
     workerMetadata: takeEntries(anomalies, 'workerMetadata', said, takeMetadata),
   };
+}
+
+/**
+ * Takes what a worker answers to `getFinished`: each list is read once, and an empty one is left out. Entries are not looked
+ * at.
+ * @returns null if there is no output
+ * @throws ERR_BLOCKSTEP_BAD_ARG. Whoever asks the worker refuses promises
+ */
+export function takeWorkerOutput(answer: unknown): WorkerOutput | null {
+  if (answer === null || answer === undefined) return null;
+  if (typeof answer !== 'object')
+    throw badArgument('getFinished()', show(answer), 'an object of lists, or null');
+  const taken: Record<string, unknown> = {};
+  for (const name of REPORT_LISTS) {
+    const list: unknown = (answer as WorkerOutput)[name] ?? [];
+    if (!Array.isArray(list)) throw badArgument(`getFinished().${name}`, show(list), 'an array');
+    if (list.length > 0) taken[name] = list;
+  }
+  const { metadata } = answer as WorkerOutput;
+  if (metadata !== undefined) taken['metadata'] = metadata;
+  return taken;
 }
 
 function copyList(name: string, list: unknown): unknown[] {

@@ -94,12 +94,16 @@ export function numUnfinished({ pauseMode, queues }: SchedulerState): number {
  * Whether some request could be scheduled as far as it alone is concerned: it runs, or it waits for room and for
  * nothing outside. If there is such a request and step after step schedules nothing, something is wrong.
  */
-export function hasRunnable({ pauseMode, queues }: SchedulerState): boolean {
+export function hasRunnable({ pauseMode, queues, borrower }: SchedulerState): boolean {
   if (pauseMode === 'all') return false;
-  if (queues.running.length > 0) return true;
+  // What waits for a chunk of a borrowing adapter waits for something outside.
+  const isReady = ({ status }: Request) => borrower === null || status !== 'WAITING_FOR_CHUNK';
+  if (queues.running.some(isReady)) return true;
   if (pauseMode === 'new') return false;
-  if (queues.waiting.length > 0) return true;
-  return queues.skipped.toArray().some(({ status, asksLater }) => !isBlocked(status) && !asksLater);
+  if (borrower === null ? queues.waiting.length > 0 : queues.waiting.toArray().some(isReady)) return true;
+  return queues.skipped
+    .toArray()
+    .some((request) => isReady(request) && !isBlocked(request.status) && !request.asksLater);
 }
 
 /** Whether further steps can still change or report anything, see `Scheduler.hasWork`. */

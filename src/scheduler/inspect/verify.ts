@@ -18,6 +18,7 @@ export function verifyScheduler(s: SchedulerState): void {
     ['running', queues.running],
     ['waiting', queues.waiting.toArray()],
     ['skipped', queues.allSkipped()],
+    ['lent', [...queues.lent.keys()]],
   ];
   for (const [name, requests] of containers) {
     for (const request of requests) {
@@ -25,8 +26,9 @@ export function verifyScheduler(s: SchedulerState): void {
       seen.add(request);
       expect(request.container === name, request, `stands in ${name} but names ${request.container}`);
       expect(s.requests.get(request.id) === request, request, `stands in ${name} but is not tracked`);
+      const waits = s.borrower !== null && request.status === 'WAITING_FOR_CHUNK';
       expect(
-        (request.status === 'RUNNING') === (name === 'running'),
+        waits || name === 'lent' || (request.status === 'RUNNING') === (name === 'running'),
         request,
         `is ${request.status} in ${name}`,
       );
@@ -89,7 +91,8 @@ export function verifyScheduler(s: SchedulerState): void {
 /** Checks where a request waits, and its deadlines. */
 function verifyWait(s: SchedulerState, request: Request): void {
   const { queues } = s;
-  const { status, session, grammar, numTokens, numComputedTokens, container } = request;
+  const { status, session, grammar, numTokens, numComputedTokens } = request;
+  const container = queues.placeOf(request);
   const isIdle = s.queues.idle.has(request);
   const needsGrammar = status === 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR';
   expect(isIdle === (status === 'WAITING_FOR_STREAMING_REQ'), request, `is ${status}, idle: ${isIdle}`);

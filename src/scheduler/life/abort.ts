@@ -1,8 +1,8 @@
 import type { Request } from '../request/request.js';
 import { FinishCode } from '../request/status.js';
-import { getUnfinished, realignStatuses, sweepRunning } from '../state/guards.js';
+import { getUnfinished } from '../state/guards.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-import { finishAll } from './finish.js';
+import { finishFromOutside } from './finish.js';
 
 /**
  * The requests that an abort of these keys concerns, in the order of the keys, each once. A key is an external id or a
@@ -29,12 +29,8 @@ export function isAbortable(s: SchedulerState, request: Request): boolean {
  * @returns external ids of the requests that ended now
  */
 export function abort(s: SchedulerState, targets: readonly Request[]): string[] {
-  const live = targets.filter((target) => !target.isFinished);
   for (const target of targets) if (target.isFinished) cancel(s, target);
-  realignStatuses(s, live);
-  const ended = finishAll(s, live, FinishCode.abort);
-  sweepRunning(s);
-  return ended;
+  return finishFromOutside(s, targets, FinishCode.abort);
 }
 
 /**

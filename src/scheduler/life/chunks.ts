@@ -8,7 +8,7 @@ import { noteForgotten } from '../state/forget.js';
 import { keepTokens } from '../state/kept-tokens.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { enterQueue, limitWhole, startDeadline, stopDeadline } from './deadlines.js';
-import { finish } from './finish.js';
+import { finishFromOutside } from './finish.js';
 import { endLoading, leaveLoading } from './loading.js';
 import { discardOutputs } from './preempt.js';
 import { releaseWaiting } from './reclaim.js';
@@ -38,7 +38,7 @@ export function addChunk(s: SchedulerState, request: Request, chunk: Chunk): Chu
 export function endSession(s: SchedulerState, request: Request): EndOutcome {
   if (request.session !== null) request.session.ended = true;
   if (!isIdle(s, request)) return 'queued';
-  finish(s, request, FinishCode.abort);
+  finishFromOutside(s, [request], FinishCode.abort);
   return 'ended';
 }
 

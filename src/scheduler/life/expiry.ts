@@ -52,6 +52,7 @@ const LACKS: Readonly<Record<WaitReason, string>> = {
   'streaming-input': 'the next chunk of its session',
   connector: 'its connector to say what it can load',
   'remote-kv': 'its KV to be loaded',
+  chunk: 'the chunk that its borrowing adapter waits for',
 };
 
 /**

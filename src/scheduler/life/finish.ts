@@ -1,5 +1,6 @@
 import { channels } from '../../base/channels.js';
 import { PendingOp } from '../../core/core.js';
+import { boundaryGuards } from '../lend/boundary-guards.js';
 import { isLoading } from '../request/load.js';
 import type { Request } from '../request/request.js';
 import { FinishCode, type FinishReason, finishReasonOf } from '../request/status.js';
@@ -118,6 +119,7 @@ function end(s: SchedulerState, request: Request, reason: FinishCode): void {
   s.requests.delete(request.id);
   s.backlog.leave(request, s.now, false);
   s.blocksMoved = true;
+  s.borrower?.noteEnded(request);
   handOver(s, request, reason);
   leaveLoading(s, request);
   s.finishedIds.push(request.id);
@@ -141,5 +143,25 @@ export function finishAll(s: SchedulerState, requests: Iterable<Request>, reason
     if (finishDetached(s, request, reason)) ended.push(request.id);
   }
   s.queues.dropDetached();
+  return ended;
+}
+
+/**
+ * Ends requests from outside a step: every end that a client or a peer causes goes through here. A borrowing adapter is
+ * told first. Then statuses are realigned, the requests end, and `running` is swept (vllm-omni #3774).
+ * @returns external ids of the requests that ended now, in order
+ */
+export function finishFromOutside(
+  s: SchedulerState,
+  requests: Iterable<Request>,
+  reason: FinishCode,
+): string[] {
+  const live = Array.from(requests).filter((request) => !request.isFinished);
+  if (live.length > 0) s.borrower?.tellFinish(live);
+  boundaryGuards.realign(s, live);
+  // As in `finish`: no token caused these ends.
+  if (reason !== FinishCode.abort) for (const request of live) request.stopReason = null;
+  const ended = finishAll(s, live, reason);
+  boundaryGuards.sweep(s);
   return ended;
 }

@@ -1,4 +1,4 @@
-import { endUnreported, releaseIfDrained } from '../life/finish.js';
+import { finishFromOutside, releaseIfDrained } from '../life/finish.js';
 import { loseLoad } from '../life/loading.js';
 import { isPeer } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
@@ -55,6 +55,6 @@ function loseOrEnd(s: SchedulerState, request: Request): void {
 /** Ends a request with `error` outside an update, because its KV could not be loaded. */
 export function endUnloaded(s: SchedulerState, request: Request): void {
   request.failure ??= 'its KV could not be loaded';
-  endUnreported(s, request, FinishCode.error);
+  if (finishFromOutside(s, [request], FinishCode.error).length > 0) s.unreported.push(request);
   request.finishedParams = null;
 }

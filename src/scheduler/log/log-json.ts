@@ -1,6 +1,11 @@
 import { isCount, isList, isObject } from '../../base/checks.js';
 import { type ConnectorAnswer, isConnectorQuestion, isGoodAnswer } from '../connector/connector-answers.js';
-import { isTakenInvalid, isTakenReport, type TakenOutput } from '../connector/connector-output.js';
+import {
+  isTakenInvalid,
+  isTakenReport,
+  type TakenOutput,
+  TRANSFER_LISTS,
+} from '../connector/connector-output.js';
 
 /**
  * Checks the JSON of a record in a log. Whether the content fits the scheduler is found out when the record is
@@ -20,12 +25,10 @@ export function isConnectorAnswer(value: unknown): value is ConnectorAnswer {
 /** Whether JSON is a record of the reports of workers. */
 export function isTakenOutput(value: unknown): value is TakenOutput {
   if (!isObject(value)) return false;
-  const { finishedReceiving, finishedSending, failedReceiving, renewed, invalidBlocks } = value;
   // Older logs have no list of lost blocks.
-  const { lostBlocks = [] } = value;
-  const reports = [finishedReceiving, finishedSending, failedReceiving, renewed];
+  const { invalidBlocks, lostBlocks = [] } = value;
   return (
-    reports.every((list) => isList(list, isTakenReport)) &&
+    TRANSFER_LISTS.every((name) => isList(value[name], isTakenReport)) &&
     isList(invalidBlocks, isTakenInvalid) &&
     isList(lostBlocks, isCount)
   );

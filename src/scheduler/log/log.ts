@@ -98,7 +98,7 @@ export type RecordKind = (typeof RecordKind)[keyof typeof RecordKind];
 /** The content of the header, which suffices to build the same scheduler again. */
 export type LogHeader = Omit<
   SchedulerConfig,
-  'now' | 'log' | 'hashSeed' | 'isHashSeedGiven' | 'placement' | 'connector'
+  'now' | 'log' | 'hashSeed' | 'placement' | 'connector' | 'borrower'
 > & {
   /** The 16 bytes of the key of the block hash, as 32 hexadecimal digits. */
   hashSeed: string;
@@ -137,7 +137,7 @@ export class LogWriter {
     new DataView(version.buffer).setUint32(8, LOG_VERSION, true);
     sink.write(version);
     const { now: _now, log: _log, placement: _placement, hashSeed, ...others } = config;
-    const { connector: calls, isHashSeedGiven: _given, ...plain } = others;
+    const { connector: calls, borrower: _none, ...plain } = others;
     const connector: LoggedConnector | null = calls && {
       protection: calls.protection,
       reporters: calls.reporters,

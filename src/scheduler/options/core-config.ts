@@ -9,7 +9,7 @@ const OPS_PER_ENTRY = 4;
  * The part of a configuration that decides something. The placement decides nothing, so a recorded log does not name
  * one.
  */
-type DecidingConfig = Omit<SchedulerConfig, 'now' | 'log' | 'placement' | 'connector' | 'isHashSeedGiven'> & {
+type DecidingConfig = Omit<SchedulerConfig, 'now' | 'log' | 'placement' | 'connector' | 'borrower'> & {
   placement?: Placement;
 };
 

@@ -22,6 +22,7 @@ export const SCHEDULER_OPTION_NAMES: NamesOf<SchedulerOptions> = {
   hashSeed: true,
   deviations: true,
   connector: true,
+  borrower: true,
   numRanks: true,
   loadFailurePolicy: true,
   reclaim: true,

@@ -1,4 +1,6 @@
 import type { Placement, PlacementOptions } from '../../core/placement.js';
+import type { BorrowerMethods } from '../borrow/ask-borrower.js';
+import type { BorrowingAdapter } from '../borrow/borrowing-adapter.js';
 import type { SchedulerConnector } from '../connector/connector.js';
 import type { ConnectorMethods } from '../connector/connector-methods.js';
 import type { Deadlines } from '../request/wait.js';
@@ -54,6 +56,11 @@ export interface SchedulerOptions extends PlacementOptions {
   deviations?: Partial<Deviations> | false;
   /** The connector, which moves KV blocks between this engine and elsewhere. Default: none. */
   connector?: SchedulerConnector | null;
+  /**
+   * An adapter that takes requests out of the queues before a step is planned and puts them back afterwards. It goes
+   * neither with `log` nor with `authority: 'device'`. Default: none.
+   */
+  borrower?: BorrowingAdapter | null;
   /**
    * Ranks on which the worker side of the connector runs, 1 to 65,536. If the connector does not say which ranks
    * report (`reporters`), all are waited for. Default: the ranks that the connector declares, else 1; for an engine
@@ -126,14 +133,14 @@ export interface SchedulerConfig {
   readonly numRows: number;
   /** Key of the block hash, 16 bytes. */
   readonly hashSeed: Uint8Array;
-  /** Whether `hashSeed` was given. Otherwise it was made up, and no other scheduler has it. */
-  readonly isHashSeedGiven: boolean;
   /** Deviations from vLLM, each on (true) or off. */
   readonly deviations: Readonly<Deviations>;
   /** Where the state is kept, and whether host or GPU decides. */
   readonly placement: Placement;
   /** The methods of the connector, looked up once; null = no connector. */
   readonly connector: ConnectorMethods | null;
+  /** The methods of the borrowing adapter, looked up once; null = no adapter. */
+  readonly borrower: BorrowerMethods | null;
   /** What becomes of a request whose KV could not be loaded: it ends with `error`, or computes its KV. */
   readonly loadFailurePolicy: 'fail' | 'recompute';
   /** Whether the connector is asked to stop (`on-confirmation`) when a request that it still sends is aborted. */

@@ -1,12 +1,12 @@
-import { randomBytes } from 'node:crypto';
 import { badArg, checkBoolean, isObject } from '../../base/checks.js';
 import { checkInteger } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
-import { hashSeedBytes } from '../../core/core.js';
 import { resolvePlacement } from '../../core/placement.js';
+import { takeBorrower } from '../borrow/ask-borrower.js';
 import { type ConnectorMethods, takeConnector } from '../connector/connector-methods.js';
 import { DEFAULT_DEADLINES, type Deadlines, MAX_TIMEOUT } from '../request/wait.js';
 import { DEVIATION_NAMES, DEVIATIONS, type Deviations, resolveDeviations } from './deviations.js';
+import { takeHashSeed } from './hash-seed.js';
 import { SCHEDULER_OPTIONS } from './option-names.js';
 import { DEFAULT_LIMITS, type LogSink, type SchedulerConfig, type SchedulerOptions } from './options.js';
 
@@ -64,11 +64,11 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
     ] as const),
     maxLoras: integer('maxLoras', o.maxLoras, 0, 0, MAX_ROWS),
     numRows: integer('numRows', o.numRows, Math.min(2 * maxNumSeqs, MAX_ROWS), maxNumSeqs, MAX_ROWS),
-    hashSeed: hashSeedBytes(o.hashSeed ?? randomBytes(16)),
-    isHashSeedGiven: o.hashSeed !== undefined && o.hashSeed !== null,
+    hashSeed: takeHashSeed(o.hashSeed),
     deviations: resolveDeviations(takeDeviations(o.deviations)),
     placement: resolvePlacement(o),
     connector: takeConnectorOption(o),
+    borrower: o.borrower === undefined || o.borrower === null ? null : takeBorrower(o.borrower),
     loadFailurePolicy: oneOf('loadFailurePolicy', o.loadFailurePolicy, ['fail', 'recompute'] as const),
     reclaim: oneOf('reclaim', o.reclaim, ['on-report', 'on-confirmation'] as const),
     deadlines: takeDeadlines(o.deadlines),
@@ -88,6 +88,14 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
     const most = `at most ${MAX_BLOCKS_PER_ROW} blocks of blockSize (${config.blockSize})`;
     throw badArg('maxModelLen', config.maxModelLen, most);
   }
+  if (config.borrower !== null && config.log !== null)
+    throw badArg(
+      'log',
+      config.log,
+      'none with a borrower: a log does not hold what a borrowing adapter does',
+    );
+  if (config.borrower !== null && config.placement.authority === 'device')
+    throw badArg('authority', 'device', 'host with a borrower: the GPU reads the queues by itself');
   return Object.freeze(config);
 }
 

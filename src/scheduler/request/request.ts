@@ -44,8 +44,11 @@ export interface RequestInput extends StopConditions {
   params?: unknown;
 }
 
-/** The container that holds an unfinished request; null for a request that has finished. */
-export type Container = 'waiting' | 'skipped' | 'running' | null;
+/**
+ * The container that holds an unfinished request; null for a request that has finished. `lent`: a borrowing adapter has
+ * taken it out while a step is planned.
+ */
+export type Container = 'waiting' | 'skipped' | 'running' | 'lent' | null;
 
 /** A checked `RequestInput`. The methods of its grammar were looked up once. */
 export interface TakenRequest extends RequestInput {
@@ -56,7 +59,8 @@ export interface TakenRequest extends RequestInput {
 
 /**
  * One incarnation of a request, from `add` to its terminal event. Counts are in tokens. Times are in milliseconds of
- * the scheduler's clock, -1 = not yet. Only the scheduler writes the fields.
+ * the scheduler's clock, -1 = not yet. Only the scheduler writes the fields, but for the status, which a borrowing
+ * adapter writes too.
  *
  * Invariants: `container` is null exactly when `finishReason` is not null; `numComputedTokens <= numTokens +
  * numOutputPlaceholders + scheduled drafts`; `numOutputPlaceholders` is 0 unless steps are pipelined.

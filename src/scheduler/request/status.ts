@@ -3,13 +3,15 @@ import { checkInteger } from '../../base/errors.js';
 /**
  * Status of a request, under vLLM's names (`vllm.v1.request.RequestStatus`), except that there is one status for all
  * that have finished: `Request.finishReason` says why a request ended. A status says what a request waits for.
- * `Request.container` alone says which container holds the request.
+ * `Request.container` alone says which container holds the request. WAITING_FOR_CHUNK is the word of a borrowing adapter
+ * (`BorrowingAdapter`), as in vllm-omni; the scheduler itself never writes it.
  */
 export type RequestStatus =
   | 'WAITING'
   | 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR'
   | 'WAITING_FOR_REMOTE_KVS'
   | 'WAITING_FOR_STREAMING_REQ'
+  | 'WAITING_FOR_CHUNK'
   | 'RUNNING'
   | 'PREEMPTED'
   | 'FINISHED';

@@ -10,6 +10,7 @@ import type { RequestStatus } from './status.js';
  * - `streaming-input`: the next chunk of its session.
  * - `connector`: its connector, which cannot say yet what it can load.
  * - `remote-kv`: a load.
+ * - `chunk`: a borrowing adapter, which says that its next chunk has not come; it may stand among the running ones.
  */
 export type WaitReason =
   | 'admission'
@@ -18,7 +19,8 @@ export type WaitReason =
   | 'grammar'
   | 'streaming-input'
   | 'connector'
-  | 'remote-kv';
+  | 'remote-kv'
+  | 'chunk';
 
 /** The fields of a `Request` that say what it waits for. */
 interface WaitFields {
@@ -39,6 +41,8 @@ export function waitReason(request: WaitFields): WaitReason | null {
       return 'streaming-input';
     case 'WAITING_FOR_REMOTE_KVS':
       return 'remote-kv';
+    case 'WAITING_FOR_CHUNK':
+      return 'chunk';
     case 'WAITING':
     case 'PREEMPTED':
       return queueReason(request);

@@ -1,6 +1,7 @@
 import { channels } from '../../base/channels.js';
 import { Control } from '../../core/core.js';
 import { type AskedConnector, FAILED } from '../connector/ask-connector.js';
+import { Loan } from '../lend/loan.js';
 import { endExpired } from '../life/expiry.js';
 import { endUnreported } from '../life/finish.js';
 import { loseLoadsOf } from '../loads/fence.js';
@@ -15,6 +16,8 @@ import { waitingPass } from './waiting-pass.js';
 /** Plans one step (vLLM `Scheduler.schedule`): running requests first, then admissions if none was preempted. */
 export function schedule(s: SchedulerState): Plan {
   const plan = beginSchedule(s);
+  const loan = s.borrower === null ? null : new Loan(s, s.borrower);
+  loan?.take();
   const { running } = s.queues;
   const head = running.length > 0 ? running[0] : null;
   s.core.control[Control.headSlot] = head === null ? -1 : head.slot;
@@ -28,6 +31,7 @@ export function schedule(s: SchedulerState): Plan {
   const fresh =
     numContinued > 0 && plan.numRequests === numContinued && plan.preempted.length === 0 && !s.blocksMoved;
   endSchedule(s, plan, fresh && running[0] === head ? s.core.control[Control.commonPrefix] : -1);
+  loan?.giveBack(plan);
   return plan;
 }
 

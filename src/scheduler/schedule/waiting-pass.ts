@@ -52,7 +52,10 @@ export function waitingPass(s: SchedulerState, plan: Plan, tokenBudget: number):
  */
 export function nextInLine(s: SchedulerState, plan: Plan, tokenBudget: number): RequestQueue | null {
   const { queues, config } = s;
-  while (plan.totalTokens < tokenBudget && queues.running.length < config.maxNumSeqs) {
+  while (
+    plan.totalTokens < tokenBudget &&
+    queues.running.length < config.maxNumSeqs - queues.numLentRunning
+  ) {
     const queue = queues.nextQueue();
     const request = queue?.peek();
     if (queue == null || request == null) return null;
@@ -61,7 +64,7 @@ export function nextInLine(s: SchedulerState, plan: Plan, tokenBudget: number): 
       if (!request.isFinished) queues.passOver(queue, request);
       continue;
     }
-    request.waitsForAdapter = !s.adapters.fits(plan, request, queues.running);
+    request.waitsForAdapter = !s.adapters.fits(plan, request, queues);
     if (request.waitsForAdapter) {
       queues.passOver(queue, request);
       continue;
@@ -182,7 +185,8 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
  * @returns false if no request has any to give
  */
 export function findRoom(s: SchedulerState, plan: Plan, request: Request, lacksRow: boolean): boolean {
-  return (lacksRow && reclaimRow(s)) || reclaimSession(s, request) || reclaimStuckLoad(s, plan, request);
+  if (lacksRow && reclaimRow(s)) return true;
+  return reclaimSession(s, request, lacksRow) || reclaimStuckLoad(s, plan, request);
 }
 
 /**

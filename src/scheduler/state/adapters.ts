@@ -1,6 +1,7 @@
 import type { SchedulerConfig } from '../options/options.js';
 import { NEVER, type Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
+import type { Queues } from './queues.js';
 
 /**
  * The adapters that run in one step (vLLM `max_loras`). They are looked up when the first waiting request with an
@@ -22,9 +23,12 @@ export class StepAdapters {
    * vLLM counts the adapters of the plan's entries. A running request may have no entry, because its drafts in flight
    * may reach the model's length, and have one in a later plan when the drafts were rejected. Then more adapters run
    * than `max_loras`, and vLLM fails its own assertion (deviation `countIdleAdapters`).
-   * @param running the requests that run
+   *
+   * A running request that a borrowing adapter took out for this step will run in a later one, beside those that are
+   * admitted now.
+   * @param queues the requests that run, and those that are lent
    */
-  fits(plan: Plan, request: Request, running: readonly Request[]): boolean {
+  fits(plan: Plan, request: Request, { running, lent }: Pick<Queues, 'running' | 'lent'>): boolean {
     const { maxLoras, deviations } = this.#config;
     if (maxLoras === 0 || request.adapter === '') return true;
     if (this.#step !== plan.step) {
@@ -32,6 +36,7 @@ export class StepAdapters {
       this.#adapters.clear();
       const present = deviations.countIdleAdapters ? running : plan.requests.slice(0, plan.numRequests);
       for (const each of present) this.#note(each);
+      for (const [each, from] of lent) if (from === 'running') this.#note(each);
     }
     return this.#adapters.size < maxLoras || this.#adapters.has(request.adapter);
   }

@@ -1,4 +1,4 @@
-import type { Request } from '../request/request.js';
+import type { Container, Request } from '../request/request.js';
 import { IdleHolders } from './idle-holders.js';
 import { comesBefore, FcfsQueue, PriorityQueue, type RequestQueue } from './request-queue.js';
 
@@ -26,6 +26,13 @@ export class Queues {
   readonly loading = new Set<Request>();
   /** Requests that wait until the connector wakes them. Their container is `skipped`. */
   readonly deferred = new Set<Request>();
+  /**
+   * Requests that a borrowing adapter took out while a step is planned, with the containers that they came from; empty
+   * between calls. Their container is `lent`.
+   */
+  readonly lent = new Map<Request, 'waiting' | 'skipped' | 'running'>();
+  /** Requests of `lent` that came from `running`. They keep their places there, so nobody is admitted for them. */
+  numLentRunning = 0;
   /** Requests that the present admission pass took out of their queues, in order; empty between passes. */
   readonly passedOver: Request[] = [];
   #lastOrder = 0;
@@ -130,6 +137,35 @@ export class Queues {
     passedOver.length = 0;
   }
 
+  /** Takes a request out of its container until `takeBack`. */
+  lend(request: Request): void {
+    const { container } = request;
+    if (container === null || container === 'lent') return;
+    this.remove(request);
+    request.container = 'lent';
+    this.lent.set(request, container);
+    if (container === 'running') this.numLentRunning++;
+  }
+
+  /**
+   * Puts a lent request back into the container that it came from: in front of the others or behind them, or, if it was
+   * skipped, to its place. Nothing happens if it is not lent.
+   */
+  takeBack(request: Request, atFront: boolean): void {
+    const from = this.lent.get(request);
+    if (from === undefined) return;
+    this.removeLent(request);
+    request.container = from;
+    if (from === 'skipped') this.skipped.insert(request);
+    else if (from === 'waiting') atFront ? this.waiting.prepend(request) : this.waiting.push(request);
+    else atFront ? this.running.unshift(request) : this.running.push(request);
+  }
+
+  /** The container that holds a request; of a lent request the one that it came from. */
+  placeOf(request: Request): Container {
+    return this.lent.get(request) ?? request.container;
+  }
+
   /** All skipped requests in admission order, those that stand apart included; allocates. */
   allSkipped(): Request[] {
     const all = [...this.skipped.toArray(), ...this.idle, ...this.loading, ...this.deferred];
@@ -225,8 +261,14 @@ export class Queues {
     return this.removeIdle(request) || this.loading.delete(request) || this.deferred.delete(request);
   }
 
+  private removeLent(request: Request): void {
+    if (this.lent.get(request) === 'running') this.numLentRunning--;
+    this.lent.delete(request);
+  }
+
   private removeWaiting(request: Request): void {
     if (request.container === 'waiting') this.waiting.remove(request);
+    else if (request.container === 'lent') this.removeLent(request);
     else if (request.container !== 'skipped') return;
     else if (!this.removeApart(request)) this.skipped.remove(request);
   }

@@ -1,5 +1,6 @@
 import { Anomalies } from '../../base/anomalies.js';
 import { type Core, slotOf } from '../../core/core.js';
+import { AskedBorrower } from '../borrow/ask-borrower.js';
 import { AskedConnector, type ConnectorLog } from '../connector/ask-connector.js';
 import { dropsLastHit, numLookaheadTokens, poolTokens, type SchedulerConfig } from '../options/options.js';
 import { NEVER, Plan } from '../plan/plan.js';
@@ -45,11 +46,13 @@ export class SchedulerState {
   /** Every request whose blocks something besides it uses, unfinished ones too. */
   readonly usedRequests = new Set<Request>();
   readonly connector: AskedConnector | null;
+  /** The borrowing adapter; null = none. */
+  readonly borrower: AskedBorrower | null;
   readonly grammars: AskedGrammars;
   readonly adapters: StepAdapters;
   /** The connector's pins. */
   readonly pins = new PinCounts();
-  /** Requests whose connector failed when they were added: the next step ends them. */
+  /** Requests whose connector failed when they were added, or that a borrowing adapter failed: the next step ends them. */
   readonly doomed: Request[] = [];
   /** The incarnation that has each slot now, finished ones that hold blocks included. */
   readonly bySlot: (Request | undefined)[] = [];
@@ -111,6 +114,7 @@ export class SchedulerState {
     this.core = core;
     this.anomalies = new Anomalies(config.strict);
     this.connector = config.connector && new AskedConnector(config.connector, this.anomalies, log);
+    this.borrower = config.borrower && new AskedBorrower(config.borrower, this.anomalies);
     this.grammars = new AskedGrammars(this.anomalies, log);
     this.adapters = new StepAdapters(config);
     this.pipelined = config.pipelineDepth > 1;

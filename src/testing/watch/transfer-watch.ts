@@ -110,8 +110,9 @@ export class TransferWatch implements LaneScript {
     for (const load of this.#loads) if (load.handle === handle) this.#loads.delete(load);
   }
 
-  forgetAll(): void {
-    this.#loads.clear();
+  /** The operator has fenced: loads that no worker was told of go on. */
+  fenced(): void {
+    for (const load of this.#loads) if (load.notBefore.some((step) => step !== -2)) this.#loads.delete(load);
   }
 
   /** Loads that some rank has not reported, in words. */

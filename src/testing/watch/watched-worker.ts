@@ -6,16 +6,9 @@ import type {
   WorkerOutput,
   WorkerStep,
 } from '../../scheduler/connector/connector.js';
+import { REPORT_LISTS } from '../../scheduler/connector/connector-output.js';
 import type { TransferWatch } from './transfer-watch.js';
 import type { Diary } from './trouble.js';
-
-const LISTS = [
-  'finishedReceiving',
-  'finishedSending',
-  'failedReceiving',
-  'renewed',
-  'invalidBlocks',
-] as const;
 
 /** Decides by chance what becomes of what a worker says. */
 export interface ReportFate {
@@ -121,7 +114,7 @@ export class WatchedWorker implements WorkerConnector {
       finishedSending: [...again.finishedSending, ...this.#filter('finishedSending', finishedSending)],
     };
     const given = this.#call('the metadata of getFinished', () => structuredClone(output));
-    for (const name of LISTS)
+    for (const name of REPORT_LISTS)
       if (given[name] !== undefined && !Array.isArray(given[name])) this.#fate.broke(`${name} is no list`);
     return { ...given, ...kept };
   }

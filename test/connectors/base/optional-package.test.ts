@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { BlockstepError } from '../../../src/base/errors.js';
-import { optionalPackage } from '../../../src/connectors/base/optional-package.js';
+import { optionalPackage } from '../../../src/base/packages/optional-package.js';
 
 describe('a package that only some need', () => {
   it('is imported where it is there', async () => {

@@ -1,9 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
 import { settled } from '../../support/engine-bench.js';
-import { LEASE_MS, type Node, type NodeOptions, SEED, World } from './world.js';
+import { FAR, LEASE_MS, type Node, type NodeOptions, SEED, World } from './world.js';
 
-const FAR = { doRemoteDecode: true };
 let world: World;
 let p: Node;
 let d: Node;
@@ -14,21 +13,10 @@ beforeEach(() => {
 afterEach(() => world.dispose());
 
 function pair(forP: NodeOptions = {}, forD: NodeOptions = {}): void {
-  p = world.add('p', forP);
-  d = world.add('d', forD);
+  [p, d] = world.pair(forP, forD);
 }
 
 const right = (prompt: Int32Array, count: number) => unpagedText(prompt, count, { seed: SEED });
-
-/** Has the prompt computed by `p`. @returns the params for `d` */
-async function prefill(prompt: Int32Array, id?: string): Promise<Readonly<Record<string, unknown>>> {
-  const named = id === undefined ? {} : { id };
-  const { transferParams } = await world.ended(
-    p.engine.submit({ prompt, maxTokens: 1, transferParams: FAR, ...named }),
-  );
-  expect(transferParams).not.toBeNull();
-  return transferParams ?? {};
-}
 
 async function decode(prompt: Int32Array, transferParams: Readonly<Record<string, unknown>>): Promise<void> {
   const { tokens } = await world.ended(d.engine.submit({ prompt, maxTokens: 5, transferParams }));
@@ -56,7 +44,7 @@ describe('a hand-over', () => {
     );
     for (const length of [3, 4, 21, 64]) {
       const prompt = wordy(length, length);
-      await decode(prompt, await prefill(prompt));
+      await decode(prompt, await world.prefill(prompt));
     }
     await world.rest();
     expect(d.worker.stats()).toMatchObject({ reads: { ok: 4, failed: 0 }, ways: { [way]: 4 } });
@@ -67,11 +55,11 @@ describe('a hand-over', () => {
   it('of a prompt that is in the local cache gives the lease back at once', async () => {
     pair();
     const prompt = wordy(21, 1);
-    await decode(prompt, await prefill(prompt));
-    const params = await prefill(prompt);
+    await decode(prompt, await world.prefill(prompt));
+    const params = await world.prefill(prompt);
     await decode(prompt.slice(0, 21), params);
     const more = wordy(21, 1).slice(0, 20);
-    await decode(more, await prefill(more));
+    await decode(more, await world.prefill(more));
     const before = world.time;
     await world.until(() => p.isAtRest, 'the producer is free');
     expect(world.time - before).toBeLessThan(LEASE_MS / 4);
@@ -104,7 +92,7 @@ describe('a hand-over', () => {
 
   it('of another prompt than was computed costs a computation, and gives the lease back', async () => {
     pair();
-    const params = await prefill(wordy(30, 1));
+    const params = await world.prefill(wordy(30, 1));
     const other = wordy(30, 2);
     await decode(other, params);
     await world.until(() => p.isAtRest, 'the producer is free');
@@ -128,15 +116,10 @@ describe('a lease', () => {
   it('that ended while the blocks were copied: what was read does not count', async () => {
     pair();
     const prompt = wordy(40, 1);
-    const params = await prefill(prompt);
+    const params = await world.prefill(prompt);
     const stream = d.engine.submit({ prompt, maxTokens: 5, transferParams: params });
     // The consumer comes as far as its copy, which then stands still, as a process that was stopped.
-    for (let i = 0; i < 20; i++) {
-      world.time++;
-      await p.step();
-      await d.step();
-      world.deliver();
-    }
+    await world.stalledTurns(20);
     expect(d.worker.stats().reads).toMatchObject({ open: 1, ok: 0 });
     // Meanwhile the lease ends, and others write the blocks.
     await alone(p, 3, LEASE_MS);
@@ -159,7 +142,7 @@ describe('a lease', () => {
   it('that ended while the consumer queued is never read', async () => {
     pair({}, { engine: { maxNumSeqs: 1 } });
     const prompt = wordy(40, 1);
-    const params = await prefill(prompt);
+    const params = await world.prefill(prompt);
     const first = d.engine.submit({ prompt: wordy(8, 9), maxTokens: 60 });
     await alone(d, 3);
     const stream = d.engine.submit({ prompt, maxTokens: 5, transferParams: params });
@@ -177,7 +160,7 @@ describe('a lease', () => {
   it('lives for as long as its consumer queues', async () => {
     pair({ connector: { maxQueueMs: 1000 * LEASE_MS } }, { engine: { maxNumSeqs: 1 } });
     const prompt = wordy(40, 1);
-    const params = await prefill(prompt);
+    const params = await world.prefill(prompt);
     const first = d.engine.submit({ prompt: wordy(8, 9), maxTokens: 80 });
     const stream = d.engine.submit({ prompt, maxTokens: 5, transferParams: params });
     const begun = world.time;
@@ -195,7 +178,7 @@ describe('a lease', () => {
   it('is over for a consumer that queues for too long, which then computes the prompt itself', async () => {
     pair({ connector: { maxQueueMs: 3 * LEASE_MS } }, { engine: { maxNumSeqs: 1 } });
     const prompt = wordy(40, 1);
-    const params = await prefill(prompt);
+    const params = await world.prefill(prompt);
     d.engine.submit({ prompt: wordy(8, 9), maxTokens: 80 });
     const stream = d.engine.submit({ prompt, maxTokens: 5, transferParams: params });
     const begun = world.time;
@@ -209,7 +192,7 @@ describe('a lease', () => {
 
   it('is given back at once when the client of a queued request leaves', async () => {
     pair({}, { engine: { maxNumSeqs: 1 } });
-    const params = await prefill(wordy(40, 1));
+    const params = await world.prefill(wordy(40, 1));
     const first = d.engine.submit({ prompt: wordy(8, 9), maxTokens: 60 });
     const stream = d.engine.submit({ prompt: wordy(40, 1), maxTokens: 5, transferParams: params });
     for (let i = 0; i < 5; i++) await world.turn();
@@ -222,7 +205,7 @@ describe('a lease', () => {
 
   it('is given back by a request that was aborted before its producer could be asked', async () => {
     pair();
-    const params = await prefill(wordy(40, 1));
+    const params = await world.prefill(wordy(40, 1));
     const stream = d.engine.submit({ prompt: wordy(40, 1), maxTokens: 5, transferParams: params });
     await alone(d, 1);
     stream.abort();
@@ -233,7 +216,7 @@ describe('a lease', () => {
 
   it('of a peer that never answers is given up, although its engine has nothing to compute', async () => {
     pair();
-    const params = await prefill(wordy(40, 1));
+    const params = await world.prefill(wordy(40, 1));
     world.muted = true;
     const stream = d.engine.submit({ prompt: wordy(40, 1), maxTokens: 5, transferParams: params });
     await alone(d, 1);
@@ -285,7 +268,7 @@ describe('a load', () => {
     async (sharedMemory) => {
       pair({}, { engine: { pipelineDepth: 2 }, worker: { sharedMemory } });
       const prompt = wordy(40, 1);
-      const params = await prefill(prompt);
+      const params = await world.prefill(prompt);
       const other = d.engine.submit({ prompt: wordy(9, 2), maxTokens: 30 });
       const stream = d.engine.submit({ prompt, maxTokens: 5, transferParams: params });
       // One step is always in flight, and so it is when the load begins: from then on no step is answered.
@@ -324,15 +307,9 @@ describe('a load', () => {
     async (sharedMemory) => {
       pair({}, { worker: { sharedMemory } });
       const prompt = wordy(40, 1);
-      const params = await prefill(prompt);
+      const params = await world.prefill(prompt);
       const stream = d.engine.submit({ prompt, maxTokens: 5, transferParams: params });
-      for (let i = 0; i < 30; i++) {
-        world.time++;
-        await p.step();
-        await d.step();
-        world.deliver();
-        p.lanes.runAll();
-      }
+      await world.stalledTurns(30, [p]);
       stream.abort();
       for (let i = 0; i < 10; i++) {
         world.time++;
@@ -354,7 +331,7 @@ describe('an abort behind the end', () => {
   it('is ignored by default: the KV is handed over', async () => {
     pair();
     const prompt = wordy(40, 1);
-    const params = await prefill(prompt, 'one');
+    const params = await world.prefill(prompt, { id: 'one' });
     p.engine.abort('one');
     await decode(prompt, params);
     expect(d.worker.stats().reads.ok).toBe(1);
@@ -364,7 +341,7 @@ describe('an abort behind the end', () => {
   it('frees the blocks at once if nobody reads them', async () => {
     pair(CONFIRM);
     const prompt = wordy(40, 1);
-    const params = await prefill(prompt, 'one');
+    const params = await world.prefill(prompt, { id: 'one' });
     await world.turn();
     p.engine.abort('one');
     await alone(p, 3);
@@ -377,14 +354,9 @@ describe('an abort behind the end', () => {
 
   async function reading() {
     const prompt = wordy(40, 1);
-    const params = await prefill(prompt, 'one');
+    const params = await world.prefill(prompt, { id: 'one' });
     const stream = d.engine.submit({ prompt, maxTokens: 5, transferParams: params });
-    for (let i = 0; i < 10; i++) {
-      world.time++;
-      await p.step();
-      await d.step();
-      world.deliver();
-    }
+    await world.stalledTurns(10);
     expect(p.worker.stats().leases.readings).toBe(1);
     p.engine.abort('one');
     await alone(p, 3);

@@ -14,6 +14,17 @@ describe('random lives of engines that hand KV over', () => {
     },
   );
 
+  it('a seed decides everything', async () => {
+    const run = async (): Promise<readonly unknown[]> => {
+      const life = new Life(7);
+      await life.run(60);
+      return [life.diary, life.happened, life.world.time];
+    };
+    const first = await run();
+    expect(first[0]).not.toHaveLength(0);
+    expect(await run()).toEqual(first);
+  });
+
   // That peers die and return is rare here, and looked at in `peers.test.ts`.
   it('all of it happened', () => {
     const names = ['ok', 'refused', 'failed', 'released', 'expired', 'cancelled', 'memory', 'messages'];

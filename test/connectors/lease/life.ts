@@ -30,6 +30,10 @@ export class Life {
   readonly #cut = new Map<string, number>();
   readonly #faulty: boolean;
   #prompts = 0;
+  /** Clients who leave at the end of this round. */
+  readonly #leaving: (() => void)[] = [];
+  /** What happened and when: the same for each run of a seed. */
+  readonly diary: string[] = [];
 
   constructor(seed: number) {
     const random = new Random(seed);
@@ -62,7 +66,9 @@ export class Life {
         if (random.chance(50)) node.lanes.runOne((count) => random.below(count));
       }
       this.#carry();
-      if (i % 4 === 0) await new Promise(setImmediate);
+      for (const leave of this.#leaving.splice(0)) leave();
+      // Every promise has its turn here, and nowhere else, so the seed decides what comes before what.
+      await new Promise(setImmediate);
     }
     // From now on everything goes well.
     this.#frozen.clear();
@@ -121,6 +127,7 @@ export class Life {
         parcels.push(parcel);
         continue;
       }
+      this.diary.push(`${world.time} ${parcel.from} > ${parcel.to}`);
       world.hub.deliver(parcel);
       if (!this.#faulty || !random.chance(5)) continue;
       this.#count('doubled');
@@ -162,7 +169,7 @@ export class Life {
     const aborts = random.below(20);
     const first = from.engine.submit({ prompt, maxTokens: count, transferParams: { doRemoteDecode: true } });
     const { id } = first;
-    if (aborts === 0) setImmediate(() => first.abort());
+    if (aborts === 0) this.#leaving.push(() => first.abort());
     const prefill = await first.result();
     this.#checkText(prefill.tokens, prompt, count);
     if (prefill.transferParams === null) return;
@@ -174,10 +181,11 @@ export class Life {
       : prefill.transferParams;
     const input = { prompt: random.chance(4) ? wordy(9, 77) : prompt, maxTokens: 6, transferParams };
     const rest = to.engine.submit(input);
-    if (aborts === 2) setTimeout(() => rest.abort(), 0);
+    if (aborts === 2) this.#leaving.push(() => rest.abort());
     const { tokens, finishReason } = await rest.result();
     this.#checkText(tokens, input.prompt, 6);
     this.#count(finishReason);
+    this.diary.push(`${this.world.time} ${finishReason} after ${tokens.length}`);
     if (finishReason === 'length' && tokens.length !== 6) throw new Error('too few tokens');
   }
 

@@ -22,13 +22,14 @@ class Wires {
 
 /** A lease connector, as the conformance suite makes it: engines with even numbers compute prompts, the others go on. */
 export function makeLease(world: ConnectorWorld): ConnectorUnderTest {
-  const { memories, engine, makeLane, now, random, shared } = world;
+  const { memories, engine, makeLane, now, random, shared, numEngines } = world;
   const wires = (shared.get('wires') as Wires | undefined) ?? new Wires();
   shared.set('wires', wires);
   const addresses = memories.map((_, rank) => `engine ${engine}, rank ${rank}`);
   const links = addresses.map((address) => wires.hub.link(address));
   const sharedMemory = random() < 0.5;
-  const connector = new LeaseConnector({ addresses, leaseMs: 300 });
+  // Where nobody is to read, every lease expires: long ones would only keep a small pool full.
+  const connector = new LeaseConnector({ addresses, leaseMs: numEngines === 1 ? 100 : 300 });
   const workers = memories.map(
     (memory, rank) =>
       new LeaseWorker({
@@ -46,6 +47,9 @@ export function makeLease(world: ConnectorWorld): ConnectorUnderTest {
       wires.isCalm = true;
     },
     transferParams: () => (random() < 0.6 ? { doRemoteDecode: true } : undefined),
+    fence: () => {
+      for (const worker of workers) worker.fence();
+    },
     // The peers hear nothing of it.
     kill: () => {
       for (const link of links) link.close();

@@ -9,7 +9,7 @@ import {
 import { BlockArena } from '../../../src/index.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
 import { Random } from '../../support/engine-bench.js';
-import { type Node, type NodeOptions, SEED, World } from './world.js';
+import { FAR, type Node, type NodeOptions, SEED, World } from './world.js';
 
 let world: World;
 let p: Node;
@@ -22,8 +22,7 @@ beforeEach(() => {
 afterEach(() => world.dispose());
 
 function pair(forP: NodeOptions = {}, forD: NodeOptions = {}): void {
-  p = world.add('p', forP);
-  d = world.add('d', forD);
+  [p, d] = world.pair(forP, forD);
 }
 
 /** One request by way of both engines, whose text is right. @returns whether its KV was handed over */
@@ -31,12 +30,9 @@ async function trip(
   change: (params: Record<string, unknown>) => unknown = (params) => params,
 ): Promise<boolean> {
   const prompt = wordy(40, 100 + next++);
-  const far = { doRemoteDecode: true };
-  const { transferParams } = await world.ended(
-    p.engine.submit({ prompt, maxTokens: 1, transferParams: far }),
-  );
+  const params = await world.prefill(prompt);
   const before = d.worker.stats().reads.ok;
-  const changed = change({ ...transferParams }) as Record<string, unknown>;
+  const changed = change({ ...params }) as Record<string, unknown>;
   const { tokens } = await world.ended(d.engine.submit({ prompt, maxTokens: 4, transferParams: changed }));
   expect([...tokens]).toEqual(unpagedText(prompt, 4, { seed: SEED }));
   return d.worker.stats().reads.ok > before;
@@ -53,14 +49,7 @@ describe('a peer', () => {
   it('that claims the same settings is found out when it is asked', async () => {
     pair({ connector: { dtype: 'a' } }, { connector: { dtype: 'b' }, engine: { loadFailurePolicy: 'fail' } });
     world.add('e', { connector: { dtype: 'b' } });
-    const own = await world.ended(
-      world.nodes[2].engine.submit({
-        prompt: wordy(40, 1),
-        maxTokens: 1,
-        transferParams: { doRemoteDecode: true },
-      }),
-    );
-    const settings = own.transferParams?.['settings'];
+    const { settings } = await world.prefill(wordy(40, 1), { from: world.nodes[2] });
     expect(await trip((params) => ({ ...params, settings }))).toBe(false);
     expect(d.connector.stats()).toMatchObject({ lost: 1, loads: 0 });
     expect(d.worker.stats().peers[0].reason).toBe('the engines have other settings');
@@ -94,10 +83,8 @@ describe('a peer', () => {
       for (let i = world.parcels.length - 1; i >= 0; i--) world.parcels.splice(i, 1);
     };
     const prompt = wordy(40, 5);
-    const first = await world.ended(
-      p.engine.submit({ prompt, maxTokens: 1, transferParams: { doRemoteDecode: true } }),
-    );
-    const stream = d.engine.submit({ prompt, maxTokens: 4, transferParams: first.transferParams ?? {} });
+    const transferParams = await world.prefill(prompt);
+    const stream = d.engine.submit({ prompt, maxTokens: 4, transferParams });
     let isOver = false;
     void stream.result().then(() => {
       isOver = true;
@@ -121,11 +108,9 @@ describe('a peer', () => {
     pair();
     expect(await trip()).toBe(true);
     const prompt = wordy(40, 5);
-    const first = await world.ended(
-      p.engine.submit({ prompt, maxTokens: 1, transferParams: { doRemoteDecode: true } }),
-    );
+    const transferParams = await world.prefill(prompt);
     p.restart();
-    const old = d.engine.submit({ prompt, maxTokens: 4, transferParams: first.transferParams ?? {} });
+    const old = d.engine.submit({ prompt, maxTokens: 4, transferParams });
     expect([...(await world.ended(old)).tokens]).toEqual(unpagedText(prompt, 4, { seed: SEED }));
     expect(d.worker.stats().reads).toMatchObject({ ok: 1, refused: 0, failed: 0 });
     expect(await trip()).toBe(true);
@@ -136,9 +121,8 @@ describe('a peer', () => {
     pair();
     expect(await trip()).toBe(true);
     const prompt = wordy(40, 5);
-    const far = { doRemoteDecode: true };
-    const first = await world.ended(p.engine.submit({ prompt, maxTokens: 1, transferParams: far }));
-    const stream = d.engine.submit({ prompt, maxTokens: 4, transferParams: first.transferParams ?? {} });
+    const transferParams = await world.prefill(prompt);
+    const stream = d.engine.submit({ prompt, maxTokens: 4, transferParams });
     for (let i = 0; i < 3; i++) await d.step();
     for (let parcel = world.parcels.shift(); parcel?.to === 'p'; parcel = world.parcels.shift())
       world.hub.deliver(parcel);
@@ -208,14 +192,9 @@ describe('a peer', () => {
     world.time += 6000;
     // Something else goes on at both, so that they are stepped.
     for (const { engine } of [p, d]) engine.submit({ prompt: wordy(9, 3), maxTokens: 3 });
-    const far = { doRemoteDecode: true };
-    const first = await world.ended(
-      q.engine.submit({ prompt: wordy(30, 8), maxTokens: 1, transferParams: far }),
-    );
-    await world.ended(
-      d.engine.submit({ prompt: wordy(30, 8), maxTokens: 1, transferParams: first.transferParams ?? {} }),
-    );
-    await world.ended(p.engine.submit({ prompt: wordy(30, 8), maxTokens: 1, transferParams: far }));
+    const transferParams = await world.prefill(wordy(30, 8), { from: q });
+    await world.ended(d.engine.submit({ prompt: wordy(30, 8), maxTokens: 1, transferParams }));
+    await world.prefill(wordy(30, 8));
     for (let i = 0; i < 3; i++) await world.turn();
     expect(d.worker.stats().peerEvents.reaped).toBe(1);
     expect(p.worker.stats().sessions.open).toBe(0);
@@ -227,9 +206,7 @@ describe('a peer', () => {
     pair({ worker: { reapMs: 50 } });
     expect(await trip()).toBe(true);
     world.time += 500;
-    await world.ended(
-      p.engine.submit({ prompt: wordy(9, 3), maxTokens: 3, transferParams: { doRemoteDecode: true } }),
-    );
+    await world.ended(p.engine.submit({ prompt: wordy(9, 3), maxTokens: 3, transferParams: FAR }));
     for (let i = 0; i < 3; i++) await world.turn();
     expect(p.worker.stats().sessions.open).toBe(0);
     expect(await trip()).toBe(true);
@@ -248,11 +225,10 @@ describe('a failed load', () => {
     async (policy) => {
       pair({}, { engine: { loadFailurePolicy: policy } });
       const q = world.add('q');
-      const far = { doRemoteDecode: true };
       const begin = async (from: Node, seed: number) => {
         const prompt = wordy(40, seed);
-        const first = await world.ended(from.engine.submit({ prompt, maxTokens: 1, transferParams: far }));
-        return d.engine.submit({ prompt, maxTokens: 4, transferParams: first.transferParams ?? {} });
+        const transferParams = await world.prefill(prompt, { from });
+        return d.engine.submit({ prompt, maxTokens: 4, transferParams });
       };
       const lost = await begin(p, 11);
       const good = await begin(q, 12);
@@ -300,8 +276,7 @@ describe('what is foreign', () => {
     for (let i = 0; i < 2000; i++) {
       if (i % 100 === 0) {
         const prompt = wordy(40, 300 + i);
-        const far = { doRemoteDecode: true };
-        const first = p.engine.submit({ prompt, maxTokens: 1, transferParams: far });
+        const first = p.engine.submit({ prompt, maxTokens: 1, transferParams: FAR });
         const go = async () => {
           const { transferParams } = await first.result();
           await d.engine.submit({ prompt, maxTokens: 2, transferParams: transferParams ?? {} }).result();

@@ -22,6 +22,9 @@ export const SIZES = {
   maxModelLen: 96,
 };
 
+/** Transfer params of a request whose KV is to be handed over. */
+export const FAR = { doRemoteDecode: true };
+
 /** What differs between engines of a world. */
 export interface NodeOptions {
   engine?: Partial<EngineOptions>;
@@ -126,6 +129,22 @@ export class World {
     return node;
   }
 
+  /** Adds the two engines of most tests: one that computes prompts, and one that goes on with them. */
+  pair(forPrefill: NodeOptions = {}, forDecode: NodeOptions = {}): [Node, Node] {
+    return [this.add('p', forPrefill), this.add('d', forDecode)];
+  }
+
+  /** Has a prompt computed by an engine, which is the first one by default. @returns the transfer params of its last output */
+  async prefill(
+    prompt: Int32Array,
+    { from = this.nodes[0], id }: { from?: Node; id?: string } = {},
+  ): Promise<Readonly<Record<string, unknown>>> {
+    const input = { prompt, maxTokens: 1, transferParams: FAR, ...(id !== undefined && { id }) };
+    const { transferParams } = await this.ended(from.engine.submit(input));
+    expect(transferParams).not.toBeNull();
+    return transferParams ?? {};
+  }
+
   /** Delivers everything that is under way, and what comes of it. */
   deliver(): void {
     for (let parcel = this.parcels.shift(); parcel !== undefined; parcel = this.parcels.shift())
@@ -139,6 +158,16 @@ export class World {
       await node.step();
       this.deliver();
       node.lanes.runAll();
+    }
+  }
+
+  /** Turns in which every engine steps and every message arrives, and only the copies of these engines end. */
+  async stalledTurns(turns: number, copying: readonly Node[] = []): Promise<void> {
+    for (let i = 0; i < turns; i++) {
+      this.time++;
+      for (const node of this.nodes) await node.step();
+      this.deliver();
+      for (const { lanes } of copying) lanes.runAll();
     }
   }
 

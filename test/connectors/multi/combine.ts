@@ -15,11 +15,15 @@ export function combine(parts: Readonly<Record<string, MakeConnector>>): MakeCon
     const all = (call: (each: ConnectorUnderTest) => void): void => {
       for (const each of made) call(each);
     };
+    // What one of them cannot take, all together cannot: a lease connector that does both can wait for itself.
+    const takes = made.find((each) => each.takes !== undefined)?.takes;
     const canFence = made.every(({ fence }) => fence !== undefined);
     const canKill = made.every(({ kill }) => kill !== undefined);
     return {
       connector: multi,
       workers,
+      ...(takes !== undefined && { takes }),
+      losesKv: made.some(({ losesKv }) => losesKv === true),
       tick: () => all((each) => each.tick?.()),
       calm: () => all((each) => each.calm?.()),
       transferParams: () => {

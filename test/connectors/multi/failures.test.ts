@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { MultiConnector, MultiWorker } from '../../../src/connectors/multi/index.js';
 import type { BlockPins, KvView, Plan } from '../../../src/index.js';
+import type { ChildrenError } from '../../../src/scheduler/connector/children-error.js';
 import { ScriptedWorker } from '../../support/connector/scripted-worker.js';
 import { codeOf } from '../../support/driver.js';
 import { EngineBench, leftovers } from '../../support/engine-bench.js';
@@ -144,6 +145,15 @@ describe('a child that throws', () => {
   });
 });
 
+function errorOf(call: () => unknown): ChildrenError {
+  try {
+    call();
+  } catch (error) {
+    return error as ChildrenError;
+  }
+  throw new Error('nothing was thrown');
+}
+
 describe('a worker that throws', () => {
   it.each(['loads', 'preemptions'])('at %s loses the loads of its own child', async (method) => {
     const children = [new Child({ a: LOAD }), new Child({ b: LOAD })];
@@ -177,6 +187,29 @@ describe('a worker that throws', () => {
     await bench.finish();
     expect((await b.result()).finishReason).toBe('length');
     expect(bench.engine.stats().workerFailures).toBeGreaterThan(0);
+  });
+
+  it.each([
+    ['no object', () => 7, 'getFinished() must be an object of lists, or null, got 7'],
+    ['no list', () => ({ renewed: 'x' }), 'getFinished().renewed must be an array, got "x"'],
+    [
+      'no list behind a good one',
+      () => ({ finishedSending: [{ handle: 1 }], invalidBlocks: 3 }),
+      'invalidBlocks',
+    ],
+    ['a promise', () => Promise.reject(new Error('later')), 'answered with a promise'],
+  ])('when it answers %s costs what it says, and nobody else', (_name, answer, message) => {
+    const [bad, good] = [new ScriptedWorker(), new ScriptedWorker()];
+    bad.getFinished = answer as never;
+    good.next.push({ finishedSending: [{ handle: 5 }], renewed: [{ handle: 6 }] });
+    const worker = new MultiWorker({ children: [bad, good] });
+    const error = errorOf(() => worker.getFinished([]));
+    expect(String(error)).toContain(`child 0 (ScriptedWorker 0)`);
+    expect(String(error)).toContain(message);
+    expect(error.answer).toEqual({
+      finishedSending: [{ handle: 5, child: 1 }],
+      renewed: [{ handle: 6, child: 1 }],
+    });
   });
 
   it('does not keep the others from being settled, stored and shut down', () => {
@@ -251,7 +284,7 @@ describe('what a child is given', () => {
 
 describe('a MultiConnector refuses', () => {
   it.each([
-    [undefined, 'options must be an object'],
+    [undefined, 'the options of a MultiConnector must be an object'],
     [{ children: [], numRanks: 1 }, 'children must be a list of at least one connector'],
     [{ children: [new Child()] }, 'numRanks must be'],
     [{ children: [new Child()], ranks: 1 }, 'ranks'],

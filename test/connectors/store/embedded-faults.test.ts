@@ -10,8 +10,8 @@ import {
   writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { scriptArguments } from '../../../src/connectors/base/script-file.js';
 import { Outcome } from '../../../src/connectors/store/stores/block-store.js';
 import { EmbeddedStore } from '../../../src/connectors/store/stores/embedded-store.js';
 import { seal, unseal } from '../../../src/connectors/store/stores/sealed-value.js';
@@ -20,7 +20,7 @@ import { pause, temporaryFolder, until } from './support/drive.js';
 import { end, live, serve } from './support/life.js';
 
 const SIZE = 10_000;
-const WRITER = fileURLToPath(new URL('support/writer.ts', import.meta.url));
+const WRITER = scriptArguments(import.meta.url, 'support/writer');
 
 function open(path: string, maxBytes = 2 ** 24): Promise<EmbeddedStore> {
   return EmbeddedStore.open({ kind: 'embedded', path, maxBytes });
@@ -53,7 +53,7 @@ function namesOf(letter: string, count: number): string[] {
 /** Starts processes that store, each under names of its own. */
 function writers(path: string, maxBytes: number, letters: string) {
   return [...letters].map((letter) => {
-    const child = spawn(process.execPath, ['--import', 'tsx', WRITER, path, `${maxBytes}`, letter]);
+    const child = spawn(process.execPath, [...WRITER, path, `${maxBytes}`, letter]);
     onTestFinished(() => void child.kill('SIGKILL'));
     const heard = { child, rounds: 0, errors: '' };
     child.stdout.on('data', (dots: Buffer) => {

@@ -1,11 +1,12 @@
+import { existsSync, rmSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { connectionOptions } from '../../../src/base/packages/redis-address.js';
 import { Breaker } from '../../../src/connectors/store/client/breaker.js';
 import { blockKey, checkFormat, spaceOf } from '../../../src/connectors/store/scheduler/block-names.js';
-import { KnownHashes } from '../../../src/connectors/store/scheduler/known-hashes.js';
-import { connectionOptions } from '../../../src/connectors/store/stores/redis-options.js';
 import { SEAL_BYTES, seal, unseal } from '../../../src/connectors/store/stores/sealed-value.js';
 import { checkStore } from '../../../src/connectors/store/stores/store-options.js';
-import type { KvView } from '../../../src/index.js';
+import { StoreWorker } from '../../../src/connectors/store/worker/store-worker.js';
+import { BlockArena, type KvView } from '../../../src/index.js';
 import { codeOf } from '../../support/driver.js';
 import { Random } from '../../support/engine-bench.js';
 import { temporaryFolder } from './support/drive.js';
@@ -96,13 +97,6 @@ describe('a breaker', () => {
   });
 });
 
-it('hashes that are remembered are bounded, and the oldest go first', () => {
-  const known = new KnownHashes(3);
-  for (const hash of [1n, 2n, 3n, 1n, 4n]) known.add(hash);
-  expect([1n, 2n, 3n, 4n].map((hash) => known.has(hash))).toEqual([true, false, true, true]);
-  expect(known.size).toBe(3);
-});
-
 it('URLs say where a server is, and as whom to speak to it', () => {
   const none = {};
   expect(connectionOptions('redis://', none)).toEqual({ host: '127.0.0.1', port: 6379, db: 0 });
@@ -126,13 +120,15 @@ describe('bad options are refused at the start', () => {
 
   it.each([
     ['no store', () => checkStore(undefined), /store must be/],
-    ['neither path nor url', () => checkStore({}), /path \(embedded\) or url/],
+    ['neither path nor url', () => checkStore({}), /path \(embedded\), url .* or open/],
     ['an unknown name', () => checkStore({ ...good, maxByte: 1 }), /maxBytes/],
     ['a bound that is too small', () => checkStore({ ...good, maxBytes: 100 }), /store.maxBytes/],
     ['a path that is none', () => checkStore({ path: 7 }), /store.path/],
     ['a URL that is none', () => checkStore({ url: 'kv' }), /store.url/],
     ['a URL of something else', () => checkStore({ url: 'http://kv' }), /store.url/],
     ['a time that is none', () => checkStore({ url: 'redis://kv', ttlMs: -1 }), /store.ttlMs/],
+    ['a way to open a store that is none', () => checkStore({ open: 7 }), /store.open/],
+    ['two stores at once', () => checkStore({ ...good, open: () => Promise.reject() }), /open/],
     ['a format without a model', () => checkFormat({ ...format, model: '' }), /format.model/],
     ['a format with an unknown name', () => checkFormat({ ...format, dtyp: 'x' }), /dtype/],
   ])('%s', (_name, act, message) => {
@@ -146,6 +142,23 @@ describe('bad options are refused at the start', () => {
     } catch (error) {
       expect(String(error)).not.toContain('secret');
     }
+  });
+
+  it('a store, before memory is taken for it', () => {
+    const memory = { kv: BlockArena.allocate({ numBlocks: 2, bytesPerBlock: 64 }) };
+    const worker = (path: string) => () =>
+      new StoreWorker({ memory, store: { path }, stagingBytes: 2 ** 46 });
+    expect(codeOf(worker('/dev/null/kv.lmdb'))).toBe('ERR_BLOCKSTEP_BAD_FILE');
+    expect(codeOf(worker(`${temporaryFolder()}/kv.lmdb`))).toBe('ERR_BLOCKSTEP_NO_MEMORY');
+  });
+
+  it('what was checked is not checked again', () => {
+    const folder = temporaryFolder();
+    const settings = checkStore({ path: `${folder}/sub/kv.lmdb` });
+    rmSync(`${folder}/sub`, { recursive: true });
+    expect(checkStore(settings)).toBe(settings);
+    expect(existsSync(`${folder}/sub`)).toBe(false);
+    expect(codeOf(() => checkStore({ ...settings }))).toBe('ERR_BLOCKSTEP_BAD_ARG');
   });
 
   it('a staging arena that is too small, or that the machine has no room for', () => {

@@ -1,22 +1,38 @@
-import { describe, it } from 'vitest';
-import { connectorCases } from '../../../src/testing/index.js';
+import { describe, expect, it } from 'vitest';
+import { type ConnectorWorld, connectorCases } from '../../../src/testing/index.js';
+import { makeFaulty } from './faulty.js';
 import { makeStore } from './made.js';
+import { FaultyServer } from './support/faulty-server.js';
+
+/** How often each fault came, in all runs of these tests. */
+const faults: Record<string, number> = {};
+
+function makeCounted(world: ConnectorWorld) {
+  const made = makeFaulty(world);
+  const { counts } = world.shared.get('server') as FaultyServer;
+  const dispose = () => {
+    for (const [fault, count] of Object.entries(counts)) faults[fault] = (faults[fault] ?? 0) + count;
+  };
+  return { ...made, dispose };
+}
+
+// `npm run test:long -- connectors` has more seeds.
+describe('a store with every fault conforms to the contract of connectors', () => {
+  for (const { name, run } of connectorCases({ make: makeCounted })) it(name, run, 120_000);
+
+  it('and every fault was there', () => {
+    for (const fault of FaultyServer.FAULTS) expect(faults[fault], fault).toBeGreaterThan(10);
+  });
+});
 
 /** Cases that look at different things. */
 const FEW = [
   'an ordinary life gives the tokens that it gives without a connector',
-  'the pool is so small that requests are preempted',
-  'clients go away in every state',
-  'sessions',
-  'caches are reset',
-  'copies fail, and are recomputed',
-  'reports are lost',
   'everything at once',
-  'the engine is disposed while everything is under way',
   'two engines',
 ];
 
-// `npm run test:long -- connectors` has all cases, and more seeds.
+// The threads and the file of a store: `npm run test:long -- connectors` has all cases.
 describe('the embedded store conforms to the contract of connectors', () => {
   for (const { name, run } of connectorCases({ make: makeStore, only: FEW, seeds: [1], loads: false }))
     it(name, run, 120_000);

@@ -84,15 +84,15 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F28',
     file: 'src/engine/workers/workers.ts',
-    find: `      this.#countFailure(rank, method, error);\n      return error instanceof Error ? error : new Error('no Error was thrown');`,
-    replace: '      this.#countFailure(rank, method, error);\n      throw error;',
+    find: 'this.#countFailure(rank, method, error);',
+    replace: 'throw error;',
     test: 'test/guards/engine-transfers.test.ts',
     means: 'an exception of a worker goes through',
   },
   {
     failure: 'F28',
     file: 'src/engine/workers/workers.ts',
-    find: 'if (error !== null) this.#lose(plan, rank, error instanceof ChildrenError ? error.children : null);',
+    find: 'this.#lose(plan, rank, error instanceof ChildrenError ? error.children : null);',
     replace: 'void error;',
     test: 'test/guards/engine-transfers.test.ts',
     means: 'loads that a worker failed to begin are waited for, or read',

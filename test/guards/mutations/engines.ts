@@ -137,8 +137,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F60',
     file: 'src/engine/workers/workers.ts',
-    find: `      this.#countFailure(rank, method, error);\n      return error instanceof Error ? error : new Error('no Error was thrown');`,
-    replace: '      this.#countFailure(rank, method, error);\n      throw error;',
+    find: 'this.#countFailure(rank, method, error);',
+    replace: 'throw error;',
     test,
     means: 'an exception of a worker goes through',
   },

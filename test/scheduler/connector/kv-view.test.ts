@@ -43,8 +43,11 @@ describe('what the scheduler side of a connector can read', () => {
     expect(names[1]).toBe(names[0]);
     expect(names[2]).not.toBe(names[0]);
     const connector = new ViewingConnector();
-    new Scheduler({ numBlocks: 8, connector }).dispose();
+    const scheduler = new Scheduler({ numBlocks: 8, connector });
     expect(connector.view.hashSpace).toBe(null);
+    // What was made up for one scheduler is given to another one.
+    expect(viewed({ hashSeed: scheduler.config.hashSeed }).view.hashSpace).toMatch(/^[0-9a-f]{32}$/);
+    scheduler.dispose();
   });
 
   it('is refused what there is not, and whoever has ended', () => {

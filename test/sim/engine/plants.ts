@@ -74,8 +74,8 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     name: 'workerThrows',
     why: 'an exception of a worker goes through',
     file: WORKERS,
-    text: `      this.#countFailure(rank, method, error);\n      return error instanceof Error ? error : new Error('no Error was thrown');`,
-    replacement: '      this.#countFailure(rank, method, error);\n      throw error;',
+    text: 'this.#countFailure(rank, method, error);',
+    replacement: 'throw error;',
   },
   {
     name: 'drainIsNoWork',

@@ -3,13 +3,14 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'vitest';
+import { scriptArguments } from '../../../src/connectors/base/script-file.js';
 import { type Plant, plantInto } from './plant.js';
 
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 
 /** The simulator's command, as a process of its own. */
 export function sim(...args: string[]) {
-  const command = ['--import', 'tsx', join(ROOT, 'test', 'sim', 'main.ts'), ...args];
+  const command = [...scriptArguments(import.meta.url, '../main'), ...args];
   return spawnSync(process.execPath, command, { cwd: ROOT, encoding: 'utf8' });
 }
 

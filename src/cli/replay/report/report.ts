@@ -116,7 +116,6 @@ export function makeReport(
 
 /** The options without what JSON cannot carry. */
 function printableOptions({ scheduler, ...rest }: ReplayOptions): Record<string, unknown> {
-  const { log, hashSeed, placement, ...printable }: Omit<SchedulerConfig, 'now' | 'isHashSeedGiven'> =
-    scheduler;
+  const { log, hashSeed, placement, ...printable }: Omit<SchedulerConfig, 'now'> = scheduler;
   return { ...printable, hashSeed: Buffer.from(hashSeed).toString('hex'), ...rest };
 }

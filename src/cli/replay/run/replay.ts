@@ -13,7 +13,7 @@ import type { ReplayObserver } from './replay-observer.js';
 /** How a workload is replayed. */
 export interface ReplayOptions {
   /** The scheduler's options. Its clock is the replay's virtual time. */
-  scheduler: Omit<SchedulerConfig, 'now' | 'isHashSeedGiven'>;
+  scheduler: Omit<SchedulerConfig, 'now'>;
   model: CostModel;
   /** Probability that a draft token is right. */
   acceptanceRate: number;
@@ -70,7 +70,7 @@ export class Replay {
     this.#workload = workload;
     this.#options = options;
     this.#aborts = new AbortPlan(options.abortRate, seed);
-    const { log, pipelineDepth, placement, connector: _none, ...rest } = scheduler;
+    const { log, pipelineDepth, placement, connector: _none, borrower: _nobody, ...rest } = scheduler;
     const depth = pipelineDepth as 1 | 2 | 3;
     this.scheduler = new Scheduler({
       ...rest,

@@ -1,6 +1,7 @@
 import { MessageChannel } from 'node:worker_threads';
 import { badArg, checkName } from '../../../base/checks.js';
-import { checkNames, knownNames } from '../../../base/known-names.js';
+import { knownNames } from '../../../base/known-names.js';
+import { checkOptions } from '../../base/option-checks.js';
 import type { Link, LinkStats, Receive } from './link.js';
 
 /** A message that is under way. */
@@ -37,8 +38,7 @@ export class MemoryHub {
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG */
   constructor(options: MemoryHubOptions = {}) {
-    if (typeof options !== 'object' || options === null) throw badArg('options', options, 'an object');
-    checkNames(options, OPTIONS);
+    checkOptions(options, OPTIONS);
     const { carry } = options;
     if (carry !== undefined && typeof carry !== 'function') throw badArg('carry', carry, 'a function');
     this.#carry = carry;

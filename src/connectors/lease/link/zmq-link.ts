@@ -6,8 +6,9 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Dealer, Router } from 'zeromq';
 import { badArg, checkName } from '../../../base/checks.js';
 import { BlockstepError, describeError } from '../../../base/errors.js';
-import { checkNames, knownNames } from '../../../base/known-names.js';
-import { optionalPackage } from '../../base/optional-package.js';
+import { knownNames } from '../../../base/known-names.js';
+import { optionalPackage } from '../../../base/packages/optional-package.js';
+import { checkOptions } from '../../base/option-checks.js';
 import type { Link, LinkStats, Receive } from './link.js';
 import { lengthOf } from './memory-link.js';
 
@@ -84,8 +85,7 @@ export class ZmqLink implements Link {
    * @throws ERR_BLOCKSTEP_BAD_ARG, also if it cannot listen there; ERR_BLOCKSTEP_NO_PACKAGE without `zeromq`
    */
   static async open(options: ZmqLinkOptions = {}): Promise<ZmqLink> {
-    if (typeof options !== 'object' || options === null) throw badArg('options', options, 'an object');
-    checkNames(options, OPTIONS);
+    checkOptions(options, OPTIONS);
     const { bind, address, mayConnect = isLocal } = options;
     if (bind !== undefined && !/^(ipc|tcp):\/\/./.test(checkName('bind', bind, 1)))
       throw badArg('bind', bind, 'ipc://PATH or tcp://ADDRESS:PORT');

@@ -1,5 +1,6 @@
 import { Anomalies } from '../../../base/anomalies.js';
 import { Leases } from '../../../transfer/leases.js';
+import { BoundedSet } from '../../base/bounded-set.js';
 import type { GrantOrder, LeaseOrders } from '../wire/orders.js';
 import { leaseNumber } from '../wire/orders.js';
 import { EarlyWords } from './early-words.js';
@@ -39,10 +40,10 @@ export class Granter {
   readonly #byTransfer = new Map<string, Grant>();
   readonly #pending = new Set<Grant>();
   readonly #early = new EarlyWords<Reading>();
-  /** Transfers that were confirmed, the oldest first. */
-  readonly #done = new Set<string>();
-  /** Requests whose KV was named as failed, the oldest first. */
-  readonly #failed = new Set<number>();
+  /** Transfers that were confirmed. */
+  readonly #done = new BoundedSet<string>(MAX_DONE);
+  /** Requests whose KV was named as failed. */
+  readonly #failed = new BoundedSet<number>(MAX_FAILED);
   /** The last step that was settled, and the last one whose failures are known. */
   #settled = -1;
   #judged = -1;
@@ -117,7 +118,7 @@ export class Granter {
   judge(failed: readonly number[], now: number): void {
     for (const handle of failed) {
       const grant = this.#byHandle.get(handle);
-      if (grant === undefined) this.#remember(this.#failed, handle, MAX_FAILED);
+      if (grant === undefined) this.#failed.add(handle);
       else if (grant.state === 'pending') this.#end(grant, 'failed', 'its KV was not computed');
     }
     this.#judged = this.#settled;
@@ -180,7 +181,7 @@ export class Granter {
     if (grant?.state !== 'leased' || !this.#leases.mayRead(grant.key, now)) return false;
     grant.readings.delete(transfer);
     this.#byTransfer.delete(transfer);
-    this.#remember(this.#done, transfer, MAX_DONE);
+    this.#done.add(transfer);
     this.#end(grant, 'read', 'another reader has had it');
     return true;
   }
@@ -278,12 +279,5 @@ export class Granter {
     this.#byHandle.delete(grant.handle);
     this.#renewed.delete(grant.handle);
     this.#sent.push(grant.handle);
-  }
-
-  #remember<T>(set: Set<T>, item: T, most: number): void {
-    set.add(item);
-    if (set.size <= most) return;
-    const [oldest] = set;
-    set.delete(oldest);
   }
 }

@@ -11,6 +11,13 @@ interface Offer {
   readonly sent: Set<number>;
 }
 
+/** What is offered to the engine that goes on with a request. */
+export interface Offered {
+  /** Name of the lease. */
+  readonly key: string;
+  readonly extents: readonly Extent[];
+}
+
 /** The finished requests whose KV this engine offers to others: the scheduler side. */
 export class Offers {
   readonly #life: string;
@@ -18,17 +25,16 @@ export class Offers {
   readonly #open = new Map<number, Offer>();
   /** Given by `bind`. */
   view!: KvView;
-  /** Leases ordered so far. */
-  numLeases = 0;
+  #numOffered = 0;
 
   constructor(life: string, log: OrderLog) {
     this.#life = life;
     this.#log = log;
   }
 
-  /** Offers made so far. */
+  /** Offers made so far. The last one has the number of the last lease. */
   get numOffered(): number {
-    return this.numLeases;
+    return this.#numOffered;
   }
 
   /** Offers that some rank has not ended. */
@@ -36,13 +42,8 @@ export class Offers {
     return this.#open.size;
   }
 
-  /** Name of the lease of the last offer. */
-  get lastKey(): string {
-    return leaseKey(this.#life, this.numLeases);
-  }
-
-  /** Orders a lease of what a request leaves. @returns what can be loaded; null if there is nothing */
-  offer(request: Request, { numTokens, readableFrom, blocks }: HandOver): readonly Extent[] | null {
+  /** Orders a lease of what a request leaves. @returns what can be loaded under it; null if there is nothing */
+  offer(request: Request, { numTokens, readableFrom, blocks }: HandOver): Offered | null {
     const { handle, adapter, numPromptTokens } = request;
     if (numTokens === 0) return null;
     const tokens = this.view.tokens(request);
@@ -53,10 +54,10 @@ export class Offers {
     }));
     const count = Math.ceil(numTokens / this.view.blockSize);
     const own = blocks.map((list) => list.slice(0, count));
-    this.numLeases++;
+    const key = leaseKey(this.#life, ++this.#numOffered);
     this.#open.set(handle, { blocks: new Set(own.flatMap((list) => [...list])), sent: new Set() });
-    this.#log.add({ kind: 'grant', handle, key: this.lastKey, blocks: own, readableFrom });
-    return extents;
+    this.#log.add({ kind: 'grant', handle, key, blocks: own, readableFrom });
+    return { key, extents };
   }
 
   /** The request's client has gone. */

@@ -29,9 +29,10 @@ export interface HandOverParams {
   readonly extents: readonly Extent[];
 }
 
-/** Longest text in the params, in UTF-16 units. */
-const MAX_TEXT = 512;
-const MAX_LEASE_MS = 24 * 3600 * 1000;
+/** Longest text in the params and in messages between workers, in UTF-16 units. */
+export const MAX_TEXT = 512;
+/** Longest lease, in milliseconds: a day. */
+export const MAX_LEASE_MS = 24 * 3600 * 1000;
 
 /** Whether a client asks the engine to keep the request's KV for another engine. */
 export function wantsRemoteDecode(params: Readonly<Record<string, unknown>> | null): boolean {

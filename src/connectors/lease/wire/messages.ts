@@ -1,4 +1,5 @@
 import { isCount, isList, isObject } from '../../../base/checks.js';
+import { MAX_TEXT } from './hand-over.js';
 
 /** Version of the messages. Peers of different versions refuse each other. */
 export const PROTOCOL = 1;
@@ -62,8 +63,6 @@ export interface Envelope {
   readonly message: Message;
 }
 
-/** Longest name, key or reason in a message, in UTF-16 units. */
-const MAX_TEXT = 512;
 /** Most bytes of the first frame. */
 const MAX_HEADER = 2 ** 24;
 

@@ -1,7 +1,6 @@
-import { BlockArena } from '../../../transfer/block-arena.js';
-import type { JobEnd } from '../../base/kv-lanes.js';
-import { KvLanes, type LaneFactory } from '../../base/kv-lanes.js';
-import type { KvMemory } from '../../base/kv-memory.js';
+import type { BlockArena } from '../../../transfer/block-arena.js';
+import { type JobEnd, KvLanes, type LaneFactory } from '../../base/kv-lanes.js';
+import { hostArenaFor, type KvMemory } from '../../base/kv-memory.js';
 
 /** Consecutive blocks of the staging arena that belong to one piece. */
 export interface Slot {
@@ -89,12 +88,8 @@ export class Staging {
   }
 
   #allocate(): void {
-    const { kv } = this.#memory;
-    const { bytesPerBlock } = kv;
     const { pieceBlocks, numSlots } = this;
-    const numBlocks = pieceBlocks * numSlots;
-    const place = kv.place === 'host' ? 'host' : 'pinned';
-    const arena = BlockArena.allocate({ numBlocks, bytesPerBlock, place, device: kv.device });
+    const arena = hostArenaFor(this.#memory.kv, pieceBlocks * numSlots);
     try {
       this.#lanes = new KvLanes(this.#memory, arena, this.#makeLane);
     } catch (error) {

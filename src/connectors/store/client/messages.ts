@@ -1,11 +1,11 @@
 import type { MessagePort } from 'node:worker_threads';
 import type { BlockArena } from '../../../transfer/block-arena.js';
-import type { StoreSettings } from '../stores/store-options.js';
+import type { ThreadSettings } from '../stores/store-options.js';
 
-/** What a thread is asked to do with keys. */
+/** What a store is asked to do with keys. */
 export type JobKind = 'has' | 'get' | 'put';
 
-/** A job for the thread. */
+/** A job for a store. */
 export interface JobMessage {
   readonly job: number;
   readonly kind: JobKind;
@@ -19,8 +19,9 @@ export interface CloseMessage {
   readonly close: true;
 }
 
-/** The thread has done a job, and touches its places no more. */
+/** A job was done, and its places are touched no more. */
 export interface AnswerMessage {
+  /** 0: what the store did wrong belongs to no job that is under way. */
   readonly job: number;
   /** An `Outcome` for each key. */
   readonly outcomes: Uint8Array;
@@ -31,7 +32,7 @@ export interface AnswerMessage {
 /** What a thread is started with. */
 export interface ThreadData {
   readonly port: MessagePort;
-  readonly store: StoreSettings;
+  readonly store: ThreadSettings;
   /** How the thread finds the staging arena; undefined if it has none, so that only `has` can be asked. */
   readonly staging: BlockArena['descriptor'] | undefined;
   /** Memory of both sides: the words of `Posted`. */

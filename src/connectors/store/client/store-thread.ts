@@ -1,11 +1,14 @@
 import { checkInteger } from '../../../base/errors.js';
-import { checkNames, knownNames } from '../../../base/known-names.js';
+import { knownNames } from '../../../base/known-names.js';
 import type { BlockArena } from '../../../transfer/block-arena.js';
+import { checkClock, checkOptions } from '../../base/option-checks.js';
 import { Outcome } from '../stores/block-store.js';
 import { checkStore, type StoreOptions, type StoreSettings } from '../stores/store-options.js';
 import { Breaker } from './breaker.js';
+import { LocalLink } from './local-link.js';
 import type { AnswerMessage, JobKind } from './messages.js';
 import { StoreCounts, type StoreStats } from './store-counts.js';
+import type { StoreLink } from './store-link.js';
 import { ThreadLink } from './thread-link.js';
 
 /** Options of a `StoreThread`. */
@@ -52,7 +55,7 @@ const START_MS = 15_000;
 
 /**
  * Speaks to a block store by a thread of its own, so that neither payload nor a server that is slow ever stalls the event
- * loop. No call waits, and none throws because of the store: each job ends with outcomes, in `drain`.
+ * loop. A store of the user's own is called on this thread instead (`LocalLink`), and all the rest is the same. No call waits, and none throws because of the store: each job ends with outcomes, in `drain`.
  *
  * Whatever fails costs only what was asked: a job that takes longer than `timeoutMs`, a thread that dies, a store that is
  * down. Then the store is left alone for a pause, in which every job fails at once; a breaker says when it is tried again,
@@ -76,7 +79,7 @@ export class StoreThread {
   #refused: Job[] = [];
   #lastJob = 0;
   /** Null after the thread has died, until it is started again. */
-  #link: ThreadLink | null = null;
+  #link: StoreLink | null = null;
   /** The thread has started, as far as this side has looked. */
   #isReady = false;
   #closed = false;
@@ -86,14 +89,14 @@ export class StoreThread {
    * ERR_BLOCKSTEP_BAD_FILE if the file of an embedded store cannot be used. A server that is down is no error.
    */
   constructor(options: StoreThreadOptions) {
-    checkNames(options, OPTIONS);
+    checkOptions(options, OPTIONS);
     const { store, staging, timeoutMs = 1000, pauseMs = 100, maxPauseMs = 5000 } = options;
     this.#timeoutMs = checkInteger('timeoutMs', timeoutMs, 1, MAX_MS);
     checkInteger('pauseMs', pauseMs, 1, MAX_MS);
     checkInteger('maxPauseMs', maxPauseMs, pauseMs, MAX_MS);
+    this.#now = checkClock(options.now);
     this.#settings = checkStore(store);
     this.#staging = staging ?? null;
-    this.#now = options.now ?? (() => performance.now());
     this.#breaker = new Breaker(this.#now, { pauseMs, maxPauseMs });
     this.#putBreaker = new Breaker(this.#now, { pauseMs, maxPauseMs });
     this.#link = this.#start();
@@ -148,12 +151,9 @@ export class StoreThread {
     this.#takeAnswers();
     const now = this.#now();
     if (!this.#isReady && this.#link?.isReady === true) this.#begin(now);
-    for (const job of this.#jobs.values()) {
+    for (const [number, job] of this.#jobs) {
       if (job.dueAt > now) break;
-      if (job.end === null) continue;
-      this.#counts.timeouts++;
-      this.#fail(job.kind, 'no answer in time');
-      this.#conclude(job, failed(job.numKeys));
+      if (job.end !== null) this.#tooSlow(number, job);
     }
   }
 
@@ -211,13 +211,25 @@ export class StoreThread {
 
   #take({ job: number, outcomes, error }: AnswerMessage): void {
     const job = this.#jobs.get(number);
-    if (job === undefined) return;
+    if (job === undefined) {
+      if (error !== null) this.#fail('get', error);
+      return;
+    }
     this.#jobs.delete(number);
     // A late answer of a job that failed by its time says nothing about the store now.
     if (job.end === null) this.#counts.late++;
     else if (error !== null) this.#fail(job.kind, error);
     else this.#succeed(job.kind, outcomes);
     this.#finish(job, outcomes);
+  }
+
+  #tooSlow(number: number, job: Job): void {
+    this.#counts.timeouts++;
+    this.#fail(job.kind, 'no answer in time');
+    const isOver = this.#link?.giveUp(number) === true;
+    if (isOver) this.#jobs.delete(number);
+    this.#conclude(job, failed(job.numKeys));
+    if (isOver) job.free?.();
   }
 
   #finish(job: Job, outcomes: Uint8Array): void {
@@ -247,18 +259,24 @@ export class StoreThread {
     if (kind === 'put') this.#putBreaker.bad();
   }
 
-  #start(): ThreadLink {
-    const data = { store: this.#settings, staging: this.#staging?.descriptor };
-    const link = new ThreadLink(data, (error) => {
-      this.#counts.lastError = error;
-    });
+  #start(): StoreLink {
+    const link = this.#newLink();
     this.#isReady = false;
     void link.exit.then(() => this.#died(link));
     return link;
   }
 
+  #newLink(): StoreLink {
+    const { kind } = this.#settings;
+    const staging = this.#staging ?? undefined;
+    if (kind === 'own') return new LocalLink(this.#settings.open, staging);
+    return new ThreadLink({ store: this.#settings, staging: staging?.descriptor }, (error) => {
+      this.#counts.lastError = error;
+    });
+  }
+
   /** The thread has ended, and touches no place any more. */
-  #died(link: ThreadLink): void {
+  #died(link: StoreLink): void {
     this.#takeAnswers();
     this.#link = null;
     link.release();

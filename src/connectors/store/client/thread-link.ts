@@ -7,19 +7,21 @@ import {
   Posted,
   type ThreadData,
 } from './messages.js';
-
-/** Milliseconds that a thread has to end by itself. */
-const GRACE_MS = 2000;
+import { GRACE_MS, type StoreLink } from './store-link.js';
 
 /**
  * A running thread of a store, and the messages to and from it. It has no event handlers for messages: who wants an
  * answer looks for it, at any time and also without a turn of the event loop. The thread keeps no process alive.
  */
-export class ThreadLink {
-  /** Resolves when the thread has ended: it touches no memory any more. */
+export class ThreadLink implements StoreLink {
   readonly exit: Promise<void>;
   readonly #worker: Worker;
   readonly #port: MessagePort;
+  /**
+   * Whether the thread may be ended from here. Not while it is inside of LMDB: native code that throws in a thread which is
+   * being terminated aborts the whole process. A disk answers at last, and then the thread ends by itself.
+   */
+  readonly #mayTerminate: boolean;
   readonly #posted = new Int32Array(new SharedArrayBuffer(8));
   #numTaken = 0;
 
@@ -35,12 +37,12 @@ export class ThreadLink {
       posted: this.#posted.buffer as SharedArrayBuffer,
     };
     this.#port = port1;
+    this.#mayTerminate = data.store.kind !== 'embedded';
     this.#worker = startThread(import.meta.url, 'thread-main', { workerData, transferList: [port2] });
     this.#worker.on('error', (error: unknown) => failed(String(error)));
     this.exit = new Promise((resolve) => this.#worker.on('exit', () => resolve()));
   }
 
-  /** Whether the thread has started, and tried to open its store. */
   get isReady(): boolean {
     return Atomics.load(this.#posted, Posted.ready) === 1;
   }
@@ -49,7 +51,6 @@ export class ThreadLink {
     this.#port.postMessage(job);
   }
 
-  /** The next answer; null if there is none now. Costs next to nothing then. */
   receive(): AnswerMessage | null {
     if (Atomics.load(this.#posted, Posted.answers) === this.#numTaken) return null;
     const answer = receiveMessageOnPort(this.#port)?.message as AnswerMessage | undefined;
@@ -58,22 +59,25 @@ export class ThreadLink {
     return answer;
   }
 
-  /**
-   * Has the thread end when it has done what it was given; if it hangs, it is ended after a while. Until then it keeps the
-   * process alive, so that what was given to the store is kept.
-   */
+  /** The thread may be writing the job's places just now. */
+  giveUp(): boolean {
+    return false;
+  }
+
   close(): void {
     this.#port.postMessage({ close: true } satisfies CloseMessage);
     this.#worker.ref();
-    const timer = setTimeout(() => {
-      this.#worker.unref();
-      void this.#worker.terminate();
-    }, GRACE_MS);
+    const timer = setTimeout(
+      () => {
+        this.#worker.unref();
+        if (this.#mayTerminate) void this.#worker.terminate();
+      },
+      this.#mayTerminate ? GRACE_MS : 5 * GRACE_MS,
+    );
     timer.unref();
     void this.exit.then(() => clearTimeout(timer));
   }
 
-  /** Gives the port back, after the thread has ended. */
   release(): void {
     this.#port.close();
   }

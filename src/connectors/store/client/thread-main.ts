@@ -10,7 +10,7 @@ import {
   Posted,
   type ThreadData,
 } from './messages.js';
-import { ThreadJobs } from './thread-jobs.js';
+import { StoreJobs } from './store-jobs.js';
 
 /** What the thread of a store runs; see `StoreThread`. */
 function main({ port, store, staging, posted }: ThreadData): void {
@@ -18,23 +18,17 @@ function main({ port, store, staging, posted }: ThreadData): void {
   const open = (): Promise<BlockStore> =>
     store.kind === 'embedded' ? EmbeddedStore.open(store) : RedisStore.open(store);
   const arena = staging === undefined ? null : BlockArena.attach(staging);
-  const jobs = new ThreadJobs(open, arena, (answer: AnswerMessage) => {
+  const jobs = new StoreJobs(open, arena, (answer: AnswerMessage) => {
     port.postMessage(answer, [answer.outcomes.buffer as ArrayBuffer]);
     Atomics.add(counter, Posted.answers, 1);
   });
   void jobs.open().finally(() => Atomics.store(counter, Posted.ready, 1));
-  const running = new Set<Promise<void>>();
   port.on('message', (message: JobMessage | CloseMessage) => {
-    if ('close' in message) {
-      void end();
-      return;
-    }
-    const run = jobs.run(message).finally(() => running.delete(run));
-    running.add(run);
+    if ('close' in message) void end();
+    else jobs.run(message);
   });
 
   async function end(): Promise<void> {
-    await Promise.all(running);
     await jobs.close().catch(() => {});
     arena?.dispose();
     // Ends this thread, and not the process. A connection that hangs would keep the thread alive.

@@ -1,45 +1,34 @@
-import type { Anomalies } from '../../../base/anomalies.js';
 import type { KvView } from '../../../scheduler/connector/kv-view.js';
 import type { Request } from '../../../scheduler/request/request.js';
-import { RankedJobs } from '../../../transfer/ranked-jobs.js';
 import { Verdict } from '../../../transfer/verdict.js';
-import type { KnownHashes } from './known-hashes.js';
+import type { BoundedSet } from '../../base/bounded-set.js';
+import { type LoadsOptions, LoadsUnderWay } from '../../base/loads-under-way.js';
 import type { LoadOrder } from './store-orders.js';
 
-interface Load {
-  readonly hashes: readonly bigint[];
-  /** Blocks from the first one on that came, on every rank that has reported. */
-  numGood: number;
+/** What `Loading` is made of. */
+export interface LoadingParts extends Pick<LoadsOptions, 'ranks' | 'anomalies'> {
+  readonly view: KvView;
+  /** Hashes of blocks that the store has. */
+  readonly known: BoundedSet<bigint>;
 }
 
-/**
- * The loads that are under way, and the requests that wait for them: a request that wants the very block that another one
- * loads waits for that load, instead of loading it once more.
- *
- * Invariant: `#coming` has each hash of a load that is not over, with that load's job.
- */
+/** The loads from the store. What did not come is not known any more to be there. */
 export class Loading {
   readonly #view: KvView;
-  readonly #ranks: readonly number[];
-  readonly #known: KnownHashes;
-  readonly #jobs: RankedJobs<Load>;
-  readonly #coming = new Map<bigint, number>();
-  /** Handles of the requests that wait for a job. */
-  readonly #waiting = new Map<number, Set<number>>();
-  #orders: LoadOrder[] = [];
+  readonly #known: BoundedSet<bigint>;
+  readonly #loads: LoadsUnderWay<Pick<LoadOrder, 'hashes' | 'blocks'>>;
   #numBlocks = 0;
   #numMissing = 0;
 
-  constructor(view: KvView, ranks: readonly number[], known: KnownHashes, anomalies: Anomalies) {
+  constructor({ view, known, ...others }: LoadingParts) {
     this.#view = view;
-    this.#ranks = ranks;
     this.#known = known;
-    this.#jobs = new RankedJobs(anomalies);
+    this.#loads = new LoadsUnderWay({ ...others, wake: (handle) => view.wake(handle) });
   }
 
   /** Loads that are not over. */
   get numLoads(): number {
-    return this.#jobs.size;
+    return this.#loads.numJobs;
   }
 
   /** Blocks of loads that are over: those that came, and those that did not come after all. */
@@ -49,49 +38,32 @@ export class Loading {
 
   /** Whether another request loads this block. Then the request is woken when that load is over. */
   awaits({ handle }: Request, hash: bigint): boolean {
-    const job = this.#coming.get(hash);
-    if (job === undefined) return false;
-    const waiting = this.#waiting.get(job);
-    if (waiting === undefined) this.#waiting.set(job, new Set([handle]));
-    else waiting.add(handle);
-    return true;
+    return this.#loads.awaits(handle, hash);
   }
 
   /** Begins a load of the last `count` of a request's blocks; the list is borrowed. */
   begin(request: Request, blocks: Int32Array, count: number): void {
     const first = blocks.length - count;
     const hashes = Array.from({ length: count }, (_, i) => this.#view.blockHash(request, first + i));
-    const job = this.#jobs.begin(this.#ranks, { hashes, numGood: count });
-    for (const hash of hashes) this.#coming.set(hash, job);
-    this.#orders.push({ job, handle: request.handle, hashes, blocks: blocks.slice(first) });
+    this.#loads.begin(request.handle, hashes, { hashes, blocks: blocks.slice(first) });
   }
 
   /** The loads that were begun since the last call. */
-  take(): LoadOrder[] {
-    const orders = this.#orders;
-    if (orders.length > 0) this.#orders = [];
-    return orders;
+  take(): readonly LoadOrder[] {
+    return this.#loads.take();
   }
 
-  /** Takes a rank's report of a load. */
+  /** Takes a rank's report of a load: how many of its first blocks came. */
   report(job: number, rank: number, numGood: number): void {
-    const under = this.#jobs.get(job);
-    if (under !== null) under.payload.numGood = Math.min(under.payload.numGood, numGood);
-    const over = this.#jobs.report(job, rank, Verdict.ok);
+    const over = this.#loads.report(job, rank, Verdict.ok, numGood);
     if (over === null) return;
-    const { hashes, numGood: good } = over.payload;
-    this.#numBlocks += good;
-    this.#numMissing += hashes.length - good;
-    for (const [i, hash] of hashes.entries()) {
-      if (this.#coming.get(hash) === job) this.#coming.delete(hash);
-      if (i >= good) this.#known.delete(hash);
-    }
-    for (const handle of this.#waiting.get(job) ?? []) this.#view.wake(handle);
-    this.#waiting.delete(job);
+    this.#numBlocks += over.numGood;
+    this.#numMissing += over.keys.length - over.numGood;
+    for (const hash of over.keys.slice(over.numGood)) this.#known.delete(hash);
   }
 
-  /** A request has ended, and waits no more. */
+  /** A request has ended: it waits no more, and nobody waits for it. */
   forget(handle: number): void {
-    for (const waiting of this.#waiting.values()) waiting.delete(handle);
+    this.#loads.finish(handle);
   }
 }

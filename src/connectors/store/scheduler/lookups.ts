@@ -1,9 +1,9 @@
 import type { KvView } from '../../../scheduler/connector/kv-view.js';
 import type { Request } from '../../../scheduler/request/request.js';
+import type { BoundedSet } from '../../base/bounded-set.js';
 import type { StoreThread } from '../client/store-thread.js';
 import { Outcome } from '../stores/block-store.js';
 import { blockKey } from './block-names.js';
-import type { KnownHashes } from './known-hashes.js';
 
 /** Blocks that are asked for at once. A longer prefix is asked for piece by piece, as long as all of it is there. */
 const PIECE = 256;
@@ -26,7 +26,7 @@ interface Lookup {
 export interface LookupParts {
   readonly view: KvView;
   readonly thread: StoreThread;
-  readonly known: KnownHashes;
+  readonly known: BoundedSet<bigint>;
   readonly numRanks: number;
   /** What all keys begin with, now. */
   readonly space: () => string;
@@ -49,6 +49,11 @@ export class Lookups {
 
   constructor(parts: LookupParts) {
     this.#parts = parts;
+  }
+
+  /** Requests of which something is known, or asked. */
+  get size(): number {
+    return this.#lookups.size;
   }
 
   /** Lookups that are not over. */
@@ -122,7 +127,8 @@ export class Lookups {
     const { known, numRanks } = this.#parts;
     let count = 0;
     while (count < hashes.length && isThere(outcomes, count, numRanks)) known.add(hashes[count++]);
-    if (count < hashes.length) known.delete(hashes[count]);
+    // A store that has lost one block may have lost them all: whoever computes them stores them again.
+    for (let i = count; i < hashes.length; i++) if (isMissing(outcomes, i, numRanks)) known.delete(hashes[i]);
     lookup.numFound += count;
     const isAll = lookup.from + lookup.numFound >= lookup.end;
     if (count < hashes.length || isAll) this.#end(lookup);
@@ -142,4 +148,9 @@ function isThere(outcomes: Uint8Array, index: number, numRanks: number): boolean
   for (let rank = 0; rank < numRanks; rank++)
     if (outcomes[index * numRanks + rank] !== Outcome.done) return false;
   return true;
+}
+
+/** Whether the store says of some rank's part that it is not there. */
+function isMissing(outcomes: Uint8Array, index: number, numRanks: number): boolean {
+  return outcomes.subarray(index * numRanks, (index + 1) * numRanks).includes(Outcome.missing);
 }

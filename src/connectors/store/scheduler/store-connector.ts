@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { Anomalies } from '../../../base/anomalies.js';
 import { checkInteger } from '../../../base/errors.js';
-import { checkNames, knownNames } from '../../../base/known-names.js';
+import { knownNames } from '../../../base/known-names.js';
 import type {
   BlockPins,
   ConnectorOutput,
@@ -14,12 +14,13 @@ import type { Plan } from '../../../scheduler/plan/plan.js';
 import type { Request } from '../../../scheduler/request/request.js';
 import type { FinishReason } from '../../../scheduler/request/status.js';
 import { Verdict } from '../../../transfer/verdict.js';
+import { BoundedSet } from '../../base/bounded-set.js';
+import { checkClock, checkOptions } from '../../base/option-checks.js';
 import { NoPlace, OutgoingBlocks } from '../../base/outgoing-blocks.js';
 import { needHashes, needOneGroup } from '../../base/view-needs.js';
 import { StoreThread } from '../client/store-thread.js';
 import type { StoreOptions } from '../stores/store-options.js';
 import { type BlockFormat, checkFormat, spaceOf } from './block-names.js';
-import { KnownHashes } from './known-hashes.js';
 import { Loading } from './loading.js';
 import { Lookups } from './lookups.js';
 import type { StoreOrders, StoreSaid } from './store-orders.js';
@@ -83,7 +84,11 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
   readonly reporters: readonly (readonly number[])[];
   readonly #options: Required<Omit<StoreConnectorOptions, 'store' | 'timeoutMs' | 'pauseMs' | 'maxPauseMs'>>;
   readonly #thread: StoreThread;
-  readonly #known = new KnownHashes(MOST_KNOWN);
+  /**
+   * Hashes of blocks that the store has, as far as this engine knows: it stored them, or found them. Others may have
+   * removed them meanwhile.
+   */
+  readonly #known = new BoundedSet<bigint>(MOST_KNOWN);
   readonly #anomalies = new Anomalies(false);
   #view!: KvView;
   #lookups!: Lookups;
@@ -96,19 +101,14 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
    * ERR_BLOCKSTEP_BAD_FILE if the file of an embedded store cannot be used. A server that is down is no error.
    */
   constructor(options: StoreConnectorOptions) {
-    checkNames(options, OPTIONS);
-    const {
-      store,
-      timeoutMs = 1000,
-      pauseMs = 100,
-      maxPauseMs = 5000,
-      now = () => performance.now(),
-    } = options;
+    checkOptions(options, OPTIONS);
+    const { store, timeoutMs = 1000, pauseMs = 100, maxPauseMs = 5000 } = options;
     const { numRanks = 1, lookupBudgetMs = 50, maxPinnedBlocks = 256, storeEvery = 8 } = options;
     checkInteger('numRanks', numRanks, 1, 1024);
     checkInteger('lookupBudgetMs', lookupBudgetMs, 1, MAX_MS);
     checkInteger('maxPinnedBlocks', maxPinnedBlocks, 1, 2 ** 24);
     checkInteger('storeEvery', storeEvery, 1, 1024);
+    const now = checkClock(options.now);
     this.#options = {
       format: checkFormat(options.format),
       numRanks,
@@ -127,6 +127,8 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
     return {
       lookups: begun,
       lateLookups: late,
+      /** Requests that wait for what the store has, or to be admitted with it. */
+      openLookups: this.#lookups?.size ?? 0,
       ...this.#loading?.counts,
       pinnedBlocks: this.#outgoing?.numPinned ?? 0,
       skippedBlocks: this.#outgoing?.numSkipped ?? 0,
@@ -152,7 +154,12 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
       now,
       budgetMs,
     });
-    this.#loading = new Loading(view, this.reporters[0], this.#known, this.#anomalies);
+    this.#loading = new Loading({
+      view,
+      ranks: this.reporters[0],
+      known: this.#known,
+      anomalies: this.#anomalies,
+    });
   }
 
   bindPins(pins: BlockPins): void {

@@ -1,7 +1,7 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Database, RootDatabase } from 'lmdb';
-import { optionalPackage } from '../../base/optional-package.js';
+import { optionalPackage } from '../../../base/packages/optional-package.js';
 import { LMDB_VERSIONS } from './store-options.js';
 
 /** The databases of one file. All keys are bytes. */

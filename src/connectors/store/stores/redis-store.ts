@@ -1,10 +1,10 @@
 import type { Redis } from 'iovalkey';
-import { optionalPackage } from '../../base/optional-package.js';
+import { optionalPackage } from '../../../base/packages/optional-package.js';
+import { connectionOptions, IOVALKEY_VERSIONS } from '../../../base/packages/redis-address.js';
 import { type BlockStore, Outcome } from './block-store.js';
 import type { BulkReader } from './bulk-reader.js';
 import { directConnector } from './direct-connector.js';
-import { connectionOptions } from './redis-options.js';
-import { IOVALKEY_VERSIONS, type RedisSettings } from './store-options.js';
+import type { RedisSettings } from './store-options.js';
 
 type Client = typeof import('iovalkey');
 

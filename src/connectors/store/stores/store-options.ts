@@ -3,13 +3,12 @@ import { dirname, resolve } from 'node:path';
 import { badArg, isObject } from '../../../base/checks.js';
 import { BlockstepError, checkInteger, describeError } from '../../../base/errors.js';
 import { checkNames, knownNames } from '../../../base/known-names.js';
-import { checkPackage } from '../../base/optional-package.js';
+import { checkPackage } from '../../../base/packages/optional-package.js';
+import { checkRedisUrl, IOVALKEY_VERSIONS } from '../../../base/packages/redis-address.js';
+import type { BlockStore } from './block-store.js';
 
 /** The versions of lmdb that work, as npm writes them. */
 export const LMDB_VERSIONS = '^3.5.6';
-
-/** The versions of iovalkey that work, as npm writes them. */
-export const IOVALKEY_VERSIONS = '^0.4.0';
 
 /** A store in a file of LMDB: it needs no server, and serves the engines of one machine. */
 export interface EmbeddedStoreOptions {
@@ -34,8 +33,21 @@ export interface RedisStoreOptions {
   commandTimeoutMs?: number;
 }
 
-/** Where blocks are kept: one of the two kinds. */
-export type StoreOptions = EmbeddedStoreOptions | RedisStoreOptions;
+/**
+ * A store of your own: in memory, on a file server, in the cloud. It is called on the thread of the engine, between steps,
+ * so it must not block: no method may compute for long, or wait in any other way than by its promise.
+ */
+export interface OwnStoreOptions {
+  /**
+   * Opens the store. The connector calls it once, each worker calls it once, and each closes what it was given, so what
+   * several of them share must stay open as long as one of them uses it. If it rejects, the store counts as down, and it
+   * is called again after a pause.
+   */
+  open: () => Promise<BlockStore>;
+}
+
+/** Where blocks are kept: one of the three kinds. */
+export type StoreOptions = EmbeddedStoreOptions | RedisStoreOptions | OwnStoreOptions;
 
 /** Checked options of an embedded store. Plain data, which goes to another thread. */
 export interface EmbeddedSettings extends Required<EmbeddedStoreOptions> {
@@ -47,7 +59,14 @@ export interface RedisSettings extends Required<RedisStoreOptions> {
   readonly kind: 'redis';
 }
 
-export type StoreSettings = EmbeddedSettings | RedisSettings;
+/** Checked options of a store of the user's own. They stay in their thread. */
+export interface OwnSettings extends OwnStoreOptions {
+  readonly kind: 'own';
+}
+
+/** Settings of a store that has a thread of its own. */
+export type ThreadSettings = EmbeddedSettings | RedisSettings;
+export type StoreSettings = ThreadSettings | OwnSettings;
 
 const EMBEDDED = knownNames<EmbeddedStoreOptions>('the options of an embedded store', {
   path: true,
@@ -59,18 +78,31 @@ const REDIS = knownNames<RedisStoreOptions>('the options of a store in Redis or 
   tls: true,
   commandTimeoutMs: true,
 });
+const OWN = knownNames<OwnStoreOptions>('the options of a store of your own', { open: true });
 const MAX_MS = 2 ** 31 - 1;
 
+/** What `checkStore` has returned. */
+const CHECKED = new WeakSet<object>();
+
 /**
- * Checks where blocks are to be kept. A server is not asked: one that is down costs hits later, and no start.
+ * Checks where blocks are to be kept. A server is not asked: one that is down costs hits later, and no start. What was
+ * checked already is returned as it is, and its file not looked at again.
  * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_PACKAGE if the client of the store is not installed;
  * ERR_BLOCKSTEP_BAD_FILE if the file cannot be made or written
  */
 export function checkStore(store: unknown): StoreSettings {
-  if (!isObject(store)) throw badArg('store', store, 'an object with path, or with url');
+  if (isObject(store) && CHECKED.has(store)) return store as unknown as StoreSettings;
+  const settings = settingsOf(store);
+  CHECKED.add(settings);
+  return settings;
+}
+
+function settingsOf(store: unknown): StoreSettings {
+  if (!isObject(store)) throw badArg('store', store, 'an object with path, with url, or with open');
   if (store['url'] !== undefined) return checkRedis(store);
   if (store['path'] !== undefined) return checkEmbedded(store);
-  throw badArg('store', store, 'an object with path (embedded) or url (Redis, Valkey)');
+  if (store['open'] !== undefined) return checkOwn(store);
+  throw badArg('store', store, 'an object with path (embedded), url (Redis, Valkey) or open (your own)');
 }
 
 function checkEmbedded(store: object): EmbeddedSettings {
@@ -87,16 +119,19 @@ function checkEmbedded(store: object): EmbeddedSettings {
 function checkRedis(store: object): RedisSettings {
   checkNames(store, REDIS);
   const { url, ttlMs = 86_400_000, tls = {}, commandTimeoutMs = 1000 } = store as RedisStoreOptions;
-  const expected = 'redis://, rediss:// or redis+unix:// and the place of a server';
-  // The URL may hold a password, so no message has it.
-  if (typeof url !== 'string' || !URL.canParse(url)) throw badArg('store.url', typeof url, expected);
-  const { protocol } = new URL(url);
-  if (!['redis:', 'rediss:', 'redis+unix:'].includes(protocol)) throw badArg('store.url', protocol, expected);
+  checkRedisUrl('store.url', url);
   if (!isObject(tls)) throw badArg('store.tls', tls, 'an object');
   checkInteger('store.ttlMs', ttlMs, 0, Number.MAX_SAFE_INTEGER);
   checkInteger('store.commandTimeoutMs', commandTimeoutMs, 1, MAX_MS);
   checkPackage('iovalkey', IOVALKEY_VERSIONS, 'a store in Redis or Valkey');
   return { kind: 'redis', url, ttlMs, tls: { ...tls }, commandTimeoutMs };
+}
+
+function checkOwn(store: object): OwnSettings {
+  checkNames(store, OWN);
+  const { open } = store as OwnStoreOptions;
+  if (typeof open !== 'function') throw badArg('store.open', open, 'a function that opens a block store');
+  return { kind: 'own', open };
 }
 
 function checkWritable(path: string): void {

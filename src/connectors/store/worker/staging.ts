@@ -1,6 +1,7 @@
 import { badArg } from '../../../base/checks.js';
 import { checkHostMemory } from '../../../base/host-memory.js';
-import { BlockArena } from '../../../transfer/block-arena.js';
+import type { BlockArena } from '../../../transfer/block-arena.js';
+import { hostArenaFor } from '../../base/kv-memory.js';
 
 /** What a place of the staging arena is used for. */
 export type StagingUse = 'load' | 'store';
@@ -20,14 +21,12 @@ export class Staging {
    * @throws ERR_BLOCKSTEP_BAD_ARG if it has not two blocks; ERR_BLOCKSTEP_NO_MEMORY if the machine has not so much
    */
   constructor(kv: BlockArena, numBytes: number) {
-    const { bytesPerBlock, device } = kv;
+    const { bytesPerBlock } = kv;
     const numBlocks = Math.floor(numBytes / bytesPerBlock);
     if (numBlocks < 2)
       throw badArg('stagingBytes', numBytes, `at least two blocks of ${bytesPerBlock} bytes`);
     checkHostMemory('stagingBytes', numBlocks * bytesPerBlock, numBlocks * bytesPerBlock);
-    // A GPU copies to pinned memory alone.
-    const place = kv.place === 'host' ? 'host' : 'pinned';
-    this.arena = BlockArena.allocate({ numBlocks, bytesPerBlock, place, device });
+    this.arena = hostArenaFor(kv, numBlocks);
     this.#free = Array.from({ length: numBlocks }, (_, i) => numBlocks - 1 - i);
   }
 

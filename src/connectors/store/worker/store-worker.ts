@@ -1,6 +1,5 @@
-import { badArg } from '../../../base/checks.js';
 import { checkInteger } from '../../../base/errors.js';
-import { checkNames, knownNames } from '../../../base/known-names.js';
+import { knownNames } from '../../../base/known-names.js';
 import type {
   InvalidBlock,
   TransferReport,
@@ -9,8 +8,9 @@ import type {
   WorkerStep,
 } from '../../../scheduler/connector/connector.js';
 import { Verdict } from '../../../transfer/verdict.js';
-import { KvLanes, type LaneFactory, laneBetween } from '../../base/kv-lanes.js';
+import { KvLanes, type LaneFactory } from '../../base/kv-lanes.js';
 import { checkMemory, type KvMemory } from '../../base/kv-memory.js';
+import { checkClock, checkLaneFactory, checkOptions } from '../../base/option-checks.js';
 import { StoreThread } from '../client/store-thread.js';
 import { blockKey } from '../scheduler/block-names.js';
 import type { StoreOrders, StoreSaid } from '../scheduler/store-orders.js';
@@ -78,17 +78,19 @@ export class StoreWorker implements WorkerConnector<StoreOrders | null, StoreSai
    * ERR_BLOCKSTEP_NO_PACKAGE, ERR_BLOCKSTEP_BAD_FILE as `StoreConnector`; ERR_BLOCKSTEP_CUDA
    */
   constructor(options: StoreWorkerOptions) {
-    checkNames(options, OPTIONS);
-    const { store, rank = 0, stagingBytes = 2 ** 28, makeLane = laneBetween, ...others } = options;
-    const { timeoutMs = 1000, pauseMs = 100, maxPauseMs = 5000, now = () => performance.now() } = others;
+    checkOptions(options, OPTIONS);
+    const { store, rank = 0, stagingBytes = 2 ** 28, ...others } = options;
+    const { timeoutMs = 1000, pauseMs = 100, maxPauseMs = 5000 } = others;
     this.#memory = checkMemory(options.memory);
     this.#rank = checkInteger('rank', rank, 0, 1023);
     checkInteger('stagingBytes', stagingBytes, 1, 2 ** 46);
-    if (typeof makeLane !== 'function') throw badArg('makeLane', makeLane, 'a function');
-    checkStore(store);
+    const makeLane = checkLaneFactory(options.makeLane);
+    const now = checkClock(options.now);
+    // Before the staging arena is allocated, which may be large.
+    const settings = checkStore(store);
     this.#staging = new Staging(this.#memory.kv, stagingBytes);
     const { arena } = this.#staging;
-    this.#thread = new StoreThread({ store, staging: arena, timeoutMs, pauseMs, maxPauseMs, now });
+    this.#thread = new StoreThread({ store: settings, staging: arena, timeoutMs, pauseMs, maxPauseMs, now });
     this.#lanes = new KvLanes(this.#memory, arena, makeLane);
     const partBlocks = Math.max(1, Math.floor(PART_BYTES / arena.bytesPerBlock));
     this.#reads = new StoreReads(this.#thread, this.#lanes, this.#staging, partBlocks, (read, numGood) =>

@@ -1,8 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
+import { scriptArguments } from '../../../../src/connectors/base/script-file.js';
 import type { ChildReport, ChildResult, ChildSetup, Command, Params, Reply } from './protocol.js';
 
-const PROGRAM = fileURLToPath(new URL('child.ts', import.meta.url));
 /** How long anything may take before it counts as a hang, in milliseconds. */
 export const HANG_MS = 90_000;
 
@@ -31,10 +30,9 @@ export class Child {
 
   /** Starts the process. */
   start(): Promise<void> {
-    const child = fork(PROGRAM, [JSON.stringify(this.setup)], {
-      execArgv: ['--import', 'tsx'],
-      stdio: 'inherit',
-    });
+    const execArgv = scriptArguments(import.meta.url, 'child');
+    const program = execArgv.pop() as string;
+    const child = fork(program, [JSON.stringify(this.setup)], { execArgv, stdio: 'inherit' });
     this.#process = child;
     this.#ready = new Promise((resolve, reject) => {
       child.on('message', (reply: Reply) => {

@@ -63,3 +63,8 @@ export async function there(thread: StoreThread, keys: readonly string[]): Promi
   }, 'the end of has');
   return [...(outcomes as unknown as Uint8Array)];
 }
+
+/** Lets everything go on that waits for no time: some turns of the event loop. */
+export async function turns(count = 5): Promise<void> {
+  for (let i = 0; i < count; i++) await new Promise(setImmediate);
+}

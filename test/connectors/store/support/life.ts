@@ -22,6 +22,8 @@ export interface StoreLife {
   lookupBudgetMs?: number;
   timeoutMs?: number;
   pauseMs?: number;
+  /** The clock of the store; default: the real one. */
+  now?: () => number;
   engine?: Partial<EngineOptions>;
 }
 
@@ -57,7 +59,7 @@ export function serve(life: StoreLife) {
   const { bytesPerBlock } = executors[0].kv;
   const { lookupBudgetMs = PATIENCE_MS, timeoutMs = PATIENCE_MS, pauseMs = 20 } = life;
   const format = { model: life.model ?? 'words', layout: 'reference', dtype: 'words', bytesPerBlock };
-  const times = { timeoutMs, pauseMs };
+  const times = { timeoutMs, pauseMs, ...(life.now && { now: life.now }) };
   const connector = new StoreConnector({ store, format, numRanks, lookupBudgetMs, ...times });
   const stagingBytes = stagingBlocks * bytesPerBlock;
   const workers = executors.map(

@@ -1,0 +1,34 @@
+import { createRequire } from 'node:module';
+import { BlockstepError } from '../errors.js';
+
+/**
+ * Imports a package that only some users need, and that is therefore no dependency.
+ * @param name the package, as npm names it
+ * @param versions the versions that work, as npm writes them
+ * @param what who needs it, for the message
+ * @throws ERR_BLOCKSTEP_NO_PACKAGE if it is not installed, or cannot be loaded; says what to install
+ */
+export async function optionalPackage<Module>(name: string, versions: string, what: string): Promise<Module> {
+  try {
+    return (await import(name)) as Module;
+  } catch (cause) {
+    throw missing(name, versions, what, cause);
+  }
+}
+
+/**
+ * Checks that such a package is installed, without loading it: for a caller that will load it on another thread.
+ * @throws ERR_BLOCKSTEP_NO_PACKAGE as `optionalPackage`
+ */
+export function checkPackage(name: string, versions: string, what: string): void {
+  try {
+    createRequire(import.meta.url).resolve(name);
+  } catch (cause) {
+    throw missing(name, versions, what, cause);
+  }
+}
+
+function missing(name: string, versions: string, what: string, cause: unknown): BlockstepError {
+  const message = `${what} needs the package ${name}, which could not be loaded: npm install ${name}@'${versions}'`;
+  return new BlockstepError('ERR_BLOCKSTEP_NO_PACKAGE', message, { cause });
+}

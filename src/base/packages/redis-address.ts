@@ -1,0 +1,45 @@
+import { badArg } from '../checks.js';
+
+/** The versions of iovalkey that work, as npm writes them. */
+export const IOVALKEY_VERSIONS = '^0.4.0';
+
+/** Where a server is, and as whom to speak to it, as iovalkey takes it. */
+export interface ConnectionOptions {
+  readonly host?: string;
+  readonly port?: number;
+  /** Path of a Unix socket. */
+  readonly path?: string;
+  readonly username?: string;
+  readonly password?: string;
+  /** Number of the database. */
+  readonly db: number;
+  readonly tls?: Record<string, unknown>;
+}
+
+/**
+ * Reads the URL of a server.
+ * @param url `redis:`, `rediss:` or `redis+unix:`, checked before
+ * @param tls options for TLS; they turn TLS on for `redis:` too, if there are any
+ */
+export function connectionOptions(url: string, tls: Readonly<Record<string, unknown>>): ConnectionOptions {
+  const { protocol, hostname, port, pathname, username, password, searchParams } = new URL(url);
+  const isSocket = protocol === 'redis+unix:';
+  const db = Number((isSocket ? searchParams.get('db') : pathname.slice(1)) || 0);
+  const user = username === '' ? {} : { username: decodeURIComponent(username) };
+  const secret = password === '' ? {} : { password: decodeURIComponent(password) };
+  const who = { ...user, ...secret, db };
+  if (isSocket) return { path: decodeURIComponent(pathname), ...who };
+  // A URL writes the address of IPv6 in brackets.
+  const host = hostname.replace(/^\[(.*)\]$/, '$1') || '127.0.0.1';
+  const place = { host, port: port === '' ? 6379 : Number(port), ...who };
+  const isSecure = protocol === 'rediss:' || Object.keys(tls).length > 0;
+  return isSecure ? { ...place, tls: { servername: host, ...tls } } : place;
+}
+
+/** Checks the URL of a server. The URL may hold a password, so no message has it. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function checkRedisUrl(name: string, url: unknown): asserts url is string {
+  const expected = 'redis://, rediss:// or redis+unix:// and the place of a server';
+  if (typeof url !== 'string' || !URL.canParse(url)) throw badArg(name, typeof url, expected);
+  const { protocol } = new URL(url);
+  if (!['redis:', 'rediss:', 'redis+unix:'].includes(protocol)) throw badArg(name, protocol, expected);
+}

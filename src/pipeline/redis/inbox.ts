@@ -1,0 +1,195 @@
+import type { Redis } from 'iovalkey';
+import type { Mailbox } from '../transport/transport.js';
+import { Arrivals } from './arrivals.js';
+import { inTime, Line } from './line.js';
+import type { OutboxParts } from './outbox.js';
+import { type Entry, FIELD, readEntry } from './wire/entry.js';
+
+/** What an inbox is made of. */
+export interface InboxParts extends OutboxParts {
+  /** The stream's name on the server. */
+  readonly key: string;
+  readonly mailbox: Mailbox;
+}
+
+/** An entry of a stream as the server gives it: its id, and its fields; null: it was removed. */
+type StreamEntry = readonly [Buffer, readonly Buffer[] | null];
+
+/** Entries that are read at once. */
+const MOST_ENTRIES = 64;
+/** Milliseconds for which the server lets a read wait for something to come. */
+const BLOCK_MS = 2000;
+
+/**
+ * Makes the inbox ready, in one go: the group of this process, and the stream where there is none. Groups have the names of lives of
+ * the party, so only the life that came last reads. A new life takes the inbox over: what its predecessor had and did not acknowledge
+ * is removed, since the requests of that process are dead; what nobody had is left for the new one.
+ *
+ * KEYS: the stream. ARGV: the group, the time to live, and 1 for a new life. Answers what was found, and how much was removed.
+ */
+const TAKE_SCRIPT = `
+local key, own, ttl, isNew = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local removed = 0
+if redis.call('EXISTS', key) == 1 then
+  for _, facts in ipairs(redis.call('XINFO', 'GROUPS', key)) do
+    local name
+    for i = 1, #facts, 2 do
+      if facts[i] == 'name' then name = facts[i + 1] end
+    end
+    if name == own then return {'own', 0} end
+    if isNew == '0' then return {'taken', 0} end
+    local pending
+    repeat
+      pending = redis.call('XPENDING', key, name, '-', '+', 1000)
+      for _, each in ipairs(pending) do
+        redis.call('XACK', key, name, each[1])
+        removed = removed + redis.call('XDEL', key, each[1])
+      end
+    until #pending == 0
+    redis.call('XGROUP', 'DESTROY', key, name)
+  end
+end
+redis.call('XGROUP', 'CREATE', key, own, '0', 'MKSTREAM')
+redis.call('PEXPIRE', key, ttl)
+return {'new', removed}
+`;
+
+/**
+ * What a party is sent: a stream on the server, which this process alone reads, through a group of its own. Whatever was handed to the
+ * mailbox is acknowledged and removed with the next read, so that the stream has what is unread and hardly more.
+ */
+export class Inbox {
+  readonly #parts: InboxParts;
+  readonly #arrivals: Arrivals;
+  readonly #line: Line;
+  #isNew = true;
+  #isReplaced = false;
+  readonly #whenReady: () => void;
+  readonly #whenReplaced: () => void;
+  readonly counts = { received: 0, doubled: 0, missing: 0, stale: 0, foreign: 0, inherited: 0, losses: 0 };
+
+  /**
+   * @param whenReady called when the inbox is there: before that nobody could answer this party
+   * @param whenReplaced called when another process has joined under the same name
+   */
+  constructor(parts: InboxParts, whenReady: () => void, whenReplaced: () => void) {
+    this.#parts = parts;
+    this.#whenReady = whenReady;
+    this.#whenReplaced = whenReplaced;
+    this.#arrivals = new Arrivals(!parts.name.startsWith('stage/'), parts.now);
+    this.#line = new Line(parts.client, parts.settings, (redis) => this.#use(redis));
+  }
+
+  get line(): Line {
+    return this.#line;
+  }
+
+  /** Whether another process has joined under the same name since. */
+  get isReplaced(): boolean {
+    return this.#isReplaced;
+  }
+
+  /** Forgets what was not used for long. To be called from time to time. */
+  tidy(): void {
+    this.#arrivals.tidy();
+  }
+
+  /** Reads no more. */
+  async close(): Promise<void> {
+    this.#line.close();
+    await this.#line.over;
+  }
+
+  async #use(redis: Redis): Promise<void> {
+    await this.#take(redis);
+    if (this.#isReplaced) return;
+    // First what this process was given before the connection broke, and did not acknowledge.
+    let acknowledged: readonly Buffer[] = [];
+    let isRest = true;
+    for (;;) {
+      const entries = await this.#read(redis, isRest ? '0' : '>', acknowledged);
+      if (entries === null) {
+        await this.#take(redis);
+        if (this.#isReplaced) return;
+        acknowledged = [];
+        continue;
+      }
+      isRest &&= entries.length > 0;
+      for (const [, fields] of entries) if (fields !== null) this.#open(fields);
+      acknowledged = entries.map(([id]) => id);
+    }
+  }
+
+  /** Makes the group, or sees that it is there. */
+  async #take(redis: Redis): Promise<void> {
+    const { key, instance, settings, name, mailbox } = this.#parts;
+    const { ttlMs, commandTimeoutMs } = settings;
+    const answer = redis.eval(TAKE_SCRIPT, 1, key, instance, ttlMs, this.#isNew ? 1 : 0);
+    const [found, removed] = (await inTime(redis, answer, commandTimeoutMs)) as [string, number];
+    this.counts.inherited += removed;
+    if (found === 'taken') {
+      this.#isReplaced = true;
+      this.#whenReplaced();
+      mailbox.lost(null, `another process has joined as ${name}`);
+      this.#line.close();
+    } else if (found === 'new' && !this.#isNew) {
+      this.counts.losses++;
+      mailbox.lost(null, 'the server has lost what was sent: it was started anew, or emptied');
+    }
+    if (this.#isNew) this.#whenReady();
+    this.#isNew = false;
+  }
+
+  /**
+   * Acknowledges and removes entries, and reads further ones.
+   * @param from `>`: what nobody had; `0`: what this process had and did not acknowledge
+   * @returns null: the group is not there any more
+   */
+  async #read(
+    redis: Redis,
+    from: '>' | '0',
+    done: readonly Buffer[],
+  ): Promise<readonly StreamEntry[] | null> {
+    const { key, instance, settings } = this.#parts;
+    const commands = redis.pipeline();
+    if (done.length > 0) commands.xack(key, instance, ...done).xdel(key, ...done);
+    const wait = from === '>' ? ['BLOCK', BLOCK_MS] : [];
+    const place = ['STREAMS', key, from];
+    commands.callBuffer('XREADGROUP', 'GROUP', instance, 'reader', 'COUNT', MOST_ENTRIES, ...wait, ...place);
+    const replies = await inTime(redis, commands.exec(), BLOCK_MS + settings.commandTimeoutMs);
+    const [error, reply] = replies?.at(-1) ?? [new Error('no reply'), null];
+    if (error !== null && /^(NOGROUP|UNBLOCKED)/.test(error.message)) return null;
+    if (error !== null) throw error;
+    const [stream] = (reply as readonly (readonly [Buffer, readonly StreamEntry[]])[] | null) ?? [];
+    return stream?.[1] ?? [];
+  }
+
+  #open(fields: readonly Buffer[]): void {
+    const at = fields.findIndex((field, i) => i % 2 === 0 && field.toString() === FIELD);
+    const entry = at < 0 ? null : readEntry(fields[at + 1], this.#parts.packer);
+    if (entry === null) this.counts.foreign++;
+    else this.#deliver(entry);
+  }
+
+  #deliver(entry: Entry): void {
+    const { mailbox } = this.#parts;
+    const arrival = this.#arrivals.take(entry, entry.messages.length);
+    if (arrival === null) {
+      this.counts.stale += entry.messages.length;
+      return;
+    }
+    const { numDoubled, numMissing } = arrival;
+    this.counts.doubled += numDoubled;
+    if (numMissing > 0) {
+      this.counts.missing += numMissing;
+      this.counts.losses++;
+      mailbox.lost(entry.sender, `${numMissing} messages of ${entry.sender} did not come`);
+    }
+    this.counts.foreign += entry.numForeign;
+    for (const message of entry.messages.slice(numDoubled)) {
+      if (message === null) continue;
+      this.counts.received++;
+      mailbox.receive(message);
+    }
+  }
+}

@@ -1,0 +1,140 @@
+import type { Redis } from 'iovalkey';
+import { describeError } from '../../base/errors.js';
+import { connectionOptions } from '../../base/packages/redis-address.js';
+import type { RedisTransportSettings } from './redis-options.js';
+
+/** The client's library. */
+export type Client = typeof import('iovalkey');
+
+/** Milliseconds before the first and before each further try to connect; they double from try to try. */
+const FIRST_PAUSE_MS = 25;
+const LONGEST_PAUSE_MS = 2000;
+/** A connection that worked for so many milliseconds was a good one: the next pause is the first again. */
+const GOOD_MS = 1000;
+
+/**
+ * A line to the server: one connection after the other. Each is used until the use fails; then it is given up, and made anew after a
+ * pause. An open line keeps the process alive.
+ */
+export class Line {
+  readonly #client: Client;
+  readonly #settings: RedisTransportSettings;
+  readonly #use: (redis: Redis) => Promise<void>;
+  #redis: Redis | null = null;
+  #isConnected = false;
+  #isClosed = false;
+  #wake: (() => void) | null = null;
+  #numConnections = 0;
+  #lastError: string | null = null;
+  /** Resolves when the line is closed, and its connection with it. */
+  readonly over: Promise<void>;
+
+  /** @param use uses a connection; it is given up when this settles, and must settle when the connection is closed */
+  constructor(client: Client, settings: RedisTransportSettings, use: (redis: Redis) => Promise<void>) {
+    this.#client = client;
+    this.#settings = settings;
+    this.#use = use;
+    this.over = this.#run();
+  }
+
+  get isConnected(): boolean {
+    return this.#isConnected;
+  }
+
+  /** Connections so far that worked. */
+  get numConnections(): number {
+    return this.#numConnections;
+  }
+
+  /** Why the line failed last, in words; null: it has not. */
+  get lastError(): string | null {
+    return this.#lastError;
+  }
+
+  /** Ends the line at once. Idempotent. */
+  close(): void {
+    this.#isClosed = true;
+    this.#redis?.disconnect();
+    this.#wake?.();
+  }
+
+  async #run(): Promise<void> {
+    for (let tries = 0; !this.#isClosed; tries++) {
+      let connectedAt = Number.POSITIVE_INFINITY;
+      try {
+        const redis = await this.#connect();
+        connectedAt = performance.now();
+        if (!this.#isClosed) await this.#use(redis);
+      } catch (error) {
+        if (!this.#isClosed) this.#lastError = describeError(error);
+      }
+      this.#isConnected = false;
+      this.#redis?.disconnect();
+      this.#redis = null;
+      if (this.#isClosed) return;
+      if (performance.now() - connectedAt > GOOD_MS) tries = 0;
+      await this.#pause(Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(tries, 20)));
+    }
+  }
+
+  async #connect(): Promise<Redis> {
+    const { url, tls, commandTimeoutMs } = this.#settings;
+    const { db, ...where } = connectionOptions(url, tls);
+    const redis = new this.#client.Redis({
+      ...where,
+      lazyConnect: true,
+      enableOfflineQueue: false,
+      enableReadyCheck: false,
+      autoResendUnfulfilledCommands: false,
+      maxRetriesPerRequest: 0,
+      retryStrategy: () => null,
+      connectTimeout: commandTimeoutMs,
+      disconnectTimeout: commandTimeoutMs,
+    });
+    this.#redis = redis;
+    // Whoever uses the connection gets the error. Without a listener it would be printed too.
+    let failed: unknown;
+    redis.on('error', (error) => {
+      failed ??= error;
+    });
+    try {
+      await inTime(redis, redis.connect(), commandTimeoutMs);
+      // The first reply tells whether the password is right.
+      await inTime(redis, redis.select(db), commandTimeoutMs);
+    } catch (error) {
+      throw failed ?? error;
+    }
+    this.#isConnected = true;
+    this.#numConnections++;
+    return redis;
+  }
+
+  /** Waits, so that not all parties come back at the same moment, for half of a time to all of it. */
+  #pause(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, ms * (0.5 + Math.random() / 2));
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+}
+
+/** What a server answers. Gives the connection up if it takes too long. @throws what the call rejects with, or that it took too long */
+export function inTime<T>(redis: Redis, call: Promise<T>, ms: number): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      reject(new Error(`the server has not answered for ${ms} ms`));
+      redis.disconnect();
+    }, ms);
+    const settle = (done: () => void): void => {
+      clearTimeout(timer);
+      done();
+    };
+    call.then(
+      (value) => settle(() => resolve(value)),
+      (error) => settle(() => reject(error)),
+    );
+  });
+}

@@ -1,0 +1,113 @@
+import type { Anomalies } from '../../base/anomalies.js';
+import { badArg } from '../../base/checks.js';
+import { describeError, show } from '../../base/errors.js';
+import { type Bound, bindMethods } from '../../base/foreign/foreign-method.js';
+import type { Plan } from '../plan/plan.js';
+import type { Request } from '../request/request.js';
+import type { BorrowingAdapter, BorrowQueues } from './borrowing-adapter.js';
+
+const REQUIRED = ['processPendingChunks', 'restoreQueues'] as const;
+const OPTIONAL = ['postprocess', 'finishRequests', 'cleanupReceiver'] as const;
+const NOTHING: readonly Request[][] = [];
+
+/** A checked borrowing adapter. Its methods were looked up once, and are called on the adapter itself. */
+export interface BorrowerMethods
+  extends Record<(typeof REQUIRED)[number], Bound>,
+    Partial<Record<(typeof OPTIONAL)[number], Bound>> {
+  /** Reads `parked`, which may be a getter that throws. */
+  readonly parked: () => unknown;
+}
+
+/**
+ * Checks a borrowing adapter, and looks up its methods.
+ * @throws ERR_BLOCKSTEP_BAD_ARG naming the method or property that is missing or wrong
+ */
+export function takeBorrower(borrower: BorrowingAdapter): BorrowerMethods {
+  if (typeof borrower !== 'object' || borrower === null)
+    throw badArg('borrower', borrower, 'an object with the methods of a BorrowingAdapter');
+  const bound = bindMethods('borrower', borrower, REQUIRED, OPTIONAL);
+  const { parked } = borrower;
+  if (!isParked(parked)) throw badArg('borrower.parked', parked, 'a list of arrays');
+  return { ...bound, parked: () => borrower.parked };
+}
+
+/**
+ * The one place that calls a scheduler's borrowing adapter, inside an exception boundary: what the adapter throws is
+ * counted as an anomaly.
+ */
+export class AskedBorrower {
+  readonly #methods: BorrowerMethods;
+  readonly #anomalies: Anomalies;
+  /** Requests that have ended and of which the adapter was not told yet. */
+  readonly #ended: Request[] = [];
+  /** Requests that are in `#ended` or were. */
+  readonly #known = new WeakSet<Request>();
+
+  constructor(methods: BorrowerMethods, anomalies: Anomalies) {
+    this.#methods = methods;
+    this.#anomalies = anomalies;
+  }
+
+  /** The arrays in which the adapter keeps what it has taken out; none if it does not say. */
+  get parked(): readonly Request[][] {
+    let parked: unknown = NOTHING;
+    this.#try('parked', () => {
+      parked = this.#methods.parked();
+      if (!isParked(parked)) throw new TypeError(`it is ${show(parked)}, not a list of arrays`);
+    });
+    return isParked(parked) ? parked : NOTHING;
+  }
+
+  /** Has the adapter take requests out. @returns false if it threw, so that nobody knows what it still meant to do */
+  askProcess(queues: BorrowQueues): boolean {
+    return this.#try('processPendingChunks', () => this.#methods.processPendingChunks(queues));
+  }
+
+  /** Has the adapter put requests back. */
+  askRestore(queues: BorrowQueues): void {
+    this.#try('restoreQueues', () => this.#methods.restoreQueues(queues));
+  }
+
+  /** Tells the adapter of a plan. */
+  tellPlan(plan: Plan): void {
+    const { postprocess } = this.#methods;
+    if (postprocess !== undefined) this.#try('postprocess', () => postprocess(plan));
+  }
+
+  /** Tells the adapter of requests that are about to end. */
+  tellFinish(requests: readonly Request[]): void {
+    const { finishRequests } = this.#methods;
+    if (finishRequests !== undefined) this.#try('finishRequests', () => finishRequests([...requests]));
+  }
+
+  /** Notes that a request has ended, or was never known; `cleanUp` tells the adapter. Nothing happens the second time. */
+  noteEnded(request: Request): void {
+    if (this.#known.has(request)) return;
+    this.#known.add(request);
+    this.#ended.push(request);
+  }
+
+  /** Tells the adapter of the requests that have ended since the last time. To be called when nothing is half done. */
+  cleanUp(): void {
+    if (this.#ended.length === 0) return;
+    const { cleanupReceiver } = this.#methods;
+    for (const request of this.#ended.splice(0))
+      if (cleanupReceiver !== undefined)
+        this.#try('cleanupReceiver', () => cleanupReceiver(request), request);
+  }
+
+  #try(what: string, call: () => unknown, about: Request | null = null): boolean {
+    try {
+      call();
+      return true;
+    } catch (error) {
+      const detail = `the borrowing adapter threw at ${what}: ${describeError(error)}`;
+      this.#anomalies.report('borrower-failed', detail, about);
+      return false;
+    }
+  }
+}
+
+function isParked(parked: unknown): parked is readonly Request[][] {
+  return Array.isArray(parked) && parked.every((queue) => Array.isArray(queue));
+}

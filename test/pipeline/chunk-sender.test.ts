@@ -27,13 +27,16 @@ describe('a chunk sender', () => {
     expect([sender.isOver, sender.numUnsent]).toEqual([true, 0]);
   });
 
-  it('says with the last tokens that they are the last, if the end is known by then', () => {
+  it('says the end by itself, whenever it is known', () => {
     const { chunks, sender } = make(3, 1);
     sender.add(tokens(1, 2, 3, 4), null, false, 0);
     sender.end(0);
     expect(seen(chunks)).toEqual([[[1, 2, 3], false]]);
     sender.taken(1, 0);
-    expect(seen(chunks).slice(1)).toEqual([[[4], true]]);
+    expect(seen(chunks).slice(1)).toEqual([
+      [[4], false],
+      [[], true],
+    ]);
   });
 
   it('keeps back what is beyond the window, and cuts it as if nobody had waited', () => {
@@ -50,7 +53,8 @@ describe('a chunk sender', () => {
       [[2, 2], false],
       [[3, 3], false],
       [[9, 9, 9], false],
-      [[9], true],
+      [[9], false],
+      [[], true],
     ]);
   });
 

@@ -132,7 +132,6 @@ describe('a stage', () => {
       /no such voice/,
     ],
     ['returns no object', () => 5 as never, /must be an object, got 5/],
-    ['returns no tokens', () => ({ prompt: [] }), /at least one token/],
     ['returns a name that nobody knows', () => ({ prompt: [1], resumable: true }) as never, /resumable/],
     ['returns a promise', async () => ({ prompt: [1] }) as never, /prompt/],
     ['returns what does not fit', () => ({ prompt: new Int32Array(500) }), /500/],

@@ -101,7 +101,7 @@ export class ChunkSender {
       if (this.#sent + count === end) this.#ends.shift();
       this.#emit(count, now);
     }
-    // A last chunk without tokens costs the receiver nothing, so it need not wait.
+    // The last chunk has no tokens and costs the receiver nothing, so it need not wait.
     if (this.#ended && !this.#isOver && this.#sent === this.#total) this.#emit(0, now);
   }
 
@@ -115,7 +115,8 @@ export class ChunkSender {
     const extras = this.#extras?.slice(from, from + count) ?? null;
     this.#from += count;
     this.#sent += count;
-    const isLast = this.#ended && this.#sent === this.#total;
+    // The end comes by itself, so that what a chunk is does not depend on when the end was known.
+    const isLast = count === 0;
     this.#isOver = isLast;
     if (this.#waitsSince < 0) this.#waitsSince = now;
     this.#send({ number: ++this.#number, tokens, extras, isLast });

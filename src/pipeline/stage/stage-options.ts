@@ -16,7 +16,7 @@ export interface StageChunk {
   readonly tokens: Int32Array;
   /** What the executor of the stage before gave with each token, such as hidden states; null = nothing. */
   readonly extras: readonly unknown[] | null;
-  /** Whether it is the last one. */
+  /** Whether it is the last one, which comes behind all tokens and has none. */
   readonly isLast: boolean;
 }
 
@@ -39,7 +39,7 @@ export interface StageOptions {
   defaults?: StageFields;
   /**
    * How a chunk of the stage before becomes the next input: token ids, with stop conditions and `params` of their own where
-   * they need them. Null: the chunk brings nothing to compute. Default: its tokens as they are. A throw fails the request.
+   * they need them. Null, or no token ids: the chunk brings nothing to compute. Default: its tokens as they are. A throw fails the request.
    */
   input?: (chunk: StageChunk) => ChunkInput | null;
   /** Tokens that make a chunk for the next stage; the end of an answer ends a chunk too. Default 16. */

@@ -134,7 +134,7 @@ export class StageRequest {
         fields === undefined
           ? config.input({ id, number, tokens, extras, isLast })
           : ofClient(tokens, fields);
-      if (input === null || input === undefined) adapter.computed(key);
+      if (input === null || input === undefined || input.prompt?.length === 0) adapter.computed(key);
       else work.feed(input);
       if (isLast) work.end();
     } catch (error) {

@@ -4,7 +4,7 @@ import type { ChunkInput } from '../../scheduler/request/session.js';
 export interface Chunk {
   /** Counts the chunks of one request from one stage to the next, from 1 on. */
   readonly number: number;
-  /** Token ids. Empty only in a last chunk. */
+  /** Token ids. The last chunk has none, and of those of stages only the last one. */
   readonly tokens: Int32Array;
   /** The executor's extra value for each of `tokens`; null if there are none. */
   readonly extras: readonly unknown[] | null;

@@ -172,9 +172,19 @@ describe('the command line', () => {
 describe('scheduler flags', () => {
   it('exist for every option of the scheduler', async () => {
     const { options } = await replay('--requests', '1');
-    // A replay has no connector, and nobody to whom plans tell of blocks.
-    const { now, log, placement, deadlines, connector, loadFailurePolicy, reclaim, reportBlocks, ...config } =
-      resolveOptions({ numBlocks: 2 });
+    // A replay has no connector, no borrowing adapter, and nobody to whom plans tell of blocks.
+    const {
+      now,
+      log,
+      placement,
+      deadlines,
+      connector,
+      borrower,
+      loadFailurePolicy,
+      reclaim,
+      reportBlocks,
+      ...config
+    } = resolveOptions({ numBlocks: 2 });
     expect(Object.keys(options)).toEqual(expect.arrayContaining(Object.keys(config)));
     const { stdout } = await run(['replay', '--help']);
     for (const key of Object.keys(config)) {

@@ -381,8 +381,8 @@ export const PLANTS: readonly Plant[] = [
     name: 'draining-rows',
     why: 'requests that have ended keep rows that others need',
     file: 'src/scheduler/schedule/waiting-pass.ts',
-    text: '(lacksRow && reclaimRow(s)) || ',
-    replacement: '',
+    text: '  if (lacksRow && reclaimRow(s)) return true;\n',
+    replacement: '  void reclaimRow;\n',
   },
   {
     name: 'connector-deadline',

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { addAbortListener } from 'node:events';
 import { Anomalies } from '../../base/anomalies.js';
-import { BlockstepError, show } from '../../base/errors.js';
+import { type BlockstepError, show } from '../../base/errors.js';
 import { isAborted } from '../../engine/streams/submission.js';
 import type { PipelineMessage, RequestKey, StageFigures, StageMessage } from '../transport/messages.js';
 import { type Connection, stageParty, type Transport } from '../transport/transport.js';
@@ -80,17 +80,7 @@ export class Orchestrator {
     const taken = takePipelineInput(input, names);
     const number = this.#nextNumber++;
     const id = taken.id ?? this.#roster.newId(number);
-    if (this.#roster.byId(id) !== undefined)
-      throw new BlockstepError(
-        'ERR_BLOCKSTEP_DUPLICATE_ID',
-        `id ${show(id)} belongs to an unfinished request`,
-      );
-    if (this.#roster.size >= maxRequests)
-      throw new BlockstepError(
-        'ERR_BLOCKSTEP_OVERLOADED',
-        `${this.#roster.size} requests are unfinished, the most that maxRequests allows`,
-        { retryAfterMs: null },
-      );
+    this.#roster.checkRoom(id, maxRequests);
     const key = `${this.#party.slice('client/'.length)}.${number}`;
     const request = new PipelineRequest(id, key, names, wants, taken.timeoutMs, now);
     request.pingsBefore = this.#liveness.numPings;

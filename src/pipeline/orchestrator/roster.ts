@@ -1,3 +1,4 @@
+import { BlockstepError, show } from '../../base/errors.js';
 import type { RequestKey } from '../transport/messages.js';
 import type { PipelineRequest } from './pipeline-request.js';
 
@@ -26,6 +27,21 @@ export class Roster {
 
   byId(id: string): PipelineRequest | undefined {
     return this.#byId.get(id);
+  }
+
+  /**
+   * Checks that another request may be added.
+   * @throws ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_OVERLOADED
+   */
+  checkRoom(id: string, maxRequests: number): void {
+    if (this.#byId.has(id))
+      throw new BlockstepError(
+        'ERR_BLOCKSTEP_DUPLICATE_ID',
+        `id ${show(id)} belongs to an unfinished request`,
+      );
+    if (this.size < maxRequests) return;
+    const why = `${this.size} requests are unfinished, the most that maxRequests allows`;
+    throw new BlockstepError('ERR_BLOCKSTEP_OVERLOADED', why, { retryAfterMs: null });
   }
 
   add(request: PipelineRequest): void {

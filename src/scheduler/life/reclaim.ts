@@ -7,14 +7,17 @@ import { endLoading } from './loading.js';
 import { giveBlocksBack, giveRowBack } from './preempt.js';
 
 /**
- * Takes the blocks of one session that does not run, because another request needs blocks. The longest idle session
- * comes first. Otherwise, if nothing but the needy request runs, so that no request can ever give blocks back, the last
- * session in line for admission gives up its own. The blocks keep their hashes, so that the session finds again
- * whatever was not reused. A session whose blocks a transfer uses is left alone.
+ * Takes the blocks of one session that does not run, because another request needs blocks or a row. The longest idle
+ * session comes first. Otherwise the last session in line for admission gives up its own: if nothing but the needy
+ * request runs, so that no request can ever give blocks back; or if it is a row that is lacking. Whoever stands behind
+ * a request without a row cannot be admitted before it, and a session in line gives its row to nobody else. The blocks
+ * keep their hashes, so that the session finds again whatever was not reused. A session whose blocks a transfer uses is
+ * left alone.
  * @param needy the request that needs blocks; its own are never taken
+ * @param lacksRow the needy request is at the head of the line and found no row
  * @returns false if no session has blocks to give
  */
-export function reclaimSession(s: SchedulerState, needy: Request): boolean {
+export function reclaimSession(s: SchedulerState, needy: Request, lacksRow = false): boolean {
   if (!s.config.deviations.reclaimIdleSessions) return false;
   const { idleHolders } = s.queues;
   for (let request = idleHolders.peek(); request !== null; request = idleHolders.peek()) {
@@ -24,8 +27,8 @@ export function reclaimSession(s: SchedulerState, needy: Request): boolean {
     if (canReclaim(request, needy)) return reclaim(s, request);
   }
   const { running, numLentRunning } = s.queues;
-  if (numLentRunning > 0 || running.length > 1 || (running.length === 1 && running[0] !== needy))
-    return false;
+  const isAlone = running.length === 0 || (running.length === 1 && running[0] === needy);
+  if (!lacksRow && (numLentRunning > 0 || !isAlone)) return false;
   // The requests of `skipped` stand in line before those of `waiting`.
   for (const queue of [s.queues.waiting, s.queues.skipped]) {
     const last = queue.toArray().findLast((request) => canReclaim(request, needy));

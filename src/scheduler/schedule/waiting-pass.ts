@@ -185,7 +185,8 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
  * @returns false if no request has any to give
  */
 export function findRoom(s: SchedulerState, plan: Plan, request: Request, lacksRow: boolean): boolean {
-  return (lacksRow && reclaimRow(s)) || reclaimSession(s, request) || reclaimStuckLoad(s, plan, request);
+  if (lacksRow && reclaimRow(s)) return true;
+  return reclaimSession(s, request, lacksRow) || reclaimStuckLoad(s, plan, request);
 }
 
 /**

@@ -39,8 +39,12 @@ export class AdmissionAudit {
     }
   }
 
-  /** A request that waits, with what was loaded for it, gives its blocks up only for one that nobody else can help. */
-  #givenUp({ requests }: Sight, numStill: number): void {
+  /**
+   * A request that waits, with what was loaded for it, gives its blocks up only for one that nobody else can help, or for
+   * one that found no row. The latter takes the row, unless it then finds too few blocks.
+   */
+  #givenUp({ requests, rowsInUse }: Sight, numStill: number): void {
+    const lacksRow = rowsInUse >= this.#ledger.rules.numRows - 1;
     for (const { handle, blocks, container } of requests) {
       const before = this.#before.get(handle);
       if (before === undefined || before.container === 'running' || container === 'running') continue;
@@ -49,7 +53,8 @@ export class AdmissionAudit {
       if (before.status === 'WAITING_FOR_STREAMING_REQ') continue;
       const { name, uses } = this.#ledger.account(handle);
       if (uses.size > 0) throw new Violation('I10', `${name} gives up blocks that ${[...uses]} uses`);
-      if (numStill > 1) throw new Violation('I10', `${name} gives up its blocks, and ${numStill} others run`);
+      if (numStill > 1 && !lacksRow)
+        throw new Violation('I10', `${name} gives up its blocks, and ${numStill} others run`);
     }
   }
 

@@ -171,7 +171,10 @@ export class Client {
     stages.forEach(({ name }, stage) => {
       const text = answers[stage].flat();
       const end = result.stages[name];
-      if (end === undefined) return this.#broke('text', `has no end in ${name}`);
+      if (end === undefined) {
+        this.#broke('text', `has no end in ${name}`);
+        return;
+      }
       if (end.numOutputTokens !== text.length)
         this.#broke('text', `${name} has made ${end.numOutputTokens} tokens, and not ${text.length}`);
       if ((end.tokens !== null) !== wants.includes(stage))

@@ -81,7 +81,7 @@ export function drawPipelineSetup(seed: number): PipelineSetup {
     mood === 'hostile' && rng.chance(0.5) ? 0 : 0.002 + rng.below(60) / 1000,
   );
   for (const fault of PIPELINE_FAULTS) if (!FAULTS_OF[mood].includes(fault)) faults[fault] = 0;
-  for (const rare of ['restart', 'silence', 'clientDies'] as const) faults[rare] /= 8;
+  for (const rare of ['restart', 'silence', 'clientDies'] as const) faults[rare] /= 3;
   faults.stepFails /= 4;
   // Where only waiting can tell that something was lost, waiting has to have an end.
   const isPatient = mood !== 'hostile';

@@ -24,9 +24,10 @@ export function expectGuarded(plant: Plant): void {
  * Plants a bug: it is found, and found again by the command that is told.
  * @param seeds among which it is found
  * @param flags that this command has for the plant
+ * @param more flags of the first command
  */
-export function expectFoundAgain(name: string, seeds: number, flags: string): void {
-  const found = sim('--plant', name, '--seeds', `${seeds}`);
+export function expectFoundAgain(name: string, seeds: number, flags: string, ...more: string[]): void {
+  const found = sim('--plant', name, '--seeds', `${seeds}`, ...more);
   expect(found.status).toBe(1);
   const replay = /replay: npm run sim -- (.+)/.exec(found.stdout)?.[1] ?? '';
   expect(replay).toContain(flags);

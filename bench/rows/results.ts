@@ -38,11 +38,11 @@ export function readResults(file: string): Results {
   return results;
 }
 
-/** The newest result file by its date, without the baseline and without the results of GPU hosts; null if there is none. */
+/** The newest result file by its date, without the baseline and without the results of GPU hosts and of pipelines; null if there is none. */
 export function newestFile(): string | null {
   if (!existsSync(RESULTS_FOLDER)) return null;
   const files = readdirSync(RESULTS_FOLDER)
-    .filter((name) => !name.startsWith('gpu-'))
+    .filter((name) => !/^(gpu|pipeline)-/.test(name))
     .map((name) => join(RESULTS_FOLDER, name))
     .filter((file) => file.endsWith('.json') && file !== BASELINE);
   const dated = files.map((file) => ({ file, date: readResults(file).machine.date }));

@@ -27,6 +27,7 @@ describe.skipIf(whyNoRedis !== null)('a transport over Redis', () => {
     const server = await RedisServer.start();
     const a = await Noted.join('client/a', server);
     const b = await Noted.join('stage/b', { url: server.socketUrl });
+    await a.meets(b);
     a.ping('stage/b', 1, 3000);
     b.ping('client/a', 1, 10);
     await b.has(3000);
@@ -36,7 +37,7 @@ describe.skipIf(whyNoRedis !== null)('a transport over Redis', () => {
     await until(() => server.command('xlen', 'blockstep:stage/b') === '0', 'an empty inbox');
     expect(a.losses).toEqual([]);
     expect(b.losses).toEqual([]);
-    expect(a.stats).toMatchObject({ sent: 3000, received: 10, queued: 0, queuedBytes: 0, connections: 2 });
+    expect(a.stats).toMatchObject({ sent: 3001, received: 10, queued: 0, queuedBytes: 0, connections: 2 });
     for (const name of ['client/a', 'stage/b']) {
       const ttl = Number(server.command('pttl', `blockstep:${name}`));
       expect(ttl).toBeGreaterThan(10_000);
@@ -163,12 +164,31 @@ describe.skipIf(whyNoRedis !== null)('a transport over Redis', () => {
     });
   });
 
+  it('what the server had given when the connection broke is read again', async () => {
+    const server = await RedisServer.start();
+    const a = await Noted.join('client/a', server);
+    const b = await Noted.join('stage/b', server);
+    await b.connected();
+    a.ping('stage/nobody', 7);
+    await until(() => a.stats.sent === 1, 'a message on the server');
+    // Puts it into the inbox, and gives it to the reader, who never hears of it.
+    const script = `local entry = redis.call('XRANGE', KEYS[1], '-', '+')[1]
+      redis.call('XADD', KEYS[2], '*', entry[2][1], entry[2][2])
+      local group = redis.call('XINFO', 'GROUPS', KEYS[2])[1][2]
+      return #redis.call('XREADGROUP', 'GROUP', group, 'reader', 'STREAMS', KEYS[2], '>')`;
+    const keys = ['blockstep:stage/nobody', 'blockstep:stage/b'];
+    expect(server.command('eval', script, '2', ...keys)).toBe('1');
+    server.command('client', 'kill', 'type', 'normal');
+    await b.has(1);
+    expect(b.numbers).toEqual([7]);
+  });
+
   it('a connection that breaks again and again loses and doubles nothing (random)', async () => {
     const server = await RedisServer.start();
     const random = new Random(11);
     const a = await Noted.join('client/a', server);
     const b = await Noted.join('stage/b', server);
-    await Promise.all([a.connected(), b.connected()]);
+    await a.meets(b);
     for (let next = 1; next <= 4000; next += 40) {
       a.ping('stage/b', next, next + 39);
       b.ping('client/a', next, next + 39);

@@ -60,6 +60,12 @@ export class Noted {
     await until(() => this.stats.isConnected, `the connection of ${this.name}`);
   }
 
+  /** Waits until another party has heard of this one: this one's inbox is there, too, then. */
+  async meets(other: Noted): Promise<void> {
+    this.connection.send(other.name, { kind: 'abort', key: '' });
+    await until(() => other.messages.length > 0, `word of ${this.name}`);
+  }
+
   /** Waits until so many pings have come. */
   async has(count: number): Promise<void> {
     await until(

@@ -9,6 +9,7 @@ import { MultiConnector, type MultiConnectorOptions, MultiWorker } from 'blockst
 import { offload } from 'blockstep/connectors/offload';
 import { StoreConnector } from 'blockstep/connectors/store';
 import { Pipeline, type PipelineStream, type StageOptions, type Transport } from 'blockstep/pipeline';
+import { RedisTransport } from 'blockstep/pipeline/redis';
 import { connectorCases, type MakeConnector } from 'blockstep/testing';
 
 const options = { numBlocks: 64, blockSize: 4, maxNumSeqs: 4, maxModelLen: 64 };
@@ -25,6 +26,7 @@ export const classes = [LeaseConnector, MultiWorker, StoreConnector];
 export const stage: StageOptions = { name: 'a', engine: { ...options, executor }, input: ({ tokens }) => ({ prompt: tokens }) };
 export const pipeline = (transport: Transport): PipelineStream =>
   new Pipeline({ stages: [stage, { name: 'b', remote: true }], transport }).submit({ prompt: [1] }, { outputs: ['a'] });
+export const redis = (): Promise<Transport> => RedisTransport.open({ url: 'redis://127.0.0.1:6379', prefix: 'p:' });
 const make: MakeConnector = ({ memories, makeLane }) => offload({ memory: memories, hostBlocks: 60, makeLane });
 export const cases: readonly { name: string; run(): Promise<void> }[] = connectorCases({ make });
 

@@ -1,3 +1,3 @@
-export type { RedisPartyStats } from './party.js';
+export type { RedisPartyStats } from './party-stats.js';
 export type { RedisTransportOptions } from './redis-options.js';
 export { RedisTransport } from './redis-transport.js';

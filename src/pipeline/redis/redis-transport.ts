@@ -4,7 +4,8 @@ import { optionalPackage } from '../../base/packages/optional-package.js';
 import { IOVALKEY_VERSIONS } from '../../base/packages/redis-address.js';
 import type { Connection, Mailbox, Transport } from '../transport/transport.js';
 import type { Client } from './line.js';
-import { Party, type RedisPartyStats } from './party.js';
+import { Party } from './party.js';
+import type { RedisPartyStats } from './party-stats.js';
 import {
   type RedisTransportOptions,
   type RedisTransportSettings,

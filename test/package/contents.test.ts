@@ -13,6 +13,7 @@ const manifest = JSON.parse(read('package.json')) as {
   keywords: string[];
   scripts: Record<string, string>;
   bugs: { url: string };
+  exports: Record<string, { types?: string }>;
 };
 
 /** Paths of what `npm pack` takes, from the root. */
@@ -114,5 +115,24 @@ describe('the package', () => {
     );
     expect(generic).toEqual([]);
     expect(read('dist/index.d.ts')).toMatch(/^\/\/\/ <reference types="node"/);
+  });
+
+  it('has declarations that need no package which its users may not have', () => {
+    const seen = new Set<string>();
+    const foreign: string[] = [];
+    const follow = (path: string): void => {
+      if (seen.has(path)) return;
+      seen.add(path);
+      // Comments may name whatever they like.
+      const text = read(path).replaceAll(/\/\*[^]*?\*\//g, '');
+      for (const [, name] of text.matchAll(/(?:from|import\()\s*'([^']+)'/g)) {
+        if (name.startsWith('.')) follow(join(dirname(path), name.replace(/\.js$/, '.d.ts')));
+        else if (!name.startsWith('node:')) foreign.push(`${path}: ${name}`);
+      }
+    };
+    for (const { types } of Object.values(manifest.exports))
+      if (types !== undefined) follow(normalize(types));
+    expect(seen.size).toBeGreaterThan(100);
+    expect(foreign).toEqual([]);
   });
 });

@@ -65,8 +65,8 @@ export class ZmqLink implements Link {
   #receive: Receive | null = null;
   #closed = false;
 
-  /** @internal Call `ZmqLink.open`. */
-  constructor(parts: {
+  // Private, so that the declarations of the class need no types of a package that its users may not have.
+  private constructor(parts: {
     router: Router;
     makeDealer: () => Dealer;
     address: string;

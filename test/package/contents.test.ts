@@ -124,7 +124,7 @@ describe('the package', () => {
       if (seen.has(path)) return;
       seen.add(path);
       // Comments may name whatever they like.
-      const text = read(path).replaceAll(/\/\*[^]*?\*\//g, '');
+      const text = read(path).replaceAll(/\/\*[\s\S]*?\*\//g, '');
       for (const [, name] of text.matchAll(/(?:from|import\()\s*'([^']+)'/g)) {
         if (name.startsWith('.')) follow(join(dirname(path), name.replace(/\.js$/, '.d.ts')));
         else if (!name.startsWith('node:')) foreign.push(`${path}: ${name}`);

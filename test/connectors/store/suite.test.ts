@@ -18,10 +18,10 @@ function makeCounted(world: ConnectorWorld) {
 
 // `npm run test:long -- connectors` has more seeds.
 describe('a store with every fault conforms to the contract of connectors', () => {
-  for (const { name, run } of connectorCases({ make: makeCounted })) it(name, run, 120_000);
+  for (const { name, run } of connectorCases({ make: makeCounted, seeds: [1, 2] })) it(name, run, 120_000);
 
   it('and every fault was there', () => {
-    for (const fault of FaultyServer.FAULTS) expect(faults[fault], fault).toBeGreaterThan(10);
+    for (const fault of FaultyServer.FAULTS) expect(faults[fault], fault).toBeGreaterThan(3);
   });
 });
 

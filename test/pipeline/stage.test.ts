@@ -70,8 +70,10 @@ describe('a stage', () => {
   it('gives up what waits for a chunk that never comes, exactly at its time', () => {
     const bench = new StageBench({ stallMs: 250 });
     bench.submit('k');
-    bench.clock.ms += 249;
-    bench.stage.tick();
+    for (const ms of [200, 49]) {
+      bench.clock.ms += ms;
+      bench.stage.tick();
+    }
     expect(bench.stage.figures().requests).toBe(1);
     bench.clock.ms += 1;
     bench.stage.tick();
@@ -259,6 +261,33 @@ describe('a stage', () => {
       bench.stage.tick();
     }
     expect(bench.clock.ms).toBe(7000);
+  });
+
+  it('blames nobody for what it has not read, since it stood still itself', async () => {
+    const bench = new StageBench({ maxChunksAhead: 1, stallMs: 1000 });
+    bench.submit('sends', { from: null, prompt: Int32Array.of(1, 2, 3), fields: { maxTokens: 7 } });
+    await bench.settle();
+    bench.submit('waits');
+    bench.clock.ms += 250;
+    bench.stage.tick();
+    bench.clock.ms += 5000;
+    bench.stage.tick();
+    expect(bench.stage.figures().requests).toBe(2);
+    expect(bench.stage.nextDeadline).toBe(bench.clock.ms + 250);
+    bench.chunk('waits', 1, [1, 2]);
+    bench.tell({ kind: 'taken', key: 'sends', number: 1 });
+    await bench.settle();
+    while (bench.stage.figures().requests > 0) {
+      expect(bench.stage.nextDeadline).toBeGreaterThan(bench.clock.ms);
+      bench.clock.ms = bench.stage.nextDeadline;
+      bench.stage.tick();
+    }
+    // Both begin to wait anew with what was read.
+    expect(bench.clock.ms).toBe(7250);
+    expect(bench.post.take('failed').map(({ failure }) => failure.message)).toEqual([
+      'request "x" waits for chunk 2 of a, 1000 ms: stallMs of stage b is 1000',
+      'request "x" waits for c to take chunk 2, 1000 ms: stallMs of stage b is 1000',
+    ]);
   });
 
   it('fails what may have lost a message, and counts messages for others', () => {

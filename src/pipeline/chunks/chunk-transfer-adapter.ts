@@ -80,6 +80,7 @@ export class ChunkTransferAdapter {
   #numIn = 0;
   #numOut = 0;
 
+  /** @param now the clock that waits are measured by, in milliseconds */
   constructor(limits: ChunkLimits, anomalies: Anomalies, now: () => number) {
     this.#limits = limits;
     this.#anomalies = anomalies;

@@ -9,6 +9,7 @@ import type { Chunk } from '../transport/chunk.js';
 import type { PipelineMessage, RequestKey, StageFigures, StageSubmission } from '../transport/messages.js';
 import { type Connection, stageParty, type Transport } from '../transport/transport.js';
 import { ArScheduler } from './ar-scheduler.js';
+import { AwakeClock } from './awake-clock.js';
 import { GenerationScheduler } from './generation-scheduler.js';
 import { COMPUTES_AT_ONCE, type StageConfig } from './stage-options.js';
 import { type StageParts, StageRequest } from './stage-request.js';
@@ -40,7 +41,7 @@ const MOST_REMEMBERED = 4096;
  * became of it; all that comes may be late, doubled or about a request that has ended, and is then counted and skipped.
  *
  * Invariants: `#requests` has each request whose work is not over, or whose chunks are not all sent, and no other; a client in
- * `#clients` was heard of within `deadMs`; `#over` has at most `MOST_REMEMBERED` keys, and none of `#requests`.
+ * `#clients` was heard of within `deadMs`, sleep left out; `#over` has at most `MOST_REMEMBERED` keys, and none of `#requests`.
  */
 export class Stage {
   readonly engine: Engine;
@@ -51,13 +52,14 @@ export class Stage {
   readonly #parts: StageParts;
   readonly #anomalies = new Anomalies(false);
   readonly #requests = new Map<RequestKey, StageRequest>();
-  /** When each client was heard of last, in milliseconds. */
+  /** Waits for others are measured by it. */
+  readonly #awake: AwakeClock;
+  /** When each client was heard of last, in milliseconds of `#awake`. */
   readonly #clients = new Map<string, number>();
   /** Chunks that have overtaken the submission of their request. */
   readonly #early: EarlyChunks;
   /** Keys of requests that are over, the oldest first: a submission that comes late or twice begins nothing. */
   readonly #over = new Set<RequestKey>();
-  #tickedAt: number;
   #numBegun = 0;
   #numForgotten = 0;
 
@@ -66,12 +68,13 @@ export class Stage {
     const { now, transport } = place;
     this.#config = config;
     this.#place = place;
-    this.#tickedAt = now();
+    const waits = [config.stallMs, place.deadMs].filter((ms) => ms > 0);
+    this.#awake = new AwakeClock(now, Math.min(...waits));
     const atOnce = config.kind === 'generation' ? COMPUTES_AT_ONCE : {};
     // The adapter limits the waits for chunks, and knows what to say about them.
     const deadlines = { ...config.engine.deadlines, streamingInput: 0 };
     this.engine = makeEngine(config.name, { ...config.engine, ...atOnce, deadlines });
-    this.#adapter = new ChunkTransferAdapter(config, this.#anomalies, now);
+    this.#adapter = new ChunkTransferAdapter(config, this.#anomalies, () => this.#awake.now());
     this.#early = new EarlyChunks((key, chunk) => this.#adapter.take(key, chunk));
     const Scheduler = config.kind === 'generation' ? GenerationScheduler : ArScheduler;
     try {
@@ -114,26 +117,22 @@ export class Stage {
       if (request === undefined) this.#adapter.cancel(key);
       else request.stall(why);
     }
+    this.#early.expire(this.#place.now());
     const { deadMs } = this.#place;
-    const now = this.#place.now();
-    const sleptMs = now - this.#tickedAt;
-    this.#tickedAt = now;
-    this.#early.expire(now);
     if (deadMs === 0) return;
-    for (const [client, heardAt] of this.#clients) {
-      // Whoever was asleep himself has not looked for pings: they may have come meanwhile.
-      if (sleptMs > deadMs / 2) this.#clients.set(client, now);
-      else if (now - heardAt >= deadMs) this.#giveUp(client);
-    }
+    const now = this.#awake.now();
+    for (const [client, heardAt] of this.#clients) if (now - heardAt >= deadMs) this.#giveUp(client);
   }
 
   /** When `tick` has something to do, in milliseconds of the clock; Infinity: not before something comes. */
   get nextDeadline(): number {
+    let next = this.#adapter.nextDeadline;
     const { deadMs } = this.#place;
-    let next = Math.min(this.#adapter.nextDeadline, this.#early.nextDeadline);
-    if (deadMs === 0 || this.#clients.size === 0) return next;
-    for (const heardAt of this.#clients.values()) next = Math.min(next, heardAt + deadMs);
-    return Math.min(next, this.#tickedAt + deadMs / 2);
+    if (deadMs > 0) for (const heardAt of this.#clients.values()) next = Math.min(next, heardAt + deadMs);
+    const { nextLook } = this.#awake;
+    // A wait counts only while the stage looks after it.
+    const awaited = next === Number.POSITIVE_INFINITY ? next : Math.min(this.#awake.toReal(next), nextLook);
+    return Math.min(awaited, this.#early.nextDeadline);
   }
 
   /** What a request waits for in this stage, in words; null if the stage does not know it. */
@@ -207,7 +206,7 @@ export class Stage {
       this.#anomalies.report('duplicate-job', detail);
       return;
     }
-    if (this.#place.deadMs > 0) this.#clients.set(client, this.#place.now());
+    if (this.#place.deadMs > 0) this.#clients.set(client, this.#awake.now());
     this.#numBegun++;
     const request = new StageRequest(submission, this.#parts);
     this.#requests.set(key, request);
@@ -221,7 +220,7 @@ export class Stage {
   }
 
   #answer(client: string, number: number): void {
-    if (this.#place.deadMs > 0) this.#clients.set(client, this.#place.now());
+    if (this.#place.deadMs > 0) this.#clients.set(client, this.#awake.now());
     const keys: RequestKey[] = [];
     for (const { submission } of this.#requests.values())
       if (submission.client === client) keys.push(submission.key);

@@ -66,6 +66,10 @@ function writers(path: string, maxBytes: number, letters: string) {
   });
 }
 
+function told({ rounds, errors }: { rounds: number; errors: string }): string {
+  return `${rounds} rounds ${errors}`;
+}
+
 describe('a file of LMDB', () => {
   it('removes what was unused for longest, and keeps its bound', async () => {
     const path = join(temporaryFolder(), 'kv.lmdb');
@@ -131,12 +135,18 @@ describe('a file of LMDB', () => {
     const kills = Number(process.env['BLOCKSTEP_STORE_KILLS'] ?? 4);
     for (let kill = 0; kill < kills; kill++) {
       const [a, b] = writers(path, 2 ** 21, 'ab');
-      await until(() => a.rounds > 3 && b.rounds > 3, `rounds of two writers; ${a.errors}${b.errors}`);
+      await until(
+        () => a.rounds > 3 && b.rounds > 3,
+        () => `rounds of two writers: ${told(a)}, ${told(b)};`,
+      );
       await pause(random.below(10));
       a.child.kill('SIGKILL');
       // The other one goes on, although the killed one may have had the lock.
       const { rounds } = b;
-      await until(() => b.rounds > rounds + 3, `rounds after the kill; ${b.errors}`);
+      await until(
+        () => b.rounds > rounds + 3,
+        () => `rounds after the kill: ${told(b)};`,
+      );
       b.child.kill('SIGKILL');
       const store = await open(path, 2 ** 21);
       expect(await whole(store, [...namesOf('a', 100), ...namesOf('b', 100)])).toBeGreaterThan(50);

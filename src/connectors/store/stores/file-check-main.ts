@@ -1,5 +1,5 @@
 import { statSync, truncateSync } from 'node:fs';
-import { openFile } from './embedded-file.js';
+import { type EmbeddedFile, openFile } from './embedded-file.js';
 import { CheckEnd } from './file-check.js';
 
 /** Messages of LMDB about a file that is damaged, or is none of its own. */
@@ -13,11 +13,8 @@ const DAMAGE =
 async function check(path: string): Promise<number> {
   try {
     const file = await openFile(path, 2 ** 20);
-    const { pageSize, lastPageNumber } = file.root.getStats() as { pageSize: number; lastPageNumber: number };
-    // Reading behind the end of a file that was cut off ends a process. With its length back the lost pages are zeros: the
-    // walk below finds those of trees, and checksums find those of values.
-    const needed = pageSize * (lastPageNumber + 1);
-    if (statSync(path).size < needed) truncateSync(path, needed);
+    // Nobody else writes meanwhile: who does makes the file longer, and what he wrote would be cut off.
+    file.root.transactionSync(() => restoreLength(path, file));
     for (const database of [file.values, file.uses, file.order, file.facts]) {
       let count = 0;
       for (const key of database.getKeys({})) count += key.length > 0 ? 1 : 0;
@@ -32,6 +29,16 @@ async function check(path: string): Promise<number> {
     process.stderr.write(text);
     return DAMAGE.test(text) ? CheckEnd.damaged : CheckEnd.unknown;
   }
+}
+
+/**
+ * Gives a file that was cut off its length back: reading behind the end of a file ends a process. The lost pages are zeros then: the walk
+ * through the trees finds those of trees, and checksums find those of values.
+ */
+function restoreLength(path: string, { root }: EmbeddedFile): void {
+  const { pageSize, lastPageNumber } = root.getStats() as { pageSize: number; lastPageNumber: number };
+  const needed = pageSize * (lastPageNumber + 1);
+  if (statSync(path).size < needed) truncateSync(path, needed);
 }
 
 process.exit(await check(process.argv[2]));

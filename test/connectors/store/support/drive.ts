@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { StoreThread } from '../../../../src/connectors/store/client/store-thread.js';
 
-/** Most milliseconds that a test waits for something that must come. No test needs as long. */
-export const PATIENCE_MS = 30_000;
+/** Most milliseconds that a test waits for something that must come. No test needs as long, on a machine that does little else. */
+export const PATIENCE_MS = 120_000;
 
 /** A folder that is removed with the test. */
 export function temporaryFolder(): string {
@@ -19,11 +19,14 @@ export function pause(ms = 1): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-/** Waits until something holds. @throws if it does not come */
-export async function until(holds: () => boolean, what = 'what the test waits for'): Promise<void> {
+/** Waits until something holds. @param what it is, told when it does not come @throws if it does not come */
+export async function until(
+  holds: () => boolean,
+  what: string | (() => string) = 'what the test waits for',
+): Promise<void> {
   const end = Date.now() + PATIENCE_MS;
   while (!holds()) {
-    if (Date.now() > end) throw new Error(`${what} did not come`);
+    if (Date.now() > end) throw new Error(`${typeof what === 'string' ? what : what()} did not come`);
     await pause();
   }
 }

@@ -10,7 +10,7 @@ import { printTable } from '../connectors/support/table.js';
 import { describeMachine, REPOSITORY, readMachine } from '../machine.js';
 import { answerHelp } from '../usage.js';
 import { withRedis } from './server.js';
-import { engineAlone, type Flow, measureFlow, stages } from './stages.js';
+import { engineAlone, engineRead, type Flow, measureFlow, stages } from './stages.js';
 import { byBareClient, byTransport, type Carried, measure, sizeOfMessage } from './transports.js';
 
 answerHelp(
@@ -67,6 +67,7 @@ await withRedis(async (url) => {
   const flows = await best<Flow>(
     {
       'one engine alone': () => measureFlow(engineAlone(), REQUESTS),
+      'one engine, read as it computes': () => measureFlow(engineRead(), REQUESTS),
       'one stage': () => measureFlow(stages(1), REQUESTS),
       'three stages': () => measureFlow(stages(3), REQUESTS),
       'three stages over Redis': async () => measureFlow(stages(3, await redis()), REQUESTS),

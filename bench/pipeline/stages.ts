@@ -40,6 +40,20 @@ export function engineAlone(): Served {
   };
 }
 
+/** One engine whose outputs are read one by one as they come, which is what a stage does. */
+export function engineRead(): Served {
+  const engine = new Engine({ ...SIZES, executor: new Instant() });
+  void engine.run();
+  return {
+    request: async (maxTokens) => {
+      let last: unknown;
+      for await (const output of engine.submit({ prompt: PROMPT, maxTokens })) last = output;
+      return last;
+    },
+    close: () => engine.shutdown({ drainMs: 0 }).then(() => {}),
+  };
+}
+
 /** Stages in a row, each of which answers a chunk with as many tokens. */
 export function stages(count: number, transport?: Transport): Served {
   const stage = (_: unknown, i: number): StageOptions => ({

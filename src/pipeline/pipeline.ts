@@ -146,7 +146,10 @@ export class Pipeline implements AsyncDisposable {
     return this.#orchestrator.size;
   }
 
-  /** When a wait of a request ends at the latest, in milliseconds of the pipeline's clock; Infinity: none is limited. */
+  /**
+   * When `step` must be called again at the latest, in milliseconds of the pipeline's clock; Infinity: no wait is limited. A wait may end
+   * then. A stage that is not called in time counts as asleep, and blames nobody for the time that it slept.
+   */
   get nextDeadline(): number {
     const stages = this.#stages.map((stage) => stage?.nextDeadline ?? Number.POSITIVE_INFINITY);
     return Math.min(this.#orchestrator.nextDeadline, ...stages);

@@ -284,8 +284,11 @@ export class StreamBuffer {
   }
 
   #grow(atLeast: number): void {
-    const doubled = Math.min(2 * this.tokens.length, this.request.maxTokens);
-    const grown = new Int32Array(Math.max(atLeast, doubled));
+    const { maxTokens } = this.request;
+    const doubled = 2 * this.tokens.length;
+    // A session has so many tokens for each of its answers, and all of them come here.
+    const isWithin = atLeast <= maxTokens && doubled > maxTokens;
+    const grown = new Int32Array(isWithin ? maxTokens : Math.max(atLeast, doubled));
     grown.set(this.tokens.subarray(0, this.numTokens));
     this.tokens = grown;
   }

@@ -2,6 +2,7 @@ import { Deferred } from '../../base/deferred.js';
 import type { EndReason, StopReason } from '../../engine/streams/outputs.js';
 import type { StageOutput } from '../transport/messages.js';
 import type { PipelineOutput } from './outputs.js';
+import type { TokenList } from './token-list.js';
 
 type Next = IteratorResult<PipelineOutput, undefined>;
 const DONE: Next = Object.freeze({ done: true, value: undefined });
@@ -9,9 +10,9 @@ const DONE: Next = Object.freeze({ done: true, value: undefined });
 /** Unread outputs of one stage that belong together. */
 interface Piece {
   readonly stage: number;
-  readonly tokens: Int32Array[];
-  numTokens: number;
-  readonly extras: unknown[];
+  /** Its tokens in the stage's list: the first one, and the one behind the last. */
+  readonly from: number;
+  to: number;
   hasExtras: boolean;
   finishReason: EndReason | null;
   stopReason: StopReason | null;
@@ -30,18 +31,21 @@ export type PipelineEnd =
  */
 export class OutputBuffer {
   readonly #stages: readonly string[];
-  /** Tokens of each stage so far. */
-  readonly #counts: number[];
+  /** What each stage has made. */
+  readonly #made: readonly TokenList[];
   readonly #pieces: Piece[] = [];
   readonly #waiting: Deferred<Next>[] = [];
   #end: PipelineEnd | null = null;
   #endTaken = false;
   #wasLeft = false;
 
-  /** @param stages names of all stages, the last one last */
-  constructor(stages: readonly string[]) {
+  /**
+   * @param stages names of all stages, the last one last
+   * @param made what each stage has made; `add` appends to it
+   */
+  constructor(stages: readonly string[], made: readonly TokenList[]) {
     this.#stages = stages;
-    this.#counts = stages.map(() => 0);
+    this.#made = made;
   }
 
   /** Whether the end has come; some outputs may be unread. */
@@ -61,20 +65,21 @@ export class OutputBuffer {
 
   /** Tokens of all stages that were not read. */
   get numUnread(): number {
-    return this.#pieces.reduce((sum, { numTokens }) => sum + numTokens, 0);
+    return this.#pieces.reduce((sum, { from, to }) => sum + to - from, 0);
   }
 
   /** Adds an output. */
   add(stage: number, output: StageOutput): void {
     if (this.#end !== null) return;
     const { tokens, extras, finishReason, stopReason } = output;
+    const made = this.#made[stage];
     const last = this.#pieces.at(-1);
     const isMore = last !== undefined && last.stage === stage && last.finishReason === null;
-    const piece = isMore ? last : newPiece(stage);
+    const piece = isMore ? last : newPiece(stage, made.length);
     if (!isMore) this.#pieces.push(piece);
-    if (extras !== null || piece.hasExtras) addExtras(piece, tokens.length, extras);
-    piece.tokens.push(tokens);
-    piece.numTokens += tokens.length;
+    made.append(tokens, extras);
+    piece.to = made.length;
+    piece.hasExtras ||= extras !== null;
     piece.finishReason = finishReason;
     piece.stopReason = stopReason;
     this.#wake();
@@ -123,47 +128,27 @@ export class OutputBuffer {
         stage: this.#stages[at],
         tokens: new Int32Array(0),
         extras: null,
-        numOutputTokens: this.#counts[at],
+        numOutputTokens: this.#made[at].length,
       },
       ...{ finishReason: end.reason, continues: false, stopReason: end.stopReason },
     };
     return Promise.resolve<Next>({ done: false, value });
   }
 
-  #read({ stage, tokens, extras, hasExtras, finishReason, stopReason }: Piece): PipelineOutput {
-    const all = tokens.length === 1 ? tokens[0] : joined(tokens);
-    this.#counts[stage] += all.length;
+  #read({ stage, from, to, hasExtras, finishReason, stopReason }: Piece): PipelineOutput {
+    const made = this.#made[stage];
     return {
-      ...{ stage: this.#stages[stage], tokens: all, numOutputTokens: this.#counts[stage] },
-      extras: hasExtras ? extras : null,
-      ...{ finishReason, continues: finishReason !== null, stopReason },
+      stage: this.#stages[stage],
+      tokens: made.tokens(from, to),
+      extras: hasExtras ? made.extras(from, to) : null,
+      numOutputTokens: to,
+      finishReason,
+      continues: finishReason !== null,
+      stopReason,
     };
   }
 }
 
-function newPiece(stage: number): Piece {
-  const none = { tokens: [], numTokens: 0, extras: [], hasExtras: false };
-  return { stage, ...none, finishReason: null, stopReason: null };
-}
-
-/** Keeps the extras of a piece one for each token. */
-function addExtras(piece: Piece, count: number, extras: readonly unknown[] | null): void {
-  while (piece.extras.length < piece.numTokens) piece.extras.push(undefined);
-  for (let i = 0; i < count; i++) piece.extras.push(extras?.[i]);
-  piece.hasExtras = true;
-}
-
-function lengthOf(lists: readonly Int32Array[]): number {
-  return lists.reduce((sum, { length }) => sum + length, 0);
-}
-
-/** Lists of tokens, one behind the other. */
-export function joined(lists: readonly Int32Array[]): Int32Array {
-  const all = new Int32Array(lengthOf(lists));
-  let at = 0;
-  for (const list of lists) {
-    all.set(list, at);
-    at += list.length;
-  }
-  return all;
+function newPiece(stage: number, from: number): Piece {
+  return { stage, from, to: from, hasExtras: false, finishReason: null, stopReason: null };
 }

@@ -2,15 +2,14 @@ import { Deferred } from '../../base/deferred.js';
 import { BlockstepError, show } from '../../base/errors.js';
 import type { EndReason, StopReason } from '../../engine/streams/outputs.js';
 import type { RequestKey, StageEnd, StageFailure, StageOutput } from '../transport/messages.js';
-import { joined, OutputBuffer } from './output-buffer.js';
+import { OutputBuffer } from './output-buffer.js';
 import type { PipelineResult, StageResult } from './outputs.js';
+import { TokenList } from './token-list.js';
 
 /** What the client's side knows of a request in one stage. */
 interface StageState {
   readonly wants: boolean;
-  readonly tokens: Int32Array[];
-  extras: unknown[] | null;
-  numTokens: number;
+  readonly made: TokenList;
   /** Outputs that came. */
   numOutputs: number;
   end: StageEnd | null;
@@ -63,17 +62,14 @@ export class PipelineRequest {
     this.#now = now;
     this.#stages = names.map((name) => ({
       ...{
-        wants: wants.has(name),
-        tokens: [],
-        extras: null,
-        numTokens: 0,
-        numOutputs: 0,
-        end: null,
-        heardAt: -1,
-        numMissed: 0,
+        ...{ wants: wants.has(name), made: new TokenList(), numOutputs: 0 },
+        ...{ end: null, heardAt: -1, numMissed: 0 },
       },
     }));
-    this.buffer = new OutputBuffer(names);
+    this.buffer = new OutputBuffer(
+      names,
+      this.#stages.map(({ made }) => made),
+    );
     this.submittedAt = now();
     this.dueAt = this.submittedAt + timeoutMs;
   }
@@ -97,13 +93,9 @@ export class PipelineRequest {
     if (number <= state.numOutputs || state.end !== null) return 'skipped';
     if (number > state.numOutputs + 1) return 'gap';
     state.numOutputs = number;
-    const { tokens, extras } = output;
+    const { tokens } = output;
     const isLast = stage === this.#names.length - 1;
     if (isLast && this.#firstOutputAt < 0 && tokens.length > 0) this.#firstOutputAt = this.#now();
-    state.tokens.push(tokens);
-    if (extras !== null) state.extras ??= Array.from({ length: state.numTokens }, () => undefined);
-    if (state.extras !== null) for (let i = 0; i < tokens.length; i++) state.extras.push(extras?.[i]);
-    state.numTokens += tokens.length;
     this.buffer.add(stage, output);
     return 'taken';
   }
@@ -167,11 +159,11 @@ export class PipelineRequest {
 
   /** What is known here of the request in a stage, in words. */
   describe(stage: number): string {
-    const { end, heardAt, numTokens } = this.#stages[stage];
+    const { end, heardAt, made } = this.#stages[stage];
     if (end !== null) return `has ended (${end.finishReason}) with ${end.numOutputTokens} tokens`;
     if (heardAt < 0)
       return `was submitted ${Math.round(this.#now() - this.submittedAt)} ms ago, and was not heard of since`;
-    return `${numTokens} tokens came, the last ${Math.round(this.#now() - heardAt)} ms ago`;
+    return `${made.length} tokens came, the last ${Math.round(this.#now() - heardAt)} ms ago`;
   }
 
   #hear(stage: number): StageState {
@@ -213,12 +205,13 @@ export class PipelineRequest {
 
   #makeResult(finishReason: EndReason): PipelineResult {
     const stages: Record<string, StageResult> = {};
-    this.#stages.forEach(({ wants, tokens, extras, end }, i) => {
-      if (end !== null) stages[this.#names[i]] = { ...end, tokens: wants ? joined(tokens) : null, extras };
+    this.#stages.forEach(({ wants, made, end }, i) => {
+      const tokens = wants ? made.tokens() : null;
+      if (end !== null) stages[this.#names[i]] = { ...end, tokens, extras: made.extras() };
     });
-    const last = this.#stages[this.#stages.length - 1];
+    const last = this.#stages[this.#stages.length - 1].made;
     return {
-      ...{ id: this.id, tokens: joined(last.tokens), extras: last.extras, finishReason },
+      ...{ id: this.id, tokens: last.tokens(), extras: last.extras(), finishReason },
       ...{ stopReason: this.#stopReason, stages },
       timings: {
         firstOutputMs: this.#firstOutputAt < 0 ? null : this.#firstOutputAt - this.submittedAt,

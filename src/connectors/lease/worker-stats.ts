@@ -97,6 +97,7 @@ export function statsOf(
   now: number,
 ): LeaseWorkerStats {
   const { grants, counts: sender } = producer;
+  const pieces = producer.pieces.counts;
   const { watches, reads, peers, staged } = consumer;
   const reader = reads.counts;
   const { deaths, returns, refused, reaped, unknown } = peers.counts;
@@ -114,7 +115,7 @@ export function statsOf(
       messages: reader.streamed,
       memoryBytes: reader.bytesMapped,
       messageBytes: reader.bytesStreamed,
-      sentBytes: sender.bytesSent,
+      sentBytes: pieces.bytesSent,
       staged: staged + producer.staged,
     },
     sessions: { open: producer.numSessions, begun: sender.sessions, refused: sender.refusedPeers },
@@ -127,7 +128,7 @@ export function statsOf(
       malformed: post.numMalformed,
       strangers: sender.strangers + unknown,
       late: reader.late,
-      dropped: sender.dropped,
+      dropped: pieces.dropped,
       failed: post.numFailed,
     },
     link: link.stats(),

@@ -28,6 +28,7 @@ export function makeStore({ memories, numRanks, makeLane, shared }: ConnectorWor
     workers: memories.map((memory, rank) => new StoreWorker({ memory, store, rank, makeLane, ...times })),
     // Its lanes are all that could touch KV memory, and these the suite ends itself.
     fence: () => {},
-    dispose: () => rmSync(folder, { recursive: true, force: true }),
+    // Threads that are closing the file may still write beside it.
+    dispose: () => rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 }),
   };
 }

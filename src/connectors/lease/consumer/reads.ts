@@ -161,7 +161,11 @@ export class Reads {
   /** Asks again what was not answered, and gives up what does not come further. */
   tick(now: number): void {
     const { retryMs, peerTimeoutMs } = this.#options;
-    for (const [read, stream] of this.#streams) this.#try(read, () => stream.feed(now));
+    for (const [read, stream] of this.#streams) {
+      this.#try(read, () => stream.feed(now));
+      // It waits for places of this side: the peer lets nobody wait.
+      if (!stream.isAsking) read.movedAt = now;
+    }
     for (const read of this.#reads.values()) {
       if (read.phase === 'failed') continue;
       const isStuck =

@@ -52,6 +52,11 @@ export class StreamedRead {
     }
   }
 
+  /** Whether pieces are to come from the peer. Otherwise all are copied or being copied, or there are no slots for them. */
+  get isAsking(): boolean {
+    return this.#pieces.some(({ state }) => state === 'asked');
+  }
+
   /** Asks for pieces, as far as there are slots. */
   feed(now: number): void {
     for (const piece of this.#pieces) {

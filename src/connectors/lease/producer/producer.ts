@@ -1,11 +1,11 @@
-import { Verdict } from '../../../transfer/verdict.js';
 import type { KvMemory } from '../../base/kv-memory.js';
 import type { Envelope, Question } from '../wire/messages.js';
 import { PROTOCOL } from '../wire/messages.js';
 import type { Post } from '../wire/post.js';
 import type { Staging } from '../wire/staging.js';
-import type { Grant, Reading } from './grant.js';
+import type { Reading } from './grant.js';
 import { Granter, type LeaseTimes } from './granter.js';
+import { Pieces } from './pieces.js';
 
 /** A peer that has said hello. */
 interface Session {
@@ -14,19 +14,8 @@ interface Session {
   heardAt: number;
 }
 
-/** A piece that a peer asked for, and that has no place in the staging arena yet. */
-interface Asked {
-  readonly peer: string;
-  readonly life: string;
-  readonly transfer: string;
-  readonly at: number;
-  readonly count: number;
-}
-
 /** Sessions that are kept at most; behind it the one that was silent longest is forgotten. */
 const MAX_SESSIONS = 4096;
-/** Pieces that may wait for a place; more are dropped, and asked for again. */
-const MAX_ASKED = 4096;
 
 /** Settings of a `Producer`. */
 export interface ProducerOptions {
@@ -44,11 +33,11 @@ export interface ProducerOptions {
  * counted; nothing that a peer says throws.
  */
 export class Producer {
-  readonly counts = { sessions: 0, refusedPeers: 0, strangers: 0, pieces: 0, dropped: 0, bytesSent: 0 };
+  readonly counts = { sessions: 0, refusedPeers: 0, strangers: 0 };
   readonly grants: Granter;
+  readonly pieces: Pieces;
   readonly #options: ProducerOptions;
   readonly #sessions = new Map<string, Session>();
-  #asked: Asked[] = [];
   #settings = '';
   /** When silent peers are looked for next. */
   #reapAt = Number.NEGATIVE_INFINITY;
@@ -63,6 +52,18 @@ export class Producer {
       closed: (reading, reason) =>
         this.#tell(reading, { kind: 'closed', transfer: reading.transfer, reason }),
       cancelled: (reading, { key }) => this.#tell(reading, { kind: 'cancel', key }),
+    });
+    this.pieces = new Pieces({
+      staging: options.staging,
+      grantOf: (asked) => {
+        const grant = this.grants.reading(asked.transfer, options.now());
+        if (grant === null) this.#tell(asked, closed(asked, 'its lease is over'));
+        return grant;
+      },
+      begun: (grant) => this.grants.beginCopy(grant),
+      ended: (grant) => this.grants.endCopy(grant),
+      send: ({ peer, life, transfer, at, count }, bytes) =>
+        options.post.send(peer, life, { kind: 'data', transfer, at, count }, bytes),
     });
   }
 
@@ -104,7 +105,7 @@ export class Producer {
         this.#open({ peer, life: from, transfer: message.transfer }, message, now);
         break;
       case 'fetch':
-        this.#fetch({ peer, life: from, ...message });
+        this.pieces.take({ peer, life: from, ...message });
         break;
       case 'confirm':
         this.#confirm({ peer, life: from, transfer: message.transfer }, now);
@@ -119,11 +120,7 @@ export class Producer {
   tick(now: number, reapMs: number): void {
     this.grants.expire(now);
     this.#options.staging.drain();
-    if (this.#asked.length > 0) {
-      const asked = this.#asked;
-      this.#asked = [];
-      for (const piece of asked) this.#fetch(piece);
-    }
+    this.pieces.tick();
     if (now < this.#reapAt) return;
     this.#reapAt = now + reapMs / 4;
     for (const [peer, { heardAt }] of this.#sessions) if (now - heardAt > reapMs) this.#reap(peer);
@@ -134,7 +131,7 @@ export class Producer {
     this.grants.endAll('the engine ends');
     for (const [peer, { life }] of this.#sessions) this.#options.post.send(peer, life, { kind: 'bye' });
     this.#sessions.clear();
-    this.#asked = [];
+    this.pieces.clear();
   }
 
   #greet(peer: string, life: string, hello: Question & { kind: 'hello' }, now: number): void {
@@ -176,42 +173,6 @@ export class Producer {
     this.#tell(reading, isGood ? { kind: 'confirmed', transfer } : closed(reading, 'its lease is over'));
   }
 
-  /** Copies a piece to the staging arena, then sends it. */
-  #fetch(asked: Asked): void {
-    const { staging, now } = this.#options;
-    const grant = this.grants.reading(asked.transfer, now());
-    if (grant === null) {
-      this.#tell(asked, closed(asked, 'its lease is over'));
-      return;
-    }
-    const blocks = blocksOf(grant, asked.at, asked.count);
-    if (blocks === null || asked.count > staging.pieceBlocks) {
-      this.counts.dropped++;
-      return;
-    }
-    const slot = staging.take();
-    if (slot === null) {
-      if (this.#asked.length < MAX_ASKED) this.#asked.push(asked);
-      else this.counts.dropped++;
-      return;
-    }
-    this.grants.beginCopy(grant);
-    staging.store(blocks, slot, (verdict) => {
-      // The bytes go with a copy: the link may keep them for a while, and the place is used again.
-      const bytes = verdict === Verdict.ok ? staging.bytes(slot, asked.count).slice() : null;
-      staging.give(slot);
-      this.grants.endCopy(grant);
-      if (bytes === null) {
-        this.counts.dropped++;
-        return;
-      }
-      const { transfer, at, count } = asked;
-      this.counts.pieces++;
-      this.counts.bytesSent += bytes.byteLength;
-      this.#options.post.send(asked.peer, asked.life, { kind: 'data', transfer, at, count }, bytes);
-    });
-  }
-
   #isOther(settings: string): boolean {
     return this.#settings !== '' && settings !== this.#settings;
   }
@@ -228,21 +189,6 @@ export class Producer {
 
 function closed({ transfer }: Reading, reason: string) {
   return { kind: 'closed', transfer, reason } as const;
-}
-
-/** The blocks of a grant with these indexes, counted over all groups; null if there are not so many. */
-function blocksOf({ blocks }: Grant, at: number, count: number): Int32Array | null {
-  const found = new Int32Array(count);
-  let filled = 0;
-  let start = 0;
-  for (const list of blocks) {
-    const from = Math.max(at + filled - start, 0);
-    const part = filled < count ? list.subarray(from, from + count - filled) : list.subarray(0, 0);
-    found.set(part, filled);
-    filled += part.length;
-    start += list.length;
-  }
-  return filled === count ? found : null;
 }
 
 /** What about a peer's hello differs from this side, in words; null = nothing. */

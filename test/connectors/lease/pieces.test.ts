@@ -20,7 +20,7 @@ function pair(producerBytes: number, consumerBytes: number) {
 /** Has all prompts computed by the first engine, and submits them to the second one. */
 async function handOver() {
   const [, d] = world.nodes;
-  const params = [];
+  const params: Readonly<Record<string, unknown>>[] = [];
   for (const prompt of PROMPTS) params.push(await world.prefill(prompt));
   return PROMPTS.map((prompt, i) => d.engine.submit({ prompt, maxTokens: 5, transferParams: params[i] }));
 }

@@ -201,6 +201,7 @@ export const FACES: Readonly<Record<string, readonly string[]>> = {
     'streams/outputs.ts',
     'streams/request-stream.ts',
     'streams/submission.ts',
+    'streams/token-list.ts',
   ],
   executors: [
     'cost-model/cost-model.ts',

@@ -1,5 +1,5 @@
 import { type InspectOptions, inspect } from 'node:util';
-import { BlockstepError, describeError, show } from '../../base/errors.js';
+import { BlockstepError, badArgument, describeError, show } from '../../base/errors.js';
 import type { ChunkInput, ChunkOutcome, EndOutcome } from '../../scheduler/request/session.js';
 import type { RequestOutput, RequestResult, StopReason } from './outputs.js';
 import type { StreamBuffer } from './stream-buffer.js';
@@ -116,6 +116,32 @@ export class RequestStream implements AsyncIterable<RequestOutput>, AsyncDisposa
       throw new BlockstepError('ERR_BLOCKSTEP_BUSY', hasReader(this.id));
     this.#hasReader = true;
     return new OutputIterator(this.#stream, this.#calls);
+  }
+
+  /**
+   * Makes a function the stream's reader, in place of `for await`, for those who serve many streams: no promise is made per output. It is
+   * called when there is something to `take`, also the end; at most once per step, when the executor has got its next step. It may take
+   * now, later or never, and may call anything of the engine but `step`. What it throws is thrown as an uncaught exception.
+   * @throws ERR_BLOCKSTEP_BUSY if the stream has a reader, or had one; ERR_BLOCKSTEP_BAD_ARG
+   */
+  onOutput(listener: () => void): void {
+    if (typeof listener !== 'function') throw badArgument('listener', show(listener), 'a function');
+    if (this.#stream.wasLeft) throw new BlockstepError('ERR_BLOCKSTEP_BUSY', wasLeft(this.id));
+    if (this.#hasReader) throw new BlockstepError('ERR_BLOCKSTEP_BUSY', hasReader(this.id));
+    this.#hasReader = true;
+    this.#stream.listen(listener);
+  }
+
+  /**
+   * All tokens since the previous output, without waiting, for a reader by `onOutput`; the last output has the `finishReason`.
+   * @returns null if nothing has come since, and after the last output
+   * @throws once, in place of the last output: the reason of the abort, or the failure of the request
+   * @throws ERR_BLOCKSTEP_BUSY if the stream has another reader
+   */
+  take(): RequestOutput | null {
+    if (this.#stream.listener === null && this.#hasReader)
+      throw new BlockstepError('ERR_BLOCKSTEP_BUSY', hasReader(this.id));
+    return this.#stream.takeNow();
   }
 
   /** Aborts the request if it has not ended. */

@@ -8,7 +8,9 @@ import {
   type RequestResult,
   type StopReason,
 } from './outputs.js';
+import type { StreamTotals } from './stream-totals.js';
 import { failureAt, type SubmitPlace } from './submit-place.js';
+import { TokenList } from './token-list.js';
 
 /** The end of one answer of a session: the number of tokens before it, and how the answer ended. */
 interface Answer {
@@ -17,41 +19,31 @@ interface Answer {
   readonly stopReason: number | null;
 }
 
-/** Sums over all streams that have not ended, kept up to date so that statistics need no walk over the streams. */
-export interface StreamTotals {
-  /** Unread tokens. */
-  bufferedTokens: number;
-  /** Streams that a reader waits for. */
-  readersWaiting: number;
-}
-
 type Next = IteratorResult<RequestOutput, undefined>;
 
-const FIRST_CAPACITY = 16;
 const DONE: Next = Object.freeze({ done: true, value: undefined });
 
 /**
  * The tokens of one request, the reader's position in them, the waiting readers, and the end of the request.
  *
- * All tokens stand in one array. It grows up to the request's `maxTokens`, and never beyond the model's length. The reader has a
- * position in the array. So a slow reader stalls nobody and loses nothing, memory is bounded, and `append` allocates only when the
- * array grows.
+ * All tokens stand in one list, of `maxTokens` at most, and never more than the model's length. The reader has a position in it. So a
+ * slow reader stalls nobody and loses nothing, and memory is bounded.
  *
  * Invariants: `read <= numTokens`; while a reader waits, `read === numTokens` and the stream has not ended; a stream ends once.
  */
 export class StreamBuffer {
   // The fields that every step touches stand first.
-  /** Tokens received. */
-  numTokens = 0;
+  readonly #made: TokenList;
   /** Tokens that the reader has taken. */
   read = 0;
-  tokens: Int32Array;
-  /** One extra value per token; null until the first extras come. */
-  extras: unknown[] | null = null;
   /** Waiting calls of `next`, the oldest first. */
   readonly #waiting: Deferred<Next>[] = [];
-  /** Whether a reader waits for the next output. */
+  /** Whether a reader waits for the next output; with a listener always, until the end. */
   isAwaited = false;
+  /** Called when there is something to take; null: readers wait by `next`. */
+  listener: (() => void) | null = null;
+  /** Whether the listener is about to be called. */
+  isNews = false;
 
   readonly request: Request;
   /** How the request ended; null while the stream lives, and for a stream with a failure. */
@@ -92,7 +84,7 @@ export class StreamBuffer {
     this.#totals = totals;
     this.submittedRound = submittedRound;
     this.#place = place;
-    this.tokens = new Int32Array(Math.min(request.maxTokens, FIRST_CAPACITY));
+    this.#made = new TokenList(request.maxTokens);
   }
 
   /** Whether no output comes any more: a reader had the last output or the failure, or left. */
@@ -100,29 +92,43 @@ export class StreamBuffer {
     return this.#finalOutputTaken;
   }
 
+  /** Tokens received. */
+  get numTokens(): number {
+    return this.#made.length;
+  }
+
   get numBuffered(): number {
-    return this.numTokens - this.read;
+    return this.#made.length - this.read;
   }
 
   /** Appends the `count` tokens of `source` from index `from` on. Wakes no reader. */
   append(source: Int32Array, from: number, count: number, extras: readonly unknown[] | null = null): void {
-    if (extras !== null || this.extras !== null) this.#appendExtras(extras, from, count);
-    let at = this.numTokens;
-    const end = at + count;
-    if (end > this.tokens.length) this.#grow(end);
-    const { tokens } = this;
-    for (let i = from; at < end; at++, i++) tokens[at] = source[i];
-    this.numTokens = end;
+    this.#made.append(source, from, count, extras);
     this.#totals.bufferedTokens += count;
   }
 
-  #appendExtras(source: readonly unknown[] | null, from: number, count: number): void {
-    this.extras ??= Array.from({ length: this.numTokens }, () => undefined);
-    for (let i = from; i < from + count; i++) this.extras.push(source?.[i]);
+  /** Makes a function the reader. It is told at once of what has come already. */
+  listen(listener: () => void): void {
+    this.listener = listener;
+    if (!this.ended) this.#setAwaited(true);
+    if (this.ended || this.numBuffered > 0) this.#totals.news.add(this);
+  }
+
+  /** What `next` would resolve with now; null: it would wait, or everything was taken. @throws what `next` would reject with */
+  takeNow(): RequestOutput | null {
+    if (this.read < this.numTokens) return this.#take();
+    if (!this.ended || this.#finalOutputTaken) return null;
+    this.#finalOutputTaken = true;
+    if (this.reason === null) throw this.failure;
+    return this.#lastOutput();
   }
 
   /** Hands the unread tokens to the reader that waits longest. */
   wake(): void {
+    if (this.listener !== null) {
+      this.#totals.news.add(this);
+      return;
+    }
     const waiter = this.numBuffered === 0 ? undefined : this.#waiting.shift();
     if (waiter === undefined) return;
     this.#setAwaited(this.#waiting.length > 0);
@@ -186,6 +192,7 @@ export class StreamBuffer {
     this.wasLeft ||= !this.#finalOutputTaken;
     this.#readTo(this.numTokens);
     this.#finalOutputTaken = true;
+    this.listener = null;
     for (const waiter of this.#takeWaiting()) waiter.resolve(DONE);
   }
 
@@ -211,6 +218,7 @@ export class StreamBuffer {
     const waiting = this.#takeWaiting();
     // The first waiting call gets the end, or the failure. The other calls find the stream over.
     for (const waiter of waiting) this.next().then(waiter.resolve, waiter.reject);
+    if (this.listener !== null) this.#totals.news.add(this);
     if (this.#result !== null) this.#settleResult(this.#result);
     return true;
   }
@@ -219,15 +227,15 @@ export class StreamBuffer {
     if (this.#finalOutputTaken) return Promise.resolve(DONE);
     this.#finalOutputTaken = true;
     if (this.reason === null) return Promise.reject(this.failure);
-    return Promise.resolve<Next>({ done: false, value: this.#output(new Int32Array(0), this.extras && []) });
+    return Promise.resolve<Next>({ done: false, value: this.#lastOutput() });
   }
 
   /** All unread tokens; in a session at most up to the end of one answer. */
   #take(): RequestOutput {
     const answer = this.#answers.shift();
     const end = answer?.end ?? this.numTokens;
-    const tokens = this.tokens.slice(this.read, end);
-    const extras = this.extras?.slice(this.read, end) ?? null;
+    const tokens = this.#made.tokens(this.read, end);
+    const extras = this.#made.extras(this.read, end);
     this.#readTo(end);
     if (answer !== undefined) {
       const { reason, stopReason } = answer;
@@ -237,7 +245,12 @@ export class StreamBuffer {
     return this.#output(tokens, extras);
   }
 
-  #output(tokens: Int32Array, extras: unknown[] | null = null): RequestOutput {
+  /** The end without tokens: they were all taken before. */
+  #lastOutput(): RequestOutput {
+    return this.#output(new Int32Array(0), this.#made.hasExtras ? [] : null);
+  }
+
+  #output(tokens: Int32Array, extras: unknown[] | null): RequestOutput {
     const { numTokens, reason } = this;
     return {
       tokens,
@@ -260,10 +273,8 @@ export class StreamBuffer {
       result.reject(this.failure);
       return;
     }
-    const tokens = this.tokens.slice(0, this.numTokens);
-    const extras = this.extras?.slice() ?? null;
     const end = { reason, stopReason: this.#stopReason(reason), at: this.#endedAt };
-    result.resolve(makeResult(this.request, tokens, extras, end));
+    result.resolve(makeResult(this.request, this.#made.tokens(), this.#made.extras(), end));
   }
 
   #takeWaiting(): Deferred<Next>[] {
@@ -281,15 +292,5 @@ export class StreamBuffer {
   #readTo(end: number): void {
     if (!this.ended) this.#totals.bufferedTokens -= end - this.read;
     this.read = end;
-  }
-
-  #grow(atLeast: number): void {
-    const { maxTokens } = this.request;
-    const doubled = 2 * this.tokens.length;
-    // A session has so many tokens for each of its answers, and all of them come here.
-    const isWithin = atLeast <= maxTokens && doubled > maxTokens;
-    const grown = new Int32Array(isWithin ? maxTokens : Math.max(atLeast, doubled));
-    grown.set(this.tokens.subarray(0, this.numTokens));
-    this.tokens = grown;
   }
 }

@@ -1,8 +1,8 @@
 import { Deferred } from '../../base/deferred.js';
 import type { EndReason, StopReason } from '../../engine/streams/outputs.js';
+import type { TokenList } from '../../engine/streams/token-list.js';
 import type { StageOutput } from '../transport/messages.js';
 import type { PipelineOutput } from './outputs.js';
-import type { TokenList } from './token-list.js';
 
 type Next = IteratorResult<PipelineOutput, undefined>;
 const DONE: Next = Object.freeze({ done: true, value: undefined });
@@ -77,7 +77,7 @@ export class OutputBuffer {
     const isMore = last !== undefined && last.stage === stage && last.finishReason === null;
     const piece = isMore ? last : newPiece(stage, made.length);
     if (!isMore) this.#pieces.push(piece);
-    made.append(tokens, extras);
+    made.append(tokens, 0, tokens.length, extras);
     piece.to = made.length;
     piece.hasExtras ||= extras !== null;
     piece.finishReason = finishReason;

@@ -1,10 +1,10 @@
 import { Deferred } from '../../base/deferred.js';
 import { BlockstepError, show } from '../../base/errors.js';
 import type { EndReason, StopReason } from '../../engine/streams/outputs.js';
+import { TokenList } from '../../engine/streams/token-list.js';
 import type { RequestKey, StageEnd, StageFailure, StageOutput } from '../transport/messages.js';
 import { OutputBuffer } from './output-buffer.js';
 import type { PipelineResult, StageResult } from './outputs.js';
-import { TokenList } from './token-list.js';
 
 /** What the client's side knows of a request in one stage. */
 interface StageState {

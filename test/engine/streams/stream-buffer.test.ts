@@ -1,12 +1,14 @@
 import { describe, expect, it } from 'vitest';
+import { News } from '../../../src/engine/streams/news.js';
 import { StreamBuffer } from '../../../src/engine/streams/stream-buffer.js';
+import { TokenList } from '../../../src/engine/streams/token-list.js';
 import { BlockstepError, type Request } from '../../../src/index.js';
 import { Random, rejection } from '../../support/engine-bench.js';
 
 const late = new BlockstepError('ERR_BLOCKSTEP_REQUEST', 'late');
 
 function stream(maxTokens = 100): StreamBuffer {
-  const totals = { bufferedTokens: 0, readersWaiting: 0 };
+  const totals = { bufferedTokens: 0, readersWaiting: 0, news: new News() };
   return new StreamBuffer({ id: 'a', maxTokens, addedAt: 0, stopReason: null } as Request, 0, totals);
 }
 
@@ -40,16 +42,22 @@ describe('a stream', () => {
 
   it('grows with what comes, up to its limit and not beyond', () => {
     const tokens = Int32Array.from({ length: 1000 }, (_, i) => i);
-    const one = stream(100);
+    const one = new TokenList(100);
     const capacities = new Set<number>();
-    for (let i = 0; i < 100; i++) {
-      one.append(tokens, i, 1);
-      capacities.add(one.tokens.length);
-    }
+    const fill = (count: number) => {
+      for (let i = 0; i < count; i++) {
+        one.append(tokens, one.length, 1, null);
+        capacities.add(one.capacity);
+      }
+    };
+    fill(100);
     expect([...capacities]).toEqual([16, 32, 64, 100]);
-    expect([...one.tokens]).toEqual([...tokens.subarray(0, 100)]);
-    const small = stream(3);
-    expect(small.tokens).toHaveLength(3);
+    expect([...one.tokens()]).toEqual([...tokens.subarray(0, 100)]);
+    expect(new TokenList(3).capacity).toBe(3);
+    // A session goes beyond the limit of its answers.
+    fill(300);
+    expect([...capacities]).toEqual([16, 32, 64, 100, 200, 400]);
+    expect([...one.tokens(50)]).toEqual([...tokens.subarray(50, 400)]);
   });
 
   it('takes more than was announced rather than lose it', async () => {
@@ -67,7 +75,8 @@ describe('a stream', () => {
 describe('the totals of many streams', () => {
   it.each([1, 2, 3, 4])('seed %i: are what a walk over those that have not ended finds', (seed) => {
     const random = new Random(seed);
-    const totals = { bufferedTokens: 0, readersWaiting: 0 };
+    const totals = { bufferedTokens: 0, readersWaiting: 0, news: new News() };
+    const { news } = totals;
     const streams = Array.from(
       { length: 6 },
       () => new StreamBuffer({ id: 'a', maxTokens: 99, addedAt: 0, stopReason: null } as Request, 0, totals),
@@ -87,11 +96,12 @@ describe('the totals of many streams', () => {
       acts[random.below(acts.length)](streams[random.below(streams.length)]);
       const live = streams.filter(({ ended }) => !ended);
       expect(totals).toEqual({
+        news,
         bufferedTokens: live.reduce((sum, { numBuffered }) => sum + numBuffered, 0),
         readersWaiting: live.filter(({ isAwaited }) => isAwaited).length,
       });
     }
     for (const stream of streams) stream.end('abort', 2);
-    expect(totals).toEqual({ bufferedTokens: 0, readersWaiting: 0 });
+    expect(totals).toEqual({ news, bufferedTokens: 0, readersWaiting: 0 });
   });
 });

@@ -1,0 +1,65 @@
+const FIRST_CAPACITY = 16;
+
+/**
+ * The tokens of one request so far, with what its executor said beside each of them. All stand in one array: an array for each output
+ * would cost more to keep than its token. So appending allocates only when the array grows.
+ */
+export class TokenList {
+  // What every step touches stands first.
+  /** Tokens so far. */
+  length = 0;
+  #tokens: Int32Array;
+  /** One for each token; null: no output had any. */
+  #extras: unknown[] | null = null;
+  readonly #expected: number;
+
+  /** @param expected how many tokens come at most; in a session more may come, so many for each answer */
+  constructor(expected = Number.POSITIVE_INFINITY) {
+    this.#expected = expected;
+    this.#tokens = new Int32Array(Math.min(expected, FIRST_CAPACITY));
+  }
+
+  /** Tokens that fit before the array grows. */
+  get capacity(): number {
+    return this.#tokens.length;
+  }
+
+  get hasExtras(): boolean {
+    return this.#extras !== null;
+  }
+
+  /** Appends the `count` tokens of `source` from index `from` on, with the extras at the same indexes. */
+  append(source: Int32Array, from: number, count: number, extras: readonly unknown[] | null): void {
+    if (extras !== null || this.#extras !== null) this.#appendExtras(extras, from, count);
+    let at = this.length;
+    const end = at + count;
+    if (end > this.#tokens.length) this.#grow(end);
+    const tokens = this.#tokens;
+    for (let i = from; at < end; at++, i++) tokens[at] = source[i];
+    this.length = end;
+  }
+
+  /** A copy of the tokens from one index to before another one. */
+  tokens(from = 0, to = this.length): Int32Array {
+    return this.#tokens.slice(from, to);
+  }
+
+  /** A copy of what was said beside these tokens; null if nothing was beside any token of the list. */
+  extras(from = 0, to = this.length): unknown[] | null {
+    return this.#extras?.slice(from, to) ?? null;
+  }
+
+  #appendExtras(source: readonly unknown[] | null, from: number, count: number): void {
+    this.#extras ??= Array.from({ length: this.length }, () => undefined);
+    for (let i = from; i < from + count; i++) this.#extras.push(source?.[i]);
+  }
+
+  #grow(atLeast: number): void {
+    const expected = this.#expected;
+    const doubled = 2 * this.#tokens.length;
+    const isWithin = atLeast <= expected && doubled > expected;
+    const grown = new Int32Array(isWithin ? expected : Math.max(atLeast, doubled));
+    grown.set(this.#tokens.subarray(0, this.length));
+    this.#tokens = grown;
+  }
+}

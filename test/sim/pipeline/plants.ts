@@ -169,8 +169,8 @@ export const PIPELINE_PLANTS: readonly Plant[] = [
     name: 'clientForgotten',
     why: 'requests of clients that have died go on',
     file: STAGE,
-    text: 'else if (now - heardAt >= deadMs) this.#giveUp(client);',
-    replacement: '',
+    text: 'if (now - heardAt >= deadMs) this.#giveUp(client);',
+    replacement: ';',
   },
   {
     name: 'queueDropped',

@@ -1,5 +1,14 @@
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -13,7 +22,8 @@ const LOCK = join(root, 'native/build-emulated.lock');
 
 /** Builds the addon on an emulated GPU, unless nothing changed since it was built. One process builds, the others wait. */
 export function buildEmulatedGpu(): void {
-  while (modified(EMULATED_ADDON) <= newestSource()) {
+  // While it is built it may be there in part.
+  while (existsSync(LOCK) || modified(EMULATED_ADDON) <= newestSource()) {
     if (!takeLock()) {
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
       continue;
@@ -43,7 +53,10 @@ function takeLock(): boolean {
     writeFileSync(join(LOCK, 'pid'), String(process.pid));
     return true;
   } catch {
-    if (!holderLives()) rmSync(LOCK, { recursive: true, force: true });
+    if (holderLives()) return false;
+    // It may have been killed while it wrote.
+    rmSync(EMULATED_ADDON, { force: true });
+    rmSync(LOCK, { recursive: true, force: true });
     return false;
   }
 }

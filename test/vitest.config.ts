@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
+import { COMPILED, compiledPackage } from './support/compiled-package.js';
 
 /** The path of a file of `src`. */
 function source(file: string): string {
@@ -20,6 +21,9 @@ function setupFiles(): string[] {
  * processor, because no test measures time.
  */
 export default defineConfig({
+  // Setup files put other modules into the place of some of the package's, which only the module runner of vitest can do.
+  plugins:
+    setupFiles().length === 0 && process.env['BLOCKSTEP_TEST_SOURCES'] !== '1' ? [compiledPackage()] : [],
   // Examples name the package as its users do.
   resolve: {
     alias: [
@@ -35,6 +39,7 @@ export default defineConfig({
     include: ['test/**/*.test.ts'],
     globalSetup: ['test/support/choose-gpu.ts', ...compileScripts()],
     setupFiles: setupFiles(),
+    server: { deps: { external: [COMPILED] } },
     pool: 'forks',
     maxWorkers: '100%',
     testTimeout: 60_000,
@@ -42,7 +47,7 @@ export default defineConfig({
   },
 });
 
-/** The bundle for GPU hosts has no compiler, and none of the suites that start scripts. */
+/** A copy of a part of the repository may have none of the suites that need it. */
 function compileScripts(): string[] {
   const file = 'test/support/compile-scripts.ts';
   return existsSync(new URL(`../${file}`, import.meta.url)) ? [file] : [];

@@ -1,10 +1,11 @@
 import { createRequire } from 'node:module';
 import { Command, CommanderError } from 'commander';
 import { BlockstepError, type ErrorCode } from '../base/errors.js';
+import { packageRoot } from '../core/package-root.js';
 import { addReplayCommand } from './replay/replay-command.js';
 import { ExitCode, type Io, type Job } from './terminal/io.js';
 
-const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
+const { version } = createRequire(import.meta.url)(`${packageRoot()}/package.json`) as { version: string };
 
 /** Codes that mean a bad command line while the command is prepared. Once the job runs, the same codes mean that it failed. */
 const USAGE_ERRORS: readonly ErrorCode[] = [

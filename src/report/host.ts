@@ -1,7 +1,8 @@
 import { createRequire } from 'node:module';
 import { availableParallelism, cpus, totalmem } from 'node:os';
+import { packageRoot } from '../core/package-root.js';
 
-const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
+const { version } = createRequire(import.meta.url)(`${packageRoot()}/package.json`) as { version: string };
 
 /** The machine on which a report's figures were measured, as the report names it. */
 export interface Host {

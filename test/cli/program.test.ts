@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { setTimeout } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import type { Report } from '../../src/cli/replay/report/report.js';
+import { scriptArguments } from '../../src/connectors/base/script-file.js';
 import { resolveOptions } from '../../src/scheduler/options/resolve-options.js';
 import { useTempFiles } from '../support/temp-file.js';
 import { replay, run } from './run-program.js';
@@ -240,11 +240,11 @@ describe('scheduler flags', () => {
   });
 });
 
-const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
+const MAIN = scriptArguments(import.meta.url, '../../src/cli/main');
 
 /** Starts the command in a process of its own. */
 function start(...args: string[]): ChildProcess {
-  return spawn(process.execPath, ['--import', 'tsx', MAIN, ...args], {
+  return spawn(process.execPath, [...MAIN, ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
 }
@@ -268,7 +268,7 @@ describe('the process', () => {
 
   it('ends in good order when it is interrupted', async () => {
     // An interrupt that comes before the process listens kills it: then it gets more time.
-    for (const waitMs of [2000, 6000, 18_000]) {
+    for (const waitMs of [500, 2000, 6000, 18_000]) {
       const child = start('replay', '--json', '--requests', '500000', '--request-rate', '1');
       const ended = finish(child);
       await setTimeout(waitMs);

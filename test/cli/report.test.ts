@@ -4,6 +4,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { commandLine } from '../../src/cli/terminal/command-line.js';
+import { scriptArguments } from '../../src/connectors/base/script-file.js';
+import { compiledFolder } from '../support/compile-scripts.js';
 import { useTempFiles, useTempFolders } from '../support/temp-file.js';
 import { run } from './run-program.js';
 
@@ -60,8 +62,8 @@ describe('a file that cannot be written', () => {
     const path = join(place, 'big.log');
     // Files may grow to 2 MiB: the log to ten times that. The signal for it is ignored, so that writing fails instead.
     const script = `trap '' XFSZ; ulimit -f 2048; exec "$@"`;
-    const main = join(ROOT, 'src/cli/main.ts');
-    const command = [process.execPath, '--import', 'tsx', main, 'replay', '--record', path];
+    const main = scriptArguments(import.meta.url, '../../src/cli/main');
+    const command = [process.execPath, ...main, 'replay', '--record', path];
     const { status, stdout, stderr } = spawnSync('bash', ['-c', script, 'bash', ...command], {
       encoding: 'utf8',
       cwd: ROOT,
@@ -72,18 +74,17 @@ describe('a file that cannot be written', () => {
   });
 });
 
-it('a page in a checkout that was not built says what to run, before anything else', () => {
+it('a page in a checkout that was not built says what to run, before anything else', async () => {
   const place = folder();
-  for (const name of ['src', 'package.json'])
-    cpSync(join(ROOT, name), join(place, name), { recursive: true });
+  cpSync(await compiledFolder(), place, { recursive: true });
+  cpSync(join(ROOT, 'package.json'), join(place, 'package.json'));
   symlinkSync(join(ROOT, 'node_modules'), join(place, 'node_modules'));
-  const main = join(place, 'src/cli/main.ts');
+  const main = join(place, 'src/cli/main.js');
   const path = join(place, 'page.html');
-  const { status, stdout, stderr } = spawnSync(
-    process.execPath,
-    ['--import', 'tsx', main, 'replay', '--report', path],
-    { encoding: 'utf8', cwd: place },
-  );
+  const { status, stdout, stderr } = spawnSync(process.execPath, [main, 'replay', '--report', path], {
+    encoding: 'utf8',
+    cwd: place,
+  });
   expect([status, stdout]).toEqual([2, '']);
   const library = join(place, 'dist/report/plot-library.json');
   expect(stderr).toContain(`ERR_BLOCKSTEP_BAD_FILE: ${library}: cannot be read: Error: ENOENT`);

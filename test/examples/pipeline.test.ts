@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { expect, it, onTestFinished } from 'vitest';
 import { here, overRedis, tell } from '../../examples/pipeline.js';
+import { scriptArguments } from '../../src/connectors/base/script-file.js';
 import { RedisServer, whyNoRedis } from '../connectors/store/support/redis-server.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -46,7 +47,7 @@ it.skipIf(whyNoRedis !== null)('in three processes over Redis it says the same',
 
 /** Starts a process of the example, as its first lines say. */
 function serve(name: string, url: string): ChildProcess {
-  const args = ['--import', 'tsx', 'examples/pipeline.ts', 'serve', name, url];
+  const args = [...scriptArguments(import.meta.url, '../../examples/pipeline'), 'serve', name, url];
   const child = spawn(process.execPath, args, { cwd: ROOT, stdio: ['ignore', 'ignore', 'inherit'] });
   onTestFinished(() => void child.kill('SIGKILL'));
   return child;

@@ -1,13 +1,12 @@
 import { spawnSync } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import { scriptArguments } from '../../src/connectors/base/script-file.js';
 
-const script = fileURLToPath(new URL('process/async-connector.ts', import.meta.url));
+const script = scriptArguments(import.meta.url, 'process/async-connector');
 
 /** Runs an engine of which this method is asynchronous and rejects, in a process of its own. */
 function run(method: string): { status: number | null; stdout: string } {
-  const args = ['--import', 'tsx', script, method];
-  return spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 30_000 });
+  return spawnSync(process.execPath, [...script, method], { encoding: 'utf8', timeout: 30_000 });
 }
 
 describe('a method that is asynchronous and rejects costs one request, never the process', () => {

@@ -2,16 +2,15 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { scriptArguments } from '../../src/connectors/base/script-file.js';
 import { readFixture } from './fixtures.js';
 import type { Trace, Update } from './trace.js';
 
-const main = fileURLToPath(new URL('main.ts', import.meta.url));
-const tsx = import.meta.resolve('tsx');
+const main = scriptArguments(import.meta.url, 'main');
 
 function parity(...args: string[]): { code: number | null; out: string } {
-  const { status, stdout, stderr } = spawnSync(process.execPath, ['--import', tsx, main, ...args], {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [...main, ...args], {
     encoding: 'utf8',
   });
   return { code: status, out: stdout + stderr };

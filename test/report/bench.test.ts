@@ -7,6 +7,7 @@ import { GROUP_WORDS } from '../../bench/report/groups.js';
 import { benchPage } from '../../bench/report/page.js';
 import { BASELINE, readResults } from '../../bench/rows/results.js';
 import { GROUPS } from '../../bench/rows/row.js';
+import { scriptArguments } from '../../src/connectors/base/script-file.js';
 import { loadPlotLibrary } from '../../src/report/page/library.js';
 import { useTempFiles } from '../support/temp-file.js';
 
@@ -15,8 +16,8 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 /** Runs the benchmark's command; nothing is measured here. */
 function bench(...args: string[]): { status: number | null; stdout: string; stderr: string } {
-  const main = fileURLToPath(new URL('../../bench/main.ts', import.meta.url));
-  return spawnSync(process.execPath, ['--import', 'tsx', main, ...args], { encoding: 'utf8', cwd: ROOT });
+  const main = scriptArguments(import.meta.url, '../../bench/main');
+  return spawnSync(process.execPath, [...main, ...args], { encoding: 'utf8', cwd: ROOT });
 }
 
 describe('the page of the benchmark', () => {

@@ -1,9 +1,10 @@
 import { spawn } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { packageRoot } from '../../src/core/package-root.js';
 import { addonInUse } from '../support/addon.js';
+import { compileInto } from '../support/script-compiler.js';
 import { ENGINE_PLANTS } from './engine/plants.js';
 import { PIPELINE_PLANTS } from './pipeline/plants.js';
 import { PLANTS } from './plants.js';
@@ -29,7 +30,7 @@ export function findPlant(name: string): Plant {
 }
 
 /**
- * Runs the simulator in a copy of the sources in which one bug was planted.
+ * Runs the simulator, compiled from the sources with one bug planted into them.
  * @param args of the simulator, without the plant
  * @returns its exit code, and what it wrote
  */
@@ -39,20 +40,11 @@ export async function runPlanted(
 ): Promise<{ code: number; output: string }> {
   const folder = mkdtempSync(join(tmpdir(), 'blockstep-sim-'));
   try {
-    for (const name of ['src', 'test/sim', 'test/support', 'package.json', 'tsconfig.json']) {
-      cpSync(join(ROOT, name), join(folder, name), { recursive: true });
-    }
+    cpSync(join(ROOT, 'package.json'), join(folder, 'package.json'));
     symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
-    const path = join(folder, plant.file);
-    writeFileSync(path, plantInto(readFileSync(path, 'utf8'), plant));
-    const command = [
-      '--import',
-      'tsx',
-      join(folder, 'test', 'sim', 'main.ts'),
-      ...args,
-      '--planted',
-      plant.name,
-    ];
+    const text = plantInto(readFileSync(join(ROOT, plant.file), 'utf8'), plant);
+    await compileInto(folder, ROOT, ['test/sim/main.ts'], { file: plant.file, text });
+    const command = [join(folder, 'test', 'sim', 'main.js'), ...args, '--planted', plant.name];
     return await runNode(command, folder);
   } finally {
     rmSync(folder, { recursive: true, force: true });

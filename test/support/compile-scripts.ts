@@ -9,31 +9,48 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { dirname, join, relative } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type CompiledScripts, isFresh, LIST } from '../../src/connectors/base/compiled-scripts.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const FOLDERS = join(ROOT, 'build', 'compiled');
-const SELF = 'test/support/compile-scripts.ts';
+/** With another list of scripts, another compiler or other options, too, all is made anew. The bundle for GPU hosts has no options. */
+const MADE_BY = [
+  'test/support/compile-scripts.ts',
+  'test/support/script-compiler.ts',
+  'tsconfig.json',
+].filter((path) => existsSync(join(ROOT, path)));
 const DAY_MS = 86_400_000;
-/** What tests start in threads and processes of their own, again and again. */
+/** How far the clock of files may be behind, generously. */
+const CLOCK_MS = 100;
+/** The package, what tests compute much with, and what they start in threads and processes of their own. */
 const SCRIPTS = [
-  'src/connectors/store/client/thread-main.ts',
-  'src/connectors/store/stores/file-check-main.ts',
+  ...sources('src'),
+  ...sources('test/parity/reference'),
+  ...sources('test/sim'),
+  'bench/main.ts',
+  'examples/pipeline.ts',
   'test/connectors/lease/process/child.ts',
   'test/connectors/store/support/writer.ts',
+  'test/connectors/support/ends.ts',
+  'test/guards/process/async-connector.ts',
+  'test/parity/main.ts',
   'test/pipeline/process/child.ts',
-  'test/sim/main.ts',
 ];
 
 /**
- * Before all suites: compiles the scripts of threads and processes, with everything that they import. Compiled they start in
- * a tenth of the processor time that `tsx` takes. Who starts them looks whether a source has changed since (`isFresh`), so
+ * Before all suites: compiles the package, which they import so (`compiled-package.ts`), and the scripts of threads and processes
+ * with everything that they import. Compiled they start in a tenth of the processor time that `tsx` takes. Who starts them looks whether a source has changed since (`isFresh`), so
  * that nothing is tested that was there before.
  */
 export default async function compileScripts(): Promise<void> {
-  process.env['BLOCKSTEP_COMPILED'] = latest() ?? (await compile());
+  process.env['BLOCKSTEP_COMPILED'] = await compiledFolder();
+}
+
+/** The folder of the compiled scripts, as the sources are now. */
+export async function compiledFolder(): Promise<string> {
+  return latest() ?? (await compile());
 }
 
 /** What an earlier run has compiled, if no source has changed since. */
@@ -46,7 +63,7 @@ function latest(): string | null {
 function isLatest(folder: string): boolean {
   try {
     const list = JSON.parse(readFileSync(join(folder, LIST), 'utf8')) as CompiledScripts;
-    return SELF in list.files && isFresh(list);
+    return MADE_BY.every((path) => path in list.files) && isFresh(list);
   } catch {
     // Another run is making it, or was ended while it did.
     return false;
@@ -54,40 +71,31 @@ function isLatest(folder: string): boolean {
 }
 
 async function compile(): Promise<string> {
-  const { default: ts } = await import('typescript');
+  const { compileInto } = await import('./script-compiler.js');
   mkdirSync(FOLDERS, { recursive: true });
   const making = mkdtempSync(join(FOLDERS, 'making-'));
-  // With another list of scripts, too, all is made anew.
-  const files: Record<string, readonly [number, number]> = { [SELF]: stampOf(SELF) };
-  const compilerOptions = {
-    ...{ target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext },
-    inlineSourceMap: true,
-  };
-  const waiting = [...SCRIPTS];
-  for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
-    if (path in files) continue;
-    const source = join(ROOT, path);
-    files[path] = stampOf(path);
-    const { outputText } = ts.transpileModule(readFileSync(source, 'utf8'), {
-      fileName: source,
-      compilerOptions,
-    });
-    const target = join(making, path.replace(/\.ts$/, '.js'));
-    mkdirSync(dirname(target), { recursive: true });
-    writeFileSync(target, outputText);
-    // The imports that are left: those of types are gone.
-    for (const { fileName } of ts.preProcessFile(outputText).importedFiles)
-      if (fileName.startsWith('.'))
-        waiting.push(relative(ROOT, join(dirname(source), fileName)).replace(/\.js$/, '.ts'));
-  }
+  const begin = Date.now();
+  const made = [...MADE_BY, ...(await compileInto(making, ROOT, SCRIPTS))];
+  const files = Object.fromEntries(made.map((path) => [path, stampOf(path)] as const));
+  // What was written meanwhile may have been read before: then the list fits no source, and the next run makes it anew.
+  for (const [path, [mtimeMs, size]] of Object.entries(files))
+    if (mtimeMs > begin - CLOCK_MS) files[path] = [0, size];
   writeFileSync(join(making, LIST), JSON.stringify({ root: ROOT, files } satisfies CompiledScripts));
   for (const name of readdirSync(FOLDERS)) {
     const folder = join(FOLDERS, name);
     if (Date.now() - statSync(folder).mtimeMs > DAY_MS) rmSync(folder, { recursive: true, force: true });
   }
-  const made = join(FOLDERS, `scripts-${Date.now()}-${process.pid}`);
-  renameSync(making, made);
-  return made;
+  const folder = join(FOLDERS, `scripts-${Date.now()}-${process.pid}`);
+  renameSync(making, folder);
+  return folder;
+}
+
+/** The sources below a folder; none where it is not there, as in a copy of a part of the repository. */
+function sources(folder: string): string[] {
+  if (!existsSync(join(ROOT, folder))) return [];
+  return readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
+    .filter((path) => /(?<!\.test|\.d)\.ts$/.test(path))
+    .map((path) => join(folder, path));
 }
 
 function stampOf(path: string): readonly [number, number] {

@@ -1,5 +1,5 @@
 import type { Worker } from 'node:worker_threads';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { StoreThread } from '../../../src/connectors/store/client/store-thread.js';
 import { Outcome } from '../../../src/connectors/store/stores/block-store.js';
 import { BlockArena } from '../../../src/transfer/block-arena.js';
@@ -7,21 +7,12 @@ import { done, pause, there } from './support/drive.js';
 import { end, live, serve } from './support/life.js';
 import { RedisServer, whyNoRedis } from './support/redis-server.js';
 
-const threads = vi.hoisted(() => [] as unknown[]);
-vi.mock('../../../src/connectors/base/script-file.js', async (load) => {
-  const real = await load<typeof import('../../../src/connectors/base/script-file.js')>();
-  return {
-    ...real,
-    startThread: (...given: Parameters<typeof real.startThread>) => {
-      const thread = real.startThread(...given);
-      threads.push(thread);
-      return thread;
-    },
-  };
-});
+/** Those that this process has started. */
+const threads: Worker[] = [];
+process.on('worker', (thread) => threads.push(thread));
 
 function kill(): void {
-  for (const thread of threads.splice(0)) void (thread as Worker).terminate();
+  for (const thread of threads.splice(0)) void thread.terminate();
 }
 
 // Not over LMDB: a thread that is ended from outside while it is in native code can take the process with it.

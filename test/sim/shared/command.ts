@@ -1,12 +1,13 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { expect } from 'vitest';
 import { scriptArguments } from '../../../src/connectors/base/script-file.js';
+import { packageRoot } from '../../../src/core/package-root.js';
 import { type Plant, plantInto } from './plant.js';
 
-const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
+/** Also where this file was compiled, the sources are what is planted into. */
+const ROOT = packageRoot();
 
 /** The simulator's command, as a process of its own. */
 export function sim(...args: string[]) {

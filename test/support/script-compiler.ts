@@ -1,0 +1,55 @@
+import { cpSync, existsSync } from 'node:fs';
+import { isAbsolute, join, relative } from 'node:path';
+import { rolldown } from 'rolldown';
+
+/** What the scripts read at run time beside what they import. */
+const ASSETS = ['src/report/browser/page.js'];
+
+/**
+ * Compiles scripts and everything that they import from this repository, file by file, into a folder that has the same
+ * folders in it.
+ * @param target the folder. The nearest package.json and node_modules above it must be those of this package
+ * @param root folder of the sources
+ * @param scripts paths below it; one that is not there is left out, as in a copy of a part of the repository
+ * @param edit changes the text of a source before it is compiled
+ * @returns the paths of all sources that were compiled
+ */
+export async function compileInto(
+  target: string,
+  root: string,
+  scripts: readonly string[],
+  edit?: { readonly file: string; readonly text: string },
+): Promise<string[]> {
+  const present = scripts.filter((path) => existsSync(join(root, path)));
+  const bundle = await rolldown({
+    cwd: root,
+    input: Object.fromEntries(present.map((path) => [path.replace(/\.ts$/, ''), join(root, path)])),
+    platform: 'node',
+    tsconfig: true,
+    treeshake: false,
+    transform: { target: 'es2022' },
+    // What is from another package is imported from there; examples import this one by its name, which tsconfig.json explains.
+    external: (id) => !isAbsolute(id) && !/^(\.|\0|blockstep\b|@oxc-project\/runtime\/)/.test(id),
+    plugins:
+      edit === undefined
+        ? []
+        : [{ name: 'edit', load: (id: string) => (id === join(root, edit.file) ? edit.text : null) }],
+  });
+  try {
+    const { output } = await bundle.write({
+      dir: target,
+      format: 'esm',
+      preserveModules: true,
+      preserveModulesRoot: root,
+      sourcemap: true,
+      entryFileNames: '[name].js',
+      chunkFileNames: '[name].js',
+    });
+    const sources = output.flatMap((file) => (file.type === 'chunk' ? file.moduleIds : []));
+    const assets = ASSETS.filter((path) => existsSync(join(root, path)));
+    for (const path of assets) cpSync(join(root, path), join(target, path), { recursive: true });
+    return [...sources.filter((id) => id.startsWith(root)).map((id) => relative(root, id)), ...assets];
+  } finally {
+    await bundle.close();
+  }
+}

@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { pause, until } from '../../connectors/store/support/drive.js';
-import { RedisServer, whyNoRedis } from '../../connectors/store/support/redis-server.js';
+import { RedisServer, whyNoRedis } from '../../support/redis/redis-server.js';
+import { pause, until } from '../../support/waiting.js';
 import { Noted, upTo } from './support/parties.js';
 
 async function pair(server: RedisServer, options: object = {}): Promise<[Noted, Noted]> {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { RedisTransport } from '../../../src/pipeline/redis/index.js';
-import { pause, until } from '../../connectors/store/support/drive.js';
-import { RedisServer, whyNoRedis } from '../../connectors/store/support/redis-server.js';
 import { Random } from '../../support/engine-bench.js';
+import { RedisServer, whyNoRedis } from '../../support/redis/redis-server.js';
+import { pause, until } from '../../support/waiting.js';
 import { Noted, upTo } from './support/parties.js';
 
 it.each([

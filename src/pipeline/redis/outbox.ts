@@ -127,12 +127,12 @@ export class Outbox {
   discard(): void {
     this.#isClosing = true;
     this.counts.dropped += this.counts.queued;
+    // What the server still answers is for nobody.
+    this.#redis = null;
     this.#letters = [];
-    for (const parcel of this.#parcels) parcel.isSent = true;
     this.#parcels = [];
     this.counts.queued = 0;
     this.counts.queuedBytes = 0;
-    this.#whenEmpty?.();
   }
 
   #untilEmpty(ms: number): Promise<void> {
@@ -237,7 +237,6 @@ export class Outbox {
   /** @throws if the connection is to be given up, and the parcel sent again */
   #answered(parcel: Parcel, [error, id]: readonly [Error | null, unknown]): void {
     const { link, numLetters, size } = parcel;
-    if (parcel.isSent) return;
     if (error !== null && !HOPELESS.test(error.message)) throw error;
     parcel.isSent = true;
     link.numWaiting -= numLetters;

@@ -74,7 +74,7 @@ export const ERROR_CODES = {
   ERR_BLOCKSTEP_REENTRANT: 'a callback that the scheduler is just running called back into it',
   /** The message says which of these; other requests are not affected. */
   ERR_BLOCKSTEP_REQUEST:
-    'the request failed by itself: it or a wait took too long, its grammar failed, or its KV could not be loaded or was lost',
+    'the request failed by itself: it or a wait took too long, its grammar failed, its KV could not be loaded or was lost, or what it gave cannot be sent',
   /** Call `CompletionQueue.drain` once per step, or raise the `capacity` of the queue. */
   ERR_BLOCKSTEP_RING_FULL:
     'every slot of the completion queue is held by a transfer; drain it, then submit again; nothing is lost',

@@ -2,6 +2,7 @@ export type { PipelineOutput, PipelineResult, StageResult } from './orchestrator
 export type { PipelineStream } from './orchestrator/pipeline-stream.js';
 export type { PipelineInput, PipelineSubmitOptions } from './orchestrator/submission.js';
 export { Pipeline, type PipelineShutdownOptions, type PipelineStats } from './pipeline.js';
+export type { PipelineHealth } from './pipeline-health.js';
 export type { PipelineOptions, RemoteStage } from './pipeline-options.js';
 export type { StageStats } from './stage/stage.js';
 export type { StageChunk, StageFields, StageOptions } from './stage/stage-options.js';

@@ -5,6 +5,7 @@ import { checkNames } from '../base/known-names.js';
 import { Orchestrator } from './orchestrator/orchestrator.js';
 import type { PipelineStream } from './orchestrator/pipeline-stream.js';
 import type { PipelineInput, PipelineSubmitOptions } from './orchestrator/submission.js';
+import { type Phase, type PipelineHealth, readHealth } from './pipeline-health.js';
 import { type PipelineConfig, type PipelineOptions, takePipelineOptions } from './pipeline-options.js';
 import { Stage, type StageStats } from './stage/stage.js';
 import { Ticker } from './ticker.js';
@@ -44,6 +45,7 @@ export class Pipeline implements AsyncDisposable {
   readonly #orchestrator: Orchestrator;
   readonly #ticker = new Ticker(() => this.#tick());
   #closing: Promise<void> | null = null;
+  #phase: Phase = 'open';
   /** Until when a shutdown lets requests go on, in milliseconds of the clock. */
   #drainUntil = Number.POSITIVE_INFINITY;
 
@@ -163,6 +165,11 @@ export class Pipeline implements AsyncDisposable {
     });
   }
 
+  /** Whether the pipeline is healthy, and if not why. Works in every state. A stage elsewhere is well as long as it answers. */
+  health(): PipelineHealth {
+    return readHealth(this.#phase, this.names, this.#stages, this.#orchestrator);
+  }
+
   /** Statistics of the pipeline and its stages. @throws ERR_BLOCKSTEP_DISPOSED */
   stats(): PipelineStats {
     const { silentMs, ...counts } = this.#orchestrator.stats();
@@ -210,6 +217,7 @@ export class Pipeline implements AsyncDisposable {
 
   async #close(): Promise<void> {
     const { now } = this.#config;
+    this.#phase = 'draining';
     if (this.numUnfinished > 0 && now() < this.#drainUntil) this.#start();
     while (this.numUnfinished > 0 && now() < this.#drainUntil) await sleep(5);
     this.abortAll();
@@ -219,7 +227,9 @@ export class Pipeline implements AsyncDisposable {
       await stage?.close();
       await stage?.engine.shutdown({ drainMs: 0 });
     });
-    for (const end of await Promise.allSettled(ends)) if (end.status === 'rejected') throw end.reason;
+    const ended = await Promise.allSettled(ends);
+    this.#phase = 'disposed';
+    for (const end of ended) if (end.status === 'rejected') throw end.reason;
   }
 }
 

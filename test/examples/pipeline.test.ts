@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { expect, it, onTestFinished } from 'vitest';
 import { here, overRedis, tell } from '../../examples/pipeline.js';
 import { scriptArguments } from '../../src/connectors/base/script-file.js';
-import { RedisServer, whyNoRedis } from '../connectors/store/support/redis-server.js';
+import { RedisServer, whyNoRedis } from '../support/redis/redis-server.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const TEXT = 'the cat sat on the mat and the dog sat on the cat';

@@ -1,6 +1,6 @@
 import { equal, match } from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { quickStart } from '../support/quick-start.js';
 import { compile } from './compilers.js';
@@ -23,6 +23,9 @@ interface Way {
 const QUIET = ['--no-audit', '--no-fund'];
 const ADDON = 'node_modules/blockstep/native/build/Release/blockstep.node';
 const HEADLESS = ['install', ...QUIET, '--ignore-scripts'];
+const { peerDependencies: PEERS } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
+  peerDependencies: Readonly<Record<string, string>>;
+};
 
 /** That the command line works, and that an engine computes. */
 function tryOut(project: Project, node?: string): string {
@@ -49,7 +52,7 @@ function tryQuickStart(project: Project, node?: string): void {
   equal(project.run('node', ['quick-start.mjs'], node), printed);
 }
 
-/** Connectors load without the packages that only they need, and say what is missing when they are used. */
+/** Connectors and pipelines load without the packages that only they need, and say what is missing when they are used. */
 function tryConnectors(project: Project, node?: string): void {
   project.write(
     'connectors.mjs',
@@ -90,6 +93,37 @@ for (const [name, use] of Object.entries(uses)) {
   const said = project.run('node', ['connectors.mjs'], node);
   for (const name of ['lmdb', 'iovalkey', 'zeromq'])
     match(said, new RegExp(`ERR_BLOCKSTEP_NO_PACKAGE npm install ${name}@`));
+  equal(missingForRedis(project, node), 'iovalkey');
+}
+
+/** The package that a transport over Redis says is to be installed; empty: none. */
+function missingForRedis(project: Project, node?: string): string {
+  project.write(
+    'transport.mjs',
+    `import { RedisTransport } from 'blockstep/pipeline/redis';
+
+try {
+  await RedisTransport.open({ url: 'redis://127.0.0.1:1' });
+} catch ({ code, message }) {
+  console.log(code, message);
+}
+`,
+  );
+  const said = project.run('node', ['transport.mjs'], node);
+  if (said === '') return '';
+  match(said, /^ERR_BLOCKSTEP_NO_PACKAGE a transport over Redis or Valkey needs/);
+  return /npm install (\S+)@'/.exec(said)?.[1] ?? said;
+}
+
+/** A transport over Redis needs two packages: it names each that is missing, and none when both are there. */
+function tryTransport(project: Project): void {
+  for (const [name, next] of [
+    ['iovalkey', '@msgpack/msgpack'],
+    ['@msgpack/msgpack', ''],
+  ]) {
+    project.run('npm', [...HEADLESS, `${name}@${PEERS[name]}`]);
+    equal(missingForRedis(project), next);
+  }
 }
 
 /** Nothing was compiled: what loads came with the package. */
@@ -121,6 +155,7 @@ export const WAYS: Readonly<Record<string, Way>> = {
         tryConnectors(project, node);
         return tryOut(project, node);
       });
+      tryTransport(project);
       return `the quick start prints what the README says, the command line works on ${versions.join(', ')}`;
     },
   },

@@ -72,12 +72,16 @@ export class ByHand implements Transport {
   readonly isLocal = false;
   readonly sent: { readonly from: string; readonly to: string; readonly message: PipelineMessage }[] = [];
   readonly mailboxes = new Map<string, Mailbox>();
+  /** Why a message can never be sent; null: it can. */
+  refuses: (message: PipelineMessage) => string | null = () => null;
 
   join(name: string, mailbox: Mailbox): Connection {
     this.mailboxes.set(name, mailbox);
     return {
       send: (to, message) => {
-        this.sent.push({ from: name, to, message });
+        const why = this.refuses(message);
+        if (why === null) this.sent.push({ from: name, to, message });
+        return why;
       },
       close: () => {
         this.mailboxes.delete(name);

@@ -224,6 +224,39 @@ describe('the orchestrator', () => {
   });
 });
 
+describe('what can never be sent', () => {
+  it('fails its request alone, whichever stage the submission was for, and says why', async () => {
+    const bench = new ClientBench();
+    const { stream } = bench.submit('lives');
+    for (const stage of ['a', 'b']) {
+      bench.post.refuses = (message) =>
+        message.kind === 'submit' && message.submission.to === (stage === 'a' ? 'stage/b' : null)
+          ? 'it is a function'
+          : null;
+      const failing = bench.pipeline.submit({ id: 'x', prompt: [1] });
+      expect(await rejection(failing.result())).toMatchObject({
+        code: 'ERR_BLOCKSTEP_REQUEST',
+        message: `request "x" failed in stage ${stage}: its submit cannot be sent: it is a function`,
+      });
+      bench.post.take('submit');
+      // Stages that were told of it before hear of its end.
+      expect(bench.post.take('abort').length).toBe(2);
+    }
+    expect([stream.ended, bench.pipeline.stats().failed]).toEqual([false, 2]);
+  });
+
+  it('fails a session by its chunk', async () => {
+    const bench = new ClientBench();
+    const { stream } = bench.submit('x', {}, { resumable: true });
+    bench.post.refuses = ({ kind }) => (kind === 'chunk' ? 'too large' : null);
+    expect(stream.addChunk({ prompt: [1] })).toBe('skipped');
+    expect(String(await rejection(stream.result()))).toMatch(
+      /in stage a: its chunk cannot be sent: too large/,
+    );
+    expect(stream.addChunk({ prompt: [1] })).toBe('skipped');
+  });
+});
+
 describe('reconciliation', () => {
   it('fails a request that a stage twice does not know, and no earlier; answers count once and in order', async () => {
     const bench = new ClientBench();
@@ -294,6 +327,28 @@ describe('reconciliation', () => {
     expect(String(await rejection(other.stream.result()))).toMatch(
       /in stage b: it has not answered for \d+ ms/,
     );
+  });
+
+  it('fails what a stage may have said something of that was lost: not what has ended there, and nothing for strangers', async () => {
+    const bench = new ClientBench();
+    const over = bench.submit('over');
+    bench.tell(ended(over.key, 'b', 0));
+    const { stream } = bench.submit('x');
+    const mailbox = bench.post.mailboxes.get(bench.post.client);
+    mailbox?.lost('stage/elsewhere', '1 messages of stage/elsewhere did not come');
+    mailbox?.lost('client/b', '1 messages of client/b did not come');
+    expect(bench.pipeline.stats()).toMatchObject({ requests: 2, anomalies: { 'foreign-message': 2 } });
+    mailbox?.lost('stage/b', '3 messages of stage/b did not come');
+    expect(String(await rejection(stream.result()))).toMatch(
+      /"x" failed in stage b: 3 messages of stage\/b did not come/,
+    );
+    expect(over.stream.ended).toBe(false);
+    bench.tell(ended(over.key, 'a', 0));
+    expect((await over.stream.result()).finishReason).toBe('length');
+    const other = bench.submit('y');
+    bench.tell(ended(other.key, 'b', 0));
+    mailbox?.lost('stage/a', '1 messages of stage/a did not come');
+    expect(String(await rejection(other.stream.result()))).toMatch(/in stage a: 1 messages/);
   });
 
   it('fails everything if the transport has lost something', async () => {

@@ -5,7 +5,7 @@ import { Pipeline } from '../../src/pipeline/pipeline.js';
 import type { StageOptions } from '../../src/pipeline/stage/stage-options.js';
 import { rejection } from '../support/engine-bench.js';
 import { unpagedText, wordy } from '../support/unpaged-text.js';
-import { Clock, codeOf, drive, pipelineOf, SIZES, stageOf } from './bench.js';
+import { ByHand, Clock, codeOf, drive, pipelineOf, SIZES, stageOf } from './bench.js';
 
 /** The text of every stage by hand: answers to the prompt and to each piece of the answers before. */
 function byHand(
@@ -255,6 +255,61 @@ describe('sessions across stages', () => {
       'BlockstepError: request "s" failed in stage a: request "s" waits for chunk 1 of the client, 500 ms: stallMs of stage a is 500',
     );
     await pipeline.shutdown();
+  });
+});
+
+describe('the health of a pipeline', () => {
+  it('is that of its stages, in every state, and says which of them is not well', async () => {
+    const options = stageOf('a');
+    (options.engine.executor as { execute: unknown }).execute = () => new Promise(() => {});
+    const clock = new Clock();
+    const engine = { ...options.engine, executorTimeoutMs: 10, now: clock.now };
+    const pipeline = new Pipeline({ stages: [{ ...options, engine }, stageOf('b')] });
+    expect(pipeline.health()).toEqual({ healthy: true, state: 'open', reasons: [] });
+    const stream = pipeline.submit({ prompt: [1, 2, 3], maxTokens: 6 });
+    for (let i = 0; i < 2; i++) await pipeline.step();
+    expect(pipeline.health()).toMatchObject({ healthy: true });
+    clock.ms += 11;
+    const hung = { healthy: false, reasons: [expect.stringMatching(/^stage a: .*executor/)] };
+    // It is seen before the next step breaks the engine.
+    expect(pipeline.health()).toEqual({ ...hung, state: 'open' });
+    await rejection(pipeline.step());
+    expect(pipeline.health()).toEqual({ ...hung, state: 'broken' });
+    await rejection(stream.result());
+    await pipeline.shutdown();
+    expect(pipeline.health()).toEqual({
+      ...{ healthy: false, state: 'disposed', reasons: ['the pipeline was shut down'] },
+    });
+  });
+
+  it('is well while it drains, and unhealthy while a stage elsewhere does not answer', async () => {
+    const post = new ByHand();
+    const clock = new Clock();
+    const remote = { name: 'b', remote: true as const };
+    const limits = { pingMs: 100, deadMs: 1000, now: clock.now };
+    const pipeline = new Pipeline({ stages: [stageOf('a'), remote], transport: post, ...limits });
+    const pass = async (ms: number): Promise<void> => {
+      clock.ms += ms;
+      await pipeline.step();
+    };
+    const pong = (stage: string): void => {
+      const { number } = post.take('ping')[0];
+      const figures = { requests: 0, parked: 0, chunksIn: 0, chunksOut: 0 };
+      post.tell(post.client, { kind: 'pong', stage, number, keys: [], figures });
+    };
+    await pass(0);
+    for (let i = 0; i < 10; i++) await pass(100);
+    expect(pipeline.health()).toEqual({
+      ...{ healthy: false, state: 'open' },
+      reasons: expect.arrayContaining(['stage b: it has not answered for 1000 ms']),
+    });
+    pong('b');
+    await pass(0);
+    expect(pipeline.health().reasons.join()).toBe('');
+    const end = pipeline.shutdown();
+    expect(pipeline.health().state).toBe('draining');
+    await end;
+    expect(pipeline.health().state).toBe('disposed');
   });
 });
 

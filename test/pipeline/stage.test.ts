@@ -302,6 +302,48 @@ describe('a stage', () => {
     expect(bench.stage.stats().anomalies).toEqual({ 'foreign-message': 1 });
   });
 
+  const firstStage = { from: null, prompt: Int32Array.of(1, 2, 3), fields: { maxTokens: 7 } };
+
+  it.each([
+    ['chunk', 1, 'its chunk for c cannot be sent: why'],
+    ['chunk', 2, 'its chunk for c cannot be sent: why'],
+    ['chunk', 4, 'its chunk for c cannot be sent: why'],
+    ['output', 1, 'its output for the client cannot be sent: why'],
+  ] as const)(
+    'fails a request whose %s %i can never be sent, and no other',
+    async (kind, number, message) => {
+      const bench = new StageBench();
+      bench.submit('other', { ...firstStage, to: null });
+      bench.submit('k', firstStage);
+      bench.post.refuses = (sent) => {
+        if (sent.kind === 'output') return kind === 'output' && sent.key === 'k' ? 'why' : null;
+        return sent.kind === kind && sent.chunk.number === number ? 'why' : null;
+      };
+      await bench.settle();
+      expect(bench.post.take('ended').map(({ key }) => key)).toEqual(['other']);
+      expect(bench.failure()).toMatchObject({ code: 'ERR_BLOCKSTEP_REQUEST', message });
+    },
+  );
+
+  it.each(['chunk', 'output'])('fails it at once, while more input may come: %s', async (kind) => {
+    const bench = new StageBench();
+    bench.post.refuses = (sent) => (sent.kind === kind ? 'why' : null);
+    bench.submit('k');
+    bench.chunk('k', 1, [5, 6]);
+    await bench.settle();
+    expect(bench.failure()?.message).toMatch(/^its (chunk for c|output for the client) cannot be sent: why$/);
+  });
+
+  it('fails a request whose chunk can never be sent, though its work had ended before', async () => {
+    const bench = new StageBench({ maxChunksAhead: 1 });
+    bench.submit('k', firstStage);
+    await bench.settle();
+    bench.post.refuses = ({ kind }) => (kind === 'chunk' ? 'why' : null);
+    bench.tell({ kind: 'taken', key: 'k', number: 1 });
+    expect(bench.post.take('ended')).toEqual([]);
+    expect(bench.failure()?.message).toBe('its chunk for c cannot be sent: why');
+  });
+
   it('that cannot join leaves no engine behind', () => {
     const place = { transport: new MemoryTransport(), now: new Clock().now, deadMs: 0 };
     const first = new Stage(takeStageOptions(stageOf('b')), place);

@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { afterAll, beforeAll } from 'vitest';
+import { afterAll, beforeAll, onTestFinished } from 'vitest';
 
 /** Gives the suite a folder of its own, removed at its end. Returns what writes a file there and gives its path. */
 export function useTempFiles(): (name: string, content: string | Buffer) => string {
@@ -25,4 +25,11 @@ export function useTempFolders(write: ReturnType<typeof useTempFiles>): () => st
     mkdirSync(path);
     return path;
   };
+}
+
+/** A folder that is removed with the test. */
+export function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'blockstep-test-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true, maxRetries: 20 }));
+  return folder;
 }

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import { badArg } from '../checks.js';
 
 /** The versions of iovalkey that work, as npm writes them. */
@@ -32,8 +33,10 @@ export function connectionOptions(url: string, tls: Readonly<Record<string, unkn
   // A URL writes the address of IPv6 in brackets.
   const host = hostname.replace(/^\[(.*)\]$/, '$1') || '127.0.0.1';
   const place = { host, port: port === '' ? 6379 : Number(port), ...who };
-  const isSecure = protocol === 'rediss:' || Object.keys(tls).length > 0;
-  return isSecure ? { ...place, tls: { servername: host, ...tls } } : place;
+  if (protocol !== 'rediss:' && Object.keys(tls).length === 0) return place;
+  // TLS names no address: the certificate is compared with the host then.
+  const name = isIP(host) === 0 ? { servername: host } : {};
+  return { ...place, tls: { ...name, ...tls } };
 }
 
 /** Checks the URL of a server. The URL may hold a password, so no message has it. @throws ERR_BLOCKSTEP_BAD_ARG */

@@ -1,3 +1,7 @@
+import { show } from '../../base/errors.js';
+import type { RequestKey } from '../transport/messages.js';
+import type { PipelineRequest } from './pipeline-request.js';
+
 /** Milliseconds within which a stage has to say what a request waits for. */
 const PATIENCE_MS = 1000;
 
@@ -6,24 +10,38 @@ interface Question {
   readonly resolve: (text: string | null) => void;
 }
 
-/** Questions to stages elsewhere about what a request waits for. */
+/** What a stage of this process says of a request; null: it does not know it; undefined: the stage is elsewhere. */
+export type AskHere = (stage: number, key: RequestKey) => string | null | undefined;
+
+/** What requests wait for in each stage: stages elsewhere are asked, and may not answer. */
 export class Explanations {
+  readonly #names: readonly string[];
+  readonly #send: (stage: string, key: RequestKey, ask: number) => void;
   readonly #now: () => number;
   /** In the order in which they are due. */
   readonly #open = new Map<number, Question>();
   #last = 0;
 
-  constructor(now: () => number) {
+  /** @param names of the stages @param send asks a stage elsewhere */
+  constructor(
+    names: readonly string[],
+    now: () => number,
+    send: (stage: string, key: RequestKey, ask: number) => void,
+  ) {
+    this.#names = names;
     this.#now = now;
+    this.#send = send;
   }
 
-  /** Opens a question. @returns its number, and the answer; null if none came in time */
-  ask(): { readonly ask: number; readonly text: Promise<string | null> } {
-    const ask = ++this.#last;
-    const text = new Promise<string | null>((resolve) => {
-      this.#open.set(ask, { dueAt: this.#now() + PATIENCE_MS, resolve });
+  /** What a request waits for in each stage, in words. */
+  async explain(request: PipelineRequest, askHere: AskHere): Promise<string> {
+    const told = this.#names.map((name, stage) => {
+      if (request.hasEndedIn(stage)) return request.describe(stage);
+      const here = askHere(stage, request.key);
+      return here === undefined ? this.#askThere(name, stage, request) : (here ?? request.describe(stage));
     });
-    return { ask, text };
+    const words = await Promise.all(told);
+    return `request ${show(request.id)}: ${words.map((text, i) => `${this.#names[i]}: ${text}`).join('; ')}`;
   }
 
   /** An answer has come; late ones are dropped. */
@@ -39,6 +57,15 @@ export class Explanations {
       this.#open.delete(ask);
       resolve(null);
     }
+  }
+
+  async #askThere(name: string, stage: number, request: PipelineRequest): Promise<string> {
+    const ask = ++this.#last;
+    const text = new Promise<string | null>((resolve) => {
+      this.#open.set(ask, { dueAt: this.#now() + PATIENCE_MS, resolve });
+    });
+    this.#send(name, request.key, ask);
+    return (await text) ?? `${request.describe(stage)}; the stage does not answer`;
   }
 
   /** When the next question is given up, in milliseconds of the clock; Infinity: none is open. */

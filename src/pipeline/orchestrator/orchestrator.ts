@@ -3,9 +3,9 @@ import { addAbortListener } from 'node:events';
 import { Anomalies } from '../../base/anomalies.js';
 import { type BlockstepError, show } from '../../base/errors.js';
 import { isAborted } from '../../engine/streams/submission.js';
-import type { PipelineMessage, RequestKey, StageFigures, StageMessage } from '../transport/messages.js';
+import type { PipelineMessage, StageFigures, StageMessage } from '../transport/messages.js';
 import { type Connection, stageParty, type Transport } from '../transport/transport.js';
-import { Explanations } from './explanations.js';
+import { type AskHere, Explanations } from './explanations.js';
 import { Liveness, type LivenessLimits } from './liveness.js';
 import { PipelineRequest } from './pipeline-request.js';
 import { type PipelineCalls, PipelineStream } from './pipeline-stream.js';
@@ -53,13 +53,15 @@ export class Orchestrator {
   constructor(parts: OrchestratorParts) {
     this.#parts = parts;
     this.#liveness = new Liveness(parts.names.length, parts.limits, parts.now);
-    this.#explanations = new Explanations(parts.now);
     this.#connection = parts.transport.join(this.#party, {
       receive: (message) => this.#receive(message),
-      lost: (_from, why) => this.#lost(why),
+      lost: (from, why) => this.#lost(from, why),
     });
-    this.#inputs = new SessionInputs(this.#anomalies, (key, chunk) =>
-      this.#send(parts.names[0], { kind: 'chunk', key, chunk }),
+    this.#explanations = new Explanations(parts.names, parts.now, (name, key, ask) =>
+      this.#send(name, { kind: 'explain', client: this.#party, key, ask }),
+    );
+    this.#inputs = new SessionInputs(this.#anomalies, (request, chunk) =>
+      this.#sendOf(request, 0, { kind: 'chunk', key: request.key, chunk }),
     );
     this.#calls = {
       abort: (request, reason) => this.#abort(request, reason),
@@ -132,26 +134,11 @@ export class Orchestrator {
     return Math.min(ping, this.#explanations.nextDeadline, this.#roster.nextDue);
   }
 
-  /**
-   * What a request waits for in each stage, in words.
-   * @param ask what a stage of this process says of a key; undefined: it is elsewhere
-   */
-  async explain(
-    id: string,
-    ask: (stage: number, key: RequestKey) => string | null | undefined,
-  ): Promise<string> {
+  /** What a request waits for in each stage, in words. */
+  explain(id: string, ask: AskHere): Promise<string> {
     const request = this.#roster.byId(id);
-    if (request === undefined)
-      return `request ${show(id)} is not known: it was never submitted, or it has ended`;
-    const { names } = this.#parts;
-    const told = names.map((_name, stage) => {
-      if (request.hasEndedIn(stage)) return request.describe(stage);
-      const here = ask(stage, request.key);
-      if (here !== undefined) return here ?? request.describe(stage);
-      return this.#askRemote(stage, request);
-    });
-    const words = await Promise.all(told);
-    return `request ${show(id)}: ${words.map((text, i) => `${names[i]}: ${text}`).join('; ')}`;
+    if (request !== undefined) return this.#explanations.explain(request, ask);
+    return Promise.resolve(`request ${show(id)} is not known: it was never submitted, or it has ended`);
   }
 
   /** Counts of this side. */
@@ -164,6 +151,11 @@ export class Orchestrator {
       anomalies: this.#anomalies.toObject(),
       silentMs,
     };
+  }
+
+  /** Whether a stage elsewhere does not answer, and for how many milliseconds; null: it does, as far as is known. */
+  goneFor(stage: number): number | null {
+    return this.#liveness.isGone(stage) ? this.#liveness.silentFor(stage) : null;
   }
 
   /** What a stage elsewhere said of itself last; null: nothing yet. */
@@ -187,7 +179,7 @@ export class Orchestrator {
     // The last stage first: a stage knows of a request before the stage before it can send a chunk.
     const submissions = submissionsOf(taken, request, names, this.#party);
     for (let stage = names.length - 1; stage >= 0; stage--)
-      this.#send(names[stage], { kind: 'submit', submission: submissions[stage] });
+      if (!this.#sendOf(request, stage, { kind: 'submit', submission: submissions[stage] })) return;
   }
 
   #receive(message: PipelineMessage): void {
@@ -248,8 +240,15 @@ export class Orchestrator {
         this.#fail(request, stage, 'ERR_BLOCKSTEP_STAGE', 'it does not know the request any more');
   }
 
-  #lost(why: string): void {
-    for (const request of this.#roster.all()) this.#fail(request, null, 'ERR_BLOCKSTEP_STAGE', why);
+  /** Messages may have been lost. One stage's concern the requests that have not ended there: nothing more comes of the others. */
+  #lost(from: string | null, why: string): void {
+    const stage = from === null ? null : this.#parts.names.findIndex((name) => stageParty(name) === from);
+    if (stage === -1)
+      this.#anomalies.report('foreign-message', `${from} is no stage of this pipeline: ${why}`);
+    else
+      for (const request of this.#roster.all())
+        if (stage === null || !request.hasEndedIn(stage))
+          this.#fail(request, stage, 'ERR_BLOCKSTEP_STAGE', why);
   }
 
   #abort(request: PipelineRequest, reason: unknown): void {
@@ -285,13 +284,15 @@ export class Orchestrator {
     this.#inputs.forget(request.key);
   }
 
-  async #askRemote(stage: number, request: PipelineRequest): Promise<string> {
-    const { ask, text } = this.#explanations.ask();
-    this.#send(this.#parts.names[stage], { kind: 'explain', client: this.#party, key: request.key, ask });
-    return (await text) ?? `${request.describe(stage)}; the stage does not answer`;
+  /** Sends what belongs to a request, which fails if that can never be sent. @returns whether it can */
+  #sendOf(request: PipelineRequest, stage: number, message: StageMessage): boolean {
+    const why = this.#send(this.#parts.names[stage], message);
+    if (why !== null)
+      this.#fail(request, stage, 'ERR_BLOCKSTEP_REQUEST', `its ${message.kind} cannot be sent: ${why}`);
+    return why === null;
   }
 
-  #send(stage: string, message: StageMessage): void {
-    this.#connection.send(stageParty(stage), message);
+  #send(stage: string, message: StageMessage): string | null {
+    return this.#connection.send(stageParty(stage), message);
   }
 }

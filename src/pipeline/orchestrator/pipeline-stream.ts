@@ -53,7 +53,7 @@ export class PipelineStream implements AsyncIterable<PipelineOutput>, AsyncDispo
   /**
    * Gives the first stage its next input, for a request submitted as `resumable`.
    * @returns `skipped` if the request has ended, is no session, or its input has ended
-   * @throws ERR_BLOCKSTEP_BAD_ARG; a chunk that does not fit the stage fails the request
+   * @throws ERR_BLOCKSTEP_BAD_ARG; a chunk that cannot be sent, or does not fit the stage, fails the request
    */
   addChunk(chunk: ChunkInput): 'sent' | 'skipped' {
     return this.#calls.addChunk(this.#request, chunk);

@@ -14,11 +14,11 @@ interface Input {
 /** What clients give to their sessions: chunks for the first stage, and the end of them. */
 export class SessionInputs {
   readonly #anomalies: Anomalies;
-  readonly #send: (key: RequestKey, chunk: Chunk) => void;
+  readonly #send: (request: PipelineRequest, chunk: Chunk) => boolean;
   readonly #open = new Map<RequestKey, Input>();
 
-  /** @param send sends a chunk to the first stage */
-  constructor(anomalies: Anomalies, send: (key: RequestKey, chunk: Chunk) => void) {
+  /** @param send sends a chunk to the first stage; false: it cannot be sent, and the request has failed */
+  constructor(anomalies: Anomalies, send: (request: PipelineRequest, chunk: Chunk) => boolean) {
     this.#anomalies = anomalies;
     this.#send = send;
   }
@@ -45,7 +45,8 @@ export class SessionInputs {
     return this.#give(request, { tokens: new Int32Array(0), isLast: true, fields: {} });
   }
 
-  #give({ id, key, ended }: PipelineRequest, chunk: Pick<Chunk, 'tokens' | 'isLast' | 'fields'>) {
+  #give(request: PipelineRequest, chunk: Pick<Chunk, 'tokens' | 'isLast' | 'fields'>) {
+    const { id, key, ended } = request;
     const input = this.#open.get(key);
     if (input === undefined || input.isOver) {
       const reason = ended
@@ -57,7 +58,6 @@ export class SessionInputs {
       return 'skipped';
     }
     input.isOver = chunk.isLast;
-    this.#send(key, { ...chunk, extras: null, number: ++input.numSent });
-    return 'sent';
+    return this.#send(request, { ...chunk, extras: null, number: ++input.numSent }) ? 'sent' : 'skipped';
   }
 }

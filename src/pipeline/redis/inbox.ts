@@ -3,7 +3,7 @@ import type { Mailbox } from '../transport/transport.js';
 import { Arrivals } from './arrivals.js';
 import { inTime, Line } from './line.js';
 import type { OutboxParts } from './outbox.js';
-import { type Entry, FIELD, readEntry } from './wire/entry.js';
+import { type Entry, readEntry } from './wire/entry.js';
 
 /** What an inbox is made of. */
 export interface InboxParts extends OutboxParts {
@@ -25,10 +25,11 @@ const BLOCK_MS = 2000;
  * the party, so only the life that came last reads. A new life takes the inbox over: what its predecessor had and did not acknowledge
  * is removed, since the requests of that process are dead; what nobody had is left for the new one.
  *
- * KEYS: the stream. ARGV: the group, the time to live, and 1 for a new life. Answers what was found, and how much was removed.
+ * KEYS: the stream. ARGV: the group, the time to live, 1 for a new life, and how much a reader has at most. Answers what was found, and how
+ * much was removed.
  */
 const TAKE_SCRIPT = `
-local key, own, ttl, isNew = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local key, own, ttl, isNew, most = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local removed = 0
 if redis.call('EXISTS', key) == 1 then
   for _, facts in ipairs(redis.call('XINFO', 'GROUPS', key)) do
@@ -38,14 +39,9 @@ if redis.call('EXISTS', key) == 1 then
     end
     if name == own then return {'own', 0} end
     if isNew == '0' then return {'taken', 0} end
-    local pending
-    repeat
-      pending = redis.call('XPENDING', key, name, '-', '+', 1000)
-      for _, each in ipairs(pending) do
-        redis.call('XACK', key, name, each[1])
-        removed = removed + redis.call('XDEL', key, each[1])
-      end
-    until #pending == 0
+    for _, each in ipairs(redis.call('XPENDING', key, name, '-', '+', most)) do
+      removed = removed + redis.call('XDEL', key, each[1])
+    end
     redis.call('XGROUP', 'DESTROY', key, name)
   end
 end
@@ -102,29 +98,22 @@ export class Inbox {
 
   async #use(redis: Redis): Promise<void> {
     await this.#take(redis);
-    if (this.#isReplaced) return;
     // First what this process was given before the connection broke, and did not acknowledge.
     let acknowledged: readonly Buffer[] = [];
     let isRest = true;
     for (;;) {
       const entries = await this.#read(redis, isRest ? '0' : '>', acknowledged);
-      if (entries === null) {
-        await this.#take(redis);
-        if (this.#isReplaced) return;
-        acknowledged = [];
-        continue;
-      }
       isRest &&= entries.length > 0;
       for (const [, fields] of entries) if (fields !== null) this.#open(fields);
       acknowledged = entries.map(([id]) => id);
     }
   }
 
-  /** Makes the group, or sees that it is there. */
+  /** Makes the group, or sees that it is there. A party that was replaced has no line from then on: whatever it still asks fails. */
   async #take(redis: Redis): Promise<void> {
     const { key, instance, settings, name, mailbox } = this.#parts;
     const { ttlMs, commandTimeoutMs } = settings;
-    const answer = redis.eval(TAKE_SCRIPT, 1, key, instance, ttlMs, this.#isNew ? 1 : 0);
+    const answer = redis.eval(TAKE_SCRIPT, 1, key, instance, ttlMs, this.#isNew ? 1 : 0, MOST_ENTRIES);
     const [found, removed] = (await inTime(redis, answer, commandTimeoutMs)) as [string, number];
     this.counts.inherited += removed;
     if (found === 'taken') {
@@ -143,13 +132,9 @@ export class Inbox {
   /**
    * Acknowledges and removes entries, and reads further ones.
    * @param from `>`: what nobody had; `0`: what this process had and did not acknowledge
-   * @returns null: the group is not there any more
+   * @returns none if nothing came, or if the group had gone: then it is made again
    */
-  async #read(
-    redis: Redis,
-    from: '>' | '0',
-    done: readonly Buffer[],
-  ): Promise<readonly StreamEntry[] | null> {
+  async #read(redis: Redis, from: '>' | '0', done: readonly Buffer[]): Promise<readonly StreamEntry[]> {
     const { key, instance, settings } = this.#parts;
     const commands = redis.pipeline();
     if (done.length > 0) commands.xack(key, instance, ...done).xdel(key, ...done);
@@ -158,15 +143,15 @@ export class Inbox {
     commands.callBuffer('XREADGROUP', 'GROUP', instance, 'reader', 'COUNT', MOST_ENTRIES, ...wait, ...place);
     const replies = await inTime(redis, commands.exec(), BLOCK_MS + settings.commandTimeoutMs);
     const [error, reply] = replies?.at(-1) ?? [new Error('no reply'), null];
-    if (error !== null && /^(NOGROUP|UNBLOCKED)/.test(error.message)) return null;
-    if (error !== null) throw error;
+    if (error !== null && !/^(NOGROUP|UNBLOCKED)/.test(error.message)) throw error;
+    if (error !== null) await this.#take(redis);
     const [stream] = (reply as readonly (readonly [Buffer, readonly StreamEntry[]])[] | null) ?? [];
     return stream?.[1] ?? [];
   }
 
-  #open(fields: readonly Buffer[]): void {
-    const at = fields.findIndex((field, i) => i % 2 === 0 && field.toString() === FIELD);
-    const entry = at < 0 ? null : readEntry(fields[at + 1], this.#parts.packer);
+  /** Takes an entry. @param fields one name, which says nothing, and its value */
+  #open([_name, value]: readonly Buffer[]): void {
+    const entry = readEntry(value, this.#parts.packer);
     if (entry === null) this.counts.foreign++;
     else this.#deliver(entry);
   }

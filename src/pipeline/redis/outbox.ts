@@ -29,8 +29,8 @@ export interface OutboxParts {
  * What a party sends. Messages wait here until the server has taken them, at most a stated number of them, and go out in order. What
  * the server may not have taken is sent again; the receiver drops what it has.
  *
- * Invariants: `#parcels` has what was sent and is not answered, before everything in `#letters`; each message has a number, whether it
- * goes out or not, so that the receiver sees what is missing.
+ * Invariants: `#parcels` has what was sent and is not answered, before everything in `#letters`; each message that can be sent has a
+ * number, whether it goes out or not, so that the receiver sees what is missing.
  */
 export class Outbox {
   readonly #parts: OutboxParts;
@@ -71,13 +71,12 @@ export class Outbox {
     this.#pump();
   }
 
-  /** Takes a message, which goes out when it is its turn. */
-  send(to: string, message: PipelineMessage): void {
+  /** Takes a message, which goes out when it is its turn. @returns why it never can, in words: it has no number then; or null */
+  send(to: string, message: PipelineMessage): string | null {
     if (this.#isClosing) {
       this.counts.dropped++;
-      return;
+      return null;
     }
-    const link = this.#links.to(to);
     const { packer, settings } = this.#parts;
     const { maxQueuedMessages, maxQueuedBytes, maxMessageBytes } = settings;
     let bytes: Uint8Array;
@@ -87,15 +86,17 @@ export class Outbox {
         throw new Error(`${bytes.length} bytes are more than maxMessageBytes`);
     } catch (error) {
       this.counts.unsendable++;
-      this.#lastRefusal = `${message.kind} to ${to}: ${describeError(error)}`;
-      this.#miss(link);
-      return;
+      const why = describeError(error);
+      this.#lastRefusal = `${message.kind} to ${to}: ${why}`;
+      return why;
     }
+    const link = this.#links.to(to);
     const { queued, queuedBytes } = this.counts;
     if (queued >= maxQueuedMessages || queuedBytes + bytes.length > maxQueuedBytes) {
       this.counts.dropped++;
       this.#miss(link);
     } else this.#push(link, bytes);
+    return null;
   }
 
   /** Begins the time to live of a party's own inbox again. Best effort. */
@@ -126,12 +127,12 @@ export class Outbox {
   discard(): void {
     this.#isClosing = true;
     this.counts.dropped += this.counts.queued;
+    // What the server still answers is for nobody.
+    this.#redis = null;
     this.#letters = [];
-    for (const parcel of this.#parcels) parcel.isSent = true;
     this.#parcels = [];
     this.counts.queued = 0;
     this.counts.queuedBytes = 0;
-    this.#whenEmpty?.();
   }
 
   #untilEmpty(ms: number): Promise<void> {
@@ -236,7 +237,6 @@ export class Outbox {
   /** @throws if the connection is to be given up, and the parcel sent again */
   #answered(parcel: Parcel, [error, id]: readonly [Error | null, unknown]): void {
     const { link, numLetters, size } = parcel;
-    if (parcel.isSent) return;
     if (error !== null && !HOPELESS.test(error.message)) throw error;
     parcel.isSent = true;
     link.numWaiting -= numLetters;

@@ -26,8 +26,9 @@ export class Party {
     this.#timer = setInterval(() => this.#tidy(), settings.ttlMs / 3).unref();
   }
 
-  send(to: string, message: PipelineMessage): void {
-    this.#outbox.send(to, message);
+  /** See `Connection.send`. */
+  send(to: string, message: PipelineMessage): string | null {
+    return this.#outbox.send(to, message);
   }
 
   close(): Promise<void> {

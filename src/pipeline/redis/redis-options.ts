@@ -25,7 +25,7 @@ export interface RedisTransportOptions {
   maxQueuedMessages?: number;
   /** Most bytes of a party's messages that wait to be sent. Default 64 MiB. */
   maxQueuedBytes?: number;
-  /** Most bytes of one message; a larger one is dropped, and its receiver learns it. Default 16 MiB. */
+  /** Most bytes of one message; the request of a larger one fails. Default 16 MiB. */
   maxMessageBytes?: number;
   /** Most entries of an inbox that nobody reads, about; then the oldest are dropped, and the reader learns it. Default 100,000. */
   maxInboxEntries?: number;

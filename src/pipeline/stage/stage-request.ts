@@ -18,7 +18,8 @@ export interface StageParts {
   readonly config: StageConfig;
   readonly scheduler: StageScheduler;
   readonly adapter: ChunkTransferAdapter;
-  readonly send: (to: string, message: StageMessage | ClientMessage) => void;
+  /** See `Connection.send`. */
+  readonly send: (to: string, message: StageMessage | ClientMessage) => string | null;
   /** The clock, in milliseconds. */
   readonly now: () => number;
   /** Called when nothing of the request is left in the stage. */
@@ -39,6 +40,8 @@ export class StageRequest {
   #end: StageEnd | null = null;
   /** Whether its client was told of its end, or knows. */
   #isOver = false;
+  /** Why something of it can never be sent, in words; null: all of it could. Then it fails instead of going on or ending. */
+  #unsendable: string | null = null;
   /** Outputs that went to the client. */
   #numOutputs = 0;
   readonly #begunAt: number;
@@ -53,10 +56,10 @@ export class StageRequest {
 
   /** Begins the work, or tells the client why not. */
   begin(): void {
-    const { adapter, scheduler, config, send } = this.#parts;
+    const { adapter, scheduler, config } = this.#parts;
     const { key, id, from, to, prompt, fields } = this.submission;
     if (to !== null)
-      adapter.send(key, { to: nameOf(to), send: (chunk) => send(to, { kind: 'chunk', key, chunk }) });
+      adapter.send(key, { to: nameOf(to), send: (chunk) => this.#send(to, { kind: 'chunk', key, chunk }) });
     if (from !== null) adapter.receive(key, this.#source(from), prompt.length > 0);
     const work = {
       // The key is in the name, since the id may be used again while this request is still being aborted.
@@ -143,16 +146,23 @@ export class StageRequest {
   }
 
   #output(output: RequestOutput): void {
-    const { config, adapter, send } = this.#parts;
+    const { config, adapter } = this.#parts;
     const { key, wants, client } = this.submission;
     const { tokens, extras, finishReason, stopReason } = output;
     if (this.#firstTokenAt < 0 && tokens.length > 0) this.#firstTokenAt = this.#parts.now();
     adapter.save(key, tokens, extras, finishReason !== null);
     if (wants) {
       const told = { tokens, extras, finishReason, stopReason };
-      send(client, { kind: 'output', key, stage: config.name, number: ++this.#numOutputs, output: told });
+      this.#send(client, {
+        kind: 'output',
+        key,
+        stage: config.name,
+        number: ++this.#numOutputs,
+        output: told,
+      });
     }
-    if (finishReason !== null) adapter.computed(key);
+    if (this.#unsendable !== null) this.#failUnsendable(this.#unsendable);
+    else if (finishReason !== null) adapter.computed(key);
   }
 
   #ended(end: WorkEnd): void {
@@ -170,11 +180,21 @@ export class StageRequest {
   #endIfSent(): void {
     const { config, adapter, send } = this.#parts;
     const { key, client } = this.submission;
+    if (this.#unsendable !== null) this.#failUnsendable(this.#unsendable);
     if (this.#isOver || this.#end === null || !adapter.isSent(key)) return;
     this.#isOver = true;
     this.#forget();
     const told = { numOutputs: this.#numOutputs, end: this.#end };
     send(client, { kind: 'ended', key, stage: config.name, ...told });
+  }
+
+  #send(to: string, message: StageMessage | ClientMessage): void {
+    const why = this.#parts.send(to, message);
+    if (why !== null) this.#unsendable ??= `its ${message.kind} for ${nameOf(to)} cannot be sent: ${why}`;
+  }
+
+  #failUnsendable(why: string): void {
+    this.fail(new BlockstepError('ERR_BLOCKSTEP_REQUEST', why));
   }
 
   #forget(): void {

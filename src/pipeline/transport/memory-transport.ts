@@ -27,7 +27,10 @@ export class MemoryTransport implements Transport {
     if (this.#mailboxes.has(name)) throw badArgument('name', show(name), 'a name that no party has');
     this.#mailboxes.set(name, mailbox);
     return {
-      send: (to, message) => this.#post({ to, message }),
+      send: (to, message) => {
+        this.#post({ to, message });
+        return null;
+      },
       close: () => {
         if (this.#mailboxes.get(name) === mailbox) this.#mailboxes.delete(name);
         return Promise.resolve();

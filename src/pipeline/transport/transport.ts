@@ -15,8 +15,10 @@ export interface Connection {
   /**
    * Sends a message, and never waits or throws: what cannot be delivered now is kept for a while, or is lost. The
    * message belongs to the transport from now on. No mailbox is called from inside of `send`.
+   * @returns null; or why this message can never be sent, in words: then it is gone, its receiver misses nothing, and the sender ends
+   * its request
    */
-  send(to: string, message: PipelineMessage): void;
+  send(to: string, message: PipelineMessage): string | null;
   /** Leaves the transport, after what was sent has gone out. Idempotent. */
   close(): Promise<void>;
 }

@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { StoreOptions } from '../../../src/connectors/store/index.js';
-import { temporaryFolder } from './support/drive.js';
+import { RedisServer, whyNoRedis } from '../../support/redis/redis-server.js';
+import { temporaryFolder } from '../../support/temp-file.js';
 import { end, live, serve, stored } from './support/life.js';
-import { RedisServer, whyNoRedis } from './support/redis-server.js';
 
 const STORES: readonly [string, boolean, () => Promise<StoreOptions>][] = [
   ['LMDB', false, () => Promise.resolve({ path: join(temporaryFolder(), 'kv.lmdb') })],

@@ -16,7 +16,8 @@ import { Outcome } from '../../../src/connectors/store/stores/block-store.js';
 import { EmbeddedStore } from '../../../src/connectors/store/stores/embedded-store.js';
 import { seal, unseal } from '../../../src/connectors/store/stores/sealed-value.js';
 import { Random } from '../../support/engine-bench.js';
-import { pause, temporaryFolder, until } from './support/drive.js';
+import { temporaryFolder } from '../../support/temp-file.js';
+import { pause, until } from '../../support/waiting.js';
 import { end, live, serve } from './support/life.js';
 
 const SIZE = 10_000;

@@ -2,7 +2,8 @@ import { expect, it, onTestFinished } from 'vitest';
 import { MemoryStore } from '../../../examples/memory-store.js';
 import { type BlockStore, Outcome } from '../../../src/connectors/store/index.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
-import { PATIENCE_MS, pause, turns } from './support/drive.js';
+import { PATIENCE_MS, pause } from '../../support/waiting.js';
+import { turns } from './support/drive.js';
 import { BLOCK, serve, TOKENS } from './support/life.js';
 
 const PROMPT = wordy(6 * BLOCK + 1, 5);

@@ -9,7 +9,7 @@ import { StoreWorker } from '../../../src/connectors/store/worker/store-worker.j
 import { BlockArena, type KvView } from '../../../src/index.js';
 import { codeOf } from '../../support/driver.js';
 import { Random } from '../../support/engine-bench.js';
-import { temporaryFolder } from './support/drive.js';
+import { temporaryFolder } from '../../support/temp-file.js';
 import { serve } from './support/life.js';
 
 describe('a sealed value', () => {
@@ -107,6 +107,8 @@ it('URLs say where a server is, and as whom to speak to it', () => {
     ...{ host: 'kv.example', port: 6379, username: 'u', password: 'p', db: 1 },
     tls: { servername: 'kv.example', ca: 'pem' },
   });
+  for (const host of ['10.0.0.1', '[::1]'])
+    expect(connectionOptions(`rediss://${host}`, { ca: 'pem' }).tls).toEqual({ ca: 'pem' });
   expect(connectionOptions('redis+unix:///run/kv.sock?db=2', none)).toEqual({ path: '/run/kv.sock', db: 2 });
 });
 

@@ -3,9 +3,10 @@ import { StoreThread } from '../../../src/connectors/store/index.js';
 import { Outcome } from '../../../src/connectors/store/stores/block-store.js';
 import { BlockArena } from '../../../src/transfer/block-arena.js';
 import { wordy } from '../../executors/reference/support.js';
-import { done, pause, there, until } from './support/drive.js';
+import { RedisServer, whyNoRedis } from '../../support/redis/redis-server.js';
+import { pause, until } from '../../support/waiting.js';
+import { done, there } from './support/drive.js';
 import { end, live, type Served, serve, TOKENS } from './support/life.js';
-import { RedisServer, whyNoRedis } from './support/redis-server.js';
 
 /** A store that is down is noticed soon, and tried again soon. */
 const SOON = { timeoutMs: 150, lookupBudgetMs: 50, pauseMs: 10 };

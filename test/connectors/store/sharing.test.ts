@@ -2,9 +2,10 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import type { StoreOptions } from '../../../src/connectors/store/index.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
-import { pause, temporaryFolder, until } from './support/drive.js';
+import { RedisServer, whyNoRedis } from '../../support/redis/redis-server.js';
+import { temporaryFolder } from '../../support/temp-file.js';
+import { pause, until } from '../../support/waiting.js';
 import { BLOCK, end, live, type Served, serve, TOKENS } from './support/life.js';
-import { RedisServer, whyNoRedis } from './support/redis-server.js';
 
 /** Has an engine store a prompt. */
 async function prefilled(store: StoreOptions, prompt: Int32Array): Promise<void> {

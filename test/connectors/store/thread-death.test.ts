@@ -3,9 +3,10 @@ import { describe, expect, it } from 'vitest';
 import { StoreThread } from '../../../src/connectors/store/client/store-thread.js';
 import { Outcome } from '../../../src/connectors/store/stores/block-store.js';
 import { BlockArena } from '../../../src/transfer/block-arena.js';
-import { done, pause, there } from './support/drive.js';
+import { RedisServer, whyNoRedis } from '../../support/redis/redis-server.js';
+import { pause } from '../../support/waiting.js';
+import { done, there } from './support/drive.js';
 import { end, live, serve } from './support/life.js';
-import { RedisServer, whyNoRedis } from './support/redis-server.js';
 
 /** Those that this process has started. */
 const threads: Worker[] = [];

@@ -3,7 +3,8 @@ import { expect, onTestFinished, test } from 'vitest';
 import { StoreThread } from '../../../src/connectors/store/client/store-thread.js';
 import { Outcome } from '../../../src/connectors/store/stores/block-store.js';
 import { BlockArena } from '../../../src/transfer/block-arena.js';
-import { done, temporaryFolder, there } from './support/drive.js';
+import { temporaryFolder } from '../../support/temp-file.js';
+import { done, there } from './support/drive.js';
 
 const { done: DONE, missing: MISSING } = Outcome;
 

@@ -38,6 +38,8 @@ interface Bench {
 interface BenchOptions {
   readonly maxNumSeqs?: number;
   readonly restoresStatus?: boolean;
+  /** Hears of each chunk, with the request object that it was taken for. */
+  readonly onChunk?: (request: Parkable) => void;
 }
 
 const STAGE = 1;
@@ -48,11 +50,12 @@ abstract class AdapterBench<R extends Parkable> implements Bench {
   #meanwhile: () => void = () => {};
   scheduled: string[] = [];
 
-  constructor({ maxNumSeqs = 8, restoresStatus = true }: BenchOptions) {
+  constructor({ maxNumSeqs = 8, restoresStatus = true, onChunk = () => {} }: BenchOptions) {
     this.adapter = new OmniAdapter<R>({
       stage: STAGE,
       maxNumSeqs,
       restoresStatus,
+      onChunk,
       take: (key) => this.#transport.take(key, 0),
       meanwhile: () => this.#meanwhile(),
     });
@@ -86,12 +89,22 @@ export class ReportedBench extends AdapterBench<ReportedRequest> {
   readonly scheduler: ReportedScheduler;
 
   constructor(guards: ReportedGuards, options: BenchOptions = {}) {
-    super(options);
+    super({ ...options, onChunk: (request) => feed(request as ReportedRequest) });
     this.scheduler = new ReportedScheduler(options.maxNumSeqs ?? 8, guards, this.adapter);
   }
 
   add(id: string): void {
     this.scheduler.add(new ReportedRequest(id, 4));
+  }
+
+  /** A session whose first segment stops with the step that computes its chunk. */
+  addSegment(id: string): void {
+    this.scheduler.add(new ReportedRequest(id, 4, true));
+  }
+
+  /** A request of a generation stage: it has nothing to compute before its chunk comes, which is its prompt. */
+  addFed(id: string): void {
+    this.scheduler.add(new ReportedRequest(id, 0));
   }
 
   /** A session that waits for its next input. */
@@ -104,7 +117,7 @@ export class ReportedBench extends AdapterBench<ReportedRequest> {
   step(): void {
     const plan = this.scheduler.schedule();
     this.scheduled = plan.requests.map(({ id }) => id);
-    this.scheduler.update(plan, () => ({ stops: false, tokens: 1 }));
+    this.scheduler.update(plan, ({ isResumable }) => ({ stops: isResumable, tokens: 1 }));
   }
 
   abort(id: string): void {
@@ -132,6 +145,12 @@ export class ReportedBench extends AdapterBench<ReportedRequest> {
   }
 }
 
+/** The chunk of a request that has nothing else to compute is its prompt. */
+function feed(request: ReportedRequest): void {
+  request.chunks++;
+  if (request.total === 0) request.total = 4;
+}
+
 /** A stage over our own scheduler, with the same adapter. */
 export class OurBench extends AdapterBench<Request> {
   readonly scheduler: Scheduler;
@@ -153,9 +172,14 @@ export class OurBench extends AdapterBench<Request> {
     this.scheduler.add({ id, prompt: [3, 3, 3, 3], maxTokens: 64 });
   }
 
+  /** A session whose first segment stops with the step that computes its chunk. */
+  addSegment(id: string): void {
+    this.scheduler.add({ id, prompt: [3, 3, 3, 3], maxTokens: 1, resumable: true });
+  }
+
   /** A session that waits for its next input: its first answer has ended. */
   addIdle(id: string): void {
-    this.scheduler.add({ id, prompt: [3, 3, 3, 3], maxTokens: 1, resumable: true });
+    this.addSegment(id);
     this.tick();
     this.chunk(id, 0, true);
     this.tick();

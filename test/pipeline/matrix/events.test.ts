@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { StageBench } from '../bench.js';
 import { ALL_GUARDS } from './as-reported/reported-guards.js';
 import { OurBench, ReportedBench, UNGUARDED } from './events-bench.js';
 
@@ -242,5 +243,111 @@ describe('B5 later siblings', () => {
     const bench = new OurBench({ maxNumSeqs: 1 });
     comesBack(bench, true);
     expect([bench.running, bench.scheduled]).toEqual([['y'], ['y']]);
+  });
+
+  /** The first segment of a session stops, and its client closes the session before the next input. */
+  const closesAfterSegment = (bench: Bench, id: string): void => {
+    bench.addSegment(id);
+    bench.tick();
+    bench.chunk(id, 0, true);
+    bench.tick();
+    expect(bench.scheduled).toEqual([id]);
+    bench.abort(id);
+    bench.tick();
+  };
+
+  it('as reported: a session that is closed after a segment counts as finished already, and keeps its place', () => {
+    const bench = new ReportedBench({ ...ALL_GUARDS, sweep: false }, { maxNumSeqs: 2 });
+    for (const id of ['x', 'y']) closesAfterSegment(bench, id);
+    expect([bench.running, bench.statusOf('x')]).toEqual([['x', 'y'], 'FINISHED_STOPPED']);
+    bench.add('z');
+    bench.tick();
+    bench.chunk('z', 0, true);
+    for (let i = 0; i < 20; i++) bench.tick();
+    expect([bench.scheduled, bench.statusOf('z')]).toEqual([[], 'WAITING']);
+  });
+
+  it('as reported, with the sweep: the place comes back, the request does not, and an idle neighbour goes too', () => {
+    const bench = new ReportedBench(ALL_GUARDS, { maxNumSeqs: 2 });
+    bench.addSegment('idle');
+    bench.tick();
+    bench.chunk('idle', 0, true);
+    bench.tick();
+    expect(bench.running).toEqual(['idle']);
+    closesAfterSegment(bench, 'x');
+    expect(bench.running).toEqual([]);
+    expect([...bench.scheduler.requests.keys()]).toEqual(['idle', 'x']);
+    expect(bench.scheduler.found).toEqual({ swept: 2 });
+  });
+
+  it('ours: a session that is closed after a segment ends, and no neighbour with it', () => {
+    const bench = new OurBench({ maxNumSeqs: 2 });
+    bench.addIdle('idle');
+    for (const id of ['x', 'y', 'z']) closesAfterSegment(bench, id);
+    expect([bench.scheduler.get('x'), bench.scheduler.get('idle') !== undefined]).toEqual([undefined, true]);
+    expect(bench.running).toEqual([]);
+    expect(bench.scheduler.stats()).toMatchObject({ finished: { abort: 3 } });
+    expectWholeCapacity(bench);
+  });
+
+  it('our stage: sessions that are closed after a segment, more of them than it has places, leave it whole', async () => {
+    const bench = new StageBench({ defaults: { maxTokens: 1 }, engine: { maxNumSeqs: 2 } as never });
+    bench.submit('idle', { to: null });
+    bench.chunk('idle', 1, [4]);
+    for (const key of ['k1', 'k2', 'k3', 'k4']) {
+      bench.submit(key, { to: null });
+      bench.chunk(key, 1, [5, 6]);
+      await bench.settle();
+      bench.tell({ kind: 'abort', key });
+    }
+    bench.chunk('idle', 2, [7]);
+    await bench.settle();
+    const answered = bench.post.take('output').map(({ key, number }) => `${key} ${number}`);
+    expect(answered).toEqual(['idle 1', 'k1 1', 'k2 1', 'k3 1', 'k4 1', 'idle 2']);
+    expect(bench.stage.stats()).toMatchObject({ requests: 1, parked: 1, anomalies: {} });
+    bench.tell({ kind: 'abort', key: 'idle' });
+    expect(bench.failure()).toBeUndefined();
+  });
+
+  /** Aborted while it waits for its chunk; its id is used again before the receiving thread has looked. */
+  const usedAgain = (bench: ReportedBench, looks: boolean): void => {
+    bench.addFed('x');
+    bench.tick();
+    bench.abort('x');
+    if (looks) bench.adapter.poll();
+    bench.addFed('x');
+    bench.tick();
+    bench.chunk('x', 0, true);
+    bench.tick();
+  };
+
+  it('as reported: the chunk of a request whose id is used again goes to the former object, and the new one waits for ever', () => {
+    const bench = new ReportedBench(ALL_GUARDS);
+    usedAgain(bench, false);
+    for (let i = 0; i < 100; i++) {
+      bench.tick();
+      expect(bench.scheduled).toEqual([]);
+    }
+    expect([bench.scheduler.requests.get('x')?.chunks, bench.running]).toEqual([0, ['x']]);
+    const other = new ReportedBench(ALL_GUARDS);
+    usedAgain(other, true);
+    expect([other.scheduler.requests.get('x')?.chunks, other.scheduled]).toEqual([1, ['x']]);
+  });
+
+  it('our stage: chunks are for keys, so the new request has its own, and the late one of the former reaches nobody', async () => {
+    const bench = new StageBench({ defaults: { maxTokens: 1 } });
+    bench.submit('old', { to: null });
+    bench.tell({ kind: 'abort', key: 'old' });
+    bench.submit('new', { to: null });
+    bench.chunk('old', 1, [9, 9, 9]);
+    bench.chunk('new', 1, [5, 6]);
+    bench.chunk('new', 2, [], true);
+    await bench.settle();
+    const [output, ...more] = bench.post.take('output');
+    expect([output.key, output.output.tokens.length, more]).toEqual(['new', 1, []]);
+    const ended = bench.post.take('ended').map(({ key, end }) => [key, end.numPromptTokens]);
+    expect(ended).toEqual([['new', 2]]);
+    expect(bench.stage.stats()).toMatchObject({ requests: 0, anomalies: { 'chunk-unknown': 1 } });
+    expect(bench.failure()).toBeUndefined();
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { RedisServer, whyNoRedis } from '../../connectors/store/support/redis-server.js';
+import { RedisServer, whyNoRedis } from '../../support/redis/redis-server.js';
 import { KillRun } from './kills.js';
 
 /** More by `npm run test:long -- pipeline`. */

@@ -1,8 +1,8 @@
 import { BlockstepError } from '../../../src/index.js';
 import { Pipeline, type PipelineResult } from '../../../src/pipeline/index.js';
 import { RedisTransport } from '../../../src/pipeline/redis/index.js';
-import type { RedisServer } from '../../connectors/store/support/redis-server.js';
 import { Random } from '../../support/engine-bench.js';
+import type { RedisServer } from '../../support/redis/redis-server.js';
 import { Child, HANG_MS, inTime, later } from './children.js';
 import type { ChildReport, ChildSetup } from './protocol.js';
 import { STAGES, stageOf } from './stages.js';

@@ -62,6 +62,25 @@ describe('what has come of a sender', () => {
     });
   });
 
+  it('is known as long as it says something', () => {
+    let now = 0;
+    const arrivals = new Arrivals(true, () => now);
+    for (let first = 1; first <= 4; first++) {
+      arrivals.take({ ...OF, first }, 1);
+      now += HOUR / 2;
+      arrivals.tidy();
+      expect(arrivals.size).toBe(1);
+    }
+  });
+
+  it('is dropped if it is of one of the last sixteen lives before; earlier ones are forgotten', () => {
+    const arrivals = new Arrivals(false, () => 0);
+    for (let life = 0; life <= 17; life++) arrivals.take({ ...OF, instance: `${life}`, first: 1 }, 1);
+    for (let life = 1; life <= 16; life++)
+      expect(arrivals.take({ ...OF, instance: `${life}`, first: 1 }, 1)).toBeNull();
+    expect(arrivals.take({ ...OF, instance: '0', first: 1 }, 1)).not.toBeNull();
+  });
+
   it('arrives once and in order, however often and from wherever it is sent again (random)', () => {
     for (let seed = 0; seed < 300; seed++) {
       const random = new Random(seed);
@@ -110,6 +129,28 @@ describe('links', () => {
       key: 'p:client/c',
     });
     expect(links.to('stage/s').isKept).toBe(true);
+  });
+
+  it('a link that was replaced is dropped once: the new one stays', () => {
+    const links = new Links('', () => 0);
+    const old = links.to('client/c');
+    links.drop(old);
+    const anew = links.to('client/c');
+    links.drop(old);
+    expect(links.to('client/c')).toBe(anew);
+  });
+
+  it('a link is kept as long as it is used', () => {
+    let now = 0;
+    const links = new Links('', () => now);
+    const link = links.to('stage/s');
+    for (let i = 0; i < 4; i++) {
+      links.number(link);
+      link.numWaiting = 0;
+      now += HOUR / 4;
+      links.tidy();
+    }
+    expect(links.to('stage/s')).toBe(link);
   });
 
   it('a link is kept as long as something waits on it', () => {

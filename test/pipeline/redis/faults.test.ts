@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { pause, until } from '../../connectors/store/support/drive.js';
-import { RedisServer, whyNoRedis } from '../../connectors/store/support/redis-server.js';
+import { RedisServer, whyNoRedis } from '../../support/redis/redis-server.js';
+import { pause, until } from '../../support/waiting.js';
 import { Noted, upTo } from './support/parties.js';
 
 async function pair(server: RedisServer, options: object = {}): Promise<[Noted, Noted]> {
@@ -69,6 +69,7 @@ describe.skipIf(whyNoRedis !== null)('a transport whose server has trouble', () 
     const [a, b] = await pair(server, { maxQueuedMessages: 20 });
     server.signal('SIGSTOP');
     a.ping('stage/b', 2, 100);
+    await pause(20);
     expect(a.stats).toMatchObject({ dropped: 79, queued: 20 });
     server.signal('SIGCONT');
     await until(() => b.losses.length > 0, 'the loss');
@@ -136,10 +137,10 @@ describe.skipIf(whyNoRedis !== null)('a transport whose server has trouble', () 
       process.getActiveResourcesInfo().filter((kind) => /TCP|Timeout/.test(kind)).length;
     const before = kept();
     const [a, b] = await pair(server);
-    a.ping('stage/b', 2, 500);
+    a.ping('stage/b', 2, 9000);
     await a.connection.close();
     expect(a.stats).toBeUndefined();
-    await b.has(500);
+    await b.has(9000);
     expect(server.command('exists', 'blockstep:client/a')).toBe('0');
     await b.connection.close();
     await b.connection.close();

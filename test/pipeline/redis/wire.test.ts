@@ -74,6 +74,35 @@ it('a mark is a number without a message, and no foreign one', () => {
   expect(readEntry(bytes, packer)).toMatchObject({ messages: [null, MESSAGES[4]], numForeign: 0 });
 });
 
+it('what cannot be packed is refused, and a field that is undefined is left out', () => {
+  const endless: { self?: unknown } = {};
+  endless.self = endless;
+  for (const value of [endless, () => {}, Symbol('x')]) expect(() => packer.pack({ value })).toThrow();
+  expect(packer.unpack(packer.pack({ maxTokens: undefined, params: [undefined] }))).toEqual([
+    { params: [null] },
+  ]);
+});
+
+it('arrays that come in a Buffer of others do not change with it', () => {
+  const buffer = Buffer.from(packer.pack([Int16Array.of(1, 2), Uint8Array.of(3)]));
+  const [[numbers, bytes]] = packer.unpack(buffer) as [[Int16Array, Uint8Array]];
+  buffer.fill(0);
+  expect(numbers).toEqual(Int16Array.of(1, 2));
+  expect(bytes.slice()).not.toBeInstanceOf(Buffer);
+});
+
+it.each([
+  ['no list', 'text'],
+  ['a sender that is no text', [5, 'i', 1, 1]],
+  ['a life that is no text', ['s', null, 1, 1]],
+  ['an epoch that is no count', ['s', 'i', -1, 1]],
+  ['a number that is no count', ['s', 'i', 1, 1.5]],
+  ['a number before the first', ['s', 'i', 1, 0]],
+])('an entry whose place is %s is foreign', (_what, place) => {
+  const bytes = Buffer.concat([Uint8Array.of(1), packer.pack(place), packer.pack(toWire(MESSAGES[4]))]);
+  expect(readEntry(bytes, packer)).toBeNull();
+});
+
 it('the error of a failure stays at home, and a code that is not known here becomes a general one', () => {
   const failure = { code: 'ERR_BLOCKSTEP_STAGE', message: 'x', error: new Error('x') } as never;
   expect(fromWire(toWire({ kind: 'failed', key: 'k', stage: 'a', failure }))).toEqual({

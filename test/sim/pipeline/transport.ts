@@ -43,6 +43,7 @@ export class HostileTransport implements Transport {
     return {
       send: (to, message) => {
         if (party.isHere) this.#post(name, to, message);
+        return null;
       },
       close: () => {
         if (party.isHere) this.cut(name);

@@ -19,8 +19,6 @@ const KINDS = [
   BigInt64Array,
   BigUint64Array,
 ] as const;
-/** Least bytes of anything in MessagePack is one, so no list in a message has more entries than the message has bytes. */
-const MAX_DEPTH = 100;
 
 /**
  * Packs values as MessagePack: whatever JSON has, and bigints, dates, bytes and typed arrays. Buffers come back as `Uint8Array`,
@@ -47,7 +45,8 @@ export class Packer {
     extensionCodec.register({ type: TYPED_ARRAY, encode: packTypedArray, decode: unpackTypedArray });
     const shared = { extensionCodec, useBigInt64: true } as const;
     return new Packer(
-      new library.Encoder({ ...shared, ignoreUndefined: true, maxDepth: MAX_DEPTH }),
+      new library.Encoder({ ...shared, ignoreUndefined: true }),
+      // Anything takes a byte at least, so no list in a message has more entries than the message has bytes.
       new library.Decoder({ ...shared, maxArrayLength: maxBytes, maxMapLength: maxBytes }),
     );
   }

@@ -1,35 +1,5 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { onTestFinished } from 'vitest';
 import type { StoreThread } from '../../../../src/connectors/store/client/store-thread.js';
-
-/** Most milliseconds that a test waits for something that must come. No test needs as long, on a machine that does little else. */
-export const PATIENCE_MS = 120_000;
-
-/** A folder that is removed with the test. */
-export function temporaryFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'blockstep-store-'));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true, maxRetries: 20 }));
-  return folder;
-}
-
-/** Lets the event loop go on for a moment. */
-export function pause(ms = 1): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
-}
-
-/** Waits until something holds. @param what it is, told when it does not come @throws if it does not come */
-export async function until(
-  holds: () => boolean,
-  what: string | (() => string) = 'what the test waits for',
-): Promise<void> {
-  const end = Date.now() + PATIENCE_MS;
-  while (!holds()) {
-    if (Date.now() > end) throw new Error(`${typeof what === 'string' ? what : what()} did not come`);
-    await pause();
-  }
-}
+import { until } from '../../../support/waiting.js';
 
 /** A job of a thread as a promise: its outcomes, when its places are free. */
 export async function done(

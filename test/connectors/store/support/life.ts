@@ -3,7 +3,7 @@ import { StoreConnector, type StoreOptions, StoreWorker } from '../../../../src/
 import { Engine, type EngineOptions, type Executor, ReferenceExecutor } from '../../../../src/index.js';
 import { unpagedText, wordy } from '../../../executors/reference/support.js';
 import { Random, settled } from '../../../support/engine-bench.js';
-import { PATIENCE_MS, pause } from './drive.js';
+import { PATIENCE_MS, pause } from '../../../support/waiting.js';
 
 export const BLOCK = 4;
 export const TOKENS = 9;

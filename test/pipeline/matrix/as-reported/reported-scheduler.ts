@@ -17,12 +17,16 @@ export class ReportedRequest implements Parkable {
   computed = 0;
   /** Pieces of input that came. */
   chunks = 0;
+  /** Whether it goes on with further input after it has stopped: then a stop ends a segment of it alone. */
+  readonly isResumable: boolean;
 
   constructor(
     readonly id: string,
     prompt: number,
+    isResumable = false,
   ) {
     this.total = prompt;
+    this.isResumable = isResumable;
   }
 
   get isFinished(): boolean {
@@ -139,6 +143,8 @@ export class ReportedScheduler {
       request.total += tokens;
       if (!stops) continue;
       request.status = 'FINISHED_STOPPED';
+      // The end of a segment: the running queue keeps it until its next input comes.
+      if (request.isResumable) continue;
       this.#free(request);
       stopped.add(request);
     }

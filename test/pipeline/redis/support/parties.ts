@@ -5,7 +5,7 @@ import {
   RedisTransport,
   type RedisTransportOptions,
 } from '../../../../src/pipeline/redis/index.js';
-import { until } from '../../../connectors/store/support/drive.js';
+import { until } from '../../../support/waiting.js';
 
 /** Short times, so that troubles are over soon. */
 export const FAST = { commandTimeoutMs: 300 };

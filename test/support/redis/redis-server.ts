@@ -2,7 +2,8 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { PATIENCE_MS, pause, temporaryFolder } from './drive.js';
+import { temporaryFolder } from '../temp-file.js';
+import { PATIENCE_MS, pause } from '../waiting.js';
 
 /** Why there is no server to test with; null if there is one. */
 export const whyNoRedis: string | null = (() => {

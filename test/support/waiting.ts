@@ -1,0 +1,19 @@
+/** Most milliseconds that a test waits for something that must come. No test needs as long, on a machine that does little else. */
+export const PATIENCE_MS = 120_000;
+
+/** Lets the event loop go on for a moment. */
+export function pause(ms = 1): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+/** Waits until something holds. @param what it is, told when it does not come @throws if it does not come */
+export async function until(
+  holds: () => boolean,
+  what: string | (() => string) = 'what the test waits for',
+): Promise<void> {
+  const end = Date.now() + PATIENCE_MS;
+  while (!holds()) {
+    if (Date.now() > end) throw new Error(`${typeof what === 'string' ? what : what()} did not come`);
+    await pause();
+  }
+}

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
-import { COMPILED, compiledPackage } from './support/compiled-package.js';
+import { COMPILED, compiledPackage } from './support/compiled/compiled-package.js';
 
 /** The path of a file of `src`. */
 function source(file: string): string {
@@ -49,6 +49,6 @@ export default defineConfig({
 
 /** A copy of a part of the repository may have none of the suites that need it. */
 function compileScripts(): string[] {
-  const file = 'test/support/compile-scripts.ts';
+  const file = 'test/support/compiled/compile-scripts.ts';
   return existsSync(new URL(`../${file}`, import.meta.url)) ? [file] : [];
 }

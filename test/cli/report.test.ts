@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { commandLine } from '../../src/cli/terminal/command-line.js';
 import { scriptArguments } from '../../src/connectors/base/script-file.js';
-import { compiledFolder } from '../support/compile-scripts.js';
+import { compiledFolder } from '../support/compiled/compile-scripts.js';
 import { useTempFiles, useTempFolders } from '../support/temp-file.js';
 import { run } from './run-program.js';
 

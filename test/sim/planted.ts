@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { packageRoot } from '../../src/core/package-root.js';
 import { addonInUse } from '../support/addon.js';
-import { compileInto } from '../support/script-compiler.js';
+import { compileInto } from '../support/compiled/script-compiler.js';
 import { ENGINE_PLANTS } from './engine/plants.js';
 import { PIPELINE_PLANTS } from './pipeline/plants.js';
 import { PLANTS } from './plants.js';

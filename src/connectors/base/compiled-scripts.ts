@@ -16,7 +16,7 @@ export interface CompiledScripts {
 const lists = new Map<string, CompiledScripts>();
 
 /**
- * The compiled form of a script of the source. The package's own tests make it (`test/support/compile-scripts.ts`), since they
+ * The compiled form of a script of the source. The package's own tests make it (`test/support/compiled/compile-scripts.ts`), since they
  * start hundreds of threads; everybody else has either `dist` alone, or the source alone.
  * @returns null if there is none, or if any source has changed since
  */

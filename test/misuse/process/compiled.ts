@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { beforeAll } from 'vitest';
 import { addonInUse } from '../../support/addon.js';
-import { compiledFolder } from '../../support/compile-scripts.js';
+import { compiledFolder } from '../../support/compiled/compile-scripts.js';
 
 /** The package as plain JavaScript, for processes and workers that must start in milliseconds and without a test runner in them. */
 interface Compiled {

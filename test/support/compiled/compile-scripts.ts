@@ -11,14 +11,14 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type CompiledScripts, isFresh, LIST } from '../../src/connectors/base/compiled-scripts.js';
+import { type CompiledScripts, isFresh, LIST } from '../../../src/connectors/base/compiled-scripts.js';
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 const FOLDERS = join(ROOT, 'build', 'compiled');
 /** With another list of scripts, another compiler or other options, too, all is made anew. The bundle for GPU hosts has no options. */
 const MADE_BY = [
-  'test/support/compile-scripts.ts',
-  'test/support/script-compiler.ts',
+  'test/support/compiled/compile-scripts.ts',
+  'test/support/compiled/script-compiler.ts',
   'tsconfig.json',
 ].filter((path) => existsSync(join(ROOT, path)));
 const DAY_MS = 86_400_000;

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Plugin } from 'vitest/config';
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 /** The package, and what computes much with it. */
 const FOLDERS = ['src/', 'test/parity/reference/', 'test/sim/'].map((folder) => join(ROOT, folder));
 

@@ -114,7 +114,7 @@ export class Inbox {
     const { key, instance, settings, name, mailbox } = this.#parts;
     const { ttlMs, commandTimeoutMs } = settings;
     const answer = redis.eval(TAKE_SCRIPT, 1, key, instance, ttlMs, this.#isNew ? 1 : 0, MOST_ENTRIES);
-    const [found, removed] = (await inTime(redis, answer, commandTimeoutMs)) as [string, number];
+    const [found, removed] = (await inTime(answer, commandTimeoutMs)) as [string, number];
     this.counts.inherited += removed;
     if (found === 'taken') {
       this.#isReplaced = true;
@@ -141,7 +141,7 @@ export class Inbox {
     const wait = from === '>' ? ['BLOCK', BLOCK_MS] : [];
     const place = ['STREAMS', key, from];
     commands.callBuffer('XREADGROUP', 'GROUP', instance, 'reader', 'COUNT', MOST_ENTRIES, ...wait, ...place);
-    const replies = await inTime(redis, commands.exec(), BLOCK_MS + settings.commandTimeoutMs);
+    const replies = await inTime(commands.exec(), BLOCK_MS + settings.commandTimeoutMs);
     const [error, reply] = replies?.at(-1) ?? [new Error('no reply'), null];
     if (error !== null && !/^(NOGROUP|UNBLOCKED)/.test(error.message)) throw error;
     if (error !== null) await this.#take(redis);

@@ -83,10 +83,8 @@ export class Line {
     const redis = new this.#client.Redis({
       ...where,
       lazyConnect: true,
-      enableOfflineQueue: false,
       enableReadyCheck: false,
-      autoResendUnfulfilledCommands: false,
-      maxRetriesPerRequest: 0,
+      // A broken connection stays broken, and everything on it fails: this class makes the next one.
       retryStrategy: () => null,
       connectTimeout: commandTimeoutMs,
       disconnectTimeout: commandTimeoutMs,
@@ -98,9 +96,9 @@ export class Line {
       failed ??= error;
     });
     try {
-      await inTime(redis, redis.connect(), commandTimeoutMs);
+      await inTime(redis.connect(), commandTimeoutMs);
       // The first reply tells whether the password is right.
-      await inTime(redis, redis.select(db), commandTimeoutMs);
+      await inTime(redis.select(db), commandTimeoutMs);
     } catch (error) {
       throw failed ?? error;
     }
@@ -121,12 +119,11 @@ export class Line {
   }
 }
 
-/** What a server answers. Gives the connection up if it takes too long. @throws what the call rejects with, or that it took too long */
-export function inTime<T>(redis: Redis, call: Promise<T>, ms: number): Promise<T> {
+/** What a server answers. @throws what the call rejects with, or that it took too long: the connection is to be given up then */
+export function inTime<T>(call: Promise<T>, ms: number): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => {
       reject(new Error(`the server has not answered for ${ms} ms`));
-      redis.disconnect();
     }, ms);
     const settle = (done: () => void): void => {
       clearTimeout(timer);

@@ -116,8 +116,7 @@ export class Outbox {
     if (this.counts.queued > 0) await this.#untilEmpty(closeMs);
     this.counts.dropped += this.counts.queued;
     const redis = this.#redis;
-    if (redis !== null && key !== null)
-      await inTime(redis, redis.unlink(key), commandTimeoutMs).catch(() => {});
+    if (redis !== null && key !== null) await inTime(redis.unlink(key), commandTimeoutMs).catch(() => {});
     this.#line.close();
     this.#failed?.resolve();
     await this.#line.over;
@@ -212,7 +211,7 @@ export class Outbox {
     /** Places of the replies to the parcels. */
     const places = parcels.map(({ link, entry }) => this.#command(commands, link, entry));
     try {
-      const replies = await inTime(redis, commands.exec(), this.#parts.settings.commandTimeoutMs);
+      const replies = await inTime(commands.exec(), this.#parts.settings.commandTimeoutMs);
       if (this.#redis !== redis || replies === null) return;
       for (const [i, place] of places.entries()) this.#answered(parcels[i], replies[place]);
       this.#parcels = this.#parcels.filter(({ isSent }) => !isSent);

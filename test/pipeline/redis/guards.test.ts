@@ -172,6 +172,8 @@ describe.skipIf(whyNoRedis !== null)('an outbox', () => {
     a.ping('stage/b', 1);
     await until(() => a.stats.connections >= 5, 'some tries');
     expect(a.stats).toMatchObject({ sent: 0, queued: 1, lastError: expect.stringMatching(/NOPERM/) });
+    // None of them is left open.
+    await until(() => (server.command('client', 'list').match(/user=slow/g)?.length ?? 0) <= 2, 'the ends');
     server.command('acl', 'setuser', 'slow', '+eval');
     await until(() => a.stats.sent === 1, 'the message');
   });
@@ -210,6 +212,9 @@ describe.skipIf(whyNoRedis !== null)('an outbox', () => {
     await former.connected();
     const later = await Noted.join('client/a', server);
     await until(() => former.stats.isReplaced, 'the end of the former one');
+    const { connections } = former.stats;
+    server.command('client', 'kill', 'type', 'normal');
+    await until(() => former.stats.connections > connections, 'a new connection of the former one');
     await former.connection.close();
     const b = await Noted.join('stage/b', server);
     b.ping('client/a', 1);

@@ -1,8 +1,11 @@
 import { describe, expect, it } from 'vitest';
+import type { ReferenceExecutor } from '../../../src/executors/reference/reference-executor.js';
+import { Pipeline, StageServer } from '../../../src/pipeline/index.js';
 import { RedisTransport } from '../../../src/pipeline/redis/index.js';
 import { Random } from '../../support/engine-bench.js';
 import { RedisServer, whyNoRedis } from '../../support/redis/redis-server.js';
 import { pause, until } from '../../support/waiting.js';
+import { stageOf } from '../bench.js';
 import { Noted, upTo } from './support/parties.js';
 
 it.each([
@@ -160,6 +163,38 @@ describe.skipIf(whyNoRedis !== null)('a transport over Redis', () => {
       unsendable: 2,
       lastError: expect.stringMatching(/^chunk to stage\/b: /),
     });
+  });
+
+  it('an extra value that cannot be packed costs its request, and none beside it between the same stages', async () => {
+    const server = await RedisServer.start();
+    const open = () => RedisTransport.open({ url: server.url, commandTimeoutMs: 20_000 });
+    const first = stageOf('a');
+    const reference = first.engine.executor as ReferenceExecutor;
+    const { execute } = reference;
+    reference.execute = (plan, tables) => {
+      const answer = execute.call(reference, plan, tables) as { tokens: Int32Array; counts: Int32Array };
+      const extras: unknown[] = [];
+      for (let i = 0; i < plan.numRequests; i++)
+        for (let n = 0; n < answer.counts[i]; n++)
+          extras.push(plan.requests[i].params === 'bad' ? () => {} : i);
+      return { ...answer, extras };
+    };
+    const second = new StageServer({ stage: stageOf('b', 1), transport: await open() });
+    second.run();
+    const pipeline = new Pipeline({
+      stages: [first, { name: 'b', remote: true }],
+      transport: await open(),
+    });
+    pipeline.run();
+    const submit = (params: string) => pipeline.submit({ prompt: [1, 2, 3], maxTokens: 8, params });
+    const [good, bad, other] = ['good', 'bad', 'good'].map(submit);
+    await expect(bad.result()).rejects.toThrow(
+      /failed in stage a: its chunk for b cannot be sent: .*function/i,
+    );
+    for (const stream of [good, other]) expect((await stream.result()).finishReason).toBe('length');
+    expect(pipeline.stats()).toMatchObject({ completed: 2, failed: 1 });
+    await pipeline.shutdown();
+    await second.shutdown();
   });
 
   it('what the server had given when the connection broke is read again', async () => {

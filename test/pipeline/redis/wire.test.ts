@@ -83,6 +83,11 @@ it('what cannot be packed is refused, and a field that is undefined is left out'
   ]);
 });
 
+it('a list or an object that says it is longer than any message is refused before there is room made for it', () => {
+  for (const kind of [0xdd, 0xdf])
+    expect(() => packer.unpack(Uint8Array.of(kind, 0, 0x20, 0, 0))).toThrow(/max length/i);
+});
+
 it('arrays that come in a Buffer of others do not change with it', () => {
   const buffer = Buffer.from(packer.pack([Int16Array.of(1, 2), Uint8Array.of(3)]));
   const [[numbers, bytes]] = packer.unpack(buffer) as [[Int16Array, Uint8Array]];

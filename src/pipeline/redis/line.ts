@@ -1,6 +1,7 @@
 import type { Redis } from 'iovalkey';
 import { describeError } from '../../base/errors.js';
 import { connectionOptions } from '../../base/packages/redis-address.js';
+import { hearSocketErrors } from '../../base/packages/redis-socket.js';
 import type { RedisTransportSettings } from './redis-options.js';
 
 /** The client's library. */
@@ -89,6 +90,7 @@ export class Line {
       connectTimeout: commandTimeoutMs,
       disconnectTimeout: commandTimeoutMs,
     });
+    hearSocketErrors(redis);
     this.#redis = redis;
     // Whoever uses the connection gets the error. Without a listener it would be printed too.
     let failed: unknown;

@@ -1,6 +1,7 @@
 import type { Redis } from 'iovalkey';
 import { optionalPackage } from '../../../base/packages/optional-package.js';
 import { connectionOptions, IOVALKEY_VERSIONS } from '../../../base/packages/redis-address.js';
+import { hearSocketErrors } from '../../../base/packages/redis-socket.js';
 import { type BlockStore, Outcome } from './block-store.js';
 import type { BulkReader } from './bulk-reader.js';
 import { directConnector } from './direct-connector.js';
@@ -142,6 +143,7 @@ export class RedisStore implements BlockStore {
       connectTimeout: commandTimeoutMs,
       commandTimeout: commandTimeoutMs,
     });
+    hearSocketErrors(redis);
     // The call that needs the connection gets the error. Without a listener it would be printed too.
     let failed: unknown;
     redis.on('error', (error) => {

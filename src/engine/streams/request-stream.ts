@@ -125,11 +125,12 @@ export class RequestStream implements AsyncIterable<RequestOutput>, AsyncDisposa
    * @throws ERR_BLOCKSTEP_BUSY if the stream has a reader, or had one; ERR_BLOCKSTEP_BAD_ARG
    */
   onOutput(listener: () => void): void {
+    const stream = this.#stream;
     if (typeof listener !== 'function') throw badArgument('listener', show(listener), 'a function');
-    if (this.#stream.wasLeft) throw new BlockstepError('ERR_BLOCKSTEP_BUSY', wasLeft(this.id));
+    if (stream.wasLeft) throw new BlockstepError('ERR_BLOCKSTEP_BUSY', wasLeft(this.id));
     if (this.#hasReader) throw new BlockstepError('ERR_BLOCKSTEP_BUSY', hasReader(this.id));
     this.#hasReader = true;
-    this.#stream.listen(listener);
+    stream.listen(listener);
   }
 
   /**

@@ -11,7 +11,7 @@ export function makeStore({ memories, numRanks, makeLane, shared }: ConnectorWor
   shared.set('folder', folder);
   const store = { path: join(folder, 'kv.lmdb'), maxBytes: 2 ** 24 };
   // Its thread lives by the real clock, and so do its budgets.
-  const times = { timeoutMs: 20_000, pauseMs: 1, maxPauseMs: 5 };
+  const times = { timeoutMs: 120_000, pauseMs: 1, maxPauseMs: 5 };
   return {
     connector: new StoreConnector({
       store,

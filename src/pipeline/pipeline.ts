@@ -8,7 +8,7 @@ import type { PipelineInput, PipelineSubmitOptions } from './orchestrator/submis
 import { type Phase, type PipelineHealth, readHealth } from './pipeline-health.js';
 import { type PipelineConfig, type PipelineOptions, takePipelineOptions } from './pipeline-options.js';
 import { Stage, type StageStats } from './stage/stage.js';
-import { Ticker } from './ticker.js';
+import { Ticker } from './time/ticker.js';
 import type { StageFigures } from './transport/messages.js';
 
 /** How `Pipeline.shutdown` ends. */

@@ -3,7 +3,7 @@ import { checkInteger } from '../base/errors.js';
 import { checkNames, knownNames } from '../base/known-names.js';
 import { Stage, type StageStats } from './stage/stage.js';
 import { type StageOptions, takeStageOptions } from './stage/stage-options.js';
-import { Ticker } from './ticker.js';
+import { Ticker } from './time/ticker.js';
 import { checkTransport } from './transport/check-transport.js';
 import type { Transport } from './transport/transport.js';
 

@@ -1,7 +1,7 @@
 import type { Anomalies } from '../base/anomalies.js';
 import { checkFinite, checkName } from '../base/checks.js';
+import { IndexedHeap } from '../base/collections/indexed-heap.js';
 import { badArgument, checkInteger, show } from '../base/errors.js';
-import { IndexedHeap } from '../base/indexed-heap.js';
 import { INSPECT, showFacts } from '../base/inspect.js';
 
 /** The key of a lease: a request's handle, or a name. */

@@ -4,6 +4,7 @@
  */
 export const ROOMS: readonly string[] = [
   'base',
+  'base/collections',
   'base/foreign',
   'base/packages',
   'core',
@@ -53,6 +54,7 @@ export const ROOMS: readonly string[] = [
   'connectors/lease/consumer',
   'connectors/lease',
   'connectors/multi',
+  'pipeline/time',
   'pipeline/transport',
   'pipeline/redis/wire',
   'pipeline/redis',

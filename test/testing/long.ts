@@ -42,6 +42,7 @@ const USAGE = `npm run test:long -- connectors [options]
 The conformance suite over every connector, case by case and seed by seed. Stops at the first failure.
   --seeds N      seeds of each case, default 1,000
   --first S      the first seed, default 1
+  --progress     say on standard error which seed of which connector begins
   --connector C  one of ${Object.keys(CONNECTORS).join(', ')}; default: all`;
 
 const { values } = parseArgs({
@@ -49,6 +50,7 @@ const { values } = parseArgs({
     seeds: { type: 'string', default: '1000' },
     first: { type: 'string', default: '1' },
     connector: { type: 'string' },
+    progress: { type: 'boolean' },
     help: { type: 'boolean', short: 'h' },
   },
 });
@@ -66,6 +68,8 @@ let numRuns = 0;
 for (let seed = first; seed < first + Number(values.seeds); seed++) {
   for (const [name, make] of Object.entries(CONNECTORS)) {
     if (connector !== undefined && name !== connector) continue;
+    // A crash of native code says nothing of its own: the last line says where it was.
+    if (values.progress) process.stderr.write(`seed ${seed}: ${name}\n`);
     // One seed alone may have nothing to load; the suites of the connectors look after that.
     const cases: ConnectorCase[] = connectorCases({ make, seeds: [seed], loads: false });
     for (const each of cases) {

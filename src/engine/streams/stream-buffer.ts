@@ -117,10 +117,7 @@ export class StreamBuffer {
   /** What `next` would resolve with now; null: it would wait, or everything was taken. @throws what `next` would reject with */
   takeNow(): RequestOutput | null {
     if (this.read < this.numTokens) return this.#take();
-    if (!this.ended || this.#finalOutputTaken) return null;
-    this.#finalOutputTaken = true;
-    if (this.reason === null) throw this.failure;
-    return this.#lastOutput();
+    return this.ended ? this.#takeEnd() : null;
   }
 
   /** Hands the unread tokens to the reader that waits longest. */
@@ -180,7 +177,7 @@ export class StreamBuffer {
   /** The next output, as soon as there is one. Calls are answered in order. */
   next(): Promise<Next> {
     if (this.read < this.numTokens) return Promise.resolve<Next>({ done: false, value: this.#take() });
-    if (this.ended) return this.#last();
+    if (this.ended) return this.#nextEnd();
     const waiter = new Deferred<Next>();
     this.#waiting.push(waiter);
     this.#setAwaited(true);
@@ -223,11 +220,19 @@ export class StreamBuffer {
     return true;
   }
 
-  #last(): Promise<Next> {
-    if (this.#finalOutputTaken) return Promise.resolve(DONE);
+  #nextEnd(): Promise<Next> {
+    return new Promise((resolve) => {
+      const value = this.#takeEnd();
+      resolve(value === null ? DONE : { done: false, value });
+    });
+  }
+
+  /** The end without tokens, since they were all taken before; null if it was taken too. @throws the failure, once */
+  #takeEnd(): RequestOutput | null {
+    if (this.#finalOutputTaken) return null;
     this.#finalOutputTaken = true;
-    if (this.reason === null) return Promise.reject(this.failure);
-    return Promise.resolve<Next>({ done: false, value: this.#lastOutput() });
+    if (this.reason === null) throw this.failure;
+    return this.#output(new Int32Array(0), this.#made.hasExtras ? [] : null);
   }
 
   /** All unread tokens; in a session at most up to the end of one answer. */
@@ -243,11 +248,6 @@ export class StreamBuffer {
     }
     if (this.reason !== null) this.#finalOutputTaken = true;
     return this.#output(tokens, extras);
-  }
-
-  /** The end without tokens: they were all taken before. */
-  #lastOutput(): RequestOutput {
-    return this.#output(new Int32Array(0), this.#made.hasExtras ? [] : null);
   }
 
   #output(tokens: Int32Array, extras: unknown[] | null): RequestOutput {

@@ -1,3 +1,4 @@
+import { AwakeClock } from '../time/awake-clock.js';
 import type { StageFigures } from '../transport/messages.js';
 
 /** Milliseconds between two pings, and after how many without an answer a stage counts as gone. */
@@ -13,11 +14,14 @@ export interface LivenessLimits {
 export class Liveness {
   readonly #limits: LivenessLimits;
   readonly #now: () => number;
+  /** Waits for answers are measured by it. */
+  readonly #awake: AwakeClock;
+  /** When each stage was heard of last, in milliseconds of `#now`. */
   readonly #heardAt: number[];
   readonly #figures: (StageFigures | null)[];
   /** Number of the last ping that each stage has answered. */
   readonly #answered: number[];
-  /** Since when each stage owes an answer, in milliseconds; Infinity: it owes none. */
+  /** Since when each stage owes an answer, in milliseconds of `#awake`; Infinity: it owes none. */
   readonly #owesSince: number[];
   #pingedAt = Number.NEGATIVE_INFINITY;
   #number = 0;
@@ -25,6 +29,7 @@ export class Liveness {
   constructor(numStages: number, limits: LivenessLimits, now: () => number) {
     this.#limits = limits;
     this.#now = now;
+    this.#awake = new AwakeClock(now, limits.deadMs);
     this.#heardAt = Array.from({ length: numStages }, now);
     this.#figures = Array.from({ length: numStages }, () => null);
     this.#answered = Array.from({ length: numStages }, () => 0);
@@ -39,13 +44,10 @@ export class Liveness {
   /** The number of the next ping if one is due; 0 otherwise. */
   nextPing(): number {
     const now = this.#now();
-    const { pingMs, deadMs } = this.#limits;
-    if (this.#pingedAt + pingMs > now) return 0;
-    const slept = now - this.#pingedAt > Math.max(2 * pingMs, deadMs / 2);
-    this.#owesSince.forEach((since, stage) => {
-      // After a sleep of this side, answers may have come that it has not seen yet.
-      if (slept || since > now) this.#owesSince[stage] = now;
-    });
+    if (this.#pingedAt + this.#limits.pingMs > now) return 0;
+    const since = this.#awake.now();
+    for (const [stage, owesSince] of this.#owesSince.entries())
+      if (owesSince === Number.POSITIVE_INFINITY) this.#owesSince[stage] = since;
     this.#pingedAt = now;
     return ++this.#number;
   }
@@ -55,7 +57,7 @@ export class Liveness {
     if (number <= this.#answered[stage] || number > this.#number) return false;
     this.#answered[stage] = number;
     this.#heardAt[stage] = this.#now();
-    this.#owesSince[stage] = number === this.#number ? Number.POSITIVE_INFINITY : this.#now();
+    this.#owesSince[stage] = number === this.#number ? Number.POSITIVE_INFINITY : this.#awake.now();
     this.#figures[stage] = figures;
     return true;
   }
@@ -66,7 +68,7 @@ export class Liveness {
   }
 
   isGone(stage: number): boolean {
-    return this.#owesSince[stage] + this.#limits.deadMs <= this.#now();
+    return this.#owesSince[stage] + this.#limits.deadMs <= this.#awake.now();
   }
 
   /** What the stage said of itself with its last answer; null: it has not answered yet. */
@@ -74,8 +76,8 @@ export class Liveness {
     return this.#figures[stage];
   }
 
-  /** When the next ping is due, in milliseconds of the clock. */
+  /** When the next ping is due, or a look whether this side is awake, in milliseconds of the clock. */
   get nextDeadline(): number {
-    return this.#pingedAt + this.#limits.pingMs;
+    return Math.min(this.#pingedAt + this.#limits.pingMs, this.#awake.nextLook);
   }
 }

@@ -61,10 +61,8 @@ export class PipelineRequest {
     this.#names = names;
     this.#now = now;
     this.#stages = names.map((name) => ({
-      ...{
-        ...{ wants: wants.has(name), made: new TokenList(), numOutputs: 0 },
-        ...{ end: null, heardAt: -1, numMissed: 0 },
-      },
+      ...{ wants: wants.has(name), made: new TokenList(), numOutputs: 0 },
+      ...{ end: null, heardAt: -1, numMissed: 0 },
     }));
     this.buffer = new OutputBuffer(
       names,

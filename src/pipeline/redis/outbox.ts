@@ -1,19 +1,25 @@
-import type { ChainableCommander, Redis } from 'iovalkey';
+import type { Redis } from 'iovalkey';
 import { Deferred } from '../../base/deferred.js';
 import { describeError } from '../../base/errors.js';
 import type { PipelineMessage } from '../transport/messages.js';
 import { type Client, inTime, Line } from './line.js';
 import { type Link, Links } from './links.js';
-import { type Letter, type Parcel, packLetters, takeLetters } from './parcels.js';
+import { addCommands, type Letter, type Parcel, packLetters, splitParcel, takeLetters } from './parcels.js';
 import type { RedisTransportSettings } from './redis-options.js';
-import { FIELD, makeMark } from './wire/entry.js';
+import { makeMark } from './wire/entry.js';
 import { toWire } from './wire/message-parts.js';
 import type { Packer } from './wire/packer.js';
 
 /** So many bundles go out before the first is answered. */
 const MOST_BUNDLES = 4;
+/** So many connections in a row may break before a parcel is answered: from then on one goes out alone. */
+const FEW_BREAKS = 2;
+/** After so many the parcel that goes out alone is what they break over. */
+const MOST_BREAKS = 4;
 /** Errors of the server that are about this message alone. */
-const HOPELESS = /^(WRONGTYPE|ERR)/;
+const HOPELESS = /^(WRONGTYPE|ERR (?!Protocol))/;
+/** What a server may say before it closes a connection. */
+const REFUSAL = /^ERR Protocol/;
 
 /** What an outbox is made of. */
 export interface OutboxParts {
@@ -42,6 +48,8 @@ export class Outbox {
   #redis: Redis | null = null;
   #failed: Deferred<void> | null = null;
   #numBundles = 0;
+  /** Connections that broke since a parcel was answered. */
+  #numBreaks = 0;
   #isDue = false;
   #isOpen = false;
   #isClosing = false;
@@ -173,20 +181,48 @@ export class Outbox {
     this.#redis = redis;
     redis.once('close', () => failed.reject(new Error('the connection was closed')));
     this.#numBundles = 0;
-    this.#parcels = this.#parcels.filter(({ isSent }) => !isSent);
-    if (this.#parcels.length > 0) void this.#post(redis, [...this.#parcels]);
+    this.#postAgain(redis);
     // What the server had taken may have gone with it: the numbers tell.
     if (this.#line.numConnections > 1) this.#links.doubtAll();
     this.#pump();
     try {
       await failed.promise;
+    } catch (error) {
+      if (redis.status !== 'ready' || REFUSAL.test(describeError(error))) this.#broke();
+      throw error;
     } finally {
       this.#redis = null;
     }
   }
 
+  /** Whether one parcel goes out alone. */
+  get #isCareful(): boolean {
+    return this.#numBreaks >= FEW_BREAKS && this.#parcels.length > 0;
+  }
+
+  /**
+   * A connection was closed. Where a server refuses a message so, as one that is too large for it, and comes back for every connection,
+   * that message must not be sent for ever.
+   */
+  #broke(): void {
+    const at = this.#parcels.findIndex(({ isSent }) => !isSent);
+    if (at < 0 || ++this.#numBreaks < MOST_BREAKS) return;
+    const parcel = this.#parcels[at];
+    this.#numBreaks = FEW_BREAKS;
+    if (parcel.letters.length > 1) this.#parcels.splice(at, 1, ...splitParcel(parcel, this.#parts));
+    else this.#refused(parcel, `${MOST_BREAKS} connections broke over it`);
+  }
+
+  /** Sends what the connection before may not have brought to the server. */
+  #postAgain(redis: Redis): void {
+    this.#parcels = this.#parcels.filter(({ isSent }) => !isSent);
+    const again = this.#isCareful ? this.#parcels.slice(0, 1) : [...this.#parcels];
+    if (again.length > 0) void this.#post(redis, again);
+  }
+
   #pump(): void {
     const redis = this.#redis;
+    if (this.#isCareful) return;
     while (this.#isOpen && redis !== null && this.#redis === redis && this.#numBundles < MOST_BUNDLES) {
       this.#addMarks();
       if (this.#letters.length === 0) return;
@@ -209,13 +245,15 @@ export class Outbox {
     this.#numBundles++;
     const commands = redis.pipeline();
     /** Places of the replies to the parcels. */
-    const places = parcels.map(({ link, entry }) => this.#command(commands, link, entry));
+    const places = parcels.map((parcel) => addCommands(commands, parcel, this.#parts));
     try {
       const replies = await inTime(commands.exec(), this.#parts.settings.commandTimeoutMs);
       if (this.#redis !== redis || replies === null) return;
+      const wasAlone = this.#isCareful;
       for (const [i, place] of places.entries()) this.#answered(parcels[i], replies[place]);
       this.#parcels = this.#parcels.filter(({ isSent }) => !isSent);
       this.#numBundles--;
+      if (wasAlone) this.#postAgain(redis);
       if (this.counts.queued === 0) this.#whenEmpty?.();
       this.#pump();
     } catch (error) {
@@ -223,37 +261,39 @@ export class Outbox {
     }
   }
 
-  /** @returns the place of the reply to XADD among all replies */
-  #command(commands: ChainableCommander, { key, isKept, renewAt }: Link, entry: Buffer): number {
-    const { maxInboxEntries, ttlMs } = this.#parts.settings;
-    const args = ['MAXLEN', '~', maxInboxEntries, '*', FIELD, entry] as const;
-    commands.call('XADD', key, ...(isKept ? [] : ['NOMKSTREAM']), ...(args as unknown as string[]));
-    const place = commands.length - 1;
-    if (isKept && this.#parts.now() >= renewAt) commands.pexpire(key, ttlMs);
-    return place;
-  }
-
   /** @throws if the connection is to be given up, and the parcel sent again */
   #answered(parcel: Parcel, [error, id]: readonly [Error | null, unknown]): void {
-    const { link, numLetters, size } = parcel;
-    if (error !== null && !HOPELESS.test(error.message)) throw error;
-    parcel.isSent = true;
-    link.numWaiting -= numLetters;
-    this.counts.queued -= numLetters;
-    this.counts.queuedBytes -= size;
     if (error !== null) {
-      this.counts.unsendable += numLetters;
-      this.#lastRefusal = `to ${link.to}: ${error.message}`;
+      if (!HOPELESS.test(error.message)) throw error;
+      this.#refused(parcel, error.message);
       return;
     }
+    this.#settle(parcel);
+    const { link, letters } = parcel;
     const now = this.#parts.now();
     if (now >= link.renewAt) link.renewAt = now + this.#parts.settings.ttlMs / 3;
     if (id !== null) {
-      this.counts.sent += numLetters;
+      this.counts.sent += letters.length;
       return;
     }
     // The receiver has gone, or its inbox was removed, which it sees itself. If it comes back the link begins anew.
-    this.counts.undeliverable += numLetters;
+    this.counts.undeliverable += letters.length;
     this.#links.drop(link);
+  }
+
+  /** Its receiver learns by the number of the next message that it is missing. */
+  #refused(parcel: Parcel, why: string): void {
+    this.#settle(parcel);
+    this.counts.unsendable += parcel.letters.length;
+    this.#lastRefusal = `to ${parcel.link.to}: ${why}`;
+  }
+
+  #settle(parcel: Parcel): void {
+    const { link, letters, size } = parcel;
+    parcel.isSent = true;
+    this.#numBreaks = 0;
+    link.numWaiting -= letters.length;
+    this.counts.queued -= letters.length;
+    this.counts.queuedBytes -= size;
   }
 }

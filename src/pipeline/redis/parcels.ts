@@ -1,5 +1,7 @@
+import type { ChainableCommander } from 'iovalkey';
 import type { Link } from './links.js';
-import { makeEntry } from './wire/entry.js';
+import type { RedisTransportSettings } from './redis-options.js';
+import { FIELD, makeEntry } from './wire/entry.js';
 import type { Packer } from './wire/packer.js';
 
 /** A packed message that waits for its turn. */
@@ -13,7 +15,7 @@ export interface Letter {
 export interface Parcel {
   readonly link: Link;
   readonly entry: Buffer;
-  readonly numLetters: number;
+  readonly letters: readonly Letter[];
   /** Bytes of the letters. */
   readonly size: number;
   /** Whether the server has answered. */
@@ -36,27 +38,57 @@ export function takeLetters(queue: Letter[]): Letter[] {
   return queue.splice(0, count);
 }
 
+/** Whose letters they are, and what packs them. */
+interface Sender {
+  readonly name: string;
+  readonly instance: string;
+  readonly packer: Packer;
+}
+
 /** Makes one parcel for each receiver, but two where a number is missing between. */
-export function packLetters(
-  letters: readonly Letter[],
-  { name, instance, packer }: { readonly name: string; readonly instance: string; readonly packer: Packer },
-): Parcel[] {
-  const runs: { link: Link; first: number; bytes: Uint8Array[] }[] = [];
-  const last = new Map<Link, (typeof runs)[number]>();
-  for (const { link, number, bytes } of letters) {
+export function packLetters(letters: readonly Letter[], sender: Sender): Parcel[] {
+  const runs: Letter[][] = [];
+  const last = new Map<Link, Letter[]>();
+  for (const letter of letters) {
+    const { link, number } = letter;
     let run = last.get(link);
-    if (run === undefined || run.first + run.bytes.length !== number) {
-      run = { link, first: number, bytes: [] };
+    if (run === undefined || run[0].number + run.length !== number) {
+      run = [];
       runs.push(run);
       last.set(link, run);
     }
-    run.bytes.push(bytes);
+    run.push(letter);
   }
-  return runs.map(({ link, first, bytes }) => ({
+  return runs.map((run) => packParcel(run, sender));
+}
+
+/** Each letter of a parcel in a parcel of its own. */
+export function splitParcel({ letters }: Parcel, sender: Sender): Parcel[] {
+  return letters.map((letter) => packParcel([letter], sender));
+}
+
+function packParcel(letters: readonly Letter[], { name, instance, packer }: Sender): Parcel {
+  const [{ link, number }] = letters;
+  const bytes = letters.map((letter) => letter.bytes);
+  return {
     link,
-    entry: makeEntry({ sender: name, instance, epoch: link.epoch, first }, bytes, packer),
-    numLetters: bytes.length,
+    entry: makeEntry({ sender: name, instance, epoch: link.epoch, first: number }, bytes, packer),
+    letters,
     size: bytes.reduce((sum, { length }) => sum + length, 0),
     isSent: false,
-  }));
+  };
+}
+
+/** Adds what brings a parcel to its receiver's inbox. @returns the place of the reply to XADD among all replies */
+export function addCommands(
+  commands: ChainableCommander,
+  { link: { key, isKept, renewAt }, entry }: Parcel,
+  { settings, now }: { readonly settings: RedisTransportSettings; readonly now: () => number },
+): number {
+  const { maxInboxEntries, ttlMs } = settings;
+  const args = ['MAXLEN', '~', maxInboxEntries, '*', FIELD, entry] as const;
+  commands.call('XADD', key, ...(isKept ? [] : ['NOMKSTREAM']), ...(args as unknown as string[]));
+  const place = commands.length - 1;
+  if (isKept && now() >= renewAt) commands.pexpire(key, ttlMs);
+  return place;
 }

@@ -1,15 +1,16 @@
 import { Anomalies } from '../../base/anomalies.js';
+import { BoundedSet } from '../../base/collections/bounded-set.js';
 import { BlockstepError } from '../../base/errors.js';
 import { Engine } from '../../engine/engine.js';
 import type { EngineStats } from '../../engine/inspect/engine-stats.js';
 import type { EngineOptions } from '../../engine/state/options.js';
 import { ChunkTransferAdapter } from '../chunks/chunk-transfer-adapter.js';
 import { EarlyChunks } from '../chunks/early-chunks.js';
+import { AwakeClock } from '../time/awake-clock.js';
 import type { Chunk } from '../transport/chunk.js';
 import type { PipelineMessage, RequestKey, StageFigures, StageSubmission } from '../transport/messages.js';
 import { type Connection, stageParty, type Transport } from '../transport/transport.js';
 import { ArScheduler } from './ar-scheduler.js';
-import { AwakeClock } from './awake-clock.js';
 import { GenerationScheduler } from './generation-scheduler.js';
 import { COMPUTES_AT_ONCE, type StageConfig } from './stage-options.js';
 import { type StageParts, StageRequest } from './stage-request.js';
@@ -41,7 +42,7 @@ const MOST_REMEMBERED = 4096;
  * became of it; all that comes may be late, doubled or about a request that has ended, and is then counted and skipped.
  *
  * Invariants: `#requests` has each request whose work is not over, or whose chunks are not all sent, and no other; a client in
- * `#clients` was heard of within `deadMs`, sleep left out; `#over` has at most `MOST_REMEMBERED` keys, and none of `#requests`.
+ * `#clients` was heard of within `deadMs`, sleep left out; no key is in `#over` and `#requests`.
  */
 export class Stage {
   readonly engine: Engine;
@@ -58,8 +59,8 @@ export class Stage {
   readonly #clients = new Map<string, number>();
   /** Chunks that have overtaken the submission of their request. */
   readonly #early: EarlyChunks;
-  /** Keys of requests that are over, the oldest first: a submission that comes late or twice begins nothing. */
-  readonly #over = new Set<RequestKey>();
+  /** Keys of requests that are over: a submission that comes late or twice begins nothing. */
+  readonly #over = new BoundedSet<RequestKey>(MOST_REMEMBERED);
   #numBegun = 0;
   #numForgotten = 0;
 
@@ -230,9 +231,6 @@ export class Stage {
   #remember(key: RequestKey): void {
     this.#over.add(key);
     for (const chunk of this.#early.take(key)) this.#adapter.take(key, chunk);
-    if (this.#over.size <= MOST_REMEMBERED) return;
-    const [oldest] = this.#over;
-    this.#over.delete(oldest);
   }
 
   #giveUp(client: string): void {

@@ -1,4 +1,4 @@
-import { IndexedHeap } from '../../base/indexed-heap.js';
+import { IndexedHeap } from '../../base/collections/indexed-heap.js';
 import { compareIds } from '../request/id-order.js';
 import type { Request } from '../request/request.js';
 

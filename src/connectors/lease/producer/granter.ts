@@ -1,6 +1,6 @@
 import { Anomalies } from '../../../base/anomalies.js';
+import { BoundedSet } from '../../../base/collections/bounded-set.js';
 import { Leases } from '../../../transfer/leases.js';
-import { BoundedSet } from '../../base/bounded-set.js';
 import type { GrantOrder, LeaseOrders } from '../wire/orders.js';
 import { leaseNumber } from '../wire/orders.js';
 import { EarlyWords } from './early-words.js';

@@ -1,7 +1,7 @@
+import type { BoundedSet } from '../../../base/collections/bounded-set.js';
 import type { KvView } from '../../../scheduler/connector/kv-view.js';
 import type { Request } from '../../../scheduler/request/request.js';
 import { Verdict } from '../../../transfer/verdict.js';
-import type { BoundedSet } from '../../base/bounded-set.js';
 import { type LoadsOptions, LoadsUnderWay } from '../../base/loads-under-way.js';
 import type { LoadOrder } from './store-orders.js';
 

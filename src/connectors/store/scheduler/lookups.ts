@@ -1,6 +1,6 @@
+import type { BoundedSet } from '../../../base/collections/bounded-set.js';
 import type { KvView } from '../../../scheduler/connector/kv-view.js';
 import type { Request } from '../../../scheduler/request/request.js';
-import type { BoundedSet } from '../../base/bounded-set.js';
 import type { StoreThread } from '../client/store-thread.js';
 import { Outcome } from '../stores/block-store.js';
 import { blockKey } from './block-names.js';

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { Anomalies } from '../../../base/anomalies.js';
+import { BoundedSet } from '../../../base/collections/bounded-set.js';
 import { checkInteger } from '../../../base/errors.js';
 import { knownNames } from '../../../base/known-names.js';
 import type {
@@ -14,7 +15,6 @@ import type { Plan } from '../../../scheduler/plan/plan.js';
 import type { Request } from '../../../scheduler/request/request.js';
 import type { FinishReason } from '../../../scheduler/request/status.js';
 import { Verdict } from '../../../transfer/verdict.js';
-import { BoundedSet } from '../../base/bounded-set.js';
 import { checkClock, checkOptions } from '../../base/option-checks.js';
 import { NoPlace, OutgoingBlocks } from '../../base/outgoing-blocks.js';
 import { needHashes, needOneGroup } from '../../base/view-needs.js';

@@ -8,6 +8,8 @@ import { onTestFinished } from 'vitest';
 export class HalfOpenProxy {
   /** What a connection falls silent at; null: at nothing. */
   silencedBy: RegExp | null = null;
+  /** What breaks a connection, whenever a client says it; null: nothing does. */
+  brokenBy: RegExp | null = null;
   /** Connections that have fallen silent. */
   numSilent = 0;
   /** What the answers that are kept back are to; null: none is. */
@@ -57,6 +59,10 @@ export class HalfOpenProxy {
     behind.on('error', () => client.destroy()).on('close', () => isSilent || client.destroy());
     client.on('data', (data) => {
       lastSaid = data.toString('latin1');
+      if (this.brokenBy?.test(lastSaid)) {
+        client.destroy();
+        return;
+      }
       if (!isSilent && this.silencedBy?.test(lastSaid)) {
         isSilent = true;
         this.numSilent++;

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { BoundedSet } from '../../../src/connectors/base/bounded-set.js';
+import { BoundedSet } from '../../src/base/collections/bounded-set.js';
 
 it('what is remembered is bounded, and the oldest go first', () => {
   const known = new BoundedSet<bigint>(3);

@@ -225,6 +225,12 @@ export class HostTierWorker implements WorkerConnector<Orders, Stored> {
     return stored.length === 0 ? output : { ...output, metadata: stored };
   }
 
+  /** From then on nothing that was begun touches the KV memory: for operators, before `Engine.fenceTransfers`. */
+  fence(): void {
+    this.#toDevice.fence();
+    this.#toHost.fence();
+  }
+
   shutdown(): void {
     for (const part of [this.#toDevice, this.#toHost, this.#queue, this.#tier]) part.dispose();
   }

@@ -115,6 +115,11 @@ export class MemoWorker implements b.WorkerConnector<Orders> {
     return { finishedReceiving, failedReceiving };
   }
 
+  /** From then on nothing that was begun touches the KV memory: for operators, before `Engine.fenceTransfers`. */
+  fence(): void {
+    this.#lane.fence();
+  }
+
   shutdown(): void {
     for (const part of [this.#lane, this.#queue, this.#memo]) part.dispose();
   }

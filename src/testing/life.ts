@@ -124,7 +124,7 @@ export class Life {
     const { random, scene } = this.#around;
     const { reset, pause, fence, kill } = scene.chances;
     for (const [index, station] of this.#stations.entries()) {
-      const { engine, under } = station;
+      const { engine, under, watch } = station;
       const draws = (percent: number) => random.next() * 100 < percent;
       if (draws(reset)) {
         const result = engine.resetPrefixCache({ resetConnector: draws(70), resetRunning: draws(50) });
@@ -135,7 +135,8 @@ export class Life {
         this.#pausedUntil.set(station, this.diary.round + random.below(30));
         this.diary.note('paused');
       }
-      if (fence > 0 && under.fence !== undefined && draws(fence)) {
+      // A fence shows most while something is loaded.
+      if (fence > 0 && under.fence !== undefined && draws(watch.open.length > 0 ? 5 * fence : fence)) {
         this.diary.note('fenced');
         station.fence();
       }
@@ -208,7 +209,10 @@ export class Life {
     if (loseReport + kill === 0) return isDone && isFree;
     const isTime = isDone || (rounds > 300 && rounds % 100 === 0);
     if (isTime)
-      for (const { engine, watch } of this.#stations) if (engine.fenceTransfers() > 0) watch.fenced();
+      for (const { under, engine, watch } of this.#stations) {
+        under.fence?.();
+        if (engine.fenceTransfers() > 0) watch.fenced();
+      }
     return isDone && this.#stations.every(({ engine }) => !engine.hasWork());
   }
 

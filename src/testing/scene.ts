@@ -134,6 +134,11 @@ export function mayFail({ loadFailurePolicy, deadlines, chances }: Scene): boole
 
 /** Whether events come that a correct peer would not send: the scene brings them about itself. */
 export function isForeign({ deadlines, chances }: Scene): boolean {
-  const { loseReport, repeatReport, fence, kill } = chances;
-  return Object.keys(deadlines).length > 0 || loseReport + repeatReport + fence + kill > 0;
+  const { loseReport, repeatReport, kill } = chances;
+  return Object.keys(deadlines).length > 0 || loseReport + repeatReport + kill > 0;
+}
+
+/** Whether all that comes is as expected: after a fence reports come late, which is nobody's mistake. */
+export function isPlain(scene: Scene): boolean {
+  return !isForeign(scene) && scene.chances.fence === 0;
 }

@@ -1,6 +1,6 @@
 import type { Random } from '../base/random.js';
 import { Engine } from '../engine/engine.js';
-import { isForeign, mayFail, type Scene } from './scene.js';
+import { isForeign, isPlain, mayFail, type Scene } from './scene.js';
 import { RankExecutors } from './watch/rank-executors.js';
 import { ScriptedLane } from './watch/scripted-lane.js';
 import { TransferWatch } from './watch/transfer-watch.js';
@@ -149,7 +149,11 @@ export class Station {
   /** Ends what is under way in the connector and in its lanes. */
   fence(): void {
     this.under.fence?.();
-    for (const lane of this.lanes) if (lane.jobs.length > 0) lane.fence();
+    const left = this.lanes.reduce((sum, lane) => sum + lane.counts().pending, 0);
+    if (left > 0)
+      this.#around.broke(
+        `${left} copies are under way after fence(): they touch memory that is somebody else's`,
+      );
     this.engine.fenceTransfers();
     this.watch.fenced();
   }
@@ -173,7 +177,7 @@ export class Station {
     ] as const;
     const left = counts.filter(([, count]) => count !== 0).map(([what, count]) => `${count} ${what}`);
     if (this.under.connector.hasPendingWork?.() === true) left.push('hasPendingWork is true');
-    if (!isForeign(this.#around.scene)) {
+    if (isPlain(this.#around.scene)) {
       for (const [reason, count] of Object.entries(anomalies))
         if (!reason.startsWith('abort-') && reason !== 'reassigned-block')
           left.push(`${count} anomalies: ${reason}`);

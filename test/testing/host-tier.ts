@@ -1,5 +1,6 @@
 import * as example from '../../examples/host-tier.js';
 import type { ConnectorUnderTest, ConnectorWorld } from '../../src/testing/index.js';
+import { fenceAll } from './fence-all.js';
 
 /** What a file with a host tier exports. */
 export type HostTierModule = Pick<typeof example, 'HostTier' | 'HostTierWorker'>;
@@ -10,13 +11,9 @@ export function makeHostTier(
   { HostTier, HostTierWorker }: HostTierModule = example,
 ): ConnectorUnderTest {
   const places = 300;
-  return {
-    // Its lanes are all that could touch memory, and these the suite ends itself.
-    fence: () => {},
-    connector: new HostTier({ places, numRanks }),
-    workers: memories.map((memory) => {
-      const arrived = (handle: number, blocks: Int32Array): void => memory.adopt?.(handle, blocks);
-      return new HostTierWorker({ kv: memory.kv, places, makeLane, arrived });
-    }),
-  };
+  const workers = memories.map((memory) => {
+    const arrived = (handle: number, blocks: Int32Array): void => memory.adopt?.(handle, blocks);
+    return new HostTierWorker({ kv: memory.kv, places, makeLane, arrived });
+  });
+  return { connector: new HostTier({ places, numRanks }), workers, fence: () => fenceAll(workers) };
 }

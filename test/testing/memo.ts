@@ -1,5 +1,6 @@
 import * as example from '../../examples/memo.js';
 import type { ConnectorUnderTest, ConnectorWorld } from '../../src/testing/index.js';
+import { fenceAll } from './fence-all.js';
 
 /** What a file with a memo exports. */
 export type MemoModule = Pick<typeof example, 'Memo' | 'MemoWorker'>;
@@ -11,6 +12,5 @@ export function makeMemo(
 ): ConnectorUnderTest {
   const size = 300;
   const workers = memories.map((memory) => new MemoWorker(memory, size, makeLane));
-  // Its lanes are all that could touch memory, and these the suite ends itself.
-  return { connector: new Memo(size), workers, fence: () => {} };
+  return { connector: new Memo(size), workers, fence: () => fenceAll(workers) };
 }

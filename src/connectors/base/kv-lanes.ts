@@ -96,10 +96,14 @@ export class KvLanes {
     });
   }
 
-  /** Cancels what has not begun, and waits for what has: then no job touches memory any more. `drain` tells the ends. */
+  /**
+   * Cancels what has not begun, waits for what has, and tells the ends: then no job touches memory any more. What is told later would be
+   * told of blocks that are somebody else's by then.
+   */
   fence(): void {
     this.#loads.fence();
     this.#stores.fence();
+    this.drain();
   }
 
   /** Ends every job and both lanes; no callback is called any more. Idempotent. */

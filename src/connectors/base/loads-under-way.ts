@@ -64,6 +64,11 @@ export class LoadsUnderWay<Details extends object> {
     return this.#jobs.size;
   }
 
+  /** Those of them whose requests have not ended. */
+  get numAwaited(): number {
+    return this.#awaited.size;
+  }
+
   /** Requests that wait for a load of others. */
   get numWaiting(): number {
     let count = 0;

@@ -172,11 +172,13 @@ export class LeaseWorker implements WorkerConnector<LeaseOrders, LeaseSaid> {
   }
 
   /**
-   * Ends every lease and every read at once: no read of a peer counts any more. Call it before `Engine.fenceTransfers`.
+   * Ends every lease and every read at once: no read of a peer counts any more, and from then on nothing that was begun touches the KV
+   * memory. Waits for copies that have begun. Call it before `Engine.fenceTransfers`.
    */
   fence(): void {
     this.#producer.grants.endAll('the engine was fenced');
-    this.#consumer.reads.failAll();
+    this.#out.fence();
+    this.#consumer.fence();
   }
 
   /** What the worker has done so far, and what it knows of peers. */

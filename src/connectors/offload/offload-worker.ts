@@ -126,6 +126,14 @@ export class OffloadWorker implements WorkerConnector<OffloadOrders | null, Offl
     return output;
   }
 
+  /**
+   * Ends every copy at once: from then on nothing that was begun touches the KV memory. Waits for copies that have begun. Call it before
+   * `Engine.fenceTransfers`.
+   */
+  fence(): void {
+    this.#lanes.fence();
+  }
+
   /** Ends every copy, and gives the tier's memory back as soon as the disk tier does not use it; see `closed`. */
   shutdown(): void {
     this.#lanes.dispose();

@@ -28,6 +28,7 @@ export function fenceTransfers(s: SchedulerState, child: number | undefined, beg
     fenced++;
     if (loads && request.load !== null) loseOrEnd(s, request);
     releaseIfDrained(s, request);
+    s.fenced.add(request.handle);
   }
   return fenced;
 }

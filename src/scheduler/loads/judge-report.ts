@@ -30,7 +30,7 @@ export function reportForeign(
   else if (!isDeclared(s, report) || outstanding?.hasAny(kind)) reason = 'wrong-owner';
   else if (outstanding?.has(other, owner)) reason = 'wrong-direction';
   else if (!request.isFinished) reason = kind === 'load' ? 'live-completion' : 'duplicate-completion';
-  s.anomalies.report(reason, what, request);
+  s.anomalies.report(reason, what, request, s.fenced.has(request.handle));
 }
 
 /**

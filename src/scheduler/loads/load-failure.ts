@@ -131,7 +131,10 @@ function takeInvalid(
   if (foreign) s.anomalies.report('wrong-owner', `block ${block}${whose} is not loaded by child ${child}`);
   else if (reassigned)
     s.anomalies.report('reassigned-block', `block ${block}${whose} belongs to somebody else now`);
-  else s.anomalies.report('invalid-block', `block ${block}${whose} is not being loaded`);
+  else {
+    const isRace = handle !== undefined && s.fenced.has(handle);
+    s.anomalies.report('invalid-block', `block ${block}${whose} is not being loaded`, null, isRace);
+  }
 }
 
 /**

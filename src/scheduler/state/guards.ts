@@ -24,7 +24,7 @@ export function getByHandle(s: SchedulerState, handle: number, isRace = false): 
     'stale-handle',
     `handle ${handle} (slot ${slotOf(handle)}, generation ${generationOf(handle)})`,
     null,
-    isRace,
+    isRace || s.fenced.has(handle),
   );
   return undefined;
 }

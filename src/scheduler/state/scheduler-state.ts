@@ -1,4 +1,5 @@
 import { Anomalies } from '../../base/anomalies.js';
+import { BoundedSet } from '../../base/collections/bounded-set.js';
 import { type Core, slotOf } from '../../core/core.js';
 import { AskedBorrower } from '../borrow/ask-borrower.js';
 import { AskedConnector, type ConnectorLog } from '../connector/ask-connector.js';
@@ -38,6 +39,8 @@ export class SchedulerState {
   readonly drainingRows = new Set<Request>();
   /** Finished requests whose blocks nobody waits for any more: a use of them was not reported done in time. */
   readonly quarantined = new Set<Request>();
+  /** Handles of requests whose uses a fence has ended: what is still reported of them is late, and no mistake. */
+  readonly fenced = new BoundedSet<number>(4096);
   /**
    * The requests that have a `load`: it is under way, or it is done and no step has reached the request since.
    * `queues.loading` has those whose load is under way.

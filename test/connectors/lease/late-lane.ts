@@ -27,6 +27,11 @@ export class LateLanes {
     return lane;
   };
 
+  /** Lanes that have a job to carry out. */
+  get numReady(): number {
+    return [...this.#lanes].filter((lane) => lane.isReady).length;
+  }
+
   /** Carries out the oldest job of one lane. @param pick chooses among so many lanes. @returns false if none has a job */
   runOne(pick: (count: number) => number): boolean {
     const ready = [...this.#lanes].filter((lane) => lane.isReady);

@@ -1,5 +1,6 @@
 import { LeaseConnector, LeaseWorker, MemoryHub, type Parcel } from '../../../src/connectors/lease/index.js';
 import type { ConnectorUnderTest, ConnectorWorld } from '../../../src/testing/index.js';
+import { fenceAll } from '../../testing/fence-all.js';
 
 /** The wires between the engines of a run. Messages are late, overtaken, lost and doubled, until it is calm. */
 class Wires {
@@ -47,9 +48,7 @@ export function makeLease(world: ConnectorWorld): ConnectorUnderTest {
       wires.isCalm = true;
     },
     transferParams: () => (random() < 0.6 ? { doRemoteDecode: true } : undefined),
-    fence: () => {
-      for (const worker of workers) worker.fence();
-    },
+    fence: () => fenceAll(workers),
     // The peers hear nothing of it.
     kill: () => {
       for (const link of links) link.close();

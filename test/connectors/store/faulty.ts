@@ -1,5 +1,6 @@
 import { StoreConnector, StoreWorker } from '../../../src/connectors/store/index.js';
 import type { ConnectorUnderTest, ConnectorWorld } from '../../../src/testing/index.js';
+import { fenceAll } from '../../testing/fence-all.js';
 import { FaultyServer } from './support/faulty-server.js';
 
 /** A connector that says to have work for as long as something is on its way to the store, once there are no faults. */
@@ -40,6 +41,7 @@ export function makeFaulty(world: ConnectorWorld): ConnectorUnderTest {
     connector,
     workers,
     losesKv: true,
+    fence: () => fenceAll(workers),
     tick: () => server.tick(),
     calm: () => {
       isCalm = true;

@@ -1,8 +1,10 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { StoreConnector, StoreWorker } from '../../../src/connectors/store/index.js';
 import type { ConnectorUnderTest, ConnectorWorld } from '../../../src/testing/index.js';
+import { fenceAll } from '../../testing/fence-all.js';
 
 /** A store in a file of LMDB, as the conformance suite makes it: the engines of a run share it. */
 export function makeStore({ memories, numRanks, makeLane, shared }: ConnectorWorld): ConnectorUnderTest {
@@ -12,6 +14,9 @@ export function makeStore({ memories, numRanks, makeLane, shared }: ConnectorWor
   const store = { path: join(folder, 'kv.lmdb'), maxBytes: 2 ** 24 };
   // Its thread lives by the real clock, and so do its budgets.
   const times = { timeoutMs: 120_000, pauseMs: 1, maxPauseMs: 5 };
+  const workers = memories.map(
+    (memory, rank) => new StoreWorker({ memory, store, rank, makeLane, ...times }),
+  );
   return {
     connector: new StoreConnector({
       store,
@@ -25,10 +30,9 @@ export function makeStore({ memories, numRanks, makeLane, shared }: ConnectorWor
       lookupBudgetMs: 1000,
       ...times,
     }),
-    workers: memories.map((memory, rank) => new StoreWorker({ memory, store, rank, makeLane, ...times })),
-    // Its lanes are all that could touch KV memory, and these the suite ends itself.
-    fence: () => {},
-    // Threads that are closing the file may still write beside it.
-    dispose: () => rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 }),
+    workers,
+    fence: () => fenceAll(workers),
+    // Threads that are closing the file may still write beside it, and cannot end while this one waits.
+    dispose: () => rm(folder, { recursive: true, force: true, maxRetries: 50, retryDelay: 50 }),
   };
 }

@@ -123,6 +123,13 @@ export class Consumer {
     return renewed;
   }
 
+  /** Ends every read and every copy: none touches the KV memory any more. */
+  fence(): void {
+    this.reads.failAll();
+    this.peers.fence();
+    this.#options.staging.fence();
+  }
+
   /** Gives every lease back, and ends every copy. */
   leaveAll(): void {
     this.reads.failAll();

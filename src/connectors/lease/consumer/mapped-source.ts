@@ -9,6 +9,8 @@ export interface Source {
   cancel(job: number): void;
   settle(step: number): void;
   drain(): void;
+  /** Ends every copy, and calls back for each. */
+  fence(): void;
   /** Ends every copy, and calls back for each; then the memory is given back. */
   dispose(): void;
 }
@@ -43,9 +45,12 @@ class MappedSource implements Source {
     if (this.#lanes.numPending > 0) this.#lanes.drain();
   }
 
+  fence(): void {
+    this.#lanes.fence();
+  }
+
   dispose(): void {
     this.#lanes.fence();
-    this.#lanes.drain();
     this.#lanes.dispose();
     this.#arena.dispose();
   }

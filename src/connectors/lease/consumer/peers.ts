@@ -134,6 +134,11 @@ export class Peers {
     }
   }
 
+  /** Ends every copy, and calls back for each. */
+  fence(): void {
+    for (const { source } of this.#peers.values()) source?.fence();
+  }
+
   /** Ends every copy, and gives all mapped memory back. */
   dispose(): void {
     for (const peer of this.#peers.values()) this.#unmap(peer);

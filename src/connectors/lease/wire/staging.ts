@@ -79,6 +79,11 @@ export class Staging {
     this.#lanes?.drain();
   }
 
+  /** Ends every copy, and calls back for each. */
+  fence(): void {
+    this.#lanes?.fence();
+  }
+
   dispose(): void {
     this.#lanes?.dispose();
     this.#arena?.dispose();

@@ -31,6 +31,11 @@ export class Loading {
     return this.#loads.numJobs;
   }
 
+  /** Those of them whose requests have not ended: what they bring gets into the prefix cache. */
+  get numAwaited(): number {
+    return this.#loads.numAwaited;
+  }
+
   /** Blocks of loads that are over: those that came, and those that did not come after all. */
   get counts(): { readonly loadedBlocks: number; readonly missingBlocks: number } {
     return { loadedBlocks: this.#numBlocks, missingBlocks: this.#numMissing };

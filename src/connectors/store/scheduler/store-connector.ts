@@ -231,10 +231,11 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
 
   /**
    * After a reset this engine finds nothing of what was stored before, and other engines nothing of what it stores
-   * now: their blocks stay. False while anything is on its way.
+   * now: their blocks stay. False while anything is on its way. A load whose request has ended is not: nobody finds what it brings, and
+   * after a fence nobody may ever report it.
    */
   resetCache(): boolean {
-    if (this.#outgoing.numPinned + this.#loading.numLoads + this.#lookups.numAsking > 0) return false;
+    if (this.#outgoing.numPinned + this.#loading.numAwaited + this.#lookups.numAsking > 0) return false;
     const { format, numRanks } = this.#options;
     this.#space = spaceOf(format, this.#view, numRanks, randomBytes(8).toString('hex'));
     this.#known.clear();

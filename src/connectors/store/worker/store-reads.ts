@@ -41,7 +41,8 @@ export class StoreReads {
   readonly #end: ReadEnd;
   /** Reads that have blocks left to begin, the oldest first. */
   readonly #waiting: ReadState[] = [];
-  #numReads = 0;
+  /** All that are not over. */
+  readonly #reads = new Set<ReadState>();
 
   constructor(thread: StoreThread, lanes: KvLanes, staging: Staging, partBlocks: number, end: ReadEnd) {
     this.#thread = thread;
@@ -53,18 +54,25 @@ export class StoreReads {
 
   /** Reads that are not over. */
   get size(): number {
-    return this.#numReads;
+    return this.#reads.size;
   }
 
   add(read: Read): void {
-    this.#numReads++;
-    this.#waiting.push({ ...read, numBegun: 0, numParts: 0, firstBad: read.keys.length });
+    const begun: ReadState = { ...read, numBegun: 0, numParts: 0, firstBad: read.keys.length };
+    this.#reads.add(begun);
+    this.#waiting.push(begun);
   }
 
   /** Gives up what was not begun of a request's read, since the request has ended. The read ends as ever. */
   cancel(handle: number): void {
     for (const read of this.#waiting)
       if (read.handle === handle) read.firstBad = Math.min(read.firstBad, read.numBegun);
+  }
+
+  /** Gives up every read: what the store still answers is written to no block. The reads end as ever, with nothing that came. */
+  fence(): void {
+    for (const read of this.#reads) read.firstBad = 0;
+    this.pump();
   }
 
   /** Begins as many parts as there are places for. */
@@ -123,7 +131,7 @@ export class StoreReads {
   }
 
   #over(read: ReadState): void {
-    this.#numReads--;
+    this.#reads.delete(read);
     this.#end(read, Math.min(read.firstBad, read.keys.length));
   }
 }

@@ -157,6 +157,16 @@ export class StoreWorker implements WorkerConnector<StoreOrders | null, StoreSai
     return output;
   }
 
+  /**
+   * Ends every load and every store at once: from then on nothing that was begun touches the KV memory. Waits for copies that have begun.
+   * Call it before `Engine.fenceTransfers`.
+   */
+  fence(): void {
+    this.#lanes.fence();
+    this.#reads.fence();
+    this.#writes.fence();
+  }
+
   shutdown(): void {
     this.#lanes.dispose();
     // The thread may still write the places that it was given.

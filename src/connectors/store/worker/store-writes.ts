@@ -61,10 +61,8 @@ export class StoreWrites {
     while (this.#waiting.length > 0) {
       const write = this.#waiting[0];
       const left = write.keys.length - write.numBegun;
-      if (!this.#thread.acceptsPuts) {
-        write.numBegun += left;
-        write.verdict = Verdict.failed;
-      } else {
+      if (!this.#thread.acceptsPuts) giveUp(write);
+      else if (left > 0) {
         const count = Math.min(left, this.#partBlocks, this.#staging.room('store'));
         if (count === 0) return;
         this.#begin(write, count);
@@ -73,6 +71,12 @@ export class StoreWrites {
       this.#waiting.shift();
       if (write.numParts === 0) this.#events.copied(write.job, write.verdict);
     }
+  }
+
+  /** Reads no block any more: what was copied already is stored, and nothing else. */
+  fence(): void {
+    for (const write of this.#waiting) giveUp(write);
+    this.pump();
   }
 
   #begin(write: WriteState, count: number): void {
@@ -99,4 +103,10 @@ export class StoreWrites {
     const free = (): void => this.#staging.give('store', places);
     this.#thread.put(keys.slice(from, from + places.length), places, end, free);
   }
+}
+
+/** What was not begun will not be. */
+function giveUp(write: WriteState): void {
+  write.numBegun = write.keys.length;
+  write.verdict = Verdict.failed;
 }

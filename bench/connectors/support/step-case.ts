@@ -1,7 +1,7 @@
 import { measure } from '../../rows/measure.js';
 import type { Latency } from '../../rows/row.js';
 import { Decodes, type MakeSides, sleep, type Texts } from './decodes.js';
-import { mainThreadTime } from './processor-time.js';
+import { Stopwatch } from './processor-time.js';
 
 /** One case of the table of steps. */
 export interface StepCase {
@@ -32,6 +32,9 @@ export interface StepCost extends Latency {
   readonly processor: number | null;
 }
 
+/** Steps that are measured in one go. */
+const SHARE = 50;
+
 /** How often each case is called. */
 export interface StepEffort {
   /** Steps whose durations are taken one by one. */
@@ -58,7 +61,8 @@ export async function measureCase(
   { make }: StepCase,
   { pauseMs, whole, ...effort }: StepEffort,
 ): Promise<StepCost> {
-  const numSteps = effort.samples + effort.warmup + whole;
+  // Whoever works beside the engine goes on while the pauses are measured alone.
+  const numSteps = effort.samples + effort.warmup + 2 * whole;
   const { decodes, also, before, check } = await make(numSteps);
   const { engine } = decodes;
   const step = (): void => {
@@ -70,22 +74,27 @@ export async function measureCase(
     sleep(pauseMs);
   };
   const latency = measure({ run: step as () => undefined, before: pause }, effort);
-  // What the pauses cost by themselves is taken off.
-  const start = mainThreadTime();
-  for (let i = 0; i < whole; i++) pause();
-  const between = mainThreadTime();
   let sum = 0;
-  for (let i = 0; i < whole; i++) {
-    pause();
-    const from = performance.now();
-    step();
-    sum += performance.now() - from;
+  const alone = new Stopwatch();
+  const together = new Stopwatch();
+  // What the pauses cost by themselves is taken off. They are measured in small shares: the engine must not stand still for long.
+  for (let left = whole; left > 0; left -= SHARE) {
+    const count = Math.min(left, SHARE);
+    alone.run(() => {
+      for (let i = 0; i < count; i++) pause();
+    });
+    together.run(() => {
+      for (let i = 0; i < count; i++) {
+        pause();
+        const from = performance.now();
+        step();
+        sum += performance.now() - from;
+      }
+    });
   }
-  const end = mainThreadTime();
   decodes.check(numSteps);
   check?.();
   engine.dispose();
-  const processor =
-    start === null || between === null || end === null ? null : (end - between - (between - start)) / whole;
+  const processor = together.isKnown ? (together.spent - alone.spent) / whole : null;
   return { ...latency, mean: (1000 * sum) / whole, processor };
 }

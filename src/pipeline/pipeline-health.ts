@@ -17,7 +17,7 @@ export interface PipelineHealth {
 /** How far a pipeline's own end has come. */
 export type Phase = Exclude<PipelineHealth['state'], 'broken'>;
 
-/** Reads the health of the stages. @param stages null: it is elsewhere, and is well as long as it answers */
+/** Reads the health of the stages. @param stages null: it is elsewhere, and is what it said last, as long as it answers */
 export function readHealth(
   phase: Phase,
   names: readonly string[],
@@ -27,15 +27,16 @@ export function readHealth(
   if (phase === 'disposed') return { healthy: false, state: phase, reasons: ['the pipeline was shut down'] };
   let state: PipelineHealth['state'] = phase;
   const reasons = stages.flatMap((stage, i) => {
-    if (stage === null) {
-      const silentMs = orchestrator.goneFor(i);
-      return silentMs === null
-        ? []
-        : [`stage ${names[i]}: it has not answered for ${Math.round(silentMs)} ms`];
-    }
-    const health = stage.engine.health();
-    if (health.state === 'broken') state = 'broken';
-    return health.reasons.map((reason) => `stage ${names[i]}: ${reason}`);
+    if (stage?.engine.health().state === 'broken') state = 'broken';
+    const troubles = stage === null ? troublesOf(orchestrator, i) : stage.engine.health().reasons;
+    return troubles.map((reason) => `stage ${names[i]}: ${reason}`);
   });
   return { healthy: reasons.length === 0, state, reasons };
+}
+
+/** What is wrong with a stage elsewhere, as far as is known. */
+function troublesOf(orchestrator: Orchestrator, stage: number): readonly string[] {
+  const silentMs = orchestrator.goneFor(stage);
+  if (silentMs !== null) return [`it has not answered for ${Math.round(silentMs)} ms`];
+  return orchestrator.figuresOf(stage)?.troubles ?? [];
 }

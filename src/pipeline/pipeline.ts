@@ -165,7 +165,7 @@ export class Pipeline implements AsyncDisposable {
     });
   }
 
-  /** Whether the pipeline is healthy, and if not why. Works in every state. A stage elsewhere is well as long as it answers. */
+  /** Whether the pipeline is healthy, and if not why. Works in every state. A stage elsewhere is as it said last, as long as it answers. */
   health(): PipelineHealth {
     return readHealth(this.#phase, this.names, this.#stages, this.#orchestrator);
   }

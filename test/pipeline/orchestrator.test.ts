@@ -10,7 +10,7 @@ const END: StageEnd = {
   ...{ finishReason: 'length', stopReason: null, numPromptTokens: 1, numOutputTokens: 1, numCachedTokens: 0 },
   ...{ numPreemptions: 0, firstTokenMs: 1, endedMs: 2 },
 };
-const FIGURES = { requests: 0, parked: 0, chunksIn: 0, chunksOut: 0 };
+const FIGURES = { requests: 0, parked: 0, chunksIn: 0, chunksOut: 0, troubles: [] };
 
 /** A client whose stages `a` and `b` are played by the test. */
 class ClientBench {

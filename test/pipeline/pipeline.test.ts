@@ -292,9 +292,9 @@ describe('the health of a pipeline', () => {
       clock.ms += ms;
       await pipeline.step();
     };
-    const pong = (stage: string): void => {
+    const pong = (stage: string, ...troubles: string[]): void => {
       const { number } = post.take('ping')[0];
-      const figures = { requests: 0, parked: 0, chunksIn: 0, chunksOut: 0 };
+      const figures = { requests: 0, parked: 0, chunksIn: 0, chunksOut: 0, troubles };
       post.tell(post.client, { kind: 'pong', stage, number, keys: [], figures });
     };
     await pass(0);
@@ -303,6 +303,12 @@ describe('the health of a pipeline', () => {
       ...{ healthy: false, state: 'open' },
       reasons: expect.arrayContaining(['stage b: it has not answered for 1000 ms']),
     });
+    pong('b', 'a step broke off');
+    expect(pipeline.health()).toEqual({
+      ...{ healthy: false, state: 'open' },
+      reasons: ['stage b: a step broke off'],
+    });
+    await pass(100);
     pong('b');
     await pass(0);
     expect(pipeline.health().reasons.join()).toBe('');

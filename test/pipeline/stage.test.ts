@@ -13,7 +13,13 @@ describe('a stage', () => {
     async (kind) => {
       const bench = new StageBench({ kind });
       bench.submit('k');
-      expect(bench.stage.figures()).toEqual({ requests: 1, parked: 1, chunksIn: 0, chunksOut: 0 });
+      expect(bench.stage.figures()).toEqual({
+        requests: 1,
+        parked: 1,
+        chunksIn: 0,
+        chunksOut: 0,
+        troubles: [],
+      });
       expect(bench.stage.explain('k')).toBe('waits for chunk 1 of a, 0 ms');
       bench.chunk('k', 2, [4, 5, 4], true);
       expect(bench.stage.figures().parked).toBe(1);

@@ -144,7 +144,10 @@ export class Stage {
   /** Figures that cost little. */
   figures(): StageFigures {
     const { numParked, counts } = this.#adapter;
-    return { requests: this.#requests.size, parked: numParked, chunksIn: counts.in, chunksOut: counts.out };
+    return {
+      ...{ requests: this.#requests.size, parked: numParked, chunksIn: counts.in, chunksOut: counts.out },
+      troubles: this.engine.health().reasons,
+    };
   }
 
   stats(): StageStats {

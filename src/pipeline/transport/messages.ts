@@ -66,6 +66,8 @@ export interface StageFigures {
   /** Chunks that came, and that were sent. */
   readonly chunksIn: number;
   readonly chunksOut: number;
+  /** What is wrong with its engine, in words (`Engine.health`); empty: nothing. */
+  readonly troubles: readonly string[];
 }
 
 /** What a stage is told. */

@@ -18,7 +18,7 @@ const END: StageEnd = {
   ...{ finishReason: 'stop' as const, stopReason: 17, numPromptTokens: 3, numOutputTokens: 4 },
   ...{ numCachedTokens: 0, numPreemptions: 1, firstTokenMs: null, endedMs: 12.5 },
 };
-const FIGURES = { requests: 1, parked: 0, chunksIn: 2, chunksOut: 3 };
+const FIGURES = { requests: 1, parked: 0, chunksIn: 2, chunksOut: 3, troubles: ['a step broke off'] };
 /** One of each kind, with everything that a message can have. */
 const MESSAGES: readonly PipelineMessage[] = [
   {

@@ -118,7 +118,7 @@ const READERS: Readonly<Record<Kind, (parts: readonly unknown[]) => PipelineMess
   },
   pong([stage, number, keys, figures]) {
     if (!isText(stage) || !isCount(number) || !isFigures(figures)) return null;
-    return Array.isArray(keys) && keys.every(isText) ? { kind: 'pong', stage, number, keys, figures } : null;
+    return isTexts(keys) ? { kind: 'pong', stage, number, keys, figures } : null;
   },
   explained([ask, text]) {
     return isCount(ask) && isText(text) ? { kind: 'explained', ask, text } : null;
@@ -162,8 +162,12 @@ function isEnd(value: unknown): value is StageEnd {
   );
 }
 
+function isTexts(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every(isText);
+}
+
 function isFigures(value: unknown): value is StageFigures {
   if (!isObject(value)) return false;
-  const { requests, parked, chunksIn, chunksOut } = value;
-  return [requests, parked, chunksIn, chunksOut].every(isCount);
+  const { requests, parked, chunksIn, chunksOut, troubles } = value;
+  return [requests, parked, chunksIn, chunksOut].every(isCount) && isTexts(troubles);
 }

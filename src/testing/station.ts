@@ -74,10 +74,15 @@ export class Station {
         return lane;
       },
     };
+    let under: ConnectorUnderTest | null = null;
     try {
-      const under = await make(world);
+      under = await make(world);
       return new Station(around, { executors, lanes, watch, under, sizes, chance });
     } catch (error) {
+      // An engine that could not be made has ended nothing: its sides are still the caller's.
+      under?.connector.shutdown?.();
+      for (const worker of under?.workers ?? []) worker.shutdown?.();
+      await under?.dispose?.();
       executors.dispose();
       throw error;
     }

@@ -222,8 +222,8 @@ export class Outbox {
 
   #pump(): void {
     const redis = this.#redis;
-    if (this.#isCareful) return;
     while (this.#isOpen && redis !== null && this.#redis === redis && this.#numBundles < MOST_BUNDLES) {
+      if (this.#isCareful) return;
       this.#addMarks();
       if (this.#letters.length === 0) return;
       const parcels = packLetters(takeLetters(this.#letters), this.#parts);

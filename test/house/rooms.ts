@@ -64,6 +64,8 @@ export const ROOMS: readonly string[] = [
   'pipeline',
   'testing/watch',
   'testing',
+  'serve/text',
+  'serve',
   'cli/terminal',
   'cli/log',
   'cli/replay/run',

@@ -1,0 +1,41 @@
+import { encodeText, ranks } from './o200k.js';
+
+/** Which text each token stands for. */
+export interface Vocabulary {
+  readonly name: string;
+  /** Tokens have the numbers from 0 to before this one. */
+  readonly size: number;
+  /** The token that ends a text. */
+  readonly endOfText: number;
+  /** The tokens of a text. What looks like a special token in it is text. */
+  encode(text: string): Int32Array;
+  /** The text of a token; null if its bytes are no whole characters, or if there is no such token. */
+  textOf(token: number): string | null;
+  /** The bytes of a token as UTF-8. A token that ends the text has none; one that does not exist has those of U+FFFD. */
+  bytesOf(token: number): Uint8Array;
+}
+
+const END_OF_TEXT = 199_999;
+/** Special tokens stand behind those of texts. */
+const SIZE = 200_019;
+const NO_BYTES = new Uint8Array(0);
+const UNKNOWN = new TextEncoder().encode('\ufffd');
+const encoder = new TextEncoder();
+
+/** The vocabulary o200k: 199,998 pieces of texts in many languages, and special tokens. */
+export const o200k: Vocabulary = {
+  name: 'o200k_base',
+  size: SIZE,
+  endOfText: END_OF_TEXT,
+  encode: (text) => Int32Array.from(encodeText(text)),
+  textOf(token) {
+    const piece = ranks[token];
+    return typeof piece === 'string' ? piece : null;
+  },
+  bytesOf(token) {
+    const piece = ranks[token];
+    if (typeof piece === 'string') return encoder.encode(piece);
+    if (piece !== undefined) return Uint8Array.from(piece);
+    return token >= ranks.length && token < SIZE ? NO_BYTES : UNKNOWN;
+  },
+};

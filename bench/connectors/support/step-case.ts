@@ -61,9 +61,9 @@ export async function measureCase(
   { make }: StepCase,
   { pauseMs, whole, ...effort }: StepEffort,
 ): Promise<StepCost> {
+  const numSteps = effort.samples + effort.warmup + whole;
   // Whoever works beside the engine goes on while the pauses are measured alone.
-  const numSteps = effort.samples + effort.warmup + 2 * whole;
-  const { decodes, also, before, check } = await make(numSteps);
+  const { decodes, also, before, check } = await make(numSteps + whole);
   const { engine } = decodes;
   const step = (): void => {
     engine.step();

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { StoreConnector, StoreWorker } from '../../../src/connectors/store/index.js';
 import type { ConnectorUnderTest, ConnectorWorld } from '../../../src/testing/index.js';
+import { threadsEnded } from '../../support/threads.js';
 import { fenceAll } from '../../testing/fence-all.js';
 
 /** A store in a file of LMDB, as the conformance suite makes it: the engines of a run share it. */
@@ -32,7 +33,9 @@ export function makeStore({ memories, numRanks, makeLane, shared }: ConnectorWor
     }),
     workers,
     fence: () => fenceAll(workers),
-    // Threads that are closing the file may still write beside it, and cannot end while this one waits.
-    dispose: () => rm(folder, { recursive: true, force: true, maxRetries: 50, retryDelay: 50 }),
+    dispose: async () => {
+      await threadsEnded();
+      await rm(folder, { recursive: true, force: true, maxRetries: 50, retryDelay: 50 });
+    },
   };
 }

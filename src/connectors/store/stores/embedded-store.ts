@@ -1,5 +1,5 @@
 import { type BlockStore, Outcome } from './block-store.js';
-import { type EmbeddedFile, openFile, removeFile } from './embedded-file.js';
+import { type EmbeddedFile, loadLmdb, openCheckedFile, removeFile } from './embedded-file.js';
 import { checkFile } from './file-check.js';
 import type { EmbeddedSettings } from './store-options.js';
 import { UseOrder } from './use-order.js';
@@ -30,14 +30,19 @@ export class EmbeddedStore implements BlockStore {
   }
 
   /**
-   * Opens the file. A file that is damaged is removed, and made anew: what it kept is lost, and nobody reads nonsense.
-   * The file is looked at by another process first, since LMDB cannot survive some damages.
+   * Opens the file, or makes it. A file that is damaged is removed, and made anew: what it kept is lost, and nobody reads nonsense.
+   * The file is opened by another process first, since LMDB can end the process in which it fails.
    */
   static async open(settings: EmbeddedSettings): Promise<EmbeddedStore> {
     const { path, maxBytes } = settings;
-    if (!(await checkFile(path))) removeFile(path);
     // LMDB makes the map larger where that is needed: the bound is kept by this class.
-    return new EmbeddedStore(await openFile(path, 2 * maxBytes), settings);
+    const mapBytes = 2 * maxBytes;
+    await loadLmdb();
+    if (!(await checkFile(path, mapBytes))) {
+      removeFile(path);
+      await checkFile(path, mapBytes);
+    }
+    return new EmbeddedStore(await openCheckedFile(path, mapBytes), settings);
   }
 
   has(keys: readonly string[]): Promise<Uint8Array> {

@@ -1,5 +1,6 @@
-import { statSync, truncateSync } from 'node:fs';
-import { type EmbeddedFile, openFile } from './embedded-file.js';
+import { closeSync, mkdirSync, openSync, statSync, truncateSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { type EmbeddedFile, lockOf, openFile } from './embedded-file.js';
 import { CheckEnd } from './file-check.js';
 
 /** Messages of LMDB about a file that is damaged, or is none of its own. */
@@ -10,9 +11,10 @@ const DAMAGE =
  * What the process does that checks a file of LMDB before an engine opens it; see `checkFile`. Its exit status says how
  * it went, and so does a signal.
  */
-async function check(path: string): Promise<number> {
+async function check(path: string, mapBytes: number): Promise<number> {
   try {
-    const file = await openFile(path, 2 ** 20);
+    makeFiles(path);
+    const file = await openFile(path, mapBytes);
     // Nobody else writes meanwhile: who does makes the file longer, and what he wrote would be cut off.
     file.root.transactionSync(() => restoreLength(path, file));
     for (const database of [file.values, file.uses, file.order, file.facts]) {
@@ -32,6 +34,15 @@ async function check(path: string): Promise<number> {
 }
 
 /**
+ * Makes what is not there. What the file system refuses is an error here, by its name; where LMDB is refused it the process may end.
+ * @throws an error of the file system
+ */
+function makeFiles(path: string): void {
+  mkdirSync(dirname(path), { recursive: true });
+  for (const file of [path, lockOf(path)]) closeSync(openSync(file, 'a+'));
+}
+
+/**
  * Gives a file that was cut off its length back: reading behind the end of a file ends a process. The lost pages are zeros then: the walk
  * through the trees finds those of trees, and checksums find those of values.
  */
@@ -41,4 +52,4 @@ function restoreLength(path: string, { root }: EmbeddedFile): void {
   if (statSync(path).size < needed) truncateSync(path, needed);
 }
 
-process.exit(await check(process.argv[2]));
+process.exit(await check(process.argv[2], Number(process.argv[3])));

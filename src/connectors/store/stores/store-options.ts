@@ -14,7 +14,7 @@ export const LMDB_VERSIONS = '^3.5.6';
 export interface EmbeddedStoreOptions {
   /** The file, which is made where there is none. LMDB keeps a lock beside it, in a file whose name ends in `-lock`. */
   path: string;
-  /** Most bytes that the values take in the file, at least 1 MiB. What was unused for longest is removed. Default 16 GiB. */
+  /** Most bytes that the values take in the file, 1 MiB to 8 TiB. What was unused for longest is removed. Default 16 GiB. */
   maxBytes?: number;
 }
 
@@ -109,7 +109,7 @@ function checkEmbedded(store: object): EmbeddedSettings {
   checkNames(store, EMBEDDED);
   const { path, maxBytes = 2 ** 34 } = store as EmbeddedStoreOptions;
   if (typeof path !== 'string' || path === '') throw badArg('store.path', path, 'the path of a file');
-  checkInteger('store.maxBytes', maxBytes, 2 ** 20, 2 ** 46);
+  checkInteger('store.maxBytes', maxBytes, 2 ** 20, 2 ** 43);
   checkPackage('lmdb', LMDB_VERSIONS, 'an embedded store');
   const full = resolve(path);
   checkWritable(full);

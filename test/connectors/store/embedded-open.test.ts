@@ -1,0 +1,66 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { scriptArguments } from '../../../src/connectors/base/script-file.js';
+import { temporaryFolder } from '../../support/temp-file.js';
+
+const OPENER = scriptArguments(import.meta.url, 'support/opener');
+
+/** What a process says that opens a file five times. It must not be ended by LMDB. */
+function opened(path: string, ...rest: readonly string[]): string {
+  const [maxBytes = `${2 ** 24}`, ...way] = rest;
+  const { status, signal, stdout, stderr } = spawnSync(
+    'sh',
+    ['-c', 'ulimit -n 100 && exec "$@"', 'sh', process.execPath, ...OPENER, path, maxBytes, ...way],
+    { encoding: 'utf8' },
+  );
+  expect({ status, signal, stderr }).toEqual({ status: 0, signal: null, stderr: '' });
+  return stdout.trim();
+}
+
+describe('a file of LMDB that cannot be opened', () => {
+  it.each<[string, (path: string) => void, RegExp]>([
+    ['its lock is a folder', (path) => mkdirSync(`${path}-lock`), /kv.lmdb could not be opened: EISDIR/],
+    ['it is a folder', (path) => mkdirSync(path), /kv.lmdb could not be opened: EISDIR/],
+    [
+      'its folder is a file',
+      (path) => writeFileSync(join(path, '..'), ''),
+      /kv.lmdb could not be opened: (ENOTDIR|EEXIST)/,
+    ],
+  ])('does not end the process: %s', (_what, spoil, message) => {
+    const folder = temporaryFolder();
+    const path = join(folder, 'in', 'kv.lmdb');
+    if (_what !== 'its folder is a file') mkdirSync(join(folder, 'in'));
+    spoil(path);
+    expect(opened(path)).toMatch(message);
+  });
+
+  it('does not end the process, and keeps its content, when its map finds no room', () => {
+    const path = join(temporaryFolder(), 'kv.lmdb');
+    expect(opened(path)).toBe('open');
+    const before = readFileSync(path);
+    expect(opened(path, `${2 ** 52}`)).toMatch(/kv.lmdb could not be opened: .+/);
+    expect(readFileSync(path).equals(before)).toBe(true);
+    expect(readdirSync(join(path, '..')).filter((name) => name.includes('trial'))).toEqual([]);
+  });
+
+  it.each(['its folder', 'its lock', 'its data'])(
+    'does not end the process when %s goes after the check',
+    (what) => {
+      const folder = join(temporaryFolder(), 'in');
+      const path = join(folder, 'kv.lmdb');
+      expect(opened(path)).toBe('open');
+      const gone = { 'its folder': folder, 'its lock': `${path}-lock`, 'its data': path }[what] as string;
+      rmSync(gone, { recursive: true });
+      expect(opened(path, `${2 ** 24}`, 'checked')).toMatch(/Error: ENOENT/);
+      expect(existsSync(gone === folder ? path : gone)).toBe(false);
+    },
+  );
+
+  it('does not end the process when there is no file descriptor left', () => {
+    const path = join(temporaryFolder(), 'kv.lmdb');
+    expect(opened(path)).toBe('open');
+    expect(opened(path, `${2 ** 24}`, 'starved')).toMatch(/^Error: EMFILE.+\nopen$/);
+  });
+});

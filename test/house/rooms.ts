@@ -43,6 +43,7 @@ export const ROOMS: readonly string[] = [
   'executors/reference',
   'connectors/base',
   'connectors/store/stores',
+  'connectors/store/embedded',
   'connectors/store/client',
   'connectors/store/scheduler',
   'connectors/store/worker',

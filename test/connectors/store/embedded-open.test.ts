@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { scriptArguments } from '../../../src/connectors/base/script-file.js';
@@ -44,19 +44,6 @@ describe('a file of LMDB that cannot be opened', () => {
     expect(readFileSync(path).equals(before)).toBe(true);
     expect(readdirSync(join(path, '..')).filter((name) => name.includes('trial'))).toEqual([]);
   });
-
-  it.each(['its folder', 'its lock', 'its data'])(
-    'does not end the process when %s goes after the check',
-    (what) => {
-      const folder = join(temporaryFolder(), 'in');
-      const path = join(folder, 'kv.lmdb');
-      expect(opened(path)).toBe('open');
-      const gone = { 'its folder': folder, 'its lock': `${path}-lock`, 'its data': path }[what] as string;
-      rmSync(gone, { recursive: true });
-      expect(opened(path, `${2 ** 24}`, 'checked')).toMatch(/Error: ENOENT/);
-      expect(existsSync(gone === folder ? path : gone)).toBe(false);
-    },
-  );
 
   it('does not end the process when there is no file descriptor left', () => {
     const path = join(temporaryFolder(), 'kv.lmdb');

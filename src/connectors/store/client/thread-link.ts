@@ -17,11 +17,8 @@ export class ThreadLink implements StoreLink {
   readonly exit: Promise<void>;
   readonly #worker: Worker;
   readonly #port: MessagePort;
-  /**
-   * Whether the thread may be ended from here. Not while it is inside of LMDB: native code that throws in a thread which is
-   * being terminated aborts the whole process. A disk answers at last, and then the thread ends by itself.
-   */
-  readonly #mayTerminate: boolean;
+  /** Milliseconds that the thread is given to end by itself. A disk takes its time, and answers at last. */
+  readonly #graceMs: number;
   readonly #posted = new Int32Array(new SharedArrayBuffer(8));
   #numTaken = 0;
 
@@ -37,7 +34,7 @@ export class ThreadLink implements StoreLink {
       posted: this.#posted.buffer as SharedArrayBuffer,
     };
     this.#port = port1;
-    this.#mayTerminate = data.store.kind !== 'embedded';
+    this.#graceMs = data.store.kind === 'embedded' ? 5 * GRACE_MS : GRACE_MS;
     this.#worker = startThread(import.meta.url, 'thread-main', { workerData, transferList: [port2] });
     this.#worker.on('error', (error: unknown) => failed(String(error)));
     this.exit = new Promise((resolve) => this.#worker.on('exit', () => resolve()));
@@ -67,13 +64,10 @@ export class ThreadLink implements StoreLink {
   close(): void {
     this.#port.postMessage({ close: true } satisfies CloseMessage);
     this.#worker.ref();
-    const timer = setTimeout(
-      () => {
-        this.#worker.unref();
-        if (this.#mayTerminate) void this.#worker.terminate();
-      },
-      this.#mayTerminate ? GRACE_MS : 5 * GRACE_MS,
-    );
+    const timer = setTimeout(() => {
+      this.#worker.unref();
+      void this.#worker.terminate();
+    }, this.#graceMs);
     timer.unref();
     void this.exit.then(() => clearTimeout(timer));
   }

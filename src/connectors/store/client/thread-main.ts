@@ -1,7 +1,7 @@
 import { workerData } from 'node:worker_threads';
 import { BlockArena } from '../../../transfer/block-arena.js';
+import { ProcessStore } from '../embedded/process-store.js';
 import type { BlockStore } from '../stores/block-store.js';
-import { EmbeddedStore } from '../stores/embedded-store.js';
 import { RedisStore } from '../stores/redis-store.js';
 import {
   type AnswerMessage,
@@ -16,7 +16,7 @@ import { StoreJobs } from './store-jobs.js';
 function main({ port, store, staging, posted }: ThreadData): void {
   const counter = new Int32Array(posted);
   const open = (): Promise<BlockStore> =>
-    store.kind === 'embedded' ? EmbeddedStore.open(store) : RedisStore.open(store);
+    store.kind === 'embedded' ? ProcessStore.open(store, die) : RedisStore.open(store);
   const arena = staging === undefined ? null : BlockArena.attach(staging);
   const jobs = new StoreJobs(open, arena, (answer: AnswerMessage) => {
     port.postMessage(answer, [answer.outcomes.buffer as ArrayBuffer]);
@@ -34,6 +34,11 @@ function main({ port, store, staging, posted }: ThreadData): void {
     // Ends this thread, and not the process. A connection that hangs would keep the thread alive.
     process.exit(0);
   }
+}
+
+/** The process of the file is gone. The thread goes with it: another one is started, as for every thread that dies. */
+function die(error: Error): void {
+  throw error;
 }
 
 main(workerData as ThreadData);

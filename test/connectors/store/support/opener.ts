@@ -1,23 +1,24 @@
 /**
- * A process that opens a file of LMDB five times, and says how that went: `opener.ts FILE MAX_BYTES [WAY]`. The way `checked` is for a
- * file that was checked already, `starved` is the same with 0, 1, 2, … file descriptors left until it is open.
+ * A process that opens a file of LMDB five times, as a store does, and says how that went: `opener.ts FILE MAX_BYTES [starved]`. With
+ * `starved` it has 0, 1, 2, … file descriptors left, until the file is open.
  */
 
 import { closeSync, openSync } from 'node:fs';
-import { openCheckedFile } from '../../../../src/connectors/store/stores/embedded-file.js';
-import { EmbeddedStore } from '../../../../src/connectors/store/stores/embedded-store.js';
+import { ProcessStore } from '../../../../src/connectors/store/embedded/process-store.js';
 
 const [path, maxBytes, way] = process.argv.slice(2);
 const said = new Set<string>();
 
 async function open(): Promise<boolean> {
-  const opening =
-    way === undefined
-      ? EmbeddedStore.open({ kind: 'embedded', path, maxBytes: Number(maxBytes) })
-      : openCheckedFile(path, Number(maxBytes));
-  const result = await opening.then(() => 'open', String);
-  said.add(result);
-  return result === 'open';
+  try {
+    const store = await ProcessStore.open({ kind: 'embedded', path, maxBytes: Number(maxBytes) }, () => {});
+    await store.close();
+    said.add('open');
+    return true;
+  } catch (error) {
+    said.add(String(error));
+    return false;
+  }
 }
 
 /** Takes every descriptor that this process may still have. */
@@ -31,16 +32,7 @@ function takeAll(): number[] {
 }
 
 if (way === 'starved') {
-  // So that LMDB is loaded.
-  await openCheckedFile('/dev/null/none', 2 ** 20).catch(() => {});
   const taken = takeAll();
   while (!(await open())) closeSync(taken.pop() as number);
-  for (const descriptor of taken) closeSync(descriptor);
 } else for (let i = 0; i < 5; i++) await open();
-// What was freed twice is often noticed later.
-const other = { kind: 'embedded', path: `${path}.other`, maxBytes: 2 ** 20 } as const;
-await EmbeddedStore.open(other).then(
-  (store) => store.close(),
-  () => {},
-);
 console.log([...said].join('\n'));

@@ -1,7 +1,7 @@
 /** A process that stores values in a file of LMDB, over and over, until it is killed: `writer.ts FILE MAX_BYTES NAME`. */
 
+import { EmbeddedStore } from '../../../../src/connectors/store/embedded/embedded-store.js';
 import { Outcome } from '../../../../src/connectors/store/stores/block-store.js';
-import { EmbeddedStore } from '../../../../src/connectors/store/stores/embedded-store.js';
 import { seal } from '../../../../src/connectors/store/stores/sealed-value.js';
 
 const [path, maxBytes, name] = process.argv.slice(2);

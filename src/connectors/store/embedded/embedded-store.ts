@@ -1,7 +1,7 @@
-import { type BlockStore, Outcome } from './block-store.js';
-import { type EmbeddedFile, loadLmdb, openCheckedFile, removeFile } from './embedded-file.js';
+import { type BlockStore, Outcome } from '../stores/block-store.js';
+import type { EmbeddedSettings } from '../stores/store-options.js';
+import { type EmbeddedFile, openFile } from './embedded-file.js';
 import { checkFile } from './file-check.js';
-import type { EmbeddedSettings } from './store-options.js';
 import { UseOrder } from './use-order.js';
 
 /** Most bytes that one transaction stores; a file lets one writer in at a time, of all processes. */
@@ -23,26 +23,26 @@ export class EmbeddedStore implements BlockStore {
   readonly #maxBytes: number;
   readonly #uses: UseOrder;
 
-  private constructor(file: EmbeddedFile, { maxBytes }: EmbeddedSettings) {
+  private constructor(file: EmbeddedFile, maxBytes: number) {
     this.#file = file;
     this.#maxBytes = maxBytes;
     this.#uses = new UseOrder(file);
   }
 
   /**
-   * Opens the file, or makes it. A file that is damaged is removed, and made anew: what it kept is lost, and nobody reads nonsense.
-   * The file is opened by another process first, since LMDB can end the process in which it fails.
+   * Opens the file, or makes it. Not for the process of an engine: LMDB can end the process that it fails in. See `ProcessStore`.
+   * @throws if the file cannot be opened, or is damaged (`isDamage`)
    */
-  static async open(settings: EmbeddedSettings): Promise<EmbeddedStore> {
-    const { path, maxBytes } = settings;
+  static async open({ path, maxBytes }: EmbeddedSettings): Promise<EmbeddedStore> {
     // LMDB makes the map larger where that is needed: the bound is kept by this class.
-    const mapBytes = 2 * maxBytes;
-    await loadLmdb();
-    if (!(await checkFile(path, mapBytes))) {
-      removeFile(path);
-      await checkFile(path, mapBytes);
+    const file = await openFile(path, 2 * maxBytes);
+    try {
+      checkFile(file);
+    } catch (error) {
+      await file.root.close();
+      throw error;
     }
-    return new EmbeddedStore(await openCheckedFile(path, mapBytes), settings);
+    return new EmbeddedStore(file, maxBytes);
   }
 
   has(keys: readonly string[]): Promise<Uint8Array> {

@@ -33,6 +33,7 @@ export type {
 } from './engine/generate-options.js';
 export type { EngineStats } from './engine/inspect/engine-stats.js';
 export type { EngineHealth } from './engine/inspect/health.js';
+export type { EngineProgress } from './engine/inspect/progress.js';
 export type { StepReport } from './engine/loop/step-loop.js';
 export type { EngineOptions, ShutdownOptions } from './engine/state/options.js';
 export type { StepLatency } from './engine/state/step-times.js';

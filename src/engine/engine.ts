@@ -14,6 +14,7 @@ import { type EngineStats, engineFacts, readEngineStats } from './inspect/engine
 import { ExitWatch } from './inspect/exit-watch.js';
 import { explain } from './inspect/explain.js';
 import { type EngineHealth, HealthWatch } from './inspect/health.js';
+import { type EngineProgress, readProgress } from './inspect/progress.js';
 import { RunLoop } from './loop/run-loop.js';
 import { Shutdown } from './loop/shutdown.js';
 import { StepLoop, type StepReport } from './loop/step-loop.js';
@@ -92,13 +93,6 @@ export class Engine implements Disposable, AsyncDisposable {
   /**
    * Generates for many prompts; the results come in the order of the prompts. At most `2 * maxNumSeqs` requests of a batch are in the
    * engine at a time, and the engine drives itself. A failed request leaves the others alone; see `GenerateResult`.
-   *
-   * ```ts
-   * for (const result of await engine.generate(texts.map(encode), { maxTokens: 64 })) {
-   *   if (result.finishReason === 'error') console.error(result.error);
-   *   else console.log(decode(result.tokens));
-   * }
-   * ```
    * @param prompts each prompt as token ids, or as a request with its own fields; in an array, or in what `for await` takes
    * @throws by rejection, with all requests of the batch aborted: the signal's reason, what `prompts` or `onProgress` threw, with
    * `onError: 'throw'` the error of the first failed request; ERR_BLOCKSTEP_BAD_ARG; at the start what `submit` throws when closed
@@ -217,6 +211,7 @@ export class Engine implements Disposable, AsyncDisposable {
   resume(): void {
     this.#e.forClient((scheduler) => scheduler.resume());
     this.#e.pauseMode = 'none';
+    this.#e.resumedAt = this.#e.now();
   }
 
   /** Forgets all cached prefixes; see `Scheduler.resetPrefixCache`. */
@@ -278,6 +273,11 @@ export class Engine implements Disposable, AsyncDisposable {
   /** Whether the engine is healthy, and if not why. Works in every state. */
   health(): EngineHealth {
     return this.#health.read();
+  }
+
+  /** Whether the engine gets on: `health()` knows nothing of an engine that nobody steps. Works in every state. */
+  progress(): EngineProgress {
+    return readProgress(this.#e);
   }
 
   /**

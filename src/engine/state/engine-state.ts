@@ -50,6 +50,8 @@ export class EngineState {
   lastStep = { totalTokens: 0, preempted: 0 };
   /** Time of the executor's last answer, in milliseconds of the engine's clock. */
   answeredAt = Number.NEGATIVE_INFINITY;
+  /** Time of the last `resume`, in milliseconds of the engine's clock. */
+  resumedAt = Number.NEGATIVE_INFINITY;
   /** Where the GPU decides: the round whose plan is not decided yet; null = no such round. */
   pendingRound: PendingRound<unknown> | null = null;
   /** Asks the run loop for another turn. */

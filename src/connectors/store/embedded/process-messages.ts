@@ -1,4 +1,4 @@
-import type { ArenaDescriptor } from '../../../transfer/arena-descriptor.js';
+import type { BlockArena } from '../../../transfer/block-arena.js';
 
 /**
  * Where values are that go to another process: one behind the other in memory that both have, or in the message itself where no
@@ -8,7 +8,7 @@ export interface Parcel {
   /** Bytes of each value; -1: there is none. */
   readonly sizes: Int32Array;
   /** The memory; null: the values are in the message. */
-  readonly window: ArenaDescriptor | null;
+  readonly window: BlockArena['descriptor'] | null;
   /** All values, one behind the other; null: they are in the window. */
   readonly bytes: Uint8Array | null;
 }

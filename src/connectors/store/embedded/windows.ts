@@ -1,4 +1,3 @@
-import type { ArenaDescriptor } from '../../../transfer/arena-descriptor.js';
 import { BlockArena } from '../../../transfer/block-arena.js';
 import type { Parcel } from './process-messages.js';
 
@@ -117,7 +116,7 @@ export class SeenWindows {
     this.#open.clear();
   }
 
-  #map(descriptor: ArenaDescriptor): BlockArena {
+  #map(descriptor: BlockArena['descriptor']): BlockArena {
     const known = this.#open.get(descriptor.id);
     if (known !== undefined) return known;
     const window = BlockArena.attach(descriptor);

@@ -44,7 +44,7 @@ export default defineConfig({
     alias: [
       { find: /^blockstep$/, replacement: source('index.ts') },
       {
-        find: /^blockstep\/(connectors\/[a-z]+|pipeline\/redis|pipeline|testing)$/,
+        find: /^blockstep\/(connectors\/[a-z]+|pipeline\/redis|pipeline|serve|testing)$/,
         replacement: source('$1/index.ts'),
       },
     ],

@@ -103,6 +103,8 @@ export interface ChannelPayloads {
   };
   /** The engine has taken the executor's answer to a step. */
   'blockstep:engine:step': {
+    /** The engine: `Engine.number`. */
+    readonly engine: number;
     /** Number of the step, as in `blockstep:step`. */
     readonly step: number;
     /** Entries of the plan of the step. */

@@ -5,21 +5,18 @@ import { ExitCode } from './terminal/io.js';
 const interrupt = new AbortController();
 // The first interrupt ends the command in good order; a second one finds no handler and kills the process.
 const onInterrupt = (): void => interrupt.abort();
-process.once('SIGINT', onInterrupt);
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, onInterrupt);
 // A reader such as `head` may close the pipe early. Nobody is left to tell then.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit(ExitCode.ok);
   process.stderr.write(`the output cannot be written: ${error.code ?? error.message}\n`);
   process.exit(ExitCode.failed);
 });
-// In a checkout the command is run by "npm start", which generates a workload.
-const isCheckout =
-  process.env['npm_package_name'] === 'blockstep' && process.env['npm_lifecycle_event'] === 'start';
 const io = {
   stdout: process.stdout,
   stderr: process.stderr,
-  again: isCheckout ? 'npm start --' : 'npx blockstep replay',
+  again: 'npx blockstep replay',
   signal: interrupt.signal,
-  passInterrupts: () => void process.off('SIGINT', onInterrupt),
+  passInterrupts: () => void process.off('SIGINT', onInterrupt).off('SIGTERM', onInterrupt),
 };
 process.exitCode = await runProgram(process.argv.slice(2), io);

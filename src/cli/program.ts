@@ -3,6 +3,7 @@ import { Command, CommanderError } from 'commander';
 import { BlockstepError, type ErrorCode } from '../base/errors.js';
 import { packageRoot } from '../core/package-root.js';
 import { addReplayCommand } from './replay/replay-command.js';
+import { addServeCommand } from './serve/serve-command.js';
 import { ExitCode, type Io, type Job } from './terminal/io.js';
 
 const { version } = createRequire(import.meta.url)(`${packageRoot()}/package.json`) as { version: string };
@@ -51,9 +52,11 @@ async function prepare(args: readonly string[], io: Io): Promise<Job> {
       writeOut: (text) => void io.stdout.write(text),
       writeErr: (text) => void io.stderr.write(text),
     });
-  addReplayCommand(program, { io, args }, (prepared) => {
+  const onReady = (prepared: Job): void => {
     job = prepared;
-  });
+  };
+  addServeCommand(program, io, onReady);
+  addReplayCommand(program, { io, args }, onReady);
   try {
     await program.parseAsync(args, { from: 'user' });
   } catch (error) {

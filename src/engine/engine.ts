@@ -107,9 +107,7 @@ export class Engine implements Disposable, AsyncDisposable {
   /**
    * Aborts requests by id or handle. Readers are told at once; the blocks go back to the pool before the next step. Keys of
    * requests that are unknown or have ended are skipped and counted.
-   *
-   * All other requests of the list are aborted in any case. In strict mode a handle that was never given out is thrown afterwards,
-   * and the engine goes on; ended requests and unknown ids are never thrown: see `Scheduler.abort`.
+   * In strict mode a handle that was never given out is thrown afterwards, and the engine goes on: see `Scheduler.abort`.
    * @param reason the readers are rejected with it; without a reason their streams end with `finishReason: 'abort'`
    * @throws ERR_BLOCKSTEP_BAD_ARG for a key that is neither id nor handle, and nothing was changed; ERR_BLOCKSTEP_ANOMALY
    */
@@ -203,15 +201,12 @@ export class Engine implements Disposable, AsyncDisposable {
 
   /** Stops admission (`new`), or all scheduling (`all`), until `resume`. */
   pause(mode: 'new' | 'all'): void {
-    this.#e.forClient((scheduler) => scheduler.pause(mode));
-    this.#e.pauseMode = mode;
+    this.#e.pause(mode);
   }
 
   /** Ends a `pause`. */
   resume(): void {
-    this.#e.forClient((scheduler) => scheduler.resume());
-    this.#e.pauseMode = 'none';
-    this.#e.resumedAt = this.#e.now();
+    this.#e.resume();
   }
 
   /** Forgets all cached prefixes; see `Scheduler.resetPrefixCache`. */
@@ -239,6 +234,11 @@ export class Engine implements Disposable, AsyncDisposable {
 
   [INSPECT](depth: number, options: object): string {
     return showFacts('Engine', depth, options, engineFacts(this.#e, this.#loop.isRunning));
+  }
+
+  /** Tells the engines of a thread apart. */
+  get number(): number {
+    return this.#e.number;
   }
 
   /** Number of running requests. */

@@ -9,6 +9,20 @@ export interface Outcome {
   stderr: string;
 }
 
+/** Starts a command line in this process. `ended` has its exit code, and `said` what it has written so far. */
+export function start(args: readonly string[], signal: AbortSignal) {
+  const said = { stdout: '', stderr: '', code: null as number | null };
+  const stderr = new PassThrough().on('data', (bytes) => {
+    said.stderr += bytes;
+  });
+  const stdout = { write: (text: string) => (said.stdout += text) };
+  const ended = runProgram(args, { stdout, stderr, again: 'npx blockstep replay', signal }).then((code) => {
+    said.code = code;
+    return code;
+  });
+  return { said, ended };
+}
+
 /** Runs a command line in this process. `isTTY` makes stderr a terminal. */
 export async function run(
   args: readonly string[],

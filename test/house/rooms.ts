@@ -66,6 +66,10 @@ export const ROOMS: readonly string[] = [
   'testing/watch',
   'testing',
   'serve/text',
+  'serve/api',
+  'serve/reply',
+  'serve/metrics',
+  'serve/server',
   'serve',
   'cli/terminal',
   'cli/log',
@@ -73,6 +77,7 @@ export const ROOMS: readonly string[] = [
   'cli/replay/report',
   'cli/replay/page',
   'cli/replay',
+  'cli/serve',
   'cli',
   '',
 ];
@@ -211,6 +216,8 @@ export const FACES: Readonly<Record<string, readonly string[]>> = {
   executors: [
     'cost-model/cost-model.ts',
     'cost-model/cost-model-executor.ts',
+    'cost-model/profiles.ts',
+    'cost-model/simulated-executor.ts',
     'reference/options.ts',
     'reference/reference-executor.ts',
   ],

@@ -10,6 +10,7 @@ import { offload } from 'blockstep/connectors/offload';
 import { StoreConnector } from 'blockstep/connectors/store';
 import { Pipeline, type PipelineStream, type StageOptions, type Transport } from 'blockstep/pipeline';
 import { RedisTransport } from 'blockstep/pipeline/redis';
+import { blockstepServer, o200k, type ServeOptions } from 'blockstep/serve';
 import { connectorCases, type MakeConnector } from 'blockstep/testing';
 
 const options = { numBlocks: 64, blockSize: 4, maxNumSeqs: 4, maxModelLen: 64 };
@@ -27,6 +28,8 @@ export const stage: StageOptions = { name: 'a', engine: { ...options, executor }
 export const pipeline = (transport: Transport): PipelineStream =>
   new Pipeline({ stages: [stage, { name: 'b', remote: true }], transport }).submit({ prompt: [1] }, { outputs: ['a'] });
 export const redis = (): Promise<Transport> => RedisTransport.open({ url: 'redis://127.0.0.1:6379', prefix: 'p:' });
+export const served = (engine: Engine): ServeOptions => ({ engine, model: { id: 'm', vocabulary: o200k, sampling: ['top_p'] } });
+export const plugin: (app: object, options: ServeOptions, done: () => void) => void = blockstepServer;
 const make: MakeConnector = ({ memories, makeLane }) => offload({ memory: memories, hostBlocks: 60, makeLane });
 export const cases: readonly { name: string; run(): Promise<void> }[] = connectorCases({ make });
 

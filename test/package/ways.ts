@@ -1,6 +1,6 @@
-import { equal, match } from 'node:assert/strict';
+import { equal, match, ok } from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { quickStart } from '../support/quick-start.js';
 import { compile } from './compilers.js';
@@ -96,6 +96,41 @@ for (const [name, use] of Object.entries(uses)) {
   equal(missingForRedis(project, node), 'iovalkey');
 }
 
+/** The command serves: it streams text, and ends when it is asked to. */
+function tryServe(project: Project, node?: string): void {
+  project.write(
+    'serve.mjs',
+    `import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+
+const server = spawn(process.execPath, ['node_modules/blockstep/dist/cli/main.js', 'serve', '--port', '0', '--latency-ms', '0']);
+let said = '';
+server.stderr.pipe(process.stderr);
+for await (const text of server.stdout.setEncoding('utf8')) {
+  said += text;
+  if (said.includes('Try:')) break;
+}
+const [url] = /http:\\S+/.exec(said);
+const body = JSON.stringify({ prompt: 'one two three one', max_tokens: 2, stream: true });
+const response = await fetch(url + '/v1/completions', { method: 'POST', body, headers: { 'content-type': 'application/json' } });
+const text = await response.text();
+const [code] = await Promise.all([once(server, 'exit').then(([status]) => status), server.kill('SIGTERM')]);
+console.log([...text.matchAll(/"text":"([^"]*)"/g)].map(([, piece]) => piece).join(''), code);
+`,
+  );
+  equal(project.run('node', ['serve.mjs'], node), ' two three 0\n');
+}
+
+/** Most bytes of the package and of all that it brings, on a disk. */
+const MOST_BYTES = 25 * 2 ** 20;
+
+/** Bytes of a folder and of all that is in it. */
+function weigh(folder: string): number {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .reduce((sum, { parentPath, name }) => sum + statSync(join(parentPath, name)).size, 0);
+}
+
 /** The package that a transport over Redis says is to be installed; empty: none. */
 function missingForRedis(project: Project, node?: string): string {
   project.write(
@@ -138,7 +173,9 @@ function npm(version: string): Way {
       const project = new Project(scratch);
       project.run('npx', ['--yes', `npm@${version}`, 'install', ...QUIET, tarball]);
       checkCarried(project);
-      return `installed; ${tryOut(project)}`;
+      const bytes = weigh(join(project.folder, 'node_modules'));
+      ok(bytes < MOST_BYTES, `it brings ${bytes} bytes`);
+      return `installed, with ${(bytes / 2 ** 20).toFixed(1)} MiB; ${tryOut(project)}`;
     },
   };
 }
@@ -153,6 +190,7 @@ export const WAYS: Readonly<Record<string, Way>> = {
       const versions = [undefined, ...nodes].map((node) => {
         tryQuickStart(project, node);
         tryConnectors(project, node);
+        tryServe(project, node);
         return tryOut(project, node);
       });
       tryTransport(project);

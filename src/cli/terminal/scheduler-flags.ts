@@ -72,8 +72,13 @@ const FLAGS: readonly SchedulerFlag[] = [
   { key: 'strict', help: 'end at the first anomaly instead of counting them' },
 ];
 
+/** Defaults that differ by command. A replay is to be the same every time; a server's hashes are to be known to nobody. */
+export interface FlagDefaults {
+  readonly isServed?: boolean;
+}
+
 /** Adds a flag for every scheduler option. */
-export function addSchedulerFlags(command: Command): void {
+export function addSchedulerFlags(command: Command, { isServed = false }: FlagDefaults = {}): void {
   const defaults: SchedulerConfig = resolveOptions({ numBlocks: DEFAULT_NUM_BLOCKS });
   for (const flag of FLAGS) {
     for (const option of makeOptions(flag, defaults[flag.key])) command.addOption(option);
@@ -82,7 +87,8 @@ export function addSchedulerFlags(command: Command): void {
     '--hash-seed <n>',
     'key of the block hash, up to 128 bits: a number, or 0x and hex digits',
   );
-  command.addOption(hashSeed.argParser(parse.hashSeed).default(0n, '0'));
+  hashSeed.argParser(parse.hashSeed);
+  command.addOption(isServed ? hashSeed : hashSeed.default(0n, '0'));
   command.addOption(new Option('--no-deviations', 'decide as vLLM does where that is a failure too'));
 }
 
@@ -104,7 +110,8 @@ function makeOptions(flag: SchedulerFlag, value: unknown): Option[] {
 
 /** The scheduler options that a parsed command line asks for. */
 export function schedulerOptions(values: Record<string, unknown>): SchedulerOptions {
-  const options: Record<string, unknown> = { hashSeed: values['hashSeed'] };
+  const { hashSeed } = values;
+  const options: Record<string, unknown> = hashSeed === undefined ? {} : { hashSeed };
   for (const { key } of FLAGS) if (values[key] !== undefined) options[key] = values[key];
   if (values['deviations'] === false) options['deviations'] = false;
   return options as unknown as SchedulerOptions;

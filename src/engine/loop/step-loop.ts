@@ -247,7 +247,8 @@ export class StepLoop {
     if (e.flight.length > 0 && e.flight[0].state === 'kept back') this.#dispatch.execute(e.flight[0]);
     if (channels.engineStep.hasSubscribers) {
       const { numRequests, totalTokens } = step.plan;
-      channels.engineStep.publish({ step: step.number, numRequests, totalTokens, latencyMs, failed });
+      const engine = e.number;
+      channels.engineStep.publish({ engine, step: step.number, numRequests, totalTokens, latencyMs, failed });
     }
   }
 

@@ -19,6 +19,8 @@ export interface StateListener {
   broke(): void;
 }
 
+let numEngines = 0;
+
 /**
  * The engine's state besides its scheduler's. All parts of the engine read and write it.
  *
@@ -28,6 +30,8 @@ export interface StateListener {
 export class EngineState {
   readonly scheduler: Scheduler;
   readonly config: EngineConfig;
+  /** Tells the engines of this thread apart, from 0. */
+  readonly number = numEngines++;
   readonly streams = new LiveStreams();
   /** Requests stopped by their clients, whose stops were not counted yet. Their aborts wait in `scheduler.aborts`. */
   readonly stops = new Set<Request>();
@@ -95,6 +99,19 @@ export class EngineState {
     if (this.disposed) return 'disposed';
     if (this.poison !== null) return 'broken';
     return this.draining ? 'draining' : 'open';
+  }
+
+  /** See `Engine.pause`. */
+  pause(mode: 'new' | 'all'): void {
+    this.forClient((scheduler) => scheduler.pause(mode));
+    this.pauseMode = mode;
+  }
+
+  /** See `Engine.resume`. */
+  resume(): void {
+    this.forClient((scheduler) => scheduler.resume());
+    this.pauseMode = 'none';
+    this.resumedAt = this.now();
   }
 
   /** Whether any work is left: requests, steps, aborts, held blocks, rows, and ends that were not told yet. */

@@ -6,7 +6,7 @@ import { chance, mix, textKey } from '../../base/random.js';
 import type { Executor, ExecutorPlan, ExecutorRequest, FlatTokens } from '../../engine/executor/executor.js';
 import { type CostModel, deviceMs, takeCostModel } from './cost-model.js';
 
-/** Sampled token ids lie in [0, SAMPLED_TOKENS). */
+/** Without a vocabulary, sampled token ids lie in [0, SAMPLED_TOKENS). */
 const SAMPLED_TOKENS = 2 ** 17;
 /** Mixed into the draws that decide whether a draft is right, so that these draws differ from those that make tokens. */
 const ACCEPTANCE = 0x5bd1e995;
@@ -32,6 +32,8 @@ export interface CostModelExecutorOptions {
   maxDrafts: number;
   /** Most steps in flight, which is the number of results in use at once. */
   stepsInFlight: number;
+  /** The tokens that texts are made of, at least two. Default: all from 0 to 2^17 - 1. */
+  vocabulary?: Int32Array;
 }
 
 const OPTIONS = knownNames<CostModelExecutorOptions>('the options of a CostModelExecutor', {
@@ -42,10 +44,13 @@ const OPTIONS = knownNames<CostModelExecutorOptions>('the options of a CostModel
   maxEntries: true,
   maxDrafts: true,
   stepsInFlight: true,
+  vocabulary: true,
 });
 
 /** The tokens of a step, and when the device computed it, in milliseconds of the virtual clock. */
 export interface TimedTokens extends FlatTokens {
+  /** For each entry: how many tokens its request had before, so the output index of its first token here. */
+  readonly firsts: Int32Array;
   /** When the device begins the step. */
   startMs: number;
   /** When the device has computed the step, and its tokens exist. */
@@ -85,6 +90,7 @@ export class CostModelExecutor implements Executor {
     const { maxEntries, maxDrafts, stepsInFlight } = this.#options;
     this.#results = Array.from({ length: stepsInFlight }, () => ({
       ...flatTokens(maxEntries, maxEntries * (1 + maxDrafts)),
+      firsts: new Int32Array(maxEntries),
       startMs: 0,
       finishMs: 0,
     }));
@@ -108,6 +114,7 @@ export class CostModelExecutor implements Executor {
     for (let i = 0; i < plan.numRequests; i++) {
       const sequence = this.#sequence(plan.slots[i], plan.requests[i]);
       this.#weigh(plan, i, sequence);
+      result.firsts[i] = sequence.sampled;
       const count = this.#sample(plan, i, sequence, result.tokens, numTokens);
       result.counts[i] = count;
       numTokens += count;
@@ -135,8 +142,7 @@ export class CostModelExecutor implements Executor {
       counts[i] = sequence.sampled > 0 ? plan.maxDrafts : 0;
       for (let j = 0; j < counts[i]; j++) {
         const index = sequence.sampled + j;
-        const right = tokenAt(sequence, index);
-        tokens[numTokens++] = this.#accepts(sequence, index) ? right : right ^ 1;
+        tokens[numTokens++] = this.#tokenAt(sequence, index, this.#accepts(sequence, index) ? 0 : 1);
       }
     }
     return this.#drafts;
@@ -179,7 +185,7 @@ export class CostModelExecutor implements Executor {
     const numDrafts = plan.numDraftTokens[i];
     let count = 0;
     do {
-      tokens[at + count] = tokenAt(sequence, first + count);
+      tokens[at + count] = this.#tokenAt(sequence, first + count);
       count++;
     } while (count <= numDrafts && this.#agrees(sequence, first + count - 1, draftOf(plan, i, count - 1)));
     sequence.sampled = first + count;
@@ -188,7 +194,16 @@ export class CostModelExecutor implements Executor {
 
   /** Whether the model accepts a draft at an output index. A draft of -1 is known to the device only, so chance decides. */
   #agrees(sequence: Sequence, index: number, draft: number): boolean {
-    return draft < 0 ? this.#accepts(sequence, index) : draft === tokenAt(sequence, index);
+    return draft < 0 ? this.#accepts(sequence, index) : draft === this.#tokenAt(sequence, index);
+  }
+
+  /** The token at an output index. @param other 1 gives another token than the one that stands there */
+  #tokenAt({ key }: Sequence, index: number, other = 0): number {
+    const drawn = mix(key, index) ^ other;
+    const { vocabulary } = this.#options;
+    return vocabulary === undefined
+      ? drawn & (SAMPLED_TOKENS - 1)
+      : vocabulary[(drawn >>> 0) % vocabulary.length];
   }
 
   #accepts(sequence: Sequence, index: number): boolean {
@@ -210,10 +225,13 @@ function takeOptions(options: CostModelExecutorOptions): CostModelExecutorOption
   if (typeof options !== 'object' || options === null)
     throw badArgument('options', show(options), 'an object');
   checkNames(options, OPTIONS);
-  const { model, now, seed, acceptanceRate, maxEntries, maxDrafts, stepsInFlight } = options;
+  const { model, now, seed, acceptanceRate, maxEntries, maxDrafts, stepsInFlight, vocabulary } = options;
   if (typeof now !== 'function') throw badArgument('now', show(now), 'a function that returns milliseconds');
   checkInteger('maxEntries', maxEntries, 1, MAX_RESULT_TOKENS);
+  if (vocabulary !== undefined && !(vocabulary instanceof Int32Array && vocabulary.length >= 2))
+    throw badArgument('vocabulary', show(vocabulary), 'an Int32Array of at least two tokens');
   return {
+    ...(vocabulary && { vocabulary: vocabulary.slice() }),
     model: takeCostModel(model),
     now,
     seed: checkInteger('seed', seed, 0, 2 ** 32 - 1),
@@ -229,10 +247,6 @@ function checkLength(name: string, column: ArrayLike<unknown> | undefined, lengt
   const found: unknown = column?.length;
   if (typeof found === 'number' && found >= length) return;
   throw badArgument(`plan.${name}`, show(column), `an array of at least ${length}`);
-}
-
-function tokenAt({ key }: Sequence, index: number): number {
-  return mix(key, index) & (SAMPLED_TOKENS - 1);
 }
 
 function draftOf(plan: ExecutorPlan, i: number, j: number): number {

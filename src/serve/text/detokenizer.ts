@@ -44,3 +44,9 @@ export class Detokenizer {
     return rest;
   }
 }
+
+/** The text of tokens. */
+export function decode(vocabulary: Vocabulary, tokens: Int32Array): string {
+  const detokenizer = new Detokenizer(vocabulary);
+  return detokenizer.pushAll(tokens) + detokenizer.end();
+}

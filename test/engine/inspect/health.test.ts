@@ -177,6 +177,8 @@ describe('channels', () => {
     subscribe('blockstep:engine:step', listener);
     try {
       const bench = new EngineBench();
+      const { number: engine } = bench.engine;
+      expect(new EngineBench().engine.number).toBe(engine + 1);
       const { handle } = bench.submit({ id: 'a', maxTokens: 1 });
       bench.executor.onExecute = () => {
         bench.time += 3;
@@ -184,7 +186,10 @@ describe('channels', () => {
       bench.steps();
       expect(heard).toEqual([
         ['blockstep:request:submit', { id: 'a', handle }],
-        ['blockstep:engine:step', { step: 0, numRequests: 1, totalTokens: 6, latencyMs: 3, failed: false }],
+        [
+          'blockstep:engine:step',
+          { engine, step: 0, numRequests: 1, totalTokens: 6, latencyMs: 3, failed: false },
+        ],
       ]);
     } finally {
       unsubscribe('blockstep:request:submit', listener);

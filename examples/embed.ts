@@ -1,0 +1,19 @@
+/**
+ * OpenAI's API over an engine, inside a server that you have: `POST /llm/v1/completions`, `/llm/v1/chat/completions` and the rest under
+ * `/llm`. A client that disconnects has its request aborted, one that comes while the queue is full gets 429 with `Retry-After`, and
+ * `app.close()` lets unfinished requests finish.
+ */
+import { Engine, ReferenceExecutor } from 'blockstep';
+import { blockstepServer } from 'blockstep/serve';
+import fastify, { type FastifyInstance } from 'fastify';
+
+export async function server(): Promise<FastifyInstance> {
+  const options = { numBlocks: 1024, blockSize: 16, maxNumSeqs: 64, maxModelLen: 2048 };
+  const executor = new ReferenceExecutor(options);
+  const engine = new Engine({ ...options, executor, maxQueuedRequests: 200 });
+
+  const app = fastify({ forceCloseConnections: true });
+  app.get('/', () => 'hello'); // what your server does already
+  await app.register(blockstepServer, { prefix: '/llm', engine, model: { id: 'my-model' }, drainMs: 10_000 });
+  return app;
+}

@@ -1,0 +1,113 @@
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { isObject } from '../../base/checks.js';
+import { BlockstepError, describeError, show } from '../../base/errors.js';
+import type { EngineOptions } from '../../engine/state/options.js';
+import type { CostModel } from '../../executors/cost-model/cost-model.js';
+import { PROFILES } from '../../executors/cost-model/profiles.js';
+import { SimulatedExecutor } from '../../executors/cost-model/simulated-executor.js';
+import { ReferenceExecutor } from '../../executors/reference/reference-executor.js';
+import type { SchedulerOptions } from '../../scheduler/options/options.js';
+import { resolveOptions } from '../../scheduler/options/resolve-options.js';
+import { type ModelOptions, o200k, type Vocabulary } from '../../serve/index.js';
+import type { ServeFlags } from './serve-flags.js';
+
+/** What an executor's module is called with: the options of the scheduler, checked, and the vocabulary that the server has. */
+export interface ModuleInput {
+  readonly options: SchedulerOptions & { readonly maxModelLen: number };
+  readonly vocabulary: Vocabulary;
+}
+
+/** What an executor's module gives: the engine's parts, and what clients see of the model. */
+export interface ModuleOutput extends Pick<EngineOptions, 'executor' | 'connector' | 'workers'> {
+  model?: Partial<ModelOptions>;
+}
+
+/** An executor that is to be served. */
+export interface ServedExecutor extends ModuleOutput {
+  readonly model: ModelOptions;
+  /** What the user should know of it, in a sentence. */
+  readonly note: string | null;
+}
+
+/** Makes the executor that the command line asks for. @throws ERR_BLOCKSTEP_BAD_FILE for a module that cannot be used */
+export function makeExecutor(
+  flags: ServeFlags,
+  options: SchedulerOptions & { readonly maxModelLen: number },
+): Promise<ServedExecutor> | ServedExecutor {
+  if (flags.executor === 'reference') return reference(flags, options);
+  if (flags.executor === 'simulated') return simulated(flags, options);
+  return ownModule(flags.executor, options);
+}
+
+function reference({ latencyMs, seed }: ServeFlags, options: SchedulerOptions): ServedExecutor {
+  const { hashSeed: _, ...sizes } = options;
+  return {
+    executor: new ReferenceExecutor({ ...sizes, seed, eosTokenId: o200k.endOfText, latencyMs }),
+    model: { id: 'blockstep-reference' },
+    note: 'The reference executor is no language model: a text goes on as it went on before.',
+  };
+}
+
+function simulated(flags: ServeFlags, options: SchedulerOptions): ServedExecutor {
+  const { profile, meanOutputTokens, acceptanceRate, seed } = flags;
+  const { what, model } = PROFILES[profile];
+  const { maxNumSeqs, pipelineDepth, numSpeculativeTokens } = resolveOptions(options);
+  return {
+    executor: new SimulatedExecutor({
+      model: { ...model, ...given(flags, Object.keys(model) as (keyof CostModel)[]) },
+      maxNumSeqs,
+      pipelineDepth,
+      numSpeculativeTokens,
+      vocabulary: plainWords(o200k),
+      eosTokenId: o200k.endOfText,
+      meanOutputTokens,
+      acceptanceRate,
+      seed,
+    }),
+    model: { id: profile, sampling: 'ignore' },
+    note: `A stand-in for ${what}: steps take the time that a cost model says, and texts are made up of words. Parameters of sampling change nothing.`,
+  };
+}
+
+function given(flags: ServeFlags, names: readonly (keyof CostModel)[]): Partial<CostModel> {
+  return Object.fromEntries(
+    names.filter((name) => flags[name] !== undefined).map((name) => [name, flags[name]]),
+  );
+}
+
+/** Tokens that are plain words with a space before them. */
+function plainWords({ size, textOf }: Vocabulary): Int32Array {
+  const words: number[] = [];
+  for (let token = 0; token < size && words.length < 4096; token++) {
+    if (/^ [a-z]{2,}$/.test(textOf(token) ?? '')) words.push(token);
+  }
+  return Int32Array.from(words);
+}
+
+async function ownModule(
+  path: string,
+  options: SchedulerOptions & { readonly maxModelLen: number },
+): Promise<ServedExecutor> {
+  const bad = (what: string, cause?: unknown): BlockstepError =>
+    new BlockstepError('ERR_BLOCKSTEP_BAD_FILE', `the executor ${path} ${what}`, { cause });
+  let make: unknown;
+  try {
+    ({ default: make } = (await import(pathToFileURL(resolve(path)).href)) as { default?: unknown });
+  } catch (cause) {
+    throw bad(`cannot be loaded: ${describeError(cause)}`, cause);
+  }
+  if (typeof make !== 'function')
+    throw bad(`must have a default export that is a function, got ${show(make)}`);
+  const made: unknown = await (make as (input: ModuleInput) => unknown)({ options, vocabulary: o200k });
+  if (!isObject(made) || !isObject(made['executor']))
+    throw bad(`must give { executor }, an object with an executor, got ${show(made)}`);
+  const { executor, connector, workers, model } = made as unknown as ModuleOutput;
+  return {
+    executor,
+    ...(connector && { connector }),
+    ...(workers && { workers }),
+    model: { id: 'my-model', ...model },
+    note: null,
+  };
+}

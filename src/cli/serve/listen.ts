@@ -1,0 +1,31 @@
+import type { AddressInfo } from 'node:net';
+import type { FastifyInstance } from 'fastify';
+import { BlockstepError } from '../../base/errors.js';
+
+/** Ports that are tried, one behind the other. */
+const TRIES = 100;
+
+/**
+ * Has a server listen on a port, or on the next one that is free.
+ * @returns its address, as a client of this machine writes it
+ * @throws ERR_BLOCKSTEP_BAD_ARG if nothing can listen there
+ */
+export async function listen(app: FastifyInstance, host: string, port: number): Promise<string> {
+  for (let tried = port; ; tried++) {
+    try {
+      await app.listen({ host, port: tried });
+      break;
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      if (code === 'EADDRINUSE' && port > 0 && tried < Math.min(port + TRIES, 65_535)) continue;
+      throw new BlockstepError(
+        'ERR_BLOCKSTEP_BAD_ARG',
+        `nothing can listen at ${host} port ${tried}: ${message}`,
+      );
+    }
+  }
+  const address = app.server.address() as AddressInfo;
+  const isEverywhere = address.address === '0.0.0.0' || address.address === '::';
+  const name = isEverywhere ? 'localhost' : address.address;
+  return `http://${name.includes(':') ? `[${name}]` : name}:${address.port}`;
+}

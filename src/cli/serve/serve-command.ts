@@ -1,0 +1,67 @@
+import { type Command, Option } from 'commander';
+import { BlockstepError } from '../../base/errors.js';
+import { PROFILES } from '../../executors/cost-model/profiles.js';
+import { optionDescription, optionTerm } from '../terminal/help.js';
+import type { Io, Job } from '../terminal/io.js';
+import { addSchedulerFlags } from '../terminal/scheduler-flags.js';
+import { addServeFlags, REFERENCE_FLAGS, type ServeFlags, SIMULATED_FLAGS } from './serve-flags.js';
+
+const DESCRIPTION =
+  'Serves an engine over HTTP, as OpenAI’s API has it: /v1/completions and /v1/chat/completions, and what operators need beside them.';
+
+const DETAILS = `
+Executors: "reference" really keeps its KV memory, and is no language model: a
+text goes on as it went on before. "simulated" is a stand-in for a server on a
+GPU: it decides what vLLM decides, takes the time that a cost model says, and
+makes texts up. A module of your own has a default export that is called with
+{ options, vocabulary } and gives { executor, model }; see docs/serving.md.
+
+An interrupt (or SIGTERM) lets unfinished requests finish for --drain-ms; a second
+one ends at once. A key is better given as BLOCKSTEP_API_KEY: what is typed can
+be seen by others of this machine.
+
+Examples (in a checkout, npm start -- in place of npx blockstep serve):
+  npx blockstep serve                               the reference executor
+  npx blockstep serve --executor simulated --profile llama-3.1-70b-4xh100
+  npx blockstep serve --executor ./my-executor.mjs`;
+
+/** Adds the `serve` command. `onReady` is given the server once it can be started. */
+export function addServeCommand(program: Command, io: Io, onReady: (job: Job) => void): void {
+  const command = program
+    .command('serve')
+    .summary('serve an engine over HTTP, as OpenAI’s API has it')
+    .description(DESCRIPTION)
+    .addHelpOption(new Option('-h, --help', 'show this').helpGroup('Server:'))
+    .configureHelp({ optionTerm, optionDescription });
+  addServeFlags(command);
+  command.optionsGroup('Scheduler:');
+  addSchedulerFlags(command, { isServed: true });
+  command.addHelpText('after', DETAILS);
+  command.action(async () => {
+    checkExecutorFlags(command);
+    // Only who serves needs the server and its vocabulary.
+    const { prepareServer } = await import('./server.js');
+    onReady(await prepareServer(withDefaultBlocks(command), io));
+  });
+}
+
+/** Refuses flags that would have no effect, because they belong to another executor. */
+function checkExecutorFlags(command: Command): void {
+  const { executor } = command.opts<ServeFlags>();
+  const foreign = [
+    ...(executor === 'simulated' ? [] : SIMULATED_FLAGS.map((name) => [name, 'simulated'] as const)),
+    ...(executor === 'reference' ? [] : REFERENCE_FLAGS.map((name) => [name, 'reference'] as const)),
+  ];
+  for (const [name, owner] of foreign) {
+    if (command.getOptionValueSource(name) !== 'cli') continue;
+    const flag = command.options.find((option) => option.attributeName() === name)!.long;
+    throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${flag} goes with --executor ${owner} only`);
+  }
+}
+
+/** The values of all flags. How many blocks there are follows from the profile, unless the user says it. */
+function withDefaultBlocks(command: Command): ServeFlags & Record<string, unknown> {
+  const values = command.opts<ServeFlags & Record<string, unknown>>();
+  if (values.executor !== 'simulated' || command.getOptionValueSource('numBlocks') === 'cli') return values;
+  return { ...values, numBlocks: PROFILES[values.profile].numBlocks };
+}

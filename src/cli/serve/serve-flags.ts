@@ -1,0 +1,91 @@
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import type { CostModel } from '../../executors/cost-model/cost-model.js';
+import { PROFILES } from '../../executors/cost-model/profiles.js';
+import { parse } from '../terminal/flag-values.js';
+
+/** The values of serve's own flags. */
+export interface ServeFlags extends Partial<CostModel> {
+  executor: string;
+  port: number;
+  host: string;
+  apiKey?: string[];
+  servedModelName?: string;
+  maxQueuedRequests: number;
+  drainMs: number;
+  control: boolean;
+  latencyMs: number;
+  profile: string;
+  meanOutputTokens: number;
+  acceptanceRate: number;
+  seed: number;
+}
+
+/** Flags that go with `--executor simulated` alone, and with `reference` alone. */
+export const SIMULATED_FLAGS = [
+  'profile',
+  'meanOutputTokens',
+  'acceptanceRate',
+  'stepOverheadMs',
+  'prefillTokensPerSecond',
+  'weightBytes',
+  'kvBytesPerToken',
+  'memoryBytesPerSecond',
+] as const;
+export const REFERENCE_FLAGS = ['latencyMs'] as const;
+
+/** Adds the flags that say what is served, where, and to whom. */
+export function addServeFlags(command: Command): void {
+  const add = (flags: string, help: string, parser?: (text: string) => unknown, value?: unknown): void => {
+    const option = new Option(flags, help);
+    if (parser !== undefined) option.argParser(parser);
+    command.addOption(value === undefined ? option : option.default(value));
+  };
+  command.optionsGroup('Server:');
+  add('--port <n>', 'where it listens; the next free one if it is in use; 0 is any', port, 8000);
+  add('--host <name>', 'at which address; 0.0.0.0 is all of this machine', undefined, '127.0.0.1');
+  command.addOption(
+    new Option('--api-key <key...>', 'keys of which every client must show one').env('BLOCKSTEP_API_KEY'),
+  );
+  add('--served-model-name <name>', 'the name of the model (default: that of the executor)');
+  add('--max-queued-requests <n>', 'most requests that wait; more are answered 429', parse.count, 1024);
+  add(
+    '--drain-ms <n>',
+    'milliseconds that unfinished requests are given at the end',
+    parse.nonNegative,
+    30_000,
+  );
+  command.addOption(
+    new Option('--no-control', 'without the routes that pause, reset and abort for everybody'),
+  );
+  command.optionsGroup('Executor:');
+  add(
+    '--executor <name>',
+    'reference, simulated, or the path of a module of your own',
+    undefined,
+    'reference',
+  );
+  add('--latency-ms <n>', 'reference: milliseconds that a step takes', parse.nonNegative, 20);
+  command.addOption(
+    new Option('--profile <name>', 'simulated: a model on GPUs')
+      .choices(Object.keys(PROFILES))
+      .default('llama-3.1-8b-h100'),
+  );
+  add('--mean-output-tokens <n>', 'simulated: tokens of a text on average', parse.positive, 200);
+  add('--acceptance-rate <share>', 'simulated: probability that a draft token is accepted', parse.share, 0.7);
+  add(
+    '--step-overhead-ms <n>',
+    'simulated: host work before a step, in place of the profile’s',
+    parse.nonNegative,
+  );
+  add('--prefill-tokens-per-second <n>', 'simulated: prompt tokens a second', parse.positive);
+  add('--weight-bytes <n>', 'simulated: bytes of weights', parse.nonNegative);
+  add('--kv-bytes-per-token <n>', 'simulated: bytes of KV cache of a token', parse.nonNegative);
+  add('--memory-bytes-per-second <n>', 'simulated: bytes read from memory a second', parse.positive);
+  add('--seed <n>', 'seed of texts', parse.seed, 0);
+}
+
+function port(text: string): number {
+  const value = parse.integer(text);
+  if (value >= 0 && value <= 65_535) return value;
+  throw new InvalidArgumentError('Expected an integer from 0 to 65535.');
+}

@@ -1,0 +1,81 @@
+import type { FastifyInstance } from 'fastify';
+import { fastify } from 'fastify';
+import { Engine } from '../../engine/engine.js';
+import { blockstepServer } from '../../serve/index.js';
+import { ExitCode, type Io, type Job } from '../terminal/io.js';
+import { schedulerOptions } from '../terminal/scheduler-flags.js';
+import { makeExecutor } from './executors.js';
+import { listen } from './listen.js';
+import type { ServeFlags } from './serve-flags.js';
+
+/** Tokens of a request, prompt and output, unless the command line says otherwise. */
+const MAX_MODEL_LEN = 32_768;
+
+/** A server that does not listen yet. */
+interface Prepared {
+  readonly engine: Engine;
+  readonly app: FastifyInstance;
+  readonly note: string | null;
+  /** The name of the model. */
+  readonly id: string;
+}
+
+/** Makes a server of what the command line asks for. It listens when the job runs. */
+export async function prepareServer(flags: ServeFlags & Record<string, unknown>, io: Io): Promise<Job> {
+  const prepared = await prepare(flags);
+  return () => serve(prepared, flags, io);
+}
+
+async function prepare(flags: ServeFlags & Record<string, unknown>): Promise<Prepared> {
+  const options = { maxModelLen: MAX_MODEL_LEN, ...schedulerOptions(flags) };
+  const { executor, connector, workers, model, note } = await makeExecutor(flags, options);
+  const engine = new Engine({
+    ...options,
+    executor,
+    maxQueuedRequests: flags.maxQueuedRequests,
+    ...(connector && { connector }),
+    ...(workers && { workers }),
+  });
+  const id = flags.servedModelName ?? model.id;
+  try {
+    // Streams are waited for by the server itself; connections without a request are closed at once.
+    const app = fastify({ forceCloseConnections: true });
+    await app.register(blockstepServer, {
+      engine,
+      model: { ...model, id },
+      apiKeys: flags.apiKey ?? [],
+      control: flags.control,
+      drainMs: flags.drainMs,
+    });
+    return { engine, app, note, id };
+  } catch (error) {
+    engine.dispose();
+    throw error;
+  }
+}
+
+/** Listens, says where, and serves until it is interrupted. */
+async function serve({ engine, app, note, id }: Prepared, flags: ServeFlags, io: Io): Promise<number> {
+  const { host, port, drainMs } = flags;
+  let url: string;
+  try {
+    url = await listen(app, host, port);
+  } catch (error) {
+    engine.dispose();
+    throw error;
+  }
+  const body = `'{"prompt": "The quick brown fox jumps over the lazy dog. The quick", "max_tokens": 32, "stream": true}'`;
+  const key = flags.apiKey === undefined ? '' : ` -H "Authorization: Bearer KEY"`;
+  io.stdout.write(`${JSON.stringify(id)} is served at ${url}\n`);
+  if (note !== null) io.stdout.write(`${note}\n`);
+  io.stdout.write(
+    `\nTry:  curl -N ${url}/v1/completions${key} -H "Content-Type: application/json" -d ${body}\n`,
+  );
+  if (!io.signal.aborted)
+    await new Promise<void>((resolve) =>
+      io.signal.addEventListener('abort', () => resolve(), { once: true }),
+    );
+  io.stderr.write(`\nending: unfinished requests may finish for ${drainMs} ms\n`);
+  await app.close();
+  return ExitCode.ok;
+}

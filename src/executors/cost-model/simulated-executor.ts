@@ -1,0 +1,135 @@
+import { checkNumber } from '../../base/checks.js';
+import { badArgument, checkInteger, show } from '../../base/errors.js';
+import { checkNames, knownNames } from '../../base/known-names.js';
+import { chance, mix, textKey } from '../../base/random.js';
+import type { Executor, ExecutorPlan, ExecutorResult } from '../../engine/executor/executor.js';
+import type { CostModel } from './cost-model.js';
+import { CostModelExecutor, type TimedTokens } from './cost-model-executor.js';
+
+/** Options of a `SimulatedExecutor`. */
+export interface SimulatedExecutorOptions {
+  /** The figures that a step's time follows from. */
+  model: CostModel;
+  /** The engine's `maxNumSeqs`, `pipelineDepth` and `numSpeculativeTokens`; the last two are 1 and 0 by default. */
+  maxNumSeqs: number;
+  pipelineDepth?: number;
+  numSpeculativeTokens?: number;
+  /** The tokens that texts are made of. */
+  vocabulary: Int32Array;
+  /** The token that ends a text. */
+  eosTokenId: number;
+  /** Tokens of a text on average, unless its request ends it before. Default 200. */
+  meanOutputTokens?: number;
+  /** Probability that a draft token is accepted. Default 0.7. */
+  acceptanceRate?: number;
+  /** Equal seeds give equal texts to equal ids of requests. Default 0. */
+  seed?: number;
+}
+
+const OPTIONS = knownNames<SimulatedExecutorOptions>('the options of a SimulatedExecutor', {
+  model: true,
+  maxNumSeqs: true,
+  pipelineDepth: true,
+  numSpeculativeTokens: true,
+  vocabulary: true,
+  eosTokenId: true,
+  meanOutputTokens: true,
+  acceptanceRate: true,
+  seed: true,
+});
+/** Mixed into the draws of lengths, so that they differ from those that make tokens. */
+const LENGTH = 0x2545f491;
+
+/**
+ * A stand-in for a GPU: makes texts up, and takes for each step the real time that a cost model says. So an engine over it decides, and
+ * answers, as one over such a GPU would.
+ *
+ * A step is answered when a timer of the platform fires, up to about a millisecond late. With one step in flight the next one begins that
+ * much later; with more of them the device is counted as busy meanwhile.
+ */
+export class SimulatedExecutor implements Executor {
+  readonly usesTables = false;
+  readonly #model: CostModelExecutor;
+  readonly #eosTokenId: number;
+  readonly #meanOutputTokens: number;
+  readonly #seed: number;
+  readonly #maxDrafts: number;
+  readonly #timers = new Set<NodeJS.Timeout>();
+
+  /** @throws ERR_BLOCKSTEP_BAD_ARG */
+  constructor(options: SimulatedExecutorOptions) {
+    if (typeof options !== 'object' || options === null)
+      throw badArgument('options', show(options), 'an object');
+    checkNames(options, OPTIONS);
+    const {
+      model,
+      maxNumSeqs,
+      pipelineDepth = 1,
+      numSpeculativeTokens = 0,
+      vocabulary,
+      eosTokenId,
+    } = options;
+    const { meanOutputTokens = 200, acceptanceRate = 0.7, seed = 0 } = options;
+    this.#model = new CostModelExecutor({
+      model,
+      now: () => performance.now(),
+      seed,
+      acceptanceRate,
+      maxEntries: maxNumSeqs,
+      maxDrafts: numSpeculativeTokens,
+      // The engine reads an answer while the next step is submitted.
+      stepsInFlight: pipelineDepth + 1,
+      vocabulary,
+    });
+    this.#eosTokenId = checkInteger('eosTokenId', eosTokenId, 0, 2 ** 31 - 2);
+    this.#meanOutputTokens = checkNumber('meanOutputTokens', meanOutputTokens, 1);
+    this.#seed = seed;
+    this.#maxDrafts = numSpeculativeTokens;
+  }
+
+  execute(plan: ExecutorPlan): Promise<ExecutorResult> {
+    const result = this.#model.execute(plan);
+    this.#endTexts(plan, result);
+    const drafts = this.#maxDrafts > 0 ? { drafts: copied(this.#model.draft(plan)) } : {};
+    const answer = { tokens: result.tokens, counts: result.counts, ...drafts };
+    return new Promise((resolve) => {
+      const timer = setTimeout(
+        () => {
+          this.#timers.delete(timer);
+          resolve(answer);
+        },
+        Math.max(0, result.finishMs - performance.now()),
+      );
+      this.#timers.add(timer);
+    });
+  }
+
+  /** Gives up the steps in flight. */
+  dispose(): void {
+    for (const timer of this.#timers) clearTimeout(timer);
+    this.#timers.clear();
+  }
+
+  /** Ends the texts that are long enough: lengths are drawn by the ids of requests, with a geometric distribution. */
+  #endTexts(plan: ExecutorPlan, { tokens, counts, firsts }: TimedTokens): void {
+    let at = 0;
+    for (let i = 0; i < plan.numRequests; i++) {
+      if (counts[i] === 0) continue;
+      const length = this.#lengthOf(plan.requests[i].id);
+      for (let j = Math.max(0, length - 1 - firsts[i]); j < counts[i]; j++) tokens[at + j] = this.#eosTokenId;
+      at += counts[i];
+    }
+  }
+
+  #lengthOf(id: string): number {
+    const drawn = chance(mix(this.#seed, textKey(id)) ^ LENGTH, 0);
+    return Math.max(1, Math.round(-Math.log(1 - drawn) * this.#meanOutputTokens));
+  }
+}
+
+function copied<T extends { readonly tokens: Int32Array; readonly counts: Int32Array }>({
+  tokens,
+  counts,
+}: T) {
+  return { tokens: tokens.slice(), counts: counts.slice() };
+}

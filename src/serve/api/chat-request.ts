@@ -1,0 +1,74 @@
+import { knownNames } from '../../base/known-names.js';
+import { readMessages } from './chat-message.js';
+import { Fields } from './fields.js';
+import {
+  checkChoices,
+  GENERATION_NAMES,
+  type GenerationRequest,
+  type Harmless,
+  type RequestBounds,
+  readCommon,
+  readLengths,
+  refuseUnsupported,
+} from './generation-request.js';
+import type { ServedModel } from './served-model.js';
+
+/** What OpenAI's and vLLM's chats have, and this server has not. */
+const HARMLESS: Harmless = {
+  logprobs: (value) => value === false,
+  top_logprobs: (value) => value === 0,
+  logit_bias: isEmpty,
+  response_format: (value) => (value as { type?: unknown }).type === 'text',
+  tools: isEmpty,
+  tool_choice: (value) => value === 'none' || value === 'auto',
+  parallel_tool_calls: (value) => typeof value === 'boolean',
+  functions: isEmpty,
+  function_call: (value) => value === 'none' || value === 'auto',
+  modalities: (value) => Array.isArray(value) && value.every((each) => each === 'text'),
+  audio: () => false,
+  prediction: () => false,
+  reasoning_effort: () => false,
+  verbosity: () => false,
+  web_search_options: () => false,
+  store: (value) => value === false,
+  // Notes of the client for itself, and where OpenAI would compute: nothing that a server of one's own could do otherwise.
+  metadata: (value) => typeof value === 'object',
+  service_tier: (value) => value === 'auto' || value === 'default',
+  safety_identifier: (value) => typeof value === 'string',
+  prompt_cache_key: (value) => typeof value === 'string',
+  use_beam_search: (value) => value === false,
+  prompt_logprobs: () => false,
+  echo: (value) => value === false,
+  add_generation_prompt: (value) => value === true,
+  continue_final_message: (value) => value === false,
+  chat_template: () => false,
+  chat_template_kwargs: isEmpty,
+  skip_special_tokens: (value) => value === true,
+  spaces_between_special_tokens: (value) => typeof value === 'boolean',
+};
+
+const NAMES = knownNames<Record<string, unknown>>(
+  'the body',
+  { ...GENERATION_NAMES, ...HARMLESS, messages: true, max_completion_tokens: true },
+  { prompt: 'it belongs to /v1/completions' },
+);
+
+/** Reads the body of `POST /v1/chat/completions`. @throws ApiError */
+export function readChat(body: unknown, model: ServedModel, bounds: RequestBounds): GenerationRequest {
+  const fields = new Fields(body, NAMES);
+  refuseUnsupported(fields, HARMLESS);
+  const common = readCommon(fields, model);
+  const { maxModelLen } = model;
+  const prompt = model.chatPrompt(readMessages(fields), model.vocabulary);
+  checkChoices(1, common.n, bounds);
+  const lengths = readLengths(fields, ['max_completion_tokens', 'max_tokens'], {
+    longestPrompt: prompt.length,
+    maxModelLen,
+    otherwise: maxModelLen,
+  });
+  return { ...common, ...lengths, prompts: [prompt], echoes: null };
+}
+
+function isEmpty(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && Object.keys(value).length === 0;
+}

@@ -1,0 +1,91 @@
+import { show } from '../../base/errors.js';
+import { knownNames } from '../../base/known-names.js';
+import { decode } from '../text/detokenizer.js';
+import { badField } from './api-error.js';
+import { checkTokens, Fields } from './fields.js';
+import {
+  checkChoices,
+  encodeText,
+  GENERATION_NAMES,
+  type GenerationRequest,
+  type Harmless,
+  type RequestBounds,
+  readCommon,
+  readLengths,
+  refuseUnsupported,
+} from './generation-request.js';
+import type { ServedModel } from './served-model.js';
+
+/** Tokens of a completion whose client does not say how many, as in OpenAI's API. */
+const DEFAULT_TOKENS = 16;
+
+/** What OpenAI's and vLLM's completions have, and this server has not. */
+const HARMLESS: Harmless = {
+  best_of: (value) => value === 1,
+  logprobs: (value) => value === false,
+  logit_bias: isEmpty,
+  suffix: (value) => value === '',
+  use_beam_search: (value) => value === false,
+  prompt_logprobs: () => false,
+  response_format: (value) => (value as { type?: unknown }).type === 'text',
+  add_special_tokens: (value) => value === true,
+  skip_special_tokens: (value) => value === true,
+  spaces_between_special_tokens: (value) => typeof value === 'boolean',
+};
+
+const NAMES = knownNames<Record<string, unknown>>(
+  'the body',
+  { ...GENERATION_NAMES, ...HARMLESS, prompt: true, echo: true },
+  { messages: 'it belongs to /v1/chat/completions', max_completion_tokens: 'it is max_tokens here' },
+);
+
+/** Reads the body of `POST /v1/completions`. @throws ApiError */
+export function readCompletion(body: unknown, model: ServedModel, bounds: RequestBounds): GenerationRequest {
+  const fields = new Fields(body, NAMES);
+  refuseUnsupported(fields, HARMLESS);
+  const common = readCommon(fields, model);
+  const prompts = readPrompts(fields, model, bounds);
+  checkChoices(prompts.length, common.n, bounds);
+  const longestPrompt = Math.max(...prompts.map(({ length }) => length));
+  const { maxModelLen } = model;
+  const lengths = readLengths(fields, ['max_tokens'], {
+    longestPrompt,
+    maxModelLen,
+    otherwise: DEFAULT_TOKENS,
+  });
+  const isEchoed = fields.boolean('echo') ?? false;
+  const echoes = isEchoed ? prompts.map((tokens) => decode(model.vocabulary, tokens)) : null;
+  return { ...common, ...lengths, prompts, echoes };
+}
+
+/** A text, its tokens, or a list of texts or of lists of tokens. */
+function readPrompts(fields: Fields, model: ServedModel, { maxChoices }: RequestBounds): Int32Array[] {
+  const prompt = fields.get('prompt');
+  if (typeof prompt === 'string') return [checkPrompt('prompt', encodeText('prompt', prompt, model))];
+  if (!Array.isArray(prompt) || prompt.length === 0)
+    throw badField(
+      'prompt',
+      show(prompt),
+      'a text, a list of token ids, or a list of at least one of either',
+    );
+  if (typeof prompt[0] === 'number') return [readTokens('prompt', prompt, model)];
+  if (prompt.length > maxChoices) throw badField('prompt', show(prompt), `at most ${maxChoices} prompts`);
+  return prompt.map((each: unknown, i) => {
+    const name = `prompt[${i}]`;
+    if (Array.isArray(each)) return readTokens(name, each, model);
+    return checkPrompt(name, encodeText(name, each, model));
+  });
+}
+
+function readTokens(name: string, list: readonly unknown[], { vocabulary }: ServedModel): Int32Array {
+  return checkPrompt(name, checkTokens(name, list, vocabulary.size));
+}
+
+function checkPrompt(name: string, tokens: Int32Array): Int32Array {
+  if (tokens.length === 0) throw badField(name, 'nothing', 'at least one token');
+  return tokens;
+}
+
+function isEmpty(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && Object.keys(value).length === 0;
+}

@@ -1,0 +1,170 @@
+import { show } from '../../base/errors.js';
+import type { KnownNames } from '../../base/known-names.js';
+import { badField, unsupported } from './api-error.js';
+import { checkText, checkTokens, type Fields } from './fields.js';
+import { readSampling, type Sampling } from './sampling.js';
+import type { ServedModel } from './served-model.js';
+
+/** Bounds of a request, so that one client cannot take what all need. */
+export interface RequestBounds {
+  /** Most choices of a request: `n`, for each of its prompts. */
+  readonly maxChoices: number;
+}
+
+/** Most stop strings of a request, and most characters of one. */
+const MAX_STOPS = 32;
+const MAX_STOP_LENGTH = 1000;
+const MAX_STOP_TOKENS = 256;
+const MAX_NAME_LENGTH = 256;
+const MAX_TEXT = 2 ** 30;
+const MAX_TOKENS = 2 ** 31 - 1;
+
+/** What the two ways to generate text have in common, checked. */
+export interface GenerationRequest {
+  /** The prompts, as tokens. */
+  readonly prompts: readonly Int32Array[];
+  /** Choices for each prompt. */
+  readonly n: number;
+  /** Most tokens of each choice. */
+  readonly maxTokens: number;
+  readonly minTokens: number;
+  /** Strings that end a text. */
+  readonly stop: readonly string[];
+  readonly stopTokenIds: readonly number[];
+  /** Whether a stop string belongs to the text that it ends. */
+  readonly keepsStop: boolean;
+  readonly ignoreEos: boolean;
+  readonly priority: number | undefined;
+  readonly cacheSalt: string | undefined;
+  readonly sampling: Sampling;
+  /** True: chunks are sent while the text is made. */
+  readonly isStreamed: boolean;
+  /** Whether the stream says in the end how many tokens there were. */
+  readonly includesUsage: boolean;
+  /** What each choice begins with, by prompt: the prompt itself where it is echoed. */
+  readonly echoes: readonly string[] | null;
+}
+
+/** Names of what both ways to generate take. */
+export const GENERATION_NAMES = {
+  model: true,
+  stream: true,
+  stream_options: true,
+  n: true,
+  max_tokens: true,
+  min_tokens: true,
+  stop: true,
+  stop_token_ids: true,
+  include_stop_str_in_output: true,
+  ignore_eos: true,
+  priority: true,
+  cache_salt: true,
+  user: true,
+  temperature: true,
+  top_p: true,
+  top_k: true,
+  min_p: true,
+  seed: true,
+  frequency_penalty: true,
+  presence_penalty: true,
+  repetition_penalty: true,
+};
+
+const STREAM_OPTIONS: KnownNames = {
+  what: 'stream_options',
+  names: new Set(['include_usage', 'include_obfuscation']),
+  words: new Map(),
+};
+
+/** What a field that is not supported may have all the same, since it asks for nothing. */
+export type Harmless = Readonly<Record<string, (value: unknown) => boolean>>;
+
+/** Refuses what the server does not do, unless it asks for nothing. @throws ApiError */
+export function refuseUnsupported(fields: Fields, harmless: Harmless): void {
+  for (const [name, isHarmless] of Object.entries(harmless)) {
+    const value = fields.get(name);
+    if (value !== undefined && !isHarmless(value))
+      throw unsupported(fields.nameOf(name), `this server does not do what ${show(value)} asks for`);
+  }
+}
+
+/** The part of a request that both ways to generate have. */
+export type CommonPart = Omit<GenerationRequest, 'prompts' | 'maxTokens' | 'minTokens' | 'echoes'>;
+
+/** Reads what both ways to generate have in common. @throws ApiError */
+export function readCommon(fields: Fields, model: ServedModel): CommonPart {
+  const isStreamed = fields.boolean('stream') ?? false;
+  const options = fields.object('stream_options', STREAM_OPTIONS);
+  if (options !== undefined && !isStreamed)
+    throw badField('stream_options', 'an object', 'absent where stream is not true');
+  // The padding that it asks for is not sent; what it protects from is nothing that a client could miss.
+  options?.boolean('include_obfuscation');
+  // Who the user is decides nothing here.
+  fields.text('user', MAX_NAME_LENGTH);
+  return {
+    n: fields.integer('n', 1, 1024) ?? 1,
+    stop: readStops(fields),
+    stopTokenIds: readStopTokens(fields, model),
+    keepsStop: fields.boolean('include_stop_str_in_output') ?? false,
+    ignoreEos: fields.boolean('ignore_eos') ?? false,
+    priority: fields.integer('priority', -(2 ** 31), 2 ** 31 - 1),
+    cacheSalt: readSalt(fields),
+    sampling: readSampling(fields, model.sampling),
+    isStreamed,
+    includesUsage: options?.boolean('include_usage') ?? false,
+  };
+}
+
+/** Most tokens of a choice, and fewest. @param names names of the field for the most, the first that is there counts */
+export function readLengths(
+  fields: Fields,
+  names: readonly string[],
+  limits: { readonly longestPrompt: number; readonly maxModelLen: number; readonly otherwise: number },
+): { maxTokens: number; minTokens: number } {
+  const { longestPrompt, maxModelLen, otherwise } = limits;
+  const room = maxModelLen - longestPrompt;
+  let maxTokens: number | undefined;
+  for (const name of names) {
+    const value = fields.integer(name, 1, MAX_TOKENS);
+    maxTokens ??= value;
+    if (value !== undefined && value > room && room > 0)
+      throw badField(
+        name,
+        `${value}`,
+        `at most ${room}: the prompt has ${longestPrompt} of the model's ${maxModelLen} tokens`,
+      );
+  }
+  const most = maxTokens ?? Math.max(1, Math.min(otherwise, room));
+  const minTokens = fields.integer('min_tokens', 0, MAX_TOKENS) ?? 0;
+  if (minTokens > most) throw badField('min_tokens', `${minTokens}`, `at most ${most}, the most tokens`);
+  return { maxTokens: most, minTokens };
+}
+
+/** Checks how many choices there are. @throws ApiError */
+export function checkChoices(numPrompts: number, n: number, { maxChoices }: RequestBounds): void {
+  if (numPrompts * n <= maxChoices) return;
+  throw badField('n', `${n} for ${numPrompts} prompts`, `at most ${maxChoices} choices in all`);
+}
+
+function readStops(fields: Fields): readonly string[] {
+  const stop = fields.get('stop');
+  if (typeof stop === 'string') return stop === '' ? [] : [checkText('stop', stop, MAX_STOP_LENGTH)];
+  const list = fields.list('stop', MAX_STOPS, 'strings, or a string') ?? [];
+  return list.map((each, i) => checkText(`stop[${i}]`, each, MAX_STOP_LENGTH)).filter((each) => each !== '');
+}
+
+function readStopTokens(fields: Fields, { vocabulary }: ServedModel): readonly number[] {
+  const list = fields.list('stop_token_ids', MAX_STOP_TOKENS, 'token ids') ?? [];
+  return [...checkTokens('stop_token_ids', list, vocabulary.size)];
+}
+
+function readSalt(fields: Fields): string | undefined {
+  const salt = fields.text('cache_salt', MAX_NAME_LENGTH);
+  if (salt === '') throw badField('cache_salt', '""', 'a string that is not empty');
+  return salt;
+}
+
+/** The tokens of a text. @throws ApiError if the text is none */
+export function encodeText(name: string, value: unknown, { vocabulary }: ServedModel): Int32Array {
+  return vocabulary.encode(checkText(name, value, MAX_TEXT));
+}

@@ -1,0 +1,118 @@
+import type { Choice } from './choice.js';
+import type { Usage } from './generation.js';
+
+/** What all bodies of a reply have. */
+export interface ReplyHead {
+  readonly id: string;
+  /** When the request came, in seconds since 1970. */
+  readonly created: number;
+  /** The name of the model. */
+  readonly model: string;
+}
+
+/** The bodies of one way to generate: whole ones, and the chunks of a stream, which are texts of server-sent events. */
+export interface Bodies {
+  /** The body of a reply that is not streamed. */
+  whole(head: ReplyHead, choices: readonly Choice[], usage: Usage): object;
+  /** What a chunk has before its piece of text, which follows as the inside of a JSON string. @param index of the choice */
+  chunkStart(head: ReplyHead, index: number): string;
+  /** What a chunk has behind its piece. */
+  readonly chunkEnd: string;
+  /** The first chunk of a choice; empty if it has none. */
+  first(head: ReplyHead, index: number): string;
+  /** The last chunk of a choice. @param piece the rest of its text */
+  last(head: ReplyHead, choice: Choice, piece: string): string;
+  /** The chunk that says how many tokens there were. */
+  usage(head: ReplyHead, usage: Usage): string;
+}
+
+/** One server-sent event. */
+export function event(data: object): string {
+  return `data: ${JSON.stringify(data)}\n\n`;
+}
+
+/** What ends a stream of chunks. */
+export const DONE = 'data: [DONE]\n\n';
+
+/** Marks where the piece of text stands in a chunk. */
+const HERE = '\u0000';
+const HERE_IN_JSON = JSON.stringify(HERE);
+
+/** What a chunk has before its piece of text. @param chunk a chunk whose text is `HERE` */
+function startOf(chunk: object): string {
+  const text = event(chunk);
+  return text.slice(0, text.indexOf(HERE_IN_JSON) + 1);
+}
+
+/** What a chunk has behind its piece of text. */
+function endOf(chunk: object): string {
+  const text = event(chunk);
+  return text.slice(text.indexOf(HERE_IN_JSON) + HERE_IN_JSON.length - 1);
+}
+
+function textChunk({ id, created, model }: ReplyHead, choice: object): object {
+  return { id, object: 'text_completion', created, model, choices: [choice] };
+}
+
+function chatChunk({ id, created, model }: ReplyHead, choice: object): object {
+  return { id, object: 'chat.completion.chunk', created, model, choices: [choice] };
+}
+
+const NOBODY: ReplyHead = { id: '', created: 0, model: '' };
+const GOES_ON = { logprobs: null, finish_reason: null };
+
+/** Bodies of `/v1/completions`. */
+export const COMPLETION_BODIES: Bodies = {
+  whole: ({ id, created, model }, choices, usage) => ({
+    id,
+    object: 'text_completion',
+    created,
+    model,
+    choices: choices.map((choice) => ({
+      index: choice.index,
+      text: choice.takeText(),
+      ...endFields(choice),
+    })),
+    usage,
+  }),
+  chunkStart: (head, index) => startOf(textChunk(head, { index, text: HERE, ...GOES_ON })),
+  chunkEnd: endOf(textChunk(NOBODY, { index: 0, text: HERE, ...GOES_ON })),
+  first: () => '',
+  last: (head, choice, piece) => {
+    return event(textChunk(head, { index: choice.index, text: piece, ...endFields(choice) }));
+  },
+  usage: ({ id, created, model }, usage) =>
+    event({ id, object: 'text_completion', created, model, choices: [], usage }),
+};
+
+/** Bodies of `/v1/chat/completions`. */
+export const CHAT_BODIES: Bodies = {
+  whole: ({ id, created, model }, choices, usage) => ({
+    id,
+    object: 'chat.completion',
+    created,
+    model,
+    choices: choices.map((choice) => ({
+      index: choice.index,
+      message: { role: 'assistant', content: choice.takeText(), refusal: null },
+      ...endFields(choice),
+    })),
+    usage,
+  }),
+  chunkStart: (head, index) => startOf(chatChunk(head, { index, delta: { content: HERE }, ...GOES_ON })),
+  chunkEnd: endOf(chatChunk(NOBODY, { index: 0, delta: { content: HERE }, ...GOES_ON })),
+  first: (head, index) => {
+    return event(chatChunk(head, { index, delta: { role: 'assistant', content: '' }, ...GOES_ON }));
+  },
+  last: (head, choice, piece) => {
+    const delta = piece === '' ? {} : { content: piece };
+    return event(chatChunk(head, { index: choice.index, delta, ...endFields(choice) }));
+  },
+  usage: ({ id, created, model }, usage) =>
+    event({ id, object: 'chat.completion.chunk', created, model, choices: [], usage }),
+};
+
+/** How a choice ended, as bodies say it. */
+function endFields({ end }: Choice): object {
+  return { logprobs: null, finish_reason: end?.finishReason ?? null, stop_reason: end?.stopReason ?? null };
+}

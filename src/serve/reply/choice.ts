@@ -1,0 +1,150 @@
+import { BlockstepError } from '../../base/errors.js';
+import type { RequestOutput, StopReason } from '../../engine/streams/outputs.js';
+import type { RequestStream } from '../../engine/streams/request-stream.js';
+import { Detokenizer } from '../text/detokenizer.js';
+import { StopStrings } from '../text/stop-strings.js';
+import type { Vocabulary } from '../text/vocabulary.js';
+
+/** How a choice is made of the tokens of its request. */
+export interface ChoiceOptions {
+  readonly vocabulary: Vocabulary;
+  readonly stop: readonly string[];
+  readonly keepsStop: boolean;
+  readonly minTokens: number;
+  /** What the text begins with. */
+  readonly echo: string;
+  /** Told of tokens that come behind others: milliseconds since those. */
+  readonly onTokens: ((sinceMs: number) => void) | null;
+}
+
+/** How a choice ended. */
+export interface ChoiceEnd {
+  readonly finishReason: 'stop' | 'length' | 'abort';
+  /** The stop string or stop token that ended it; null if none did. */
+  readonly stopReason: StopReason | null;
+}
+
+/**
+ * One choice of a reply: makes text of the tokens of its request, and ends the request where a stop string stands in the text.
+ *
+ * Text that nobody has taken grows in `#text`, so a choice takes at most the memory of what its request may generate. The tokens are
+ * read at once, also for a client that reads nothing: its stop strings end it all the same.
+ */
+export class Choice {
+  readonly index: number;
+  readonly stream: RequestStream;
+  readonly #detokenizer: Detokenizer;
+  readonly #stops: StopStrings | null;
+  readonly #keepsStop: boolean;
+  /** Tokens in which stop strings are not looked for. */
+  readonly #minTokens: number;
+  #text: string;
+  #numTokens = 0;
+  readonly #onTokens: ((sinceMs: number) => void) | null;
+  /** When tokens came last, by `performance.now`; 0 before the first ones. */
+  #lastAt = 0;
+  #end: ChoiceEnd | null = null;
+  #failure: unknown = null;
+
+  /** @param changed called when there is text to take, or the choice has ended */
+  constructor(
+    index: number,
+    stream: RequestStream,
+    options: ChoiceOptions,
+    changed: (choice: Choice) => void,
+  ) {
+    this.index = index;
+    this.stream = stream;
+    this.#detokenizer = new Detokenizer(options.vocabulary);
+    this.#stops = options.stop.length > 0 ? new StopStrings(options.stop, options.keepsStop) : null;
+    this.#keepsStop = options.keepsStop;
+    this.#minTokens = options.minTokens;
+    this.#text = options.echo;
+    this.#onTokens = options.onTokens;
+    stream.onOutput(() => {
+      this.#read();
+      changed(this);
+    });
+  }
+
+  /** How it ended; null while it goes on, and if it failed. */
+  get end(): ChoiceEnd | null {
+    return this.#end;
+  }
+
+  /** Why it failed; null if it did not. */
+  get failure(): unknown {
+    return this.#failure;
+  }
+
+  get hasEnded(): boolean {
+    return this.#end !== null || this.#failure !== null;
+  }
+
+  /** Tokens that were generated, those of a stop string included. */
+  get numTokens(): number {
+    return this.#numTokens;
+  }
+
+  /** The text that came since the last call. */
+  takeText(): string {
+    const text = this.#text;
+    this.#text = '';
+    return text;
+  }
+
+  #read(): void {
+    try {
+      for (let output = this.stream.take(); output !== null; output = this.stream.take()) this.#add(output);
+    } catch (error) {
+      this.#failure = error ?? new BlockstepError('ERR_BLOCKSTEP_REQUEST', 'the request was aborted');
+    }
+  }
+
+  #add(output: RequestOutput): void {
+    if (this.hasEnded) return;
+    const { tokens, finishReason, stopReason, numOutputTokens } = output;
+    this.#numTokens = numOutputTokens;
+    if (tokens.length > 0 && this.#onTokens !== null) this.#tell(this.#onTokens);
+    // A stop token ends the text, and is no part of it.
+    const isStopToken = finishReason === 'stop' && typeof stopReason === 'number' && !this.#keepsStop;
+    const count = isStopToken ? tokens.length - 1 : tokens.length;
+    const first = numOutputTokens - tokens.length;
+    for (let i = 0; i < count; i++) {
+      const piece = this.#detokenizer.push(tokens[i]);
+      if (piece === '' || this.#pass(piece, first + i + 1)) continue;
+      this.#numTokens = first + i + 1;
+      return;
+    }
+    if (finishReason === null) return;
+    this.#finish();
+    this.#end = { finishReason, stopReason };
+  }
+
+  #tell(onTokens: (sinceMs: number) => void): void {
+    const now = performance.now();
+    if (this.#lastAt > 0) onTokens(now - this.#lastAt);
+    this.#lastAt = now;
+  }
+
+  /** Takes text that token number `position` brought. @returns false if a stop string has ended the choice */
+  #pass(piece: string, position: number): boolean {
+    if (this.#stops === null || position <= this.#minTokens) {
+      this.#text += piece;
+      return true;
+    }
+    const { text, stop } = this.#stops.push(piece);
+    this.#text += text;
+    if (stop === null) return true;
+    this.#end = { finishReason: 'stop', stopReason: stop };
+    this.stream.stop(stop);
+    return false;
+  }
+
+  /** No token comes any more: what was held back is text. */
+  #finish(): void {
+    const rest = this.#detokenizer.end();
+    if (this.#stops === null) this.#text += rest;
+    else this.#text += this.#stops.push(rest).text + this.#stops.end();
+  }
+}

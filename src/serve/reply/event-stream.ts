@@ -1,0 +1,81 @@
+import type { ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+
+/** ASCII alone: as many bytes as characters, and one byte for each where strings are written as latin1. */
+const ASCII = /^[\0-\x7f]*$/;
+
+/**
+ * A response of server-sent events. What is written in one turn goes out as one write of the socket, with the framing of HTTP's chunks
+ * made here: a `response.write` costs twice as much, since it gives the socket three pieces.
+ *
+ * Invariant: once `#socket` is set, the head of the response has been handed to it, and nothing of the response waits elsewhere.
+ */
+export class EventStream {
+  readonly #response: ServerResponse;
+  readonly #drained: () => void;
+  #socket: Socket | null = null;
+  #text = '';
+  #isFlushing = false;
+  #waits = false;
+
+  /** @param drained called when the socket has taken what it was given, if `isBlocked` was true before */
+  constructor(response: ServerResponse, headers: Readonly<Record<string, unknown>>, drained: () => void) {
+    this.#response = response;
+    this.#drained = drained;
+    response.writeHead(200, {
+      ...headers,
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-cache',
+      // Proxies that collect answers would keep the stream from its reader.
+      'x-accel-buffering': 'no',
+    } as Record<string, string>);
+    response.flushHeaders();
+    // A client of HTTP/1.0 knows no chunks, and a response behind another one on its connection has no socket yet.
+    const { socket, chunkedEncoding } = response;
+    if (socket !== null && chunkedEncoding && socket.writable) this.#socket = socket;
+  }
+
+  /** Whether the client is slower than its text: nothing should be written until it has taken more. */
+  get isBlocked(): boolean {
+    return this.#waits;
+  }
+
+  /** Whether the connection is gone. */
+  get isClosed(): boolean {
+    return this.#response.destroyed;
+  }
+
+  /** Writes events, together with what else is written in this turn. */
+  write(text: string): void {
+    this.#text += text;
+    if (this.#isFlushing) return;
+    this.#isFlushing = true;
+    queueMicrotask(this.#flush);
+  }
+
+  /** Writes what was not written yet, and ends the response. */
+  end(): void {
+    this.#flush();
+    this.#response.end();
+  }
+
+  readonly #flush = (): void => {
+    this.#isFlushing = false;
+    const text = this.#text;
+    this.#text = '';
+    if (text === '' || this.isClosed) return;
+    const goesOn = this.#socket === null ? this.#response.write(text) : writeChunk(this.#socket, text);
+    if (goesOn || this.#waits) return;
+    this.#waits = true;
+    (this.#socket ?? this.#response).once('drain', () => {
+      this.#waits = false;
+      this.#drained();
+    });
+  };
+}
+
+/** Writes text as one chunk of HTTP. @returns false if the socket wants no more for now */
+function writeChunk(socket: Socket, text: string): boolean {
+  if (ASCII.test(text)) return socket.write(`${text.length.toString(16)}\r\n${text}\r\n`, 'latin1');
+  return socket.write(`${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`, 'utf8');
+}

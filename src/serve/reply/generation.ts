@@ -1,0 +1,140 @@
+import type { Engine } from '../../engine/engine.js';
+import type { RequestResult } from '../../engine/streams/outputs.js';
+import type { RequestStream } from '../../engine/streams/request-stream.js';
+import type { GenerationRequest } from '../api/generation-request.js';
+import type { ServedModel } from '../api/served-model.js';
+import { Choice } from './choice.js';
+
+/** How many tokens a request had, as OpenAI's API counts them. */
+export interface Usage {
+  readonly prompt_tokens: number;
+  readonly completion_tokens: number;
+  readonly total_tokens: number;
+  readonly prompt_tokens_details: { readonly cached_tokens: number };
+}
+
+/** Who is told of the choices of a generation. */
+export interface GenerationReader {
+  /** A choice has text to take, or has ended. */
+  changed(choice: Choice): void;
+}
+
+/** Who counts what becomes of generations. */
+export interface GenerationWatch {
+  /** All choices were submitted. */
+  came(numChoices: number, maxTokens: number): void;
+  /** A choice got tokens behind others, so many milliseconds after those. */
+  generated(ms: number): void;
+  /** A choice has ended, and not failed. */
+  ended(result: RequestResult): void;
+}
+
+/**
+ * The choices of one HTTP request: `n` for each prompt, and each a request of the engine. They live and die together: one that fails
+ * ends the others.
+ */
+export class Generation {
+  /** By index: first the choices of the first prompt. */
+  readonly choices: readonly Choice[];
+  readonly #streams: readonly RequestStream[];
+  readonly #request: GenerationRequest;
+
+  /**
+   * Submits all choices.
+   * @throws what `Engine.submit` throws; then none is submitted
+   */
+  constructor(
+    engine: Engine,
+    { vocabulary }: ServedModel,
+    request: GenerationRequest,
+    id: string,
+    { reader, watch }: { readonly reader: GenerationReader; readonly watch: GenerationWatch | null },
+  ) {
+    this.#request = request;
+    this.#streams = submitAll(engine, vocabulary.endOfText, request, id);
+    const { stop, keepsStop, minTokens, echoes, n } = request;
+    const changed = (choice: Choice): void => reader.changed(choice);
+    const onTokens = watch === null ? null : (ms: number): void => watch.generated(ms);
+    this.choices = this.#streams.map((stream, index) => {
+      const echo = echoes?.[Math.floor(index / n)] ?? '';
+      return new Choice(index, stream, { vocabulary, stop, keepsStop, minTokens, echo, onTokens }, changed);
+    });
+    if (watch !== null) this.#watch(watch);
+  }
+
+  get hasEnded(): boolean {
+    return this.choices.every(({ hasEnded }) => hasEnded);
+  }
+
+  /** Why one of the choices failed; null: none did. */
+  get failure(): unknown {
+    return this.choices.find(({ failure }) => failure !== null)?.failure ?? null;
+  }
+
+  /** Ends what has not ended: the client has left, or a choice has failed. */
+  abort(): void {
+    for (const stream of this.#streams) stream.abort();
+  }
+
+  #watch(watch: GenerationWatch): void {
+    watch.came(this.choices.length, this.#request.maxTokens);
+    for (const stream of this.#streams)
+      stream.result().then(
+        (result) => watch.ended(result),
+        () => {},
+      );
+  }
+
+  /** Counts the tokens. All choices have ended, and none has failed. */
+  async usage(): Promise<Usage> {
+    const results = await Promise.all(this.#streams.map((stream) => stream.result()));
+    const { prompts, n } = this.#request;
+    const prompt = prompts.reduce((sum, { length }) => sum + length, 0);
+    const completion = this.choices.reduce((sum, { numTokens }) => sum + numTokens, 0);
+    // The choices of a prompt share its blocks: what the first one found was there before.
+    const cached = results.reduce(
+      (sum, { numCachedTokens }, i) => (i % n === 0 ? sum + numCachedTokens : sum),
+      0,
+    );
+    return {
+      prompt_tokens: prompt,
+      completion_tokens: completion,
+      total_tokens: prompt + completion,
+      prompt_tokens_details: { cached_tokens: cached },
+    };
+  }
+}
+
+function submitAll(
+  engine: Engine,
+  endOfText: number,
+  request: GenerationRequest,
+  id: string,
+): RequestStream[] {
+  const { prompts, n, maxTokens, minTokens, stopTokenIds, ignoreEos, priority, cacheSalt, sampling } =
+    request;
+  const streams: RequestStream[] = [];
+  try {
+    for (const prompt of prompts) {
+      for (let i = 0; i < n; i++) {
+        const stream = engine.submit({
+          id: `${id}-${streams.length}`,
+          prompt,
+          maxTokens,
+          minTokens,
+          eosTokenId: endOfText,
+          ignoreEos,
+          stopTokenIds,
+          params: sampling,
+          ...(priority !== undefined && { priority }),
+          ...(cacheSalt !== undefined && { cacheSalt }),
+        });
+        streams.push(stream);
+      }
+    }
+    return streams;
+  } catch (error) {
+    for (const stream of streams) stream.abort();
+    throw error;
+  }
+}

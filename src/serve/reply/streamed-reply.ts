@@ -1,0 +1,104 @@
+import type { ServerResponse } from 'node:http';
+import { toApiError } from '../api/api-error.js';
+import { type Bodies, DONE, event, type ReplyHead } from './bodies.js';
+import type { Choice } from './choice.js';
+import { EventStream } from './event-stream.js';
+import type { Generation, GenerationReader } from './generation.js';
+
+/** What a piece of text must not have to stand in a JSON string as it is. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters that JSON escapes
+const NEEDS_ESCAPE = /["\\\0-\x1f\ud800-\udfff]/;
+
+/** A reply that is sent in chunks while its choices are generated. A slow client gets fewer and longer chunks. */
+export class StreamedReply implements GenerationReader {
+  readonly #head: ReplyHead;
+  readonly #bodies: Bodies;
+  readonly #includesUsage: boolean;
+  /** By index: what the chunks of a choice begin with. */
+  readonly #starts: string[] = [];
+  /** By index: whether the last chunk of the choice was sent. */
+  readonly #sent: boolean[] = [];
+  #generation: Generation | null = null;
+  #events: EventStream | null = null;
+  #isOver = false;
+
+  constructor(head: ReplyHead, bodies: Bodies, includesUsage: boolean) {
+    this.#head = head;
+    this.#bodies = bodies;
+    this.#includesUsage = includesUsage;
+  }
+
+  /** Begins the response. @param headers that the server adds to it */
+  start(generation: Generation, response: ServerResponse, headers: Readonly<Record<string, unknown>>): void {
+    this.#generation = generation;
+    const events = new EventStream(response, headers, () => this.#sendAll());
+    this.#events = events;
+    for (const { index } of generation.choices) {
+      this.#starts[index] = this.#bodies.chunkStart(this.#head, index);
+      const first = this.#bodies.first(this.#head, index);
+      if (first !== '') events.write(first);
+    }
+    const left = (): void => {
+      this.#isOver = true;
+      generation.abort();
+    };
+    if (response.closed) left();
+    else response.once('close', left);
+    this.#sendAll();
+  }
+
+  changed(choice: Choice): void {
+    // Choices may have text before the response has begun.
+    if (this.#events === null || this.#isOver) return;
+    this.#send(choice, this.#events);
+    if (choice.hasEnded) this.#endIfWhole();
+  }
+
+  #sendAll(): void {
+    if (this.#events === null || this.#generation === null || this.#isOver) return;
+    for (const choice of this.#generation.choices) this.#send(choice, this.#events);
+    this.#endIfWhole();
+  }
+
+  #send(choice: Choice, events: EventStream): void {
+    const { index } = choice;
+    if (events.isBlocked || this.#sent[index] || choice.failure !== null) return;
+    const piece = choice.takeText();
+    if (choice.end !== null) {
+      this.#sent[index] = true;
+      events.write(this.#bodies.last(this.#head, choice, piece));
+    } else if (piece !== '') {
+      events.write(this.#starts[index] + inJson(piece) + this.#bodies.chunkEnd);
+    }
+  }
+
+  #endIfWhole(): void {
+    const generation = this.#generation as Generation;
+    const { failure } = generation;
+    if (failure !== null) {
+      this.#isOver = true;
+      generation.abort();
+      this.#finish(event(toApiError(failure).body));
+      return;
+    }
+    if (!generation.choices.every(({ index }) => this.#sent[index])) return;
+    this.#isOver = true;
+    if (!this.#includesUsage) this.#finish('');
+    else {
+      const usage = generation.usage().then((counts) => this.#bodies.usage(this.#head, counts));
+      void usage.catch((error: unknown) => event(toApiError(error).body)).then((text) => this.#finish(text));
+    }
+  }
+
+  #finish(text: string): void {
+    const events = this.#events as EventStream;
+    if (events.isClosed) return;
+    events.write(text + DONE);
+    events.end();
+  }
+}
+
+/** A text as the inside of a JSON string. */
+function inJson(text: string): string {
+  return NEEDS_ESCAPE.test(text) ? JSON.stringify(text).slice(1, -1) : text;
+}

@@ -1,0 +1,74 @@
+import { randomUUID } from 'node:crypto';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { ApiError } from '../api/api-error.js';
+import { readChat } from '../api/chat-request.js';
+import { readCompletion } from '../api/completion-request.js';
+import type { GenerationRequest, RequestBounds } from '../api/generation-request.js';
+import type { ServedModel } from '../api/served-model.js';
+import { type Bodies, CHAT_BODIES, COMPLETION_BODIES, type ReplyHead } from '../reply/bodies.js';
+import { Generation, type GenerationWatch } from '../reply/generation.js';
+import { StreamedReply } from '../reply/streamed-reply.js';
+import { WholeReply } from '../reply/whole-reply.js';
+import type { ServeSettings } from './options.js';
+
+/** One way to generate text. */
+interface Way {
+  readonly prefix: string;
+  readonly bodies: Bodies;
+  read(body: unknown, model: ServedModel, bounds: RequestBounds): GenerationRequest;
+}
+
+const COMPLETIONS: Way = { prefix: 'cmpl-', bodies: COMPLETION_BODIES, read: readCompletion };
+const CHATS: Way = { prefix: 'chatcmpl-', bodies: CHAT_BODIES, read: readChat };
+
+/** The routes that generate text. */
+export function addGenerateRoutes(
+  app: FastifyInstance,
+  settings: ServeSettings,
+  watch: GenerationWatch | null,
+): void {
+  const add = (path: string, way: Way): void => {
+    app.post(path, (request, reply) => generate(way, { ...settings, watch }, request, reply));
+  };
+  add('/v1/completions', COMPLETIONS);
+  add('/v1/chat/completions', CHATS);
+}
+
+async function generate(
+  { prefix, bodies, read }: Way,
+  settings: ServeSettings & { readonly watch: GenerationWatch | null },
+  { body }: FastifyRequest,
+  reply: FastifyReply,
+): Promise<unknown> {
+  const { engine, model, watch } = settings;
+  checkModel(body, model);
+  const wanted = read(body, model, settings);
+  const id = prefix + randomUUID().replaceAll('-', '');
+  const head: ReplyHead = { id, created: Math.floor(Date.now() / 1000), model: model.id };
+  if (wanted.isStreamed) {
+    const streamed = new StreamedReply(head, bodies, wanted.includesUsage);
+    const generation = new Generation(engine, model, wanted, id, { reader: streamed, watch });
+    // From here on the response is the stream's.
+    reply.hijack();
+    streamed.start(generation, reply.raw, reply.getHeaders());
+    return reply;
+  }
+  const whole = new WholeReply(head, bodies);
+  const answer = await whole.body(
+    new Generation(engine, model, wanted, id, { reader: whole, watch }),
+    reply.raw,
+  );
+  if (answer !== null) return answer;
+  // The client has left: nobody is there to be answered.
+  reply.hijack();
+  return reply;
+}
+
+/** Refuses a request for another model. A request that names none is for this one. */
+function checkModel(body: unknown, { id }: ServedModel): void {
+  const { model } = (body ?? {}) as { model?: unknown };
+  if (model === undefined || model === null || model === id) return;
+  if (typeof model !== 'string') throw new ApiError(400, 'model must be a string', { param: 'model' });
+  const message = `the model ${JSON.stringify(model.slice(0, 200))} is not served here; ${JSON.stringify(id)} is`;
+  throw new ApiError(404, message, { param: 'model', code: 'model_not_found' });
+}

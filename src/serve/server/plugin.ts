@@ -1,0 +1,125 @@
+import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import { createRequire } from 'node:module';
+import type { FastifyInstance, FastifyReply } from 'fastify';
+import { packageRoot } from '../../core/package-root.js';
+import { ApiError, toApiError } from '../api/api-error.js';
+import { Metrics } from '../metrics/metrics.js';
+import { addControlRoutes } from './control-routes.js';
+import { addGenerateRoutes } from './generate-routes.js';
+import { Guard } from './guard.js';
+import { addHealthRoutes } from './health-routes.js';
+import { Load } from './load.js';
+import { addModelRoutes } from './model-routes.js';
+import { type ServeOptions, type ServeSettings, takeServeOptions } from './options.js';
+import { addTextRoutes } from './text-routes.js';
+
+/** Milliseconds that clients are given to take the last bytes of their streams when the server closes. */
+const FLUSH_MS = 1000;
+
+/** A plugin of Fastify 5, whose declarations nobody needs to have. */
+export type ServerPlugin = (app: unknown, options: ServeOptions, done: (error?: Error) => void) => void;
+
+/**
+ * The server of an engine, as a plugin of Fastify: OpenAI's completions and chats, and what operators need beside them.
+ *
+ * ```ts
+ * import fastify from 'fastify';
+ * import { blockstepServer } from 'blockstep/serve';
+ *
+ * const app = fastify({ forceCloseConnections: true });
+ * await app.register(blockstepServer, { engine, model: { id: 'my-model' } });
+ * await app.listen({ port: 8000 });
+ * ```
+ *
+ * It runs the engine. When the app closes, unfinished requests may finish for `drainMs`, and the engine ends.
+ * @throws ERR_BLOCKSTEP_BAD_ARG by rejection of `register`, for a bad option
+ */
+export const blockstepServer: ServerPlugin = (app, options, done) => {
+  // Fastify adds options of its own to those of a plugin.
+  const {
+    prefix: _,
+    logLevel: __,
+    logSerializers: ___,
+    ...own
+  } = options as ServeOptions & Record<string, unknown>;
+  try {
+    addServer(app as FastifyInstance, takeServeOptions(own));
+    done();
+  } catch (error) {
+    done(error as Error);
+  }
+};
+
+function addServer(app: FastifyInstance, settings: ServeSettings): void {
+  const { engine, control, apiKeys, maxBodyBytes } = settings;
+  const { version } = createRequire(import.meta.url)(`${packageRoot()}/package.json`) as { version: string };
+  const guard = new Guard(apiKeys);
+  app.addHook('onRoute', (route) => {
+    route.bodyLimit ??= maxBodyBytes;
+  });
+  const load = new Load();
+  app.addHook('onRequest', (request, _reply, done) => {
+    guard.check(request);
+    done();
+  });
+  app.setErrorHandler((error, _request, reply) => answerError(error, reply));
+  app.setNotFoundHandler(({ method, url }) => {
+    throw new ApiError(404, `there is no ${method} ${url.split('?')[0].slice(0, 200)} here`, {
+      code: 'not_found',
+    });
+  });
+  addHealthRoutes(app, settings, load);
+  addModelRoutes(app, settings, version);
+  addTextRoutes(app, settings);
+  if (control) addControlRoutes(app, settings);
+  const metrics = settings.metrics ? addMetrics(app, settings) : null;
+  const streaming = new Set<ServerResponse>();
+  app.register((inner, _options, done) => {
+    load.watch(inner);
+    inner.addHook('onRequest', (_request, { raw }, next) => {
+      streaming.add(raw);
+      raw.once('close', () => streaming.delete(raw));
+      next();
+    });
+    addGenerateRoutes(inner, settings, metrics?.requests ?? null);
+    done();
+  });
+  app.addHook('preClose', () => end(settings, streaming));
+  if (!engine.isRunning) startEngine(app, settings);
+}
+
+function addMetrics(app: FastifyInstance, { engine, model }: ServeSettings): Metrics {
+  const metrics = new Metrics(engine, model.id);
+  app.get('/metrics', async (_request, reply) => {
+    return reply.type(metrics.contentType).send(await metrics.read());
+  });
+  app.addHook('onClose', (_app, done) => {
+    metrics.close();
+    done();
+  });
+  return metrics;
+}
+
+/** Runs the engine. If it breaks, every request says so, and `/health` too: the server itself goes on. */
+function startEngine(app: FastifyInstance, { engine }: ServeSettings): void {
+  engine.run().catch((error: unknown) => app.log.error(error, 'the engine is broken'));
+}
+
+function answerError(error: unknown, reply: FastifyReply): FastifyReply {
+  const answer = toApiError(error);
+  if (answer.status >= 500) reply.log.error(error);
+  if (answer.retryAfterSeconds !== null) reply.header('retry-after', answer.retryAfterSeconds);
+  if (answer.status === 401) reply.header('www-authenticate', 'Bearer');
+  return reply.code(answer.status).send(answer.body);
+}
+
+/** Ends the engine, and waits until the clients have had what is left for them. Called before connections are closed. */
+async function end(
+  { engine, endsEngine, drainMs }: ServeSettings,
+  streaming: Set<ServerResponse>,
+): Promise<void> {
+  if (endsEngine) await engine.shutdown({ drainMs });
+  const signal = AbortSignal.timeout(endsEngine ? FLUSH_MS : Math.max(drainMs, FLUSH_MS));
+  await Promise.allSettled([...streaming].map((response) => once(response, 'close', { signal })));
+}

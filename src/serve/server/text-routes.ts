@@ -1,0 +1,50 @@
+import type { FastifyInstance } from 'fastify';
+import { show } from '../../base/errors.js';
+import { knownNames } from '../../base/known-names.js';
+import { badField } from '../api/api-error.js';
+import { readMessages } from '../api/chat-message.js';
+import { checkTokens, Fields } from '../api/fields.js';
+import { encodeText } from '../api/generation-request.js';
+import { decode } from '../text/detokenizer.js';
+import type { ServeSettings } from './options.js';
+
+const TOKENIZE = knownNames<Record<string, unknown>>('the body', {
+  model: true,
+  prompt: true,
+  messages: true,
+  add_special_tokens: true,
+  add_generation_prompt: true,
+  return_token_strs: true,
+});
+const DETOKENIZE = knownNames<Record<string, unknown>>('the body', { model: true, tokens: true });
+const MOST_TOKENS = 2 ** 24;
+
+/** The routes that turn text into tokens and back. */
+export function addTextRoutes(app: FastifyInstance, { model }: ServeSettings): void {
+  const { vocabulary, maxModelLen, chatPrompt } = model;
+
+  app.post('/tokenize', ({ body }) => {
+    const fields = new Fields(body, TOKENIZE);
+    for (const name of ['add_special_tokens', 'add_generation_prompt']) fields.boolean(name);
+    const withTexts = fields.boolean('return_token_strs') ?? false;
+    const isChat = fields.get('messages') !== undefined;
+    if (isChat === (fields.get('prompt') !== undefined))
+      throw badField(
+        'prompt',
+        show(fields.get('prompt')),
+        'a text where there are no messages, and absent otherwise',
+      );
+    const tokens = isChat
+      ? chatPrompt(readMessages(fields), vocabulary)
+      : encodeText('prompt', fields.get('prompt'), model);
+    const texts = withTexts ? Array.from(tokens, (token) => decode(vocabulary, Int32Array.of(token))) : null;
+    return { count: tokens.length, max_model_len: maxModelLen, tokens: [...tokens], token_strs: texts };
+  });
+
+  app.post('/detokenize', ({ body }) => {
+    const fields = new Fields(body, DETOKENIZE);
+    const list = fields.list('tokens', MOST_TOKENS, 'token ids');
+    if (list === undefined) throw badField('tokens', 'nothing', 'a list of token ids');
+    return { prompt: decode(vocabulary, checkTokens('tokens', list, vocabulary.size)) };
+  });
+}

@@ -1,0 +1,152 @@
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { temporaryFolder } from '../support/temp-file.js';
+import { until } from '../support/waiting.js';
+import { run, start } from './run-program.js';
+
+const EXAMPLE = fileURLToPath(new URL('../../examples/served-executor.mjs', import.meta.url));
+
+/** Serves, until the test ends. */
+async function serve(...args: string[]) {
+  const interrupt = new AbortController();
+  const command = start(['serve', '--port', '0', ...args], interrupt.signal);
+  onTestFinished(async () => {
+    interrupt.abort();
+    await command.ended;
+  });
+  await until(() => command.said.stdout.includes('Try:') || command.said.code !== null, 'an address');
+  const [url] = /http:\/\/\S+/.exec(command.said.stdout) ?? [command.said.stderr];
+  const complete = async (body: object) => {
+    const response = await fetch(`${url}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+    return (await response.json()) as { model: string; choices: { text: string; finish_reason: string }[] };
+  };
+  return { ...command, url, complete, interrupt };
+}
+
+describe('blockstep serve', () => {
+  it('serves the reference executor, and says plainly what it is and what to try', async () => {
+    const { said, complete, url, interrupt, ended } = await serve('--latency-ms', '0');
+    expect(said.stdout).toMatch(
+      /^"blockstep-reference" is served at http:\/\/127\.0\.0\.1:\d+\nThe reference executor is no language model: .*\n\nTry: {2}curl -N .*\n$/,
+    );
+    // What it says to try does what it should.
+    const [, asked] = /-d '(.*)'/.exec(said.stdout)!;
+    const body = JSON.parse(asked) as object;
+    const { choices } = await complete({ ...body, stream: false });
+    expect(choices[0]).toMatchObject({
+      text: ' brown fox jumps over the lazy dog. The quick',
+      finish_reason: 'stop',
+    });
+    interrupt.abort();
+    expect(await ended).toBe(0);
+    await expect(fetch(`${url}/health`)).rejects.toThrow();
+  });
+
+  it('serves a stand-in for GPUs, which takes the time that its cost model says', async () => {
+    const figures = ['--step-overhead-ms', '5', '--weight-bytes', '0'];
+    const { said, complete } = await serve(
+      '--executor',
+      'simulated',
+      '--profile',
+      'qwen2.5-7b-l4',
+      ...figures,
+    );
+    expect(said.stdout).toMatch(
+      /^"qwen2.5-7b-l4" is served.*\nA stand-in for Qwen2.5 7B on one L4: .* Parameters of sampling change nothing\.$/m,
+    );
+    const start = performance.now();
+    const { choices } = await complete({ prompt: 'x', max_tokens: 20, ignore_eos: true, temperature: 1 });
+    // Nineteen steps behind the first one take 5 ms each; a machine that is busy takes longer.
+    expect(performance.now() - start).toBeGreaterThan(19 * 5);
+    expect(choices[0].text).toMatch(/^( [a-z]+){10,}/);
+  });
+
+  it('ends the texts of a stand-in at random lengths, the same ones every time', async () => {
+    const fast = ['--step-overhead-ms', '0', '--weight-bytes', '0', '--kv-bytes-per-token', '0'];
+    const { complete } = await serve('--executor', 'simulated', '--mean-output-tokens', '10', ...fast);
+    const ends: string[] = [];
+    let words = 0;
+    for (let i = 0; i < 40; i++) {
+      const { choices } = await complete({ prompt: 'x', max_tokens: 60 });
+      ends.push(choices[0].finish_reason);
+      words += choices[0].text.split(' ').length;
+    }
+    expect(ends.filter((end) => end === 'stop').length).toBeGreaterThan(30);
+    expect(words / 40).toBeGreaterThan(4);
+    expect(words / 40).toBeLessThan(25);
+  });
+
+  it('serves an executor of the user’s own', async () => {
+    const { said, complete } = await serve('--executor', EXAMPLE, '--served-model-name', 'mine');
+    expect(said.stdout).toMatch(/^"mine" is served at/);
+    const { model, choices } = await complete({ prompt: 'Say this again.', max_tokens: 50 });
+    expect({ model, ...choices[0] }).toMatchObject({
+      model: 'mine',
+      text: 'Say this again.',
+      finish_reason: 'stop',
+    });
+  });
+
+  it('takes the next port if one is in use', async () => {
+    const other = createServer().listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    const { port } = other.address() as { port: number };
+    const { url } = await serve('--port', `${port}`, '--latency-ms', '0');
+    expect(Number(new URL(url).port)).toBeGreaterThan(port);
+    other.close();
+  });
+
+  it('asks for keys, which it takes from the environment too', async () => {
+    process.env['BLOCKSTEP_API_KEY'] = 'secret';
+    onTestFinished(() => {
+      delete process.env['BLOCKSTEP_API_KEY'];
+    });
+    const { url, said } = await serve();
+    expect(said.stdout).toContain('-H "Authorization: Bearer KEY"');
+    expect(said.stdout).not.toContain('secret');
+    expect((await fetch(`${url}/v1/models`)).status).toBe(401);
+    const headers = { authorization: 'Bearer secret' };
+    expect((await fetch(`${url}/v1/models`, { headers })).status).toBe(200);
+  });
+
+  it.each<[string[], RegExp]>([
+    [['--port', '70000'], /--port.*Expected an integer from 0 to 65535/],
+    [['--profile', 'gpt-9'], /--profile.*Allowed choices are llama-3.1-8b-h100/],
+    [['--mean-output-tokens', '5'], /--mean-output-tokens goes with --executor simulated only/],
+    [['--executor', 'simulated', '--latency-ms', '5'], /--latency-ms goes with --executor reference only/],
+    [
+      ['--executor', './nothing.mjs'],
+      /ERR_BLOCKSTEP_BAD_FILE: the executor \.\/nothing\.mjs cannot be loaded/,
+    ],
+    [['--num-blocks', '0'], /ERR_BLOCKSTEP_BAD_ARG: numBlocks/],
+    [['--model', 'x'], /unknown option '--model'/],
+  ])('refuses %j before anything starts', async (args, message) => {
+    const { code, stderr, stdout } = await run(['serve', ...args]);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(message);
+    expect(stdout).toBe('');
+  });
+
+  it('refuses a module that gives no executor', async () => {
+    const folder = temporaryFolder();
+    const path = join(folder, 'bad.mjs');
+    for (const [text, message] of [
+      ['export const a = 1;', 'must have a default export that is a function, got undefined'],
+      ['export default () => 5;', 'must give { executor }, an object with an executor, got 5'],
+      ['throw new Error("no GPU");', 'cannot be loaded: Error: no GPU'],
+    ]) {
+      const file = path.replace('bad', `bad${text.length}`);
+      writeFileSync(file, text);
+      const { code, stderr } = await run(['serve', '--executor', file]);
+      expect([code, stderr]).toEqual([2, expect.stringContaining(message)]);
+    }
+  });
+});

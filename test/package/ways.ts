@@ -111,7 +111,7 @@ for await (const text of server.stdout.setEncoding('utf8')) {
   if (said.includes('Try:')) break;
 }
 const [url] = /http:\\S+/.exec(said);
-const body = JSON.stringify({ prompt: 'one two three one', max_tokens: 2, stream: true });
+const body = JSON.stringify({ prompt: 'x one two three one', max_tokens: 2, stream: true });
 const response = await fetch(url + '/v1/completions', { method: 'POST', body, headers: { 'content-type': 'application/json' } });
 const text = await response.text();
 const [code] = await Promise.all([once(server, 'exit').then(([status]) => status), server.kill('SIGTERM')]);
@@ -122,7 +122,7 @@ console.log([...text.matchAll(/"text":"([^"]*)"/g)].map(([, piece]) => piece).jo
 }
 
 /** Most bytes of the package and of all that it brings, on a disk. */
-const MOST_BYTES = 25 * 2 ** 20;
+const MOST_BYTES = 25_000_000;
 
 /** Bytes of a folder and of all that is in it. */
 function weigh(folder: string): number {

@@ -14,8 +14,19 @@ interface Range {
 
 const LARGE = 2 ** 53 - 1;
 
+/** The name of a parameter of sampling. */
+export type SamplingName =
+  | 'temperature'
+  | 'top_p'
+  | 'top_k'
+  | 'min_p'
+  | 'seed'
+  | 'frequency_penalty'
+  | 'presence_penalty'
+  | 'repetition_penalty';
+
 /** The parameters of sampling, by vLLM's and OpenAI's names and ranges. */
-const RANGES = {
+const RANGES: Readonly<Record<SamplingName, Range>> = {
   // A model that always takes the most likely token does what a temperature of 0 asks for.
   temperature: { min: 0, max: 2, neutral: [0] },
   top_p: { min: 0, max: 1, neutral: [1], onlyRandom: true },
@@ -25,10 +36,7 @@ const RANGES = {
   frequency_penalty: { min: -2, max: 2, neutral: [0] },
   presence_penalty: { min: -2, max: 2, neutral: [0] },
   repetition_penalty: { min: 0, max: 2, neutral: [1] },
-} as const satisfies Record<string, Range>;
-
-/** The name of a parameter of sampling. */
-export type SamplingName = keyof typeof RANGES;
+};
 
 /** How the executor is to pick tokens; what the client did not say is absent. Part of `ExecutorRequest.params`. */
 export type Sampling = { readonly [name in SamplingName]?: number };
@@ -46,7 +54,7 @@ export const SAMPLING_NAMES = Object.keys(RANGES) as readonly SamplingName[];
 export function readSampling(fields: Fields, heeded: HeededSampling): Sampling {
   const sampling: { [name in SamplingName]?: number } = {};
   for (const name of SAMPLING_NAMES) {
-    const range: Range = RANGES[name];
+    const range = RANGES[name];
     const value = range.isInteger
       ? fields.integer(name, range.min, range.max)
       : fields.number(name, range.min, range.max);
@@ -61,7 +69,7 @@ export function readSampling(fields: Fields, heeded: HeededSampling): Sampling {
 /** Whether a model does with a parameter what it says. A model without temperature always takes the most likely token. */
 function isHeeded(name: SamplingName, heeded: HeededSampling): boolean {
   if (heeded === 'ignore' || heeded.includes(name)) return true;
-  const range: Range = RANGES[name];
+  const range = RANGES[name];
   return range.onlyRandom === true && !heeded.includes('temperature');
 }
 

@@ -134,6 +134,32 @@ describe('an operator', () => {
     expect(rest).toMatch(/"finish_reason":"abort".*\n\ndata: \[DONE\]\n\n$/s);
   });
 
+  it('sees what is under way, and what each waits for', async () => {
+    const { url, post, engine } = await serve({ engine: { maxNumSeqs: 1 }, latencyMs: 2 });
+    const list = async () =>
+      ((await (await fetch(`${url}/requests`)).json()) as { requests: { id: string; explain: string }[] })
+        .requests;
+    expect(await list()).toEqual([]);
+    const abort = new AbortController();
+    const asked = [true, false].map((stream) =>
+      post('/v1/completions', { ...LONG, stream }, { signal: abort.signal }).catch(() => null),
+    );
+    await until(() => engine.numRunning === 1 && engine.stats().streams === 2, 'two requests');
+    const requests = await list();
+    expect(requests.map(({ id }) => id)).toEqual([
+      expect.stringMatching(/^cmpl-.*-0$/),
+      expect.stringMatching(/^cmpl-.*-0$/),
+    ]);
+    expect(requests.map(({ explain }) => /running|waiting/.exec(explain)?.[0]).sort()).toEqual([
+      'running',
+      'waiting',
+    ]);
+    abort.abort();
+    await Promise.all(asked);
+    await until(() => isEmpty(engine), 'an empty engine');
+    while ((await list()).length > 0) await pause(1);
+  });
+
   it('can be left out', async () => {
     const { post } = await serve({ serve: { control: false } });
     for (const path of ['/pause', '/resume', '/reset_prefix_cache', '/abort_requests'])

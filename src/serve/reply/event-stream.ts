@@ -1,9 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
-/** ASCII alone: as many bytes as characters, and one byte for each where strings are written as latin1. */
-const ASCII = /^[\0-\x7f]*$/;
-
 /**
  * A response of server-sent events. What is written in one turn goes out as one write of the socket, with the framing of HTTP's chunks
  * made here: a `response.write` costs twice as much, since it gives the socket three pieces.
@@ -15,6 +12,8 @@ export class EventStream {
   readonly #drained: () => void;
   #socket: Socket | null = null;
   #text = '';
+  /** Whether `#text` is ASCII alone: then it has as many bytes as characters, and is written as it is. */
+  #isAscii = true;
   #isFlushing = false;
   #waits = false;
 
@@ -45,9 +44,10 @@ export class EventStream {
     return this.#response.destroyed;
   }
 
-  /** Writes events, together with what else is written in this turn. */
-  write(text: string): void {
+  /** Writes events, together with what else is written in this turn. @param isAscii whether they are known to be ASCII alone */
+  write(text: string, isAscii = false): void {
     this.#text += text;
+    this.#isAscii &&= isAscii;
     if (this.#isFlushing) return;
     this.#isFlushing = true;
     queueMicrotask(this.#flush);
@@ -62,9 +62,12 @@ export class EventStream {
   readonly #flush = (): void => {
     this.#isFlushing = false;
     const text = this.#text;
+    const isAscii = this.#isAscii;
     this.#text = '';
+    this.#isAscii = true;
     if (text === '' || this.isClosed) return;
-    const goesOn = this.#socket === null ? this.#response.write(text) : writeChunk(this.#socket, text);
+    const goesOn =
+      this.#socket === null ? this.#response.write(text) : writeChunk(this.#socket, text, isAscii);
     if (goesOn || this.#waits) return;
     this.#waits = true;
     (this.#socket ?? this.#response).once('drain', () => {
@@ -75,7 +78,7 @@ export class EventStream {
 }
 
 /** Writes text as one chunk of HTTP. @returns false if the socket wants no more for now */
-function writeChunk(socket: Socket, text: string): boolean {
-  if (ASCII.test(text)) return socket.write(`${text.length.toString(16)}\r\n${text}\r\n`, 'latin1');
+function writeChunk(socket: Socket, text: string, isAscii: boolean): boolean {
+  if (isAscii) return socket.write(`${text.length.toString(16)}\r\n${text}\r\n`, 'latin1');
   return socket.write(`${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`, 'utf8');
 }

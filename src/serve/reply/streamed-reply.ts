@@ -5,15 +5,16 @@ import type { Choice } from './choice.js';
 import { EventStream } from './event-stream.js';
 import type { Generation, GenerationReader } from './generation.js';
 
-/** What a piece of text must not have to stand in a JSON string as it is. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters that JSON escapes
-const NEEDS_ESCAPE = /["\\\0-\x1f\ud800-\udfff]/;
+/** Text that stands in a JSON string as it is, and is ASCII: what most pieces are. */
+const PLAIN = /^[ !#-[\]-~]*$/;
 
 /** A reply that is sent in chunks while its choices are generated. A slow client gets fewer and longer chunks. */
 export class StreamedReply implements GenerationReader {
   readonly #head: ReplyHead;
   readonly #bodies: Bodies;
   readonly #includesUsage: boolean;
+  /** Whether the head is ASCII, as ids and the names of most models are. */
+  readonly #isAscii: boolean;
   /** By index: what the chunks of a choice begin with. */
   readonly #starts: string[] = [];
   /** By index: whether the last chunk of the choice was sent. */
@@ -26,6 +27,7 @@ export class StreamedReply implements GenerationReader {
     this.#head = head;
     this.#bodies = bodies;
     this.#includesUsage = includesUsage;
+    this.#isAscii = PLAIN.test(head.id + head.model);
   }
 
   /** Begins the response. @param headers that the server adds to it */
@@ -68,7 +70,9 @@ export class StreamedReply implements GenerationReader {
       this.#sent[index] = true;
       events.write(this.#bodies.last(this.#head, choice, piece));
     } else if (piece !== '') {
-      events.write(this.#starts[index] + inJson(piece) + this.#bodies.chunkEnd);
+      const isPlain = PLAIN.test(piece);
+      const inside = isPlain ? piece : JSON.stringify(piece).slice(1, -1);
+      events.write(this.#starts[index] + inside + this.#bodies.chunkEnd, isPlain && this.#isAscii);
     }
   }
 
@@ -96,9 +100,4 @@ export class StreamedReply implements GenerationReader {
     events.write(text + DONE);
     events.end();
   }
-}
-
-/** A text as the inside of a JSON string. */
-function inJson(text: string): string {
-  return NEEDS_ESCAPE.test(text) ? JSON.stringify(text).slice(1, -1) : text;
 }

@@ -3,6 +3,7 @@ import { show } from '../../base/errors.js';
 import { knownNames } from '../../base/known-names.js';
 import { ApiError, badField } from '../api/api-error.js';
 import { Fields } from '../api/fields.js';
+import type { LiveRequests } from './live-requests.js';
 import type { ServeSettings } from './options.js';
 
 const MODES = ['abort', 'wait', 'keep'] as const;
@@ -14,11 +15,13 @@ const RESET = knownNames<Record<string, unknown>>('the query', {
 const ABORT = knownNames<Record<string, unknown>>('the body', { ids: true });
 const NOTHING = knownNames<Record<string, unknown>>('the body', {});
 const MOST_IDS = 10_000;
+/** Each is explained, which takes less than a millisecond. */
+const MOST_LISTED = 500;
 /** How often a pause looks whether the last request has ended. */
 const LOOK_MS = 5;
 
 /** The routes that change the engine for everybody. */
-export function addControlRoutes(app: FastifyInstance, { engine }: ServeSettings): void {
+export function addControlRoutes(app: FastifyInstance, { engine }: ServeSettings, live: LiveRequests): void {
   let isPaused = false;
 
   app.post('/pause', async ({ query, body }) => {
@@ -57,6 +60,8 @@ export function addControlRoutes(app: FastifyInstance, { engine }: ServeSettings
     }
     return { status: 'reset' };
   });
+
+  app.get('/requests', () => ({ requests: live.list(MOST_LISTED, (id) => engine.explain(id)) }));
 
   app.post('/abort_requests', ({ body }) => {
     const ids = new Fields(body, ABORT).list('ids', MOST_IDS, 'ids of requests');

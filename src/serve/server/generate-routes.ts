@@ -9,6 +9,7 @@ import { type Bodies, CHAT_BODIES, COMPLETION_BODIES, type ReplyHead } from '../
 import { Generation, type GenerationWatch } from '../reply/generation.js';
 import { StreamedReply } from '../reply/streamed-reply.js';
 import { WholeReply } from '../reply/whole-reply.js';
+import type { LiveRequests } from './live-requests.js';
 import type { ServeSettings } from './options.js';
 
 /** One way to generate text. */
@@ -21,14 +22,16 @@ interface Way {
 const COMPLETIONS: Way = { prefix: 'cmpl-', bodies: COMPLETION_BODIES, read: readCompletion };
 const CHATS: Way = { prefix: 'chatcmpl-', bodies: CHAT_BODIES, read: readChat };
 
+/** Who is told of generations. */
+interface Around {
+  readonly watch: GenerationWatch | null;
+  readonly live: LiveRequests;
+}
+
 /** The routes that generate text. */
-export function addGenerateRoutes(
-  app: FastifyInstance,
-  settings: ServeSettings,
-  watch: GenerationWatch | null,
-): void {
+export function addGenerateRoutes(app: FastifyInstance, settings: ServeSettings, around: Around): void {
   const add = (path: string, way: Way): void => {
-    app.post(path, (request, reply) => generate(way, { ...settings, watch }, request, reply));
+    app.post(path, (request, reply) => generate(way, { ...settings, ...around }, request, reply));
   };
   add('/v1/completions', COMPLETIONS);
   add('/v1/chat/completions', CHATS);
@@ -36,11 +39,11 @@ export function addGenerateRoutes(
 
 async function generate(
   { prefix, bodies, read }: Way,
-  settings: ServeSettings & { readonly watch: GenerationWatch | null },
+  settings: ServeSettings & Around,
   { body }: FastifyRequest,
   reply: FastifyReply,
 ): Promise<unknown> {
-  const { engine, model, watch } = settings;
+  const { engine, model, watch, live } = settings;
   checkModel(body, model);
   const wanted = read(body, model, settings);
   const id = prefix + randomUUID().replaceAll('-', '');
@@ -48,16 +51,16 @@ async function generate(
   if (wanted.isStreamed) {
     const streamed = new StreamedReply(head, bodies, wanted.includesUsage);
     const generation = new Generation(engine, model, wanted, id, { reader: streamed, watch });
+    live.add(generation, reply.raw);
     // From here on the response is the stream's.
     reply.hijack();
     streamed.start(generation, reply.raw, reply.getHeaders());
     return reply;
   }
   const whole = new WholeReply(head, bodies);
-  const answer = await whole.body(
-    new Generation(engine, model, wanted, id, { reader: whole, watch }),
-    reply.raw,
-  );
+  const generation = new Generation(engine, model, wanted, id, { reader: whole, watch });
+  live.add(generation, reply.raw);
+  const answer = await whole.body(generation, reply.raw);
   if (answer !== null) return answer;
   // The client has left: nobody is there to be answered.
   reply.hijack();

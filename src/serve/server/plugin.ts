@@ -9,6 +9,7 @@ import { addControlRoutes } from './control-routes.js';
 import { addGenerateRoutes } from './generate-routes.js';
 import { Guard } from './guard.js';
 import { addHealthRoutes } from './health-routes.js';
+import { LiveRequests } from './live-requests.js';
 import { Load } from './load.js';
 import { addModelRoutes } from './model-routes.js';
 import { type ServeOptions, type ServeSettings, takeServeOptions } from './options.js';
@@ -72,7 +73,8 @@ function addServer(app: FastifyInstance, settings: ServeSettings): void {
   addHealthRoutes(app, settings, load);
   addModelRoutes(app, settings, version);
   addTextRoutes(app, settings);
-  if (control) addControlRoutes(app, settings);
+  const live = new LiveRequests();
+  if (control) addControlRoutes(app, settings, live);
   const metrics = settings.metrics ? addMetrics(app, settings) : null;
   const streaming = new Set<ServerResponse>();
   app.register((inner, _options, done) => {
@@ -82,7 +84,7 @@ function addServer(app: FastifyInstance, settings: ServeSettings): void {
       raw.once('close', () => streaming.delete(raw));
       next();
     });
-    addGenerateRoutes(inner, settings, metrics?.requests ?? null);
+    addGenerateRoutes(inner, settings, { watch: metrics?.requests ?? null, live });
     done();
   });
   app.addHook('preClose', () => end(settings, streaming));

@@ -69,7 +69,7 @@ describe('blockstep serve', () => {
     expect(choices[0].text).toMatch(/^( [a-z]+){10,}/);
   });
 
-  it('ends the texts of a stand-in at random lengths, the same ones every time', async () => {
+  it('ends the texts of a stand-in at random lengths with the mean that it was given', async () => {
     const fast = ['--step-overhead-ms', '0', '--weight-bytes', '0', '--kv-bytes-per-token', '0'];
     const { complete } = await serve('--executor', 'simulated', '--mean-output-tokens', '10', ...fast);
     const ends: string[] = [];

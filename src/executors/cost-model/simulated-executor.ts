@@ -37,8 +37,8 @@ const OPTIONS = knownNames<SimulatedExecutorOptions>('the options of a Simulated
   acceptanceRate: true,
   seed: true,
 });
-/** Mixed into the draws of lengths, so that they differ from those that make tokens. */
-const LENGTH = 0x2545f491;
+/** Mixed into the draws of ends, so that they differ from those that make tokens. */
+const ENDS = 0x2545f491;
 
 /**
  * A stand-in for a GPU: makes texts up, and takes for each step the real time that a cost model says. So an engine over it decides, and
@@ -51,7 +51,8 @@ export class SimulatedExecutor implements Executor {
   readonly usesTables = false;
   readonly #model: CostModelExecutor;
   readonly #eosTokenId: number;
-  readonly #meanOutputTokens: number;
+  /** Probability that a token is its text's last one. */
+  readonly #endRate: number;
   readonly #seed: number;
   readonly #maxDrafts: number;
   readonly #timers = new Set<NodeJS.Timeout>();
@@ -82,7 +83,7 @@ export class SimulatedExecutor implements Executor {
       vocabulary,
     });
     this.#eosTokenId = checkInteger('eosTokenId', eosTokenId, 0, 2 ** 31 - 2);
-    this.#meanOutputTokens = checkNumber('meanOutputTokens', meanOutputTokens, 1);
+    this.#endRate = 1 / checkNumber('meanOutputTokens', meanOutputTokens, 1);
     this.#seed = seed;
     this.#maxDrafts = numSpeculativeTokens;
   }
@@ -110,20 +111,20 @@ export class SimulatedExecutor implements Executor {
     this.#timers.clear();
   }
 
-  /** Ends the texts that are long enough: lengths are drawn by the ids of requests, with a geometric distribution. */
+  /**
+   * Ends texts: each of their tokens is the last one with the same probability, so that lengths have a geometric distribution. A
+   * request that may not end yet (`ignoreEos`, `minTokens`) goes on behind such a token, as it does with a model.
+   */
   #endTexts(plan: ExecutorPlan, { tokens, counts, firsts }: TimedTokens): void {
     let at = 0;
     for (let i = 0; i < plan.numRequests; i++) {
       if (counts[i] === 0) continue;
-      const length = this.#lengthOf(plan.requests[i].id);
-      for (let j = Math.max(0, length - 1 - firsts[i]); j < counts[i]; j++) tokens[at + j] = this.#eosTokenId;
+      const text = mix(this.#seed, textKey(plan.requests[i].id)) ^ ENDS;
+      for (let j = 0; j < counts[i]; j++) {
+        if (chance(text, firsts[i] + j) < this.#endRate) tokens[at + j] = this.#eosTokenId;
+      }
       at += counts[i];
     }
-  }
-
-  #lengthOf(id: string): number {
-    const drawn = chance(mix(this.#seed, textKey(id)) ^ LENGTH, 0);
-    return Math.max(1, Math.round(-Math.log(1 - drawn) * this.#meanOutputTokens));
   }
 }
 

@@ -19,6 +19,7 @@
         "native/host/decided/decider.cc",
         "native/host/decided/decisions.cc",
         "native/host/decided/followed.cc",
+        "native/host/events/kv_events.cc",
         "native/host/gather/device_gather.cc",
         "native/host/gather/gatherer.cc",
         "native/host/gather/host_gather.cc",

@@ -34,7 +34,7 @@ HostCore::HostCore(const HostConfig& config, const Exchange& exchange, std::uniq
       exchange_(exchange),
       condition_(exchange_),
       mirrored_(condition_, make_mirror(config.pool, std::move(device), max_logs)),
-      facts_(config.pool, exchange_, condition_, mirrored_),
+      facts_(config_, exchange_, condition_, mirrored_),
       pool_(facts_),
       slots_(config_, exchange_, facts_),
       running_(config_, facts_, slots_),
@@ -215,6 +215,13 @@ u32 HostCore::ref_count(u32 id) {
   return facts_.state().blocks[id].ref;
 }
 
+std::optional<Key> HostCore::published_key(u32 id) {
+  pending_.drain();
+  const Block& block = facts_.state().blocks[id];
+  if (!(block.flags & kPublished)) return std::nullopt;
+  return block.key;
+}
+
 u32 HostCore::block_generation(u32 id) {
   pending_.drain();
   return facts_.state().blocks[id].generation;
@@ -249,6 +256,16 @@ void HostCore::record(bool on) {
 const std::vector<u32>& HostCore::recorded() {
   pending_.drain();
   return facts_.recorded();
+}
+
+const std::vector<u32>& HostCore::kv_events() {
+  pending_.drain();
+  return facts_.events().waiting();
+}
+
+void HostCore::forget_kv_events() {
+  facts_.events().forget();
+  facts_.publish_counts();
 }
 
 void HostCore::submit(std::optional<u64> stream) {

@@ -90,6 +90,8 @@ class HostCore {
   u32 read_published(Span<std::int32_t> out);
   u32 ref_count(u32 id);
   u32 block_generation(u32 id);
+  /// The key that the block is published under; nothing if it is not published.
+  std::optional<Key> published_key(u32 id);
   Key block_hash(u32 slot, u32 index);
   void verify();
   u64 digest();
@@ -100,6 +102,11 @@ class HostCore {
   /// The recorded logs, one after the other, each behind its length in words. They are kept until forget_log().
   const std::vector<u32>& recorded();
   void forget_log() { facts_.forget_recorded(); }
+
+  // Events of the prefix cache (events/kv_events.h).
+  /// The events since the last forget_kv_events().
+  const std::vector<u32>& kv_events();
+  void forget_kv_events();
 
   // The mirror. A core without a mirror accepts these calls too; see Mirrored. kMirror and kCuda poison the core, as
   // kInvariant does.

@@ -34,6 +34,7 @@ export type AnomalyReason =
   | 'invalid-block'
   | 'reassigned-block'
   | 'connector-failed'
+  | 'kv-events-failed'
   | 'after-reset'
   | 'duplicate-job'
   | 'expired-lease'

@@ -53,6 +53,7 @@ const CONFIG = knownNames<CoreConfig>('the config of a Core', {
   maxModelLen: true,
   enablePrefixCaching: true,
   hashSeed: true,
+  kvEvents: true,
   backend: true,
   authority: true,
   device: true,
@@ -80,6 +81,7 @@ function nativeConfig(config: CoreConfig): NativeConfig {
     maxModelLen: config.maxModelLen,
     enablePrefixCaching: config.enablePrefixCaching,
     hashSeed: config.hashSeed,
+    kvEvents: config.kvEvents ?? 'off',
   };
 }
 

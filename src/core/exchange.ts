@@ -35,6 +35,8 @@ export const Control = {
   hitFree: 8,
   /** 1 while a decision of the GPU is under way. Pending operations then stay pending. */
   deciding: 9,
+  /** Words that `NativeCore.takeKvEvents` would give, capped at 2^31 - 1. */
+  kvEventWords: 10,
 } as const;
 
 /**

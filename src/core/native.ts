@@ -42,6 +42,11 @@ export interface NativeConfig {
   enablePrefixCaching: boolean;
   /** The key of the block hash, 16 bytes. */
   hashSeed: Uint8Array;
+  /**
+   * What `takeKvEvents` tells of the prefix cache: nothing; what is new there; in addition, which blocks a request found there.
+   * Default off. On, each log is applied one command at a time.
+   */
+  kvEvents?: 'off' | 'new' | 'all';
   /** The GPU that keeps a second instance of the state. Absent: there is no second instance. */
   cuda?: NativeCudaConfig;
   /**
@@ -248,6 +253,8 @@ export interface NativeCore extends NativeDeviceGather {
   blockGeneration(id: number): number;
   /** The chained 128-bit hash of full block `index` of the slot's tokens. */
   blockHash(slot: number, index: number): bigint;
+  /** The hash under which requests can find a block; null if none can. */
+  publishedHash(id: number): bigint | null;
   /** Checks every invariant of the native state. @throws ERR_BLOCKSTEP_INVARIANT naming what broke */
   verify(): void;
   digest(): bigint;
@@ -278,6 +285,8 @@ export interface NativeCore extends NativeDeviceGather {
   record(on: boolean): void;
   /** The batches of commands since the last call. Each batch is its length in words, then its words. */
   takeLog(): Uint32Array;
+  /** The events of the prefix cache since the last call, in words; native/host/events/kv_events.h has the format. */
+  takeKvEvents(): Uint32Array;
   memory(): NativeMemory;
   dispose(): void;
 }

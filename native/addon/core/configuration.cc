@@ -24,6 +24,16 @@ Authority read_authority(Napi::Value value) {
   Call::refuse("authority", "host or device", value);
 }
 
+/// Absent: nothing.
+KvReport read_kv_events(Napi::Value value) {
+  if (value.IsUndefined()) return KvReport::kNothing;
+  const std::u16string name = value.IsString() ? value.As<Napi::String>().Utf16Value() : u"";
+  if (name == u"off") return KvReport::kNothing;
+  if (name == u"new") return KvReport::kNew;
+  if (name == u"all") return KvReport::kAll;
+  Call::refuse("kvEvents", "off, new or all", value);
+}
+
 }  // namespace
 
 HostConfig read_configuration(Napi::Value value) {
@@ -44,6 +54,10 @@ HostConfig read_configuration(Napi::Value value) {
   config.caching = Call::check_boolean(read_property(value, "enablePrefixCaching"), "enablePrefixCaching");
   config.seed = read_seed(read_property(value, "hashSeed"));
   config.authority = read_authority(read_property(value, "authority"));
+  config.kv_events = read_kv_events(read_property(value, "kvEvents"));
+  if (config.kv_events != KvReport::kNothing && config.authority == Authority::kDevice) {
+    throw Error{kBadArg, "kvEvents must be off where the GPU decides, because the host tells them"};
+  }
   if (u64{config.pool.max_blocks_per_row} * config.block_size < config.max_model_len) {
     throw Error{kBadArg, "maxBlocksPerRow * blockSize must be at least maxModelLen, got " +
                              std::to_string(config.pool.max_blocks_per_row) + " * " +

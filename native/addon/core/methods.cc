@@ -130,6 +130,12 @@ Napi::Value block_hash(const Call& call) {
   return call.bigint(key.lo, key.hi);
 }
 
+Napi::Value published_hash(const Call& call) {
+  HostCore& core = call.core();
+  const std::optional<Key> key = core.published_key(call.integer(0, "id", 0, core.config().pool.num_blocks - 1));
+  return key ? call.bigint(key->lo, key->hi) : call.env.Null();
+}
+
 Napi::Value verify(const Call& call) {
   call.core().verify();
   return {};
@@ -170,6 +176,15 @@ Napi::Value take_log(const Call& call) {
   auto array = Napi::Uint32Array::New(call.env, log.size());
   std::copy(log.begin(), log.end(), array.Data());
   core.forget_log();
+  return array;
+}
+
+Napi::Value take_kv_events(const Call& call) {
+  HostCore& core = call.core();
+  const std::vector<u32>& events = core.kv_events();
+  auto array = Napi::Uint32Array::New(call.env, events.size());
+  std::copy(events.begin(), events.end(), array.Data());
+  core.forget_kv_events();
   return array;
 }
 
@@ -227,6 +242,7 @@ Napi::Function CoreObject::define_class(Napi::Env env) {
       method<read_block<&HostCore::ref_count>>(env, "refCount"),
       method<read_block<&HostCore::block_generation>>(env, "blockGeneration"),
       method<block_hash>(env, "blockHash"),
+      method<published_hash>(env, "publishedHash"),
       method<verify>(env, "verify"),
       method<digest>(env, "digest"),
       method<rolling_digest>(env, "rollingDigest"),
@@ -236,6 +252,7 @@ Napi::Function CoreObject::define_class(Napi::Env env) {
       method<mirror_digest>(env, "mirrorDigest"),
       method<record>(env, "record"),
       method<take_log>(env, "takeLog"),
+      method<take_kv_events>(env, "takeKvEvents"),
       method<memory>(env, "memory"),
       method<dispose_core>(env, "dispose"),
   });

@@ -8,6 +8,10 @@ namespace blockstep {
 /// Who decides which blocks a request gets: the host, or the device. If the device decides, the host follows.
 enum class Authority : u32 { kHost, kDevice };
 
+/// What a core tells of its prefix cache (events/kv_events.h): nothing; what is new there; in addition, which blocks a
+/// request found there.
+enum class KvReport : u32 { kNothing, kNew, kAll };
+
 struct HostConfig {
   Config pool;
   u32 block_size;        // tokens per block: 1 .. 2^16
@@ -19,6 +23,7 @@ struct HostConfig {
   bool caching;
   Key seed;
   Authority authority = Authority::kHost;
+  KvReport kv_events = KvReport::kNothing;
 
   /// How many blocks `tokens` tokens need.
   u32 blocks_for(u32 tokens) const { return (tokens + block_size - 1) / block_size; }

@@ -19,6 +19,7 @@ enum Control : u32 {
   kEvictionsHigh,
   kHitFree,
   kDeciding,
+  kKvEventWords,
   kControlWords = 64
 };
 

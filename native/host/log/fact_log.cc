@@ -5,17 +5,19 @@
 
 namespace blockstep {
 
-FactLog::FactLog(const Config& pool, const Exchange& exchange, Condition& condition, Mirrored& mirrored)
+FactLog::FactLog(const HostConfig& config, const Exchange& exchange, Condition& condition, Mirrored& mirrored)
     : exchange_(exchange),
       condition_(condition),
       mirrored_(mirrored),
-      state_memory_(pool),
+      state_memory_(config.pool),
       state_(state_memory_.state),
-      ids_memory_(u64{pool.num_blocks} * sizeof(u32)) {}
+      ids_memory_(u64{config.pool.num_blocks} * sizeof(u32)),
+      events_(config.kv_events, config.pool.num_blocks, config.block_size) {}
 
 void FactLog::begin() {
   log_.clear();
   claimed_.clear();
+  if (events_.on()) [[unlikely]] events_.begin();
 }
 
 /// Notes that the log being built publishes a shared block. False if that log publishes the block already.
@@ -47,10 +49,24 @@ Results FactLog::apply_log(const u32* log, u32 words) {
       condition_.poison("out of memory while recording the log");
     }
   }
-  SoloTeam solo;
   Results results{static_cast<u32*>(ids_memory_.base()), state_.config.num_blocks, 0, 0, 0};
-  apply(solo, state_, log, words, results);
+  if (events_.on()) [[unlikely]] {
+    apply_and_tell(log, words, results);
+  } else {
+    SoloTeam solo;
+    apply(solo, state_, log, words, results);
+  }
   return results;
+}
+
+void FactLog::apply_and_tell(const u32* log, u32 words, Results& results) {
+  try {
+    events_.apply(state_, log, words, results);
+  } catch (const std::bad_alloc&) {
+    condition_.poison("out of memory while telling KV cache events");
+  } catch (const Error& error) {
+    condition_.poison("KV cache events: " + error.message);
+  }
 }
 
 void FactLog::publish_counts() {
@@ -58,6 +74,7 @@ void FactLog::publish_counts() {
   exchange_.control(kPublishedBlocks) = static_cast<std::int32_t>(state_.num_published);
   exchange_.control(kRowsInUse) = static_cast<std::int32_t>(state_.rows_in_use);
   exchange_.control(kEvictionsLow) = static_cast<std::int32_t>(state_.evictions);
+  exchange_.control(kKvEventWords) = static_cast<std::int32_t>(std::min<std::size_t>(events_.waiting().size(), 0x7fffffff));
   exchange_.control(kEvictionsHigh) = static_cast<std::int32_t>(state_.evictions >> 32);
 }
 

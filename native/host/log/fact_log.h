@@ -9,6 +9,7 @@
 #include "../../base/memory.h"
 #include "../../core/blocks/apply.h"
 #include "../base/condition.h"
+#include "../events/kv_events.h"
 #include "../mirror/mirrored.h"
 #include "log_writer.h"
 
@@ -17,7 +18,7 @@ namespace blockstep {
 class FactLog {
  public:
   /// @throws Error kNoMemory, std::bad_alloc
-  FactLog(const Config& pool, const Exchange& exchange, Condition& condition, Mirrored& mirrored);
+  FactLog(const HostConfig& config, const Exchange& exchange, Condition& condition, Mirrored& mirrored);
   FactLog(const FactLog&) = delete;
   FactLog& operator=(const FactLog&) = delete;
 
@@ -45,6 +46,9 @@ class FactLog {
   /// mirror's device has applied it already.
   Results follow(const u32* log, u32 words) { return apply_log(log, words); }
 
+  /// What is told of the prefix cache. Whoever logs a publication announces it there first.
+  KvEvents& events() { return events_; }
+
   /// Writes the counts that TypeScript reads without a call to the control area.
   void publish_counts();
 
@@ -56,6 +60,7 @@ class FactLog {
  private:
   bool claim(u32 id);
   Results apply_log(const u32* log, u32 words);
+  void apply_and_tell(const u32* log, u32 words, Results& results);
 
   const Exchange& exchange_;
   Condition& condition_;
@@ -65,6 +70,7 @@ class FactLog {
   Memory ids_memory_;  // where apply() writes the ids it takes; one log takes at most all blocks
   LogWriter log_;
   std::vector<u32> claimed_;  // shared blocks that the log being built publishes
+  KvEvents events_;
   bool recording_ = false;
   std::vector<u32> recorded_;
 };

@@ -89,6 +89,8 @@ class RequestTable {
   u32 num_open() const { return num_open_; }
   u32 full_blocks(const Slot& slot) const { return slot.num_tokens / block_size_; }
   u64 handle(u32 slot) const { return slot + u64{slots_[slot].generation} * kSlotLimit; }
+  /// @param slot one of this table's
+  u64 handle(const Slot& slot) const { return handle(static_cast<u32>(&slot - slots_.data())); }
   /// Bytes of the table, the tokens and the hashes.
   u64 bytes() const { return slots_.capacity() * sizeof(Slot) + owned_bytes_; }
 

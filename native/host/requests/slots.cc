@@ -25,6 +25,11 @@ void Slots::log_publications(Slot& slot, u32 row, u32 have, u32 from, u32 to) {
   table_.extend_hashes(slot, to);
   for (u32 i = from; i < to; ++i) {
     if (i < have && !facts_.needs_publication(blocks_of(state_, row)[i])) continue;
+    if (facts_.events().on()) [[unlikely]] {
+      const Key* keys = slot.hashes + i;
+      const std::size_t first = std::size_t{i} * config_.block_size;
+      facts_.events().announce({table_.handle(slot), i, i == 0 ? nullptr : keys, keys + 1, slot.tokens + first});
+    }
     facts_.log().publish(row, i, slot.hashes[i + 1]);
   }
 }

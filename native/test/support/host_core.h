@@ -6,6 +6,7 @@
 #include "../../host/decided/decider.cc"
 #include "../../host/decided/decisions.cc"
 #include "../../host/decided/followed.cc"
+#include "../../host/events/kv_events.cc"
 #include "../../host/gather/device_gather.cc"
 #include "../../host/gather/gatherer.cc"
 #include "../../host/gather/host_gather.cc"

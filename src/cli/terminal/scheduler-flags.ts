@@ -18,6 +18,7 @@ type FlagKey = Exclude<
   | 'hashSeed'
   | 'deadlines'
   | 'numRanks'
+  | 'kvEvents'
   | 'reportBlocks'
   | 'backend'
   | 'authority'

@@ -17,6 +17,7 @@ export function addRequest(s: SchedulerState, input: TakenRequest, handle: numbe
     input.resumable === true ? new Session(stopsOf(input), input.params, isEmpty ? 0 : 1) : null;
   const request = new Request(input, handle, slotOf(handle), s.requestLimits(), session);
   s.track(request);
+  s.kvEvents?.added(request);
   if (isEmpty) parkSession(s, request);
   else enter(s, request);
   if (channels.add.hasSubscribers) {

@@ -29,6 +29,7 @@ export function resetPrefixCache(
   const local = s.core.native.reset();
   if (local) noteForgotten(s, published);
   const connector = local && resetConnector ? (s.connector?.askReset() ?? null) : null;
+  s.kvEvents?.tell([]);
   const ok = local && connector !== false;
   const inUse = local
     ? { blockers: [], pinnedBlocks: 0 }

@@ -9,8 +9,12 @@ const OPS_PER_ENTRY = 4;
  * The part of a configuration that decides something. The placement decides nothing, so a recorded log does not name
  * one.
  */
-type DecidingConfig = Omit<SchedulerConfig, 'now' | 'log' | 'placement' | 'connector' | 'borrower'> & {
+type DecidingConfig = Omit<
+  SchedulerConfig,
+  'now' | 'log' | 'placement' | 'connector' | 'borrower' | 'kvEvents'
+> & {
   placement?: Placement;
+  kvEvents?: SchedulerConfig['kvEvents'];
 };
 
 /** The configuration of the native core for a scheduler of this configuration. */
@@ -30,6 +34,7 @@ export function coreConfig(config: DecidingConfig): Required<CoreConfig> {
     maxModelLen,
     enablePrefixCaching: config.enablePrefixCaching,
     hashSeed: config.hashSeed,
+    kvEvents: config.kvEvents?.report ?? 'off',
     ...(config.placement ?? resolvePlacement({})),
   };
 }

@@ -3,6 +3,7 @@ import type { BorrowerMethods } from '../borrow/ask-borrower.js';
 import type { BorrowingAdapter } from '../borrow/borrowing-adapter.js';
 import type { SchedulerConnector } from '../connector/connector.js';
 import type { ConnectorMethods } from '../connector/connector-methods.js';
+import type { KvEventSink, TakenKvEventSink } from '../events/kv-event.js';
 import type { Deadlines } from '../request/wait.js';
 import type { Deviations } from './deviations.js';
 
@@ -82,6 +83,8 @@ export interface SchedulerOptions extends PlacementOptions {
   deadlines?: Partial<Deadlines> | false;
   /** The scheduler's clock, in milliseconds; it must never go back. Default performance.now. */
   now?: () => number;
+  /** Who is told which blocks the prefix cache has (vLLM `kv_events_config`). It does not go with `authority: 'device'`. Default: nobody. */
+  kvEvents?: KvEventSink | null;
   /** True: plans say which blocks were taken from the pool, and which ones can no longer be found. Default false. */
   reportBlocks?: boolean;
   /** True: anomalies are thrown as well as counted. Default false. */
@@ -149,6 +152,8 @@ export interface SchedulerConfig {
   readonly deadlines: Readonly<Deadlines>;
   /** The scheduler's clock, in milliseconds. */
   readonly now: () => number;
+  /** Who is told which blocks the prefix cache has; null = nobody. */
+  readonly kvEvents: TakenKvEventSink | null;
   /** Whether plans say which blocks were taken from the pool, and which ones can no longer be found. */
   readonly reportBlocks: boolean;
   /** Whether anomalies are thrown as well as counted. */

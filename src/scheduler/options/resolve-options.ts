@@ -4,6 +4,7 @@ import { checkNames, knownNames } from '../../base/known-names.js';
 import { resolvePlacement } from '../../core/placement.js';
 import { takeBorrower } from '../borrow/ask-borrower.js';
 import { type ConnectorMethods, takeConnector } from '../connector/connector-methods.js';
+import { takeKvEventSink } from '../events/kv-event.js';
 import { DEFAULT_DEADLINES, type Deadlines, MAX_TIMEOUT } from '../request/wait.js';
 import { DEVIATION_NAMES, DEVIATIONS, type Deviations, resolveDeviations } from './deviations.js';
 import { takeHashSeed } from './hash-seed.js';
@@ -73,6 +74,7 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
     reclaim: oneOf('reclaim', o.reclaim, ['on-report', 'on-confirmation'] as const),
     deadlines: takeDeadlines(o.deadlines),
     now: o.now === undefined ? () => performance.now() : checkClock(o.now),
+    kvEvents: o.kvEvents === undefined || o.kvEvents === null ? null : takeKvEventSink(o.kvEvents),
     reportBlocks: boolean('reportBlocks', o.reportBlocks, false),
     strict: boolean('strict', o.strict, false),
     log: o.log === undefined || o.log === null ? null : checkSink(o.log),
@@ -96,6 +98,8 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
     );
   if (config.borrower !== null && config.placement.authority === 'device')
     throw badArg('authority', 'device', 'host with a borrower: the GPU reads the queues by itself');
+  if (config.kvEvents !== null && config.placement.authority === 'device')
+    throw badArg('authority', 'device', 'host with kvEvents: the host tells them');
   return Object.freeze(config);
 }
 

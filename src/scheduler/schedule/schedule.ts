@@ -85,6 +85,7 @@ export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number)
   if (s.config.reportBlocks) reportBlocks(s, plan);
   if (s.connector !== null) askConnector(s, plan, s.connector);
   s.core.submit();
+  s.kvEvents?.tell(plan.finishedHandles);
   if (channels.step.hasSubscribers) {
     const { step, numRequests, totalTokens } = plan;
     channels.step.publish({ step, numRequests, totalTokens, freeBlocks: s.core.freeBlocks });

@@ -3,6 +3,7 @@ import { BoundedSet } from '../../base/collections/bounded-set.js';
 import { type Core, slotOf } from '../../core/core.js';
 import { AskedBorrower } from '../borrow/ask-borrower.js';
 import { AskedConnector, type ConnectorLog } from '../connector/ask-connector.js';
+import { ToldKvEvents } from '../events/told-kv-events.js';
 import { dropsLastHit, numLookaheadTokens, poolTokens, type SchedulerConfig } from '../options/options.js';
 import { NEVER, Plan } from '../plan/plan.js';
 import { StepOutputs } from '../plan/step-outputs.js';
@@ -52,6 +53,8 @@ export class SchedulerState {
   /** The borrowing adapter; null = none. */
   readonly borrower: AskedBorrower | null;
   readonly grammars: AskedGrammars;
+  /** Who is told of the prefix cache; null = nobody. */
+  readonly kvEvents: ToldKvEvents | null;
   readonly adapters: StepAdapters;
   /** The connector's pins. */
   readonly pins = new PinCounts();
@@ -119,6 +122,7 @@ export class SchedulerState {
     this.connector = config.connector && new AskedConnector(config.connector, this.anomalies, log);
     this.borrower = config.borrower && new AskedBorrower(config.borrower, this.anomalies);
     this.grammars = new AskedGrammars(this.anomalies, log);
+    this.kvEvents = config.kvEvents && new ToldKvEvents(config.kvEvents, core, this.anomalies);
     this.adapters = new StepAdapters(config);
     this.pipelined = config.pipelineDepth > 1;
     this.maxDrafts = config.numSpeculativeTokens;

@@ -1,6 +1,7 @@
 import type { WorkerMethods } from '../../../src/engine/workers/worker-methods.js';
 import { Workers } from '../../../src/engine/workers/workers.js';
 import type { WorkerStep } from '../../../src/scheduler/connector/connector.js';
+import type { KvEvent, KvEventSink } from '../../../src/scheduler/events/kv-event.js';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
 import type { Plan } from '../../../src/scheduler/plan/plan.js';
 import type { OutstandingKind } from '../../../src/scheduler/request/outstanding.js';
@@ -9,6 +10,7 @@ import { Scheduler } from '../../../src/scheduler/scheduler.js';
 import { Auditor } from '../audit/auditor.js';
 import type { ChunkFacts } from '../audit/conversation.js';
 import { type Asked, type EntryResult, type TransferFacts, Violation } from '../audit/facts.js';
+import { IndexAudit } from '../audit/index-audit.js';
 import { Observer } from '../shared/observer.js';
 import { keyOf, Text } from '../shared/text.js';
 import { threw } from '../shared/threw.js';
@@ -16,6 +18,7 @@ import { type Decisions, SimConnector } from './connector.js';
 import { type Dispatched, draft, Executor } from './executor.js';
 import { Fabric, type FabricHooks } from './fabric.js';
 import type { SimGrammar } from './grammar.js';
+import { cachedHashes, indexFact } from './index-facts.js';
 import { Memory } from './memory.js';
 import type { ConnectorShape } from './setup.js';
 import { describePlan, describeRow, describeTransfers, rulesOf } from './tell.js';
@@ -42,6 +45,8 @@ export class World {
   readonly fabric: Fabric;
   readonly connector: SimConnector | null;
   readonly memory: Memory;
+  /** Reads the events of the prefix cache. */
+  readonly index: IndexAudit;
   readonly texts = new Map<number, Text>();
   /** Plans that were dispatched, by step. */
   readonly plans = new Map<number, Plan>();
@@ -65,7 +70,14 @@ export class World {
         ? null
         : new SimConnector(connector.protection, connector.reporters, decisions);
     const extra = this.connector === null ? {} : { connector: this.connector };
-    this.scheduler = new Scheduler({ ...scheduler, ...extra, now: () => this.now });
+    const { blockSize: size = 16 } = scheduler;
+    // A reader that throws is skipped and counted, so what it finds is kept.
+    this.index = new IndexAudit();
+    const kvEvents: KvEventSink = {
+      report: 'all',
+      onEvents: (events) => this.#tellIndex(events, size),
+    };
+    this.scheduler = new Scheduler({ ...scheduler, ...extra, kvEvents, now: () => this.now });
     const numRanks = connector === null ? 1 : Math.max(...connector.reporters.flat()) + 1;
     const { numBlocks, blockSize } = this.scheduler.config;
     this.memory = new Memory(numBlocks, blockSize, numRanks, (block, turn, over) => {
@@ -130,7 +142,10 @@ export class World {
     if (eosTokenId >= 0) input.eosTokenId = eosTokenId;
     if (salt !== 0) input.cacheSalt = `salt${salt}`;
     if (adapter !== '') input.adapter = adapter;
-    if (isSession) input.resumable = true;
+    if (isSession) {
+      input.resumable = true;
+      this.index.hasSessions = true;
+    }
     if (asked.timeoutMs !== undefined) input.timeoutMs = asked.timeoutMs;
     if (grammar !== null) input.grammar = grammar;
     this.#begin(false);
@@ -287,6 +302,7 @@ export class World {
     const plan = this.#call('schedule', () => this.scheduler.schedule());
     const facts = this.#observer.plan(plan);
     this.note(`schedule: step ${plan.step}, ${describePlan(facts, (handle) => this.name(handle))}`);
+    this.index.check(cachedHashes(this.scheduler));
     const sight = this.#sight();
     this.auditor.unannounced(sight);
     this.auditor.steps.planned(facts);
@@ -413,6 +429,14 @@ export class World {
   }
 
   /** Looks at the scheduler, and compares. */
+  #tellIndex(events: readonly KvEvent[], blockSize: number): void {
+    try {
+      for (const event of events) this.index.told(indexFact(event, blockSize));
+    } catch (error) {
+      this.#wrong ??= (error as Error).message;
+    }
+  }
+
   look(): ReturnType<Observer['sight']> {
     const sight = this.#sight();
     this.auditor.unannounced(sight);

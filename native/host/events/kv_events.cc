@@ -1,0 +1,126 @@
+#include "kv_events.h"
+
+#include "../../base/error.h"
+
+namespace blockstep {
+
+void KvEvents::begin() {
+  announced_.clear();
+  announced_tokens_.clear();
+  next_ = 0;
+}
+
+void KvEvents::announce(const FullBlock& block) {
+  const std::size_t at = announced_tokens_.size();
+  announced_tokens_.insert(announced_tokens_.end(), block.tokens, block.tokens + block_size_);
+  announced_.push_back({block.handle, block.index, block.parent != nullptr, block.parent ? *block.parent : Key{0, 0},
+                        *block.key, at});
+}
+
+void KvEvents::reused(u64 handle, const Key* keys, const std::int32_t* tokens, u32 count) {
+  if (report_ != KvReport::kAll || count == 0) return;
+  waiting_.reserve(waiting_.size() + 10 + std::size_t{count} * (4 + block_size_));
+  waiting_.insert(waiting_.end(), {static_cast<u32>(KvEvent::kReused), static_cast<u32>(handle),
+                                   static_cast<u32>(handle >> 32), 0, count, 0});
+  put({0, 0});
+  for (u32 i = 0; i < count; ++i) put(keys[i]);
+  waiting_.insert(waiting_.end(), tokens, tokens + std::size_t{count} * block_size_);
+}
+
+void KvEvents::apply(State& state, const u32* log, u32 words, Results& results) {
+  SoloTeam solo;
+  results.num_ids = 0;
+  results.evictions = 0;
+  results.fault = state.fault;
+  // One command at a time, because what a command drops is known only before the next one uses it again. How a log is
+  // cut makes no difference to the state.
+  for (u32 at = 0; at < words && results.fault == kNoFault;) {
+    const u32 payload = payload_words(log[at]);
+    const bool whole = payload < words - at;
+    Results one{results.ids + results.num_ids, results.capacity - results.num_ids, 0, 0, 0};
+    blockstep::apply(solo, state, log + at, whole ? payload + 1 : words - at, one);
+    results.num_ids += one.num_ids;
+    results.evictions += one.evictions;
+    results.fault = one.fault;
+    if (one.fault == kNoFault) tell(state, log[at], log + at + 1, one);
+    at += payload + 1;
+  }
+}
+
+void KvEvents::tell(const State& state, u32 head, const u32* words, const Results& results) {
+  switch (op_of(head)) {
+    case Op::kPublish: return tell_published(state, words, count_of(head));
+    case Op::kExtend: return tell_dropped(state, results.ids, results.num_ids);
+    case Op::kEvict: return tell_dropped(state, words, count_of(head));
+    case Op::kReset:
+      waiting_.push_back(static_cast<u32>(KvEvent::kCleared));
+      published_.assign(published_.size(), false);
+      return;
+    case Op::kOpen:
+    case Op::kRelease:
+    case Op::kPin:
+    case Op::kUnpin: return;
+  }
+}
+
+/// Tells the blocks that are the only ones of their keys, in runs of blocks that follow each other.
+void KvEvents::tell_published(const State& state, const u32* entries, u32 count) {
+  if (count > announced_.size() - next_) throw Error{kInvariant, "a block was published that nobody announced"};
+  std::size_t from = next_;
+  for (u32 i = 0; i < count; ++i, ++next_) {
+    const u32* entry = entries + std::size_t{i} * kPublishWords;
+    const Key key = key_at(entry + 2);
+    const u32 id = blocks_of(state, entry[0])[entry[1]];
+    const Announced& announced = announced_[next_];
+    if (announced.key != key) throw Error{kInvariant, "a block was published under a key that nobody announced"};
+    published_[id] = true;
+    const bool is_new = find(state, key) == id;
+    const bool follows = next_ > from && announced_[next_ - 1].handle == announced.handle &&
+                         announced_[next_ - 1].index + 1 == announced.index;
+    if (!is_new || !follows) {
+      tell_run(from, next_);
+      from = is_new ? next_ : next_ + 1;
+    }
+  }
+  tell_run(from, next_);
+}
+
+void KvEvents::tell_run(std::size_t from, std::size_t to) {
+  if (from >= to) return;
+  const Announced& first = announced_[from];
+  waiting_.insert(waiting_.end(), {static_cast<u32>(KvEvent::kStored), static_cast<u32>(first.handle),
+                                   static_cast<u32>(first.handle >> 32), first.index, static_cast<u32>(to - from),
+                                   first.has_parent ? 1u : 0u});
+  put(first.parent);
+  for (std::size_t i = from; i < to; ++i) put(announced_[i].key);
+  const auto tokens = announced_tokens_.begin() + static_cast<std::ptrdiff_t>(first.tokens);
+  waiting_.insert(waiting_.end(), tokens, tokens + static_cast<std::ptrdiff_t>((to - from) * block_size_));
+}
+
+/// Tells which keys are gone, of blocks that may have lost theirs.
+void KvEvents::tell_dropped(const State& state, const u32* ids, u32 count) {
+  std::size_t event = 0;  // where its keys begin, once there is an event
+  told_.clear();
+  for (u32 i = 0; i < count; ++i) {
+    const Block& block = state.blocks[ids[i]];
+    if (!published_[ids[i]] || (block.flags & kPublished)) continue;
+    published_[ids[i]] = false;
+    // The block's key stays readable until the block is published again.
+    // Two of the dropped blocks may have had the same key.
+    if (find(state, block.key) != kNone || !told_.insert({block.key.lo, block.key.hi}).second) continue;
+    if (event == 0) {
+      waiting_.insert(waiting_.end(), {static_cast<u32>(KvEvent::kRemoved), 0});
+      event = waiting_.size();
+    }
+    put(block.key);
+    waiting_[event - 1] += 1;
+  }
+}
+
+void KvEvents::put(const Key& key) {
+  u32 words[4];
+  put_key(words, key);
+  waiting_.insert(waiting_.end(), words, words + 4);
+}
+
+}  // namespace blockstep

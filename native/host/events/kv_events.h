@@ -1,0 +1,87 @@
+// KvEvents: what a log does to the prefix cache, told as vLLM's KV cache events.
+//
+// The events say which keys the index of the prefix cache holds, not which blocks carry them: a key is stored when its
+// first block is published, and removed when its last block loses it. A reader that applies the events to an empty set
+// has the keys of the index. vLLM also says that a key is gone while another block still carries it.
+#pragma once
+
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "../../core/blocks/apply.h"
+#include "../base/config.h"
+
+namespace blockstep {
+
+/// An event is flat words behind its kind:
+///
+///   kStored, kReused   handle (2 words), index of the first block in its request, n, 1 if there is a parent, the
+///                      parent's key (4 words), n keys (4 words each), n * block_size tokens
+///   kRemoved           n, n keys
+///   kCleared           (nothing): the index is empty
+enum class KvEvent : u32 { kStored = 1, kReused, kRemoved, kCleared };
+
+/// A full block of a request: the parent is null for the first block.
+struct FullBlock {
+  u64 handle;
+  u32 index;
+  const Key* parent;
+  const Key* key;
+  const std::int32_t* tokens;
+};
+
+/// Invariant: `published_[id]` is whether block `id` carries a key, as of the last command that was applied here.
+class KvEvents {
+ public:
+  KvEvents(KvReport report, u32 num_blocks, u32 block_size)
+      : report_(report), block_size_(block_size), published_(report == KvReport::kNothing ? 0 : num_blocks) {}
+  KvEvents(const KvEvents&) = delete;
+  KvEvents& operator=(const KvEvents&) = delete;
+
+  bool on() const { return report_ != KvReport::kNothing; }
+
+  /// Forgets what was announced.
+  void begin();
+  /// Announces the next publication of the log that is being built. The request may have ended when the log is applied,
+  /// so its tokens are copied here. @throws std::bad_alloc
+  void announce(const FullBlock& block);
+  /// Tells that a request found these blocks in the index, if that is told. Its blocks follow each other from the first
+  /// one on. @throws std::bad_alloc
+  void reused(u64 handle, const Key* keys, const std::int32_t* tokens, u32 count);
+
+  /// As apply() of one member, and tells what the log did. Publications come in the order of their announcements.
+  /// @throws Error kInvariant if they do not, std::bad_alloc; the log is applied nevertheless, up to some command
+  void apply(State& state, const u32* log, u32 words, Results& results);
+
+  /// The events that were not taken yet.
+  const std::vector<u32>& waiting() const { return waiting_; }
+  void forget() { waiting_.clear(); }
+
+ private:
+  struct Announced {
+    u64 handle;
+    u32 index;
+    bool has_parent;
+    Key parent;
+    Key key;
+    std::size_t tokens;  // where they begin in announced_tokens_
+  };
+
+  void tell(const State& state, u32 head, const u32* words, const Results& results);
+  void tell_published(const State& state, const u32* entries, u32 count);
+  void tell_dropped(const State& state, const u32* ids, u32 count);
+  void tell_run(std::size_t from, std::size_t to);
+  void put(const Key& key);
+
+  const KvReport report_;
+  const u32 block_size_;
+  std::vector<bool> published_;
+  std::vector<Announced> announced_;
+  std::vector<std::int32_t> announced_tokens_;
+  std::size_t next_ = 0;  // announcements that were published
+  std::vector<u32> waiting_;
+  std::set<std::pair<u64, u64>> told_;  // keys that the command dropped for good
+};
+
+}  // namespace blockstep

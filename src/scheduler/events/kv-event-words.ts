@@ -1,0 +1,53 @@
+import { HASH_BYTES, type KvBlocksStored, type KvEvent } from './kv-event.js';
+
+/** Kinds of events, as native code numbers them (native/host/events/kv_events.h). */
+const Kind = { stored: 1, reused: 2, removed: 3, cleared: 4 } as const;
+
+const KEY_WORDS = HASH_BYTES / 4;
+
+/** What the scheduler knows of a request's hashes. */
+export interface HashNames {
+  readonly adapter: string | null;
+  readonly cacheSalt: string | null;
+}
+
+/**
+ * Reads the events of native code. They keep parts of `words`, which must be theirs.
+ * @param words as `NativeCore.takeKvEvents` gives them
+ * @param blockSize tokens of a block
+ * @param namesOf what is known of the request with a handle
+ */
+export function readKvEvents(
+  words: Uint32Array,
+  blockSize: number,
+  namesOf: (handle: number) => HashNames,
+): KvEvent[] {
+  const events: KvEvent[] = [];
+  let at = 0;
+  const bytes = (numWords: number): Uint8Array => {
+    const view = new Uint8Array(words.buffer, words.byteOffset + 4 * at, 4 * numWords);
+    at += numWords;
+    return view;
+  };
+  const stored = (isReused: boolean): KvBlocksStored => {
+    const handle = words[at] + words[at + 1] * 2 ** 32;
+    const numBlocks = words[at + 3];
+    const hasParent = words[at + 4] === 1;
+    at += 5;
+    const parent = bytes(KEY_WORDS);
+    const hashes = bytes(numBlocks * KEY_WORDS);
+    const tokenIds = new Int32Array(words.buffer, words.byteOffset + 4 * at, numBlocks * blockSize);
+    at += numBlocks * blockSize;
+    const parentHash = hasParent ? parent : null;
+    return { type: 'stored', medium: 'GPU', hashes, parentHash, tokenIds, ...namesOf(handle), isReused };
+  };
+  while (at < words.length) {
+    const kind = words[at++];
+    if (kind === Kind.removed) {
+      const numBlocks = words[at++];
+      events.push({ type: 'removed', medium: 'GPU', hashes: bytes(numBlocks * KEY_WORDS) });
+    } else if (kind === Kind.cleared) events.push({ type: 'cleared' });
+    else events.push(stored(kind === Kind.reused));
+  }
+  return events;
+}

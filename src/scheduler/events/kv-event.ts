@@ -1,0 +1,82 @@
+import { badArg } from '../../base/checks.js';
+import { type Bound, bindMethods } from '../../base/foreign/foreign-method.js';
+import { checkNames, knownNames } from '../../base/known-names.js';
+
+/** Bytes of the hash of a block. */
+export const HASH_BYTES = 16;
+
+/** Where KV lies: the pool of the executor, and the tiers of a connector. vLLM has the same names. */
+export type KvMedium = 'GPU' | 'CPU' | 'STORAGE';
+
+/** Full blocks of one request that follow each other. */
+export interface KvBlocksStored {
+  readonly type: 'stored';
+  readonly medium: KvMedium;
+  /** The hashes of the blocks, 16 bytes each, one behind the other. */
+  readonly hashes: Uint8Array;
+  /** The hash of the block before the first one; null for the first block of a request. */
+  readonly parentHash: Uint8Array | null;
+  /** The tokens of the blocks, `blockSize` for each; empty for blocks of a tier. */
+  readonly tokenIds: Int32Array;
+  /** Name of the LoRA adapter whose KV it is; null = none. */
+  readonly adapter: string | null;
+  /** Salt of the hashes; null = none. */
+  readonly cacheSalt: string | null;
+  /** True: the blocks were stored before, and a request found them. Only with `report: 'all'`. */
+  readonly isReused: boolean;
+}
+
+/** Blocks that can no longer be found. */
+export interface KvBlocksRemoved {
+  readonly type: 'removed';
+  readonly medium: KvMedium;
+  /** The hashes of the blocks, 16 bytes each, one behind the other. */
+  readonly hashes: Uint8Array;
+}
+
+/** No block of the pool can be found any more; what tiers hold stays. */
+export interface KvBlocksCleared {
+  readonly type: 'cleared';
+}
+
+/**
+ * A change of the prefix cache, told by hash: which hashes can be found, not which blocks have them. A reader that applies the events
+ * to an empty set has exactly the hashes that the cache has. The parent of a block is stored before the block; it may be removed before it too, where KV was lost. The hashes are
+ * `Core.native.blockHash`, in little endian. The arrays are the reader's.
+ */
+export type KvEvent = KvBlocksStored | KvBlocksRemoved | KvBlocksCleared;
+
+/** Who is told of the prefix cache (vLLM `kv_events_config`). */
+export interface KvEventSink {
+  /**
+   * `new` (default): what is stored and removed. `all`: also which stored blocks a request found, for readers that want to know what is
+   * used (vLLM `kv_cache_report_mode` full).
+   */
+  readonly report?: 'new' | 'all';
+  /**
+   * Called with the events of a step, in their order; not called when there are none. It must not throw, and must not call the
+   * scheduler or its engine. If it throws, the anomaly `kv-events-failed` is counted, and these events are lost for it.
+   */
+  onEvents(events: readonly KvEvent[]): void;
+}
+
+/** A checked sink. */
+export interface TakenKvEventSink {
+  readonly report: 'new' | 'all';
+  readonly onEvents: Bound;
+}
+
+const SINK = knownNames<KvEventSink>('kvEvents', { report: true, onEvents: true });
+
+/** @throws ERR_BLOCKSTEP_BAD_ARG */
+export function takeKvEventSink(sink: KvEventSink): TakenKvEventSink {
+  if (typeof sink !== 'object' || sink === null)
+    throw badArg('kvEvents', sink, 'an object with a function onEvents');
+  checkNames(sink, SINK);
+  const { report = 'new' } = sink;
+  if (report !== 'new' && report !== 'all') throw badArg('kvEvents.report', report, 'one of new, all');
+  return {
+    report,
+    onEvents: bindMethods('kvEvents', sink, ['onEvents']).onEvents,
+  };
+}

@@ -1,0 +1,72 @@
+import { Violation } from './facts.js';
+
+/** What is told of the prefix cache, as plain data; a hash is a text. */
+export type IndexFact =
+  | { readonly type: 'cleared' }
+  | { readonly type: 'removed'; readonly hashes: readonly string[] }
+  | {
+      readonly type: 'stored';
+      readonly hashes: readonly string[];
+      readonly parent: string | null;
+      /** The tokens of each block. */
+      readonly tokens: readonly (readonly number[])[];
+      /** Adapter and salt. */
+      readonly names: string;
+      readonly isReused: boolean;
+    };
+
+/**
+ * A reader of the events of the prefix cache, which knows nothing else of it: what it would tell a router. I21: the events alone give
+ * the hashes that the cache has, a block is stored once and after its parent, only what is stored is removed or found, and a hash has
+ * one content.
+ */
+export class IndexAudit {
+  readonly #known = new Set<string>();
+  /** What each hash was stored for, also after it was removed. */
+  readonly #contents = new Map<string, string>();
+  /** Whether the tokens under a hash may differ: a session drops a token, and keeps the hash of its block, as in vLLM. */
+  hasSessions = false;
+  numEvents = 0;
+
+  /** @throws Violation */
+  told(fact: IndexFact): void {
+    this.numEvents++;
+    if (fact.type === 'cleared') this.#known.clear();
+    else if (fact.type === 'removed') this.#removed(fact.hashes);
+    else this.#stored(fact);
+  }
+
+  /** Compares with the hashes that the cache has now. @throws Violation */
+  check(hashes: readonly string[]): void {
+    const actual = new Set(hashes);
+    for (const hash of actual) if (!this.#known.has(hash)) throw new Violation('I21', `${hash} was not told`);
+    for (const hash of this.#known)
+      if (!actual.has(hash)) throw new Violation('I21', `${hash} is gone, and nobody was told`);
+  }
+
+  #removed(hashes: readonly string[]): void {
+    if (hashes.length === 0) throw new Violation('I21', 'nothing is removed');
+    for (const hash of hashes)
+      if (!this.#known.delete(hash)) throw new Violation('I21', `${hash} is removed, and was not stored`);
+  }
+
+  #stored({ hashes, parent, tokens, names, isReused }: IndexFact & { type: 'stored' }): void {
+    if (hashes.length === 0 || hashes.length !== tokens.length)
+      throw new Violation('I21', `${hashes.length} blocks are stored, with the tokens of ${tokens.length}`);
+    let before = parent;
+    for (const [i, hash] of hashes.entries()) {
+      // It may be gone by now: a block that was lost leaves its children behind.
+      if (before !== null && !this.#contents.has(before))
+        throw new Violation('I21', `${hash} is stored before its parent ${before}`);
+      if (this.#known.has(hash) !== isReused)
+        throw new Violation('I21', `${hash} is ${isReused ? 'found, and was not stored' : 'stored twice'}`);
+      this.#known.add(hash);
+      const content = `${before ?? names} ${tokens[i]}`;
+      const known = this.#contents.get(hash) ?? content;
+      if (known !== content && !this.hasSessions)
+        throw new Violation('I21', `${hash} is stored for ${known}, and for ${content}`);
+      this.#contents.set(hash, known);
+      before = hash;
+    }
+  }
+}

@@ -75,6 +75,15 @@ export {
 } from './scheduler/connector/connector.js';
 export type { KvExtent } from './scheduler/connector/kv-extent.js';
 export type { BlockLists, HandOver, KvView } from './scheduler/connector/kv-view.js';
+export {
+  HASH_BYTES,
+  type KvBlocksCleared,
+  type KvBlocksRemoved,
+  type KvBlocksStored,
+  type KvEvent,
+  type KvEventSink,
+  type KvMedium,
+} from './scheduler/events/kv-event.js';
 export type { Inspection } from './scheduler/inspect/inspection.js';
 export type { SchedulerStats } from './scheduler/inspect/stats.js';
 export type { LoggedConnector, LogHeader } from './scheduler/log/log.js';

@@ -1,4 +1,5 @@
-import { Core, hashSeedBytes } from '../../src/core/core.js';
+import { Core } from '../../src/core/core.js';
+import { hashSeedBytes } from '../../src/scheduler/options/hash-seed.js';
 import { type Effort, measure } from '../rows/measure.js';
 import { BARE_LOOP, type Row, timeRow } from '../rows/row.js';
 import { HASH_SEED } from '../workloads/workloads.js';

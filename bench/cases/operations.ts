@@ -1,5 +1,6 @@
-import { Core, hashSeedBytes, PendingOp, slotOf } from '../../src/core/core.js';
+import { Core, PendingOp, slotOf } from '../../src/core/core.js';
 import { Engine, Scheduler } from '../../src/index.js';
+import { hashSeedBytes } from '../../src/scheduler/options/hash-seed.js';
 import { type Effort, measure, type Subject } from '../rows/measure.js';
 import { type Row, timeRow } from '../rows/row.js';
 import { BLOCK_SIZE, HASH_SEED, Prompts } from '../workloads/workloads.js';

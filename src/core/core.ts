@@ -1,5 +1,4 @@
-import { takeUint8Array } from '../base/arrays.js';
-import { BlockstepError, badArgument, checkInteger, show } from '../base/errors.js';
+import { badArgument, checkInteger, show } from '../base/errors.js';
 import { INSPECT, showFacts } from '../base/inspect.js';
 import { checkNames, knownNames } from '../base/known-names.js';
 import { DeviceGatherer, type DeviceTableSet, type DeviceTables } from './device-tables.js';
@@ -279,23 +278,6 @@ export class Core {
     this.flush();
     return this.control[word];
   }
-}
-
-/** The 16 bytes of a hash seed: 16 given bytes, or an integer in little endian. @throws ERR_BLOCKSTEP_BAD_ARG */
-export function hashSeedBytes(seed: Uint8Array | bigint | number): Uint8Array {
-  if (typeof seed === 'object') {
-    const bytes = takeUint8Array('hashSeed', seed);
-    if (bytes.length === 16) return Uint8Array.from(bytes);
-    throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `hashSeed must be 16 bytes long, got ${bytes.length}`);
-  }
-  const value =
-    typeof seed === 'bigint' ? seed : BigInt(checkInteger('hashSeed', seed, 0, Number.MAX_SAFE_INTEGER));
-  if (value < 0n || value >= 1n << 128n) {
-    throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `hashSeed must be from 0 to 2**128 - 1, got ${value}n`);
-  }
-  const bytes = new Uint8Array(16);
-  for (let i = 0; i < 16; i++) bytes[i] = Number((value >> BigInt(8 * i)) & 255n);
-  return bytes;
 }
 
 /** Largest token id, and largest token count, that the core takes. */

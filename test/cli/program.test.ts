@@ -182,6 +182,7 @@ describe('scheduler flags', () => {
       borrower,
       loadFailurePolicy,
       reclaim,
+      kvEvents,
       reportBlocks,
       ...config
     } = resolveOptions({ numBlocks: 2 });

@@ -4,6 +4,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { Follower } from '../kv-events/follower.js';
 import { temporaryFolder } from '../support/temp-file.js';
 import { until } from '../support/waiting.js';
 import { run, start } from './run-program.js';
@@ -95,6 +96,21 @@ describe('blockstep serve', () => {
     });
   });
 
+  it('publishes KV cache events, if that is wanted', async () => {
+    const config = {
+      enable_kv_cache_events: true,
+      endpoint: 'tcp://127.0.0.1:*',
+      replay_endpoint: 'tcp://127.0.0.1:*',
+    };
+    const { said, complete } = await serve('--latency-ms', '0', '--kv-events-config', JSON.stringify(config));
+    const [, events, replay] = /^KV cache events: (tcp:.*), replays at (tcp:.*)$/m.exec(said.stdout)!;
+    const follower = new Follower(events, replay);
+    onTestFinished(() => follower.close());
+    await complete({ prompt: Array.from({ length: 40 }, (_, i) => i), max_tokens: 2 });
+    await follower.reach(0);
+    expect(follower.hashes.get('GPU')?.size).toBe(2);
+  });
+
   it('takes the next port if one is in use', async () => {
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
@@ -127,6 +143,9 @@ describe('blockstep serve', () => {
       /ERR_BLOCKSTEP_BAD_FILE: the executor \.\/nothing\.mjs cannot be loaded/,
     ],
     [['--num-blocks', '0'], /ERR_BLOCKSTEP_BAD_ARG: numBlocks/],
+    [['--kv-events-config', '{'], /--kv-events-config.*Expected JSON/],
+    [['--kv-events-config', '{"endpoints": 1}'], /There is no "endpoints" in it/],
+    [['--kv-events-config', '{"endpoint": "x"}'], /ERR_BLOCKSTEP_BAD_ARG: endpoint must be an address/],
     [['--model', 'x'], /unknown option '--model'/],
   ])('refuses %j before anything starts', async (args, message) => {
     const { code, stderr, stdout } = await run(['serve', ...args]);

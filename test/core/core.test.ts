@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { BlockstepError, checkInteger, ERROR_CODES, show } from '../../src/base/errors.js';
-import { Core, generationOf, hashSeedBytes, SLOT_LIMIT, slotOf } from '../../src/core/core.js';
+import { Core, generationOf, SLOT_LIMIT, slotOf } from '../../src/core/core.js';
 import { exchangeWords, makeExchange } from '../../src/core/exchange.js';
 import { addonPaths, loadAddon, loadAddonFrom } from '../../src/core/loader.js';
+import { hashSeedBytes } from '../../src/scheduler/options/hash-seed.js';
 import { BenchCore, codeOf, SMALL } from '../support/core-bench.js';
 
 describe('errors', () => {

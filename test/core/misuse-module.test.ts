@@ -30,6 +30,8 @@ describe('misuse of the module', () => {
       }
       for (const value of bad) {
         if (name === 'enablePrefixCaching' && value === true) continue;
+        // Absent, it is off.
+        if (name === 'kvEvents' && value === undefined) continue;
         const wrong = { ...config(), [name]: value };
         expect(
           codeOf(() => loadAddon().create(wrong as NativeConfig, buffer())),

@@ -45,6 +45,7 @@ const ENTRIES: Entry[] = [
   { name: 'refCount', kinds: ['integer'], good: () => [1] },
   { name: 'blockGeneration', kinds: ['integer'], good: () => [1] },
   { name: 'blockHash', kinds: ['integer', 'integer'], good: () => [0, 0] },
+  { name: 'publishedHash', kinds: ['integer'], good: () => [1] },
   { name: 'verify', kinds: [], good: () => [] },
   { name: 'digest', kinds: [], good: () => [] },
   { name: 'rollingDigest', kinds: [], good: () => [] },
@@ -54,6 +55,7 @@ const ENTRIES: Entry[] = [
   { name: 'mirrorDigest', kinds: [], good: () => [] },
   { name: 'record', kinds: ['boolean'], good: () => [false] },
   { name: 'takeLog', kinds: [], good: () => [] },
+  { name: 'takeKvEvents', kinds: [], good: () => [] },
   { name: 'memory', kinds: [], good: () => [] },
 ];
 

@@ -1,7 +1,9 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { CostModel } from '../../executors/cost-model/cost-model.js';
 import { PROFILES } from '../../executors/cost-model/profiles.js';
+import type { KvEventPublisherOptions } from '../../kv-events/index.js';
 import { parse } from '../terminal/flag-values.js';
+import { parseKvEventsConfig } from './kv-events-flag.js';
 
 /** The values of serve's own flags. */
 export interface ServeFlags extends Partial<CostModel> {
@@ -13,6 +15,7 @@ export interface ServeFlags extends Partial<CostModel> {
   maxQueuedRequests: number;
   drainMs: number;
   control: boolean;
+  kvEventsConfig?: KvEventPublisherOptions | null;
   latencyMs: number;
   profile: string;
   meanOutputTokens: number;
@@ -56,6 +59,11 @@ export function addServeFlags(command: Command): void {
   );
   command.addOption(
     new Option('--no-control', 'without the routes that pause, reset and abort for everybody'),
+  );
+  add(
+    '--kv-events-config <json>',
+    'publish KV cache events over ZeroMQ, with the keys that vLLM has',
+    parseKvEventsConfig,
   );
   command.optionsGroup('Executor:');
   add(

@@ -1,6 +1,8 @@
 import type { FastifyInstance } from 'fastify';
 import { fastify } from 'fastify';
 import { Engine } from '../../engine/engine.js';
+import { KvEventPublisher } from '../../kv-events/index.js';
+import type { SchedulerOptions } from '../../scheduler/options/options.js';
 import { blockstepServer } from '../../serve/index.js';
 import { ExitCode, type Io, type Job } from '../terminal/io.js';
 import { schedulerOptions } from '../terminal/scheduler-flags.js';
@@ -14,6 +16,8 @@ const MAX_MODEL_LEN = 32_768;
 /** A server that does not listen yet. */
 interface Prepared {
   readonly engine: Engine;
+  /** Null: KV cache events are not published. */
+  readonly kvEvents: KvEventPublisher | null;
   readonly app: FastifyInstance;
   readonly note: string | null;
   /** The name of the model. */
@@ -28,9 +32,24 @@ export async function prepareServer(flags: ServeFlags & Record<string, unknown>,
 
 async function prepare(flags: ServeFlags & Record<string, unknown>): Promise<Prepared> {
   const options = { maxModelLen: MAX_MODEL_LEN, ...schedulerOptions(flags) };
+  const kvEvents = flags.kvEventsConfig ? await KvEventPublisher.open(flags.kvEventsConfig) : null;
+  try {
+    return await prepareEngine(flags, options, kvEvents);
+  } catch (error) {
+    await kvEvents?.close();
+    throw error;
+  }
+}
+
+async function prepareEngine(
+  flags: ServeFlags & Record<string, unknown>,
+  options: SchedulerOptions & { readonly maxModelLen: number },
+  kvEvents: KvEventPublisher | null,
+): Promise<Prepared> {
   const { executor, connector, workers, model, note } = await makeExecutor(flags, options);
   const engine = new Engine({
     ...options,
+    kvEvents,
     executor,
     maxQueuedRequests: flags.maxQueuedRequests,
     ...(connector && { connector }),
@@ -47,7 +66,7 @@ async function prepare(flags: ServeFlags & Record<string, unknown>): Promise<Pre
       control: flags.control,
       drainMs: flags.drainMs,
     });
-    return { engine, app, note, id };
+    return { engine, kvEvents, app, note, id };
   } catch (error) {
     engine.dispose();
     throw error;
@@ -55,19 +74,25 @@ async function prepare(flags: ServeFlags & Record<string, unknown>): Promise<Pre
 }
 
 /** Listens, says where, and serves until it is interrupted. */
-async function serve({ engine, app, note, id }: Prepared, flags: ServeFlags, io: Io): Promise<number> {
+async function serve(
+  { engine, kvEvents, app, note, id }: Prepared,
+  flags: ServeFlags,
+  io: Io,
+): Promise<number> {
   const { host, port, drainMs } = flags;
   let url: string;
   try {
     url = await listen(app, host, port);
   } catch (error) {
     engine.dispose();
+    await kvEvents?.close();
     throw error;
   }
   const body = `'{"prompt": "The quick brown fox jumps over the lazy dog. The quick", "max_tokens": 32, "stream": true}'`;
   const key = flags.apiKey === undefined ? '' : ` -H "Authorization: Bearer KEY"`;
   io.stdout.write(`${JSON.stringify(id)} is served at ${url}\n`);
   if (note !== null) io.stdout.write(`${note}\n`);
+  if (kvEvents !== null) io.stdout.write(describeEvents(kvEvents));
   io.stdout.write(
     `\nTry:  curl -N ${url}/v1/completions${key} -H "Content-Type: application/json" -d ${body}\n`,
   );
@@ -77,5 +102,10 @@ async function serve({ engine, app, note, id }: Prepared, flags: ServeFlags, io:
     );
   io.stderr.write(`\nending: unfinished requests may finish for ${drainMs} ms\n`);
   await app.close();
+  await kvEvents?.close();
   return ExitCode.ok;
+}
+
+function describeEvents({ endpoints: { events, replay } }: KvEventPublisher): string {
+  return `KV cache events: ${events}${replay === null ? '' : `, replays at ${replay}`}\n`;
 }

@@ -1,11 +1,11 @@
 import { BlockstepError } from '../../base/errors.js';
-import { hashSeedBytes } from '../../core/core.js';
 import { loadAddon } from '../../core/loader.js';
 import type { NativeAddon, ReplayResult } from '../../core/native.js';
 import type { TakenOutput } from '../connector/connector-output.js';
 import type { LogHeader } from '../log/log.js';
 import { type LogRecord, readLog } from '../log/log-reader.js';
 import { coreConfig } from '../options/core-config.js';
+import { hashSeedBytes } from '../options/hash-seed.js';
 import type { LogSink, SchedulerOptions } from '../options/options.js';
 import type { Plan } from '../plan/plan.js';
 import { Scheduler } from '../scheduler.js';

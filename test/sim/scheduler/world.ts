@@ -1,7 +1,6 @@
 import type { WorkerMethods } from '../../../src/engine/workers/worker-methods.js';
 import { Workers } from '../../../src/engine/workers/workers.js';
 import type { WorkerStep } from '../../../src/scheduler/connector/connector.js';
-import type { KvEvent, KvEventSink } from '../../../src/scheduler/events/kv-event.js';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
 import type { Plan } from '../../../src/scheduler/plan/plan.js';
 import type { OutstandingKind } from '../../../src/scheduler/request/outstanding.js';
@@ -10,7 +9,6 @@ import { Scheduler } from '../../../src/scheduler/scheduler.js';
 import { Auditor } from '../audit/auditor.js';
 import type { ChunkFacts } from '../audit/conversation.js';
 import { type Asked, type EntryResult, type TransferFacts, Violation } from '../audit/facts.js';
-import { IndexAudit } from '../audit/index-audit.js';
 import { Observer } from '../shared/observer.js';
 import { keyOf, Text } from '../shared/text.js';
 import { threw } from '../shared/threw.js';
@@ -18,7 +16,7 @@ import { type Decisions, SimConnector } from './connector.js';
 import { type Dispatched, draft, Executor } from './executor.js';
 import { Fabric, type FabricHooks } from './fabric.js';
 import type { SimGrammar } from './grammar.js';
-import { cachedHashes, indexFact } from './index-facts.js';
+import { IndexReader } from './index-reader.js';
 import { Memory } from './memory.js';
 import type { ConnectorShape } from './setup.js';
 import { describePlan, describeRow, describeTransfers, rulesOf } from './tell.js';
@@ -46,7 +44,7 @@ export class World {
   readonly connector: SimConnector | null;
   readonly memory: Memory;
   /** Reads the events of the prefix cache. */
-  readonly index: IndexAudit;
+  readonly index: IndexReader;
   readonly texts = new Map<number, Text>();
   /** Plans that were dispatched, by step. */
   readonly plans = new Map<number, Plan>();
@@ -70,13 +68,10 @@ export class World {
         ? null
         : new SimConnector(connector.protection, connector.reporters, decisions);
     const extra = this.connector === null ? {} : { connector: this.connector };
-    const { blockSize: size = 16 } = scheduler;
-    // A reader that throws is skipped and counted, so what it finds is kept.
-    this.index = new IndexAudit();
-    const kvEvents: KvEventSink = {
-      report: 'all',
-      onEvents: (events) => this.#tellIndex(events, size),
-    };
+    this.index = new IndexReader(scheduler.blockSize ?? 16, (what) => {
+      this.#wrong ??= what;
+    });
+    const kvEvents = this.index.sink;
     this.scheduler = new Scheduler({ ...scheduler, ...extra, kvEvents, now: () => this.now });
     const numRanks = connector === null ? 1 : Math.max(...connector.reporters.flat()) + 1;
     const { numBlocks, blockSize } = this.scheduler.config;
@@ -144,7 +139,7 @@ export class World {
     if (adapter !== '') input.adapter = adapter;
     if (isSession) {
       input.resumable = true;
-      this.index.hasSessions = true;
+      this.index.audit.hasSessions = true;
     }
     if (asked.timeoutMs !== undefined) input.timeoutMs = asked.timeoutMs;
     if (grammar !== null) input.grammar = grammar;
@@ -302,7 +297,7 @@ export class World {
     const plan = this.#call('schedule', () => this.scheduler.schedule());
     const facts = this.#observer.plan(plan);
     this.note(`schedule: step ${plan.step}, ${describePlan(facts, (handle) => this.name(handle))}`);
-    this.index.check(cachedHashes(this.scheduler));
+    this.index.check(this.scheduler);
     const sight = this.#sight();
     this.auditor.unannounced(sight);
     this.auditor.steps.planned(facts);
@@ -429,14 +424,6 @@ export class World {
   }
 
   /** Looks at the scheduler, and compares. */
-  #tellIndex(events: readonly KvEvent[], blockSize: number): void {
-    try {
-      for (const event of events) this.index.told(indexFact(event, blockSize));
-    } catch (error) {
-      this.#wrong ??= (error as Error).message;
-    }
-  }
-
   look(): ReturnType<Observer['sight']> {
     const sight = this.#sight();
     this.auditor.unannounced(sight);

@@ -1,9 +1,34 @@
-import { HASH_BYTES, type KvEvent } from '../../../src/scheduler/events/kv-event.js';
+import { HASH_BYTES, type KvEvent, type KvEventSink } from '../../../src/scheduler/events/kv-event.js';
 import type { Scheduler } from '../../../src/scheduler/scheduler.js';
-import type { IndexFact } from '../audit/index-audit.js';
+import { IndexAudit, type IndexFact } from '../audit/index-audit.js';
+
+/** Reads the events of the prefix cache for the auditor, as a router would. */
+export class IndexReader {
+  readonly audit = new IndexAudit();
+  readonly sink: KvEventSink;
+
+  /** @param wrong told what is wrong, since a sink that throws is only counted */
+  constructor(blockSize: number, wrong: (what: string) => void) {
+    this.sink = {
+      report: 'all',
+      onEvents: (events) => {
+        try {
+          for (const event of events) this.audit.told(indexFact(event, blockSize));
+        } catch (error) {
+          wrong((error as Error).message);
+        }
+      },
+    };
+  }
+
+  /** Compares with what the prefix cache has, behind a `schedule()`. @throws Violation */
+  check(scheduler: Scheduler): void {
+    this.audit.check(cachedHashes(scheduler));
+  }
+}
 
 /** An event of the prefix cache as plain data. */
-export function indexFact(event: KvEvent, blockSize: number): IndexFact {
+function indexFact(event: KvEvent, blockSize: number): IndexFact {
   if (event.type === 'cleared') return { type: 'cleared' };
   const hashes: string[] = [];
   for (let at = 0; at < event.hashes.length; at += HASH_BYTES)
@@ -18,7 +43,7 @@ export function indexFact(event: KvEvent, blockSize: number): IndexFact {
 }
 
 /** The hashes that the prefix cache has. */
-export function cachedHashes({ core }: Scheduler): string[] {
+function cachedHashes({ core }: Scheduler): string[] {
   return [...core.published()].map((id) => {
     const hash = core.native.publishedHash(id);
     if (hash === null) throw new Error(`block ${id} is published, and has no hash`);

@@ -1,0 +1,4 @@
+/** `blockstep/kv-events`: KV cache events over ZeroMQ, as vLLM publishes them. */
+
+export type { KvEventPublisherOptions } from './options.js';
+export { KvEventPublisher, type KvEventPublisherStats } from './publisher.js';

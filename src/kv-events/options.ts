@@ -1,0 +1,111 @@
+import { badArg, checkName } from '../base/checks.js';
+import { checkInteger, show } from '../base/errors.js';
+import { checkNames, knownNames } from '../base/known-names.js';
+
+/** Options of a `KvEventPublisher`, under vLLM's names (`kv_events_config`). All have defaults. */
+export interface KvEventPublisherOptions {
+  /**
+   * Where subscribers hear the events, an address of ZeroMQ: `tcp://*:5557`, `tcp://host:5557`, `ipc:///path`. It is bound if it has a
+   * `*`, `::`, or is `ipc:` or `inproc:`; else it is connected to. Default `tcp://*:5557`, which every machine can reach.
+   */
+  endpoint?: string;
+  /** Where subscribers ask for what they have missed; it is bound. Default: nowhere. */
+  replayEndpoint?: string | null;
+  /** The first frame of every message, by which subscribers choose. llm-d wants `kv@<pod>@<model>`. Default empty. */
+  topic?: string;
+  /** Batches that are kept for replay, 1 to 1,000,000. Default 10,000. */
+  bufferSteps?: number;
+  /** Most batches that wait for a slow subscriber; further ones are lost for it. Default 100,000. */
+  hwm?: number;
+  /** Most batches that wait to be encoded; further ones are dropped and counted. Default 100,000. */
+  maxQueueSize?: number;
+  /** `map` (default): events as vLLM has written them since 0.26. `array`: as before, with replies to replay of that time. */
+  eventFormat?: 'map' | 'array';
+  /**
+   * `bytes` (default): a hash is 16 bytes, the most significant one first. `int`: its last 8 bytes as a number
+   * (VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES).
+   */
+  hashFormat?: 'bytes' | 'int';
+  /** What is told: `new` (default), or `all`, blocks that requests found included. */
+  report?: 'new' | 'all';
+  /** Rank of this engine among engines of one model; the ports count up by it. Default 0. */
+  dataParallelRank?: number;
+}
+
+const OPTIONS = knownNames<KvEventPublisherOptions>(
+  'the options of a KvEventPublisher',
+  {
+    endpoint: true,
+    replayEndpoint: true,
+    topic: true,
+    bufferSteps: true,
+    hwm: true,
+    maxQueueSize: true,
+    eventFormat: true,
+    hashFormat: true,
+    report: true,
+    dataParallelRank: true,
+  },
+  { enableKvCacheEvents: 'to have a publisher turns them on', publisher: 'it speaks ZeroMQ' },
+);
+
+const MAX_TOPIC = 1024;
+
+/** Checked options. */
+export type TakenPublisherOptions = Readonly<Required<KvEventPublisherOptions>>;
+
+/** @throws ERR_BLOCKSTEP_BAD_ARG */
+export function takePublisherOptions(options: KvEventPublisherOptions): TakenPublisherOptions {
+  if (typeof options !== 'object' || options === null) throw badArg('options', options, 'an object');
+  checkNames(options, OPTIONS);
+  const { endpoint = 'tcp://*:5557', replayEndpoint = null, topic = '', bufferSteps = 10_000 } = options;
+  const { hwm = 100_000, maxQueueSize = 100_000, dataParallelRank = 0 } = options;
+  const rank = checkInteger('dataParallelRank', dataParallelRank, 0, 65_535);
+  if (checkName('topic', topic, 0).length > MAX_TOPIC)
+    throw badArg('topic', topic, `at most ${MAX_TOPIC} characters`);
+  return {
+    endpoint: offset(checkEndpoint('endpoint', endpoint), rank),
+    replayEndpoint:
+      replayEndpoint === null ? null : offset(checkEndpoint('replayEndpoint', replayEndpoint), rank),
+    topic,
+    bufferSteps: checkInteger('bufferSteps', bufferSteps, 1, 1_000_000),
+    hwm: checkInteger('hwm', hwm, 1, 2 ** 31 - 1),
+    maxQueueSize: checkInteger('maxQueueSize', maxQueueSize, 1, 10_000_000),
+    eventFormat: oneOf('eventFormat', options.eventFormat, ['map', 'array']),
+    hashFormat: oneOf('hashFormat', options.hashFormat, ['bytes', 'int']),
+    report: oneOf('report', options.report, ['new', 'all']),
+    dataParallelRank: rank,
+  };
+}
+
+/** Whether an address is bound, and not connected to, as vLLM tells it. */
+export function isBound(endpoint: string): boolean {
+  return endpoint.includes('*') || endpoint.includes('::') || /^(ipc|inproc):/.test(endpoint);
+}
+
+function checkEndpoint(name: string, value: unknown): string {
+  const parts =
+    typeof value === 'string' ? /^(?:tcp:\/\/.+:(\d+|\*)|(?:ipc|inproc):\/\/.+)$/.exec(value) : null;
+  // ZeroMQ takes a port that is too large modulo 65,536.
+  const port = parts?.[1] ?? '*';
+  if (parts !== null && (port === '*' || Number(port) <= 65_535)) return value as string;
+  throw badArg(name, value, 'an address of ZeroMQ, such as tcp://*:5557 or ipc:///path');
+}
+
+/** The address of a rank: its port, or its name, counts up. */
+function offset(endpoint: string, rank: number): string {
+  if (rank === 0) return endpoint;
+  if (!endpoint.startsWith('tcp:')) return `${endpoint}_dp${rank}`;
+  const colon = endpoint.lastIndexOf(':');
+  const port = endpoint.slice(colon + 1);
+  return port === '*'
+    ? endpoint
+    : `${endpoint.slice(0, colon)}:${checkInteger('port', Number(port) + rank, 1, 65_535)}`;
+}
+
+function oneOf<T extends string>(name: string, value: T | undefined, allowed: readonly [T, ...T[]]): T {
+  if (value === undefined) return allowed[0];
+  if (!allowed.includes(value))
+    throw badArg(name, value, `one of ${allowed.map((each) => show(each)).join(', ')}`);
+  return value;
+}

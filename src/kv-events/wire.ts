@@ -1,0 +1,77 @@
+import { HASH_BYTES, type KvBlocksStored, type KvEvent } from '../scheduler/events/kv-event.js';
+import type { TakenPublisherOptions } from './options.js';
+
+/** A hash on the wire: bytes, the most significant one first, or the last eight of them as a number. */
+type WireHash = Uint8Array | bigint;
+
+/** What is encoded, as MessagePack sees it. */
+export type WireBatch = readonly [ts: number, events: readonly unknown[], dataParallelRank: number];
+
+/** The fields of vLLM's BlockStored, in the order of the array form. Those behind `lora_name` are left out when they have no value. */
+const STORED_DEFAULTS = { group_idx: 0, kv_cache_spec_kind: 'full_attention' } as const;
+
+/**
+ * A batch of events as vLLM publishes it (`KVEventBatch` in vllm/distributed/kv_events.py): an array of the time in seconds, the
+ * events, and the rank. The map form has the names of fields and `type`; the array form is of before 0.26 (vLLM #42892).
+ */
+export function wireBatch(
+  events: readonly KvEvent[],
+  seconds: number,
+  { eventFormat, hashFormat, dataParallelRank }: TakenPublisherOptions,
+): WireBatch {
+  const asMap = eventFormat === 'map';
+  const asHash = hashFormat === 'int' ? asInteger : asBytes;
+  return [seconds, events.map((event) => wireEvent(event, asMap, asHash)), dataParallelRank];
+}
+
+function wireEvent(event: KvEvent, asMap: boolean, asHash: (hash: Uint8Array) => WireHash): unknown {
+  const [type, fields] = fieldsOf(event, asHash);
+  return asMap ? { type, ...fields } : [type, ...Object.values(fields)];
+}
+
+function fieldsOf(event: KvEvent, asHash: (hash: Uint8Array) => WireHash): [string, Record<string, unknown>] {
+  if (event.type === 'cleared') return ['AllBlocksCleared', {}];
+  const block_hashes = hashesOf(event.hashes, asHash);
+  const { medium } = event;
+  if (event.type === 'removed') return ['BlockRemoved', { block_hashes, medium, group_idx: 0 }];
+  const stored = {
+    block_hashes,
+    parent_block_hash: event.parentHash === null ? null : asHash(event.parentHash),
+    // A typed array would be written as bytes.
+    token_ids: Array.from(event.tokenIds),
+    block_size: event.tokenIds.length / block_hashes.length,
+    lora_id: null,
+    medium,
+    lora_name: event.adapter,
+    extra_keys: extraKeys(event, block_hashes.length),
+  };
+  return ['BlockStored', { ...stored, ...STORED_DEFAULTS }];
+}
+
+function hashesOf(bytes: Uint8Array, asHash: (hash: Uint8Array) => WireHash): WireHash[] {
+  return Array.from({ length: bytes.length / HASH_BYTES }, (_, i) =>
+    asHash(bytes.subarray(i * HASH_BYTES, (i + 1) * HASH_BYTES)),
+  );
+}
+
+/** What the hash of each block covers besides tokens: the adapter in every block, the salt in the first one of a request. */
+function extraKeys(
+  { parentHash, adapter, cacheSalt }: KvBlocksStored,
+  numBlocks: number,
+): (string[] | null)[] {
+  return Array.from({ length: numBlocks }, (_, i) => {
+    const keys = [
+      ...(adapter === null ? [] : [adapter]),
+      ...(cacheSalt === null || parentHash !== null || i > 0 ? [] : [cacheSalt]),
+    ];
+    return keys.length === 0 ? null : keys;
+  });
+}
+
+function asBytes(hash: Uint8Array): Uint8Array {
+  return Uint8Array.from(hash).reverse();
+}
+
+function asInteger(hash: Uint8Array): bigint {
+  return new DataView(hash.buffer, hash.byteOffset, 8).getBigUint64(0, true);
+}

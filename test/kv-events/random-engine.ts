@@ -1,0 +1,47 @@
+import { Random } from '../../src/base/random.js';
+import { Engine } from '../../src/engine/engine.js';
+import { ReferenceExecutor } from '../../src/executors/reference/reference-executor.js';
+import type { KvEventSink } from '../../src/scheduler/events/kv-event.js';
+
+export const BLOCK_SIZE = 4;
+
+/** An engine with a small pool, in which prefixes are shared and evicted all the time. */
+export function smallEngine(kvEvents: KvEventSink, numBlocks = 40): Engine {
+  const sizes = { numBlocks, blockSize: BLOCK_SIZE, maxModelLen: 64, maxNumSeqs: 8, maxNumBatchedTokens: 64 };
+  return new Engine({ ...sizes, executor: new ReferenceExecutor({ ...sizes }), kvEvents, hashSeed: 7 });
+}
+
+/** Drives it for so many steps: requests that begin alike, with adapters and salts, aborts, resets of the prefix cache. */
+export async function driveRandomly(engine: Engine, numSteps: number, seed: number): Promise<void> {
+  const random = new Random(seed);
+  const live: string[] = [];
+  for (let step = 0; step < numSteps; step++) {
+    if (engine.numUnfinished < 12 && random.next() < 0.5) {
+      const id = `r${seed}-${step}`;
+      const family = random.below(4);
+      const prompt = Array.from({ length: 1 + random.below(40) }, (_, i) =>
+        i < 24 ? family * 100 + i : random.below(90),
+      );
+      const stream = engine.submit({
+        id,
+        prompt,
+        maxTokens: 1 + random.below(20),
+        ...(random.next() < 0.1 ? { cacheSalt: 'salt' } : {}),
+        ...(random.next() < 0.1 ? { adapter: 'lora' } : {}),
+      });
+      stream.result().catch(() => {});
+      live.push(id);
+    }
+    if (random.next() < 0.05) engine.abort(live.slice(-3));
+    if (step % 1000 === 999) engine.resetPrefixCache({ resetRunning: random.next() < 0.5 });
+    engine.step();
+    if (step % 64 === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+/** The hashes that the engine's prefix cache has, as 32 hex digits, sorted. */
+export function cachedHashes({ scheduler: { core } }: Engine): string[] {
+  return [...new Set([...core.published()].map((id) => core.native.publishedHash(id) as bigint))]
+    .map((hash) => hash.toString(16).padStart(32, '0'))
+    .sort();
+}

@@ -83,6 +83,7 @@ export {
   type KvEvent,
   type KvEventSink,
   type KvMedium,
+  type TierMedium,
 } from './scheduler/events/kv-event.js';
 export type { Inspection } from './scheduler/inspect/inspection.js';
 export type { SchedulerStats } from './scheduler/inspect/stats.js';

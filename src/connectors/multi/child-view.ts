@@ -1,5 +1,6 @@
 import type { KvExtent } from '../../scheduler/connector/kv-extent.js';
 import type { BlockLists, KvView } from '../../scheduler/connector/kv-view.js';
+import type { TierMedium } from '../../scheduler/events/kv-event.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
 import type { Request } from '../../scheduler/request/request.js';
 
@@ -80,6 +81,10 @@ export class ChildView implements KvView {
 
   complete(handle: number, kind: 'store' | 'lease', owner: string): boolean {
     return this.#view.complete(handle, kind, this.#own(owner));
+  }
+
+  tellTier(change: 'stored' | 'removed', medium: TierMedium, hashes: readonly bigint[]): void {
+    this.#view.tellTier(change, medium, hashes);
   }
 
   wake(handle: number): boolean {

@@ -78,7 +78,7 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     const ranks = Array.from({ length: numRanks }, (_, rank) => rank);
     this.reporters = [ranks];
     this.#bytesPerBlock = ranks.map(() => 0);
-    this.#index = new TierIndex(hostBlocks);
+    this.#index = new TierIndex(hostBlocks, (change, key) => this.#view.tellTier(change, 'CPU', [key]));
     const wake = (handle: number): unknown => this.#view.wake(handle);
     const shared = { index: this.#index, ranks, anomalies: this.#anomalies, wake };
     this.#incoming = new IncomingBlocks(shared);

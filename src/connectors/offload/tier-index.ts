@@ -42,8 +42,14 @@ export class TierIndex {
   readonly #free: Int32Array;
   readonly #counts = new Int32Array(4);
 
-  /** @param numPlaces 1 to 2^24 */
-  constructor(numPlaces: number) {
+  readonly #told: (change: 'stored' | 'removed', key: bigint) => void;
+
+  /**
+   * @param numPlaces 1 to 2^24
+   * @param told hears of every key that can be found from now on, or no longer
+   */
+  constructor(numPlaces: number, told: (change: 'stored' | 'removed', key: bigint) => void = () => {}) {
+    this.#told = told;
     this.numPlaces = numPlaces;
     this.#keys = new Array<bigint | undefined>(numPlaces).fill(undefined);
     this.#state = new Uint8Array(numPlaces);
@@ -92,6 +98,7 @@ export class TierIndex {
     this.#keys[place] = key;
     this.#set(place, State.idle);
     this.#append(place);
+    this.#told('stored', key);
   }
 
   /** The content of a key is wanted soon: it becomes the most recently used one. */
@@ -154,7 +161,9 @@ export class TierIndex {
   #forget(place: number): void {
     const key = this.#keys[place];
     this.#keys[place] = undefined;
-    if (key !== undefined) this.#places.delete(key);
+    if (key === undefined) return;
+    this.#places.delete(key);
+    this.#told('removed', key);
   }
 
   #set(place: number, state: number): void {

@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto';
+import { badArg } from '../../base/checks.js';
 import { badArgument, checkInteger, show } from '../../base/errors.js';
 import type { Core } from '../../core/core.js';
 import { type KvExtent, kvExtent } from '../connector/kv-extent.js';
 import type { BlockLists, KvView } from '../connector/kv-view.js';
+import type { TierMedium } from '../events/kv-event.js';
 import { wake } from '../life/wait-for-connector.js';
 import { complete, hold } from '../loads/hold.js';
 import type { LogWriter } from '../log/log.js';
@@ -95,6 +97,12 @@ export class ConnectorView implements KvView {
       () => complete(this.#owner.state, use),
       (log) => log.use(false, use),
     );
+  }
+
+  tellTier(change: 'stored' | 'removed', medium: TierMedium, hashes: readonly bigint[]): void {
+    if (change !== 'stored' && change !== 'removed') throw badArg('change', change, 'stored or removed');
+    if (medium !== 'CPU' && medium !== 'STORAGE') throw badArg('medium', medium, 'CPU or STORAGE');
+    this.#owner.state.kvEvents?.tier(change, medium, hashes);
   }
 
   wake(handle: number): boolean {

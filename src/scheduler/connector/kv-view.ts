@@ -1,3 +1,4 @@
+import type { TierMedium } from '../events/kv-event.js';
 import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import type { KvExtent } from './kv-extent.js';
@@ -118,4 +119,13 @@ export interface KvView {
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   wake(handle: number): boolean;
+
+  /**
+   * Tells who follows KV cache events that a tier of the connector has stored blocks, or no longer has them (vLLM
+   * `take_events`). It decides nothing, and costs nothing if nobody follows them. It may be called at any time; it is told with
+   * the next plan.
+   * @param hashes the `blockHash` of each block; a block is stored once, until it is removed
+   * @throws ERR_BLOCKSTEP_BAD_ARG for another change or medium
+   */
+  tellTier(change: 'stored' | 'removed', medium: TierMedium, hashes: readonly bigint[]): void;
 }

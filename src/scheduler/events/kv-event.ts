@@ -6,7 +6,10 @@ import { checkNames, knownNames } from '../../base/known-names.js';
 export const HASH_BYTES = 16;
 
 /** Where KV lies: the pool of the executor, and the tiers of a connector. vLLM has the same names. */
-export type KvMedium = 'GPU' | 'CPU' | 'STORAGE';
+export type KvMedium = 'GPU' | TierMedium;
+
+/** Where a tier of a connector lies: memory of a host, or what is slower. */
+export type TierMedium = 'CPU' | 'STORAGE';
 
 /** Full blocks of one request that follow each other. */
 export interface KvBlocksStored {
@@ -34,7 +37,7 @@ export interface KvBlocksRemoved {
   readonly hashes: Uint8Array;
 }
 
-/** No block of the pool can be found any more; what tiers hold stays. */
+/** No block of the pool can be found any more; what tiers have stays, and they tell of it themselves. */
 export interface KvBlocksCleared {
   readonly type: 'cleared';
 }

@@ -2,10 +2,18 @@ import type { Anomalies } from '../../base/anomalies.js';
 import { describeError } from '../../base/errors.js';
 import { Control, type Core } from '../../core/core.js';
 import type { Request } from '../request/request.js';
-import type { KvEvent, TakenKvEventSink } from './kv-event.js';
+import { HASH_BYTES, type KvEvent, type TakenKvEventSink, type TierMedium } from './kv-event.js';
 import { type HashNames, readKvEvents } from './kv-event-words.js';
 
 const NO_NAMES: HashNames = { adapter: null, cacheSalt: null };
+
+/** A tier knows hashes, and nothing of what they are made of. */
+const OF_A_TIER = {
+  parentHash: null,
+  tokenIds: new Int32Array(0),
+  ...NO_NAMES,
+  isReused: false,
+} as const;
 
 /** The one place that calls the sink of KV cache events. What the sink throws is counted, and costs nothing else. */
 export class ToldKvEvents {
@@ -14,6 +22,8 @@ export class ToldKvEvents {
   readonly #anomalies: Anomalies;
   /** Requests whose hashes depend on more than their tokens, by handle, until nothing more can be told of them. */
   readonly #names = new Map<number, HashNames>();
+  /** What tiers of the connector have stored and removed since the last call, in order. */
+  #ofTiers: KvEvent[] = [];
 
   constructor(sink: TakenKvEventSink, core: Core, anomalies: Anomalies) {
     this.#sink = sink;
@@ -27,14 +37,24 @@ export class ToldKvEvents {
     this.#names.set(handle, { adapter: adapter || null, cacheSalt: cacheSalt || null });
   }
 
+  /** Notes what a tier has stored or removed. */
+  tier(type: 'stored' | 'removed', medium: TierMedium, hashes: readonly bigint[]): void {
+    if (hashes.length === 0) return;
+    const bytes = hashBytes(hashes);
+    this.#ofTiers.push(
+      type === 'removed' ? { type, medium, hashes: bytes } : { ...OF_A_TIER, type, medium, hashes: bytes },
+    );
+  }
+
   /**
    * Tells what has happened since the last call.
    * @param ended handles of requests that have ended since then
-   * @param ofTiers what the connector tells of its tiers; comes last
    */
-  tell(ended: readonly number[], ofTiers: readonly KvEvent[] = []): void {
+  tell(ended: readonly number[]): void {
     this.#core.flush();
     const has = this.#core.control[Control.kvEventWords] !== 0;
+    const ofTiers = this.#ofTiers;
+    if (ofTiers.length > 0) this.#ofTiers = [];
     if (has || ofTiers.length > 0) this.#call([...(has ? this.#read() : []), ...ofTiers]);
     if (this.#names.size > 0) for (const handle of ended) this.#names.delete(handle);
   }
@@ -55,4 +75,14 @@ export class ToldKvEvents {
       this.#anomalies.report('kv-events-failed', `kvEvents.onEvents: ${describeError(error)}`);
     }
   }
+}
+
+function hashBytes(hashes: readonly bigint[]): Uint8Array {
+  const bytes = new Uint8Array(hashes.length * HASH_BYTES);
+  const view = new DataView(bytes.buffer);
+  for (const [i, hash] of hashes.entries()) {
+    view.setBigUint64(i * HASH_BYTES, hash, true);
+    view.setBigUint64(i * HASH_BYTES + 8, hash >> 64n, true);
+  }
+  return bytes;
 }

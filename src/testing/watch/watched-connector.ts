@@ -156,6 +156,7 @@ function lendingView(
     hold: (handle, kind, owner) => view.hold(handle, kind, owner),
     complete: (handle, kind, owner) => view.complete(handle, kind, owner),
     wake: (handle) => view.wake(handle),
+    tellTier: (change, medium, hashes) => view.tellTier(change, medium, hashes),
   };
 }
 

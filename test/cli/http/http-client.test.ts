@@ -40,6 +40,7 @@ describe('EventReader', () => {
     ['data: a\r\n\r\ndata:b\r\n\r\n', ['a', 'b']],
     ['data: a\r\rdata:  b\r\r', ['a', ' b']],
     ['data: one\ndata: two\n\n', ['one\ntwo']],
+    ['data: one\r\ndata: two\r\n\r\n', ['one\ntwo']],
     [': comment\nevent: x\nid: 1\nretry: 5\ndata\n\n', []],
     ['data:\n\n', ['']],
     ['data: not ended\n', []],

@@ -1,7 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { HttpClient } from '../../../src/cli/replay/http/client/http-client.js';
+import { readServerUrl } from '../../../src/cli/replay/http/client/server-url.js';
 import type { HttpReport } from '../../../src/cli/replay/http/report/http-report.js';
+import { HttpReplay } from '../../../src/cli/replay/http/run/http-replay.js';
+import { generateWorkload } from '../../../src/workload/generate.js';
 import { readTrace } from '../../../src/workload/trace.js';
 import { useTempFiles, useTempFolders } from '../../support/temp-file.js';
 import { until } from '../../support/waiting.js';
@@ -284,5 +288,28 @@ describe('an interrupt', () => {
     interrupt.abort();
     expect(await command.ended).toBe(130);
     expect(command.said.stdout).toMatch(/^INCOMPLETE: interrupted\./);
+  });
+
+  it('cuts what is under way before the client is closed, and nothing more is counted', async () => {
+    const server = await fakeServer({ complete: (_, response) => beginStream(response) });
+    const client = new HttpClient(readServerUrl(server.url, undefined));
+    onTestFinished(() => client.close());
+    const replay = new HttpReplay(generateWorkload({ requests: 3, requestRate: 1000, seed: 1 }), client, {
+      model: 'm',
+      ignoreEos: true,
+      vocabularySize: 32_000,
+      speedUp: 1,
+      abortRate: 0,
+      seed: 1,
+      concurrency: null,
+      timeoutMs: 3_600_000,
+    });
+    const interrupt = new AbortController();
+    const complete = replay.run(interrupt.signal);
+    await until(() => server.asked.length === 3, 'requests that never end');
+    interrupt.abort();
+    expect(await complete).toBe(false);
+    await until(() => server.seen.open === 0, 'the ends of the connections');
+    expect(replay.measurements).toMatchObject({ numEnded: 0, aborted: 0, failed: {} });
   });
 });

@@ -7,7 +7,7 @@ import { scriptArguments } from '../../../src/connectors/base/script-file.js';
 import { useTempFiles } from '../../support/temp-file.js';
 import { pause, until } from '../../support/waiting.js';
 import { run, start } from '../run-program.js';
-import { trace } from './fake-server.js';
+import { beginStream, fakeServer, trace } from './fake-server.js';
 
 const write = useTempFiles();
 const MAIN = scriptArguments(import.meta.url, '../../../src/cli/main');
@@ -102,4 +102,22 @@ it('a server that is killed in the middle ends the replay, with a report of what
   expect(report.requests.failedByKind['unreachable']).toBeGreaterThanOrEqual(3);
   expect(report.requests.failedByKind['broken off']).toBeGreaterThan(0);
   expect(report.requests.unfinished).toBeGreaterThan(0);
+});
+
+it('an interrupt ends the process at once, though requests are under way', async () => {
+  const { url, asked } = await fakeServer({ complete: (_, response) => beginStream(response) });
+  const file = write('interrupted.jsonl', trace(3));
+  const child = spawn(process.execPath, [...MAIN, 'replay', file, '--json', '--url', url], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let stdout = '';
+  child.stdout!.on('data', (bytes) => {
+    stdout += bytes;
+  });
+  const ended = once(child, 'close') as Promise<[number | null]>;
+  await until(() => asked.length === 3 || child.exitCode !== null, 'requests that never end');
+  child.kill('SIGINT');
+  // Were a request's time limit of an hour still running, the process would wait for it.
+  expect((await ended)[0]).toBe(130);
+  expect(JSON.parse(stdout)).toMatchObject({ incomplete: true, requests: { unfinished: 3 } });
 });

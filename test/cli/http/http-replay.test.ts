@@ -4,11 +4,12 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { HttpClient } from '../../../src/cli/replay/http/client/http-client.js';
 import { readServerUrl } from '../../../src/cli/replay/http/client/server-url.js';
 import type { HttpReport } from '../../../src/cli/replay/http/report/http-report.js';
+import { CallPlaces } from '../../../src/cli/replay/http/run/call-places.js';
 import { HttpReplay } from '../../../src/cli/replay/http/run/http-replay.js';
 import { generateWorkload } from '../../../src/workload/generate.js';
 import { readTrace } from '../../../src/workload/trace.js';
 import { useTempFiles, useTempFolders } from '../../support/temp-file.js';
-import { until } from '../../support/waiting.js';
+import { pause, until } from '../../support/waiting.js';
 import { run, start } from '../run-program.js';
 import {
   type Asked,
@@ -102,9 +103,32 @@ describe('what a replay over HTTP sends', () => {
     expect(seen.mostOpen).toBe(2);
     expect(report.requests.finished).toBe(12);
     expect(report.client.heldMs?.count).toBe(12);
-    const free = await replayAt({}, trace(12));
+    let came = 0;
+    const complete = async (asked: Asked, response: Parameters<typeof answer>[1]): Promise<void> => {
+      came++;
+      await until(() => came >= 3, 'three requests at once');
+      await answer(asked, response);
+    };
+    const free = await replayAt({ complete }, trace(12));
     expect(free.seen.mostOpen).toBeGreaterThan(2);
     expect(free.report.client.heldMs).toBeUndefined();
+  });
+
+  it('waits for a place from its arrival on, and is not late by that', async () => {
+    const complete = async (asked: Asked, response: Parameters<typeof answer>[1]): Promise<void> => {
+      await pause(40);
+      await answer(asked, response);
+    };
+    const { report } = await replayAt({ complete }, trace(6), '--concurrency', '1');
+    // The last one waits for all five others.
+    const { heldMs } = report.client;
+    expect(heldMs!.max).toBeGreaterThanOrEqual(5 * 40 - 5);
+    const places = new CallPlaces(2);
+    expect([await places.take(), await places.take()]).toEqual([0, 0]);
+    const third = places.take();
+    places.giveBack(7);
+    places.giveBack(9);
+    expect([await third, await places.take()]).toEqual([7, 9]);
   });
 
   it('goes out again if a kept connection was closed just then', async () => {

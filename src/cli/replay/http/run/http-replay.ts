@@ -68,7 +68,7 @@ export class HttpReplay {
     this.#client = client;
     this.#options = options;
     this.#aborts = new AbortPlan(options.abortRate, options.seed);
-    this.#places = new CallPlaces(options.concurrency ?? Number.POSITIVE_INFINITY);
+    this.#places = new CallPlaces(options.concurrency);
   }
 
   /** Milliseconds since the first arrival; behind the end, until the end. */
@@ -122,15 +122,13 @@ export class HttpReplay {
     const index = this.#next;
     const body = completionBody(this.#workload, index, this.#options);
     await this.#until(this.#arrivalMs(index), ending);
-    const arrivedMs = this.nowMs;
-    await this.#places.take();
+    const freedMs = await this.#places.take();
     if (ending.aborted) return;
-    // Where it did not have to wait for a place, it has been due since it arrived.
-    const heldMs = this.nowMs - arrivedMs;
-    const wasHeld = this.#options.concurrency !== null && heldMs >= 1;
-    if (this.#options.concurrency !== null) this.measurements.heldMs.record(wasHeld ? heldMs : 0);
+    const arrivalMs = this.#arrivalMs(index);
+    // What it waits for a place is no fault of the client.
+    if (this.#options.concurrency !== null) this.measurements.heldMs.record(Math.max(0, freedMs - arrivalMs));
     this.#next++;
-    this.#send(index, body, wasHeld ? this.nowMs : this.#arrivalMs(index));
+    this.#send(index, body, Math.max(arrivalMs, freedMs));
     // Requests that are due together shall not keep each other's bytes back.
     await setImmediate();
   }
@@ -152,7 +150,7 @@ export class HttpReplay {
     if (abortAt !== null && abortAt <= sentMs) {
       // Its client has lost its patience before it was sent, as it does that waits for a place.
       this.measurements.aborted++;
-      this.#places.giveBack();
+      this.#places.giveBack(sentMs);
       return;
     }
     const lateMs = Math.max(0, sentMs - dueMs);
@@ -215,8 +213,9 @@ export class HttpReplay {
   #forget(live: Live, how: Omit<EndedRequest, 'hadChunk'>): void {
     if (live.abort !== null) clearTimeout(live.abort);
     this.#live.delete(live);
-    this.#places.giveBack();
-    this.#observer?.ended(this.nowMs, { hadChunk: live.seen.chunks > 0, ...how });
+    const { nowMs } = this;
+    this.#places.giveBack(nowMs);
+    this.#observer?.ended(nowMs, { hadChunk: live.seen.chunks > 0, ...how });
     if (this.#live.size === 0) this.#onIdle?.();
   }
 

@@ -2,6 +2,7 @@ import { BlockstepError } from '../../base/errors.js';
 import { counted, duration } from '../../report/markup/figures.js';
 import type { Workload } from '../../workload/workload.js';
 import { ExitCode, type Invocation, type Io, type Job } from '../terminal/io.js';
+import { oneLine } from './http/client/call-failure.js';
 import { HttpClient } from './http/client/http-client.js';
 import { servedModel } from './http/client/served-model.js';
 import { growthOf, readServerCounts } from './http/client/server-counts.js';
@@ -101,7 +102,9 @@ function announce(
   if (json) return;
   const requests = counted(length, source.file === null ? 'generated request' : 'request');
   const within = `within ${duration(lastArrivalMs)} of real time`;
-  io.stderr.write(`Sending ${requests} ${within} to ${server.base}, model ${JSON.stringify(model)}.\n`);
+  io.stderr.write(
+    `Sending ${requests} ${within} to ${server.base}, model ${JSON.stringify(oneLine(model))}.\n`,
+  );
 }
 
 async function run(prepared: Prepared): Promise<number> {

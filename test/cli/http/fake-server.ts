@@ -23,7 +23,14 @@ export interface FakeOptions {
 }
 
 /** A small server with the routes of OpenAI's API that a replay uses; it ends with the test. */
-export async function fakeServer({ complete = answer, models = oneModel, metrics }: FakeOptions = {}) {
+export async function fakeServer(options: FakeOptions = {}) {
+  const server = await openFakeServer(options);
+  onTestFinished(server.close);
+  return server;
+}
+
+/** The same; whoever opens it closes it. */
+export async function openFakeServer({ complete = answer, models = oneModel, metrics }: FakeOptions = {}) {
   const asked: Asked[] = [];
   const seen = { modelsMs: 0, readings: 0, open: 0, mostOpen: 0, cut: 0 };
   const server = createServer((request, response) => {
@@ -56,7 +63,6 @@ export async function fakeServer({ complete = answer, models = oneModel, metrics
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const close = (): void => void server.close().closeAllConnections();
-  onTestFinished(close);
   const { port } = server.address() as AddressInfo;
   return { url: `http://127.0.0.1:${port}`, asked, seen, close };
 }

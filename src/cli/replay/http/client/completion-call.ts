@@ -1,5 +1,5 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
-import { CallFailure, statusFailure, wordsOf } from './call-failure.js';
+import { CallFailure, oneLine, statusFailure, wordsOf } from './call-failure.js';
 import { EventReader } from './event-reader.js';
 import { errorInWords, type HttpClient, TextCollector } from './http-client.js';
 
@@ -31,6 +31,8 @@ export interface CallReader {
 
 /** Most characters that are kept of the body of an error. */
 const MOST_ERROR = 4096;
+/** Most characters of a finish reason. */
+const MOST_REASON = 40;
 
 /** One streamed completion: `POST /v1/completions`, and what comes back. */
 export class CompletionCall {
@@ -141,7 +143,7 @@ export class CompletionCall {
     const [choice] = Array.isArray(choices) ? (choices as unknown[]) : [];
     if (typeof choice !== 'object' || choice === null) return;
     const { finish_reason: reason } = choice as Record<string, unknown>;
-    if (typeof reason === 'string') this.#finishReason = reason;
+    if (typeof reason === 'string') this.#finishReason = oneLine(reason).slice(0, MOST_REASON);
     this.#reader.chunk();
   }
 

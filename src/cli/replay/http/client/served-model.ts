@@ -1,5 +1,5 @@
 import { BlockstepError, badArgument, show } from '../../../../base/errors.js';
-import { CallFailure, statusFailure } from './call-failure.js';
+import { CallFailure, oneLine, statusFailure } from './call-failure.js';
 import type { HttpClient } from './http-client.js';
 
 /** Most milliseconds that a server may take to say what it is. */
@@ -20,7 +20,7 @@ export async function servedModel(
   if (typeof found !== 'string') {
     if (wanted === undefined) return found[0];
     if (found.includes(wanted)) return wanted;
-    const listed = found.slice(0, 5).map((name) => show(name));
+    const listed = found.slice(0, 5).map((name) => show(oneLine(name)));
     throw badArgument('--model', show(wanted), `one that the server has (${listed.join(', ')})`);
   }
   if (wanted !== undefined) return wanted;

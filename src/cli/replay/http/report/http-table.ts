@@ -9,6 +9,7 @@ import {
   wrapped,
   wrappedAt,
 } from '../../report/table-parts.js';
+import { oneLine } from '../client/call-failure.js';
 import type { EventLoopDelays } from '../run/event-loop-delay.js';
 import type { HttpReport } from './http-report.js';
 import {
@@ -38,7 +39,7 @@ function factRows(report: HttpReport): [string, string][] {
   const cached = cachedInWords(report);
   return [
     ['server', server.url],
-    ['model', server.model],
+    ['model', oneLine(server.model)],
     ['workload', sourceInWords(report)],
     [
       'requests',

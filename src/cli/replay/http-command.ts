@@ -44,7 +44,8 @@ export async function prepareHttpReplay(
   { io, args }: Invocation,
 ): Promise<Job> {
   const interrupted: Job = () => Promise.resolve(ExitCode.interrupted);
-  const client = new HttpClient(readServerUrl(flags.url, flags.apiKey));
+  // A variable of the environment that is empty is none.
+  const client = new HttpClient(readServerUrl(flags.url, flags.apiKey || undefined));
   const outputs = new ReplayOutputs(flags, file);
   try {
     const loaded = await loadWorkload(file, flags, io);

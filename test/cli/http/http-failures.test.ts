@@ -218,7 +218,10 @@ describe('the flags of a replay over HTTP', () => {
     ],
     [['--url', 'ftp://a:b@c'], '--url must be an address such as http://127.0.0.1:8000, got "ftp://c"'],
     [['--url', 'http://a/?key=1'], '--url must be an address without ? and #, got "http://a/?key=1"'],
-    [['--url', 'http://a:b@c', '--api-key', 'x'], '--url must be without them where there is a key'],
+    [
+      ['--url', 'http://a:b@c', '--api-key', 'x'],
+      '--url must be an address without user and password where there is a key',
+    ],
     [['--url', 'http://c', '--api-key', 'x\ny'], '--api-key must be of visible ASCII characters'],
     [['--url', 'http://c', '--num-blocks', '9'], '--num-blocks cannot be used with --url'],
     [['--url', 'http://c', '--weight-bytes', '9'], '--weight-bytes cannot be used with --url'],

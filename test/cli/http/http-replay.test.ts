@@ -93,6 +93,16 @@ describe('what a replay over HTTP sends', () => {
     expect(report.server.model).toBe('another');
   });
 
+  it('shows no key where the variable of the environment is empty', async () => {
+    process.env['BLOCKSTEP_API_KEY'] = '';
+    onTestFinished(() => {
+      delete process.env['BLOCKSTEP_API_KEY'];
+    });
+    const { asked, code } = await replayAt({}, trace(1));
+    expect(code).toBe(0);
+    expect(asked[0].headers.authorization).toBeUndefined();
+  });
+
   it('goes out when the trace says, and not before', async () => {
     const { asked, seen } = await replayAt({}, trace(6, 160), '--speed-up', '4');
     for (const [i, { atMs }] of asked.entries()) expect(atMs - seen.modelsMs).toBeGreaterThanOrEqual(40 * i);

@@ -22,7 +22,7 @@ export function readServerUrl(text: string, key: string | undefined): ServerUrl 
     throw badArgument('--url', show(withoutCredentials(text)), 'an address without ? and #');
   const hasUser = username !== '' || password !== '';
   if (hasUser && key !== undefined)
-    throw badArgument('--url', 'one with a user and a password', 'without them where there is a key');
+    throw badArgument('--url', 'one with them', 'an address without user and password where there is a key');
   // Node's own message would print the key.
   if (key !== undefined && !/^[\x21-\x7e]+$/.test(key))
     throw badArgument('--api-key', 'one with others', 'of visible ASCII characters');

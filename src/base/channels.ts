@@ -18,7 +18,7 @@ import type { AnomalyReason } from './anomaly-reason.js';
  * request, as the client gave it, and `handle` is the number of this one incarnation of the request.
  */
 export interface ChannelPayloads {
-  /** The scheduler has taken a request. */
+  /** The scheduler has taken a request. Published within `Engine.submit`, so in the asynchronous context of whoever submits. */
   'blockstep:request:add': {
     /** External id of the request. */
     readonly id: string;
@@ -26,6 +26,8 @@ export interface ChannelPayloads {
     readonly handle: number;
     /** Tokens of the prompt. */
     readonly numPromptTokens: number;
+    /** Most tokens that the request may generate; a session, in its first answer. */
+    readonly maxTokens: number;
   };
   /** The next chunk of a session has begun. */
   'blockstep:request:chunk': {
@@ -66,6 +68,12 @@ export interface ChannelPayloads {
     readonly reason: 'stop' | 'length' | 'abort' | 'error';
     /** Generated tokens; for a session those of its last answer. */
     readonly numOutputTokens: number;
+    /** Milliseconds from the request's `add` to the first plan with it; null: it never came that far. */
+    readonly firstScheduledMs: number | null;
+    /** Milliseconds from its `add` to its first token; null: there was none. */
+    readonly firstTokenMs: number | null;
+    /** Milliseconds from its `add` to its end. */
+    readonly endedMs: number;
   };
   /** The scheduler has made a plan. Empty plans are published too. */
   'blockstep:step': {

@@ -78,6 +78,9 @@ export const ERROR_CODES = {
   /** Call `CompletionQueue.drain` once per step, or raise the `capacity` of the queue. */
   ERR_BLOCKSTEP_RING_FULL:
     'every slot of the completion queue is held by a transfer; drain it, then submit again; nothing is lost',
+  /** The message names the server, and what it said or the network. */
+  ERR_BLOCKSTEP_SERVER:
+    'the server that `blockstep replay --url` drives cannot be reached, lets nobody in, or does not answer as it should',
   /** Send the request to another engine (HTTP status 503). */
   ERR_BLOCKSTEP_SHUTDOWN: 'the engine is shutting down, or was shut down, and takes no new requests',
   /** Submit the request again; `pipeline.stats()` says which stages answer. */

@@ -125,11 +125,12 @@ describe('docs/replay.md', () => {
     addReplayCommand(program, { io: {} as never, args: [] }, () => {});
     const [command] = program.commands;
     const flags = command.options.flatMap(({ flags: text }) => text.match(/--[a-z-]+/g) ?? []);
-    const listed = ['### Workload', '### Output', '### Scheduler', '### Cost model'].flatMap((heading) =>
-      [...rows('docs/replay.md', heading)].flatMap(([name, rest]) => [
-        name,
-        ...(/also by vLLM/.test(rest) ? (rest.match(/--[a-z-]+/g) ?? []) : []),
-      ]),
+    const listed = ['### Workload', '### Server', '### Output', '### Scheduler', '### Cost model'].flatMap(
+      (heading) =>
+        [...rows('docs/replay.md', heading)].flatMap(([name, rest]) => [
+          name,
+          ...(/also by vLLM/.test(rest) ? (rest.match(/--[a-z-]+/g) ?? []) : []),
+        ]),
     );
     expect([...new Set(listed)].sort()).toEqual([...new Set([...flags, '--help'])].sort());
   });

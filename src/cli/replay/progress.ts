@@ -1,7 +1,6 @@
 import type { Writable } from 'node:stream';
 import CliProgress from 'cli-progress';
-import { counted, duration, grouped } from '../../report/markup/figures.js';
-import type { Replay } from './run/replay.js';
+import { counted, grouped } from '../../report/markup/figures.js';
 
 /** A progress bar of the requests that have ended, for terminals only. `stop` must be called: it ends the bar's timer. */
 export class Progress {
@@ -9,7 +8,7 @@ export class Progress {
 
   constructor(stream: Writable, total: number) {
     // The bar's own {value} and {total} would be written without thousands separators.
-    const format = `{bar} {percentage} % | {ended} of ${counted(total, 'request')} | {steps} steps | {virtual} virtual`;
+    const format = `{bar} {percentage} % | {ended} of ${counted(total, 'request')} | {how}`;
     const options = {
       stream: stream as NodeJS.WritableStream,
       format,
@@ -18,13 +17,12 @@ export class Progress {
       hideCursor: true,
     };
     this.#bar = new CliProgress.SingleBar(options, CliProgress.Presets.shades_classic);
-    this.#bar.start(total, 0, { ended: '0', steps: '0', virtual: duration(0) });
+    this.#bar.start(total, 0, { ended: '0', how: '' });
   }
 
-  update({ measurements, nowMs }: Replay): void {
-    const { numEnded, steps } = measurements;
-    const shown = { ended: grouped(numEnded), steps: grouped(steps), virtual: duration(nowMs) };
-    this.#bar.update(numEnded, shown);
+  /** So many requests have ended. @param how how far it is besides, in words */
+  update(numEnded: number, how: string): void {
+    this.#bar.update(numEnded, { ended: grouped(numEnded), how });
   }
 
   stop(): void {

@@ -1,29 +1,24 @@
 import { type Command, Option } from 'commander';
-import { BlockstepError } from '../../base/errors.js';
-import { counted } from '../../report/markup/figures.js';
+import { duration, grouped } from '../../report/markup/figures.js';
 import type { LogSink } from '../../scheduler/options/options.js';
 import { resolveOptions } from '../../scheduler/options/resolve-options.js';
-import { generateWorkload } from '../../workload/generate.js';
-import { readTrace } from '../../workload/trace.js';
 import type { Workload } from '../../workload/workload.js';
 import { prepareLog } from '../log/log-command.js';
 import { optionDescription, optionTerm } from '../terminal/help.js';
 import { ExitCode, type Invocation, type Job } from '../terminal/io.js';
 import { addSchedulerFlags, schedulerOptions } from '../terminal/scheduler-flags.js';
+import { prepareHttpReplay } from './http-command.js';
+import { checkFlags } from './misplaced-flags.js';
+import { replayPage } from './page/replay-page.js';
 import { Progress } from './progress.js';
-import {
-  addCostModelFlags,
-  addReplayFlags,
-  FILE_FLAGS,
-  GENERATOR_FLAGS,
-  LOG_FLAGS,
-  type ReplayFlags,
-} from './replay-flags.js';
+import { addCostModelFlags, addReplayFlags, type ReplayFlags } from './replay-flags.js';
 import { ReplayOutputs } from './replay-outputs.js';
 import { makePrinter, type ReplayPrinter } from './replay-printer.js';
 import { makeReport, type Source } from './report/report.js';
 import { Replay, type ReplayOptions } from './run/replay.js';
 import { ReplaySeries } from './run/replay-series.js';
+import { addServerFlags } from './server-flags.js';
+import { loadWorkload } from './workload-source.js';
 
 const SUMMARY = 'replay a trace of requests in virtual time';
 const DESCRIPTION =
@@ -44,10 +39,15 @@ at all after an error. --log goes with --json alone: the options are in the log.
 Exit codes: 0 done; 1 failed while it ran; 2 bad options or unusable file;
 3 the log decides otherwise; 130 interrupted.
 
+With --url the requests go to a server of OpenAI's API, in real time, and times
+are those that a client sees. The scheduler and the cost model have no part in
+that. Exit code 1 then also means that requests failed.
+
 Examples (in a checkout, node dist/cli/main.js in place of npx blockstep):
   npx blockstep replay --report page.html      generated requests, and a page
   npx blockstep replay trace.jsonl             a trace
-  npx blockstep replay trace.csv --speed-up 4  another, at four times its load`;
+  npx blockstep replay trace.csv --speed-up 4  another, at four times its load
+  npx blockstep replay --url http://127.0.0.1:8000 --requests 200`;
 
 /** Adds the `replay` command. `onReady` is given the replay once the workload is read and the scheduler made. */
 export function addReplayCommand(
@@ -63,37 +63,20 @@ export function addReplayCommand(
     .addHelpOption(new Option('-h, --help', 'show this').helpGroup('Output:'))
     .configureHelp({ optionTerm, optionDescription });
   addReplayFlags(command);
+  addServerFlags(command);
   command.optionsGroup('Scheduler:');
   addSchedulerFlags(command);
   command.optionsGroup('Cost model:');
   addCostModelFlags(command);
   command.addHelpText('after', DETAILS);
   command.action(async (file: string | undefined) => {
-    checkSourceFlags(file, command);
-    const { log, json } = command.opts<ReplayFlags>();
+    checkFlags(file, command);
+    const { log, json, url } = command.opts<ReplayFlags>();
     if (log !== undefined) onReady(prepareLog(log, json, invocation.io));
+    else if (url !== undefined)
+      onReady(await prepareHttpReplay(file, { ...command.opts(), url }, invocation));
     else onReady(await prepareReplay(file, command.opts(), invocation));
   });
-}
-
-/** Refuses flags that would have no effect, because they belong to the other kind of workload. */
-function checkSourceFlags(file: string | undefined, command: Command): void {
-  const [misplaced, why] = misplacedFlags(file, command);
-  for (const name of misplaced) {
-    if (command.getOptionValueSource(name) !== 'cli') continue;
-    const flag = command.options.find((option) => option.attributeName() === name)!.long;
-    throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${flag} ${why}`);
-  }
-}
-
-function misplacedFlags(file: string | undefined, command: Command): [names: readonly string[], why: string] {
-  if (command.getOptionValueSource('log') === 'cli') {
-    if (file !== undefined)
-      throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', '--log cannot be used with a FILE');
-    const all = command.options.map((option) => option.attributeName());
-    return [all.filter((name) => !LOG_FLAGS.some((own) => own === name)), 'cannot be used with --log'];
-  }
-  return file === undefined ? [FILE_FLAGS, 'needs a FILE'] : [GENERATOR_FLAGS, 'cannot be used with a FILE'];
 }
 
 async function prepareReplay(
@@ -105,20 +88,12 @@ async function prepareReplay(
   const printer = makePrinter(flags, io);
   const outputs = new ReplayOutputs(flags, file);
   try {
-    const loaded = await loadWorkload(file, flags, io.signal).catch((error: unknown) => {
-      if (io.signal.aborted) return null;
-      throw error;
-    });
+    const loaded = await loadWorkload(file, flags, io);
     if (loaded === null) {
       outputs.discard();
-      io.stderr.write('interrupted while the trace was read: nothing ran\n');
       return () => Promise.resolve(ExitCode.interrupted);
     }
     const { workload, source } = loaded;
-    if (source.firstSkipped !== null) {
-      const lines = counted(source.skippedLines, 'malformed line');
-      io.stderr.write(`skipped ${lines}, the first: ${source.firstSkipped}\n`);
-    }
     const options = replayOptions(flags, values, workload, outputs.recorder);
     const replay = new Replay(workload, options);
     const series = new ReplaySeries(replay.scheduler, replay.lastArrivalMs, workload.length);
@@ -153,7 +128,9 @@ async function runReplay({
   const bar = io.stderr.isTTY === true ? new Progress(io.stderr, source.requests) : null;
   try {
     const start = performance.now();
-    const complete = await replay.run(io.signal, () => bar?.update(replay));
+    const complete = await replay.run(io.signal, () =>
+      bar?.update(replay.measurements.numEnded, inWords(replay)),
+    );
     const wallMs = performance.now() - start;
     bar?.stop();
     // No figures are printed of a scheduler whose state is broken.
@@ -163,7 +140,8 @@ async function runReplay({
     // Disposing the scheduler writes its last commands into the log.
     replay.dispose();
     printer.report(report);
-    outputs.writePage(replay, series, report, args);
+    const { measurements } = replay;
+    outputs.writePage((made, plots) => replayPage({ report, measurements, series, args, ...made }, plots));
     for (const path of outputs.commit()) io.stderr.write(`written to ${path}\n`);
     printer.end(report);
     return complete ? ExitCode.ok : ExitCode.interrupted;
@@ -174,25 +152,9 @@ async function runReplay({
   }
 }
 
-async function loadWorkload(
-  file: string | undefined,
-  flags: ReplayFlags,
-  signal: AbortSignal,
-): Promise<{ workload: Workload; source: Source }> {
-  if (file === undefined) {
-    const { requests, requestRate, seed } = flags;
-    const workload = generateWorkload({ requests, requestRate, seed });
-    const none = { skippedLines: 0, firstSkipped: null, zeroOutputs: 0 };
-    return { workload, source: { file: null, format: 'generated', ...told(workload), ...none } };
-  }
-  const { format, limit, skipBad, seed } = flags;
-  const { workload, ...found } = await readTrace(file, { format, limit, skipBad, seed, signal });
-  return { workload, source: { file, ...told(workload), ...found } };
-}
-
-/** The facts about a workload, for the report. */
-function told({ length, hasContents }: Workload): Pick<Source, 'requests' | 'promptContents'> {
-  return { requests: length, promptContents: hasContents };
+/** How far a replay is, for the progress bar. */
+function inWords({ measurements, nowMs }: Replay): string {
+  return `${grouped(measurements.steps)} steps | ${duration(nowMs)} virtual`;
 }
 
 function replayOptions(

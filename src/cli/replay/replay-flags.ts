@@ -2,9 +2,10 @@ import { type Command, Option } from 'commander';
 import { type CostModel, DEFAULT_COST_MODEL } from '../../executors/cost-model/cost-model.js';
 import { TRACE_FORMATS } from '../../workload/trace.js';
 import { parse } from '../terminal/flag-values.js';
+import type { ServerFlags } from './server-flags.js';
 
 /** The values of replay's own flags. */
-export interface ReplayFlags extends CostModel {
+export interface ReplayFlags extends CostModel, ServerFlags {
   format?: (typeof TRACE_FORMATS)[number];
   limit?: number;
   skipBad: boolean;
@@ -24,6 +25,8 @@ export interface ReplayFlags extends CostModel {
 /** Flags that say something about a trace file, and those that say something about a generated workload. */
 export const FILE_FLAGS = ['format', 'limit', 'skipBad'] as const;
 export const GENERATOR_FLAGS = ['generate', 'requests', 'requestRate'] as const;
+/** Flags that say which requests arrive when, and which are aborted: they go with a server too. */
+export const WORKLOAD_FLAGS = [...FILE_FLAGS, ...GENERATOR_FLAGS, 'speedUp', 'abortRate', 'seed'] as const;
 /** A log has its own options in it, so only these flags go with `--log`. */
 export const LOG_FLAGS = ['log', 'json'] as const;
 

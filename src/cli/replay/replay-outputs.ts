@@ -1,13 +1,17 @@
 import { realpathSync } from 'node:fs';
 import { BlockstepError } from '../../base/errors.js';
-import { readHost } from '../../report/host.js';
+import { type Host, readHost } from '../../report/host.js';
 import { OutputFile } from '../../report/output-file.js';
 import { loadPlotLibrary, type PlotLibrary } from '../../report/page/library.js';
 import { LogRecorder } from '../log/log-file.js';
-import { replayPage } from './page/replay-page.js';
-import type { Report } from './report/report.js';
-import type { Replay } from './run/replay.js';
-import type { ReplaySeries } from './run/replay-series.js';
+
+/** What a page says of how it was made. */
+export interface Made {
+  /** Whether the scheduler wrote a log meanwhile. */
+  readonly recorded: boolean;
+  readonly host: Host;
+  readonly date: Date;
+}
 
 /** The files that a replay writes. They appear when the replay has ended or was interrupted; after an error none of them does. */
 export class ReplayOutputs {
@@ -37,15 +41,13 @@ export class ReplayOutputs {
   }
 
   /**
-   * Writes the page. To be called while the replay can still be read.
+   * Writes the page that `make` makes, if one is wanted.
    * @throws ERR_BLOCKSTEP_BAD_FILE
    */
-  writePage(replay: Replay, series: ReplaySeries, report: Report, args: readonly string[]): void {
+  writePage(make: (made: Made, plots: PlotLibrary) => string): void {
     if (this.#page === null) return;
-    const { measurements } = replay;
-    const made = { args, recorded: this.recorder !== null, host: readHost(), date: new Date() };
-    const input = { report, measurements, series, ...made };
-    this.#page.file.write(new TextEncoder().encode(replayPage(input, this.#page.plots)));
+    const made = { recorded: this.recorder !== null, host: readHost(), date: new Date() };
+    this.#page.file.write(new TextEncoder().encode(make(made, this.#page.plots)));
   }
 
   /**

@@ -17,6 +17,8 @@ export interface TimeSeries {
 export interface TimeAxis {
   endMs: number;
   unit: TimeUnit;
+  /** What the time is told by: the cost model, or a clock. */
+  clock: 'virtual' | 'real';
 }
 
 export interface TimeChartInput {
@@ -51,7 +53,7 @@ const [FROM, TO, MIDDLE, FIRST] = [0, 1, 2, 3];
 const [MIN, MEAN, MAX, SPAN, ALONE] = [0, 1, 2, 3, 4];
 const PER_SERIES = 5;
 
-/** A chart over virtual time: a line for the mean of each bucket, and its extremes shaded. */
+/** A chart over time: a line for the mean of each bucket, and its extremes shaded. */
 export function timeChart(input: TimeChartInput): Chart {
   const { timeline, series, scale, format, axis, perUnit = 1, source, mark } = input;
   const points = series.map(({ track }) => scaled(timeline.points(track), perUnit));
@@ -252,7 +254,7 @@ function describe(input: TimeChartInput): string {
       ? `${name}: no values`
       : `${name}: from ${text(min)} to ${text(max)}, mean ${text(mean)}`,
   );
-  return `${input.title}, ${input.unit}, over virtual time. ${parts.join('; ')}.`;
+  return `${input.title}, ${input.unit}, over ${input.axis.clock} time. ${parts.join('; ')}.`;
 }
 
 const UNITS: readonly TimeUnit[] = [
@@ -262,7 +264,7 @@ const UNITS: readonly TimeUnit[] = [
   { name: 'ms', ms: 1 },
 ];
 
-/** The axis of charts that end at `endMs`, in the largest unit in which that is at least 3. */
-export function timeAxis(endMs: number): TimeAxis {
-  return { endMs, unit: UNITS.find((unit) => endMs >= 3 * unit.ms) ?? UNITS[UNITS.length - 1] };
+/** The axis of charts that end at `endMs` by this clock, in the largest unit in which that is at least 3. */
+export function timeAxis(endMs: number, clock: TimeAxis['clock']): TimeAxis {
+  return { endMs, clock, unit: UNITS.find((unit) => endMs >= 3 * unit.ms) ?? UNITS[UNITS.length - 1] };
 }

@@ -22,14 +22,14 @@ p { margin: 6px 0; max-width: 76ch; }
 a { color: var(--virtual); }
 code { font: 13px/1.45 ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace; overflow-wrap: anywhere; }
 .brand { color: var(--muted); font-size: 13px; margin: 0 0 6px; }
-.lead { color: var(--muted); font-size: 16px; }
+.lead { color: var(--muted); font-size: 16px; overflow-wrap: anywhere; }
 .lead .virtual, .lead .measured { font-weight: 600; }
 .virtual { color: var(--virtual); }
 .measured { color: var(--measured); }
 .intro { color: var(--muted); font-size: 14px; margin: 0 0 14px; }
 .warning {
   border: 1px solid var(--border); border-left: 4px solid var(--warning); border-radius: 6px; background: var(--panel);
-  padding: 10px 14px; margin: 14px 0 0; max-width: 90ch;
+  padding: 10px 14px; margin: 14px 0 0; max-width: 90ch; overflow-wrap: anywhere;
 }
 .warning strong { color: var(--warning); }
 .panel { background: var(--panel); border: 1px solid var(--border); border-radius: 10px; padding: 18px 20px; }

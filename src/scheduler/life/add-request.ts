@@ -21,7 +21,8 @@ export function addRequest(s: SchedulerState, input: TakenRequest, handle: numbe
   if (isEmpty) parkSession(s, request);
   else enter(s, request);
   if (channels.add.hasSubscribers) {
-    channels.add.publish({ id: request.id, handle, numPromptTokens: request.numPromptTokens });
+    const { id, numPromptTokens, maxTokens } = request;
+    channels.add.publish({ id, handle, numPromptTokens, maxTokens });
   }
   if (s.connector !== null && !s.connector.tellNew(request)) s.doomed.push(request);
   return request;

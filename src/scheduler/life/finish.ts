@@ -127,10 +127,21 @@ function end(s: SchedulerState, request: Request, reason: FinishCode): void {
   s.counters.finished[reason]++;
   if (request.outstanding === null || request.outstanding.size === 0) releaseIfDrained(s, request);
   else drain(s, request);
-  if (channels.finish.hasSubscribers) {
-    const { id, handle, numOutputTokens } = request;
-    channels.finish.publish({ id, handle, numOutputTokens, reason: finishReasonOf(reason) as FinishReason });
-  }
+  if (channels.finish.hasSubscribers) publishEnd(request, reason);
+}
+
+function publishEnd(request: Request, reason: FinishCode): void {
+  const { id, handle, numOutputTokens, addedAt, firstScheduledAt, firstTokenAt, finishedAt } = request;
+  const since = (at: number): number | null => (at < 0 ? null : at - addedAt);
+  channels.finish.publish({
+    id,
+    handle,
+    reason: finishReasonOf(reason) as FinishReason,
+    numOutputTokens,
+    firstScheduledMs: since(firstScheduledAt),
+    firstTokenMs: since(firstTokenAt),
+    endedMs: finishedAt - addedAt,
+  });
 }
 
 /**

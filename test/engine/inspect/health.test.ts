@@ -196,4 +196,37 @@ describe('channels', () => {
       unsubscribe('blockstep:engine:step', listener);
     }
   });
+
+  it('tell what a request may take when it comes, and what it took when it ends', () => {
+    const heard: unknown[] = [];
+    const listener = (message: unknown) => heard.push(message);
+    const names = ['blockstep:request:add', 'blockstep:request:finish'];
+    for (const name of names) subscribe(name, listener);
+    try {
+      const bench = new EngineBench();
+      const { handle } = bench.submit({ id: 'a', maxTokens: 3 });
+      expect(heard).toEqual([{ id: 'a', handle, numPromptTokens: 6, maxTokens: 3 }]);
+      bench.time += 10;
+      bench.executor.onExecute = () => {
+        bench.time += 3;
+      };
+      bench.steps();
+      const times = { firstScheduledMs: 10, firstTokenMs: 13, endedMs: 19 };
+      expect(heard[1]).toEqual({ id: 'a', handle, reason: 'length', numOutputTokens: 3, ...times });
+      const aborted = bench.submit({ id: 'b' });
+      bench.time += 4;
+      aborted.abort();
+      bench.steps();
+      const none = { firstScheduledMs: null, firstTokenMs: null, endedMs: 4 };
+      expect(heard[3]).toEqual({
+        id: 'b',
+        handle: aborted.handle,
+        reason: 'abort',
+        numOutputTokens: 0,
+        ...none,
+      });
+    } finally {
+      for (const name of names) unsubscribe(name, listener);
+    }
+  });
 });

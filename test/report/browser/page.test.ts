@@ -39,6 +39,19 @@ const REPLAY_CHARTS = [
   ],
   ...['step-over-time', 'ttft', 'tpot', 'e2e', 'step'],
 ];
+const HTTP_CHARTS = [
+  ...[
+    'throughput',
+    'ttft-over-time',
+    'itl-over-time',
+    'e2e-over-time',
+    'open',
+    'waiting',
+    'hit-rate',
+    'late',
+  ],
+  ...['ttft', 'itl', 'tpot', 'e2e', 'lateness'],
+];
 if (CHROMIUM === undefined) console.warn(WHY_SKIPPED);
 
 let pages: Pages['paths'];
@@ -73,6 +86,8 @@ describe.skipIf(CHROMIUM === undefined)('pages in a browser', () => {
     'a slow replay',
     'hostile names',
     'the benchmark',
+    'a replay over HTTP',
+    'a hostile server',
   ];
 
   async function expectGood(view: View, name: string, width: number): Promise<void> {
@@ -84,6 +99,7 @@ describe.skipIf(CHROMIUM === undefined)('pages in a browser', () => {
       expect({ id, drawn }).not.toEqual({ id, drawn: 0 });
     }
     if (name === 'a busy replay') expect(charts.map(({ id }) => id)).toEqual(REPLAY_CHARTS);
+    if (name === 'a replay over HTTP') expect(charts.map(({ id }) => id)).toEqual(HTTP_CHARTS);
     const { checked, faint } = await faintTexts(page);
     expect(faint).toEqual([]);
     expect(checked).toBeGreaterThan(80);
@@ -256,7 +272,7 @@ describe.skipIf(CHROMIUM === undefined)('pages in a browser', () => {
     expect(incidents).toEqual([]);
   });
 
-  it.each(['hostile names', 'a hostile benchmark'])('%s stay text', async (name) => {
+  it.each(['hostile names', 'a hostile benchmark', 'a hostile server'])('%s stay text', async (name) => {
     const { page, incidents } = await show(name);
     expect(await page.locator('#hacked').count()).toBe(0);
     expect(await page.title()).not.toBe('hacked');

@@ -1,17 +1,9 @@
-import {
-  counted,
-  datum,
-  decimal,
-  duration,
-  figure,
-  grouped,
-  latencyUnit,
-} from '../../../report/markup/figures.js';
+import { counted, datum, decimal, duration, grouped } from '../../../report/markup/figures.js';
 import { html } from '../../../report/markup/html.js';
 import type { Tile } from '../../../report/page/tiles.js';
 import type { Report } from '../report/report.js';
 import { whyNoHits } from '../report/report-words.js';
-import type { Percentiles } from '../run/histogram.js';
+import { latencyTile } from './page-parts.js';
 
 /** The figures that most readers of a replay's page look for, as tiles. */
 export function headline(report: Report): Tile[] {
@@ -25,8 +17,8 @@ export function headline(report: Report): Tile[] {
       detail: html`<strong>${datum(throughput.finishedRequests)}</strong> requests/s finished`,
       source,
     },
-    latency('Time to first token', report.ttftMs),
-    latency('End-to-end latency', report.e2eMs),
+    latencyTile('Time to first token', report.ttftMs, source),
+    latencyTile('End-to-end latency', report.e2eMs, source),
     {
       label: 'Duration',
       value: datum(virtualSeconds, (seconds) => duration(1000 * seconds)),
@@ -51,20 +43,6 @@ export function headline(report: Report): Tile[] {
     },
     step(report),
   ];
-}
-
-function latency(label: string, { p50, p99, max }: Percentiles): Tile {
-  if (p50 === null || p99 === null)
-    return { label, value: null, unit: '', detail: 'no request came that far', source: 'virtual' };
-  const unit = latencyUnit(max);
-  const text = (ms: number): string => figure(ms / unit.ms);
-  return {
-    label,
-    value: datum(p50, text),
-    unit: `${unit.name} p50`,
-    detail: html`<strong>${datum(p99, text)}</strong> ${unit.name} p99`,
-    source: 'virtual',
-  };
 }
 
 function hits(report: Report): Tile {

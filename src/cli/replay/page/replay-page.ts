@@ -1,13 +1,21 @@
 import { basename } from 'node:path';
-import { counted, datum, duration, figure, grouped, latencyUnit } from '../../../report/markup/figures.js';
+import { counted, datum, duration, grouped } from '../../../report/markup/figures.js';
 import { type Html, type HtmlValue, html } from '../../../report/markup/html.js';
-import { dataTable, factTable } from '../../../report/markup/tables.js';
+import { factTable } from '../../../report/markup/tables.js';
 import type { PlotLibrary } from '../../../report/page/library.js';
 import { renderPage, type Section } from '../../../report/page/page.js';
 import { commandLine } from '../../terminal/command-line.js';
 import type { Report } from '../report/report.js';
 import { hitsInWords, overloadInWords, sourceInWords } from '../report/report-words.js';
-import type { Percentiles } from '../run/histogram.js';
+import {
+  allOptions,
+  isoDate,
+  latencyCells,
+  madeBy,
+  named,
+  percentileCells,
+  percentileTable,
+} from './page-parts.js';
 import { requestCharts, stepChart } from './replay-distributions.js';
 import { headline } from './replay-headline.js';
 import type { ReplayPageInput } from './replay-page-input.js';
@@ -94,52 +102,20 @@ function facts(report: Report): Html {
 }
 
 function latencies({ ttftMs, tpotMs, e2eMs, schedulerStepUs }: Report): Html {
-  const row = (name: string, { p50, p90, p99, max, count }: Percentiles, perUnit = 1): HtmlValue[] => [
-    name,
-    ...[p50, p90, p99, max].map((value) => datum(value, (exact) => figure(exact / perUnit))),
-    datum(count),
-  ];
-  const virtual = (name: string, percentiles: Percentiles): HtmlValue[] => {
-    const unit = latencyUnit(percentiles.max);
-    return row(`${name}, ${unit.name} (virtual)`, percentiles, unit.ms);
-  };
-  return dataTable(
-    ['', 'p50', 'p90', 'p99', 'max', 'values'],
-    [
-      virtual('Time to first token', ttftMs),
-      virtual('Time per output token', tpotMs),
-      virtual('End-to-end latency', e2eMs),
-      row('Scheduler step, µs (measured)', schedulerStepUs),
-    ],
-  );
+  return percentileTable([
+    latencyCells('Time to first token', ttftMs, 'virtual'),
+    latencyCells('Time per output token', tpotMs, 'virtual'),
+    latencyCells('End-to-end latency', e2eMs, 'virtual'),
+    percentileCells('Scheduler step, µs (measured)', schedulerStepUs),
+  ]);
 }
 
 function provenance({ report, args, host, date }: ReplayPageInput, library: PlotLibrary): Html {
-  const text = (value: unknown): string =>
-    typeof value === 'object' ? JSON.stringify(value) : String(value);
-  const rows = Object.entries(report.options).map(
-    ([name, value]) => [name, html`<code>${text(value)}</code>`] as const,
-  );
   return html`${factTable([
     ['Command', html`<code>${commandLine(['blockstep', ...args])}</code>`],
     ['Workload', html`<bdi>${sourceInWords(report)}</bdi>`],
-    ['Machine', `${host.cpu}, ${host.cores} cores, ${host.memoryGiB} GiB, ${host.platform}`],
-    [
-      'Versions',
-      `blockstep ${host.blockstep}, Node ${host.node}, V8 ${host.v8}, ${library.name} ${library.version}`,
-    ],
-    ['Date', isoDate(date)],
+    ...madeBy(host, date, library),
     ['Digest of the final state', html`<code>${report.digest}</code>`],
   ])}
-<details><summary>All options</summary>${factTable(rows)}</details>`;
-}
-
-function named(counts: Record<string, number>): string {
-  return Object.entries(counts)
-    .map(([name, count]) => `${name} ${figure(count)}`)
-    .join(', ');
-}
-
-function isoDate(date: Date): string {
-  return `${date.toISOString().slice(0, 16).replace('T', ' ')} UTC`;
+${allOptions(report.options)}`;
 }

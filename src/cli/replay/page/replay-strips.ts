@@ -20,7 +20,7 @@ interface Context {
 
 /** The charts over virtual time: throughput and latency, requests and memory, preemptions and cache hits, step times. */
 export function timeStrips({ series, report }: ReplayPageInput): Chart[] {
-  const context = { series, report, axis: timeAxis(series.timeline.endMs) };
+  const context = { series, report, axis: timeAxis(series.timeline.endMs, 'virtual') };
   return [
     throughput(context),
     latency(context),

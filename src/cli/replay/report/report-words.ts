@@ -2,7 +2,7 @@ import { counted, duration, grouped, percent } from '../../../report/markup/figu
 import type { Report } from './report.js';
 
 /** Where the requests came from, what was left out and what was changed. */
-export function sourceInWords({ workload, load }: Report): string {
+export function sourceInWords({ workload, load }: Pick<Report, 'workload' | 'load'>): string {
   const name = workload.file === null ? 'generated' : `${workload.file} (${workload.format})`;
   const requests = counted(workload.requests, 'request');
   const notes = [
@@ -29,7 +29,7 @@ export function hitsInWords(report: Report): string {
 }
 
 /** A warning that more requests arrive than can be served, and how that is known; null if they can be served. */
-export function overloadInWords({ load, workload }: Report): string | null {
+export function overloadInWords({ load, workload }: Pick<Report, 'workload' | 'load'>): string | null {
   const { exceedsCapacity, waitingAtLastArrival, arrivalSeconds } = load;
   if (!exceedsCapacity || waitingAtLastArrival === null) return null;
   const [waiting, all] = [grouped(waitingAtLastArrival), grouped(workload.requests)];

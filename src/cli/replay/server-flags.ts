@@ -1,0 +1,77 @@
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { parse } from '../terminal/flag-values.js';
+import { FIRST_TOKEN, USUAL_VOCABULARY } from './http/client/completion-body.js';
+import { withoutCredentials } from './http/client/server-url.js';
+
+/** The values of the flags of a replay over HTTP. */
+export interface ServerFlags {
+  url?: string;
+  model?: string;
+  apiKey?: string;
+  concurrency?: number;
+  timeoutS: number;
+  ignoreEos: boolean;
+  vocabularySize: number;
+}
+
+/** Flags that go with `--url` alone. */
+export const SERVER_FLAGS = [
+  'model',
+  'apiKey',
+  'concurrency',
+  'timeoutS',
+  'ignoreEos',
+  'vocabularySize',
+] as const;
+
+/** Adds the flags that say to which server requests are sent, and how. */
+export function addServerFlags(command: Command): void {
+  const add = (flags: string, help: string, parser?: (text: string) => unknown, value?: unknown): void => {
+    const option = new Option(flags, help);
+    if (parser !== undefined) option.argParser(parser);
+    command.addOption(value === undefined ? option : option.default(value));
+  };
+  command.optionsGroup('Server:');
+  add('--url <address>', 'send the requests to this server of OpenAI’s API, in real time');
+  add('--model <name>', 'the model that is asked for (default: the first that the server has)');
+  command.addOption(
+    new Option('--api-key <key>', 'the key of the server; better given as BLOCKSTEP_API_KEY').env(
+      'BLOCKSTEP_API_KEY',
+    ),
+  );
+  add('--concurrency <n>', 'most requests under way at once; others wait for a place', parse.count);
+  add('--timeout-s <n>', 'most seconds of a request', timeout, 3600);
+  add('--ignore-eos', 'have texts as long as the trace says, by ignore_eos', undefined, true);
+  command.addOption(new Option('--no-ignore-eos').hideHelp());
+  add('--vocabulary-size <n>', 'token ids of prompts are below this', vocabularySize, USUAL_VOCABULARY);
+}
+
+/** The longest time of Node's timers, in seconds. */
+const LONGEST_S = Math.floor((2 ** 31 - 1) / 1000);
+
+function timeout(text: string): number {
+  const value = parse.positive(text);
+  if (value <= LONGEST_S) return value;
+  throw new InvalidArgumentError(`Expected a number from 0 to ${LONGEST_S}.`);
+}
+
+function vocabularySize(text: string): number {
+  const value = parse.integer(text);
+  if (value > FIRST_TOKEN) return value;
+  throw new InvalidArgumentError(
+    `Expected an integer above ${FIRST_TOKEN}: lower ids are left out of prompts.`,
+  );
+}
+
+/** What stands in place of a secret. */
+const HIDDEN = '***';
+
+/** The words of a command line as they may be shown to others: without the key, and without the user and password of the address. */
+export function withoutSecrets(args: readonly string[]): string[] {
+  return args.map((word, i) => {
+    if (args[i - 1] === '--api-key') return HIDDEN;
+    if (word.startsWith('--api-key=')) return `--api-key=${HIDDEN}`;
+    if (args[i - 1] === '--url') return withoutCredentials(word);
+    return word.startsWith('--url=') ? `--url=${withoutCredentials(word.slice('--url='.length))}` : word;
+  });
+}

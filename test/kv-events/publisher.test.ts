@@ -1,7 +1,7 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { KvEventPublisher, type KvEventPublisherOptions } from '../../src/kv-events/index.js';
 import { Follower } from './follower.js';
-import { BLOCK_SIZE, cachedHashes, driveRandomly, smallEngine } from './random-engine.js';
+import { BLOCK_SIZE, cachedHashes, driveRandomly, smallEngine, tieredEngine } from './random-engine.js';
 
 async function open(options: KvEventPublisherOptions = {}) {
   const addresses = { endpoint: 'tcp://127.0.0.1:*', replayEndpoint: 'tcp://127.0.0.1:*' };
@@ -48,6 +48,26 @@ describe('KV cache events over ZeroMQ', () => {
     await follower.reach(publisher.stats().batches - 1);
     const expected = cachedHashes(engine).map((hash) => hash.slice(-digits));
     expect([...(follower.hashes.get('GPU') ?? [])].sort()).toEqual(expected.sort());
+  });
+
+  it('tell of a tier too, by its medium', async () => {
+    const { publisher, follow } = await open();
+    const { engine, connector } = tieredEngine(publisher);
+    onTestFinished(() => engine.dispose());
+    const follower = follow();
+    for (let part = 0; part < 3; part++) {
+      await driveRandomly(engine, 1000, part);
+      // The copies that are under way end, and what they stored is told with the next plan.
+      engine.abortAll();
+      while (engine.step().state !== 'idle') await new Promise((resolve) => setImmediate(resolve));
+      engine.submit({ id: `last ${part}`, prompt: [1], maxTokens: 1 });
+      while (engine.step().state !== 'idle') await new Promise((resolve) => setImmediate(resolve));
+      await follower.reach(publisher.stats().batches - 1);
+      expect([...(follower.hashes.get('GPU') ?? [])].sort()).toEqual(cachedHashes(engine));
+      const { blocks, evictions } = connector.stats().host;
+      expect(follower.hashes.get('CPU')?.size).toBe(blocks);
+      expect(evictions).toBeGreaterThan(100 * part);
+    }
   });
 
   it('are what vLLM writes', async () => {

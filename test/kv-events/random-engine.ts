@@ -1,14 +1,29 @@
 import { Random } from '../../src/base/random.js';
+import { type OffloadConnector, offload } from '../../src/connectors/offload/index.js';
 import { Engine } from '../../src/engine/engine.js';
 import { ReferenceExecutor } from '../../src/executors/reference/reference-executor.js';
 import type { KvEventSink } from '../../src/scheduler/events/kv-event.js';
 
 export const BLOCK_SIZE = 4;
+const SIZES = {
+  numBlocks: 40,
+  blockSize: BLOCK_SIZE,
+  maxModelLen: 64,
+  maxNumSeqs: 8,
+  maxNumBatchedTokens: 64,
+};
+
+/** The same with a tier in the host's memory, which is small too. */
+export function tieredEngine(kvEvents: KvEventSink): { engine: Engine; connector: OffloadConnector } {
+  const executor = new ReferenceExecutor({ ...SIZES });
+  const { connector, workers } = offload({ memory: executor, hostBlocks: 50 });
+  const engine = new Engine({ ...SIZES, executor, connector, workers, kvEvents, hashSeed: 7 });
+  return { engine, connector };
+}
 
 /** An engine with a small pool, in which prefixes are shared and evicted all the time. */
-export function smallEngine(kvEvents: KvEventSink, numBlocks = 40): Engine {
-  const sizes = { numBlocks, blockSize: BLOCK_SIZE, maxModelLen: 64, maxNumSeqs: 8, maxNumBatchedTokens: 64 };
-  return new Engine({ ...sizes, executor: new ReferenceExecutor({ ...sizes }), kvEvents, hashSeed: 7 });
+export function smallEngine(kvEvents: KvEventSink): Engine {
+  return new Engine({ ...SIZES, executor: new ReferenceExecutor({ ...SIZES }), kvEvents, hashSeed: 7 });
 }
 
 /** Drives it for so many steps: requests that begin alike, with adapters and salts, aborts, resets of the prefix cache. */

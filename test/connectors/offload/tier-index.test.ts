@@ -46,7 +46,12 @@ describe('the index of a tier', () => {
 
   it.each([1, 2, 3, 4])('agrees with a plain model in a random life (seed %i)', (seed) => {
     const random = new Random(seed);
-    const index = new TierIndex(PLACES);
+    const told = new Set<bigint>();
+    const index = new TierIndex(PLACES, (change, key) => {
+      if (change === 'stored' ? told.has(key) : !told.delete(key))
+        throw new Error(`${key} is ${change} twice`);
+      if (change === 'stored') told.add(key);
+    });
     /** Keys with their places, the least recently used first. */
     let order: { key: bigint; place: number }[] = [];
     const users = new Map<number, number>();
@@ -55,6 +60,7 @@ describe('the index of a tier', () => {
     for (let i = 0; i < 4000; i++) {
       const key = BigInt(random.below(12));
       const known = order.find((each) => each.key === key);
+      expect(told).toEqual(new Set(order.map((each) => each.key)));
       expect(index.get(key)).toBe(known?.place ?? ABSENT);
       switch (random.below(8)) {
         case 0:

@@ -83,6 +83,7 @@ export {
   type KvEvent,
   type KvEventSink,
   type KvMedium,
+  type TakenKvEventSink,
   type TierMedium,
 } from './scheduler/events/kv-event.js';
 export type { Inspection } from './scheduler/inspect/inspection.js';

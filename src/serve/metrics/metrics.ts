@@ -8,13 +8,15 @@ import { Exposed, type Sample } from './exposed.js';
 import { RequestMetrics } from './request-metrics.js';
 
 const NS_PER_SECOND = 1e9;
+/** How often the delay is sampled. */
+const RESOLUTION_MS = 10;
 
 /** The metrics of a server, for Prometheus: vLLM's names, labels and buckets, and some of our own. */
 export class Metrics {
   readonly requests: RequestMetrics;
   readonly #registry = new Registry();
   readonly #iterations = new Buckets(BOUNDS.iteration);
-  readonly #delay = monitorEventLoopDelay({ resolution: 10 });
+  readonly #delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   readonly #onStep: (step: ChannelPayloads['blockstep:engine:step']) => void;
 
   constructor(engine: Engine, model: string) {
@@ -47,11 +49,16 @@ export class Metrics {
   }
 
   #delays(): Sample[] {
-    const [p50, p99] = [50, 99].map((percent) => this.#delay.percentile(percent) / NS_PER_SECOND);
+    const [p50, p99] = [50, 99].map((percent) => lateBy(this.#delay.percentile(percent)));
     return [
       [{ quantile: '0.5' }, p50],
       [{ quantile: '0.99' }, p99],
-      [{ quantile: '1' }, this.#delay.max / NS_PER_SECOND],
+      [{ quantile: '1' }, lateBy(this.#delay.max)],
     ];
   }
+}
+
+/** Seconds by which a sample of Node's histogram came late. What it records is the time between two samples. */
+function lateBy(betweenNs: number): number {
+  return Math.max(0, betweenNs / NS_PER_SECOND - RESOLUTION_MS / 1000);
 }

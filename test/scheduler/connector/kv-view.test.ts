@@ -214,6 +214,8 @@ describe('a store of a request that still runs', () => {
     expect(codeOf(() => view.hold(a, 'load' as never, 'x'))).toBe(bad);
     expect(codeOf(() => view.hold(a, 'store', 'child 0 rank 1'))).toBe(bad);
     expect(codeOf(() => view.wake(-1))).toBe(bad);
+    expect(codeOf(() => view.tellTier('gone' as never, 'CPU', [1n]))).toBe(bad);
+    expect(codeOf(() => view.tellTier('stored', 'GPU' as never, [1n]))).toBe(bad);
     expect(view.hold(a + 2 ** 21, 'store', 'x')).toBe(false);
     expect(view.complete(a, 'store', 'x')).toBe(false);
     expect(driver.scheduler.stats().anomalies).toEqual({ 'stale-handle': 1, 'unknown-completion': 1 });

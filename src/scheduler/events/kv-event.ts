@@ -1,5 +1,5 @@
 import { badArg } from '../../base/checks.js';
-import { type Bound, bindMethods } from '../../base/foreign/foreign-method.js';
+import { bindMethods } from '../../base/foreign/foreign-method.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 
 /** Bytes of the hash of a block. */
@@ -66,7 +66,7 @@ export interface KvEventSink {
 /** A checked sink. */
 export interface TakenKvEventSink {
   readonly report: 'new' | 'all';
-  readonly onEvents: Bound;
+  readonly onEvents: (events: readonly KvEvent[]) => unknown;
 }
 
 const SINK = knownNames<KvEventSink>('kvEvents', { report: true, onEvents: true });

@@ -1,56 +1,59 @@
 /** `npm run bench:serve -- --help` says what it measures. Prints tables in Markdown. */
-import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
+import { spawnSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
 import { printTable } from '../connectors/support/table.js';
 import { describeMachine, readMachine } from '../machine.js';
 import { answerHelp } from '../usage.js';
+import { Child, python } from './child.js';
 import type { ClientWindow, ServerMessage, ServerWindow } from './messages.js';
 
 const USAGE = `npm run bench:serve -- [--rounds N] [--streams LIST] [--seconds N] [--pace LIST]
 What a token costs between the executor's answer and the socket: our server over an executor that costs nothing, and a server of node:http alone
-that writes the same bytes. Clients are in a process of their own. Servers take turns; figures are medians of the rounds.
+that writes the same bytes; where it is installed (python3-fastapi, python3-uvicorn, python3-uvloop), FastAPI too. Clients are in a process of their own. Servers take turns; figures are medians of the rounds.
   --rounds N      default 5
   --streams LIST  default 1,64,256,1000
   --seconds N     for which each is measured; default 3
   --pace LIST     milliseconds between two steps; 0 is as fast as it goes; default 0,20`;
 
-const SERVERS = ['plain', 'ours'] as const;
-type Server = (typeof SERVERS)[number];
+const PROGRAMS = { plain: 'plain', ours: 'ours', fastapi: 'fastapi_server.py' } as const;
+type Server = keyof typeof PROGRAMS;
 
 interface Measured {
   readonly server: ServerWindow;
   readonly client: ClientWindow;
 }
 
-function start(name: string, args: readonly string[]): ChildProcess {
-  return fork(fileURLToPath(new URL(`${name}.js`, import.meta.url)), args);
-}
-
 async function measure(server: Server, streams: number, paceMs: number, seconds: number): Promise<Measured> {
   // More than a stream gets while it is measured.
-  const tokens = Math.max(20_000, Math.ceil(2e6 / streams));
-  const served = start(server, [paceMs, streams, tokens].map(String));
-  const [ready] = (await once(served, 'message')) as [ServerMessage];
+  const tokens = Math.max(16_000, Math.ceil(2e6 / streams));
+  const served = new Child(PROGRAMS[server], [paceMs, streams, tokens].map(String));
+  const ready = await served.next<ServerMessage>();
   if (ready.kind !== 'ready') throw new Error('the server is not ready');
-  const load = start('load', [ready.port, streams, tokens].map(String));
+  const load = new Child('load', [ready.port, streams, tokens].map(String));
   try {
-    await once(load, 'message');
+    await load.next();
     await new Promise((resolve) => setTimeout(resolve, 1000));
-    served.send('begin');
-    load.send('begin');
+    served.tell('begin');
+    load.tell('begin');
     await new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
-    served.send('end');
-    const [message] = (await once(served, 'message')) as [ServerMessage];
-    load.send('end');
-    const [client] = (await once(load, 'message')) as [ClientWindow];
+    served.tell('end');
+    const message = await served.next<ServerMessage>();
+    load.tell('end');
+    const client = await load.next<ClientWindow>();
     if (message.kind !== 'window') throw new Error('the server measured nothing');
     return { server: message.window, client };
   } finally {
-    load.kill('SIGKILL');
-    served.kill('SIGKILL');
+    load.end();
+    served.end();
   }
+}
+
+/** FastAPI and what it stands on, with their versions; null if they are not installed. */
+function fastApi(): string | null {
+  const program =
+    'import fastapi, uvicorn, uvloop, pydantic; print("FastAPI", fastapi.__version__, "uvicorn", uvicorn.__version__, "uvloop", uvloop.__version__, "pydantic", pydantic.VERSION)';
+  const { status, stdout } = spawnSync(python(), ['-c', program], { encoding: 'utf8' });
+  return status === 0 ? stdout.trim() : null;
 }
 
 function median(values: readonly number[]): number {
@@ -74,11 +77,12 @@ function row(name: string, all: readonly Measured[], plain: readonly Measured[])
     of(({ client }) => client.firstP99).toFixed(1),
     of(({ client }) => client.betweenP50).toFixed(2),
     of(({ client }) => client.betweenP99).toFixed(2),
-    of(({ server }) => server.delayP99).toFixed(2),
+    all[0].server.delayP99 === null ? '' : of(({ server }) => server.delayP99 as number).toFixed(2),
     idle,
   ];
 }
 
+const NAMES: Readonly<Record<Server, string>> = { plain: 'node:http', ours: 'blockstep', fastapi: 'FastAPI' };
 const HEAD = [
   'streams',
   'tokens/s',
@@ -102,17 +106,19 @@ async function main(): Promise<void> {
       pace: { type: 'string', default: '0,20' },
     },
   });
-  console.log(`${describeMachine(readMachine())}\n`);
+  const python = fastApi();
+  const SERVERS: Server[] = ['plain', 'ours', ...(python === null ? [] : (['fastapi'] as const))];
+  console.log(`${describeMachine(readMachine())}${python === null ? ', no FastAPI' : `, ${python}`}\n`);
   const list = (text: string): number[] => text.split(',').map(Number);
   for (const paceMs of list(values.pace)) {
     const rows: string[][] = [];
     for (const streams of list(values.streams)) {
-      const measured: Record<Server, Measured[]> = { plain: [], ours: [] };
+      const measured = new Map<Server, Measured[]>(SERVERS.map((server) => [server, []]));
       for (let round = 0; round < Number(values.rounds); round++)
-        for (const server of SERVERS)
-          measured[server].push(await measure(server, streams, paceMs, Number(values.seconds)));
-      rows.push(row(`${streams}, node:http`, measured.plain, measured.plain));
-      rows.push(row(`${streams}, blockstep`, measured.ours, measured.plain));
+        for (const [server, all] of measured)
+          all.push(await measure(server, streams, paceMs, Number(values.seconds)));
+      for (const [server, all] of measured)
+        rows.push(row(`${streams}, ${NAMES[server]}`, all, measured.get('plain')!));
     }
     printTable(HEAD, rows, paceMs === 0 ? 'As fast as it goes' : `A step every ${paceMs} ms`);
   }

@@ -10,9 +10,9 @@ export interface ServerWindow {
   readonly tokens: number;
   /** Processor time of the whole process, in milliseconds. */
   readonly processorMs: number;
-  /** Delay of the event loop, in milliseconds. */
-  readonly delayP50: number;
-  readonly delayP99: number;
+  /** Delay of the event loop, in milliseconds; null where it is not Node's. */
+  readonly delayP50: number | null;
+  readonly delayP99: number | null;
   /** Milliseconds for which the executor had nothing to do between two steps; null where there is no executor. */
   readonly idleP50: number | null;
 }

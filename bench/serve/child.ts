@@ -1,0 +1,59 @@
+import { type ChildProcess, fork, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface, type Interface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+/** A process of the benchmark, which is told words and answers with messages. */
+export class Child {
+  readonly #process: ChildProcess;
+  readonly #lines: Interface | null;
+  readonly #waiting: unknown[] = [];
+  #wake: () => void = () => {};
+
+  /** @param name a program beside this one; in Python if it ends so */
+  constructor(name: string, args: readonly string[]) {
+    const isPython = name.endsWith('.py');
+    // What is compiled lies elsewhere; the program in Python does not.
+    const path = fileURLToPath(
+      new URL(isPython ? `../../../../bench/serve/${name}` : `${name}.js`, import.meta.url),
+    );
+    this.#process = isPython
+      ? spawn(python(), [path, ...args], { stdio: ['pipe', 'pipe', 'inherit'] })
+      : fork(path, args);
+    const take = (message: unknown): void => {
+      this.#waiting.push(message);
+      this.#wake();
+    };
+    this.#lines = isPython ? createInterface({ input: this.#process.stdout! }) : null;
+    this.#lines?.on('line', (line) => take(JSON.parse(line)));
+    this.#process.on('message', take);
+  }
+
+  tell(word: 'begin' | 'end'): void {
+    if (this.#lines === null) this.#process.send(word);
+    else this.#process.stdin?.write(`${word}\n`);
+  }
+
+  /** Its next message. */
+  async next<Message>(): Promise<Message> {
+    while (this.#waiting.length === 0)
+      await Promise.race([
+        new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        }),
+        once(this.#process, 'exit').then(([code]) => {
+          throw new Error(`a process of the benchmark ended with ${code}`);
+        }),
+      ]);
+    return this.#waiting.shift() as Message;
+  }
+
+  end(): void {
+    this.#process.kill('SIGKILL');
+  }
+}
+
+/** The Python that has FastAPI: Debian's, or the one in PYTHON. */
+export function python(): string {
+  return process.env['PYTHON'] ?? '/usr/bin/python3';
+}

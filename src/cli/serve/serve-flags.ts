@@ -13,6 +13,7 @@ export interface ServeFlags extends Partial<CostModel> {
   maxQueuedRequests: number;
   drainMs: number;
   control: boolean;
+  page: boolean;
   latencyMs: number;
   profile: string;
   meanOutputTokens: number;
@@ -57,6 +58,7 @@ export function addServeFlags(command: Command): void {
   command.addOption(
     new Option('--no-control', 'without the routes that pause, reset and abort for everybody'),
   );
+  command.addOption(new Option('--no-page', 'without the page that shows what the server does'));
   command.optionsGroup('Executor:');
   add(
     '--executor <name>',

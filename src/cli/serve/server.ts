@@ -45,6 +45,7 @@ async function prepare(flags: ServeFlags & Record<string, unknown>): Promise<Pre
       model: { ...model, id },
       apiKeys: flags.apiKey ?? [],
       control: flags.control,
+      page: flags.page,
       drainMs: flags.drainMs,
     });
     return { engine, app, note, id };
@@ -68,6 +69,7 @@ async function serve({ engine, app, note, id }: Prepared, flags: ServeFlags, io:
   const key = flags.apiKey === undefined ? '' : ` -H "Authorization: Bearer KEY"`;
   io.stdout.write(`${JSON.stringify(id)} is served at ${url}\n`);
   if (note !== null) io.stdout.write(`${note}\n`);
+  if (flags.page) io.stdout.write(`\nPage: ${url}/`);
   io.stdout.write(
     `\nTry:  curl -N ${url}/v1/completions${key} -H "Content-Type: application/json" -d ${body}\n`,
   );

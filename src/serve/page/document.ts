@@ -17,9 +17,10 @@ export interface PageDocument {
 /**
  * Makes the page. It has no data: its script asks the server for that. Its policy allows its own script and its own style, by their hashes, and
  * requests to its own server; and nothing else.
+ * @param control whether the page may act
  * @throws ERR_BLOCKSTEP_BAD_FILE in a checkout that was not built
  */
-export function makeDocument(): PageDocument {
+export function makeDocument(control: boolean): PageDocument {
   const style = STYLE + PAGE_STYLE;
   const script = embedScript(readScript(), 'type="module"');
   const styleHash = `'sha256-${createHash('sha256').update(style).digest('base64')}'`;
@@ -33,7 +34,7 @@ export function makeDocument(): PageDocument {
     "form-action 'none'",
     "frame-ancestors 'none'",
   ].join('; ');
-  return { html: renderBody(trusted(`<style>${style}</style>`), script.element).source, policy };
+  return { html: renderBody(trusted(`<style>${style}</style>`), script.element, control).source, policy };
 }
 
 /** The page's own script, which the build makes of browser/ (pack-page.mjs). Sources that run without a build take that of dist. */

@@ -26,8 +26,12 @@ function state(name: string, label: string): Html {
 `;
 }
 
-/** The document. The script finds its places by their ids. */
-export function renderBody(style: Html, script: Html): Html {
+/**
+ * The document. The script finds its places by their ids.
+ * @param control whether the page may act; if not, what it would act by is hidden
+ */
+export function renderBody(style: Html, script: Html, control: boolean): Html {
+  const hidden = control ? '' : html` hidden`;
   return html`<!doctype html>
 <html lang="en">
 <head>
@@ -41,8 +45,8 @@ ${style}
 <body>
 <header>
 <p class="brand">blockstep</p>
-<div class="head"><h1 id="model">…</h1><button type="button" id="pause" disabled hidden>Pause</button></div>
-<p class="health" id="health" role="status"><b id="health-word">connecting</b> <span id="health-reasons"></span></p>
+<div class="head"><h1 id="model">…</h1><button type="button" id="pause" disabled${hidden}>Pause</button></div>
+<p class="health" id="health" role="status"><b id="health-word">connecting</b> <span id="health-reasons">…</span></p>
 <noscript><p class="warning">This page needs JavaScript.</p></noscript>
 <form id="key-form" class="panel" hidden>
 <label for="key">This server needs a key</label>
@@ -54,11 +58,11 @@ ${style}
 <main>
 <section aria-label="Figures">
 <dl class="tiles">
-${tile('step', 'Step latency, median')}
+${tile('step', 'Step latency, median of 10 s')}
 ${tile('tokens', 'Generated tokens')}
 ${tile('running', 'Running requests')}
 ${tile('waiting', 'Waiting requests')}
-${tile('hits', 'Prefix hit rate')}
+${tile('hits', 'Prefix hit rate of a minute')}
 ${tile('kv', 'KV usage')}
 ${tile('loop', 'Event-loop delay')}
 ${tile('transfers', 'Transfers under way')}
@@ -90,7 +94,7 @@ ${state('reserved', 'reserved')}
 <p id="map-readout" role="status">–</p>
 </div>
 </section>
-<section aria-labelledby="list-title" data-control hidden>
+<section aria-labelledby="list-title"${hidden}>
 <h2 id="list-title">Requests</h2>
 <div class="columns">
 <div class="panel">
@@ -107,7 +111,7 @@ ${state('reserved', 'reserved')}
 </div>
 </div>
 </section>
-<section aria-labelledby="start-title" data-control hidden>
+<section aria-labelledby="start-title"${hidden}>
 <h2 id="start-title">Start a request</h2>
 <form id="start-form" class="panel">
 <label for="prompt">Prompt</label>

@@ -21,7 +21,7 @@ const MOST_HOLDERS = 20;
 
 /** The page of the server, and the figures and the block map that it asks for. */
 export function addPageRoutes(app: FastifyInstance, { engine, health, ...served }: PageInput): void {
-  const { html, policy } = makeDocument();
+  const { html, policy } = makeDocument(served.control);
   const sampler = new Sampler(engine, served, health);
   const snapshots = new BlockSnapshots(engine);
   app.addHook('onClose', (_app, done) => {

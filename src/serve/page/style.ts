@@ -9,7 +9,7 @@ body > header { padding-top: 24px; }
 .head { display: flex; flex-wrap: wrap; gap: 8px 16px; align-items: center; justify-content: space-between; min-height: 44px; }
 .head h1 { margin: 0; min-width: 0; }
 .health { min-height: 1.5em; overflow-wrap: anywhere; }
-.health b { color: var(--warning); }
+.health b { color: var(--warning); display: inline-block; min-width: 6.4em; }
 .health.good b { color: var(--good); }
 .anomalies { margin: 12px 0 0; font-size: 14px; min-height: 1.5em; overflow-wrap: anywhere; max-width: none; }
 .anomalies span { color: var(--muted); }
@@ -34,7 +34,7 @@ label { font-size: 14px; color: var(--muted); }
 .live svg { display: block; height: 150px; overflow: visible; }
 .live path { fill: none; stroke-width: 1.6px; vector-effect: non-scaling-stroke; }
 .live figcaption { display: flex; flex-wrap: wrap; gap: 0 14px; min-height: 1.5em; }
-.live .top { position: absolute; top: 0; right: 0; font-size: 12px; line-height: 14px; color: var(--muted); background: var(--panel); font-variant-numeric: tabular-nums; }
+.live .top { position: absolute; top: 0; left: 0; right: 0; text-align: right; font-size: 12px; line-height: 14px; color: var(--muted); font-variant-numeric: tabular-nums; }
 .axis { display: flex; justify-content: space-between; margin: 2px 0 0; font-size: 12px; color: var(--muted); max-width: none; }
 .live output { color: var(--text); font-variant-numeric: tabular-nums; display: inline-block; min-width: 3.4em; }
 .line.n0::before, path.n0 { stroke: var(--virtual); border-color: var(--virtual); }
@@ -46,7 +46,7 @@ label { font-size: 14px; color: var(--muted); }
 .swatch { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin-right: 6px; vertical-align: -1px; }
 .swatch.free { background: var(--free); } .swatch.cached { background: var(--cached); } .swatch.used { background: var(--used); }
 .swatch.transfer { background: var(--transfer); } .swatch.quarantined { background: var(--quarantined); } .swatch.reserved { background: var(--reserved); }
-#map-box { position: relative; height: 340px; overflow: hidden auto; scrollbar-gutter: stable; padding: 4px; margin: 0 -4px; }
+#map-box { position: relative; height: 384px; overflow: hidden auto; scrollbar-gutter: stable; padding: 4px; margin: 0 -4px; }
 #map { display: block; cursor: crosshair; }
 #map-cursor { position: absolute; pointer-events: none; border: 2px solid var(--text); box-shadow: 0 0 0 1px var(--panel); border-radius: 2px; }
 #map-readout { margin: 10px 0 0; font-size: 14px; min-height: 3em; overflow-wrap: anywhere; font-variant-numeric: tabular-nums; max-width: none; }
@@ -68,5 +68,5 @@ label { font-size: 14px; color: var(--muted); }
 #answer { margin: 12px 0 0; height: 150px; overflow: auto; white-space: pre-wrap; overflow-wrap: anywhere; font: 13px/1.5 ui-monospace, Menlo, Consolas, "Liberation Mono", monospace; background: var(--page); border: 1px solid var(--border); border-radius: 6px; padding: 8px 10px; }
 #start-note { color: var(--muted); font-size: 14px; overflow-wrap: anywhere; }
 @media (max-width: 760px) { .pairs { grid-template-columns: minmax(0, 1fr); } .tile .value { font-size: 20px; } }
-@media (max-width: 440px) { .tile .value { font-size: 18px; } }
+@media (max-width: 440px) { .tile .value { font-size: 18px; } .tile .detail { min-height: 3em; } .head h1 { flex: 1 0 100%; } }
 `;

@@ -66,7 +66,7 @@ export class FiguresView {
   #showTiles({ step, present, numBlocks }: Figures, last: Sample): void {
     const ms = (value: number | null): string => (value === null ? '–' : duration(value));
     say('step', ms(step.p50));
-    say('step-detail', `p99 ${ms(step.p99)}, last 10 s`);
+    say('step-detail', `p99 ${ms(step.p99)}`);
     const rate = this.#ratesOf(this.#samples.at(-1) as Sample);
     say('tokens', `${figure(Number((rate.tokens ?? 0).toPrecision(3)))} /s`);
     say('tokens-detail', `${grouped(last.generated)} since the start`);
@@ -75,11 +75,11 @@ export class FiguresView {
     say('waiting-detail', `${grouped(last.parked)} parked for a transfer`);
     const minute = this.#samples.find(({ time }) => time >= last.time - MINUTE_MS) ?? last;
     say('hits', share(last.hits - minute.hits, last.queries - minute.queries));
-    say('hits-detail', `last minute; ${share(last.hits, last.queries)} since the start`);
+    say('hits-detail', `${share(last.hits, last.queries)} since the start`);
     say('kv', `${decimal(100 * last.usage)} %`);
     const recent = this.#samples.filter(({ time }) => time >= last.time - 10_000);
     say('loop', duration(Math.max(0, ...recent.map(({ loopDelayMs }) => Math.round(10 * loopDelayMs) / 10))));
-    say('loop-detail', 'longest of the last 10 s');
+    say('loop-detail', 'the longest in 10 s');
     if (present === null) return;
     say('running-detail', `${counted(present.preemptions, 'preemption')} so far`);
     say('kv-detail', `${grouped(numBlocks - 1 - present.freeBlocks)} of ${counted(numBlocks - 1, 'block')}`);
@@ -87,8 +87,8 @@ export class FiguresView {
     const oldest = Math.max(...uses.map(({ oldestMs }) => oldestMs));
     const count = uses.reduce((sum, use) => sum + use.count, 0);
     say('transfers', grouped(count));
-    const age = count === 0 ? '' : `, oldest ${duration(Math.round(oldest))}`;
-    say('transfers-detail', `${counted(present.quarantinedBlocks, 'block')} quarantined${age}`);
+    const age = count === 0 ? '' : `oldest ${duration(Math.round(oldest))}, `;
+    say('transfers-detail', `${age}${grouped(present.quarantinedBlocks)} blocks quarantined`);
     const anomalies = Object.entries(present.anomalies).filter(([, times]) => times > 0);
     say('anomalies', anomalies.map(([reason, times]) => `${reason} ${grouped(times)}`).join(', ') || 'none');
   }

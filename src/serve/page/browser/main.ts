@@ -63,10 +63,8 @@ function showControl(now: Figures): void {
   control = now.control;
   map.namesHolders = control;
   isPaused = now.paused !== 'none';
-  pause.hidden = !control;
   pause.disabled = false;
   say('pause', isPaused ? 'Resume' : 'Pause');
-  for (const part of document.querySelectorAll<HTMLElement>('[data-control]')) part.hidden = !control;
   if (isFirst) void requests.refresh().catch(() => {});
 }
 
@@ -96,7 +94,7 @@ keyForm.addEventListener('submit', (event) => {
   field.value = '';
   keyForm.hidden = true;
   say('health-word', 'connecting');
-  say('health-reasons', '');
+  say('health-reasons', '…');
   resume();
 });
 document.addEventListener('visibilitychange', resume);

@@ -46,7 +46,7 @@ ${style}
 <header>
 <p class="brand">blockstep</p>
 <div class="head"><h1 id="model">…</h1><button type="button" id="pause" disabled${hidden}>Pause</button></div>
-<p class="health" id="health" role="status"><b id="health-word">connecting</b> <span id="health-reasons">…</span></p>
+<p class="health" id="health" role="status"><b id="health-word">connecting</b><span id="health-reasons" hidden></span></p>
 <noscript><p class="warning">This page needs JavaScript.</p></noscript>
 <form id="key-form" class="panel" hidden>
 <label for="key">This server needs a key</label>
@@ -91,7 +91,7 @@ ${state('quarantined', 'quarantined')}
 ${state('reserved', 'reserved')}
 </ul>
 <div id="map-box"><canvas id="map" tabindex="0" role="application" aria-label="KV block map" aria-describedby="map-help"></canvas><div id="map-cursor" hidden></div></div>
-<p id="map-readout" role="status">–</p>
+<p id="map-readout" role="status">No block is pointed at.</p>
 </div>
 </section>
 <section aria-labelledby="list-title"${hidden}>

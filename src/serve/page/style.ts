@@ -9,7 +9,8 @@ body > header { padding-top: 24px; }
 .head { display: flex; flex-wrap: wrap; gap: 8px 16px; align-items: center; justify-content: space-between; min-height: 44px; }
 .head h1 { margin: 0; min-width: 0; }
 .health { min-height: 1.5em; overflow-wrap: anywhere; }
-.health b { color: var(--warning); display: inline-block; min-width: 6.4em; }
+.health b { color: var(--warning); }
+.health span { margin-left: 8px; }
 .health.good b { color: var(--good); }
 .anomalies { margin: 12px 0 0; font-size: 14px; min-height: 1.5em; overflow-wrap: anywhere; max-width: none; }
 .anomalies span { color: var(--muted); }
@@ -30,11 +31,11 @@ label { font-size: 14px; color: var(--muted); }
 #key-form { margin-top: 14px; max-width: 32em; }
 #key-note { color: var(--warning); min-height: 1.5em; margin-bottom: 0; }
 
-.live .plot { height: 150px; border-bottom: 1px solid var(--axis); }
+.live .plot { height: 150px; margin-top: 18px; border-bottom: 1px solid var(--axis); }
 .live svg { display: block; height: 150px; overflow: visible; }
 .live path { fill: none; stroke-width: 1.6px; vector-effect: non-scaling-stroke; }
 .live figcaption { display: flex; flex-wrap: wrap; gap: 0 14px; min-height: 1.5em; }
-.live .top { position: absolute; top: 0; left: 0; right: 0; text-align: right; font-size: 12px; line-height: 14px; color: var(--muted); font-variant-numeric: tabular-nums; }
+.live .top { position: absolute; top: -16px; left: 0; right: 0; text-align: right; font-size: 12px; line-height: 14px; color: var(--muted); font-variant-numeric: tabular-nums; }
 .axis { display: flex; justify-content: space-between; margin: 2px 0 0; font-size: 12px; color: var(--muted); max-width: none; }
 .live output { color: var(--text); font-variant-numeric: tabular-nums; display: inline-block; min-width: 3.4em; }
 .line.n0::before, path.n0 { stroke: var(--virtual); border-color: var(--virtual); }

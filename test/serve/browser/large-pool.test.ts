@@ -70,6 +70,13 @@ describe.skipIf(CHROMIUM === undefined)('a page of 100,000 blocks and 1,000 requ
     await expect.poll(() => textOf(page, '#detail-id'), { timeout: 20_000 }).not.toBe('No request is chosen');
     const holders = engine.scheduler.holdersOf(block).map(({ id }) => id);
     expect(holders).toContain(await textOf(page, '#detail-id'));
+    await page.locator('#forget').click();
+    // So is a row that the list has to be scrolled to.
+    const row = page.locator('#list li').nth(60);
+    const name = (await row.locator('span').first().textContent())!;
+    await row.click();
+    await expect.poll(() => textOf(page, '#detail-id')).toBe(name);
+    expect(await row.getAttribute('aria-selected')).toBe('true');
     await page.locator('#filter').fill(last.id);
     await expect.poll(() => page.locator('#list li').count()).toBe(1);
     expect(incidents).toEqual([]);

@@ -28,39 +28,25 @@ export class FiguresView {
     document.title = `${figures.model} – blockstep`;
     say('model', figures.model);
     say('version', figures.version);
-    this.#showHealth(figures);
+    this.#showState(figures);
     if (last === undefined) return;
     this.#showTiles(figures, last);
     this.#showCharts();
   }
 
-  /** Says that the server does not answer, and why. */
-  showFailure(why: string): void {
-    this.#sayHealth('no answer', why, false);
-  }
-
-  #showHealth({ health, paused }: Figures): void {
-    const word =
-      health.state !== 'open'
-        ? health.state
-        : !health.healthy
-          ? 'unhealthy'
-          : paused === 'all'
-            ? 'paused'
-            : paused === 'new'
-              ? 'admission paused'
-              : 'healthy';
-    const idle =
-      health.sinceStepMs === null
-        ? 'no step yet'
-        : `last step ${duration(Math.round(health.sinceStepMs))} ago`;
-    this.#sayHealth(word, health.reasons.length > 0 ? health.reasons.join('; ') : idle, word === 'healthy');
-  }
-
-  #sayHealth(word: string, reasons: string, isGood: boolean): void {
+  /** Says how the server is in a word, and why. */
+  showHealth(word: string, why: string): void {
     say('health-word', word);
-    say('health-reasons', reasons);
-    element('health', HTMLElement).classList.toggle('good', isGood);
+    say('health-reasons', why);
+    // An empty text has no place from which it could be moved.
+    element('health-reasons', HTMLElement).hidden = why === '';
+    element('health', HTMLElement).classList.toggle('good', word === 'healthy');
+  }
+
+  #showState(figures: Figures): void {
+    const { reasons, sinceStepMs } = figures.health;
+    const last = sinceStepMs === null ? 'no step yet' : `last step ${duration(Math.round(sinceStepMs))} ago`;
+    this.showHealth(stateOf(figures), reasons.length > 0 ? reasons.join('; ') : last);
   }
 
   #showTiles({ step, present, numBlocks }: Figures, last: Sample): void {
@@ -111,6 +97,14 @@ export class FiguresView {
     const first = this.#samples.find(({ time }) => time >= last.time - RATE_MS) ?? last;
     return { tokens: rateBetween(first, last) };
   }
+}
+
+/** How a server is, in a word. */
+function stateOf({ health, paused }: Figures): string {
+  if (health.state !== 'open') return health.state;
+  if (!health.healthy) return 'unhealthy';
+  if (paused === 'none') return 'healthy';
+  return paused === 'all' ? 'paused' : 'admission paused';
 }
 
 /** Generated tokens a second; null between a sample and itself. A count that is smaller is that of another engine. */

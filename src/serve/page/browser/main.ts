@@ -34,7 +34,8 @@ function repeat(everyMs: number, act: () => Promise<void>): () => void {
       await act();
     } catch (error) {
       next = RETRY_MS;
-      if (!(error instanceof Refusal && error.status === 401)) figures.showFailure(wordsOf(error));
+      if (!(error instanceof Refusal && error.status === 401))
+        figures.showHealth('no answer', wordsOf(error));
     }
     isBusy = false;
     timer = window.setTimeout(() => void once(), next);
@@ -74,7 +75,7 @@ starter.onStarted = (id) => requests.choose(id);
 pause.addEventListener('click', () => {
   pause.disabled = true;
   const done = server.post(isPaused ? 'resume' : 'pause?mode=keep', {});
-  done.catch((error: unknown) => figures.showFailure(wordsOf(error))).finally(resume);
+  done.catch((error: unknown) => figures.showHealth('no answer', wordsOf(error))).finally(resume);
 });
 
 const keyForm = element('key-form', HTMLFormElement);
@@ -82,8 +83,7 @@ server.onKeyNeeded = (why) => {
   const wasHidden = keyForm.hidden;
   keyForm.hidden = false;
   say('key-note', why);
-  say('health-word', 'locked');
-  say('health-reasons', 'the server asks for a key');
+  figures.showHealth('locked', 'the server asks for a key');
   if (wasHidden) element('key', HTMLInputElement).focus();
   document.documentElement.dataset['drawn'] = 'true';
 };
@@ -93,8 +93,7 @@ keyForm.addEventListener('submit', (event) => {
   server.useKey(field.value.trim());
   field.value = '';
   keyForm.hidden = true;
-  say('health-word', 'connecting');
-  say('health-reasons', '…');
+  figures.showHealth('connecting', '');
   resume();
 });
 document.addEventListener('visibilitychange', resume);

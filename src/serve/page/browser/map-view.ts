@@ -36,9 +36,16 @@ export class MapView {
     this.#element.addEventListener('pointermove', ({ offsetX, offsetY }) =>
       this.#point(this.#canvas.blockAt(offsetX, offsetY)),
     );
-    this.#element.addEventListener('click', () => void this.#choose());
+    this.#element.addEventListener('click', ({ offsetX, offsetY }) => {
+      // A finger has not moved over the map before.
+      const block = this.#canvas.blockAt(offsetX, offsetY);
+      this.#point(block);
+      if (block !== null) void this.#choose();
+    });
     this.#element.addEventListener('keydown', (event) => this.#key(event));
-    this.#element.addEventListener('focus', () => this.#point(this.#block ?? 0));
+    this.#element.addEventListener('focus', () => {
+      if (this.#element.matches(':focus-visible')) this.#point(this.#block ?? 0);
+    });
     new ResizeObserver(() => this.#resize()).observe(this.#box);
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.#canvas.draw());
   }

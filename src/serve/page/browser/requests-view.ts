@@ -30,7 +30,10 @@ export class RequestsView {
       if (row !== null) this.choose(this.#ids[[...this.#list.children].indexOf(row)] ?? null);
     });
     this.#list.addEventListener('keydown', (event) => this.#key(event));
-    this.#list.addEventListener('focus', () => this.#activate(this.#active ?? this.#ids[0] ?? null));
+    this.#list.addEventListener('focus', () => {
+      // Who clicks has chosen a row already: the list must not scroll away from under the pointer.
+      if (this.#list.matches(':focus-visible')) this.#activate(this.#active ?? this.#ids[0] ?? null);
+    });
     this.#abort.addEventListener('click', () => void this.#abortChosen());
     this.#forget.addEventListener('click', () => this.choose(null));
   }

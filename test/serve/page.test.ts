@@ -448,7 +448,16 @@ describe('the requests', () => {
     expect(facts).toMatchObject({ id, state: 'running', prompt_tokens: 4, max_tokens: 400, preemptions: 0 });
     expect(facts.explain).toContain('running');
     expect(facts.blocks.length).toBeGreaterThan(1);
+    // One that has ended is known as long as something uses its blocks.
+    engine.hold(stream.handle, 'lease', 'peer');
+    const { handle } = stream;
     stream.abort();
+    await until(() => stream.ended && engine.numRunning === 0, 'the end of the request');
+    const left = await json<RequestFacts>(`/requests/${encodeURIComponent(id)}`);
+    expect(left).toMatchObject({ id, state: 'finished' });
+    expect(left.blocks.slice(0, facts.blocks.length)).toEqual(facts.blocks);
+    expect(left.explain).toContain('lease:peer');
+    engine.complete(handle, 'lease', 'peer');
     await until(() => isEmpty(engine), 'an empty engine');
     const response = await fetch(`${url}/requests/${encodeURIComponent(id)}`);
     expect(response.status).toBe(404);

@@ -24,9 +24,9 @@ export function readBlockStates(s: SchedulerState, states: Uint8Array): void {
   }
 }
 
-/** Gives a block that is in use a graver state, if that is graver. Free blocks stay free: no use holds those. */
+/** Gives a block a state, if that is graver than the one it has. */
 function raise(states: Uint8Array, block: number, state: number): void {
-  if (states[block] >= BlockState.used && states[block] < state) states[block] = state;
+  if (states[block] < state) states[block] = state;
 }
 
 /** The blocks that a request holds, those included that were kept for a transfer when it lost its row; in a new array. */

@@ -1,4 +1,4 @@
-/** What a block of the pool is, as `readBlockStates` says it: one byte each. */
+/** What a block of the pool is, as `readBlockStates` says it: a byte each. Of blocks in use a larger number is a graver state. */
 export const BlockState = {
   /** In the free queue, without a hash. */
   free: 0,

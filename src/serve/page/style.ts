@@ -42,7 +42,7 @@ label { font-size: 14px; color: var(--muted); }
 .line.n1::before, path.n1 { stroke: var(--measured); border-color: var(--measured); }
 .line.n2::before, path.n2 { stroke: var(--third); border-color: var(--third); }
 
-.legend { list-style: none; display: flex; flex-wrap: wrap; gap: 4px 18px; padding: 0; margin: 0 0 12px; font-size: 13px; }
+.legend { list-style: none; display: grid; grid-template-columns: repeat(auto-fill, minmax(158px, 1fr)); gap: 4px 12px; padding: 0; margin: 0 0 12px; font-size: 13px; }
 .legend output { font-variant-numeric: tabular-nums; font-weight: 600; display: inline-block; min-width: 3.5em; }
 .swatch { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin-right: 6px; vertical-align: -1px; }
 .swatch.free { background: var(--free); } .swatch.cached { background: var(--cached); } .swatch.used { background: var(--used); }
@@ -69,5 +69,5 @@ label { font-size: 14px; color: var(--muted); }
 #answer { margin: 12px 0 0; height: 150px; overflow: auto; white-space: pre-wrap; overflow-wrap: anywhere; font: 13px/1.5 ui-monospace, Menlo, Consolas, "Liberation Mono", monospace; background: var(--page); border: 1px solid var(--border); border-radius: 6px; padding: 8px 10px; }
 #start-note { color: var(--muted); font-size: 14px; overflow-wrap: anywhere; }
 @media (max-width: 760px) { .pairs { grid-template-columns: minmax(0, 1fr); } .tile .value { font-size: 20px; } }
-@media (max-width: 440px) { .tile .value { font-size: 18px; } .tile .detail { min-height: 3em; } .head h1 { flex: 1 0 100%; } }
+@media (max-width: 440px) { .tile .value { font-size: 18px; } .tile .detail { min-height: 3em; } .head h1 { flex: 1 0 100%; } .note { min-height: 3em; } .legend { grid-template-columns: minmax(0, 1fr); } }
 `;

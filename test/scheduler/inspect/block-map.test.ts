@@ -107,6 +107,40 @@ describe('the map of blocks', () => {
     expect(scheduler.holdersOf(shared)).toEqual([]);
   });
 
+  it('calls a block quarantined whoever uses it too', () => {
+    let now = 0;
+    const driver = new Driver({ now: () => now, deadlines: { reclaim: 100 } });
+    const { scheduler } = driver;
+    const first = driver.add({ id: 'a', prompt: prompt(9), maxTokens: 1 });
+    driver.schedule();
+    scheduler.hold(first, 'store', 'lost');
+    driver.update();
+    now = 1000;
+    driver.update(driver.schedule());
+    expect(scheduler.stats().numQuarantined).toBe(1);
+    const second = driver.add({ id: 'b', prompt: prompt(9) });
+    driver.schedule();
+    scheduler.hold(second, 'lease', 'peer');
+    const [shared] = scheduler.blocksOf(scheduler.get('b')!);
+    expect(scheduler.holdersOf(shared).map(({ id }) => id)).toEqual(['b', 'a']);
+    expect(scheduler.blockStates()[shared]).toBe(BlockState.quarantined);
+  });
+
+  it('names the request whose blocks are kept for a transfer while it waits again', () => {
+    const driver = new Driver();
+    const { scheduler } = driver;
+    const handle = driver.add({ id: 'a', prompt: prompt(9) });
+    driver.schedule();
+    driver.update();
+    scheduler.hold(handle, 'store', 'slow');
+    const [block] = scheduler.blocksOf(scheduler.get('a')!);
+    scheduler.resetPrefixCache({ resetRunning: true });
+    expect(scheduler.core.blocks(scheduler.get('a')!.slot)).toHaveLength(0);
+    expect(scheduler.holdersOf(block).map(({ id }) => id)).toEqual(['a']);
+    expect(scheduler.blocksOf(scheduler.get('a')!)).toContain(block);
+    expect(scheduler.blockStates()[block]).toBe(BlockState.transfer);
+  });
+
   it('is refused by a scheduler that is gone', () => {
     const { scheduler } = new Driver();
     scheduler.dispose();

@@ -234,6 +234,11 @@ describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
     await page.locator('#start').click();
     await expectText(page, '#start-note', /^ended/);
     expect(await textOf(page, '#answer')).toContain('src=x');
+    // No id of the server's own is hostile: another server's may be.
+    const requests = [{ id: HOSTILE, state: HOSTILE, output_tokens: 1 }];
+    await page.route('**/requests?*', (route) => route.fulfill({ json: { requests, total: 1 } }));
+    await expectText(page, '#list', `${HOSTILE}${HOSTILE}, 1`);
+    await page.unroute('**/requests?*');
     await page.locator('#filter').fill(HOSTILE);
     await expectText(page, '#list-note', /^0 under way/);
     expect(await page.locator('img, script:not([type=module])').count()).toBe(0);

@@ -101,7 +101,6 @@ export class RequestsView {
       ['blocks', grouped(facts.blocks.length)],
       ['preemptions', grouped(facts.preemptions)],
       ['priority', grouped(facts.priority)],
-      ['state', facts.state],
     ]);
     this.#abort.disabled = false;
     this.onBlocks(new Set(facts.blocks));

@@ -1,4 +1,4 @@
-import type { Browser, Page } from 'playwright-core';
+import type { Browser, Page, Response } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CHROMIUM, faintTexts, openBrowser, type Scheme, WHY_SKIPPED } from '../../report/browser/browser.js';
 import { until } from '../../support/waiting.js';
@@ -19,7 +19,7 @@ let browser: Browser;
 
 /** A server with a request that runs for as long as the test, unless it is aborted. */
 async function busy(served: Served = {}) {
-  const all = await serve({ latencyMs: 5, ...served });
+  const all = await serve({ latencyMs: 12, serve: { drainMs: 0 }, ...served });
   const asked = all.post('/v1/completions', LONG).then((response) => response.text());
   asked.catch(() => {});
   await until(() => all.engine.numRunning === 1, 'a running request');
@@ -79,7 +79,7 @@ describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
     const steps = engine.stats().steps;
     engine.abort('nobody');
     await expectText(page, '#anomalies', 'abort-unknown 1');
-    await until(() => engine.stats().steps > steps + 100, 'a hundred steps');
+    await until(() => engine.stats().steps > steps + 50, 'fifty steps');
     await expectText(page, '#latency-start', '1 min ago');
     const outline = () => page.locator('#latency path').first().getAttribute('d');
     await expect.poll(outline, { timeout: 20_000 }).toMatch(/^M[\d.]+ [\d.]+L/);
@@ -94,6 +94,10 @@ describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
     const { numBlocks } = engine.scheduler.config;
     await page.locator('#map').hover({ position: await placeOnMap(page, first, numBlocks) });
     await expectText(page, '#map-readout', `Block ${first}: in use; held by ${id}`);
+    // It is still said when the map has changed.
+    await page.waitForResponse((response) => response.url().endsWith('/blocks') && response.status() === 200);
+    await page.waitForResponse((response) => response.url().endsWith('/blocks') && response.status() === 200);
+    expect(await textOf(page, '#map-readout')).toBe(`Block ${first}: in use; held by ${id}`);
     await page.locator('#map').hover({ position: await placeOnMap(page, 1500, numBlocks) });
     await expectText(page, '#map-readout', /^Block 1,500: free$/);
     await page.locator('#map').hover({ position: await placeOnMap(page, 0, numBlocks) });
@@ -195,15 +199,32 @@ describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
   });
 
   it('pauses and resumes the engine', async () => {
-    const { url, engine } = await busy();
+    const { url, engine, id } = await busy();
     const { page } = await openServed(browser, url);
     await page.locator('#pause').click();
     await expectText(page, '#health-word', 'paused');
     await expectText(page, '#pause', 'Resume');
     expect(engine.scheduler.pauseMode).toBe('all');
+    // Nothing changes meanwhile: the map is not sent again, is not drawn again, and stays.
+    await page.locator('#list li').first().click();
+    await expectText(page, '#detail-explain', 'everything is paused');
+    const isUnchanged = (response: Response) => /\/blocks$/.test(response.url()) && response.status() === 304;
+    await page.waitForResponse(isUnchanged);
+    const facts = () => page.waitForResponse((response) => response.url().includes(`/requests/${id}`));
+    await facts();
+    await facts();
+    await page.evaluate(() => {
+      CanvasRenderingContext2D.prototype.drawImage = () => Object.assign(window, { isDrawn: true });
+    });
+    await facts();
+    await page.waitForResponse(isUnchanged);
+    await facts();
+    expect(await page.evaluate(() => Reflect.get(window, 'isDrawn'))).toBe(undefined);
+    expect(await textOf(page, '#count-reserved')).toBe('1');
     await page.locator('#pause').click();
     await expectText(page, '#health-word', 'healthy');
     expect(engine.scheduler.pauseMode).toBe('none');
+    await expect.poll(() => page.evaluate(() => Reflect.get(window, 'isDrawn'))).toBe(true);
   });
 
   it('says why a server is not well, and when it is gone', async () => {
@@ -288,6 +309,8 @@ describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
     await page.locator('#map').hover({ position: { x: 12, y: 6 } });
     await expectText(page, '#map-readout', /^Block \d+: (in use|free|reserved: the null block)$/);
     await page.locator('#map').click({ position: { x: 12, y: 6 } });
+    for (let i = 0; i < 2; i++) await page.waitForResponse((response) => response.url().includes('/figures'));
+    expect(await textOf(page, '#map-readout')).not.toContain('held');
     expect(incidents).toEqual([]);
     engine.abortAll();
   });

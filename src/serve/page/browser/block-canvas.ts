@@ -55,7 +55,7 @@ export class BlockCanvas {
 
   /** Lets these blocks stand out from the others; null: all are shown alike. */
   pick(blocks: ReadonlySet<number> | null): void {
-    if (this.#shown === null && blocks === null) return;
+    if (isSame(this.#shown, blocks)) return;
     this.#shown = blocks;
     this.draw();
   }
@@ -144,6 +144,13 @@ export class BlockCanvas {
     for (let column = 1; column <= columns; column++) context.fillRect(column * cell - 1, 0, 1, rows * cell);
     for (let row = 1; row <= rows; row++) context.fillRect(0, row * cell - 1, columns * cell, 1);
   }
+}
+
+function isSame(some: ReadonlySet<number> | null, others: ReadonlySet<number> | null): boolean {
+  if (some === null || others === null) return some === others;
+  if (some.size !== others.size) return false;
+  for (const block of some) if (!others.has(block)) return false;
+  return true;
 }
 
 function rgbOf(color: string): number[] {

@@ -25,6 +25,8 @@ export class MapView {
   #version = '';
   #block: number | null = null;
   #holders: readonly string[] = [];
+  /** What is said of the block behind its state. */
+  #more = '';
   #timer = 0;
   /** Called with the id of a request that the user wants to see; null: none. */
   onChosen: (id: string | null) => void = () => {};
@@ -62,7 +64,9 @@ export class MapView {
     STATE_NAMES.forEach((name, i) => {
       say(`count-${name}`, grouped(counts[i]));
     });
-    if (this.#block !== null) this.#describe();
+    if (this.#block === null) return;
+    this.#describe(this.#more);
+    await this.#askHolders(this.#block);
   }
 
   /** Lets the blocks of a request stand out; null: all are shown alike. */
@@ -80,7 +84,7 @@ export class MapView {
     this.#block = block;
     this.#holders = [];
     this.#place(block);
-    this.#describe();
+    this.#describe('');
     window.clearTimeout(this.#timer);
     this.#timer = window.setTimeout(() => void this.#askHolders(block), REST_MS);
   }
@@ -96,8 +100,9 @@ export class MapView {
   }
 
   /** Says what is known of the block at the cursor. */
-  #describe(more = ''): void {
+  #describe(more: string): void {
     if (this.#block === null) return;
+    this.#more = more;
     const state = this.#canvas.stateOf(this.#block);
     say('map-readout', `Block ${grouped(this.#block)}: ${WORDS[state] ?? state}${more}`);
   }

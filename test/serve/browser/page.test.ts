@@ -167,6 +167,11 @@ describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
     await page.keyboard.press('Enter');
     expect(await asked).toContain('"finish_reason":"abort"');
     await expectText(page, '#detail-explain', 'It has ended.');
+    // Nothing more is asked about it.
+    const asking: string[] = [];
+    page.on('request', (request) => asking.push(request.url()));
+    for (let i = 0; i < 3; i++) await page.waitForResponse((response) => /\/requests\?/.test(response.url()));
+    expect(asking.filter((to) => to.includes(`/requests/${id}`))).toEqual([]);
     await until(() => isEmpty(engine), 'an empty engine');
   });
 

@@ -4,7 +4,7 @@ import { rolldown } from 'rolldown';
 
 /** What the scripts read at run time beside what they import. */
 const ASSETS = ['src/report/browser/page.js'];
-/** The script of the server's page, which the build makes one file of. */
+/** The script of the server's page, which the build makes one file of; made where it is among the scripts. */
 const PAGE_SCRIPT = 'src/serve/page/browser/main.ts';
 
 /**
@@ -50,7 +50,7 @@ export async function compileInto(
     const sources = output.flatMap((file) => (file.type === 'chunk' ? file.moduleIds : []));
     const assets = ASSETS.filter((path) => existsSync(join(root, path)));
     for (const path of assets) cpSync(join(root, path), join(target, path), { recursive: true });
-    const page = existsSync(join(root, PAGE_SCRIPT)) ? await bundlePage(target, root) : [];
+    const page = present.includes(PAGE_SCRIPT) ? await bundlePage(target, root) : [];
     const own = [...sources, ...page].filter((id) => id.startsWith(root)).map((id) => relative(root, id));
     return [...new Set(own), ...assets];
   } finally {

@@ -2,6 +2,7 @@ import { INSPECT, showFacts } from '../base/inspect.js';
 import type { Core } from '../core/core.js';
 import type { Aborts } from './calls/aborts.js';
 import type { SchedulerCalls } from './calls/scheduler-calls.js';
+import { blocksOf, holdersOf, readBlockStates } from './inspect/block-map.js';
 import {
   findFinished,
   hasRunnable,
@@ -101,6 +102,11 @@ export class SchedulerReader {
     return withLoad.size + draining.size + quarantined.size > 0;
   }
 
+  /** What is paused: nothing, admission (`new`), or all scheduling. */
+  get pauseMode(): 'none' | 'new' | 'all' {
+    return this.#s.pauseMode;
+  }
+
   /** Number of running requests. */
   get numRunning(): number {
     return this.#s.queues.running.length;
@@ -174,6 +180,36 @@ export class SchedulerReader {
    */
   isQuarantined(request: Request): boolean {
     return this.#s.quarantined.has(request);
+  }
+
+  /**
+   * @internal The state of every block as one byte, a `BlockState`, by the id of the block; in a new array. Its cost
+   * grows with the pool.
+   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
+   */
+  blockStates(): Uint8Array {
+    this.#calls.gate.checkUsable();
+    const states = new Uint8Array(this.#s.config.numBlocks);
+    readBlockStates(this.#s, states);
+    return states;
+  }
+
+  /**
+   * @internal The requests that hold a block, finished ones included. Looks at every request that may hold one.
+   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
+   */
+  holdersOf(block: number): Request[] {
+    this.#calls.gate.checkUsable();
+    return holdersOf(this.#s, block);
+  }
+
+  /**
+   * @internal The ids of the blocks that a request holds, in a new array.
+   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
+   */
+  blocksOf(request: Request): Int32Array {
+    this.#calls.gate.checkUsable();
+    return blocksOf(this.#s, request);
   }
 
   /** For `util.inspect` and `console.log`: the load of the scheduler; also after `dispose`. */

@@ -36,8 +36,10 @@ describe('blockstep serve', () => {
   it('serves the reference executor, and says plainly what it is and what to try', async () => {
     const { said, complete, url, interrupt, ended } = await serve('--latency-ms', '0');
     expect(said.stdout).toMatch(
-      /^"blockstep-reference" is served at http:\/\/127\.0\.0\.1:\d+\nThe reference executor is no language model: .*\n\nTry: {2}curl -N .*\n$/,
+      /^"blockstep-reference" is served at http:\/\/127\.0\.0\.1:\d+\nThe reference executor is no language model: .*\n\nPage: (http:\/\/127\.0\.0\.1:\d+)\/\nTry: {2}curl -N .*\n$/,
     );
+    const [, page] = /^Page: (.*)$/m.exec(said.stdout)!;
+    expect(await (await fetch(page)).text()).toContain('<title>blockstep</title>');
     // What it says to try does what it should.
     const [, asked] = /-d '(.*)'/.exec(said.stdout)!;
     const body = JSON.parse(asked) as object;
@@ -109,6 +111,12 @@ describe('blockstep serve', () => {
     await complete({ prompt: Array.from({ length: 40 }, (_, i) => i), max_tokens: 2 });
     await follower.reach(0);
     expect(follower.hashes.get('GPU')?.size).toBe(2);
+  });
+
+  it('has no page, and speaks of none, if it is to have none', async () => {
+    const { said, url } = await serve('--no-page', '--latency-ms', '0');
+    expect(said.stdout).not.toContain('Page:');
+    for (const path of ['/', '/figures', '/blocks']) expect((await fetch(url + path)).status).toBe(404);
   });
 
   it('takes the next port if one is in use', async () => {

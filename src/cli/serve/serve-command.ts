@@ -7,7 +7,7 @@ import { addSchedulerFlags } from '../terminal/scheduler-flags.js';
 import { addServeFlags, REFERENCE_FLAGS, type ServeFlags, SIMULATED_FLAGS } from './serve-flags.js';
 
 const DESCRIPTION =
-  'Serves an engine over HTTP, as OpenAI’s API has it: /v1/completions and /v1/chat/completions, and what operators need beside them.';
+  'Serves an engine over HTTP, as OpenAI’s API has it: /v1/completions and /v1/chat/completions, and a page and routes for operators beside them.';
 
 const DETAILS = `
 Executors: "reference" really keeps its KV memory, and is no language model: a

@@ -16,6 +16,7 @@ export interface ServeFlags extends Partial<CostModel> {
   drainMs: number;
   control: boolean;
   kvEventsConfig?: KvEventPublisherOptions | null;
+  page: boolean;
   latencyMs: number;
   profile: string;
   meanOutputTokens: number;
@@ -65,6 +66,7 @@ export function addServeFlags(command: Command): void {
     'publish KV cache events over ZeroMQ, with the keys that vLLM has',
     parseKvEventsConfig,
   );
+  command.addOption(new Option('--no-page', 'without the page that shows what the server does'));
   command.optionsGroup('Executor:');
   add(
     '--executor <name>',

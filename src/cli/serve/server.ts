@@ -64,6 +64,7 @@ async function prepareEngine(
       model: { ...model, id },
       apiKeys: flags.apiKey ?? [],
       control: flags.control,
+      page: flags.page,
       drainMs: flags.drainMs,
     });
     return { engine, kvEvents, app, note, id };
@@ -93,6 +94,7 @@ async function serve(
   io.stdout.write(`${JSON.stringify(id)} is served at ${url}\n`);
   if (note !== null) io.stdout.write(`${note}\n`);
   if (kvEvents !== null) io.stdout.write(describeEvents(kvEvents));
+  if (flags.page) io.stdout.write(`\nPage: ${url}/`);
   io.stdout.write(
     `\nTry:  curl -N ${url}/v1/completions${key} -H "Content-Type: application/json" -d ${body}\n`,
   );

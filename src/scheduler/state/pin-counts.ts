@@ -21,4 +21,9 @@ export class PinCounts {
   has(block: number): boolean {
     return this.#counts.has(block);
   }
+
+  /** The blocks that have a pin. */
+  blocks(): Iterable<number> {
+    return this.#counts.keys();
+  }
 }

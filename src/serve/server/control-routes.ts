@@ -3,7 +3,6 @@ import { show } from '../../base/errors.js';
 import { knownNames } from '../../base/known-names.js';
 import { ApiError, badField } from '../api/api-error.js';
 import { Fields } from '../api/fields.js';
-import type { LiveRequests } from './live-requests.js';
 import type { ServeSettings } from './options.js';
 
 const MODES = ['abort', 'wait', 'keep'] as const;
@@ -12,16 +11,12 @@ const RESET = knownNames<Record<string, unknown>>('the query', {
   reset_running_requests: true,
   reset_external: true,
 });
-const ABORT = knownNames<Record<string, unknown>>('the body', { ids: true });
 const NOTHING = knownNames<Record<string, unknown>>('the body', {});
-const MOST_IDS = 10_000;
-/** Each is explained, which takes less than a millisecond. */
-const MOST_LISTED = 500;
 /** How often a pause looks whether the last request has ended. */
 const LOOK_MS = 5;
 
 /** The routes that change the engine for everybody. */
-export function addControlRoutes(app: FastifyInstance, { engine }: ServeSettings, live: LiveRequests): void {
+export function addControlRoutes(app: FastifyInstance, { engine }: ServeSettings): void {
   let isPaused = false;
 
   app.post('/pause', async ({ query, body }) => {
@@ -59,16 +54,6 @@ export function addControlRoutes(app: FastifyInstance, { engine }: ServeSettings
       throw new ApiError(409, `the prefix cache was not reset: ${why}`, { code: 'busy' });
     }
     return { status: 'reset' };
-  });
-
-  app.get('/requests', () => ({ requests: live.list(MOST_LISTED, (id) => engine.explain(id)) }));
-
-  app.post('/abort_requests', ({ body }) => {
-    const ids = new Fields(body, ABORT).list('ids', MOST_IDS, 'ids of requests');
-    if (ids === undefined || !ids.every((id) => typeof id === 'string' && id.length <= 300))
-      throw badField('ids', show(ids), 'a list of ids of requests, as /requests has them');
-    engine.abort(ids as string[]);
-    return { status: 'aborted' };
   });
 }
 

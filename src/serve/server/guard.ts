@@ -2,8 +2,13 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import { ApiError } from '../api/api-error.js';
 
-/** Routes that everybody may ask: load balancers have no key. */
-const OPEN: readonly string[] = ['/health', '/ping'];
+/** What a route says of itself. */
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Whether everybody may ask it, without a key. */
+    isOpen?: boolean;
+  }
+}
 
 /** Decides who may ask what. */
 export class Guard {
@@ -17,7 +22,7 @@ export class Guard {
   /** @throws ApiError if the request is refused */
   check(request: FastifyRequest): void {
     if (request.method !== 'GET' && request.method !== 'HEAD') checkOrigin(request);
-    if (this.#hashes.length === 0 || OPEN.includes(request.routeOptions.url ?? '')) return;
+    if (this.#hashes.length === 0 || request.routeOptions.config.isOpen === true) return;
     const [, key] = /^Bearer +(\S+) *$/i.exec(request.headers.authorization ?? '') ?? [];
     if (key === undefined)
       throw new ApiError(401, 'a key is needed, as "Authorization: Bearer KEY"', { code: 'missing_api_key' });

@@ -1,14 +1,6 @@
 import type { ServerResponse } from 'node:http';
+import type { RequestStream } from '../../engine/streams/request-stream.js';
 import type { Generation } from '../reply/generation.js';
-
-/** One request of the engine that came over HTTP, as operators see it. */
-export interface LiveRequest {
-  /** Its id in the engine: that of the reply, and the index of the choice. */
-  readonly id: string;
-  readonly output_tokens: number;
-  /** What it waits for, or how far it is, in words. */
-  readonly explain: string;
-}
 
 /** The generations whose responses are not over. */
 export class LiveRequests {
@@ -20,16 +12,16 @@ export class LiveRequests {
     if (response.closed) this.#live.delete(generation);
   }
 
-  /** The oldest ones that have not ended. @param most at most so many @param explain says what one waits for */
-  list(most: number, explain: (id: string) => string): LiveRequest[] {
-    const found: LiveRequest[] = [];
+  /** The requests of the engine whose ids have `match` in them, the oldest first: at most so many; and how many there are. */
+  list(match: string, most: number): { streams: RequestStream[]; total: number } {
+    const streams: RequestStream[] = [];
+    let total = 0;
     for (const { choices } of this.#live) {
       for (const { stream, hasEnded } of choices) {
-        if (hasEnded) continue;
-        if (found.length === most) return found;
-        found.push({ id: stream.id, output_tokens: stream.numOutputTokens, explain: explain(stream.id) });
+        if (hasEnded || !stream.id.includes(match)) continue;
+        if (++total <= most) streams.push(stream);
       }
     }
-    return found;
+    return { streams, total };
   }
 }

@@ -39,6 +39,8 @@ export interface ServeOptions {
   control?: boolean;
   /** Whether there are metrics for Prometheus, at `/metrics`. Default true. */
   metrics?: boolean;
+  /** Whether there is a page that shows all this, at `/`. Default true. */
+  page?: boolean;
   /** Milliseconds that unfinished requests are given when the server closes. Default 30,000. */
   drainMs?: number;
   /** Whether the end of the server is the end of the engine. Default true. */
@@ -55,6 +57,7 @@ const OPTIONS = knownNames<ServeOptions>('the options of a server', {
   maxChoices: true,
   control: true,
   metrics: true,
+  page: true,
   drainMs: true,
   endsEngine: true,
   wedgedMs: true,
@@ -78,6 +81,7 @@ export interface ServeSettings extends RequestBounds {
   readonly maxBodyBytes: number;
   readonly control: boolean;
   readonly metrics: boolean;
+  readonly page: boolean;
   readonly drainMs: number;
   readonly endsEngine: boolean;
   readonly wedgedMs: number;
@@ -97,6 +101,7 @@ export function takeServeOptions(options: unknown): ServeSettings {
   const {
     control = true,
     metrics = true,
+    page = true,
     drainMs = 30_000,
     endsEngine = true,
     wedgedMs = 120_000,
@@ -112,6 +117,7 @@ export function takeServeOptions(options: unknown): ServeSettings {
     maxChoices: checkInteger('maxChoices', maxChoices, 1, 2 ** 16),
     control: checkBoolean('control', control),
     metrics: checkBoolean('metrics', metrics),
+    page: checkBoolean('page', page),
     drainMs: checkInteger('drainMs', drainMs, 0, MAX_MS),
     endsEngine: checkBoolean('endsEngine', endsEngine),
     wedgedMs: checkInteger('wedgedMs', wedgedMs, 0, MAX_MS),

@@ -5,14 +5,17 @@ import type { FastifyInstance, FastifyReply } from 'fastify';
 import { packageRoot } from '../../core/package-root.js';
 import { ApiError, toApiError } from '../api/api-error.js';
 import { Metrics } from '../metrics/metrics.js';
+import { addPageRoutes } from '../page/page-routes.js';
 import { addControlRoutes } from './control-routes.js';
 import { addGenerateRoutes } from './generate-routes.js';
 import { Guard } from './guard.js';
+import { readServerHealth } from './health.js';
 import { addHealthRoutes } from './health-routes.js';
 import { LiveRequests } from './live-requests.js';
 import { Load } from './load.js';
 import { addModelRoutes } from './model-routes.js';
 import { type ServeOptions, type ServeSettings, takeServeOptions } from './options.js';
+import { addRequestRoutes } from './request-routes.js';
 import { addTextRoutes } from './text-routes.js';
 
 /** Milliseconds that clients are given to take the last bytes of their streams when the server closes. */
@@ -53,7 +56,7 @@ export const blockstepServer: ServerPlugin = (app, options, done) => {
 };
 
 function addServer(app: FastifyInstance, settings: ServeSettings): void {
-  const { engine, control, apiKeys, maxBodyBytes } = settings;
+  const { engine, model, control, apiKeys, maxBodyBytes, wedgedMs } = settings;
   const { version } = createRequire(import.meta.url)(`${packageRoot()}/package.json`) as { version: string };
   const guard = new Guard(apiKeys);
   app.addHook('onRoute', (route) => {
@@ -74,7 +77,12 @@ function addServer(app: FastifyInstance, settings: ServeSettings): void {
   addModelRoutes(app, settings, version);
   addTextRoutes(app, settings);
   const live = new LiveRequests();
-  if (control) addControlRoutes(app, settings, live);
+  if (control) {
+    addControlRoutes(app, settings);
+    addRequestRoutes(app, settings, live);
+  }
+  const health = () => readServerHealth(engine, wedgedMs);
+  if (settings.page) addPageRoutes(app, { engine, model: model.id, version, control, health });
   const metrics = settings.metrics ? addMetrics(app, settings) : null;
   const streaming = new Set<ServerResponse>();
   app.register((inner, _options, done) => {

@@ -4,6 +4,8 @@ import { rolldown } from 'rolldown';
 
 /** What the scripts read at run time beside what they import. */
 const ASSETS = ['src/report/browser/page.js'];
+/** The script of the server's page, which the build makes one file of; made where it is among the scripts. */
+const PAGE_SCRIPT = 'src/serve/page/browser/main.ts';
 
 /**
  * Compiles scripts and everything that they import from this repository, file by file, into a folder that has the same
@@ -48,7 +50,21 @@ export async function compileInto(
     const sources = output.flatMap((file) => (file.type === 'chunk' ? file.moduleIds : []));
     const assets = ASSETS.filter((path) => existsSync(join(root, path)));
     for (const path of assets) cpSync(join(root, path), join(target, path), { recursive: true });
-    return [...sources.filter((id) => id.startsWith(root)).map((id) => relative(root, id)), ...assets];
+    const page = present.includes(PAGE_SCRIPT) ? await bundlePage(target, root) : [];
+    const own = [...sources, ...page].filter((id) => id.startsWith(root)).map((id) => relative(root, id));
+    return [...new Set(own), ...assets];
+  } finally {
+    await bundle.close();
+  }
+}
+
+/** Does what src/serve/page/pack-page.mjs does. @returns the paths of the sources */
+async function bundlePage(target: string, root: string): Promise<string[]> {
+  const bundle = await rolldown({ input: join(root, PAGE_SCRIPT), platform: 'browser' });
+  try {
+    const file = join(target, 'src/serve/page/page-script.js');
+    const { output } = await bundle.write({ file, format: 'esm', minify: true });
+    return output.flatMap((each) => (each.type === 'chunk' ? each.moduleIds : []));
   } finally {
     await bundle.close();
   }

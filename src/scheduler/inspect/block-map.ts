@@ -1,0 +1,60 @@
+import type { Request } from '../request/request.js';
+import type { SchedulerState } from '../state/scheduler-state.js';
+import { BlockState } from './block-state.js';
+
+/**
+ * Writes the `BlockState` of every block, by its id. A block that requests share has the gravest of its states: a
+ * quarantined one is so whoever uses it too. The cost grows with the blocks of the pool, and not with the requests,
+ * but for those whose blocks transfers use.
+ * @param states one byte for each block of the pool
+ */
+export function readBlockStates(s: SchedulerState, states: Uint8Array): void {
+  states.fill(BlockState.used);
+  states[0] = BlockState.reserved;
+  const free = s.core.freeQueue();
+  for (let i = 0; i < free.length; i++) states[free[i]] = BlockState.free;
+  const published = s.core.published();
+  for (let i = 0; i < published.length; i++) {
+    if (states[published[i]] === BlockState.free) states[published[i]] = BlockState.cached;
+  }
+  for (const block of s.pins.blocks()) raise(states, block, BlockState.transfer);
+  for (const request of s.usedRequests) {
+    const state = s.quarantined.has(request) ? BlockState.quarantined : BlockState.transfer;
+    for (const block of blocksOf(s, request)) raise(states, block, state);
+  }
+}
+
+/** Gives a block a state, if that is graver than the one it has. */
+function raise(states: Uint8Array, block: number, state: number): void {
+  if (states[block] < state) states[block] = state;
+}
+
+/** The blocks that a request holds, those included that were kept for a transfer when it lost its row; in a new array. */
+export function blocksOf(s: SchedulerState, { slot, keptBlocks }: Request): Int32Array {
+  const held = s.core.blocks(slot);
+  if (keptBlocks === null) return held;
+  return Int32Array.from(new Set([...held, ...keptBlocks]));
+}
+
+/**
+ * The requests that hold a block, finished ones included. Looks at every request that may hold blocks.
+ * @param block the id of a block; one that does not exist is held by nobody
+ */
+export function holdersOf(s: SchedulerState, block: number): Request[] {
+  s.core.flush();
+  const scratch = new Int32Array(s.core.config.maxBlocksPerRow);
+  const holds = ({ slot, keptBlocks }: Request): boolean => {
+    const at = scratch.subarray(0, s.core.native.readBlocks(slot, 0, scratch)).indexOf(block);
+    return at >= 0 || keptBlocks?.includes(block) === true;
+  };
+  const found: Request[] = [];
+  for (const requests of [s.requests.values(), s.draining, s.quarantined])
+    for (const request of requests) if (mayHold(request) && holds(request)) found.push(request);
+  return found;
+}
+
+/** Most requests of a long queue hold nothing, and need no native call to say so. */
+function mayHold(request: Request): boolean {
+  const { container, numComputedTokens, load, keptBlocks } = request;
+  return container !== 'waiting' || numComputedTokens > 0 || load !== null || keptBlocks !== null;
+}

@@ -1,0 +1,41 @@
+import type { Engine } from '../../engine/engine.js';
+
+/** The map is made at most so often, however many watch. */
+const REFRESH_MS = 900;
+/** At most one part in so many of the time goes into maps: of a pool of millions there are fewer. */
+const SHARE = 100;
+
+/** The states of all blocks at one moment. */
+export interface BlockSnapshot {
+  /** Changes when a state does, and only then. */
+  readonly version: string;
+  /** A `BlockState` for each block, by its id. */
+  readonly states: Uint8Array;
+}
+
+/** The states of the blocks of an engine: one snapshot for all who watch, made when somebody asks and the last one is old. */
+export class BlockSnapshots {
+  readonly #engine: Engine;
+  /** Tells this server from the one that was here before. */
+  readonly #name = Date.now().toString(36);
+  #number = 0;
+  #states: Uint8Array | null = null;
+  #staleAt = Number.NEGATIVE_INFINITY;
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  /** @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT */
+  read(): BlockSnapshot {
+    const start = performance.now();
+    if (this.#states === null || start >= this.#staleAt) {
+      const states = this.#engine.scheduler.blockStates();
+      if (this.#states === null || Buffer.compare(states, this.#states) !== 0) this.#number++;
+      this.#states = states;
+      const end = performance.now();
+      this.#staleAt = end + Math.max(REFRESH_MS, SHARE * (end - start));
+    }
+    return { version: `"${this.#name}-${this.#number}"`, states: this.#states };
+  }
+}

@@ -1,0 +1,164 @@
+import { NUM_BLOCK_STATES } from '../../../scheduler/inspect/block-state.js';
+import { element } from './elements.js';
+
+/** Names of the states in the order of their numbers, as the style sheet and the legend have them. */
+export const STATE_NAMES = ['free', 'cached', 'used', 'transfer', 'quarantined', 'reserved'] as const;
+
+const LARGEST_CELL = 16;
+const SMALLEST_CELL = 2;
+/** From this size on cells stand apart. */
+const SPACED_CELL = 5;
+/** Browsers draw nothing on a canvas that is larger than this. */
+const MOST_ROWS = 16_000;
+/** How much of its colour a block keeps while others are shown. */
+const DIMMED = 0.22;
+
+/** Where the cells of the map stand, in pixels of the device. */
+interface Grid {
+  readonly columns: number;
+  readonly rows: number;
+  readonly cell: number;
+  /** Pixels of the device for one of the page. */
+  readonly ratio: number;
+}
+
+/** The map of the blocks on a canvas: one cell for each, drawn in one go however many there are. */
+export class BlockCanvas {
+  readonly #canvas = element('map', HTMLCanvasElement);
+  readonly #box = element('map-box', HTMLElement);
+  /** One pixel for each block, which is then drawn larger. */
+  readonly #small = document.createElement('canvas');
+  #states = new Uint8Array(0);
+  #grid: Grid = { columns: 1, rows: 0, cell: 1, ratio: 1 };
+  #shown: ReadonlySet<number> | null = null;
+
+  get columns(): number {
+    return this.#grid.columns;
+  }
+
+  get numBlocks(): number {
+    return this.#states.length;
+  }
+
+  /** The name of the state of a block. */
+  stateOf(block: number): string {
+    return STATE_NAMES[this.#states[block]] ?? 'unknown';
+  }
+
+  /** Draws these states. */
+  show(states: Uint8Array<ArrayBuffer>): void {
+    const isNew = states.length !== this.#states.length;
+    this.#states = states;
+    if (isNew) this.#layOut();
+    this.draw();
+  }
+
+  /** Lets these blocks stand out from the others; null: all are shown alike. */
+  pick(blocks: ReadonlySet<number> | null): void {
+    if (isSame(this.#shown, blocks)) return;
+    this.#shown = blocks;
+    this.draw();
+  }
+
+  /** Finds places for the cells again, because the width has changed. */
+  resize(): void {
+    this.#layOut();
+    this.draw();
+  }
+
+  /** The block at a point of the canvas, in pixels of the page; null where there is none. */
+  blockAt(x: number, y: number): number | null {
+    const { columns, cell, ratio } = this.#grid;
+    const column = Math.floor((x * ratio) / cell);
+    const block = Math.floor((y * ratio) / cell) * columns + column;
+    return column < 0 || column >= columns || block < 0 || block >= this.#states.length ? null : block;
+  }
+
+  /** Where the cell of a block is on the canvas, in pixels of the page. */
+  placeOf(block: number): { x: number; y: number; size: number } {
+    const { columns, cell, ratio } = this.#grid;
+    const size = cell / ratio;
+    return { x: (block % columns) * size, y: Math.floor(block / columns) * size, size };
+  }
+
+  /** How many blocks there are of each state, by its number. */
+  counts(): number[] {
+    const counts = new Array<number>(NUM_BLOCK_STATES).fill(0);
+    for (let block = 0; block < this.#states.length; block++) counts[this.#states[block]]++;
+    return counts;
+  }
+
+  #layOut(): void {
+    const ratio = window.devicePixelRatio || 1;
+    const { clientWidth, clientHeight } = this.#box;
+    // The box has a padding of four pixels.
+    const width = Math.max(1, Math.floor((clientWidth - 8) * ratio));
+    const height = Math.max(1, Math.floor((clientHeight - 8) * ratio));
+    const count = this.#states.length;
+    let cell = Math.round(LARGEST_CELL * ratio);
+    const fits = (): boolean => Math.ceil(count / Math.floor(width / cell)) * cell <= height;
+    while (cell > SMALLEST_CELL * ratio && !fits()) cell--;
+    let columns = Math.max(1, Math.floor(width / cell));
+    if (Math.ceil(count / columns) * cell > MOST_ROWS) {
+      cell = 1;
+      columns = width;
+    }
+    const rows = Math.min(MOST_ROWS, Math.ceil(count / columns));
+    this.#grid = { columns, rows, cell, ratio };
+    this.#canvas.width = columns * cell;
+    this.#canvas.height = rows * cell;
+    this.#canvas.style.width = `${(columns * cell) / ratio}px`;
+    this.#canvas.style.height = `${(rows * cell) / ratio}px`;
+    this.#small.width = columns;
+    this.#small.height = Math.max(1, rows);
+  }
+
+  /** Draws all cells, in the colours of the present scheme. */
+  draw(): void {
+    const { columns, rows, cell } = this.#grid;
+    const context = this.#canvas.getContext('2d');
+    const small = this.#small.getContext('2d');
+    if (context === null || small === null || rows === 0) return;
+    const image = small.createImageData(columns, rows);
+    const pixels = new Uint32Array(image.data.buffer);
+    const panel = rgbOf(getComputedStyle(this.#box.parentElement ?? this.#box).backgroundColor);
+    const colors = STATE_NAMES.map((name) => {
+      const swatch = document.querySelector(`.swatch.${name}`);
+      return rgbOf(swatch === null ? '' : getComputedStyle(swatch).backgroundColor);
+    });
+    const strong = colors.map(packed);
+    const dimmed = colors.map((color) =>
+      packed(color.map((part, i) => DIMMED * part + (1 - DIMMED) * panel[i])),
+    );
+    const count = Math.min(this.#states.length, pixels.length);
+    const shown = this.#shown;
+    const usual = shown === null ? strong : dimmed;
+    for (let block = 0; block < count; block++) pixels[block] = usual[this.#states[block]];
+    for (const block of shown ?? []) if (block < count) pixels[block] = strong[this.#states[block]];
+    small.putImageData(image, 0, 0);
+    context.imageSmoothingEnabled = false;
+    context.clearRect(0, 0, columns * cell, rows * cell);
+    context.drawImage(this.#small, 0, 0, columns * cell, rows * cell);
+    if (cell / this.#grid.ratio < SPACED_CELL) return;
+    context.fillStyle = `rgb(${panel.join(' ')})`;
+    for (let column = 1; column <= columns; column++) context.fillRect(column * cell - 1, 0, 1, rows * cell);
+    for (let row = 1; row <= rows; row++) context.fillRect(0, row * cell - 1, columns * cell, 1);
+  }
+}
+
+function isSame(some: ReadonlySet<number> | null, others: ReadonlySet<number> | null): boolean {
+  if (some === null || others === null) return some === others;
+  if (some.size !== others.size) return false;
+  for (const block of some) if (!others.has(block)) return false;
+  return true;
+}
+
+function rgbOf(color: string): number[] {
+  const [red = 0, green = 0, blue = 0] = (color.match(/[\d.]+/g) ?? []).map(Number);
+  return [red, green, blue];
+}
+
+/** A colour as a canvas has it on a machine that is little endian, as all that browsers run on are. */
+function packed([red, green, blue]: number[]): number {
+  return ((255 << 24) | (Math.round(blue) << 16) | (Math.round(green) << 8) | Math.round(red)) >>> 0;
+}

@@ -1,0 +1,118 @@
+import { counted, decimal, duration, figure, grouped } from '../../../report/markup/figures.js';
+import type { Figures, Sample } from '../answers.js';
+import { LineChart, type Point } from './chart.js';
+import { element, say } from './elements.js';
+
+/** Rates are those of the last two seconds; the prefix hit rate is that of the last minute. */
+const RATE_MS = 2000;
+const MINUTE_MS = 60_000;
+const KEPT_MS = 300_000;
+
+/** The figures of the page: tiles, charts, and how the server is. */
+export class FiguresView {
+  #samples: Sample[] = [];
+  readonly #latency = new LineChart('latency', 2);
+  readonly #rate = new LineChart('rate', 1);
+  readonly #requests = new LineChart('requests', 3);
+  readonly #usage = new LineChart('usage', 1, 100);
+
+  /** The time of the newest sample; 0 before the first one. */
+  get newest(): number {
+    return this.#samples.at(-1)?.time ?? 0;
+  }
+
+  show(figures: Figures): void {
+    const last = figures.samples.at(-1) ?? this.#samples.at(-1);
+    const from = (last?.time ?? 0) - KEPT_MS;
+    this.#samples = [...this.#samples, ...figures.samples].filter(({ time }) => time >= from);
+    document.title = `${figures.model} – blockstep`;
+    say('model', figures.model);
+    say('version', figures.version);
+    this.#showState(figures);
+    if (last === undefined) return;
+    this.#showTiles(figures, last);
+    this.#showCharts();
+  }
+
+  /** Says how the server is in a word, and why. */
+  showHealth(word: string, why: string): void {
+    say('health-word', word);
+    say('health-reasons', why);
+    // An empty text has no place from which it could be moved.
+    element('health-reasons', HTMLElement).hidden = why === '';
+    element('health', HTMLElement).classList.toggle('good', word === 'healthy');
+  }
+
+  #showState(figures: Figures): void {
+    const { reasons, sinceStepMs } = figures.health;
+    const last = sinceStepMs === null ? 'no step yet' : `last step ${duration(Math.round(sinceStepMs))} ago`;
+    this.showHealth(stateOf(figures), reasons.length > 0 ? reasons.join('; ') : last);
+  }
+
+  #showTiles({ step, present, numBlocks }: Figures, last: Sample): void {
+    const ms = (value: number | null): string => (value === null ? '–' : duration(value));
+    say('step', ms(step.p50));
+    say('step-detail', `p99 ${ms(step.p99)}`);
+    const rate = this.#ratesOf(this.#samples.at(-1) as Sample);
+    say('tokens', `${figure(Number((rate.tokens ?? 0).toPrecision(3)))} /s`);
+    say('tokens-detail', `${grouped(last.generated)} since the start`);
+    say('running', grouped(last.running));
+    say('waiting', grouped(last.waiting));
+    say('waiting-detail', `${grouped(last.parked)} parked for a transfer`);
+    const minute = this.#samples.find(({ time }) => time >= last.time - MINUTE_MS) ?? last;
+    say('hits', share(last.hits - minute.hits, last.queries - minute.queries));
+    say('hits-detail', `${share(last.hits, last.queries)} since the start`);
+    say('kv', `${decimal(100 * last.usage)} %`);
+    const recent = this.#samples.filter(({ time }) => time >= last.time - 10_000);
+    say('loop', duration(Math.max(0, ...recent.map(({ loopDelayMs }) => Math.round(10 * loopDelayMs) / 10))));
+    say('loop-detail', 'the longest in 10 s');
+    if (present === null) return;
+    say('running-detail', `${counted(present.preemptions, 'preemption')} so far`);
+    say('kv-detail', `${grouped(numBlocks - 1 - present.freeBlocks)} of ${counted(numBlocks - 1, 'block')}`);
+    const uses = Object.values(present.outstanding);
+    const oldest = Math.max(...uses.map(({ oldestMs }) => oldestMs));
+    const count = uses.reduce((sum, use) => sum + use.count, 0);
+    say('transfers', grouped(count));
+    const age = count === 0 ? '' : `oldest ${duration(Math.round(oldest))}, `;
+    say('transfers-detail', `${age}${grouped(present.quarantinedBlocks)} blocks quarantined`);
+    const anomalies = Object.entries(present.anomalies).filter(([, times]) => times > 0);
+    say('anomalies', anomalies.map(([reason, times]) => `${reason} ${grouped(times)}`).join(', ') || 'none');
+  }
+
+  #showCharts(): void {
+    const points = (values: (sample: Sample) => (number | null)[]): Point[] =>
+      this.#samples.map((sample) => [sample.time, ...values(sample)]);
+    this.#latency.show(points(({ p50, p99 }) => [p50, p99]));
+    let at = 0;
+    const rates = this.#samples.map((sample): Point => {
+      while (this.#samples[at].time < sample.time - RATE_MS) at++;
+      return [sample.time, rateBetween(this.#samples[at], sample)];
+    });
+    this.#rate.show(rates);
+    this.#requests.show(points(({ running, waiting, parked }) => [running, waiting, parked]));
+    this.#usage.show(points(({ usage }) => [100 * usage]));
+  }
+
+  #ratesOf(last: Sample): { tokens: number | null } {
+    const first = this.#samples.find(({ time }) => time >= last.time - RATE_MS) ?? last;
+    return { tokens: rateBetween(first, last) };
+  }
+}
+
+/** How a server is, in a word. */
+function stateOf({ health, paused }: Figures): string {
+  if (health.state !== 'open') return health.state;
+  if (!health.healthy) return 'unhealthy';
+  if (paused === 'none') return 'healthy';
+  return paused === 'all' ? 'paused' : 'admission paused';
+}
+
+/** Generated tokens a second; null between a sample and itself. A count that is smaller is that of another engine. */
+function rateBetween(first: Sample, last: Sample): number | null {
+  if (last.time <= first.time || last.generated < first.generated) return null;
+  return (1000 * (last.generated - first.generated)) / (last.time - first.time);
+}
+
+function share(part: number, whole: number): string {
+  return whole <= 0 ? '–' : `${decimal((100 * part) / whole)} %`;
+}

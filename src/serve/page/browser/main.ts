@@ -1,0 +1,100 @@
+/** The script of the server's page: asks the server for what the page shows, while it is seen. */
+import type { Figures } from '../answers.js';
+import { element, say, wordsOf } from './elements.js';
+import { FiguresView } from './figures-view.js';
+import { MapView } from './map-view.js';
+import { RequestsView } from './requests-view.js';
+import { Refusal, Server } from './server.js';
+import { Starter } from './starter.js';
+
+const FIGURES_MS = 500;
+const MAP_MS = 1000;
+/** After a failure the next try waits for so long. */
+const RETRY_MS = 2000;
+
+const server = new Server();
+const figures = new FiguresView();
+const map = new MapView(server);
+const requests = new RequestsView(server);
+const starter = new Starter(server);
+const pause = element('pause', HTMLButtonElement);
+let control = false;
+let isPaused = false;
+
+/** Does something again and again while the page is seen: the next time begins so long after the last one has ended. */
+function repeat(everyMs: number, act: () => Promise<void>): () => void {
+  let timer = 0;
+  let isBusy = false;
+  const once = async (): Promise<void> => {
+    window.clearTimeout(timer);
+    if (isBusy || document.hidden || !element('key-form', HTMLFormElement).hidden) return;
+    isBusy = true;
+    let next = everyMs;
+    try {
+      await act();
+    } catch (error) {
+      next = RETRY_MS;
+      if (!(error instanceof Refusal && error.status === 401))
+        figures.showHealth('no answer', wordsOf(error));
+    }
+    isBusy = false;
+    timer = window.setTimeout(() => void once(), next);
+  };
+  return () => void once();
+}
+
+const loops = [
+  repeat(FIGURES_MS, async () => {
+    const now = await server.get<Figures>(`figures?after=${figures.newest}`);
+    figures.show(now);
+    showControl(now);
+    document.documentElement.dataset['drawn'] = 'true';
+  }),
+  repeat(MAP_MS, () => map.refresh()),
+  repeat(MAP_MS, async () => {
+    if (control) await requests.refresh();
+  }),
+];
+const resume = (): void => {
+  for (const begin of loops) begin();
+};
+
+function showControl(now: Figures): void {
+  const isFirst = now.control && !control;
+  control = now.control;
+  map.namesHolders = control;
+  isPaused = now.paused !== 'none';
+  pause.disabled = false;
+  say('pause', isPaused ? 'Resume' : 'Pause');
+  if (isFirst) void requests.refresh().catch(() => {});
+}
+
+map.onChosen = (id) => requests.choose(id);
+requests.onBlocks = (blocks) => map.pick(blocks);
+starter.onStarted = (id) => requests.choose(id);
+pause.addEventListener('click', () => {
+  pause.disabled = true;
+  const done = server.post(isPaused ? 'resume' : 'pause?mode=keep', {});
+  done.catch((error: unknown) => figures.showHealth('no answer', wordsOf(error))).finally(resume);
+});
+
+const keyForm = element('key-form', HTMLFormElement);
+server.onKeyNeeded = (why) => {
+  const wasHidden = keyForm.hidden;
+  keyForm.hidden = false;
+  say('key-note', why);
+  figures.showHealth('locked', 'the server asks for a key');
+  if (wasHidden) element('key', HTMLInputElement).focus();
+  document.documentElement.dataset['drawn'] = 'true';
+};
+keyForm.addEventListener('submit', (event) => {
+  event.preventDefault();
+  const field = element('key', HTMLInputElement);
+  server.useKey(field.value.trim());
+  field.value = '';
+  keyForm.hidden = true;
+  figures.showHealth('connecting', '');
+  resume();
+});
+document.addEventListener('visibilitychange', resume);
+resume();

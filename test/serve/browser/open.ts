@@ -1,0 +1,58 @@
+import type { Browser, Page } from 'playwright-core';
+import { onTestFinished } from 'vitest';
+import type { Scheme } from '../../report/browser/browser.js';
+
+export interface ServedView {
+  readonly page: Page;
+  /** What a good page does none of: messages on the console, uncaught errors, dialogs, requests elsewhere. */
+  readonly incidents: string[];
+}
+
+/** Opens a server's page, and waits until it shows something. The page is closed when the test ends. */
+export async function openServed(
+  browser: Browser,
+  url: string,
+  { width = 1280, scheme = 'light' }: { width?: number; scheme?: Scheme } = {},
+): Promise<ServedView> {
+  const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme: scheme });
+  onTestFinished(() => page.close());
+  const incidents: string[] = [];
+  page.on('console', (message) => incidents.push(`${message.type()}: ${message.text()}`));
+  page.on('pageerror', (error) => incidents.push(`uncaught: ${error.message}`));
+  page.on('dialog', (dialog) => {
+    incidents.push(`dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on('request', (request) => {
+    const to = request.url();
+    if (!to.startsWith(`${url}/`) && to !== 'data:,') incidents.push(`request: ${to}`);
+  });
+  await page.goto(`${url}/`);
+  await page.waitForSelector('html[data-drawn]', { timeout: 20_000, state: 'attached' });
+  return { page, incidents };
+}
+
+/** The text of an element. */
+export async function textOf(page: Page, selector: string): Promise<string> {
+  return (await page.locator(selector).textContent()) ?? '';
+}
+
+/** The place of a block on the map, in pixels of the canvas. Counts the cells as they are drawn. */
+export async function placeOnMap(
+  page: Page,
+  block: number,
+  numBlocks: number,
+): Promise<{ x: number; y: number }> {
+  return await page.evaluate(
+    ([id, count]) => {
+      const canvas = document.getElementById('map') as HTMLCanvasElement;
+      const { width, height } = canvas.getBoundingClientRect();
+      // The largest cell that has so many rows and columns.
+      let cell = 64;
+      while (Math.round(height / cell) < Math.ceil(count / Math.round(width / cell))) cell--;
+      const columns = Math.round(width / cell);
+      return { x: ((id % columns) + 0.5) * cell, y: (Math.floor(id / columns) + 0.5) * cell };
+    },
+    [block, numBlocks],
+  );
+}

@@ -51,6 +51,15 @@ describe('/v1/completions', () => {
     expect(counted.at(-1)).toMatchObject({ choices: [], usage: { prompt_tokens: 8, completion_tokens: 8 } });
   });
 
+  it('sends the first token at once, and then chunks of as many tokens as were asked for', async () => {
+    const { post } = await serve({ serve: { streamInterval: 3 } });
+    const request = { model: MODEL, prompt: ROSE, max_tokens: 9, n: 2, stream: true };
+    const events = await eventsOf(await post('/v1/completions', request));
+    const texts: string[][] = [[], []];
+    for (const { choices } of events) for (const { index, text } of choices) texts[index].push(text);
+    for (const pieces of texts) expect(pieces).toEqual([' is', ' a rose is', ' a rose is', ' a rose']);
+  });
+
   it('takes tokens, batches of texts and of tokens, and n choices of each', async () => {
     const { post } = await serve();
     const tokens = [...o200k.encode(ROSE)];

@@ -17,6 +17,7 @@ export interface ServeFlags extends Partial<CostModel> {
   control: boolean;
   kvEventsConfig?: KvEventPublisherOptions | null;
   page: boolean;
+  streamInterval: number;
   latencyMs: number;
   profile: string;
   meanOutputTokens: number;
@@ -61,6 +62,7 @@ export function addServeFlags(command: Command): void {
   command.addOption(
     new Option('--no-control', 'without the routes that pause, reset and abort for everybody'),
   );
+  add('--stream-interval <n>', 'tokens of a chunk of a stream', parse.count, 1);
   add(
     '--kv-events-config <json>',
     'publish KV cache events over ZeroMQ, with the keys that vLLM has',

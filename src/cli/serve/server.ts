@@ -65,6 +65,7 @@ async function prepareEngine(
       apiKeys: flags.apiKey ?? [],
       control: flags.control,
       page: flags.page,
+      streamInterval: flags.streamInterval,
       drainMs: flags.drainMs,
     });
     return { engine, kvEvents, app, note, id };

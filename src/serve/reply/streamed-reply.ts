@@ -8,7 +8,10 @@ import type { Generation, GenerationReader } from './generation.js';
 /** Text that stands in a JSON string as it is, and is ASCII: what most pieces are. */
 const PLAIN = /^[ !#-[\]-~]*$/;
 
-/** A reply that is sent in chunks while its choices are generated. A slow client gets fewer and longer chunks. */
+/**
+ * A reply that is sent in chunks while its choices are generated: the first token at once, then what so many tokens bring, and the rest at
+ * the end. A slow client gets fewer and longer chunks.
+ */
 export class StreamedReply implements GenerationReader {
   readonly #head: ReplyHead;
   readonly #bodies: Bodies;
@@ -17,16 +20,25 @@ export class StreamedReply implements GenerationReader {
   readonly #isAscii: boolean;
   /** By index: what the chunks of a choice begin with. */
   readonly #starts: string[] = [];
+  readonly #interval: number;
+  /** By index: tokens that the choice had when something of it was sent last; 0 before that. */
+  readonly #sentTokens: number[] = [];
   /** By index: whether the last chunk of the choice was sent. */
   readonly #sent: boolean[] = [];
   #generation: Generation | null = null;
   #events: EventStream | null = null;
   #isOver = false;
 
-  constructor(head: ReplyHead, bodies: Bodies, includesUsage: boolean) {
+  /** @param interval tokens of a chunk, 1 or more */
+  constructor(
+    head: ReplyHead,
+    bodies: Bodies,
+    { includesUsage, interval }: { readonly includesUsage: boolean; readonly interval: number },
+  ) {
     this.#head = head;
     this.#bodies = bodies;
     this.#includesUsage = includesUsage;
+    this.#interval = interval;
     this.#isAscii = PLAIN.test(head.id + head.model);
   }
 
@@ -52,6 +64,8 @@ export class StreamedReply implements GenerationReader {
   changed(choice: Choice): void {
     // Choices may have text before the response has begun.
     if (this.#events === null || this.#isOver) return;
+    const sent = this.#sentTokens[choice.index] ?? 0;
+    if (sent > 0 && choice.numTokens < sent + this.#interval && !choice.hasEnded) return;
     this.#send(choice, this.#events);
     if (choice.hasEnded) this.#endIfWhole();
   }
@@ -66,6 +80,7 @@ export class StreamedReply implements GenerationReader {
     const { index } = choice;
     if (events.isBlocked || this.#sent[index] || choice.failure !== null) return;
     const piece = choice.takeText();
+    this.#sentTokens[index] = choice.numTokens;
     if (choice.end !== null) {
       this.#sent[index] = true;
       events.write(this.#bodies.last(this.#head, choice, piece));

@@ -49,7 +49,8 @@ async function generate(
   const id = prefix + randomUUID().replaceAll('-', '');
   const head: ReplyHead = { id, created: Math.floor(Date.now() / 1000), model: model.id };
   if (wanted.isStreamed) {
-    const streamed = new StreamedReply(head, bodies, wanted.includesUsage);
+    const { includesUsage } = wanted;
+    const streamed = new StreamedReply(head, bodies, { includesUsage, interval: settings.streamInterval });
     const generation = new Generation(engine, model, wanted, id, { reader: streamed, watch });
     live.add(generation, reply.raw);
     // From here on the response is the stream's.

@@ -41,6 +41,11 @@ export interface ServeOptions {
   metrics?: boolean;
   /** Whether there is a page that shows all this, at `/`. Default true. */
   page?: boolean;
+  /**
+   * Tokens of a chunk of a stream (vLLM `--stream-interval`): more of them cost less, and come later. The first token always comes at once.
+   * Default 1.
+   */
+  streamInterval?: number;
   /** Milliseconds that unfinished requests are given when the server closes. Default 30,000. */
   drainMs?: number;
   /** Whether the end of the server is the end of the engine. Default true. */
@@ -58,6 +63,7 @@ const OPTIONS = knownNames<ServeOptions>('the options of a server', {
   control: true,
   metrics: true,
   page: true,
+  streamInterval: true,
   drainMs: true,
   endsEngine: true,
   wedgedMs: true,
@@ -82,6 +88,7 @@ export interface ServeSettings extends RequestBounds {
   readonly control: boolean;
   readonly metrics: boolean;
   readonly page: boolean;
+  readonly streamInterval: number;
   readonly drainMs: number;
   readonly endsEngine: boolean;
   readonly wedgedMs: number;
@@ -102,6 +109,7 @@ export function takeServeOptions(options: unknown): ServeSettings {
     control = true,
     metrics = true,
     page = true,
+    streamInterval = 1,
     drainMs = 30_000,
     endsEngine = true,
     wedgedMs = 120_000,
@@ -118,6 +126,7 @@ export function takeServeOptions(options: unknown): ServeSettings {
     control: checkBoolean('control', control),
     metrics: checkBoolean('metrics', metrics),
     page: checkBoolean('page', page),
+    streamInterval: checkInteger('streamInterval', streamInterval, 1, 2 ** 20),
     drainMs: checkInteger('drainMs', drainMs, 0, MAX_MS),
     endsEngine: checkBoolean('endsEngine', endsEngine),
     wedgedMs: checkInteger('wedgedMs', wedgedMs, 0, MAX_MS),

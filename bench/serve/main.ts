@@ -9,13 +9,18 @@ import type { ClientWindow, ServerMessage, ServerWindow } from './messages.js';
 
 const USAGE = `npm run bench:serve -- [--rounds N] [--streams LIST] [--seconds N] [--pace LIST]
 What a token costs between the executor's answer and the socket: our server over an executor that costs nothing, and a server of node:http alone
-that writes the same bytes; where it is installed (python3-fastapi, python3-uvicorn, python3-uvloop), FastAPI too. Clients are in a process of their own. Servers take turns; figures are medians of the rounds.
+that writes the same bytes, and ours over a scheduler that does nothing; where it is installed (python3-fastapi, python3-uvicorn, python3-uvloop), FastAPI too. Clients are in a process of their own. Servers take turns; figures are medians of the rounds.
   --rounds N      default 5
   --streams LIST  default 1,64,256,1000
   --seconds N     for which each is measured; default 3
   --pace LIST     milliseconds between two steps; 0 is as fast as it goes; default 0,20`;
 
-const PROGRAMS = { plain: 'plain', ours: 'ours', fastapi: 'fastapi_server.py' } as const;
+const PROGRAMS = {
+  plain: 'plain',
+  ours: 'ours',
+  unscheduled: 'unscheduled',
+  fastapi: 'fastapi_server.py',
+} as const;
 type Server = keyof typeof PROGRAMS;
 
 interface Measured {
@@ -82,7 +87,12 @@ function row(name: string, all: readonly Measured[], plain: readonly Measured[])
   ];
 }
 
-const NAMES: Readonly<Record<Server, string>> = { plain: 'node:http', ours: 'blockstep', fastapi: 'FastAPI' };
+const NAMES: Readonly<Record<Server, string>> = {
+  plain: 'node:http',
+  ours: 'blockstep',
+  unscheduled: 'without a scheduler',
+  fastapi: 'FastAPI',
+};
 const HEAD = [
   'streams',
   'tokens/s',
@@ -107,7 +117,12 @@ async function main(): Promise<void> {
     },
   });
   const python = fastApi();
-  const SERVERS: Server[] = ['plain', 'ours', ...(python === null ? [] : (['fastapi'] as const))];
+  const SERVERS: Server[] = [
+    'plain',
+    'ours',
+    'unscheduled',
+    ...(python === null ? [] : (['fastapi'] as const)),
+  ];
   console.log(`${describeMachine(readMachine())}${python === null ? ', no FastAPI' : `, ${python}`}\n`);
   const list = (text: string): number[] => text.split(',').map(Number);
   for (const paceMs of list(values.pace)) {

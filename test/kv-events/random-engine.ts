@@ -1,5 +1,6 @@
 import { Random } from '../../src/base/random.js';
 import { type OffloadConnector, offload } from '../../src/connectors/offload/index.js';
+import type { PlacementOptions } from '../../src/core/placement.js';
 import { Engine } from '../../src/engine/engine.js';
 import { ReferenceExecutor } from '../../src/executors/reference/reference-executor.js';
 import type { KvEventSink } from '../../src/scheduler/events/kv-event.js';
@@ -22,8 +23,9 @@ export function tieredEngine(kvEvents: KvEventSink): { engine: Engine; connector
 }
 
 /** An engine with a small pool, in which prefixes are shared and evicted all the time. */
-export function smallEngine(kvEvents: KvEventSink): Engine {
-  return new Engine({ ...SIZES, executor: new ReferenceExecutor({ ...SIZES }), kvEvents, hashSeed: 7 });
+export function smallEngine(kvEvents: KvEventSink, more: PlacementOptions = {}): Engine {
+  const executor = new ReferenceExecutor({ ...SIZES });
+  return new Engine({ ...SIZES, executor, kvEvents, hashSeed: 7, ...more });
 }
 
 /** Drives it for so many steps: requests that begin alike, with adapters and salts, aborts, resets of the prefix cache. */

@@ -101,7 +101,6 @@ const NO_OPTIONS: Record<keyof SchedulerOptions, unknown[]> = {
     () => ({}),
     { onEvents: 1 },
     { onEvents() {}, report: 'full' },
-    { onEvents() {}, topic: '' },
   ],
   reportBlocks: NO_BOOLEANS,
   strict: NO_BOOLEANS,

@@ -1,6 +1,5 @@
 import { badArg } from '../../base/checks.js';
 import { bindMethods } from '../../base/foreign/foreign-method.js';
-import { checkNames, knownNames } from '../../base/known-names.js';
 
 /** Bytes of the hash of a block. */
 export const HASH_BYTES = 16;
@@ -69,13 +68,10 @@ export interface TakenKvEventSink {
   readonly onEvents: (events: readonly KvEvent[]) => unknown;
 }
 
-const SINK = knownNames<KvEventSink>('kvEvents', { report: true, onEvents: true });
-
 /** @throws ERR_BLOCKSTEP_BAD_ARG */
 export function takeKvEventSink(sink: KvEventSink): TakenKvEventSink {
   if (typeof sink !== 'object' || sink === null)
     throw badArg('kvEvents', sink, 'an object with a function onEvents');
-  checkNames(sink, SINK);
   const { report = 'new' } = sink;
   if (report !== 'new' && report !== 'all') throw badArg('kvEvents.report', report, 'one of new, all');
   return {

@@ -27,7 +27,8 @@ export async function compileInto(
     cwd: root,
     input: Object.fromEntries(present.map((path) => [path.replace(/\.ts$/, ''), join(root, path)])),
     platform: 'node',
-    tsconfig: true,
+    // A bundle for GPU hosts has none.
+    tsconfig: existsSync(join(root, 'tsconfig.json')),
     treeshake: false,
     transform: { target: 'es2022' },
     // What is from another package is imported from there; examples import this one by its name, which tsconfig.json explains.

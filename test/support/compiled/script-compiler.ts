@@ -27,8 +27,7 @@ export async function compileInto(
     cwd: root,
     input: Object.fromEntries(present.map((path) => [path.replace(/\.ts$/, ''), join(root, path)])),
     platform: 'node',
-    // A bundle for GPU hosts has none.
-    tsconfig: existsSync(join(root, 'tsconfig.json')),
+    tsconfig: true,
     treeshake: false,
     transform: { target: 'es2022' },
     // What is from another package is imported from there; examples import this one by its name, which tsconfig.json explains.
@@ -61,7 +60,9 @@ export async function compileInto(
 
 /** Does what src/serve/page/pack-page.mjs does. @returns the paths of the sources */
 async function bundlePage(target: string, root: string): Promise<string[]> {
-  const bundle = await rolldown({ input: join(root, PAGE_SCRIPT), platform: 'browser' });
+  // The page's tsconfig extends the repository's, which a copy of a part of the repository lacks.
+  const tsconfig = existsSync(join(root, 'tsconfig.json'));
+  const bundle = await rolldown({ input: join(root, PAGE_SCRIPT), platform: 'browser', tsconfig });
   try {
     const file = join(target, 'src/serve/page/page-script.js');
     const { output } = await bundle.write({ file, format: 'esm', minify: true });

@@ -22,7 +22,9 @@ export async function compileInto(
   scripts: readonly string[],
   edit?: { readonly file: string; readonly text: string },
 ): Promise<string[]> {
-  const present = scripts.filter((path) => existsSync(join(root, path)));
+  // The page's tsconfig extends the repository's, which a bundle for GPU hosts lacks; it has no use for the page.
+  const isWhole = existsSync(join(root, 'tsconfig.json'));
+  const present = scripts.filter((path) => existsSync(join(root, path)) && (isWhole || path !== PAGE_SCRIPT));
   const bundle = await rolldown({
     cwd: root,
     input: Object.fromEntries(present.map((path) => [path.replace(/\.ts$/, ''), join(root, path)])),
@@ -60,9 +62,7 @@ export async function compileInto(
 
 /** Does what src/serve/page/pack-page.mjs does. @returns the paths of the sources */
 async function bundlePage(target: string, root: string): Promise<string[]> {
-  // The page's tsconfig extends the repository's, which a copy of a part of the repository lacks.
-  const tsconfig = existsSync(join(root, 'tsconfig.json'));
-  const bundle = await rolldown({ input: join(root, PAGE_SCRIPT), platform: 'browser', tsconfig });
+  const bundle = await rolldown({ input: join(root, PAGE_SCRIPT), platform: 'browser' });
   try {
     const file = join(target, 'src/serve/page/page-script.js');
     const { output } = await bundle.write({ file, format: 'esm', minify: true });

@@ -1,5 +1,5 @@
 import { cpSync, existsSync } from 'node:fs';
-import { isAbsolute, join, relative } from 'node:path';
+import { dirname, isAbsolute, join, relative } from 'node:path';
 import { rolldown } from 'rolldown';
 
 /** What the scripts read at run time beside what they import. */
@@ -24,7 +24,9 @@ export async function compileInto(
 ): Promise<string[]> {
   // The page's tsconfig extends the repository's, which a bundle for GPU hosts lacks; it has no use for the page.
   const isWhole = existsSync(join(root, 'tsconfig.json'));
-  const present = scripts.filter((path) => existsSync(join(root, path)) && (isWhole || path !== PAGE_SCRIPT));
+  const present = scripts.filter(
+    (path) => existsSync(join(root, path)) && (isWhole || !path.startsWith(dirname(PAGE_SCRIPT))),
+  );
   const bundle = await rolldown({
     cwd: root,
     input: Object.fromEntries(present.map((path) => [path.replace(/\.ts$/, ''), join(root, path)])),

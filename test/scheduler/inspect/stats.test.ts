@@ -168,13 +168,20 @@ describe('diagnostics channels', () => {
     driver.step();
     driver.abort('a');
     expect(messages).toEqual([
-      ['add', { id: 'a', handle, numPromptTokens: 6 }],
+      ['add', { id: 'a', handle, numPromptTokens: 6, maxTokens: 2 }],
       ['admit', { id: 'a', handle, numComputedTokens: 0, resumed: false }],
       ['step', { step: 0, numRequests: 1, totalTokens: 6, freeBlocks: 30 }],
       ['preempt', { id: 'a', handle }],
       ['admit', { id: 'a', handle, numComputedTokens: 0, resumed: true }],
       ['step', { step: 1, numRequests: 1, totalTokens: 7, freeBlocks: 30 }],
-      ['finish', { id: 'a', handle, reason: 'length', numOutputTokens: 2 }],
+      [
+        'finish',
+        {
+          ...{ id: 'a', handle, reason: 'length', numOutputTokens: 2 },
+          // The clock ticks once a call: a step is two, and the reset one.
+          ...{ firstScheduledMs: 1, firstTokenMs: 2, endedMs: 5 },
+        },
+      ],
       ['anomaly', { reason: 'abort-unknown', detail: 'no unfinished request has id a' }],
     ]);
   });
@@ -193,12 +200,12 @@ describe('diagnostics channels', () => {
     driver.schedule();
     const said = messages.filter(([name]) => ['admit', 'finish', 'step'].includes(name));
     expect(said.map(([name, message]) => [name, Object.values(message as object).join()])).toEqual([
-      ['finish', expect.stringMatching(/^c,\d+,0,abort$/)],
+      ['finish', expect.stringMatching(/^c,\d+,abort,0,,,\d+$/)],
       ['admit', expect.stringMatching(/^b,\d+,8,false$/)],
       ['admit', expect.stringMatching(/^d,\d+,0,false$/)],
       ['step', expect.stringMatching(/^2,2,10,\d+$/)],
-      ['finish', expect.stringMatching(/^d,\d+,0,error$/)],
-      ['finish', expect.stringMatching(/^b,\d+,1,stop$/)],
+      ['finish', expect.stringMatching(/^d,\d+,error,0,\d+,,\d+$/)],
+      ['finish', expect.stringMatching(/^b,\d+,stop,1,\d+,\d+,\d+$/)],
       ['step', expect.stringMatching(/^3,0,0,\d+$/)],
     ]);
   });

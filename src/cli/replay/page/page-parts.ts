@@ -1,10 +1,11 @@
 import type { ChartSource } from '../../../report/charts/chart.js';
 import type { Host } from '../../../report/host.js';
-import { datum, figure, latencyUnit } from '../../../report/markup/figures.js';
+import { datum, decimal, figure, grouped, latencyUnit } from '../../../report/markup/figures.js';
 import { type Html, type HtmlValue, html } from '../../../report/markup/html.js';
 import { dataTable, factTable } from '../../../report/markup/tables.js';
 import type { PlotLibrary } from '../../../report/page/library.js';
 import type { Tile } from '../../../report/page/tiles.js';
+import type { Report } from '../report/report.js';
 import type { Percentiles } from '../run/histogram.js';
 
 /** A tile of a latency: its median, and its 99th percentile below. */
@@ -19,6 +20,29 @@ export function latencyTile(label: string, { p50, p99, max }: Percentiles, sourc
     unit: `${unit.name} p50`,
     detail: html`<strong>${datum(p99, text)}</strong> ${unit.name} p99`,
     source,
+  };
+}
+
+/** A tile of the tokens a second that were generated. */
+export function throughputTile(throughput: Report['throughput'], source: ChartSource): Tile {
+  return {
+    label: 'Throughput',
+    value: throughput.generatedTokens === null ? null : datum(throughput.generatedTokens),
+    unit: 'tokens/s',
+    detail: html`<strong>${datum(throughput.finishedRequests)}</strong> requests/s finished`,
+    source,
+  };
+}
+
+/** A tile of the share of prompt tokens that were cached. @param cache why it is not known, in its place */
+export function hitsTile(cache: Report['prefixCache'] | string, source: ChartSource): Tile {
+  const tile = { label: 'Prefix cache hits', unit: '%', source };
+  if (typeof cache === 'string') return { ...tile, value: null, detail: cache };
+  const { hitRate, hits, queries } = cache;
+  return {
+    ...tile,
+    value: datum(hitRate, (share) => decimal(100 * share)),
+    detail: `${grouped(hits)} of ${grouped(queries)} prompt tokens`,
   };
 }
 

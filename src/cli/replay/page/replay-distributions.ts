@@ -1,34 +1,28 @@
 import type { Chart } from '../../../report/charts/chart.js';
-import { type DistributionChartInput, distributionChart } from '../../../report/charts/distribution-chart.js';
-import { latencyUnit } from '../../../report/markup/figures.js';
-import type { Histogram } from '../run/histogram.js';
+import { distributionChart } from '../../../report/charts/distribution-chart.js';
+import { latencyDistribution } from './chart-parts.js';
 import type { ReplayPageInput } from './replay-page-input.js';
 
 /** How long requests took, by the cost model. */
 export function requestCharts({ measurements }: ReplayPageInput): Chart[] {
-  const chart = (
-    histogram: Histogram,
-    own: Pick<DistributionChartInput, 'id' | 'title' | 'note' | 'empty'>,
-  ): Chart => {
-    const percentiles = histogram.percentiles();
-    const unit = latencyUnit(percentiles.max);
-    const shared = { source: 'virtual', unit: unit.name, perUnit: unit.ms, of: 'requests' } as const;
-    return distributionChart({ ...shared, ...own, distribution: histogram.distribution, percentiles });
-  };
+  const shared = { source: 'virtual', of: 'requests' } as const;
   return [
-    chart(measurements.ttftMs, {
+    latencyDistribution(measurements.ttftMs, {
+      ...shared,
       id: 'ttft',
       title: 'Time to first token',
       note: 'From the arrival of a request to its first token, waiting included.',
       empty: 'No request came to its first token.',
     }),
-    chart(measurements.tpotMs, {
+    latencyDistribution(measurements.tpotMs, {
+      ...shared,
       id: 'tpot',
       title: 'Time per output token',
       note: 'Mean time between the tokens of a request, of those that finished with two or more.',
       empty: 'No request finished with two tokens or more.',
     }),
-    chart(measurements.e2eMs, {
+    latencyDistribution(measurements.e2eMs, {
+      ...shared,
       id: 'e2e',
       title: 'End-to-end latency',
       note: 'From the arrival of a request to its last token, of those that finished.',

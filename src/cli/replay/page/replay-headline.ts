@@ -3,20 +3,16 @@ import { html } from '../../../report/markup/html.js';
 import type { Tile } from '../../../report/page/tiles.js';
 import type { Report } from '../report/report.js';
 import { whyNoHits } from '../report/report-words.js';
-import { latencyTile } from './page-parts.js';
+import { hitsTile, latencyTile, throughputTile } from './page-parts.js';
 
 /** The figures that most readers of a replay's page look for, as tiles. */
 export function headline(report: Report): Tile[] {
+  const { prefixCache } = report;
+  const noHits = whyNoHits(report) ?? (prefixCache.queries === 0 ? 'no prompt was looked up' : null);
   const { throughput, kvCache, preemptions, virtualSeconds, requests, steps } = report;
   const source = 'virtual';
   return [
-    {
-      label: 'Throughput',
-      value: throughput.generatedTokens === null ? null : datum(throughput.generatedTokens),
-      unit: 'tokens/s',
-      detail: html`<strong>${datum(throughput.finishedRequests)}</strong> requests/s finished`,
-      source,
-    },
+    throughputTile(throughput, source),
     latencyTile('Time to first token', report.ttftMs, source),
     latencyTile('End-to-end latency', report.e2eMs, source),
     {
@@ -26,7 +22,7 @@ export function headline(report: Report): Tile[] {
       detail: `of virtual time, in ${counted(steps, 'step')}`,
       source,
     },
-    hits(report),
+    hitsTile(noHits ?? prefixCache, source),
     {
       label: 'KV cache, peak',
       value: datum(kvCache.peakUsage, (share) => decimal(100 * share)),
@@ -43,18 +39,6 @@ export function headline(report: Report): Tile[] {
     },
     step(report),
   ];
-}
-
-function hits(report: Report): Tile {
-  const { hitRate, hits: found, queries } = report.prefixCache;
-  const none = whyNoHits(report) ?? (queries === 0 ? 'no prompt was looked up' : null);
-  return {
-    label: 'Prefix cache hits',
-    value: none === null ? datum(hitRate, (share) => decimal(100 * share)) : null,
-    unit: '%',
-    detail: none ?? `${grouped(found)} of ${grouped(queries)} prompt tokens`,
-    source: 'virtual',
-  };
 }
 
 function step({ schedulerStepUs: { p50, p99 } }: Report): Tile {

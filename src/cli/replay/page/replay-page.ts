@@ -3,56 +3,34 @@ import { counted, datum, duration, grouped } from '../../../report/markup/figure
 import { type Html, type HtmlValue, html } from '../../../report/markup/html.js';
 import { factTable } from '../../../report/markup/tables.js';
 import type { PlotLibrary } from '../../../report/page/library.js';
-import { renderPage, type Section } from '../../../report/page/page.js';
-import { commandLine } from '../../terminal/command-line.js';
 import type { Report } from '../report/report.js';
-import { hitsInWords, overloadInWords, sourceInWords } from '../report/report-words.js';
-import {
-  allOptions,
-  isoDate,
-  latencyCells,
-  madeBy,
-  named,
-  percentileCells,
-  percentileTable,
-} from './page-parts.js';
+import { hitsInWords, overloadInWords } from '../report/report-words.js';
+import { latencyCells, named, percentileCells, percentileTable } from './page-parts.js';
 import { requestCharts, stepChart } from './replay-distributions.js';
+import { renderReplay } from './replay-document.js';
 import { headline } from './replay-headline.js';
 import type { ReplayPageInput } from './replay-page-input.js';
 import { timeStrips } from './replay-strips.js';
 
 /** The page of one replay. */
 export function replayPage(input: ReplayPageInput, library: PlotLibrary): string {
-  const { report, host, date } = input;
+  const { report } = input;
   const name = report.workload.file === null ? 'a generated workload' : basename(report.workload.file);
-  return renderPage(
+  return renderReplay(
     {
-      brand: 'blockstep replay',
       title: html`Replay of <bdi>${name}</bdi>`,
       plainTitle: `Replay of ${name} – blockstep`,
       lead: html`${counted(report.requests.total, 'request')} through the scheduler in <span class="virtual">virtual</span> time: no model ran, and no GPU. How long a step takes is what a cost model says, an assumption. Only the scheduler’s own time was <span class="measured">measured</span>, on the machine named at the end; it is marked so.`,
       source: 'virtual',
       warnings: warnings(report),
       tiles: headline(report),
-      sections: [
-        {
-          title: 'Over time',
-          intro:
-            'All charts share one axis, virtual time since the first arrival. A line is the mean over a short span of it, the shading reaches from the smallest value in that span to the largest. Point at a chart to read all of them at that time.',
-          strips: timeStrips(input),
-        },
-        {
-          title: 'Latencies',
-          intro:
-            'How many took how long. p99 is the time that 99 of 100 did not exceed, p90 and p50 likewise.',
-          charts: [...requestCharts(input), stepChart(input)],
-        },
-        { title: 'All figures', content: html`${facts(report)}${latencies(report)}` },
-        { title: 'How it was made', content: provenance(input, library) },
-      ] satisfies Section[],
-      footer: html`<p>Made by blockstep ${host.blockstep} on ${isoDate(date)}.</p>`,
-      data: { report, host, date: date.toISOString(), args: input.args },
+      axis: 'virtual time',
+      strips: timeStrips(input),
+      charts: [...requestCharts(input), stepChart(input)],
+      figures: html`${facts(report)}${latencies(report)}`,
+      madeOf: [['Digest of the final state', html`<code>${report.digest}</code>`]],
     },
+    input,
     library,
   );
 }
@@ -108,14 +86,4 @@ function latencies({ ttftMs, tpotMs, e2eMs, schedulerStepUs }: Report): Html {
     latencyCells('End-to-end latency', e2eMs, 'virtual'),
     percentileCells('Scheduler step, µs (measured)', schedulerStepUs),
   ]);
-}
-
-function provenance({ report, args, host, date }: ReplayPageInput, library: PlotLibrary): Html {
-  return html`${factTable([
-    ['Command', html`<code>${commandLine(['blockstep', ...args])}</code>`],
-    ['Workload', html`<bdi>${sourceInWords(report)}</bdi>`],
-    ...madeBy(host, date, library),
-    ['Digest of the final state', html`<code>${report.digest}</code>`],
-  ])}
-${allOptions(report.options)}`;
 }

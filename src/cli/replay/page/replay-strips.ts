@@ -5,10 +5,11 @@ import {
   timeAxis,
   timeChart,
 } from '../../../report/charts/time-chart.js';
-import { grouped, latencyUnit } from '../../../report/markup/figures.js';
+import { grouped } from '../../../report/markup/figures.js';
 import type { Report } from '../report/report.js';
 import { whyNoHits } from '../report/report-words.js';
 import type { ReplaySeries } from '../run/replay-series.js';
+import { blankStrip, latencyStrip, type Usual, type Words, waitingStrip } from './chart-parts.js';
 import type { ReplayPageInput } from './replay-page-input.js';
 
 /** What the strips of one page have in common. */
@@ -34,14 +35,16 @@ export function timeStrips({ series, report }: ReplayPageInput): Chart[] {
 
 type Own = Pick<TimeChartInput, 'id' | 'title' | 'unit' | 'note' | 'series'> & Partial<TimeChartInput>;
 
-function strip({ series, axis }: Context, own: Own): Chart {
-  const usual = { source: 'virtual', format: 'figure', scale: 'linear' } as const;
-  return timeChart({ ...usual, axis, timeline: series.timeline, ...own });
+function usual({ series, axis }: Context): Usual {
+  return { source: 'virtual', format: 'figure', scale: 'linear', axis, timeline: series.timeline };
 }
 
-/** A strip with a text that says why there is nothing to draw. */
-function blank(chart: Pick<Chart, 'id' | 'title' | 'note'>, why: string): Chart {
-  return { ...chart, source: 'virtual', description: why, drawing: why };
+function strip(context: Context, own: Own): Chart {
+  return timeChart({ ...usual(context), ...own });
+}
+
+function blank(words: Pick<Chart, keyof Words>, why: string): Chart {
+  return blankStrip(words, 'virtual', why);
 }
 
 function throughput(context: Context): Chart {
@@ -62,20 +65,14 @@ function latency(context: Context): Chart {
     title: 'End-to-end latency',
     note: 'From arrival to last token, shown when a request finished.',
   };
-  if (report.e2eMs.count === 0) return blank(words, 'No request finished.');
-  const unit = latencyUnit(report.e2eMs.max);
-  return strip(context, {
-    ...words,
-    unit: unit.name,
-    perUnit: unit.ms,
-    timeline: series.coarse,
-    series: [{ name: 'a request', track: series.e2eMs, band: true }],
-  });
+  const { coarse: timeline, e2eMs: track } = series;
+  const percentiles = report.e2eMs;
+  const drawn = { timeline, track, percentiles, name: 'a request', empty: 'No request finished.' };
+  return latencyStrip(usual(context), words, drawn);
 }
 
 function requests(context: Context): Chart[] {
   const { series, report } = context;
-  const { load } = report;
   const aborts =
     report.requests.aborted > 0 ? ' One that was given up in front of it counts until its turn.' : '';
   const waiting = {
@@ -98,14 +95,7 @@ function requests(context: Context): Chart[] {
       note: 'Requests of the step that is computed. Where nothing is drawn, nothing was computed.',
       series: [{ name: 'a step', track: series.batchSize, band: true }],
     }),
-    Math.max(...series.waiting.max) <= 0
-      ? blank(waiting, 'No request had to wait.')
-      : strip(context, {
-          ...waiting,
-          unit: 'requests',
-          series: [{ name: 'waiting', track: series.waiting, band: true }],
-          mark: load.exceedsCapacity ? { atMs: 1000 * load.arrivalSeconds, what: 'last arrival' } : null,
-        }),
+    waitingStrip(usual(context), waiting, series.waiting, report.load),
   ];
 }
 

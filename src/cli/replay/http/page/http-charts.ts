@@ -1,32 +1,33 @@
 import type { Chart } from '../../../../report/charts/chart.js';
-import { distributionChart } from '../../../../report/charts/distribution-chart.js';
 import { type TimeChartInput, timeAxis, timeChart } from '../../../../report/charts/time-chart.js';
 import type { Track } from '../../../../report/charts/timeline.js';
-import { latencyUnit } from '../../../../report/markup/figures.js';
+import {
+  blankStrip,
+  latencyDistribution,
+  latencyStrip,
+  type Words,
+  waitingStrip,
+} from '../../page/chart-parts.js';
 import type { Histogram, Percentiles } from '../../run/histogram.js';
 import type { HttpPageInput } from './http-page-input.js';
 
 const source = 'measured';
 
-type Words = Pick<TimeChartInput, 'id' | 'title' | 'note'>;
-
 /** The charts over real time. */
 export function timeStrips({ series, report }: HttpPageInput): Chart[] {
   const axis = timeAxis(series.timeline.endMs, 'real');
   const usual = { source, format: 'figure', scale: 'linear', axis, timeline: series.timeline } as const;
-  const latency = (words: Words, track: Track, { count, max }: Percentiles, name: string): Chart => {
-    if (count === 0) return blank(words, 'No request came that far.');
-    const unit = latencyUnit(max);
-    const timeline = series.coarse;
-    const drawn = { timeline, unit: unit.name, perUnit: unit.ms, series: [{ name, track, band: true }] };
-    return timeChart({ ...usual, ...words, ...drawn });
-  };
+  const timeline = series.coarse;
+  const latency = (words: Words, track: Track, percentiles: Percentiles, name: string): Chart =>
+    latencyStrip(usual, words, {
+      ...{ timeline, track, percentiles, name },
+      empty: 'No request came that far.',
+    });
   const waiting: Words = {
     id: 'waiting',
     title: 'Waiting requests',
     note: 'Requests that have arrived and have no chunk yet, those that wait for a place included.',
   };
-  const { load } = report;
   return [
     timeChart({
       ...usual,
@@ -63,15 +64,7 @@ export function timeStrips({ series, report }: HttpPageInput): Chart[] {
       note: 'Requests that were sent and have not ended.',
       series: [{ name: 'under way', track: series.open, band: true }],
     }),
-    Math.max(...series.waiting.max) <= 0
-      ? blank(waiting, 'No request had to wait.')
-      : timeChart({
-          ...usual,
-          ...waiting,
-          unit: 'requests',
-          series: [{ name: 'waiting', track: series.waiting, band: true }],
-          mark: load.exceedsCapacity ? { atMs: 1000 * load.arrivalSeconds, what: 'last arrival' } : null,
-        }),
+    waitingStrip(usual, waiting, series.waiting, report.load),
     hitRate(usual, { series, report }),
     latency(
       {
@@ -92,7 +85,11 @@ function hitRate(
 ): Chart {
   const words = { id: 'hit-rate', title: 'Prefix cache hits' };
   if (report.prefixCache === undefined)
-    return blank({ ...words, note: '' }, 'The server does not say how many tokens it had in a cache.');
+    return blankStrip(
+      { ...words, note: '' },
+      source,
+      'The server does not say how many tokens it had in a cache.',
+    );
   return timeChart({
     ...usual,
     ...words,
@@ -104,25 +101,10 @@ function hitRate(
   });
 }
 
-/** A strip with a text that says why there is nothing to draw. */
-function blank(words: Words, why: string): Chart {
-  return { ...words, source, description: why, drawing: why };
-}
-
 /** How long requests took, by the clock, and how late the client was. */
 export function distributions({ measurements }: HttpPageInput): Chart[] {
-  const chart = (histogram: Histogram, of: string, words: Words, empty: string): Chart => {
-    const percentiles = histogram.percentiles();
-    const unit = latencyUnit(percentiles.max);
-    const shared = { source, unit: unit.name, perUnit: unit.ms, of } as const;
-    return distributionChart({
-      ...shared,
-      ...words,
-      empty,
-      distribution: histogram.distribution,
-      percentiles,
-    });
-  };
+  const chart = (histogram: Histogram, of: string, words: Words, empty: string): Chart =>
+    latencyDistribution(histogram, { source, of, ...words, empty });
   const { ttftMs, itlMs, tpotMs, e2eMs, lateMs } = measurements;
   return [
     chart(

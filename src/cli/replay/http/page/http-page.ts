@@ -1,22 +1,19 @@
 import { basename } from 'node:path';
-import { counted, datum, decimal, duration, grouped } from '../../../../report/markup/figures.js';
+import { counted, datum, duration, grouped } from '../../../../report/markup/figures.js';
 import { type Html, type HtmlValue, html } from '../../../../report/markup/html.js';
 import { factTable } from '../../../../report/markup/tables.js';
 import type { PlotLibrary } from '../../../../report/page/library.js';
-import { renderPage, type Section } from '../../../../report/page/page.js';
 import type { Tile } from '../../../../report/page/tiles.js';
-import { commandLine } from '../../../terminal/command-line.js';
 import {
-  allOptions,
-  isoDate,
+  hitsTile,
   latencyCells,
   latencyTile,
-  madeBy,
   named,
   percentileCells,
   percentileTable,
+  throughputTile,
 } from '../../page/page-parts.js';
-import { sourceInWords } from '../../report/report-words.js';
+import { renderReplay } from '../../page/replay-document.js';
 import type { HttpReport } from '../report/http-report.js';
 import {
   cachedInWords,
@@ -30,12 +27,11 @@ import type { HttpPageInput } from './http-page-input.js';
 
 /** The page of one replay over HTTP. */
 export function httpPage(input: HttpPageInput, library: PlotLibrary): string {
-  const { report, host, date } = input;
+  const { report } = input;
   const { url, model } = report.server;
   const name = report.workload.file === null ? 'a generated workload' : basename(report.workload.file);
-  return renderPage(
+  return renderReplay(
     {
-      brand: 'blockstep replay',
       title: html`Replay of <bdi>${name}</bdi> at <bdi>${url}</bdi>`,
       plainTitle: `Replay of ${name} at ${url} – blockstep`,
       lead: html`${counted(report.requests.total, 'request')} over HTTP to the model <bdi>${model}</bdi> at <bdi>${url}</bdi>. All times are real: they were <span class="measured">measured</span> by the clock of the client, on the machine named at the end, and have the network in them.`,
@@ -44,25 +40,12 @@ export function httpPage(input: HttpPageInput, library: PlotLibrary): string {
         ([what, text]) => html`<strong>${what}</strong>: <bdi>${text}</bdi>`,
       ),
       tiles: headline(report),
-      sections: [
-        {
-          title: 'Over time',
-          intro:
-            'All charts share one axis, time since the first arrival. A line is the mean over a short span of it, the shading reaches from the smallest value in that span to the largest. Point at a chart to read all of them at that time.',
-          strips: timeStrips(input),
-        },
-        {
-          title: 'Latencies',
-          intro:
-            'How many took how long. p99 is the time that 99 of 100 did not exceed, p90 and p50 likewise.',
-          charts: distributions(input),
-        },
-        { title: 'All figures', content: html`${facts(report)}${latencies(report)}` },
-        { title: 'How it was made', content: provenance(input, library) },
-      ] satisfies Section[],
-      footer: html`<p>Made by blockstep ${host.blockstep} on ${isoDate(date)}.</p>`,
-      data: { report, host, date: date.toISOString(), args: input.args },
+      axis: 'time',
+      strips: timeStrips(input),
+      charts: distributions(input),
+      figures: html`${facts(report)}${latencies(report)}`,
     },
+    input,
     library,
   );
 }
@@ -72,13 +55,7 @@ function headline(report: HttpReport): Tile[] {
   const { throughput, requests, wallSeconds, prefixCache, client } = report;
   const source = 'measured';
   return [
-    {
-      label: 'Throughput',
-      value: throughput.generatedTokens === null ? null : datum(throughput.generatedTokens),
-      unit: 'tokens/s',
-      detail: html`<strong>${datum(throughput.finishedRequests)}</strong> requests/s finished`,
-      source,
-    },
+    throughputTile(throughput, source),
     latencyTile('Time to first token', report.ttftMs, source),
     latencyTile('Inter-token latency', report.itlMs, source),
     latencyTile('End-to-end latency', report.e2eMs, source),
@@ -96,16 +73,7 @@ function headline(report: HttpReport): Tile[] {
       detail: 'of real time',
       source,
     },
-    {
-      label: 'Prefix cache hits',
-      value: prefixCache === undefined ? null : datum(prefixCache.hitRate, (share) => decimal(100 * share)),
-      unit: '%',
-      detail:
-        prefixCache === undefined
-          ? 'the server does not say'
-          : `${grouped(prefixCache.hits)} of ${grouped(prefixCache.queries)} prompt tokens`,
-      source,
-    },
+    hitsTile(prefixCache ?? 'the server does not say', source),
     latencyTile('Client: sent late', client.lateMs, source),
   ];
 }
@@ -150,13 +118,4 @@ function latencies({ ttftMs, itlMs, tpotMs, e2eMs, client }: HttpReport): Html {
       ? []
       : [percentileCells('Client: held back for a place, ms (measured)', client.heldMs)]),
   ]);
-}
-
-function provenance({ report, args, host, date }: HttpPageInput, library: PlotLibrary): Html {
-  return html`${factTable([
-    ['Command', html`<code>${commandLine(['blockstep', ...args])}</code>`],
-    ['Workload', html`<bdi>${sourceInWords(report)}</bdi>`],
-    ...madeBy(host, date, library),
-  ])}
-${allOptions(report.options)}`;
 }

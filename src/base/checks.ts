@@ -60,6 +60,16 @@ export function checkNumber(name: string, value: unknown, min: number, max = Num
 }
 
 /**
+ * Returns `value` if it is one of `allowed`, and the first of them in place of undefined.
+ * @throws ERR_BLOCKSTEP_BAD_ARG naming the argument and what is allowed
+ */
+export function checkOneOf<T extends string>(name: string, value: unknown, allowed: readonly [T, ...T[]]): T {
+  if (value === undefined) return allowed[0];
+  if (!allowed.includes(value as T)) throw badArg(name, value, `one of ${allowed.join(', ')}`);
+  return value as T;
+}
+
+/**
  * The error that refuses an argument: ERR_BLOCKSTEP_BAD_ARG, with the argument's name, what was expected, and the
  * value.
  */

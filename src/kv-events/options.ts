@@ -1,5 +1,5 @@
-import { badArg, checkName } from '../base/checks.js';
-import { checkInteger, show } from '../base/errors.js';
+import { badArg, checkName, checkOneOf } from '../base/checks.js';
+import { checkInteger } from '../base/errors.js';
 import { checkNames, knownNames } from '../base/known-names.js';
 
 /** Options of a `KvEventPublisher`, under vLLM's names (`kv_events_config`). All have defaults. */
@@ -71,9 +71,9 @@ export function takePublisherOptions(options: KvEventPublisherOptions): TakenPub
     bufferSteps: checkInteger('bufferSteps', bufferSteps, 1, 1_000_000),
     hwm: checkInteger('hwm', hwm, 1, 2 ** 31 - 1),
     maxQueueSize: checkInteger('maxQueueSize', maxQueueSize, 1, 10_000_000),
-    eventFormat: oneOf('eventFormat', options.eventFormat, ['map', 'array']),
-    hashFormat: oneOf('hashFormat', options.hashFormat, ['bytes', 'int']),
-    report: oneOf('report', options.report, ['new', 'all']),
+    eventFormat: checkOneOf('eventFormat', options.eventFormat, ['map', 'array']),
+    hashFormat: checkOneOf('hashFormat', options.hashFormat, ['bytes', 'int']),
+    report: checkOneOf('report', options.report, ['new', 'all']),
     dataParallelRank: rank,
   };
 }
@@ -101,11 +101,4 @@ function offset(endpoint: string, rank: number): string {
   return port === '*'
     ? endpoint
     : `${endpoint.slice(0, colon)}:${checkInteger('port', Number(port) + rank, 1, 65_535)}`;
-}
-
-function oneOf<T extends string>(name: string, value: T | undefined, allowed: readonly [T, ...T[]]): T {
-  if (value === undefined) return allowed[0];
-  if (!allowed.includes(value))
-    throw badArg(name, value, `one of ${allowed.map((each) => show(each)).join(', ')}`);
-  return value;
 }

@@ -1,6 +1,7 @@
 import '../support/gpu.js';
 import { expect, it, onTestFinished } from 'vitest';
-import { cachedHashes, driveRandomly, smallEngine } from '../kv-events/random-engine.js';
+import { driveRandomly, engineHashes, smallEngine } from '../kv-events/random-engine.js';
+import { hashesOf } from '../support/prefix-hashes.js';
 
 it('KV cache events of a core whose mirror is on a GPU give its index, and the mirror agrees', async () => {
   const hashes = new Set<string>();
@@ -10,10 +11,7 @@ it('KV cache events of a core whose mirror is on a GPU give its index, and the m
         for (const event of events) {
           if (event.type === 'cleared') hashes.clear();
           else
-            for (let at = 0; at < event.hashes.length; at += 16) {
-              const hash = Buffer.from(event.hashes.subarray(at, at + 16))
-                .reverse()
-                .toString('hex');
+            for (const hash of hashesOf(event.hashes)) {
               if (event.type === 'stored') hashes.add(hash);
               else hashes.delete(hash);
             }
@@ -24,7 +22,7 @@ it('KV cache events of a core whose mirror is on a GPU give its index, and the m
   );
   onTestFinished(() => engine.dispose());
   await driveRandomly(engine, 600, 5);
-  expect([...hashes].sort()).toEqual(cachedHashes(engine));
+  expect([...hashes].sort()).toEqual(engineHashes(engine));
   const { native } = engine.scheduler.core;
   native.startMirrorDigest();
   while (native.mirrorDigest() === null) await new Promise((resolve) => setImmediate(resolve));

@@ -1,7 +1,7 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { KvEventPublisher, type KvEventPublisherOptions } from '../../src/kv-events/index.js';
 import { Follower } from './follower.js';
-import { BLOCK_SIZE, cachedHashes, driveRandomly, smallEngine, tieredEngine } from './random-engine.js';
+import { BLOCK_SIZE, driveRandomly, engineHashes, smallEngine, tieredEngine } from './random-engine.js';
 
 async function open(options: KvEventPublisherOptions = {}) {
   const addresses = { endpoint: 'tcp://127.0.0.1:*', replayEndpoint: 'tcp://127.0.0.1:*' };
@@ -27,7 +27,7 @@ describe('KV cache events over ZeroMQ', () => {
       await driveRandomly(engine, 1000, part);
       const { batches } = publisher.stats();
       await follower.reach(batches - 1);
-      expect([...(follower.hashes.get('GPU') ?? [])].sort()).toEqual(cachedHashes(engine));
+      expect([...(follower.hashes.get('GPU') ?? [])].sort()).toEqual(engineHashes(engine));
     }
     expect(engine.scheduler.core.evictions).toBeGreaterThan(1000);
     expect(publisher.stats()).toMatchObject({ dropped: 0, failedReplays: 0 });
@@ -46,7 +46,7 @@ describe('KV cache events over ZeroMQ', () => {
     await driveRandomly(engine, 500, 3);
     const follower = follow();
     await follower.reach(publisher.stats().batches - 1);
-    const expected = cachedHashes(engine).map((hash) => hash.slice(-digits));
+    const expected = engineHashes(engine).map((hash) => hash.slice(-digits));
     expect([...(follower.hashes.get('GPU') ?? [])].sort()).toEqual(expected.sort());
   });
 
@@ -63,7 +63,7 @@ describe('KV cache events over ZeroMQ', () => {
       engine.submit({ id: `last ${part}`, prompt: [1], maxTokens: 1 });
       while (engine.step().state !== 'idle') await new Promise((resolve) => setImmediate(resolve));
       await follower.reach(publisher.stats().batches - 1);
-      expect([...(follower.hashes.get('GPU') ?? [])].sort()).toEqual(cachedHashes(engine));
+      expect([...(follower.hashes.get('GPU') ?? [])].sort()).toEqual(engineHashes(engine));
       const { blocks, evictions } = connector.stats().host;
       expect(follower.hashes.get('CPU')?.size).toBe(blocks);
       expect(evictions).toBeGreaterThan(100 * part);
@@ -144,7 +144,7 @@ describe('KV cache events over ZeroMQ', () => {
     [{ endpoint: 'tcp://*:99999' }, /endpoint|address/],
     [{ topic: 5 }, /topic/],
     [{ bufferSteps: 0 }, /bufferSteps/],
-    [{ eventFormat: 'json' }, /eventFormat must be one of "map", "array", got "json"/],
+    [{ eventFormat: 'json' }, /eventFormat must be one of map, array, got "json"/],
     [{ hashFormat: 'hex' }, /hashFormat/],
     [{ report: 'full' }, /report/],
     [{ publisher: 'zmq' }, /unknown|known names/],

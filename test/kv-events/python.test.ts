@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { KvEventPublisher, type KvEventPublisherOptions } from '../../src/kv-events/index.js';
-import { cachedHashes, driveRandomly, smallEngine } from './random-engine.js';
+import { driveRandomly, engineHashes, smallEngine } from './random-engine.js';
 
 const SUBSCRIBER = fileURLToPath(new URL('../../examples/kv_events_subscriber.py', import.meta.url));
 const PYTHONS = ['python3', '/usr/bin/python3'];
@@ -41,7 +41,7 @@ describe('a subscriber in Python', () => {
     const keepGoing = async (): Promise<void> => {
       for (let seed = 2; publisher.stats().batches <= until; seed++) {
         await driveRandomly(engine, 1, seed);
-        if (publisher.stats().batches === until + 1) expected = cachedHashes(engine);
+        if (publisher.stats().batches === until + 1) expected = engineHashes(engine);
       }
     };
     const { stdout } = await subscriber;

@@ -4,6 +4,7 @@ import type { PlacementOptions } from '../../src/core/placement.js';
 import { Engine } from '../../src/engine/engine.js';
 import { ReferenceExecutor } from '../../src/executors/reference/reference-executor.js';
 import type { KvEventSink } from '../../src/scheduler/events/kv-event.js';
+import { cachedHashes } from '../support/prefix-hashes.js';
 
 export const BLOCK_SIZE = 4;
 const SIZES = {
@@ -56,9 +57,7 @@ export async function driveRandomly(engine: Engine, numSteps: number, seed: numb
   }
 }
 
-/** The hashes that the engine's prefix cache has, as 32 hex digits, sorted. */
-export function cachedHashes({ scheduler: { core } }: Engine): string[] {
-  return [...new Set([...core.published()].map((id) => core.native.publishedHash(id) as bigint))]
-    .map((hash) => hash.toString(16).padStart(32, '0'))
-    .sort();
+/** The different hashes that the engine's prefix cache has, sorted. */
+export function engineHashes({ scheduler }: Engine): string[] {
+  return [...new Set(cachedHashes(scheduler))].sort();
 }

@@ -1,4 +1,5 @@
 import { BlockstepError } from '../../base/errors.js';
+import { EventLoopDelay } from '../../base/event-loop-delay.js';
 import { counted, duration } from '../../report/markup/figures.js';
 import type { Workload } from '../../workload/workload.js';
 import { ExitCode, type Invocation, type Io, type Job } from '../terminal/io.js';
@@ -10,7 +11,6 @@ import { readServerUrl } from './http/client/server-url.js';
 import { httpPage } from './http/page/http-page.js';
 import { type HttpReport, makeHttpReport } from './http/report/http-report.js';
 import { renderHttpTable } from './http/report/http-table.js';
-import { EventLoopDelay } from './http/run/event-loop-delay.js';
 import { HttpReplay, type HttpReplayOptions } from './http/run/http-replay.js';
 import { HttpSeries } from './http/run/http-series.js';
 import { Progress } from './progress.js';
@@ -121,7 +121,8 @@ async function run(prepared: Prepared): Promise<number> {
     const complete = await replay.run(io.signal);
     show();
     bar?.stop();
-    const delays = delay.stop();
+    delay.stop();
+    const delays = delay.read();
     // A server that is gone is not asked.
     const after = before === null || replay.failure !== null ? null : await readServerCounts(client);
     const growth = growthOf(before, after);

@@ -1,4 +1,4 @@
-import { badArg } from '../../base/checks.js';
+import { badArg, checkOneOf } from '../../base/checks.js';
 import { bindMethods } from '../../base/foreign/foreign-method.js';
 
 /** Bytes of the hash of a block. */
@@ -72,10 +72,8 @@ export interface TakenKvEventSink {
 export function takeKvEventSink(sink: KvEventSink): TakenKvEventSink {
   if (typeof sink !== 'object' || sink === null)
     throw badArg('kvEvents', sink, 'an object with a function onEvents');
-  const { report = 'new' } = sink;
-  if (report !== 'new' && report !== 'all') throw badArg('kvEvents.report', report, 'one of new, all');
   return {
-    report,
+    report: checkOneOf('kvEvents.report', sink.report, ['new', 'all']),
     onEvents: bindMethods('kvEvents', sink, ['onEvents']).onEvents,
   };
 }

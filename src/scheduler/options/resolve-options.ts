@@ -1,4 +1,4 @@
-import { badArg, checkBoolean, isObject } from '../../base/checks.js';
+import { badArg, checkBoolean, checkOneOf, isObject } from '../../base/checks.js';
 import { checkInteger } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 import { resolvePlacement } from '../../core/placement.js';
@@ -40,7 +40,7 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
     ),
     maxModelLen: integer('maxModelLen', o.maxModelLen, DEFAULT_LIMITS.maxModelLen, 2, MAX_TOKENS),
     enablePrefixCaching: boolean('enablePrefixCaching', o.enablePrefixCaching, true),
-    policy: oneOf('policy', o.policy, ['fcfs', 'priority'] as const),
+    policy: checkOneOf('policy', o.policy, ['fcfs', 'priority'] as const),
     enableChunkedPrefill: boolean('enableChunkedPrefill', o.enableChunkedPrefill, true),
     longPrefillTokenThreshold: integer(
       'longPrefillTokenThreshold',
@@ -58,7 +58,7 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
       0,
       64,
     ),
-    speculativeMethod: oneOf('speculativeMethod', o.speculativeMethod, [
+    speculativeMethod: checkOneOf('speculativeMethod', o.speculativeMethod, [
       'ngram',
       'eagle',
       'draft_model',
@@ -70,8 +70,8 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
     placement: resolvePlacement(o),
     connector: takeConnectorOption(o),
     borrower: o.borrower === undefined || o.borrower === null ? null : takeBorrower(o.borrower),
-    loadFailurePolicy: oneOf('loadFailurePolicy', o.loadFailurePolicy, ['fail', 'recompute'] as const),
-    reclaim: oneOf('reclaim', o.reclaim, ['on-report', 'on-confirmation'] as const),
+    loadFailurePolicy: checkOneOf('loadFailurePolicy', o.loadFailurePolicy, ['fail', 'recompute'] as const),
+    reclaim: checkOneOf('reclaim', o.reclaim, ['on-report', 'on-confirmation'] as const),
     deadlines: takeDeadlines(o.deadlines),
     now: o.now === undefined ? () => performance.now() : checkClock(o.now),
     kvEvents: o.kvEvents === undefined || o.kvEvents === null ? null : takeKvEventSink(o.kvEvents),
@@ -115,12 +115,6 @@ function integer(
 
 function boolean(name: string, value: unknown, fallback: boolean): boolean {
   return value === undefined ? fallback : checkBoolean(name, value);
-}
-
-function oneOf<T extends string>(name: string, value: unknown, allowed: readonly [T, ...T[]]): T {
-  if (value === undefined) return allowed[0];
-  if (!allowed.includes(value as T)) throw badArg(name, value, `one of ${allowed.join(', ')}`);
-  return value as T;
 }
 
 function takeConnectorOption({ connector, numRanks }: SchedulerOptions): ConnectorMethods | null {

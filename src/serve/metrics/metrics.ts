@@ -1,22 +1,20 @@
-import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Registry } from 'prom-client';
 import { type ChannelPayloads, channels } from '../../base/channels.js';
+import { EventLoopDelay } from '../../base/event-loop-delay.js';
 import type { Engine } from '../../engine/engine.js';
 import { BOUNDS, Buckets } from './buckets.js';
 import { exposeEngine } from './engine-metrics.js';
 import { Exposed, type Sample } from './exposed.js';
 import { RequestMetrics } from './request-metrics.js';
 
-const NS_PER_SECOND = 1e9;
-/** How often the delay is sampled. */
-const RESOLUTION_MS = 10;
+const MS_PER_SECOND = 1000;
 
 /** The metrics of a server, for Prometheus: vLLM's names, labels and buckets, and some of our own. */
 export class Metrics {
   readonly requests: RequestMetrics;
   readonly #registry = new Registry();
   readonly #iterations = new Buckets(BOUNDS.iteration);
-  readonly #delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
+  readonly #delay = new EventLoopDelay();
   readonly #onStep: (step: ChannelPayloads['blockstep:engine:step']) => void;
 
   constructor(engine: Engine, model: string) {
@@ -30,7 +28,7 @@ export class Metrics {
       if (number === engine.number) this.#iterations.observe(totalTokens);
     };
     channels.engineStep.subscribe(this.#onStep);
-    this.#delay.enable();
+    this.#delay.start();
   }
 
   get contentType(): string {
@@ -44,21 +42,21 @@ export class Metrics {
 
   /** Ends the timer and the subscription that it has. */
   close(): void {
-    this.#delay.disable();
+    this.#delay.stop();
     channels.engineStep.unsubscribe(this.#onStep);
   }
 
   #delays(): Sample[] {
-    const [p50, p99] = [50, 99].map((percent) => lateBy(this.#delay.percentile(percent)));
+    const { p50, p99, max } = this.#delay.read();
     return [
-      [{ quantile: '0.5' }, p50],
-      [{ quantile: '0.99' }, p99],
-      [{ quantile: '1' }, lateBy(this.#delay.max)],
+      [{ quantile: '0.5' }, seconds(p50)],
+      [{ quantile: '0.99' }, seconds(p99)],
+      [{ quantile: '1' }, seconds(max)],
     ];
   }
 }
 
-/** Seconds by which a sample of Node's histogram came late. What it records is the time between two samples. */
-function lateBy(betweenNs: number): number {
-  return Math.max(0, betweenNs / NS_PER_SECOND - RESOLUTION_MS / 1000);
+/** A delay that was not measured yet is none. */
+function seconds(ms: number | null): number {
+  return (ms ?? 0) / MS_PER_SECOND;
 }

@@ -1,8 +1,8 @@
+import type { EventLoopDelays } from '../../../../base/event-loop-delay.js';
 import type { Source } from '../../report/report.js';
 import type { Load } from '../../run/backlog.js';
 import type { Percentiles } from '../../run/histogram.js';
 import type { ServerGrowth } from '../client/server-counts.js';
-import type { EventLoopDelays } from '../run/event-loop-delay.js';
 import type { HttpReplay, HttpReplayOptions } from '../run/http-replay.js';
 import type { HttpSeries } from '../run/http-series.js';
 

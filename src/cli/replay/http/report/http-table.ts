@@ -1,3 +1,4 @@
+import type { EventLoopDelays } from '../../../../base/event-loop-delay.js';
 import { duration, figure } from '../../../../report/markup/figures.js';
 import { sourceInWords } from '../../report/report-words.js';
 import {
@@ -10,7 +11,6 @@ import {
   wrappedAt,
 } from '../../report/table-parts.js';
 import { oneLine } from '../client/call-failure.js';
-import type { EventLoopDelays } from '../run/event-loop-delay.js';
 import type { HttpReport } from './http-report.js';
 import {
   cachedInWords,

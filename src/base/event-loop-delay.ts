@@ -19,8 +19,12 @@ export class EventLoopDelay {
     this.#histogram.enable();
   }
 
-  stop(): EventLoopDelays {
+  stop(): void {
     this.#histogram.disable();
+  }
+
+  /** How late it was since `start`. */
+  read(): EventLoopDelays {
     if (this.#histogram.count === 0) return { p50: null, p99: null, max: null };
     // Node's histogram has the time between two looks: that of a loop that is never late is the resolution.
     const late = (ns: number): number => Math.max(0, ns / NS_PER_MS - RESOLUTION_MS);

@@ -39,6 +39,11 @@ const PROOFS: Readonly<Record<string, { what: string; command: string }>> = {
     what: 'a pipeline over Redis in processes that are killed, stopped and emptied, 60 times; BLOCKSTEP_PIPELINE_SEED=S for others',
     command: 'BLOCKSTEP_PIPELINE_KILLS=60 vitest run --config test/vitest.config.ts test/pipeline/process',
   },
+  threads: {
+    what: 'workers with schedulers, engines or lanes at work that are terminated, a hundred times each',
+    command:
+      'BLOCKSTEP_TERMINATIONS=100 vitest run --config test/vitest.config.ts --testTimeout 600000 test/engine/misuse/lifetime test/transfer/lifetime test/misuse/lifetime',
+  },
   gyp: {
     what: 'the addon as node-gyp builds it, with a compiler alone',
     command: 'BLOCKSTEP_TEST_GYP=1 vitest run --config test/vitest.config.ts test/core/gyp.test.ts',

@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
 import { COMPILED, compiledPackage } from './support/compiled/compiled-package.js';
@@ -19,21 +20,23 @@ function setupFiles(): string[] {
 const SUITES = 'test/**/*.test.ts';
 
 /**
- * Suites that leave nothing behind: no threads, no timers, no listeners, no environment. They share a process with what they import; to
- * start one and import again takes longer than many of them.
+ * Suites that each have a process of their own: they measure it, break its GPU, or load what others must not find. All others share a
+ * process with what they import, so they leave nothing behind: to start one and import again takes longer than many of them.
  */
-const SHARING = [
-  'test/executors/**/!(reference-executor).test.ts', // That one measures the memory of its process.
-  'test/guards/*.test.ts',
-  'test/misuse/!(lifetime).test.ts', // As this one.
-  'test/parity/**/*.test.ts',
-  'test/report/*.test.ts',
-  'test/scheduler/**/*.test.ts',
+const ALONE = [
+  'test/**/*lifetime.test.ts',
+  'test/**/browser/*.test.ts',
+  'test/{cuda,docs,examples,gpu,kv-events,package,sim,testing}/**/*.test.ts',
+  'test/house.test.ts',
+  // The memory, the listeners and the open handles of the process.
+  'test/executors/reference/reference-executor.test.ts',
+  'test/pipeline/redis/faults.test.ts',
+  'test/serve/clients.test.ts',
 ];
 
 /**
- * One configuration for every suite. Forks, because a native addon is tested best in a process of its own; one for each
- * processor, because no test measures time.
+ * One configuration for every suite. Forks, because a native addon is tested best in a process of its own; more of them than there are
+ * processors, because many suites wait for servers and other processes, and no test measures time.
  */
 export default defineConfig({
   // Setup files put other modules into the place of some of the package's, which only the module runner of vitest can do.
@@ -55,7 +58,7 @@ export default defineConfig({
     setupFiles: setupFiles(),
     server: { deps: { external: [COMPILED] } },
     pool: 'forks',
-    maxWorkers: '100%',
+    maxWorkers: Math.ceil(1.5 * availableParallelism()),
     testTimeout: 60_000,
     hookTimeout: 60_000,
     // Setup files make each suite another one: then all are alone.
@@ -66,8 +69,8 @@ export default defineConfig({
 /** They have what they extend too, so that it may include nothing. */
 function projects(): TestProjectInlineConfiguration[] {
   return [
-    { extends: true, test: { name: 'alone', include: [SUITES], exclude: SHARING } },
-    { extends: true, test: { name: 'sharing', include: SHARING, isolate: false } },
+    { extends: true, test: { name: 'alone', include: ALONE } },
+    { extends: true, test: { name: 'sharing', include: [SUITES], exclude: ALONE, isolate: false } },
   ];
 }
 

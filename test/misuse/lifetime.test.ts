@@ -6,6 +6,7 @@ import { Worker } from 'node:worker_threads';
 import { describe, expect, it } from 'vitest';
 import type { Scheduler } from '../../src/index.js';
 import { seeded } from '../support/core-bench.js';
+import { TERMINATIONS } from '../support/threads.js';
 import { detach } from './bad-values.js';
 import { benchIn, codeOf, codeOfError, prompt, resultOf, snapshot } from './bench.js';
 import { useCompiled } from './process/compiled.js';
@@ -16,9 +17,9 @@ const run = promisify(execFile);
 describe('other threads and processes', () => {
   const compiled = useCompiled();
 
-  it('a worker with schedulers is terminated at a random moment, 20 times', async () => {
+  it('a worker with schedulers is terminated at a random moment, several times', async () => {
     const random = seeded(3);
-    for (let round = 0; round < 20; round++) {
+    for (let round = 0; round < TERMINATIONS; round++) {
       const worker = new Worker(script('worker'), { env: compiled.env });
       const errors: unknown[] = [];
       worker.on('error', (error) => errors.push(error));

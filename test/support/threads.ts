@@ -1,4 +1,7 @@
-import type { Worker } from 'node:worker_threads';
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import { expect } from 'vitest';
+import { seeded } from './core-bench.js';
 
 /** Threads of this process that were started after this module was loaded, and go on. */
 const running = new Map<Worker, Promise<void>>();
@@ -20,4 +23,26 @@ export async function threadsEnded(mostMs = 20_000): Promise<void> {
   });
   await Promise.race([Promise.all(running.values()), limit]);
   clearTimeout(timer);
+}
+
+/** How often a worker is terminated here; `npm run test:long -- threads` does it a hundred times. */
+export const TERMINATIONS = Number(process.env['BLOCKSTEP_TERMINATIONS'] ?? 8);
+
+/**
+ * Starts workers, one behind the other, and terminates each at a random moment of its work.
+ * @param script says something when it is at work
+ * @param mostMs how long a worker goes on after that, at most
+ */
+export async function terminateWorkers(
+  script: string,
+  env: NodeJS.ProcessEnv,
+  { seed, mostMs }: { readonly seed: number; readonly mostMs: number },
+): Promise<void> {
+  const random = seeded(seed);
+  for (let round = 0; round < TERMINATIONS; round++) {
+    const worker = new Worker(script, { env });
+    await once(worker, 'message');
+    await new Promise((resolve) => setTimeout(resolve, random(mostMs)));
+    expect(await worker.terminate()).toBe(1);
+  }
 }

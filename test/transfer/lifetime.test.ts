@@ -1,18 +1,16 @@
 import { execFile, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
 import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { Worker } from 'node:worker_threads';
 import { afterAll, describe, expect, it } from 'vitest';
 import { loadAddonFrom } from '../../src/core/loader.js';
 import { BlockArena, CompletionQueue, HostLane } from '../../src/index.js';
 import { codeOf } from '../misuse/bench.js';
 import { useCompiled } from '../misuse/process/compiled.js';
 import { addonInUse } from '../support/addon.js';
-import { seeded } from '../support/core-bench.js';
+import { terminateWorkers } from '../support/threads.js';
 import { drainAll, ids } from './support.js';
 
 const script = (name: string) => fileURLToPath(new URL(`process/${name}.mjs`, import.meta.url));
@@ -25,14 +23,8 @@ describe('threads of lanes', () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  it('survive that their worker is terminated at a random moment, 30 times', async () => {
-    const random = seeded(3);
-    for (let round = 0; round < 30; round++) {
-      const worker = new Worker(script('worker'), { env: compiled.env });
-      await once(worker, 'message');
-      await new Promise((resolve) => setTimeout(resolve, random(30)));
-      expect(await worker.terminate()).toBe(1);
-    }
+  it('survive that their worker is terminated at a random moment, several times', async () => {
+    await terminateWorkers(script('worker'), compiled.env, { seed: 3, mostMs: 30 });
   });
 
   it.each([

@@ -1,12 +1,10 @@
 import { execFile } from 'node:child_process';
-import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { Worker } from 'node:worker_threads';
 import { describe, expect, it } from 'vitest';
 import { useCompiled } from '../../misuse/process/compiled.js';
-import { seeded } from '../../support/core-bench.js';
 import { EngineBench, leftovers, prompt } from '../../support/engine-bench.js';
+import { terminateWorkers } from '../../support/threads.js';
 
 const script = (name: string) => fileURLToPath(new URL(`process/${name}.mjs`, import.meta.url));
 const run = promisify(execFile);
@@ -14,14 +12,8 @@ const run = promisify(execFile);
 describe('other threads and processes', () => {
   const compiled = useCompiled();
 
-  it('a worker with engines at work is terminated at a random moment, 30 times', async () => {
-    const random = seeded(11);
-    for (let round = 0; round < 30; round++) {
-      const worker = new Worker(script('worker'), { env: compiled.env });
-      await once(worker, 'message');
-      await new Promise((resolve) => setTimeout(resolve, random(40)));
-      expect(await worker.terminate()).toBe(1);
-    }
+  it('a worker with engines at work is terminated at a random moment, several times', async () => {
+    await terminateWorkers(script('worker'), compiled.env, { seed: 11, mostMs: 40 });
   });
 
   it.each([

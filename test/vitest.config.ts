@@ -29,7 +29,7 @@ const ALONE = [
   'test/{cuda,docs,examples,gpu,kv-events,package,sim,testing}/**/*.test.ts',
   'test/house.test.ts',
   // The memory, the listeners and the open handles of the process.
-  'test/executors/reference/reference-executor.test.ts',
+  'test/executors/reference/{dispose,reference-executor}.test.ts',
   'test/pipeline/redis/faults.test.ts',
   'test/serve/clients.test.ts',
 ];

@@ -1,4 +1,4 @@
-// The module: what require() of the addon returns. NativeAddon in src/core/native.ts describes it.
+// The module: what require() of the addon returns. NativeAddon in src/core/native/native.ts describes it.
 #include "../host/log/replay.h"
 #include "base/backend.h"
 #include "base/call.h"

@@ -39,7 +39,8 @@ HostCore::HostCore(const HostConfig& config, const Exchange& exchange, std::uniq
       slots_(config_, exchange_, facts_),
       running_(config_, facts_, slots_),
       admissions_(config_, exchange_, facts_, slots_),
-      pending_(config_, exchange_, condition_, facts_, slots_, admissions_),
+      groups_(config_.groups.empty() ? nullptr : std::make_unique<Groups>(config_, exchange_, facts_, slots_)),
+      pending_(config_, exchange_, condition_, facts_, slots_, admissions_, groups_.get()),
       host_gather_(config_, facts_, slots_),
       device_gather_(config_, condition_, mirrored_, slots_),
       queries_(config_, facts_, slots_) {
@@ -66,7 +67,7 @@ u32 HostCore::run(u32 frame_index, u32 from, u32 to) {
   pending_.drain();
   const Frame frame = exchange_.frame(frame_index);
   check_frame(frame, from, to, slots_.table());
-  return running_.run(frame, from, to);
+  return groups_ ? groups_->running.run(frame, from, to) : running_.run(frame, from, to);
 }
 
 u64 HostCore::add(Span<const std::int32_t> tokens, std::u16string_view adapter, std::u16string_view salt) {
@@ -195,9 +196,9 @@ u32 HostCore::read_tokens(u32 slot, u32 from, Span<std::int32_t> out) {
   return queries_.read_tokens(slot, from, out);
 }
 
-u32 HostCore::read_blocks(u32 slot, u32 from, Span<std::int32_t> out) {
+u32 HostCore::read_blocks(u32 slot, u32 from, Span<std::int32_t> out, u32 group) {
   pending_.drain();
-  return queries_.read_blocks(slot, from, out);
+  return queries_.read_blocks(slot, from, out, group);
 }
 
 u32 HostCore::read_free_queue(Span<std::int32_t> out) {
@@ -235,6 +236,8 @@ Key HostCore::block_hash(u32 slot, u32 index) {
 void HostCore::verify() {
   pending_.drain();
   if (const char* broken = queries_.broken_invariant()) condition_.poison(broken);
+  if (!groups_) return;
+  if (const char* broken = groups_->rows.verify()) condition_.poison(broken);
 }
 
 u64 HostCore::digest() {

@@ -20,6 +20,7 @@
 #include "base/exchange.h"
 #include "decided/decisions.h"
 #include "gather/device_gather.h"
+#include "groups/groups.h"
 #include "gather/host_gather.h"
 #include "inspect/queries.h"
 #include "log/fact_log.h"
@@ -44,13 +45,26 @@ class HostCore {
   HostCore(const HostCore&) = delete;
   HostCore& operator=(const HostCore&) = delete;
 
-  // The step. NativeCore in src/core/native.ts documents these operations.
+  // The step. NativeCore in src/core/native/native.ts documents these operations.
   u32 run(u32 frame, u32 from, u32 to);
   u64 add(Span<const std::int32_t> tokens, std::u16string_view adapter, std::u16string_view salt);
   u32 match(u32 slot, u32 max_blocks);
   std::int32_t admit(u32 slot, u32 hit_blocks, u32 reserve_tokens, u32 need_tokens, u32 publish_tokens);
   u32 common_prefix(u32 slot);
   void flush();
+
+  // The step of a core with KV cache groups, in place of run(), match() and admit().
+  /// Begins a step: Mamba states that were published before it exist from now on.
+  void begin_step();
+  u32 match_groups(u32 slot, u32 max_tokens);
+  std::int32_t admit_groups(u32 slot, const GroupAdmission& asked);
+  /// Blocks that must be free for the admission.
+  u64 needed_groups(u32 slot, const GroupAdmission& asked);
+  /// Writes kGroupCommonPrefix for the slot.
+  void common_prefix_groups();
+  /// Lets go what the slot needs no more behind `computed` tokens.
+  void drop_groups(u32 slot, u32 computed);
+  std::vector<u32> take_zeroed();
 
   // The step of a core whose device decides. decided/decided.h has the words of both spans. @throws Error kAuthority if
   // the host decides
@@ -85,7 +99,9 @@ class HostCore {
   u64 handle(u32 slot);
   u32 num_tokens(u32 slot);
   u32 read_tokens(u32 slot, u32 from, Span<std::int32_t> out);
-  u32 read_blocks(u32 slot, u32 from, Span<std::int32_t> out);
+  u32 read_blocks(u32 slot, u32 from, Span<std::int32_t> out, u32 group = 0);
+  /// The group for which the block is published; 0 if it is not.
+  u32 published_group(u32 id);
   u32 read_free_queue(Span<std::int32_t> out);
   u32 read_published(Span<std::int32_t> out);
   u32 ref_count(u32 id);
@@ -129,6 +145,7 @@ class HostCore {
 
  private:
   void require_host_decides(const char* call) const;
+  void require_groups(const char* call) const;
   void require_device_decides(const char* call) const;
 
   // In this order, because each part gets references to parts before it.
@@ -141,6 +158,7 @@ class HostCore {
   Slots slots_;
   Running running_;
   Admissions admissions_;
+  const std::unique_ptr<Groups> groups_;  // null without KV cache groups
   Pending pending_;
   HostGather host_gather_;
   DeviceGather device_gather_;

@@ -4,7 +4,7 @@ import { checkNames, knownNames } from '../base/known-names.js';
 import { DeviceGatherer, type DeviceTableSet, type DeviceTables } from './device-tables.js';
 import { Control, type Frame, makeExchange } from './exchange.js';
 import { loadAddon } from './loader.js';
-import type { NativeAddon, NativeConfig, NativeCore } from './native.js';
+import type { NativeAddon, NativeConfig, NativeCore } from './native/native.js';
 import { type Backend, createNative, type PlacementOptions, resolvePlacement } from './placement.js';
 import { Gatherer, type StepTables } from './tables.js';
 
@@ -53,6 +53,10 @@ const CONFIG = knownNames<CoreConfig>('the config of a Core', {
   enablePrefixCaching: true,
   hashSeed: true,
   kvEvents: true,
+  kvEventsByBlock: true,
+  groups: true,
+  keptBlocks: true,
+  groupFixes: true,
   backend: true,
   authority: true,
   device: true,
@@ -81,6 +85,10 @@ function nativeConfig(config: CoreConfig): NativeConfig {
     enablePrefixCaching: config.enablePrefixCaching,
     hashSeed: config.hashSeed,
     kvEvents: config.kvEvents ?? 'off',
+    kvEventsByBlock: config.kvEventsByBlock ?? false,
+    ...(config.groups !== undefined && { groups: config.groups }),
+    ...(config.keptBlocks !== undefined && { keptBlocks: config.keptBlocks }),
+    ...(config.groupFixes !== undefined && { groupFixes: config.groupFixes }),
   };
 }
 
@@ -103,6 +111,8 @@ export class Core {
   readonly frames: readonly Frame[];
   /** Where the state is kept, and why it is kept there. */
   readonly backend: Backend;
+  /** KV cache groups. */
+  readonly numGroups: number;
   readonly #mirrored: boolean;
   readonly #pendingCapacity: number;
   readonly #gatherer: Gatherer;
@@ -117,6 +127,7 @@ export class Core {
     this.control = exchange.control;
     this.pending = exchange.pending;
     this.frames = exchange.frames;
+    this.numGroups = this.config.groups?.length ?? 1;
     this.#pendingCapacity = this.config.pendingCapacity;
     this.control[Control.headSlot] = -1;
     const { native, backend } = createNative(addon, this.config, exchange.buffer, placement);
@@ -238,10 +249,10 @@ export class Core {
   }
 
   /** A copy of the block ids in a slot's row; empty without a row. @throws ERR_BLOCKSTEP_BAD_SLOT */
-  blocks(slot: number): Int32Array {
+  blocks(slot: number, group = 0): Int32Array {
     this.flush();
     const out = new Int32Array(this.config.maxBlocksPerRow);
-    return out.slice(0, this.native.readBlocks(slot, 0, out));
+    return out.slice(0, this.native.readBlocks(slot, 0, out, group));
   }
 
   /** A copy of the free queue: block ids, the one that is taken next first. */
@@ -256,6 +267,11 @@ export class Core {
     const out = new Int32Array(this.publishedBlocks);
     this.native.readPublished(out);
     return out;
+  }
+
+  /** The KV cache group whose hash a block carries; 0 if it carries none. @throws ERR_BLOCKSTEP_BAD_ARG */
+  publishedGroup(id: number): number {
+    return this.native.publishedGroup(id);
   }
 
   /** Frees the native memory now; every later call throws ERR_BLOCKSTEP_DISPOSED. To dispose again does nothing. */

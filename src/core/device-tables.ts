@@ -1,7 +1,7 @@
 import { badArgument, checkInteger, show } from '../base/errors.js';
 import type { Frame } from './exchange.js';
-import type { NativeCore } from './native.js';
-import type { TablesShape } from './native-tables.js';
+import type { NativeCore } from './native/native.js';
+import type { TablesShape } from './native/native-tables.js';
 import { checkEntry, type StepTables, type TableViews } from './tables.js';
 
 /** An array in the memory of a GPU. It is dense, row after row, and starts at a multiple of 256 bytes. */

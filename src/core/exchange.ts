@@ -1,4 +1,4 @@
-import type { NativeConfig } from './native.js';
+import type { NativeConfig } from './native/native.js';
 
 /**
  * Words of the control area, the first part of the exchange buffer. The exchange buffer is one ArrayBuffer of Int32
@@ -7,10 +7,11 @@ import type { NativeConfig } from './native.js';
  *
  *   | control: 64 words | pending operations: pendingCapacity pairs | frame 0 | frame 1 | ...
  *
- * A frame is five arrays of maxEntries words each. TypeScript writes the first three arrays, native code the last two.
+ * A frame is arrays of maxEntries words each: three that TypeScript writes, and two for each KV cache group, which native code writes.
  */
 export const CONTROL_WORDS = 64;
-const FRAME_ARRAYS = 5;
+const PLAN_ARRAYS = 3;
+const GROUP_ARRAYS = 2;
 
 /**
  * Indexes into the control words. TypeScript writes the first two, and native code sets numPending back when it has
@@ -37,6 +38,12 @@ export const Control = {
   deciding: 9,
   /** Words that `NativeCore.takeKvEvents` would give, capped at 2^31 - 1. */
   kvEventWords: 10,
+  /** From here on, for each KV cache group: places of its row after the last admission. */
+  groupBlocks: 16,
+  /** From here on, for each group: how many of these the prefix cache gave, or stood there before. */
+  groupHits: 24,
+  /** From here on, for each group: as commonPrefix. */
+  groupCommonPrefix: 32,
 } as const;
 
 /**
@@ -75,8 +82,14 @@ export const PendingOp = {
   rewind: 7,
 } as const;
 
-/** The arrays of one plan: five parallel arrays, valid up to the number of entries of the plan. */
-export interface Frame {
+/** The places of the rows of one KV cache group, for each entry of a plan. */
+export interface FrameGroup {
+  readonly numBlocks: Int32Array;
+  readonly numNewBlocks: Int32Array;
+}
+
+/** The arrays of one plan: parallel arrays, valid up to the number of entries of the plan. */
+export interface Frame extends FrameGroup {
   readonly index: number;
   readonly slots: Int32Array;
   readonly numScheduledTokens: Int32Array;
@@ -88,13 +101,20 @@ export interface Frame {
    * ones of the row.
    */
   readonly numNewBlocks: Int32Array;
+  /** The same of every group; those of the first group are the two arrays above. */
+  readonly groups: readonly FrameGroup[];
 }
 
-type Shape = Pick<NativeConfig, 'pendingCapacity' | 'numFrames' | 'maxEntries'>;
+type Shape = Pick<NativeConfig, 'pendingCapacity' | 'numFrames' | 'maxEntries' | 'groups'>;
+
+function numGroups({ groups }: Shape): number {
+  return groups?.length ?? 1;
+}
 
 /** Size of the exchange buffer of a core of this shape, in 32-bit words. */
 export function exchangeWords(shape: Shape): number {
-  return CONTROL_WORDS + 2 * shape.pendingCapacity + shape.numFrames * FRAME_ARRAYS * shape.maxEntries;
+  const arrays = PLAN_ARRAYS + GROUP_ARRAYS * numGroups(shape);
+  return CONTROL_WORDS + 2 * shape.pendingCapacity + shape.numFrames * arrays * shape.maxEntries;
 }
 
 /** An exchange buffer and its typed views. */
@@ -117,11 +137,14 @@ export function makeExchange(shape: Shape): Exchange {
   const control = cut(CONTROL_WORDS);
   const pending = cut(2 * shape.pendingCapacity);
   const frames = Array.from({ length: shape.numFrames }, (_, index): Frame => {
-    const [slots, numScheduledTokens, numComputedTokens, numBlocks, numNewBlocks] = Array.from(
-      { length: FRAME_ARRAYS },
-      () => cut(shape.maxEntries),
+    const [slots, numScheduledTokens, numComputedTokens] = Array.from({ length: PLAN_ARRAYS }, () =>
+      cut(shape.maxEntries),
     );
-    return { index, slots, numScheduledTokens, numComputedTokens, numBlocks, numNewBlocks };
+    const groups = Array.from({ length: numGroups(shape) }, () => {
+      const [numBlocks, numNewBlocks] = Array.from({ length: GROUP_ARRAYS }, () => cut(shape.maxEntries));
+      return { numBlocks, numNewBlocks };
+    });
+    return { index, slots, numScheduledTokens, numComputedTokens, ...groups[0], groups };
   });
   return { buffer, control, pending, frames };
 }

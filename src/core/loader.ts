@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { BlockstepError, show } from '../base/errors.js';
-import type { NativeAddon } from './native.js';
+import type { NativeAddon } from './native/native.js';
 import { packageRoot } from './package-root.js';
 
 const ABI = 5;

@@ -1,6 +1,6 @@
 import { BlockstepError, badArgument, show } from '../base/errors.js';
 import { loadAddon } from './loader.js';
-import type { BackendReport, NativeAddon, NativeConfig, NativeCore } from './native.js';
+import type { BackendReport, NativeAddon, NativeConfig, NativeCore } from './native/native.js';
 
 /**
  * Where the state of a core is kept, and who decides. Every option has a default; by default the state is on the host

@@ -1,8 +1,8 @@
 import { BlockstepError, badArgument, checkInteger, show } from '../base/errors.js';
 import { INSPECT, showFacts } from '../base/inspect.js';
 import type { Frame } from './exchange.js';
-import type { NativeCore } from './native.js';
-import type { TablesShape } from './native-tables.js';
+import type { NativeCore } from './native/native.js';
+import type { TablesShape } from './native/native-tables.js';
 
 /**
  * The tables that a model runner reads of one plan, in batch order, padded.

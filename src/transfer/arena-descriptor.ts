@@ -1,6 +1,6 @@
 import { isRecord } from '../base/checks.js';
 import { badArgument, checkInteger, show } from '../base/errors.js';
-import type { Place } from '../core/native-transfer.js';
+import type { Place } from '../core/native/native-transfer.js';
 
 /**
  * Says where an arena is, as plain data that can be sent to another thread or process (`BlockArena.attach`). It grants

@@ -5,8 +5,8 @@ import { checkHostMemory } from '../base/host-memory.js';
 import { bytes, INSPECT, showFacts } from '../base/inspect.js';
 import { checkNames, knownNames } from '../base/known-names.js';
 import { loadAddon } from '../core/loader.js';
-import type { NativeAddon } from '../core/native.js';
-import type { NativeArena, NativeArenaConfig, Place } from '../core/native-transfer.js';
+import type { NativeAddon } from '../core/native/native.js';
+import type { NativeArena, NativeArenaConfig, Place } from '../core/native/native-transfer.js';
 import { type ArenaDescriptor, takeDescriptor } from './arena-descriptor.js';
 
 /** Shape and place of a `BlockArena`. */

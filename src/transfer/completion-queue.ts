@@ -3,8 +3,8 @@ import { badArgument, checkInteger, show } from '../base/errors.js';
 import { INSPECT, showFacts } from '../base/inspect.js';
 import { checkNames, knownNames } from '../base/known-names.js';
 import { loadAddon } from '../core/loader.js';
-import type { NativeAddon } from '../core/native.js';
-import { DRAIN_HEADER, MAX_JOB, type NativeRing, Posted } from '../core/native-transfer.js';
+import type { NativeAddon } from '../core/native/native.js';
+import { DRAIN_HEADER, MAX_JOB, type NativeRing, Posted } from '../core/native/native-transfer.js';
 import type { Verdict } from './verdict.js';
 
 /** Options of a `CompletionQueue`. */

@@ -1,7 +1,7 @@
 import { knownNames } from '../base/known-names.js';
 import { loadAddon } from '../core/loader.js';
-import type { NativeAddon } from '../core/native.js';
-import type { CompletionMode, CopyMode, NativeCudaLane } from '../core/native-transfer.js';
+import type { NativeAddon } from '../core/native/native.js';
+import type { CompletionMode, CopyMode, NativeCudaLane } from '../core/native/native-transfer.js';
 import type { BlockArena } from './block-arena.js';
 import type { CompletionQueue } from './completion-queue.js';
 import { checkLane, LaneOverNative } from './lane-over-native.js';

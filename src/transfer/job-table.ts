@@ -3,7 +3,7 @@ import { takeInt32Array } from '../base/arrays.js';
 import { badArgument, checkInteger, show } from '../base/errors.js';
 import { INSPECT, showFacts } from '../base/inspect.js';
 import { checkNames, knownNames } from '../base/known-names.js';
-import { MAX_JOB } from '../core/native-transfer.js';
+import { MAX_JOB } from '../core/native/native-transfer.js';
 import type { BlockPins } from '../scheduler/connector/connector.js';
 import { type CompletionQueue, checkQueue } from './completion-queue.js';
 

@@ -1,7 +1,7 @@
 import { badArgument, show } from '../base/errors.js';
 import { INSPECT, showFacts } from '../base/inspect.js';
 import { checkNames, type KnownNames } from '../base/known-names.js';
-import type { NativeLane } from '../core/native-transfer.js';
+import type { NativeLane } from '../core/native/native-transfer.js';
 import { BlockArena } from './block-arena.js';
 import { type CompletionQueue, checkQueue } from './completion-queue.js';
 import type { Lane, LaneCounts } from './lane.js';

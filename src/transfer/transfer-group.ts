@@ -1,7 +1,7 @@
 import type { Anomalies } from '../base/anomalies.js';
 import { BlockstepError, badArgument, checkInteger, show } from '../base/errors.js';
 import { INSPECT, showFacts } from '../base/inspect.js';
-import { MAX_JOB } from '../core/native-transfer.js';
+import { MAX_JOB } from '../core/native/native-transfer.js';
 import { type CompletionQueue, checkQueue } from './completion-queue.js';
 import type { Lane } from './lane.js';
 import { Verdict, verdictName, worseVerdict } from './verdict.js';

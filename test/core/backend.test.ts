@@ -3,7 +3,7 @@ import { BlockstepError } from '../../src/base/errors.js';
 import { Core } from '../../src/core/core.js';
 import { makeExchange } from '../../src/core/exchange.js';
 import { loadAddon } from '../../src/core/loader.js';
-import type { NativeAddon, NativeConfig } from '../../src/core/native.js';
+import type { NativeAddon, NativeConfig } from '../../src/core/native/native.js';
 import { probeBackends, resolvePlacement } from '../../src/core/placement.js';
 import { Scheduler } from '../../src/index.js';
 import { codeOf, SMALL } from '../support/core-bench.js';

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, it } from 'vitest';
 import { loadAddonFrom } from '../../src/core/loader.js';
-import type { NativeAddon } from '../../src/core/native.js';
+import type { NativeAddon } from '../../src/core/native/native.js';
 import { contractSuite } from './contract/suite.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));

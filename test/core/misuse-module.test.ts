@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { Control } from '../../src/core/core.js';
 import { exchangeWords } from '../../src/core/exchange.js';
 import { loadAddon } from '../../src/core/loader.js';
-import type { NativeConfig, NativeCore } from '../../src/core/native.js';
+import type { NativeConfig, NativeCore } from '../../src/core/native/native.js';
 import { BenchCore, codeOf } from '../support/core-bench.js';
 import { type BufferClass, NO_ARRAYS, NO_INTEGERS, proxy } from './bad-arguments.js';
 
@@ -31,7 +31,8 @@ describe('misuse of the module', () => {
       for (const value of bad) {
         if (name === 'enablePrefixCaching' && value === true) continue;
         // Absent, it is off.
-        if (name === 'kvEvents' && value === undefined) continue;
+        if (name.startsWith('kvEvents') && value === undefined) continue;
+        if (name === 'kvEventsByBlock' && value === true) continue;
         const wrong = { ...config(), [name]: value };
         expect(
           codeOf(() => loadAddon().create(wrong as NativeConfig, buffer())),

@@ -1,8 +1,8 @@
 import vm from 'node:vm';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { loadAddon } from '../../src/core/loader.js';
-import type { NativeCore } from '../../src/core/native.js';
-import type { TablesShape } from '../../src/core/native-tables.js';
+import type { NativeCore } from '../../src/core/native/native.js';
+import type { TablesShape } from '../../src/core/native/native-tables.js';
 import { tablesBytes } from '../../src/core/tables.js';
 import { BenchCore, codeOf, range, SMALL } from '../support/core-bench.js';
 import { type BufferClass, detached, NO_ARRAYS, NO_INTEGERS, proxy } from './bad-arguments.js';
@@ -39,7 +39,8 @@ const ENTRIES: Entry[] = [
   { name: 'handle', kinds: ['integer'], good: () => [0] },
   { name: 'numTokens', kinds: ['integer'], good: () => [0] },
   { name: 'readTokens', kinds: ['integer', 'integer', 'out'], good: () => [0, 0, out()] },
-  { name: 'readBlocks', kinds: ['integer', 'integer', 'out'], good: () => [0, 0, out()] },
+  { name: 'readBlocks', kinds: ['integer', 'integer', 'out'], good: () => [0, 0, out(), 0] },
+  { name: 'publishedGroup', kinds: ['integer'], good: () => [1] },
   { name: 'readFreeQueue', kinds: ['out'], good: () => [out()] },
   { name: 'readPublished', kinds: ['out'], good: () => [out()] },
   { name: 'refCount', kinds: ['integer'], good: () => [1] },
@@ -133,6 +134,17 @@ const OF_A_GPU = [
   'pollDecision',
 ] as const satisfies readonly (keyof NativeCore)[];
 
+/** What only a core with KV cache groups has to answer: arguments are tried in groups.test.ts. */
+const OF_GROUPS = [
+  'beginStep',
+  'matchGroups',
+  'admitGroups',
+  'neededGroups',
+  'commonPrefixGroups',
+  'dropGroups',
+  'takeZeroed',
+] as const satisfies readonly (keyof NativeCore)[];
+
 describe('misuse of a core', () => {
   let core: BenchCore;
   beforeEach(() => {
@@ -146,20 +158,23 @@ describe('misuse of a core', () => {
 
   it('the matrix names every method', () => {
     const names = Object.getOwnPropertyNames(Object.getPrototypeOf(core.native));
-    const tested = [...ENTRIES.map((entry) => entry.name), ...OF_A_GPU];
+    const tested = [...ENTRIES.map((entry) => entry.name), ...OF_A_GPU, ...OF_GROUPS];
     expect(names.sort()).toEqual([...tested, 'constructor', 'dispose'].sort());
   });
 
-  it.each(OF_A_GPU)('%s: a wrong receiver, or a core that was disposed, is refused', (name) => {
-    const method = core.native[name] as () => unknown;
-    for (const receiver of [undefined, {}, Object.create(core.native), new Proxy(core.native, {})]) {
-      expect(codeOf(() => Reflect.apply(method, receiver, []))).toBe('ERR_BLOCKSTEP_BAD_RECEIVER');
-    }
-    core.dispose();
-    expect(codeOf(() => Reflect.apply(method, core.native, [0, 0, 0, new Int32Array(8)]))).toBe(
-      'ERR_BLOCKSTEP_DISPOSED',
-    );
-  });
+  it.each([...OF_A_GPU, ...OF_GROUPS])(
+    '%s: a wrong receiver, or a core that was disposed, is refused',
+    (name) => {
+      const method = core.native[name] as () => unknown;
+      for (const receiver of [undefined, {}, Object.create(core.native), new Proxy(core.native, {})]) {
+        expect(codeOf(() => Reflect.apply(method, receiver, []))).toBe('ERR_BLOCKSTEP_BAD_RECEIVER');
+      }
+      core.dispose();
+      expect(codeOf(() => Reflect.apply(method, core.native, [0, 0, 0, new Int32Array(8)]))).toBe(
+        'ERR_BLOCKSTEP_DISPOSED',
+      );
+    },
+  );
 
   for (const entry of ENTRIES) {
     it(`${entry.name}: the good call succeeds, with more arguments than it takes, too`, () => {

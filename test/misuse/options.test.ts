@@ -27,6 +27,16 @@ const NO_TIMEOUTS = [
 const NO_OPTIONS: Record<keyof SchedulerOptions, unknown[]> = {
   numBlocks: [...NO_COUNTS, undefined, 0, 1, -0, 2 ** 20 + 1, 2 ** 31 - 1],
   blockSize: [...NO_COUNTS, 0, -0, 2 ** 16 + 1, 2 ** 31 - 1],
+  kvGroups: [
+    'full',
+    1,
+    {},
+    [],
+    Array.from({ length: 9 }, () => ({ type: 'full' })),
+    [{}],
+    [{ type: 'none' }],
+  ],
+  hashBlockSize: [],
   maxNumSeqs: [...NO_COUNTS, 0, -0, 4097, 2 ** 31 - 1],
   maxNumBatchedTokens: [...NO_COUNTS, 0, -0, 2 ** 30 + 1, 2 ** 31 - 1],
   maxModelLen: [...NO_COUNTS, 0, -0, 1, 2 ** 30 + 1, 2 ** 31 - 1],

@@ -38,7 +38,7 @@ std::unique_ptr<BlockMemory> allocate_blocks(Napi::Value configuration, u64 byte
 std::unique_ptr<DeviceLane> open_device_lane(const std::shared_ptr<CompletionRing>& ring,
                                              const std::shared_ptr<BlockArena>& source,
                                              const std::shared_ptr<BlockArena>& target, Napi::Value configuration);
-/// DeviceLaneInfo as the JavaScript object NativeCudaLaneInfo of src/core/native-transfer.ts.
+/// DeviceLaneInfo as the JavaScript object NativeCudaLaneInfo of src/core/native/native-transfer.ts.
 Napi::Object info_of(const Call& call, const DeviceLaneInfo& info);
 /// The number of a GPU, as CUDA counts them. @throws Error kBadArg
 u32 read_device(Napi::Value value, const char* name);

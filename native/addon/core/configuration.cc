@@ -34,6 +34,59 @@ KvReport read_kv_events(Napi::Value value) {
   Call::refuse("kvEvents", "off, new or all", value);
 }
 
+GroupType read_group_type(Napi::Value value) {
+  const std::string name = value.IsString() ? value.As<Napi::String>().Utf8Value() : "";
+  const char* const names[] = {"full", "sliding", "chunked", "mamba-none", "mamba-all", "mamba-align"};
+  for (u32 i = 0; i < std::size(names); ++i) {
+    if (name == names[i]) return static_cast<GroupType>(i);
+  }
+  Call::refuse("type", "full, sliding, chunked, mamba-none, mamba-all or mamba-align", value);
+}
+
+/// Absent: no groups. The scheduler has made the groups of its options; only what could break the core is checked here.
+void read_groups(Napi::Value value, HostConfig& config) {
+  if (value.IsUndefined()) return;
+  if (!value.IsArray()) Call::refuse("groups", "an array", value);
+  const auto list = value.As<Napi::Array>();
+  const u32 count = list.Length();
+  if (count < 1 || count > kMaxGroups) {
+    throw Error{kBadArg, "there must be from 1 to " + std::to_string(kMaxGroups) + " groups, got " + std::to_string(count)};
+  }
+  for (u32 g = 0; g < count; ++g) {
+    const Napi::Value entry = list.Get(g);
+    if (entry.Type() != napi_object) Call::refuse("groups", "a list of objects", entry);
+    const auto integer = [&](const char* name, u32 min, u32 max) {
+      return Call::check_integer(read_property(entry, name), name, min, max);
+    };
+    const auto flag = [&](const char* name) { return Call::check_boolean(read_property(entry, name), name); };
+    GroupConfig group{};
+    group.type = read_group_type(read_property(entry, "type"));
+    group.block_size = integer("blockSize", 1, kMaxTokens);
+    group.window = integer("window", group.type == GroupType::kSliding ? 1 : 0, kMaxTokens);
+    group.chunk = integer("chunk", group.type == GroupType::kChunked ? 1 : 0, kMaxTokens);
+    group.spare_blocks = integer("spareBlocks", 0, 1u << 16);
+    group.most_blocks = integer("mostBlocks", 0, kMaxTokens);
+    group.spec = integer("spec", 0, g);
+    group.eagle = flag("eagle");
+    group.zeroed = flag("zeroed");
+    if (group.block_size % config.block_size != 0) {
+      throw Error{kBadArg, "the blockSize of a group must be a multiple of blockSize (" + std::to_string(config.block_size) +
+                               "), got " + std::to_string(group.block_size)};
+    }
+    const u64 places = (u64{config.max_model_len} + group.block_size - 1) / group.block_size + group.spare_blocks;
+    if (places > config.pool.max_blocks_per_row) {
+      throw Error{kBadArg, "maxBlocksPerRow must be at least " + std::to_string(places) + " for group " +
+                               std::to_string(g) + ", got " + std::to_string(config.pool.max_blocks_per_row)};
+    }
+    config.groups.push_back(group);
+  }
+  if (u64{config.pool.num_rows} * count > kMaxRows) {
+    throw Error{kBadArg, "numRows times the number of groups must be at most " + std::to_string(kMaxRows)};
+  }
+  config.pool.num_rows *= count;
+  config.pool.num_groups = count;
+}
+
 }  // namespace
 
 HostConfig read_configuration(Napi::Value value) {
@@ -55,8 +108,17 @@ HostConfig read_configuration(Napi::Value value) {
   config.seed = read_seed(read_property(value, "hashSeed"));
   config.authority = read_authority(read_property(value, "authority"));
   config.kv_events = read_kv_events(read_property(value, "kvEvents"));
+  const Napi::Value by_block = read_property(value, "kvEventsByBlock");
+  config.kv_events_by_block = !by_block.IsUndefined() && Call::check_boolean(by_block, "kvEventsByBlock");
   if (config.kv_events != KvReport::kNothing && config.authority == Authority::kDevice) {
     throw Error{kBadArg, "kvEvents must be off where the GPU decides, because the host tells them"};
+  }
+  config.pool.num_kept = read_property(value, "keptBlocks").IsUndefined() ? 0 : integer("keptBlocks", 0, config.pool.num_blocks - 2);
+  config.group_fixes = read_property(value, "groupFixes").IsUndefined() ? 0 : integer("groupFixes", 0, kCutAllFull | kShiftMasks);
+  read_groups(read_property(value, "groups"), config);
+  if (!config.groups.empty()) {
+    if (config.authority == Authority::kDevice) throw Error{kBadArg, "the GPU cannot decide for a core with groups"};
+    return config;
   }
   if (u64{config.pool.max_blocks_per_row} * config.block_size < config.max_model_len) {
     throw Error{kBadArg, "maxBlocksPerRow * blockSize must be at least maxModelLen, got " +
@@ -67,9 +129,10 @@ HostConfig read_configuration(Napi::Value value) {
 }
 
 Exchange read_exchange(Napi::Value value, const HostConfig& config) {
-  const u64 bytes = 4 * Exchange::words_needed(config.pending_capacity, config.num_frames, config.max_entries);
+  const u64 bytes = 4 * Exchange::words_needed(config.pending_capacity, config.num_frames, config.max_entries, config.pool.num_groups);
   Napi::ArrayBuffer buffer = Call::fixed_buffer(value, "exchange", bytes);
-  return Exchange(static_cast<std::int32_t*>(buffer.Data()), config.pending_capacity, config.max_entries);
+  return Exchange(static_cast<std::int32_t*>(buffer.Data()), config.pending_capacity, config.max_entries,
+                  config.pool.num_groups);
 }
 
 }  // namespace blockstep

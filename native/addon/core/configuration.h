@@ -1,4 +1,4 @@
-// Reads and checks NativeConfig of src/core/native.ts.
+// Reads and checks NativeConfig of src/core/native/native.ts.
 #pragma once
 
 #include "../base/call.h"

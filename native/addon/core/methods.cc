@@ -5,6 +5,7 @@
 #include "../base/backend.h"
 #include "../base/call.h"
 #include "device_tables.h"
+#include "group_methods.h"
 
 namespace blockstep {
 namespace {
@@ -218,6 +219,7 @@ Napi::Function CoreObject::define_class(Napi::Env env) {
   const Napi::Function core_class = DefineClass(env, "NativeCore", {});
   const auto prototype = core_class.Get("prototype").As<Napi::Object>();
   prototype.DefineProperties(device_table_methods(env));
+  prototype.DefineProperties(group_methods(env));
   prototype.DefineProperties({
       method<run>(env, "run"),
       method<add>(env, "add"),
@@ -236,7 +238,6 @@ Napi::Function CoreObject::define_class(Napi::Env env) {
       method<handle>(env, "handle"),
       method<num_tokens>(env, "numTokens"),
       method<read_slot<&HostCore::read_tokens>>(env, "readTokens"),
-      method<read_slot<&HostCore::read_blocks>>(env, "readBlocks"),
       method<read_pool<&HostCore::read_free_queue>>(env, "readFreeQueue"),
       method<read_pool<&HostCore::read_published>>(env, "readPublished"),
       method<read_block<&HostCore::ref_count>>(env, "refCount"),

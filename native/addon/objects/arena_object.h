@@ -1,4 +1,4 @@
-// Block arenas as JavaScript objects. src/core/native-transfer.ts describes them.
+// Block arenas as JavaScript objects. src/core/native/native-transfer.ts describes them.
 #pragma once
 
 #include "../../transfer/block_arena.h"

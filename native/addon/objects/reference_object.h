@@ -1,4 +1,4 @@
-// The reference executor on the host, as a JavaScript object. src/core/native-reference.ts describes it.
+// The reference executor on the host, as a JavaScript object. src/core/native/native-reference.ts describes it.
 #pragma once
 
 #include "../../reference/reference.h"
@@ -13,7 +13,7 @@ struct WrapTraits<ReferenceModel> {
   static WrapClass& of(Environment& home) { return home.references; }
 };
 
-/// NativeReferenceConfig of src/core/native-reference.ts, checked. Its getters may run JavaScript. @throws Error
+/// NativeReferenceConfig of src/core/native/native-reference.ts, checked. Its getters may run JavaScript. @throws Error
 /// kBadArg
 ReferenceConfig read_reference_config(Napi::Value value);
 

@@ -34,6 +34,9 @@ class Overlay {
       case Op::kUnpin: return unpin(words, count);
       case Op::kEvict: return evict(words, count);
       case Op::kReset: return reset();
+      case Op::kDrop: return drop(words, count);
+      case Op::kPad: return pad(words, count);
+      case Op::kMove: return move(words, count);
     }
     return "unknown op";
   }
@@ -106,10 +109,13 @@ class Overlay {
     if (count > state_.config.max_blocks_per_row) return "open: too many blocks for a row";
     std::unordered_set<u32> seen;
     for (u32 i = 0; i < count; ++i) {
+      if (hits[i] == kNullBlock) continue;
       if (!is_block(hits[i])) return "open: no such block";
       if (!seen.insert(hits[i]).second) return "open: a block is named twice";
     }
-    for (u32 i = 0; i < count; ++i) hold(hits[i]);
+    for (u32 i = 0; i < count; ++i) {
+      if (hits[i] != kNullBlock) hold(hits[i]);
+    }
     row(index) = {true, std::vector<u32>(hits, hits + count)};
     return nullptr;
   }
@@ -143,7 +149,7 @@ class Overlay {
     for (u32 i = 0; i < count; ++i, entries += kPublishWords) {
       if (!is_row(entries[0]) || !row(entries[0]).in_use) return "publish: the row is not in use";
       const std::vector<u32>& list = row(entries[0]).blocks;
-      if (entries[1] >= list.size()) return "publish: no such block in the row";
+      if (entries[1] >= list.size() || list[entries[1]] == kNullBlock) return "publish: no such block in the row";
       ShadowBlock& shadow = block(list[entries[1]]);
       if (shadow.published) return "publish: the block is already published";
       shadow.published = true;
@@ -155,7 +161,9 @@ class Overlay {
     for (u32 i = 0; i < count; ++i) {
       if (!is_row(rows[i]) || !row(rows[i]).in_use) return "release: the row is not in use";
       ShadowRow& shadow = row(rows[i]);
-      for (u64 k = shadow.blocks.size(); k != 0; --k) let_go(shadow.blocks[k - 1]);
+      for (u64 k = shadow.blocks.size(); k != 0; --k) {
+        if (shadow.blocks[k - 1] != kNullBlock) let_go(shadow.blocks[k - 1]);
+      }
       shadow = {false, {}};
     }
     return nullptr;
@@ -190,9 +198,44 @@ class Overlay {
   }
 
   const char* reset() {
-    if (num_free_ != state_.config.num_blocks - 1) return "reset: blocks are in use";
+    if (num_free_ != state_.config.num_blocks - 1 - state_.config.num_kept) return "reset: blocks are in use";
     all_dropped_ = true;
     for (auto& entry : blocks_) entry.second.published = false;
+    return nullptr;
+  }
+
+  const char* drop(const u32* entries, u32 count) {
+    for (u32 i = 0; i < count; ++i, entries += 3) {
+      if (!is_row(entries[0]) || !row(entries[0]).in_use) return "drop: the row is not in use";
+      std::vector<u32>& list = row(entries[0]).blocks;
+      if (entries[1] > list.size() || entries[2] > list.size() - entries[1]) return "drop: no such place in the row";
+      for (u32 n = entries[2]; n != 0; --n) {
+        u32& id = list[entries[1] + n - 1];
+        if (id != kNullBlock) let_go(id);
+        id = kNullBlock;
+      }
+    }
+    return nullptr;
+  }
+
+  const char* pad(const u32* pairs, u32 count) {
+    for (u32 i = 0; i < count; ++i, pairs += 2) {
+      if (!is_row(pairs[0]) || !row(pairs[0]).in_use) return "pad: the row is not in use";
+      std::vector<u32>& list = row(pairs[0]).blocks;
+      if (pairs[1] > state_.config.max_blocks_per_row - list.size()) return "pad: too many places for a row";
+      list.resize(list.size() + pairs[1], u32{kNullBlock});
+    }
+    return nullptr;
+  }
+
+  const char* move(const u32* entries, u32 count) {
+    for (u32 i = 0; i < count; ++i, entries += 3) {
+      if (!is_row(entries[0]) || !row(entries[0]).in_use) return "move: the row is not in use";
+      std::vector<u32>& list = row(entries[0]).blocks;
+      if (entries[1] >= list.size() || entries[2] >= list.size()) return "move: no such place in the row";
+      if (list[entries[2]] != kNullBlock) return "move: the place holds a block";
+      std::swap(list[entries[1]], list[entries[2]]);
+    }
     return nullptr;
   }
 

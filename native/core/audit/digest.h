@@ -17,9 +17,9 @@ BLOCKSTEP_HD inline u64 term(DigestTerm kind, u64 index) { return static_cast<u6
 /// How many older blocks are published under the same key.
 BLOCKSTEP_HD inline u32 older_twins(const State& state, const Block& block) {
   u32 older = 0;
-  for (u32 id = *bucket_of(state, block.key); id != kNullBlock; id = state.blocks[id].next) {
+  for (u32 id = *bucket_of(state, block.key, group_of(block)); id != kNullBlock; id = state.blocks[id].next) {
     const Block& other = state.blocks[id];
-    if (other.key == block.key && other.stamp < block.stamp) older += 1;
+    if (other.key == block.key && other.stamp < block.stamp && group_of(other) == group_of(block)) older += 1;
   }
   return older;
 }
@@ -30,7 +30,7 @@ BLOCKSTEP_HD inline u64 digest_block(const State& state, u32 id) {
   hash = mix(hash, block.pins);
   if (!(block.flags & kPublished)) return hash;
   hash = mix(hash, block.key.lo);
-  hash = mix(hash, block.key.hi);
+  hash = mix(hash, block.key.hi ^ group_of(block));
   return mix(hash, older_twins(state, block));
 }
 

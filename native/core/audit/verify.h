@@ -52,7 +52,8 @@ inline const char* verify_rows(const State& state) {
     in_use += row.in_use;
     for (u32 i = 0; i < row.num_blocks; ++i) {
       const u32 id = blocks_of(state, index)[i];
-      if (id == kNullBlock || id >= state.config.num_blocks) return "rows: no such block";
+      if (id == kNullBlock) continue;
+      if (id >= state.config.num_blocks) return "rows: no such block";
       if (last_row[id] == index) return "rows: a row holds a block twice";
       last_row[id] = index;
       holders[id] += 1;
@@ -71,7 +72,7 @@ inline const char* verify_index(const State& state) {
   u32 published = 0;
   for (u32 id = 0; id < state.config.num_blocks; ++id) {
     const u32 flags = state.blocks[id].flags;
-    if (flags & ~u32{kPublished}) return "index: a transient flag was left behind";
+    if (flags & ((1u << kGroupShift) - 1) & ~u32{kPublished}) return "index: a transient flag was left behind";
     published += flags & kPublished;
   }
   if (published != state.num_published) return "index: num_published is not the number of published blocks";
@@ -84,7 +85,8 @@ inline const char* verify_index(const State& state) {
       if (id >= state.config.num_blocks) return "index: no such block";
       const Block& block = state.blocks[id];
       if (!(block.flags & kPublished)) return "index: a chain holds an unpublished block";
-      if (bucket_of(state, block.key) != &state.buckets[bucket]) return "index: a block is in the wrong bucket";
+      if (group_of(block) >= state.config.num_groups) return "index: a block has a key of no group";
+      if (bucket_of(state, block.key, group_of(block)) != &state.buckets[bucket]) return "index: a block is in the wrong bucket";
       if (block.stamp == 0 || block.stamp >= state.next_stamp) return "index: a stamp is out of range";
       if (stamps.size() == published) return "index: a block is in a chain twice";
       stamps.push_back(block.stamp);

@@ -3,7 +3,8 @@
 //
 // A command is one head word, op | count << 8, and its payload:
 //
-//   kOpen     row, id x count              the free row comes into use, with these cached blocks at its front
+//   kOpen     row, id x count              the free row comes into use, with these cached blocks at its front; the null
+//                                          block may be among them, and stands for a place that holds nothing
 //   kExtend   (row, n) x count             each row gets n >= 1 blocks from the head of the free queue; the rows differ
 //   kPublish  (row, index, key) x count    lookups of the key can find block `index` of the row; a key is 4 words
 //   kRelease  row x count                  the rows become free and drop their blocks, each row its last block first
@@ -11,8 +12,13 @@
 //   kUnpin    id x count                   each block loses one pin; without references it is queued, in list order
 //   kEvict    id x count                   these blocks lose their key; they stay where they are
 //   kReset    (nothing)                    every block loses its key; every block must be free
+//   kDrop     (row, from, n) x count       n places of the row from `from` on let their blocks go, the last place first,
+//                                          and hold the null block from now on
+//   kPad      (row, n) x count             each row gets n >= 1 places at its end that hold the null block
+//   kMove     (row, from, to) x count      the block in place `from` moves to place `to` of the row, which held nothing
 //
-// The words of a key run from low to high. The null block never appears as an id.
+// The words of a key run from low to high. The null block appears as an id in kOpen alone. The last three commands are for
+// rows of KV cache groups in which requests need only some of their blocks.
 #pragma once
 
 #include "fault.h"
@@ -22,7 +28,7 @@ namespace blockstep {
 /// Version of the format above. A file that holds logs has the version in its header; a log itself does not carry it.
 constexpr u32 kLogVersion = 1;
 
-enum class Op : u32 { kOpen = 1, kExtend, kPublish, kRelease, kPin, kUnpin, kEvict, kReset };
+enum class Op : u32 { kOpen = 1, kExtend, kPublish, kRelease, kPin, kUnpin, kEvict, kReset, kDrop, kPad, kMove };
 
 constexpr u32 kMaxCount = (1u << 24) - 1;
 constexpr u32 kPublishWords = 6;
@@ -43,6 +49,9 @@ BLOCKSTEP_HD constexpr u32 payload_words(u32 head) {
     case Op::kUnpin:
     case Op::kEvict: return count;
     case Op::kReset: return count == 0 ? 0 : kNone;
+    case Op::kDrop:
+    case Op::kMove: return count * 3;
+    case Op::kPad: return count * 2;
   }
   return kNone;
 }

@@ -16,19 +16,25 @@ constexpr u32 kMaxBlocks = 1u << 24;  // the ring has up to 4 * kMaxBlocks place
 constexpr u32 kMaxRows = 1u << 21;
 constexpr u32 kMaxBlocksPerRow = 1u << 20;  // so that a team of up to 2,048 members can sum row lengths in 32 bits
 constexpr u32 kForceBits = 0x100;           // see Config::bucket_bits
+constexpr u32 kMaxGroups = 8;
 
 struct Config {
   u32 num_blocks;          // the null block included; 2 .. kMaxBlocks
   u32 num_rows;            // 1 .. kMaxRows
   u32 max_blocks_per_row;  // 1 .. kMaxBlocksPerRow
   u32 bucket_bits;         // 0: at least two buckets per block. kForceBits + (0 .. 24): that many bits, for tests.
+  // KV cache groups: 1 .. kMaxGroups. A request holds one row for each group, next to each other: row r belongs to
+  // group r % num_groups, so num_rows is a multiple of it. A key is published for one group and found by that group alone.
+  u32 num_groups = 1;
+  u32 num_kept = 0;        // blocks that are pinned for good, from the head of the first queue (sinks); < num_blocks - 1
 };
 
-/// Bits of Block::flags. All but kPublished are zero between commands.
+/// Bits of Block::flags. All but kPublished and the group are zero between commands.
 enum BlockFlag : u32 {
   kPublished = 1u << 0,  // key and stamp are valid and the block is in the chain of its bucket
   kDropped = 1u << 1,    // unpublished by the current command, but still in its chain
   kUnlinker = 1u << 2,   // the member that handles this block holds the lock of its bucket
+  kGroupShift = 8,       // from this bit on: the group of the key; it means something while the block is published
 };
 
 /// All metadata of one block, in one struct, because code that touches a block touches most of its fields.
@@ -40,11 +46,12 @@ struct Block {
   u32 place;       // ref == 0: its place in the ring. Otherwise scratch.
   u32 next;        // next block in the chain of its bucket; kNullBlock ends a chain
   u32 generation;  // how often Extend took the block
-  u32 flags;       // BlockFlag
+  u32 flags;       // BlockFlag, and the group of the key
 };
 static_assert(sizeof(Block) == 48);
 
-/// A row of the KV slot table: the list of blocks that one request holds.
+/// A row of the KV slot table: the list of blocks that one request holds in one group. A place of the list may hold the null
+/// block: then the place counts, and holds nothing.
 struct Row {
   u32 in_use;
   u32 num_blocks;  // valid entries in its part of State::row_blocks; 0 when not in use
@@ -98,7 +105,8 @@ struct State {
 /// Whether a configuration is within the limits stated at its fields.
 inline bool valid(const Config& c) {
   const bool bits = c.bucket_bits == 0 || (c.bucket_bits >= kForceBits && c.bucket_bits <= kForceBits + 24);
-  return bits && c.num_blocks >= 2 && c.num_blocks <= kMaxBlocks && c.num_rows >= 1 && c.num_rows <= kMaxRows &&
+  const bool groups = c.num_groups >= 1 && c.num_groups <= kMaxGroups && c.num_rows % c.num_groups == 0;
+  return bits && groups && c.num_kept < c.num_blocks - 1 && c.num_blocks >= 2 && c.num_blocks <= kMaxBlocks && c.num_rows >= 1 && c.num_rows <= kMaxRows &&
          c.max_blocks_per_row >= 1 && c.max_blocks_per_row <= kMaxBlocksPerRow;
 }
 
@@ -157,9 +165,9 @@ inline void bind_state(State& state, const Config& config, void* memory) {
 
 /// Writes the scalars of the initial state, see init_state().
 inline void init_scalars(State& state) {
-  state.head = 1;
+  state.head = 1 + u64{state.config.num_kept};
   state.tail = state.config.num_blocks;
-  state.num_free = state.config.num_blocks - 1;
+  state.num_free = state.config.num_blocks - 1 - state.config.num_kept;
   state.packed = 0;
   state.unread = kIdle;
   state.next_stamp = 1;
@@ -176,18 +184,25 @@ BLOCKSTEP_HD inline void init_arrays(const State& state, u32 rank, u32 size) {
       if (id == kNullBlock || id >= n) continue;
       state.ring[id] = id;
       state.blocks[id].place = id;
+      if (id <= state.config.num_kept) state.blocks[id].ref = state.blocks[id].pins = 1;
       bits |= 1u << bit;
     }
     state.live[word] = bits;
   }
 }
 
-/// Writes the initial state over zeroed memory: all blocks but the null block are free, queued in ascending order of
-/// their ids, and nothing is published.
+/// Writes the initial state over zeroed memory: all blocks but the null block and those that are kept for good are free,
+/// queued in ascending order of their ids, and nothing is published.
 inline void init_state(State& state) {
   init_arrays(state, 0, 1);
   init_scalars(state);
 }
+
+/// The group that a row belongs to.
+BLOCKSTEP_HD inline u32 group_of_row(const State& state, u32 row) { return row % state.config.num_groups; }
+
+/// The group of the key of a published block.
+BLOCKSTEP_HD inline u32 group_of(const Block& block) { return block.flags >> kGroupShift; }
 
 /// The block list of a row.
 BLOCKSTEP_HD inline u32* blocks_of(const State& state, u32 row) {

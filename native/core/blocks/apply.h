@@ -22,6 +22,9 @@ BLOCKSTEP_HD inline u32 apply_one(T& team, State& state, u32 head, const u32* wo
     case Op::kUnpin: return unpin(team, state, words, count);
     case Op::kEvict: return evict(team, state, words, count);
     case Op::kReset: return reset(team, state);
+    case Op::kDrop: return drop(team, state, words, count);
+    case Op::kPad: return pad(team, state, words, count);
+    case Op::kMove: return move(team, state, words, count);
   }
   return kBadCommand;
 }

@@ -25,8 +25,8 @@ BLOCKSTEP_HD inline void extend_queue(T& team, State& state, u64 tail) {
 }
 
 /// Drops one reference of each block in a row's list, last block first. Blocks without references are queued in that
-/// order, as in vLLM, so that the end of a prefix is evicted before its start. The blocks of the list differ. Returns
-/// the fault that this member found.
+/// order, as in vLLM, so that the end of a prefix is evicted before its start. The blocks of the list differ; the null
+/// block, which may repeat, is passed over. Returns the fault that this member found.
 template <Team T>
 BLOCKSTEP_HD inline u32 let_go(T& team, State& state, const u32* list, u32 count) {
   upkeep(team, state, count);
@@ -36,7 +36,7 @@ BLOCKSTEP_HD inline u32 let_go(T& team, State& state, const u32* list, u32 count
     const u32 i = base + team.rank();
     const u32 id = i < count ? list[count - 1 - i] : kNullBlock;
     u32 held = 0;
-    if (i < count) {
+    if (id != kNullBlock) {
       held = state.blocks[id].ref--;
       if (held == 0) fault = kRefUnderflow;
     }

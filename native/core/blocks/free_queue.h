@@ -137,7 +137,7 @@ BLOCKSTEP_HD inline u32 take(T& team, State& state, u32* out, u32 count) {
       block.ref = 1;
       block.generation += 1;
       if (block.flags & kPublished) {
-        block.flags = kDropped;
+        block.flags ^= kPublished | kDropped;
         dropped += 1;
       }
       out[index] = id;

@@ -15,18 +15,19 @@ namespace blockstep {
 /// The bit that is set in a bucket while one member rebuilds its chain. Block ids are smaller.
 constexpr u32 kLock = 1u << 31;
 
-/// The bucket of a key. Keys are outputs of SipHash, so some of their bits serve as the hash of the table.
-BLOCKSTEP_HD inline u32* bucket_of(const State& state, const Key& key) {
-  return &state.buckets[static_cast<u32>(key.lo) & state.bucket_mask];
+/// The bucket of a key of a group. Keys are outputs of SipHash, so some of their bits serve as the hash of the table; the
+/// groups, which publish blocks under the same keys, lie apart.
+BLOCKSTEP_HD inline u32* bucket_of(const State& state, const Key& key, u32 group) {
+  return &state.buckets[(static_cast<u32>(key.lo) + group * 0x9e3779b9u) & state.bucket_mask];
 }
 
-/// The oldest block published under `key`, or kNone.
-BLOCKSTEP_HD inline u32 find(const State& state, const Key& key) {
+/// The oldest block that the group published under `key`, or kNone.
+BLOCKSTEP_HD inline u32 find(const State& state, const Key& key, u32 group = 0) {
   u32 best = kNone;
   u64 oldest = ~u64{0};
-  for (u32 id = *bucket_of(state, key); id != kNullBlock; id = state.blocks[id].next) {
+  for (u32 id = *bucket_of(state, key, group); id != kNullBlock; id = state.blocks[id].next) {
     const Block& block = state.blocks[id];
-    if (block.key == key && block.stamp < oldest) {
+    if (block.key == key && block.stamp < oldest && group_of(block) == group) {
       oldest = block.stamp;
       best = id;
     }
@@ -54,7 +55,8 @@ BLOCKSTEP_HD inline u32 lookup(T& team, const State& state, const Keys& keys, u3
   return run;
 }
 
-/// Publishes blocks of rows: `entries` is the payload of kPublish. Stamps follow the order of the list.
+/// Publishes blocks of rows, each for the group of its row: `entries` is the payload of kPublish. Stamps follow the order
+/// of the list.
 template <Team T>
 BLOCKSTEP_HD inline u32 publish(T& team, State& state, const u32* entries, u32 count) {
   u32 fault = kNoFault;
@@ -66,14 +68,20 @@ BLOCKSTEP_HD inline u32 publish(T& team, State& state, const u32* entries, u32 c
       continue;
     }
     const u32 id = blocks_of(state, entry[0])[entry[1]];
+    if (id == kNullBlock) {
+      fault = lower(fault, kNoSuchBlock);
+      continue;
+    }
     Block& block = state.blocks[id];
     if (team.fetch_or(&block.flags, kPublished) & kPublished) {
       fault = lower(fault, kAlreadyPublished);
       continue;
     }
+    const u32 group = group_of_row(state, entry[0]);
+    team.store(&block.flags, kPublished | group << kGroupShift);
     block.key = key_at(entry + 2);
     block.stamp = state.next_stamp + i;
-    block.next = team.exchange(bucket_of(state, block.key), id);
+    block.next = team.exchange(bucket_of(state, block.key, group), id);
   }
   fault = agree(team, fault);
   if (fault != kNoFault) return fault;
@@ -95,7 +103,7 @@ BLOCKSTEP_HD inline void drop_marked(T& team, State& state, const u32* ids, u32 
   for (u32 i = team.rank(); i < count; i += team.size()) {
     Block& block = state.blocks[ids[i]];
     if (!(team.load(&block.flags) & kDropped)) continue;
-    u32* bucket = bucket_of(state, block.key);
+    u32* bucket = bucket_of(state, block.key, group_of(block));
     u32 id = team.fetch_or(bucket, kLock);
     if (id & kLock) continue;
     team.fetch_or(&block.flags, kUnlinker);
@@ -113,7 +121,7 @@ BLOCKSTEP_HD inline void drop_marked(T& team, State& state, const u32* ids, u32 
   for (u32 i = team.rank(); i < count; i += team.size()) {
     Block& block = state.blocks[ids[i]];
     const u32 flags = team.load(&block.flags);
-    if (flags & kUnlinker) team.fetch_and(bucket_of(state, block.key), ~kLock);
+    if (flags & kUnlinker) team.fetch_and(bucket_of(state, block.key, flags >> kGroupShift), ~kLock);
     if (flags & kDropped) team.fetch_and(&block.flags, kPublished);
   }
   team.sync();
@@ -133,11 +141,11 @@ BLOCKSTEP_HD inline u32 evict(T& team, State& state, const u32* ids, u32 count) 
   return kNoFault;
 }
 
-/// Drops the keys of all blocks, as vLLM's reset_prefix_cache. All blocks but the null block must be free. Stamps
-/// continue from where they were.
+/// Drops the keys of all blocks, as vLLM's reset_prefix_cache. All blocks must be free but the null block and those that
+/// are kept for good. Stamps continue from where they were.
 template <Team T>
 BLOCKSTEP_HD inline u32 reset(T& team, State& state) {
-  if (state.num_free != state.config.num_blocks - 1) return kBlocksInUse;
+  if (state.num_free != state.config.num_blocks - 1 - state.config.num_kept) return kBlocksInUse;
   if (state.num_published == 0) return kNoFault;
   for (u32 i = team.rank(); i <= state.bucket_mask; i += team.size()) state.buckets[i] = kNullBlock;
   for (u32 id = team.rank(); id < state.config.num_blocks; id += team.size()) state.blocks[id].flags = 0;

@@ -7,7 +7,7 @@
 
 namespace blockstep {
 
-/// Brings a free row into use, with `hits` as its first blocks. The hits differ.
+/// Brings a free row into use, with `hits` as its first blocks. The hits differ, but for the null block.
 template <Team T>
 BLOCKSTEP_HD inline u32 open(T& team, State& state, u32 row_index, const u32* hits, u32 count) {
   if (count > state.config.max_blocks_per_row) return kRowTooLong;
@@ -23,7 +23,7 @@ BLOCKSTEP_HD inline u32 open(T& team, State& state, u32 row_index, const u32* hi
   u32* list = blocks_of(state, row_index);
   for (u32 i = team.rank(); i < count; i += team.size()) {
     list[i] = hits[i];
-    left += hold(team, state, state.blocks[hits[i]]);
+    if (hits[i] != kNullBlock) left += hold(team, state, state.blocks[hits[i]]);
   }
   u32 total;
   team.scan(left, total);
@@ -104,6 +104,61 @@ BLOCKSTEP_HD inline u32 extend(T& team, State& state, const u32* pairs, u32 coun
   num_ids += n;
   drop_marked(team, state, ids, n, dropped);
   return kNoFault;
+}
+
+/// Lets places of rows go, entry after entry, each the last place first. `entries` is the payload of kDrop.
+template <Team T>
+BLOCKSTEP_HD inline u32 drop(T& team, State& state, const u32* entries, u32 count) {
+  for (u32 i = 0; i < count; ++i) {
+    const u32* entry = entries + 3 * i;
+    const Row& row = state.rows[entry[0]];
+    if (!row.in_use) return kRowNotInUse;
+    if (entry[1] > row.num_blocks || entry[2] > row.num_blocks - entry[1]) return kNoSuchBlock;
+    u32* list = blocks_of(state, entry[0]) + entry[1];
+    const u32 fault = agree(team, let_go(team, state, list, entry[2]));
+    if (fault != kNoFault) return fault;
+    for (u32 at = team.rank(); at < entry[2]; at += team.size()) list[at] = kNullBlock;
+    team.sync();
+  }
+  return kNoFault;
+}
+
+/// Appends null places to rows. `pairs` is the payload of kPad.
+template <Team T>
+BLOCKSTEP_HD inline u32 pad(T& team, State& state, const u32* pairs, u32 count) {
+  for (u32 i = 0; i < count; ++i) {
+    Row& row = state.rows[pairs[2 * i]];
+    const u32 at = row.num_blocks;
+    const u32 n = pairs[2 * i + 1];
+    if (!row.in_use) return kRowNotInUse;
+    if (n > state.config.max_blocks_per_row - at) return kRowTooLong;
+    team.sync();
+    u32* list = blocks_of(state, pairs[2 * i]) + at;
+    for (u32 place = team.rank(); place < n; place += team.size()) list[place] = kNullBlock;
+    if (team.rank() == 0) row.num_blocks = at + n;
+    team.sync();
+  }
+  return kNoFault;
+}
+
+/// Moves blocks within their rows. `entries` is the payload of kMove.
+template <Team T>
+BLOCKSTEP_HD inline u32 move(T& team, State& state, const u32* entries, u32 count) {
+  u32 fault = kNoFault;
+  if (team.rank() == 0) {  // few entries, and one may use the place that another one left
+    for (u32 i = 0; i < count && fault == kNoFault; ++i) {
+      const u32* entry = entries + 3 * i;
+      const Row& row = state.rows[entry[0]];
+      u32* list = blocks_of(state, entry[0]);
+      if (!row.in_use) fault = kRowNotInUse;
+      else if (entry[1] >= row.num_blocks || entry[2] >= row.num_blocks || list[entry[2]] != kNullBlock) fault = kNoSuchBlock;
+      else {
+        list[entry[2]] = list[entry[1]];
+        list[entry[1]] = kNullBlock;
+      }
+    }
+  }
+  return agree(team, fault);
 }
 
 /// Frees the rows: drops the references to their blocks, row after row, each row's last block first.

@@ -1,7 +1,9 @@
 // HostConfig: the configuration of a core. The addon has checked the ranges.
 #pragma once
 
-#include "../../core/base/state.h"
+#include <vector>
+
+#include "group_config.h"
 
 namespace blockstep {
 
@@ -24,6 +26,12 @@ struct HostConfig {
   Key seed;
   Authority authority = Authority::kHost;
   KvReport kv_events = KvReport::kNothing;
+  bool kv_events_by_block = false;  // each block is told, also where another one has the same key
+  /// KV cache groups; empty: one group of full attention, with blocks of block_size tokens. With groups, block_size is how many
+  /// tokens a block hash covers: a divisor of the block sizes of all groups.
+  std::vector<GroupConfig> groups;
+  /// Which of vLLM's faults are mended (GroupFix).
+  u32 group_fixes = 0;
 
   /// How many blocks `tokens` tokens need.
   u32 blocks_for(u32 tokens) const { return (tokens + block_size - 1) / block_size; }

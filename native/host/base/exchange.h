@@ -20,6 +20,9 @@ enum Control : u32 {
   kHitFree,
   kDeciding,
   kKvEventWords,
+  kGroupBlocks = 16,        // [kMaxGroups] places of each group's row after the last admission
+  kGroupHits = 24,          // [kMaxGroups] leading places that the prefix cache gave to it
+  kGroupCommonPrefix = 32,  // [kMaxGroups] as kCommonPrefix
   kControlWords = 64
 };
 
@@ -27,41 +30,46 @@ enum Control : u32 {
 enum class PendingOp : u32 { kAppend = 1, kPublish, kRelease, kClose, kEvict, kTruncate, kRewind };
 constexpr u32 kSlotBits = 0xffffff;
 
-/// The arrays of one plan, max_entries words each. TypeScript writes the first three, native code the last two.
+/// The arrays of one plan, max_entries words each. TypeScript writes the first three, native code the others: two for each
+/// group, those of the first group first.
 struct Frame {
   const std::int32_t* slots;
   const std::int32_t* scheduled;
   const std::int32_t* computed;
   std::int32_t* num_blocks;
   std::int32_t* new_blocks;
+  u64 group_stride;  // words from an array of one group to that of the next
 };
-constexpr u32 kFrameArrays = 5;
+constexpr u32 frame_arrays(u32 num_groups) { return 3 + 2 * num_groups; }
 
 /// Where the parts of one exchange buffer lie. The addon makes sure that the memory is valid whenever the core is
 /// called.
 class Exchange {
  public:
-  Exchange(std::int32_t* words, u32 pending_capacity, u32 max_entries)
-      : words_(words), pending_capacity_(pending_capacity), max_entries_(max_entries) {}
+  Exchange(std::int32_t* words, u32 pending_capacity, u32 max_entries, u32 num_groups = 1)
+      : words_(words), pending_capacity_(pending_capacity), max_entries_(max_entries), num_groups_(num_groups) {}
 
-  static u64 words_needed(u32 pending_capacity, u32 num_frames, u32 max_entries) {
-    return kControlWords + u64{2} * pending_capacity + u64{num_frames} * kFrameArrays * max_entries;
+  static u64 words_needed(u32 pending_capacity, u32 num_frames, u32 max_entries, u32 num_groups = 1) {
+    return kControlWords + u64{2} * pending_capacity + u64{num_frames} * frame_arrays(num_groups) * max_entries;
   }
 
   std::int32_t& control(Control word) const { return words_[word]; }
+  /// The word of a group in one of the arrays of the control area.
+  std::int32_t& control(Control array, u32 group) const { return words_[array + group]; }
   std::int32_t* pending() const { return words_ + kControlWords; }
   u32 pending_capacity() const { return pending_capacity_; }
 
   Frame frame(u32 index) const {
-    std::int32_t* base = pending() + u64{2} * pending_capacity_ + u64{index} * kFrameArrays * max_entries_;
+    std::int32_t* base = pending() + u64{2} * pending_capacity_ + u64{index} * frame_arrays(num_groups_) * max_entries_;
     const u64 n = max_entries_;
-    return {base, base + n, base + 2 * n, base + 3 * n, base + 4 * n};
+    return {base, base + n, base + 2 * n, base + 3 * n, base + 4 * n, 2 * n};
   }
 
  private:
   std::int32_t* words_;
   u32 pending_capacity_;
   u32 max_entries_;
+  u32 num_groups_;
 };
 
 }  // namespace blockstep

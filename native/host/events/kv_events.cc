@@ -12,19 +12,27 @@ void KvEvents::begin() {
 
 void KvEvents::announce(const FullBlock& block) {
   const std::size_t at = announced_tokens_.size();
-  announced_tokens_.insert(announced_tokens_.end(), block.tokens, block.tokens + block_size_);
-  announced_.push_back({block.handle, block.index, block.parent != nullptr, block.parent ? *block.parent : Key{0, 0},
-                        *block.key, at});
+  announced_tokens_.insert(announced_tokens_.end(), block.tokens, block.tokens + block_sizes_[block.group]);
+  announced_.push_back({block.handle, block.group, block.index, block.parent != nullptr,
+                        block.parent ? *block.parent : Key{0, 0}, *block.key, at});
 }
 
-void KvEvents::reused(u64 handle, const Key* keys, const std::int32_t* tokens, u32 count) {
-  if (report_ != KvReport::kAll || count == 0) return;
-  waiting_.reserve(waiting_.size() + 10 + std::size_t{count} * (4 + block_size_));
-  waiting_.insert(waiting_.end(), {static_cast<u32>(KvEvent::kReused), static_cast<u32>(handle),
-                                   static_cast<u32>(handle >> 32), 0, count, 0});
-  put({0, 0});
-  for (u32 i = 0; i < count; ++i) put(keys[i]);
-  waiting_.insert(waiting_.end(), tokens, tokens + std::size_t{count} * block_size_);
+void KvEvents::reused(const FullBlock& first, const std::vector<Key>& keys) {
+  if (report_ != KvReport::kAll || keys.empty()) return;
+  const u32 count = static_cast<u32>(keys.size());
+  waiting_.reserve(waiting_.size() + 11 + keys.size() * (4 + block_sizes_[first.group]));
+  put_head(KvEvent::kReused, {first.handle, first.group, first.index, first.parent != nullptr,
+                              first.parent ? *first.parent : Key{0, 0}, keys[0], 0}, count);
+  for (const Key& key : keys) put(key);
+  waiting_.insert(waiting_.end(), first.tokens, first.tokens + std::size_t{count} * block_sizes_[first.group]);
+}
+
+/// The words of an event in front of its keys.
+void KvEvents::put_head(KvEvent kind, const Announced& first, u32 count) {
+  waiting_.insert(waiting_.end(), {static_cast<u32>(kind), static_cast<u32>(first.handle),
+                                   static_cast<u32>(first.handle >> 32), first.group, first.index, count,
+                                   first.has_parent ? 1u : 0u});
+  put(first.parent);
 }
 
 void KvEvents::apply(State& state, const u32* log, u32 words, Results& results) {
@@ -54,12 +62,15 @@ void KvEvents::tell(const State& state, u32 head, const u32* words, const Result
     case Op::kEvict: return tell_dropped(state, words, count_of(head));
     case Op::kReset:
       waiting_.push_back(static_cast<u32>(KvEvent::kCleared));
-      published_.assign(published_.size(), false);
+      published_.assign(published_.size(), 0);
       return;
     case Op::kOpen:
     case Op::kRelease:
     case Op::kPin:
-    case Op::kUnpin: return;
+    case Op::kUnpin:
+    case Op::kDrop:
+    case Op::kPad:
+    case Op::kMove: return;  // blocks keep their keys
   }
 }
 
@@ -73,9 +84,10 @@ void KvEvents::tell_published(const State& state, const u32* entries, u32 count)
     const u32 id = blocks_of(state, entry[0])[entry[1]];
     const Announced& announced = announced_[next_];
     if (announced.key != key) throw Error{kInvariant, "a block was published under a key that nobody announced"};
-    published_[id] = true;
-    const bool is_new = find(state, key) == id;
+    published_[id] = static_cast<u8>(1 + announced.group);
+    const bool is_new = by_block_ || find(state, key, announced.group) == id;
     const bool follows = next_ > from && announced_[next_ - 1].handle == announced.handle &&
+                         announced_[next_ - 1].group == announced.group &&
                          announced_[next_ - 1].index + 1 == announced.index;
     if (!is_new || !follows) {
       tell_run(from, next_);
@@ -88,29 +100,30 @@ void KvEvents::tell_published(const State& state, const u32* entries, u32 count)
 void KvEvents::tell_run(std::size_t from, std::size_t to) {
   if (from >= to) return;
   const Announced& first = announced_[from];
-  waiting_.insert(waiting_.end(), {static_cast<u32>(KvEvent::kStored), static_cast<u32>(first.handle),
-                                   static_cast<u32>(first.handle >> 32), first.index, static_cast<u32>(to - from),
-                                   first.has_parent ? 1u : 0u});
-  put(first.parent);
+  put_head(KvEvent::kStored, first, static_cast<u32>(to - from));
   for (std::size_t i = from; i < to; ++i) put(announced_[i].key);
   const auto tokens = announced_tokens_.begin() + static_cast<std::ptrdiff_t>(first.tokens);
-  waiting_.insert(waiting_.end(), tokens, tokens + static_cast<std::ptrdiff_t>((to - from) * block_size_));
+  waiting_.insert(waiting_.end(), tokens, tokens + static_cast<std::ptrdiff_t>((to - from) * block_sizes_[first.group]));
 }
 
 /// Tells which keys are gone, of blocks that may have lost theirs.
 void KvEvents::tell_dropped(const State& state, const u32* ids, u32 count) {
   std::size_t event = 0;  // where its keys begin, once there is an event
+  u32 group = 0;          // of that event
   told_.clear();
   for (u32 i = 0; i < count; ++i) {
     const Block& block = state.blocks[ids[i]];
-    if (!published_[ids[i]] || (block.flags & kPublished)) continue;
-    published_[ids[i]] = false;
+    if (published_[ids[i]] == 0 || (block.flags & kPublished)) continue;
+    const u32 of = published_[ids[i]] - 1u;
+    published_[ids[i]] = 0;
     // The block's key stays readable until the block is published again.
     // Two of the dropped blocks may have had the same key.
-    if (find(state, block.key) != kNone || !told_.insert({block.key.lo, block.key.hi}).second) continue;
-    if (event == 0) {
-      waiting_.insert(waiting_.end(), {static_cast<u32>(KvEvent::kRemoved), 0});
+    const bool found = !by_block_ && find(state, block.key, of) != kNone;
+    if (found || (!by_block_ && !told_.insert({of, block.key.lo, block.key.hi}).second)) continue;
+    if (event == 0 || of != group) {
+      waiting_.insert(waiting_.end(), {static_cast<u32>(KvEvent::kRemoved), of, 0});
       event = waiting_.size();
+      group = of;
     }
     put(block.key);
     waiting_[event - 1] += 1;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -16,26 +17,30 @@ namespace blockstep {
 
 /// An event is flat words behind its kind:
 ///
-///   kStored, kReused   handle (2 words), index of the first block in its request, n, 1 if there is a parent, the
-///                      parent's key (4 words), n keys (4 words each), n * block_size tokens
-///   kRemoved           n, n keys
+///   kStored, kReused   handle (2 words), group, index of the first block in its request, n, 1 if there is a parent, the
+///                      parent's key (4 words), n keys (4 words each), n * the group's block size tokens
+///   kRemoved           group, n, n keys
 ///   kCleared           (nothing): the index is empty
 enum class KvEvent : u32 { kStored = 1, kReused, kRemoved, kCleared };
 
-/// A full block of a request: the parent is null for the first block.
+/// A full block of a request in one of its groups: the parent is null for the first block.
 struct FullBlock {
   u64 handle;
+  u32 group;
   u32 index;
   const Key* parent;
   const Key* key;
   const std::int32_t* tokens;
 };
 
-/// Invariant: `published_[id]` is whether block `id` carries a key, as of the last command that was applied here.
+/// Invariant: `published_[id]` is 0 if block `id` carries no key, else 1 + the group of its key, as of the last command that was
+/// applied here.
 class KvEvents {
  public:
-  KvEvents(KvReport report, u32 num_blocks, u32 block_size)
-      : report_(report), block_size_(block_size), published_(report == KvReport::kNothing ? 0 : num_blocks) {}
+  /// @param by_block each block is told, also where another one has the same key
+  /// @param block_sizes tokens of a block, by group
+  KvEvents(KvReport report, bool by_block, u32 num_blocks, std::vector<u32> block_sizes)
+      : report_(report), by_block_(by_block), block_sizes_(std::move(block_sizes)), published_(report == KvReport::kNothing ? 0 : num_blocks) {}
   KvEvents(const KvEvents&) = delete;
   KvEvents& operator=(const KvEvents&) = delete;
 
@@ -46,9 +51,9 @@ class KvEvents {
   /// Announces the next publication of the log that is being built. The request may have ended when the log is applied,
   /// so its tokens are copied here. @throws std::bad_alloc
   void announce(const FullBlock& block);
-  /// Tells that a request found these blocks in the index, if that is told. Its blocks follow each other from the first
-  /// one on. @throws std::bad_alloc
-  void reused(u64 handle, const Key* keys, const std::int32_t* tokens, u32 count);
+  /// Tells that a request found these blocks in the index, if that is told: they follow each other from the first one on, whose
+  /// key is the first of `keys`. @throws std::bad_alloc
+  void reused(const FullBlock& first, const std::vector<Key>& keys);
 
   /// As apply() of one member, and tells what the log did. Publications come in the order of their announcements.
   /// @throws Error kInvariant if they do not, std::bad_alloc; the log is applied nevertheless, up to some command
@@ -61,6 +66,7 @@ class KvEvents {
  private:
   struct Announced {
     u64 handle;
+    u32 group;
     u32 index;
     bool has_parent;
     Key parent;
@@ -72,16 +78,18 @@ class KvEvents {
   void tell_published(const State& state, const u32* entries, u32 count);
   void tell_dropped(const State& state, const u32* ids, u32 count);
   void tell_run(std::size_t from, std::size_t to);
+  void put_head(KvEvent kind, const Announced& first, u32 count);
   void put(const Key& key);
 
   const KvReport report_;
-  const u32 block_size_;
-  std::vector<bool> published_;
+  const bool by_block_;
+  const std::vector<u32> block_sizes_;  // [groups]
+  std::vector<u8> published_;
   std::vector<Announced> announced_;
   std::vector<std::int32_t> announced_tokens_;
   std::size_t next_ = 0;  // announcements that were published
   std::vector<u32> waiting_;
-  std::set<std::pair<u64, u64>> told_;  // keys that the command dropped for good
+  std::set<std::tuple<u32, u64, u64>> told_;  // groups and keys that the command dropped for good
 };
 
 }  // namespace blockstep

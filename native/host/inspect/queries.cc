@@ -15,11 +15,14 @@ u32 Queries::read_tokens(u32 index, u32 from, Span<std::int32_t> out) const {
   return n;
 }
 
-u32 Queries::read_blocks(u32 index, u32 from, Span<std::int32_t> out) const {
+u32 Queries::read_blocks(u32 index, u32 from, Span<std::int32_t> out, u32 group) const {
   const Slot& slot = slots_.open_slot(index);
-  if (from >= slot.num_blocks) return 0;
-  const u32 n = std::min(out.size, slot.num_blocks - from);
-  std::copy_n(blocks_of(state_, slot.row) + from, n, out.data);
+  if (slot.row == kNone) return 0;
+  const u32 row = slot.row * config_.pool.num_groups + group;
+  const u32 length = state_.rows[row].num_blocks;
+  if (from >= length) return 0;
+  const u32 n = std::min(out.size, length - from);
+  std::copy_n(blocks_of(state_, row) + from, n, out.data);
   return n;
 }
 

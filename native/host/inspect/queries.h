@@ -18,7 +18,7 @@ class Queries {
   /// The tokens of the slot that are known. @throws Error kBadSlot; so do read_tokens() and read_blocks()
   u32 num_tokens(u32 slot) const { return slots_.open_slot(slot).num_tokens; }
   u32 read_tokens(u32 slot, u32 from, Span<std::int32_t> out) const;
-  u32 read_blocks(u32 slot, u32 from, Span<std::int32_t> out) const;
+  u32 read_blocks(u32 slot, u32 from, Span<std::int32_t> out, u32 group) const;
   /// Ids of the free blocks, head of the queue first.
   u32 read_free_queue(Span<std::int32_t> out) const;
   /// Ids of the published blocks, in ascending order.

@@ -4,6 +4,16 @@
 #include <string>
 
 namespace blockstep {
+namespace {
+
+std::vector<u32> block_sizes(const HostConfig& config) {
+  std::vector<u32> sizes;
+  for (const GroupConfig& group : config.groups) sizes.push_back(group.block_size);
+  if (sizes.empty()) sizes.push_back(config.block_size);
+  return sizes;
+}
+
+}  // namespace
 
 FactLog::FactLog(const HostConfig& config, const Exchange& exchange, Condition& condition, Mirrored& mirrored)
     : exchange_(exchange),
@@ -12,7 +22,7 @@ FactLog::FactLog(const HostConfig& config, const Exchange& exchange, Condition& 
       state_memory_(config.pool),
       state_(state_memory_.state),
       ids_memory_(u64{config.pool.num_blocks} * sizeof(u32)),
-      events_(config.kv_events, config.pool.num_blocks, config.block_size) {}
+      events_(config.kv_events, config.kv_events_by_block, config.pool.num_blocks, block_sizes(config)) {}
 
 void FactLog::begin() {
   log_.clear();

@@ -32,6 +32,22 @@ class LogWriter {
     put_key(item + 2, key);
   }
 
+  /// `count` >= 1 places of `row` from `from` on let their blocks go.
+  void drop(u32 row, u32 from, u32 count) { put3(Op::kDrop, row, from, count); }
+
+  /// `row` gets `count` >= 1 null places.
+  void pad(u32 row, u32 count) {
+    u32* item = add(Op::kPad, 2);
+    item[0] = row;
+    item[1] = count;
+  }
+
+  /// The block in place `from` of `row` moves to place `to`.
+  void move(u32 row, u32 from, u32 to) { put3(Op::kMove, row, from, to); }
+
+  /// What is added next begins a new command: one Extend must not name a row twice.
+  void cut() { joins_ = false; }
+
   /// An item of a command that lists rows or block ids: Release, Pin, Unpin or Evict.
   void list(Op op, u32 id) { *add(op, 1) = id; }
 
@@ -53,14 +69,24 @@ class LogWriter {
   const u32* words() const { return buffer_.data(); }
   u32 size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  void clear() { size_ = 0; }
+  void clear() {
+    size_ = 0;
+    joins_ = true;
+  }
 
  private:
+  void put3(Op op, u32 a, u32 b, u32 c) {
+    u32* item = add(op, 3);
+    item[0] = a;
+    item[1] = b;
+    item[2] = c;
+  }
+
   /// Makes room for one more item of `words` words and returns where to write it: in the last command if that is of the
   /// same kind and not too long, otherwise in a new one.
   u32* add(Op op, u32 words) {
     make_room(words + u64{1});
-    const bool joins = size_ != 0 && op_of(buffer_[head_]) == op && size_ - head_ + words <= kMaxCommandWords;
+    const bool joins = joins_ && size_ != 0 && op_of(buffer_[head_]) == op && size_ - head_ + words <= kMaxCommandWords;
     if (!joins) start(head_word(op, 0));
     buffer_[head_] += 1u << 8;
     size_ += words;
@@ -68,6 +94,7 @@ class LogWriter {
   }
 
   void start(u32 head) {
+    joins_ = true;
     head_ = size_;
     buffer_[size_++] = head;
   }
@@ -79,6 +106,7 @@ class LogWriter {
   static_assert(kMaxCommandWords <= kMaxCount);
   std::vector<u32> buffer_;
   u32 size_ = 0;  // words written
+  bool joins_ = true;  // whether the next item may join the last command
   u32 head_ = 0;  // where the last command starts; meaningless while the log is empty
 };
 

@@ -45,7 +45,7 @@ void PoolCommands::unpin(Span<const std::int32_t> ids) {
 }
 
 bool PoolCommands::reset() {
-  if (state_.num_free != state_.config.num_blocks - 1) return false;
+  if (state_.num_free != state_.config.num_blocks - 1 - state_.config.num_kept) return false;
   facts_.begin();
   facts_.log().reset();
   facts_.commit();

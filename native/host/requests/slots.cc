@@ -28,7 +28,7 @@ void Slots::log_publications(Slot& slot, u32 row, u32 have, u32 from, u32 to) {
     if (facts_.events().on()) [[unlikely]] {
       const Key* keys = slot.hashes + i;
       const std::size_t first = std::size_t{i} * config_.block_size;
-      facts_.events().announce({table_.handle(slot), i, i == 0 ? nullptr : keys, keys + 1, slot.tokens + first});
+      facts_.events().announce({table_.handle(slot), 0, i, i == 0 ? nullptr : keys, keys + 1, slot.tokens + first});
     }
     facts_.log().publish(row, i, slot.hashes[i + 1]);
   }
@@ -81,7 +81,7 @@ const char* Slots::verify() const {
       if (slot.num_blocks || slot.room || slot.publish_at != kNone) return "slots: blocks without a row";
       continue;
     }
-    const Row& row = state_.rows[slot.row];
+    const Row& row = state_.rows[slot.row * config_.pool.num_groups];  // of the first group
     if (held[slot.row]) return "slots: two slots hold one row";
     held[slot.row] = true;
     holders += 1;
@@ -90,7 +90,7 @@ const char* Slots::verify() const {
     if (slot.num_published > slot.num_blocks) return "slots: more blocks published than held";
   }
   if (open != table_.num_open()) return "slots: num_open is not the number of open slots";
-  if (holders != state_.rows_in_use) return "slots: a row in use belongs to no slot";
+  if (holders * config_.pool.num_groups != state_.rows_in_use) return "slots: a row in use belongs to no slot";
   return nullptr;
 }
 

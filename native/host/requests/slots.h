@@ -8,13 +8,17 @@
 
 namespace blockstep {
 
+/// Answers of an admission in place of a row.
+constexpr std::int32_t kNotEnoughBlocks = -1;
+constexpr std::int32_t kNoFreeRow = -2;
+
 /// Invariant, which verify() checks: every row in use belongs to exactly one open slot, and slot and row have the same
 /// number of blocks.
 class Slots {
  public:
   Slots(const HostConfig& config, const Exchange& exchange, FactLog& facts)
       : config_(config), exchange_(exchange), facts_(facts), state_(facts.state()),
-        table_(config.block_size, config.caching, config.seed), free_rows_(config.pool.num_rows) {}
+        table_(config.block_size, config.caching, config.seed), free_rows_(config.pool.num_rows / config.pool.num_groups) {}
   Slots(const Slots&) = delete;
   Slots& operator=(const Slots&) = delete;
 

@@ -62,7 +62,8 @@ std::int32_t Admissions::admit(u32 index, u32 hit_blocks, u32 reserve_tokens, u3
   const u32 full = config_.caching ? std::min(publish_tokens, slot.num_tokens) / config_.block_size : 0;
   const u32 publish_to = std::max(published, std::min(full, total));
   if (opens && facts_.events().on()) [[unlikely]] {
-    facts_.events().reused(table_.handle(index), slot.hashes + 1, slot.tokens, hits.size);
+    facts_.events().reused({table_.handle(index), 0, 0, nullptr, nullptr, slot.tokens},
+                           {slot.hashes + 1, slot.hashes + 1 + hits.size});
   }
   facts_.begin();
   if (opens) facts_.log().open_row(row, hits.data, hits.size);

@@ -8,9 +8,6 @@
 
 namespace blockstep {
 
-constexpr std::int32_t kNotEnoughBlocks = -1;
-constexpr std::int32_t kNoFreeRow = -2;
-
 class Admissions {
  public:
   Admissions(const HostConfig& config, const Exchange& exchange, FactLog& facts, Slots& slots)

@@ -43,6 +43,28 @@ void Pending::drain(u32 count) {
   facts_.commit();
 }
 
+void Pending::publish(Slot& slot, u32 tokens) {
+  if (groups_) {
+    groups_->rows.publish(slot, tokens);
+    groups_->rows.refresh(slot);
+    return;
+  }
+  const u32 to = std::min(tokens / config_.block_size, slot.num_blocks);
+  if (to <= slot.num_published) return;
+  slots_.log_publications(slot, slot.row, slot.num_blocks, slot.num_published, to);
+  slots_.set_row(slot, slot.row, slot.num_blocks, to);
+}
+
+void Pending::release(Slot& slot) {
+  if (groups_) groups_->rows.release(slot);
+  else slots_.release_row(slot);
+}
+
+void Pending::forget_match(u32 slot) {
+  if (groups_) groups_->admissions.forget_match(slot);
+  else admissions_.forget_match(slot);
+}
+
 void Pending::apply(u32 word, std::int32_t argument) {
   const u32 index = word & kSlotBits;
   if (!table_.is_open(index)) {
@@ -57,33 +79,30 @@ void Pending::apply(u32 word, std::int32_t argument) {
       return;
     case PendingOp::kPublish: {
       const u32 tokens = std::min(static_cast<u32>(std::max(argument, 0)), slot.num_tokens);
-      if (tokens < slot.publish_at) return;
-      const u32 to = std::min(tokens / config_.block_size, slot.num_blocks);
-      if (to <= slot.num_published) return;
-      slots_.log_publications(slot, slot.row, slot.num_blocks, slot.num_published, to);
-      slots_.set_row(slot, slot.row, slot.num_blocks, to);
+      if (tokens >= slot.publish_at) publish(slot, tokens);
       return;
     }
     case PendingOp::kRelease:
-      slots_.release_row(slot);
+      release(slot);
       return;
     case PendingOp::kClose:
-      slots_.release_row(slot);
-      admissions_.forget_match(index);
+      release(slot);
+      forget_match(index);
       table_.close(index);
       return;
     case PendingOp::kEvict:
       if (argument < 0) break;
-      slots_.evict_row(slot, static_cast<u32>(argument));
+      if (groups_) groups_->rows.evict(slot, static_cast<u32>(argument));
+      else slots_.evict_row(slot, static_cast<u32>(argument));
       return;
     case PendingOp::kTruncate:
       if (argument < 0) break;
-      admissions_.forget_match(index);
+      forget_match(index);
       table_.truncate(slot, static_cast<u32>(argument));
       return;
     case PendingOp::kRewind:
       if (argument < 0) break;
-      admissions_.forget_match(index);
+      forget_match(index);
       table_.rewind(slot, static_cast<u32>(argument));
       return;
   }

@@ -2,16 +2,18 @@
 // publications and releases (PendingOp in base/exchange.h).
 #pragma once
 
+#include "../groups/groups.h"
 #include "admissions.h"
 
 namespace blockstep {
 
 class Pending {
  public:
+  /// @param groups null: one group of full attention
   Pending(const HostConfig& config, const Exchange& exchange, Condition& condition, FactLog& facts, Slots& slots,
-          Admissions& admissions)
+          Admissions& admissions, Groups* groups)
       : config_(config), exchange_(exchange), condition_(condition), facts_(facts), slots_(slots),
-        table_(slots.table()), admissions_(admissions) {}
+        table_(slots.table()), admissions_(admissions), groups_(groups) {}
   Pending(const Pending&) = delete;
   Pending& operator=(const Pending&) = delete;
 
@@ -23,6 +25,9 @@ class Pending {
  private:
   void drain(u32 count);
   void apply(u32 word, std::int32_t argument);
+  void publish(Slot& slot, u32 tokens);
+  void release(Slot& slot);
+  void forget_match(u32 slot);
 
   const HostConfig& config_;
   const Exchange& exchange_;
@@ -31,6 +36,7 @@ class Pending {
   Slots& slots_;
   RequestTable& table_;
   Admissions& admissions_;
+  Groups* const groups_;
 };
 
 }  // namespace blockstep

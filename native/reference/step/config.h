@@ -1,4 +1,4 @@
-// ReferenceConfig: how a reference executor is set up. NativeReferenceConfig in src/core/native-reference.ts describes
+// ReferenceConfig: how a reference executor is set up. NativeReferenceConfig in src/core/native/native-reference.ts describes
 // the fields.
 #pragma once
 

@@ -5,7 +5,7 @@
 
 namespace blockstep {
 
-/// In the order of MISMATCHES in src/core/native-reference.ts.
+/// In the order of MISMATCHES in src/core/native/native-reference.ts.
 enum class Mismatch : u32 {
   // The tables differ from the plan or from the unpaged copy of the request.
   kUnknown,    // a running entry of a request that was never admitted

@@ -1,5 +1,5 @@
 // StepIo: the buffer of one step of the reference executor. The executor reads the plan from it and writes the answer
-// into it. src/core/native-reference.ts lays out the same buffer; both layouts must agree.
+// into it. src/core/native/native-reference.ts lays out the same buffer; both layouts must agree.
 #pragma once
 
 #include "config.h"

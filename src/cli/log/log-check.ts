@@ -1,5 +1,5 @@
 import { BlockstepError } from '../../base/errors.js';
-import type { ReplayResult } from '../../core/native.js';
+import type { ReplayResult } from '../../core/native/native.js';
 import type { LogHeader } from '../../scheduler/log/log.js';
 import { readLog } from '../../scheduler/log/log-reader.js';
 import { replayCommands, replayInputs } from '../../scheduler/replay/log-replay.js';

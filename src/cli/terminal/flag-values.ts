@@ -19,6 +19,16 @@ export const parse = {
     }
     throw new InvalidArgumentError('Expected a number from 0 to 2^128 - 1, decimal or 0x and hex digits.');
   },
+  /** A list in JSON. What is in it is checked by whoever uses it. */
+  list(text: string): unknown[] {
+    try {
+      const value: unknown = JSON.parse(text);
+      if (Array.isArray(value)) return value;
+    } catch (error) {
+      throw new InvalidArgumentError(`Expected JSON (${(error as Error).message}).`);
+    }
+    throw new InvalidArgumentError('Expected a list in JSON.');
+  },
 };
 
 function number(text: string, good: (value: number) => boolean, expected: string): number {

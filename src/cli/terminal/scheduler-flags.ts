@@ -19,6 +19,8 @@ type FlagKey = Exclude<
   | 'deadlines'
   | 'numRanks'
   | 'kvEvents'
+  | 'kvGroups'
+  | 'hashBlockSize'
   | 'reportBlocks'
   | 'backend'
   | 'authority'
@@ -90,6 +92,15 @@ export function addSchedulerFlags(command: Command, { isServed = false }: FlagDe
   );
   hashSeed.argParser(parse.hashSeed);
   command.addOption(isServed ? hashSeed : hashSeed.default(0n, '0'));
+  command.addOption(
+    new Option(
+      '--kv-groups <json>',
+      'KV cache groups, as the option kvGroups has them: [{"type": "full"}, {"type": "sliding", "window": 128}]',
+    ).argParser(parse.list),
+  );
+  command.addOption(
+    new Option('--hash-block-size <n>', 'with --kv-groups: tokens of a block hash').argParser(parse.integer),
+  );
   command.addOption(new Option('--no-deviations', 'decide as vLLM does where that is a failure too'));
 }
 
@@ -111,8 +122,9 @@ function makeOptions(flag: SchedulerFlag, value: unknown): Option[] {
 
 /** The scheduler options that a parsed command line asks for. */
 export function schedulerOptions(values: Record<string, unknown>): SchedulerOptions {
-  const { hashSeed } = values;
-  const options: Record<string, unknown> = hashSeed === undefined ? {} : { hashSeed };
+  const options: Record<string, unknown> = {};
+  for (const key of ['hashSeed', 'kvGroups', 'hashBlockSize'])
+    if (values[key] !== undefined) options[key] = values[key];
   for (const { key } of FLAGS) if (values[key] !== undefined) options[key] = values[key];
   if (values['deviations'] === false) options['deviations'] = false;
   return options as unknown as SchedulerOptions;

@@ -10,8 +10,8 @@ import {
   KV_ENTRY_BYTES,
   type NativeDeviceReference,
   type NativeReferenceConfig,
-} from '../../core/native-reference.js';
-import type { TablesShape } from '../../core/native-tables.js';
+} from '../../core/native/native-reference.js';
+import type { TablesShape } from '../../core/native/native-tables.js';
 import type { ExecutorResult } from '../../engine/executor/executor.js';
 import { BlockArena } from '../../transfer/block-arena.js';
 import { PendingStep, type ReadAnswer, type ReferenceRunner } from './runner.js';

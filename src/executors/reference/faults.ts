@@ -6,7 +6,7 @@ import {
   type MismatchKind,
   StepControl,
   type StepIo,
-} from '../../core/native-reference.js';
+} from '../../core/native/native-reference.js';
 import type { ExecutorPlan } from '../../engine/executor/executor.js';
 
 /**

@@ -3,7 +3,7 @@ import {
   KV_ENTRY_BYTES,
   type NativeReference,
   type NativeReferenceConfig,
-} from '../../core/native-reference.js';
+} from '../../core/native/native-reference.js';
 import type { StepTables } from '../../core/tables.js';
 import type { ExecutorResult } from '../../engine/executor/executor.js';
 import { InputBatch } from '../../engine/executor/input-batch.js';

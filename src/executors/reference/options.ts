@@ -2,7 +2,7 @@ import { checkBoolean, checkNumber } from '../../base/checks.js';
 import { badArgument, checkInteger, show } from '../../base/errors.js';
 import { checkHostMemory } from '../../base/host-memory.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
-import { KV_ENTRY_BYTES, type NativeReferenceConfig } from '../../core/native-reference.js';
+import { KV_ENTRY_BYTES, type NativeReferenceConfig } from '../../core/native/native-reference.js';
 import { gpuOf, resolvePlacement } from '../../core/placement.js';
 import type { ExecutorLimits } from '../../engine/executor/executor-limits.js';
 import { ENGINE_OPTION_NAMES, type EngineOptions } from '../../engine/state/options.js';

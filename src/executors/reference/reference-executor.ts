@@ -1,6 +1,6 @@
 import { BlockstepError } from '../../base/errors.js';
 import { bytes, INSPECT, showFacts } from '../../base/inspect.js';
-import { MAX_FINDINGS, StepControl } from '../../core/native-reference.js';
+import { MAX_FINDINGS, StepControl } from '../../core/native/native-reference.js';
 import type { StepTables } from '../../core/tables.js';
 import type { DeviceExecutor, ExecutorPlan, ExecutorResult } from '../../engine/executor/executor.js';
 import type { ExecutorLimits } from '../../engine/executor/executor-limits.js';

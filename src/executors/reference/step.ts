@@ -7,7 +7,7 @@ import {
   type NativeReferenceConfig,
   StepControl,
   type StepIo,
-} from '../../core/native-reference.js';
+} from '../../core/native/native-reference.js';
 import type { StepTables } from '../../core/tables.js';
 import type { ExecutorPlan, ExecutorRequest } from '../../engine/executor/executor.js';
 import { EntryKind } from '../../scheduler/plan/plan.js';

@@ -5,6 +5,9 @@ const Kind = { stored: 1, reused: 2, removed: 3, cleared: 4 } as const;
 
 const KEY_WORDS = HASH_BYTES / 4;
 
+/** What an event says of its group. */
+export type EventGroup = Pick<KvBlocksStored, 'blockSize' | 'kind' | 'window'>;
+
 /** What the scheduler knows of a request's hashes. */
 export interface HashNames {
   readonly adapter: string | null;
@@ -14,12 +17,12 @@ export interface HashNames {
 /**
  * Reads the events of native code. They keep parts of `words`, which must be theirs.
  * @param words as `NativeCore.takeKvEvents` gives them
- * @param blockSize tokens of a block
+ * @param groups the KV cache groups, in their order
  * @param namesOf what is known of the request with a handle
  */
 export function readKvEvents(
   words: Uint32Array,
-  blockSize: number,
+  groups: readonly EventGroup[],
   namesOf: (handle: number) => HashNames,
 ): KvEvent[] {
   const events: KvEvent[] = [];
@@ -31,21 +34,26 @@ export function readKvEvents(
   };
   const stored = (isReused: boolean): KvBlocksStored => {
     const handle = words[at] + words[at + 1] * 2 ** 32;
-    const numBlocks = words[at + 3];
-    const hasParent = words[at + 4] === 1;
-    at += 5;
+    const group = words[at + 2];
+    const numBlocks = words[at + 4];
+    const hasParent = words[at + 5] === 1;
+    at += 6;
+    const { blockSize, kind, window } = groups[group];
     const parent = bytes(KEY_WORDS);
     const hashes = bytes(numBlocks * KEY_WORDS);
     const tokenIds = new Int32Array(words.buffer, words.byteOffset + 4 * at, numBlocks * blockSize);
     at += numBlocks * blockSize;
     const parentHash = hasParent ? parent : null;
-    return { type: 'stored', medium: 'GPU', hashes, parentHash, tokenIds, ...namesOf(handle), isReused };
+    const names = namesOf(handle);
+    const ofGroup = { group, blockSize, kind, window };
+    return { type: 'stored', medium: 'GPU', hashes, parentHash, tokenIds, ...names, isReused, ...ofGroup };
   };
   while (at < words.length) {
     const kind = words[at++];
     if (kind === Kind.removed) {
+      const group = words[at++];
       const numBlocks = words[at++];
-      events.push({ type: 'removed', medium: 'GPU', hashes: bytes(numBlocks * KEY_WORDS) });
+      events.push({ type: 'removed', medium: 'GPU', hashes: bytes(numBlocks * KEY_WORDS), group });
     } else if (kind === Kind.cleared) events.push({ type: 'cleared' });
     else events.push(stored(kind === Kind.reused));
   }

@@ -10,6 +10,12 @@ export type KvMedium = 'GPU' | TierMedium;
 /** Where a tier of a connector lies: memory of a host, or what is slower. */
 export type TierMedium = 'CPU' | 'STORAGE';
 
+/**
+ * What a token needs of the tokens before it, in the layers of a KV cache group. `full`, `mla` (multi-head latent attention) and `sink` (attention
+ * with sink tokens): all; `sliding`: the last ones; `chunked`: those of its chunk; `mamba` (and other linear attention): one state.
+ */
+export type KvGroupType = 'full' | 'mla' | 'sink' | 'sliding' | 'chunked' | 'mamba';
+
 /** Full blocks of one request that follow each other. */
 export interface KvBlocksStored {
   readonly type: 'stored';
@@ -26,6 +32,14 @@ export interface KvBlocksStored {
   readonly cacheSalt: string | null;
   /** True: the blocks were stored before, and a request found them. Only with `report: 'all'`. */
   readonly isReused: boolean;
+  /** The KV cache group of the blocks, from 0; a hash is found in its group alone. Blocks of a tier are of group 0. */
+  readonly group: number;
+  /** Tokens of a block of the group. */
+  readonly blockSize: number;
+  /** What the group's layers need (`KvGroupOptions.type`). */
+  readonly kind: KvGroupType;
+  /** Tokens that a token attends to; null for groups without a window. */
+  readonly window: number | null;
 }
 
 /** Blocks that can no longer be found. */
@@ -34,6 +48,8 @@ export interface KvBlocksRemoved {
   readonly medium: KvMedium;
   /** The hashes of the blocks, 16 bytes each, one behind the other. */
   readonly hashes: Uint8Array;
+  /** The KV cache group of the blocks. */
+  readonly group: number;
 }
 
 /** No block of the pool can be found any more; what tiers have stays, and they tell of it themselves. */

@@ -3,7 +3,7 @@ import { describeError } from '../../base/errors.js';
 import { Control, type Core } from '../../core/core.js';
 import type { Request } from '../request/request.js';
 import { HASH_BYTES, type KvEvent, type TakenKvEventSink, type TierMedium } from './kv-event.js';
-import { type HashNames, readKvEvents } from './kv-event-words.js';
+import { type EventGroup, type HashNames, readKvEvents } from './kv-event-words.js';
 
 const NO_NAMES: HashNames = { adapter: null, cacheSalt: null };
 
@@ -13,6 +13,8 @@ const OF_A_TIER = {
   tokenIds: new Int32Array(0),
   ...NO_NAMES,
   isReused: false,
+  group: 0,
+  window: null,
 } as const;
 
 /** The one place that calls the sink of KV cache events. What the sink throws is counted, and costs nothing else. */
@@ -25,7 +27,11 @@ export class ToldKvEvents {
   /** What tiers of the connector have stored and removed since the last call, in order. */
   #ofTiers: KvEvent[] = [];
 
-  constructor(sink: TakenKvEventSink, core: Core, anomalies: Anomalies) {
+  readonly #groups: readonly EventGroup[];
+
+  /** @param groups the KV cache groups, in their order */
+  constructor(sink: TakenKvEventSink, core: Core, anomalies: Anomalies, groups: readonly EventGroup[]) {
+    this.#groups = groups;
     this.#sink = sink;
     this.#core = core;
     this.#anomalies = anomalies;
@@ -42,7 +48,9 @@ export class ToldKvEvents {
     if (hashes.length === 0) return;
     const bytes = hashBytes(hashes);
     this.#ofTiers.push(
-      type === 'removed' ? { type, medium, hashes: bytes } : { ...OF_A_TIER, type, medium, hashes: bytes },
+      type === 'removed'
+        ? { type, medium, hashes: bytes, group: 0 }
+        : { ...OF_A_TIER, ...this.#groups[0], window: null, type, medium, hashes: bytes },
     );
   }
 
@@ -60,12 +68,8 @@ export class ToldKvEvents {
   }
 
   #read(): KvEvent[] {
-    const { native, config } = this.#core;
-    return readKvEvents(
-      native.takeKvEvents(),
-      config.blockSize,
-      (handle) => this.#names.get(handle) ?? NO_NAMES,
-    );
+    const { native } = this.#core;
+    return readKvEvents(native.takeKvEvents(), this.#groups, (handle) => this.#names.get(handle) ?? NO_NAMES);
   }
 
   #call(events: readonly KvEvent[]): void {

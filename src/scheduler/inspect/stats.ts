@@ -1,3 +1,4 @@
+import { heldBlocks } from '../../core/rows.js';
 import type { OutstandingKind } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
 import { type FinishReason, finishReasonOf } from '../request/status.js';
@@ -144,7 +145,7 @@ export function readStats(s: SchedulerState): SchedulerStats {
 function numBlocksOf(s: SchedulerState, requests: Iterable<Request>): number {
   const blocks = new Set<number>();
   for (const { slot, keptBlocks } of requests) {
-    for (const id of s.core.blocks(slot)) blocks.add(id);
+    for (const id of heldBlocks(s.core, slot)) blocks.add(id);
     for (const id of keptBlocks ?? []) blocks.add(id);
   }
   return blocks.size;

@@ -161,7 +161,12 @@ function verifyCounts(s: SchedulerState, request: Request): void {
   );
   expect(numOutputPlaceholders >= 0, request, `has ${numOutputPlaceholders} placeholders`);
   expect(numComputedTokens >= 0, request, `has ${numComputedTokens} computed tokens`);
-  const covered = s.core.blocks(slot).length * s.config.blockSize;
+  const { kvGroups, blockSize } = s.config;
+  const covered = Math.min(
+    ...(kvGroups?.list ?? [{ blockSize, numSpeculativeBlocks: 0 }]).map(
+      (group, g) => Math.max(s.core.blocks(slot, g).length - group.numSpeculativeBlocks, 0) * group.blockSize,
+    ),
+  );
   expect(
     covered >= Math.min(numComputedTokens, s.config.maxModelLen),
     request,

@@ -4,7 +4,7 @@ import type { Request } from '../request/request.js';
 import type { Chunk, ChunkOutcome, EndOutcome } from '../request/session.js';
 import { FinishCode } from '../request/status.js';
 import { setStops } from '../request/stop-conditions.js';
-import { noteForgotten } from '../state/forget.js';
+import { blocksFrom, noteForgotten } from '../state/forget.js';
 import { keepTokens } from '../state/kept-tokens.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { enterQueue, limitWhole, startDeadline, stopDeadline } from './deadlines.js';
@@ -137,8 +137,7 @@ function dropLastToken(s: SchedulerState, request: Request): number {
   keepTokens(s, request);
   const kept = request.numTokens - 1;
   // The dropped token may have completed a block, whose hash goes with the token.
-  if (s.config.reportBlocks)
-    noteForgotten(s, s.core.blocks(request.slot).subarray(Math.floor(kept / s.config.blockSize)));
+  if (s.config.reportBlocks) noteForgotten(s, blocksFrom(s, request.slot, kept));
   const drop = s.config.deviations.sessionHashes ? PendingOp.truncate : PendingOp.rewind;
   s.core.push(drop, request.slot, kept);
   return kept;

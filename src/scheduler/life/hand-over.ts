@@ -1,3 +1,4 @@
+import { hasRows, rowsOf } from '../../core/rows.js';
 import { FAILED, reportersOf } from '../connector/ask-connector.js';
 import { kvExtent } from '../connector/kv-extent.js';
 import type { HandOver } from '../connector/kv-view.js';
@@ -37,9 +38,15 @@ export function handOver(s: SchedulerState, request: Request, reason: FinishCode
  */
 function leftBy(s: SchedulerState, request: Request): HandOver {
   const extent = kvExtent(s.inFlight, request);
-  const held = s.core.blocks(request.slot);
-  const { blockSize, deviations } = s.config;
-  const covered = Math.ceil(Math.min(request.numComputedTokens, request.numTokens) / blockSize);
-  const count = deviations.clipHandOver ? covered : held.length;
-  return { ...extent, blocks: [held.subarray(0, count)] };
+  const { blockSize, deviations, kvGroups } = s.config;
+  const computed = Math.min(request.numComputedTokens, request.numTokens);
+  // vLLM first lets go what no later token needs.
+  if (kvGroups !== null && hasRows(s.core, request.slot))
+    s.core.native.dropGroups(request.slot, request.numComputedTokens);
+  const sizes = kvGroups?.list.map((group) => group.blockSize) ?? [blockSize];
+  const blocks = rowsOf(s.core, request.slot).map((row, g) => {
+    const covered = Math.ceil(computed / sizes[g]);
+    return row.subarray(0, deviations.clipHandOver ? covered : row.length);
+  });
+  return { ...extent, blocks };
 }

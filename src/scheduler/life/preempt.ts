@@ -1,6 +1,7 @@
 import { joined } from '../../base/arrays.js';
 import { channels } from '../../base/channels.js';
 import { PendingOp } from '../../core/core.js';
+import { hasRows, heldBlocks } from '../../core/rows.js';
 import { NEVER, type Plan } from '../plan/plan.js';
 import { isUsed } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
@@ -31,7 +32,7 @@ export function preempt(s: SchedulerState, request: Request): void {
  * so that no other request gets them (vLLM #29870, #46014).
  */
 export function giveBlocksBack(s: SchedulerState, request: Request): void {
-  if (isUsed(request)) keepBlocks(s, request, s.core.blocks(request.slot));
+  if (isUsed(request)) keepBlocks(s, request, heldBlocks(s.core, request.slot));
   giveRow(s, request);
   if (s.connector !== null) s.releasedHandles.push(request.handle);
 }
@@ -43,8 +44,8 @@ export function giveBlocksBack(s: SchedulerState, request: Request): void {
  */
 export function giveRowBack(s: SchedulerState, request: Request): boolean {
   s.drainingRows.delete(request);
-  const held = s.core.blocks(request.slot);
-  if (held.length === 0) return false;
+  const held = heldBlocks(s.core, request.slot);
+  if (!hasRows(s.core, request.slot)) return false;
   keepBlocks(s, request, held);
   giveRow(s, request);
   return true;

@@ -1,3 +1,5 @@
+import { hasRows } from '../../core/rows.js';
+import { numSinkBlocks } from '../options/options.js';
 import type { ResetOptions, ResetResult } from '../options/reset.js';
 import { noteForgotten } from '../state/forget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
@@ -26,7 +28,9 @@ export function resetPrefixCache(
   }
   const reclaimed = resetRunning ? reclaimAllSessions(s) : [];
   const published = s.config.reportBlocks ? s.core.published() : NO_BLOCKS;
-  const local = s.core.native.reset();
+  const { kvGroups, deviations } = s.config;
+  const isKept = kvGroups !== null && numSinkBlocks(kvGroups) > 0 && !deviations.resetBesideSinks;
+  const local = !isKept && s.core.native.reset();
   if (local) noteForgotten(s, published);
   const connector = local && resetConnector ? (s.connector?.askReset() ?? null) : null;
   s.kvEvents?.tell([]);
@@ -41,6 +45,6 @@ export function resetPrefixCache(
 function holders(s: SchedulerState): string[] {
   const all = [...s.requests.values(), ...s.draining, ...s.quarantined];
   return all
-    .filter(({ slot, keptBlocks }) => keptBlocks !== null || s.core.blocks(slot).length > 0)
+    .filter(({ slot, keptBlocks }) => keptBlocks !== null || hasRows(s.core, slot))
     .map((request) => request.id);
 }

@@ -1,3 +1,4 @@
+import { hasRows } from '../../core/rows.js';
 import type { Plan } from '../plan/plan.js';
 import { isUsed } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
@@ -112,7 +113,7 @@ function reclaim(s: SchedulerState, request: Request): true {
 export function releaseWaiting(s: SchedulerState, request: Request): void {
   if (request.load !== null) endLoading(s, request);
   // If the load brought nothing, `endLoading` has given the blocks back already.
-  if (s.core.blocks(request.slot).length > 0) giveBlocksBack(s, request);
+  if (hasRows(s.core, request.slot)) giveBlocksBack(s, request);
   request.numComputedTokens = 0;
   request.nextPublish = 0;
 }

@@ -5,6 +5,7 @@ import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import { forgetBlocks, forgetRow } from '../state/forget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
+import { firstTokenIn, placesOf, tokensKept } from './lost-places.js';
 
 /**
  * What follows from bad blocks: blocks that were published and then not written, or written wrongly, by a failed step
@@ -24,9 +25,11 @@ function holdsBlocks({ container, numComputedTokens, load }: Request): boolean {
   return container === 'running' || (container !== null && (numComputedTokens > 0 || load !== null));
 }
 
-/** Removes a request's blocks from the prefix cache, from block index `firstBad` on, and adds their ids to `bad`. */
+/** Removes a request's blocks from the prefix cache, those with KV of the tokens from `firstBad` on, and adds their ids to `bad`. */
 export function evictRow(s: SchedulerState, request: Request, firstBad: number, bad: Set<number>): void {
-  for (const id of s.core.blocks(request.slot).subarray(firstBad)) bad.add(id);
+  const { blockSize } = s.config;
+  const from = s.config.kvGroups === null ? firstBad - (firstBad % blockSize) : firstBad;
+  for (const { id, firstToken } of placesOf(s, request)) if (firstToken >= from) bad.add(id);
   forgetRow(s, request.slot, firstBad);
 }
 
@@ -85,19 +88,17 @@ export function recomputeSharers(
   bad: ReadonlySet<number>,
   spared: ReadonlySet<Request>,
 ): void {
-  recompute(s, plan, (request) =>
-    spared.has(request) ? -1 : s.core.blocks(request.slot).findIndex((id) => bad.has(id)),
-  );
+  recompute(s, plan, (request) => (spared.has(request) ? -1 : firstTokenIn(s, request, bad)));
 }
 
 /**
  * Preempts the running requests that have a bad block, last admitted first as in vLLM's forced reset, and takes the
  * blocks of waiting requests that have one.
- * @param firstBadBlock index of the first bad block in a request's row; -1 = none is bad
+ * @param firstBadToken first token with KV in a bad block of a request; -1 = none is bad
  */
-function recompute(s: SchedulerState, plan: Plan | null, firstBadBlock: (request: Request) => number): void {
+function recompute(s: SchedulerState, plan: Plan | null, firstBadToken: (request: Request) => number): void {
   for (const request of [...s.queues.running].reverse()) {
-    const firstBad = firstBadBlock(request);
+    const firstBad = firstBadToken(request);
     if (firstBad < 0) continue;
     // Blocks behind the bad prefix were computed from it, and are wrong with it.
     forgetRow(s, request.slot, firstBad);
@@ -105,7 +106,7 @@ function recompute(s: SchedulerState, plan: Plan | null, firstBadBlock: (request
   }
   for (const request of s.requests.values()) {
     if (request.container === 'running' || !holdsBlocks(request)) continue;
-    const firstBad = firstBadBlock(request);
+    const firstBad = firstBadToken(request);
     if (firstBad < 0) continue;
     forgetRow(s, request.slot, firstBad);
     // This holds for a load that is done too: its blocks are published only when the request is promoted.
@@ -117,9 +118,9 @@ function recompute(s: SchedulerState, plan: Plan | null, firstBadBlock: (request
 /**
  * Cuts a load before its first bad block. The load may still write, so the request keeps the blocks; at its promotion
  * only tokens in front of the bad block count.
- * @param firstBad index of the bad block in the row
+ * @param firstBad the first token with KV in the bad block
  */
 export function truncateLoad(s: SchedulerState, request: Request, firstBad: number): void {
   if (request.load !== null) markFailed(s, request, request.load);
-  request.numComputedTokens = Math.min(request.numComputedTokens, firstBad * s.config.blockSize);
+  request.numComputedTokens = Math.min(request.numComputedTokens, tokensKept(s, request, firstBad));
 }

@@ -1,3 +1,4 @@
+import { rowsOf } from '../../core/rows.js';
 import { reportersOf } from '../connector/ask-connector.js';
 import type { TakenMatch } from '../connector/connector-answers.js';
 import { startDeadline } from '../life/deadlines.js';
@@ -25,19 +26,28 @@ export function beginLoad(
   localTokens: number,
 ): boolean {
   const numExternal = match.numTokens ?? 0;
-  const held = s.core.blocks(request.slot);
-  // A copy, so that nothing a connector does to its list changes this row.
-  if (s.connector?.tellAllocated(request, [held.slice()], numExternal) === false) {
+  const rows = rowsOf(s.core, request.slot);
+  // Copies, so that nothing a connector does to its lists changes these rows.
+  if (
+    s.connector?.tellAllocated(
+      request,
+      rows.map((row) => row.slice()),
+      numExternal,
+    ) === false
+  ) {
     // The blocks were published when they were taken, and no step will compute them.
-    forgetRow(s, request.slot, Math.floor(localTokens / s.config.blockSize));
+    forgetRow(s, request.slot, localTokens);
     endUnreported(s, request, FinishCode.error);
     return false;
   }
   request.numExternalTokens = numExternal;
   if (numExternal === 0) return true;
   const { blockSize } = s.config;
-  const first = Math.floor(localTokens / blockSize);
-  const blocks = held.slice(first, Math.ceil((localTokens + numExternal) / blockSize));
+  const sizes = s.config.kvGroups?.list.map((group) => group.blockSize) ?? [blockSize];
+  const loaded = rows.map((row, g) =>
+    row.subarray(Math.floor(localTokens / sizes[g]), Math.ceil((localTokens + numExternal) / sizes[g])),
+  );
+  const blocks = Int32Array.from(loaded.flatMap((ids) => [...ids].filter((id) => id !== 0)));
   const load: Load = { child: match.child, step: plan.step, localTokens, blocks, failed: false };
   if (match.async) {
     plan.loadedBlocks.push(blocks);

@@ -1,6 +1,6 @@
 import type { TakenInvalid, TakenOutput, TakenReport } from '../connector/connector-output.js';
 import { loseLoad, markFailed } from '../life/loading.js';
-import { dropOutputs } from '../life/preempt.js';
+import { dropOutputs, preemptByForce } from '../life/preempt.js';
 import type { Plan } from '../plan/plan.js';
 import type { SyncLoad } from '../plan/sync-load.js';
 import type { Load } from '../request/load.js';
@@ -18,6 +18,7 @@ import {
   truncateLoad,
 } from './bad-blocks.js';
 import { isDeclared, isEarlierLoad, reportForeign } from './judge-report.js';
+import { firstTokenIn, placesOf, tokensKept } from './lost-places.js';
 
 /**
  * Takes reports of failed loads (vLLM `_handle_invalid_blocks`), before any other request builds on the missing KV.
@@ -109,7 +110,7 @@ function takeInvalid(
     }
     known = true;
     failed.add(request);
-    truncateLoad(s, request, Math.floor(load.localTokens / s.config.blockSize) + at);
+    truncateLoad(s, request, firstTokenIn(s, request, new Set([block])));
   }
   for (const plan of plans) {
     for (const load of plan.syncLoads) {
@@ -159,7 +160,7 @@ function isDrained(s: SchedulerState, block: number, child: number, handle: numb
       request.load === null &&
       (handle === undefined || request.handle === handle) &&
       request.outstanding?.hasPeer('load', child) === true &&
-      (s.core.blocks(request.slot).includes(block) || request.keptBlocks?.includes(block) === true),
+      (placesOf(s, request).some(({ id }) => id === block) || request.keptBlocks?.includes(block) === true),
   );
 }
 
@@ -175,16 +176,16 @@ function failSyncLoads(
   failedEntries: ReadonlySet<Request>,
 ): void {
   const { missing } = plan;
-  const { blockSize, deviations, loadFailurePolicy } = s.config;
+  const { deviations, loadFailurePolicy } = s.config;
   const evicts = deviations.evictFailedLoads || loadFailurePolicy === 'fail';
   if (!deviations.sharersWait) failPrefixes(s, missing, failed);
   const bad = new Set(missing);
   const owners = new Set<Request>();
   const marked = new Set<number>();
-  for (const request of s.queues.running) {
+  for (const request of [...s.queues.running]) {
     const before = computedBeforeStep(s, plan, request);
     if (deviations.sharersWait) marked.clear();
-    const touched = findMissing(s, request, Math.ceil(before / blockSize), missing, marked);
+    const touched = findMissing(s, request, before, missing, marked);
     if (touched === null) continue;
     const { firstOwn, first } = touched;
     if (deviations.sharersWait && !isOwnLoad(plan, request, first)) continue;
@@ -192,10 +193,14 @@ function failSyncLoads(
     if (firstOwn >= 0) s.counters.failedLoads++;
     dropOutputs(s, request, plan);
     request.numDraftTokens = 0;
-    request.numComputedTokens = firstOwn < 0 ? before : firstOwn * blockSize;
+    request.numComputedTokens = firstOwn < 0 ? before : tokensKept(s, request, firstOwn);
     if (firstOwn < 0) continue;
     owners.add(request);
     if (evicts) evictRow(s, request, firstOwn, bad);
+    // Of a request that computes everything again the rows may lack what its first tokens need.
+    const lacks = firstOwn > 0 || plan.groups.length > 1;
+    if (lacks && request.numComputedTokens === 0 && loadFailurePolicy === 'recompute')
+      preemptByForce(s, request, plan);
   }
   // Loads whose blocks have a new owner count too: tokens that were computed from their KV and published are wrong all
   // the same.
@@ -219,7 +224,7 @@ function failPrefixes(s: SchedulerState, missing: ReadonlySet<number>, failed: S
   const marked = new Set<number>();
   for (const request of s.queues.allSkipped()) {
     if (request.load === null) continue;
-    const touched = findMissing(s, request, s.core.blocks(request.slot).length, missing, marked);
+    const touched = findMissing(s, request, Number.POSITIVE_INFINITY, missing, marked);
     if (touched === null) continue;
     markFailed(s, request, request.load);
     if (touched.firstOwn >= 0) truncateLoad(s, request, touched.firstOwn);
@@ -242,26 +247,25 @@ function isOwnLoad({ syncLoads }: Plan, request: Request, block: number): boolea
 }
 
 /**
- * Finds the missing blocks among the first `numBlocks` blocks of a request's row, and adds them to `marked`.
+ * Finds the missing blocks among those with KV of the first `numTokens` tokens of a request, and adds them to `marked`.
  * @param marked missing blocks that a request before this one has to compute
- * @returns `first`: id of the first missing block; `firstOwn`: row index of the first missing block that was not
+ * @returns `first`: id of the first missing block; `firstOwn`: first token with KV in a missing block that was not
  * marked, -1 if all were. Null if no block is missing
  */
 function findMissing(
   s: SchedulerState,
   request: Request,
-  numBlocks: number,
+  numTokens: number,
   missing: ReadonlySet<number>,
   marked: Set<number>,
 ): { firstOwn: number; first: number } | null {
-  const ids = s.core.blocks(request.slot).subarray(0, numBlocks);
   let firstOwn = -1;
   let first = -1;
-  ids.forEach((id, i) => {
-    if (!missing.has(id)) return;
+  for (const { id, firstToken } of placesOf(s, request, numTokens)) {
+    if (!missing.has(id)) continue;
     if (first < 0) first = id;
-    if (firstOwn < 0 && !marked.has(id)) firstOwn = i;
+    if (!marked.has(id) && (firstOwn < 0 || firstToken < firstOwn)) firstOwn = firstToken;
     marked.add(id);
-  });
+  }
   return first < 0 ? null : { firstOwn, first };
 }

@@ -5,6 +5,7 @@ import type { Request } from '../request/request.js';
 import { forgetBlocks, forgetRow } from '../state/forget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { forgetSince, holdsSince, leftSince, recomputeSharers, spoilEntries } from './bad-blocks.js';
+import { firstTokenIn } from './lost-places.js';
 
 const NOBODY: ReadonlySet<Request> = new Set();
 const NONE: readonly Request[] = [];
@@ -39,9 +40,9 @@ export function loseBlocks(
   const oldest = plan ?? s.inFlight.at(0) ?? null;
   // Any of these requests may have held a lost block.
   const left = oldest === null ? NONE : leftSince(s, oldest);
-  const holders = [...s.requests.values()].filter((request) => firstOf(s, request, bad) >= 0);
+  const holders = [...s.requests.values()].filter((request) => firstTokenIn(s, request, bad) >= 0);
   const ends = s.config.loadFailurePolicy === 'fail';
-  if (ends) for (const request of holders) giveUp(s, oldest, request, firstOf(s, request, bad));
+  if (ends) for (const request of holders) giveUp(s, oldest, request, firstTokenIn(s, request, bad));
   else recomputeSharers(s, oldest, bad, NOBODY);
   if (oldest !== null && left.length > 0) forgetLeft(s, oldest, left);
   return ends ? holders : NONE;
@@ -58,7 +59,8 @@ function takenSince(s: SchedulerState, plan: Plan | null): Set<number> {
     if (each.step <= plan.step) continue;
     for (let i = 0; i < each.numRequests; i++) {
       if (!holdsSince(each.requests[i], each.step)) continue;
-      for (const id of newBlocksOf(s.core, each, i)) taken.add(id);
+      for (let g = 0; g < each.groups.length; g++)
+        for (const id of newBlocksOf(s.core, each, i, g)) taken.add(id);
     }
     for (const blocks of each.loadedBlocks) for (const id of blocks) taken.add(id);
   }
@@ -84,9 +86,4 @@ function giveUp(s: SchedulerState, oldest: Plan | null, request: Request, firstB
   forgetRow(s, request.slot, firstBad);
   dropOutputs(s, request, oldest ?? undefined);
   request.failure ??= 'cannot go on: the executor lost a block of its KV';
-}
-
-/** Row index of the first of these blocks in a request's row; -1 if the row has none. */
-function firstOf(s: SchedulerState, { slot }: Request, bad: ReadonlySet<number>): number {
-  return s.core.blocks(slot).findIndex((id) => bad.has(id));
 }

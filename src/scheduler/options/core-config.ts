@@ -1,6 +1,11 @@
 import type { CoreConfig } from '../../core/core.js';
+import type { NativeConfig } from '../../core/native/native.js';
+import type { NativeGroup } from '../../core/native/native-groups.js';
 import { type Placement, resolvePlacement } from '../../core/placement.js';
-import { numLookaheadTokens, type SchedulerConfig } from './options.js';
+import { admissionCap, isFull, type KvGroup, type KvGroups } from './kv-groups.js';
+import { numLookaheadTokens, numSinkBlocks, type SchedulerConfig } from './options.js';
+
+type GroupConfig = 'groups' | 'keptBlocks' | 'groupFixes';
 
 /** Pending operations that the update of one entry can cause besides its tokens: publish, evict, release, close. */
 const OPS_PER_ENTRY = 4;
@@ -18,13 +23,20 @@ type DecidingConfig = Omit<
 };
 
 /** The configuration of the native core for a scheduler of this configuration. */
-export function coreConfig(config: DecidingConfig): Required<CoreConfig> {
-  const { numBlocks, blockSize, maxNumSeqs, maxModelLen, numSpeculativeTokens } = config;
+export function coreConfig(
+  config: DecidingConfig,
+): Required<Omit<CoreConfig, GroupConfig>> & Pick<CoreConfig, GroupConfig> {
+  const { numBlocks, blockSize, maxNumSeqs, maxModelLen, numSpeculativeTokens, kvGroups } = config;
   return {
     numBlocks,
-    blockSize,
+    blockSize: kvGroups?.hashBlockSize ?? blockSize,
     numRows: config.numRows,
-    maxBlocksPerRow: Math.ceil(maxModelLen / blockSize),
+    maxBlocksPerRow: Math.max(
+      ...(kvGroups?.list ?? [{ blockSize, numSpeculativeBlocks: 0 }]).map(
+        (group) => Math.ceil(maxModelLen / group.blockSize) + group.numSpeculativeBlocks,
+      ),
+    ),
+    ...(kvGroups !== null && groupsForCore(kvGroups, config)),
     maxEntries: maxNumSeqs,
     // One frame more than steps in flight: the plan updated last stays readable while the next one is made.
     numFrames: config.pipelineDepth + 1,
@@ -35,6 +47,37 @@ export function coreConfig(config: DecidingConfig): Required<CoreConfig> {
     enablePrefixCaching: config.enablePrefixCaching,
     hashSeed: config.hashSeed,
     kvEvents: config.kvEvents?.report ?? 'off',
+    kvEventsByBlock: !config.deviations.eventsByHash,
     ...(config.placement ?? resolvePlacement({})),
   };
+}
+
+/** Bits of `NativeConfig.groupFixes`. */
+const CUT_ALL_FULL = 1;
+const SHIFT_MASKS = 2;
+
+function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<NativeConfig, GroupConfig>> {
+  const { cutAllHits, publishMatchable, capDrafts } = config.deviations;
+  const context = { ...config, hasConnector: false };
+  const drafts = capDrafts ? numLookaheadTokens(config) : 0;
+  return {
+    groups: groups.list.map((group) => ({
+      type: nativeType(group),
+      blockSize: group.blockSize,
+      window: group.window,
+      chunk: group.chunk,
+      spareBlocks: group.numSpeculativeBlocks,
+      mostBlocks: admissionCap(group, context, drafts),
+      spec: group.spec,
+      eagle: group.eagle,
+      zeroed: groups.zeroes && group.type === 'full',
+    })),
+    keptBlocks: numSinkBlocks(groups),
+    groupFixes: (cutAllHits ? CUT_ALL_FULL : 0) | (publishMatchable ? SHIFT_MASKS : 0),
+  };
+}
+
+function nativeType(group: KvGroup): NativeGroup['type'] {
+  if (group.type === 'sliding' || group.type === 'chunked') return group.type;
+  return isFull(group) ? 'full' : `mamba-${group.mode ?? 'none'}`;
 }

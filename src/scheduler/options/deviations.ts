@@ -123,6 +123,35 @@ export interface Deviations {
    * takes more tokens than were computed, and the count falls below 0; with this deviation off the count falls to 0.
    */
   keepRecomputed: boolean;
+  /**
+   * With several groups of full attention of different kinds, the prefix hit of each is cut to the hit of all. vLLM cuts the first kind alone: the
+   * others hold more blocks than the request needs, and with external tokens the pool's count goes wrong.
+   */
+  cutAllHits: boolean;
+  /**
+   * With a drafter, the blocks of a sliding window that are published are those that a lookup can accept, which is one further than without.
+   * vLLM publishes the others, and nothing is ever found.
+   */
+  publishMatchable: boolean;
+  /**
+   * A request whose load failed where the window in front was never loaded computes again from its first token. vLLM goes on from the failed
+   * block, with a window of nothing.
+   */
+  recomputeWindows: boolean;
+  /**
+   * Blocks for draft tokens count where the blocks of a sliding window or of a chunk are limited at an admission. vLLM forgets them: in a pool
+   * of just that size a long prompt preempts itself for ever.
+   */
+  capDrafts: boolean;
+  /**
+   * A reset of the prefix cache succeeds where only the blocks of sinks are in use, which no request holds. In vLLM it never succeeds with sinks.
+   */
+  resetBesideSinks: boolean;
+  /**
+   * KV cache events tell a hash when its first block is stored, and when its last one is gone. vLLM tells of each block: a reader hears that a hash
+   * is gone while another block still has it.
+   */
+  eventsByHash: boolean;
 }
 
 const ALL_ON: Deviations = {
@@ -146,6 +175,12 @@ const ALL_ON: Deviations = {
   priorityCursor: true,
   victimTies: true,
   keepRecomputed: true,
+  cutAllHits: true,
+  publishMatchable: true,
+  recomputeWindows: true,
+  capDrafts: true,
+  resetBesideSinks: true,
+  eventsByHash: true,
 };
 
 /** The names that the option `deviations` may have. */

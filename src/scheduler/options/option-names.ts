@@ -6,6 +6,8 @@ import type { ResetOptions } from './reset.js';
 export const SCHEDULER_OPTION_NAMES: NamesOf<SchedulerOptions> = {
   numBlocks: true,
   blockSize: true,
+  kvGroups: true,
+  hashBlockSize: true,
   maxNumSeqs: true,
   maxNumBatchedTokens: true,
   maxModelLen: true,

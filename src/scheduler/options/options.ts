@@ -6,6 +6,7 @@ import type { ConnectorMethods } from '../connector/connector-methods.js';
 import type { KvEventSink, TakenKvEventSink } from '../events/kv-event.js';
 import type { Deadlines } from '../request/wait.js';
 import type { Deviations } from './deviations.js';
+import { type KvGroupOptions, type KvGroups, mostPlaces } from './kv-groups.js';
 
 /** Options of a scheduler, under vLLM's names. Only `numBlocks` has no default. */
 export interface SchedulerOptions extends PlacementOptions {
@@ -13,6 +14,16 @@ export interface SchedulerOptions extends PlacementOptions {
   numBlocks: number;
   /** Tokens per block. Default 16. */
   blockSize?: number;
+  /**
+   * KV cache groups, in the order of their block lists: for models whose layers are not all alike, such as those with sliding windows or
+   * linear attention. Default: one group of full attention.
+   */
+  kvGroups?: readonly KvGroupOptions[] | null;
+  /**
+   * With `kvGroups`: tokens of a block hash, a divisor of the block sizes of all groups (vLLM hash_block_size). Default: their greatest common
+   * divisor.
+   */
+  hashBlockSize?: number;
   /** Most requests that run at once. Default 256. */
   maxNumSeqs?: number;
   /** Most tokens scheduled in one step. Default 8192. */
@@ -108,6 +119,8 @@ export interface SchedulerConfig {
   readonly numBlocks: number;
   /** Tokens per block. */
   readonly blockSize: number;
+  /** KV cache groups; null: one group of full attention. */
+  readonly kvGroups: KvGroups | null;
   /** Most requests that run at once. */
   readonly maxNumSeqs: number;
   /** Most tokens scheduled in one step. */
@@ -171,9 +184,30 @@ export function numLookaheadTokens(
   return config.speculativeMethod === 'ngram' ? 0 : config.numSpeculativeTokens;
 }
 
-/** Tokens that the whole pool can hold. The null block holds none. */
-export function poolTokens({ numBlocks, blockSize }: SchedulerConfig): number {
-  return (numBlocks - 1) * blockSize;
+/** Tokens that the whole pool can hold for one request. The null block and the blocks of sinks hold none. */
+export function poolTokens(config: SchedulerConfig): number {
+  const { numBlocks, blockSize, kvGroups, maxModelLen } = config;
+  if (kvGroups === null) return (numBlocks - 1) * blockSize;
+  const free = numBlocks - 1 - numSinkBlocks(kvGroups);
+  const drafts = config.deviations.capDrafts ? numLookaheadTokens(config) : 0;
+  const context = { ...config, hasConnector: config.connector !== null };
+  const fits = (tokens: number): boolean => {
+    const places = kvGroups.list.map((group) => mostPlaces(group, tokens, context, drafts));
+    return places.reduce((sum, each) => sum + each, 0) <= free;
+  };
+  // The most tokens that fit; more tokens never need fewer blocks.
+  let [low, high] = [0, maxModelLen];
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (fits(middle)) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+/** Blocks that groups with sinks take out of the pool for good. */
+export function numSinkBlocks({ list }: KvGroups): number {
+  return list.reduce((sum, { sinkTokens, blockSize }) => sum + sinkTokens / blockSize, 0);
 }
 
 /**

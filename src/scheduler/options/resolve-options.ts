@@ -8,6 +8,7 @@ import { takeKvEventSink } from '../events/kv-event.js';
 import { DEFAULT_DEADLINES, type Deadlines, MAX_TIMEOUT } from '../request/wait.js';
 import { DEVIATION_NAMES, DEVIATIONS, type Deviations, resolveDeviations } from './deviations.js';
 import { takeHashSeed } from './hash-seed.js';
+import { takeKvGroups } from './kv-groups.js';
 import { SCHEDULER_OPTIONS } from './option-names.js';
 import { DEFAULT_LIMITS, type LogSink, type SchedulerConfig, type SchedulerOptions } from './options.js';
 
@@ -16,6 +17,8 @@ const MAX_BLOCKS = 2 ** 20;
 const MAX_ROWS = 4096;
 const MAX_RANKS = 65_536;
 const MAX_BLOCKS_PER_ROW = 2 ** 20;
+/** Blocks of a row for the states of drafts. */
+const MAX_SPARE_BLOCKS = 64;
 const MAX_TOKENS = 2 ** 30;
 
 /**
@@ -27,7 +30,7 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
   checkNames(options, SCHEDULER_OPTIONS);
   const o = options;
   const maxNumSeqs = integer('maxNumSeqs', o.maxNumSeqs, DEFAULT_LIMITS.maxNumSeqs, 1, MAX_ROWS);
-  const config: SchedulerConfig = {
+  const limits: Omit<SchedulerConfig, 'kvGroups'> = {
     numBlocks: integer('numBlocks', o.numBlocks, undefined, 2, MAX_BLOCKS),
     blockSize: integer('blockSize', o.blockSize, 16, 1, 2 ** 16),
     maxNumSeqs,
@@ -79,6 +82,8 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
     strict: boolean('strict', o.strict, false),
     log: o.log === undefined || o.log === null ? null : checkSink(o.log),
   };
+  const context = { ...limits, hasConnector: limits.connector !== null };
+  const config: SchedulerConfig = { ...limits, kvGroups: takeKvGroups(o.kvGroups, o.hashBlockSize, context) };
   if (!config.enableChunkedPrefill && config.maxNumBatchedTokens < config.maxModelLen) {
     throw badArg(
       'maxNumBatchedTokens',
@@ -86,8 +91,9 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
       `at least maxModelLen (${config.maxModelLen}) when enableChunkedPrefill is false`,
     );
   }
-  if (config.maxModelLen > MAX_BLOCKS_PER_ROW * config.blockSize) {
-    const most = `at most ${MAX_BLOCKS_PER_ROW} blocks of blockSize (${config.blockSize})`;
+  const smallest = Math.min(...(config.kvGroups?.list ?? [config]).map(({ blockSize }) => blockSize));
+  if (config.maxModelLen > (MAX_BLOCKS_PER_ROW - MAX_SPARE_BLOCKS) * smallest) {
+    const most = `at most ${MAX_BLOCKS_PER_ROW - MAX_SPARE_BLOCKS} blocks of blockSize (${smallest})`;
     throw badArg('maxModelLen', config.maxModelLen, most);
   }
   if (config.borrower !== null && config.log !== null)
@@ -100,6 +106,8 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
     throw badArg('authority', 'device', 'host with a borrower: the GPU reads the queues by itself');
   if (config.kvEvents !== null && config.placement.authority === 'device')
     throw badArg('authority', 'device', 'host with kvEvents: the host tells them');
+  if (config.kvGroups !== null && config.placement.authority === 'device')
+    throw badArg('authority', 'device', 'host with kvGroups: the GPU decides for one group');
   return Object.freeze(config);
 }
 

@@ -2,24 +2,17 @@ import { INSPECT, showFacts } from '../../base/inspect.js';
 import type { Frame } from '../../core/core.js';
 import type { Request } from '../request/request.js';
 import { FinishCode } from '../request/status.js';
+import { EntryKind } from './entry-kind.js';
 import { planFacts } from './plan-facts.js';
+import { type PlanGroup, planGroups, removeGroupEntry } from './plan-group.js';
 import type { SyncLoad } from './sync-load.js';
+
+export { EntryKind };
 
 /** Step number of "never scheduled". It is not -1, the number before the first step. */
 export const NEVER = -2;
 
 const NO_BLOCKS = new Int32Array(0);
-
-/** How an entry came into a plan: running already, newly admitted, or admitted again after a preemption. */
-export const EntryKind = {
-  /** The request was running when the step was planned. */
-  running: 0,
-  /** The request was admitted for the first time, or for the next chunk of its session. */
-  new: 1,
-  /** The request was admitted again after a preemption. */
-  resumed: 2,
-} as const;
-export type EntryKind = (typeof EntryKind)[keyof typeof EntryKind];
 
 /**
  * What one step computes (vLLM's SchedulerOutput), as flat arrays in batch order: the requests that were running, in
@@ -53,6 +46,10 @@ export class Plan {
    * the value has no meaning.
    */
   readonly numHitBlocks: Int32Array;
+  /** The same by KV cache group; the arrays of the plan are those of the first group. Without groups there is one. */
+  readonly groups: readonly PlanGroup[];
+  /** With a group of states: blocks that groups of type `full` took in this step (vLLM new_block_ids_to_zero); null if none. */
+  blocksToZero: Int32Array | null = null;
   /** Draft tokens among the scheduled tokens of each entry. */
   readonly numDraftTokens: Int32Array;
   /** Drafts of entry i, from index i * maxDrafts on. -1: made by a step in flight, or refused by the grammar. */
@@ -107,8 +104,10 @@ export class Plan {
   syncLoads: SyncLoad[] = [];
   /** @internal Blocks of `syncLoads` that failed and are still those loads' own. The plan's update needs them. */
   readonly missing = new Set<number>();
-  /** Leading blocks that all requests with blocks share; 0 with prefix caching off. */
-  numCommonPrefixBlocks = 0;
+  /** Leading blocks that all requests with blocks share, in the first group; 0 with prefix caching off. */
+  get numCommonPrefixBlocks(): number {
+    return this.groups[0].numCommonPrefixBlocks;
+  }
 
   /** @internal Frame of the exchange buffer behind the shared arrays. */
   readonly frame: number;
@@ -147,7 +146,8 @@ export class Plan {
     this.numNewBlocks = frame.numNewBlocks;
     this.maxDrafts = maxDrafts;
     this.kinds = new Uint8Array(capacity);
-    this.numHitBlocks = new Int32Array(capacity);
+    this.groups = planGroups(frame);
+    this.numHitBlocks = this.groups[0].numHitBlocks;
     this.numDraftTokens = new Int32Array(capacity);
     this.draftTokens = new Int32Array(capacity * maxDrafts);
     this.needsAllTokens = new Uint8Array(capacity);
@@ -222,7 +222,8 @@ export class Plan {
     this.lacksMetadata = false;
     this.step = step;
     this.totalTokens = 0;
-    this.numCommonPrefixBlocks = 0;
+    for (const group of this.groups) group.numCommonPrefixBlocks = 0;
+    this.blocksToZero = null;
     this.dropped.fill(0, 0, this.numRequests);
     this.spoiled.fill(0, 0, this.numRequests);
     if (this.numInvalidDrafts > 0) this.numInvalidDraftTokens.fill(0);
@@ -280,11 +281,10 @@ export class Plan {
     this.totalTokens -= this.numScheduledTokens[at];
     const end = this.numRequests;
     this.requests.splice(at, 1);
-    for (const column of [this.slots, this.numScheduledTokens, this.numComputedTokens, this.numBlocks]) {
+    for (const column of [this.slots, this.numScheduledTokens, this.numComputedTokens]) {
       column.copyWithin(at, at + 1, end);
     }
-    this.numNewBlocks.copyWithin(at, at + 1, end);
-    this.numHitBlocks.copyWithin(at, at + 1, end);
+    for (const group of this.groups) removeGroupEntry(group, at, end);
     this.maxOutputTokens.copyWithin(at, at + 1, end);
     this.numDraftTokens.copyWithin(at, at + 1, end);
     this.draftTokens.copyWithin(at * this.maxDrafts, (at + 1) * this.maxDrafts, end * this.maxDrafts);

@@ -1,11 +1,12 @@
 import { BlockstepError } from '../../base/errors.js';
 import { loadAddon } from '../../core/loader.js';
-import type { NativeAddon, ReplayResult } from '../../core/native.js';
+import type { NativeAddon, ReplayResult } from '../../core/native/native.js';
 import type { TakenOutput } from '../connector/connector-output.js';
 import type { LogHeader } from '../log/log.js';
 import { type LogRecord, readLog } from '../log/log-reader.js';
 import { coreConfig } from '../options/core-config.js';
 import { hashSeedBytes } from '../options/hash-seed.js';
+import { groupOptions } from '../options/kv-groups.js';
 import type { LogSink, SchedulerOptions } from '../options/options.js';
 import type { Plan } from '../plan/plan.js';
 import { Scheduler } from '../scheduler.js';
@@ -216,13 +217,18 @@ function feed(scheduler: Scheduler, record: RecordedCall['record']): void {
 function optionsOf(
   header: LogHeader | undefined,
 ): Omit<SchedulerOptions, 'connector'> & { connector: LogHeader['connector'] } {
-  const { pipelineDepth, hashSeed, connector = null, ...rest } = requireHeader(header);
-  const options = { ...rest, hashSeed: new Uint8Array(Buffer.from(hashSeed, 'hex')) };
+  const { pipelineDepth, hashSeed, connector = null, kvGroups, ...rest } = requireHeader(header);
+  const options = {
+    ...rest,
+    ...groupOptions(kvGroups),
+    hashSeed: new Uint8Array(Buffer.from(hashSeed, 'hex')),
+  };
   return { ...options, pipelineDepth: pipelineDepth as 1 | 2 | 3, connector };
 }
 
 function requireHeader(header: LogHeader | undefined): LogHeader {
-  if (typeof header?.hashSeed === 'string') return header;
+  // A log from before there were groups names none.
+  if (typeof header?.hashSeed === 'string') return { ...header, kvGroups: header.kvGroups ?? null };
   throw badLog('does not begin with the header of a scheduler');
 }
 

@@ -12,7 +12,7 @@ export interface Prefix {
   readonly request: Request;
   /** The request has no computed tokens, so prefix cache and connector were asked. */
   readonly fresh: boolean;
-  /** Leading blocks that the prefix cache has. */
+  /** Leading blocks that the prefix cache has, of the tokens of a block hash (`hashedTokens`). */
   readonly numHits: number;
   /** Blocks that the request holds already. */
   readonly numHeld: number;
@@ -25,7 +25,12 @@ export function computedAtAdmission(
   { config }: SchedulerState,
   { request, fresh, numHits, external }: Prefix,
 ): number {
-  return fresh ? numHits * config.blockSize + (external.numTokens ?? 0) : request.numComputedTokens;
+  return fresh ? numHits * hashedTokens(config) + (external.numTokens ?? 0) : request.numComputedTokens;
+}
+
+/** Tokens that a block hash covers. Hits are counted in blocks of so many tokens. */
+export function hashedTokens({ kvGroups, blockSize }: SchedulerConfig): number {
+  return kvGroups === null ? blockSize : kvGroups.hashBlockSize;
 }
 
 /**
@@ -33,7 +38,10 @@ export function computedAtAdmission(
  * token never counts: one token must be computed to sample from.
  */
 export function matchPrefix(s: SchedulerState, request: Request): number {
-  if (!s.config.enablePrefixCaching) return 0;
+  const { enablePrefixCaching, kvGroups } = s.config;
+  if (!enablePrefixCaching) return 0;
+  if (kvGroups !== null)
+    return s.core.native.matchGroups(request.slot, request.numTokens - 1) / kvGroups.hashBlockSize;
   const hits = s.core.native.match(request.slot, Math.floor((request.numTokens - 1) / s.config.blockSize));
   return s.dropLastHit && hits > 0 ? hits - 1 : hits;
 }
@@ -79,6 +87,21 @@ export function freeBlocksToAdmit(s: SchedulerState, request: Request): number {
   const { slot, numTokens } = request;
   const fresh = request.numComputedTokens === 0;
   const numHits = fresh ? matchPrefix(s, request) : 0;
+  if (config.kvGroups !== null) {
+    const hit = numHits * config.kvGroups.hashBlockSize;
+    const before = fresh ? 0 : request.numComputedTokens;
+    const more = tokensToCompute(config, numTokens - before - hit, maxNumBatchedTokens);
+    const reserve = tokensToReserve(s, request);
+    return core.native.neededGroups(
+      slot,
+      hit,
+      0,
+      before,
+      Math.max(more, 0),
+      fresh ? 0 : s.lookahead,
+      reserve,
+    );
+  }
   // `matchPrefix` may have dropped the last hit, but `Control.hitFree` counts the hits of the last lookup. So the
   // lookup is repeated for the hits that count.
   if (s.dropLastHit && numHits > 0) core.native.match(slot, numHits);

@@ -1,3 +1,5 @@
+import { Control } from '../../core/core.js';
+import { heldBlocks } from '../../core/rows.js';
 import { preempt } from '../life/preempt.js';
 import { reclaimSession, reclaimStuckLoad } from '../life/reclaim.js';
 import { EntryKind, type Plan } from '../plan/plan.js';
@@ -6,6 +8,7 @@ import { isUsed } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
 import { forgetRow } from '../state/forget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
+import { alignedTokens } from './group-admission.js';
 import { endOutgrown } from './outgrown.js';
 
 /** More tokens than any request has; a small integer, so that the loops stay in small-integer arithmetic. */
@@ -73,6 +76,7 @@ export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget
   const threshold = s.config.longPrefillTokenThreshold || MAX_TOKENS;
   const lastPosition = s.config.maxModelLen - 1;
   const slotLimit = s.slotLimit | 0;
+  const aligns = s.config.kvGroups?.alignsSteps === true;
   const kind = EntryKind.running;
   let at = plan.numRequests;
   let budget = tokenBudget | 0;
@@ -90,6 +94,7 @@ export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget
     if (numNew > budget) numNew = budget;
     if (numNew > lastPosition - computed) numNew = lastPosition - computed;
     if (numNew > slotLimit - computed) numNew = slotLimit - computed;
+    if (aligns && numNew > 0) numNew = alignedTokens(s, request, computed, numNew);
     if (numNew <= 0) {
       if (computed >= slotLimit && endOutgrown(s, request)) i--;
       continue;
@@ -200,13 +205,30 @@ function takeBlocks(s: SchedulerState, plan: Plan, at: number): boolean {
   const request = plan.requests[at];
   const after = plan.numComputedTokens[at] + plan.numScheduledTokens[at];
   if (after + s.lookahead <= s.slotLimit) return run(s, plan, at) === 1;
-  const { blockSize, enablePrefixCaching } = s.config;
+  const { blockSize, enablePrefixCaching, kvGroups } = s.config;
+  if (kvGroups !== null) return takeLastBlocks(s, plan, at);
   const held = s.core.blocks(request.slot).length;
   const publishTo = enablePrefixCaching ? Math.min(after, request.numTokens) : 0;
   if (s.core.native.admit(request.slot, 0, 0, s.slotLimit, publishTo) < 0) return false;
   s.blocksMoved = true;
   plan.numBlocks[at] = Math.ceil(s.slotLimit / blockSize);
   plan.numNewBlocks[at] = plan.numBlocks[at] - held;
+  return true;
+}
+
+/** As `takeBlocks` near the end of the pool, with KV cache groups. */
+function takeLastBlocks(s: SchedulerState, plan: Plan, at: number): boolean {
+  const { slot } = plan.requests[at];
+  const before = plan.numComputedTokens[at];
+  const scheduled = plan.numScheduledTokens[at];
+  const lookahead = Math.max(s.slotLimit - before - scheduled, 0);
+  const lengths = plan.groups.map((_, g) => s.core.blocks(slot, g).length);
+  if (s.core.native.admitGroups(slot, 0, 0, before, scheduled, lookahead, 0, true) < 0) return false;
+  s.blocksMoved = true;
+  for (const [g, group] of plan.groups.entries()) {
+    group.numBlocks[at] = s.core.control[Control.groupBlocks + g];
+    group.numNewBlocks[at] = group.numBlocks[at] - lengths[g];
+  }
   return true;
 }
 
@@ -223,7 +245,7 @@ function chooseVictim(s: SchedulerState): Request | null {
 }
 
 function givesBlocks(s: SchedulerState, request: Request): boolean {
-  return !isUsed(request) && s.core.blocks(request.slot).some((block) => !s.pins.has(block));
+  return !isUsed(request) && heldBlocks(s.core, request.slot).some((block) => !s.pins.has(block));
 }
 
 function worstOf(s: SchedulerState, candidates: readonly Request[]): Request {
@@ -243,6 +265,5 @@ function worstOf(s: SchedulerState, candidates: readonly Request[]): Request {
 /** Takes the hashes of the chunk that a victim was scheduled for in this very step: no step will compute that chunk. */
 function unschedule(s: SchedulerState, plan: Plan, entry: number, victim: Request): void {
   if (!s.config.deviations.evictUnscheduled) return;
-  const firstUncomputed = Math.floor(plan.numComputedTokens[entry] / s.config.blockSize);
-  forgetRow(s, victim.slot, firstUncomputed);
+  forgetRow(s, victim.slot, plan.numComputedTokens[entry]);
 }

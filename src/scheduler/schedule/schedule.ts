@@ -43,6 +43,7 @@ export function beginSchedule(s: SchedulerState): Plan {
   giveUpEmpty(s);
   const plan = freePlan(s);
   plan.begin(s.step++);
+  if (s.config.kvGroups !== null) s.core.native.beginStep();
   endExpired(s);
   if (s.doomed.length > 0) endDoomed(s);
   return plan;
@@ -63,7 +64,10 @@ export function mayAdmit(s: SchedulerState, plan: Plan): boolean {
  * @param commonPrefix number of leading blocks that all running requests share; -1 = to be looked up
  */
 export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number): void {
-  plan.numCommonPrefixBlocks = commonPrefix >= 0 && mayShare(s) ? commonPrefix : findCommonPrefix(s);
+  if (s.config.kvGroups !== null) endGroups(s, plan);
+  else
+    plan.groups[0].numCommonPrefixBlocks =
+      commonPrefix >= 0 && mayShare(s) ? commonPrefix : findCommonPrefix(s);
   advance(s, plan);
   if (s.finishedIds.length > 0) {
     plan.finished = [...new Set(s.finishedIds)];
@@ -92,6 +96,23 @@ export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number)
   }
 }
 
+/** What a plan with KV cache groups has besides. */
+function endGroups(s: SchedulerState, plan: Plan): void {
+  findCommonPrefixes(s, plan);
+  if (s.config.kvGroups?.zeroes !== true) return;
+  const zeroed = s.core.native.takeZeroed();
+  if (zeroed.length > 0) plan.blocksToZero = zeroed;
+}
+
+function findCommonPrefixes(s: SchedulerState, plan: Plan): void {
+  const { control, native } = s.core;
+  if (!mayShare(s)) return;
+  control[Control.headSlot] = s.queues.running[0].slot;
+  native.commonPrefixGroups();
+  for (const [g, group] of plan.groups.entries())
+    group.numCommonPrefixBlocks = control[Control.groupCommonPrefix + g];
+}
+
 function mayShare({ queues, config }: SchedulerState): boolean {
   return queues.running.length > 0 && config.enablePrefixCaching;
 }
@@ -115,7 +136,8 @@ function askConnector(s: SchedulerState, plan: Plan, connector: AskedConnector):
   const moved = s.blocksMoved;
   s.blocksMoved = false;
   attachMetadata(s, plan, connector);
-  if (s.blocksMoved) plan.numCommonPrefixBlocks = findCommonPrefix(s);
+  if (s.blocksMoved && s.config.kvGroups !== null) findCommonPrefixes(s, plan);
+  else if (s.blocksMoved) plan.groups[0].numCommonPrefixBlocks = findCommonPrefix(s);
   s.blocksMoved ||= moved;
 }
 
@@ -172,7 +194,9 @@ function attachMetadata(s: SchedulerState, plan: Plan, connector: AskedConnector
 /** Ids of the blocks that the entries and the loads of the plan took from the pool. */
 function takenBy(s: SchedulerState, plan: Plan): Int32Array {
   const lists = plan.loadedBlocks.slice();
-  for (let i = 0; i < plan.numRequests; i++) lists.push(newBlocksOf(s.core, plan, i));
+  for (let i = 0; i < plan.numRequests; i++)
+    for (let g = 0; g < plan.groups.length; g++)
+      lists.push(newBlocksOf(s.core, plan, i, g).filter((id) => id !== 0));
   // Joined without spreading into a call: a list may be longer than a call may have arguments.
   return Int32Array.from(lists.flatMap((blocks) => [...blocks]));
 }

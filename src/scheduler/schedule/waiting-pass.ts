@@ -15,12 +15,14 @@ import type { RequestQueue } from '../state/request-queue.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import {
   computedAtAdmission,
+  hashedTokens,
   matchPrefix,
   type Prefix,
   tokensToCompute,
   tokensToHold,
   tokensToReserve,
 } from './admission.js';
+import { alignedTokens, noteGroups, takeGroups } from './group-admission.js';
 import { endOutgrown } from './outgrown.js';
 
 /** Returned by `NativeCore.admit` when there is no free row. */
@@ -130,13 +132,13 @@ function promote(s: SchedulerState, request: Request): boolean {
 export function findPrefix(s: SchedulerState, queue: RequestQueue): Prefix | null {
   const request = queue.peek() as Request;
   if (request.numComputedTokens > 0) {
-    const numHeld = s.core.blocks(request.slot).length;
+    const numHeld = s.config.kvGroups === null ? s.core.blocks(request.slot).length : 0;
     return { request, fresh: false, numHits: 0, numHeld, external: NO_MATCH };
   }
   const numHits = matchPrefix(s, request);
   const local: Prefix = { request, fresh: true, numHits, numHeld: 0, external: NO_MATCH };
   if (s.connector === null || !asksConnector(s, request)) return local;
-  const external = s.connector.askMatch(request, numHits * s.config.blockSize);
+  const external = s.connector.askMatch(request, numHits * hashedTokens(s.config));
   if (external === FAILED) {
     endUnreported(s, request, FinishCode.error);
     return null;
@@ -146,6 +148,11 @@ export function findPrefix(s: SchedulerState, queue: RequestQueue): Prefix | nul
     return null;
   }
   endConnectorWait(s, request);
+  // A state behind external tokens is nowhere: vLLM accepts them, and fails an assertion.
+  if (s.config.kvGroups?.alignsSteps && (external.numTokens ?? 0) > 0) {
+    s.counters.refusedMatches++;
+    return local;
+  }
   return { ...local, external };
 }
 
@@ -159,14 +166,19 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
   const { config } = s;
   const { request, fresh, numHits, external } = prefix;
   const computed = computedAtAdmission(s, prefix);
-  const numNew = external.async ? 0 : tokensToCompute(config, request.numTokens - computed, budget);
+  let numNew = external.async ? 0 : tokensToCompute(config, request.numTokens - computed, budget);
   if (numNew < 0) return false;
+  if (config.kvGroups?.alignsSteps) numNew = alignedTokens(s, request, computed, numNew);
+  if (numNew === 0 && config.kvGroups !== null && !external.async) return false;
   const needed = tokensToHold(s, fresh, computed + numNew);
   const reserved = tokensToReserve(s, request);
   // Blocks that are still to be loaded must not get into the prefix cache.
   const publishes = config.enablePrefixCaching && !external.async;
   const publishTo = publishes ? Math.min(computed + numNew, request.numTokens) : 0;
-  const take = (): number => s.core.native.admit(request.slot, numHits, reserved, needed, publishTo);
+  const take = (): number =>
+    config.kvGroups === null
+      ? s.core.native.admit(request.slot, numHits, reserved, needed, publishTo)
+      : takeGroups(s, prefix, numNew, reserved);
   let row = take();
   while (row < 0 && findRoom(s, plan, request, row === NO_FREE_ROW)) row = take();
   if (row < 0) {
@@ -174,7 +186,10 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
     return false;
   }
   // A session may hold more blocks than it needs now: tokens behind the stop of its last answer had blocks too.
-  const numBlocks = fresh ? Math.ceil(needed / config.blockSize) : s.core.blocks(request.slot).length;
+  const numBlocks =
+    fresh && config.kvGroups === null
+      ? Math.ceil(needed / config.blockSize)
+      : s.core.blocks(request.slot).length;
   enter(s, plan, queue, prefix, numNew, numBlocks);
   return true;
 }
@@ -205,7 +220,7 @@ export function enter(
 ): void {
   const { request, fresh, numHits, external } = prefix;
   const computed = computedAtAdmission(s, prefix);
-  const local = fresh ? numHits * s.config.blockSize : computed;
+  const local = fresh ? numHits * hashedTokens(s.config) : computed;
   if (fresh) countLookup(s, request, local, external.numTokens ?? 0);
   if (s.connector !== null && !beginLoad(s, plan, request, external, local)) return;
   request.numComputedTokens = computed;
@@ -252,6 +267,7 @@ function enterPlan(
   plan.numBlocks[at] = numBlocks;
   plan.numNewBlocks[at] = numBlocks;
   plan.numHitBlocks[at] = numHitBlocks;
+  if (s.config.kvGroups !== null) noteGroups(s, plan, at);
   plan.numDraftTokens[at] = 0;
   s.queues.remove(request);
   s.queues.pushRunning(request);

@@ -29,5 +29,6 @@ export class Counters {
   quarantines = 0;
   externalQueries = 0;
   externalHits = 0;
+  refusedMatches = 0;
   finished: Float64Array = new Float64Array(Object.keys(FinishCode).length);
 }

@@ -2,12 +2,23 @@ import { PendingOp } from '../../core/core.js';
 import type { SchedulerState } from './scheduler-state.js';
 
 /**
- * Takes the hashes from the blocks of a row, from index `firstBlock` on, so that the prefix cache does not find them
- * any more.
+ * Takes the hashes from the blocks of a request's rows that have KV of the tokens from `firstToken` on, so that the prefix cache does not
+ * find them any more.
  */
-export function forgetRow(s: SchedulerState, slot: number, firstBlock: number): void {
-  if (s.config.reportBlocks) noteForgotten(s, s.core.blocks(slot).subarray(firstBlock));
-  s.core.push(PendingOp.evict, slot, firstBlock);
+export function forgetRow(s: SchedulerState, slot: number, firstToken: number): void {
+  const { kvGroups, blockSize, reportBlocks } = s.config;
+  if (reportBlocks) noteForgotten(s, blocksFrom(s, slot, firstToken));
+  s.core.push(PendingOp.evict, slot, kvGroups === null ? Math.floor(firstToken / blockSize) : firstToken);
+}
+
+/** The blocks of a slot that have KV of the tokens from `firstToken` on. */
+export function blocksFrom(s: SchedulerState, slot: number, firstToken: number): Int32Array {
+  const { kvGroups, blockSize } = s.config;
+  if (kvGroups === null) return s.core.blocks(slot).subarray(Math.floor(firstToken / blockSize));
+  const ids = kvGroups.list.flatMap((group, g) => [
+    ...s.core.blocks(slot, g).subarray(Math.floor(firstToken / group.blockSize)),
+  ]);
+  return Int32Array.from(ids.filter((id) => id !== 0));
 }
 
 /** Takes the hashes from these blocks, so that the prefix cache does not find them any more. */

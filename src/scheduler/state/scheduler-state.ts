@@ -3,6 +3,7 @@ import { BoundedSet } from '../../base/collections/bounded-set.js';
 import { type Core, slotOf } from '../../core/core.js';
 import { AskedBorrower } from '../borrow/ask-borrower.js';
 import { AskedConnector, type ConnectorLog } from '../connector/ask-connector.js';
+import type { EventGroup } from '../events/kv-event-words.js';
 import { ToldKvEvents } from '../events/told-kv-events.js';
 import { dropsLastHit, numLookaheadTokens, poolTokens, type SchedulerConfig } from '../options/options.js';
 import { NEVER, Plan } from '../plan/plan.js';
@@ -122,7 +123,8 @@ export class SchedulerState {
     this.connector = config.connector && new AskedConnector(config.connector, this.anomalies, log);
     this.borrower = config.borrower && new AskedBorrower(config.borrower, this.anomalies);
     this.grammars = new AskedGrammars(this.anomalies, log);
-    this.kvEvents = config.kvEvents && new ToldKvEvents(config.kvEvents, core, this.anomalies);
+    this.kvEvents =
+      config.kvEvents && new ToldKvEvents(config.kvEvents, core, this.anomalies, eventGroups(config));
     this.adapters = new StepAdapters(config);
     this.pipelined = config.pipelineDepth > 1;
     this.maxDrafts = config.numSpeculativeTokens;
@@ -174,6 +176,16 @@ export class SchedulerState {
     this.lastSteps[request.slot] = NEVER;
     this.drafts = grow(this.drafts, (request.slot + 1) * this.maxDrafts);
   }
+}
+
+/** What KV cache events say of each group. */
+function eventGroups({ kvGroups, blockSize }: SchedulerConfig): EventGroup[] {
+  if (kvGroups === null) return [{ blockSize, kind: 'full', window: null }];
+  return kvGroups.list.map(({ type, blockSize: size, window }) => ({
+    blockSize: size,
+    kind: type,
+    window: type === 'sliding' ? window : null,
+  }));
 }
 
 function grow(column: Int32Array, length: number): Int32Array {

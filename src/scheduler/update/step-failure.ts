@@ -37,7 +37,7 @@ export function failEntries(
     spoilEntries(s, plan, request);
     if (!holdsSince(request, plan.step)) traceless = true;
     else if (s.config.deviations.evictOnStepFailure) {
-      evictRow(s, request, Math.floor(firstUnsure(plan, i) / s.config.blockSize), bad);
+      evictRow(s, request, firstUnsure(plan, i), bad);
     }
     if (plan.dropped[i] === 0 && finish(s, request, FinishCode.error)) {
       s.outputs.push(request, 0, 0, FinishCode.error);

@@ -213,11 +213,13 @@ function settlePlaceholders(s: SchedulerState, plan: Plan, request: Request, arr
  * counts.
  */
 function publishSettled(s: SchedulerState, plan: Plan): void {
-  const { blockSize } = s.config;
+  const { blockSize, kvGroups } = s.config;
+  // With several groups, blocks are published where blocks of all groups end.
+  const size = kvGroups === null ? blockSize : kvGroups.alignment;
   for (const request of plan.settled) {
     const settled = request.numComputedTokens - request.numOutputPlaceholders;
     s.core.push(PendingOp.publish, request.slot, settled);
-    request.nextPublish = (Math.floor(settled / blockSize) + 1) * blockSize;
+    request.nextPublish = (Math.floor(settled / size) + 1) * size;
   }
   plan.settled.length = 0;
 }

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { Core, PendingOp } from '../../../src/core/core.js';
-import type { NativeAddon } from '../../../src/core/native.js';
+import type { NativeAddon } from '../../../src/core/native/native.js';
 import { type BenchCore, codeOf, range, SMALL, seeded } from '../../support/core-bench.js';
 import type { Bench } from './bench.js';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { NativeAddon } from '../../../src/core/native.js';
+import type { NativeAddon } from '../../../src/core/native/native.js';
 import { BenchCore, codeOf, range } from '../../support/core-bench.js';
 import { describeLog, describePool } from './pool.js';
 import { describeAdmission, describeRequests } from './requests.js';

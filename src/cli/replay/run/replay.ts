@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { BlockstepError } from '../../../base/errors.js';
 import { aloneMs, type CostModel } from '../../../executors/cost-model/cost-model.js';
 import { CostModelExecutor, type TimedTokens } from '../../../executors/cost-model/cost-model-executor.js';
+import { groupOptions } from '../../../scheduler/options/kv-groups.js';
 import type { SchedulerConfig } from '../../../scheduler/options/options.js';
 import type { Plan } from '../../../scheduler/plan/plan.js';
 import { Scheduler } from '../../../scheduler/scheduler.js';
@@ -70,11 +71,20 @@ export class Replay {
     this.#workload = workload;
     this.#options = options;
     this.#aborts = new AbortPlan(options.abortRate, seed);
-    const { log, pipelineDepth, placement, connector: _none, borrower: _nobody, ...rest } = scheduler;
+    const {
+      log,
+      pipelineDepth,
+      placement,
+      connector: _none,
+      borrower: _nobody,
+      kvGroups,
+      ...rest
+    } = scheduler;
     const depth = pipelineDepth as 1 | 2 | 3;
     this.scheduler = new Scheduler({
       ...rest,
       ...placement,
+      ...groupOptions(kvGroups),
       pipelineDepth: depth,
       now,
       ...(log !== null && { log }),

@@ -9,8 +9,13 @@ const answerOf = (plan) => ({
   tokens: new Int32Array(plan.numRequests).fill(plan.step),
 });
 
+/** A program holds its engine; one that nobody holds may be collected before the end. */
+const held = [];
+
 function make(options = {}, execute = answerOf) {
-  return new Engine({ numBlocks: 100, maxModelLen: 512, executor: { execute }, ...options });
+  const engine = new Engine({ numBlocks: 100, maxModelLen: 512, executor: { execute }, ...options });
+  held.push(engine);
+  return engine;
 }
 
 const input = (id) => ({ id, prompt: Int32Array.of(1, 2, 3), maxTokens: 5 });
@@ -94,6 +99,7 @@ const LIVES = {
   /** Engines that nobody holds are collected, and with the last of them the listener goes. */
   async collected() {
     for (let i = 0; i < 50; i++) make().submit(input(`r${i}`));
+    held.length = 0;
     const before = listeners();
     for (let i = 0; i < 50 && listeners() > 0; i++) {
       globalThis.gc();

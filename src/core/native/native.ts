@@ -1,3 +1,4 @@
+import type { NativeGroupCalls, NativeGroupConfig } from './native-groups.js';
 import type { NativeDeviceReference, NativeReference, NativeReferenceConfig } from './native-reference.js';
 import type { NativeDeviceGather } from './native-tables.js';
 import type {
@@ -19,7 +20,7 @@ import type {
  * a stable code. It trusts only what the scheduler itself wrote into the exchange buffer, and poisons the core
  * (ERR_BLOCKSTEP_INVARIANT) where that content makes no sense.
  */
-export interface NativeConfig {
+export interface NativeConfig extends NativeGroupConfig {
   /** Blocks of the KV pool, the null block 0 included. Requests get the ids 1 to numBlocks - 1. */
   numBlocks: number;
   /** Tokens per block. */
@@ -47,6 +48,8 @@ export interface NativeConfig {
    * Default off. On, each log is applied one command at a time.
    */
   kvEvents?: 'off' | 'new' | 'all';
+  /** True: each block that is published or dropped is told, also where another block has the same hash. Default false. */
+  kvEventsByBlock?: boolean;
   /** The GPU that keeps a second instance of the state. Absent: there is no second instance. */
   cuda?: NativeCudaConfig;
   /**
@@ -168,7 +171,7 @@ export interface NativeAddon {
  * A method that reads or changes the state first applies what is pending in the exchange buffer. The counts in the
  * control words are those of the state whenever a method returns.
  */
-export interface NativeCore extends NativeDeviceGather {
+export interface NativeCore extends NativeDeviceGather, NativeGroupCalls {
   /**
    * Extends the rows of entries [from, to) of a frame in order, publishes their full blocks, and writes numBlocks and
    * numNewBlocks. It stops at the first entry for which the free blocks do not suffice.
@@ -244,7 +247,8 @@ export interface NativeCore extends NativeDeviceGather {
   handle(slot: number): number;
   numTokens(slot: number): number;
   readTokens(slot: number, from: number, out: Int32Array): number;
-  readBlocks(slot: number, from: number, out: Int32Array): number;
+  /** Places of a group's row that hold nothing are 0. @param group default 0 */
+  readBlocks(slot: number, from: number, out: Int32Array, group?: number): number;
   /** Writes the ids of the free queue, the block that is taken next first. @returns how many ids were written */
   readFreeQueue(out: Int32Array): number;
   /** Writes the ids of the blocks that carry a hash, ascending. @returns how many ids were written */

@@ -1,0 +1,96 @@
+#include "group_methods.h"
+
+#include <algorithm>
+
+#include "../base/backend.h"
+
+namespace blockstep {
+namespace {
+
+Napi::Value begin_step(const Call& call) {
+  call.core().begin_step();
+  return {};
+}
+
+Napi::Value match_groups(const Call& call) {
+  HostCore& core = call.core();
+  const u32 slot = call.slot(0);
+  return call.number(core.match_groups(slot, call.integer(1, "maxTokens", 0, kMaxTokens)));
+}
+
+/// The arguments from the second one on.
+GroupAdmission read_admission(const Call& call, const HostConfig& config) {
+  const u32 most = config.max_model_len;
+  GroupAdmission asked{};
+  asked.hit = call.integer(1, "hitTokens", 0, most);
+  asked.external = call.integer(2, "externalTokens", 0, most);
+  asked.computed = call.integer(3, "computedTokens", 0, most);
+  asked.scheduled = call.integer(4, "scheduledTokens", 0, most);
+  asked.lookahead = call.integer(5, "lookahead", 0, 1u << 16);
+  asked.reserve = call.integer(6, "reserveTokens", 0, most);
+  return asked;
+}
+
+Napi::Value admit_groups(const Call& call) {
+  HostCore& core = call.core();
+  const u32 slot = call.slot(0);
+  GroupAdmission asked = read_admission(call, core.config());
+  asked.publishes = call.boolean(7, "publishes");
+  return call.integer_value(core.admit_groups(slot, asked));
+}
+
+Napi::Value needed_groups(const Call& call) {
+  HostCore& core = call.core();
+  const u32 slot = call.slot(0);
+  return call.number(static_cast<double>(core.needed_groups(slot, read_admission(call, core.config()))));
+}
+
+Napi::Value common_prefix_groups(const Call& call) {
+  call.core().common_prefix_groups();
+  return {};
+}
+
+Napi::Value drop_groups(const Call& call) {
+  HostCore& core = call.core();
+  const u32 slot = call.slot(0);
+  core.drop_groups(slot, call.integer(1, "computedTokens", 0, kMaxTokens));
+  return {};
+}
+
+Napi::Value take_zeroed(const Call& call) {
+  const std::vector<u32> ids = call.core().take_zeroed();
+  auto array = Napi::Int32Array::New(call.env, ids.size());
+  std::copy(ids.begin(), ids.end(), array.Data());
+  return array;
+}
+
+Napi::Value read_group_blocks(const Call& call) {
+  HostCore& core = call.core();
+  const u32 slot = call.slot(0);
+  const u32 from = call.integer(1, "from", 0, kMaxTokens);
+  const u32 group = call[3].IsUndefined() ? 0 : call.integer(3, "group", 0, core.config().pool.num_groups - 1);
+  return call.number(core.read_blocks(slot, from, call.int32_array(2, "out"), group));
+}
+
+Napi::Value published_group(const Call& call) {
+  HostCore& core = call.core();
+  return call.number(core.published_group(call.integer(0, "id", 0, core.config().pool.num_blocks - 1)));
+}
+
+}  // namespace
+
+std::vector<Napi::PropertyDescriptor> group_methods(Napi::Env env) {
+  return {
+      method<begin_step>(env, "beginStep"),
+      method<match_groups>(env, "matchGroups"),
+      method<admit_groups>(env, "admitGroups"),
+      method<needed_groups>(env, "neededGroups"),
+      method<common_prefix_groups>(env, "commonPrefixGroups"),
+      method<drop_groups>(env, "dropGroups"),
+      method<take_zeroed>(env, "takeZeroed"),
+      method<read_group_blocks>(env, "readBlocks"),
+      method<published_group>(env, "publishedGroup"),
+  };
+}
+
+}  // namespace blockstep

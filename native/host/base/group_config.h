@@ -1,0 +1,32 @@
+// GroupConfig: a KV cache group, that is layers of a model which share one table of blocks.
+#pragma once
+
+#include "../../core/base/state.h"
+
+namespace blockstep {
+
+/// What a token of a group's layers needs of the tokens before it. MLA and sinks need what full attention needs.
+enum class GroupType : u32 { kFull, kSliding, kChunked, kMambaNone, kMambaAll, kMambaAlign };
+
+struct GroupConfig {
+  GroupType type;
+  u32 block_size;    // tokens per block: 1 .. 2^16, a multiple of HostConfig::block_size
+  u32 window;        // kSliding: tokens that a token attends to, itself included; >= 1
+  u32 chunk;         // kChunked: a token attends to no token of an earlier chunk of so many tokens; >= 1
+  u32 spare_blocks;  // Mamba: blocks for the states of draft tokens
+  u32 most_blocks;   // an admission is not tested for more places than these; 0: no limit (vLLM's admission cap)
+  u32 spec;          // groups of one spec are looked up together; specs are numbered in the order of their first groups
+  bool eagle;        // holds layers of a drafter: the last block of a prefix hit does not count
+  bool zeroed;       // blocks are listed when they are taken, so that the executor can zero them
+
+  bool full() const { return type == GroupType::kFull; }
+  bool mamba() const { return type >= GroupType::kMambaNone; }
+};
+
+/// Faults of vLLM in the lookup of several groups that can be mended.
+enum GroupFix : u32 {
+  kCutAllFull = 1u << 0,   // all groups of full attention are cut to the hit, not only those of the first spec
+  kShiftMasks = 1u << 1,   // with a drafter, the places that the lookup accepts are published, not those in front of them
+};
+
+}  // namespace blockstep

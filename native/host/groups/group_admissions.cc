@@ -1,0 +1,213 @@
+#include "group_admissions.h"
+
+#include <algorithm>
+#include <string>
+
+namespace blockstep {
+
+u32 GroupAdmissions::match(u32 index, u32 most) {
+  Slot& slot = slots_.open_slot(index);
+  match_.slot = kNone;
+  const u32 hit = search_.find(slot, std::min(most, slot.num_tokens));
+  u32 free = 0;
+  for (u32 g = 0; g < rows_.num_groups(); ++g) {
+    for (u32 id : search_.hits(g)) free += id != kNullBlock && state_.blocks[id].ref == 0;
+  }
+  match_ = {index, state_.num_commands, most, hit};
+  exchange_.control(kHitFree) = static_cast<std::int32_t>(free);
+  return hit;
+}
+
+/// Makes sure that search_ has the hits of the slot. @throws Error kBadArg if the hit is another one by now
+void GroupAdmissions::find_again(u32 index, u32 hit) {
+  if (match_.slot == index && match_.version == state_.num_commands && match_.hit == hit) return;
+  const u32 found = match(index, match_.slot == index ? match_.most : slots_.open_slot(index).num_tokens - 1);
+  if (found == hit) return;
+  throw Error{kBadArg, "hitTokens is " + std::to_string(hit) + ", but " + std::to_string(found) +
+                           " tokens are cached: match again"};
+}
+
+/// Whether the last block of the hit is a state that this step makes.
+bool GroupAdmissions::is_unready(u32 index, u32 g) const {
+  const std::vector<u32>& hits = search_.hits(g);
+  if (!rows_.group(g).mamba() || hits.empty()) return false;
+  const Slot& slot = slots_.table()[index];
+  const std::size_t hashes = rows_.group(g).block_size / config_.block_size;
+  return rows_.is_noted(g, slot.hashes[hits.size() * hashes]);
+}
+
+/// Blocks that one group takes from the queue (vLLM get_num_blocks_to_allocate).
+u64 GroupAdmissions::need(u32 index, u32 g, u32 tokens, u32 computed, u32 main, bool capped, bool has_hits) const {
+  const GroupConfig& group = rows_.group(g);
+  const Slot& slot = slots_.table()[index];
+  const bool opened = slot.row != kNone;
+  const std::size_t num_hits = has_hits ? search_.hits(g).size() : 0;
+  const auto unheld = [&](std::size_t from) {
+    u64 count = 0;
+    for (std::size_t i = from; i < num_hits; ++i) {
+      const u32 id = search_.hits(g)[i];
+      count += id != kNullBlock && state_.blocks[id].ref == 0;
+    }
+    return count;
+  };
+  const u32 length = opened ? rows_.part(index, g).length : 0;
+  if (group.type == GroupType::kMambaAlign) {
+    const u32 places = rows_.places_for(g, main);
+    u64 more = places > num_hits + length ? places - num_hits - length : 0;
+    if (more > 0) more = opened && rows_.part(index, g).grown ? 1 : 1 + u64{group.spare_blocks};
+    return more + unheld(0);
+  }
+  u32 places = rows_.places_for(g, tokens);
+  if (capped && group.most_blocks != 0) places = std::min(places, group.most_blocks);
+  if (opened) return places > length ? places - length : 0;
+  const std::size_t skipped = rows_.skipped(g, computed);
+  const std::size_t given = std::max(skipped, num_hits);
+  return (places > given ? places - given : 0) + unheld(skipped);
+}
+
+u64 GroupAdmissions::needed(u32 index, const GroupAdmission& asked) {
+  const bool has_hits = asked.hit > 0;
+  if (has_hits) find_again(index, asked.hit);
+  const u32 limit = config_.max_model_len;
+  const u32 local = asked.computed + asked.hit;
+  const u32 total = std::min(local + asked.external, limit);
+  const u32 main = total + asked.scheduled;
+  const u32 slots = std::min(main + asked.lookahead, limit);
+  const u32 reserve = std::min(asked.reserve, limit);
+  u64 reserved = 0;
+  u64 taken = 0;
+  for (u32 g = 0; g < rows_.num_groups(); ++g) {
+    if (has_hits && is_unready(index, g)) return state_.config.num_blocks;
+    if (reserve > 0) reserved += need(index, g, reserve, total, reserve, true, has_hits);
+    taken += need(index, g, slots, local + asked.external, main, false, has_hits);
+  }
+  return std::max(reserved, taken);
+}
+
+/// Opens the rows of a request: null places in front, then its hits, then the blocks that are to be loaded.
+void GroupAdmissions::open(Slot& slot, u32 row, const GroupAdmission& asked) {
+  const u32 index = rows_.index_of(slot);
+  const u32 total = asked.hit + asked.external;
+  const bool settles = asked.hit > 0 || asked.external > 0;
+  rows_.open(index);
+  slot.row = row;
+  for (u32 g = 0; g < rows_.num_groups(); ++g) {
+    GroupPart& part = rows_.part(index, g);
+    ids_.clear();
+    if (settles) {
+      const u32 skipped = rows_.skipped(g, total);
+      ids_.assign(skipped, kNullBlock);
+      if (asked.hit > 0 && search_.hits(g).size() > skipped) {
+        ids_.insert(ids_.end(), search_.hits(g).begin() + skipped, search_.hits(g).end());
+      }
+    }
+    part.length = part.settled = static_cast<u32>(ids_.size());
+    if (rows_.group(g).type != GroupType::kMambaAlign) {
+      while (part.first < part.length && ids_[part.first] == kNullBlock) part.first += 1;
+    }
+    facts_.log().open_row(rows_.row_of(slot, g), ids_.data(), part.length);
+    exchange_.control(kGroupHits, g) = static_cast<std::int32_t>(part.length);
+  }
+  if (asked.external == 0) return;
+  for (u32 g = 0; g < rows_.num_groups(); ++g) {
+    GroupPart& part = rows_.part(index, g);
+    const u32 size = rows_.group(g).block_size;
+    const u32 places = (total + size - 1) / size;
+    if (places <= part.length) continue;
+    facts_.log().extend(rows_.row_of(slot, g), places - part.length);
+    part.length = places;
+  }
+  facts_.log().cut();
+}
+
+/// Tells which blocks the request found, run by run.
+void GroupAdmissions::tell_reused(const Slot& slot) {
+  std::vector<Key> keys;
+  for (u32 g = 0; g < rows_.num_groups(); ++g) {
+    const std::vector<u32>& hits = search_.hits(g);
+    const u32 size = rows_.group(g).block_size;
+    const u32 hashes = size / config_.block_size;
+    for (u32 i = 0; i < hits.size(); ++i) {
+      if (hits[i] != kNullBlock) keys.push_back(slot.hashes[(i + 1) * hashes]);
+      const bool ends = i + 1 == hits.size() || hits[i + 1] == kNullBlock;
+      if (keys.empty() || !ends) continue;
+      const u32 first = i + 1 - static_cast<u32>(keys.size());
+      const Key* parent = first == 0 ? nullptr : &slot.hashes[first * hashes];
+      facts_.events().reused({slots_.table().handle(slot), g, first, parent, nullptr, slot.tokens + std::size_t{first} * size}, keys);
+      keys.clear();
+    }
+  }
+}
+
+std::int32_t GroupAdmissions::admit(u32 index, const GroupAdmission& asked) {
+  Slot& slot = slots_.open_slot(index);
+  const bool opens = slot.row == kNone;
+  const u32 limit = config_.max_model_len;
+  if (!opens && (asked.hit != 0 || asked.external != 0)) {
+    throw Error{kBadArg, "hitTokens and externalTokens must be 0 for slot " + std::to_string(index) +
+                             ", which holds rows already"};
+  }
+  const u32 total = std::min(asked.computed + asked.hit + asked.external, limit);
+  const u32 main = total + asked.scheduled;
+  const u32 target = std::min(main + asked.lookahead, limit);
+  if (!opens) {
+    // vLLM tests the whole request first, and lets go what is needed no more before it tests what is taken.
+    u64 reserved = 0;
+    const u32 reserve = std::min(asked.reserve, limit);
+    for (u32 g = 0; reserve > 0 && g < rows_.num_groups(); ++g) {
+      reserved += need(index, g, reserve, total, reserve, true, false);
+    }
+    if (reserved > state_.num_free) return kNotEnoughBlocks;
+    facts_.begin();
+    for (u32 g = 0; g < rows_.num_groups(); ++g) {
+      u32 extra;
+      const Places places = rows_.to_drop(slot, g, total, extra);
+      rows_.log_drop(slot, g, places, extra);
+    }
+    facts_.commit();
+    rows_.refresh(slot);
+    facts_.publish_counts();
+    u64 taken = 0;
+    for (u32 g = 0; g < rows_.num_groups(); ++g) taken += need(index, g, target, total, main, false, false);
+    if (taken > state_.num_free) return kNotEnoughBlocks;
+  } else if (needed(index, asked) > state_.num_free) {
+    return kNotEnoughBlocks;
+  }
+  const u32 row = opens ? slots_.free_rows().lowest() : slot.row;
+  if (row == kNone) return kNoFreeRow;
+
+  if (opens && asked.hit > 0 && facts_.events().on()) [[unlikely]] tell_reused(slot);
+  facts_.begin();
+  if (opens) {
+    open(slot, row, asked);
+    slots_.free_rows().take(row);
+  } else {
+    for (u32 g = 0; g < rows_.num_groups(); ++g) {
+      exchange_.control(kGroupHits, g) = static_cast<std::int32_t>(rows_.part(index, g).length);
+    }
+  }
+  std::vector<Growth> growths(rows_.num_groups());
+  for (u32 g = 0; g < rows_.num_groups(); ++g) growths[g] = rows_.growth(rows_.part(index, g), g, target, main);
+  for (u32 g = 0; g < rows_.num_groups(); ++g) rows_.log_moves(slot, g, growths[g]);
+  for (u32 g = 0; g < rows_.num_groups(); ++g) {
+    if (growths[g].taken) facts_.log().extend(rows_.row_of(slot, g), growths[g].taken);
+  }
+  facts_.commit();
+  for (u32 g = 0; g < rows_.num_groups(); ++g) {
+    GroupPart& part = rows_.part(index, g);
+    rows_.grow(part, g, growths[g]);
+    const u32 before = static_cast<u32>(exchange_.control(kGroupHits, g));
+    rows_.note_taken(slot, g, opens ? part.length - before : growths[g].taken);
+    exchange_.control(kGroupBlocks, g) = static_cast<std::int32_t>(part.length);
+  }
+  rows_.refresh(slot);
+  if (asked.publishes) {
+    rows_.publish(slot, std::min(main, slot.num_tokens));
+    facts_.commit();
+    rows_.refresh(slot);
+  }
+  facts_.publish_counts();
+  return static_cast<std::int32_t>(row);
+}
+
+}  // namespace blockstep

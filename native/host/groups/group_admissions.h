@@ -1,0 +1,68 @@
+// GroupAdmissions: as Admissions, for requests that hold rows of several KV cache groups (vLLM allocate_slots).
+#pragma once
+
+#include <vector>
+
+#include "prefix_search.h"
+
+namespace blockstep {
+
+/// What an admission asks for, in tokens.
+struct GroupAdmission {
+  u32 hit;        // found by match(): cached in every group
+  u32 external;   // behind the hit: to be loaded
+  u32 computed;   // of a request that holds rows already; 0 with a hit or external tokens
+  u32 scheduled;  // in this step
+  u32 lookahead;  // beyond those
+  u32 reserve;    // the free blocks must suffice for so many; 0: no more than is taken
+  bool publishes;
+};
+
+class GroupAdmissions {
+ public:
+  GroupAdmissions(const HostConfig& config, const Exchange& exchange, FactLog& facts, Slots& slots, GroupRows& rows)
+      : config_(config), exchange_(exchange), facts_(facts), state_(facts.state()), slots_(slots), rows_(rows),
+        search_(config, facts, slots.table(), rows) {}
+  GroupAdmissions(const GroupAdmissions&) = delete;
+  GroupAdmissions& operator=(const GroupAdmissions&) = delete;
+
+  /// How many of the first `most` tokens of the slot are cached in every group. Writes kHitFree. @throws Error kBadSlot,
+  /// std::bad_alloc
+  u32 match(u32 slot, u32 most);
+  void forget_match(u32 slot) {
+    if (match_.slot == slot) match_.slot = kNone;
+  }
+  /// Gives the slot its rows, or more places in them. Returns the row (of the request, not of a group), or kNotEnoughBlocks
+  /// or kNoFreeRow: then nothing is changed but for what the request lets go. @throws Error kBadSlot, kBadArg,
+  /// std::bad_alloc; nothing is changed
+  std::int32_t admit(u32 slot, const GroupAdmission& asked);
+  /// Blocks that must be free for such an admission.
+  u64 needed(u32 slot, const GroupAdmission& asked);
+
+ private:
+  /// The answer of the last match(); valid while State::num_commands is `version`.
+  struct Match {
+    u32 slot = kNone;
+    u64 version = 0;
+    u32 most = 0;
+    u32 hit = 0;
+  };
+
+  void find_again(u32 slot, u32 hit);
+  u64 need(u32 slot, u32 g, u32 tokens, u32 computed, u32 main, bool capped, bool has_hits) const;
+  bool is_unready(u32 slot, u32 g) const;
+  void tell_reused(const Slot& slot);
+  void open(Slot& slot, u32 row, const GroupAdmission& asked);
+
+  const HostConfig& config_;
+  const Exchange& exchange_;
+  FactLog& facts_;
+  State& state_;
+  Slots& slots_;
+  GroupRows& rows_;
+  PrefixSearch search_;
+  Match match_;
+  std::vector<u32> ids_;  // of a row that is opened
+};
+
+}  // namespace blockstep

@@ -1,0 +1,262 @@
+#include "group_rows.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+namespace blockstep {
+namespace {
+
+u32 divide_up(u64 a, u32 b) { return static_cast<u32>((a + b - 1) / b); }
+
+}  // namespace
+
+GroupRows::GroupRows(const HostConfig& config, const Exchange& exchange, FactLog& facts, Slots& slots)
+    : config_(config), exchange_(exchange), facts_(facts), state_(facts.state()), slots_(slots),
+      num_groups_(static_cast<u32>(config.groups.size())), alignment_(1), zeroed_(config.groups.size()) {
+  for (const GroupConfig& group : config.groups) alignment_ = std::lcm(alignment_, group.block_size);
+}
+
+u32 GroupRows::skipped(u32 g, u32 computed) const {
+  const GroupConfig& group = config_.groups[g];
+  switch (group.type) {
+    case GroupType::kFull: return 0;
+    case GroupType::kSliding: return computed < group.window ? 0 : (computed - group.window + 1) / group.block_size;
+    case GroupType::kChunked: return computed / group.chunk * group.chunk / group.block_size;
+    default: return computed == 0 ? 0 : (computed - 1) / group.block_size;
+  }
+}
+
+u32 GroupRows::places_for(u32 g, u32 tokens) const {
+  const GroupConfig& group = config_.groups[g];
+  return divide_up(tokens, group.block_size) + group.spare_blocks;
+}
+
+void GroupRows::open(u32 slot) {
+  const std::size_t end = (std::size_t{slot} + 1) * num_groups_;
+  if (parts_.size() < end) parts_.resize(end);
+  std::fill(parts_.begin() + static_cast<std::ptrdiff_t>(end - num_groups_), parts_.begin() + static_cast<std::ptrdiff_t>(end), GroupPart{});
+}
+
+Places GroupRows::to_drop(const Slot& slot, u32 g, u32 computed, u32& extra) const {
+  const GroupConfig& group = config_.groups[g];
+  const GroupPart& part = parts_[std::size_t{index_of(slot)} * num_groups_ + g];
+  extra = kNone;
+  const u32 known = group.mamba() ? computed - std::min(computed, group.spare_blocks) : computed;
+  const u32 end = std::min(skipped(g, known), part.length);
+  if (group.type != GroupType::kMambaAlign) return {part.first, end > part.first ? end - part.first : 0};
+  const u32* list = list_of(slot, g);
+  u32 from = end;
+  while (from > 0 && list[from - 1] != kNullBlock) from -= 1;
+  const bool outlived = part.last != kNone && part.last + 1 < divide_up(known, group.block_size);
+  if (outlived && list[part.last] != kNullBlock && !(part.last >= from && part.last < end)) extra = part.last;
+  return {from, end - from};
+}
+
+void GroupRows::log_drop(const Slot& slot, u32 g, Places places, u32 extra) {
+  GroupPart& part = this->part(index_of(slot), g);
+  if (places.count) {
+    facts_.log().drop(row_of(slot, g), places.from, places.count);
+    if (config_.groups[g].type != GroupType::kMambaAlign) part.first = places.from + places.count;
+  }
+  if (extra != kNone) facts_.log().drop(row_of(slot, g), extra, 1);
+}
+
+Growth GroupRows::growth(const GroupPart& part, u32 g, u32 slots, u32 main) const {
+  const GroupConfig& group = config_.groups[g];
+  Growth growth;
+  if (group.type != GroupType::kMambaAlign) {
+    const u32 places = places_for(g, slots);
+    growth.taken = places > part.length ? places - part.length : 0;
+    return growth;
+  }
+  const u32 places = places_for(g, main);
+  if (places <= part.length) return growth;  // vLLM fails an assertion where drafts became fewer
+  const u32 running = places - group.spare_blocks - 1;  // the place of the running state
+  if (running > part.length) growth.nulls = running - part.length;
+  const u32 end = part.length + growth.nulls;
+  if (part.grown) {
+    growth.moved_from = part.length - group.spare_blocks;
+    const u32 until = std::min(part.length, running);
+    growth.moved = until > growth.moved_from ? until - growth.moved_from : 0;
+  }
+  growth.taken = places - end - growth.moved;
+  return growth;
+}
+
+void GroupRows::log_moves(const Slot& slot, u32 g, const Growth& growth) {
+  const u32 nulls = growth.nulls + growth.moved;
+  if (nulls == 0) return;
+  const u32 row = row_of(slot, g);
+  const u32 end = part(index_of(slot), g).length + growth.nulls;
+  facts_.log().pad(row, nulls);
+  for (u32 i = 0; i < growth.moved; ++i) facts_.log().move(row, growth.moved_from + i, end + i);
+}
+
+void GroupRows::grow(GroupPart& part, u32 g, const Growth& growth) {
+  const GroupConfig& group = config_.groups[g];
+  const u32 added = growth.nulls + growth.moved + growth.taken;
+  if (group.type == GroupType::kMambaAlign && added != 0) {
+    if (part.grown) part.last = part.length - 1 - group.spare_blocks;
+    else if (part.length > 0) part.last = part.length - 1;
+    part.grown = true;
+  }
+  part.length += added;
+}
+
+/// Whether a place is never published: no lookup can accept it, because hits end where blocks of all groups end (vLLM
+/// reachable_block_mask of sliding windows).
+bool GroupRows::is_masked(u32 g, u32 place) const {
+  const GroupConfig& group = config_.groups[g];
+  if (group.type != GroupType::kSliding || group.block_size >= alignment_) return false;
+  const u32 segment = alignment_ / group.block_size;
+  const u32 tail = divide_up(group.window - 1, group.block_size);
+  if (tail >= segment) return false;
+  // A drafter's lookup matches one block behind the hit, which is the first of the next segment.
+  const bool matched = group.eagle && (config_.group_fixes & kShiftMasks) && place % segment == 0;
+  return place % segment < segment - tail && !matched;
+}
+
+void GroupRows::publish(Slot& slot, u32 tokens) {
+  if (!config_.caching || slot.row == kNone || tokens < slot.publish_at) return;
+  const u32 done = num_groups_ > 1 ? tokens / alignment_ * alignment_ : tokens;
+  const u32 index = index_of(slot);
+  slots_.table().extend_hashes(slot, done / config_.block_size);
+  for (u32 g = 0; g < num_groups_; ++g) {
+    GroupPart& part = this->part(index, g);
+    const u32 full = std::min(done / config_.groups[g].block_size, part.length);
+    if (full <= part.settled) continue;
+    const u32 hashes = config_.groups[g].block_size / config_.block_size;
+    const u32* list = list_of(slot, g);
+    for (u32 i = part.settled; i < full; ++i) {
+      if (list[i] == kNullBlock || is_masked(g, i)) continue;
+      const Key& key = slot.hashes[(i + 1) * hashes];
+      if (!facts_.needs_publication(list[i])) continue;
+      if (facts_.events().on()) [[unlikely]] {
+        const Key* parent = i == 0 ? nullptr : &slot.hashes[i * hashes];
+        const std::size_t first = std::size_t{i} * config_.groups[g].block_size;
+        facts_.events().announce({slots_.table().handle(slot), g, i, parent, &key, slot.tokens + first});
+      }
+      facts_.log().publish(row_of(slot, g), i, key);
+      if (config_.groups[g].mamba()) noted_.push_back({key, g});
+    }
+    part.settled = full;
+  }
+}
+
+void GroupRows::refresh(Slot& slot) {
+  if (slot.row == kNone) {
+    slot.room = 0;
+    slot.publish_at = kNone;
+    slot.num_blocks = 0;
+    return;
+  }
+  const u32 index = index_of(slot);
+  u64 room = kNone;        // in tokens that the row must have slots for, lookahead included
+  u64 computed = kNone;    // computed tokens from which on something is dropped
+  u64 publish_at = kNone;
+  for (u32 g = 0; g < num_groups_; ++g) {
+    const GroupConfig& group = config_.groups[g];
+    const GroupPart& part = this->part(index, g);
+    const u64 size = group.block_size;
+    room = std::min(room, (part.length > group.spare_blocks ? part.length - group.spare_blocks : 0) * size);
+    const u64 next = (u64{part.first} + 1) * size;  // this many tokens at the front are needed no more
+    if (group.type == GroupType::kSliding) computed = std::min(computed, next + group.window - 1);
+    else if (group.type == GroupType::kChunked) computed = std::min(computed, (next + group.chunk - 1) / group.chunk * group.chunk);
+    else if (group.type == GroupType::kMambaAlign) computed = 0;  // few blocks change, and at any time
+    else if (group.mamba()) computed = std::min(computed, next + 1 + group.spare_blocks);
+    const u64 whole = num_groups_ > 1 ? alignment_ : size;
+    publish_at = std::min(publish_at, ((u64{part.settled} + 1) * size + whole - 1) / whole * whole);
+  }
+  // A step that finds `computed` tokens schedules at least one more, so it needs more slots than `computed`.
+  const u64 drops = computed + config_.lookahead < config_.max_model_len ? computed + config_.lookahead : computed;
+  slot.room = static_cast<u32>(std::min({room, drops, u64{kNone}}));
+  slot.publish_at = config_.caching ? static_cast<u32>(std::min(publish_at, u64{kNone})) : kNone;
+  slot.num_blocks = part(index, 0).length;
+}
+
+void GroupRows::release(Slot& slot) {
+  if (slot.row == kNone) return;
+  for (u32 g = 0; g < num_groups_; ++g) facts_.log().list(Op::kRelease, row_of(slot, g));
+  slots_.free_rows().put(slot.row);
+  slot.row = kNone;
+  refresh(slot);
+}
+
+void GroupRows::evict(Slot& slot, u32 tokens) {
+  if (slot.row == kNone) return;
+  for (u32 g = 0; g < num_groups_; ++g) {
+    GroupPart& part = this->part(index_of(slot), g);
+    const u32* list = list_of(slot, g);
+    const u32 from = tokens / config_.groups[g].block_size;
+    for (u32 i = from; i < part.length; ++i) {
+      if (list[i] != kNullBlock) facts_.log().list(Op::kEvict, list[i]);
+    }
+    part.settled = std::min(part.settled, from);
+  }
+  facts_.commit();
+  refresh(slot);
+}
+
+bool GroupRows::is_noted(u32 g, const Key& key) const {
+  return std::any_of(noted_.begin(), noted_.end(), [&](const Noted& noted) { return noted.group == g && noted.key == key; });
+}
+
+u32 GroupRows::shared_prefix(const Slot& slot, u32 g) const {
+  if (!config_.caching || slot.row == kNone || !config_.groups[g].full()) return 0;
+  const u32* list = list_of(slot, g);
+  const u32 holders = state_.rows_in_use / num_groups_;
+  const u32 length = parts_[std::size_t{index_of(slot)} * num_groups_ + g].length;
+  u32 shared = 0;
+  while (shared < length && list[shared] != kNullBlock && state_.blocks[list[shared]].ref == holders) shared += 1;
+  return shared;
+}
+
+void GroupRows::publish_common_prefix() const {
+  const auto head = static_cast<u32>(exchange_.control(kHeadSlot));
+  const bool open = slots_.table().is_open(head);
+  for (u32 g = 0; g < num_groups_; ++g) {
+    const u32 shared = open ? shared_prefix(slots_.table()[head], g) : 0;
+    exchange_.control(kGroupCommonPrefix, g) = static_cast<std::int32_t>(shared);
+    if (g == 0) exchange_.control(kCommonPrefix) = static_cast<std::int32_t>(shared);
+  }
+}
+
+void GroupRows::note_taken(const Slot& slot, u32 g, u32 count) {
+  if (!config_.groups[g].zeroed || count == 0) return;
+  const u32* end = list_of(slot, g) + state_.rows[row_of(slot, g)].num_blocks;
+  zeroed_[g].insert(zeroed_[g].end(), end - count, end);
+}
+
+std::vector<u32> GroupRows::take_zeroed() {
+  std::vector<u32> all;
+  for (std::vector<u32>& ids : zeroed_) {
+    all.insert(all.end(), ids.begin(), ids.end());
+    ids.clear();
+  }
+  return all;
+}
+
+const char* GroupRows::verify() {
+  const RequestTable& table = slots_.table();
+  for (u32 index = 0; index < table.size(); ++index) {
+    const Slot& slot = table[index];
+    if (!table.is_open(index) || slot.row == kNone) continue;
+    for (u32 g = 0; g < num_groups_; ++g) {
+      const GroupPart& part = this->part(index, g);
+      const Row& row = state_.rows[row_of(slot, g)];
+      const u32* list = list_of(slot, g);
+      if (!row.in_use || row.num_blocks != part.length) return "groups: a part and its row differ in length";
+      if (part.settled > part.length || part.first > part.length) return "groups: a count of a part is beyond its row";
+      for (u32 i = 0; i < part.length; ++i) {
+        const bool null = list[i] == kNullBlock;
+        if (i < part.first && !null) return "groups: a place that was let go holds a block";
+        const bool sparse = config_.groups[g].type == GroupType::kMambaAlign;
+        if (i >= part.first && null && !sparse) return "groups: a place that is needed holds nothing";
+      }
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace blockstep

@@ -1,0 +1,109 @@
+// vLLM goes request by request: it lets go, tests, takes and publishes. Here the log lets go for all requests, then takes for
+// all, then publishes. Ids and queue are the same: takes pop the head of the queue and what is let go is appended to its tail,
+// and each request is tested with what the requests up to it let go.
+#include "group_running.h"
+
+#include <algorithm>
+#include <string>
+
+namespace blockstep {
+
+u32 GroupRunning::run(const Frame& frame, u32 from, u32 to) {
+  for (const Work& work : work_) slots_.table()[work.slot].mark = 0;  // what a run that threw left behind
+  work_.clear();
+  dropped_.clear();
+  const RequestTable& table = slots_.table();
+  const u32 groups = rows_.num_groups();
+  u64 left = state_.num_free;
+  u32 e = from;
+  for (; e < to; ++e) {
+    const u32 index = static_cast<u32>(frame.slots[e]);
+    const Slot& slot = table[index];
+    const u32 computed = static_cast<u32>(frame.computed[e]);
+    const u32 main = computed + static_cast<u32>(frame.scheduled[e]);
+    if (slot.row != kNone) {
+      for (u32 g = 0; g < groups; ++g) {
+        frame.num_blocks[g * frame.group_stride + e] = static_cast<std::int32_t>(rows_.part(index, g).length);
+        frame.new_blocks[g * frame.group_stride + e] = 0;
+      }
+    }
+    const u32 target = std::min(main + config_.lookahead, config_.max_model_len);
+    if (target <= slot.room && std::min(main, slot.num_tokens) < slot.publish_at) [[likely]] continue;
+    if (!plan(e, index, computed, main, left)) break;
+  }
+  carry_out(frame);
+  rows_.publish_common_prefix();
+  return e - from;
+}
+
+/// Plans one entry. False if it needs more blocks than are left; what it lets go stays planned.
+bool GroupRunning::plan(u32 entry, u32 index, u32 computed, u32 main, u64& left) {
+  Slot& slot = slots_.open_slot(index);
+  if (slot.row == kNone) throw Error{kNoRow, "slot " + std::to_string(index) + " holds no row"};
+  if (slot.mark) throw Error{kBadArg, "slot " + std::to_string(index) + " stands in the frame twice"};
+  slot.mark = 1;
+  const u32 target = std::min(main + config_.lookahead, config_.max_model_len);
+  const std::size_t first = work_.size();
+  u64 taken = 0;
+  for (u32 g = 0; g < rows_.num_groups(); ++g) {
+    Work work{index, entry, g, {}, kNone, {}};
+    work.drop = rows_.to_drop(slot, g, computed, work.extra);
+    const u32* list = rows_.list_of(slot, g);
+    for (u32 i = 0; i < work.drop.count; ++i) {
+      const u32 id = list[work.drop.from + i];
+      if (id != kNullBlock) left += dropped_.note(state_, id);
+    }
+    if (work.extra != kNone) left += dropped_.note(state_, list[work.extra]);
+    work.growth = rows_.growth(rows_.part(index, g), g, target, main);
+    taken += work.growth.taken;
+    work_.push_back(work);
+  }
+  if (taken <= left) {
+    left -= taken;
+    return true;
+  }
+  for (std::size_t i = first; i < work_.size(); ++i) {
+    work_[i].growth = {};
+    work_[i].entry = kNone;
+  }
+  return false;
+}
+
+/// Writes and applies the log of what plan() found.
+void GroupRunning::carry_out(const Frame& frame) {
+  if (work_.empty()) return;
+  facts_.begin();
+  for (const Work& work : work_) rows_.log_drop(slots_.table()[work.slot], work.group, work.drop, work.extra);
+  for (const Work& work : work_) rows_.log_moves(slots_.table()[work.slot], work.group, work.growth);
+  for (const Work& work : work_) {
+    const Slot& slot = slots_.table()[work.slot];
+    if (work.growth.taken) facts_.log().extend(rows_.row_of(slot, work.group), work.growth.taken);
+  }
+  facts_.commit();
+  for (const Work& work : work_) {
+    const Slot& slot = slots_.table()[work.slot];
+    GroupPart& part = rows_.part(work.slot, work.group);
+    const u32 before = part.length;
+    rows_.grow(part, work.group, work.growth);
+    rows_.note_taken(slot, work.group, work.growth.taken);
+    if (work.entry == kNone) continue;
+    frame.num_blocks[work.group * frame.group_stride + work.entry] = static_cast<std::int32_t>(part.length);
+    frame.new_blocks[work.group * frame.group_stride + work.entry] = static_cast<std::int32_t>(part.length - before);
+  }
+  for (const Work& work : work_) {
+    if (work.group != 0) continue;
+    Slot& slot = slots_.table()[work.slot];
+    slot.mark = 0;
+    if (work.entry != kNone) {
+      const u32 main = static_cast<u32>(frame.computed[work.entry]) + static_cast<u32>(frame.scheduled[work.entry]);
+      rows_.publish(slot, std::min(main, slot.num_tokens));
+    }
+    rows_.refresh(slot);
+  }
+  facts_.commit();
+  work_.clear();
+  dropped_.clear();
+  facts_.publish_counts();
+}
+
+}  // namespace blockstep

@@ -1,0 +1,47 @@
+// GroupRunning: as Running, for requests that hold rows of several KV cache groups.
+#pragma once
+
+#include <vector>
+
+#include "group_rows.h"
+
+namespace blockstep {
+
+class GroupRunning {
+ public:
+  GroupRunning(const HostConfig& config, FactLog& facts, Slots& slots, GroupRows& rows)
+      : config_(config), facts_(facts), state_(facts.state()), slots_(slots), rows_(rows),
+        dropped_(config.pool.num_blocks) {}
+  GroupRunning(const GroupRunning&) = delete;
+  GroupRunning& operator=(const GroupRunning&) = delete;
+
+  /// Gives the entries [from, to) of the frame their blocks, lets go what they need no more, and publishes the blocks that
+  /// they fill. Stops before the first entry that the free blocks do not suffice for; what that entry lets go is let go.
+  /// Returns the number of entries before it. check_frame() has passed the frame. @throws Error kBadSlot, kNoRow, kBadArg,
+  /// std::bad_alloc; nothing is changed
+  u32 run(const Frame& frame, u32 from, u32 to);
+
+ private:
+  /// What one entry does in one group.
+  struct Work {
+    u32 slot;
+    u32 entry;
+    u32 group;
+    Places drop;
+    u32 extra;
+    Growth growth;
+  };
+
+  bool plan(u32 entry, u32 slot, u32 computed, u32 main, u64& left);
+  void carry_out(const Frame& frame);
+
+  const HostConfig& config_;
+  FactLog& facts_;
+  State& state_;
+  Slots& slots_;
+  GroupRows& rows_;
+  DropLedger dropped_;
+  std::vector<Work> work_;
+};
+
+}  // namespace blockstep

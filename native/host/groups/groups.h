@@ -1,0 +1,19 @@
+// Groups: what a core with KV cache groups has in place of Running and Admissions.
+#pragma once
+
+#include "group_admissions.h"
+#include "group_running.h"
+
+namespace blockstep {
+
+struct Groups {
+  GroupRows rows;
+  GroupRunning running;
+  GroupAdmissions admissions;
+
+  Groups(const HostConfig& config, const Exchange& exchange, FactLog& facts, Slots& slots)
+      : rows(config, exchange, facts, slots), running(config, facts, slots, rows),
+        admissions(config, exchange, facts, slots, rows) {}
+};
+
+}  // namespace blockstep

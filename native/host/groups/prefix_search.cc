@@ -1,0 +1,161 @@
+#include "prefix_search.h"
+
+#include <algorithm>
+
+namespace blockstep {
+
+PrefixSearch::PrefixSearch(const HostConfig& config, const FactLog& facts, RequestTable& table, const GroupRows& rows)
+    : config_(config), state_(facts.state()), table_(table), rows_(rows), hits_(config.groups.size()) {
+  for (u32 g = 0; g < config.groups.size(); ++g) {
+    const GroupConfig& group = config.groups[g];
+    if (group.spec >= specs_.size()) specs_.resize(group.spec + 1);
+    specs_[group.spec].groups.push_back(g);
+    specs_[group.spec].eagle |= group.eagle;
+  }
+  const auto full = [&](const Spec& spec) { return config_.groups[spec.groups[0]].full(); };
+  std::stable_partition(specs_.begin(), specs_.end(), full);
+}
+
+/// Whether all groups of a spec have a block for this place. They stand in looked_ then.
+bool PrefixSearch::look(const Spec& spec, const Slot& slot, u32 place) {
+  const u32 hash = (place + 1) * (size_of(spec) / config_.block_size);
+  if (hash > slot.num_hashes) return false;
+  looked_.clear();
+  for (u32 g : spec.groups) {
+    const u32 id = blockstep::find(state_, slot.hashes[hash], g);
+    if (id == kNone) return false;
+    looked_.push_back(id);
+  }
+  return true;
+}
+
+void PrefixSearch::resize(const Spec& spec, u32 places) {
+  for (u32 g : spec.groups) hits_[g].resize(places, kNullBlock);
+}
+
+/// Whether `places` places end where blocks of all groups end.
+bool PrefixSearch::is_aligned(const Spec& spec, u32 places) const {
+  return u64{places} * size_of(spec) % rows_.alignment() == 0;
+}
+
+u32 PrefixSearch::search_full(const Spec& spec, const Slot& slot, u32 places, bool eagle) {
+  u32 run = 0;
+  for (; run < places && look(spec, slot, run); ++run) {
+    for (std::size_t i = 0; i < spec.groups.size(); ++i) hits_[spec.groups[i]].push_back(looked_[i]);
+  }
+  if (eagle && run > 0) run -= 1;
+  while (!is_aligned(spec, run)) run -= 1;
+  return run;
+}
+
+u32 PrefixSearch::search_sliding(const Spec& spec, const Slot& slot, u32 places, bool eagle) {
+  const GroupConfig& group = config_.groups[spec.groups[0]];
+  const u32 needed = (group.window - 1 + group.block_size - 1) / group.block_size + eagle;
+  resize(spec, places);
+  u32 run = 0;
+  for (u32 i = places; i-- > 0;) {
+    if (!look(spec, slot, i)) {
+      run = 0;
+      continue;
+    }
+    // With a drafter the block of place i is behind the hit.
+    if (run == 0 && !is_aligned(spec, eagle ? i : i + 1)) continue;
+    for (std::size_t k = 0; k < spec.groups.size(); ++k) hits_[spec.groups[k]][i] = looked_[k];
+    run += 1;
+    if (run < needed) continue;
+    u32 length = i + run;
+    if (eagle) {
+      length -= 1;
+      while (!is_aligned(spec, length)) length -= 1;
+    }
+    return length;
+  }
+  // A run that reaches the front counts however short it is.
+  u32 length = run;
+  while (!is_aligned(spec, length)) length -= 1;
+  if (eagle && length > 0) {
+    length -= 1;
+    while (!is_aligned(spec, length)) length -= 1;
+  }
+  return length;
+}
+
+u32 PrefixSearch::search_chunked(const Spec& spec, const Slot& slot, u32 tokens) {
+  const GroupConfig& group = config_.groups[spec.groups[0]];
+  const u32 places = tokens / group.block_size;
+  // What lies before the chunk of the last token is needed by no token.
+  u32 run = tokens / group.chunk * group.chunk / group.block_size;
+  resize(spec, run);
+  for (; run < places && look(spec, slot, run); ++run) {
+    for (std::size_t i = 0; i < spec.groups.size(); ++i) hits_[spec.groups[i]].push_back(looked_[i]);
+  }
+  return run;
+}
+
+u32 PrefixSearch::search_mamba(const Spec& spec, const Slot& slot, u32 places) {
+  for (u32 i = places; i-- > 0;) {
+    if (!is_aligned(spec, i + 1) || !look(spec, slot, i)) continue;
+    resize(spec, i);
+    for (std::size_t k = 0; k < spec.groups.size(); ++k) hits_[spec.groups[k]].push_back(looked_[k]);
+    return i + 1;
+  }
+  return 0;
+}
+
+/// Looks up the groups of one spec. Returns the places of the hit.
+u32 PrefixSearch::search(const Spec& spec, const Slot& slot, u32 tokens, bool eagle) {
+  for (u32 g : spec.groups) hits_[g].clear();
+  const GroupConfig& group = config_.groups[spec.groups[0]];
+  const u32 places = tokens / group.block_size;
+  u32 length;
+  switch (group.type) {
+    case GroupType::kFull: length = search_full(spec, slot, places, eagle); break;
+    case GroupType::kSliding: length = search_sliding(spec, slot, places, eagle); break;
+    case GroupType::kChunked: length = search_chunked(spec, slot, tokens); break;
+    default: length = search_mamba(spec, slot, places); break;
+  }
+  resize(spec, length);
+  return length;
+}
+
+u32 PrefixSearch::find(Slot& slot, u32 most) {
+  for (std::vector<u32>& hits : hits_) hits.clear();
+  if (!config_.caching || most == 0) return 0;
+  table_.extend_hashes(slot, table_.full_blocks(slot));
+  if (config_.groups.size() == 1) {
+    return search(specs_[0], slot, most, specs_[0].eagle) * size_of(specs_[0]);
+  }
+  u32 hit = most;
+  u64 verified = 0;  // specs of drafters whose last block was dropped at the present length
+  u64 looked_up = 0;
+  for (;;) {
+    u32 tokens = hit;
+    for (std::size_t s = 0; s < specs_.size(); ++s) {
+      const Spec& spec = specs_[s];
+      const GroupConfig& group = config_.groups[spec.groups[0]];
+      const u64 bit = u64{1} << s;
+      if (group.full() && (looked_up & bit)) {
+        tokens = tokens / group.block_size * group.block_size;
+        continue;
+      }
+      // A state of a linear attention is found as it is: nothing is dropped, so nothing more may be looked at (vLLM does).
+      const bool eagle = spec.eagle && !group.mamba() && !(verified & bit);
+      const u32 limit = eagle ? std::min(tokens + group.block_size, most) : tokens;
+      const u32 found = search(spec, slot, limit, eagle) * group.block_size;
+      looked_up |= bit;
+      if (eagle) verified |= bit;
+      else if (found < tokens) verified = 0;
+      tokens = found;
+    }
+    if (tokens >= hit) break;
+    hit = tokens;
+    if (specs_.size() == 2 && config_.groups[specs_[0].groups[0]].full()) break;
+  }
+  const bool all = config_.group_fixes & kCutAllFull;
+  for (std::size_t s = 0; s < (all ? specs_.size() : 1); ++s) {
+    if (config_.groups[specs_[s].groups[0]].full()) resize(specs_[s], hit / size_of(specs_[s]));
+  }
+  return hit;
+}
+
+}  // namespace blockstep

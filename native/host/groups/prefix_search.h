@@ -1,0 +1,48 @@
+// PrefixSearch: the longest prefix of a request for which every KV cache group has cached blocks (vLLM
+// HybridKVCacheCoordinator.find_longest_cache_hit).
+#pragma once
+
+#include <vector>
+
+#include "group_rows.h"
+
+namespace blockstep {
+
+class PrefixSearch {
+ public:
+  PrefixSearch(const HostConfig& config, const FactLog& facts, RequestTable& table, const GroupRows& rows);
+  PrefixSearch(const PrefixSearch&) = delete;
+  PrefixSearch& operator=(const PrefixSearch&) = delete;
+
+  /// Looks up the first `most` tokens of the slot. Returns the tokens of the hit. @throws std::bad_alloc
+  u32 find(Slot& slot, u32 most);
+  /// The places of a group's row that the last find() gave to it; null places are kNullBlock.
+  const std::vector<u32>& hits(u32 g) const { return hits_[g]; }
+
+ private:
+  /// Groups of one spec.
+  struct Spec {
+    std::vector<u32> groups;
+    bool eagle;
+  };
+
+  bool look(const Spec& spec, const Slot& slot, u32 place);
+  u32 search(const Spec& spec, const Slot& slot, u32 tokens, bool eagle);
+  u32 search_full(const Spec& spec, const Slot& slot, u32 places, bool eagle);
+  u32 search_sliding(const Spec& spec, const Slot& slot, u32 places, bool eagle);
+  u32 search_chunked(const Spec& spec, const Slot& slot, u32 tokens);
+  u32 search_mamba(const Spec& spec, const Slot& slot, u32 places);
+  void resize(const Spec& spec, u32 places);
+  bool is_aligned(const Spec& spec, u32 places) const;
+  u32 size_of(const Spec& spec) const { return config_.groups[spec.groups[0]].block_size; }
+
+  const HostConfig& config_;
+  const State& state_;
+  RequestTable& table_;
+  const GroupRows& rows_;
+  std::vector<Spec> specs_;               // those of full attention first
+  std::vector<std::vector<u32>> hits_;    // [num_groups]
+  std::vector<u32> looked_;               // what look() found, one for each group of the spec
+};
+
+}  // namespace blockstep

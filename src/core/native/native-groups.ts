@@ -1,0 +1,62 @@
+/** A KV cache group, as native code knows it. */
+export interface NativeGroup {
+  type: 'full' | 'sliding' | 'chunked' | 'mamba-none' | 'mamba-all' | 'mamba-align';
+  blockSize: number;
+  window: number;
+  chunk: number;
+  spareBlocks: number;
+  mostBlocks: number;
+  spec: number;
+  eagle: boolean;
+  zeroed: boolean;
+}
+
+/** The part of `NativeConfig` for KV cache groups. */
+export interface NativeGroupConfig {
+  /** KV cache groups. Then `blockSize` is the tokens of a block hash. Absent: one group of full attention. */
+  groups?: readonly NativeGroup[];
+  /** Blocks that are taken out of the pool for good, from id 1 on. Default 0. */
+  keptBlocks?: number;
+  /** Bits: 1 = all groups of full attention are cut to the hit, 2 = with drafters the matchable places are published. Default 0. */
+  groupFixes?: number;
+}
+
+/** The part of `NativeCore` for KV cache groups. Only a core with `groups` has it, but for `publishedGroup`. */
+export interface NativeGroupCalls {
+  /** Begins a step. States that were published before it exist from now on. */
+  beginStep(): void;
+  /** In place of `match`. @returns tokens that every group has cached, at most maxTokens */
+  matchGroups(slot: number, maxTokens: number): number;
+  /**
+   * In place of `admit`: gives the slot its rows, or more places in them. The counts of each group stand in the control words
+   * then. What the request needs no more is let go also if the answer is -1.
+   */
+  admitGroups(
+    slot: number,
+    hitTokens: number,
+    externalTokens: number,
+    computedTokens: number,
+    scheduledTokens: number,
+    lookahead: number,
+    reserveTokens: number,
+    publishes: boolean,
+  ): number;
+  /** Blocks that must be free for such an admission. */
+  neededGroups(
+    slot: number,
+    hitTokens: number,
+    externalTokens: number,
+    computedTokens: number,
+    scheduledTokens: number,
+    lookahead: number,
+    reserveTokens: number,
+  ): number;
+  /** Writes `Control.groupCommonPrefix` for the slot in `Control.headSlot`. */
+  commonPrefixGroups(): void;
+  /** Lets go what the slot needs no more behind so many tokens. */
+  dropGroups(slot: number, computedTokens: number): void;
+  /** Blocks of full attention that were taken since the last call, if there is a group of states. */
+  takeZeroed(): Int32Array;
+  /** The group for which a block is published; 0 if it is not. */
+  publishedGroup(id: number): number;
+}

@@ -1,0 +1,49 @@
+import type { Request } from '../request/request.js';
+import type { SchedulerState } from '../state/scheduler-state.js';
+
+/** A block in a request's rows. */
+export interface Place {
+  readonly id: number;
+  /** The first token whose KV is in the block. */
+  readonly firstToken: number;
+}
+
+/** The blocks of a request's rows that have KV of its first `numTokens` tokens, in the order of their tokens; group after group. */
+export function placesOf(
+  s: SchedulerState,
+  { slot }: Request,
+  numTokens = Number.POSITIVE_INFINITY,
+): Place[] {
+  const sizes = s.config.kvGroups?.list.map(({ blockSize }) => blockSize) ?? [s.config.blockSize];
+  return sizes.flatMap((size, g) => {
+    const row = s.core.blocks(slot, g);
+    const places = Array.from(row, (id, at) => ({ id, firstToken: at * size }));
+    return places.filter(({ id, firstToken }) => id !== 0 && firstToken < numTokens);
+  });
+}
+
+/** The first token with KV in one of these blocks; -1 if none of them is in the request's rows. */
+export function firstTokenIn(s: SchedulerState, request: Request, ids: ReadonlySet<number>): number {
+  const found = placesOf(s, request).filter(({ id }) => ids.has(id));
+  return found.length === 0 ? -1 : Math.min(...found.map(({ firstToken }) => firstToken));
+}
+
+/**
+ * Tokens of a request that stay computed where a block is lost. With several KV cache groups none does: what is left of the blocks in front was
+ * let go in some group (vLLM since #50388). In a group with a window the tokens behind need those in front of the block too.
+ * @param firstToken the first token with KV in the lost block
+ */
+export function tokensKept(s: SchedulerState, { slot }: Request, firstToken: number): number {
+  const { kvGroups, deviations } = s.config;
+  if (kvGroups === null) return firstToken;
+  if (kvGroups.list.length > 1) return 0;
+  const [{ type, blockSize, window, chunk }] = kvGroups.list;
+  if (type === 'mamba') return 0;
+  if (!deviations.recomputeWindows) return firstToken;
+  const needed =
+    type === 'sliding' ? firstToken - window + 1 : chunk > 0 ? firstToken - (firstToken % chunk) : 0;
+  const row = s.core
+    .blocks(slot)
+    .subarray(Math.floor(Math.max(needed, 0) / blockSize), firstToken / blockSize);
+  return row.includes(0) ? 0 : firstToken;
+}

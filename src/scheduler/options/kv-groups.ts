@@ -1,0 +1,295 @@
+import { badArg, checkBoolean, checkOneOf, isObject } from '../../base/checks.js';
+import { checkInteger } from '../../base/errors.js';
+import { checkNames, knownNames } from '../../base/known-names.js';
+import type { KvGroupType } from '../events/kv-event.js';
+
+/**
+ * A KV cache group: layers of a model that share one table of blocks. All groups take their blocks from one pool, and a block has as many
+ * bytes in every group; so its number of tokens may differ.
+ */
+export interface KvGroupOptions {
+  /** What a token needs of the tokens before it. */
+  readonly type: KvGroupType;
+  /** Tokens per block. Default: the option `blockSize`; of `mamba` in mode `none` `maxModelLen`. */
+  readonly blockSize?: number;
+  /** Of `sliding`: tokens that a token attends to, itself included. */
+  readonly window?: number;
+  /** Of `chunked`: tokens of a chunk. */
+  readonly chunk?: number;
+  /**
+   * Of `mamba`: which states are kept. `none`: the last one; `align`: those where a step ended at the end of a block; `all`: those at the end of
+   * each block. Default `align` with prefix caching, and `none` without. All groups of a model have the same mode.
+   */
+  readonly mode?: 'none' | 'align' | 'all';
+  /** Of `mamba`: blocks for the states of draft tokens. Default `numSpeculativeTokens`. */
+  readonly numSpeculativeBlocks?: number;
+  /** Of `sink`: tokens whose blocks are taken out of the pool for good; a multiple of the group's block size. */
+  readonly sinkTokens?: number;
+  /** Whether the group holds layers of a drafter (vLLM is_eagle_group). Default: with `eagle` all groups, if none says so. */
+  readonly eagle?: boolean;
+}
+
+/** A checked group. */
+export interface KvGroup {
+  readonly type: KvGroupOptions['type'];
+  readonly blockSize: number;
+  /** 0 for groups of other types; so are `chunk` and `sinkTokens`. */
+  readonly window: number;
+  readonly chunk: number;
+  readonly mode: 'none' | 'align' | 'all' | null;
+  readonly numSpeculativeBlocks: number;
+  readonly sinkTokens: number;
+  readonly eagle: boolean;
+  /** Groups of equal type and numbers have equal ones, from 0 in the order of their first groups. They are looked up together. */
+  readonly spec: number;
+}
+
+/** The groups of a scheduler. */
+export interface KvGroups {
+  readonly list: readonly KvGroup[];
+  /** Tokens of a block hash: a divisor of every block size. */
+  readonly hashBlockSize: number;
+  /** Tokens of which every group has whole blocks: the least common multiple of the block sizes. */
+  readonly alignment: number;
+  /** Whether steps must end where blocks end, so that there is a state to keep there (Mamba in mode `align`). */
+  readonly alignsSteps: boolean;
+  /** Whether new blocks of full attention are to be zeroed (`Plan.blocksToZero`): a state must not be read from what stood there. */
+  readonly zeroes: boolean;
+}
+
+/** What the groups depend on. */
+export interface KvGroupsContext {
+  readonly blockSize: number;
+  readonly maxModelLen: number;
+  readonly maxNumBatchedTokens: number;
+  readonly longPrefillTokenThreshold: number;
+  readonly enableChunkedPrefill: boolean;
+  readonly enablePrefixCaching: boolean;
+  readonly numSpeculativeTokens: number;
+  readonly speculativeMethod: 'ngram' | 'eagle' | 'draft_model';
+  readonly hasConnector: boolean;
+}
+
+const MAX_GROUPS = 8;
+const GROUP_NAMES = knownNames<KvGroupOptions>('kvGroups', {
+  type: true,
+  blockSize: true,
+  window: true,
+  chunk: true,
+  mode: true,
+  numSpeculativeBlocks: true,
+  sinkTokens: true,
+  eagle: true,
+});
+const TYPES = ['full', 'mla', 'sink', 'sliding', 'chunked', 'mamba'] as const;
+
+/** Whether every token of the group's layers needs all tokens before it. */
+export function isFull({ type }: Pick<KvGroup, 'type'>): boolean {
+  return type === 'full' || type === 'mla' || type === 'sink';
+}
+
+/**
+ * Checks the groups and fills in their defaults.
+ * @returns null for one group that needs all tokens: that is what a scheduler without groups has
+ * @throws ERR_BLOCKSTEP_BAD_ARG, also for what vLLM refuses at its start
+ */
+export function takeKvGroups(
+  value: unknown,
+  hashBlockSize: number | undefined,
+  context: KvGroupsContext,
+): KvGroups | null {
+  if (value === undefined || value === null) return null;
+  if (!Array.isArray(value) || value.length === 0 || value.length > MAX_GROUPS)
+    throw badArg('kvGroups', value, `a list of 1 to ${MAX_GROUPS} groups`);
+  const taken = value.map((group: unknown, i) => takeGroup(`kvGroups[${i}]`, group, context));
+  const specs: string[] = [];
+  const list = taken.map((group) => {
+    const { eagle: _, ...facts } = group;
+    const key = JSON.stringify(facts);
+    if (!specs.includes(key)) specs.push(key);
+    return { ...group, spec: specs.indexOf(key) };
+  });
+  const drafts = context.speculativeMethod === 'eagle' && context.numSpeculativeTokens > 0;
+  const flagsAll = drafts && !list.some(({ eagle }) => eagle);
+  const groups = list.map((group) =>
+    Object.freeze({
+      ...group,
+      eagle: flagsAll || list.some(({ spec, eagle }) => eagle && spec === group.spec),
+    }),
+  );
+  if (isUsual(groups, hashBlockSize, context, flagsAll)) return null;
+  const sizes = groups.map(({ blockSize }) => blockSize);
+  const alignment = sizes.reduce(lcm);
+  checkTogether(groups, alignment, context);
+  const isHashed = context.enablePrefixCaching || context.hasConnector;
+  // Without hashes nothing depends on it.
+  const hashed = takeHashBlockSize(isHashed ? hashBlockSize : undefined, sizes);
+  return Object.freeze({
+    list: Object.freeze(groups),
+    hashBlockSize: hashed,
+    alignment,
+    alignsSteps: groups.some(({ mode }) => mode === 'align'),
+    zeroes: groups.some(({ type }) => type === 'mamba'),
+  });
+}
+
+/** Whether these are what a scheduler without the option has. */
+function isUsual(
+  [group, ...others]: readonly KvGroup[],
+  hashBlockSize: number | undefined,
+  { blockSize }: KvGroupsContext,
+  flagsAll: boolean,
+): boolean {
+  const isPlain = others.length === 0 && isFull(group) && group.type !== 'sink' && group.eagle === flagsAll;
+  return isPlain && group.blockSize === blockSize && (hashBlockSize ?? blockSize) === blockSize;
+}
+
+/** The options that give these groups. */
+export function groupOptions(groups: KvGroups | null): {
+  kvGroups?: KvGroupOptions[];
+  hashBlockSize?: number;
+} {
+  if (groups === null) return {};
+  const kvGroups = groups.list.map((group): KvGroupOptions => {
+    const { type, blockSize, window, chunk, mode, numSpeculativeBlocks, sinkTokens, eagle } = group;
+    return {
+      type,
+      blockSize,
+      eagle,
+      ...(type === 'sliding' && { window }),
+      ...(type === 'chunked' && { chunk }),
+      ...(type === 'sink' && { sinkTokens }),
+      ...(mode !== null && { mode, numSpeculativeBlocks }),
+    };
+  });
+  return { kvGroups, hashBlockSize: groups.hashBlockSize };
+}
+
+function takeGroup(name: string, value: unknown, context: KvGroupsContext): Omit<KvGroup, 'spec'> {
+  if (!isObject(value)) throw badArg(name, value, 'an object with a type');
+  checkNames(value, GROUP_NAMES);
+  const { type, blockSize, window, chunk, mode, numSpeculativeBlocks, sinkTokens, eagle } =
+    value as unknown as KvGroupOptions;
+  if (!TYPES.includes(type)) throw badArg(`${name}.type`, type, `one of ${TYPES.join(', ')}`);
+  const only = (field: string, given: unknown, owner: KvGroup['type']): void => {
+    if (given !== undefined && type !== owner)
+      throw badArg(`${name}.${field}`, given, `none in a group of type ${type}: it is for ${owner}`);
+  };
+  only('window', window, 'sliding');
+  only('chunk', chunk, 'chunked');
+  only('mode', mode, 'mamba');
+  only('numSpeculativeBlocks', numSpeculativeBlocks, 'mamba');
+  only('sinkTokens', sinkTokens, 'sink');
+  const taken = type === 'mamba' ? takeMode(`${name}.mode`, mode, context) : null;
+  const defaultSize = taken === 'none' ? context.maxModelLen : context.blockSize;
+  const size = checkInteger(`${name}.blockSize`, blockSize ?? defaultSize, 1, 2 ** 30);
+  const sinks = type === 'sink' ? checkInteger(`${name}.sinkTokens`, sinkTokens, 1, 2 ** 20) : 0;
+  if (sinks % size !== 0)
+    throw badArg(`${name}.sinkTokens`, sinks, `a multiple of the group's blockSize (${size})`);
+  return {
+    type,
+    blockSize: size,
+    window: type === 'sliding' ? checkInteger(`${name}.window`, window, 1, 2 ** 30) : 0,
+    chunk: type === 'chunked' ? checkInteger(`${name}.chunk`, chunk, 1, 2 ** 30) : 0,
+    mode: taken,
+    numSpeculativeBlocks:
+      type === 'mamba'
+        ? checkInteger(
+            `${name}.numSpeculativeBlocks`,
+            numSpeculativeBlocks ?? context.numSpeculativeTokens,
+            0,
+            64,
+          )
+        : 0,
+    sinkTokens: sinks,
+    eagle: eagle === undefined ? false : checkBoolean(`${name}.eagle`, eagle),
+  };
+}
+
+function takeMode(
+  name: string,
+  mode: unknown,
+  { enablePrefixCaching }: KvGroupsContext,
+): 'none' | 'align' | 'all' {
+  const taken = checkOneOf(name, mode ?? (enablePrefixCaching ? 'align' : 'none'), ['none', 'align', 'all']);
+  if (enablePrefixCaching && taken === 'none')
+    throw badArg(name, taken, 'align or all with prefix caching, which finds states that were kept');
+  if (!enablePrefixCaching && taken !== 'none') throw badArg(name, taken, 'none without prefix caching');
+  return taken;
+}
+
+/** What vLLM refuses at its start, or accepts and dies of. */
+function checkTogether(groups: readonly KvGroup[], alignment: number, context: KvGroupsContext): void {
+  const modes = new Set(groups.flatMap(({ mode }) => mode ?? []));
+  if (modes.size > 1)
+    throw badArg('kvGroups', [...modes].join(', '), 'one mode for all groups of type mamba');
+  for (const [i, { type, blockSize, eagle }] of groups.entries()) {
+    if (type !== 'chunked') continue;
+    if (blockSize !== alignment) {
+      const why = `${alignment}, the least common multiple of all block sizes, in a group of type chunked`;
+      throw badArg(`kvGroups[${i}].blockSize`, blockSize, why);
+    }
+    if (eagle)
+      throw badArg('speculativeMethod', context.speculativeMethod, 'not eagle with a group of type chunked');
+  }
+  if (!modes.has('align')) return;
+  const { blockSize, maxNumBatchedTokens, longPrefillTokenThreshold, enableChunkedPrefill } = context;
+  if (blockSize > maxNumBatchedTokens)
+    throw badArg(
+      'maxNumBatchedTokens',
+      maxNumBatchedTokens,
+      `at least blockSize (${blockSize}) with Mamba in mode align`,
+    );
+  if (longPrefillTokenThreshold > 0 && longPrefillTokenThreshold < blockSize) {
+    const why = `0, or at least blockSize (${blockSize}) with Mamba in mode align`;
+    throw badArg('longPrefillTokenThreshold', longPrefillTokenThreshold, why);
+  }
+  if (!enableChunkedPrefill) throw badArg('enableChunkedPrefill', false, 'true with Mamba in mode align');
+}
+
+function takeHashBlockSize(given: number | undefined, sizes: readonly number[]): number {
+  const size = checkInteger('hashBlockSize', given ?? sizes.reduce(gcd), 1, 2 ** 30);
+  if (sizes.every((each) => each % size === 0)) return size;
+  throw badArg('hashBlockSize', size, `a divisor of the block sizes of all groups (${sizes.join(', ')})`);
+}
+
+/** Places of a group's row that a request of `numTokens` tokens holds at most, when it is admitted in steps of the token budget. */
+export function mostPlaces(
+  group: KvGroup,
+  numTokens: number,
+  context: KvGroupsContext,
+  drafts: number,
+): number {
+  const { mode, blockSize, window, chunk, numSpeculativeBlocks } = group;
+  const places = Math.ceil(numTokens / blockSize) + numSpeculativeBlocks;
+  const { maxNumBatchedTokens } = context;
+  if (mode !== null) {
+    const states = mode === 'all' ? Math.ceil(maxNumBatchedTokens / blockSize) + 2 : 2;
+    return Math.min(places, states + numSpeculativeBlocks);
+  }
+  return window + chunk > 0 ? Math.min(places, admissionCap(group, context, drafts)) : places;
+}
+
+/**
+ * Places of a group's row for which an admission is tested at most; 0 = no limit.
+ * @param drafts draft tokens of a step that count; vLLM counts none
+ */
+export function admissionCap(
+  { type, blockSize, window, chunk }: KvGroup,
+  { maxNumBatchedTokens, maxModelLen }: KvGroupsContext,
+  drafts: number,
+): number {
+  if (type === 'sliding')
+    return Math.ceil(Math.min(window - 1 + maxNumBatchedTokens + drafts, maxModelLen) / blockSize) + 1;
+  if (type === 'chunked')
+    return Math.ceil(Math.min(chunk + maxNumBatchedTokens + drafts, maxModelLen) / blockSize);
+  return 0;
+}
+
+function gcd(a: number, b: number): number {
+  return b === 0 ? a : gcd(b, a % b);
+}
+
+function lcm(a: number, b: number): number {
+  return (a / gcd(a, b)) * b;
+}

@@ -1,0 +1,55 @@
+import { Control } from '../../core/core.js';
+import type { Plan } from '../plan/plan.js';
+import type { Request } from '../request/request.js';
+import type { SchedulerState } from '../state/scheduler-state.js';
+import { hashedTokens, type Prefix } from './admission.js';
+
+/**
+ * Takes the rows of a request in all KV cache groups, and their blocks.
+ * @param numNew tokens to compute in this step
+ * @param reserved tokens for which there must be free blocks, though fewer are taken
+ * @returns as `NativeCore.admit`
+ */
+export function takeGroups(
+  s: SchedulerState,
+  { request, fresh, numHits, external }: Prefix,
+  numNew: number,
+  reserved: number,
+): number {
+  return s.core.native.admitGroups(
+    request.slot,
+    numHits * hashedTokens(s.config),
+    external.numTokens ?? 0,
+    fresh ? 0 : request.numComputedTokens,
+    numNew,
+    fresh ? 0 : s.lookahead,
+    reserved,
+    !external.async,
+  );
+}
+
+/** Notes the places of an entry's rows in all groups, which the admission has left in the control words. */
+export function noteGroups({ core: { control } }: SchedulerState, plan: Plan, at: number): void {
+  for (const [g, group] of plan.groups.entries()) {
+    group.numBlocks[at] = control[Control.groupBlocks + g];
+    group.numNewBlocks[at] = group.numBlocks[at];
+    group.numHitBlocks[at] = control[Control.groupHits + g];
+  }
+}
+
+/**
+ * Tokens that a request computes in a step where steps must end at the end of a block, so that there is a state to keep (vLLM
+ * `_mamba_block_aligned_split`).
+ * @param computed tokens that are computed before the step
+ * @param numNew tokens that the step could compute; 0: none, because no block ends within them
+ */
+export function alignedTokens(s: SchedulerState, request: Request, computed: number, numNew: number): number {
+  const { numTokens, numPromptTokens } = request;
+  if (computed >= Math.max(numPromptTokens, numTokens - 1)) return numNew;
+  const { blockSize } = s.config;
+  const wholeBlocks = numTokens - (numTokens % blockSize);
+  // The last block of a drafter's prefix hit is computed again.
+  const end = s.dropLastHit ? Math.max(wholeBlocks - blockSize, 0) : wholeBlocks;
+  if (computed + numNew < end) return numNew - (numNew % blockSize);
+  return computed < end && end < computed + numNew ? end - computed : numNew;
+}

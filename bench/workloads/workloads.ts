@@ -1,5 +1,5 @@
 import { Random } from '../../src/base/random.js';
-import { type Plan, Scheduler } from '../../src/index.js';
+import { type Plan, Scheduler, type SchedulerOptions } from '../../src/index.js';
 import { EndlessConnector, TRANSFERRED } from './connector.js';
 
 export const BLOCK_SIZE = 16;
@@ -46,6 +46,8 @@ export interface DecodeVariant {
   transfers?: number;
   /** Where the state is kept. Default: on the host alone. */
   backend?: 'host' | 'cuda';
+  /** KV cache groups. Default: one of full attention. */
+  kvGroups?: NonNullable<SchedulerOptions['kvGroups']>;
 }
 
 /** A scheduler with requests in decode, and a step that allocates nothing itself. */
@@ -61,10 +63,12 @@ export interface Decode {
  */
 export function makeDecode(numRequests: number, numSteps: number, variant: DecodeVariant = {}): Decode {
   const { pipelineDepth = 1, drafts = 0, evicting = false, transfers = 0, backend = 'host' } = variant;
+  const { kvGroups = [{ type: 'full' }] } = variant;
   const longest = 512 + BLOCK_SIZE + numSteps * (1 + drafts);
   const blocksEach = Math.ceil(longest / BLOCK_SIZE) + 1;
   const scheduler = new Scheduler({
-    numBlocks: (numRequests + transfers) * blocksEach + 1,
+    numBlocks: (numRequests + transfers) * blocksEach * kvGroups.length + 1,
+    kvGroups,
     blockSize: BLOCK_SIZE,
     maxNumSeqs: numRequests + transfers,
     maxNumBatchedTokens: numRequests * blocksEach * BLOCK_SIZE,
@@ -91,7 +95,8 @@ export function makeDecode(numRequests: number, numSteps: number, variant: Decod
     scheduler.add({ id: `load-${i}`, prompt: prompts.next(TRANSFERRED), maxTokens: 1 });
   }
   const one = acceptances(numRequests, 1, 0)[0];
-  scheduler.update(scheduler.schedule(), one);
+  // Where steps must end at the end of a block, a prompt takes two.
+  while (prefill(scheduler) > 0);
   if (pipelineDepth > 1) return { scheduler, step: pipelinedStep(scheduler, one) };
   if (drafts > 0) return { scheduler, step: draftedStep(scheduler, numRequests, drafts) };
   return { scheduler, step: plainStep(scheduler, one) };
@@ -111,8 +116,16 @@ export function touchPool(
   for (let i = 0; i < numRequests; i++) {
     scheduler.add({ id: `touch-${i}`, prompt: prompts.next(blocksEach * BLOCK_SIZE - 1), maxTokens: 1 });
   }
-  while (scheduler.hasWork()) scheduler.update(scheduler.schedule(), acceptances(numRequests, 1, 0)[0]);
+  while (scheduler.hasWork()) prefill(scheduler);
   if (!keepCached && !scheduler.resetPrefixCache().ok) throw new Error('the pool is still in use');
+}
+
+/** One step in which every entry that may brings a token. @returns how many entries brought none */
+function prefill(scheduler: Scheduler): number {
+  const plan = scheduler.schedule();
+  const counts = Int32Array.from(plan.maxOutputTokens.subarray(0, plan.numRequests));
+  scheduler.update(plan, { tokens: new Int32Array(counts.length).fill(SAMPLED), counts });
+  return counts.filter((count) => count === 0).length;
 }
 
 interface FlatCounts {

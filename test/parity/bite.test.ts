@@ -2,7 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { DEVIATIONS } from '../../src/scheduler/options/deviations.js';
 import { ABSENT } from './compare.js';
 import { replay } from './driver.js';
-import { fixtureNames, readFixture } from './fixtures.js';
+import { decisions, falsified } from './falsify.js';
+import { fixtureNames, groupFixtureNames, readFixture } from './fixtures.js';
+import { ReferenceScheduler } from './reference/scheduler.js';
 import { makeScheduler } from './scheduler-under-test.js';
 import type { MakeSubject } from './subject.js';
 import type { Sched, Trace, Update } from './trace.js';
@@ -11,6 +13,7 @@ import type { Sched, Trace, Update } from './trace.js';
 
 const TRACE = 't08_fcfs_preempt';
 const CONNECTOR_TRACE = 't17_conn_async';
+const makeReference: MakeSubject = (options) => new ReferenceScheduler(options);
 
 /** The first step of a trace whose plan (or update) has what is asked for; throws if none has. */
 function find<Part extends 'sched' | 'upd'>(
@@ -203,84 +206,28 @@ describe('the parity runner finds a deviation from vLLM', () => {
   });
 });
 
-/** Leaves that a replay is driven by, or that only inform; everything else in a trace is a decision. */
-const GIVEN = [
-  /^(version|name|seed|vllm_commit|config|connector|workload|coverage|eos_id|stop_id)\b/,
-  // A step without schedule() is the trace's wish; that update() follows from it is shown above.
-  /^steps\[\]\.(step$|sched$|upd$|sample|upd\.(drafts|kv)|defer\.drafts)/,
-  /^steps\[\]\.(events|mid)\[\]\.(t|id|idx|prompt|max_tokens|priority|arrival|eos_at|stop_at)\b/,
-  /^steps\[\]\.(events|mid)\[\]\.(ignore_eos|min_tokens|kv|salt|running|state|resumable|lora|so)\b/,
-];
-
-interface Leaf {
-  path: string;
-  pattern: string;
-  value: unknown;
-}
-
-function* leaves(value: unknown, path: string): Generator<Leaf> {
-  if (typeof value === 'object' && value !== null) {
-    for (const [key, child] of Object.entries(value)) {
-      yield* leaves(child, Array.isArray(value) ? `${path}[${key}]` : path === '' ? key : `${path}.${key}`);
-    }
-  } else yield { path, pattern: path.replace(/\[\d+\]/g, '[]').replace(/\.r\d+$/, '.*'), value };
-}
-
-/** The part of a connector call that a leaf is: kind of the call and index in it. */
-function callPart(trace: Trace, path: string): string | null {
-  const [, row, part] = /^(.*\bconn(?:_pre|_mid)?\[\d+\])\[(\d+)\]$/.exec(path) ?? [];
-  return row === undefined ? null : `${(valueAt(trace, row) as string[])[0]} ${part}`;
-}
-
-/** Another value that may stand in the same place. */
-function falsified({ path, pattern, value }: Leaf, part: string | null): unknown {
-  if (part === 'match 4' || part === 'finished 3') return 1 - (value as number);
-  if (part === 'match 3' && value === null) return 0;
-  if (/\.(ok|out\[\]\[\])$/.test(pattern) && (value === 0 || value === 1)) return 1 - value;
-  if (typeof value === 'number') return pattern.endsWith('usage') ? value + 0.25 : value + 1;
-  // The stop reason of a row that only has transfer params.
-  if (value === null && path.endsWith('[3]')) return 3;
-  if (value === null && pattern.endsWith('.bitmask')) return ['r0'];
-  if (value === null) return pattern.includes('.running[]') ? [1] : 'stop';
-  return value === 'stop' ? 'length' : value === 'length' ? 'stop' : `${value}x`;
-}
-
-function assign(trace: Trace, path: string, value: unknown): void {
-  const cut = Math.max(path.lastIndexOf('.'), path.lastIndexOf('['));
-  const parent = cut < 0 ? trace : valueAt(trace, path.slice(0, cut));
-  (parent as Record<string, unknown>)[path.slice(cut + 1).replace(']', '')] = value;
-}
-
-function valueAt(trace: Trace, path: string): unknown {
-  const keys = path.replace(/\]/g, '').split(/[.[]/);
-  return keys.reduce((node, key) => (node as Record<string, unknown>)[key], trace as unknown);
-}
-
-/** One leaf for each kind of place and type of value that is a decision, with the fixture it stands in. */
-function decisions(): [name: string, leaf: Leaf][] {
-  const found = new Map<string, [string, Leaf]>();
-  for (const name of fixtureNames) {
-    const trace = readFixture(name);
-    for (const leaf of leaves(trace, '')) {
-      if (GIVEN.some((given) => given.test(leaf.pattern))) continue;
-      const part = callPart(trace, leaf.path);
-      // Another kind of call would be a malformed one; a call in the place of another is tried above.
-      if (part?.endsWith(' 0')) continue;
-      // The elements of a row differ in meaning.
-      const place = /[^\]]\[\]\[\]$/.test(leaf.pattern) ? leaf.path.slice(leaf.path.lastIndexOf('[')) : '';
-      found.set(`${leaf.pattern} ${part ?? place} ${leaf.value === null}`, [name, leaf]);
-    }
-  }
-  return [...found.values()];
-}
-
 describe('the parity runner finds a falsified', () => {
-  it.each(decisions().map(([name, leaf]) => ({ name, leaf, path: leaf.path })))(
+  it.each(decisions(fixtureNames).map(([name, leaf]) => ({ name, leaf, path: leaf.path })))(
     '$path of $name',
     ({ name, leaf }) => {
-      const trace = readFixture(name);
-      assign(trace, leaf.path, falsified(leaf, callPart(trace, leaf.path)));
-      expect(bites(trace)).toEqual([leaf.path]);
+      expect(bites(falsified(name, leaf))).toEqual([leaf.path]);
+    },
+  );
+});
+
+describe('the parity runner finds in a trace with KV cache groups a falsified', () => {
+  it.each(decisions(groupFixtureNames).map(([name, leaf]) => ({ name, leaf, path: leaf.path })))(
+    '$path of $name',
+    ({ name, leaf }) => {
+      const { differences, steps, trace } = replay(falsified(name, leaf), makeReference);
+      expect(steps).toBe(trace.steps.length);
+      // Which events of the scheduler a recorded one is about follows from what it says.
+      const events = /^.*\.kv_events/.exec(leaf.path)?.[0];
+      if (events === undefined) expect(differences.map(({ path }) => path)).toEqual([leaf.path]);
+      else {
+        expect(differences.length).toBeGreaterThan(0);
+        expect(differences.filter(({ path }) => !path.startsWith(events))).toEqual([]);
+      }
     },
   );
 });

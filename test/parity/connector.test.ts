@@ -106,6 +106,23 @@ describe('the connector of a trace', () => {
     expect(connector.requestFinished(r1, STOP, { blocks: [BLOCKS] }).delayFree).toBe(true);
   });
 
+  it('counts the places of each group, and those that are not null', () => {
+    connector = new TraceConnector(true);
+    const rows = [Int32Array.of(4, 5), Int32Array.of(0, 6)];
+    const r1 = request('r1', { ext: 8, delay_free: 1 });
+    r1.status = 'FINISHED_STOPPED';
+    connector.updateStateAfterAlloc(r1, rows, 8);
+    connector.requestFinished(r1, STOP, { blocks: rows });
+    expect(connector.requestFinished(r1, STOP, { blocks: [NONE, BLOCKS] }).delayFree).toBe(true);
+    expect(connector.requestFinished(r1, STOP, { blocks: [NONE, NONE] }).delayFree).toBe(false);
+    expect(connector.takeCalls()).toEqual([
+      ['alloc', 'r1', 8, [2, 2]],
+      ['finished', 'r1', 'FINISHED_STOPPED', 1, [2, 2], [2, 1]],
+      ['finished', 'r1', 'FINISHED_STOPPED', 1, [0, 3], [0, 3]],
+      ['finished', 'r1', 'FINISHED_STOPPED', 0, [0, 0], [0, 0]],
+    ]);
+  });
+
   it('names requests by the handle of their last incarnation', () => {
     const r1 = request('r1', null);
     const again = request('r1', null);

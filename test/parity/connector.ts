@@ -23,6 +23,9 @@ export class TraceConnector implements SubjectConnector {
   readonly #transfers = new Map<string, Transfer>();
   #calls: ConnectorCall[] = [];
 
+  /** @param hasGroups whether the trace knows KV cache groups, of each of which it then counts the blocks */
+  constructor(private readonly hasGroups = false) {}
+
   /** A request with these parameters is about to be added. */
   expect(id: string, parameters: KvParameters | null): void {
     const { defer = 0 } = parameters ?? {};
@@ -76,10 +79,11 @@ export class TraceConnector implements SubjectConnector {
 
   updateStateAfterAlloc(
     { id }: SubjectRequest,
-    [blocks]: readonly Int32Array[],
+    rows: readonly Int32Array[],
     numExternalTokens: number,
   ): void {
-    this.#calls.push(['alloc', id, numExternalTokens, blocks.length]);
+    const lengths = rows.map((row) => row.length);
+    this.#calls.push(['alloc', id, numExternalTokens, this.hasGroups ? lengths : lengths[0]]);
     if (numExternalTokens === 0) return;
     const transfer = this.#of(id);
     transfer.loaded = true;
@@ -100,14 +104,19 @@ export class TraceConnector implements SubjectConnector {
   requestFinished(
     request: SubjectRequest,
     _reason: FinishReason,
-    { blocks: [blocks] }: { readonly blocks: readonly Int32Array[] },
+    { blocks: rows }: { readonly blocks: readonly Int32Array[] },
   ): Finished {
     const { id } = request;
     const status = vllmStatus(request);
     const { parameters, receives } = this.#of(id);
     const wants = status === 'FINISHED_ABORTED' ? parameters.delay_abort : parameters.delay_free;
-    const delayFree = blocks.length > 0 && !receives && wants === 1;
-    this.#calls.push(['finished', id, status, delayFree ? 1 : 0, blocks.length]);
+    const lengths = rows.map((row) => row.length);
+    const delayFree = lengths.some((length) => length > 0) && !receives && wants === 1;
+    const delay = delayFree ? 1 : 0;
+    if (this.hasGroups) {
+      const held = rows.map((row) => row.filter((block) => block !== 0).length);
+      this.#calls.push(['finished', id, status, delay, lengths, held]);
+    } else this.#calls.push(['finished', id, status, delay, lengths[0]]);
     return delayFree ? { delayFree, transferParams: { of: id } } : { delayFree };
   }
 

@@ -1,7 +1,8 @@
 import { Comparison, type Difference } from './compare.js';
 import { TraceConnector } from './connector.js';
 import { EventPlayer } from './events.js';
-import { unsupportedFeatures } from './features.js';
+import { type Feature, unsupportedFeatures } from './features.js';
+import { TraceKvEvents } from './kv-events.js';
 import {
   observeBitmask,
   observeDeferred,
@@ -12,15 +13,10 @@ import {
   observeState,
   recordedState,
 } from './observe.js';
+import { optionsOf } from './options.js';
 import { depthOf, Pipeline } from './pipeline.js';
-import type {
-  FlatTokens,
-  MakeSubject,
-  Subject,
-  SubjectConnector,
-  SubjectOptions,
-  SubjectPlan,
-} from './subject.js';
+import { TraceGroups } from './rows.js';
+import type { FlatTokens, MakeSubject, Subject, SubjectPlan } from './subject.js';
 import { Prompts } from './tokens.js';
 import { type ConnectorCall, checkTrace, type Trace, type TraceEvent, type TraceStep } from './trace.js';
 
@@ -30,6 +26,8 @@ export interface ReplayOptions {
    * core, so `plans` leaves those fields out and reads none: then schedule() meets the queue as it does in production.
    */
   observe?: 'state' | 'plans';
+  /** Features that the scheduler does not offer yet: a trace that needs one is unsupported. */
+  lacks?: readonly Feature[];
 }
 
 /** What the scheduler did in the step of the first difference. */
@@ -75,7 +73,7 @@ export function replay(trace: Trace, make: MakeSubject, options: ReplayOptions =
   const problems = checkTrace(trace);
   for (const { path, kind, detail } of problems) comparison.differ(kind, detail, path);
   if (problems.every((problem) => problem.kind === 'unknown field')) {
-    result.unsupported = unsupportedFeatures(trace);
+    result.unsupported = unsupportedFeatures(trace, options.lacks);
     if (result.unsupported.length === 0) {
       const driver = new Driver(trace, make, options.observe ?? 'state', comparison);
       result.steps = driver.run();
@@ -84,38 +82,6 @@ export function replay(trace: Trace, make: MakeSubject, options: ReplayOptions =
     }
   }
   return { ...result, comparisons: comparison.comparisons, differences: comparison.differences };
-}
-
-/** The options of the scheduler that a trace was recorded on. */
-export function optionsOf(
-  { config, n_requests, seed }: Trace,
-  connector: SubjectConnector | null,
-  now: () => number,
-): SubjectOptions {
-  return {
-    numBlocks: config.num_gpu_blocks,
-    blockSize: config.block_size,
-    maxNumSeqs: config.max_num_seqs,
-    maxNumBatchedTokens: config.max_num_batched_tokens,
-    maxModelLen: config.max_model_len,
-    enablePrefixCaching: config.enable_prefix_caching,
-    policy: config.policy,
-    longPrefillTokenThreshold: config.long_prefill_token_threshold,
-    reserveFullIsl: config.scheduler_reserve_full_isl,
-    enableChunkedPrefill: config.enable_chunked_prefill,
-    pipelineDepth: depthOf(config),
-    numSpeculativeTokens: config.num_speculative_tokens ?? 0,
-    ...(config.spec_method ? { speculativeMethod: config.spec_method } : {}),
-    // vLLM has no such limit: enough for every request to hold blocks at once.
-    maxLoras: config.max_loras ?? 0,
-    numRows: Math.max(config.max_num_seqs, n_requests),
-    hashSeed: seed,
-    ...(connector ? { connector, loadFailurePolicy: config.kv_load_failure_policy } : {}),
-    deviations: false,
-    deadlines: false,
-    now,
-    strict: true,
-  };
 }
 
 /** Rows [id, tokens] as the flat arrays of a batch: entries that have no row get no tokens. */
@@ -128,6 +94,11 @@ export function flatten(
   return { tokens: Int32Array.from(tokens), counts: Int32Array.from(ids, (id) => byId.get(id)?.length ?? 0) };
 }
 
+/** Ids of the requests of a trace, in the order of their first add. */
+function idsOf({ steps }: Trace): string[] {
+  return steps.flatMap(({ events }) => events.flatMap((event) => (event.t === 'add' ? event.id : [])));
+}
+
 /** Drives one scheduler through one trace. */
 class Driver {
   scene: Scene | null = null;
@@ -137,6 +108,8 @@ class Driver {
   readonly #readsState: boolean;
   readonly #player: EventPlayer;
   readonly #connector: TraceConnector | null;
+  readonly #kvEvents = new TraceKvEvents();
+  readonly #groups: TraceGroups | undefined;
   readonly #subject: Subject;
   readonly #pipeline: Pipeline<Batch>;
   #clock = 0;
@@ -146,8 +119,9 @@ class Driver {
     this.#comparison = comparison;
     this.#readsState = observe === 'state';
     this.#pipeline = new Pipeline(depthOf(trace.config));
-    this.#connector = trace.connector === null ? null : new TraceConnector();
-    this.#subject = make(optionsOf(trace, this.#connector, () => this.#clock));
+    this.#groups = TraceGroups.of(trace.config, idsOf(trace));
+    this.#connector = trace.connector === null ? null : new TraceConnector(this.#groups !== undefined);
+    this.#subject = make(optionsOf(trace, this.#connector, () => this.#clock, this.#kvEvents));
     this.#player = new EventPlayer(
       this.#subject,
       trace,
@@ -160,16 +134,15 @@ class Driver {
   /** Returns the number of steps that went through without an error. */
   run(): number {
     const { steps, final, n_steps, n_requests } = this.#trace;
-    const adds = steps.flatMap((step) => step.events).filter((event) => event.t === 'add');
     try {
       for (const [i, step] of steps.entries()) {
         if (!this.#guard(`steps[${i}]`, () => this.#step(step, `steps[${i}]`))) return i;
       }
       this.#guard('final', () =>
-        this.#comparison.compareRecorded(final, observeFinal(this.#subject), 'final'),
+        this.#comparison.compareRecorded(final, observeFinal(this.#subject, this.#groups), 'final'),
       );
       this.#comparison.compare(n_steps, steps.length, 'n_steps');
-      this.#comparison.compare(n_requests, adds.length, 'n_requests');
+      this.#comparison.compare(n_requests, idsOf(this.#trace).length, 'n_requests');
       return steps.length;
     } finally {
       this.#subject.dispose();
@@ -213,7 +186,7 @@ class Driver {
 
   #schedule(step: TraceStep, path: string): ReturnType<typeof observePlan> {
     const plan = this.#subject.schedule();
-    const seen = { ...observePlan(plan, this.#subject.core), ...this.#calls() };
+    const seen = { ...observePlan(plan, this.#subject.core, this.#groups?.count), ...this.#calls() };
     this.#pipeline.push({ step, plan, ids: seen.tokens.map(([id]) => id) });
     // A trace without speculative decoding does not record that nothing was speculated.
     const { free, usage, ...recorded } = { spec: [], ...step.sched };
@@ -244,11 +217,14 @@ class Driver {
     const calls = this.#calls();
     if (step.upd?.drafts) this.#subject.updateDraftTokens(batch.plan, flatten(batch.ids, step.upd.drafts));
     if (!step.upd) return rows;
-    const { for: source, out, conn, kv: _given, drafts: _also, ...state } = step.upd;
+    const { for: source, out, conn, kv: _given, drafts: _also, kv_events, ...state } = step.upd;
     const seen = { for: batch.step.step, out: rows, ...calls };
     this.#comparison.compareRecorded({ for: source, out, ...(conn ? { conn } : {}) }, seen, path);
+    if (kv_events) {
+      this.#comparison.compare(kv_events, this.#kvEvents.take(kv_events), `${path}.kv_events`);
+    }
     if (!this.#readsState) return seen;
-    const seenState = observeState(this.#subject);
+    const seenState = observeState(this.#subject, this.#groups);
     this.#comparison.compareRecorded(recordedState(state, this.#subject), seenState, path);
     return { ...seen, ...seenState };
   }

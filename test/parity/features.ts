@@ -1,8 +1,14 @@
 import type { Trace } from './trace.js';
 
-/** The features that a trace needs and the runner cannot drive, because the scheduler does not offer them. */
-export function unsupportedFeatures(trace: Trace): string[] {
-  const needed: string[] = [];
+/** What a scheduler may lack for the time being, by the name that it has in a trace. */
+export type Feature = 'kv_groups';
+
+/**
+ * The features that a trace needs and the runner cannot drive, because the scheduler does not offer them.
+ * @param lacks what this scheduler does not offer and another one does
+ */
+export function unsupportedFeatures(trace: Trace, lacks: readonly Feature[] = []): string[] {
+  const needed: string[] = lacks.filter((feature) => trace.config[feature] !== undefined);
   const { config } = trace;
   if (config.max_num_scheduled_tokens !== null) needed.push('max_num_scheduled_tokens');
   if (config.use_v2_model_runner) needed.push('use_v2_model_runner');

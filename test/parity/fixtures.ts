@@ -2,20 +2,36 @@ import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { readTrace, type Trace } from './trace.js';
 
+const ENDING = '.json.gz';
 const folder = new URL('fixtures/', import.meta.url);
+/** What shows faults of vLLM: the reference can replay it, with the fault switched on. */
+const faultFolder = new URL('reference/fixtures/', import.meta.url);
 
-/** Names of the recorded traces that the repository carries. */
-export const fixtureNames: readonly string[] = readdirSync(folder)
-  .filter((name) => name.endsWith('.json.gz'))
-  .map((name) => name.slice(0, -'.json.gz'.length))
-  .sort();
+function namesIn(of: URL): string[] {
+  return readdirSync(of)
+    .filter((name) => name.endsWith(ENDING))
+    .map((name) => name.slice(0, -ENDING.length))
+    .sort();
+}
 
-/** Whether the trace was cut to the steps around one difference that was found. */
+const hasGroups = (name: string): boolean => name.startsWith('h');
+
+/** Names of the recorded traces of one group of full attention that the repository carries. */
+export const fixtureNames: readonly string[] = namesIn(folder).filter((name) => !hasGroups(name));
+
+/** Names of those with KV cache groups. */
+export const groupFixtureNames: readonly string[] = namesIn(folder).filter(hasGroups);
+
+/** Names of those that show a fault of vLLM's, which a correct scheduler must not copy. */
+export const faultFixtureNames: readonly string[] = namesIn(faultFolder);
+
+/** Whether the trace was cut: to the steps around one difference that was found, or to its first ones. */
 export function isCut(name: string): boolean {
-  return name.startsWith('f');
+  return name.startsWith('f') || name.endsWith('_cut');
 }
 
 /** Reads one of them; every call gives a copy of its own. */
 export function readFixture(name: string): Trace {
-  return readTrace(fileURLToPath(new URL(`${name}.json.gz`, folder)));
+  const of = faultFixtureNames.includes(name) ? faultFolder : folder;
+  return readTrace(fileURLToPath(new URL(`${name}${ENDING}`, of)));
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { scriptArguments } from '../../src/connectors/base/script-file.js';
 import { readFixture } from './fixtures.js';
+import { LACKS } from './scheduler-under-test.js';
 import type { Trace, Update } from './trace.js';
 
 const main = scriptArguments(import.meta.url, 'main');
@@ -32,6 +33,8 @@ describe('npm run parity', () => {
     trace.config.max_num_scheduled_tokens = 5;
     write('all/unsupported.json', trace);
     writeFileSync(file('broken.json'), '{');
+    write('groups.json', readFixture('h07_admission_at_the_edge'));
+    write('fault.json', readFixture('x03_sliding_only_load_failures_cut'));
   });
   afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -62,9 +65,33 @@ describe('npm run parity', () => {
     expect(parity('--skip-unsupported', file('all/unsupported.json')).code).toBe(1);
   });
 
+  it('replays traces with KV cache groups on the reference, and leaves them out where the scheduler lacks groups', () => {
+    const [plain, groups] = [file('all/below/good.json'), file('groups.json')];
+    const { code, out } = parity('--reference', plain, groups);
+    expect(out).toMatch(/^total: 2 traces, .* 0 differences, 0 traces unsupported$/m);
+    expect(code).toBe(0);
+    if (!LACKS.includes('kv_groups')) return;
+    const real = parity(plain, groups);
+    expect(real.out).toContain('h07_admission_at_the_edge: unsupported: kv_groups');
+    expect(real.out).toMatch(/^total: 1 traces, .* 0 traces unsupported, 1 left out$/m);
+    expect([real.code, parity(groups).code]).toEqual([0, 1]);
+  });
+
+  it('gives the reference faults of vLLM', () => {
+    const { code, out } = parity('--reference', file('fault.json'));
+    expect([code, out.includes('first at steps[')]).toEqual([1, true]);
+    expect(parity('--reference', '--faults', 'G1,G9', file('fault.json')).code).toBe(0);
+  });
+
   it('replays random traces', () => {
     const { code, out } = parity('--random', '2', '--seed', '5');
     expect(out).toMatch(/generated 5: .*\ngenerated 6: .*\ntotal: 2 traces/);
+    expect(code).toBe(0);
+  });
+
+  it('replays random traces with KV cache groups on the reference', () => {
+    const { code, out } = parity('--reference', '--groups', '--faults', 'G2', '--random', '2');
+    expect(out).toMatch(/generated 1: .*\ngenerated 2: .*\ntotal: 2 traces/);
     expect(code).toBe(0);
   });
 
@@ -74,6 +101,10 @@ describe('npm run parity', () => {
     [['/no/such/path']],
     [['--random', 'x']],
     [['--random', '1', '--seed', '-1']],
+    [['--random', '1', '--faults', 'G1']],
+    [['--random', '1', '--groups', '--deep']],
+    [['--random', '1', '--reference', '--faults', 'G4']],
+    [['--random', '1', '--reference', '--authority', 'device']],
   ])('refuses %j', (args) => {
     const { code, out } = parity(...args);
     expect(code).toBe(2);

@@ -1,3 +1,4 @@
+import { crc32 } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import {
   observeBitmask,
@@ -10,11 +11,13 @@ import {
   recordedState,
   round6,
 } from './observe.js';
+import { TraceGroups } from './rows.js';
 import type { SubjectOutputs, SubjectPlan, SubjectRequest } from './subject.js';
 
 function request(id: string, fields: Partial<SubjectRequest> = {}): SubjectRequest {
   const counts = {
     handle: 1,
+    slot: 0,
     numTokens: 0,
     numComputedTokens: 0,
     numOutputPlaceholders: 0,
@@ -105,6 +108,71 @@ describe('observePlan', () => {
   });
 });
 
+describe('observePlan, of a trace with KV cache groups', () => {
+  const numbers = ([numBlocks, numNewBlocks]: number[][], numCommonPrefixBlocks: number) => ({
+    numBlocks: Int32Array.from(numBlocks),
+    numNewBlocks: Int32Array.from(numNewBlocks),
+    numCommonPrefixBlocks,
+  });
+  const groups = [
+    numbers(
+      [plan.numBlocks, plan.numNewBlocks].map((counts) => [...counts]),
+      2,
+    ),
+    numbers(
+      [
+        [2, 1, 1, 0, 9],
+        [1, 0, 1, 0, 9],
+      ],
+      0,
+    ),
+  ];
+  const rows: Record<number, number[][]> = {
+    0: [
+      [1, 2, 3],
+      [0, 12],
+    ],
+    1: [[4, 5, 6, 7], [0]],
+    2: [[8, 9], [13]],
+    3: [[10, 11], []],
+  };
+  const native = {
+    readBlocks(slot: number, from: number, out: Int32Array, group = 0): number {
+      const blocks = rows[slot][group].slice(from, from + out.length);
+      out.set(blocks);
+      return blocks.length;
+    },
+  };
+
+  it('says it by group', () => {
+    const seen = observePlan({ ...plan, groups }, { native }, 2);
+    expect(seen.new).toEqual([['r3', [[8, 9], [13]], 3]]);
+    expect(seen.resumed).toEqual([['r4', [[10, 11], []], 20, 2]]);
+    expect(seen.running).toEqual([
+      ['r1', [[], [12]], 39, 5],
+      ['r2', [[6, 7], []], 50, 6],
+    ]);
+    expect(seen.common).toEqual([2, 0]);
+    expect(Object.hasOwn(seen, 'zero')).toBe(false);
+  });
+
+  it('takes the numbers of the plan itself for those of the only group', () => {
+    const [first, second] = observePlan(plan, { native }, 1).running;
+    expect([first, second]).toEqual([
+      ['r1', null, 39, 5],
+      ['r2', [[6, 7]], 50, 6],
+    ]);
+    expect(observePlan(plan, { native }, 1).common).toEqual([2]);
+  });
+
+  it('says which blocks are to be zeroed, or that none are', () => {
+    const zero = (blocksToZero: Int32Array | null) =>
+      observePlan({ ...plan, groups, blocksToZero }, { native }, 2).zero;
+    expect(zero(Int32Array.of(6, 7))).toEqual([6, 7]);
+    expect(zero(null)).toBeNull();
+  });
+});
+
 describe('observeBitmask', () => {
   it('says what a trace says', () => {
     expect(observeBitmask(plan)).toEqual(['r4', 'r1']);
@@ -190,6 +258,16 @@ describe('observeState', () => {
   it('says what a trace says', () => {
     expect(observePool(subject.core)).toEqual({ free: 3, usage: 0.625 });
     expect(observeState(subject)).toEqual(state);
+  });
+
+  it('says what a trace with KV cache groups says', () => {
+    const published = { ...subject.core, publishedGroup: (id: number) => (id === 1 ? 1 : 0) };
+    const withRow = { ...subject, core: { ...published, ...core({ 0: [5, 6] }) } };
+    const groups = new TraceGroups(1, ['r1', 'r2', 'r3', 'r4', 'r5']);
+    const rows = crc32('r1:5,6;r2:5,6;r3:5,6;r4:5,6;r5:5,6');
+    const also = { cached_by_group: [1], rows };
+    expect(observeState(withRow, groups)).toEqual({ ...state, ...also });
+    expect(observeFinal(withRow, groups)).toMatchObject({ ...also, cached_groups: [1, 0] });
   });
 
   it('leaves out of what was recorded the counters of requests that have finished', () => {

@@ -1,12 +1,22 @@
 import { crc32 } from 'node:zlib';
 import { byCodePoints } from './code-points.js';
+import { readRow, type TraceGroups } from './rows.js';
 import type { Subject, SubjectCore, SubjectOutputs, SubjectPlan } from './subject.js';
 import type { OutputRow, Sched, Trace, TraceStep, Update } from './trace.js';
 
+/** What only a trace with KV cache groups has. */
+type OfGroups = 'cached_by_group' | 'rows';
+type Final = Trace['final'];
+
 /** The state fields that a trace records after every step. */
-export type State = Omit<Required<Update>, 'for' | 'out' | 'kv' | 'conn' | 'drafts'>;
+export type State = Omit<
+  Required<Update>,
+  'for' | 'out' | 'kv' | 'conn' | 'drafts' | 'kv_events' | OfGroups
+> &
+  Pick<Update, OfGroups>;
 /** What a plan itself shows. */
-export type ObservedPlan = Omit<Required<Sched>, 'conn' | 'bitmask' | 'free' | 'usage'>;
+export type ObservedPlan = Omit<Required<Sched>, 'conn' | 'bitmask' | 'free' | 'usage' | 'zero'> &
+  Pick<Sched, 'zero'>;
 
 /** vLLM's names of finish reasons, by blockstep's code. An abort makes no row in a trace, so it has no valid name. */
 const REASONS = [null, 'stop', 'length', 'abort', 'error'] as const;
@@ -20,17 +30,30 @@ export function round6(x: number): number {
   return tie && even ? Number(`${whole}.${decimals.slice(0, 6)}`) : Number(x.toFixed(6));
 }
 
-function readBlocks(core: Pick<SubjectCore, 'native'>, slot: number, from: number, count: number): number[] {
-  // One word more than asked for, so that a longer block list shows.
-  const out = new Int32Array(count + 1);
-  return Array.from(out.subarray(0, core.native.readBlocks(slot, from, out)));
+/** The rows of an entry by group: of one that was running only what is new. */
+function rowsOf(plan: SubjectPlan, core: Pick<SubjectCore, 'native'>, i: number, count: number): number[][] {
+  return Array.from({ length: count }, (_, group) => {
+    const { numBlocks, numNewBlocks } = plan.groups?.[group] ?? plan;
+    const from = plan.kinds[i] === 0 ? numBlocks[i] - numNewBlocks[i] : 0;
+    return readRow(core, plan.slots[i], from, numBlocks[i] - from, group);
+  });
+}
+
+/** Common prefixes by group. */
+function commonPrefixes(plan: SubjectPlan, count: number): number[] {
+  return Array.from({ length: count }, (_, group) => (plan.groups?.[group] ?? plan).numCommonPrefixBlocks);
 }
 
 /**
  * A plan in the words of a trace. Must be called right after schedule(), while requests and block lists are those of
  * the plan.
+ * @param numGroups how many groups the trace knows; undefined: it is older than groups
  */
-export function observePlan(plan: SubjectPlan, core: Pick<SubjectCore, 'native'>): ObservedPlan {
+export function observePlan(
+  plan: SubjectPlan,
+  core: Pick<SubjectCore, 'native'>,
+  numGroups?: number,
+): ObservedPlan {
   const seen: ObservedPlan = {
     new: [],
     resumed: [],
@@ -40,18 +63,23 @@ export function observePlan(plan: SubjectPlan, core: Pick<SubjectCore, 'native'>
     preempted: [...plan.preempted],
     finished: [...plan.finished].sort(byCodePoints),
     all_tokens: {},
-    common: plan.numCommonPrefixBlocks,
+    common: numGroups === undefined ? plan.numCommonPrefixBlocks : commonPrefixes(plan, numGroups),
     spec: draftRows(plan),
     pend: plan.pendingStructuredOutputTokens ? 1 : 0,
   };
+  const { blocksToZero } = plan;
+  if (numGroups !== undefined && blocksToZero !== undefined) {
+    seen.zero = blocksToZero && Array.from(blocksToZero);
+  }
   for (let i = 0; i < plan.numRequests; i++) {
     const { id, numTokens } = plan.requests[i];
     const computed = plan.numComputedTokens[i];
     const output = plan.numOutputTokens(i);
     const isRunning = plan.kinds[i] === 0;
-    const from = isRunning ? plan.numBlocks[i] - plan.numNewBlocks[i] : 0;
-    const blocks = readBlocks(core, plan.slots[i], from, plan.numBlocks[i] - from);
-    if (isRunning) seen.running.push([id, blocks.length === 0 ? null : blocks, computed, output]);
+    const rows = rowsOf(plan, core, i, numGroups ?? 1);
+    const blocks = numGroups === undefined ? rows[0] : rows;
+    const isEmpty = rows.every((row) => row.length === 0);
+    if (isRunning) seen.running.push([id, isEmpty ? null : blocks, computed, output]);
     else if (plan.kinds[i] === 1) seen.new.push([id, blocks, computed]);
     else seen.resumed.push([id, blocks, computed, output]);
     seen.tokens.push([id, plan.numScheduledTokens[i]]);
@@ -105,8 +133,14 @@ export function observePool(core: Pick<SubjectCore, 'freeBlocks' | 'usage'>): Pi
   return { free: core.freeBlocks, usage: round6(core.usage) };
 }
 
-/** The state after a step, in the words of a trace. */
-export function observeState(subject: Pick<Subject, 'core' | 'inspect' | 'numUnfinished'>): State {
+/**
+ * The state after a step, in the words of a trace.
+ * @param groups undefined: the trace is older than groups
+ */
+export function observeState(
+  subject: Pick<Subject, 'core' | 'inspect' | 'numUnfinished'>,
+  groups?: TraceGroups,
+): State {
   const { running, waiting, skipped, requests } = subject.inspect();
   return {
     ...observePool(subject.core),
@@ -119,6 +153,7 @@ export function observeState(subject: Pick<Subject, 'core' | 'inspect' | 'numUnf
     reqs: requests
       .filter((r) => r.numComputedTokens !== 0 || r.numOutputPlaceholders !== 0 || r.numDraftTokens !== 0)
       .map((r) => [r.id, r.numComputedTokens, r.numTokens, r.numOutputPlaceholders, r.numDraftTokens]),
+    ...groups?.observe(subject),
   };
 }
 
@@ -134,10 +169,12 @@ export function recordedState<S extends Partial<State>>(state: S, subject: Pick<
 /** The state after the last step, in the words of a trace. */
 export function observeFinal(
   subject: Pick<Subject, 'core' | 'inspect' | 'numUnfinished'>,
-): Required<Trace['final']> {
+  groups?: TraceGroups,
+): State & Pick<Final, 'free_queue' | 'cached_ids' | 'requests_left' | 'cached_groups'> {
   const { requests, draining } = subject.inspect();
   return {
     ...observeState(subject),
+    ...groups?.observeFinal(subject),
     free_queue: Array.from(subject.core.freeQueue()),
     cached_ids: Array.from(subject.core.published()),
     requests_left: [...requests, ...draining].map((request) => request.id),

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { replay } from './driver.js';
-import { fixtureNames, readFixture } from './fixtures.js';
+import { faultFixtureNames, fixtureNames, groupFixtureNames, readFixture } from './fixtures.js';
 import { report } from './report.js';
 import { makeScheduler } from './scheduler-under-test.js';
 
@@ -9,10 +9,10 @@ const COMPARISONS_PER_STEP = 20;
 
 describe('the scheduler decides what vLLM decides', () => {
   it('has its fixtures', () => {
-    expect(fixtureNames.length).toBe(45);
+    expect([fixtureNames.length, groupFixtureNames.length, faultFixtureNames.length]).toEqual([45, 32, 3]);
   });
 
-  it.each(fixtureNames)('%s', (name) => {
+  it.each([...fixtureNames, ...groupFixtureNames])('%s', (name) => {
     const trace = readFixture(name);
     const result = replay(trace, makeScheduler);
     expect(result.differences, report(result).join('\n')).toEqual([]);
@@ -21,11 +21,14 @@ describe('the scheduler decides what vLLM decides', () => {
     expect(result.comparisons).toBeGreaterThan(COMPARISONS_PER_STEP * result.steps);
   });
 
-  it.each(fixtureNames)('%s, when nobody reads the state between steps', (name) => {
-    const trace = readFixture(name);
-    const result = replay(trace, makeScheduler, { observe: 'plans' });
-    expect(result.differences, report(result).join('\n')).toEqual([]);
-    expect(result.steps).toBe(trace.steps.length);
-    expect(result.comparisons).toBeGreaterThan(COMPARISONS_PER_STEP * result.steps);
-  });
+  it.each([...fixtureNames, ...groupFixtureNames])(
+    '%s, when nobody reads the state between steps',
+    (name) => {
+      const trace = readFixture(name);
+      const result = replay(trace, makeScheduler, { observe: 'plans' });
+      expect(result.differences, report(result).join('\n')).toEqual([]);
+      expect(result.steps).toBe(trace.steps.length);
+      expect(result.comparisons).toBeGreaterThan(COMPARISONS_PER_STEP * result.steps);
+    },
+  );
 });

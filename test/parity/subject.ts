@@ -1,5 +1,9 @@
 import type { ConnectorOutput, Finished, Match } from '../../src/scheduler/connector/connector.js';
-
+import type {
+  KvBlocksCleared,
+  KvBlocksRemoved,
+  KvBlocksStored,
+} from '../../src/scheduler/events/kv-event.js';
 import type { FinishReason } from '../../src/scheduler/request/status.js';
 
 const ENDED: Readonly<Record<FinishReason, string>> = {
@@ -22,6 +26,8 @@ export interface SubjectRequest {
   readonly id: string;
   /** Names this request and never a later one with the same id. */
   readonly handle: number;
+  /** Where the core keeps its rows. */
+  readonly slot: number;
   /** vLLM's name of the status; one that has ended may be `FINISHED` and say by `finishReason` how. See `vllmStatus`. */
   readonly status: string;
   readonly finishReason?: FinishReason | null;
@@ -34,6 +40,49 @@ export interface SubjectRequest {
   /** What the connector sends to the client of a request whose blocks it keeps. */
   readonly finishedParams: object | null;
 }
+
+/** The layers that share one block table, for each request a row of blocks (vLLM `KVCacheGroupSpec`). */
+export interface SubjectKvGroup {
+  readonly type: 'full' | 'mla' | 'sink' | 'sliding' | 'chunked' | 'mamba';
+  /** Tokens of a block; `SubjectOptions.blockSize` if it is not given. */
+  readonly blockSize?: number;
+  /** Tokens that a token attends to, its own included: sliding groups. */
+  readonly window?: number;
+  /** Tokens of a chunk, beyond which no token attends: chunked groups. */
+  readonly chunk?: number;
+  /** Which states a Mamba group keeps. */
+  readonly mode?: 'none' | 'all' | 'align';
+  /** State blocks that a Mamba group keeps for drafts. */
+  readonly numSpeculativeBlocks?: number;
+  /** Tokens of the sink, whose blocks nobody else gets. */
+  readonly sinkTokens?: number;
+  /** It has layers of the drafter. */
+  readonly eagle?: boolean;
+}
+
+/** What a plan says of one group. A row counts null places too, whose block is 0. */
+export interface SubjectGroupPlan {
+  /** Places of the rows of the requests after schedule(). */
+  readonly numBlocks: Int32Array;
+  /** How many of them, at the end, this step added or wrote anew. */
+  readonly numNewBlocks: Int32Array;
+  readonly numCommonPrefixBlocks: number;
+}
+
+/** What an event says of the group that it is about. */
+export interface SubjectEventGroup {
+  readonly group: number;
+  readonly blockSize: number;
+  readonly kind: SubjectKvGroup['type'];
+  /** null: the group is not sliding. */
+  readonly window: number | null;
+}
+
+/** An event of the prefix cache; blocks that a stored one names follow each other without a hole. */
+export type SubjectKvEvent =
+  | (KvBlocksStored & SubjectEventGroup)
+  | (KvBlocksRemoved & { readonly group: number })
+  | KvBlocksCleared;
 
 /** A plan, as far as it is observed: entries 0 to numRequests - 1, in scheduling order. */
 export interface SubjectPlan {
@@ -58,6 +107,10 @@ export interface SubjectPlan {
   readonly preempted: readonly string[];
   readonly finished: readonly string[];
   readonly numCommonPrefixBlocks: number;
+  /** The three numbers before for each group; absent: there is one, and they are its numbers. */
+  readonly groups?: readonly SubjectGroupPlan[];
+  /** Blocks that must be zeroed before they are written; null = none. */
+  readonly blocksToZero?: Int32Array | null;
   /** Sampling waits until the batches before were updated, because a grammar must see their tokens first. */
   readonly pendingStructuredOutputTokens: boolean;
   /** Drafts of each entry that a grammar refused after they were scheduled. */
@@ -143,7 +196,12 @@ export interface SubjectCore {
   freeQueue(): Int32Array;
   /** Ids of blocks that carry a hash, ascending. */
   published(): Int32Array;
-  readonly native: { readBlocks(slot: number, from: number, out: Int32Array): number };
+  readonly native: {
+    /** Copies the row of a slot from a place on, of group 0 unless another one is named; null places are 0. */
+    readBlocks(slot: number, from: number, out: Int32Array, group?: number): number;
+  };
+  /** The group whose hash a block carries; absent where there is one group. */
+  publishedGroup?(id: number): number;
 }
 
 export interface Subject<Plan extends SubjectPlan = SubjectPlan> {
@@ -182,7 +240,13 @@ export interface Subject<Plan extends SubjectPlan = SubjectPlan> {
 /** The options that a trace sets; names and meaning as in SchedulerOptions. */
 export interface SubjectOptions {
   numBlocks: number;
+  /** vLLM's `cache_config.block_size`. */
   blockSize: number;
+  /** Absent: one group of full attention. */
+  kvGroups?: readonly SubjectKvGroup[];
+  /** Tokens that one hash of a prompt covers; absent: the greatest common divisor of the block sizes. */
+  hashBlockSize?: number;
+  kvEvents?: { onEvents(events: readonly SubjectKvEvent[]): void };
   maxNumSeqs: number;
   maxNumBatchedTokens: number;
   maxModelLen: number;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { unsupportedFeatures } from './features.js';
-import { fixtureNames, readFixture } from './fixtures.js';
+import { faultFixtureNames, fixtureNames, groupFixtureNames, readFixture } from './fixtures.js';
 import { checkTrace, type Trace, type TraceEvent } from './trace.js';
 
 /** A trace of one step that has every field of the format, also those of features that no fixture has. */
@@ -86,13 +86,96 @@ function everything(): Trace {
   return JSON.parse(JSON.stringify(trace)) as Trace;
 }
 
-describe('checkTrace', () => {
-  it.each(fixtureNames)('knows every field of %s', (name) => {
-    expect(checkTrace(readFixture(name))).toEqual([]);
+/** The same with what version 3 has more. */
+function groups(): Trace {
+  const trace = everything();
+  trace.version = 3;
+  const [step] = trace.steps;
+  const eagle = { block_size: 16, eagle: 1 } as const;
+  Object.assign(trace.config, {
+    kv_groups: [
+      { type: 'full', ...eagle },
+      { type: 'mla', ...eagle },
+      { type: 'sink', ...eagle, sink_len: 32 },
+      { type: 'sliding', ...eagle, sliding_window: 20 },
+      { type: 'chunked', ...eagle, chunk: 40 },
+      { type: 'mamba', ...eagle, mode: 'align', num_speculative_blocks: 2 },
+    ],
+    scheduler_block_size: 16,
+    hash_block_size: 8,
+    kv_events: 1,
   });
+  Object.assign(step.sched as object, {
+    new: [['r0', [[1, 2], []], 0]],
+    resumed: [['r0', [[1], [0]], 0, 0]],
+    running: [
+      ['r0', [[1], [0]], 0, 0],
+      ['r1', null, 0, 0],
+    ],
+    common: [0, 0],
+    zero: [1],
+    conn: [
+      ['alloc', 'r0', 16, [1, 2]],
+      ['finished', 'r0', 'FINISHED_ABORTED', 1, [1, 2], [1, 1]],
+    ],
+  });
+  Object.assign(step.upd as object, {
+    cached_by_group: [1, 2],
+    rows: 5,
+    kv_events: [
+      ['stored', 0, 2, 32, 16, 0, 'full_attention', null, 'L1', [['L1', 'S1'], ['L1']]],
+      ['stored', 3, 1, 32, 16, 1, 'sliding_window', 20, null, [null]],
+      ['removed', 1, 1],
+      ['cleared'],
+    ],
+  });
+  Object.assign(trace.final, { cached_by_group: [1], rows: 0, cached_groups: [0, 1] });
+  return JSON.parse(JSON.stringify(trace)) as Trace;
+}
+
+describe('checkTrace', () => {
+  it.each([...fixtureNames, ...groupFixtureNames, ...faultFixtureNames])(
+    'knows every field of %s',
+    (name) => {
+      expect(checkTrace(readFixture(name))).toEqual([]);
+    },
+  );
 
   it('knows every field of the format', () => {
     expect(checkTrace(everything())).toEqual([]);
+    expect(checkTrace(groups())).toEqual([]);
+  });
+
+  it.each([0, 1, 2, 3, 4, 5])('finds an unknown field in the KV cache group %i', (i) => {
+    const trace = groups();
+    Object.assign(trace.config.kv_groups?.[i] as object, { novelty: 1 });
+    const path = `config.kv_groups[${i}].novelty`;
+    expect(checkTrace(trace)).toMatchObject([{ path, kind: 'unknown field' }]);
+  });
+
+  it.each([
+    [
+      'config.kv_groups[0]',
+      (trace: Trace) => Object.assign(trace.config.kv_groups?.[0] as object, { type: '' }),
+    ],
+    [
+      'steps[0].sched.new[0][1][1]',
+      (trace: Trace) => trace.steps[0].sched?.new[0][1].splice(1, 1, 3 as never),
+    ],
+    [
+      'steps[0].sched.common[1]',
+      (trace: Trace) => Object.assign(trace.steps[0].sched as object, { common: [0, 0.5] }),
+    ],
+    ['steps[0].sched.conn[1][5]', (trace: Trace) => trace.steps[0].sched?.conn?.[1].splice(5, 1, 2 as never)],
+    [
+      'steps[0].upd.kv_events[1][7]',
+      (trace: Trace) => trace.steps[0].upd?.kv_events?.[1].splice(7, 1, '' as never),
+    ],
+    ['steps[0].upd.kv_events[3]', (trace: Trace) => trace.steps[0].upd?.kv_events?.[3].push(1 as never)],
+  ])('finds a malformed %s of a trace with KV cache groups', (path, spoil) => {
+    const trace = groups();
+    spoil(trace);
+    expect(checkTrace(trace)).toMatchObject([{ path, kind: 'malformed' }]);
   });
 
   it.each([
@@ -149,6 +232,12 @@ describe('checkTrace', () => {
 describe('unsupportedFeatures', () => {
   it.each(fixtureNames)('finds none in %s', (name) => {
     expect(unsupportedFeatures(readFixture(name))).toEqual([]);
+  });
+
+  it('names what one scheduler lacks', () => {
+    expect(unsupportedFeatures(groups())).toEqual([]);
+    expect(unsupportedFeatures(groups(), ['kv_groups'])).toEqual(['kv_groups']);
+    expect(unsupportedFeatures(everything(), ['kv_groups'])).toEqual([]);
   });
 
   it('names each feature once', () => {

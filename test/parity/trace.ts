@@ -22,9 +22,30 @@ import {
   tuples,
 } from './shape.js';
 
+const size = { block_size: integer };
+const eagle = { eagle: flag };
+/** A KV cache group; `eagle`: it holds layers of the drafter. */
+const kvGroup = tagged('type', {
+  full: object({ type: literal('full'), ...size }, eagle),
+  mla: object({ type: literal('mla'), ...size }, eagle),
+  sink: object({ type: literal('sink'), ...size, sink_len: integer }, eagle),
+  sliding: object({ type: literal('sliding'), ...size, sliding_window: integer }, eagle),
+  chunked: object({ type: literal('chunked'), ...size, chunk: integer }, eagle),
+  mamba: object(
+    {
+      type: literal('mamba'),
+      ...size,
+      mode: literal('none', 'all', 'align'),
+      num_speculative_blocks: integer,
+    },
+    eagle,
+  ),
+});
+
 /**
- * The trace format, versions 1 and 2 whole: what a run of vLLM's scheduler was given and what it decided. A version 1
- * file is a version 2 file without the newer fields, so those are optional here.
+ * The trace format, versions 1 to 3 whole: what a run of vLLM's scheduler was given and what it decided. A version 1
+ * file is a version 2 file without the newer fields, so those are optional here. In version 3, which knows KV cache groups, what was
+ * a list of block ids is a list of lists, one for each group.
  */
 const config = object(
   {
@@ -51,6 +72,13 @@ const config = object(
     max_loras: nullable(integer),
     /** Most batches in flight; null = 2 with async scheduling, else 1. */
     pipeline_depth: nullable(literal(1, 2, 3)),
+    kv_groups: list(kvGroup),
+    /** Least common multiple of the block sizes. */
+    scheduler_block_size: integer,
+    /** Tokens that the hash of a request's block list covers. */
+    hash_block_size: integer,
+    /** KV cache events are recorded. */
+    kv_events: flag,
   },
 );
 
@@ -58,6 +86,13 @@ const id = text;
 const ids = list(id);
 const tokens = list(integer);
 const blocks = list(integer);
+/** Block ids of a request; in version 3 those of each group. */
+const rows = choice<number[] | number[][]>('block ids', (value) =>
+  Array.isArray(value) && value.some(Array.isArray) ? list(blocks) : blocks,
+);
+const count = choice<number | number[]>('an integer or one for each group', (value) =>
+  Array.isArray(value) ? list(integer) : integer,
+);
 const tokenRows = list(tuple(id, tokens));
 
 const segment = tuples({
@@ -113,27 +148,58 @@ const event = tagged('t', {
   grammar: object({ t: literal('grammar'), id }),
 });
 
+const finished = tuple(literal('finished'), id, text, flag, integer);
+/** Lengths of the rows, and how many of their places are not null. */
+const finishedByGroup = tuple(literal('finished'), id, text, flag, blocks, blocks);
 const connectorCall = tuples({
   match: tuple(literal('match'), id, integer, nullable(integer), flag),
-  alloc: tuple(literal('alloc'), id, integer, integer),
-  finished: tuple(literal('finished'), id, text, flag, integer),
+  alloc: tuple(literal('alloc'), id, integer, count),
+  finished: choice<TypeOf<typeof finished> | TypeOf<typeof finishedByGroup>>('a finished call', (value) =>
+    Array.isArray(value) && Array.isArray(value[4]) ? finishedByGroup : finished,
+  ),
+});
+
+const kvEvent = tuples({
+  /** Group, hashes, tokens, block size, has a parent, kind, window, adapter, extra keys of each hash. */
+  stored: tuple(
+    literal('stored'),
+    integer,
+    integer,
+    integer,
+    integer,
+    flag,
+    text,
+    nullable(integer),
+    nullable(text),
+    nullable(list(nullable(list(text)))),
+  ),
+  /** Group, hashes. */
+  removed: tuple(literal('removed'), integer, integer),
+  cleared: tuple(literal('cleared')),
 });
 
 const sched = object(
   {
-    new: list(tuple(id, blocks, integer)),
-    resumed: list(tuple(id, blocks, integer, integer)),
-    running: list(tuple(id, nullable(blocks), integer, integer)),
+    new: list(tuple(id, rows, integer)),
+    resumed: list(tuple(id, rows, integer, integer)),
+    running: list(tuple(id, nullable(rows), integer, integer)),
     tokens: list(tuple(id, integer)),
     total: integer,
     preempted: ids,
     finished: ids,
     all_tokens: record(integer),
-    common: integer,
+    common: count,
     free: integer,
     usage: number,
   },
-  { conn: list(connectorCall), spec: tokenRows, pend: flag, bitmask: nullable(ids) },
+  {
+    conn: list(connectorCall),
+    spec: tokenRows,
+    pend: flag,
+    bitmask: nullable(ids),
+    /** Blocks to be zeroed; only where a group is of type mamba. */
+    zero: nullable(blocks),
+  },
 );
 
 const state = {
@@ -145,7 +211,14 @@ const state = {
   wait: ids,
   skip: ids,
 };
-const newerState = { unf: integer, reqs: list(tuple(id, integer, integer, integer, integer)) };
+const newerState = {
+  unf: integer,
+  reqs: list(tuple(id, integer, integer, integer, integer)),
+  /** Blocks that carry a hash, by group. */
+  cached_by_group: list(integer),
+  /** Checksum of all rows of all requests. */
+  rows: integer,
+};
 
 const reason = nullable(literal('stop', 'length', 'error'));
 const plainRow = tuple(id, tokens, reason);
@@ -165,6 +238,7 @@ const upd = object(
     kv: nullable(kvReport),
     conn: list(connectorCall),
     drafts: nullable(tokenRows),
+    kv_events: list(kvEvent),
     ...newerState,
   },
 );
@@ -188,7 +262,7 @@ const step = object(
 );
 
 const trace = object({
-  version: literal(1, 2),
+  version: literal(1, 2, 3),
   name: text,
   seed: integer,
   vllm_commit: text,
@@ -201,12 +275,18 @@ const trace = object({
   coverage: anything,
   n_requests: integer,
   n_steps: integer,
-  final: object({ ...state, free_queue: blocks, cached_ids: blocks, requests_left: ids }, newerState),
+  final: object(
+    { ...state, free_queue: blocks, cached_ids: blocks, requests_left: ids },
+    /** The group of each of `cached_ids`. */
+    { ...newerState, cached_groups: list(integer) },
+  ),
   steps: list(step),
 });
 
 export type Trace = TypeOf<typeof trace>;
 export type TraceConfig = TypeOf<typeof config>;
+export type TraceKvGroup = TypeOf<typeof kvGroup>;
+export type TraceKvEvent = TypeOf<typeof kvEvent>;
 export type TraceStep = TypeOf<typeof step>;
 export type TraceEvent = TypeOf<typeof event>;
 export type AddEvent = TypeOf<typeof add>;

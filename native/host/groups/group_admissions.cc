@@ -18,9 +18,19 @@ u32 GroupAdmissions::match(u32 index, u32 most) {
   return hit;
 }
 
-/// Makes sure that search_ has the hits of the slot. @throws Error kBadArg if the hit is another one by now
+/// Whether search_ has hits of the slot; looks them up again if need be. (Without kCutAllFull a group may have hits where the hit of all
+/// is 0.) @throws Error kBadArg if the hit is another one by now
+bool GroupAdmissions::has_hits(u32 index, u32 hit) {
+  const bool fresh = match_.slot == index && match_.version == state_.num_commands && match_.hit == hit;
+  if (!fresh && hit == 0) return false;
+  if (!fresh) find_again(index, hit);
+  for (u32 g = 0; g < rows_.num_groups(); ++g) {
+    if (!search_.hits(g).empty()) return true;
+  }
+  return false;
+}
+
 void GroupAdmissions::find_again(u32 index, u32 hit) {
-  if (match_.slot == index && match_.version == state_.num_commands && match_.hit == hit) return;
   const u32 found = match(index, match_.slot == index ? match_.most : slots_.open_slot(index).num_tokens - 1);
   if (found == hit) return;
   throw Error{kBadArg, "hitTokens is " + std::to_string(hit) + ", but " + std::to_string(found) +
@@ -66,8 +76,7 @@ u64 GroupAdmissions::need(u32 index, u32 g, u32 tokens, u32 computed, u32 main, 
 }
 
 u64 GroupAdmissions::needed(u32 index, const GroupAdmission& asked) {
-  const bool has_hits = asked.hit > 0;
-  if (has_hits) find_again(index, asked.hit);
+  const bool hits = slots_.open_slot(index).row == kNone && has_hits(index, asked.hit);
   const u32 limit = config_.max_model_len;
   const u32 local = asked.computed + asked.hit;
   const u32 total = std::min(local + asked.external, limit);
@@ -77,9 +86,9 @@ u64 GroupAdmissions::needed(u32 index, const GroupAdmission& asked) {
   u64 reserved = 0;
   u64 taken = 0;
   for (u32 g = 0; g < rows_.num_groups(); ++g) {
-    if (has_hits && is_unready(index, g)) return state_.config.num_blocks;
-    if (reserve > 0) reserved += need(index, g, reserve, total, reserve, true, has_hits);
-    taken += need(index, g, slots, local + asked.external, main, false, has_hits);
+    if (hits && is_unready(index, g)) return state_.config.num_blocks;
+    if (reserve > 0) reserved += need(index, g, reserve, total, reserve, true, hits);
+    taken += need(index, g, slots, local + asked.external, main, false, hits);
   }
   return std::max(reserved, taken);
 }
@@ -88,7 +97,8 @@ u64 GroupAdmissions::needed(u32 index, const GroupAdmission& asked) {
 void GroupAdmissions::open(Slot& slot, u32 row, const GroupAdmission& asked) {
   const u32 index = rows_.index_of(slot);
   const u32 total = asked.hit + asked.external;
-  const bool settles = asked.hit > 0 || asked.external > 0;
+  const bool hits = has_hits(index, asked.hit);
+  const bool settles = hits || asked.external > 0;
   rows_.open(index);
   slot.row = row;
   for (u32 g = 0; g < rows_.num_groups(); ++g) {
@@ -97,7 +107,7 @@ void GroupAdmissions::open(Slot& slot, u32 row, const GroupAdmission& asked) {
     if (settles) {
       const u32 skipped = rows_.skipped(g, total);
       ids_.assign(skipped, kNullBlock);
-      if (asked.hit > 0 && search_.hits(g).size() > skipped) {
+      if (hits && search_.hits(g).size() > skipped) {
         ids_.insert(ids_.end(), search_.hits(g).begin() + skipped, search_.hits(g).end());
       }
     }
@@ -113,7 +123,9 @@ void GroupAdmissions::open(Slot& slot, u32 row, const GroupAdmission& asked) {
     GroupPart& part = rows_.part(index, g);
     const u32 size = rows_.group(g).block_size;
     const u32 places = (total + size - 1) / size;
-    if (places <= part.length) continue;
+    // Nothing is loaded where no later token needs any of it.
+    const bool needless = rows_.skipped(g, total) > 0 && rows_.skipped_tokens(g, total) == total;
+    if (needless || places <= part.length) continue;
     facts_.log().extend(rows_.row_of(slot, g), places - part.length);
     part.length = places;
   }
@@ -143,9 +155,8 @@ std::int32_t GroupAdmissions::admit(u32 index, const GroupAdmission& asked) {
   Slot& slot = slots_.open_slot(index);
   const bool opens = slot.row == kNone;
   const u32 limit = config_.max_model_len;
-  if (!opens && (asked.hit != 0 || asked.external != 0)) {
-    throw Error{kBadArg, "hitTokens and externalTokens must be 0 for slot " + std::to_string(index) +
-                             ", which holds rows already"};
+  if (!opens && asked.hit != 0) {
+    throw Error{kBadArg, "hitTokens must be 0 for slot " + std::to_string(index) + ", which holds rows already"};
   }
   const u32 total = std::min(asked.computed + asked.hit + asked.external, limit);
   const u32 main = total + asked.scheduled;

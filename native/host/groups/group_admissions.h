@@ -10,8 +10,8 @@ namespace blockstep {
 /// What an admission asks for, in tokens.
 struct GroupAdmission {
   u32 hit;        // found by match(): cached in every group
-  u32 external;   // behind the hit: to be loaded
-  u32 computed;   // of a request that holds rows already; 0 with a hit or external tokens
+  u32 external;   // behind the hit: to be loaded. A request may hold rows already: it loads its only token once more
+  u32 computed;   // of a request that holds rows already; 0 with a hit
   u32 scheduled;  // in this step
   u32 lookahead;  // beyond those
   u32 reserve;    // the free blocks must suffice for so many; 0: no more than is taken
@@ -48,6 +48,7 @@ class GroupAdmissions {
     u32 hit = 0;
   };
 
+  bool has_hits(u32 slot, u32 hit);
   void find_again(u32 slot, u32 hit);
   u64 need(u32 slot, u32 g, u32 tokens, u32 computed, u32 main, bool capped, bool has_hits) const;
   bool is_unready(u32 slot, u32 g) const;

@@ -17,13 +17,13 @@ GroupRows::GroupRows(const HostConfig& config, const Exchange& exchange, FactLog
   for (const GroupConfig& group : config.groups) alignment_ = std::lcm(alignment_, group.block_size);
 }
 
-u32 GroupRows::skipped(u32 g, u32 computed) const {
+u32 GroupRows::skipped_tokens(u32 g, u32 computed) const {
   const GroupConfig& group = config_.groups[g];
   switch (group.type) {
     case GroupType::kFull: return 0;
-    case GroupType::kSliding: return computed < group.window ? 0 : (computed - group.window + 1) / group.block_size;
-    case GroupType::kChunked: return computed / group.chunk * group.chunk / group.block_size;
-    default: return computed == 0 ? 0 : (computed - 1) / group.block_size;
+    case GroupType::kSliding: return computed < group.window ? 0 : computed - group.window + 1;
+    case GroupType::kChunked: return computed / group.chunk * group.chunk;
+    default: return computed == 0 ? 0 : computed - 1;
   }
 }
 
@@ -157,13 +157,16 @@ void GroupRows::refresh(Slot& slot) {
   u64 publish_at = kNone;
   for (u32 g = 0; g < num_groups_; ++g) {
     const GroupConfig& group = config_.groups[g];
-    const GroupPart& part = this->part(index, g);
+    GroupPart& part = this->part(index, g);
     const u64 size = group.block_size;
+    if (group.type == GroupType::kMambaAlign) {
+      const u32* list = list_of(slot, g);
+      while (part.first < part.length && list[part.first] == kNullBlock) part.first += 1;
+    }
     room = std::min(room, (part.length > group.spare_blocks ? part.length - group.spare_blocks : 0) * size);
     const u64 next = (u64{part.first} + 1) * size;  // this many tokens at the front are needed no more
     if (group.type == GroupType::kSliding) computed = std::min(computed, next + group.window - 1);
     else if (group.type == GroupType::kChunked) computed = std::min(computed, (next + group.chunk - 1) / group.chunk * group.chunk);
-    else if (group.type == GroupType::kMambaAlign) computed = 0;  // few blocks change, and at any time
     else if (group.mamba()) computed = std::min(computed, next + 1 + group.spare_blocks);
     const u64 whole = num_groups_ > 1 ? alignment_ : size;
     publish_at = std::min(publish_at, ((u64{part.settled} + 1) * size + whole - 1) / whole * whole);

@@ -9,8 +9,8 @@
 namespace blockstep {
 
 /// One group's part of a request.
-/// Invariants: places before `first` of the row are null; `settled` <= `length`. In groups other than kMambaAlign no place
-/// behind `first` is null.
+/// Invariants: places before `first` of the row are null, and `settled` <= `length`. In groups other than kMambaAlign no other
+/// place is null.
 struct GroupPart {
   u32 length = 0;      // places of the row, null ones included
   u32 first = 0;
@@ -69,8 +69,10 @@ class GroupRows {
   const u32* list_of(const Slot& slot, u32 g) const { return blocks_of(state_, row_of(slot, g)); }
   u32 index_of(const Slot& slot) const { return static_cast<u32>(&slot - slots_.table().slots()); }
 
+  /// Leading tokens that no later token needs after `computed` ones (vLLM get_num_skipped_tokens).
+  u32 skipped_tokens(u32 g, u32 computed) const;
   /// Leading places that no token needs after `computed` ones.
-  u32 skipped(u32 g, u32 computed) const;
+  u32 skipped(u32 g, u32 computed) const { return skipped_tokens(g, computed) / config_.groups[g].block_size; }
   /// Places that a row must have for `tokens` tokens, those of drafts included; see GroupNeed.
   u32 places_for(u32 g, u32 tokens) const;
 

@@ -1,3 +1,4 @@
+import type { KvGroup } from '../options/kv-groups.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
@@ -37,13 +38,16 @@ export function tokensKept(s: SchedulerState, { slot }: Request, firstToken: num
   const { kvGroups, deviations } = s.config;
   if (kvGroups === null) return firstToken;
   if (kvGroups.list.length > 1) return 0;
-  const [{ type, blockSize, window, chunk }] = kvGroups.list;
-  if (type === 'mamba') return 0;
+  const [group] = kvGroups.list;
   if (!deviations.recomputeWindows) return firstToken;
-  const needed =
-    type === 'sliding' ? firstToken - window + 1 : chunk > 0 ? firstToken - (firstToken % chunk) : 0;
-  const row = s.core
-    .blocks(slot)
-    .subarray(Math.floor(Math.max(needed, 0) / blockSize), firstToken / blockSize);
+  const from = Math.max(firstNeeded(group, firstToken), 0);
+  const row = s.core.blocks(slot).subarray(Math.floor(from / group.blockSize), firstToken / group.blockSize);
   return row.includes(0) ? 0 : firstToken;
+}
+
+/** The first token whose KV, or state, the token behind `numTokens` others needs. */
+function firstNeeded({ type, blockSize, window, chunk }: KvGroup, numTokens: number): number {
+  if (type === 'mamba') return numTokens - blockSize;
+  if (type === 'sliding') return numTokens - window + 1;
+  return chunk > 0 ? numTokens - (numTokens % chunk) : 0;
 }

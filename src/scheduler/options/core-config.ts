@@ -70,7 +70,7 @@ function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<
       mostBlocks: admissionCap(group, context, drafts),
       spec: group.spec,
       eagle: group.eagle,
-      zeroed: groups.zeroes && group.type === 'full',
+      zeroed: groups.hasStates && group.type === 'full',
     })),
     keptBlocks: numSinkBlocks(groups),
     groupFixes: (cutAllHits ? CUT_ALL_FULL : 0) | (publishMatchable ? SHIFT_MASKS : 0),

@@ -53,8 +53,8 @@ export interface KvGroups {
   readonly alignment: number;
   /** Whether steps must end where blocks end, so that there is a state to keep there (Mamba in mode `align`). */
   readonly alignsSteps: boolean;
-  /** Whether new blocks of full attention are to be zeroed (`Plan.blocksToZero`): a state must not be read from what stood there. */
-  readonly zeroes: boolean;
+  /** Whether a group holds states (Mamba). They exist only when the step that makes them is over, and blocks are to be zeroed beside them. */
+  readonly hasStates: boolean;
 }
 
 /** What the groups depend on. */
@@ -121,15 +121,14 @@ export function takeKvGroups(
   const sizes = groups.map(({ blockSize }) => blockSize);
   const alignment = sizes.reduce(lcm);
   checkTogether(groups, alignment, context);
-  const isHashed = context.enablePrefixCaching || context.hasConnector;
-  // Without hashes nothing depends on it.
-  const hashed = takeHashBlockSize(isHashed ? hashBlockSize : undefined, sizes);
+  // Without a prefix cache nothing depends on it.
+  const hashed = takeHashBlockSize(context.enablePrefixCaching ? hashBlockSize : undefined, sizes);
   return Object.freeze({
     list: Object.freeze(groups),
     hashBlockSize: hashed,
     alignment,
     alignsSteps: groups.some(({ mode }) => mode === 'align'),
-    zeroes: groups.some(({ type }) => type === 'mamba'),
+    hasStates: groups.some(({ type }) => type === 'mamba'),
   });
 }
 

@@ -43,7 +43,7 @@ export function beginSchedule(s: SchedulerState): Plan {
   giveUpEmpty(s);
   const plan = freePlan(s);
   plan.begin(s.step++);
-  if (s.config.kvGroups !== null) s.core.native.beginStep();
+  if (s.config.kvGroups?.hasStates) s.core.native.beginStep();
   endExpired(s);
   if (s.doomed.length > 0) endDoomed(s);
   return plan;
@@ -64,7 +64,7 @@ export function mayAdmit(s: SchedulerState, plan: Plan): boolean {
  * @param commonPrefix number of leading blocks that all running requests share; -1 = to be looked up
  */
 export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number): void {
-  if (s.config.kvGroups !== null) endGroups(s, plan);
+  if (s.config.kvGroups !== null) endGroups(s, plan, commonPrefix >= 0);
   else
     plan.groups[0].numCommonPrefixBlocks =
       commonPrefix >= 0 && mayShare(s) ? commonPrefix : findCommonPrefix(s);
@@ -96,19 +96,21 @@ export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number)
   }
 }
 
-/** What a plan with KV cache groups has besides. */
-function endGroups(s: SchedulerState, plan: Plan): void {
-  findCommonPrefixes(s, plan);
-  if (s.config.kvGroups?.zeroes !== true) return;
+/** What a plan with KV cache groups has besides. @param knowsPrefixes see `noteCommonPrefixes` */
+function endGroups(s: SchedulerState, plan: Plan, knowsPrefixes: boolean): void {
+  if (mayShare(s)) noteCommonPrefixes(s, plan, knowsPrefixes);
+  if (s.config.kvGroups?.hasStates !== true) return;
   const zeroed = s.core.native.takeZeroed();
   if (zeroed.length > 0) plan.blocksToZero = zeroed;
 }
 
-function findCommonPrefixes(s: SchedulerState, plan: Plan): void {
+/** @param areKnown whether the last `run` has left them in the control words */
+function noteCommonPrefixes(s: SchedulerState, plan: Plan, areKnown: boolean): void {
   const { control, native } = s.core;
-  if (!mayShare(s)) return;
-  control[Control.headSlot] = s.queues.running[0].slot;
-  native.commonPrefixGroups();
+  if (!areKnown) {
+    control[Control.headSlot] = s.queues.running[0].slot;
+    native.commonPrefixGroups();
+  }
   for (const [g, group] of plan.groups.entries())
     group.numCommonPrefixBlocks = control[Control.groupCommonPrefix + g];
 }
@@ -136,7 +138,7 @@ function askConnector(s: SchedulerState, plan: Plan, connector: AskedConnector):
   const moved = s.blocksMoved;
   s.blocksMoved = false;
   attachMetadata(s, plan, connector);
-  if (s.blocksMoved && s.config.kvGroups !== null) findCommonPrefixes(s, plan);
+  if (s.blocksMoved && s.config.kvGroups !== null && mayShare(s)) noteCommonPrefixes(s, plan, false);
   else if (s.blocksMoved) plan.groups[0].numCommonPrefixBlocks = findCommonPrefix(s);
   s.blocksMoved ||= moved;
 }

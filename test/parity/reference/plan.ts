@@ -1,4 +1,4 @@
-import type { SubjectPlan } from '../subject.js';
+import type { SubjectGroupPlan, SubjectPlan } from '../subject.js';
 import type { ReferenceRequest } from './request.js';
 
 /** One scheduled request. */
@@ -9,7 +9,8 @@ export interface Entry {
   /** Before the step. */
   computed: number;
   drafts: number[];
-  newBlocks: number;
+  /** By group. */
+  newBlocks: number[];
   outputs: number;
   needsAllTokens: boolean;
 }
@@ -23,8 +24,11 @@ export class ReferencePlan implements SubjectPlan {
   readonly slots: Int32Array;
   readonly numScheduledTokens: Int32Array;
   readonly numComputedTokens: Int32Array;
+  readonly groups: readonly SubjectGroupPlan[];
   readonly numBlocks: Int32Array;
   readonly numNewBlocks: Int32Array;
+  readonly numCommonPrefixBlocks: number;
+  readonly blocksToZero?: Int32Array | null;
   readonly numDraftTokens: Int32Array;
   readonly draftTokens: Int32Array;
   readonly numInvalidDraftTokens: Uint8Array;
@@ -36,7 +40,8 @@ export class ReferencePlan implements SubjectPlan {
     readonly maxDrafts: number,
     readonly preempted: string[],
     readonly finished: string[],
-    readonly numCommonPrefixBlocks: number,
+    commonPrefixes: readonly number[],
+    blocksToZero: Int32Array | null | undefined,
   ) {
     this.numRequests = entries.length;
     this.totalTokens = entries.reduce((sum, entry) => sum + entry.tokens, 0);
@@ -45,8 +50,19 @@ export class ReferencePlan implements SubjectPlan {
     this.slots = Int32Array.from(entries, (entry) => entry.request.slot);
     this.numScheduledTokens = Int32Array.from(entries, (entry) => entry.tokens);
     this.numComputedTokens = Int32Array.from(entries, (entry) => entry.computed);
-    this.numBlocks = Int32Array.from(entries, (entry) => entry.request.blocks.length);
-    this.numNewBlocks = Int32Array.from(entries, (entry) => entry.newBlocks);
+    this.groups = commonPrefixes.map((numCommonPrefixBlocks, group) => ({
+      numBlocks: Int32Array.from(entries, ({ request }) => request.rows[group].blocks.length),
+      numNewBlocks: Int32Array.from(entries, ({ newBlocks }) => newBlocks[group]),
+      numCommonPrefixBlocks,
+    }));
+    [
+      {
+        numBlocks: this.numBlocks,
+        numNewBlocks: this.numNewBlocks,
+        numCommonPrefixBlocks: this.numCommonPrefixBlocks,
+      },
+    ] = this.groups;
+    if (blocksToZero !== undefined) this.blocksToZero = blocksToZero;
     this.numDraftTokens = Int32Array.from(entries, (entry) => entry.drafts.length);
     this.draftTokens = new Int32Array(entries.length * maxDrafts);
     for (const [i, entry] of entries.entries()) this.draftTokens.set(entry.drafts, i * maxDrafts);

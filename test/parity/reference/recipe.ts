@@ -118,7 +118,7 @@ function sharing(recipe: Recipe, random: Random): Recipe {
 }
 
 /** With a connector. */
-function connected(recipe: Recipe, random: Random): Recipe {
+export function connected(recipe: Recipe, random: Random): Recipe {
   const policy = random.pick(['fail', 'recompute']);
   return {
     ...recipe,
@@ -142,7 +142,7 @@ function connected(recipe: Recipe, random: Random): Recipe {
  * Sessions, as far as vLLM keeps them whole: without drafts, and with steps in flight only where nothing is preempted and
  * every answer ends by its length.
  */
-function conversing(recipe: Recipe, random: Random): Recipe {
+export function conversing(recipe: Recipe, random: Random): Recipe {
   const isAsync = recipe.config.async_scheduling;
   const config: Recipe['config'] = { ...recipe.config, num_speculative_tokens: 0, spec_method: null };
   if (isAsync) {
@@ -182,7 +182,7 @@ function crowded(recipe: Recipe, random: Random): Recipe {
 }
 
 /** Every knob turned at random, also those that the recorded traces leave alone. */
-function anyRecipe(random: Random): Recipe {
+export function anyRecipe(random: Random): Recipe {
   const blockSize = random.pick([1, 2, 4, 8, 16]);
   const maxModelLen = random.pick([24, 48, 96, 192]);
   const drafts = random.chance(0.5) ? 0 : random.integer(1, 5);

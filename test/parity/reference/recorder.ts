@@ -1,6 +1,7 @@
 import { TraceConnector } from '../connector.js';
-import { flatten, optionsOf } from '../driver.js';
+import { flatten } from '../driver.js';
 import { EventPlayer } from '../events.js';
+import { TraceKvEvents } from '../kv-events.js';
 import {
   observeBitmask,
   observeDeferred,
@@ -10,9 +11,13 @@ import {
   observePool,
   observeState,
 } from '../observe.js';
+import { optionsOf } from '../options.js';
 import { depthOf, Pipeline } from '../pipeline.js';
+import { TraceGroups } from '../rows.js';
 import { outputToken, Prompts } from '../tokens.js';
-import type { ConnectorCall, Trace, TraceEvent, TraceStep } from '../trace.js';
+import type { ConnectorCall, Trace, TraceEvent, TraceKvEvent, TraceStep } from '../trace.js';
+import { groupRecipe } from './group-recipe.js';
+import type { Faults } from './kv/faults.js';
 import type { ReferencePlan } from './plan.js';
 import { Random } from './random.js';
 import { deepRecipe, type Recipe, randomRecipe } from './recipe.js';
@@ -38,10 +43,18 @@ export function generateDeepTrace(seed: number): Trace {
   return generate(seed, deepRecipe);
 }
 
-function generate(seed: number, recipeOf: (random: Random) => Recipe): Trace {
+/**
+ * The same with KV cache groups.
+ * @param faults of vLLM, which the reference is to have too
+ */
+export function generateGroupTrace(seed: number, faults: Partial<Faults> = {}): Trace {
+  return generate(seed, groupRecipe, faults);
+}
+
+function generate(seed: number, recipeOf: (random: Random) => Recipe, faults: Partial<Faults> = {}): Trace {
   for (let attempt = 0; ; attempt++) {
     const random = new Random(seed + 1_000_003 * attempt);
-    const recorder = new Recorder(seed, recipeOf(random), random);
+    const recorder = new Recorder(seed, recipeOf(random), random, faults);
     const trace = recorder.record();
     if (!recorder.isOverdrawn) return trace;
   }
@@ -55,6 +68,10 @@ class Recorder {
   readonly #workload: Workload;
   readonly #connector: TraceConnector | null;
   readonly #worker: Worker | null;
+  readonly #kvEvents = new TraceKvEvents();
+  readonly #groups: TraceGroups | undefined;
+  /** In the order of add. */
+  readonly #ids: string[] = [];
   readonly #player: EventPlayer;
   readonly #subject: ReferenceScheduler;
   readonly #pipeline: Pipeline<Batch>;
@@ -65,7 +82,7 @@ class Recorder {
   /** Ids of the batch that was scheduled last, and of the one before; empty ones are none. */
   #batches: [last: string[], before: string[]] = [[], []];
 
-  constructor(seed: number, recipe: Recipe, random: Random) {
+  constructor(seed: number, recipe: Recipe, random: Random, faults: Partial<Faults>) {
     const name = `generated ${seed}`;
     const empty = {
       free: 0,
@@ -79,7 +96,7 @@ class Recorder {
       cached_ids: [],
     };
     this.#trace = {
-      version: 2,
+      version: recipe.config.kv_groups ? 3 : 2,
       name,
       seed,
       vllm_commit: 'none: the reference scheduler',
@@ -97,9 +114,11 @@ class Recorder {
     this.#recipe = recipe;
     this.#random = random;
     this.#workload = new Workload(recipe, random);
-    this.#connector = recipe.connector && new TraceConnector();
+    this.#groups = TraceGroups.of(recipe.config, this.#ids);
+    this.#connector = recipe.connector && new TraceConnector(this.#groups !== undefined);
     this.#worker = recipe.connector && new Worker(recipe.connector, random, recipe.config);
-    this.#subject = new ReferenceScheduler(optionsOf(this.#trace, this.#connector, () => 0));
+    const options = optionsOf(this.#trace, this.#connector, () => 0, this.#kvEvents);
+    this.#subject = new ReferenceScheduler(options, faults);
     this.#player = new EventPlayer(
       this.#subject,
       this.#trace,
@@ -121,7 +140,7 @@ class Recorder {
     while (steps[steps.length - 1].upd !== null && steps.length <= limit) this.#step([], false);
     this.#trace.n_steps = steps.length;
     this.#trace.n_requests = this.#workload.numRequests;
-    this.#trace.final = observeFinal(this.#subject);
+    this.#trace.final = observeFinal(this.#subject, this.#groups);
     return this.#trace;
   }
 
@@ -164,7 +183,7 @@ class Recorder {
 
   #schedule(step: TraceStep): void {
     const plan = this.#subject.schedule();
-    const seen = observePlan(plan, this.#subject.core);
+    const seen = observePlan(plan, this.#subject.core, this.#groups?.count);
     if (seen.total > 0) this.#batches = [seen.tokens.map(([id]) => id), this.#batches[0]];
     const bitmask = seen.pend === 1 && seen.total > 0 ? {} : { bitmask: observeBitmask(plan) };
     const calls = this.#calls('conn', step.step);
@@ -214,8 +233,14 @@ class Recorder {
       ...(this.#connector ? { kv } : {}),
       ...calls,
       ...(drafts === undefined ? {} : { drafts }),
-      ...observeState(this.#subject),
+      ...(this.#recipe.config.kv_events === 1 ? { kv_events: this.#told() } : {}),
+      ...observeState(this.#subject, this.#groups),
     };
+  }
+
+  /** The events of the cache since the last time; each is an event of its own, so that none has holes. */
+  #told(): TraceKvEvent[] {
+    return this.#kvEvents.take([]).filter((event) => event !== null);
   }
 
   /** The connector calls since the last time, under the name that they get in the trace. */
@@ -236,6 +261,7 @@ class Recorder {
 
   /** Carries an event out and completes it with what came of it. */
   #apply(event: TraceEvent): TraceEvent {
+    if (event.t === 'add') this.#ids.push(event.id);
     const outcome = this.#player.play(event);
     // What was in flight for these is dropped, so the model samples it again.
     for (const id of outcome.preempted ?? []) {

@@ -1,4 +1,5 @@
 import type { SubjectChunk, SubjectInput, SubjectRequest } from '../subject.js';
+import { emptyRow, type Row } from './kv/row.js';
 
 /** A request of the reference scheduler: vLLM's Request, with its blocks. */
 export class ReferenceRequest implements SubjectRequest {
@@ -8,9 +9,8 @@ export class ReferenceRequest implements SubjectRequest {
   numComputedTokens = 0;
   numOutputPlaceholders = 0;
   drafts: number[] = [];
-  blocks: number[] = [];
-  /** Leading blocks of `blocks` that carry a content name. */
-  numPublished = 0;
+  /** Its blocks in each group. */
+  readonly rows: readonly Row[];
   isPrefillChunk = false;
   /** It has ended, and its blocks are no longer sent: vLLM does not know it any more. */
   isForgotten = false;
@@ -19,7 +19,7 @@ export class ReferenceRequest implements SubjectRequest {
   wasPreempted = false;
   /** Batches in flight whose tokens are dropped, because the request was preempted by force. */
   framesToDrop = 0;
-  /** Content names of its full blocks. */
+  /** Content names of its full stretches of tokens. */
   readonly names: number[] = [];
   readonly tokens: number[];
   numPromptTokens: number;
@@ -35,7 +35,9 @@ export class ReferenceRequest implements SubjectRequest {
   constructor(
     readonly input: SubjectInput,
     readonly slot: number,
+    numGroups: number,
   ) {
+    this.rows = Array.from({ length: numGroups }, emptyRow);
     this.status = input.grammar ? 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR' : 'WAITING';
     this.isResumable = input.resumable === true;
     this.arrivalTime = input.arrivalTime;

@@ -20,6 +20,11 @@ const STATUSES = {
   error: 'FINISHED_ERROR',
 } as const;
 
+/** Places of a request in each group. */
+function lengths({ rows }: ReferenceRequest): number[] {
+  return rows.map(({ blocks }) => blocks.length);
+}
+
 /**
  * vLLM's Scheduler and AsyncScheduler in their plainest form: no native code, no reuse, no thought of speed. It is an
  * oracle of its own for what no recorded trace covers, and itself held to the traces.
@@ -29,12 +34,13 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
   #failures: Row[] = [];
 
   schedule(): ReferencePlan {
+    this.blocks.begin();
     const entries: Entry[] = [];
     const preempted: string[] = [];
     const budget = this.paused === 'all' ? 0 : this.options.maxNumBatchedTokens;
     const left = this.#scheduleRunning(entries, preempted, budget);
     if (preempted.length === 0 && this.paused === 'no') this.#admit(entries, left);
-    const common = this.blocks.commonPrefix(this.queues.running[0]);
+    const common = this.blocks.commonPrefixes(this.queues.running[0]);
     this.previous = new Set(entries.map((entry) => entry.request.id));
     const plan = new ReferencePlan(
       entries,
@@ -42,12 +48,14 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
       preempted,
       [...new Set(this.finished)],
       common,
+      this.blocks.takeBlocksToZero(),
     );
     this.finished = [];
     this.options.connector?.buildMetadata(plan);
     for (const entry of entries) {
       if (this.#advance(entry)) plan.pendingStructuredOutputTokens = true;
     }
+    this.blocks.tell();
     return plan;
   }
 
@@ -69,6 +77,7 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
     const { running } = this.queues;
     running.splice(0, running.length, ...running.filter((request) => !paused.includes(request)));
     this.transfer(output);
+    this.blocks.tell();
     return this.#outputs(rows);
   }
 
@@ -76,6 +85,7 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
     this.#failures.push(...this.#endFailed(this.#fail(output)));
     this.queues.sweep();
     this.transfer(output);
+    this.blocks.tell();
   }
 
   /**
@@ -86,15 +96,22 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
     const invalid = new Set(invalidBlocks.map(({ block }) => block));
     const scheduled = (request: ReferenceRequest) =>
       plan?.entries.find((entry) => entry.request === request)?.tokens ?? 0;
-    const { blockSize, loadFailurePolicy } = this.options;
-    const loading = this.queues.skipped.filter(({ status }) => status === 'WAITING_FOR_REMOTE_KVS');
-    const { affected: loads } = invalidate(loading, invalid, scheduled, blockSize);
-    const { affected: runs, blocks } = invalidate(this.queues.running, invalid, scheduled, blockSize);
-    if (loadFailurePolicy === 'fail') {
-      this.blocks.pool.unpublish(blocks);
-      return [...loads, ...runs];
+    const damage = (requests: readonly ReferenceRequest[]) =>
+      invalidate(requests, invalid, scheduled, this.blocks.groups, this.faults);
+    const loads = damage(this.queues.skipped.filter(({ status }) => status === 'WAITING_FOR_REMOTE_KVS'));
+    const runs = damage(this.queues.running);
+    if (this.options.loadFailurePolicy === 'fail') {
+      this.blocks.pool.unpublish(runs.blocks);
+      return [...loads.affected, ...runs.affected];
     }
-    return runs;
+    // Those that load go back to the start when their loads have ended: until then blocks are written.
+    for (const request of runs.restarted) {
+      this.blocks.pool.unpublish(
+        request.rows.flatMap(({ blocks }) => blocks).filter((block) => runs.blocks.has(block)),
+      );
+      this.blocks.release(request);
+    }
+    return runs.affected;
   }
 
   /** Ends those whose loads failed, under the policy `fail`; their rows come last, and tell nothing of their blocks. */
@@ -152,7 +169,7 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
       const request = running[i];
       const tokens = this.#demand(request, budget);
       if (tokens === 0) continue;
-      const held = request.blocks.length;
+      const held = lengths(request);
       while (!this.blocks.allocate(request, { tokens, lookahead: this.#lookahead })) {
         const victim = this.queues.victim();
         const scheduled = entries.findIndex((entry) => entry.request === victim);
@@ -164,7 +181,8 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
         preempted.push(victim.id);
         if (victim === request) return budget;
       }
-      entries.push(this.#entry(request, 0, tokens, request.blocks.length - held));
+      const newBlocks = lengths(request).map((length, group) => length - held[group]);
+      entries.push(this.#entry(request, 0, tokens, newBlocks));
       budget -= tokens;
     }
     return budget;
@@ -177,7 +195,26 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
     const { maxTokens } = request.input;
     if (placeholders > 0 && computed + 2 - placeholders >= request.numPromptTokens + maxTokens) return 0;
     const wanted = request.numTokens + request.drafts.length + placeholders - computed;
-    return Math.min(wanted, threshold || wanted, budget, maxModelLen - 1 - computed);
+    const tokens = Math.min(wanted, threshold || wanted, budget, maxModelLen - 1 - computed);
+    return this.#alignChunk(request, computed, tokens);
+  }
+
+  /**
+   * vLLM's _mamba_block_aligned_split: where only states at the ends of chunks are kept, chunks of a prompt end where blocks do,
+   * and one ends with the prompt's last full block.
+   */
+  #alignChunk(request: ReferenceRequest, computed: number, tokens: number): number {
+    const { chunkAlignment: size } = this.blocks;
+    if (size === undefined || computed >= Math.max(request.numPromptTokens, request.numTokens - 1))
+      return tokens;
+    const full = request.numTokens - (request.numTokens % size);
+    const last = this.#isEagle ? Math.max(full - size, 0) : full;
+    if (computed + tokens < last) return tokens - (tokens % size);
+    return computed < last ? Math.min(tokens, last - computed) : tokens;
+  }
+
+  get #isEagle(): boolean {
+    return this.options.speculativeMethod === 'eagle' && this.options.numSpeculativeTokens > 0;
   }
 
   get #lookahead(): number {
@@ -206,24 +243,28 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
         continue;
       }
       const isFresh = request.numComputedTokens === 0;
-      const hits = isFresh ? this.blocks.match(request) : [];
-      const local = isFresh ? hits.length * this.options.blockSize : request.numComputedTokens;
+      const hits = isFresh ? this.blocks.match(request) : undefined;
+      const local = hits?.tokens ?? request.numComputedTokens;
       const match = isFresh ? connector?.getNumNewMatchedTokens(request, local) : undefined;
       if (match?.numTokens === null) {
         passedOver.push(request);
         queue.shift();
         continue;
       }
-      const external = match?.numTokens ?? 0;
-      const loads = match?.async === true;
+      // vLLM dies of external tokens where chunks must be aligned; here they are refused.
+      const takes = this.blocks.chunkAlignment === undefined;
+      const external = takes ? (match?.numTokens ?? 0) : 0;
+      const loads = takes && match?.async === true;
       const computed = local + external;
       const wanted = Math.min(request.numTokens - computed, threshold || request.numTokens);
       if (!loads && !enableChunkedPrefill && wanted > budget) break;
-      const tokens = loads ? 0 : Math.min(wanted, budget);
+      const tokens = loads ? 0 : this.#alignChunk(request, computed, Math.min(wanted, budget));
+      if (!loads && tokens === 0) break;
       const lookahead = isFresh ? 0 : this.#lookahead;
-      const need = { tokens, hits, external, lookahead, reserve: reserveFullIsl, publishes: !loads };
-      if (!this.blocks.allocate(request, need)) break;
-      connector?.updateStateAfterAlloc(request, [Int32Array.from(request.blocks)], external);
+      const need = { tokens, external, lookahead, reserve: reserveFullIsl, publishes: !loads };
+      if (!this.blocks.allocate(request, hits ? { ...need, hits } : need)) break;
+      const rows = request.rows.map(({ blocks }) => Int32Array.from(blocks));
+      connector?.updateStateAfterAlloc(request, rows, external);
       queue.shift();
       if (loads) {
         request.status = 'WAITING_FOR_REMOTE_KVS';
@@ -236,7 +277,7 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
       const kind = request.status === 'PREEMPTED' ? 2 : 1;
       request.status = 'RUNNING';
       request.numComputedTokens = computed;
-      entries.push(this.#entry(request, kind, tokens, request.blocks.length));
+      entries.push(this.#entry(request, kind, tokens, lengths(request)));
       budget -= tokens;
     }
     skipped.unshift(...passedOver);
@@ -258,7 +299,7 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
     return maxLoras === 0 || !adapter || adapters.has(adapter) || adapters.size < maxLoras;
   }
 
-  #entry(request: ReferenceRequest, kind: 0 | 1 | 2, tokens: number, newBlocks: number): Entry {
+  #entry(request: ReferenceRequest, kind: 0 | 1 | 2, tokens: number, newBlocks: number[]): Entry {
     const { id, numComputedTokens: computed, numOutputPlaceholders: placeholders } = request;
     const numDrafts = Math.max(tokens + computed - request.numTokens - placeholders, 0);
     const drafts = kind === 0 ? request.drafts.slice(0, numDrafts) : [];

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { TraceConnector } from '../connector.js';
-import { optionsOf } from '../driver.js';
 import { readFixture } from '../fixtures.js';
 import { observePlan, observeState } from '../observe.js';
+import { optionsOf } from '../options.js';
 import { makeScheduler } from '../scheduler-under-test.js';
 import type { MakeSubject } from '../subject.js';
 import type { KvParameters } from '../trace.js';
@@ -39,7 +39,7 @@ function run(make: MakeSubject, policy: 'fail' | 'recompute', ownTokens: number)
   const plan = subject.schedule();
   const begun = connector.takeCalls();
   const [, blocks] = observePlan(plan, subject.core).new[0];
-  const output = connector.outputOf({ recv: ['second', 'third'], send: [], invalid: [blocks[0]] });
+  const output = connector.outputOf({ recv: ['second', 'third'], send: [], invalid: [blocks[0] as number] });
   subject.update(plan, { tokens: Int32Array.of(7), counts: Int32Array.of(1) }, output);
   const failed = { calls: connector.takeCalls(), state: observeState(subject) };
   const after = observePlan(subject.schedule(), subject.core);

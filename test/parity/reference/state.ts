@@ -1,7 +1,8 @@
 import type { ConnectorOutput, TransferReport } from '../../../src/scheduler/connector/connector.js';
 import type { FinishReason } from '../../../src/scheduler/request/status.js';
 import type { SubjectChunk, SubjectCore, SubjectInput, SubjectOptions } from '../subject.js';
-import { ReferenceBlocks } from './blocks.js';
+import { ReferenceBlocks } from './kv/blocks.js';
+import { type Faults, NO_FAULTS } from './kv/faults.js';
 import { ReferenceQueues } from './queues.js';
 import type { ReferenceRequest } from './request.js';
 
@@ -18,6 +19,7 @@ export const isIdle = ({ status }: ReferenceRequest) => status === 'WAITING_FOR_
 /** What the reference scheduler knows, what can be done to it between two steps, and what can be read of it. */
 export abstract class ReferenceState {
   protected readonly options: SubjectOptions;
+  protected readonly faults: Faults;
   protected readonly blocks: ReferenceBlocks;
   /** Every known request, in the order of add; finished ones too, while a connector keeps their blocks. */
   protected readonly requests = new Map<string, ReferenceRequest>();
@@ -28,9 +30,11 @@ export abstract class ReferenceState {
   protected readonly received = new Set<ReferenceRequest>();
   protected paused: 'no' | 'new' | 'all' = 'no';
 
-  constructor(options: SubjectOptions) {
+  /** @param faults of vLLM, which the reference is to have too */
+  constructor(options: SubjectOptions, faults: Partial<Faults> = {}) {
     this.options = options;
-    this.blocks = new ReferenceBlocks(options);
+    this.faults = { ...NO_FAULTS, ...faults };
+    this.blocks = new ReferenceBlocks(options, this.faults);
     this.queues = new ReferenceQueues(options.policy);
   }
 
@@ -92,7 +96,9 @@ export abstract class ReferenceState {
       request.numOutputPlaceholders = 0;
     }
     if (resetRunning) this.previous.clear();
-    return { ok: this.blocks.pool.reset() };
+    const ok = this.blocks.pool.reset();
+    this.blocks.tell();
+    return { ok };
   }
 
   get numUnfinished(): number {
@@ -145,8 +151,11 @@ export abstract class ReferenceState {
     const isWritten = request.status === 'WAITING_FOR_REMOTE_KVS' && !this.received.has(request);
     this.received.delete(request);
     request.status = status;
-    const blocks = Int32Array.from(request.blocks);
-    const answer = this.options.connector?.requestFinished(request, REASONS[status], { blocks: [blocks] });
+    const { connector } = this.options;
+    // What the connector gets is worth keeping.
+    if (connector) this.blocks.drop(request, request.numComputedTokens);
+    const blocks = request.rows.map((row) => Int32Array.from(row.blocks));
+    const answer = connector?.requestFinished(request, REASONS[status], { blocks });
     this.finished.push(request.id);
     request.finishedParams = answer?.transferParams ?? null;
     if (!isWritten && !answer?.delayFree) this.#forget(request);

@@ -1,7 +1,9 @@
 import type { ConnectorCall, KvReport, TraceConfig } from '../trace.js';
+import { NULL_BLOCK } from './kv/pool.js';
 import type { Random } from './random.js';
 import type { ConnectorRecipe } from './recipe.js';
 import type { ReferenceRequest } from './request.js';
+import { groupsOf } from './room.js';
 import type { ReferenceScheduler } from './scheduler.js';
 
 /** A load that has begun. */
@@ -21,7 +23,8 @@ interface Load {
 export class Worker {
   readonly #recipe: ConnectorRecipe;
   readonly #random: Random;
-  readonly #blockSize: number;
+  /** By group. */
+  readonly #blockSizes: readonly number[];
   readonly #endsFailed: boolean;
   readonly #isPipelined: boolean;
   #loads: Load[] = [];
@@ -30,7 +33,7 @@ export class Worker {
   constructor(recipe: ConnectorRecipe, random: Random, config: TraceConfig) {
     this.#recipe = recipe;
     this.#random = random;
-    this.#blockSize = config.block_size;
+    this.#blockSizes = groupsOf(config).map(({ block_size }) => block_size);
     this.#endsFailed = config.kv_load_failure_policy === 'fail';
     this.#isPipelined = config.async_scheduling;
   }
@@ -83,8 +86,11 @@ export class Worker {
   }
 
   #load(request: ReferenceRequest, local: number, external: number, step: number, isAsync: boolean): void {
-    const from = Math.floor(local / this.#blockSize);
-    const blocks = request.blocks.slice(from, Math.ceil((local + external) / this.#blockSize));
+    const blocks = this.#blockSizes.flatMap((size, group) => {
+      const places = request.rows[group].blocks.slice(Math.floor(local / size));
+      const count = Math.ceil((local + external) / size) - Math.floor(local / size);
+      return places.slice(0, count).filter((block) => block !== NULL_BLOCK);
+    });
     const { longestLoad, failRate, failsSync } = this.#recipe;
     const fails = (isAsync || failsSync) && this.#random.chance(failRate);
     const left = this.#random.integer(0, longestLoad);
@@ -94,7 +100,7 @@ export class Worker {
   /** The blocks of a load that turn out to have failed in the update of a step. */
   #failure(load: Load, step: number): number[] {
     const { blocks, isAsync, left } = load;
-    if (!load.fails) return [];
+    if (!load.fails || blocks.length === 0) return [];
     const isDue = isAsync ? left === 0 || this.#random.chance(0.3) : load.step === step;
     if (!isDue) return [];
     load.fails = isAsync && left > 0 && this.#random.chance(0.2);
@@ -110,7 +116,9 @@ export class Worker {
     if (!isAsync && !this.#isPipelined) return true;
     // Of one that ended meanwhile only those that the load still writes.
     const isLive = request.status === (isAsync ? 'WAITING_FOR_REMOTE_KVS' : 'RUNNING');
-    return (isLive || isAsync) && blocks.every((block) => request.blocks.includes(block));
+    return (
+      (isLive || isAsync) && blocks.every((block) => request.rows.some((row) => row.blocks.includes(block)))
+    );
   }
 
   #shuffled<T>(values: T[]): T[] {

@@ -2,6 +2,7 @@ import type { AddEvent, Segment, TraceEvent } from '../trace.js';
 import { Conversations } from './conversations.js';
 import type { Random } from './random.js';
 import type { Recipe } from './recipe.js';
+import { mostTokens } from './room.js';
 import type { ReferenceScheduler } from './scheduler.js';
 
 /** External ids whose code points stand in another order than their UTF-16 units: U+FF5E comes before U+1F600. */
@@ -155,6 +156,7 @@ export class Workload {
   /** Most tokens of one request. */
   #longest(): number {
     const { config, mayOutgrowPool } = this.#recipe;
+    if (config.kv_groups) return mayOutgrowPool ? config.max_model_len : mostTokens(config);
     const pool = (config.num_gpu_blocks - 1) * config.block_size - 2 * config.num_speculative_tokens;
     return mayOutgrowPool ? config.max_model_len : Math.min(config.max_model_len, pool);
   }

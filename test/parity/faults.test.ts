@@ -1,0 +1,59 @@
+import { describe, expect, it } from 'vitest';
+import { DEVIATIONS } from '../../src/scheduler/options/deviations.js';
+import { replay } from './driver.js';
+import { readFixture } from './fixtures.js';
+import { makeScheduler } from './scheduler-under-test.js';
+import type { MakeSubject } from './subject.js';
+
+/** With one deviation on, which a replay has off. */
+const makeWith =
+  (name: (typeof DEVIATIONS)[number]): MakeSubject =>
+  (options) =>
+    makeScheduler({
+      ...options,
+      deviations: Object.fromEntries(DEVIATIONS.map((each) => [each, each === name])),
+    });
+
+const firstOf = (name: string, make: MakeSubject = makeScheduler) => {
+  const [first] = replay(readFixture(name), make).differences;
+  return first === undefined ? null : { path: first.path, expected: first.expected, got: first.got };
+};
+
+/** vLLM admits r6 with a row of the second kind that is longer than its hit, and asks its pool for a negative number of blocks. */
+const G2 = {
+  path: 'steps[14].sched.new[0]',
+  expected: [
+    'r6',
+    [
+      [37, 31, 30, 7],
+      [5, 3],
+      [4, 11, 8, 35],
+    ],
+    0,
+  ],
+  got: '(absent)',
+};
+/** vLLM goes on from the failed block, whose window was never loaded; here the request gives its five blocks back. */
+const G9 = { path: 'steps[0].upd.free', expected: 17, got: 22 };
+
+describe('faults of vLLM in recorded traces are not copied', () => {
+  it('G1: a drafter does not widen the hit of a state, so no block is taken for computed that never was', () => {
+    // vLLM finds the state of r1 one block too far, in a step that has not made it yet, and ends the admission. Here the hit is shorter.
+    expect(firstOf('x01_eagle_mamba_align_cut')).toEqual({
+      path: 'steps[0].sched.new[1]',
+      expected: '(absent)',
+      got: ['r1', [[7], [8, 9, 10]], 0],
+    });
+  });
+
+  it('G2: with cutAllHits no kind of full attention holds more than the hit', () => {
+    expect(firstOf('x02_full_mla32_sliding_cut')).toBe(null);
+    expect(firstOf('x02_full_mla32_sliding_cut', makeWith('cutAllHits'))).toEqual(G2);
+  });
+
+  it('G9: with recomputeWindows a request computes again from its first token where its window was never loaded', () => {
+    expect(firstOf('x03_sliding_only_load_failures_cut')).toBe(null);
+    const first = firstOf('x03_sliding_only_load_failures_cut', makeWith('recomputeWindows'));
+    expect(first).toEqual(G9);
+  });
+});

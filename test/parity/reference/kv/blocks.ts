@@ -1,0 +1,231 @@
+import type { SubjectCore, SubjectInput, SubjectKvGroup, SubjectOptions } from '../../subject.js';
+import { ReferenceRequest } from '../request.js';
+import { Contents } from './contents.js';
+import { EventLog } from './event-log.js';
+import type { Faults } from './faults.js';
+import { type Demand, ReferenceGroup } from './group.js';
+import { greatestCommonDivisor, type Hits, Lookup } from './lookup.js';
+import { AlignedMamba, ReferenceMamba } from './mamba.js';
+import { NULL_BLOCK, ReferencePool } from './pool.js';
+import type { Row } from './row.js';
+
+/** What a request needs blocks for, behind what is computed. */
+export interface Need {
+  /** Computed in this step. */
+  tokens: number;
+  /** Cached blocks to start from. */
+  hits?: Hits;
+  /** Tokens that a connector brings. */
+  external?: number;
+  lookahead: number;
+  /** Whether all known tokens of the request must fit, not only these. */
+  reserve?: boolean;
+  /** False while a load is only begun. */
+  publishes?: boolean;
+}
+
+const NO_HITS: Hits = { rows: [], tokens: 0 };
+
+/** vLLM's KVCacheManager: rows of blocks for requests, in groups that take their blocks from one pool. */
+export class ReferenceBlocks {
+  readonly pool: ReferencePool;
+  readonly groups: readonly ReferenceGroup[];
+  readonly #log: EventLog;
+  readonly #lookup: Lookup;
+  readonly #contents = new Contents();
+  readonly #options: SubjectOptions;
+  readonly #faults: Faults;
+  /** Tokens that a content name covers. */
+  readonly #hashBlockSize: number;
+  /** Blocks that sinks hold for good. */
+  readonly #sinks: readonly number[];
+  /** Every request there ever was, by its slot. */
+  readonly #requests: ReferenceRequest[] = [];
+
+  constructor(options: SubjectOptions, faults: Faults) {
+    this.#options = options;
+    this.#faults = faults;
+    this.#log = new EventLog(options.kvEvents);
+    this.pool = new ReferencePool(options.numBlocks, this.#log);
+    const specs: readonly SubjectKvGroup[] = options.kvGroups ?? [{ type: 'full' }];
+    this.groups = specs.map((spec, i) => {
+      const isAligned = spec.mode === 'align';
+      const Group = isAligned ? AlignedMamba : spec.type === 'mamba' ? ReferenceMamba : ReferenceGroup;
+      return new Group(i, spec, options, this.pool);
+    });
+    this.#sinks = this.groups.flatMap(({ spec: { sinkTokens = 0 }, blockSize }) =>
+      this.pool.take(sinkTokens / blockSize),
+    );
+    const divisor = this.groups.map(({ blockSize }) => blockSize).reduce(greatestCommonDivisor);
+    this.#hashBlockSize = options.hashBlockSize ?? divisor;
+    this.#lookup = new Lookup(this.groups, this.pool, options, this.#hashBlockSize, faults);
+  }
+
+  open(input: SubjectInput): ReferenceRequest {
+    const request = new ReferenceRequest(input, this.#requests.length, this.groups.length);
+    this.#requests.push(request);
+    this.name(request);
+    return request;
+  }
+
+  /** Names the blocks that a request has filled. As in vLLM a name stays when the tokens it stood for are dropped. */
+  name(request: ReferenceRequest): void {
+    const { cacheSalt = '', adapter = '' } = request.input;
+    const owner = JSON.stringify([adapter, cacheSalt]);
+    this.#contents.extend(request.names, request.tokens, this.#hashBlockSize, owner);
+  }
+
+  /** A step begins. */
+  begin(): void {
+    for (const group of this.groups) group.begin();
+  }
+
+  /** The cached blocks that a request may start from. */
+  match(request: ReferenceRequest): Hits {
+    return this.#options.enablePrefixCaching ? this.#lookup.match(request) : NO_HITS;
+  }
+
+  /** Blocks for more tokens of a request, or false: then nothing has changed, but what no token attends to any more is given back. */
+  allocate(
+    request: ReferenceRequest,
+    { tokens, hits = NO_HITS, external = 0, lookahead, reserve = false, publishes = true }: Need,
+  ): boolean {
+    const { maxModelLen } = this.#options;
+    const local = request.numComputedTokens + hits.tokens;
+    const total = Math.min(local + external, maxModelLen);
+    const hitsOf = ({ index }: ReferenceGroup) => hits.rows[index] ?? [];
+    const fits = (demand: Demand) => {
+      const needs = this.groups.map((group) => group.need(request.rows[group.index], hitsOf(group), demand));
+      return needs.reduce((sum, need) => sum + need, 0) <= this.pool.free.length;
+    };
+    const all = Math.min(request.numTokens, maxModelLen);
+    if (reserve && !fits({ slots: all, tokens: all, covered: total, isCapped: true })) return false;
+    const after = total + tokens;
+    const slots = Math.min(after + lookahead, maxModelLen);
+    const demand = { slots, tokens: after, covered: local + external, isCapped: false };
+    this.drop(request, total);
+    if (!fits(demand)) return false;
+    if (external > 0 || hits.rows.some((row) => row.length > 0)) {
+      const rowOf = (group: ReferenceGroup): Row => request.rows[group.index];
+      if (this.#faults.G16) {
+        for (const group of this.groups) group.settle(rowOf(group), hitsOf(group), local, external);
+      } else {
+        const opened = this.groups.filter((group) =>
+          group.hold(rowOf(group), hitsOf(group), local + external),
+        );
+        for (const group of opened) group.load(rowOf(group), local + external, external);
+      }
+    }
+    for (const group of this.groups) group.extend(request.rows[group.index], demand);
+    if (publishes) this.publish(request, Math.min(after, request.numTokens));
+    return true;
+  }
+
+  /** Gives back what no token of a request attends to once `computed` are there. */
+  drop(request: ReferenceRequest, computed: number): void {
+    for (const group of this.groups) group.drop(request.rows[group.index], computed);
+  }
+
+  /** Publishes the full blocks of the first `tokens` tokens: as many as fill a block in every group. */
+  publish(request: ReferenceRequest, tokens: number): void {
+    if (!this.#options.enablePrefixCaching) return;
+    const { alignment } = this.#lookup;
+    const whole = this.groups.length > 1 ? Math.floor(tokens / alignment) * alignment : tokens;
+    for (const group of this.groups) {
+      const row = request.rows[group.index];
+      const end = Math.floor(whole / group.blockSize);
+      const begin = row.settled ?? 0;
+      if (begin >= end) continue;
+      const nameOf = (place: number) =>
+        request.names[((place + 1) * group.blockSize) / this.#hashBlockSize - 1];
+      const places = Array.from({ length: end - begin }, (_, i) => begin + i).filter(
+        (place) => row.blocks[place] !== NULL_BLOCK && !this.#isMasked(group, place),
+      );
+      for (const place of places) {
+        const key = { name: nameOf(place), group: group.index };
+        this.pool.publish(row.blocks[place], key);
+        group.noted(key);
+      }
+      row.settled = end;
+      this.#log.stored(request, group.facts, places, nameOf);
+    }
+  }
+
+  /** Whether no hit can use a place: hits end on a multiple of all block sizes, and a window reaches only so far back. */
+  #isMasked(group: ReferenceGroup, place: number): boolean {
+    const { type, window = 0 } = group.spec;
+    const perHit = this.#lookup.alignment / group.blockSize;
+    const tail = Math.ceil((window - 1) / group.blockSize);
+    if (type !== 'sliding' || perHit === 1 || tail >= perHit) return false;
+    const isInTail = place % perHit >= perHit - tail;
+    // The block behind the hit is matched for the drafter, and dropped.
+    const isBehind = !this.#faults.G3 && this.#lookup.isEagle(group) && place % perHit === 0;
+    return !isInTail && !isBehind;
+  }
+
+  /** Gives all blocks of a request back. */
+  release(request: ReferenceRequest): void {
+    for (const group of this.groups) group.release(request.rows[group.index]);
+  }
+
+  /** Leading blocks of a request that all requests with blocks share, by group. */
+  commonPrefixes(request: ReferenceRequest | undefined): number[] {
+    return this.groups.map(({ index, isFull }) => {
+      if (!request || !isFull || !this.#options.enablePrefixCaching) return 0;
+      const rows = this.#requests.map((other) => other.rows[index].blocks);
+      const holders = rows.filter((blocks) => blocks.length > 0).length;
+      const { blocks } = request.rows[index];
+      const end = blocks.findIndex((block) => this.pool.refs[block] !== holders);
+      return end === -1 ? blocks.length : end;
+    });
+  }
+
+  /** Blocks that were taken since the last time and must be zeroed: where there are states, those of full attention too. */
+  takeBlocksToZero(): Int32Array | null | undefined {
+    if (this.groups.every(({ spec }) => spec.type !== 'mamba')) return undefined;
+    const blocks = this.groups.flatMap((group) => group.fresh.splice(0));
+    return blocks.length > 0 ? Int32Array.from(blocks) : null;
+  }
+
+  /** Tells of what has happened to the prefix cache. */
+  tell(): void {
+    this.#log.tell();
+  }
+
+  /** Tokens of a chunk whose end is a state that is kept. Undefined: any chunk will do. */
+  get chunkAlignment(): number | undefined {
+    return this.groups.some(({ spec }) => spec.mode === 'align') ? this.#options.blockSize : undefined;
+  }
+
+  get core(): SubjectCore {
+    const { pool } = this;
+    return {
+      freeBlocks: pool.free.length,
+      publishedBlocks: pool.published().length,
+      usage: 1 - pool.free.length / (pool.numBlocks - 1),
+      freeQueue: () => Int32Array.from(pool.free),
+      published: () => Int32Array.from(pool.published()),
+      publishedGroup: (block) => pool.keyOf(block)?.group ?? 0,
+      native: {
+        readBlocks: (slot, from, out, group = 0) => {
+          const blocks = this.#requests[slot].rows[group].blocks.slice(from, from + out.length);
+          out.set(blocks);
+          return blocks.length;
+        },
+      },
+    };
+  }
+
+  /** Every reference comes from a request or a sink, and a block is free exactly if it has none. */
+  verify(): void {
+    const { refs, free, numBlocks } = this.pool;
+    const rows = this.#requests.flatMap((request) => request.rows.map((row) => row.blocks));
+    const counted = new Array<number>(numBlocks).fill(0);
+    for (const blocks of [...rows, this.#sinks]) for (const block of blocks) counted[block]++;
+    for (let block = 1; block < numBlocks; block++) {
+      if (counted[block] !== refs[block])
+        throw new Error(`block ${block} is referenced ${counted[block]} times`);
+      if (free.includes(block) !== (refs[block] === 0)) throw new Error(`block ${block} is free and in use`);
+    }
+  }
+}

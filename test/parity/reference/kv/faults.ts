@@ -1,0 +1,19 @@
+/**
+ * Faults of vLLM that a correct scheduler must not have, by their names in the list of vLLM's faults. True: the reference has the
+ * fault too, so that what vLLM does there can be replayed.
+ */
+export interface Faults {
+  /** The lookup of a Mamba group is widened for a drafter as if the last block were dropped again: the hit is one block too long. */
+  readonly G1: boolean;
+  /** Of several specs of full attention only the first one's rows are cut to the hit. */
+  readonly G2: boolean;
+  /** Of a sliding group with a drafter just those blocks are not published that its lookup needs. */
+  readonly G3: boolean;
+  /** A load that fails is computed again from its first failed block, even where the window in front of it was never loaded. */
+  readonly G9: boolean;
+  /** Blocks to load into are taken for one group before the hits of the next one are held: a free hit may be among them, and stands in two rows. */
+  readonly G16: boolean;
+}
+
+/** What is right. */
+export const NO_FAULTS: Faults = { G1: false, G2: false, G3: false, G9: false, G16: false };

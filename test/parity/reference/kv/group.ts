@@ -1,0 +1,133 @@
+import type { SubjectEventGroup, SubjectKvGroup, SubjectOptions } from '../../subject.js';
+import type { Key } from './contents.js';
+import { NULL_BLOCK, type ReferencePool } from './pool.js';
+import { emptyRow, type Row } from './row.js';
+
+/** For how many tokens a row must have places. */
+export interface Demand {
+  /** Tokens that need a place. */
+  readonly slots: number;
+  /** The same without lookahead. */
+  readonly tokens: number;
+  /** Tokens that are there already, by hits and by what a connector brings. */
+  readonly covered: number;
+  /** Whether only as many blocks count as the group can hold at once. */
+  readonly isCapped: boolean;
+}
+
+/** vLLM's SingleTypeKVCacheManager of one group. Mamba groups have classes of their own. */
+export class ReferenceGroup {
+  readonly blockSize: number;
+  /** Every token attends to every earlier one, so nothing is ever dropped. */
+  readonly isFull: boolean;
+  /** Blocks that were taken since the last step, where they must be zeroed. */
+  fresh: number[] = [];
+
+  constructor(
+    readonly index: number,
+    readonly spec: SubjectKvGroup,
+    protected readonly options: SubjectOptions,
+    protected readonly pool: ReferencePool,
+  ) {
+    this.blockSize = spec.blockSize ?? options.blockSize;
+    this.isFull = ['full', 'mla', 'sink'].includes(spec.type);
+  }
+
+  /** Groups with equal ones are looked up together; whether they have layers of a drafter does not count. */
+  get kind(): string {
+    const { type, window, chunk, mode, numSpeculativeBlocks, sinkTokens } = this.spec;
+    return JSON.stringify([type, this.blockSize, window, chunk, mode, numSpeculativeBlocks, sinkTokens]);
+  }
+
+  /** What a KV cache event says of the group. */
+  get facts(): SubjectEventGroup {
+    const { type: kind, window } = this.spec;
+    return { group: this.index, blockSize: this.blockSize, kind, window: window ?? null };
+  }
+
+  /** Leading tokens to which no later token attends once `computed` are there. */
+  protected skip(computed: number): number {
+    const { type, window = 0, chunk = 1 } = this.spec;
+    if (type === 'sliding') return Math.max(0, computed - window + 1);
+    return type === 'chunked' ? Math.floor(computed / chunk) * chunk : 0;
+  }
+
+  skipBlocks(computed: number): number {
+    return Math.floor(Math.max(0, this.skip(computed)) / this.blockSize);
+  }
+
+  /** Most blocks that a request is thought to hold at once while its prompt is computed. */
+  get #cap(): number {
+    const { type, window = 0, chunk = 0 } = this.spec;
+    const { maxNumBatchedTokens: budget, maxModelLen } = this.options;
+    const blocks = (tokens: number) => Math.ceil(Math.min(tokens + budget, maxModelLen) / this.blockSize);
+    if (type === 'sliding') return blocks(window - 1) + 1;
+    return type === 'chunked' ? blocks(chunk) : Infinity;
+  }
+
+  /** How many free blocks a row needs. vLLM bounds a place by the cap, and so counts too little behind a long hit. */
+  need({ blocks }: Row, hits: readonly number[], { slots, covered, isCapped }: Demand): number {
+    const places = Math.min(Math.ceil(slots / this.blockSize), isCapped ? this.#cap : Infinity);
+    if (blocks.length > 0) return Math.max(places - blocks.length, 0);
+    const skipped = this.skipBlocks(covered);
+    return Math.max(places - Math.max(skipped, hits.length), 0) + this.numFree(hits.slice(skipped));
+  }
+
+  protected numFree(hits: readonly number[]): number {
+    return hits.filter((block) => this.pool.isFree(block)).length;
+  }
+
+  /** Gives back what no token attends to any more; its places stay. The rightmost block is the next to be taken. */
+  drop({ blocks }: Row, computed: number): void {
+    const end = Math.min(this.skipBlocks(computed), blocks.length);
+    const begin = blocks.lastIndexOf(NULL_BLOCK, end - 1) + 1;
+    if (end <= begin) return;
+    const dropped = blocks.splice(begin, end - begin, ...new Array<number>(end - begin).fill(NULL_BLOCK));
+    this.pool.release(dropped);
+  }
+
+  /** Begins a row: with hits, and with blocks for what a connector brings. */
+  settle(row: Row, hits: readonly number[], local: number, external: number): void {
+    if (this.hold(row, hits, local + external)) this.load(row, local + external, external);
+  }
+
+  /** Holds the hits of a row that is opened. @returns false if it was opened before */
+  hold(row: Row, hits: readonly number[], total: number): boolean {
+    if (row.settled !== null || row.blocks.length > 0) return false;
+    const skipped = this.skipBlocks(total);
+    const kept = hits.slice(skipped);
+    this.pool.touch(kept);
+    row.blocks.push(...new Array<number>(skipped).fill(NULL_BLOCK), ...kept);
+    row.settled = row.blocks.length;
+    return true;
+  }
+
+  /** Takes the blocks that the external tokens are loaded into. */
+  load(row: Row, total: number, external: number): void {
+    const isCut = this.skipBlocks(total) > 0;
+    const loaded = isCut ? Math.min(total - this.skip(total), external) : external;
+    if (loaded > 0) this.#append(row, total);
+  }
+
+  /** Appends blocks until `slots` tokens have places. */
+  extend(row: Row, { slots }: Demand): void {
+    this.#append(row, slots);
+  }
+
+  #append({ blocks }: Row, tokens: number): void {
+    const taken = this.pool.take(Math.max(Math.ceil(tokens / this.blockSize) - blocks.length, 0));
+    blocks.push(...taken);
+    if (this.spec.type === 'full') this.fresh.push(...taken);
+  }
+
+  /** A block of this group has got a key. */
+  noted(_key: Key): void {}
+
+  /** A step begins. */
+  begin(): void {}
+
+  release(row: Row): void {
+    this.pool.release(row.blocks);
+    Object.assign(row, emptyRow());
+  }
+}

@@ -1,0 +1,91 @@
+import type { Key } from './contents.js';
+import { type Demand, ReferenceGroup } from './group.js';
+import { NULL_BLOCK } from './pool.js';
+import type { Row } from './row.js';
+
+/** vLLM's MambaManager, modes none and all: a block is the state behind its last token, and drafts have blocks of their own. */
+export class ReferenceMamba extends ReferenceGroup {
+  /** Contents of states that a batch of this step computes: nobody can start from them before it ran. */
+  readonly #pending = new Set<number>();
+
+  /** Blocks for drafts. */
+  protected get numDrafts(): number {
+    return this.spec.numSpeculativeBlocks ?? 0;
+  }
+
+  protected override skip(computed: number): number {
+    return computed - 1;
+  }
+
+  override begin(): void {
+    this.#pending.clear();
+  }
+
+  override noted({ name }: Key): void {
+    this.#pending.add(name);
+  }
+
+  override need(row: Row, hits: readonly number[], demand: Demand): number {
+    const state = hits.at(-1);
+    const name = state === undefined ? undefined : this.pool.keyOf(state)?.name;
+    if (name !== undefined && this.#pending.has(name)) return this.options.numBlocks + 1;
+    return this.needBlocks(row, hits, demand);
+  }
+
+  protected needBlocks(row: Row, hits: readonly number[], demand: Demand): number {
+    return super.need(row, hits, this.#withDrafts(demand));
+  }
+
+  override extend(row: Row, demand: Demand): void {
+    super.extend(row, this.#withDrafts(demand));
+  }
+
+  override drop(row: Row, computed: number): void {
+    super.drop(row, Math.max(0, computed - this.numDrafts));
+  }
+
+  #withDrafts(demand: Demand): Demand {
+    return { ...demand, slots: demand.slots + this.numDrafts * this.blockSize };
+  }
+}
+
+/** Mode align: only states at the ends of chunks are kept, and most places of a row are null. */
+export class AlignedMamba extends ReferenceMamba {
+  #places(tokens: number): number {
+    return Math.ceil(tokens / this.blockSize) + this.numDrafts;
+  }
+
+  protected override needBlocks(row: Row, hits: readonly number[], { tokens }: Demand): number {
+    const missing = this.#places(tokens) - hits.length - row.blocks.length;
+    const taken = row.wasExtended ? 1 : 1 + this.numDrafts;
+    return (missing > 0 ? taken : 0) + this.numFree(hits);
+  }
+
+  override extend(row: Row, { tokens }: Demand): void {
+    const { blocks } = row;
+    const [places, before, drafts] = [this.#places(tokens), blocks.length, this.numDrafts];
+    // vLLM dies if the drafts have become fewer.
+    if (places <= before) return;
+    if (row.wasExtended) row.last = before - 1 - drafts;
+    else if (before > 0) row.last = before - 1;
+    const running = places - drafts - 1;
+    while (blocks.length < running) blocks.push(NULL_BLOCK);
+    if (row.wasExtended) {
+      for (let place = before - drafts; place < Math.min(before, running); place++) {
+        blocks.push(blocks[place]);
+        blocks[place] = NULL_BLOCK;
+      }
+    }
+    blocks.push(...this.pool.take(places - blocks.length));
+    row.wasExtended = true;
+  }
+
+  override drop(row: Row, computed: number): void {
+    super.drop(row, computed);
+    const { blocks, last } = row;
+    const kept = Math.ceil(Math.max(0, computed - this.numDrafts) / this.blockSize) - 1;
+    if (last === null || last >= kept) return;
+    this.pool.release([blocks[last]]);
+    blocks[last] = NULL_BLOCK;
+  }
+}

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { DEVIATIONS } from '../../src/scheduler/options/deviations.js';
 import { replay } from './driver.js';
 import { readFixture } from './fixtures.js';
+import { generateGroupTrace } from './reference/recorder.js';
 import { makeScheduler } from './scheduler-under-test.js';
 import type { MakeSubject } from './subject.js';
 
@@ -13,6 +14,9 @@ const makeWith =
       ...options,
       deviations: Object.fromEntries(DEVIATIONS.map((each) => [each, each === name])),
     });
+
+/** What a scheduler without deviations has of vLLM's faults. */
+const VLLM = { G2: true, G3: true, G9: true };
 
 const firstOf = (name: string, make: MakeSubject = makeScheduler) => {
   const [first] = replay(readFixture(name), make).differences;
@@ -55,5 +59,16 @@ describe('faults of vLLM in recorded traces are not copied', () => {
     expect(firstOf('x03_sliding_only_load_failures_cut')).toBe(null);
     const first = firstOf('x03_sliding_only_load_failures_cut', makeWith('recomputeWindows'));
     expect(first).toEqual(G9);
+  });
+
+  it('blocks to load into are never taken from the hits of another group, which no list of faults has', () => {
+    const recorded = generateGroupTrace(2182, { ...VLLM, G16: true });
+    // vLLM takes block 18 for one group, and then holds it as a hit of the next one.
+    expect(replay(recorded, makeScheduler).differences[0]).toMatchObject({
+      path: 'steps[156].sched.resumed[0][1][0][0]',
+      expected: 16,
+      got: 4,
+    });
+    expect(replay(generateGroupTrace(2182, VLLM), makeScheduler).differences).toEqual([]);
   });
 });

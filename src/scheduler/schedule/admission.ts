@@ -72,8 +72,12 @@ export function tokensToHold(s: SchedulerState, fresh: boolean, computed: number
  * Tokens for which there must be free blocks when a request is admitted, though the admission takes fewer; see the
  * option `reserveFullIsl`. 0 without that option.
  */
-export function tokensToReserve({ config }: SchedulerState, { numTokens }: Request): number {
-  return config.reserveFullIsl ? Math.min(numTokens, config.maxModelLen) : 0;
+export function tokensToReserve(s: SchedulerState, { numTokens }: Request): number {
+  const { reserveFullIsl, kvGroups, deviations, maxModelLen } = s.config;
+  if (!reserveFullIsl) return 0;
+  // A later chunk of the prompt takes blocks for drafts too.
+  if (kvGroups !== null && deviations.capDrafts) return Math.min(numTokens + s.lookahead, s.slotLimit);
+  return Math.min(numTokens, maxModelLen);
 }
 
 /**

@@ -10,10 +10,15 @@ u32 GroupAdmissions::match(u32 index, u32 most) {
   match_.slot = kNone;
   const u32 hit = search_.find(slot, std::min(most, slot.num_tokens));
   u32 free = 0;
+  match_.free.assign(rows_.num_groups(), 0);
   for (u32 g = 0; g < rows_.num_groups(); ++g) {
-    for (u32 id : search_.hits(g)) free += id != kNullBlock && state_.blocks[id].ref == 0;
+    for (u32 id : search_.hits(g)) match_.free[g] += id != kNullBlock && state_.blocks[id].ref == 0;
+    free += match_.free[g];
   }
-  match_ = {index, state_.num_commands, most, hit};
+  match_.slot = index;
+  match_.version = state_.num_commands;
+  match_.most = most;
+  match_.hit = hit;
   exchange_.control(kHitFree) = static_cast<std::int32_t>(free);
   return hit;
 }
@@ -53,6 +58,7 @@ u64 GroupAdmissions::need(u32 index, u32 g, u32 tokens, u32 computed, u32 main, 
   const bool opened = slot.row != kNone;
   const std::size_t num_hits = has_hits ? search_.hits(g).size() : 0;
   const auto unheld = [&](std::size_t from) {
+    if (from == 0 && num_hits != 0) return u64{match_.free[g]};
     u64 count = 0;
     for (std::size_t i = from; i < num_hits; ++i) {
       const u32 id = search_.hits(g)[i];

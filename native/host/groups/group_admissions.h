@@ -46,6 +46,7 @@ class GroupAdmissions {
     u64 version = 0;
     u32 most = 0;
     u32 hit = 0;
+    std::vector<u32> free;  // [num_groups] hits that nobody holds
   };
 
   bool has_hits(u32 slot, u32 hit);

@@ -38,11 +38,31 @@ bool PrefixSearch::is_aligned(const Spec& spec, u32 places) const {
   return u64{places} * size_of(spec) % rows_.alignment() == 0;
 }
 
-u32 PrefixSearch::search_full(const Spec& spec, const Slot& slot, u32 places, bool eagle) {
-  u32 run = 0;
+/// Appends the leading hits from place `from` on. Returns the place behind them.
+u32 PrefixSearch::run_from(const Spec& spec, const Slot& slot, u32 from, u32 places) {
+  u32 run = from;
+  if (spec.groups.size() == 1) {  // as most are: many places, so without the detour of look()
+    const u32 g = spec.groups[0];
+    const u32 hashes = size_of(spec) / config_.block_size;
+    const u32 end = std::min(places, slot.num_hashes / hashes);
+    std::vector<u32>& hits = hits_[g];
+    hits.resize(std::max(end, from));
+    for (; run < end; ++run) {
+      const u32 id = blockstep::find(state_, slot.hashes[std::size_t{run + 1} * hashes], g);
+      if (id == kNone) break;
+      hits[run] = id;
+    }
+    hits.resize(run);
+    return run;
+  }
   for (; run < places && look(spec, slot, run); ++run) {
     for (std::size_t i = 0; i < spec.groups.size(); ++i) hits_[spec.groups[i]].push_back(looked_[i]);
   }
+  return run;
+}
+
+u32 PrefixSearch::search_full(const Spec& spec, const Slot& slot, u32 places, bool eagle) {
+  u32 run = run_from(spec, slot, 0, places);
   if (eagle && run > 0) run -= 1;
   while (!is_aligned(spec, run)) run -= 1;
   return run;
@@ -84,12 +104,9 @@ u32 PrefixSearch::search_chunked(const Spec& spec, const Slot& slot, u32 tokens)
   const GroupConfig& group = config_.groups[spec.groups[0]];
   const u32 places = tokens / group.block_size;
   // What lies before the chunk of the last token is needed by no token.
-  u32 run = tokens / group.chunk * group.chunk / group.block_size;
-  resize(spec, run);
-  for (; run < places && look(spec, slot, run); ++run) {
-    for (std::size_t i = 0; i < spec.groups.size(); ++i) hits_[spec.groups[i]].push_back(looked_[i]);
-  }
-  return run;
+  const u32 first = tokens / group.chunk * group.chunk / group.block_size;
+  resize(spec, first);
+  return run_from(spec, slot, first, places);
 }
 
 u32 PrefixSearch::search_mamba(const Spec& spec, const Slot& slot, u32 places) {

@@ -28,6 +28,7 @@ class PrefixSearch {
 
   bool look(const Spec& spec, const Slot& slot, u32 place);
   u32 search(const Spec& spec, const Slot& slot, u32 tokens, bool eagle);
+  u32 run_from(const Spec& spec, const Slot& slot, u32 from, u32 places);
   u32 search_full(const Spec& spec, const Slot& slot, u32 places, bool eagle);
   u32 search_sliding(const Spec& spec, const Slot& slot, u32 places, bool eagle);
   u32 search_chunked(const Spec& spec, const Slot& slot, u32 tokens);

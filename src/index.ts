@@ -82,6 +82,7 @@ export {
   type KvBlocksStored,
   type KvEvent,
   type KvEventSink,
+  KvGroupType,
   type KvMedium,
   type TakenKvEventSink,
   type TierMedium,
@@ -92,9 +93,12 @@ export type { LoggedConnector, LogHeader } from './scheduler/log/log.js';
 export type { LoggedRequest } from './scheduler/log/log-reader.js';
 export { type LogRecord, readLog } from './scheduler/log/log-reader.js';
 export { DEVIATIONS, type Deviations } from './scheduler/options/deviations.js';
+export type { KvGroup, KvGroupOptions, KvGroups } from './scheduler/options/kv-groups.js';
+export { groupLayers, type KvLayer, type LayerGroups } from './scheduler/options/layer-groups.js';
 export type { LogSink, SchedulerConfig, SchedulerOptions } from './scheduler/options/options.js';
 export type { ResetOptions, ResetResult } from './scheduler/options/reset.js';
 export { EntryKind, type Plan } from './scheduler/plan/plan.js';
+export type { PlanGroup } from './scheduler/plan/plan-group.js';
 export type { StepOutputs } from './scheduler/plan/step-outputs.js';
 export type { Drafts, StepResult } from './scheduler/plan/step-result.js';
 export { replayCommands, replayInputs } from './scheduler/replay/log-replay.js';

@@ -1,4 +1,9 @@
-import { HASH_BYTES, type KvBlocksStored, type KvEvent } from '../scheduler/events/kv-event.js';
+import {
+  HASH_BYTES,
+  type KvBlocksStored,
+  type KvEvent,
+  type KvGroupType,
+} from '../scheduler/events/kv-event.js';
 import type { TakenPublisherOptions } from './options.js';
 
 /** A hash on the wire: bytes, the most significant one first, or the last eight of them as a number. */
@@ -7,8 +12,15 @@ type WireHash = Uint8Array | bigint;
 /** What is encoded, as MessagePack sees it. */
 export type WireBatch = readonly [ts: number, events: readonly unknown[], dataParallelRank: number];
 
-/** The fields of vLLM's BlockStored, in the order of the array form. Those behind `lora_name` are left out when they have no value. */
-const STORED_DEFAULTS = { group_idx: 0, kv_cache_spec_kind: 'full_attention' } as const;
+/** vLLM's names of what a KV cache group's layers need. */
+const KINDS: Readonly<Record<KvGroupType, string>> = {
+  full: 'full_attention',
+  mla: 'mla_attention',
+  sink: 'sink_full_attention',
+  sliding: 'sliding_window',
+  chunked: 'chunked_local_attention',
+  mamba: 'mamba',
+};
 
 /**
  * A batch of events as vLLM publishes it (`KVEventBatch` in vllm/distributed/kv_events.py): an array of the time in seconds, the
@@ -33,19 +45,23 @@ function fieldsOf(event: KvEvent, asHash: (hash: Uint8Array) => WireHash): [stri
   if (event.type === 'cleared') return ['AllBlocksCleared', {}];
   const block_hashes = hashesOf(event.hashes, asHash);
   const { medium } = event;
-  if (event.type === 'removed') return ['BlockRemoved', { block_hashes, medium, group_idx: 0 }];
+  if (event.type === 'removed') return ['BlockRemoved', { block_hashes, medium, group_idx: event.group }];
+  // In the order of the array form. Those behind `lora_name` are left out when they have no value.
   const stored = {
     block_hashes,
     parent_block_hash: event.parentHash === null ? null : asHash(event.parentHash),
     // A typed array would be written as bytes.
     token_ids: Array.from(event.tokenIds),
-    block_size: event.tokenIds.length / block_hashes.length,
+    // A tier knows no tokens.
+    block_size: event.tokenIds.length === 0 ? 0 : event.blockSize,
     lora_id: null,
     medium,
     lora_name: event.adapter,
     extra_keys: extraKeys(event, block_hashes.length),
   };
-  return ['BlockStored', { ...stored, ...STORED_DEFAULTS }];
+  const ofGroup = { group_idx: event.group, kv_cache_spec_kind: KINDS[event.kind] };
+  const window = event.window === null ? {} : { kv_cache_spec_sliding_window: event.window };
+  return ['BlockStored', { ...stored, ...ofGroup, ...window }];
 }
 
 function hashesOf(bytes: Uint8Array, asHash: (hash: Uint8Array) => WireHash): WireHash[] {

@@ -193,6 +193,7 @@ export const FACES: Readonly<Record<string, readonly string[]>> = {
     'log/log-reader.ts',
     'options/core-config.ts',
     'options/kv-groups.ts',
+    'options/layer-groups.ts',
     'options/option-names.ts',
     'options/options.ts',
     'options/reset.ts',

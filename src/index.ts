@@ -82,7 +82,7 @@ export {
   type KvBlocksStored,
   type KvEvent,
   type KvEventSink,
-  KvGroupType,
+  type KvGroupType,
   type KvMedium,
   type TakenKvEventSink,
   type TierMedium,

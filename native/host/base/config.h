@@ -33,6 +33,11 @@ struct HostConfig {
   /// Which of vLLM's faults are mended (GroupFix).
   u32 group_fixes = 0;
 
+  /// The most places of a row of a group.
+  u32 most_places(const GroupConfig& group) const {
+    return (max_model_len + group.block_size - 1) / group.block_size + group.spare_blocks;
+  }
+
   /// How many blocks `tokens` tokens need.
   u32 blocks_for(u32 tokens) const { return (tokens + block_size - 1) / block_size; }
 };

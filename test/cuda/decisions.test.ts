@@ -15,7 +15,7 @@ import {
 import { TABLE_NAMES } from '../../src/core/device-tables.js';
 import { makeExchange } from '../../src/core/exchange.js';
 import { loadAddon } from '../../src/core/loader.js';
-import type { NativeConfig } from '../../src/core/native.js';
+import type { NativeConfig } from '../../src/core/native/native.js';
 import { BenchCore, codeOf, range, SMALL } from '../support/core-bench.js';
 import '../support/gpu.js';
 

@@ -1,7 +1,7 @@
 import '../support/gpu.js';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { DeviceTables } from '../../src/core/device-tables.js';
-import type { MismatchKind } from '../../src/core/native-reference.js';
+import type { MismatchKind } from '../../src/core/native/native-reference.js';
 import type { ReferenceFault } from '../../src/executors/reference/faults.js';
 import {
   BlockstepError,

@@ -1,6 +1,6 @@
 import { vi } from 'vitest';
 import { BlockstepError } from '../../src/base/errors.js';
-import type { NativeCore } from '../../src/core/native.js';
+import type { NativeCore } from '../../src/core/native/native.js';
 import type { PlacementOptions } from '../../src/core/placement.js';
 
 /**

@@ -1,6 +1,6 @@
 import { BlockstepError, type ErrorCode } from '../../src/base/errors.js';
 import { Core, type CoreConfig, PendingOp, slotOf } from '../../src/core/core.js';
-import type { NativeAddon } from '../../src/core/native.js';
+import type { NativeAddon } from '../../src/core/native/native.js';
 
 /** A small pool with small blocks: every limit is within a test's reach. */
 export const SMALL: CoreConfig = {

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { KV_ENTRY_BYTES } from '../../../src/core/native-reference.js';
+import { KV_ENTRY_BYTES } from '../../../src/core/native/native-reference.js';
 import { CompletionQueue, Engine, HostLane, ReferenceExecutor } from '../../../src/index.js';
 import { codeOf } from '../../support/driver.js';
 import { rejection } from '../../support/engine-bench.js';

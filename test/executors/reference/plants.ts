@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { MismatchKind } from '../../../src/core/native-reference.js';
+import type { MismatchKind } from '../../../src/core/native/native-reference.js';
 import type { StepTables } from '../../../src/core/tables.js';
 import type { ReferenceFault } from '../../../src/executors/reference/faults.js';
 import type { Plan, ReferenceExecutorOptions, SchedulerOptions } from '../../../src/index.js';

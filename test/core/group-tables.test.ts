@@ -4,7 +4,7 @@ import { loadAddon } from '../../src/core/loader.js';
 import type { NativeGroup } from '../../src/core/native/native-groups.js';
 import { type Core, type Plan, Scheduler, type StepTables, tablesBytes } from '../../src/index.js';
 import { BenchCore, codeOf, range } from '../support/core-bench.js';
-import { liveWithGroups, randomGroups } from '../support/group-life.js';
+import { liveWithGroups, randomGroups } from './group-life.js';
 
 /** What the tables of each group must hold for a plan, from what the core itself says. */
 function expected(core: Core, tables: StepTables, plan: Pick<Plan, 'numRequests'> & Entries): unknown[] {

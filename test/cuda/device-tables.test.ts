@@ -9,12 +9,12 @@ import {
   Scheduler,
   type StepTables,
 } from '../../src/index.js';
+import { liveWithGroups, randomGroups } from '../core/group-life.js';
 import { BenchCore, codeOf, range, seeded } from '../support/core-bench.js';
 import { prompt } from '../support/driver.js';
 import { answerOf, settled } from '../support/engine-bench.js';
 import { FakeGrammar } from '../support/fake-grammar.js';
 import { isEmulated, plant } from '../support/gpu.js';
-import { liveWithGroups, randomGroups } from '../support/group-life.js';
 
 const OPTIONS = { numBlocks: 60, blockSize: 4, maxModelLen: 96, maxNumSeqs: 8, backend: 'cuda' } as const;
 /** The stream that CUDA calls the default one. */

@@ -29,7 +29,7 @@ struct HostConfig {
   bool kv_events_by_block = false;  // each block is told, also where another one has the same key
   /// KV cache groups; empty: one group of full attention, with blocks of block_size tokens. With groups, block_size is how many
   /// tokens a block hash covers: a divisor of the block sizes of all groups.
-  std::vector<GroupConfig> groups;
+  std::vector<GroupConfig> groups = {};
   /// Which of vLLM's faults are mended (GroupFix).
   u32 group_fixes = 0;
 

@@ -1,5 +1,5 @@
 import type { Plan, Scheduler, SchedulerOptions } from '../../src/index.js';
-import { range, seeded } from './core-bench.js';
+import { range, seeded } from '../support/core-bench.js';
 
 type Groups = NonNullable<SchedulerOptions['kvGroups']>;
 

@@ -4,24 +4,31 @@ export type { AnomalyReason } from './base/anomaly-reason.js';
 export type { ChannelName, ChannelPayloads } from './base/channels.js';
 export { BlockstepError, ERROR_CODES, type ErrorCode } from './base/errors.js';
 export { Core, type CoreConfig, generationOf, SLOT_LIMIT, slotOf } from './core/core.js';
-export type { DeviceArray, DeviceTableSet, DeviceTables, TableName } from './core/device-tables.js';
+export type {
+  DeviceArray,
+  DeviceGroupTables,
+  DeviceTableSet,
+  DeviceTables,
+  TableName,
+} from './core/device-tables.js';
 export type { BackendReport, ReplayResult } from './core/native/native.js';
-export type { TablesShape } from './core/native/native-tables.js';
+export type { GroupShape, TablesShape } from './core/native/native-tables.js';
 export type { CompletionMode, CopyMode, Place } from './core/native/native-transfer.js';
 export { type Backend, type Placement, type PlacementOptions, probeBackends } from './core/placement.js';
-export { type StepTables, tablesBytes } from './core/tables.js';
+export { type GroupTables, type StepTables, tablesBytes } from './core/tables.js';
 export { Engine } from './engine/engine.js';
 export { computedInStep, type HitInStep } from './engine/executor/computed-in-step.js';
 export type {
   DeviceExecutor,
   Executor,
   ExecutorPlan,
+  ExecutorPlanGroup,
   ExecutorRequest,
   ExecutorResult,
   FlatTokens,
 } from './engine/executor/executor.js';
 export type { ExecutorLimits } from './engine/executor/executor-limits.js';
-export { InputBatch, type StepInputs } from './engine/executor/input-batch.js';
+export { type GroupInputs, InputBatch, type StepInputs } from './engine/executor/input-batch.js';
 export type {
   GenerateFailure,
   GenerateInput,

@@ -39,8 +39,8 @@ kernels = {}
 failed = False
 for name, architecture, stack, stores, loads, registers in pattern.findall(text):
     kernel = next(each for each in names if f'{len(each)}{each}' in name)
-    words = re.search(r'ILj(\d+)E', name)
-    label = kernel + (f'<{words.group(1)}>' if words else '')
+    arguments = re.search(r'I((?:L[jb]\d+E)+)E', name)
+    label = kernel + (f"<{', '.join(re.findall(r'[jb](\d+)', arguments.group(1)))}>" if arguments else '')
     kernels.setdefault(label, {})[architecture] = int(registers)
     if int(stack) or int(stores) or int(loads):
         failed = True
@@ -48,7 +48,7 @@ for name, architecture, stack, stores, loads, registers in pattern.findall(text)
 if {label.split('<')[0] for label in kernels} != set(names) or any(sorted(found) != sorted(wanted) for found in kernels.values()):
     sys.exit(f'the report of the compiler was not understood: {kernels}')
 for label, found in sorted(kernels.items()):
-    print(f'{label:<20}', '  '.join(f'{a} {found[a]}' for a in wanted), 'registers')
+    print(f'{label:<22}', '  '.join(f'{a} {found[a]}' for a in wanted), 'registers')
 print('spills found' if failed else f'{len(kernels)} kernels for {len(wanted)} architectures, nothing spilled')
 sys.exit(failed)
 PY

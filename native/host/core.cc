@@ -42,7 +42,7 @@ HostCore::HostCore(const HostConfig& config, const Exchange& exchange, std::uniq
       groups_(config_.groups.empty() ? nullptr : std::make_unique<Groups>(config_, exchange_, facts_, slots_)),
       pending_(config_, exchange_, condition_, facts_, slots_, admissions_, groups_.get()),
       host_gather_(config_, facts_, slots_),
-      device_gather_(config_, condition_, mirrored_, slots_),
+      device_gather_(config_, condition_, mirrored_, facts_, slots_),
       queries_(config_, facts_, slots_) {
   if (mirrored_.mirror() && config.authority == Authority::kDevice) {
     decisions_.emplace(config_, exchange_, condition_, facts_, slots_, running_, *mirrored_.mirror());

@@ -43,11 +43,24 @@ struct blockstep_array {
   uint64_t shape[2]; /* elements of each dimension; shape[1] is 1 where ndim is 1 */
 };
 
+/* At most so many KV cache groups. */
+#define BLOCKSTEP_MAX_GROUPS 8
+
+/* What each KV cache group has: layers of a model that share one table of blocks (option `kvGroups`). */
+struct blockstep_group {
+  /* As slot_mapping below; -1 also for a token whose place holds nothing, in a group of states (Mamba `align`). */
+  struct blockstep_array slot_mapping;
+  /* As block_table below; 0 also in a place that holds nothing, such as one in front of a sliding window. */
+  struct blockstep_array block_table;
+  uint32_t block_size; /* tokens per block of this group */
+  uint32_t reserved;
+};
+
 struct blockstep_tables {
   uint32_t version;    /* BLOCKSTEP_TABLES_VERSION of the core that filled this struct */
   uint32_t bytes;      /* sizeof(struct blockstep_tables) in that core */
   uint32_t device;     /* CUDA ordinal of the GPU */
-  uint32_t block_size; /* tokens per KV block */
+  uint32_t block_size; /* tokens per KV block, with groups those of the first group */
 
   /* [max_tokens] int64: KV slot of each scheduled token, block * block_size + offset. Padding -1. */
   struct blockstep_array slot_mapping;
@@ -61,6 +74,14 @@ struct blockstep_tables {
   struct blockstep_array num_computed_tokens;
   /* [max_entries][max_blocks_per_row] int32: block ids of each entry, in order. Padding 0, the null block. */
   struct blockstep_array block_table;
+
+  /*
+   * Appended: KV cache groups. slot_mapping and block_table above are those of the first group, which groups[0] has again. All
+   * other arrays are the same for all groups.
+   */
+  uint32_t num_groups; /* 1 .. BLOCKSTEP_MAX_GROUPS; 1 also without `kvGroups` */
+  uint32_t reserved;
+  struct blockstep_group groups[BLOCKSTEP_MAX_GROUPS]; /* the first num_groups of them; the others are zero */
 };
 
 /* Whether code that was compiled with this header can read the struct: same version, and at least its fields. */

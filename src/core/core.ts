@@ -6,7 +6,7 @@ import { Control, type Frame, makeExchange } from './exchange.js';
 import { loadAddon } from './loader.js';
 import type { NativeAddon, NativeConfig, NativeCore } from './native/native.js';
 import { type Backend, createNative, type PlacementOptions, resolvePlacement } from './placement.js';
-import { Gatherer, type StepTables } from './tables.js';
+import { Gatherer, groupShapes, type StepTables } from './tables.js';
 
 export { Control, type Frame, PendingOp } from './exchange.js';
 
@@ -134,10 +134,10 @@ export class Core {
     this.native = native;
     this.backend = backend;
     this.#mirrored = backend.name !== 'host';
-    const { maxEntries, maxBlocksPerRow } = this.config;
-    const shape = { maxTokens, maxEntries, maxBlocksPerRow };
-    this.#gatherer = new Gatherer(this.native, this.frames, shape);
-    this.#deviceGatherer = new DeviceGatherer(this.native, this.frames, shape);
+    const groups = groupShapes(this.config);
+    const { maxEntries } = this.config;
+    this.#gatherer = new Gatherer(this.native, this.frames, { maxTokens, maxEntries }, groups);
+    this.#deviceGatherer = new DeviceGatherer(this.native, this.frames, { maxTokens, maxEntries }, groups);
   }
 
   /**

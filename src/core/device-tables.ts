@@ -1,7 +1,7 @@
 import { badArgument, checkInteger, show } from '../base/errors.js';
 import type { Frame } from './exchange.js';
 import type { NativeCore } from './native/native.js';
-import type { TablesShape } from './native/native-tables.js';
+import type { GroupShape, NativeDeviceArray, TablesShape } from './native/native-tables.js';
 import { checkEntry, type StepTables, type TableViews } from './tables.js';
 
 /** An array in the memory of a GPU. It is dense, row after row, and starts at a multiple of 256 bytes. */
@@ -29,6 +29,12 @@ export const TABLE_NAMES = [
 /** The name of one array in a set of tables. */
 export type TableName = (typeof TABLE_NAMES)[number];
 
+/** The tables of one KV cache group on a GPU. They hold what `GroupTables` of the same plan hold. */
+export interface DeviceGroupTables extends GroupShape {
+  readonly slotMapping: DeviceArray;
+  readonly blockTable: DeviceArray;
+}
+
 /**
  * The tables of a step in the memory of a GPU. A core has one set of them. The set stays at the same addresses for
  * the life of the core, so that a CUDA graph may capture them. The tables hold what `StepTables` of the same plan
@@ -41,6 +47,8 @@ export type TableName = (typeof TABLE_NAMES)[number];
  * gather of the next plan.
  */
 export interface DeviceTableSet extends TablesShape, Readonly<Record<TableName, DeviceArray>> {
+  /** `slotMapping` and `blockTable` of each KV cache group, as `StepTables.groups`. */
+  readonly groups: readonly DeviceGroupTables[];
   /**
    * Address of a `struct blockstep_tables` in memory of the host, for other addons; native/include/blockstep_tables.h
    * describes it. The struct stays there until the core is disposed.
@@ -55,13 +63,14 @@ export interface DeviceTableSet extends TablesShape, Readonly<Record<TableName, 
   /**
    * A copy of one array, read back from the GPU, for debugging and tests. It waits for everything that was queued in
    * the core's stream.
-   * @throws ERR_BLOCKSTEP_BAD_ARG if `name` is not in `TABLE_NAMES`, ERR_BLOCKSTEP_CUDA
+   * @param group of `slotMapping` and `blockTable`: index in `groups`. Default 0
+   * @throws ERR_BLOCKSTEP_BAD_ARG if `name` is not in `TABLE_NAMES`, or for a group that there is not; ERR_BLOCKSTEP_CUDA
    */
-  read(name: 'slotMapping'): BigInt64Array;
+  read(name: 'slotMapping', group?: number): BigInt64Array;
   /** As `read` of `slotMapping`, for an array of int32; `blockTable` comes row after row. */
-  read(name: Exclude<TableName, 'slotMapping'>): Int32Array;
+  read(name: Exclude<TableName, 'slotMapping'>, group?: number): Int32Array;
   /** As `read` of `slotMapping`, for a name that is known only at run time. */
-  read(name: TableName): BigInt64Array | Int32Array;
+  read(name: TableName, group?: number): BigInt64Array | Int32Array;
 }
 
 /** The tables of one plan on a GPU, as `gatherOnDevice` filled them. */
@@ -72,18 +81,25 @@ export class DeviceGatherer {
   readonly #native: NativeCore;
   readonly #frames: readonly Frame[];
   readonly #shape: TablesShape;
+  readonly #groups: readonly GroupShape[];
   #set: DeviceTableSet | null = null;
   readonly #plans: PlanTables[] = [];
 
-  constructor(native: NativeCore, frames: readonly Frame[], shape: TablesShape) {
+  constructor(
+    native: NativeCore,
+    frames: readonly Frame[],
+    limits: Omit<TablesShape, 'maxBlocksPerRow'>,
+    groups: readonly GroupShape[],
+  ) {
     this.#native = native;
     this.#frames = frames;
-    this.#shape = shape;
+    this.#shape = { ...limits, maxBlocksPerRow: groups[0].maxBlocksPerRow };
+    this.#groups = groups;
   }
 
   /** See `Core.deviceTables`. */
   get set(): DeviceTableSet {
-    this.#set ??= makeSet(this.#native, this.#shape);
+    this.#set ??= makeSet(this.#native, this.#shape, this.#groups);
     return this.#set;
   }
 
@@ -119,26 +135,39 @@ class PlanTables {
   }
 }
 
-function makeSet(native: NativeCore, shape: TablesShape): DeviceTableSet {
+/** Where native code has an array of a group. */
+function indexOf(name: TableName, group: number): number {
+  if (group === 0) return TABLE_NAMES.indexOf(name);
+  return TABLE_NAMES.length + 2 * (group - 1) + (name === 'blockTable' ? 1 : 0);
+}
+
+function makeSet(native: NativeCore, shape: TablesShape, shapes: readonly GroupShape[]): DeviceTableSet {
   const made = native.makeDeviceTables(shape.maxTokens);
-  const arrays = TABLE_NAMES.map((name, i) => {
-    const { pointer, shape: dimensions, dtype } = made.arrays[i];
-    return [
-      name,
-      Object.freeze({ pointer, shape: Object.freeze(dimensions), dtype, device: `cuda:${made.device}` }),
-    ];
-  });
-  const read = (name: TableName): BigInt64Array | Int32Array => {
-    const index = TABLE_NAMES.indexOf(name);
-    if (index < 0) throw badArgument('name', show(name), `one of ${TABLE_NAMES.join(', ')}`);
+  const arrays = made.arrays.map(({ pointer, shape: dimensions, dtype }: NativeDeviceArray) =>
+    Object.freeze({ pointer, shape: Object.freeze(dimensions), dtype, device: `cuda:${made.device}` }),
+  );
+  const named = Object.fromEntries(TABLE_NAMES.map((name, i) => [name, arrays[i]]));
+  const groups = shapes.map((group, g) =>
+    Object.freeze({
+      slotMapping: arrays[indexOf('slotMapping', g)],
+      blockTable: arrays[indexOf('blockTable', g)],
+      ...group,
+    }),
+  );
+  const read = (name: TableName, group = 0): BigInt64Array | Int32Array => {
+    if (!TABLE_NAMES.includes(name))
+      throw badArgument('name', show(name), `one of ${TABLE_NAMES.join(', ')}`);
+    const isByGroup = name === 'slotMapping' || name === 'blockTable';
+    const index = indexOf(name, checkInteger('group', group, 0, isByGroup ? groups.length - 1 : 0));
     const elements = made.arrays[index].shape.reduce((product, dimension) => product * dimension, 1);
     const out = made.arrays[index].dtype === 'int64' ? new BigInt64Array(elements) : new Int32Array(elements);
     native.readDeviceTable(index, out.buffer);
     return out;
   };
   return Object.freeze({
-    ...(Object.fromEntries(arrays) as Record<TableName, DeviceArray>),
+    ...(named as Record<TableName, DeviceArray>),
     ...shape,
+    groups: Object.freeze(groups),
     descriptor: made.descriptor,
     get waits() {
       return native.gatherWaits();

@@ -1,8 +1,22 @@
 import { BlockstepError, badArgument, checkInteger, show } from '../base/errors.js';
 import { INSPECT, showFacts } from '../base/inspect.js';
 import type { Frame } from './exchange.js';
-import type { NativeCore } from './native/native.js';
-import type { TablesShape } from './native/native-tables.js';
+import type { NativeConfig, NativeCore } from './native/native.js';
+import type { GroupShape, TablesShape } from './native/native-tables.js';
+
+/** The tables of one KV cache group: layers of a model that share one table of blocks. */
+export interface GroupTables extends GroupShape {
+  /**
+   * [maxTokens] The KV slot into which the KV of each token is written: block * blockSize + offset, with the group's `blockSize`. Padding
+   * -1. In a group of states (Mamba `align`), -1 also stands for a token whose place holds nothing.
+   */
+  readonly slotMapping: BigInt64Array;
+  /**
+   * [maxEntries][maxBlocksPerRow] Block ids in each entry's row. Padding 0. A place that holds nothing is 0 too: one in front of a
+   * sliding window, for instance.
+   */
+  readonly blockTable: Int32Array;
+}
 
 /**
  * The tables that a model runner reads of one plan, in batch order, padded.
@@ -14,8 +28,8 @@ import type { TablesShape } from './native/native-tables.js';
  */
 export interface StepTables extends TablesShape {
   /**
-   * The buffer of all arrays below, in the order slotMapping, inputIds, queryStart, seqLens, numComputedTokens,
-   * blockTable.
+   * The buffer of all arrays below, in the order slotMapping (of each group), inputIds, queryStart, seqLens,
+   * numComputedTokens, blockTable (of each group).
    */
   readonly buffer: ArrayBuffer;
   /**
@@ -34,6 +48,11 @@ export interface StepTables extends TablesShape {
   /** [maxEntries][maxBlocksPerRow] Block ids in each entry's row. Padding 0, the null block. */
   readonly blockTable: Int32Array;
   /**
+   * `slotMapping` and `blockTable` of each KV cache group. Those above are the first group's. Without `kvGroups` there is one group. All
+   * other arrays are the same for all groups.
+   */
+  readonly groups: readonly GroupTables[];
+  /**
    * Copies known tokens of an entry's request into `out`, from position `from` on, as many as `out` has room for. A
    * cached prefix, whose tokens the tables do not hold, can be read so. To be called before the next call of the
    * scheduler: the request may be gone then.
@@ -43,22 +62,43 @@ export interface StepTables extends TablesShape {
   readTokens(entry: number, from: number, out: Int32Array): number;
 }
 
+/** What the tables of each KV cache group depend on. Native code computes the same (`HostConfig::most_places`). */
+export function groupShapes({
+  groups,
+  blockSize,
+  maxBlocksPerRow,
+  maxModelLen,
+}: NativeConfig): readonly GroupShape[] {
+  if (groups === undefined) return Object.freeze([Object.freeze({ blockSize, maxBlocksPerRow })]);
+  const shapes = groups.map((group) =>
+    Object.freeze({
+      blockSize: group.blockSize,
+      maxBlocksPerRow: Math.ceil(maxModelLen / group.blockSize) + group.spareBlocks,
+    }),
+  );
+  return Object.freeze(shapes);
+}
+
 /** The arrays of `StepTables`. */
 export type TableViews = Pick<
   StepTables,
   'inputIds' | 'slotMapping' | 'queryStart' | 'seqLens' | 'numComputedTokens' | 'blockTable'
 >;
 
-/** Bytes of one set of tables: 12 per token, 12 per entry and 4 more, and 4 per block of each row. */
-export function tablesBytes({ maxTokens, maxEntries, maxBlocksPerRow }: TablesShape): number {
-  return 12 * maxTokens + 4 * (3 * maxEntries + 1 + maxEntries * maxBlocksPerRow);
+type Widths = Pick<GroupShape, 'maxBlocksPerRow'>;
+
+/** Bytes of one set of tables: 4 per token, and 8 for each group; 12 per entry, and 4 more; and 4 per block of each row. */
+export function tablesBytes(shape: TablesShape, groups: readonly Widths[] = [shape]): number {
+  const { maxTokens, maxEntries } = shape;
+  const places = groups.reduce((sum, { maxBlocksPerRow }) => sum + maxBlocksPerRow, 0);
+  return (8 * groups.length + 4) * maxTokens + 4 * (3 * maxEntries + 1 + maxEntries * places);
 }
 
-/** Cuts a buffer of `tablesBytes` bytes into the arrays of a set of tables. */
-export function tableViews(buffer: ArrayBuffer, shape: TablesShape): TableViews {
+/** Cuts a buffer of `tablesBytes` bytes into the arrays of a set of tables; with several groups, those of the first. */
+export function tableViews(buffer: ArrayBuffer, shape: TablesShape, numGroups = 1): TableViews {
   const { maxTokens, maxEntries, maxBlocksPerRow } = shape;
   const slotMapping = new BigInt64Array(buffer, 0, maxTokens);
-  let at = slotMapping.byteLength;
+  let at = numGroups * slotMapping.byteLength;
   const cut = (words: number): Int32Array => {
     const view = new Int32Array(buffer, at, words);
     at += view.byteLength;
@@ -72,6 +112,22 @@ export function tableViews(buffer: ArrayBuffer, shape: TablesShape): TableViews 
     numComputedTokens: cut(maxEntries),
     blockTable: cut(maxEntries * maxBlocksPerRow),
   };
+}
+
+/** The tables of each group in a buffer; those of the first are `first`'s. */
+function groupTables(first: TableViews, maxEntries: number, groups: readonly GroupShape[]): GroupTables[] {
+  const { buffer, length: maxTokens } = first.slotMapping;
+  let at = first.blockTable.byteOffset;
+  return groups.map(({ blockSize, maxBlocksPerRow }, g) => {
+    const from = at;
+    at += 4 * maxEntries * maxBlocksPerRow;
+    return Object.freeze({
+      slotMapping: g === 0 ? first.slotMapping : new BigInt64Array(buffer, 8 * g * maxTokens, maxTokens),
+      blockTable: g === 0 ? first.blockTable : new Int32Array(buffer, from, maxEntries * maxBlocksPerRow),
+      blockSize,
+      maxBlocksPerRow,
+    });
+  });
 }
 
 /** Checks that `entry` is an index below `numEntries`. @throws ERR_BLOCKSTEP_BAD_ARG */
@@ -92,23 +148,25 @@ class FrameTables implements StepTables {
   readonly seqLens: Int32Array;
   readonly numComputedTokens: Int32Array;
   readonly blockTable: Int32Array;
+  readonly groups: readonly GroupTables[];
   numEntries = 0;
   readonly #native: NativeCore;
   readonly #slots: Int32Array;
 
   /** @throws ERR_BLOCKSTEP_NO_MEMORY */
-  constructor(native: NativeCore, frame: Frame, shape: TablesShape) {
-    this.buffer = allocate(tablesBytes(shape));
+  constructor(native: NativeCore, frame: Frame, shape: TablesShape, groups: readonly GroupShape[]) {
+    this.buffer = allocate(tablesBytes(shape, groups));
     this.maxTokens = shape.maxTokens;
     this.maxEntries = shape.maxEntries;
     this.maxBlocksPerRow = shape.maxBlocksPerRow;
-    const views = tableViews(this.buffer, shape);
+    const views = tableViews(this.buffer, shape, groups.length);
     this.inputIds = views.inputIds;
     this.slotMapping = views.slotMapping;
     this.queryStart = views.queryStart;
     this.seqLens = views.seqLens;
     this.numComputedTokens = views.numComputedTokens;
     this.blockTable = views.blockTable;
+    this.groups = Object.freeze(groupTables(views, shape.maxEntries, groups));
     this.#native = native;
     this.#slots = frame.slots;
     native.bindTables(frame.index, this.buffer, shape.maxTokens);
@@ -130,12 +188,19 @@ export class Gatherer {
   readonly #native: NativeCore;
   readonly #frames: readonly Frame[];
   readonly #shape: TablesShape;
+  readonly #groups: readonly GroupShape[];
   readonly #tables: (FrameTables | undefined)[] = [];
 
-  constructor(native: NativeCore, frames: readonly Frame[], shape: TablesShape) {
+  constructor(
+    native: NativeCore,
+    frames: readonly Frame[],
+    limits: Omit<TablesShape, 'maxBlocksPerRow'>,
+    groups: readonly GroupShape[],
+  ) {
     this.#native = native;
     this.#frames = frames;
-    this.#shape = shape;
+    this.#shape = { ...limits, maxBlocksPerRow: groups[0].maxBlocksPerRow };
+    this.#groups = groups;
   }
 
   /** See `Core.gather`. */
@@ -150,7 +215,7 @@ export class Gatherer {
   #make(frame: number, numEntries: number): FrameTables {
     const index = checkInteger('frame', frame, 0, this.#frames.length - 1);
     checkInteger('numEntries', numEntries, 0, this.#shape.maxEntries);
-    const tables = new FrameTables(this.#native, this.#frames[index], this.#shape);
+    const tables = new FrameTables(this.#native, this.#frames[index], this.#shape, this.#groups);
     this.#tables[index] = tables;
     return tables;
   }

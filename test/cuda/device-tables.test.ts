@@ -9,6 +9,7 @@ import {
   Scheduler,
   type StepTables,
 } from '../../src/index.js';
+import { liveWithGroups, randomGroups } from '../core/group-life.js';
 import { BenchCore, codeOf, range, seeded } from '../support/core-bench.js';
 import { prompt } from '../support/driver.js';
 import { answerOf, settled } from '../support/engine-bench.js';
@@ -23,7 +24,12 @@ const STREAM = 0n;
 function contentOf(tables: DeviceTables | StepTables): Record<string, unknown> {
   const read = (name: (typeof TABLE_NAMES)[number]) =>
     'descriptor' in tables ? tables.read(name) : tables[name];
-  return Object.fromEntries(TABLE_NAMES.map((name) => [name, read(name)]));
+  const groups = tables.groups.map(({ slotMapping, blockTable }, g) =>
+    'descriptor' in tables
+      ? [tables.read('slotMapping', g), tables.read('blockTable', g)]
+      : [slotMapping, blockTable],
+  );
+  return { ...Object.fromEntries(TABLE_NAMES.map((name) => [name, read(name)])), groups };
 }
 
 /** Gathers a plan on both sides, and expects the same. */
@@ -138,6 +144,7 @@ describe('the tables on a GPU', () => {
       seqLens: new Int32Array(8),
       numComputedTokens: new Int32Array(8),
       blockTable: new Int32Array(8 * 24),
+      groups: [[new BigInt64Array(100).fill(-1n), new Int32Array(8 * 24)]],
     });
     scheduler.add({ id: 'a', prompt: prompt(6), maxTokens: 2 });
     const plan = scheduler.schedule();
@@ -147,6 +154,63 @@ describe('the tables on a GPU', () => {
     for (const name of TABLE_NAMES) expect(tables[name]).toBe(set[name]);
     expect(tables.descriptor).toBe(set.descriptor);
     expect(core.native.memory().deviceBytes).toBe(after.deviceBytes);
+  });
+
+  it.each(range(12, 1))('of KV cache groups are those of the host: random groups %i', (seed) => {
+    const options = randomGroups(seed);
+    using scheduler = new Scheduler({ ...options, backend: 'cuda' });
+    const { core } = scheduler;
+    const { descriptor, groups } = core.deviceTables();
+    const memory = core.native.memory();
+    liveWithGroups(scheduler, seed, 120, (plan) => {
+      expectSame(core, plan, plan.step % 4 === 0 ? STREAM : null);
+    });
+    expect(core.deviceTables()).toMatchObject({ descriptor, groups });
+    expect(core.native.memory()).toMatchObject({
+      deviceBytes: memory.deviceBytes,
+      pinnedBytes: memory.pinnedBytes,
+    });
+    core.native.verify();
+  });
+
+  it('of KV cache groups are arrays of their own, which the struct names', () => {
+    const kvGroups = [
+      { type: 'sliding', window: 9, blockSize: 8 },
+      { type: 'full' },
+      { type: 'full' },
+    ] as const;
+    using scheduler = new Scheduler({ ...OPTIONS, kvGroups, maxNumBatchedTokens: 100 });
+    const set = scheduler.core.deviceTables();
+    const [first, second, third] = set.groups;
+    expect([first.slotMapping, first.blockTable]).toEqual([set.slotMapping, set.blockTable]);
+    expect(set.groups.map(({ blockSize, maxBlocksPerRow }) => [blockSize, maxBlocksPerRow])).toEqual([
+      [8, 12],
+      [4, 24],
+      [4, 24],
+    ]);
+    expect(set.maxBlocksPerRow).toBe(12);
+    for (const { slotMapping, blockTable, maxBlocksPerRow } of set.groups) {
+      expect([slotMapping.shape, slotMapping.dtype]).toEqual([[100], 'int64']);
+      expect([blockTable.shape, blockTable.dtype]).toEqual([[8, maxBlocksPerRow], 'int32']);
+      expect([slotMapping.pointer % 256n, blockTable.pointer % 256n]).toEqual([0n, 0n]);
+    }
+    const pointers = set.groups.flatMap(({ slotMapping, blockTable }) => [
+      slotMapping.pointer,
+      blockTable.pointer,
+    ]);
+    expect(new Set(pointers).size).toBe(6);
+    expect(third.blockTable.pointer - second.blockTable.pointer).toBe(768n);
+    // All padding before the first gather.
+    expect(set.read('slotMapping', 2)).toEqual(new BigInt64Array(100).fill(-1n));
+    expect(set.read('blockTable', 1)).toEqual(new Int32Array(8 * 24));
+    for (const [name, group] of [
+      ['slotMapping', 3],
+      ['blockTable', -1],
+      ['seqLens', 1],
+      ['blockTable', '1'],
+    ]) {
+      expect(codeOf(() => set.read(name as 'seqLens', group as number))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    }
   });
 
   it('tell the tokens of an entry, those of a cached prefix included', () => {

@@ -20,8 +20,8 @@ Napi::Object array_object(const Call& call, const blockstep_array& array) {
 Napi::Value make_device_tables(const Call& call) {
   HostCore& core = call.core();
   const blockstep_tables& tables = core.make_device_tables(call.integer(0, "maxTokens", 1, kMaxTokens));
-  auto arrays = Napi::Array::New(call.env, kNumTables);
-  for (u32 i = 0; i < kNumTables; ++i) arrays.Set(i, array_object(call, array_of(tables, static_cast<Table>(i))));
+  auto arrays = Napi::Array::New(call.env, num_arrays(tables));
+  for (u32 i = 0; i < num_arrays(tables); ++i) arrays.Set(i, array_object(call, array_of(tables, static_cast<Table>(i))));
   auto object = Napi::Object::New(call.env);
   object.DefineProperties({
       field("descriptor", call.bigint(reinterpret_cast<std::uintptr_t>(&tables))),
@@ -46,8 +46,9 @@ Napi::Value count(const Call& call) {
 
 Napi::Value read_device_table(const Call& call) {
   HostCore& core = call.core();
-  const auto which = static_cast<Table>(call.integer(0, "table", 0, kNumTables - 1));
-  const u64 bytes = bytes_of(array_of(core.gatherer().tables().descriptor(), which));
+  const blockstep_tables& tables = core.gatherer().tables().descriptor();
+  const auto which = static_cast<Table>(call.integer(0, "table", 0, num_arrays(tables) - 1));
+  const u64 bytes = bytes_of(array_of(tables, which));
   core.read_device_table(which, Call::buffer(call[1], "out", bytes));
   return {};
 }

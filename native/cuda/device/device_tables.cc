@@ -12,30 +12,50 @@ constexpr u64 whole(u64 bytes, u64 unit) { return (bytes + unit - 1) / unit * un
 /// Words that one slot takes: the longest message, in whole lines of 64 bytes.
 u64 slot_stride(const TablesShape& shape) { return whole(max_gather_words(shape) * 4, 64) / 4; }
 
-/// Lays out everything in device memory from `base` on, and returns how many bytes it takes. `base` may be null.
-u64 lay_out_site(GatherSite& site, u32*& staging, const TablesShape& shape, u8* base) {
+/// What lies in device memory.
+struct Layout {
+  GatherSite site{};
+  GroupSite groups[kMaxGroups] = {};  // as they are to stand in device memory
+  GroupSite* groups_there = nullptr;
+  u32* staging = nullptr;
+  u64 bytes = 0;
+};
+
+/// Lays out everything in device memory from `base` on, which may be null. The tables begin with those whose padding is -1, and
+/// end where the counts of thread blocks do, which begin as zeros.
+Layout lay_out_site(const TablesShape& shape, u8* base) {
+  Layout layout;
+  GatherSite& site = layout.site;
   u64 used = 0;
   const auto place = [&](auto*& array, u64 count) {
     using Element = std::remove_reference_t<decltype(*array)>;
     array = base ? reinterpret_cast<Element*>(base + used) : nullptr;
     used += whole(count * sizeof(Element), kAlignment);
   };
-  place(site.at.slot_mapping, shape.max_tokens);
+  for (u32 list = 0; list < shape.num_lists(); ++list) place(layout.groups[list].at.slot_mapping, shape.max_tokens);
   place(site.at.input_ids, shape.max_tokens);
   place(site.at.query_start, u64{shape.max_entries} + 1);
   place(site.at.seq_lens, shape.max_entries);
   place(site.at.num_computed, shape.max_entries);
-  place(site.at.block_table, u64{shape.max_entries} * shape.max_blocks_per_row);
+  for (u32 list = 0; list < shape.num_lists(); ++list) {
+    place(layout.groups[list].at.block_table, u64{shape.max_entries} * shape.blocks_per_row(list));
+  }
   place(site.ended, 1);
-  place(site.contents, u64{2} * shape.max_entries);
-  place(staging, slot_stride(shape));
-  return used;
-}
+  for (u32 list = 0; list < shape.num_lists(); ++list) place(layout.groups[list].contents, u64{2} * shape.max_entries);
+  place(layout.staging, slot_stride(shape));
+  if (shape.num_groups != 0) place(layout.groups_there, shape.num_groups);
+  layout.bytes = used;
 
-u64 device_bytes(const TablesShape& shape) {
-  GatherSite site{};
-  u32* staging = nullptr;
-  return lay_out_site(site, staging, shape, nullptr);
+  site.at.slot_mapping = layout.groups[0].at.slot_mapping;
+  site.at.block_table = layout.groups[0].at.block_table;
+  if (shape.num_groups == 0) site.contents = layout.groups[0].contents;
+  else site.groups = layout.groups_there;
+  for (u32 g = 0; g < shape.num_groups; ++g) {
+    layout.groups[g].block_size = shape.groups[g].block_size;
+    layout.groups[g].max_blocks_per_row = shape.groups[g].max_blocks_per_row;
+    layout.groups[g].moves = shape.groups[g].moves;
+  }
+  return layout;
 }
 
 }  // namespace
@@ -46,26 +66,36 @@ CudaTables::CudaTables(const State& state, const TablesShape& shape, u32 block_s
       stream_(stream),
       slot_words_(slot_stride(shape)),
       mapped_(sizeof(Completion) + num_slots * slot_words_ * 4),
-      memory_(cuda::device_bytes(shape)),
+      memory_(lay_out_site(shape, nullptr).bytes),
       completion_(reinterpret_cast<Completion*>(mapped_.base())),
-      slots_(reinterpret_cast<u32*>(completion_ + 1)) {
-  lay_out_site(site_, staging_, shape, memory_.base());
+      slots_(reinterpret_cast<u32*>(completion_ + 1)),
+      num_lists_(shape.num_lists()) {
+  const Layout layout = lay_out_site(shape, memory_.base());
+  site_ = layout.site;
+  staging_ = layout.staging;
   site_.rows = state.rows;
   site_.row_blocks = state.row_blocks;
   site_.completion = mapped_.on_device(completion_);
   site_.max_entries = shape.max_entries;
-  site_.max_blocks_per_row = shape.max_blocks_per_row;
+  site_.max_blocks_per_row = state.config.max_blocks_per_row;
   site_.block_size = block_size;
-  descriptor_ = describe_tables(site_.at, shape, static_cast<u32>(device), block_size);
-  pad();
+  site_.num_groups = shape.num_groups;
+  GroupTables groups[kMaxGroups];
+  for (u32 list = 0; list < num_lists_; ++list) groups[list] = layout.groups[list].at;
+  descriptor_ = describe_tables(site_.at, groups, shape, static_cast<u32>(device), block_size);
+  pad(layout.groups);
+  if (shape.num_groups == 0) return;
+  require(cudaMemcpyAsync(layout.groups_there, layout.groups, shape.num_groups * sizeof(GroupSite), cudaMemcpyHostToDevice, stream_),
+          "cudaMemcpyAsync");
+  require(cudaStreamSynchronize(stream_), "work on the GPU");  // the copy reads this frame's memory
 }
 
 /// Fills the tables as for an empty plan. Row contents and messages need no initial value: they are written before they
 /// are read.
-void CudaTables::pad() {
+void CudaTables::pad(const GroupSite* groups) {
   const auto* const zeroed = reinterpret_cast<u8*>(site_.at.query_start);
   const auto minus_ones = static_cast<std::size_t>(zeroed - memory_.base());
-  const auto zeros = static_cast<std::size_t>(reinterpret_cast<u8*>(site_.contents) - zeroed);
+  const auto zeros = static_cast<std::size_t>(reinterpret_cast<u8*>(groups[0].contents) - zeroed);
   require(cudaMemsetAsync(memory_.base(), 0xff, minus_ones, stream_), "cudaMemsetAsync");
   require(cudaMemsetAsync(site_.at.query_start, 0, zeros, stream_), "cudaMemsetAsync");
 }
@@ -75,8 +105,8 @@ void CudaTables::gather_value(const GatherHead& head, Carrier carrier, const u32
   std::memcpy(letter_.words, words, u64{count} * 4);
   // The small kernel's letter has the layout of the beginning of letter_.
   void* arguments[] = {&site_, &letter_};
-  launch(carrier == Carrier::kSmall ? gather_kernels().small : gather_kernels().large,
-         gather_blocks(head, site_.max_entries), arguments, "launch of gather");
+  const GatherKernels& kernels = gather_kernels(site_.num_groups != 0);
+  launch(carrier == Carrier::kSmall ? kernels.small : kernels.large, gather_blocks(head, site_.max_entries, num_lists_), arguments, "launch of gather");
   last_number_ = head.number;
 }
 
@@ -84,10 +114,11 @@ void CudaTables::gather_slot(const GatherHead& head, u32 index, u32 count) {
   const u32* mapped = mapped_.on_device(slot(index));
   u64 words = count;
   void* of_fetch[] = {&staging_, &mapped, &words};
-  launch(gather_kernels().fetch, (count + kFetchWords - 1) / kFetchWords, of_fetch, "launch of gather");
+  const GatherKernels& kernels = gather_kernels(site_.num_groups != 0);
+  launch(kernels.fetch, (count + kFetchWords - 1) / kFetchWords, of_fetch, "launch of gather");
   GatherHead of_gather = head;
   void* arguments[] = {&site_, &of_gather, &staging_};
-  launch(gather_kernels().staged, gather_blocks(head, site_.max_entries), arguments, "launch of gather");
+  launch(kernels.staged, gather_blocks(head, site_.max_entries, num_lists_), arguments, "launch of gather");
   last_number_ = head.number;
 }
 

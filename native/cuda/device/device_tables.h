@@ -28,7 +28,7 @@ class CudaTables final : public DeviceTables {
   bool at_work() const;
 
  private:
-  void pad();
+  void pad(const GroupSite* groups);
   void launch(const void* kernel, u32 blocks, void** arguments, const char* what);
 
   int device_;
@@ -39,6 +39,7 @@ class CudaTables final : public DeviceTables {
   Completion* completion_;
   u32* slots_;
   u32* staging_;  // on the GPU
+  u32 num_lists_;
   GatherSite site_{};
   blockstep_tables descriptor_{};
   GatherLetter<kLargeGatherWords> letter_;

@@ -26,12 +26,13 @@ std::string why_no_device(cudaError_t error) {
 /// Loads all kernels now. CUDA would load a kernel at its first use, and might wait there for other work on the GPU.
 void load_kernels() {
   const Kernels& all = kernels();
-  const GatherKernels& gather = gather_kernels();
+  const GatherKernels& gather = gather_kernels(false);
+  const GatherKernels& by_group = gather_kernels(true);
   const CopyKernels& copy = copy_kernels();
   const DecideKernels& decide = decide_kernels();
   for (const void* kernel : {all.apply_small, all.apply_large, all.apply_slot, all.initialise, all.count_parts,
                              all.digest_parts, all.answer_mailbox, gather.small, gather.large, gather.staged,
-                             gather.fetch, copy.small, copy.large, decide.small, decide.large, decide.slot}) {
+                             gather.fetch, by_group.small, by_group.large, by_group.staged, copy.small, copy.large, decide.small, decide.large, decide.slot}) {
     cudaFuncAttributes attributes;
     require(cudaFuncGetAttributes(&attributes, kernel), "loading a kernel");
   }

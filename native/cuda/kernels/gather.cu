@@ -44,23 +44,67 @@ struct Message {
   const u32* ids;
 };
 
-/// One thread per token writes the slot of its KV and its id. Behind the tokens, padding overwrites what the last
-/// gather wrote.
+/// The tables of one list of blocks of each entry, as the code below reads them with and without KV cache groups.
+template <bool Groups>
+struct List {
+  __device__ List(const GatherSite& its_site, u32 its_index) : site(its_site), index(its_index) {}
+
+  __device__ std::int64_t* slot_mapping() const {
+    if constexpr (Groups) return site.groups[index].at.slot_mapping;
+    else return site.at.slot_mapping;
+  }
+  __device__ std::int32_t* block_table(u32 entry) const {
+    if constexpr (Groups) return site.groups[index].at.block_table + u64{entry} * site.groups[index].max_blocks_per_row;
+    else return site.at.block_table + u64{entry} * site.max_blocks_per_row;
+  }
+  __device__ RowContent* contents() const {
+    if constexpr (Groups) return site.groups[index].contents;
+    else return site.contents;
+  }
+  __device__ u32 block_size() const {
+    if constexpr (Groups) return site.groups[index].block_size;
+    else return site.block_size;
+  }
+  /// The row of the state, of a row in a message.
+  __device__ u32 row(u32 in_message) const {
+    if constexpr (Groups) return in_message * site.num_groups + index;
+    else return in_message;
+  }
+
+  const GatherSite& site;
+  const u32 index;
+};
+
+template <bool Groups>
+__device__ u32 num_lists(const GatherSite& site) {
+  if constexpr (Groups) return site.num_groups;
+  else return 1;
+}
+
+/// One thread per token and list of blocks writes the slot of the token's KV; the thread of the first list writes its id too.
+/// Behind the tokens, padding overwrites what the last gather wrote.
+template <bool Groups>
 __device__ void write_tokens(const GatherSite& site, const Message& message) {
   const GatherHead& head = message.head;
   const u32 end = head.num_tokens > head.last_tokens ? head.num_tokens : head.last_tokens;
-  for (u32 token = thread_of_grid(); token < end; token += threads_of_grid()) {
+  // Fewer than 2^32: a slot mapping takes eight bytes for each.
+  const u32 units = end * num_lists<Groups>(site);
+  for (u32 unit = thread_of_grid(); unit < units; unit += threads_of_grid()) {
+    const List<Groups> list(site, Groups ? unit / end : 0);
+    const u32 token = Groups ? unit % end : unit;
     std::int64_t slot = -1;
     std::int32_t id = -1;
     if (token < head.num_tokens) {
       const u32 entry = message.entry_of(token);
       const u32 position = message.computed[entry] + (token - message.start(entry));
-      const u32* blocks = site.row_blocks + u64{message.rows[entry]} * site.max_blocks_per_row;
-      slot = std::int64_t{blocks[position / site.block_size]} * site.block_size + position % site.block_size;
+      const u32* blocks = site.row_blocks + u64{list.row(message.rows[entry])} * site.max_blocks_per_row;
+      const u32 block = blocks[position / list.block_size()];
+      // In a group of states a place may hold nothing.
+      if (!Groups || block != kNullBlock) slot = std::int64_t{block} * list.block_size() + position % list.block_size();
       id = static_cast<std::int32_t>(message.ids[token]);
     }
-    site.at.slot_mapping[token] = slot;
-    site.at.input_ids[token] = id;
+    list.slot_mapping()[token] = slot;
+    if (list.index == 0) site.at.input_ids[token] = id;
   }
 }
 
@@ -82,33 +126,59 @@ __device__ void write_counts(const GatherSite& site, const Message& message) {
   }
 }
 
+/// Counts leading places of a row that hold nothing, from the `empty` ones on that are known, a segment further at most: a
+/// later gather goes on from there. A whole warp calls it with the same arguments.
+__device__ u32 count_empty(const u32* blocks, u32 width, u32 empty) {
+  const u32 lane = threadIdx.x % 32;
+  for (const u32 end = empty + kSegmentBlocks; empty < width && empty < end; empty += 32) {
+    const u32 held = __ballot_sync(0xffffffffu, empty + lane >= width || blocks[empty + lane] != kNullBlock);
+    if (held != 0) return empty + static_cast<u32>(__popc((held & (0u - held)) - 1));  // the lowest bit that is set
+  }
+  return empty < width ? empty : width;
+}
+
 /// One warp per segment of a row of the block table writes the block ids that do not stand there yet, and padding over
-/// those that the last gather left behind them. While a residency lasts, blocks are only appended to its row.
+/// those that the last gather left behind them. While a residency lasts, blocks are appended to its row; what else can happen to
+/// it in a KV cache group stands at RowContent.
+template <bool Groups>
 __device__ void write_blocks(const GatherSite& site, const Message& message) {
   const GatherHead& head = message.head;
-  const RowContent* before = site.contents + u64{head.number % 2} * site.max_entries;
-  RowContent* after = site.contents + u64{(head.number + 1) % 2} * site.max_entries;
+  const u64 before = u64{head.number % 2} * site.max_entries;
+  const u64 after = u64{(head.number + 1) % 2} * site.max_entries;
   const u32 entries = head.num_entries > head.last_entries ? head.num_entries : head.last_entries;
   const u32 lane = threadIdx.x % 32;
-  const u32 units = entries * head.segments;  // 2^31 at most
+  const u32 units_of_list = entries * head.segments;  // 2^31 at most
+  const u32 units = units_of_list * num_lists<Groups>(site);  // fewer than 2^32: nearly each has 2 KiB of a table
   for (u32 unit = blockIdx.x * kWarpsOfBlock + threadIdx.x / 32; unit < units; unit += gridDim.x * kWarpsOfBlock) {
-    const u32 entry = unit % entries;
-    const u32 segment = unit / entries;
+    const List<Groups> list(site, Groups ? unit / units_of_list : 0);
+    const u32 unit_of_list = Groups ? unit % units_of_list : unit;
+    const u32 entry = unit_of_list % entries;
+    const u32 segment = unit_of_list / entries;
     RowContent old{0, 0};
-    if (entry < head.last_entries) old = before[entry];
+    if (entry < head.last_entries) old = list.contents()[before + entry];
     RowContent now{0, 0};
     const u32* blocks = nullptr;
     if (entry < head.num_entries) {
-      const u32 row = message.rows[entry];
+      const u32 row = list.row(message.rows[entry]);
       now = {u64{row} << 32 | site.rows[row].generation, site.rows[row].num_blocks};
       blocks = site.row_blocks + u64{row} * site.max_blocks_per_row;
-      if (segment == 0 && lane == 0) after[entry] = now;
     }
-    const u32 kept = old.residency != now.residency ? 0 : old.width < now.width ? old.width : now.width;
+    u32 kept = old.residency != now.residency ? 0 : old.width < now.width ? old.width : now.width;
     const u32 wide = old.width > now.width ? old.width : now.width;
     const u32 first = segment * kSegmentBlocks;
     const u32 end = wide < first + kSegmentBlocks ? wide : first + kSegmentBlocks;
-    std::int32_t* target = site.at.block_table + u64{entry} * site.max_blocks_per_row;
+    std::int32_t* target = list.block_table(entry);
+    if constexpr (Groups) {
+      const u32 empty = kept == 0 ? 0 : old.empty;
+      if (segment == 0 && entry < head.num_entries) now.empty = count_empty(blocks, now.width, empty);
+      if (site.groups[list.index].moves) {
+        kept = empty < kept ? empty : kept;
+      } else {
+        // What was let go is a run of places in front, so a lane ends at the first place that holds a block.
+        for (u32 i = (empty > first ? empty : first) + lane; i < kept && i < end && blocks[i] == kNullBlock; i += 32) target[i] = 0;
+      }
+    }
+    if (entry < head.num_entries && segment == 0 && lane == 0) list.contents()[after + entry] = now;
 #pragma unroll 4
     for (u32 i = (kept > first ? kept : first) + lane; i < end; i += 32) {
       target[i] = i < now.width ? static_cast<std::int32_t>(blocks[i]) : 0;
@@ -117,11 +187,12 @@ __device__ void write_blocks(const GatherSite& site, const Message& message) {
 }
 
 /// The work of the whole grid. The last thread block that ends completes the gather.
+template <bool Groups>
 __device__ void gather(const GatherSite& site, const GatherHead& head, const u32* words) {
   const Message message(head, words);
   write_counts(site, message);
-  write_tokens(site, message);
-  write_blocks(site, message);
+  write_tokens<Groups>(site, message);
+  write_blocks<Groups>(site, message);
   __syncthreads();
   if (threadIdx.x != 0) return;
   ::cuda::atomic_ref<u32, ::cuda::thread_scope_device> ended(*site.ended);
@@ -130,15 +201,16 @@ __device__ void gather(const GatherSite& site, const GatherHead& head, const u32
   complete(site.completion, head.number, 0, 0);
 }
 
-template <u32 Words>
+template <u32 Words, bool Groups>
 __global__ void __launch_bounds__(kThreads) gather_value(const __grid_constant__ GatherSite site,
                                                          const __grid_constant__ GatherLetter<Words> letter) {
-  gather(site, letter.head, letter.words);
+  gather<Groups>(site, letter.head, letter.words);
 }
 
+template <bool Groups>
 __global__ void __launch_bounds__(kThreads) gather_staged(const __grid_constant__ GatherSite site,
                                                           const __grid_constant__ GatherHead head, const u32* words) {
-  gather(site, head, words);
+  gather<Groups>(site, head, words);
 }
 
 /// Copies a long message from its slot, kFetchWords per thread block. So it crosses the bus once, however often it is
@@ -151,10 +223,13 @@ __global__ void __launch_bounds__(kThreads) fetch_message(u32* to, const u32* ma
 
 }  // namespace
 
-const GatherKernels& gather_kernels() {
-  static const GatherKernels all{address(&gather_value<kSmallGatherWords>), address(&gather_value<kLargeGatherWords>),
-                                 address(&gather_staged), address(&fetch_message)};
+template <bool Groups>
+static const GatherKernels& kernels_of() {
+  static const GatherKernels all{address(&gather_value<kSmallGatherWords, Groups>), address(&gather_value<kLargeGatherWords, Groups>),
+                                 address(&gather_staged<Groups>), address(&fetch_message)};
   return all;
 }
+
+const GatherKernels& gather_kernels(bool with_groups) { return with_groups ? kernels_of<true>() : kernels_of<false>(); }
 
 }  // namespace blockstep::cuda

@@ -14,20 +14,33 @@ constexpr u32 kMaxGatherBlocks = 256;
 /// Words of a long message that one thread block fetches from the host: as many as it can have under way at once.
 constexpr u32 kFetchWords = kThreads * 8 * 4;
 
+/// The tables of one KV cache group.
+struct GroupSite {
+  GroupTables at;
+  RowContent* contents;  // [2][max_entries], see GatherSite
+  u32 block_size;
+  u32 max_blocks_per_row;
+  u32 moves;  // GroupShape::moves
+  u32 reserved;
+};
+
 /// Addresses of everything that a gather reads and writes. All of it is in device memory, except the completion.
 struct GatherSite {
   Tables at;
-  /// [2][max_entries] what each row of the block table holds. Gathers use the halves in turn: a gather reads the half
-  /// that the last gather wrote, and writes the other half. So no thread block reads what another thread block writes.
-  RowContent* contents;
+  union {
+    /// [2][max_entries] what each row of the block table holds. Gathers use the halves in turn: a gather reads the half
+    /// that the last gather wrote, and writes the other half. So no thread block reads what another thread block writes.
+    RowContent* contents;  // without KV cache groups
+    const GroupSite* groups;  // [num_groups], with them
+  };
   const Row* rows;
   const u32* row_blocks;
   u32* ended;  // number of thread blocks that have ended; zero between gathers
   Completion* completion;
   u32 max_entries;
-  u32 max_blocks_per_row;
-  u32 block_size;
-  u32 reserved;
+  u32 max_blocks_per_row;  // of the rows of the state; without groups also of the block table
+  u32 block_size;          // without groups
+  u32 num_groups;          // 0: no KV cache groups
 };
 
 /// A message as arguments of a launch. CUDA copies it into the launch, so it need not outlive the call.
@@ -40,21 +53,22 @@ static_assert(sizeof(GatherSite) + sizeof(GatherHead) == kGatherParameterHead);
 static_assert(sizeof(GatherSite) + sizeof(GatherLetter<kSmallGatherWords>) == 4096);
 static_assert(sizeof(GatherSite) + sizeof(GatherLetter<kLargeGatherWords>) == 32764);
 
-/// Addresses of the kernels, for cudaLaunchKernel(). gather.cu has their arguments.
+/// Addresses of the kernels, for cudaLaunchKernel(). gather.cu has their arguments. Tables of KV cache groups have kernels of
+/// their own, so that groups cost nothing where there are none.
 struct GatherKernels {
   const void* small;
   const void* large;
   const void* staged;
   const void* fetch;
 };
-const GatherKernels& gather_kernels();
+const GatherKernels& gather_kernels(bool with_groups);
 
-/// Number of thread blocks for a gather: enough for one thread per token and per word of the query starts, and one warp
-/// per segment of a row; at most kMaxGatherBlocks.
-inline u32 gather_blocks(const GatherHead& head, u32 max_entries) {
+/// Number of thread blocks for a gather: enough for one thread per token and list of blocks, one per word of the query starts,
+/// and one warp per segment of a row; at most kMaxGatherBlocks.
+inline u32 gather_blocks(const GatherHead& head, u32 max_entries, u32 num_lists = 1) {
   const auto most = [](u64 a, u64 b) { return a > b ? a : b; };
-  const u64 threads = most(most(head.num_tokens, head.last_tokens), u64{max_entries} + 1);
-  const u64 warps = most(head.num_entries, head.last_entries) * head.segments;
+  const u64 threads = most(most(head.num_tokens, head.last_tokens) * num_lists, u64{max_entries} + 1);
+  const u64 warps = most(head.num_entries, head.last_entries) * head.segments * num_lists;
   const u64 blocks = (most(threads, warps * 32) + kThreads - 1) / kThreads;
   return blocks < kMaxGatherBlocks ? static_cast<u32>(blocks) : kMaxGatherBlocks;
 }

@@ -29,9 +29,14 @@ struct HostConfig {
   bool kv_events_by_block = false;  // each block is told, also where another one has the same key
   /// KV cache groups; empty: one group of full attention, with blocks of block_size tokens. With groups, block_size is how many
   /// tokens a block hash covers: a divisor of the block sizes of all groups.
-  std::vector<GroupConfig> groups;
+  std::vector<GroupConfig> groups = {};
   /// Which of vLLM's faults are mended (GroupFix).
   u32 group_fixes = 0;
+
+  /// The most places of a row of a group.
+  u32 most_places(const GroupConfig& group) const {
+    return (max_model_len + group.block_size - 1) / group.block_size + group.spare_blocks;
+  }
 
   /// How many blocks `tokens` tokens need.
   u32 blocks_for(u32 tokens) const { return (tokens + block_size - 1) / block_size; }

@@ -22,7 +22,7 @@ struct GatherHead {
   u32 segments;      // of kSegmentBlocks blocks each, in the longest row of this and the previous gather
 };
 
-// The words of a message: the row of each entry, the computed tokens of each entry, the index of the first token of
+// The words of a message: the row of each entry (with KV cache groups the request's, which has a row of the state for each group), the computed tokens of each entry, the index of the first token of
 // each entry (only if `uniform` is 0), then the token ids of the step, -1 where unknown. The first tokens are a prefix
 // sum, which costs the host nothing while it writes the message; with it no thread block of the gather has to wait for
 // another. The message of 256 decodes has 768 words, and travels as the small parameter.
@@ -41,14 +41,23 @@ constexpr Carrier gather_carrier_of(u64 words) {
 /// The most words that a message of these tables can have.
 constexpr u64 max_gather_words(const TablesShape& shape) { return u64{3} * shape.max_entries + shape.max_tokens; }
 
-/// The arrays of blockstep_tables, in its order.
+static_assert(BLOCKSTEP_MAX_GROUPS == kMaxGroups);
+
+/// The arrays of blockstep_tables, in its order. Behind them come those of the further groups: the slot mapping and the block
+/// table of the second group, of the third, and so on.
 enum class Table : u32 { kSlotMapping, kInputIds, kQueryStart, kSeqLens, kNumComputed, kBlockTable };
 constexpr u32 kNumTables = 6;
+
+/// How many arrays there are.
+inline u32 num_arrays(const blockstep_tables& tables) { return kNumTables + 2 * (tables.num_groups - 1); }
 
 inline const blockstep_array& array_of(const blockstep_tables& tables, Table which) {
   const blockstep_array* const all[kNumTables] = {&tables.slot_mapping, &tables.input_ids,           &tables.query_start,
                                                   &tables.seq_lens,     &tables.num_computed_tokens, &tables.block_table};
-  return *all[static_cast<u32>(which)];
+  const auto index = static_cast<u32>(which);
+  if (index < kNumTables) return *all[index];
+  const blockstep_group& group = tables.groups[1 + (index - kNumTables) / 2];
+  return (index - kNumTables) % 2 == 0 ? group.slot_mapping : group.block_table;
 }
 inline u64 bytes_of(const blockstep_array& array) { return array.shape[0] * array.shape[1] * array.dtype; }
 
@@ -78,8 +87,9 @@ class DeviceTables {
   virtual u64 pinned_bytes() const = 0;
 };
 
-/// Describes tables at these addresses of a device.
-inline blockstep_tables describe_tables(const Tables& at, const TablesShape& shape, u32 device, u32 block_size) {
+/// Describes tables at these addresses of a device; `groups` has those of each list of blocks.
+inline blockstep_tables describe_tables(const Tables& at, const GroupTables* groups, const TablesShape& shape, u32 device,
+                                        u32 block_size) {
   const auto array = [](const auto* data, u64 rows, u64 columns, u32 dimensions) {
     return blockstep_array{reinterpret_cast<std::uintptr_t>(data), sizeof *data, dimensions, {rows, columns}};
   };
@@ -94,7 +104,21 @@ inline blockstep_tables describe_tables(const Tables& at, const TablesShape& sha
   tables.seq_lens = array(at.seq_lens, shape.max_entries, 1, 1);
   tables.num_computed_tokens = array(at.num_computed, shape.max_entries, 1, 1);
   tables.block_table = array(at.block_table, shape.max_entries, shape.max_blocks_per_row, 2);
+  tables.num_groups = shape.num_lists();
+  for (u32 g = 0; g < tables.num_groups; ++g) {
+    tables.groups[g].slot_mapping = array(groups[g].slot_mapping, shape.max_tokens, 1, 1);
+    tables.groups[g].block_table = array(groups[g].block_table, shape.max_entries, shape.blocks_per_row(g), 2);
+    tables.groups[g].block_size = shape.num_groups == 0 ? block_size : shape.groups[g].block_size;
+  }
+  if (shape.num_groups != 0) tables.block_size = shape.groups[0].block_size;
   return tables;
+}
+
+/// Describes tables that lay_out_tables() has placed.
+inline blockstep_tables describe_tables(const Tables& at, const TablesShape& shape, u32 device, u32 block_size) {
+  GroupTables groups[kMaxGroups];
+  for (u32 list = 0; list < shape.num_lists(); ++list) groups[list] = lay_out_group(shape, at, list);
+  return describe_tables(at, groups, shape, device, block_size);
 }
 
 }  // namespace blockstep

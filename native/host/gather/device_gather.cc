@@ -9,7 +9,7 @@
 namespace blockstep {
 
 const blockstep_tables& DeviceGather::make(u32 max_tokens) {
-  const TablesShape shape{max_tokens, config_.max_entries, config_.pool.max_blocks_per_row};
+  const TablesShape shape = tables_shape(config_, max_tokens);
   Mirror* const mirror = mirrored_.mirror();
   if (!mirror) throw Error{kCuda, "the state of this core is on the host alone, so there are no tables on a GPU"};
   if (!gatherer_) {
@@ -31,7 +31,8 @@ Gatherer& DeviceGather::gatherer() const {
 void DeviceGather::gather(const Frame& frame, u32 num_entries, std::optional<u64> stream) {
   Gatherer& gatherer = this->gatherer();
   check_frame(frame, 0, num_entries, table_);
-  check_gather(frame, num_entries, gatherer.shape().max_tokens, table_);
+  if (config_.groups.empty()) check_gather(frame, num_entries, gatherer.shape().max_tokens, table_);
+  else check_gather(frame, num_entries, gatherer.shape().max_tokens, table_, state_, config_);
   const bool same = std::all_of(frame.scheduled, frame.scheduled + num_entries,
                                 [&](std::int32_t scheduled) { return scheduled == frame.scheduled[0]; });
   gatherer.begin(num_entries, same && num_entries != 0 ? static_cast<u32>(frame.scheduled[0]) : 0);
@@ -40,7 +41,7 @@ void DeviceGather::gather(const Frame& frame, u32 num_entries, std::optional<u64
     const auto computed = static_cast<u32>(frame.computed[e]);
     const auto scheduled = static_cast<u32>(frame.scheduled[e]);
     const u32 known = known_tokens(slot, computed, scheduled);
-    gatherer.add(slot.row, computed, scheduled, slot.num_blocks, slot.tokens + computed, known);
+    gatherer.add(slot.row, computed, scheduled, longest_row(slot), slot.tokens + computed, known);
   }
   Mirror* const mirror = mirrored_.mirror();
   condition_.ask_mirror([&] {
@@ -49,6 +50,15 @@ void DeviceGather::gather(const Frame& frame, u32 num_entries, std::optional<u64
       return mirror->all_given();
     });
   });
+}
+
+/// Places of the longest row of a slot.
+u32 DeviceGather::longest_row(const Slot& slot) const {
+  if (config_.groups.empty()) return slot.num_blocks;
+  const auto groups = static_cast<u32>(config_.groups.size());
+  u32 longest = 0;
+  for (u32 g = 0; g < groups; ++g) longest = std::max(longest, state_.rows[slot.row * groups + g].num_blocks);
+  return longest;
 }
 
 void DeviceGather::read(Table which, void* out) {

@@ -13,8 +13,8 @@ namespace blockstep {
 
 class DeviceGather {
  public:
-  DeviceGather(const HostConfig& config, Condition& condition, Mirrored& mirrored, const Slots& slots)
-      : config_(config), condition_(condition), mirrored_(mirrored), table_(slots.table()) {}
+  DeviceGather(const HostConfig& config, Condition& condition, Mirrored& mirrored, const FactLog& facts, const Slots& slots)
+      : config_(config), condition_(condition), mirrored_(mirrored), state_(facts.state()), table_(slots.table()) {}
 
   /// Makes the tables at the first call, with room for `max_tokens` tokens; later calls return the same. @throws Error
   /// kCuda without a device, kNoMemory; kBadArg if the tables exist with another max_tokens
@@ -31,9 +31,12 @@ class DeviceGather {
   void read(Table which, void* out);
 
  private:
+  u32 longest_row(const Slot& slot) const;
+
   const HostConfig& config_;
   Condition& condition_;
   Mirrored& mirrored_;
+  const State& state_;  // the host's
   const RequestTable& table_;
   std::unique_ptr<Gatherer> gatherer_;  // null before make(); uses the mirror's device
 };

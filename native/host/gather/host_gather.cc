@@ -7,18 +7,39 @@
 
 namespace blockstep {
 
+namespace {
+
+/// Writes the slots of the tokens [from, to) of a row. A place that holds nothing has none.
+void write_mapping(std::int64_t* mapping, const u32* blocks, u32 block_size, u32 from, u32 to) {
+  for (u32 position = from; position < to;) {
+    const u32 offset = position % block_size;
+    const u32 run = std::min(block_size - offset, to - position);
+    const u32 block = blocks[position / block_size];
+    std::int64_t place = std::int64_t{block} * block_size + offset;
+    if (block == kNullBlock) [[unlikely]] {
+      mapping = std::fill_n(mapping, run, -1);
+    } else {
+      for (u32 i = 0; i < run; ++i) *mapping++ = place++;
+    }
+    position += run;
+  }
+}
+
+}  // namespace
+
 void HostGather::bind(u32 frame, void* base, u32 max_tokens) {
   if (tables_[frame].at.slot_mapping) {
     throw Error{kBadArg, "frame " + std::to_string(frame) + " has its tables already"};
   }
-  tables_[frame].bind(shape(max_tokens), base);
+  tables_[frame].bind(tables_shape(config_, max_tokens), base);
 }
 
 void HostGather::gather(u32 index, const Frame& frame, u32 num_entries) {
   FrameTables& tables = tables_[index];
   if (!tables.at.slot_mapping) throw Error{kBadArg, "frame " + std::to_string(index) + " has no tables"};
   check_frame(frame, 0, num_entries, table_);
-  check_gather(frame, num_entries, tables.shape.max_tokens, table_);
+  if (config_.groups.empty()) check_gather(frame, num_entries, tables.shape.max_tokens, table_);
+  else check_gather(frame, num_entries, tables.shape.max_tokens, table_, state_, config_);
   u32 token = 0;
   for (u32 e = 0; e < num_entries; ++e) {
     gather_entry(tables, frame, e, token);
@@ -42,17 +63,24 @@ void HostGather::gather_entry(FrameTables& tables, const Frame& frame, u32 entry
   std::copy_n(slot.tokens + computed, known, at.input_ids + token);
   std::fill_n(at.input_ids + token + known, scheduled - known, -1);
 
+  if (!config_.groups.empty()) return gather_groups(tables, slot, entry, token);
   const u32* blocks = blocks_of(state_, slot.row);
-  std::int64_t* mapping = at.slot_mapping + token;
-  for (u32 position = computed; position < after;) {
-    const u32 offset = position % config_.block_size;
-    const u32 run = std::min(config_.block_size - offset, after - position);
-    std::int64_t place = std::int64_t{blocks[position / config_.block_size]} * config_.block_size + offset;
-    for (u32 i = 0; i < run; ++i) *mapping++ = place++;
-    position += run;
-  }
-
+  write_mapping(at.slot_mapping + token, blocks, config_.block_size, computed, after);
   tables.write_row(entry, u64{slot.row} << 32 | state_.rows[slot.row].generation, blocks, slot.num_blocks);
+}
+
+/// Writes what each KV cache group has of an entry.
+void HostGather::gather_groups(FrameTables& tables, const Slot& slot, u32 entry, u32 token) const {
+  const auto computed = static_cast<u32>(tables.at.num_computed[entry]);
+  const auto after = static_cast<u32>(tables.at.seq_lens[entry]);
+  const u32 groups = tables.shape.num_groups;
+  for (u32 g = 0; g < groups; ++g) {
+    const u32 row = slot.row * groups + g;
+    const u32* blocks = blocks_of(state_, row);
+    write_mapping(tables.at.slot_mapping + u64{g} * tables.shape.max_tokens + token, blocks, tables.shape.groups[g].block_size,
+                  computed, after);
+    tables.write_group_row(g, entry, u64{row} << 32 | state_.rows[row].generation, blocks, state_.rows[row].num_blocks);
+  }
 }
 
 }  // namespace blockstep

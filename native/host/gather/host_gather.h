@@ -15,13 +15,23 @@ inline u32 known_tokens(const Slot& slot, u32 computed, u32 scheduled) {
   return slot.num_tokens > computed ? std::min(scheduled, slot.num_tokens - computed) : 0;
 }
 
+/// The sizes of the tables of a core.
+inline TablesShape tables_shape(const HostConfig& config, u32 max_tokens) {
+  TablesShape shape{max_tokens, config.max_entries, config.pool.max_blocks_per_row};
+  for (const GroupConfig& group : config.groups) {
+    shape.groups[shape.num_groups++] = {group.block_size, config.most_places(group), group.type == GroupType::kMambaAlign};
+  }
+  if (shape.num_groups != 0) shape.max_blocks_per_row = shape.groups[0].max_blocks_per_row;
+  return shape;
+}
+
 class HostGather {
  public:
   HostGather(const HostConfig& config, const FactLog& facts, const Slots& slots)
       : config_(config), state_(facts.state()), table_(slots.table()), tables_(config.num_frames) {}
 
   /// Bytes of the tables of one frame.
-  u64 bytes(u32 max_tokens) const { return tables_bytes(shape(max_tokens)); }
+  u64 bytes(u32 max_tokens) const { return tables_bytes(tables_shape(config_, max_tokens)); }
   /// Binds a frame to memory for its tables: bytes() bytes, zeroed and aligned to 8. @throws Error kBadArg if the frame
   /// is bound already
   void bind(u32 frame, void* base, u32 max_tokens);
@@ -30,10 +40,8 @@ class HostGather {
   void gather(u32 index, const Frame& frame, u32 num_entries);
 
  private:
-  TablesShape shape(u32 max_tokens) const {
-    return {max_tokens, config_.max_entries, config_.pool.max_blocks_per_row};
-  }
   void gather_entry(FrameTables& tables, const Frame& frame, u32 entry, u32 token) const;
+  void gather_groups(FrameTables& tables, const Slot& slot, u32 entry, u32 token) const;
 
   const HostConfig& config_;
   const State& state_;

@@ -6,6 +6,16 @@
 
 namespace blockstep {
 
+namespace {
+
+void check_tokens(u64 tokens, u32 max_tokens) {
+  if (tokens <= max_tokens) return;
+  throw Error{kBadArg, "a step must have at most " + std::to_string(max_tokens) + " tokens (maxTokens), got " +
+                           std::to_string(tokens)};
+}
+
+}  // namespace
+
 void check_range(u32 from, u32 to) {
   if (from <= to) return;
   throw Error{kBadArg, "from must not be above to, got " + std::to_string(from) + " and " + std::to_string(to)};
@@ -49,9 +59,39 @@ void check_gather(const Frame& frame, u32 num_entries, u32 max_tokens, const Req
     throw Error{kBadArg, where + " must have blocks for " + std::to_string(after) + " tokens, got blocks for " +
                              std::to_string(slot.room)};
   }
-  if (tokens <= max_tokens) return;
-  throw Error{kBadArg, "a step must have at most " + std::to_string(max_tokens) + " tokens (maxTokens), got " +
-                           std::to_string(tokens)};
+  check_tokens(tokens, max_tokens);
+}
+
+void check_gather(const Frame& frame, u32 num_entries, u32 max_tokens, const RequestTable& table, const State& state,
+                  const HostConfig& config) {
+  const auto groups = static_cast<u32>(config.groups.size());
+  u64 tokens = 0;
+  for (u32 e = 0; e < num_entries; ++e) {
+    const auto index = static_cast<u32>(frame.slots[e]);
+    const auto computed = static_cast<u32>(frame.computed[e]);
+    const u32 after = computed + static_cast<u32>(frame.scheduled[e]);
+    tokens += static_cast<u32>(frame.scheduled[e]);
+    const auto where = [&] { return "slot " + std::to_string(index) + " in entry " + std::to_string(e); };
+    if (!table.is_open(index)) throw Error{kBadSlot, where() + " is not open"};
+    const Slot& slot = table[index];
+    if (slot.row == kNone) throw Error{kNoRow, where() + " holds no row"};
+    for (u32 g = 0; g < groups; ++g) {
+      const GroupConfig& group = config.groups[g];
+      const u32 row = slot.row * groups + g;
+      const u64 places = (u64{after} + group.block_size - 1) / group.block_size + group.spare_blocks;
+      const u32 has = state.rows[row].num_blocks;
+      if (places > has || has > config.most_places(group)) {
+        throw Error{kBadArg, where() + " must have from " + std::to_string(places) + " to " +
+                                 std::to_string(config.most_places(group)) + " places in group " + std::to_string(g) + " for " +
+                                 std::to_string(after) + " tokens, got " + std::to_string(has)};
+      }
+      // Behind the first block no place is empty, except in groups whose blocks move: there a state is kept where a step ends.
+      if (group.type == GroupType::kMambaAlign || blocks_of(state, row)[computed / group.block_size] != kNullBlock) continue;
+      throw Error{kBadArg, where() + " must have a block for token " + std::to_string(computed) + " in group " +
+                               std::to_string(g) + ", got one that was let go"};
+    }
+  }
+  check_tokens(tokens, max_tokens);
 }
 
 }  // namespace blockstep

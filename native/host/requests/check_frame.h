@@ -1,6 +1,7 @@
 // Checks of a frame that TypeScript has written. They change nothing.
 #pragma once
 
+#include "../base/config.h"
 #include "../base/exchange.h"
 #include "request_table.h"
 
@@ -18,5 +19,9 @@ void check_frame(const Frame& frame, u32 from, u32 to, const RequestTable& table
 /// all. check_frame() has passed the entries.
 /// @throws Error kBadSlot, kNoRow, kBadArg
 void check_gather(const Frame& frame, u32 num_entries, u32 max_tokens, const RequestTable& table);
+/// The same with KV cache groups: each group has places for these tokens, and blocks where their KV is written. Slot::room is
+/// no measure then, because it tells when a group has to be looked at.
+void check_gather(const Frame& frame, u32 num_entries, u32 max_tokens, const RequestTable& table, const State& state,
+                  const HostConfig& config);
 
 }  // namespace blockstep

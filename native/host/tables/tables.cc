@@ -5,16 +5,19 @@
 namespace blockstep {
 
 void FrameTables::bind(const TablesShape& wanted, void* base) {
-  rows.assign(wanted.max_entries, {});
+  rows.assign(u64{wanted.num_lists()} * wanted.max_entries, {});
   shape = wanted;
   at = lay_out_tables(wanted, base);
-  std::fill_n(at.slot_mapping, shape.max_tokens, -1);
+  std::fill_n(at.slot_mapping, u64{shape.num_lists()} * shape.max_tokens, -1);
   std::fill_n(at.input_ids, shape.max_tokens, -1);
 }
 
 void FrameTables::pad(u32 tokens, u32 entries) {
   if (tokens < num_tokens) {
-    std::fill(at.slot_mapping + tokens, at.slot_mapping + num_tokens, -1);
+    for (u32 list = 0; list < shape.num_lists(); ++list) {
+      std::int64_t* mapping = at.slot_mapping + u64{list} * shape.max_tokens;
+      std::fill(mapping + tokens, mapping + num_tokens, -1);
+    }
     std::fill(at.input_ids + tokens, at.input_ids + num_tokens, -1);
   }
   // The query starts are padded with the number of tokens. Where that number did not change, only what the last gather
@@ -24,7 +27,8 @@ void FrameTables::pad(u32 tokens, u32 entries) {
   for (u32 e = entries; e < num_entries; ++e) {
     at.seq_lens[e] = 0;
     at.num_computed[e] = 0;
-    write_row(e, 0, nullptr, 0);
+    if (shape.num_groups == 0) write_row(e, 0, nullptr, 0);
+    for (u32 g = 0; g < shape.num_groups; ++g) write_group_row(g, e, 0, nullptr, 0);
   }
   num_tokens = tokens;
   num_entries = entries;
@@ -37,6 +41,23 @@ void FrameTables::write_row(u32 entry, u64 residency, const u32* blocks, u32 cou
   std::copy(blocks + from, blocks + count, row + from);
   if (count < content.width) std::fill(row + count, row + content.width, 0);
   content = {residency, count};
+}
+
+void FrameTables::write_group_row(u32 group, u32 entry, u64 residency, const u32* blocks, u32 count) {
+  RowContent& content = rows[u64{group} * shape.max_entries + entry];
+  std::int32_t* row = lay_out_group(shape, at, group).block_table + u64{entry} * shape.blocks_per_row(group);
+  const bool lasts = residency == content.residency;
+  u32 kept = lasts ? std::min(content.width, count) : 0;
+  u32 empty = lasts ? content.empty : 0;
+  // What moves may stand anywhere behind the first block, so all of that is written again: a few places, because what is not
+  // needed is let go.
+  if (shape.groups[group].moves) kept = std::min(kept, empty);
+  for (; empty < count && blocks[empty] == kNullBlock; ++empty) {
+    if (empty < kept) row[empty] = 0;
+  }
+  std::copy(blocks + kept, blocks + count, row + kept);
+  if (count < content.width) std::fill(row + count, row + content.width, 0);
+  content = {residency, count, empty};
 }
 
 }  // namespace blockstep

@@ -196,7 +196,7 @@ static void test_verify() {
   while (s.rows[free_row].in_use) ++free_row;
   const u64 live = first_live(s);
   const u32 queued = ring_at(s, live);
-  u32* bucket = bucket_of(s, s.blocks[known].key);
+  u32* bucket = bucket_of(s, s.blocks[known].key, 0);
   const std::vector<std::pair<std::string, std::function<void()>>> damages{
       {"config: out of range", [&] { s.config.num_blocks = 1; }},
       {"config: ring_mask does not fit", [&] { s.ring_mask >>= 1; }},

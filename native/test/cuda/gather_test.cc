@@ -6,6 +6,7 @@
 #endif
 #include "../../cuda/kernels/gather.cu"
 
+#include "../support/groups_life.h"
 #include "../support/tables_life.h"
 
 using namespace blockstep;
@@ -16,21 +17,30 @@ namespace gpu_code = blockstep::cuda;
 class KernelTables final : public DeviceTables {
  public:
   KernelTables(const State& state, const TablesShape& shape, u32 block_size, u32 num_slots)
-      : slot_mapping_(shape.max_tokens, -1), input_ids_(shape.max_tokens, -1), query_start_(shape.max_entries + 1),
-        seq_lens_(shape.max_entries), num_computed_(shape.max_entries),
-        block_table_(u64{shape.max_entries} * shape.max_blocks_per_row), contents_(2 * shape.max_entries, {~u64{0}, kNone}),
-        staging_((max_gather_words(shape) + 3) / 4), slots_(num_slots, std::vector<uint4>(staging_.size())) {
-    site_.at = {slot_mapping_.data(), input_ids_.data(), query_start_.data(), seq_lens_.data(), num_computed_.data(),
-                block_table_.data()};
-    site_.contents = contents_.data();
+      : input_ids_(shape.max_tokens, -1), query_start_(shape.max_entries + 1), seq_lens_(shape.max_entries),
+        num_computed_(shape.max_entries), grouped_(shape.num_groups != 0), staging_((max_gather_words(shape) + 3) / 4), slots_(num_slots, std::vector<uint4>(staging_.size())) {
+    GroupTables tables[kMaxGroups];
+    for (u32 list = 0; list < shape.num_lists(); ++list) {
+      slot_mappings_[list].assign(shape.max_tokens, -1);
+      block_tables_[list].assign(u64{shape.max_entries} * shape.blocks_per_row(list), 0);
+      contents_[list].assign(2 * shape.max_entries, {~u64{0}, kNone, kNone});
+      tables[list] = {slot_mappings_[list].data(), block_tables_[list].data()};
+      const GroupShape& group = shape.groups[list];
+      groups_[list] = {tables[list], contents_[list].data(), group.block_size, group.max_blocks_per_row, group.moves, 0};
+    }
+    site_.at = {tables[0].slot_mapping, input_ids_.data(), query_start_.data(), seq_lens_.data(), num_computed_.data(),
+                tables[0].block_table};
+    if (grouped_) site_.groups = groups_;
+    else site_.contents = contents_[0].data();
     site_.rows = state.rows;
     site_.row_blocks = state.row_blocks;
     site_.ended = &ended_;
     site_.completion = &completion_;
     site_.max_entries = shape.max_entries;
-    site_.max_blocks_per_row = shape.max_blocks_per_row;
+    site_.max_blocks_per_row = state.config.max_blocks_per_row;
     site_.block_size = block_size;
-    descriptor_ = describe_tables(site_.at, shape, 0, block_size);
+    site_.num_groups = shape.num_groups;
+    descriptor_ = describe_tables(site_.at, tables, shape, 0, block_size);
   }
 
   const blockstep_tables& descriptor() const override { return descriptor_; }
@@ -48,7 +58,9 @@ class KernelTables final : public DeviceTables {
            [=] { gpu_code::fetch_message(staging, words, count); });
     members_.clear();
     EXPECT(std::equal(words, words + count, staging), "another message was fetched");
-    launch(1 + head.number % 3, [=, this] { gpu_code::gather_staged(site_, head, staging); });
+    launch(1 + head.number % 3, [=, this] {
+      grouped_ ? gpu_code::gather_staged<true>(site_, head, staging) : gpu_code::gather_staged<false>(site_, head, staging);
+    });
     wait(head.number);
     carried[2] += 1;
   }
@@ -70,7 +82,9 @@ class KernelTables final : public DeviceTables {
     const auto letter = std::make_shared<gpu_code::GatherLetter<Words>>();
     letter->head = head;
     std::copy_n(words, count, letter->words);
-    launch(1 + head.number % 3, [=, this] { gpu_code::gather_value<Words>(site_, *letter); });
+    launch(1 + head.number % 3, [=, this] {
+      grouped_ ? gpu_code::gather_value<Words, true>(site_, *letter) : gpu_code::gather_value<Words, false>(site_, *letter);
+    });
     wait(head.number);
   }
 
@@ -97,9 +111,12 @@ class KernelTables final : public DeviceTables {
     while (completion_.word.load(std::memory_order_acquire) != completion_word(number, 0)) std::this_thread::yield();
   }
 
-  std::vector<std::int64_t> slot_mapping_;
-  std::vector<std::int32_t> input_ids_, query_start_, seq_lens_, num_computed_, block_table_;
-  std::vector<RowContent> contents_;
+  std::vector<std::int32_t> input_ids_, query_start_, seq_lens_, num_computed_;
+  std::vector<std::int64_t> slot_mappings_[kMaxGroups];
+  std::vector<std::int32_t> block_tables_[kMaxGroups];
+  std::vector<RowContent> contents_[kMaxGroups];
+  gpu_code::GroupSite groups_[kMaxGroups] = {};
+  const bool grouped_;
   std::vector<uint4> staging_;
   std::vector<std::vector<uint4>> slots_;
   u32 ended_ = 0;
@@ -152,9 +169,10 @@ class PromptDevice final : public Device {
   std::unique_ptr<KernelTables> tables;
 };
 
-static void run(const LifeShape& shape, u64 seed, u64 steps, u32 (&carried)[3]) {
+template <class Life, class Shape>
+static void run(const Shape& shape, u64 seed, u64 steps, u32 (&carried)[3]) {
   PromptDevice* device = nullptr;
-  TablesLife life(shape, seed, [&](const Config& pool, u32 max_logs) {
+  Life life(shape, seed, [&](const Config& pool, u32 max_logs) {
     auto made = std::make_unique<PromptDevice>(pool, max_logs);
     device = made.get();
     return made;
@@ -162,7 +180,7 @@ static void run(const LifeShape& shape, u64 seed, u64 steps, u32 (&carried)[3]) 
   for (u64 step = 0; step < steps; ++step) {
     device->tables->join();
     const u32 frame = life.step();
-    for (u32 i = 0; i < kNumTables; ++i) {
+    for (u32 i = 0; i < num_arrays(device->tables->descriptor()); ++i) {
       const std::vector<u8> expected = life.array(frame, static_cast<Table>(i));
       std::vector<u8> found(expected.size());
       life.core().read_device_table(static_cast<Table>(i), found.data());
@@ -184,6 +202,7 @@ static void test_grid() {
   EXPECT(blocks(4, 4, kThreads / 32, 4) == 4, "%u for four rows", blocks(4, 4, kThreads / 32, 4));
   EXPECT(gpu_code::gather_blocks({1, 0, 0, 4, 4, 0, kThreads / 32}, 4) == 4, "the last gather's rows are forgotten");
   EXPECT(gpu_code::gather_blocks({1, 0, 0, 1, 2 * kThreads, 0, 1}, 4) == 2, "the last gather's tokens are forgotten");
+  EXPECT(gpu_code::gather_blocks({1, 4, 4, 0, 0, 4, 1}, 4, 3) == (3 * 4 * 32 + kThreads - 1) / kThreads, "groups are forgotten");
   EXPECT(blocks(1u << 20, 0x7ffffffe, 2048, 1u << 20) == gpu_code::kMaxGatherBlocks, "more than there may be");
 }
 
@@ -192,10 +211,12 @@ int main(int argc, char** argv) {
   u32 carried[3] = {};
   test_grid();
   // So many at least, or not all carriers are seen.
-  run(kOne, 1, 20, carried);
-  run(kShortRows, 2, 20 + steps, carried);
-  run(kLongRows, 3, 25 + steps / 10, carried);
-  run(kManyRows, 4, 10 + steps / 50, carried);
+  run<TablesLife>(kOne, 1, 20, carried);
+  run<TablesLife>(kShortRows, 2, 20 + steps, carried);
+  run<TablesLife>(kLongRows, 3, 25 + steps / 10, carried);
+  run<TablesLife>(kManyRows, 4, 10 + steps / 50, carried);
+  for (u64 seed = 5; seed < 8; ++seed) run<GroupsLife>(kShortGroups, seed, 20 + steps, carried);
+  run<GroupsLife>(kLongGroups, 8, 25 + steps / 10, carried);
   EXPECT(carried[0] && carried[1] && carried[2], "%u small, %u large, %u in slots", carried[0], carried[1], carried[2]);
   std::printf("gather on threads: %u small, %u large, %u in slots, all as the host's\n", carried[0], carried[1], carried[2]);
   return 0;

@@ -2,6 +2,7 @@
 // writes its tables anew each time, so that any difference from the host's is one of the message or of its order. Two
 // sanitizers.
 #include "../support/emulated_device.h"
+#include "../support/groups_life.h"
 #include "../support/tables_life.h"
 #include "one_request.h"
 
@@ -9,8 +10,10 @@ using namespace blockstep;
 using namespace blockstep::test;
 
 /// A life on an emulated device, which keeps the tables of every gather.
+template <class Life = TablesLife>
 struct Bench {
-  explicit Bench(const LifeShape& shape, u64 seed, const Accidents& accidents = {})
+  template <class Shape>
+  explicit Bench(const Shape& shape, u64 seed, const Accidents& accidents = {})
       : life(shape, seed, [&](const Config& pool, u32 max_logs) {
           auto made = std::make_unique<EmulatedDevice>(pool, max_logs, slot_words(pool), 0, accidents);
           device = made.get();
@@ -31,7 +34,7 @@ struct Bench {
 
   EmulatedDevice* device = nullptr;
   std::vector<std::vector<u64>> gathered;  // by the device's thread; read them when it has settled
-  TablesLife life;
+  Life life;
 };
 
 template <class Call>
@@ -46,8 +49,9 @@ static std::string code_of(const Call& call, std::string* message = nullptr) {
 }
 
 /// Random lives on a device that keeps up or not. Each gather is that of its own step, however late it runs.
-static u64 run(const LifeShape& shape, u64 seed, u64 steps, bool late, u32 (&carried)[3]) {
-  Bench bench(shape, seed);
+template <class Life, class Shape>
+static u64 run(const Shape& shape, u64 seed, u64 steps, bool late, u32 (&carried)[3]) {
+  Bench<Life> bench(shape, seed);
   std::atomic<bool> over{false};
   std::thread drip;
   if (late) {
@@ -81,7 +85,7 @@ static u64 run(const LifeShape& shape, u64 seed, u64 steps, bool late, u32 (&car
 
 /// A device that keeps up makes nobody wait, and gets one log and one gather a step, in this order.
 static void test_keeps_up() {
-  Bench bench(kShortRows, 3);
+  Bench<> bench(kShortRows, 3);
   for (u32 step = 0; step < 200; ++step) {
     bench.device->calls.clear();
     bench.life.step();
@@ -93,7 +97,7 @@ static void test_keeps_up() {
 
 /// With a stream a gather is behind what is queued there, and in front of what will be.
 static void test_streams() {
-  Bench bench(kShortRows, 4);
+  Bench<> bench(kShortRows, 4);
   for (u32 step = 0; step < 20; ++step) {
     bench.device->calls.clear();
     bench.life.step(step % 2 ? std::optional<u64>(70 + step) : std::nullopt);
@@ -107,7 +111,7 @@ static void test_streams() {
 
 /// A step whose log the device could not be given yet: the gather waits for that, and runs behind it.
 static void test_waits_for_the_log() {
-  Bench bench(kShortRows, 5);
+  Bench<> bench(kShortRows, 5);
   bench.life.step();
   bench.settle();
   bench.device->allow(0);
@@ -177,7 +181,7 @@ static void test_slots() {
 
 /// A gather that cannot be launched leaves a core that says so for ever.
 static void test_accidents() {
-  Bench bench(kShortRows, 6, {.gather_fails = 3});
+  Bench<> bench(kShortRows, 6, {.gather_fails = 3});
   bench.life.step();
   bench.life.step();
   std::string message;
@@ -241,9 +245,11 @@ int main(int argc, char** argv) {
     u64 waits = 0;
     u64 seed = 40;
     for (const bool late : {false, true}) {
-      for (const LifeShape& shape : {kShortRows, kOne}) waits += run(shape, seed++, steps, late, carried);
-      waits += run(kLongRows, seed++, steps / 10, late, carried);
-      waits += run(kManyRows, seed++, steps / 20, late, carried);
+      for (const LifeShape& shape : {kShortRows, kOne}) waits += run<TablesLife>(shape, seed++, steps, late, carried);
+      waits += run<TablesLife>(kLongRows, seed++, steps / 10, late, carried);
+      waits += run<TablesLife>(kManyRows, seed++, steps / 20, late, carried);
+      for (u32 i = 0; i < 6; ++i) waits += run<GroupsLife>(kShortGroups, seed++, steps, late, carried);
+      for (u32 i = 0; i < 2; ++i) waits += run<GroupsLife>(kLongGroups, seed++, steps / 10, late, carried);
     }
     EXPECT(waits != 0 && carried[0] && carried[1] && carried[2], "%llu waits, %u small, %u large, %u in slots", wide(waits),
            carried[0], carried[1], carried[2]);

@@ -21,7 +21,7 @@ class EmulatedTables final : public DeviceTables {
       : state_(state), shape_(shape), block_size_(block_size), give_(std::move(give)), settle_(std::move(settle)),
         slot_words_(max_gather_words(shape)), slots_(num_slots * slot_words_), memory_((tables_bytes(shape) + 7) / 8, 0),
         at_(lay_out_tables(shape, memory_.data())), descriptor_(describe_tables(at_, shape, 0, block_size)) {
-    std::fill_n(at_.slot_mapping, shape.max_tokens, -1);
+    std::fill_n(at_.slot_mapping, u64{shape.num_lists()} * shape.max_tokens, -1);
     std::fill_n(at_.input_ids, shape.max_tokens, -1);
   }
 
@@ -58,29 +58,20 @@ class EmulatedTables final : public DeviceTables {
     const u32* ids = words + u64{head.uniform ? 2u : 3u} * n;
     EXPECT(ids + head.num_tokens == words + count, "%llu words for %u entries of %u tokens", wide(count), n, head.num_tokens);
     EXPECT(head.last_entries == last_entries_ && head.last_tokens == last_tokens_, "another gather came before");
-    std::fill_n(at_.slot_mapping, shape_.max_tokens, -1);
+    std::fill_n(memory_.data(), memory_.size(), 0);
+    std::fill_n(at_.slot_mapping, u64{shape_.num_lists()} * shape_.max_tokens, -1);
     std::fill_n(at_.input_ids, shape_.max_tokens, -1);
     std::fill_n(at_.query_start, shape_.max_entries + 1, static_cast<std::int32_t>(head.num_tokens));
-    std::fill_n(at_.seq_lens, shape_.max_entries, 0);
-    std::fill_n(at_.num_computed, shape_.max_entries, 0);
-    std::fill_n(at_.block_table, u64{shape_.max_entries} * shape_.max_blocks_per_row, 0);
     u32 longest = 0;
     for (u32 e = 0; e < n; ++e) {
       const u32 begin = starts ? starts[e] : e * head.uniform;
       const u32 end = e + 1 == n ? head.num_tokens : starts ? starts[e + 1] : begin + head.uniform;
-      const Row& row = state_.rows[words[e]];
-      const u32* blocks = blocks_of(state_, words[e]);
-      EXPECT(row.in_use, "row %u of entry %u is not in use", words[e], e);
-      std::copy_n(blocks, row.num_blocks, at_.block_table + u64{e} * shape_.max_blocks_per_row);
-      longest = std::max(longest, row.num_blocks);
       at_.query_start[e] = static_cast<std::int32_t>(begin);
       at_.num_computed[e] = static_cast<std::int32_t>(words[n + e]);
       at_.seq_lens[e] = static_cast<std::int32_t>(words[n + e] + end - begin);
-      for (u32 token = begin; token < end; ++token) {
-        const u32 position = words[n + e] + token - begin;
-        EXPECT(position / block_size_ < row.num_blocks, "position %u of entry %u has no block", position, e);
-        at_.slot_mapping[token] = std::int64_t{blocks[position / block_size_]} * block_size_ + position % block_size_;
-        at_.input_ids[token] = static_cast<std::int32_t>(ids[token]);
+      for (u32 token = begin; token < end; ++token) at_.input_ids[token] = static_cast<std::int32_t>(ids[token]);
+      for (u32 list = 0; list < shape_.num_lists(); ++list) {
+        longest = std::max(longest, write_list(list, e, words[e] * shape_.num_lists() + list, words[n + e], begin, end));
       }
     }
     const u32 widest = std::max({longest, last_longest_, 1u});
@@ -90,6 +81,26 @@ class EmulatedTables final : public DeviceTables {
     last_longest_ = longest;
     on_gather(memory_.data());
     completion_.word.store(completion_word(head.number, 0), std::memory_order_release);
+  }
+
+  /// Writes what a list of blocks has of an entry, and returns the length of its row.
+  u32 write_list(u32 list, u32 entry, u32 index, u32 computed, u32 begin, u32 end) {
+    const Row& row = state_.rows[index];
+    const u32* blocks = blocks_of(state_, index);
+    const GroupTables at = lay_out_group(shape_, at_, list);
+    const u32 size = shape_.num_groups == 0 ? block_size_ : shape_.groups[list].block_size;
+    EXPECT(row.in_use, "row %u of entry %u is not in use", index, entry);
+    EXPECT(row.num_blocks <= shape_.blocks_per_row(list), "row %u has %u blocks", index, row.num_blocks);
+    std::copy_n(blocks, row.num_blocks, at.block_table + u64{entry} * shape_.blocks_per_row(list));
+    for (u32 token = begin; token < end; ++token) {
+      const u32 position = computed + token - begin;
+      EXPECT(position / size < row.num_blocks, "position %u of entry %u has no block", position, entry);
+      const u32 block = blocks[position / size];
+      EXPECT(block != kNullBlock || (shape_.num_groups != 0 && shape_.groups[list].moves), "position %u of entry %u is nowhere",
+             position, entry);
+      at.slot_mapping[token] = block == kNullBlock ? -1 : std::int64_t{block} * size + position % size;
+    }
+    return row.num_blocks;
   }
 
   const State& state_;

@@ -3,6 +3,7 @@
 
 #include "../../host/base/condition.cc"
 #include "../../host/core.cc"
+#include "../../host/core_groups.cc"
 #include "../../host/decided/decider.cc"
 #include "../../host/decided/decisions.cc"
 #include "../../host/decided/followed.cc"
@@ -10,6 +11,10 @@
 #include "../../host/gather/device_gather.cc"
 #include "../../host/gather/gatherer.cc"
 #include "../../host/gather/host_gather.cc"
+#include "../../host/groups/group_admissions.cc"
+#include "../../host/groups/group_rows.cc"
+#include "../../host/groups/group_running.cc"
+#include "../../host/groups/prefix_search.cc"
 #include "../../host/inspect/queries.cc"
 #include "../../host/log/fact_log.cc"
 #include "../../host/log/pool_commands.cc"

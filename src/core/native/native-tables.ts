@@ -11,7 +11,10 @@ export interface NativeDeviceTables {
   descriptor: bigint;
   /** Number of the GPU, as CUDA counts them. */
   device: number;
-  /** The arrays in the order of the struct, which is the order of `TABLE_NAMES`. */
+  /**
+   * The arrays in the order of the struct, which is the order of `TABLE_NAMES`. Behind them: the slot mapping and the block table of the
+   * second KV cache group, of the third, and so on.
+   */
   arrays: NativeDeviceArray[];
 }
 
@@ -45,7 +48,7 @@ export interface NativeDeviceGather {
   gatherWaits(): number;
   /**
    * Copies one array of the tables to the host. Waits for the GPU.
-   * @param table the array's index in `TABLE_NAMES`
+   * @param table the array's index in `NativeDeviceTables.arrays`
    * @param out a buffer of exactly the array's size
    */
   readDeviceTable(table: number, out: ArrayBuffer): void;
@@ -57,6 +60,14 @@ export interface TablesShape {
   readonly maxTokens: number;
   /** Most entries of one step. */
   readonly maxEntries: number;
-  /** Most blocks of one request. */
+  /** Most blocks of one request; with `kvGroups` in the first group. */
+  readonly maxBlocksPerRow: number;
+}
+
+/** The numbers that decide how large the tables of one KV cache group are. */
+export interface GroupShape {
+  /** Tokens per block. */
+  readonly blockSize: number;
+  /** Most places of a request's row, those that hold nothing included. */
   readonly maxBlocksPerRow: number;
 }

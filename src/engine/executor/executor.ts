@@ -1,5 +1,6 @@
 import type { DeviceTables } from '../../core/device-tables.js';
 import type { StepTables } from '../../core/tables.js';
+import type { PlanGroup } from '../../scheduler/plan/plan-group.js';
 import type { Grammar } from '../../scheduler/request/grammar.js';
 import type { ExecutorLimits } from './executor-limits.js';
 
@@ -23,6 +24,9 @@ export interface ExecutorRequest {
   /** Data from the client for the executor, passed through: sampling parameters, images. In a session: those of the present chunk. */
   readonly params?: unknown;
 }
+
+/** What a plan says of one KV cache group; entry i of every array belongs to entry i of the plan. */
+export type ExecutorPlanGroup = Readonly<PlanGroup>;
 
 /**
  * The plan of a step for an executor: parallel arrays in batch order, valid up to `numRequests`. An engine hands out a copy of the
@@ -70,6 +74,11 @@ export interface ExecutorPlan {
    * says how many tokens of the leading blocks need no computing.
    */
   readonly numHitBlocks: Int32Array;
+  /**
+   * `numBlocks`, `numNewBlocks` and `numHitBlocks` of each KV cache group, in which they count the places of a row. Those above are the
+   * first group's. Without `kvGroups` there is one group.
+   */
+  readonly groups: readonly ExecutorPlanGroup[];
   /** External ids of the requests that were preempted since the last executed step. */
   readonly preempted: readonly string[];
   /** Handles of the `preempted` requests, in the same order. */

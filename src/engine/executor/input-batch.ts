@@ -5,6 +5,15 @@ import { EntryKind } from '../../scheduler/plan/plan.js';
 import type { ExecutorPlan, ExecutorResult } from './executor.js';
 import { SequenceTail } from './sequence-tail.js';
 
+/** What a model needs of one KV cache group for a step. */
+export interface GroupInputs {
+  /**
+   * [numTokens] slot of each token's KV in the group: block * blockSize + offset, with the group's `blockSize`. -1: the token's place holds
+   * nothing, so nothing is written.
+   */
+  readonly slots: Float64Array;
+}
+
 /** The inputs of a model for one step: entry i has the tokens from `queryStart[i]` to `queryStart[i + 1]`. */
 export interface StepInputs {
   /** Entries of the step, those without tokens included. */
@@ -15,8 +24,10 @@ export interface StepInputs {
   readonly tokens: Int32Array;
   /** [numTokens] position of each token in its request's text. */
   readonly positions: Int32Array;
-  /** [numTokens] slot of each token's KV in the KV memory: block * blockSize + offset. */
+  /** [numTokens] slot of each token's KV in the KV memory: block * blockSize + offset; with `kvGroups` in the first group. */
   readonly slots: Float64Array;
+  /** The slots in each KV cache group, in the order of `StepTables.groups`; those above are the first group's. */
+  readonly groups: readonly GroupInputs[];
   /** [numRequests + 1] index of each entry's first token; the last value is `numTokens`. */
   readonly queryStart: Int32Array;
   /** [numRequests] position of the entry's first token; the KV of all earlier positions has been computed. */
@@ -34,15 +45,17 @@ class Inputs implements StepInputs {
   tokens: Int32Array;
   positions: Int32Array;
   slots: Float64Array;
+  readonly groups: readonly GroupInputs[];
   readonly queryStart: Int32Array;
   readonly numComputed: Int32Array;
   readonly numDrafts: Int32Array;
   readonly samples: Uint8Array;
 
-  constructor(maxTokens: number, maxEntries: number) {
+  constructor(maxTokens: number, maxEntries: number, numGroups: number) {
     this.tokens = new Int32Array(maxTokens);
     this.positions = new Int32Array(maxTokens);
-    this.slots = new Float64Array(maxTokens);
+    this.groups = Array.from({ length: numGroups }, () => ({ slots: new Float64Array(maxTokens) }));
+    this.slots = this.groups[0].slots;
     this.queryStart = new Int32Array(maxEntries + 1);
     this.numComputed = new Int32Array(maxEntries);
     this.numDrafts = new Int32Array(maxEntries);
@@ -62,13 +75,14 @@ class Inputs implements StepInputs {
  * readable until the step is answered, so nothing is copied. Nothing is allocated per request and step.
  */
 export class InputBatch {
+  /** Only shown: tables say the block size of each group themselves. */
   readonly #blockSize: number;
   readonly #sequences = new Map<number, SequenceTail>();
-  #inputs = new Inputs(0, 0);
+  #inputs = new Inputs(0, 0, 1);
   /** [entry of the last prepared step] the position behind the entry's last token that is no draft. */
   #ends = new Int32Array(0);
 
-  /** @param blockSize the engine's tokens per block. @throws ERR_BLOCKSTEP_BAD_ARG */
+  /** @param blockSize the engine's tokens per block; with `kvGroups` those of the groups count, which stand in the tables. @throws ERR_BLOCKSTEP_BAD_ARG */
   constructor({ blockSize }: { blockSize: number }) {
     this.#blockSize = checkInteger('blockSize', blockSize, 1, 2 ** 16);
   }
@@ -197,13 +211,16 @@ export class InputBatch {
     return valid;
   }
 
-  #put({ blockTable, maxBlocksPerRow }: StepTables, entry: number, position: number, token: number): void {
+  #put({ groups }: StepTables, entry: number, position: number, token: number): void {
     const inputs = this.#inputs;
     const at = inputs.numTokens++;
-    const block = blockTable[entry * maxBlocksPerRow + Math.floor(position / this.#blockSize)];
     inputs.tokens[at] = token;
     inputs.positions[at] = position;
-    inputs.slots[at] = block * this.#blockSize + (position % this.#blockSize);
+    for (let g = 0; g < groups.length; g++) {
+      const { blockTable, maxBlocksPerRow, blockSize } = groups[g];
+      const block = blockTable[entry * maxBlocksPerRow + Math.floor(position / blockSize)];
+      inputs.groups[g].slots[at] = block === 0 ? -1 : block * blockSize + (position % blockSize);
+    }
   }
 
   #sequenceOf(handle: number): SequenceTail {
@@ -216,9 +233,9 @@ export class InputBatch {
   }
 
   /** The arrays, large enough for a step. An entry that computes its last token again has one token more than in its plan. */
-  #reserve({ maxTokens, maxEntries }: StepTables): Inputs {
+  #reserve({ maxTokens, maxEntries, groups }: StepTables): Inputs {
     if (this.#inputs.tokens.length < maxTokens + maxEntries) {
-      this.#inputs = new Inputs(maxTokens + maxEntries, maxEntries);
+      this.#inputs = new Inputs(maxTokens + maxEntries, maxEntries, groups.length);
       this.#ends = new Int32Array(maxEntries);
     }
     return this.#inputs;

@@ -1,6 +1,7 @@
 import { INSPECT, showFacts } from '../../base/inspect.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
 import { planFacts } from '../../scheduler/plan/plan-facts.js';
+import type { PlanGroup } from '../../scheduler/plan/plan-group.js';
 import type { ExecutorPlan, ExecutorRequest } from './executor.js';
 
 const NO_BLOCKS = new Int32Array(0);
@@ -28,6 +29,7 @@ class PlanView implements ExecutorPlan {
   readonly needsAllTokens: Uint8Array;
   readonly maxOutputTokens: Uint8Array;
   readonly numHitBlocks: Int32Array;
+  readonly groups: readonly PlanGroup[];
   preempted: readonly string[] = [];
   preemptedHandles: readonly number[] = [];
   finished: readonly string[] = [];
@@ -52,6 +54,13 @@ class PlanView implements ExecutorPlan {
     this.needsAllTokens = plan.needsAllTokens.slice();
     this.maxOutputTokens = plan.maxOutputTokens.slice();
     this.numHitBlocks = plan.numHitBlocks.slice();
+    const { numBlocks, numNewBlocks, numHitBlocks } = this;
+    this.groups = plan.groups.map((group, g) => ({
+      numBlocks: g === 0 ? numBlocks : group.numBlocks.slice(),
+      numNewBlocks: g === 0 ? numNewBlocks : group.numNewBlocks.slice(),
+      numHitBlocks: g === 0 ? numHitBlocks : group.numHitBlocks.slice(),
+      numCommonPrefixBlocks: 0,
+    }));
   }
 
   /** Copies the present content of the plan. @throws TypeError if the executor has frozen the view, or transferred its buffers */
@@ -81,12 +90,25 @@ class PlanView implements ExecutorPlan {
     this.needsAllTokens.set(plan.needsAllTokens);
     this.maxOutputTokens.set(plan.maxOutputTokens);
     this.numHitBlocks.set(plan.numHitBlocks);
+    this.#fillGroups();
     const { requests } = this;
     const { requests: from, numRequests } = plan;
     for (let i = 0; i < numRequests; i++) {
       const request = from[i];
       // In steady decode the same request stands here already, and storing an object costs more than comparing two.
       if (requests[i] !== request) requests[i] = request;
+    }
+  }
+
+  #fillGroups(): void {
+    const { groups: from } = this.#plan;
+    for (let g = 0; g < from.length; g++) {
+      const to = this.groups[g];
+      to.numCommonPrefixBlocks = from[g].numCommonPrefixBlocks;
+      if (g === 0) continue; // its arrays are those of the plan
+      to.numBlocks.set(from[g].numBlocks);
+      to.numNewBlocks.set(from[g].numNewBlocks);
+      to.numHitBlocks.set(from[g].numHitBlocks);
     }
   }
 

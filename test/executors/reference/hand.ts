@@ -72,6 +72,9 @@ export function handMade(entries: HandEntry[], step = 0): { plan: ExecutorPlan; 
   });
   views.queryStart.fill(token, entries.length);
   const numScheduledTokens = columns(({ input }) => input.length);
+  const numBlocks = columns(({ blocks }) => blocks.length);
+  const numNewBlocks = columns(({ newBlocks = 0 }) => newBlocks);
+  const numHitBlocks = new Int32Array(entries.length);
   const plan: ExecutorPlan = {
     step,
     frame: 0,
@@ -87,8 +90,8 @@ export function handMade(entries: HandEntry[], step = 0): { plan: ExecutorPlan; 
     slots: columns(({ handle }) => handle % 2 ** 21),
     numScheduledTokens,
     numComputedTokens: columns(({ computed }) => computed),
-    numBlocks: columns(({ blocks }) => blocks.length),
-    numNewBlocks: columns(({ newBlocks = 0 }) => newBlocks),
+    numBlocks,
+    numNewBlocks,
     numDraftTokens: columns(({ drafts = [] }) => drafts.length),
     draftTokens,
     maxDrafts,
@@ -102,7 +105,8 @@ export function handMade(entries: HandEntry[], step = 0): { plan: ExecutorPlan; 
     finished: [],
     finishedHandles: [],
     preemptedHandles: [],
-    numHitBlocks: new Int32Array(entries.length),
+    numHitBlocks,
+    groups: [{ numBlocks, numNewBlocks, numHitBlocks, numCommonPrefixBlocks: 0 }],
     takenBlocks: new Int32Array(0),
     forgottenBlocks: new Int32Array(0),
   };
@@ -111,5 +115,8 @@ export function handMade(entries: HandEntry[], step = 0): { plan: ExecutorPlan; 
     out.set(tokens);
     return tokens.length;
   };
-  return { plan, tables: { ...SHAPE, ...views, buffer, readTokens } };
+  const { slotMapping, blockTable } = views;
+  const { maxBlocksPerRow } = SHAPE;
+  const groups = [{ slotMapping, blockTable, blockSize: HAND.blockSize, maxBlocksPerRow }];
+  return { plan, tables: { ...SHAPE, ...views, groups, buffer, readTokens } };
 }

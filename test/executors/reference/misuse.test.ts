@@ -1,7 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { BlockstepError, type ErrorCode } from '../../../src/base/errors.js';
 import { loadAddon } from '../../../src/core/loader.js';
-import { makeStepIo, type NativeReferenceConfig, type StepIo } from '../../../src/core/native/native-reference.js';
+import {
+  makeStepIo,
+  type NativeReferenceConfig,
+  type StepIo,
+} from '../../../src/core/native/native-reference.js';
 import { tablesBytes } from '../../../src/core/tables.js';
 import type { ExecutorPlan, ExecutorResult } from '../../../src/engine/executor/executor.js';
 import { ReferenceExecutor } from '../../../src/executors/reference/reference-executor.js';

@@ -10,10 +10,11 @@ MUTANTS = [
     ]),
     ('gatherer', 'host/gather/device_gather.cc', [
         ('entries are not checked', '  check_frame(frame, 0, num_entries, table_);\n', ''),
-        ('rows are not checked', '  check_gather(frame, num_entries, gatherer.shape().max_tokens, table_);\n', ''),
+        ('rows are not checked', 'if (config_.groups.empty()) check_gather(frame, num_entries, gatherer.shape().max_tokens, table_);\n  else', 'if (!config_.groups.empty())'),
         ('every step is uniform', 'return scheduled == frame.scheduled[0];', 'return scheduled != 0;'),
         ('logs are not given', '      mirror->submit();\n', ''),
         ('no log is waited for', 'return mirror->all_given();', 'return true;'),
+        ('the longest row of the first group', '  if (config_.groups.empty()) return slot.num_blocks;\n', '  return slot.num_blocks;\n'),
         ('tables of another size', '} else if (gatherer_->shape().max_tokens != max_tokens) {', '} else if (false) {'),
     ]),
     ('gatherer', 'host/gather/gatherer.cc', [
@@ -30,6 +31,17 @@ MUTANTS = [
         ('patience without end', 'if (std::chrono::steady_clock::now() >= deadline) {', 'if (false) {'),
         ('not behind the stream', '  if (stream) device_.follow(*stream);\n', ''),
         ('not in front of the stream', '  if (stream) device_.lead(*stream);\n', ''),
+    ]),
+    ('gatherer', 'host/gather/host_gather.cc', [
+        ('nothing has a slot', 'if (block == kNullBlock) [[unlikely]]', 'if (false)'),
+    ]),
+    ('gatherer', 'host/tables/tables.cc', [
+        ('what was let go stays', '    if (empty < kept) row[empty] = 0;\n', '    ;\n'),
+        ('what moves stays', '  if (shape.groups[group].moves) kept = std::min(kept, empty);\n', ''),
+        ('empty places of another residency', 'u32 empty = lasts ? content.empty : 0;', 'u32 empty = content.empty;'),
+        ('slots of the last gather stay', 'list < shape.num_lists(); ++list) {\n      std::int64_t* mapping',
+         'list < 1; ++list) {\n      std::int64_t* mapping'),
+        ('rows of the last gather stay', 'g < shape.num_groups; ++g) write_group_row(g, e', 'g < 1; ++g) write_group_row(g, e'),
     ]),
     ('tables', 'host/gather/gatherer.cc', [
         ('not behind the forward pass', '  if (stream) device_.follow(*stream);\n', ''),

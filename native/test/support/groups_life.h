@@ -1,0 +1,230 @@
+// Random lives for the tables of a step with KV cache groups: groups of every type with blocks of several sizes, whose rows
+// lose blocks and move them while requests compute chunks, decode, verify drafts, are preempted and come back.
+#pragma once
+
+#include "../../host/core.h"
+#include "support.h"
+
+namespace blockstep::test {
+
+struct GroupsShape {
+  const char* name;
+  u32 num_blocks, num_rows, max_model_len, most_block_size;  // a power of two
+  u32 max_entries, max_tokens, num_frames;
+};
+
+/// Short rows that change hands all the time, and rows of several segments.
+constexpr GroupsShape kShortGroups{"short groups", 160, 10, 150, 16, 10, 120, 2};
+constexpr GroupsShape kLongGroups{"long groups", 16000, 5, 3000, 2, 5, 6000, 2};
+
+/// A core that lives, as TablesLife. Which groups it has follows from the seed.
+class GroupsLife {
+ public:
+  template <class MakeDevice>
+  GroupsLife(const GroupsShape& shape, u64 seed, const MakeDevice& make_device)
+      : shape_(shape), random_(seed), config_(configuration()), tables_(tables_shape(config_, shape.max_tokens)),
+        words_(Exchange::words_needed(kPending, shape.num_frames, shape.max_entries, config_.pool.num_groups), 0),
+        exchange_(words_.data(), kPending, shape.max_entries, config_.pool.num_groups),
+        core_(config_, exchange_, make_device(config_.pool, shape.num_frames), shape.num_frames) {
+    for (u32 frame = 0; frame < shape.num_frames; ++frame) {
+      memory_.emplace_back((core_.tables_bytes(shape.max_tokens) + 7) / 8, 0);
+      core_.bind_tables(frame, memory_.back().data(), shape.max_tokens);
+    }
+    core_.make_device_tables(shape.max_tokens);
+  }
+
+  HostCore& core() { return core_; }
+  u64 waits() const { return core_.gatherer().waits(); }
+  const std::vector<u64>& memory(u32 frame) const { return memory_[frame]; }
+
+  /// One step, as TablesLife::step().
+  u32 step(std::optional<u64> stream = {}) {
+    const u32 frame = random_.below(shape_.num_frames);
+    core_.begin_step();
+    change();
+    const u32 entries = plan(frame);
+    core_.submit({});
+    core_.gather_on_device(frame, entries, stream);
+    core_.gather(frame, entries);
+    if (random_.one_in(20)) core_.verify();
+    finish();
+    return frame;
+  }
+
+  /// Requests end, are preempted, come.
+  void change() {
+    for (Request& request : requests_) {
+      if (request.has_rows && random_.one_in(25)) release(request);
+    }
+    if (!requests_.empty() && random_.one_in(10)) {
+      const u32 at = random_.below(requests_.size());
+      push(PendingOp::kClose, requests_[at].slot, 0);
+      requests_.erase(requests_.begin() + at);
+    }
+    if (requests_.size() < shape_.max_entries && random_.one_in(2)) add();
+    core_.submit({});
+  }
+
+  std::vector<u8> array(u32 frame, Table which) {
+    const Tables at = lay_out_tables(tables_, memory_[frame].data());
+    const blockstep_array array = array_of(describe_tables(at, tables_, 0, config_.block_size), which);
+    const auto* bytes = reinterpret_cast<const u8*>(static_cast<std::uintptr_t>(array.data));
+    return {bytes, bytes + bytes_of(array)};
+  }
+
+ private:
+  static constexpr u32 kPending = 64;
+  struct Request {
+    u32 slot;
+    bool has_rows;
+    u32 computed;
+    u32 scheduled;  // in the present step
+  };
+
+  HostConfig configuration() {
+    HostConfig config{};
+    config.pool = {shape_.num_blocks, shape_.num_rows, 0, 0};
+    config.max_entries = shape_.max_entries;
+    config.num_frames = shape_.num_frames;
+    config.pending_capacity = kPending;
+    config.max_model_len = shape_.max_model_len;
+    config.lookahead = random_.below(4);
+    config.caching = !random_.one_in(3);
+    config.seed = {1, 2};
+    config.block_size = shape_.most_block_size;
+    const u32 count = 1 + random_.below(5);
+    const bool aligned = random_.one_in(2);
+    for (u32 g = 0; g < count; ++g) {
+      GroupConfig group{};
+      const GroupType state = !config.caching ? GroupType::kMambaNone : aligned ? GroupType::kMambaAlign : GroupType::kMambaAll;
+      const GroupType types[] = {GroupType::kFull, GroupType::kSliding, GroupType::kChunked, state, state};
+      group.type = types[random_.below(5)];
+      // Hits of chunks end where blocks of all groups end.
+      group.block_size = group.type == GroupType::kChunked ? shape_.most_block_size : shape_.most_block_size >> random_.below(3);
+      if (group.block_size == 0) group.block_size = 1;
+      if (group.type == GroupType::kMambaNone) group.block_size = whole_request();
+      if (group.type == GroupType::kSliding) group.window = 5 + random_.below(3 * shape_.most_block_size);
+      if (group.type == GroupType::kChunked) group.chunk = 1 + random_.below(4 * shape_.most_block_size);
+      if (group.mamba()) group.spare_blocks = config.lookahead;
+      group.spec = g;
+      config.block_size = std::min(config.block_size, group.block_size);
+      config.groups.push_back(group);
+    }
+    for (const GroupConfig& group : config.groups) {
+      config.pool.max_blocks_per_row = std::max(config.pool.max_blocks_per_row, config.most_places(group));
+    }
+    config.pool.num_groups = count;
+    config.pool.num_rows *= count;
+    return config;
+  }
+
+  /// Tokens of a block that holds the state of a whole request.
+  u32 whole_request() const {
+    return (shape_.max_model_len + shape_.most_block_size - 1) / shape_.most_block_size * shape_.most_block_size;
+  }
+
+  void push(PendingOp op, u32 slot, std::int32_t argument) {
+    std::int32_t& n = exchange_.control(kNumPending);
+    exchange_.pending()[2 * n] = static_cast<std::int32_t>(static_cast<u32>(op) << 24 | slot);
+    exchange_.pending()[2 * n + 1] = argument;
+    n += 1;
+    if (static_cast<u32>(n) == kPending) core_.flush();
+  }
+
+  void add() {
+    const u32 most = shape_.max_model_len - 20;
+    std::vector<std::int32_t> prompt(1 + random_.below(random_.one_in(2) ? most : 20));
+    const u32 kind = random_.below(3);  // three prefixes, so that many share blocks
+    for (u32 i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<std::int32_t>(kind * 7919 + i);
+    const u64 handle = core_.add({prompt.data(), static_cast<u32>(prompt.size())}, u"", u"");
+    requests_.push_back({static_cast<u32>(handle % kSlotLimit), false, 0, 0});
+  }
+
+  void release(Request& request) {
+    push(PendingOp::kRelease, request.slot, 0);
+    request.has_rows = false;
+    request.computed = 0;
+  }
+
+  /// Tokens that a request computes in this step: some of those that are known, or the last one and drafts behind it.
+  u32 choose(const Request& request, u32 left) {
+    const u32 known = core_.num_tokens(request.slot) - request.computed;
+    if (known > 1) return std::min(left, random_.one_in(3) ? known : 1 + random_.below(known));
+    const u32 room = shape_.max_model_len - request.computed;
+    return std::min({left, room, 1 + random_.below(core_.config().lookahead + 1)});
+  }
+
+  /// Running requests first, then those that are admitted, as a scheduler has it.
+  u32 plan(u32 index) {
+    const Frame frame = exchange_.frame(index);
+    u32 left = random_.one_in(8) ? 0 : shape_.max_tokens;
+    u32 entries = 0;
+    const auto put = [&](Request& request, u32 scheduled) {
+      const_cast<std::int32_t*>(frame.slots)[entries] = static_cast<std::int32_t>(request.slot);
+      const_cast<std::int32_t*>(frame.scheduled)[entries] = static_cast<std::int32_t>(scheduled);
+      const_cast<std::int32_t*>(frame.computed)[entries] = static_cast<std::int32_t>(request.computed);
+      request.scheduled = scheduled;
+      left -= scheduled;
+      entries += 1;
+    };
+    for (Request& request : requests_) {
+      if (request.has_rows && left != 0 && !random_.one_in(6)) put(request, choose(request, left));
+    }
+    const u32 fitting = core_.run(index, 0, entries);
+    for (; entries > fitting; --entries) {
+      for (Request& request : requests_) {
+        if (static_cast<std::int32_t>(request.slot) != frame.slots[entries - 1]) continue;
+        left += request.scheduled;
+        request.scheduled = 0;
+        release(request);
+      }
+    }
+    for (Request& request : requests_) {
+      if (request.has_rows || left == 0 || entries == shape_.max_entries) continue;
+      const u32 tokens = core_.num_tokens(request.slot);
+      const u32 hit = core_.config().caching ? core_.match_groups(request.slot, tokens - 1) : 0;
+      request.computed = hit;
+      const u32 scheduled = choose(request, left);
+      if (core_.admit_groups(request.slot, {hit, 0, 0, scheduled, 0, 0, true}) < 0) {
+        request.computed = 0;
+        continue;
+      }
+      request.has_rows = true;
+      put(request, scheduled);
+    }
+    return entries;
+  }
+
+  /// What a step leaves: tokens that were sampled, and drafts that were not accepted.
+  void finish() {
+    for (Request& request : requests_) {
+      if (request.scheduled == 0) continue;
+      const u32 known = core_.num_tokens(request.slot);
+      const u32 after = request.computed + request.scheduled;
+      request.scheduled = 0;
+      if (after < known) {
+        request.computed = after;
+        continue;
+      }
+      const u32 sampled = 1 + random_.below(after - known + 1);
+      request.computed = known + sampled - 1;
+      for (u32 i = 0; i < sampled; ++i) push(PendingOp::kAppend, request.slot, 77);
+      if (known + sampled + 5 < shape_.max_model_len) continue;
+      push(PendingOp::kClose, request.slot, 0);
+      request.slot = kNone;
+    }
+    std::erase_if(requests_, [](const Request& request) { return request.slot == kNone; });
+  }
+
+  const GroupsShape shape_;
+  Random random_;
+  const HostConfig config_;
+  const TablesShape tables_;
+  std::vector<std::int32_t> words_;
+  Exchange exchange_;
+  HostCore core_;
+  std::vector<std::vector<u64>> memory_;
+  std::vector<Request> requests_;
+};
+
+}  // namespace blockstep::test

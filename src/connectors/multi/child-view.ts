@@ -96,8 +96,13 @@ export class ChildView implements KvView {
     return this.#view.complete(handle, kind, this.#own(owner));
   }
 
-  tellTier(change: 'stored' | 'removed', medium: TierMedium, hashes: readonly bigint[]): void {
-    this.#view.tellTier(change, medium, hashes);
+  tellTier(
+    change: 'stored' | 'removed',
+    medium: TierMedium,
+    hashes: readonly bigint[],
+    group?: number,
+  ): void {
+    this.#view.tellTier(change, medium, hashes, group);
   }
 
   wake(handle: number): boolean {

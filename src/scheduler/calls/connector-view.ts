@@ -125,10 +125,11 @@ export class ConnectorView implements KvView {
     );
   }
 
-  tellTier(change: 'stored' | 'removed', medium: TierMedium, hashes: readonly bigint[]): void {
+  tellTier(change: 'stored' | 'removed', medium: TierMedium, hashes: readonly bigint[], group = 0): void {
+    this.#checkGroup(group);
     if (change !== 'stored' && change !== 'removed') throw badArg('change', change, 'stored or removed');
     if (medium !== 'CPU' && medium !== 'STORAGE') throw badArg('medium', medium, 'CPU or STORAGE');
-    this.#owner.state.kvEvents?.tier(change, medium, hashes);
+    this.#owner.state.kvEvents?.tier(change, medium, hashes, group);
   }
 
   wake(handle: number): boolean {

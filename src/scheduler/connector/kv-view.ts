@@ -152,7 +152,8 @@ export interface KvView {
    * `take_events`). It decides nothing, and costs nothing if nobody follows them. It may be called at any time; it is told with
    * the next plan.
    * @param hashes the `blockHash` of each block; a block is stored once, until it is removed
-   * @throws ERR_BLOCKSTEP_BAD_ARG for another change or medium
+   * @param group the KV cache group of the blocks, default the first
+   * @throws ERR_BLOCKSTEP_BAD_ARG for another change, medium or group
    */
-  tellTier(change: 'stored' | 'removed', medium: TierMedium, hashes: readonly bigint[]): void;
+  tellTier(change: 'stored' | 'removed', medium: TierMedium, hashes: readonly bigint[], group?: number): void;
 }

@@ -156,4 +156,14 @@ describe('what a connector sees of KV cache groups', () => {
     expect(view.readBlocks(driver.request(a), 2, out, 1)).toBe(3);
     expect([...out.subarray(0, 3)]).toEqual([...view.blocks(driver.request(a))[1].subarray(2)]);
   });
+
+  it('that nothing can be loaded where steps must end at the end of a block: a match is refused and counted', () => {
+    const { driver, connector } = viewed([{ type: 'full' }, { type: 'mamba', mode: 'align' }]);
+    connector.match = { numTokens: 4, async: true };
+    driver.add({ id: 'a', prompt: prompt(9), maxTokens: 1 });
+    step(driver.scheduler);
+    expect(driver.scheduler.stats()).toMatchObject({ refusedMatches: 1, externalHits: 0, numLoading: 0 });
+    expect(connector.calls.filter((call) => call.startsWith('alloc'))).toEqual(['alloc a 0 of 2']);
+    expect(driver.scheduler.hasWork()).toBe(true);
+  });
 });

@@ -72,6 +72,8 @@ export class HostTier implements SchedulerConnector<Orders, Stored> {
   bind(view: KvView): void {
     if (!view.hasHashes)
       throw new Error('the tier finds blocks by their hashes: it needs enablePrefixCaching');
+    if (view.layout !== '')
+      throw new Error('the tier keeps the blocks of one group: it cannot have kvGroups');
     this.#view = view;
   }
 

@@ -22,6 +22,7 @@ export class Memo implements b.SchedulerConnector<Orders> {
 
   bind(view: b.KvView): void {
     if (!view.hasHashes) throw new Error('a Memo finds blocks by their hashes: it needs enablePrefixCaching');
+    if (view.layout !== '') throw new Error('a Memo keeps the blocks of one group: it cannot have kvGroups');
     this.#view = view;
   }
 

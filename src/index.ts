@@ -82,6 +82,7 @@ export {
 } from './scheduler/connector/connector.js';
 export type { KvExtent } from './scheduler/connector/kv-extent.js';
 export type { BlockLists, HandOver, KvView } from './scheduler/connector/kv-view.js';
+export type { KvViewGroup, PlaceRange } from './scheduler/connector/view-group.js';
 export {
   HASH_BYTES,
   type KvBlocksCleared,

@@ -65,6 +65,7 @@ class HostCore {
   /// Lets go what the slot needs no more behind `computed` tokens.
   void drop_groups(u32 slot, u32 computed);
   std::vector<u32> take_zeroed();
+  std::vector<u32> take_dropped();
 
   // The step of a core whose device decides. decided/decided.h has the words of both spans. @throws Error kAuthority if
   // the host decides

@@ -66,6 +66,11 @@ std::vector<u32> HostCore::take_zeroed() {
   return groups_->rows.take_zeroed();
 }
 
+std::vector<u32> HostCore::take_dropped() {
+  require_groups("takeDropped");
+  return groups_->rows.take_dropped();
+}
+
 u32 HostCore::published_group(u32 id) {
   pending_.drain();
   const Block& block = facts_.state().blocks[id];

@@ -105,7 +105,7 @@ export class Life {
     return facts;
   }
 
-  /** @returns false if the connector refuses an engine without a prefix cache, as it may */
+  /** @returns false if the connector refuses an engine without a prefix cache, or with KV cache groups, as it may */
   async #open(index: number): Promise<boolean> {
     const incarnation = this.#incarnations[index] ?? 0;
     this.#incarnations[index] = incarnation + 1;
@@ -113,8 +113,10 @@ export class Life {
       this.#stations[index] = await Station.open(this.#around, this.#make, index, incarnation);
       return true;
     } catch (error) {
-      const mayRefuse = !this.#around.scene.enablePrefixCaching;
-      if (mayRefuse && error instanceof Error && error.message.includes('enablePrefixCaching')) return false;
+      const { enablePrefixCaching, kvGroups } = this.#around.scene;
+      const said = error instanceof Error ? error.message : '';
+      if (!enablePrefixCaching && said.includes('enablePrefixCaching')) return false;
+      if (kvGroups !== null && /kvGroups|numGroups/.test(said)) return false;
       throw error;
     }
   }

@@ -1,3 +1,4 @@
+import type { KvGroupOptions } from '../scheduler/options/kv-groups.js';
 import type { Deadlines } from '../scheduler/request/wait.js';
 
 /** Chances in a hundred, each drawn once a round, or where it says so. */
@@ -42,6 +43,8 @@ export interface Scene {
   readonly maxNumSeqs: number;
   readonly maxNumBatchedTokens: number;
   readonly enablePrefixCaching: boolean;
+  /** KV cache groups; null = one of full attention. */
+  readonly kvGroups: readonly KvGroupOptions[] | null;
   readonly loadFailurePolicy: 'fail' | 'recompute';
   readonly numSpeculativeTokens: number;
   /** Most milliseconds that pass in a round. */
@@ -64,7 +67,13 @@ const CHANCES: Chances = {
 function scene(name: string, { chances = {}, ...changes }: Changes = {}): Scene {
   return {
     ...{ name, numEngines: 1, numClients: 36, numBlocks: 41, maxNumSeqs: 6, maxNumBatchedTokens: 48 },
-    ...{ enablePrefixCaching: true, loadFailurePolicy: 'fail', numSpeculativeTokens: 0, msPerRound: 4 },
+    ...{
+      enablePrefixCaching: true,
+      kvGroups: null,
+      loadFailurePolicy: 'fail',
+      numSpeculativeTokens: 0,
+      msPerRound: 4,
+    },
     ...{
       deadlines: {},
       reclaim: 'on-report',
@@ -76,6 +85,15 @@ function scene(name: string, { chances = {}, ...changes }: Changes = {}): Scene 
 }
 
 const HOSTILE = { abort: 25, session: 15, sameId: 20, askTwice: 20, skipWorker: 20, reset: 3, pause: 3 };
+
+const FULL: KvGroupOptions = { type: 'full' };
+const WINDOW: KvGroupOptions = { type: 'sliding', window: 6 };
+/** Blocks of 16, 4 and 8 tokens. */
+const SIZES: readonly KvGroupOptions[] = [
+  { type: 'full', blockSize: 16 },
+  { type: 'sliding', blockSize: 4, window: 11 },
+  { type: 'sliding', blockSize: 8, window: 3 },
+];
 
 /** The cases with random clients, each in a world of its own kind. */
 export const SCENES: readonly Scene[] = [
@@ -123,6 +141,20 @@ export const SCENES: readonly Scene[] = [
   scene('engines are killed and begin anew', {
     ...{ numEngines: 3, numClients: 70, loadFailurePolicy: 'recompute', chances: { kill: 2 } },
     deadlines: { load: 400, reclaim: 400 },
+  }),
+  scene('groups: full attention and a window', { kvGroups: [FULL, WINDOW], numBlocks: 81 }),
+  scene('groups: a window alone', { kvGroups: [WINDOW], numBlocks: 25, maxNumBatchedTokens: 17 }),
+  scene('groups: blocks of several sizes', { kvGroups: SIZES, numBlocks: 61, maxNumBatchedTokens: 23 }),
+  scene('groups: states at the ends of blocks', {
+    ...{ kvGroups: [FULL, { type: 'mamba', mode: 'all' }], numBlocks: 81, maxNumBatchedTokens: 19 },
+  }),
+  scene('groups: chunks, and everything at once', {
+    ...{ kvGroups: [FULL, { type: 'chunked', chunk: 12 }, WINDOW], numBlocks: 61, maxNumBatchedTokens: 17 },
+    ...{ loadFailurePolicy: 'recompute', reclaim: 'on-confirmation' },
+    chances: { ...HOSTILE, session: 0, copyFails: 10, copy: 20 },
+  }),
+  scene('groups: two engines, and slow copies', {
+    ...{ kvGroups: SIZES, numBlocks: 61, numEngines: 2, numClients: 50, chances: { copy: 10, abort: 20 } },
   }),
 ];
 

@@ -1,6 +1,9 @@
 import type { Random } from '../base/random.js';
 import { Engine } from '../engine/engine.js';
+import type { KvView } from '../scheduler/connector/kv-view.js';
+import type { Plan } from '../scheduler/plan/plan.js';
 import { isForeign, isPlain, mayFail, type Scene } from './scene.js';
+import { GroupExecutors } from './watch/group-executors.js';
 import { RankExecutors } from './watch/rank-executors.js';
 import { ScriptedLane } from './watch/scripted-lane.js';
 import { TransferWatch } from './watch/transfer-watch.js';
@@ -29,6 +32,8 @@ export interface Surroundings {
 export const TEXT_SEED = 3;
 export const BLOCK_SIZE = 4;
 export const MAX_MODEL_LEN = 64;
+/** Most tokens of a block in a group of any scene. */
+export const MOST_BLOCK_SIZE = 16;
 
 /** One engine of a run, with its connector and everything that the connector touches. */
 export class Station {
@@ -36,7 +41,7 @@ export class Station {
   readonly under: ConnectorUnderTest;
   readonly watch: TransferWatch;
   readonly workers: readonly WatchedWorker[];
-  readonly executors: RankExecutors;
+  readonly executors: RankExecutors | GroupExecutors;
   readonly lanes: readonly ScriptedLane[];
   readonly #around: Surroundings;
 
@@ -53,9 +58,12 @@ export class Station {
       ...{ numBlocks, blockSize: BLOCK_SIZE, maxNumSeqs, maxNumBatchedTokens, maxModelLen: MAX_MODEL_LEN },
       ...{ numSpeculativeTokens, pipelineDepth: depth },
     };
-    const executors = new RankExecutors({ ...sizes, seed: TEXT_SEED }, numRanks);
+    const executors =
+      scene.kvGroups === null
+        ? new RankExecutors({ ...sizes, seed: TEXT_SEED }, numRanks)
+        : new GroupExecutors(numBlocks, MOST_BLOCK_SIZE, numRanks);
     const lanes: ScriptedLane[] = [];
-    const watch = new TransferWatch(diary, executors, BLOCK_SIZE, (what) => around.broke(what));
+    const watch = new TransferWatch(diary, executors, (what) => around.broke(what));
     const chance = (percent: number) => !around.isCalm() && random.next() * 100 < percent;
     watch.failChance = () => chance(scene.chances.copyFails);
     const world: ConnectorWorld = {
@@ -97,7 +105,7 @@ export class Station {
   ) {
     const { scene, diary } = around;
     const { executors, lanes, watch, under, sizes, chance } = parts;
-    const { chances, enablePrefixCaching, deadlines, reclaim } = scene;
+    const { chances, enablePrefixCaching, deadlines, reclaim, kvGroups } = scene;
     const loadFailurePolicy = under.losesKv && !mayFail(scene) ? 'recompute' : scene.loadFailurePolicy;
     const broke = (what: string): void => around.broke(what);
     this.#around = around;
@@ -120,7 +128,14 @@ export class Station {
       ...{ enablePrefixCaching, loadFailurePolicy, deadlines, reclaim, hashSeed: TEXT_SEED },
       now: around.now,
       executor: executors,
-      connector: watchedConnector(under.connector, watch, diary, { asksTwice, broke }),
+      connector: watchedConnector(under.connector, watch, diary, {
+        ...{ asksTwice, broke },
+        ...(executors instanceof GroupExecutors && {
+          bound: (view: KvView) => executors.bind(view),
+          planned: (plan: Plan) => executors.planned(plan),
+        }),
+      }),
+      ...(kvGroups !== null && { kvGroups: [...kvGroups] }),
       workers: this.workers,
       numRanks: around.numRanks,
       strict: !isForeign(scene),

@@ -166,6 +166,7 @@ describe('a core with KV cache groups', () => {
       () => plain.native.commonPrefixGroups(),
       () => plain.native.dropGroups(slot, 1),
       () => plain.native.takeZeroed(),
+      () => plain.native.takeDropped(),
     ])
       expect(codeOf(call)).toBe('ERR_BLOCKSTEP_BAD_ARG');
   });

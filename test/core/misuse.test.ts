@@ -143,6 +143,7 @@ const OF_GROUPS = [
   'commonPrefixGroups',
   'dropGroups',
   'takeZeroed',
+  'takeDropped',
 ] as const satisfies readonly (keyof NativeCore)[];
 
 describe('misuse of a core', () => {

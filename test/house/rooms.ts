@@ -184,6 +184,7 @@ export const FACES: Readonly<Record<string, readonly string[]>> = {
     'connector/connector-output.ts',
     'connector/kv-extent.ts',
     'connector/kv-view.ts',
+    'connector/view-group.ts',
     'events/kv-event.ts',
     'inspect/block-state.ts',
     'inspect/inspection.ts',

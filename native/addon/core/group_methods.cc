@@ -57,11 +57,18 @@ Napi::Value drop_groups(const Call& call) {
   return {};
 }
 
-Napi::Value take_zeroed(const Call& call) {
-  const std::vector<u32> ids = call.core().take_zeroed();
+Napi::Value array_of(const Call& call, const std::vector<u32>& ids) {
   auto array = Napi::Int32Array::New(call.env, ids.size());
   std::copy(ids.begin(), ids.end(), array.Data());
   return array;
+}
+
+Napi::Value take_zeroed(const Call& call) { return array_of(call, call.core().take_zeroed()); }
+
+/// Null if nothing was let go: most steps let nothing go, and must not allocate.
+Napi::Value take_dropped(const Call& call) {
+  const std::vector<u32> ids = call.core().take_dropped();
+  return ids.empty() ? call.env.Null() : array_of(call, ids);
 }
 
 Napi::Value read_group_blocks(const Call& call) {
@@ -88,6 +95,7 @@ std::vector<Napi::PropertyDescriptor> group_methods(Napi::Env env) {
       method<common_prefix_groups>(env, "commonPrefixGroups"),
       method<drop_groups>(env, "dropGroups"),
       method<take_zeroed>(env, "takeZeroed"),
+      method<take_dropped>(env, "takeDropped"),
       method<read_group_blocks>(env, "readBlocks"),
       method<published_group>(env, "publishedGroup"),
   };

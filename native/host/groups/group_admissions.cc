@@ -179,6 +179,7 @@ std::int32_t GroupAdmissions::admit(u32 index, const GroupAdmission& asked) {
     for (u32 g = 0; g < rows_.num_groups(); ++g) {
       u32 extra;
       const Places places = rows_.to_drop(slot, g, total, extra);
+      rows_.note_dropped(slot, g, places, extra);
       rows_.log_drop(slot, g, places, extra);
     }
     facts_.commit();

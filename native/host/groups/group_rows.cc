@@ -62,6 +62,19 @@ void GroupRows::log_drop(const Slot& slot, u32 g, Places places, u32 extra) {
   if (extra != kNone) facts_.log().drop(row_of(slot, g), extra, 1);
 }
 
+void GroupRows::note_dropped(const Slot& slot, u32 g, Places places, u32 extra) {
+  const u32* list = list_of(slot, g);
+  for (u32 i = places.from + places.count; i > places.from; --i)
+    if (list[i - 1] != kNullBlock) dropped_.push_back(list[i - 1]);
+  if (extra != kNone) dropped_.push_back(list[extra]);
+}
+
+std::vector<u32> GroupRows::take_dropped() {
+  std::vector<u32> taken;
+  taken.swap(dropped_);
+  return taken;
+}
+
 Growth GroupRows::growth(const GroupPart& part, u32 g, u32 slots, u32 main) const {
   const GroupConfig& group = config_.groups[g];
   Growth growth;

@@ -83,6 +83,10 @@ class GroupRows {
   Places to_drop(const Slot& slot, u32 g, u32 computed, u32& extra) const;
   /// Logs that the row lets these places go.
   void log_drop(const Slot& slot, u32 g, Places places, u32 extra);
+  /// Notes the blocks in these places for take_dropped(). Call it before log_drop().
+  void note_dropped(const Slot& slot, u32 g, Places places, u32 extra);
+  /// Blocks that were noted since begin_step(), in the order in which they were let go.
+  std::vector<u32> take_dropped();
   /// How the row grows to hold `slots` tokens, of which `main` are no drafts (vLLM allocate_new_blocks). `places`: of the row,
   /// behind it nothing was dropped yet.
   Growth growth(const GroupPart& part, u32 g, u32 slots, u32 main) const;
@@ -102,7 +106,10 @@ class GroupRows {
 
   /// Mamba states that were published since begin_step(): they do not exist before the step ran.
   bool is_noted(u32 g, const Key& key) const;
-  void begin_step() { noted_.clear(); }
+  void begin_step() {
+    noted_.clear();
+    dropped_.clear();
+  }
 
   /// As Slots::shared_prefix, by group.
   u32 shared_prefix(const Slot& slot, u32 g) const;
@@ -134,6 +141,7 @@ class GroupRows {
   std::vector<GroupPart> parts_;  // [slots][num_groups]
   std::vector<Noted> noted_;
   std::vector<std::vector<u32>> zeroed_;  // [num_groups]
+  std::vector<u32> dropped_;
 };
 
 }  // namespace blockstep

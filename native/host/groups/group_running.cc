@@ -73,7 +73,11 @@ bool GroupRunning::plan(u32 entry, u32 index, u32 computed, u32 main, u64& left)
 void GroupRunning::carry_out(const Frame& frame) {
   if (work_.empty()) return;
   facts_.begin();
-  for (const Work& work : work_) rows_.log_drop(slots_.table()[work.slot], work.group, work.drop, work.extra);
+  for (const Work& work : work_) {
+    const Slot& slot = slots_.table()[work.slot];
+    rows_.note_dropped(slot, work.group, work.drop, work.extra);
+    rows_.log_drop(slot, work.group, work.drop, work.extra);
+  }
   for (const Work& work : work_) rows_.log_moves(slots_.table()[work.slot], work.group, work.growth);
   for (const Work& work : work_) {
     const Slot& slot = slots_.table()[work.slot];

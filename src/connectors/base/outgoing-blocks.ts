@@ -5,6 +5,8 @@ import type { Plan } from '../../scheduler/plan/plan.js';
 import type { Request } from '../../scheduler/request/request.js';
 import { RankedJobs } from '../../transfer/ranked-jobs.js';
 import { Verdict } from '../../transfer/verdict.js';
+import type { BlockKeys } from './block-keys.js';
+import { GroupScan } from './group-scan.js';
 
 /** Blocks that the workers are to store. Entry i of each list is about the same block. */
 export interface Outgoing {
@@ -44,6 +46,8 @@ const BUSY_PLANS = 4;
 export interface OutgoingOptions {
   readonly view: KvView;
   readonly pins: BlockPins;
+  /** Names the blocks of a model with KV cache groups. Without it there may be one group of full attention alone. */
+  readonly keys?: BlockKeys;
   /** The ranks that store their part of every block. */
   readonly ranks: readonly number[];
   /** Most blocks that may be pinned at once. */
@@ -93,16 +97,30 @@ export class OutgoingBlocks {
   #lastJob = 0;
   /** Blocks that were lost: the first job that may store what is in the block now. */
   readonly #lost = new Map<number, number>();
+  /** With KV cache groups: it looks at requests in place of `#collect`. */
+  readonly #scan: GroupScan | null;
+  /** Where nothing can be loaded, nothing need be stored. */
+  readonly #isIdle: boolean;
 
   constructor(options: OutgoingOptions) {
     this.#options = options;
+    const { view, pins, keys } = options;
+    this.#isIdle = view.acceptsLoads === false;
+    this.#scan =
+      keys === undefined || view.layout === ''
+        ? null
+        : new GroupScan({
+            ...{ view, pins, keys },
+            offer: (key, block) => this.#offer(key, block),
+            room: () => options.maxPinned - this.#numPinned - this.#keys.length,
+          });
     this.#everyPlans = options.everyPlans ?? 1;
     this.#jobs = new RankedJobs(options.anomalies);
   }
 
   /** Blocks that are pinned now. */
   get numPinned(): number {
-    return this.#numPinned;
+    return this.#numPinned + (this.#scan?.numAhead ?? 0);
   }
 
   /** Blocks that were never stored, since there was no room for them before their requests ended. */
@@ -116,7 +134,12 @@ export class OutgoingBlocks {
   }
 
   /** Notes a new request. Call it from `onNewRequest`. */
-  track({ slot }: Request): void {
+  track(request: Request): void {
+    const { slot } = request;
+    if (this.#scan !== null) {
+      this.#scan.track(request);
+      return;
+    }
     while (slot >= this.#nextAt.length) {
       const larger = new Int32Array(2 * this.#nextAt.length);
       larger.set(this.#nextAt);
@@ -130,11 +153,19 @@ export class OutgoingBlocks {
     const { view } = this.#options;
     const { numRequests, numComputedTokens, slots, totalTokens } = plan;
     const nextAt = this.#nextAt;
+    this.#scan?.release(plan.releasedHandles);
     const isQuiet = numRequests > 0 && totalTokens < numRequests + view.blockSize;
     if (!isQuiet) this.#numBusy = BUSY_PLANS;
     this.#isDue = --this.#numBusy >= 0 || ++this.#numPassed >= this.#everyPlans;
     if (!this.#isDue) return;
     this.#numPassed = 0;
+    if (this.#isIdle) return;
+    if (this.#scan !== null) {
+      this.#scan.observe(plan);
+      this.#pin();
+      this.#scan.settle();
+      return;
+    }
     for (let i = 0; i < numRequests; i++) {
       // These tokens are computed when every step before this one is over, so no more of them can be settled now.
       if (numComputedTokens[i] < nextAt[slots[i]]) continue;
@@ -146,6 +177,13 @@ export class OutgoingBlocks {
 
   /** Collects the last blocks of a request. Call it from `requestFinished`. */
   finish(request: Request, { numSettledTokens, blocks }: HandOver): void {
+    if (this.#isIdle) return;
+    if (this.#scan !== null) {
+      this.#scan.collect(request, numSettledTokens, blocks);
+      this.#pin();
+      this.#numSkipped += this.#scan.finish(request, numSettledTokens);
+      return;
+    }
     this.#collect(request, numSettledTokens, blocks[0]);
     this.#pin();
     const { blockSize } = this.#options.view;
@@ -214,6 +252,21 @@ export class OutgoingBlocks {
       this.#places.push(place);
     }
     this.#nextAt[slot] = (index + 1) * blockSize;
+  }
+
+  /** Collects a settled block, if its content is wanted. @returns false if there is no room now */
+  #offer(key: bigint, block: number): boolean {
+    const { reserve, maxPinned } = this.#options;
+    if (this.#coming.has(key)) return true;
+    const isFull = this.#numPinned - this.#numUnsent + this.#keys.length >= maxPinned;
+    const place = isFull ? NoPlace.later : reserve(key);
+    if (place === NoPlace.later) return false;
+    if (place === NoPlace.unwanted) return true;
+    this.#coming.add(key);
+    this.#keys.push(key);
+    this.#blocks.push(block);
+    this.#places.push(place);
+    return true;
   }
 
   #read(request: Request, from: number, count: number): Int32Array {

@@ -13,11 +13,13 @@ export function needHashes(who: string, { hasHashes }: KvView): void {
 }
 
 /**
- * Refuses a model with several KV cache groups. Call it in `bind` of a connector that stores the blocks of one group: what
- * it would bring back is a part of what the request needs.
+ * Refuses a model with other KV cache groups than one of full attention. Call it in `bind` of a connector that stores the blocks of such a group
+ * alone: what it would bring back is a part of what the request needs.
  * @param who stores one group only, for the message
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
-export function needOneGroup(who: string, { numGroups }: KvView): void {
-  if (numGroups !== 1) throw badArgument('numGroups', show(numGroups), `1 with ${who}`);
+export function needOneGroup(who: string, { layout, groups }: KvView): void {
+  if (layout === '') return;
+  const given = groups.map(({ type }) => type).join(', ');
+  throw badArgument('kvGroups', show(given), `one group of full attention with ${who}`);
 }

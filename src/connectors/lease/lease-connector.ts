@@ -133,9 +133,10 @@ export class LeaseConnector implements SchedulerConnector<LeaseOrders, LeaseSaid
   }
 
   bind(view: KvView): void {
-    const { blockSize, numGroups } = view;
+    const { blockSize, numGroups, layout: groups } = view;
     const numRanks = this.#addresses.length;
-    const settings = settingsDigest({ protocol: PROTOCOL, blockSize, numGroups, numRanks, ...this.#names });
+    const facts = { protocol: PROTOCOL, blockSize, numGroups, groups, numRanks };
+    const settings = settingsDigest({ ...facts, ...this.#names });
     this.#heading = this.#headingOf(settings);
     this.#offers.view = view;
     this.#pulls.bind(view, settings);

@@ -1,5 +1,6 @@
 import type { KvExtent } from '../../scheduler/connector/kv-extent.js';
 import type { BlockLists, KvView } from '../../scheduler/connector/kv-view.js';
+import type { KvViewGroup, PlaceRange } from '../../scheduler/connector/view-group.js';
 import type { TierMedium } from '../../scheduler/events/kv-event.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
 import type { Request } from '../../scheduler/request/request.js';
@@ -34,6 +35,10 @@ export class ChildView implements KvView {
   readonly hasHashes: boolean;
   readonly hashSpace: string | null;
   readonly numGroups: number;
+  readonly groups: readonly KvViewGroup[];
+  readonly alignment: number;
+  readonly layout: string;
+  readonly acceptsLoads: boolean;
   readonly #name: string;
   readonly #view: KvView;
 
@@ -45,6 +50,14 @@ export class ChildView implements KvView {
     this.hasHashes = view.hasHashes;
     this.hashSpace = view.hashSpace;
     this.numGroups = view.numGroups;
+    this.groups = view.groups;
+    this.alignment = view.alignment;
+    this.layout = view.layout;
+    this.acceptsLoads = view.acceptsLoads;
+  }
+
+  neededPlaces(group: number, numTokens: number): PlaceRange {
+    return this.#view.neededPlaces(group, numTokens);
   }
 
   tokens(request: Request): Int32Array {
@@ -83,8 +96,13 @@ export class ChildView implements KvView {
     return this.#view.complete(handle, kind, this.#own(owner));
   }
 
-  tellTier(change: 'stored' | 'removed', medium: TierMedium, hashes: readonly bigint[]): void {
-    this.#view.tellTier(change, medium, hashes);
+  tellTier(
+    change: 'stored' | 'removed',
+    medium: TierMedium,
+    hashes: readonly bigint[],
+    group?: number,
+  ): void {
+    this.#view.tellTier(change, medium, hashes, group);
   }
 
   wake(handle: number): boolean {

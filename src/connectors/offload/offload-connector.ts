@@ -13,6 +13,8 @@ import type { Plan } from '../../scheduler/plan/plan.js';
 import type { Request } from '../../scheduler/request/request.js';
 import type { FinishReason } from '../../scheduler/request/status.js';
 import { Verdict } from '../../transfer/verdict.js';
+import { BlockKeys } from '../base/block-keys.js';
+import { GroupHits, lastBlocks } from '../base/group-hits.js';
 import { checkClock, checkOptions } from '../base/option-checks.js';
 import { NoPlace, OutgoingBlocks } from '../base/outgoing-blocks.js';
 import { needHashes, needOneGroup } from '../base/view-needs.js';
@@ -34,9 +36,8 @@ const NOTHING: Match = { numTokens: 0, async: false };
 const FREE_NOW: Finished = { delayFree: false };
 
 /**
- * The scheduler side of an offload: a second tier of KV blocks behind the pool, in host memory, and a third
- * one on disk behind that. It alone knows what lies
- * where in the tier; the workers copy.
+ * The scheduler side of an offload: a second tier of KV blocks behind the pool, in host memory, and a third one on disk behind that. It alone
+ * knows what lies where in the tier; the workers copy.
  *
  * Blocks go to the tier while their requests still run, as soon as they are full and settled. They are pinned until every
  * rank has stored them; so a request that ends gives everything else back at once, and nobody waits for a store. A request
@@ -57,6 +58,9 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
   readonly #bytesPerBlock: number[];
   #outgoing!: OutgoingBlocks;
   #view!: KvView;
+  #keys!: BlockKeys;
+  /** With KV cache groups: what matches and loads are made of. */
+  #groups: GroupHits | null = null;
   /** Handles of requests that were admitted with a load, until they are admitted behind it. */
   readonly #admitted = new Set<number>();
   readonly #counts = { lookups: 0, hits: 0, hitTokens: 0, stores: 0, storedBlocks: 0, failedStores: 0 };
@@ -78,7 +82,9 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     const ranks = Array.from({ length: numRanks }, (_, rank) => rank);
     this.reporters = [ranks];
     this.#bytesPerBlock = ranks.map(() => 0);
-    this.#index = new TierIndex(hostBlocks, (change, key) => this.#view.tellTier(change, 'CPU', [key]));
+    this.#index = new TierIndex(hostBlocks, (change, key) =>
+      this.#view.tellTier(change, 'CPU', [this.#keys.hashOf(key)], this.#keys.groupOf(key)),
+    );
     const wake = (handle: number): unknown => this.#view.wake(handle);
     const shared = { index: this.#index, ranks, anomalies: this.#anomalies, wake };
     this.#incoming = new IncomingBlocks(shared);
@@ -89,17 +95,20 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
         : new DiskBlocks({ ...shared, now, budgetMs: checkNumber('diskBudgetMs', diskBudgetMs, 0) });
   }
 
-  /** @throws ERR_BLOCKSTEP_BAD_ARG for a scheduler with several KV cache groups, of which only one would be stored */
+  /** @throws ERR_BLOCKSTEP_BAD_ARG without hashes; with a disk tier also for several KV cache groups, whose blocks it does not look for */
   bind(view: KvView): void {
-    needOneGroup('an OffloadConnector', view);
     needHashes('an OffloadConnector', view);
+    if (this.#disk !== null) needOneGroup('the disk tier of an OffloadConnector', view);
     this.#view = view;
+    this.#keys = new BlockKeys(view);
+    if (view.layout !== '') this.#groups = new GroupHits(view, this.#keys);
   }
 
   bindPins(pins: BlockPins): void {
     this.#outgoing = new OutgoingBlocks({
       view: this.#view,
       pins,
+      keys: this.#keys,
       ranks: this.reporters[0],
       maxPinned: this.#maxPinned ?? Math.max(1, Math.floor(this.#view.numBlocks / PINNED_SHARE)),
       anomalies: this.#anomalies,
@@ -113,6 +122,7 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
   }
 
   getNumNewMatchedTokens(request: Request, numLocalTokens: number): Match {
+    if (this.#groups !== null) return this.#matchGroups(this.#groups, request, numLocalTokens);
     const { blockSize } = this.#view;
     const { handle, numTokens } = request;
     const first = numLocalTokens / blockSize;
@@ -129,19 +139,17 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     return next === first ? NOTHING : { numTokens: (next - first) * blockSize, async: true };
   }
 
-  updateStateAfterAlloc(request: Request, [blocks]: BlockLists, numExternalTokens: number): void {
+  updateStateAfterAlloc(request: Request, rows: BlockLists, numExternalTokens: number): void {
     const { handle } = request;
     this.#disk?.forget(handle);
     // The second call for one admission: the load is over.
     if (numExternalTokens === 0 && this.#admitted.delete(handle)) return;
     this.#counts.lookups++;
     if (numExternalTokens === 0) return;
-    const count = numExternalTokens / this.#view.blockSize;
-    // They stand at the end of its blocks, behind what was found locally. The list is borrowed, so this is a copy.
-    const own = blocks.slice(-count);
-    const first = blocks.length - count;
-    const keys = Array.from(own, (_, i) => this.#view.blockHash(request, first + i));
-    this.#incoming.begin(handle, keys, own);
+    const load =
+      this.#groups?.toLoad(request, rows, numExternalTokens) ??
+      lastBlocks(this.#view, request, rows, numExternalTokens);
+    this.#incoming.begin(handle, load.keys, load.blocks);
     this.#admitted.add(handle);
     this.#changes++;
     this.#counts.hits++;
@@ -177,12 +185,12 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     this.#incoming.finish(request.handle);
     this.#disk?.forget(request.handle);
     this.#admitted.delete(request.handle);
+    this.#groups?.forget(request.handle);
     return FREE_NOW;
   }
 
   /**
-   * Empties the tiers. What is on its way between host and disk changes nothing any more; its places come back when it is
-   * over.
+   * Empties the tiers. What is on its way between host and disk changes nothing any more; its places come back when it is over.
    * @returns false, and the tiers keep their content, while blocks are copied between the host tier and the pool
    */
   resetCache(): boolean {
@@ -193,10 +201,7 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     return true;
   }
 
-  /**
-   * Stores that end when no request is left give their pins back in an update, so there must be one; and the disk has to
-   * hear of a reset.
-   */
+  /** Stores that end when no request is left give their pins back in an update, so there must be one; and the disk has to hear of a reset. */
   hasPendingWork(): boolean {
     return this.#isCopying || this.#disk?.hasOrders === true;
   }
@@ -231,6 +236,15 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
       },
       disk: this.#disk?.stats() ?? null,
     };
+  }
+
+  #matchGroups(groups: GroupHits, request: Request, numLocalTokens: number): Match {
+    const { handle } = request;
+    const count = groups.match(request, numLocalTokens, (key) =>
+      this.#incoming.awaits(handle, key) ? null : this.#index.get(key) !== ABSENT,
+    );
+    if (count === null) return NOT_NOW;
+    return count === 0 ? NOTHING : { numTokens: count, async: true };
   }
 
   get #isCopying(): boolean {

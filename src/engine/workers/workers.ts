@@ -42,8 +42,17 @@ export class Workers {
   #ended: number[] = [];
   /** Handles of requests that gave their blocks back and go on. Their stores must end before the next step is executed. */
   #released: number[] = [];
-  /** With protection `fence`: ids of blocks taken from the pool that the workers were not told yet. */
+  /** Ids of blocks taken from the pool that the workers were not told yet; see `BlockReuse.taken`. */
   #taken: Int32Array = NO_BLOCKS;
+  /**
+   * Blocks that requests let go while they go on (`Plan.droppedBlocks`), as long as the stores of step `behind` or an earlier one have not begun.
+   */
+  #dropped: { readonly behind: number; readonly blocks: ReadonlySet<number> }[] = [];
+  /** A plan took one of these blocks: it is executed only when every step before it was, and its stores have begun. */
+  #takesDropped = false;
+  /** The last plan with tokens, and the last one that has ended. */
+  #planned = -1;
+  #lastEnded = -1;
   /** Loads that workers failed to begin; the next `collect` reports them as failed. */
   #lost: TransferReport[] = [];
   readonly #verdicts = new LoadVerdicts();
@@ -60,8 +69,16 @@ export class Workers {
     this.#countFailure = countFailure;
   }
 
-  get #isFenced(): boolean {
-    return this.#scheduler.config.connector?.protection.includes('fence') === true;
+  /** Whether the workers are told which blocks are taken; with executors that watch blocks plans name them anyway. */
+  get #isTold(): boolean {
+    const { connector, kvGroups } = this.#scheduler.config;
+    const protection = connector?.protection ?? [];
+    return protection.includes('fence') || (kvGroups !== null && protection.includes('own'));
+  }
+
+  /** Whether blocks changed hands that stores of steps in flight may still have to read. */
+  get #owesReuse(): boolean {
+    return this.#released.length > 0 || this.#takesDropped;
   }
 
   /** The last step whose connector metadata the workers were given, with its loads and stores. */
@@ -75,9 +92,18 @@ export class Workers {
   }
 
   /** Notes the blocks that change hands in a new plan. The workers must hear of them before this plan, or a later one, is executed. */
-  planned({ releasedHandles, takenBlocks }: Plan): void {
+  planned({ releasedHandles, takenBlocks, droppedBlocks, step, totalTokens }: Plan): void {
     if (releasedHandles.length > 0) this.#released = this.#released.concat(releasedHandles);
-    if (takenBlocks.length > 0 && this.#isFenced) this.#taken = joined(this.#taken, takenBlocks);
+    if (takenBlocks.length > 0 && this.#isTold) this.#taken = joined(this.#taken, takenBlocks);
+    const isOver = this.#planned <= this.#lastEnded;
+    if (droppedBlocks.length > 0 && this.#hasStores && !isOver)
+      this.#dropped.push({ behind: this.#planned, blocks: new Set(droppedBlocks) });
+    if (
+      this.#dropped.length > 0 &&
+      takenBlocks.some((id) => this.#dropped.some(({ blocks }) => blocks.has(id)))
+    )
+      this.#takesDropped = true;
+    if (totalTokens > 0) this.#planned = step;
   }
 
   /**
@@ -85,7 +111,7 @@ export class Workers {
    * blocks whose stores have not begun.
    */
   mustWait({ hasSyncLoads }: Plan): boolean {
-    return hasSyncLoads || this.#released.length > 0;
+    return hasSyncLoads || this.#owesReuse;
   }
 
   /**
@@ -104,7 +130,7 @@ export class Workers {
     const reuse = this.#takeReuse(isFirst);
     // A load of an empty plan may have got blocks whose earlier stores are not over. Then the load waits for the next plan, before
     // which those stores end.
-    const times = { step, notBefore: this.#released.length === 0 ? step - 1 : step };
+    const times = { step, notBefore: this.#owesReuse ? step : step - 1 };
     this.#verdicts.expect(plan, this.#scheduler.config.connector?.reporters ?? []);
     for (let rank = 0; rank < this.#workers.length; rank++) {
       const { handlePreemptions, startLoads } = this.#workers[rank];
@@ -132,6 +158,8 @@ export class Workers {
 
   /** Has the workers begin the stores of a plan: after its execution and update, and before a block that it freed is reused. */
   end(plan: Plan): void {
+    this.#lastEnded = plan.step;
+    if (this.#dropped.length > 0) this.#dropped = this.#dropped.filter(({ behind }) => behind > plan.step);
     // Which rows failed takes a look at every row.
     if (!this.#hasStores) return;
     const { connectorMetadata: metadata, step } = plan;
@@ -196,7 +224,8 @@ export class Workers {
 
   /** The blocks that change hands, for the workers; none while stores of given-back blocks have not begun. */
   #takeReuse(isFirst: boolean): BlockReuse {
-    if (!isFirst && this.#released.length > 0) return NO_REUSE;
+    if (!isFirst && this.#owesReuse) return NO_REUSE;
+    this.#takesDropped = false;
     if (this.#released.length + this.#taken.length === 0) return NO_REUSE;
     const reuse = { released: this.#released, taken: this.#taken };
     this.#released = [];

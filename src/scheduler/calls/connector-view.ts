@@ -2,8 +2,16 @@ import { createHash } from 'node:crypto';
 import { badArg } from '../../base/checks.js';
 import { badArgument, checkInteger, show } from '../../base/errors.js';
 import type { Core } from '../../core/core.js';
+import { rowsOf } from '../../core/rows.js';
 import { type KvExtent, kvExtent } from '../connector/kv-extent.js';
 import type { BlockLists, KvView } from '../connector/kv-view.js';
+import {
+  type KvViewGroup,
+  layoutOf,
+  neededPlaces,
+  type PlaceRange,
+  viewGroups,
+} from '../connector/view-group.js';
 import type { TierMedium } from '../events/kv-event.js';
 import { wake } from '../life/wait-for-connector.js';
 import { complete, hold } from '../loads/hold.js';
@@ -34,13 +42,27 @@ export class ConnectorView implements KvView {
   readonly numBlocks: number;
   readonly hasHashes: boolean;
   readonly hashSpace: string | null;
-  readonly numGroups = 1;
+  readonly numGroups: number;
+  readonly groups: readonly KvViewGroup[];
+  readonly alignment: number;
+  readonly layout: string;
+  readonly acceptsLoads: boolean;
   readonly #owner: ViewOwner;
+  /** By group: block hashes of a block. */
+  readonly #hashesPerBlock: readonly number[];
 
   constructor(owner: ViewOwner) {
     this.#owner = owner;
-    const { blockSize, numBlocks, enablePrefixCaching, hashSeed } = owner.state.config;
-    this.blockSize = blockSize;
+    const { config } = owner.state;
+    const { blockSize, numBlocks, enablePrefixCaching, hashSeed, kvGroups } = config;
+    this.groups = viewGroups(config);
+    this.numGroups = this.groups.length;
+    this.blockSize = this.groups[0].blockSize;
+    this.alignment = kvGroups?.alignment ?? blockSize;
+    this.layout = layoutOf(config);
+    this.acceptsLoads = kvGroups?.alignsSteps !== true;
+    const hashed = kvGroups?.hashBlockSize ?? blockSize;
+    this.#hashesPerBlock = this.groups.map((group) => group.blockSize / hashed);
     this.numBlocks = numBlocks;
     this.hasHashes = enablePrefixCaching;
     this.hashSpace = isMadeUp(hashSeed) ? null : hashSpaceOf(hashSeed);
@@ -52,30 +74,34 @@ export class ConnectorView implements KvView {
 
   blockHash(request: Request, index: number, group = 0): bigint {
     const core = this.#core(request);
-    this.#checkGroup(group);
-    checkInteger('index', index, 0, this.numFullBlocks(request) - 1);
-    return core.native.blockHash(request.slot, index);
+    checkInteger('index', index, 0, this.numFullBlocks(request, group) - 1);
+    return core.native.blockHash(request.slot, (index + 1) * this.#hashesPerBlock[group] - 1);
   }
 
   numFullBlocks(request: Request, group = 0): number {
     this.#checkGroup(group);
-    return Math.floor(request.numTokens / this.blockSize);
+    return Math.floor(request.numTokens / this.groups[group].blockSize);
+  }
+
+  neededPlaces(group: number, numTokens: number): PlaceRange {
+    this.#checkGroup(group);
+    return neededPlaces(this.groups[group], checkInteger('numTokens', numTokens, 0, 2 ** 31 - 1));
   }
 
   blocks(request: Request): BlockLists {
-    return [this.#core(request).blocks(request.slot)];
+    return rowsOf(this.#core(request), request.slot);
   }
 
   readBlocks(request: Request, from: number, out: Int32Array, group = 0): number {
     const core = this.#core(request);
     this.#checkGroup(group);
     core.flush();
-    return core.native.readBlocks(request.slot, from, out);
+    return core.native.readBlocks(request.slot, from, out, group);
   }
 
   newBlocks(plan: Plan, entry: number): BlockLists {
     checkInteger('entry', entry, 0, plan.numRequests - 1);
-    return [newBlocksOf(this.#owner.state.core, plan, entry)];
+    return this.groups.map((_, group) => newBlocksOf(this.#owner.state.core, plan, entry, group));
   }
 
   extent(request: Request): KvExtent {
@@ -99,10 +125,11 @@ export class ConnectorView implements KvView {
     );
   }
 
-  tellTier(change: 'stored' | 'removed', medium: TierMedium, hashes: readonly bigint[]): void {
+  tellTier(change: 'stored' | 'removed', medium: TierMedium, hashes: readonly bigint[], group = 0): void {
+    this.#checkGroup(group);
     if (change !== 'stored' && change !== 'removed') throw badArg('change', change, 'stored or removed');
     if (medium !== 'CPU' && medium !== 'STORAGE') throw badArg('medium', medium, 'CPU or STORAGE');
-    this.#owner.state.kvEvents?.tier(change, medium, hashes);
+    this.#owner.state.kvEvents?.tier(change, medium, hashes, group);
   }
 
   wake(handle: number): boolean {

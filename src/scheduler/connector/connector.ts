@@ -45,10 +45,7 @@ export interface Match {
 
 /** What a connector decides when a request ended. */
 export interface Finished {
-  /**
-   * True: the connector owns the blocks until every rank has reported the request once (`finishedSending`). Only with
-   * `own`.
-   */
+  /** True: the connector owns the blocks until every rank has reported the request once (`finishedSending`). Only with `own`. */
   readonly delayFree: boolean;
   /** The children that will report, of a connector made of several. Default [0]. Read only with `delayFree`. */
   readonly children?: readonly number[];
@@ -205,8 +202,8 @@ export interface SchedulerConnector<Metadata = unknown, Said = unknown> {
    */
   requestFinished(request: Request, reason: FinishReason, handOver: HandOver): Finished;
   /**
-   * Whether R must deliver its KV (vLLM requires_kv_delivery). If so and R stops after it was preempted, its last
-   * token is dropped and it is computed again, so that there are blocks to send.
+   * Whether R must deliver its KV (vLLM requires_kv_delivery). If so and R stops after it was preempted, its last token is dropped and it is
+   * computed again, so that there are blocks to send.
    */
   requiresKvDelivery?(request: Request): boolean;
   /**
@@ -241,8 +238,9 @@ export interface BlockReuse {
    */
   readonly released: readonly number[];
   /**
-   * With protection `fence`: the blocks that this step, or a load that its plan begins, takes from the pool; blocks
-   * of all groups in one list. They may be blocks of a request that has ended. Empty with any other protection.
+   * With protection `fence`, and with `own` where there are KV cache groups: the blocks that this step, or a load that its plan begins, takes
+   * from the pool; of all groups in one list. They may be blocks of a request that has ended, or that a running request let go
+   * (`Plan.droppedBlocks`). Empty otherwise.
    */
   readonly taken: Int32Array;
 }

@@ -2,10 +2,12 @@ import type { TierMedium } from '../events/kv-event.js';
 import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import type { KvExtent } from './kv-extent.js';
+import type { KvViewGroup, PlaceRange } from './view-group.js';
 
 /**
- * Ids of blocks, one list for each KV cache group. A model whose layers are all alike has one group. A list is
- * borrowed: it is valid during the call that it was given in.
+ * Ids of blocks, one list for each KV cache group. A model whose layers are all alike has one group. Place i of a list is for the tokens from
+ * i x the group's block size on; a place that holds nothing is 0, for instance left of a window. A list is borrowed: it is valid during the
+ * call that it was given in.
  */
 export type BlockLists = readonly Int32Array[];
 
@@ -29,7 +31,7 @@ export interface HandOver extends KvExtent {
  * connector was told of the request's end, the call of `requestFinished` included.
  */
 export interface KvView {
-  /** Tokens per block, in every group. */
+  /** Tokens per block of the first group: of all blocks, where there is one group. */
   readonly blockSize: number;
 
   /** Blocks of the pool; their ids are 0 to numBlocks - 1. Block 0 is never used. */
@@ -48,19 +50,44 @@ export interface KvView {
   /** KV cache groups, which is the number of lists in every `BlockLists`. */
   readonly numGroups: number;
 
+  /** What the layers of each group need. A block has as many bytes in every group, and may have another number of tokens. */
+  readonly groups: readonly KvViewGroup[];
+
+  /** Tokens of which every group has whole blocks. Only behind a multiple of it can every group be found by hashes. */
+  readonly alignment: number;
+
+  /**
+   * Names the groups: schedulers whose groups differ have different ones, and cannot use each other's blocks. Empty for one group of full
+   * attention.
+   */
+  readonly layout: string;
+
+  /**
+   * False: the scheduler refuses whatever a connector could load, and counts it (`SchedulerStats.refusedMatches`). That is so where steps must
+   * end at the end of a block (Mamba in mode `align`).
+   */
+  readonly acceptsLoads: boolean;
+
+  /**
+   * The places of a group that a request needs which resumes behind `numTokens` tokens. A match of so many tokens may be offered only if all of
+   * them can be there: found locally, or loaded. No other place is to be loaded: it holds nothing.
+   * @throws ERR_BLOCKSTEP_BAD_ARG
+   */
+  neededPlaces(group: number, numTokens: number): PlaceRange;
+
   /** A copy of a request's known tokens: its prompt, and what was generated. @throws ERR_BLOCKSTEP_BAD_ARG */
   tokens(request: Request): Int32Array;
 
   /**
-   * The 128-bit hash of block `index` of a request's tokens. The known tokens must fill the block. The hash covers
-   * all tokens up to the end of the block, the request's salt and its adapter. It is equal in every scheduler with
-   * the same `hashSeed` and block size.
+   * The 128-bit hash of block `index` of a request's tokens, in a group (default the first). The known tokens must fill the block. The hash
+   * covers all tokens up to the end of the block, the request's salt and its adapter. It is equal in every scheduler with
+   * the same `hashSeed` and block size. Blocks of two groups that end at the same token have the same hash: a key is hash and group.
    * @throws ERR_BLOCKSTEP_BAD_ARG if the known tokens do not fill that block, or blocks have no hashes (`hasHashes`)
    */
   blockHash(request: Request, index: number, group?: number): bigint;
 
   /**
-   * Blocks that the known tokens of a request fill, computed or not. These blocks have a hash. @throws
+   * Blocks of a group (default the first) that the known tokens of a request fill, computed or not. These blocks have a hash. @throws
    * ERR_BLOCKSTEP_BAD_ARG
    */
   numFullBlocks(request: Request, group?: number): number;
@@ -71,7 +98,7 @@ export interface KvView {
   blocks(request: Request): BlockLists;
 
   /**
-   * As `blocks`, for one group and without allocating: copies ids of blocks from the one at index `from` on.
+   * As `blocks`, for one group (default the first) and without allocating: copies ids of blocks from the one at index `from` on.
    * @param out gets as many as it has room for
    * @returns how many were copied; 0 if the request has no more than `from` blocks
    * @throws ERR_BLOCKSTEP_BAD_ARG
@@ -79,7 +106,7 @@ export interface KvView {
   readBlocks(request: Request, from: number, out: Int32Array, group?: number): number;
 
   /**
-   * The blocks that an entry of a plan took from the pool in its step, in the order of its tokens.
+   * The blocks that an entry of a plan took from the pool in its step, in the order of its tokens, by group. A 0 is a place that holds nothing.
    * `Plan.numNewBlocks` of an admitted entry counts also its cached prefix, and blocks that it held before.
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
@@ -125,7 +152,8 @@ export interface KvView {
    * `take_events`). It decides nothing, and costs nothing if nobody follows them. It may be called at any time; it is told with
    * the next plan.
    * @param hashes the `blockHash` of each block; a block is stored once, until it is removed
-   * @throws ERR_BLOCKSTEP_BAD_ARG for another change or medium
+   * @param group the KV cache group of the blocks, default the first
+   * @throws ERR_BLOCKSTEP_BAD_ARG for another change, medium or group
    */
-  tellTier(change: 'stored' | 'removed', medium: TierMedium, hashes: readonly bigint[]): void;
+  tellTier(change: 'stored' | 'removed', medium: TierMedium, hashes: readonly bigint[], group?: number): void;
 }

@@ -32,7 +32,7 @@ export interface KvBlocksStored {
   readonly cacheSalt: string | null;
   /** True: the blocks were stored before, and a request found them. Only with `report: 'all'`. */
   readonly isReused: boolean;
-  /** The KV cache group of the blocks, from 0; a hash is found in its group alone. Blocks of a tier are of group 0. */
+  /** The KV cache group of the blocks, from 0; a hash is found in its group alone. */
   readonly group: number;
   /** Tokens of a block of the group. */
   readonly blockSize: number;

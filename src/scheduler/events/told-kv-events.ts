@@ -13,8 +13,6 @@ const OF_A_TIER = {
   tokenIds: new Int32Array(0),
   ...NO_NAMES,
   isReused: false,
-  group: 0,
-  window: null,
 } as const;
 
 /** The one place that calls the sink of KV cache events. What the sink throws is counted, and costs nothing else. */
@@ -44,13 +42,13 @@ export class ToldKvEvents {
   }
 
   /** Notes what a tier has stored or removed. */
-  tier(type: 'stored' | 'removed', medium: TierMedium, hashes: readonly bigint[]): void {
+  tier(type: 'stored' | 'removed', medium: TierMedium, hashes: readonly bigint[], group: number): void {
     if (hashes.length === 0) return;
     const bytes = hashBytes(hashes);
     this.#ofTiers.push(
       type === 'removed'
-        ? { type, medium, hashes: bytes, group: 0 }
-        : { ...OF_A_TIER, ...this.#groups[0], window: null, type, medium, hashes: bytes },
+        ? { type, medium, hashes: bytes, group }
+        : { ...OF_A_TIER, ...this.#groups[group], group, type, medium, hashes: bytes },
     );
   }
 

@@ -103,6 +103,8 @@ export interface SchedulerStats {
   externalQueries: number;
   /** Of these tokens, those that the connector was to bring. */
   externalHits: number;
+  /** Matches of a connector that were refused, because steps must end at the end of a block (`kvGroups` with Mamba in mode `align`). */
+  refusedMatches: number;
   /** Requests that ended, by finish reason. */
   finished: Record<FinishReason, number>;
   /** Events that a correct peer would not send, by reason. */

@@ -6,6 +6,7 @@ import { Outstanding, peer } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
 import type { FinishCode } from '../request/status.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
+import { keepDropped } from './preempt.js';
 
 /**
  * Tells the connector once that a request has ended; `end` in `finish.ts` is the only caller. If children of the
@@ -41,8 +42,10 @@ function leftBy(s: SchedulerState, request: Request): HandOver {
   const { blockSize, deviations, kvGroups } = s.config;
   const computed = Math.min(request.numComputedTokens, request.numTokens);
   // vLLM first lets go what no later token needs.
-  if (kvGroups !== null && hasRows(s.core, request.slot))
+  if (kvGroups !== null && hasRows(s.core, request.slot)) {
+    keepDropped(s, request, request.numComputedTokens);
     s.core.native.dropGroups(request.slot, request.numComputedTokens);
+  }
   const sizes = kvGroups?.list.map((group) => group.blockSize) ?? [blockSize];
   const blocks = rowsOf(s.core, request.slot).map((row, g) => {
     const covered = Math.ceil(computed / sizes[g]);

@@ -1,4 +1,5 @@
 import { PendingOp } from '../../core/core.js';
+import { isFull } from '../options/kv-groups.js';
 import { isLoading, type Load } from '../request/load.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
@@ -14,13 +15,15 @@ export function leaveLoading(s: SchedulerState, request: Request): void {
 
 /**
  * Takes a load as failed as a whole, also when nobody knows how much of it came: only the locally cached tokens stay
- * computed.
+ * computed. With KV cache groups that need only some blocks none does: the row was begun for what was to be loaded, and what the local
+ * tokens need in front of them is not in it.
  */
 export function loseLoad(s: SchedulerState, request: Request): void {
   const { load } = request;
   if (load === null) return;
   markFailed(s, request, load);
-  request.numComputedTokens = Math.min(request.numComputedTokens, load.localTokens);
+  const keepsAll = s.config.kvGroups?.list.every(isFull) ?? true;
+  request.numComputedTokens = Math.min(request.numComputedTokens, keepsAll ? load.localTokens : 0);
 }
 
 /** Marks a load as failed. It is counted once, however many reports say so. */

@@ -2,6 +2,7 @@ import { joined } from '../../base/arrays.js';
 import { channels } from '../../base/channels.js';
 import { PendingOp } from '../../core/core.js';
 import { hasRows, heldBlocks } from '../../core/rows.js';
+import { neededPlaces } from '../connector/view-group.js';
 import { NEVER, type Plan } from '../plan/plan.js';
 import { isUsed } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
@@ -49,6 +50,23 @@ export function giveRowBack(s: SchedulerState, request: Request): boolean {
   keepBlocks(s, request, held);
   giveRow(s, request);
   return true;
+}
+
+/**
+ * Keeps the blocks that a request is about to let go because no later token reads them, while a transfer still uses the request's blocks: no
+ * other request gets them until then. Call it before the core lets them go.
+ * @param numComputed tokens that are computed before the step
+ */
+export function keepDropped(s: SchedulerState, request: Request, numComputed: number): void {
+  const { kvGroups } = s.config;
+  if (kvGroups === null || !isUsed(request)) return;
+  const kept = new Set(request.keptBlocks);
+  const left = kvGroups.list.flatMap((group, g) => {
+    const sure = Math.max(0, numComputed - group.numSpeculativeBlocks);
+    const row = s.core.blocks(request.slot, g).subarray(0, neededPlaces(group, sure).first);
+    return [...row].filter((id) => id !== 0 && !kept.has(id));
+  });
+  if (left.length > 0) keepBlocks(s, request, Int32Array.from(left));
 }
 
 function keepBlocks(s: SchedulerState, request: Request, blocks: Int32Array): void {

@@ -41,9 +41,8 @@ export class Plan {
   /** How many of the `numBlocks` blocks are new in this step: the last ones. Of an admitted entry all are. */
   readonly numNewBlocks: Int32Array;
   /**
-   * Of an admitted entry: its leading blocks that were not taken from the pool in this step. They are its cached
-   * prefix, or the blocks that its request held while it waited (for a load, for the next chunk). Of a running entry
-   * the value has no meaning.
+   * Of an admitted entry: its leading blocks that were not taken from the pool in this step. They are its cached prefix, or the blocks that
+   * its request held while it waited (for a load, for the next chunk). Of a running entry the value has no meaning.
    */
   readonly numHitBlocks: Int32Array;
   /** The same by KV cache group; the arrays of the plan are those of the first group. Without groups there is one. */
@@ -65,8 +64,8 @@ export class Plan {
   /** @internal The sum of `numInvalidDraftTokens`. */
   numInvalidDrafts = 0;
   /**
-   * True: with pipelined steps, the tokens that an entry with a grammar may sample depend on a step in flight. Such a
-   * plan may be computed at once, but must be sampled only when every plan before it was updated.
+   * True: with pipelined steps, the tokens that an entry with a grammar may sample depend on a step in flight. Such a plan may be computed at
+   * once, but must be sampled only when every plan before it was updated.
    */
   pendingStructuredOutputTokens = false;
   /** External ids of the requests that this step preempted, in order. */
@@ -74,8 +73,8 @@ export class Plan {
   /** Handles of the requests in `preempted`, in the same order. */
   preemptedHandles: number[] = [];
   /**
-   * External ids of requests that finished since the plan before, each once (vLLM's finished_req_ids, a set): an id
-   * may have been used more than once since, and a new request of this plan may have it.
+   * External ids of requests that finished since the plan before, each once (vLLM's finished_req_ids, a set): an id may have been used more than
+   * once since, and a new request of this plan may have it.
    */
   finished: string[] = [];
   /** Handles of all requests that finished since the plan before, in the order in which they ended. */
@@ -88,14 +87,15 @@ export class Plan {
   /** What the connector's scheduler side says to its workers; undefined without a connector, or if it failed. */
   connectorMetadata: unknown = undefined;
   /**
-   * With protection `fence`, or with `reportBlocks`: blocks that this plan, or a load that it begins, took from the
-   * pool (`BlockReuse.taken`). Their former content is gone.
+   * Where workers are told of it (`BlockReuse.taken`), or with `reportBlocks`: blocks that this plan, or a load that it begins, took from the
+   * pool. Their former content is gone.
    */
   takenBlocks: Int32Array = NO_BLOCKS;
+  /** With a connector, or `reportBlocks`: blocks that its requests let go, as left of a window. Steps in flight may still read them. */
+  droppedBlocks: Int32Array = NO_BLOCKS;
   /**
-   * With `reportBlocks`: blocks that lost their hashes since the plan before, so that their present content is not
-   * found any more, by a reset of the prefix cache, a failed step or load, or a session's dropped token. Blocks
-   * without a hash may be among them.
+   * With `reportBlocks`: blocks that lost their hashes since the plan before, so that their present content is not found any more, by a
+   * reset of the prefix cache, a failed step or load, or a session's dropped token. Blocks without a hash may be among them.
    */
   forgottenBlocks: Int32Array = NO_BLOCKS;
   /** @internal The blocks of each asynchronous load that this plan begins. */
@@ -169,10 +169,9 @@ export class Plan {
   }
 
   /**
-   * The entries whose tokens a grammar constrains now, ascending: those that sample and whose request is unfinished
-   * (vLLM get_grammar_bitmask). Each entry has 1 + numDraftTokens rows of a bitmask, in order: row k is what the
-   * grammar allows behind the first k drafts. With `skipEndedBitmasks` off, as in vLLM, requests that ended while
-   * their blocks are still sent are included. Allocates.
+   * The entries whose tokens a grammar constrains now, ascending: those that sample and whose request is unfinished (vLLM
+   * get_grammar_bitmask). Each entry has 1 + numDraftTokens rows of a bitmask, in order: row k is what the grammar allows behind the first
+   * k drafts. With `skipEndedBitmasks` off, as in vLLM, requests that ended while their blocks are still sent are included. Allocates.
    */
   bitmaskEntries(): number[] {
     const entries: number[] = [];
@@ -241,6 +240,7 @@ export class Plan {
     if (this.syncLoads.length > 0) this.syncLoads = [];
     if (this.loadedBlocks.length > 0) this.loadedBlocks = [];
     this.takenBlocks = NO_BLOCKS;
+    this.droppedBlocks = NO_BLOCKS;
     this.forgottenBlocks = NO_BLOCKS;
     this.connectorMetadata = undefined;
     if (this.missing.size > 0) this.missing.clear();

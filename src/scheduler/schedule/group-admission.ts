@@ -1,4 +1,5 @@
 import { Control } from '../../core/core.js';
+import { keepDropped } from '../life/preempt.js';
 import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
@@ -16,6 +17,7 @@ export function takeGroups(
   numNew: number,
   reserved: number,
 ): number {
+  if (!fresh) keepDropped(s, request, request.numComputedTokens);
   return s.core.native.admitGroups(
     request.slot,
     numHits * hashedTokens(s.config),

@@ -1,6 +1,6 @@
 import { Control } from '../../core/core.js';
 import { heldBlocks } from '../../core/rows.js';
-import { preempt } from '../life/preempt.js';
+import { keepDropped, preempt } from '../life/preempt.js';
 import { reclaimSession, reclaimStuckLoad } from '../life/reclaim.js';
 import { EntryKind, type Plan } from '../plan/plan.js';
 import { compareIds } from '../request/id-order.js';
@@ -191,9 +191,18 @@ export function takeFromOthers(s: SchedulerState, plan: Plan, request: Request):
  * @returns number of entries that got their blocks
  */
 function run(s: SchedulerState, plan: Plan, from: number): number {
+  if (s.config.kvGroups !== null && s.usedRequests.size > 0) keepUsed(s, plan, from);
   const count = s.core.native.run(plan.frame, from, plan.numRequests);
   s.blocksMoved = false;
   return count;
+}
+
+/** Keeps what entries from index `from` on let go in this step, as far as transfers use their blocks. */
+function keepUsed(s: SchedulerState, plan: Plan, from: number): void {
+  for (const request of s.usedRequests) {
+    const at = plan.indexOf(request);
+    if (at >= from) keepDropped(s, request, plan.numComputedTokens[at]);
+  }
 }
 
 /**
@@ -220,6 +229,7 @@ function takeBlocks(s: SchedulerState, plan: Plan, at: number): boolean {
 function takeLastBlocks(s: SchedulerState, plan: Plan, at: number): boolean {
   const { slot } = plan.requests[at];
   const before = plan.numComputedTokens[at];
+  keepDropped(s, plan.requests[at], before);
   const scheduled = plan.numScheduledTokens[at];
   const lookahead = Math.max(s.slotLimit - before - scheduled, 0);
   const lengths = plan.groups.map((_, g) => s.core.blocks(slot, g).length);

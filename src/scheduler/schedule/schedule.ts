@@ -99,6 +99,8 @@ export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number)
 /** What a plan with KV cache groups has besides. @param knowsPrefixes see `noteCommonPrefixes` */
 function endGroups(s: SchedulerState, plan: Plan, knowsPrefixes: boolean): void {
   if (mayShare(s)) noteCommonPrefixes(s, plan, knowsPrefixes);
+  if (s.connector !== null || s.config.reportBlocks)
+    plan.droppedBlocks = s.core.native.takeDropped() ?? plan.droppedBlocks;
   if (s.config.kvGroups?.hasStates !== true) return;
   const zeroed = s.core.native.takeZeroed();
   if (zeroed.length > 0) plan.blocksToZero = zeroed;
@@ -134,13 +136,18 @@ function reportBlocks(s: SchedulerState, plan: Plan): void {
  * Asks the connector for the plan's metadata. Blocks that the connector pins or unpins meanwhile count for this plan.
  */
 function askConnector(s: SchedulerState, plan: Plan, connector: AskedConnector): void {
-  if (connector.protection.includes('fence') && !s.config.reportBlocks) plan.takenBlocks = takenBy(s, plan);
+  if (isTold(s, connector) && !s.config.reportBlocks) plan.takenBlocks = takenBy(s, plan);
   const moved = s.blocksMoved;
   s.blocksMoved = false;
   attachMetadata(s, plan, connector);
   if (s.blocksMoved && s.config.kvGroups !== null && mayShare(s)) noteCommonPrefixes(s, plan, false);
   else if (s.blocksMoved) plan.groups[0].numCommonPrefixBlocks = findCommonPrefix(s);
   s.blocksMoved ||= moved;
+}
+
+/** Whether the connector's workers are told which blocks a plan takes. With `own` blocks of a running request change hands where a window leaves them. */
+function isTold({ config }: SchedulerState, { protection }: AskedConnector): boolean {
+  return protection.includes('fence') || (config.kvGroups !== null && protection.includes('own'));
 }
 
 /**

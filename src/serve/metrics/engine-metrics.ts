@@ -115,6 +115,11 @@ function exposeCounts(exposed: Exposed, read: Read): void {
 
 function exposeOwn(exposed: Exposed, read: Read): void {
   exposed.counter(
+    'blockstep:refused_matches',
+    'Matches of a connector that the scheduler refused, because the model keeps states where steps end.',
+    read(({ scheduler }) => scheduler.refusedMatches),
+  );
+  exposed.counter(
     'blockstep:anomalies',
     'Events that a correct peer would not send, which were skipped.',
     read(({ scheduler }) =>

@@ -1,7 +1,9 @@
-import type { BlockLists } from '../../scheduler/connector/kv-view.js';
+import type { BlockLists, KvView } from '../../scheduler/connector/kv-view.js';
+import { type KvViewGroup, neededPlaces } from '../../scheduler/connector/view-group.js';
 import type { Request } from '../../scheduler/request/request.js';
 import type { BlockArena } from '../../transfer/block-arena.js';
 import type { Verdict } from '../../transfer/verdict.js';
+import type { GroupExecutors } from './group-executors.js';
 import type { RankExecutors } from './rank-executors.js';
 import type { LaneScript, ScriptedJob } from './scripted-lane.js';
 import type { Diary } from './trouble.js';
@@ -35,8 +37,8 @@ export class TransferWatch implements LaneScript {
   /** Jobs that are not over. */
   readonly jobs = new Set<ScriptedJob>();
   readonly #diary: Diary;
-  readonly #executors: RankExecutors;
-  readonly #blockSize: number;
+  readonly #executors: RankExecutors | GroupExecutors;
+  #groups: readonly KvViewGroup[] = [];
   /** Loads that some rank has not reported. */
   readonly #loads = new Set<WatchedLoad>();
   /** By handle: tokens of the local prefix at the last answer, and whether the load is asynchronous. */
@@ -48,11 +50,14 @@ export class TransferWatch implements LaneScript {
   /** Told of every mistake. It must not be thrown where it is found: the engine counts what a connector throws. */
   readonly broke: (what: string) => void;
 
-  constructor(diary: Diary, executors: RankExecutors, blockSize: number, broke: (what: string) => void) {
+  constructor(diary: Diary, executors: RankExecutors | GroupExecutors, broke: (what: string) => void) {
     this.broke = broke;
     this.#diary = diary;
     this.#executors = executors;
-    this.#blockSize = blockSize;
+  }
+
+  bind({ groups }: KvView): void {
+    this.#groups = groups;
   }
 
   offered({ handle }: Request, local: number, isAsync: boolean): void {
@@ -60,15 +65,18 @@ export class TransferWatch implements LaneScript {
   }
 
   /** The scheduler orders a load. */
-  ordered(request: Request, [blocks]: BlockLists, numTokens: number): void {
+  ordered(request: Request, blocks: BlockLists, numTokens: number): void {
     const offer = this.#offers.get(request.handle);
     if (offer === undefined) return;
-    const first = Math.floor(offer.local / this.#blockSize);
-    const end = Math.ceil((offer.local + numTokens) / this.#blockSize);
-    const ranks = this.#executors.ranks.map((_, rank) => rank);
+    // What a group does not need is not loaded.
+    const loaded = this.#groups.flatMap((group, g) => {
+      const { first, end } = neededPlaces(group, offer.local + numTokens);
+      return [...blocks[g].subarray(Math.max(first, Math.floor(offer.local / group.blockSize)), end)];
+    });
+    const ranks = Array.from(this.#executors.ranks.keys());
     this.numLoadedTokens += numTokens;
     this.#loads.add({
-      ...{ handle: request.handle, name: request.id, blocks: [...blocks.subarray(first, end)], step: -1 },
+      ...{ handle: request.handle, name: request.id, blocks: loaded, step: -1 },
       ...{ isAsync: offer.isAsync, notBefore: ranks.map(() => -2), silent: new Set(ranks) },
     });
   }
@@ -189,6 +197,6 @@ export class TransferWatch implements LaneScript {
 
   /** The rank whose KV memory it is; -1 = another arena. */
   #rankOf(arena: BlockArena): number {
-    return this.#executors.ranks.findIndex(({ kv }) => kv === arena);
+    return this.#executors.ranks.findIndex((each: { readonly kv: BlockArena }) => each.kv === arena);
   }
 }

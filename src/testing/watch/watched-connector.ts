@@ -12,6 +12,9 @@ const POISON = -1;
 export interface Treatment {
   /** Whether a request is asked about once more than it has to be. */
   asksTwice(): boolean;
+  /** Told of the view, and of each plan while it is made. */
+  bound?(view: KvView): void;
+  planned?(plan: Plan): void;
   /** Told of every mistake that must not be thrown where it is found, since an exception would be counted there. */
   broke(what: string): void;
 }
@@ -65,7 +68,11 @@ export function watchedConnector(
   const known = new Set<number>();
   const connector: SchedulerConnector = {
     // A connector may refuse an engine here.
-    bind: (view) => inner.bind?.(lendingView(view, lend, (plan) => planBehind.get(plan) ?? plan)),
+    bind: (view) => {
+      watch.bind(view);
+      treatment.bound?.(view);
+      inner.bind?.(lendingView(view, lend, (plan) => planBehind.get(plan) ?? plan));
+    },
     bindPins: (pins) => call('bindPins', null, () => inner.bindPins?.(pins)),
     onNewRequest(request) {
       known.add(request.handle);
@@ -91,6 +98,7 @@ export function watchedConnector(
     },
     buildMetadata(plan) {
       watch.planned(plan.step);
+      treatment.planned?.(plan);
       const answer = call('buildMetadata', null, () => inner.buildMetadata(lendPlan(plan)));
       return call('the metadata of a plan', null, () =>
         answer instanceof PartialMetadata
@@ -146,6 +154,11 @@ function lendingView(
     hasHashes: view.hasHashes,
     hashSpace: view.hashSpace,
     numGroups: view.numGroups,
+    groups: view.groups,
+    alignment: view.alignment,
+    layout: view.layout,
+    acceptsLoads: view.acceptsLoads,
+    neededPlaces: (group, numTokens) => view.neededPlaces(group, numTokens),
     tokens: (request) => view.tokens(request),
     blockHash: (request, index, group) => view.blockHash(request, index, group),
     numFullBlocks: (request, group) => view.numFullBlocks(request, group),
@@ -156,7 +169,7 @@ function lendingView(
     hold: (handle, kind, owner) => view.hold(handle, kind, owner),
     complete: (handle, kind, owner) => view.complete(handle, kind, owner),
     wake: (handle) => view.wake(handle),
-    tellTier: (change, medium, hashes) => view.tellTier(change, medium, hashes),
+    tellTier: (change, medium, hashes, group) => view.tellTier(change, medium, hashes, group),
   };
 }
 

@@ -60,6 +60,7 @@ class FakePins {
 const view = {
   blockSize: BLOCK_SIZE,
   numGroups: 1,
+  layout: '',
   blockHash: (request: Request, index: number) => of(request).keys[index],
   extent: (request: Request) => ({ numSettledTokens: of(request).settled }),
   readBlocks: (request: Request, from: number, out: Int32Array) => {

@@ -71,9 +71,11 @@ describe('an offload refuses', () => {
     large.kv.dispose();
   });
 
-  it('a scheduler with several KV cache groups, of which it would store one alone', () => {
-    const connector = new OffloadConnector({ hostBlocks: 4 });
-    expect(codeOf(() => connector.bind({ numGroups: 2 } as Any))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+  it('a disk tier for several KV cache groups, whose blocks it does not look for', () => {
+    const view = { hasHashes: true, layout: 'two', groups: [{ type: 'full' }, { type: 'sliding' }] };
+    const connector = new OffloadConnector({ hostBlocks: 4, diskBudgetMs: 5 });
+    expect(codeOf(() => connector.bind(view as Any))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    expect(() => new OffloadConnector({ hostBlocks: 4 }).bind(view as Any)).not.toThrow();
   });
 });
 

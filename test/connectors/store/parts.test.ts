@@ -42,7 +42,7 @@ describe('a sealed value', () => {
 
 describe('the keys of two engines', () => {
   const format = { model: 'm', layout: 'l', dtype: 'bf16', bytesPerBlock: 64 };
-  const view = { blockSize: 16, hashSpace: 'a', numGroups: 1 } as KvView;
+  const view = { blockSize: 16, hashSpace: 'a', numGroups: 1, layout: '' } as KvView;
 
   it('differ if anything differs that their blocks mean', () => {
     const space = spaceOf(format, view, 1);
@@ -54,10 +54,12 @@ describe('the keys of two engines', () => {
       spaceOf(format, { ...view, blockSize: 32 }, 1),
       spaceOf(format, { ...view, hashSpace: 'b' }, 1),
       spaceOf(format, { ...view, numGroups: 2 }, 1),
+      spaceOf(format, { ...view, layout: 'a window of 64' }, 1),
+      spaceOf(format, { ...view, layout: 'a window of 65' }, 1),
       spaceOf(format, view, 2),
       spaceOf(format, view, 1, 'reset'),
     ];
-    expect(new Set([space, ...others]).size).toBe(10);
+    expect(new Set([space, ...others]).size).toBe(12);
     const keys = [blockKey(space, 0, 0, 1n), blockKey(space, 0, 1, 1n), blockKey(space, 1, 0, 1n)];
     expect(new Set([...keys, blockKey(space, 0, 0, 2n)]).size).toBe(4);
   });

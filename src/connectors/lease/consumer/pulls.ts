@@ -1,14 +1,14 @@
 import type { Match } from '../../../scheduler/connector/connector.js';
 import type { BlockLists, KvView } from '../../../scheduler/connector/kv-view.js';
 import type { Request } from '../../../scheduler/request/request.js';
-import { readHandOver, usableTokens } from '../wire/hand-over.js';
+import { type Extent, readHandOver, usableExtent } from '../wire/hand-over.js';
 import type { OrderLog } from '../wire/order-log.js';
 import type { LoadOrder } from '../wire/orders.js';
 
 /** A request whose prompt another engine has computed. */
 interface Pull {
-  /** Tokens that can be loaded, from the first one on. */
-  readonly usable: number;
+  /** What can be loaded; null = nothing. */
+  readonly usable: Extent | null;
   /** Ranks that have found the lease alive. */
   readonly found: Set<number>;
   /**
@@ -71,13 +71,13 @@ export class Pulls {
       this.counts.otherSettings++;
       return;
     }
-    const usable = usableTokens(params, this.#view.tokens(request), adapter);
-    if (usable === 0) this.counts.otherTokens++;
+    const usable = usableExtent(params, this.#view.tokens(request), adapter);
+    if (usable === null) this.counts.otherTokens++;
     const { remoteRequestId: key, remoteAddresses: addresses, leaseMs } = params;
-    this.#pulls.set(handle, { usable, found: new Set(), state: usable === 0 ? 'lost' : 'asking' });
+    this.#pulls.set(handle, { usable, found: new Set(), state: usable === null ? 'lost' : 'asking' });
     this.#log.add({ kind: 'watch', handle, key, addresses, leaseMs });
     // Nobody else will read it.
-    if (usable === 0) this.#log.add({ kind: 'forgo', handle });
+    if (usable === null) this.#log.add({ kind: 'forgo', handle });
   }
 
   /** A rank found the lease of a request alive. */
@@ -123,13 +123,18 @@ export class Pulls {
       pull.state = 'done';
       return;
     }
-    const { blockSize } = this.#view;
     const numTokens = loadable(pull, request);
-    const first = Math.floor((numTokens - numExternal) / blockSize);
-    const end = Math.ceil(numTokens / blockSize);
+    const ranges = this.#view.groups.map(({ blockSize }, group) => {
+      const { first, end } = this.#view.neededPlaces(group, numTokens);
+      return { first: Math.max(first, Math.floor((numTokens - numExternal) / blockSize)), end };
+    });
     pull.state = 'taken';
     this.counts.loads++;
-    this.#loads.push({ handle, first, blocks: blocks.map((list) => list.slice(first, end)) });
+    this.#loads.push({
+      handle,
+      firsts: ranges.map(({ first }) => first),
+      blocks: ranges.map(({ first, end }, group) => blocks[group].slice(first, end)),
+    });
   }
 
   /** The loads of the next plan. */
@@ -148,7 +153,12 @@ export class Pulls {
   }
 }
 
-/** Tokens to be loaded, from the first one on. The last token is computed in any case, to sample from. */
+/**
+ * Tokens to be loaded, from the first one on; 0 if what the request needs behind them was let go. The last token is computed in any case, to
+ * sample from.
+ */
 function loadable({ usable }: Pull, { numTokens }: Request): number {
-  return Math.min(usable, numTokens - 1);
+  if (usable === null) return 0;
+  const count = Math.min(usable.numTokens, numTokens - 1);
+  return count < (usable.from ?? 0) ? 0 : count;
 }

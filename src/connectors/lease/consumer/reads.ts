@@ -96,12 +96,16 @@ export class Reads {
   opened(peer: Peer, transfer: string, lists: readonly (readonly number[])[]): void {
     const read = this.#at(peer, transfer, 'opening');
     if (read === null) return;
-    const { first, blocks } = read.order;
-    const parts = blocks.map((own, group) => (lists[group] ?? []).slice(first, first + own.length));
+    const { firsts, blocks } = read.order;
+    const parts = blocks.map((own, group) =>
+      (lists[group] ?? []).slice(firsts[group], firsts[group] + own.length),
+    );
     read.phase = 'copying';
     read.movedAt = this.#options.now();
     const isWhole =
-      lists.length === blocks.length && parts.every((part, i) => part.length === blocks[i].length);
+      lists.length === blocks.length &&
+      // Block 0 holds nothing: what the other side let go cannot be read there.
+      parts.every((part, i) => part.length === blocks[i].length && !part.includes(0));
     if (!isWhole) this.fail(read);
     else if (peer.source !== null) this.#copy(read, Int32Array.from(parts.flat()));
     else this.#stream(read, lists);

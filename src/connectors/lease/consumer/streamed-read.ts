@@ -45,7 +45,7 @@ export class StreamedRead {
     for (const [group, blocks] of read.order.blocks.entries()) {
       for (let i = 0; i < blocks.length; i += staging.pieceBlocks) {
         const part = blocks.subarray(i, i + staging.pieceBlocks);
-        const at = start + read.order.first + i;
+        const at = start + read.order.firsts[group] + i;
         this.#pieces.push({ at, blocks: part, slot: null, askedAt: 0, job: 0, state: 'waiting' });
       }
       start += lengths[group];

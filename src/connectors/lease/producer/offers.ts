@@ -1,4 +1,5 @@
 import type { HandOver, KvView } from '../../../scheduler/connector/kv-view.js';
+import type { KvViewGroup } from '../../../scheduler/connector/view-group.js';
 import type { Request } from '../../../scheduler/request/request.js';
 import { digestOf, type Extent } from '../wire/hand-over.js';
 import type { OrderLog } from '../wire/order-log.js';
@@ -46,16 +47,22 @@ export class Offers {
   offer(request: Request, { numTokens, readableFrom, blocks }: HandOver): Offered | null {
     const { handle, adapter, numPromptTokens } = request;
     if (numTokens === 0) return null;
+    const { groups } = this.view;
+    // A state is that behind the last token that was computed, and steps in flight may take it further.
+    if (groups.some(hasStates) && request.numComputedTokens !== numTokens) return null;
+    const own = blocks.map((list, group) => list.slice(0, Math.ceil(numTokens / groups[group].blockSize)));
+    const from = fewestTokens(this.view, numTokens, own);
+    if (from > numTokens) return null;
     const tokens = this.view.tokens(request);
     const lengths = numTokens > numPromptTokens ? [numPromptTokens, numTokens] : [numTokens];
-    const extents = lengths.map((length) => ({
-      numTokens: length,
-      digest: digestOf(tokens, length, adapter),
+    const usable = lengths.filter((length) => length >= from);
+    const extents = usable.map((length) => ({
+      ...{ numTokens: length, digest: digestOf(tokens, length, adapter) },
+      ...(from > 0 && { from }),
     }));
-    const count = Math.ceil(numTokens / this.view.blockSize);
-    const own = blocks.map((list) => list.slice(0, count));
     const key = leaseKey(this.#life, ++this.#numOffered);
-    this.#open.set(handle, { blocks: new Set(own.flatMap((list) => [...list])), sent: new Set() });
+    const held = own.flatMap((list) => [...list].filter((id) => id !== 0));
+    this.#open.set(handle, { blocks: new Set(held), sent: new Set() });
     this.#log.add({ kind: 'grant', handle, key, blocks: own, readableFrom });
     return { key, extents };
   }
@@ -80,4 +87,28 @@ export class Offers {
         this.#log.add({ kind: 'revoke', handle, atOnce: true });
     }
   }
+}
+
+function hasStates({ type }: KvViewGroup): boolean {
+  return type === 'mamba';
+}
+
+/**
+ * The fewest tokens that a reader can resume behind with these rows: for fewer it would need places that were let go. More than `numTokens` if
+ * it can resume behind none.
+ */
+function fewestTokens(view: KvView, numTokens: number, rows: readonly Int32Array[]): number {
+  let fewest = 0;
+  for (const [g, group] of view.groups.entries()) {
+    // Where the states of drafts stand too, which one is the last depends on what was accepted.
+    if (hasStates(group))
+      return group.numSpeculativeBlocks === 0 && rows[g].at(-1) !== 0 ? numTokens : numTokens + 1;
+    const held = rows[g].findIndex((id) => id !== 0);
+    const first = held < 0 ? rows[g].length : held;
+    if (first === 0) continue;
+    let from = numTokens + 1;
+    while (from > 0 && view.neededPlaces(g, from - 1).first >= first) from--;
+    fewest = Math.max(fewest, from);
+  }
+  return fewest;
 }

@@ -6,6 +6,11 @@ export interface Extent {
   readonly numTokens: number;
   /** Digest of the tokens and the adapter. The KV is that of exactly these. */
   readonly digest: string;
+  /**
+   * Fewest tokens of these that a reader can resume behind, with KV cache groups: what it needs for fewer was let go. Absent: any number of
+   * them, as with full attention.
+   */
+  readonly from?: number;
 }
 
 /**
@@ -64,7 +69,10 @@ export function readHandOver(params: unknown, numRanks: number): HandOverParams 
     remoteAddresses: [...remoteAddresses] as string[],
     settings: settings as string,
     leaseMs,
-    extents: (extents as Extent[]).map(({ numTokens, digest }) => ({ numTokens, digest })),
+    extents: (extents as Extent[]).map(({ numTokens, digest, from }) => ({
+      ...{ numTokens, digest },
+      ...(from !== undefined && { from }),
+    })),
   };
 }
 
@@ -82,14 +90,17 @@ export function settingsDigest(settings: Readonly<Record<string, string | number
 }
 
 /**
- * How many of a request's first tokens are those whose KV is offered.
+ * What of the offered KV is that of a request's first tokens: the most of it that fits; null if none does.
  * @param tokens all known tokens of the request
  */
-export function usableTokens({ extents }: HandOverParams, tokens: Int32Array, adapter: string): number {
-  for (const { numTokens, digest } of extents.toReversed()) {
-    if (numTokens <= tokens.length && digestOf(tokens, numTokens, adapter) === digest) return numTokens;
-  }
-  return 0;
+export function usableExtent(
+  { extents }: HandOverParams,
+  tokens: Int32Array,
+  adapter: string,
+): Extent | null {
+  const fits = ({ numTokens, digest }: Extent): boolean =>
+    numTokens <= tokens.length && digestOf(tokens, numTokens, adapter) === digest;
+  return extents.toReversed().find(fits) ?? null;
 }
 
 function isText(value: unknown): boolean {
@@ -97,5 +108,7 @@ function isText(value: unknown): boolean {
 }
 
 function isExtent(value: unknown): boolean {
-  return isObject(value) && isCount(value['numTokens']) && value['numTokens'] > 0 && isText(value['digest']);
+  if (!isObject(value)) return false;
+  const { numTokens, digest, from } = value;
+  return isCount(numTokens) && numTokens > 0 && isText(digest) && (from === undefined || isCount(from));
 }

@@ -41,8 +41,8 @@ export type Order = GrantOrder | RevokeOrder | WatchOrder | ForgoOrder;
 /** A load that begins with this plan. */
 export interface LoadOrder {
   readonly handle: number;
-  /** Index of the first block that is loaded, in every group. */
-  readonly first: number;
+  /** By group: index of the first block that is loaded. */
+  readonly firsts: readonly number[];
   /** Ids of the blocks that are filled, by group. */
   readonly blocks: readonly Int32Array[];
 }

@@ -47,7 +47,7 @@ export function checkFormat(format: unknown): BlockFormat {
  * @throws ERR_BLOCKSTEP_BAD_ARG if the scheduler has a hash seed of its own making
  */
 export function spaceOf(format: BlockFormat, view: KvView, numRanks: number, epoch = ''): string {
-  const { blockSize, hashSpace, numGroups } = view;
+  const { blockSize, hashSpace, numGroups, layout: groups } = view;
   if (hashSpace === null) {
     throw badArg(
       'hashSeed',
@@ -57,8 +57,10 @@ export function spaceOf(format: BlockFormat, view: KvView, numRanks: number, epo
   }
   const { model, layout, dtype, bytesPerBlock } = format;
   const facts = { model, layout, dtype, bytesPerBlock, blockSize, hashSpace, numRanks, numGroups, epoch };
+  // What one group of full attention stored before there were others is found still.
+  const named = groups === '' ? facts : { ...facts, groups };
   const hash = createHash('sha256')
-    .update(JSON.stringify({ version: SEAL_VERSION, ...facts }))
+    .update(JSON.stringify({ version: SEAL_VERSION, ...named }))
     .digest('hex');
   const word = model.replace(/[^A-Za-z0-9._-]+/g, '-').slice(0, 24);
   return `blockstep:${SEAL_VERSION}:${word}:${hash.slice(0, 32)}`;
@@ -66,7 +68,7 @@ export function spaceOf(format: BlockFormat, view: KvView, numRanks: number, epo
 
 /**
  * The key of one rank's part of a block.
- * @param hash of the content, as `KvView.blockHash` has it
+ * @param hash of the content, as `BlockKeys` has it, which names the group too
  */
 export function blockKey(space: string, group: number, rank: number, hash: bigint): string {
   return `${space}:${group}:${rank}:${hash.toString(16)}`;

@@ -2,6 +2,7 @@ import type { BoundedSet } from '../../../base/collections/bounded-set.js';
 import type { KvView } from '../../../scheduler/connector/kv-view.js';
 import type { Request } from '../../../scheduler/request/request.js';
 import { Verdict } from '../../../transfer/verdict.js';
+import type { GroupLoad } from '../../base/group-hits.js';
 import { type LoadsOptions, LoadsUnderWay } from '../../base/loads-under-way.js';
 import type { LoadOrder } from './store-orders.js';
 
@@ -14,14 +15,12 @@ export interface LoadingParts extends Pick<LoadsOptions, 'ranks' | 'anomalies'> 
 
 /** The loads from the store. What did not come is not known any more to be there. */
 export class Loading {
-  readonly #view: KvView;
   readonly #known: BoundedSet<bigint>;
   readonly #loads: LoadsUnderWay<Pick<LoadOrder, 'hashes' | 'blocks'>>;
   #numBlocks = 0;
   #numMissing = 0;
 
   constructor({ view, known, ...others }: LoadingParts) {
-    this.#view = view;
     this.#known = known;
     this.#loads = new LoadsUnderWay({ ...others, wake: (handle) => view.wake(handle) });
   }
@@ -46,11 +45,9 @@ export class Loading {
     return this.#loads.awaits(handle, hash);
   }
 
-  /** Begins a load of the last `count` of a request's blocks; the list is borrowed. */
-  begin(request: Request, blocks: Int32Array, count: number): void {
-    const first = blocks.length - count;
-    const hashes = Array.from({ length: count }, (_, i) => this.#view.blockHash(request, first + i));
-    this.#loads.begin(request.handle, hashes, { hashes, blocks: blocks.slice(first) });
+  /** Begins a load for a request. */
+  begin({ handle }: Request, { keys, blocks }: GroupLoad): void {
+    this.#loads.begin(handle, keys, { hashes: keys, blocks });
   }
 
   /** The loads that were begun since the last call. */

@@ -1,6 +1,7 @@
 import type { BoundedSet } from '../../../base/collections/bounded-set.js';
 import type { KvView } from '../../../scheduler/connector/kv-view.js';
 import type { Request } from '../../../scheduler/request/request.js';
+import type { HasKey } from '../../base/group-hits.js';
 import type { StoreThread } from '../client/store-thread.js';
 import { Outcome } from '../stores/block-store.js';
 import { blockKey } from './block-names.js';
@@ -8,13 +9,23 @@ import { blockKey } from './block-names.js';
 /** Blocks that are asked for at once. A longer prefix is asked for piece by piece, as long as all of it is there. */
 const PIECE = 256;
 
+/** What a request with KV cache groups may need of the store, in the order in which it is asked for. */
+export interface Wanted {
+  readonly key: bigint;
+  /** Whether nothing behind it is of use without it. */
+  readonly isNeeded: boolean;
+}
+
 /** What the store has of one request. */
 interface Lookup {
   readonly request: Request;
-  /** Index of the request's block that was asked for first. */
+  /** Index of the request's block that was asked for first; with KV cache groups the tokens of its local prefix. */
   readonly from: number;
-  /** Index behind the last block that can be asked for. */
+  /** Index behind the last block that can be asked for; with KV cache groups the length of `wanted`. */
   readonly end: number;
+  /** With KV cache groups: the keys, and which of them were found; else null. */
+  readonly wanted: readonly Wanted[] | null;
+  readonly found: Set<bigint>;
   /** Blocks from `from` on that every rank has in the store. */
   numFound: number;
   /** When a lookup that is not over counts as over. */
@@ -77,15 +88,37 @@ export class Lookups {
     if (lookup !== undefined && lookup.from <= first) {
       return lookup.isOver ? Math.max(0, Math.min(end, lookup.from + lookup.numFound) - first) : null;
     }
+    return this.#begin(request, first, end, null) ? null : 0;
+  }
+
+  /**
+   * Which keys of a request with KV cache groups the store has. Begins a lookup if there is none that says it.
+   * @param local tokens of the request's local prefix
+   * @returns null: it is not known yet, and the request is woken when it is
+   */
+  askGroups(request: Request, local: number, wanted: () => readonly Wanted[]): HasKey | null {
+    const lookup = this.#lookups.get(request.handle);
+    if (lookup !== undefined && lookup.from <= local)
+      return lookup.isOver ? (key) => lookup.found.has(key) : null;
+    const keys = wanted();
+    const begun = keys.length > 0 && this.#begin(request, local, keys.length, keys);
+    return begun ? null : () => false;
+  }
+
+  /** @returns false if the store is down */
+  #begin(request: Request, from: number, end: number, wanted: readonly Wanted[] | null): boolean {
     this.drop(request.handle);
     const { thread, now, budgetMs } = this.#parts;
-    if (!thread.accepts) return 0;
+    if (!thread.accepts) return false;
     this.#numBegun++;
-    const begun: Lookup = { request, from: first, end, numFound: 0, dueAt: now() + budgetMs, isOver: false };
+    const begun: Lookup = {
+      ...{ request, from, end, wanted, found: new Set() },
+      ...{ numFound: 0, dueAt: now() + budgetMs, isOver: false },
+    };
     this.#lookups.set(request.handle, begun);
     this.#asking.set(request.handle, begun);
     this.#askNext(begun);
-    return null;
+    return true;
   }
 
   /** Forgets what was found for a request: it has ended, or its blocks were allocated. */
@@ -107,11 +140,11 @@ export class Lookups {
 
   #askNext(lookup: Lookup): void {
     const { view, thread, numRanks, space } = this.#parts;
-    const { request, from, end, numFound } = lookup;
-    const first = from + numFound;
+    const { request, from, end, numFound, wanted } = lookup;
+    const first = wanted === null ? from + numFound : numFound;
     const hashes: bigint[] = [];
     for (let index = first; index < Math.min(end, first + PIECE); index++)
-      hashes.push(view.blockHash(request, index));
+      hashes.push(wanted?.[index].key ?? view.blockHash(request, index));
     const keys: string[] = [];
     const prefix = space();
     for (const hash of hashes)
@@ -125,6 +158,10 @@ export class Lookups {
 
   #take(lookup: Lookup, hashes: readonly bigint[], outcomes: Uint8Array): void {
     const { known, numRanks } = this.#parts;
+    if (lookup.wanted !== null) {
+      this.#takeGroups(lookup, lookup.wanted, hashes, outcomes);
+      return;
+    }
     let count = 0;
     while (count < hashes.length && isThere(outcomes, count, numRanks)) known.add(hashes[count++]);
     // A store that has lost one block may have lost them all: whoever computes them stores them again.
@@ -132,6 +169,26 @@ export class Lookups {
     lookup.numFound += count;
     const isAll = lookup.from + lookup.numFound >= lookup.end;
     if (count < hashes.length || isAll) this.#end(lookup);
+    else this.#askNext(lookup);
+  }
+
+  #takeGroups(
+    lookup: Lookup,
+    wanted: readonly Wanted[],
+    keys: readonly bigint[],
+    outcomes: Uint8Array,
+  ): void {
+    const { known, numRanks } = this.#parts;
+    let isLost = false;
+    for (const [i, key] of keys.entries()) {
+      const isFound = isThere(outcomes, i, numRanks);
+      if (isFound) known.add(key);
+      else if (isMissing(outcomes, i, numRanks)) known.delete(key);
+      if (isFound && !isLost) lookup.found.add(key);
+      if (!isFound && wanted[lookup.numFound + i].isNeeded) isLost = true;
+    }
+    lookup.numFound += keys.length;
+    if (isLost || lookup.numFound >= lookup.end) this.#end(lookup);
     else this.#askNext(lookup);
   }
 

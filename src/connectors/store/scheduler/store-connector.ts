@@ -15,14 +15,16 @@ import type { Plan } from '../../../scheduler/plan/plan.js';
 import type { Request } from '../../../scheduler/request/request.js';
 import type { FinishReason } from '../../../scheduler/request/status.js';
 import { Verdict } from '../../../transfer/verdict.js';
+import { BlockKeys } from '../../base/block-keys.js';
+import { GroupHits, lastBlocks } from '../../base/group-hits.js';
 import { checkClock, checkOptions } from '../../base/option-checks.js';
 import { NoPlace, OutgoingBlocks } from '../../base/outgoing-blocks.js';
-import { needHashes, needOneGroup } from '../../base/view-needs.js';
+import { needHashes } from '../../base/view-needs.js';
 import { StoreThread } from '../client/store-thread.js';
 import type { StoreOptions } from '../stores/store-options.js';
 import { type BlockFormat, checkFormat, spaceOf } from './block-names.js';
 import { Loading } from './loading.js';
-import { Lookups } from './lookups.js';
+import { Lookups, type Wanted } from './lookups.js';
 import type { StoreOrders, StoreSaid } from './store-orders.js';
 
 /** Options of a `StoreConnector`. */
@@ -91,6 +93,9 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
   readonly #known = new BoundedSet<bigint>(MOST_KNOWN);
   readonly #anomalies = new Anomalies(false);
   #view!: KvView;
+  #keys!: BlockKeys;
+  /** With KV cache groups: what matches and loads are made of. */
+  #groups: GroupHits | null = null;
   #lookups!: Lookups;
   #loading!: Loading;
   #outgoing!: OutgoingBlocks;
@@ -139,10 +144,11 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
   }
 
   bind(view: KvView): void {
-    needOneGroup('a StoreConnector', view);
     needHashes('a StoreConnector', view);
     const { format, numRanks, lookupBudgetMs: budgetMs, now } = this.#options;
     this.#view = view;
+    this.#keys = new BlockKeys(view);
+    if (view.layout !== '') this.#groups = new GroupHits(view, this.#keys);
     this.#space = spaceOf(format, view, numRanks);
     const space = (): string => this.#space;
     this.#lookups = new Lookups({
@@ -166,6 +172,7 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
     this.#outgoing = new OutgoingBlocks({
       view: this.#view,
       pins,
+      keys: this.#keys,
       ranks: this.reporters[0],
       maxPinned: this.#options.maxPinnedBlocks,
       everyPlans: this.#options.storeEvery,
@@ -179,6 +186,7 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
   }
 
   getNumNewMatchedTokens(request: Request, numLocalTokens: number): Match {
+    if (this.#groups !== null) return this.#matchGroups(this.#groups, request, numLocalTokens);
     const { blockSize } = this.#view;
     const first = Math.floor(numLocalTokens / blockSize);
     // The last token is always computed, to sample from.
@@ -191,10 +199,13 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
     return count === 0 ? NOTHING : { numTokens: count * blockSize, async: true };
   }
 
-  updateStateAfterAlloc(request: Request, [blocks]: BlockLists, numExternalTokens: number): void {
+  updateStateAfterAlloc(request: Request, rows: BlockLists, numExternalTokens: number): void {
     this.#lookups.drop(request.handle);
-    const count = numExternalTokens / this.#view.blockSize;
-    if (count > 0) this.#loading.begin(request, blocks, count);
+    if (numExternalTokens === 0) return;
+    const load =
+      this.#groups?.toLoad(request, rows, numExternalTokens) ??
+      lastBlocks(this.#view, request, rows, numExternalTokens);
+    this.#loading.begin(request, load);
   }
 
   buildMetadata(plan: Plan): StoreOrders | null {
@@ -225,6 +236,7 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
   requestFinished(request: Request, _reason: FinishReason, handOver: HandOver): Finished {
     this.#lookups.drop(request.handle);
     this.#loading.forget(request.handle);
+    this.#groups?.forget(request.handle);
     this.#outgoing.finish(request, handOver);
     return { delayFree: false };
   }
@@ -245,6 +257,17 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
   /** Blocks that were collected need one more plan, and pins last until the workers were asked. */
   hasPendingWork(): boolean {
     return this.#outgoing.numPinned > 0;
+  }
+
+  #matchGroups(groups: GroupHits, request: Request, numLocalTokens: number): Match {
+    const wanted = (): Wanted[] => [...groups.wanted(request, numLocalTokens, request.numTokens - 1)];
+    const has = this.#lookups.askGroups(request, numLocalTokens, wanted);
+    // Whoever loads a block now leaves it in the pool, where it is found for nothing.
+    const count =
+      has &&
+      groups.match(request, numLocalTokens, (key) => (this.#loading.awaits(request, key) ? null : has(key)));
+    if (count === null) return LATER;
+    return count === 0 ? NOTHING : { numTokens: count, async: true };
   }
 
   shutdown(): void {

@@ -4,7 +4,7 @@ import type { Verdict } from '../../../transfer/verdict.js';
 export interface LoadOrder {
   readonly job: number;
   readonly handle: number;
-  /** Hash of each block, in the order of the request's tokens. */
+  /** Key of each block (`BlockKeys`): its hash, where there is one group. In the order of the request's tokens, group after group. */
   readonly hashes: readonly bigint[];
   /** Where each goes, in the KV memory. */
   readonly blocks: Int32Array;

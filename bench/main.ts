@@ -11,6 +11,7 @@ import { benchCalibration, CALIBRATION_EFFORT } from './cases/calibration.js';
 import { benchCuda, CUDA_EFFORT } from './cases/cuda.js';
 import { benchDecode, DECODE_EFFORT } from './cases/decode.js';
 import { benchHeap } from './cases/heap.js';
+import { benchKvGroups, KV_GROUPS_EFFORT } from './cases/kv-groups.js';
 import { benchMixed, MIXED_EFFORT } from './cases/mixed.js';
 import { benchOperations, OPERATIONS_EFFORT } from './cases/operations.js';
 import { benchReference, REFERENCE_EFFORT } from './cases/reference.js';
@@ -37,6 +38,8 @@ function runGroup(group: Group, quick: boolean): Row[] | Promise<Row[]> {
       return benchMixed(effort(MIXED_EFFORT));
     case 'operations':
       return benchOperations(effort(OPERATIONS_EFFORT));
+    case 'kv-groups':
+      return benchKvGroups(effort(KV_GROUPS_EFFORT));
     case 'tables':
       return benchTables(effort(TABLES_EFFORT));
     case 'reference':

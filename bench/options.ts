@@ -19,6 +19,7 @@ const ABOUT: Record<Group, string> = {
   decode: 'one whole step, schedule() and update(), of 1 to 1,024 running decodes',
   mixed: 'one whole step of a full engine: prefills beside decodes, ends, replacements',
   operations: 'what a request of 2,048 tokens costs, in pools of 10k to 1M blocks',
+  'kv-groups': 'a step of 256 decodes, and a long hit, with several KV cache groups',
   tables: 'gathering the tables of a step for a model runner',
   reference: 'one step of the reference executor',
   transfers: 'completions, submitted copies, and a host lane beside a plain memcpy',

@@ -27,6 +27,11 @@ export const GROUP_WORDS: Record<Group, GroupWords> = {
     intro:
       'In pools of 10 thousand to 1 million blocks. A cached pool has its free queue full of cached blocks, so that every block that is taken evicts one; an empty pool has none.',
   },
+  'kv-groups': {
+    title: 'KV cache groups',
+    intro:
+      'A step of 256 decodes, and the admission of a prompt of 126,000 cached tokens, for models whose layers are not all alike: full attention, with sliding windows or states beside it.',
+  },
   tables: {
     title: 'Tables for a model runner',
     intro: 'Gathering the block tables and slot mappings of a step, by the number of its requests.',

@@ -17,6 +17,7 @@ export const GROUPS = [
   'decode',
   'mixed',
   'operations',
+  'kv-groups',
   'tables',
   'reference',
   'transfers',

@@ -89,7 +89,7 @@ MUTANTS = [
         ('dropped blocks not counted', 'state.num_published -= total;', ''),
         ('evictions not counted', 'state.evictions += total;', ''),
         ('chains linked with a plain write', 'block.next = team.exchange(bucket_of(state, block.key, group), id);',
-         'block.next = *bucket_of(state, block.key); *bucket_of(state, block.key) = id;'),
+         'block.next = *bucket_of(state, block.key, group); *bucket_of(state, block.key, group) = id;'),
         ('dropped blocks stay in the chain', 'if (!(team.load(&state.blocks[id].flags) & kPublished)) continue;', ''),
         ('a bucket has two unlinkers', 'if (id & kLock) continue;', 'id &= ~kLock;'),
         ('a bucket stays locked', 'if (flags & kUnlinker) team', 'if (false) team'),

@@ -116,20 +116,25 @@ export class GroupScan {
     }
   }
 
-  /** Pins what a request will let go before it is settled, and what is needed behind `numTokens` tokens or a little less. */
+  /** Pins what a step up to `numTokens` will let go before it is settled, as far as the longest matches up to there need it. */
   #pinAhead(request: Request, numTokens: number): void {
-    const { view, pins, room } = this.#options;
-    const { groups, alignment } = view;
+    const { alignment } = this.#options.view;
     const end = numTokens - (numTokens % alignment);
+    this.#pinFor(request, end, numTokens);
+    // Who repeats exactly this text computes its last token, and so resumes a block earlier.
+    if (end === numTokens && end > alignment) this.#pinFor(request, end - alignment, numTokens);
+  }
+
+  /** Pins what is needed behind `end` tokens and will be let go behind `numTokens`. */
+  #pinFor(request: Request, end: number, numTokens: number): void {
+    const { view, pins, room } = this.#options;
+    const { groups } = view;
     let rows: BlockLists | null = null;
     for (let g = 0; g < groups.length; g++) {
       const needed = view.neededPlaces(g, end);
       const until = Math.min(needed.end, view.neededPlaces(g, numTokens).first);
-      for (
-        let place = Math.max(needed.first, this.#next[request.slot * groups.length + g]);
-        place < until;
-        place++
-      ) {
+      const next = this.#next[request.slot * groups.length + g];
+      for (let place = Math.max(needed.first, next); place < until; place++) {
         rows ??= view.blocks(request);
         const block = rows[g][place];
         if (block === 0 || room() <= this.#numAhead || this.#pinned(request.handle, g, place) !== 0) continue;

@@ -1,5 +1,5 @@
 import { describe, it } from 'vitest';
-import { connectorCases } from '../../../src/testing/index.js';
+import { type ConnectorUnderTest, type ConnectorWorld, connectorCases } from '../../../src/testing/index.js';
 import { makeLease } from './made.js';
 
 // `npm run test:long -- connectors` has more seeds.
@@ -11,4 +11,21 @@ describe('the lease conforms to the contract of connectors', () => {
     ),
   );
   for (const { name, run } of cases) it(name, run);
+
+  it('groups: a client that leaves out how few tokens suffice gets a refused load, and no foreign block', async () => {
+    const make = (world: ConnectorWorld): ConnectorUnderTest => {
+      const made = makeLease(world);
+      const { connector } = made;
+      const finish = connector.requestFinished.bind(connector);
+      connector.requestFinished = (request, reason, handOver) => {
+        const answer = finish(request, reason, handOver);
+        const extents = (answer.transferParams?.['extents'] ?? []) as { from?: number }[];
+        for (const extent of extents) Reflect.deleteProperty(extent, 'from');
+        return answer;
+      };
+      return { ...made, losesKv: true };
+    };
+    for (const { run } of connectorCases({ make, only: ['groups: two engines, and slow copies'] }))
+      await run();
+  });
 });

@@ -16,7 +16,15 @@ function granter() {
   granted.begin({ life: 'life', leaseMs: 300, maxQueueMs: 3000 });
   const grant = (number: number, readableFrom = -1, now = 0) =>
     granted.grant(
-      { kind: 'grant', handle: 10 + number, key: key(number), blocks: BLOCKS, readableFrom },
+      {
+        kind: 'grant',
+        handle: 10 + number,
+        key: key(number),
+        blocks: BLOCKS,
+        fewest: 0,
+        most: 8,
+        readableFrom,
+      },
       now,
     );
   return { granted, grant, told };

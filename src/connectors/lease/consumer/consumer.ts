@@ -82,7 +82,7 @@ export class Consumer {
         }
         break;
       case 'opened':
-        this.reads.opened(peer, message.transfer, message.blocks);
+        this.reads.opened(peer, message);
         break;
       case 'data':
         this.reads.arrived(peer, message.transfer, message.at, payload);

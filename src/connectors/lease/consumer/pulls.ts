@@ -132,6 +132,7 @@ export class Pulls {
     this.counts.loads++;
     this.#loads.push({
       handle,
+      numTokens,
       firsts: ranges.map(({ first }) => first),
       blocks: ranges.map(({ first, end }, group) => blocks[group].slice(first, end)),
     });

@@ -1,6 +1,7 @@
 import type { TransferReport, WorkerStep } from '../../../scheduler/connector/connector.js';
 import { Verdict } from '../../../transfer/verdict.js';
 import type { KvMemory } from '../../base/kv-memory.js';
+import type { Answer } from '../wire/messages.js';
 import type { LoadOrder } from '../wire/orders.js';
 import type { Staging } from '../wire/staging.js';
 import type { Peer } from './peer.js';
@@ -93,10 +94,10 @@ export class Reads {
   }
 
   /** The peer has named the blocks: begins to copy. */
-  opened(peer: Peer, transfer: string, lists: readonly (readonly number[])[]): void {
+  opened(peer: Peer, { transfer, blocks: lists, fewest, most }: Answer & { readonly kind: 'opened' }): void {
     const read = this.#at(peer, transfer, 'opening');
     if (read === null) return;
-    const { firsts, blocks } = read.order;
+    const { firsts, blocks, numTokens } = read.order;
     const parts = blocks.map((own, group) =>
       (lists[group] ?? []).slice(firsts[group], firsts[group] + own.length),
     );
@@ -104,6 +105,9 @@ export class Reads {
     read.movedAt = this.#options.now();
     const isWhole =
       lists.length === blocks.length &&
+      // What the client's params say of it is not believed.
+      numTokens >= fewest &&
+      numTokens <= most &&
       // Block 0 holds nothing: what the other side let go cannot be read there.
       parts.every((part, i) => part.length === blocks[i].length && !part.includes(0));
     if (!isWhole) this.fail(read);

@@ -15,6 +15,8 @@ export interface Grant {
   readonly handle: number;
   /** Ids of the blocks, by group. */
   readonly blocks: readonly Int32Array[];
+  readonly fewest: number;
+  readonly most: number;
   readonly readableFrom: number;
   /** When the lease was ordered. */
   readonly orderedAt: number;

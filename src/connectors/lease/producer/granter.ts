@@ -87,10 +87,10 @@ export class Granter {
 
   /** Takes the order to grant a lease as soon as the KV is there. */
   grant(order: GrantOrder, now: number): void {
-    const { key, handle, blocks, readableFrom } = order;
+    const { key, handle, blocks, fewest, most, readableFrom } = order;
     this.#lastNumber = leaseNumber(this.#life, key) ?? this.#lastNumber;
     const grant: Grant = {
-      ...{ key, handle, blocks, readableFrom, orderedAt: now, readings: new Map() },
+      ...{ key, handle, blocks, fewest, most, readableFrom, orderedAt: now, readings: new Map() },
       ...{ state: 'pending', numCopies: 0, isCancelled: false },
     };
     this.#byKey.set(key, grant);

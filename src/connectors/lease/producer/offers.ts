@@ -63,7 +63,7 @@ export class Offers {
     const key = leaseKey(this.#life, ++this.#numOffered);
     const held = own.flatMap((list) => [...list].filter((id) => id !== 0));
     this.#open.set(handle, { blocks: new Set(held), sent: new Set() });
-    this.#log.add({ kind: 'grant', handle, key, blocks: own, readableFrom });
+    this.#log.add({ kind: 'grant', handle, key, blocks: own, fewest: from, most: numTokens, readableFrom });
     return { key, extents };
   }
 

@@ -45,9 +45,15 @@ export class Producer {
   constructor(options: ProducerOptions) {
     this.#options = options;
     this.grants = new Granter({
-      opened: (reading, { blocks }) => {
+      opened: (reading, { blocks, fewest, most }) => {
         const { transfer } = reading;
-        this.#tell(reading, { kind: 'opened', transfer, blocks: blocks.map((list) => [...list]) });
+        this.#tell(reading, {
+          kind: 'opened',
+          transfer,
+          blocks: blocks.map((list) => [...list]),
+          fewest,
+          most,
+        });
       },
       closed: (reading, reason) =>
         this.#tell(reading, { kind: 'closed', transfer: reading.transfer, reason }),

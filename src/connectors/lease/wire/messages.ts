@@ -2,7 +2,7 @@ import { isCount, isList, isObject } from '../../../base/checks.js';
 import { MAX_TEXT } from './hand-over.js';
 
 /** Version of the messages. Peers of different versions refuse each other. */
-export const PROTOCOL = 1;
+export const PROTOCOL = 2;
 
 /** What a worker asks the worker of a peer that granted leases. */
 export type Question =
@@ -38,8 +38,14 @@ export type Answer =
       readonly gone: readonly string[];
       readonly reason: string;
     }
-  /** A read may begin: the ids of the leased blocks, by group. */
-  | { readonly kind: 'opened'; readonly transfer: string; readonly blocks: readonly (readonly number[])[] }
+  /** A read may begin: the ids of the leased blocks, by group, and the fewest and most tokens that a reader may resume behind with them. */
+  | {
+      readonly kind: 'opened';
+      readonly transfer: string;
+      readonly blocks: readonly (readonly number[])[];
+      readonly fewest: number;
+      readonly most: number;
+    }
   /** Bytes of blocks, in the second frame. */
   | { readonly kind: 'data'; readonly transfer: string; readonly at: number; readonly count: number }
   | { readonly kind: 'confirmed'; readonly transfer: string }
@@ -85,7 +91,8 @@ const RULES: Readonly<Record<Message['kind'], Rule>> = {
   welcome: ({ number, arena }) => isCount(number) && (arena === null || isObject(arena)),
   unwelcome: ({ number, reason }) => isCount(number) && isText(reason),
   beats: ({ alive, early, gone, reason }) => [alive, early, gone].every(areTexts) && isText(reason),
-  opened: ({ transfer, blocks }) => isText(transfer) && areBlocks(blocks),
+  opened: ({ transfer, blocks, fewest, most }) =>
+    isText(transfer) && areBlocks(blocks) && isCount(fewest) && isCount(most),
   data: ({ transfer, at, count }) => isText(transfer) && isBlock(at) && isBlock(count) && count !== 0,
   confirmed: ({ transfer }) => isText(transfer),
   closed: ({ transfer, reason }) => isText(transfer) && isText(reason),

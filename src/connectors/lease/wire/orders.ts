@@ -8,6 +8,9 @@ export interface GrantOrder {
   readonly key: string;
   /** Ids of the blocks, by group. */
   readonly blocks: readonly Int32Array[];
+  /** Fewest and most tokens that a reader may resume behind with these blocks. */
+  readonly fewest: number;
+  readonly most: number;
   /** The last step that still writes the blocks; -1: everything stands there. */
   readonly readableFrom: number;
 }
@@ -41,6 +44,8 @@ export type Order = GrantOrder | RevokeOrder | WatchOrder | ForgoOrder;
 /** A load that begins with this plan. */
 export interface LoadOrder {
   readonly handle: number;
+  /** Tokens that the request resumes behind. */
+  readonly numTokens: number;
   /** By group: index of the first block that is loaded. */
   readonly firsts: readonly number[];
   /** Ids of the blocks that are filled, by group. */

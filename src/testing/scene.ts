@@ -144,9 +144,19 @@ export const SCENES: readonly Scene[] = [
   }),
   scene('groups: full attention and a window', { kvGroups: [FULL, WINDOW], numBlocks: 81 }),
   scene('groups: a window alone', { kvGroups: [WINDOW], numBlocks: 25, maxNumBatchedTokens: 17 }),
-  scene('groups: blocks of several sizes', { kvGroups: SIZES, numBlocks: 61, maxNumBatchedTokens: 23 }),
+  scene('groups: blocks of several sizes', {
+    kvGroups: SIZES,
+    numBlocks: 31,
+    numClients: 60,
+    maxNumBatchedTokens: 23,
+  }),
   scene('groups: states at the ends of blocks', {
-    ...{ kvGroups: [FULL, { type: 'mamba', mode: 'all' }], numBlocks: 81, maxNumBatchedTokens: 19 },
+    ...{
+      kvGroups: [FULL, { type: 'mamba', mode: 'all' }],
+      numBlocks: 37,
+      numClients: 60,
+      maxNumBatchedTokens: 19,
+    },
   }),
   scene('groups: chunks, and everything at once', {
     ...{ kvGroups: [FULL, { type: 'chunked', chunk: 12 }, WINDOW], numBlocks: 61, maxNumBatchedTokens: 17 },
@@ -154,7 +164,7 @@ export const SCENES: readonly Scene[] = [
     chances: { ...HOSTILE, session: 0, copyFails: 10, copy: 20 },
   }),
   scene('groups: two engines, and slow copies', {
-    ...{ kvGroups: SIZES, numBlocks: 61, numEngines: 2, numClients: 50, chances: { copy: 10, abort: 20 } },
+    ...{ kvGroups: SIZES, numBlocks: 41, numEngines: 2, numClients: 60, chances: { copy: 10, abort: 20 } },
   }),
 ];
 

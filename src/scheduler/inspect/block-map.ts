@@ -1,3 +1,5 @@
+import { heldBlocks } from '../../core/rows.js';
+import { numSinkBlocks } from '../options/options.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { BlockState } from './block-state.js';
@@ -10,7 +12,9 @@ import { BlockState } from './block-state.js';
  */
 export function readBlockStates(s: SchedulerState, states: Uint8Array): void {
   states.fill(BlockState.used);
-  states[0] = BlockState.reserved;
+  // The null block, and those that sinks hold for good.
+  const { kvGroups } = s.config;
+  states.fill(BlockState.reserved, 0, 1 + (kvGroups === null ? 0 : numSinkBlocks(kvGroups)));
   const free = s.core.freeQueue();
   for (let i = 0; i < free.length; i++) states[free[i]] = BlockState.free;
   const published = s.core.published();
@@ -31,7 +35,7 @@ function raise(states: Uint8Array, block: number, state: number): void {
 
 /** The blocks that a request holds, those included that were kept for a transfer when it lost its row; in a new array. */
 export function blocksOf(s: SchedulerState, { slot, keptBlocks }: Request): Int32Array {
-  const held = s.core.blocks(slot);
+  const held = heldBlocks(s.core, slot);
   if (keptBlocks === null) return held;
   return Int32Array.from(new Set([...held, ...keptBlocks]));
 }
@@ -41,11 +45,15 @@ export function blocksOf(s: SchedulerState, { slot, keptBlocks }: Request): Int3
  * @param block the id of a block; one that does not exist is held by nobody
  */
 export function holdersOf(s: SchedulerState, block: number): Request[] {
+  if (block === 0) return [];
   s.core.flush();
   const scratch = new Int32Array(s.core.config.maxBlocksPerRow);
   const holds = ({ slot, keptBlocks }: Request): boolean => {
-    const at = scratch.subarray(0, s.core.native.readBlocks(slot, 0, scratch)).indexOf(block);
-    return at >= 0 || keptBlocks?.includes(block) === true;
+    for (let g = 0; g < s.core.numGroups; g++) {
+      const row = scratch.subarray(0, s.core.native.readBlocks(slot, 0, scratch, g));
+      if (row.includes(block)) return true;
+    }
+    return keptBlocks?.includes(block) === true;
   };
   const found: Request[] = [];
   for (const requests of [s.requests.values(), s.draining, s.quarantined])

@@ -10,7 +10,7 @@ export const BlockState = {
   transfer: 3,
   /** Held by a finished request for a use that nobody waits for any more. */
   quarantined: 4,
-  /** Block 0, the null block, which no request ever gets. */
+  /** Block 0, the null block, which no request ever gets, and the blocks that sinks hold for good. */
   reserved: 5,
 } as const;
 

@@ -102,7 +102,12 @@ export type { LoggedRequest } from './scheduler/log/log-reader.js';
 export { type LogRecord, readLog } from './scheduler/log/log-reader.js';
 export { DEVIATIONS, type Deviations } from './scheduler/options/deviations.js';
 export type { KvGroup, KvGroupOptions, KvGroups } from './scheduler/options/kv-groups.js';
-export { groupLayers, type KvLayer, type LayerGroups } from './scheduler/options/layer-groups.js';
+export {
+  groupLayers,
+  type KvLayer,
+  type LayerGroups,
+  type LayerOptions,
+} from './scheduler/options/layer-groups.js';
 export type { LogSink, SchedulerConfig, SchedulerOptions } from './scheduler/options/options.js';
 export type { ResetOptions, ResetResult } from './scheduler/options/reset.js';
 export { EntryKind, type Plan } from './scheduler/plan/plan.js';

@@ -25,6 +25,14 @@ export interface KvLayer {
   readonly numSpeculativeBlocks?: number;
 }
 
+/** How the layers of a model are made into groups. */
+export interface LayerOptions {
+  /** Tokens of a block of the layers with the most KV a token. Default 16. */
+  readonly blockSize?: number;
+  /** Bytes of the pool, on one rank. Default 0. */
+  readonly memoryBytes?: number;
+}
+
 /** The groups of a model, and what a pool of them is made of. */
 export interface LayerGroups {
   /** For the option `kvGroups`. */
@@ -59,13 +67,11 @@ interface Sized {
 /**
  * Makes the KV cache groups of a model of its layers, as vLLM does (`get_kv_cache_groups`). Layers of equal kind share groups, so that every group has
  * about as many layers; blocks of all groups have the same size in bytes, so layers with less KV a token have more tokens in a block.
- * @param options.blockSize tokens of a block of the layers with the most KV a token. Default 16
- * @param options.memoryBytes of the pool, on one rank
  * @throws ERR_BLOCKSTEP_BAD_ARG, also if the sizes of pages cannot be made equal
  */
 export function groupLayers(
   layers: readonly KvLayer[],
-  { blockSize = 16, memoryBytes = 0 }: { readonly blockSize?: number; readonly memoryBytes?: number } = {},
+  { blockSize = 16, memoryBytes = 0 }: LayerOptions = {},
 ): LayerGroups {
   checkInteger('blockSize', blockSize, 1, 2 ** 16);
   checkInteger('memoryBytes', memoryBytes, 0, Number.MAX_SAFE_INTEGER);

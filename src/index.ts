@@ -12,10 +12,11 @@ export type {
   TableName,
 } from './core/device-tables.js';
 export type { BackendReport, ReplayResult } from './core/native/native.js';
+export type { NativeGroup } from './core/native/native-groups.js';
 export type { GroupShape, TablesShape } from './core/native/native-tables.js';
 export type { CompletionMode, CopyMode, Place } from './core/native/native-transfer.js';
 export { type Backend, type Placement, type PlacementOptions, probeBackends } from './core/placement.js';
-export { type GroupTables, type StepTables, tablesBytes } from './core/tables.js';
+export { type GroupTables, type StepTables, tablesBytes, type Widths } from './core/tables.js';
 export { Engine } from './engine/engine.js';
 export { computedInStep, type HitInStep } from './engine/executor/computed-in-step.js';
 export type {

@@ -85,7 +85,8 @@ export type TableViews = Pick<
   'inputIds' | 'slotMapping' | 'queryStart' | 'seqLens' | 'numComputedTokens' | 'blockTable'
 >;
 
-type Widths = Pick<GroupShape, 'maxBlocksPerRow'>;
+/** How many blocks a row of a group's block table has at most. */
+export type Widths = Pick<GroupShape, 'maxBlocksPerRow'>;
 
 /** Bytes of one set of tables: 4 per token, and 8 for each group; 12 per entry, and 4 more; and 4 per block of each row. */
 export function tablesBytes(shape: TablesShape, groups: readonly Widths[] = [shape]): number {

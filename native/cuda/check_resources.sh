@@ -40,7 +40,8 @@ failed = False
 for name, architecture, stack, stores, loads, registers in pattern.findall(text):
     kernel = next(each for each in names if f'{len(each)}{each}' in name)
     arguments = re.search(r'I((?:L[jb]\d+E)+)E', name)
-    label = kernel + (f"<{', '.join(re.findall(r'[jb](\d+)', arguments.group(1)))}>" if arguments else '')
+    numbers = re.findall(r'[jb](\d+)', arguments.group(1)) if arguments else []
+    label = kernel + (f"<{', '.join(numbers)}>" if numbers else '')
     kernels.setdefault(label, {})[architecture] = int(registers)
     if int(stack) or int(stores) or int(loads):
         failed = True

@@ -102,8 +102,10 @@ BLOCKSTEP_HD inline void drop_marked(T& team, State& state, const u32* ids, u32 
   // Several dropped blocks may share a bucket: the member that locks it first rebuilds the chain without any of them.
   for (u32 i = team.rank(); i < count; i += team.size()) {
     Block& block = state.blocks[ids[i]];
-    if (!(team.load(&block.flags) & kDropped)) continue;
-    u32* bucket = bucket_of(state, block.key, group_of(block));
+    // Read once: another member may raise a flag of the block meanwhile. Its group stays.
+    const u32 flags = team.load(&block.flags);
+    if (!(flags & kDropped)) continue;
+    u32* bucket = bucket_of(state, block.key, flags >> kGroupShift);
     u32 id = team.fetch_or(bucket, kLock);
     if (id & kLock) continue;
     team.fetch_or(&block.flags, kUnlinker);

@@ -35,13 +35,14 @@ void DeviceGather::gather(const Frame& frame, u32 num_entries, std::optional<u64
   else check_gather(frame, num_entries, gatherer.shape().max_tokens, table_, state_, config_);
   const bool same = std::all_of(frame.scheduled, frame.scheduled + num_entries,
                                 [&](std::int32_t scheduled) { return scheduled == frame.scheduled[0]; });
+  const bool has_groups = !config_.groups.empty();
   gatherer.begin(num_entries, same && num_entries != 0 ? static_cast<u32>(frame.scheduled[0]) : 0);
   for (u32 e = 0; e < num_entries; ++e) {
     const Slot& slot = table_[static_cast<u32>(frame.slots[e])];
     const auto computed = static_cast<u32>(frame.computed[e]);
     const auto scheduled = static_cast<u32>(frame.scheduled[e]);
     const u32 known = known_tokens(slot, computed, scheduled);
-    gatherer.add(slot.row, computed, scheduled, longest_row(slot), slot.tokens + computed, known);
+    gatherer.add(slot.row, computed, scheduled, has_groups ? longest_row(slot) : slot.num_blocks, slot.tokens + computed, known);
   }
   Mirror* const mirror = mirrored_.mirror();
   condition_.ask_mirror([&] {
@@ -52,9 +53,8 @@ void DeviceGather::gather(const Frame& frame, u32 num_entries, std::optional<u64
   });
 }
 
-/// Places of the longest row of a slot.
+/// Places of the longest row of a slot, with KV cache groups.
 u32 DeviceGather::longest_row(const Slot& slot) const {
-  if (config_.groups.empty()) return slot.num_blocks;
   const auto groups = static_cast<u32>(config_.groups.size());
   u32 longest = 0;
   for (u32 g = 0; g < groups; ++g) longest = std::max(longest, state_.rows[slot.row * groups + g].num_blocks);

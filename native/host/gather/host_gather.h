@@ -40,6 +40,10 @@ class HostGather {
   void gather(u32 index, const Frame& frame, u32 num_entries);
 
  private:
+  // Groups: whether there are KV cache groups. One group pays for none of what they need.
+  template <bool Groups>
+  u32 gather_entries(FrameTables& tables, const Frame& frame, u32 num_entries) const;
+  template <bool Groups>
   void gather_entry(FrameTables& tables, const Frame& frame, u32 entry, u32 token) const;
   void gather_groups(FrameTables& tables, const Slot& slot, u32 entry, u32 token) const;
 

@@ -27,7 +27,7 @@ static u32 head(Op op, u32 count) { return head_word(op, count); }
 static std::vector<Case> cases() {
   return {
       {"op 0", {0}},
-      {"op 9", {9}},
+      {"op 12", {12}},
       {"op 255", {255}},
       {"open without its row", {head(Op::kOpen, 0)}},
       {"open, one hit missing", {head(Op::kOpen, 2), 2, 9}},
@@ -37,7 +37,7 @@ static std::vector<Case> cases() {
       {"a good command, then garbage", {head(Op::kOpen, 0), 2, 0}},
       {"open of a row in use", {head(Op::kOpen, 0), 1}},
       {"open of row 8 of 8", {head(Op::kOpen, 0), 8}},
-      {"open with the null block", {head(Op::kOpen, 1), 2, 0}},
+      {"open with a place that holds nothing", {head(Op::kOpen, 1), 2, 0}, true},
       {"open with block 40 of 40", {head(Op::kOpen, 1), 2, 40}},
       {"open with a block twice", {head(Op::kOpen, 2), 2, 9, 9}},
       {"open with 17 of 16 blocks", {head(Op::kOpen, 17), 2, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,

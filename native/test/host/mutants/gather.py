@@ -14,7 +14,7 @@ MUTANTS = [
         ('every step is uniform', 'return scheduled == frame.scheduled[0];', 'return scheduled != 0;'),
         ('logs are not given', '      mirror->submit();\n', ''),
         ('no log is waited for', 'return mirror->all_given();', 'return true;'),
-        ('the longest row of the first group', '  if (config_.groups.empty()) return slot.num_blocks;\n', '  return slot.num_blocks;\n'),
+        ('the longest row of the first group', 'has_groups ? longest_row(slot) : slot.num_blocks', 'slot.num_blocks'),
         ('tables of another size', '} else if (gatherer_->shape().max_tokens != max_tokens) {', '} else if (false) {'),
     ]),
     ('gatherer', 'host/gather/gatherer.cc', [
@@ -33,7 +33,7 @@ MUTANTS = [
         ('not in front of the stream', '  if (stream) device_.lead(*stream);\n', ''),
     ]),
     ('gatherer', 'host/gather/host_gather.cc', [
-        ('nothing has a slot', 'if (block == kNullBlock) [[unlikely]]', 'if (false)'),
+        ('nothing has a slot', 'if (Groups && block == kNullBlock)', 'if (false)'),
     ]),
     ('gatherer', 'host/tables/tables.cc', [
         ('what was let go stays', '    if (empty < kept) row[empty] = 0;\n', '    ;\n'),

@@ -62,6 +62,12 @@ function readsOf(group: KvGroup): Omit<NativeReferenceGroup, 'blockSize' | 'maxB
   return { reads: 'state', span: 0, everyEnd: mode === 'all' };
 }
 
+/** Refuses tables of several groups where the executor knows one: it would read those of the first alone. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function refuseGroups({ groups }: Partial<StepTables>): void {
+  if (Array.isArray(groups) && groups.length > 1)
+    throw badArgument('tables.groups', `${groups.length} groups`, 'one, since the executor has no kvGroups');
+}
+
 /**
  * Checks that a plan and its tables have the executor's groups, and copies what the plan says of each.
  * @throws ERR_BLOCKSTEP_BAD_ARG

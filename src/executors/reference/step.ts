@@ -11,7 +11,7 @@ import {
 import type { StepTables } from '../../core/tables.js';
 import type { ExecutorPlan, ExecutorRequest } from '../../engine/executor/executor.js';
 import { EntryKind } from '../../scheduler/plan/plan.js';
-import { fillGroups } from './groups.js';
+import { fillGroups, refuseGroups } from './groups.js';
 
 /** Stands for a draft that native code must reject. */
 const INVALID_DRAFT = -2;
@@ -54,7 +54,8 @@ export class ReferenceStep {
       checkLength(name, column.length, n);
       this.io[name].set(column.subarray(0, n));
     }
-    if (this.#config.groups !== undefined) fillGroups(this.io, this.#config, plan, tables);
+    if (this.#config.groups === undefined) refuseGroups(tables);
+    else fillGroups(this.io, this.#config, plan, tables);
     this.#fillDrafts(plan, n, stride);
     this.#fillRequests(plan, n, tables);
     this.io.control[StepControl.numEntries] = n;

@@ -21,7 +21,8 @@ describe('random lives over KV cache groups', () => {
       const { prefixCacheHits, numPreemptions } = driver.scheduler.stats();
       seen.hits += prefixCacheHits;
       seen.preemptions += numPreemptions;
-      for (const { type, mode } of driver.scheduler.config.kvGroups?.list ?? []) seen.types.add(`${type} ${mode}`);
+      for (const { type, mode } of driver.scheduler.config.kvGroups?.list ?? [])
+        seen.types.add(`${type} ${mode}`);
     });
   }
 

@@ -42,6 +42,7 @@
         "native/host/step/running.cc",
         "native/host/tables/tables.cc",
         "native/reference/check.cc",
+        "native/reference/memory_use.cc",
         "native/reference/plan.cc",
         "native/reference/reference.cc",
         "native/reference/sequence/continuation.cc",

@@ -35,10 +35,12 @@ void ReferenceModel::check(const StepIo& io, Span<const std::int32_t> known) {
     require(good, "handle", e, good ? 0 : -1, "a handle");
     require(io.kinds[e] >= 0 && io.kinds[e] <= 2, "kind", e, io.kinds[e], "an EntryKind");
     require(io.scheduled[e] >= 1, "numScheduledTokens", e, io.scheduled[e], "at least 1");
-    require(static_cast<u32>(io.num_blocks[e]) <= config_.tables.max_blocks_per_row, "numBlocks", e, io.num_blocks[e],
-            "what a row has room for");
-    require(static_cast<u32>(io.num_new_blocks[e]) <= static_cast<u32>(io.num_blocks[e]), "numNewBlocks", e,
-            io.num_new_blocks[e], "at most numBlocks");
+    for (u32 g = 0; g < config_.tables.num_lists(); ++g) {
+      const std::int32_t places = io.num_blocks[at(g, e)];
+      const std::int32_t taken = io.num_new_blocks[at(g, e)];
+      require(static_cast<u32>(places) <= config_.tables.blocks_per_row(g), "numBlocks", e, places, "what a row has room for");
+      require(static_cast<u32>(taken) <= static_cast<u32>(places), "numNewBlocks", e, taken, "at most numBlocks");
+    }
     const auto drafts = static_cast<u32>(io.num_drafts[e]);
     require(drafts <= config_.max_drafts && drafts < static_cast<u32>(io.scheduled[e]), "numDraftTokens", e,
             io.num_drafts[e], "at most maxDrafts and less than numScheduledTokens");

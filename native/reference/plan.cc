@@ -15,12 +15,14 @@ void ReferenceModel::begin(const StepIo& io, const Tables& tables, Span<const st
   u32 query = 0;
   for (u32 e = 0; e < n; ++e) {
     Sequence* sequence = admit(io, e, tokens);
-    work_.push_back({sequence, e, query, 0, 0, 0, 0, 0, kNone, true, false});
+    work_.push_back({sequence, e, query, 0, 0, 0, 0, 0, kNone, -1, true, false});
     tokens += io.num_known[e];
     query += static_cast<u32>(io.scheduled[e]);
   }
   // All blocks that this step takes are taken before anybody looks at one.
-  for (Work& work : work_) take_blocks(io, tables, work);
+  for (Work& work : work_) {
+    for (u32 g = 0; g < num_groups(); ++g) take_blocks(io, tables, work, g);
+  }
   for (Work& work : work_) plan_entry(io, tables, work);
 }
 
@@ -59,17 +61,19 @@ void ReferenceModel::forget_retired() {
 }
 
 /// Notes that the request of an entry takes the new blocks of its row. A running entry takes its new blocks; an
-/// admitted entry takes all blocks of its row except those of its cached prefix.
-void ReferenceModel::take_blocks(const StepIo& io, const Tables& tables, Work& work) {
+/// admitted entry takes all blocks of its row except those of its cached prefix. New places may hold nothing, or a block
+/// that moved there: its request has it already, and writes it anew.
+void ReferenceModel::take_blocks(const StepIo& io, const Tables& tables, Work& work, u32 group) {
   const u32 e = work.entry;
-  const auto num_blocks = static_cast<u32>(io.num_blocks[e]);
-  u32 from = num_blocks - static_cast<u32>(io.num_new_blocks[e]);
+  const u32 size = config_.tokens_per_block(group);
+  const auto num_blocks = static_cast<u32>(io.num_blocks[at(group, e)]);
+  u32 from = num_blocks - static_cast<u32>(io.num_new_blocks[at(group, e)]);
   if (io.kinds[e] != 0) {
     const auto computed = static_cast<u32>(std::max(tables.num_computed[e], 0));
-    from = std::min((computed + config_.block_size - 1) / config_.block_size, num_blocks);
+    from = std::min((computed + size - 1) / size, num_blocks);
   }
   for (u32 i = from; i < num_blocks; ++i) {
-    const auto block = static_cast<u32>(row(tables, e)[i]);
+    const auto block = static_cast<u32>(row(tables, group, e)[i]);
     if (block == kNullBlock || block >= config_.num_blocks) continue;  // found when it is read
     Possession& possession = possessions_[block];
     possession.owner = static_cast<u64>(io.handles[e]);
@@ -132,7 +136,10 @@ void ReferenceModel::plan_entry(const StepIo& io, const Tables& tables, Work& wo
   if (sequence.unsure) settle(io, tables, work, num_drafts);
   work.known = static_cast<u32>(sequence.tokens.size());
   const bool fits = io.samples[e] ? work.end == work.known + num_drafts : work.end <= work.known && num_drafts == 0;
-  const bool has_blocks = u64{work.planned_end} <= u64{config_.tables.max_blocks_per_row} * config_.block_size;
+  bool has_blocks = true;
+  for (u32 g = 0; g < num_groups(); ++g) {
+    has_blocks &= u64{work.planned_end} <= u64{config_.tables.blocks_per_row(g)} * config_.tokens_per_block(g);
+  }
   if (!fits || !has_blocks) {
     Finding finding{Mismatch::kScheduled, e, sequence.handle};
     finding.expected = std::int64_t{work.known} + num_drafts - work.first;

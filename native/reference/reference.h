@@ -9,6 +9,10 @@
 // written itself, into blocks that it took itself and that nobody took since. The plans say who took a block when: a
 // running entry took its new blocks, an admitted entry the blocks behind its cached prefix. adopt() says which blocks
 // lanes have loaded: those are part of a cached prefix, and are judged by what they hold.
+//
+// With KV cache groups all of this is done in each group, by its own tables. A token of a group with a window or chunks reads
+// only what is in it. In a group of states the model reads the state that the last step left, before the step writes
+// any, and writes the state after the step. Whatever group has read something wrong, the sampled tokens are wrong.
 #pragma once
 
 #include <memory>
@@ -78,6 +82,7 @@ class ReferenceModel {
     u32 planned_end;  // position behind the last token by the plan
     u32 known;   // known tokens, without the drafts of this step
     u32 trespassed;  // the last block of another request that the entry wrote into: each is reported once
+    std::int32_t bent;  // what stands for the last token because a state that was read is wrong; -1: none is
     bool skip;       // the entry cannot be computed
     bool faulty;     // something was reported for the entry
   };
@@ -85,7 +90,7 @@ class ReferenceModel {
   // plan.cc: works out what to do, and checks that tables and plan agree.
   void begin(const StepIo& io, const Tables& tables, Span<const std::int32_t> known);
   Sequence* admit(const StepIo& io, u32 entry, const std::int32_t* known);
-  void take_blocks(const StepIo& io, const Tables& tables, Work& work);
+  void take_blocks(const StepIo& io, const Tables& tables, Work& work, u32 group);
   void plan_entry(const StepIo& io, const Tables& tables, Work& work);
   void check_told(const StepIo& io, Work& work);
   void take_inputs(const Tables& tables, Work& work, u32 count);
@@ -94,13 +99,23 @@ class ReferenceModel {
   void retire(u64 handle);
   void forget_retired();
 
-  // reference.cc: writes and reads the memory, and answers.
+  // memory_use.cc: writes and reads the memory.
   void write(const Tables& tables, Work& work);
-  void write_entry(Work& work, u32 position, std::int64_t slot, u32 mapping);
+  void write_tokens(const Tables& tables, Work& work, u32 group);
+  void write_states(const Tables& tables, Work& work, u32 group);
+  void check_slot(Work& work, u32 group, u32 position, std::int64_t slot, std::int64_t expected);
+  void write_entry(Work& work, u32 group, u32 position, std::int64_t slot, u32 mapping);
   void report_astray();
+  void read_states(const Tables& tables, Work& work);
   void read(const Tables& tables, Work& work);
-  void read_block(Work& work, std::int32_t named, u32 index, u32 to);
-  void judge_entry(Work& work, u32 position, u32 block, const KvEntry& entry);
+  void read_group(const Tables& tables, Work& work, u32 group);
+  const KvEntry* open_block(Work& work, u32 group, std::int32_t named, u32 index, u32 from, bool& good);
+  bool holds(const Work& work, u32 group, u32 block, u32 position, const KvEntry& entry);
+  void judge_entry(Work& work, u32 group, u32 position, u32 block, const KvEntry& entry);
+  u32 first_read(const Work& work, u32 group) const;
+  void report_in(Work& work, u32 group, Finding finding);
+
+  // reference.cc: computes a step, and answers.
   void answer(const StepIo& io, Work& work);
   void draft(Sequence& sequence);
   void report(Work& work, Finding finding);
@@ -111,11 +126,19 @@ class ReferenceModel {
   template <class Part>
   void attempt(const Part& part);
 
-  const std::int32_t* row(const Tables& tables, u32 entry) const {
-    return tables.block_table + u64{entry} * config_.tables.max_blocks_per_row;
+  u32 num_groups() const { return config_.tables.num_lists(); }
+  bool has_states(u32 group) const { return config_.groups[group].reads == Reads::kState; }
+  /// Index of an entry in the columns that each group has.
+  u64 at(u32 group, u32 entry) const { return u64{group} * config_.tables.max_entries + entry; }
+  const std::int32_t* row(const Tables& tables, u32 group, u32 entry) const {
+    return lay_out_group(config_.tables, tables, group).block_table + u64{entry} * config_.tables.blocks_per_row(group);
   }
-  std::int64_t slot_in(const std::int32_t* row, u32 position) const {
-    return std::int64_t{row[position / config_.block_size]} * config_.block_size + position % config_.block_size;
+  /// The slot of a position by the row. -1: the place holds nothing, which is right only in a group of states.
+  std::int64_t slot_in(const std::int32_t* row, u32 group, u32 position) const {
+    const u32 size = config_.tokens_per_block(group);
+    const std::int32_t block = row[position / size];
+    if (block == 0 && has_states(group)) return -1;
+    return std::int64_t{block} * size + position % size;
   }
 
   ReferenceConfig config_;

@@ -61,6 +61,7 @@ Napi::Value memory(const Call& call) {
 
 Napi::Value create_device_reference(const Call& call) {
   const ReferenceConfig config = read_reference_config(call[0]);
+  if (config.tables.num_groups > 0) throw Error{kBadArg, "groups must be absent on a GPU: they are computed on the host"};
   std::shared_ptr<DeviceReference> reference = open_reference(config, read_device(call[1], "device"));
   const u64 bytes = reference->pinned_bytes();
   return Wrapped<DeviceReference>::make(call.home, std::move(reference), bytes);

@@ -3,6 +3,46 @@
 #include "../../reference/memory/host_memory.h"
 
 namespace blockstep {
+namespace {
+
+Reads read_reads(Napi::Value value) {
+  const std::string name = value.IsString() ? value.As<Napi::String>().Utf8Value() : "";
+  const char* const names[] = {"all", "window", "chunk", "state"};
+  for (u32 i = 0; i < std::size(names); ++i) {
+    if (name == names[i]) return static_cast<Reads>(i);
+  }
+  Call::refuse("reads", "all, window, chunk or state", value);
+}
+
+/// Absent: no groups.
+void read_groups(Napi::Value value, ReferenceConfig& config) {
+  if (value.IsUndefined()) return;
+  if (!value.IsArray()) Call::refuse("groups", "an array", value);
+  const auto list = value.As<Napi::Array>();
+  const u32 count = list.Length();
+  if (count < 1 || count > kMaxGroups) {
+    throw Error{kBadArg, "there must be from 1 to " + std::to_string(kMaxGroups) + " groups, got " + std::to_string(count)};
+  }
+  for (u32 g = 0; g < count; ++g) {
+    const Napi::Value entry = list.Get(g);
+    if (entry.Type() != napi_object) Call::refuse("groups", "a list of objects", entry);
+    const auto integer = [&](const char* name, u32 min, u32 max) {
+      return Call::check_integer(read_property(entry, name), name, min, max);
+    };
+    ReferenceGroup& group = config.groups[g];
+    group.reads = read_reads(read_property(entry, "reads"));
+    const bool spans = group.reads == Reads::kWindow || group.reads == Reads::kChunk;
+    group.span = integer("span", spans ? 1 : 0, kMaxTokens);
+    group.every_end = Call::check_boolean(read_property(entry, "everyEnd"), "everyEnd");
+    GroupShape& shape = config.tables.groups[g];
+    shape.block_size = integer("blockSize", 1, group.reads == Reads::kState ? kMaxTokens : config.block_size);
+    shape.max_blocks_per_row = integer("maxBlocksPerRow", 1, kMaxBlocksPerRow);
+  }
+  config.tables.num_groups = count;
+  if (config.max_drafts > 0) throw Error{kBadArg, "maxDrafts must be 0 with groups, got " + std::to_string(config.max_drafts)};
+}
+
+}  // namespace
 
 ReferenceConfig read_reference_config(Napi::Value value) {
   if (value.Type() != napi_object) Call::refuse("config", "an object", value);
@@ -22,6 +62,7 @@ ReferenceConfig read_reference_config(Napi::Value value) {
   config.eos_token = eos_token == kMaxTokens ? -1 : static_cast<std::int32_t>(eos_token);
   config.wrong_drafts = integer("wrongDrafts", 0, kNone);
   config.report_only = Call::check_boolean(read_property(value, "reportOnly"), "reportOnly");
+  read_groups(read_property(value, "groups"), config);
   return config;
 }
 

@@ -7,14 +7,15 @@
 
 namespace blockstep {
 
-/// The entry of one token: everything that determines a real KV entry, and which request wrote it.
+/// The entry of one token: everything that determines a real KV entry, and which request wrote it. In a group of states the
+/// state after the token: a digest of all tokens up to it, which is what `hash` is.
 struct alignas(16) KvEntry {
   u64 hash;   // of adapter, salt and all tokens up to and including this one
   u64 owner;  // handle of the request that wrote it; 0 = never written
   std::int32_t token;
   u32 position;
   u32 generation;  // generation of the block (Possession) when the entry was written
-  u32 unused;
+  u32 group;       // KV cache group whose data it is; 0 without groups
 };
 static_assert(sizeof(KvEntry) == 32);
 

@@ -19,8 +19,8 @@ struct Sequence {
   u32 computed = 0;
   /// Positions below this one came from the prefix cache: other requests may have written their entries.
   u32 adopted = 0;
-  /// The row of the block table as the last step read it.
-  std::vector<std::int32_t> blocks;
+  /// The row of each KV cache group as the last step read it. Empty before that, and in groups of states.
+  std::vector<std::vector<std::int32_t>> blocks;
   /// Drafts that this executor made for the next step.
   std::vector<std::int32_t> drafts;
   /// Drafts rejected by the last two steps that computed it, the latest first: a plan that was made before those
@@ -57,7 +57,7 @@ struct Sequence {
     for (u32 i = 0; i < count; ++i) append(known[i]);
     for (const std::int32_t token : sampled) append(token);
     computed = adopted = 0;
-    blocks.clear();
+    for (std::vector<std::int32_t>& row : blocks) row.clear();
     drafts.clear();
     unsure = true;
     rejected_before = rejected[0];

@@ -26,6 +26,7 @@ enum class Mismatch : u32 {
   kForeign,       // a read of an entry that another request wrote
   kWrong,         // a read of an entry that this request wrote for another position or text
   kUnexpectedLoad,  // a read of a block that a lane filled after it was taken or adopted
+  kNullRead,        // with KV cache groups: a read of a place that holds nothing
 };
 
 /// One finding. A field that does not apply is -1, or 0 for `owner`.
@@ -41,6 +42,8 @@ struct Finding {
   u64 owner = 0;                     // handle of the request that wrote the entry, or took the block
   std::int64_t generation = -1;      // of the block now
   std::int64_t found_generation = -1;  // of the entry that was read
+  std::int64_t group = -1;           // KV cache group, and the place in the row of it; only with groups
+  std::int64_t place = -1;
 };
 
 }  // namespace blockstep

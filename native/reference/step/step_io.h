@@ -8,7 +8,7 @@
 namespace blockstep {
 
 constexpr u32 kMaxFindings = 64;     // further findings are counted, not reported
-constexpr u32 kFindingNumbers = 11;  // a finding's fields, in their order
+constexpr u32 kFindingNumbers = 13;  // a finding's fields, in their order
 constexpr u32 kStepControlWords = 8;
 
 /// Indexes of the words of `control`. TypeScript writes kNumEntries, the executor the others.
@@ -23,8 +23,8 @@ struct StepIo {
   // The plan.
   const std::int32_t* kinds;
   const std::int32_t* scheduled;
-  const std::int32_t* num_blocks;
-  const std::int32_t* num_new_blocks;
+  const std::int32_t* num_blocks;      // of the first KV cache group, then of the second, and so on
+  const std::int32_t* num_new_blocks;  // the same
   const std::int32_t* num_drafts;
   const std::int32_t* samples;       // not 0: this step computes the last known token, so it samples
   const std::int32_t* first;         // 1 + the position at which the caller lets the entry begin; 0: not said
@@ -45,7 +45,7 @@ inline u64 step_io_bytes(const ReferenceConfig& config) {
   const u64 entries = config.tables.max_entries;
   const u64 drafts = config.max_drafts;
   return 8 * (entries + kMaxFindings * kFindingNumbers) +
-         4 * (kStepControlWords + entries * (14 + 3 * drafts)) + entries;
+         4 * (kStepControlWords + entries * (12 + 2 * config.tables.num_lists() + 3 * drafts)) + entries;
 }
 
 /// Lays the arrays out from `base` on, which is aligned to 8 bytes.
@@ -64,8 +64,8 @@ inline StepIo lay_out_step(const ReferenceConfig& config, void* base) {
   io.control = cut(kStepControlWords);
   io.kinds = cut(entries);
   io.scheduled = cut(entries);
-  io.num_blocks = cut(entries);
-  io.num_new_blocks = cut(entries);
+  io.num_blocks = cut(entries * config.tables.num_lists());
+  io.num_new_blocks = cut(entries * config.tables.num_lists());
   io.num_drafts = cut(entries);
   io.samples = cut(entries);
   io.first = cut(entries);

@@ -1,12 +1,24 @@
-import type { TablesShape } from './native-tables.js';
+import type { GroupShape, TablesShape } from './native-tables.js';
 import type { NativeArena } from './native-transfer.js';
+
+/** One KV cache group of a native reference executor. */
+export interface NativeReferenceGroup extends GroupShape {
+  /** Which tokens a token needs: all before it, the last `span`, those of its chunk of `span`; or the state after the one before it. */
+  reads: 'all' | 'window' | 'chunk' | 'state';
+  /** 0 where nothing is counted. */
+  span: number;
+  /** Of states: they are written at the end of every block too, and not only at the end of a step. */
+  everyEnd: boolean;
+}
 
 /** The configuration of a native reference executor. Native code checks every field. */
 export interface NativeReferenceConfig extends TablesShape {
   /** Blocks of the KV pool, the null block included. */
   numBlocks: number;
-  /** Tokens per block. */
+  /** Entries per block: its tokens; with groups the most tokens that a block has in any of them, where a state counts as one. */
   blockSize: number;
+  /** KV cache groups. Absent: there is one list of blocks for each entry, and every token needs all tokens before it. */
+  groups?: readonly NativeReferenceGroup[] | undefined;
   /** Most draft tokens of an entry, 0 to 64. */
   maxDrafts: number;
   /** Steps in flight, 1 to 3. */
@@ -96,6 +108,7 @@ export const MISMATCHES = [
   'foreign-read',
   'wrong-read',
   'unexpected-load',
+  'null-read',
 ] as const;
 /** What a reference executor can find wrong. */
 export type MismatchKind = (typeof MISMATCHES)[number];
@@ -107,9 +120,9 @@ export const KV_ENTRY_BYTES = 32;
 export const MAX_FINDINGS = 64;
 /**
  * Numbers of each finding: kind, entry, handle, position, block, expected, found, foundPosition, owner, two
- * generations.
+ * generations, group, place.
  */
-export const FINDING_NUMBERS = 11;
+export const FINDING_NUMBERS = 13;
 const CONTROL_WORDS = 8;
 
 /** Indexes into `StepIo.control`. TypeScript writes numEntries, native code the others. */
@@ -127,6 +140,7 @@ export interface StepIo {
   readonly control: Int32Array;
   readonly kinds: Int32Array;
   readonly numScheduledTokens: Int32Array;
+  /** Of the first KV cache group, then of the second, and so on: maxEntries words each. */
   readonly numBlocks: Int32Array;
   readonly numNewBlocks: Int32Array;
   readonly numDraftTokens: Int32Array;
@@ -152,9 +166,14 @@ export interface StepIo {
 }
 
 /** Allocates the buffer of one step and cuts it into its views. */
-export function makeStepIo({ maxEntries, maxDrafts }: { maxEntries: number; maxDrafts: number }): StepIo {
+export function makeStepIo({
+  maxEntries,
+  maxDrafts,
+  groups,
+}: Pick<NativeReferenceConfig, 'maxEntries' | 'maxDrafts' | 'groups'>): StepIo {
+  const numGroups = groups?.length ?? 1;
   const numbers = maxEntries + MAX_FINDINGS * FINDING_NUMBERS;
-  const words = CONTROL_WORDS + maxEntries * (14 + 3 * maxDrafts);
+  const words = CONTROL_WORDS + maxEntries * (12 + 2 * numGroups + 3 * maxDrafts);
   const buffer = new ArrayBuffer(8 * numbers + 4 * words + maxEntries);
   let at = 8 * numbers;
   const cut = (length: number): Int32Array => {
@@ -169,8 +188,8 @@ export function makeStepIo({ maxEntries, maxDrafts }: { maxEntries: number; maxD
     control: cut(CONTROL_WORDS),
     kinds: cut(maxEntries),
     numScheduledTokens: cut(maxEntries),
-    numBlocks: cut(maxEntries),
-    numNewBlocks: cut(maxEntries),
+    numBlocks: cut(maxEntries * numGroups),
+    numNewBlocks: cut(maxEntries * numGroups),
     numDraftTokens: cut(maxEntries),
     samples: cut(maxEntries),
     first: cut(maxEntries),

@@ -20,7 +20,8 @@ import type { ExecutorPlan } from '../../engine/executor/executor.js';
  * Faults of the KV memory: `foreign-write` into a block that another request took; `unwritten-read` where nobody ever wrote;
  * `stale-read` of what was written before the block was taken last; `foreign-read` of what another request wrote;
  * `wrong-read` of what the request itself wrote, for another position or another text; `unexpected-load` of a block that a
- * lane filled after its request took it, or after it was declared to be loaded.
+ * lane filled after its request took it, or after it was declared to be loaded; with `kvGroups` `null-read` of a place that holds nothing
+ * (there `block` is 0).
  */
 export interface ReferenceFault {
   /** Kind of the fault; see above. */
@@ -49,6 +50,10 @@ export interface ReferenceFault {
   generation: number | null;
   /** How often the block had been taken when the found content was written. */
   foundGeneration: number | null;
+  /** With `kvGroups`: index of the group. */
+  group: number | null;
+  /** With `kvGroups`: place in the group's row, that of `position`. */
+  place: number | null;
 }
 
 /** The faults of a step that was just computed: at most `MAX_FINDINGS` of them. */
@@ -56,9 +61,18 @@ export function readFaults({ control, findings }: StepIo, plan: ExecutorPlan): R
   const count = Math.min(control[StepControl.numFindings], MAX_FINDINGS);
   return Array.from({ length: count }, (_, i) => {
     const [kind, entry, handle, ...rest] = findings.subarray(i * FINDING_NUMBERS, (i + 1) * FINDING_NUMBERS);
-    const [position, block, expected, found, foundPosition, owner, generation, foundGeneration] = rest.map(
-      (value) => (value < 0 ? null : value),
-    );
+    const [
+      position,
+      block,
+      expected,
+      found,
+      foundPosition,
+      owner,
+      generation,
+      foundGeneration,
+      group,
+      place,
+    ] = rest.map((value) => (value < 0 ? null : value));
     return {
       kind: MISMATCHES[kind],
       step: plan.step,
@@ -73,6 +87,8 @@ export function readFaults({ control, findings }: StepIo, plan: ExecutorPlan): R
       owner: owner === 0 ? null : owner,
       generation,
       foundGeneration,
+      group,
+      place,
     };
   });
 }
@@ -81,6 +97,7 @@ export function readFaults({ control, findings }: StepIo, plan: ExecutorPlan): R
 export function describeFault(fault: ReferenceFault): string {
   const { kind, entry, id, handle, position, block, expected, found, owner } = fault;
   const at = position === null ? '' : ` at position ${position}`;
+  const row = fault.group === null ? '' : ` in place ${fault.place} of group ${fault.group}`;
   const where = block === null ? '' : ` in block ${block}`;
   const wanted = expected === null ? '' : `, expected ${expected}`;
   const got = found === null ? '' : `, found ${found}`;
@@ -88,7 +105,7 @@ export function describeFault(fault: ReferenceFault): string {
   const by = owner === null ? '' : `, owner ${owner}`;
   const now = fault.generation === null ? '' : `, generation ${fault.generation}`;
   const then = fault.foundGeneration === null ? '' : ` and not ${fault.foundGeneration}`;
-  return `${kind} by entry ${entry} (${show(id)}, handle ${handle})${at}${where}${wanted}${got}${of}${by}${now}${then}`;
+  return `${kind} by entry ${entry} (${show(id)}, handle ${handle})${at}${row}${where}${wanted}${got}${of}${by}${now}${then}`;
 }
 
 /** The error of a step with faults; its `cause` is the list `faults`. @param total number of faults, those not kept included */

@@ -11,6 +11,7 @@ import { OPTION_WORDS } from '../../scheduler/options/option-names.js';
 import type { SchedulerConfig, SchedulerOptions } from '../../scheduler/options/options.js';
 import { resolveOptions } from '../../scheduler/options/resolve-options.js';
 import { newArenaId } from '../../transfer/block-arena.js';
+import { asGroupOptions, type GivenGroups, nativeGroups } from './groups.js';
 import type { Defer } from './host-runner.js';
 
 /** The reaction to a fault; see `ReferenceExecutorOptions.onMismatch`. */
@@ -36,10 +37,22 @@ type Sizes = Pick<
   | 'pipelineDepth'
 >;
 
+/** What the checks and defaults of `kvGroups` depend on, as in the scheduler's options. */
+type GroupContext = Pick<
+  SchedulerOptions,
+  'hashBlockSize' | 'enablePrefixCaching' | 'enableChunkedPrefill' | 'longPrefillTokenThreshold'
+>;
+
 /** Options of a `ReferenceExecutor`: the sizes of its engine, and its own. */
 export interface ReferenceExecutorOptions<Device = string>
   extends Omit<Sizes, 'pipelineDepth'>,
+    GroupContext,
     Partial<Record<'pipelineDepth', number>> {
+  /**
+   * KV cache groups, as the scheduler has them: the option, or that of its `config`. The scheduler's `enablePrefixCaching` is to be
+   * given too, since the groups' defaults depend on it. Refused on a GPU, and with `numSpeculativeTokens`.
+   */
+  kvGroups?: GivenGroups;
   /** Equal seeds give equal texts for equal prompts: 0 to 2^32 - 1. Default 0. */
   seed?: number;
   /** The token that ends a text where the text would begin to repeat itself. Default: none, so that texts go on. */
@@ -119,8 +132,8 @@ export function resolveReferenceOptions(options: ReferenceExecutorOptions): Refe
     numSpeculativeTokens,
     pipelineDepth,
   };
-  const config = resolveOptions({ ...(sizes as Sizes), numBlocks });
-  const { maxEntries, maxBlocksPerRow, maxTokens } = coreConfig(config);
+  const config = resolveOptions({ ...(sizes as Sizes), numBlocks, ...takeGroupOptions(options) });
+  const { maxEntries, maxTokens } = coreConfig(config);
   if (!POLICIES.includes(onMismatch)) {
     throw badArgument('onMismatch', show(onMismatch), `one of ${POLICIES.join(', ')}`);
   }
@@ -133,15 +146,15 @@ export function resolveReferenceOptions(options: ReferenceExecutorOptions): Refe
   for (const [name, value] of Object.entries({ latencyMs, defer, shareKv: isShared })) {
     if (gpu !== null && value !== undefined) throw badArgument(name, show(value), `absent on ${device}`);
   }
-  const kvBytes = config.numBlocks * config.blockSize * KV_ENTRY_BYTES;
+  const layout = nativeGroups(config, gpu);
+  const kvBytes = config.numBlocks * layout.blockSize * KV_ENTRY_BYTES;
   if (isShared) checkHostMemory('numBlocks', numBlocks, kvBytes);
   return {
     native: {
       numBlocks: config.numBlocks,
-      blockSize: config.blockSize,
+      ...layout,
       maxTokens,
       maxEntries,
-      maxBlocksPerRow,
       maxDrafts: config.numSpeculativeTokens,
       pipelineDepth: config.pipelineDepth,
       seed: checkInteger('seed', seed, 0, 2 ** 32 - 1),
@@ -167,6 +180,17 @@ export function resolveReferenceOptions(options: ReferenceExecutorOptions): Refe
     }),
     defer: takeDefer(latencyMs, defer),
   };
+}
+
+/** The groups with what they depend on. Without groups nothing else is looked at: it would be for the scheduler alone. */
+function takeGroupOptions(
+  options: ReferenceExecutorOptions,
+): GroupContext & Pick<SchedulerOptions, 'kvGroups'> {
+  const { kvGroups, hashBlockSize, enablePrefixCaching, enableChunkedPrefill, longPrefillTokenThreshold } =
+    options;
+  if (kvGroups === undefined || kvGroups === null) return {};
+  const context = { hashBlockSize, enablePrefixCaching, enableChunkedPrefill, longPrefillTokenThreshold };
+  return { ...(context as GroupContext), ...asGroupOptions(kvGroups) };
 }
 
 function takeDefer(latencyMs: unknown, defer: unknown): Defer | null {

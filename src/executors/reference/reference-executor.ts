@@ -30,6 +30,9 @@ const MAX_FAULTS = 1024;
  * are made by the same rule, some of them wrong. Grammars are ignored, but for the drafts that they forbid. So a text depends on seed
  * and prompt alone, never on batches, blocks or drafts.
  *
+ * With `kvGroups` every group writes and reads through its own tables, and reads only what a token of its type needs: all tokens, those of
+ * a window or chunk, or the state after the token before (Mamba). A text is right only if what was read in every group is right.
+ *
  * Lanes may copy its KV memory, `kv`. Blocks that they load are declared by `adopt`. A loaded block is good if token, position and
  * prefix are right, whoever wrote it and wherever it stood; see `adopt`.
  *
@@ -96,7 +99,7 @@ export class ReferenceExecutor<Device = string> implements DeviceExecutor {
   }
 
   /**
-   * The KV memory, for lanes: `blockSize` x 32 bytes per block, under the block ids of the scheduler. A lane that copies
+   * The KV memory, for lanes: `blockSize` x 32 bytes per block (with `kvGroups` those of the largest block, a state counts as one token), under the block ids of the scheduler. A lane that copies
    * between two executors needs the same `blockSize`.
    * @throws ERR_BLOCKSTEP_DISPOSED
    */

@@ -11,6 +11,7 @@ import {
 import type { StepTables } from '../../core/tables.js';
 import type { ExecutorPlan, ExecutorRequest } from '../../engine/executor/executor.js';
 import { EntryKind } from '../../scheduler/plan/plan.js';
+import { fillGroups, refuseGroups } from './groups.js';
 
 /** Stands for a draft that native code must reject. */
 const INVALID_DRAFT = -2;
@@ -53,6 +54,8 @@ export class ReferenceStep {
       checkLength(name, column.length, n);
       this.io[name].set(column.subarray(0, n));
     }
+    if (this.#config.groups === undefined) refuseGroups(tables);
+    else fillGroups(this.io, this.#config, plan, tables);
     this.#fillDrafts(plan, n, stride);
     this.#fillRequests(plan, n, tables);
     this.io.control[StepControl.numEntries] = n;
@@ -102,7 +105,7 @@ export class ReferenceStep {
 
   /** Reads the tokens of one entry's request into the buffer, from index `at` on. @returns how many */
   #readKnown(tables: ReferenceTables, entry: number, at: number): number {
-    const { maxBlocksPerRow, blockSize } = this.#config;
+    const { maxBlocksPerRow, blockSize } = this.#config.groups?.[0] ?? this.#config;
     for (;;) {
       const room = this.#knownBuffer.length - at;
       const most = Math.min(room, maxBlocksPerRow * blockSize);

@@ -36,7 +36,7 @@ function drawReference(next: Next): Partial<ReferenceExecutorOptions> {
 }
 
 /** A random life of requests: sharing prefixes, aborted, preempted, reset; with steps in flight. */
-async function live(driver: ReferenceDriver, next: Next, events: number): Promise<void> {
+export async function live(driver: ReferenceDriver, next: Next, events: number): Promise<void> {
   const { scheduler } = driver;
   const ids: string[] = [];
   for (let i = 0; i < events; i++) {

@@ -359,7 +359,7 @@ describe('misuse of the native part', () => {
   });
 
   it('one buffer for both, where both have the same size', () => {
-    const even = { ...config, maxEntries: 4, maxDrafts: 0, maxTokens: 4, maxBlocksPerRow: 364 };
+    const even = { ...config, maxEntries: 4, maxDrafts: 0, maxTokens: 4, maxBlocksPerRow: 428 };
     const both = makeStepIo(even).buffer;
     expect(both.byteLength).toBe(tablesBytes(even));
     const native = loadAddon().createReference(even);

@@ -1,0 +1,217 @@
+// How a step uses the KV memory: it writes what it computes, and reads back what it needs.
+#include <algorithm>
+
+#include "reference.h"
+
+namespace blockstep {
+
+void ReferenceModel::write(const Tables& tables, Work& work) {
+  if (work.skip) return;
+  for (u32 g = 0; g < num_groups(); ++g) {
+    if (has_states(g)) write_states(tables, work, g);
+    else write_tokens(tables, work, g);
+  }
+}
+
+/// Writes the entries of all tokens that this step computes. The slot mapping follows the plan. Where drafts were
+/// rejected since the plan was made, the positions begin earlier: their slots come from the block table, and the last
+/// elements of the slot mapping are only checked.
+void ReferenceModel::write_tokens(const Tables& tables, Work& work, u32 group) {
+  const std::int32_t* blocks = row(tables, group, work.entry);
+  const std::int64_t* mapping = lay_out_group(config_.tables, tables, group).slot_mapping + work.query;
+  const u32 planned = work.first + work.shift;
+  for (u32 p = work.first; p < work.end; ++p) {
+    if (p < planned) write_entry(work, group, p, slot_in(blocks, group, p), kNone);
+    else write_entry(work, group, p, mapping[p - planned], work.query + (p - planned));
+  }
+  for (u32 p = std::max(planned, work.end); p < work.planned_end; ++p) {
+    check_slot(work, group, p, mapping[p - planned], slot_in(blocks, group, p));
+  }
+}
+
+/// Writes the state after the last token and, where the group keeps those too, after the last token of every block. The
+/// other tokens have slots or none, but nothing is written for them: their slots are only checked.
+void ReferenceModel::write_states(const Tables& tables, Work& work, u32 group) {
+  const std::int32_t* blocks = row(tables, group, work.entry);
+  const std::int64_t* mapping = lay_out_group(config_.tables, tables, group).slot_mapping + work.query;
+  const u32 size = config_.tokens_per_block(group);
+  for (u32 p = work.first; p < work.end; ++p) {
+    const std::int64_t slot = mapping[p - work.first];
+    const bool ends = config_.groups[group].every_end && (p + 1) % size == 0;
+    if (ends || p + 1 == work.end) write_entry(work, group, p, slot, work.query + (p - work.first));
+    check_slot(work, group, p, slot, slot_in(blocks, group, p));
+  }
+}
+
+void ReferenceModel::check_slot(Work& work, u32 group, u32 position, std::int64_t slot, std::int64_t expected) {
+  if (slot == expected) return;
+  Finding finding{Mismatch::kSlot, work.entry, work.sequence->handle, position};
+  finding.expected = expected;
+  finding.found = slot;
+  report_in(work, group, finding);
+}
+
+/// @param mapping index of the slot in the slot mapping; kNone: the slot comes from the block table
+void ReferenceModel::write_entry(Work& work, u32 group, u32 position, std::int64_t slot, u32 mapping) {
+  const Sequence& sequence = *work.sequence;
+  const u32 size = config_.tokens_per_block(group);
+  if (slot < size || static_cast<u64>(slot) >= u64{config_.num_blocks} * size) {  // the null block belongs to no request
+    Finding finding{Mismatch::kSlot, work.entry, sequence.handle, position};
+    finding.found = slot;
+    report_in(work, group, finding);
+    return;
+  }
+  const u32 block = static_cast<u32>(static_cast<u64>(slot) / size);
+  const u32 offset = has_states(group) ? 0 : static_cast<u32>(static_cast<u64>(slot) % size);
+  const Possession& possession = possessions_[block];
+  if (possession.owner != sequence.handle && block != work.trespassed) {
+    work.trespassed = block;
+    Finding finding{Mismatch::kForeignWrite, work.entry, sequence.handle, position, block};
+    finding.owner = possession.owner;
+    finding.generation = possession.generation;
+    report_in(work, group, finding);
+  }
+  KvEntry& entry = memory_->place({work.entry, mapping}, u64{block} * config_.block_size + offset);
+  entry = {sequence.hash_of(position), sequence.handle, sequence.tokens[position], position, possession.generation, group};
+}
+
+/// Reports entries that went astray: the tables must not change until the step is over.
+void ReferenceModel::report_astray() {
+  const Span<const Astray> all = memory_->astray();
+  for (u32 i = 0; i < all.size; ++i) {
+    const Astray& astray = all.data[i];
+    check_slot(work_[astray.entry], 0, astray.position, astray.found, astray.expected);
+  }
+}
+
+/// Reads in every group of states the state after the token in front of the first one: it stands in that token's place.
+void ReferenceModel::read_states(const Tables& tables, Work& work) {
+  if (work.skip || work.first == 0) return;
+  const u32 position = work.first - 1;
+  for (u32 g = 0; g < num_groups(); ++g) {
+    if (!has_states(g)) continue;
+    const u32 place = position / config_.tokens_per_block(g);
+    const std::int32_t named = row(tables, g, work.entry)[place];
+    bool good = true;
+    const KvEntry* entry = open_block(work, g, named, place, position, good);
+    const bool right = entry != nullptr && holds(work, g, static_cast<u32>(named), position, *entry);
+    if (good && !right) judge_entry(work, g, position, static_cast<u32>(named), *entry);
+    // A model with a wrong state goes on in another way.
+    if (!right) work.bent = entry == nullptr ? 0 : static_cast<std::int32_t>(entry->hash & 0x3fffffff);
+  }
+}
+
+/// Reads back through the block tables what the step needs of the sequence, into text_. Everything after this uses text_. What
+/// the first group does not read comes from the copy; what another group reads replaces it where it differs.
+void ReferenceModel::read(const Tables& tables, Work& work) {
+  if (work.skip) return;
+  Sequence& sequence = *work.sequence;
+  if (text_.size() < work.end) text_.resize(std::max<std::size_t>(work.end, 2 * text_.size()));
+  const u32 unread = has_states(0) ? work.end : first_read(work, 0);
+  std::copy_n(sequence.tokens.begin(), unread, text_.begin());
+  sequence.blocks.resize(num_groups());
+  for (u32 g = 0; g < num_groups(); ++g) {
+    if (!has_states(g)) read_group(tables, work, g);
+  }
+  if (work.bent >= 0) text_[work.end - 1] = work.bent;
+}
+
+/// The first position that a token of the step needs in a group without states.
+u32 ReferenceModel::first_read(const Work& work, u32 group) const {
+  const auto [reads, span, _] = config_.groups[group];
+  if (reads == Reads::kWindow) return work.first + 1 > span ? work.first + 1 - span : 0;
+  return reads == Reads::kChunk ? work.first - work.first % span : 0;
+}
+
+/// Reads a group's positions from the first one that the step needs, and reports the first wrong entry of each block.
+void ReferenceModel::read_group(const Tables& tables, Work& work, u32 group) {
+  Sequence& sequence = *work.sequence;
+  const std::int32_t* blocks = row(tables, group, work.entry);
+  std::vector<std::int32_t>& before = sequence.blocks[group];
+  const u32 size = config_.tokens_per_block(group);
+  const u32 num_blocks = (work.end + size - 1) / size;
+  for (u32 p = first_read(work, group); p < work.end;) {
+    const u32 i = p / size;
+    const u32 to = std::min((i + 1) * size, work.end);
+    if (i < before.size() && before[i] != blocks[i]) {
+      Finding finding{Mismatch::kMoved, work.entry, sequence.handle, std::int64_t{i} * size, blocks[i]};
+      finding.expected = before[i];
+      finding.found = blocks[i];
+      report_in(work, group, finding);
+    }
+    bool good = true;
+    const KvEntry* entries = open_block(work, group, blocks[i], i, p, good);
+    if (entries == nullptr) {
+      std::fill(text_.begin() + p, text_.begin() + to, 0);
+      p = to;
+      continue;
+    }
+    const auto block = static_cast<u32>(blocks[i]);
+    for (; p < to; ++p) {
+      const KvEntry& entry = entries[p - i * size];
+      if (group == 0 || entry.token != sequence.tokens[p]) text_[p] = entry.token;
+      if (holds(work, group, block, p, entry) || !good) [[likely]] continue;
+      good = false;
+      judge_entry(work, group, p, block, entry);
+    }
+  }
+  if (!work.faulty) before.assign(blocks, blocks + num_blocks);
+}
+
+/// The entries of the block that a row names at `index`, to be read from position `from` on. Null, and reported, if there
+/// are none. `good` becomes false if something was reported.
+const KvEntry* ReferenceModel::open_block(Work& work, u32 group, std::int32_t named, u32 index, u32 from, bool& good) {
+  const auto block = static_cast<u32>(named);
+  if (named < 1 || block >= config_.num_blocks) {
+    const bool is_null = named == 0 && config_.tables.num_groups > 0;
+    report_in(work, group, {is_null ? Mismatch::kNullRead : Mismatch::kBlock, work.entry, work.sequence->handle, from, named});
+    good = false;
+    return nullptr;
+  }
+  const KvEntry* entries = memory_->read(work.entry, index, block);
+  if (blocks()->arrivals(block) != possessions_[block].arrivals) {
+    report_in(work, group, {Mismatch::kUnexpectedLoad, work.entry, work.sequence->handle, from, named});
+    good = false;
+  }
+  return entries;
+}
+
+/// Whether an entry is what the request must have at a position.
+bool ReferenceModel::holds(const Work& work, u32 group, u32 block, u32 position, const KvEntry& entry) {
+  const Sequence& sequence = *work.sequence;
+  // The hash alone would do, except for memory that was copied only in part.
+  return entry.hash == sequence.hash_of(position) && entry.token == sequence.tokens[position] &&
+         entry.position == position && entry.group == group && entry.generation == possessions_[block].generation &&
+         (entry.owner == sequence.handle || position < sequence.adopted);
+}
+
+/// Reports an entry that differs from the copy, and in which way.
+void ReferenceModel::judge_entry(Work& work, u32 group, u32 position, u32 block, const KvEntry& entry) {
+  const Sequence& sequence = *work.sequence;
+  const u32 generation = possessions_[block].generation;
+  Mismatch kind = Mismatch::kWrong;
+  if (entry.owner == 0) kind = Mismatch::kUnwritten;
+  else if (entry.generation != generation) kind = Mismatch::kStale;
+  else if (entry.owner != sequence.handle) kind = Mismatch::kForeign;
+  Finding finding{kind, work.entry, sequence.handle, position, block};
+  finding.expected = sequence.tokens[position];
+  finding.generation = generation;
+  if (entry.owner != 0) {
+    finding.found = entry.token;
+    finding.found_position = entry.position;
+    finding.owner = entry.owner;
+    finding.found_generation = entry.generation;
+  }
+  report_in(work, group, finding);
+}
+
+/// Reports a finding at a position of a group's row.
+void ReferenceModel::report_in(Work& work, u32 group, Finding finding) {
+  if (config_.tables.num_groups > 0) {
+    finding.group = group;
+    finding.place = finding.position / config_.tokens_per_block(group);
+  }
+  report(work, finding);
+}
+
+}  // namespace blockstep

@@ -1,0 +1,103 @@
+import { badArg, isObject } from '../../base/checks.js';
+import { badArgument, show } from '../../base/errors.js';
+import type {
+  NativeReferenceConfig,
+  NativeReferenceGroup,
+  StepIo,
+} from '../../core/native/native-reference.js';
+import { groupShapes, type StepTables } from '../../core/tables.js';
+import type { ExecutorPlan } from '../../engine/executor/executor.js';
+import { coreConfig } from '../../scheduler/options/core-config.js';
+import {
+  groupOptions,
+  isFull,
+  type KvGroup,
+  type KvGroupOptions,
+  type KvGroups,
+} from '../../scheduler/options/kv-groups.js';
+import type { SchedulerConfig } from '../../scheduler/options/options.js';
+
+/** Groups as a scheduler's options or its `config` have them. */
+export type GivenGroups = readonly KvGroupOptions[] | KvGroups | null;
+
+/** The groups as options, whichever way they were given. They are checked where the other options are. */
+export function asGroupOptions(given: unknown): {
+  kvGroups?: KvGroupOptions[] | null;
+  hashBlockSize?: number;
+} {
+  if (given === undefined) return {};
+  const isChecked = isObject(given) && Array.isArray(given.list);
+  return isChecked
+    ? groupOptions(given as unknown as KvGroups)
+    : { kvGroups: given as KvGroupOptions[] | null };
+}
+
+/**
+ * What native code is told of the groups of a checked configuration.
+ * @throws ERR_BLOCKSTEP_BAD_ARG where the executor cannot compute with groups
+ */
+export function nativeGroups(
+  config: SchedulerConfig,
+  gpu: number | null,
+): Pick<NativeReferenceConfig, 'groups' | 'blockSize' | 'maxBlocksPerRow'> {
+  const { kvGroups, blockSize, numSpeculativeTokens } = config;
+  const core = coreConfig(config);
+  if (kvGroups === null) return { blockSize, maxBlocksPerRow: core.maxBlocksPerRow };
+  const named = kvGroups.list.map(({ type }) => type).join(', ');
+  if (gpu !== null)
+    throw badArgument('kvGroups', named, `none on cuda:${gpu}: groups are computed on the host`);
+  if (numSpeculativeTokens > 0)
+    throw badArgument('kvGroups', named, `none with numSpeculativeTokens (${numSpeculativeTokens})`);
+  const shapes = groupShapes(core as Parameters<typeof groupShapes>[0]);
+  const groups = kvGroups.list.map((group, g) => ({ ...shapes[g], ...readsOf(group) }));
+  const entries = kvGroups.list.map((group) => (group.type === 'mamba' ? 1 : group.blockSize));
+  return { groups, blockSize: Math.max(...entries), maxBlocksPerRow: shapes[0].maxBlocksPerRow };
+}
+
+function readsOf(group: KvGroup): Omit<NativeReferenceGroup, 'blockSize' | 'maxBlocksPerRow'> {
+  const { type, window, chunk, mode } = group;
+  if (isFull(group)) return { reads: 'all', span: 0, everyEnd: false };
+  if (type === 'sliding') return { reads: 'window', span: window, everyEnd: false };
+  if (type === 'chunked') return { reads: 'chunk', span: chunk, everyEnd: false };
+  return { reads: 'state', span: 0, everyEnd: mode === 'all' };
+}
+
+/** Refuses tables of several groups where the executor knows one: it would read those of the first alone. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function refuseGroups({ groups }: Partial<StepTables>): void {
+  if (Array.isArray(groups) && groups.length > 1)
+    throw badArgument('tables.groups', `${groups.length} groups`, 'one, since the executor has no kvGroups');
+}
+
+/**
+ * Checks that a plan and its tables have the executor's groups, and copies what the plan says of each.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
+export function fillGroups(
+  io: StepIo,
+  { groups = [], maxEntries }: NativeReferenceConfig,
+  plan: ExecutorPlan,
+  tables: Partial<StepTables>,
+): void {
+  const inPlan: unknown = plan.groups;
+  if (!Array.isArray(inPlan) || inPlan.length !== groups.length)
+    throw badArg('plan.groups', inPlan, `${groups.length} groups`);
+  const inTables: unknown = tables.groups;
+  if (!Array.isArray(inTables) || inTables.length !== groups.length)
+    throw badArg('tables.groups', inTables, `${groups.length} groups`);
+  for (const [g, group] of groups.entries()) {
+    for (const name of ['blockSize', 'maxBlocksPerRow'] as const) {
+      const { [name]: found } = inTables[g];
+      if (found !== group[name])
+        throw badArgument(`tables.groups[${g}].${name}`, show(found), `${group[name]}`);
+    }
+  }
+  const n = plan.numRequests;
+  for (const name of ['numBlocks', 'numNewBlocks'] as const) {
+    for (const g of groups.keys()) {
+      const column: unknown = plan.groups[g][name];
+      if (!(column instanceof Int32Array) || column.length < n)
+        throw badArg(`plan.groups[${g}].${name}`, column, `an Int32Array of at least ${n} elements`);
+      io[name].set(column.subarray(0, n), g * maxEntries);
+    }
+  }
+}

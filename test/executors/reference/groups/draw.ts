@@ -1,0 +1,50 @@
+import type { KvGroupOptions, SchedulerOptions } from '../../../../src/index.js';
+
+type Next = (n: number) => number;
+
+const MODEL_LEN = 48;
+
+/** A group of any type but `chunked`, whose block size depends on those of all others. */
+function drawGroup(next: Next, sizes: readonly number[], caching: boolean): KvGroupOptions {
+  const blockSize = sizes[next(sizes.length)];
+  const type = (['full', 'sliding', 'sliding', 'mamba', 'sink', 'mla'] as const)[next(6)];
+  if (type === 'sliding') return { type, blockSize, window: 1 + next(14) };
+  if (type === 'sink') return { type, blockSize, sinkTokens: blockSize };
+  if (type !== 'mamba') return { type, blockSize };
+  return caching ? { type, blockSize: sizes[0] } : { type, mode: 'none' };
+}
+
+/** One to four groups: their Mamba groups have one mode. Chunked groups have the largest block size, which is a multiple of all. */
+export function drawGroups(next: Next, caching: boolean): KvGroupOptions[] {
+  const sizes = [[2], [4], [2, 4], [4, 8], [2, 4, 8]][next(5)];
+  const mode = (['align', 'all'] as const)[next(2)];
+  const groups = Array.from({ length: 1 + next(3) }, () => drawGroup(next, sizes, caching));
+  const states = groups.some(({ type, blockSize }) => type === 'mamba' && blockSize === undefined);
+  if (next(3) === 0 && !states) {
+    const blockSize = sizes[sizes.length - 1];
+    groups.push({ type: 'chunked', blockSize, chunk: blockSize + next(12) });
+    groups.push({ type: 'full', blockSize });
+  }
+  return groups.map((group) => (group.type === 'mamba' && caching ? { ...group, mode } : group));
+}
+
+/** A small pool, in which hardly more than one request of the full length has room. */
+export function drawGroupOptions(next: Next, depth: 1 | 2): Partial<SchedulerOptions> {
+  const caching = next(4) > 0;
+  const kvGroups = drawGroups(next, caching);
+  const sizes = kvGroups.map(({ blockSize = MODEL_LEN }) => blockSize);
+  const places = sizes.reduce((sum, size) => sum + MODEL_LEN / size + 1, 0);
+  return {
+    kvGroups,
+    pipelineDepth: depth,
+    numBlocks: places + 2 + next(10),
+    blockSize: Math.min(...sizes),
+    maxNumSeqs: 2 + next(5),
+    maxNumBatchedTokens: 8 + next(30),
+    maxModelLen: MODEL_LEN,
+    policy: next(2) === 0 ? 'priority' : 'fcfs',
+    enablePrefixCaching: caching,
+    longPrefillTokenThreshold: next(3) === 0 ? 8 : 0,
+    reserveFullIsl: next(2) === 0,
+  };
+}

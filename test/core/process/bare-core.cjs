@@ -80,11 +80,11 @@ function createReference(addon) {
   const { maxEntries, maxDrafts, maxTokens, maxBlocksPerRow } = REFERENCE;
   const native = addon.createReference(REFERENCE);
   const io = new ArrayBuffer(
-    8 * (maxEntries + 64 * 11) + 4 * (8 + maxEntries * (14 + 3 * maxDrafts)) + maxEntries,
+    8 * (maxEntries + 64 * 13) + 4 * (8 + maxEntries * (14 + 3 * maxDrafts)) + maxEntries,
   );
   const tables = new ArrayBuffer(12 * maxTokens + 4 * (3 * maxEntries + 1 + maxEntries * maxBlocksPerRow));
   // One handle an entry; then the findings; then the control words, and the columns of the plan.
-  const words = new Int32Array(io, 8 * (maxEntries + 64 * 11));
+  const words = new Int32Array(io, 8 * (maxEntries + 64 * 13));
   words[0] = 1;
   const [kinds, scheduled, blocks, newBlocks, , samples, , known, prompt] = Array.from(
     { length: 9 },

@@ -17,9 +17,6 @@ import {
 } from '../../scheduler/options/kv-groups.js';
 import type { SchedulerConfig } from '../../scheduler/options/options.js';
 
-/** Groups as a scheduler's options or its `config` have them. */
-export type GivenGroups = readonly KvGroupOptions[] | KvGroups | null;
-
 /** The groups as options, whichever way they were given. They are checked where the other options are. */
 export function asGroupOptions(given: unknown): {
   kvGroups?: KvGroupOptions[] | null;

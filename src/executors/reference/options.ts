@@ -7,11 +7,12 @@ import { gpuOf, resolvePlacement } from '../../core/placement.js';
 import type { ExecutorLimits } from '../../engine/executor/executor-limits.js';
 import { ENGINE_OPTION_NAMES, type EngineOptions } from '../../engine/state/options.js';
 import { coreConfig } from '../../scheduler/options/core-config.js';
+import type { KvGroupOptions, KvGroups } from '../../scheduler/options/kv-groups.js';
 import { OPTION_WORDS } from '../../scheduler/options/option-names.js';
 import type { SchedulerConfig, SchedulerOptions } from '../../scheduler/options/options.js';
 import { resolveOptions } from '../../scheduler/options/resolve-options.js';
 import { newArenaId } from '../../transfer/block-arena.js';
-import { asGroupOptions, type GivenGroups, nativeGroups } from './groups.js';
+import { asGroupOptions, nativeGroups } from './groups.js';
 import type { Defer } from './host-runner.js';
 
 /** The reaction to a fault; see `ReferenceExecutorOptions.onMismatch`. */
@@ -52,7 +53,7 @@ export interface ReferenceExecutorOptions<Device = string>
    * KV cache groups, as the scheduler has them: the option, or that of its `config`. The scheduler's `enablePrefixCaching` is to be
    * given too, since the groups' defaults depend on it. Refused on a GPU, and with `numSpeculativeTokens`.
    */
-  kvGroups?: GivenGroups;
+  kvGroups?: readonly KvGroupOptions[] | KvGroups | null;
   /** Equal seeds give equal texts for equal prompts: 0 to 2^32 - 1. Default 0. */
   seed?: number;
   /** The token that ends a text where the text would begin to repeat itself. Default: none, so that texts go on. */

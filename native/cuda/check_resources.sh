@@ -44,15 +44,12 @@ for name, architecture, stack, stores, loads, registers in pattern.findall(text)
     label = kernel + (f"<{', '.join(numbers)}>" if numbers else '')
     kernels.setdefault(label, {})[architecture] = int(registers)
     if int(stack) or int(stores) or int(loads):
-        # A known debt: since rows of several KV cache groups can let places go, the kernels that apply a log need a few registers more than
-        # there are on some architectures. No other kernel may spill, and these no more than this.
-        owed = kernel.startswith('apply_') and int(stack) <= 24 and int(stores) <= 24 and int(loads) <= 40
-        failed = failed or not owed
+        failed = True
         print(f'{label} for {architecture}: {stack} bytes of stack, {stores} + {loads} bytes spilled')
 if {label.split('<')[0] for label in kernels} != set(names) or any(sorted(found) != sorted(wanted) for found in kernels.values()):
     sys.exit(f'the report of the compiler was not understood: {kernels}')
 for label, found in sorted(kernels.items()):
     print(f'{label:<22}', '  '.join(f'{a} {found[a]}' for a in wanted), 'registers')
-print('spills found' if failed else f'{len(kernels)} kernels for {len(wanted)} architectures, nothing spilled but what is said above')
+print('spills found' if failed else f'{len(kernels)} kernels for {len(wanted)} architectures, nothing spilled')
 sys.exit(failed)
 PY

@@ -21,12 +21,14 @@ __device__ void apply_log(Home* home, u32 number, u32 slot, const u32* log, u32 
   if (team.rank() == 0) complete(home->completions + slot, number, results.fault, home->state.rolling_digest);
 }
 
+// One thread block applies a log, so no second one waits for registers: without the 1, the compiler spills some to have room
+// for three.
 template <u32 Words>
-__global__ void __launch_bounds__(kThreads) apply_value(Home* home, const __grid_constant__ Letter<Words> letter) {
+__global__ void __launch_bounds__(kThreads, 1) apply_value(Home* home, const __grid_constant__ Letter<Words> letter) {
   apply_log(home, letter.number, letter.slot, letter.log, letter.words);
 }
 
-__global__ void __launch_bounds__(kThreads) apply_slot(Home* home, u32 number, u32 slot, u32 words,
+__global__ void __launch_bounds__(kThreads, 1) apply_slot(Home* home, u32 number, u32 slot, u32 words,
                                                        const u32* mapped_log) {
   fetch(home->staging, mapped_log, words);
   apply_log(home, number, slot, home->staging, words);

@@ -51,8 +51,15 @@ bool GroupAdmissions::is_unready(u32 index, u32 g) const {
   return rows_.is_noted(g, slot.hashes[hits.size() * hashes]);
 }
 
-/// Blocks that one group takes from the queue (vLLM get_num_blocks_to_allocate).
-u64 GroupAdmissions::need(u32 index, u32 g, u32 tokens, u32 computed, u32 main, bool capped, bool has_hits) const {
+GroupAdmissions::Reach GroupAdmissions::reach(const GroupAdmission& asked) const {
+  const u32 limit = config_.max_model_len;
+  const u32 computed = std::min(asked.computed + asked.hit + asked.external, limit);
+  const u32 main = computed + asked.scheduled;
+  return {computed, main, std::min(main + asked.lookahead, limit), std::min(asked.reserve, limit)};
+}
+
+/// Blocks that one group takes from the queue, for the step or for the whole request (vLLM get_num_blocks_to_allocate).
+u64 GroupAdmissions::need(u32 index, u32 g, const Reach& reach, bool whole, bool has_hits) const {
   const GroupConfig& group = rows_.group(g);
   const Slot& slot = slots_.table()[index];
   const bool opened = slot.row != kNone;
@@ -68,35 +75,33 @@ u64 GroupAdmissions::need(u32 index, u32 g, u32 tokens, u32 computed, u32 main, 
   };
   const u32 length = opened ? rows_.part(index, g).length : 0;
   if (group.type == GroupType::kMambaAlign) {
-    const u32 places = rows_.places_for(g, main);
+    const u32 places = rows_.places_for(g, whole ? reach.reserve : reach.main);
     u64 more = places > num_hits + length ? places - num_hits - length : 0;
     if (more > 0) more = opened && rows_.part(index, g).grown ? 1 : 1 + u64{group.spare_blocks};
     return more + unheld(0);
   }
-  u32 places = rows_.places_for(g, tokens);
-  if (capped && group.most_blocks != 0) places = std::min(places, group.most_blocks);
+  u32 places = rows_.places_for(g, whole ? reach.reserve : reach.slots);
+  if (whole && group.most_blocks != 0) places = std::min(places, group.most_blocks);
   if (opened) return places > length ? places - length : 0;
-  const std::size_t skipped = rows_.skipped(g, computed);
+  const std::size_t skipped = rows_.skipped(g, reach.computed);
   const std::size_t given = std::max(skipped, num_hits);
   return (places > given ? places - given : 0) + unheld(skipped);
 }
 
+u64 GroupAdmissions::need_of_all(u32 index, const Reach& reach, bool whole, bool has_hits) const {
+  if (whole && reach.reserve == 0) return 0;
+  u64 blocks = 0;
+  for (u32 g = 0; g < rows_.num_groups(); ++g) blocks += need(index, g, reach, whole, has_hits);
+  return blocks;
+}
+
 u64 GroupAdmissions::needed(u32 index, const GroupAdmission& asked) {
   const bool hits = slots_.open_slot(index).row == kNone && has_hits(index, asked.hit);
-  const u32 limit = config_.max_model_len;
-  const u32 local = asked.computed + asked.hit;
-  const u32 total = std::min(local + asked.external, limit);
-  const u32 main = total + asked.scheduled;
-  const u32 slots = std::min(main + asked.lookahead, limit);
-  const u32 reserve = std::min(asked.reserve, limit);
-  u64 reserved = 0;
-  u64 taken = 0;
-  for (u32 g = 0; g < rows_.num_groups(); ++g) {
-    if (hits && is_unready(index, g)) return state_.config.num_blocks;
-    if (reserve > 0) reserved += need(index, g, reserve, total, reserve, true, hits);
-    taken += need(index, g, slots, local + asked.external, main, false, hits);
+  for (u32 g = 0; hits && g < rows_.num_groups(); ++g) {
+    if (is_unready(index, g)) return state_.config.num_blocks;
   }
-  return std::max(reserved, taken);
+  const Reach to = reach(asked);
+  return std::max(need_of_all(index, to, true, hits), need_of_all(index, to, false, hits));
 }
 
 /// Opens the rows of a request: null places in front, then its hits, then the blocks that are to be loaded.
@@ -157,40 +162,52 @@ void GroupAdmissions::tell_reused(const Slot& slot) {
   }
 }
 
+/// For a request that holds rows: lets go what it needs no more. Returns whether the blocks that it takes are free then.
+/// vLLM tests the whole request first, and lets go what is needed no more before it tests what is taken.
+bool GroupAdmissions::make_room(Slot& slot, const Reach& reach) {
+  const u32 index = rows_.index_of(slot);
+  if (need_of_all(index, reach, true, false) > state_.num_free) return false;
+  facts_.begin();
+  for (u32 g = 0; g < rows_.num_groups(); ++g) {
+    u32 extra;
+    const Places places = rows_.to_drop(slot, g, reach.computed, extra);
+    rows_.note_dropped(slot, g, places, extra);
+    rows_.log_drop(slot, g, places, extra);
+  }
+  facts_.commit();
+  rows_.refresh(slot);
+  facts_.publish_counts();
+  return need_of_all(index, reach, false, false) <= state_.num_free;
+}
+
+/// Takes the blocks of the step. kGroupHits says how many places each row had before the command, or its hits.
+void GroupAdmissions::grow(Slot& slot, const Reach& reach, bool opened) {
+  const u32 index = rows_.index_of(slot);
+  for (u32 g = 0; g < rows_.num_groups(); ++g) {
+    growths_[g] = rows_.growth(rows_.part(index, g), g, reach.slots, reach.main);
+  }
+  for (u32 g = 0; g < rows_.num_groups(); ++g) rows_.log_moves(slot, g, growths_[g]);
+  for (u32 g = 0; g < rows_.num_groups(); ++g) {
+    if (growths_[g].taken) facts_.log().extend(rows_.row_of(slot, g), growths_[g].taken);
+  }
+  facts_.commit();
+  for (u32 g = 0; g < rows_.num_groups(); ++g) {
+    GroupPart& part = rows_.part(index, g);
+    rows_.grow(part, g, growths_[g]);
+    const u32 before = static_cast<u32>(exchange_.control(kGroupHits, g));
+    rows_.note_taken(slot, g, opened ? part.length - before : growths_[g].taken);
+    exchange_.control(kGroupBlocks, g) = static_cast<std::int32_t>(part.length);
+  }
+}
+
 std::int32_t GroupAdmissions::admit(u32 index, const GroupAdmission& asked) {
   Slot& slot = slots_.open_slot(index);
   const bool opens = slot.row == kNone;
-  const u32 limit = config_.max_model_len;
   if (!opens && asked.hit != 0) {
     throw Error{kBadArg, "hitTokens must be 0 for slot " + std::to_string(index) + ", which holds rows already"};
   }
-  const u32 total = std::min(asked.computed + asked.hit + asked.external, limit);
-  const u32 main = total + asked.scheduled;
-  const u32 target = std::min(main + asked.lookahead, limit);
-  if (!opens) {
-    // vLLM tests the whole request first, and lets go what is needed no more before it tests what is taken.
-    u64 reserved = 0;
-    const u32 reserve = std::min(asked.reserve, limit);
-    for (u32 g = 0; reserve > 0 && g < rows_.num_groups(); ++g) {
-      reserved += need(index, g, reserve, total, reserve, true, false);
-    }
-    if (reserved > state_.num_free) return kNotEnoughBlocks;
-    facts_.begin();
-    for (u32 g = 0; g < rows_.num_groups(); ++g) {
-      u32 extra;
-      const Places places = rows_.to_drop(slot, g, total, extra);
-      rows_.note_dropped(slot, g, places, extra);
-      rows_.log_drop(slot, g, places, extra);
-    }
-    facts_.commit();
-    rows_.refresh(slot);
-    facts_.publish_counts();
-    u64 taken = 0;
-    for (u32 g = 0; g < rows_.num_groups(); ++g) taken += need(index, g, target, total, main, false, false);
-    if (taken > state_.num_free) return kNotEnoughBlocks;
-  } else if (needed(index, asked) > state_.num_free) {
-    return kNotEnoughBlocks;
-  }
+  const Reach to = reach(asked);
+  if (opens ? needed(index, asked) > state_.num_free : !make_room(slot, to)) return kNotEnoughBlocks;
   const u32 row = opens ? slots_.free_rows().lowest() : slot.row;
   if (row == kNone) return kNoFreeRow;
 
@@ -204,23 +221,10 @@ std::int32_t GroupAdmissions::admit(u32 index, const GroupAdmission& asked) {
       exchange_.control(kGroupHits, g) = static_cast<std::int32_t>(rows_.part(index, g).length);
     }
   }
-  std::vector<Growth> growths(rows_.num_groups());
-  for (u32 g = 0; g < rows_.num_groups(); ++g) growths[g] = rows_.growth(rows_.part(index, g), g, target, main);
-  for (u32 g = 0; g < rows_.num_groups(); ++g) rows_.log_moves(slot, g, growths[g]);
-  for (u32 g = 0; g < rows_.num_groups(); ++g) {
-    if (growths[g].taken) facts_.log().extend(rows_.row_of(slot, g), growths[g].taken);
-  }
-  facts_.commit();
-  for (u32 g = 0; g < rows_.num_groups(); ++g) {
-    GroupPart& part = rows_.part(index, g);
-    rows_.grow(part, g, growths[g]);
-    const u32 before = static_cast<u32>(exchange_.control(kGroupHits, g));
-    rows_.note_taken(slot, g, opens ? part.length - before : growths[g].taken);
-    exchange_.control(kGroupBlocks, g) = static_cast<std::int32_t>(part.length);
-  }
+  grow(slot, to, opens);
   rows_.refresh(slot);
   if (asked.publishes) {
-    rows_.publish(slot, std::min(main, slot.num_tokens));
+    rows_.publish(slot, std::min(to.main, slot.num_tokens));
     facts_.commit();
     rows_.refresh(slot);
   }

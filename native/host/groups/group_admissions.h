@@ -49,12 +49,24 @@ class GroupAdmissions {
     std::vector<u32> free;  // [num_groups] hits that nobody holds
   };
 
+  /// How far an admission reaches, in tokens from the start of the request.
+  struct Reach {
+    u32 computed;  // of these the keys and values are there, or will be loaded
+    u32 main;      // and of these after the step
+    u32 slots;     // the places that the step takes: drafts behind it too
+    u32 reserve;   // see GroupAdmission
+  };
+
+  Reach reach(const GroupAdmission& asked) const;
   bool has_hits(u32 slot, u32 hit);
   void find_again(u32 slot, u32 hit);
-  u64 need(u32 slot, u32 g, u32 tokens, u32 computed, u32 main, bool capped, bool has_hits) const;
+  u64 need(u32 slot, u32 g, const Reach& reach, bool whole, bool has_hits) const;
+  u64 need_of_all(u32 slot, const Reach& reach, bool whole, bool has_hits) const;
   bool is_unready(u32 slot, u32 g) const;
   void tell_reused(const Slot& slot);
+  bool make_room(Slot& slot, const Reach& reach);
   void open(Slot& slot, u32 row, const GroupAdmission& asked);
+  void grow(Slot& slot, const Reach& reach, bool opened);
 
   const HostConfig& config_;
   const Exchange& exchange_;
@@ -65,6 +77,7 @@ class GroupAdmissions {
   PrefixSearch search_;
   Match match_;
   std::vector<u32> ids_;  // of a row that is opened
+  std::vector<Growth> growths_{rows_.num_groups()};
 };
 
 }  // namespace blockstep

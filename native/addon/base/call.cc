@@ -60,6 +60,18 @@ bool Call::check_boolean(Napi::Value value, const char* name) {
   return value.As<Napi::Boolean>();
 }
 
+u32 Call::check_choice(Napi::Value value, const char* name, std::initializer_list<const char*> choices) {
+  const std::string given = value.IsString() ? value.As<Napi::String>().Utf8Value() : "";
+  u32 index = 0;
+  std::string expected;
+  for (const char* choice : choices) {
+    if (given == choice) return index;
+    expected += (index == 0 ? "" : index + 1 == choices.size() ? " or " : ", ") + std::string(choice);
+    index += 1;
+  }
+  refuse(name, expected, value);
+}
+
 /// As UTF-16, as JavaScript has it. UTF-8 would make different lone surrogates, and so different salts, equal.
 std::u16string Call::string(u32 index, const char* name) const {
   constexpr std::size_t kMaxLength = 65536;

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <exception>
+#include <initializer_list>
 #include <new>
 #include <string>
 
@@ -68,6 +69,8 @@ class Call {
   /// A request handle: a safe integer, from 1.
   static u64 check_handle(Napi::Value value, const char* name);
   static bool check_boolean(Napi::Value value, const char* name);
+  /// The index of one of these strings.
+  static u32 check_choice(Napi::Value value, const char* name, std::initializer_list<const char*> choices);
   /// The elements of a typed array of exactly this type. Its memory is neither shared nor detached. Its length is read
   /// now, so a resizable buffer is safe as long as no JavaScript runs before the elements are used.
   template <class T>

@@ -1,5 +1,7 @@
 #include "configuration.h"
 
+#include "../base/group_list.h"
+
 namespace blockstep {
 namespace {
 
@@ -18,43 +20,23 @@ Key read_seed(Napi::Value value) {
 /// Absent: the host.
 Authority read_authority(Napi::Value value) {
   if (value.IsUndefined()) return Authority::kHost;
-  const std::u16string name = value.IsString() ? value.As<Napi::String>().Utf16Value() : u"";
-  if (name == u"host") return Authority::kHost;
-  if (name == u"device") return Authority::kDevice;
-  Call::refuse("authority", "host or device", value);
+  return static_cast<Authority>(Call::check_choice(value, "authority", {"host", "device"}));
 }
 
 /// Absent: nothing.
 KvReport read_kv_events(Napi::Value value) {
   if (value.IsUndefined()) return KvReport::kNothing;
-  const std::u16string name = value.IsString() ? value.As<Napi::String>().Utf16Value() : u"";
-  if (name == u"off") return KvReport::kNothing;
-  if (name == u"new") return KvReport::kNew;
-  if (name == u"all") return KvReport::kAll;
-  Call::refuse("kvEvents", "off, new or all", value);
+  return static_cast<KvReport>(Call::check_choice(value, "kvEvents", {"off", "new", "all"}));
 }
 
 GroupType read_group_type(Napi::Value value) {
-  const std::string name = value.IsString() ? value.As<Napi::String>().Utf8Value() : "";
-  const char* const names[] = {"full", "sliding", "chunked", "mamba-none", "mamba-all", "mamba-align"};
-  for (u32 i = 0; i < std::size(names); ++i) {
-    if (name == names[i]) return static_cast<GroupType>(i);
-  }
-  Call::refuse("type", "full, sliding, chunked, mamba-none, mamba-all or mamba-align", value);
+  return static_cast<GroupType>(
+      Call::check_choice(value, "type", {"full", "sliding", "chunked", "mamba-none", "mamba-all", "mamba-align"}));
 }
 
 /// Absent: no groups. The scheduler has made the groups of its options; only what could break the core is checked here.
 void read_groups(Napi::Value value, HostConfig& config) {
-  if (value.IsUndefined()) return;
-  if (!value.IsArray()) Call::refuse("groups", "an array", value);
-  const auto list = value.As<Napi::Array>();
-  const u32 count = list.Length();
-  if (count < 1 || count > kMaxGroups) {
-    throw Error{kBadArg, "there must be from 1 to " + std::to_string(kMaxGroups) + " groups, got " + std::to_string(count)};
-  }
-  for (u32 g = 0; g < count; ++g) {
-    const Napi::Value entry = list.Get(g);
-    if (entry.Type() != napi_object) Call::refuse("groups", "a list of objects", entry);
+  const u32 count = read_group_list(value, [&](u32 g, Napi::Value entry) {
     const auto integer = [&](const char* name, u32 min, u32 max) {
       return Call::check_integer(read_property(entry, name), name, min, max);
     };
@@ -79,7 +61,8 @@ void read_groups(Napi::Value value, HostConfig& config) {
                                std::to_string(g) + ", got " + std::to_string(config.pool.max_blocks_per_row)};
     }
     config.groups.push_back(group);
-  }
+  });
+  if (count == 0) return;
   if (u64{config.pool.num_rows} * count > kMaxRows) {
     throw Error{kBadArg, "numRows times the number of groups must be at most " + std::to_string(kMaxRows)};
   }

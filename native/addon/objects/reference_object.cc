@@ -1,31 +1,18 @@
 #include "reference_object.h"
 
 #include "../../reference/memory/host_memory.h"
+#include "../base/group_list.h"
 
 namespace blockstep {
 namespace {
 
 Reads read_reads(Napi::Value value) {
-  const std::string name = value.IsString() ? value.As<Napi::String>().Utf8Value() : "";
-  const char* const names[] = {"all", "window", "chunk", "state"};
-  for (u32 i = 0; i < std::size(names); ++i) {
-    if (name == names[i]) return static_cast<Reads>(i);
-  }
-  Call::refuse("reads", "all, window, chunk or state", value);
+  return static_cast<Reads>(Call::check_choice(value, "reads", {"all", "window", "chunk", "state"}));
 }
 
 /// Absent: no groups.
 void read_groups(Napi::Value value, ReferenceConfig& config) {
-  if (value.IsUndefined()) return;
-  if (!value.IsArray()) Call::refuse("groups", "an array", value);
-  const auto list = value.As<Napi::Array>();
-  const u32 count = list.Length();
-  if (count < 1 || count > kMaxGroups) {
-    throw Error{kBadArg, "there must be from 1 to " + std::to_string(kMaxGroups) + " groups, got " + std::to_string(count)};
-  }
-  for (u32 g = 0; g < count; ++g) {
-    const Napi::Value entry = list.Get(g);
-    if (entry.Type() != napi_object) Call::refuse("groups", "a list of objects", entry);
+  const u32 count = read_group_list(value, [&](u32 g, Napi::Value entry) {
     const auto integer = [&](const char* name, u32 min, u32 max) {
       return Call::check_integer(read_property(entry, name), name, min, max);
     };
@@ -37,7 +24,8 @@ void read_groups(Napi::Value value, ReferenceConfig& config) {
     GroupShape& shape = config.tables.groups[g];
     shape.block_size = integer("blockSize", 1, group.reads == Reads::kState ? kMaxTokens : config.block_size);
     shape.max_blocks_per_row = integer("maxBlocksPerRow", 1, kMaxBlocksPerRow);
-  }
+  });
+  if (count == 0) return;
   config.tables.num_groups = count;
   if (config.max_drafts > 0) throw Error{kBadArg, "maxDrafts must be 0 with groups, got " + std::to_string(config.max_drafts)};
 }

@@ -2,8 +2,7 @@
 // lose blocks and move them while requests compute chunks, decode, verify drafts, are preempted and come back.
 #pragma once
 
-#include "../../host/core.h"
-#include "support.h"
+#include "live_core.h"
 
 namespace blockstep::test {
 
@@ -22,31 +21,23 @@ class GroupsLife {
  public:
   template <class MakeDevice>
   GroupsLife(const GroupsShape& shape, u64 seed, const MakeDevice& make_device)
-      : shape_(shape), random_(seed), config_(configuration()), tables_(tables_shape(config_, shape.max_tokens)),
-        words_(Exchange::words_needed(kPending, shape.num_frames, shape.max_entries, config_.pool.num_groups), 0),
-        exchange_(words_.data(), kPending, shape.max_entries, config_.pool.num_groups),
-        core_(config_, exchange_, make_device(config_.pool, shape.num_frames), shape.num_frames) {
-    for (u32 frame = 0; frame < shape.num_frames; ++frame) {
-      memory_.emplace_back((core_.tables_bytes(shape.max_tokens) + 7) / 8, 0);
-      core_.bind_tables(frame, memory_.back().data(), shape.max_tokens);
-    }
-    core_.make_device_tables(shape.max_tokens);
-  }
+      : shape_(shape), random_(seed), life_(configuration(), shape.max_tokens, make_device) {}
 
-  HostCore& core() { return core_; }
-  u64 waits() const { return core_.gatherer().waits(); }
-  const std::vector<u64>& memory(u32 frame) const { return memory_[frame]; }
+  HostCore& core() { return life_.core(); }
+  u64 waits() { return core().gatherer().waits(); }
+  const std::vector<u64>& memory(u32 frame) const { return life_.memory(frame); }
+  std::vector<u8> array(u32 frame, Table which) { return life_.array(frame, which); }
 
   /// One step, as TablesLife::step().
   u32 step(std::optional<u64> stream = {}) {
     const u32 frame = random_.below(shape_.num_frames);
-    core_.begin_step();
+    core().begin_step();
     change();
     const u32 entries = plan(frame);
-    core_.submit({});
-    core_.gather_on_device(frame, entries, stream);
-    core_.gather(frame, entries);
-    if (random_.one_in(20)) core_.verify();
+    core().submit({});
+    core().gather_on_device(frame, entries, stream);
+    core().gather(frame, entries);
+    if (random_.one_in(20)) core().verify();
     finish();
     return frame;
   }
@@ -58,22 +49,14 @@ class GroupsLife {
     }
     if (!requests_.empty() && random_.one_in(10)) {
       const u32 at = random_.below(requests_.size());
-      push(PendingOp::kClose, requests_[at].slot, 0);
+      life_.push(PendingOp::kClose, requests_[at].slot, 0);
       requests_.erase(requests_.begin() + at);
     }
     if (requests_.size() < shape_.max_entries && random_.one_in(2)) add();
-    core_.submit({});
-  }
-
-  std::vector<u8> array(u32 frame, Table which) {
-    const Tables at = lay_out_tables(tables_, memory_[frame].data());
-    const blockstep_array array = array_of(describe_tables(at, tables_, 0, config_.block_size), which);
-    const auto* bytes = reinterpret_cast<const u8*>(static_cast<std::uintptr_t>(array.data));
-    return {bytes, bytes + bytes_of(array)};
+    core().submit({});
   }
 
  private:
-  static constexpr u32 kPending = 64;
   struct Request {
     u32 slot;
     bool has_rows;
@@ -86,7 +69,7 @@ class GroupsLife {
     config.pool = {shape_.num_blocks, shape_.num_rows, 0, 0};
     config.max_entries = shape_.max_entries;
     config.num_frames = shape_.num_frames;
-    config.pending_capacity = kPending;
+    config.pending_capacity = LiveCore::kPending;
     config.max_model_len = shape_.max_model_len;
     config.lookahead = random_.below(4);
     config.caching = !random_.one_in(3);
@@ -123,46 +106,33 @@ class GroupsLife {
     return (shape_.max_model_len + shape_.most_block_size - 1) / shape_.most_block_size * shape_.most_block_size;
   }
 
-  void push(PendingOp op, u32 slot, std::int32_t argument) {
-    std::int32_t& n = exchange_.control(kNumPending);
-    exchange_.pending()[2 * n] = static_cast<std::int32_t>(static_cast<u32>(op) << 24 | slot);
-    exchange_.pending()[2 * n + 1] = argument;
-    n += 1;
-    if (static_cast<u32>(n) == kPending) core_.flush();
-  }
-
   void add() {
     const u32 most = shape_.max_model_len - 20;
-    std::vector<std::int32_t> prompt(1 + random_.below(random_.one_in(2) ? most : 20));
-    const u32 kind = random_.below(3);  // three prefixes, so that many share blocks
-    for (u32 i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<std::int32_t>(kind * 7919 + i);
-    const u64 handle = core_.add({prompt.data(), static_cast<u32>(prompt.size())}, u"", u"");
-    requests_.push_back({static_cast<u32>(handle % kSlotLimit), false, 0, 0});
+    const u32 tokens = 1 + random_.below(random_.one_in(2) ? most : 20);
+    requests_.push_back({life_.add(tokens, random_.below(3)), false, 0, 0});
   }
 
   void release(Request& request) {
-    push(PendingOp::kRelease, request.slot, 0);
+    life_.push(PendingOp::kRelease, request.slot, 0);
     request.has_rows = false;
     request.computed = 0;
   }
 
   /// Tokens that a request computes in this step: some of those that are known, or the last one and drafts behind it.
   u32 choose(const Request& request, u32 left) {
-    const u32 known = core_.num_tokens(request.slot) - request.computed;
+    const u32 known = core().num_tokens(request.slot) - request.computed;
     if (known > 1) return std::min(left, random_.one_in(3) ? known : 1 + random_.below(known));
     const u32 room = shape_.max_model_len - request.computed;
-    return std::min({left, room, 1 + random_.below(core_.config().lookahead + 1)});
+    return std::min({left, room, 1 + random_.below(core().config().lookahead + 1)});
   }
 
   /// Running requests first, then those that are admitted, as a scheduler has it.
   u32 plan(u32 index) {
-    const Frame frame = exchange_.frame(index);
+    const Frame frame = life_.frame(index);
     u32 left = random_.one_in(8) ? 0 : shape_.max_tokens;
     u32 entries = 0;
     const auto put = [&](Request& request, u32 scheduled) {
-      const_cast<std::int32_t*>(frame.slots)[entries] = static_cast<std::int32_t>(request.slot);
-      const_cast<std::int32_t*>(frame.scheduled)[entries] = static_cast<std::int32_t>(scheduled);
-      const_cast<std::int32_t*>(frame.computed)[entries] = static_cast<std::int32_t>(request.computed);
+      life_.put(index, entries, request.slot, request.computed, scheduled);
       request.scheduled = scheduled;
       left -= scheduled;
       entries += 1;
@@ -170,7 +140,7 @@ class GroupsLife {
     for (Request& request : requests_) {
       if (request.has_rows && left != 0 && !random_.one_in(6)) put(request, choose(request, left));
     }
-    const u32 fitting = core_.run(index, 0, entries);
+    const u32 fitting = core().run(index, 0, entries);
     for (; entries > fitting; --entries) {
       for (Request& request : requests_) {
         if (static_cast<std::int32_t>(request.slot) != frame.slots[entries - 1]) continue;
@@ -181,11 +151,11 @@ class GroupsLife {
     }
     for (Request& request : requests_) {
       if (request.has_rows || left == 0 || entries == shape_.max_entries) continue;
-      const u32 tokens = core_.num_tokens(request.slot);
-      const u32 hit = core_.config().caching ? core_.match_groups(request.slot, tokens - 1) : 0;
+      const u32 tokens = core().num_tokens(request.slot);
+      const u32 hit = core().config().caching ? core().match_groups(request.slot, tokens - 1) : 0;
       request.computed = hit;
       const u32 scheduled = choose(request, left);
-      if (core_.admit_groups(request.slot, {hit, 0, 0, scheduled, 0, 0, true}) < 0) {
+      if (core().admit_groups(request.slot, {hit, 0, 0, scheduled, 0, 0, true}) < 0) {
         request.computed = 0;
         continue;
       }
@@ -199,7 +169,7 @@ class GroupsLife {
   void finish() {
     for (Request& request : requests_) {
       if (request.scheduled == 0) continue;
-      const u32 known = core_.num_tokens(request.slot);
+      const u32 known = core().num_tokens(request.slot);
       const u32 after = request.computed + request.scheduled;
       request.scheduled = 0;
       if (after < known) {
@@ -208,9 +178,9 @@ class GroupsLife {
       }
       const u32 sampled = 1 + random_.below(after - known + 1);
       request.computed = known + sampled - 1;
-      for (u32 i = 0; i < sampled; ++i) push(PendingOp::kAppend, request.slot, 77);
+      for (u32 i = 0; i < sampled; ++i) life_.push(PendingOp::kAppend, request.slot, 77);
       if (known + sampled + 5 < shape_.max_model_len) continue;
-      push(PendingOp::kClose, request.slot, 0);
+      life_.push(PendingOp::kClose, request.slot, 0);
       request.slot = kNone;
     }
     std::erase_if(requests_, [](const Request& request) { return request.slot == kNone; });
@@ -218,12 +188,7 @@ class GroupsLife {
 
   const GroupsShape shape_;
   Random random_;
-  const HostConfig config_;
-  const TablesShape tables_;
-  std::vector<std::int32_t> words_;
-  Exchange exchange_;
-  HostCore core_;
-  std::vector<std::vector<u64>> memory_;
+  LiveCore life_;
   std::vector<Request> requests_;
 };
 

@@ -134,6 +134,11 @@ export interface Deviations {
    */
   publishMatchable: boolean;
   /**
+   * A prefix hit that ends inside a chunk (groups of type `chunked`) has the blocks of that chunk. Where a chunk begins inside a block and that
+   * block is not cached, vLLM lets the hit end in front of the block, and so in the chunk before, of which it has no block.
+   */
+  chunkHits: boolean;
+  /**
    * A request whose load failed where the window in front was never loaded computes again from its first token. vLLM goes on from the failed
    * block, with a window of nothing.
    */
@@ -177,6 +182,7 @@ const ALL_ON: Deviations = {
   keepRecomputed: true,
   cutAllHits: true,
   publishMatchable: true,
+  chunkHits: true,
   recomputeWindows: true,
   capDrafts: true,
   resetBesideSinks: true,

@@ -2,14 +2,29 @@ import { describe, expect, it } from 'vitest';
 import { seeded } from '../../../support/core-bench.js';
 import { live } from '../lives.js';
 import { ReferenceDriver } from '../support.js';
-import { drawGroupOptions } from './draw.js';
+import { drawChunks, drawGroupOptions } from './draw.js';
 
 /** How often each thing happened that the lives are to go through. */
 const seen = { hits: 0, preemptions: 0, types: new Set<string>() };
 
+const TITLE = 'every text is that of an unpaged computation, and the memory is never wrong';
+
+describe('random lives over chunks that begin inside blocks', () => {
+  for (let seed = 1; seed <= 60; seed++) {
+    it(`seed ${seed}: ${TITLE}`, async () => {
+      const next = seeded(seed);
+      const options = drawGroupOptions(next, (1 + (seed % 2)) as 1 | 2, drawChunks);
+      using driver = new ReferenceDriver(options, { seed: next(1000), onMismatch: 'report' });
+      await live(driver, next, 300);
+      expect(driver.executor.faults).toEqual([]);
+      for (const [handle, text] of driver.texts) expect(text).toEqual(driver.expectedText(handle));
+    });
+  }
+});
+
 describe('random lives over KV cache groups', () => {
   for (let seed = 1; seed <= 120; seed++) {
-    it(`seed ${seed}: every text is that of an unpaged computation, and the memory is never wrong`, async () => {
+    it(`seed ${seed}: ${TITLE}`, async () => {
       const next = seeded(seed);
       const options = drawGroupOptions(next, (1 + (seed % 2)) as 1 | 2);
       using driver = new ReferenceDriver(options, { seed: next(1000), onMismatch: 'report' });

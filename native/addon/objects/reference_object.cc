@@ -34,6 +34,7 @@ void read_groups(Napi::Value value, ReferenceConfig& config) {
     const bool spans = group.reads == Reads::kWindow || group.reads == Reads::kChunk;
     group.span = integer("span", spans ? 1 : 0, kMaxTokens);
     group.every_end = Call::check_boolean(read_property(entry, "everyEnd"), "everyEnd");
+    group.zeroed = Call::check_boolean(read_property(entry, "zeroed"), "zeroed");
     GroupShape& shape = config.tables.groups[g];
     shape.block_size = integer("blockSize", 1, group.reads == Reads::kState ? kMaxTokens : config.block_size);
     shape.max_blocks_per_row = integer("maxBlocksPerRow", 1, kMaxBlocksPerRow);
@@ -74,8 +75,10 @@ Napi::Value step(const Call& call) {
   void* io = Call::buffer(call[0], "io", step_io_bytes(config));
   void* tables = Call::buffer(call[1], "tables", tables_bytes(config.tables));
   const Span<std::int32_t> known = call.int32_array(2, "known");
+  const Span<std::int32_t> zeroed = call[3].IsUndefined() ? Span<std::int32_t>{nullptr, 0} : call.int32_array(3, "zeroed");
   if (io == tables) throw Error{kBadArg, "io must be another ArrayBuffer than tables"};
-  model.step(lay_out_step(config, io), lay_out_tables(config.tables, tables), {known.data, known.size});
+  model.step(lay_out_step(config, io), lay_out_tables(config.tables, tables), {known.data, known.size},
+             {zeroed.data, zeroed.size});
   return {};
 }
 

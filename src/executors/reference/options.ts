@@ -7,7 +7,7 @@ import { gpuOf, resolvePlacement } from '../../core/placement.js';
 import type { ExecutorLimits } from '../../engine/executor/executor-limits.js';
 import { ENGINE_OPTION_NAMES, type EngineOptions } from '../../engine/state/options.js';
 import { coreConfig } from '../../scheduler/options/core-config.js';
-import type { KvGroupOptions, KvGroups } from '../../scheduler/options/kv-groups.js';
+import { groupOptions, type KvGroupOptions, type KvGroups } from '../../scheduler/options/kv-groups.js';
 import { OPTION_WORDS } from '../../scheduler/options/option-names.js';
 import type { SchedulerConfig, SchedulerOptions } from '../../scheduler/options/options.js';
 import { resolveOptions } from '../../scheduler/options/resolve-options.js';
@@ -172,6 +172,7 @@ export function resolveReferenceOptions(options: ReferenceExecutorOptions): Refe
     limits: Object.freeze({
       numBlocks: config.numBlocks,
       blockSize: config.blockSize,
+      kvGroups: groupOptions(config.kvGroups).kvGroups ?? null,
       maxNumSeqs: config.maxNumSeqs,
       maxNumBatchedTokens: config.maxNumBatchedTokens,
       maxModelLen: config.maxModelLen,

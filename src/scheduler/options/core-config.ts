@@ -58,7 +58,7 @@ const SHIFT_MASKS = 2;
 const CHUNK_HITS = 4;
 
 function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<NativeConfig, GroupConfig>> {
-  const { cutAllHits, publishMatchable, chunkHits, capDrafts } = config.deviations;
+  const { cutAllHits, publishMatchable, chunkHits, zeroAttention, capDrafts } = config.deviations;
   const context = { ...config, hasConnector: false };
   const drafts = capDrafts ? numLookaheadTokens(config) : 0;
   return {
@@ -71,7 +71,7 @@ function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<
       mostBlocks: admissionCap(group, context, drafts),
       spec: group.spec,
       eagle: group.eagle,
-      zeroed: groups.hasStates && group.type === 'full',
+      zeroed: groups.hasStates && (zeroAttention ? group.type !== 'mamba' : group.type === 'full'),
     })),
     keptBlocks: numSinkBlocks(groups),
     groupFixes:

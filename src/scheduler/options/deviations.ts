@@ -139,6 +139,11 @@ export interface Deviations {
    */
   chunkHits: boolean;
   /**
+   * Where a group of states lies beside attention, the blocks that any kind of attention takes are named to be zeroed
+   * (`Plan.blocksToZero`). vLLM names those of plain full attention alone: windows, chunks, sinks and MLA read what a state left.
+   */
+  zeroAttention: boolean;
+  /**
    * A request whose load failed where the window in front was never loaded computes again from its first token. vLLM goes on from the failed
    * block, with a window of nothing.
    */
@@ -183,6 +188,7 @@ const ALL_ON: Deviations = {
   cutAllHits: true,
   publishMatchable: true,
   chunkHits: true,
+  zeroAttention: true,
   recomputeWindows: true,
   capDrafts: true,
   resetBesideSinks: true,

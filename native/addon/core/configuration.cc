@@ -68,6 +68,7 @@ void read_groups(Napi::Value value, HostConfig& config) {
     group.most_blocks = integer("mostBlocks", 0, kMaxTokens);
     group.spec = integer("spec", 0, g);
     group.eagle = flag("eagle");
+    group.unsettled = read_property(entry, "unsettled").IsUndefined() ? 0 : integer("unsettled", 0, kMaxTokens);
     group.zeroed = flag("zeroed");
     if (group.block_size % config.block_size != 0) {
       throw Error{kBadArg, "the blockSize of a group must be a multiple of blockSize (" + std::to_string(config.block_size) +

@@ -40,7 +40,10 @@ void read_groups(Napi::Value value, ReferenceConfig& config) {
     shape.max_blocks_per_row = integer("maxBlocksPerRow", 1, kMaxBlocksPerRow);
   }
   config.tables.num_groups = count;
-  if (config.max_drafts > 0) throw Error{kBadArg, "maxDrafts must be 0 with groups, got " + std::to_string(config.max_drafts)};
+  for (u32 g = 0; g < count; ++g) {
+    if (config.groups[g].reads == Reads::kState && config.max_drafts > 0)
+      throw Error{kBadArg, "maxDrafts must be 0 with states, got " + std::to_string(config.max_drafts)};
+  }
 }
 
 }  // namespace

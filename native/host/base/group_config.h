@@ -17,6 +17,7 @@ struct GroupConfig {
   u32 most_blocks;   // an admission is not tested for more places than these; 0: no limit (vLLM's admission cap)
   u32 spec;          // groups of one spec are looked up together; specs are numbered in the order of their first groups
   bool eagle;        // holds layers of a drafter: the last block of a prefix hit does not count
+  u32 unsettled;     // of windows and chunks: what no token needs is let go as many tokens later, which drafts in flight may take back
   bool zeroed;       // blocks are listed when they are taken, so that the executor can zero them
 
   bool full() const { return type == GroupType::kFull; }

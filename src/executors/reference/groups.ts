@@ -43,8 +43,12 @@ export function nativeGroups(
   const named = kvGroups.list.map(({ type }) => type).join(', ');
   if (gpu !== null)
     throw badArgument('kvGroups', named, `none on cuda:${gpu}: groups are computed on the host`);
-  if (numSpeculativeTokens > 0)
-    throw badArgument('kvGroups', named, `none with numSpeculativeTokens (${numSpeculativeTokens})`);
+  if (numSpeculativeTokens > 0 && kvGroups.hasStates)
+    throw badArgument(
+      'kvGroups',
+      named,
+      `none of type mamba with numSpeculativeTokens (${numSpeculativeTokens})`,
+    );
   const shapes = groupShapes(core as Parameters<typeof groupShapes>[0]);
   const groups = kvGroups.list.map((group, g) => ({
     ...shapes[g],

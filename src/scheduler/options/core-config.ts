@@ -3,7 +3,7 @@ import type { NativeConfig } from '../../core/native/native.js';
 import type { NativeGroup } from '../../core/native/native-groups.js';
 import { type Placement, resolvePlacement } from '../../core/placement.js';
 import { admissionCap, isFull, type KvGroup, type KvGroups } from './kv-groups.js';
-import { numLookaheadTokens, numSinkBlocks, type SchedulerConfig } from './options.js';
+import { numLookaheadTokens, numSinkBlocks, numUnsettledTokens, type SchedulerConfig } from './options.js';
 
 type GroupConfig = 'groups' | 'keptBlocks' | 'groupFixes';
 
@@ -60,7 +60,8 @@ const CHUNK_HITS = 4;
 function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<NativeConfig, GroupConfig>> {
   const { cutAllHits, publishMatchable, chunkHits, zeroAttention, capDrafts } = config.deviations;
   const context = { ...config, hasConnector: false };
-  const drafts = capDrafts ? numLookaheadTokens(config) : 0;
+  const unsettled = numUnsettledTokens(config);
+  const drafts = (capDrafts ? numLookaheadTokens(config) : 0) + unsettled;
   return {
     groups: groups.list.map((group) => ({
       type: nativeType(group),
@@ -68,6 +69,7 @@ function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<
       window: group.window,
       chunk: group.chunk,
       spareBlocks: group.numSpeculativeBlocks,
+      unsettled: group.type === 'mamba' ? 0 : unsettled,
       mostBlocks: admissionCap(group, context, drafts),
       spec: group.spec,
       eagle: group.eagle,

@@ -154,6 +154,11 @@ export interface Deviations {
    */
   capDrafts: boolean;
   /**
+   * With drafts in several steps in flight, a window or chunk lets blocks go only when no rejected draft can take the request back to them.
+   * vLLM counts drafts in flight as computed there: where they are rejected, the next tokens read blocks that were let go.
+   */
+  keepDraftWindows: boolean;
+  /**
    * A reset of the prefix cache succeeds where only the blocks of sinks are in use, which no request holds. In vLLM it never succeeds with sinks.
    */
   resetBesideSinks: boolean;
@@ -191,6 +196,7 @@ const ALL_ON: Deviations = {
   zeroAttention: true,
   recomputeWindows: true,
   capDrafts: true,
+  keepDraftWindows: true,
   resetBesideSinks: true,
   eventsByHash: true,
 };

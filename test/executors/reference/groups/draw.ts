@@ -44,7 +44,7 @@ export function drawChunks(next: Next): KvGroupOptions[] {
 /** A small pool, in which hardly more than one request of the full length has room. */
 export function drawGroupOptions(
   next: Next,
-  depth: 1 | 2,
+  depth: 1 | 2 | 3,
   draw: (next: Next, caching: boolean) => KvGroupOptions[] = drawGroups,
 ): Partial<SchedulerOptions> {
   const caching = next(4) > 0;
@@ -63,5 +63,23 @@ export function drawGroupOptions(
     enablePrefixCaching: caching,
     longPrefillTokenThreshold: next(3) === 0 ? 8 : 0,
     reserveFullIsl: next(2) === 0,
+  };
+}
+
+/** The same with drafts, and no states: windows may be shorter than the drafts. */
+export function drawDrafts(next: Next, depth: 1 | 2 | 3): Partial<SchedulerOptions> {
+  const attention = (_: Next, caching: boolean): KvGroupOptions[] => {
+    if (next(3) === 0) return drawChunks(next);
+    const groups = drawGroups(next, caching).filter(({ type }) => type !== 'mamba');
+    return groups.length > 0 ? groups : [{ type: 'sliding', blockSize: 2, window: 1 + next(6) }];
+  };
+  const options = drawGroupOptions(next, depth, attention);
+  const isChunked = options.kvGroups?.some(({ type }) => type === 'chunked') === true;
+  return {
+    ...options,
+    // Room for what drafts hold besides.
+    numBlocks: (options.numBlocks as number) + 4 * (options.kvGroups?.length as number),
+    numSpeculativeTokens: 1 + next(4),
+    speculativeMethod: (['ngram', 'draft_model', isChunked ? 'ngram' : 'eagle'] as const)[next(3)],
   };
 }

@@ -11,7 +11,7 @@ export class ToyExecutor implements Executor {
   readonly #kv: Int32Array;
 
   constructor({ numBlocks, blockSize }: { numBlocks: number; blockSize: number }) {
-    this.limits = { numBlocks, blockSize };
+    this.limits = { numBlocks, blockSize, kvGroups: null };
     this.#blockSize = blockSize;
     this.#kv = new Int32Array(numBlocks * blockSize);
   }

@@ -71,8 +71,11 @@ void ReferenceModel::write_entry(Work& work, u32 group, u32 position, std::int64
     finding.generation = possession.generation;
     report_in(work, group, finding);
   }
-  KvEntry& entry = memory_->place({work.entry, mapping}, u64{block} * config_.block_size + offset);
-  entry = {sequence.hash_of(position), sequence.handle, sequence.tokens[position], position, possession.generation, group};
+  const u64 at = u64{block} * config_.block_size + offset;
+  const KvEntry entry{sequence.hash_of(position), sequence.handle, sequence.tokens[position], position, possession.generation, group};
+  memory_->place({work.entry, mapping}, at) = entry;
+  // A state has as many bytes as a whole block of tokens.
+  for (u32 i = 1; has_states(group) && i < config_.block_size; ++i) memory_->place({work.entry, mapping}, at + i) = entry;
 }
 
 /// Reports entries that went astray: the tables must not change until the step is over.
@@ -118,9 +121,9 @@ void ReferenceModel::read(const Tables& tables, Work& work) {
 
 /// The first position that a token of the step needs in a group without states.
 u32 ReferenceModel::first_read(const Work& work, u32 group) const {
-  const auto [reads, span, _] = config_.groups[group];
-  if (reads == Reads::kWindow) return work.first + 1 > span ? work.first + 1 - span : 0;
-  return reads == Reads::kChunk ? work.first - work.first % span : 0;
+  const ReferenceGroup& of = config_.groups[group];
+  if (of.reads == Reads::kWindow) return work.first + 1 > of.span ? work.first + 1 - of.span : 0;
+  return of.reads == Reads::kChunk ? work.first - work.first % of.span : 0;
 }
 
 /// Reads a group's positions from the first one that the step needs, and reports the first wrong entry of each block.
@@ -154,8 +157,26 @@ void ReferenceModel::read_group(const Tables& tables, Work& work, u32 group) {
       good = false;
       judge_entry(work, group, p, block, entry);
     }
+    if (p == work.end && config_.groups[group].zeroed && good) find_state(work, group, block, entries, p, (i + 1) * size);
   }
   if (!work.faulty) before.assign(blocks, blocks + num_blocks);
+}
+
+/// Reports the first state behind the last token of a text, in the same block. Attention reads whole blocks and gives what is behind
+/// the text no weight; but the bytes of a state may be no numbers at all, and then the sum is none either.
+void ReferenceModel::find_state(Work& work, u32 group, u32 block, const KvEntry* entries, u32 from, u32 to) {
+  const u32 size = config_.tokens_per_block(group);
+  for (u32 p = from; p < to; ++p) {
+    const KvEntry& entry = entries[p % size];
+    if (entry.owner == 0 || entry.group >= num_groups() || !has_states(entry.group)) continue;
+    Finding finding{Mismatch::kUnzeroed, work.entry, work.sequence->handle, p, block};
+    finding.found_position = entry.position;
+    finding.owner = entry.owner;
+    finding.generation = possessions_[block].generation;
+    finding.found_generation = entry.generation;
+    report_in(work, group, finding);
+    return;
+  }
 }
 
 /// The entries of the block that a row names at `index`, to be read from position `from` on. Null, and reported, if there

@@ -18,9 +18,11 @@ ReferenceModel::ReferenceModel(const ReferenceConfig& config, std::unique_ptr<En
 ReferenceModel::ReferenceModel(const ReferenceConfig& config)
     : ReferenceModel(config, std::make_unique<HostMemory>(config.num_blocks, config.block_size)) {}
 
-void ReferenceModel::step(const StepIo& io, const Tables& tables, Span<const std::int32_t> known) {
+void ReferenceModel::step(const StepIo& io, const Tables& tables, Span<const std::int32_t> known,
+                          Span<const std::int32_t> zeroed) {
   require_sound();
   check(io, known);
+  zero(zeroed);
   put(io, tables, known);
   judge(io, tables);
 }
@@ -62,16 +64,26 @@ void ReferenceModel::attempt(const Part& part) {
   }
 }
 
+void ReferenceModel::zero(Span<const std::int32_t> blocks) {
+  require_sound();
+  for (u32 i = 0; i < blocks.size; ++i) check_block("blocksToZero", i, blocks.data[i]);
+  for (u32 i = 0; i < blocks.size; ++i) memory_->adopt(static_cast<u32>(blocks.data[i]), 0, false);
+}
+
+/// @throws Error kBadArg for an id that is no block of the pool, or the null block
+void ReferenceModel::check_block(const char* name, u32 index, std::int32_t block) const {
+  if (block > static_cast<std::int32_t>(kNullBlock) && static_cast<u32>(block) < config_.num_blocks) return;
+  throw Error{kBadArg, std::string(name) + "[" + std::to_string(index) + "] must be an integer from 1 to " +
+                           std::to_string(config_.num_blocks - 1) + ", got " + std::to_string(block)};
+}
+
 void ReferenceModel::adopt(u64 handle, Span<const std::int32_t> blocks) {
   require_sound();
   for (u32 i = 0; i < blocks.size; ++i) {
-    const auto block = static_cast<u32>(blocks.data[i]);
     if (std::find(blocks.data, blocks.data + i, blocks.data[i]) != blocks.data + i) {
-      throw Error{kBadArg, "blocks must name a block once, got " + std::to_string(block) + " twice"};
+      throw Error{kBadArg, "blocks must name a block once, got " + std::to_string(blocks.data[i]) + " twice"};
     }
-    if (block != kNullBlock && block < config_.num_blocks) continue;
-    throw Error{kBadArg, "blocks[" + std::to_string(i) + "] must be an integer from 1 to " +
-                             std::to_string(config_.num_blocks - 1) + ", got " + std::to_string(blocks.data[i])};
+    check_block("blocks", i, blocks.data[i]);
   }
   for (u32 i = 0; i < blocks.size; ++i) {
     const auto block = static_cast<u32>(blocks.data[i]);

@@ -40,17 +40,20 @@ class ReferenceModel {
   ReferenceModel& operator=(const ReferenceModel&) = delete;
 
   /// Computes one step: reads the plan from `io` and the tables, and writes the answer to `io`. `known` has the known
-  /// tokens of the admitted entries, one entry after the other. Steps must run in the order of their plans; a step out
+  /// tokens of the admitted entries, one entry after the other; the blocks in `zeroed` are wiped first. Steps must run in the order of their plans; a step out
   /// of order leads to findings.
   /// @throws Error kBadArg for a plan that makes no sense, and nothing is changed; kNoMemory, and from then on every
   /// call throws kInvariant
-  void step(const StepIo& io, const Tables& tables, Span<const std::int32_t> known);
+  void step(const StepIo& io, const Tables& tables, Span<const std::int32_t> known,
+            Span<const std::int32_t> zeroed = {nullptr, 0});
 
   // A step in parts, for memory that writes and reads asynchronously: check(), then put(), then judge() when all
   // entries are written and can be read. All parts of a step get the same arguments.
 
   /// Checks that the plan makes sense by itself. Neither reads nor changes sequences or memory. @throws Error kBadArg
   void check(const StepIo& io, Span<const std::int32_t> known);
+  /// Wipes blocks. Call it behind check() and in front of put(). @throws Error kBadArg, and nothing is changed; as step()
+  void zero(Span<const std::int32_t> blocks);
   /// Works out what to compute, and places the entries of all computed tokens in the memory. @throws as step()
   void put(const StepIo& io, const Tables& tables, Span<const std::int32_t> known);
   /// Reads every sequence back, and writes the answer to `io`. @throws as step()
@@ -109,6 +112,7 @@ class ReferenceModel {
   void read_states(const Tables& tables, Work& work);
   void read(const Tables& tables, Work& work);
   void read_group(const Tables& tables, Work& work, u32 group);
+  void find_state(Work& work, u32 group, u32 block, const KvEntry* entries, u32 from, u32 to);
   const KvEntry* open_block(Work& work, u32 group, std::int32_t named, u32 index, u32 from, bool& good);
   bool holds(const Work& work, u32 group, u32 block, u32 position, const KvEntry& entry);
   void judge_entry(Work& work, u32 group, u32 position, u32 block, const KvEntry& entry);
@@ -123,6 +127,7 @@ class ReferenceModel {
   void require_sound() const {
     if (!poisoned_.empty()) throw Error{kInvariant, poisoned_};
   }
+  void check_block(const char* name, u32 index, std::int32_t block) const;
   template <class Part>
   void attempt(const Part& part);
 

@@ -2,7 +2,7 @@ import { INSPECT, showFacts } from '../base/inspect.js';
 import { takeAbortKeys } from '../scheduler/calls/validate.js';
 import type { ResetOptions, ResetResult } from '../scheduler/options/reset.js';
 import type { OutstandingKind } from '../scheduler/request/outstanding.js';
-import { Scheduler } from '../scheduler/scheduler.js';
+import type { Scheduler } from '../scheduler/scheduler.js';
 import { generate } from './generate.js';
 import type {
   GenerateOptions,
@@ -27,7 +27,7 @@ import {
   takeEngineOptions,
   takeShutdownOptions,
 } from './state/options.js';
-import { schedulerOptions } from './state/scheduler-options.js';
+import { openScheduler } from './state/scheduler-options.js';
 import type { RequestResult } from './streams/outputs.js';
 import type { RequestStream } from './streams/request-stream.js';
 import type { SubmitInput, SubmitOptions } from './streams/submission.js';
@@ -55,7 +55,7 @@ export class Engine implements Disposable, AsyncDisposable {
   /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY */
   constructor(options: EngineOptions) {
     const config = takeEngineOptions(options);
-    const scheduler = new Scheduler(schedulerOptions(options, config));
+    const scheduler = openScheduler(options, config);
     this.#e = new EngineState(scheduler, config, {
       poke: () => this.#loop.poke(),
       broke: () => {

@@ -1,5 +1,20 @@
+import type { NativeGroup } from '../../src/core/native/native-groups.js';
 import type { Plan, Scheduler, SchedulerOptions } from '../../src/index.js';
 import { range, seeded } from '../support/core-bench.js';
+
+/** Groups as native code is told of them: full attention, and a window of five tokens. */
+export const FULL: NativeGroup = {
+  type: 'full',
+  blockSize: 4,
+  window: 0,
+  chunk: 0,
+  spareBlocks: 0,
+  mostBlocks: 0,
+  spec: 0,
+  eagle: false,
+  zeroed: false,
+};
+export const SLIDING: NativeGroup = { ...FULL, type: 'sliding', window: 5, mostBlocks: 20, spec: 1 };
 
 type Groups = NonNullable<SchedulerOptions['kvGroups']>;
 

@@ -4,7 +4,7 @@ import { loadAddon } from '../../src/core/loader.js';
 import type { NativeGroup } from '../../src/core/native/native-groups.js';
 import { type Core, type Plan, Scheduler, type StepTables, tablesBytes } from '../../src/index.js';
 import { BenchCore, codeOf, range } from '../support/core-bench.js';
-import { liveWithGroups, randomGroups } from './group-life.js';
+import { FULL, liveWithGroups, randomGroups, SLIDING } from './group-life.js';
 
 /** What the tables of each group must hold for a plan, from what the core itself says. */
 function expected(core: Core, tables: StepTables, plan: Pick<Plan, 'numRequests'> & Entries): unknown[] {
@@ -30,19 +30,6 @@ type Entries = Pick<Plan, 'slots' | 'numComputedTokens' | 'numScheduledTokens'>;
 function contentOf(tables: StepTables): unknown[] {
   return tables.groups.map(({ slotMapping, blockTable }) => ({ slotMapping, blockTable }));
 }
-
-const FULL: NativeGroup = {
-  type: 'full',
-  blockSize: 4,
-  window: 0,
-  chunk: 0,
-  spareBlocks: 0,
-  mostBlocks: 0,
-  spec: 0,
-  eagle: false,
-  zeroed: false,
-};
-const SLIDING: NativeGroup = { ...FULL, type: 'sliding', window: 5, mostBlocks: 20, spec: 1 };
 
 function bench(groups: NativeGroup[] = [FULL, { ...SLIDING, blockSize: 8 }], config = {}): BenchCore {
   return new BenchCore(loadAddon(), { groups, maxTokens: 40, ...config });

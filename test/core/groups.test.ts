@@ -6,19 +6,8 @@ import type { NativeGroup } from '../../src/core/native/native-groups.js';
 import { rowsOf } from '../../src/core/rows.js';
 import { BenchCore, codeOf } from '../support/core-bench.js';
 import { NO_INTEGERS } from './bad-arguments.js';
+import { FULL, SLIDING } from './group-life.js';
 
-const FULL: NativeGroup = {
-  type: 'full',
-  blockSize: 4,
-  window: 0,
-  chunk: 0,
-  spareBlocks: 0,
-  mostBlocks: 0,
-  spec: 0,
-  eagle: false,
-  zeroed: false,
-};
-const SLIDING: NativeGroup = { ...FULL, type: 'sliding', window: 5, mostBlocks: 20, spec: 1 };
 const MAMBA: NativeGroup = { ...FULL, type: 'mamba-align', spec: 1 };
 
 /** A core with groups; its slot 0 holds a prompt of nine tokens that are all scheduled. */
@@ -137,6 +126,8 @@ describe('a core with KV cache groups', () => {
 
   it('is refused if a group makes no sense', () => {
     const bad: Partial<NativeGroup>[] = [
+      { unsettled: -1 },
+      { unsettled: 0.5 },
       { type: 'none' as never },
       { blockSize: 6 },
       { blockSize: 0 },

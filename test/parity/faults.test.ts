@@ -16,7 +16,7 @@ const makeWith =
     });
 
 /** What a scheduler without deviations has of vLLM's faults. */
-const VLLM = { G2: true, G3: true, G9: true };
+const VLLM = { G2: true, G3: true, G9: true, G17: true };
 
 const firstOf = (name: string, make: MakeSubject = makeScheduler) => {
   const [first] = replay(readFixture(name), make).differences;
@@ -40,6 +40,10 @@ const G2 = {
 /** vLLM goes on from the failed block, whose window was never loaded; here the request gives its five blocks back. */
 const G9 = { path: 'steps[0].upd.free', expected: 17, got: 22 };
 
+const CHUNKS = 'h14_chunked_only_chunk_not_multiple_of_block';
+/** vLLM finds no block of the first chunk of 40 tokens, in which the hit of 32 tokens ends, because it looks at the second chunk alone. */
+const G17 = { path: 'steps[2].sched.new[0][1][0][0]', expected: 0, got: 10 };
+
 describe('faults of vLLM in recorded traces are not copied', () => {
   it('G1: a drafter does not widen the hit of a state, so no block is taken for computed that never was', () => {
     // vLLM finds the state of r1 one block too far, in a step that has not made it yet, and ends the admission. Here the hit is shorter.
@@ -59,6 +63,16 @@ describe('faults of vLLM in recorded traces are not copied', () => {
     expect(firstOf('x03_sliding_only_load_failures_cut')).toBe(null);
     const first = firstOf('x03_sliding_only_load_failures_cut', makeWith('recomputeWindows'));
     expect(first).toEqual(G9);
+  });
+
+  it('G17: with chunkHits a hit has the blocks of the chunk in which it ends', () => {
+    expect(firstOf(CHUNKS)).toBe(null);
+    expect(firstOf(CHUNKS, makeWith('chunkHits'))).toEqual(G17);
+    for (const seed of [1039, 1046]) {
+      const rightly = generateGroupTrace(seed, { ...VLLM, G17: false });
+      expect(replay(rightly, makeWith('chunkHits')).differences).toEqual([]);
+      expect(replay(rightly, makeScheduler).differences).not.toEqual([]);
+    }
   });
 
   it('blocks to load into are never taken from the hits of another group, which no list of faults has', () => {

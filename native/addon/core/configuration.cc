@@ -50,6 +50,7 @@ void read_groups(Napi::Value value, HostConfig& config) {
     group.most_blocks = integer("mostBlocks", 0, kMaxTokens);
     group.spec = integer("spec", 0, g);
     group.eagle = flag("eagle");
+    group.unsettled = read_property(entry, "unsettled").IsUndefined() ? 0 : integer("unsettled", 0, kMaxTokens);
     group.zeroed = flag("zeroed");
     if (group.block_size % config.block_size != 0) {
       throw Error{kBadArg, "the blockSize of a group must be a multiple of blockSize (" + std::to_string(config.block_size) +
@@ -97,7 +98,7 @@ HostConfig read_configuration(Napi::Value value) {
     throw Error{kBadArg, "kvEvents must be off where the GPU decides, because the host tells them"};
   }
   config.pool.num_kept = read_property(value, "keptBlocks").IsUndefined() ? 0 : integer("keptBlocks", 0, config.pool.num_blocks - 2);
-  config.group_fixes = read_property(value, "groupFixes").IsUndefined() ? 0 : integer("groupFixes", 0, kCutAllFull | kShiftMasks);
+  config.group_fixes = read_property(value, "groupFixes").IsUndefined() ? 0 : integer("groupFixes", 0, kCutAllFull | kShiftMasks | kChunkHits);
   read_groups(read_property(value, "groups"), config);
   if (!config.groups.empty()) {
     if (config.authority == Authority::kDevice) throw Error{kBadArg, "the GPU cannot decide for a core with groups"};

@@ -21,13 +21,17 @@ void read_groups(Napi::Value value, ReferenceConfig& config) {
     const bool spans = group.reads == Reads::kWindow || group.reads == Reads::kChunk;
     group.span = integer("span", spans ? 1 : 0, kMaxTokens);
     group.every_end = Call::check_boolean(read_property(entry, "everyEnd"), "everyEnd");
+    group.zeroed = Call::check_boolean(read_property(entry, "zeroed"), "zeroed");
     GroupShape& shape = config.tables.groups[g];
     shape.block_size = integer("blockSize", 1, group.reads == Reads::kState ? kMaxTokens : config.block_size);
     shape.max_blocks_per_row = integer("maxBlocksPerRow", 1, kMaxBlocksPerRow);
   });
   if (count == 0) return;
   config.tables.num_groups = count;
-  if (config.max_drafts > 0) throw Error{kBadArg, "maxDrafts must be 0 with groups, got " + std::to_string(config.max_drafts)};
+  for (u32 g = 0; g < count; ++g) {
+    if (config.groups[g].reads == Reads::kState && config.max_drafts > 0)
+      throw Error{kBadArg, "maxDrafts must be 0 with states, got " + std::to_string(config.max_drafts)};
+  }
 }
 
 }  // namespace
@@ -62,8 +66,10 @@ Napi::Value step(const Call& call) {
   void* io = Call::buffer(call[0], "io", step_io_bytes(config));
   void* tables = Call::buffer(call[1], "tables", tables_bytes(config.tables));
   const Span<std::int32_t> known = call.int32_array(2, "known");
+  const Span<std::int32_t> zeroed = call[3].IsUndefined() ? Span<std::int32_t>{nullptr, 0} : call.int32_array(3, "zeroed");
   if (io == tables) throw Error{kBadArg, "io must be another ArrayBuffer than tables"};
-  model.step(lay_out_step(config, io), lay_out_tables(config.tables, tables), {known.data, known.size});
+  model.step(lay_out_step(config, io), lay_out_tables(config.tables, tables), {known.data, known.size},
+             {zeroed.data, zeroed.size});
   return {};
 }
 

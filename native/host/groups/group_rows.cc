@@ -42,7 +42,8 @@ Places GroupRows::to_drop(const Slot& slot, u32 g, u32 computed, u32& extra) con
   const GroupConfig& group = config_.groups[g];
   const GroupPart& part = parts_[std::size_t{index_of(slot)} * num_groups_ + g];
   extra = kNone;
-  const u32 known = group.mamba() ? computed - std::min(computed, group.spare_blocks) : computed;
+  // Drafts in flight count as computed. Where they are rejected, the next token needs what lies so much further in front.
+  const u32 known = computed - std::min(computed, group.mamba() ? group.spare_blocks : group.unsettled);
   const u32 end = std::min(skipped(g, known), part.length);
   if (group.type != GroupType::kMambaAlign) return {part.first, end > part.first ? end - part.first : 0};
   const u32* list = list_of(slot, g);
@@ -178,8 +179,8 @@ void GroupRows::refresh(Slot& slot) {
     }
     room = std::min(room, (part.length > group.spare_blocks ? part.length - group.spare_blocks : 0) * size);
     const u64 next = (u64{part.first} + 1) * size;  // this many tokens at the front are needed no more
-    if (group.type == GroupType::kSliding) computed = std::min(computed, next + group.window - 1);
-    else if (group.type == GroupType::kChunked) computed = std::min(computed, (next + group.chunk - 1) / group.chunk * group.chunk);
+    if (group.type == GroupType::kSliding) computed = std::min(computed, next + group.window - 1 + group.unsettled);
+    else if (group.type == GroupType::kChunked) computed = std::min(computed, (next + group.chunk - 1) / group.chunk * group.chunk + group.unsettled);
     else if (group.mamba()) computed = std::min(computed, next + 1 + group.spare_blocks);
     const u64 whole = num_groups_ > 1 ? alignment_ : size;
     publish_at = std::min(publish_at, ((u64{part.settled} + 1) * size + whole - 1) / whole * whole);

@@ -102,11 +102,18 @@ u32 PrefixSearch::search_sliding(const Spec& spec, const Slot& slot, u32 places,
 
 u32 PrefixSearch::search_chunked(const Spec& spec, const Slot& slot, u32 tokens) {
   const GroupConfig& group = config_.groups[spec.groups[0]];
-  const u32 places = tokens / group.block_size;
-  // What lies before the chunk of the last token is needed by no token.
-  const u32 first = tokens / group.chunk * group.chunk / group.block_size;
-  resize(spec, first);
-  return run_from(spec, slot, first, places);
+  for (;;) {
+    // What lies before the chunk of the last token is needed by no token.
+    const u32 first = tokens / group.chunk * group.chunk / group.block_size;
+    resize(spec, first);
+    const u32 length = run_from(spec, slot, first, tokens / group.block_size);
+    // Where the first block of the chunk is missing and the chunk begins inside of it, the hit ends in the chunk before. So it
+    // needs the blocks of that one, which vLLM does not look at.
+    const u32 end = length * group.block_size;
+    if (length > first || end % group.chunk == 0 || !(config_.group_fixes & kChunkHits)) return length;
+    for (u32 g : spec.groups) hits_[g].clear();
+    tokens = end;
+  }
 }
 
 u32 PrefixSearch::search_mamba(const Spec& spec, const Slot& slot, u32 places) {

@@ -20,6 +20,7 @@ struct ReferenceGroup {
   Reads reads = Reads::kAll;
   u32 span = 0;
   bool every_end = false;  // of states: written at the end of every block, and not only at the end of a step
+  bool zeroed = false;     // of attention beside states: its blocks are zeroed when they are taken, so no state stands behind a text
 };
 
 /// num_blocks includes the null block. All counts are at least 1 unless a comment says otherwise.

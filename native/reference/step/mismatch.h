@@ -27,6 +27,7 @@ enum class Mismatch : u32 {
   kWrong,         // a read of an entry that this request wrote for another position or text
   kUnexpectedLoad,  // a read of a block that a lane filled after it was taken or adopted
   kNullRead,        // with KV cache groups: a read of a place that holds nothing
+  kUnzeroed,        // with KV cache groups: behind the last token of a block that was to be zeroed stands a state
 };
 
 /// One finding. A field that does not apply is -1, or 0 for `owner`.

@@ -8,6 +8,8 @@ export interface NativeGroup {
   mostBlocks: number;
   spec: number;
   eagle: boolean;
+  /** Of windows and chunks: tokens that drafts in flight may take a request back, at most. Default 0. */
+  unsettled?: number;
   zeroed: boolean;
 }
 
@@ -17,7 +19,7 @@ export interface NativeGroupConfig {
   groups?: readonly NativeGroup[];
   /** Blocks that are taken out of the pool for good, from id 1 on. Default 0. */
   keptBlocks?: number;
-  /** Bits: 1 = all groups of full attention are cut to the hit, 2 = with drafters the matchable places are published. Default 0. */
+  /** Bits: 1 = all groups of full attention are cut to the hit, 2 = with drafters the matchable places are published, 4 = hits have the chunk that they end in. Default 0. */
   groupFixes?: number;
 }
 

@@ -9,6 +9,8 @@ export interface NativeReferenceGroup extends GroupShape {
   span: number;
   /** Of states: they are written at the end of every block too, and not only at the end of a step. */
   everyEnd: boolean;
+  /** Of attention beside states: its blocks are zeroed when they are taken. */
+  zeroed: boolean;
 }
 
 /** The configuration of a native reference executor. Native code checks every field. */
@@ -42,10 +44,11 @@ export interface NativeReference {
    * @param io the buffer of a `StepIo`
    * @param tables the buffer of a `StepTables`
    * @param known the tokens of all admitted entries, one entry after the other
+   * @param zeroed ids of blocks that are wiped first; none if absent
    * @throws ERR_BLOCKSTEP_BAD_ARG for a plan that makes no sense, and then nothing was changed;
    * ERR_BLOCKSTEP_NO_MEMORY in the middle of a step, and every later call then throws ERR_BLOCKSTEP_INVARIANT
    */
-  step(io: ArrayBuffer, tables: ArrayBuffer, known: Int32Array): void;
+  step(io: ArrayBuffer, tables: ArrayBuffer, known: Int32Array, zeroed?: Int32Array): void;
   /**
    * Takes over what lanes have filled into blocks of a request: the content of these blocks is what the request
    * loaded.
@@ -109,6 +112,7 @@ export const MISMATCHES = [
   'wrong-read',
   'unexpected-load',
   'null-read',
+  'unzeroed-read',
 ] as const;
 /** What a reference executor can find wrong. */
 export type MismatchKind = (typeof MISMATCHES)[number];

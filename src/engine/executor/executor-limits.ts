@@ -1,6 +1,7 @@
-import { checkBoolean } from '../../base/checks.js';
+import { badArg, checkBoolean, isObject } from '../../base/checks.js';
 import { badArgument, checkInteger, show } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
+import type { KvGroupOptions } from '../../scheduler/options/kv-groups.js';
 import { DEFAULT_LIMITS, type SchedulerOptions } from '../../scheduler/options/options.js';
 
 /**
@@ -12,6 +13,11 @@ export interface ExecutorLimits {
   readonly numBlocks?: number;
   /** Tokens per block, exactly. */
   readonly blockSize?: number;
+  /**
+   * The KV cache groups, exactly and in their order, as the option of an engine names them; null: none, which is one list of blocks for each
+   * request. An executor that does not give this limit runs with whatever groups the engine has. `eagle` of a group is ignored.
+   */
+  readonly kvGroups?: readonly KvGroupOptions[] | null;
   /** Most requests in one plan. */
   readonly maxNumSeqs?: number;
   /** Most tokens in one plan. */
@@ -41,6 +47,7 @@ const IN_FLIGHT = ['pipelineDepth', 'numSpeculativeTokens'] as const;
 const LIMITS = knownNames<ExecutorLimits>('executor.limits', {
   numBlocks: true,
   blockSize: true,
+  kvGroups: true,
   maxNumSeqs: true,
   maxNumBatchedTokens: true,
   maxModelLen: true,
@@ -63,11 +70,21 @@ export function takeLimits(limits: unknown): ExecutorLimits {
     const least = name === 'numSpeculativeTokens' ? 0 : 1;
     if (value !== undefined) taken[name] = checkInteger(`executor.limits.${name}`, value, least, 2 ** 30);
   }
+  const { kvGroups } = given;
+  if (kvGroups !== undefined) taken.kvGroups = takeGroups(kvGroups);
   for (const name of ['canRollBack', 'fixedShape'] as const) {
     const value = given[name];
     if (value !== undefined) taken[name] = checkBoolean(`executor.limits.${name}`, value);
   }
   return taken;
+}
+
+/** A copy of the groups. What they say is checked with the options of the scheduler, on which their defaults depend. */
+function takeGroups(value: unknown): readonly KvGroupOptions[] | null {
+  if (value === null) return null;
+  if (!Array.isArray(value) || !value.every(isObject))
+    throw badArg('executor.limits.kvGroups', value, 'a list of groups, or null');
+  return value.map((group) => ({ ...group }) as unknown as KvGroupOptions);
 }
 
 /**
@@ -87,6 +104,9 @@ export function limited(options: SchedulerOptions, limits: ExecutorLimits): Sche
       throw badArgument(name, show(given), `${only}, which the executor was made for`);
     lowered[name] = { value: given };
   }
+  const { kvGroups } = options;
+  if (limits.kvGroups !== undefined && kvGroups === undefined)
+    lowered['kvGroups'] = { value: limits.kvGroups };
   for (const name of fixedShape ? IN_FLIGHT : [...SHAPE, ...IN_FLIGHT]) {
     const { [name]: most } = limits;
     if (most === undefined) continue;

@@ -79,6 +79,12 @@ export interface ExecutorPlan {
    * first group's. Without `kvGroups` there is one group.
    */
   readonly groups: readonly ExecutorPlanGroup[];
+  /**
+   * Blocks that must be zeroed before the step writes its first token; null if none. There are some where a KV cache group of states
+   * (`mamba`) lies beside attention: the blocks that attention took in this step. Kernels read a whole block, so they would read a state behind
+   * the text, and its bytes need not be numbers. Blocks that a connector fills are not among them.
+   */
+  readonly blocksToZero: Int32Array | null;
   /** External ids of the requests that were preempted since the last executed step. */
   readonly preempted: readonly string[];
   /** Handles of the `preempted` requests, in the same order. */
@@ -93,6 +99,12 @@ export interface ExecutorPlan {
    * them: by `resetPrefixCache`, a failed step or a failed load. Some of them may have had no hash. Requests that hold them keep them.
    */
   readonly forgottenBlocks: Int32Array;
+  /**
+   * With `Executor.watchesBlocks` and `kvGroups`: ids of blocks that requests let go since the last executed step, and go on: left of a
+   * window or a chunk, and states that no later token needs. They keep their content, and may be hit, until they are among `takenBlocks`,
+   * which this very plan may say already.
+   */
+  readonly droppedBlocks: Int32Array;
   /** External ids of requests that finished since the last executed step; an id of several such requests stands once. */
   readonly finished: readonly string[];
   /** Handles of all requests that finished since the last executed step. */
@@ -149,7 +161,7 @@ export interface Executor {
   readonly usesTables?: boolean;
   /** The most that the executor can do. An engine whose options ask for more is refused. Read once. */
   readonly limits?: ExecutorLimits;
-  /** true: plans have `takenBlocks` and `forgottenBlocks`. Default false. */
+  /** true: plans have `takenBlocks`, `droppedBlocks` and `forgottenBlocks`. Default false. */
   readonly watchesBlocks?: boolean;
   /** The device that computes: the host. For an executor on a GPU see `DeviceExecutor`. */
   readonly device?: 'cpu' | undefined;

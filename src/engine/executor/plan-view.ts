@@ -35,7 +35,9 @@ class PlanView implements ExecutorPlan {
   finished: readonly string[] = [];
   finishedHandles: readonly number[] = [];
   takenBlocks: Int32Array = NO_BLOCKS;
+  droppedBlocks: Int32Array = NO_BLOCKS;
   forgottenBlocks: Int32Array = NO_BLOCKS;
+  blocksToZero: Int32Array | null = null;
   readonly #plan: Plan;
 
   constructor(plan: Plan) {
@@ -74,7 +76,9 @@ class PlanView implements ExecutorPlan {
     this.finished = plan.finished;
     this.finishedHandles = plan.finishedHandles;
     this.takenBlocks = plan.takenBlocks;
+    this.droppedBlocks = plan.droppedBlocks;
     this.forgottenBlocks = plan.forgottenBlocks;
+    this.blocksToZero = plan.blocksToZero === null ? null : blocksToZero(plan, plan.blocksToZero);
     // Whole columns are copied, since a subarray would be a new object per column and step.
     this.kinds.set(plan.kinds);
     this.slots.set(plan.slots);
@@ -119,6 +123,19 @@ class PlanView implements ExecutorPlan {
   bitmaskEntries(): number[] {
     return this.#plan.bitmaskEntries();
   }
+}
+
+/**
+ * The blocks that the executor is to zero. What a load of this plan fills it must leave alone: the load is over by then, or in progress, and
+ * fills whole blocks.
+ */
+function blocksToZero({ loadedBlocks, syncLoads }: Plan, taken: Int32Array): Int32Array | null {
+  if (loadedBlocks.length + syncLoads.length === 0) return taken.slice();
+  const loaded = new Set(
+    [...loadedBlocks, ...syncLoads.map(({ blocks }) => blocks)].flatMap((ids) => [...ids]),
+  );
+  const left = taken.filter((id) => !loaded.has(id));
+  return left.length === 0 ? null : left;
 }
 
 /** One view per frame. A view is reused with its frame, so its arrays keep their addresses. */

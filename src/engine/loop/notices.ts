@@ -18,6 +18,7 @@ export class Notices {
   #preempted: string[] = [];
   #preemptedHandles: number[] = [];
   #taken: Int32Array = NO_BLOCKS;
+  #dropped: Int32Array = NO_BLOCKS;
   #forgotten: Int32Array = NO_BLOCKS;
   /**
    * Ends that `requestsFinished` was not told yet, by the step whose plan told of them. The plans of that step and of later ones do not
@@ -42,10 +43,12 @@ export class Notices {
     preempted,
     preemptedHandles,
     takenBlocks,
+    droppedBlocks,
     forgottenBlocks,
   }: Plan): boolean {
     if (this.#e.config.watchesBlocks) {
       this.#taken = joined(this.#taken, takenBlocks);
+      this.#dropped = joined(this.#dropped, droppedBlocks);
       this.#forgotten = joined(this.#forgotten, forgottenBlocks);
     }
     if (finishedHandles.length + preempted.length === 0) return false;
@@ -58,10 +61,12 @@ export class Notices {
 
   /** Adds the kept ends, preemptions and blocks to a plan for the executor. An id under which two requests ended stands there once. */
   addTo(plan: Plan): void {
-    if (this.#taken.length + this.#forgotten.length > 0) {
+    if (this.#taken.length + this.#dropped.length + this.#forgotten.length > 0) {
       plan.takenBlocks = joined(this.#taken, plan.takenBlocks);
+      plan.droppedBlocks = joined(this.#dropped, plan.droppedBlocks);
       plan.forgottenBlocks = joined(this.#forgotten, plan.forgottenBlocks);
       this.#taken = NO_BLOCKS;
+      this.#dropped = NO_BLOCKS;
       this.#forgotten = NO_BLOCKS;
     }
     if (this.#finishedHandles.length + this.#preempted.length === 0) return;

@@ -1,15 +1,32 @@
 import { badArgument, show } from '../../base/errors.js';
 import { SCHEDULER_OPTION_NAMES } from '../../scheduler/options/option-names.js';
 import type { SchedulerOptions } from '../../scheduler/options/options.js';
+import { Scheduler } from '../../scheduler/scheduler.js';
+import { refuseOtherGroups } from '../executor/executor-groups.js';
 import { limited } from '../executor/executor-limits.js';
 import { placed } from '../executor/executor-place.js';
 import type { EngineConfig, EngineOptions } from './options.js';
 
 /**
+ * The scheduler of an engine.
+ * @throws as `Scheduler`; ERR_BLOCKSTEP_BAD_ARG for an option that contradicts the executor or the workers
+ */
+export function openScheduler(options: EngineOptions, config: EngineConfig): Scheduler {
+  const scheduler = new Scheduler(schedulerOptions(options, config));
+  try {
+    refuseOtherGroups(config.limits.kvGroups, scheduler.config);
+  } catch (error) {
+    scheduler.dispose();
+    throw error;
+  }
+  return scheduler;
+}
+
+/**
  * The options of an engine's scheduler: the engine's options, completed by its executor and its workers.
  * @throws ERR_BLOCKSTEP_BAD_ARG for an option that contradicts the executor or the workers
  */
-export function schedulerOptions(options: EngineOptions, config: EngineConfig): SchedulerOptions {
+function schedulerOptions(options: EngineOptions, config: EngineConfig): SchedulerOptions {
   const here = withRanks(placed(ownOptions(options), config.place), config.workers.length);
   return limited(withReports(here, config.watchesBlocks), config.limits);
 }

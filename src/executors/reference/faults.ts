@@ -21,7 +21,8 @@ import type { ExecutorPlan } from '../../engine/executor/executor.js';
  * `stale-read` of what was written before the block was taken last; `foreign-read` of what another request wrote;
  * `wrong-read` of what the request itself wrote, for another position or another text; `unexpected-load` of a block that a
  * lane filled after its request took it, or after it was declared to be loaded; with `kvGroups` `null-read` of a place that holds nothing
- * (there `block` is 0).
+ * (there `block` is 0), and `unzeroed-read` of a block of attention in which a state stands behind the text, because the block was not
+ * zeroed when it was taken (`ExecutorPlan.blocksToZero`).
  */
 export interface ReferenceFault {
   /** Kind of the fault; see above. */

@@ -43,15 +43,23 @@ export function nativeGroups(
   const named = kvGroups.list.map(({ type }) => type).join(', ');
   if (gpu !== null)
     throw badArgument('kvGroups', named, `none on cuda:${gpu}: groups are computed on the host`);
-  if (numSpeculativeTokens > 0)
-    throw badArgument('kvGroups', named, `none with numSpeculativeTokens (${numSpeculativeTokens})`);
+  if (numSpeculativeTokens > 0 && kvGroups.hasStates)
+    throw badArgument(
+      'kvGroups',
+      named,
+      `none of type mamba with numSpeculativeTokens (${numSpeculativeTokens})`,
+    );
   const shapes = groupShapes(core as Parameters<typeof groupShapes>[0]);
-  const groups = kvGroups.list.map((group, g) => ({ ...shapes[g], ...readsOf(group) }));
+  const groups = kvGroups.list.map((group, g) => ({
+    ...shapes[g],
+    ...readsOf(group),
+    zeroed: kvGroups.hasStates && group.type !== 'mamba',
+  }));
   const entries = kvGroups.list.map((group) => (group.type === 'mamba' ? 1 : group.blockSize));
   return { groups, blockSize: Math.max(...entries), maxBlocksPerRow: shapes[0].maxBlocksPerRow };
 }
 
-function readsOf(group: KvGroup): Omit<NativeReferenceGroup, 'blockSize' | 'maxBlocksPerRow'> {
+function readsOf(group: KvGroup): Pick<NativeReferenceGroup, 'reads' | 'span' | 'everyEnd'> {
   const { type, window, chunk, mode } = group;
   if (isFull(group)) return { reads: 'all', span: 0, everyEnd: false };
   if (type === 'sliding') return { reads: 'window', span: window, everyEnd: false };

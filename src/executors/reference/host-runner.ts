@@ -82,7 +82,7 @@ export class HostRunner implements ReferenceRunner {
   #compute(step: ReferenceStep): ExecutorResult {
     const tables = step.tables as StepTables;
     this.#place(step, tables);
-    this.#native.step(step.io.buffer, tables.buffer, step.known);
+    this.#native.step(step.io.buffer, tables.buffer, step.known, step.zeroed);
     const { tokens, counts, nextDrafts, nextCounts } = step.io;
     this.#batch.sampled(step.plan, { tokens, counts, drafts: { tokens: nextDrafts, counts: nextCounts } });
     return this.#read(step);

@@ -7,7 +7,7 @@ import { gpuOf, resolvePlacement } from '../../core/placement.js';
 import type { ExecutorLimits } from '../../engine/executor/executor-limits.js';
 import { ENGINE_OPTION_NAMES, type EngineOptions } from '../../engine/state/options.js';
 import { coreConfig } from '../../scheduler/options/core-config.js';
-import type { KvGroupOptions, KvGroups } from '../../scheduler/options/kv-groups.js';
+import { groupOptions, type KvGroupOptions, type KvGroups } from '../../scheduler/options/kv-groups.js';
 import { OPTION_WORDS } from '../../scheduler/options/option-names.js';
 import type { SchedulerConfig, SchedulerOptions } from '../../scheduler/options/options.js';
 import { resolveOptions } from '../../scheduler/options/resolve-options.js';
@@ -51,7 +51,7 @@ export interface ReferenceExecutorOptions<Device = string>
     Partial<Record<'pipelineDepth', number>> {
   /**
    * KV cache groups, as the scheduler has them: the option, or that of its `config`. The scheduler's `enablePrefixCaching` is to be
-   * given too, since the groups' defaults depend on it. Refused on a GPU, and with `numSpeculativeTokens`.
+   * given too, since the groups' defaults depend on it. Refused on a GPU, and groups of type `mamba` with `numSpeculativeTokens`.
    */
   kvGroups?: readonly KvGroupOptions[] | KvGroups | null;
   /** Equal seeds give equal texts for equal prompts: 0 to 2^32 - 1. Default 0. */
@@ -172,6 +172,7 @@ export function resolveReferenceOptions(options: ReferenceExecutorOptions): Refe
     limits: Object.freeze({
       numBlocks: config.numBlocks,
       blockSize: config.blockSize,
+      kvGroups: groupOptions(config.kvGroups).kvGroups ?? null,
       maxNumSeqs: config.maxNumSeqs,
       maxNumBatchedTokens: config.maxNumBatchedTokens,
       maxModelLen: config.maxModelLen,

@@ -13,6 +13,8 @@ import type { ExecutorPlan, ExecutorRequest } from '../../engine/executor/execut
 import { EntryKind } from '../../scheduler/plan/plan.js';
 import { fillGroups, refuseGroups } from './groups.js';
 
+const NO_BLOCKS = new Int32Array(0);
+
 /** Stands for a draft that native code must reject. */
 const INVALID_DRAFT = -2;
 
@@ -30,6 +32,8 @@ export class ReferenceStep {
   tables!: ReferenceTables;
   /** Tokens of the entries that were admitted, one entry after the other. */
   known: Int32Array = new Int32Array(0);
+  /** Blocks to zero before the step. */
+  zeroed: Int32Array = new Int32Array(0);
   readonly #config: NativeReferenceConfig;
   #knownBuffer: Int32Array = new Int32Array(1024);
 
@@ -56,11 +60,18 @@ export class ReferenceStep {
     }
     if (this.#config.groups === undefined) refuseGroups(tables);
     else fillGroups(this.io, this.#config, plan, tables);
+    this.#fillZeroed(plan);
     this.#fillDrafts(plan, n, stride);
     this.#fillRequests(plan, n, tables);
     this.io.control[StepControl.numEntries] = n;
     this.plan = plan;
     this.tables = tables;
+  }
+
+  /** Copies the blocks to zero, of which there are some only where a group of states lies beside full attention. */
+  #fillZeroed({ blocksToZero }: ExecutorPlan): void {
+    this.zeroed =
+      blocksToZero === null ? NO_BLOCKS : takeInt32Array('plan.blocksToZero', blocksToZero).slice();
   }
 
   /** Copies the drafts to verify. An entry's last drafts, which its grammar forbids, become `INVALID_DRAFT`. */

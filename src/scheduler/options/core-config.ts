@@ -3,7 +3,7 @@ import type { NativeConfig } from '../../core/native/native.js';
 import type { NativeGroup } from '../../core/native/native-groups.js';
 import { type Placement, resolvePlacement } from '../../core/placement.js';
 import { admissionCap, isFull, type KvGroup, type KvGroups } from './kv-groups.js';
-import { numLookaheadTokens, numSinkBlocks, type SchedulerConfig } from './options.js';
+import { numLookaheadTokens, numSinkBlocks, numUnsettledTokens, type SchedulerConfig } from './options.js';
 
 type GroupConfig = 'groups' | 'keptBlocks' | 'groupFixes';
 
@@ -55,11 +55,13 @@ export function coreConfig(
 /** Bits of `NativeConfig.groupFixes`. */
 const CUT_ALL_FULL = 1;
 const SHIFT_MASKS = 2;
+const CHUNK_HITS = 4;
 
 function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<NativeConfig, GroupConfig>> {
-  const { cutAllHits, publishMatchable, capDrafts } = config.deviations;
+  const { cutAllHits, publishMatchable, chunkHits, zeroAttention, capDrafts } = config.deviations;
   const context = { ...config, hasConnector: false };
-  const drafts = capDrafts ? numLookaheadTokens(config) : 0;
+  const unsettled = numUnsettledTokens(config);
+  const drafts = (capDrafts ? numLookaheadTokens(config) : 0) + unsettled;
   return {
     groups: groups.list.map((group) => ({
       type: nativeType(group),
@@ -67,13 +69,15 @@ function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<
       window: group.window,
       chunk: group.chunk,
       spareBlocks: group.numSpeculativeBlocks,
+      unsettled: group.type === 'mamba' ? 0 : unsettled,
       mostBlocks: admissionCap(group, context, drafts),
       spec: group.spec,
       eagle: group.eagle,
-      zeroed: groups.hasStates && group.type === 'full',
+      zeroed: groups.hasStates && (zeroAttention ? group.type !== 'mamba' : group.type === 'full'),
     })),
     keptBlocks: numSinkBlocks(groups),
-    groupFixes: (cutAllHits ? CUT_ALL_FULL : 0) | (publishMatchable ? SHIFT_MASKS : 0),
+    groupFixes:
+      (cutAllHits ? CUT_ALL_FULL : 0) | (publishMatchable ? SHIFT_MASKS : 0) | (chunkHits ? CHUNK_HITS : 0),
   };
 }
 

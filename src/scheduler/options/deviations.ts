@@ -134,6 +134,16 @@ export interface Deviations {
    */
   publishMatchable: boolean;
   /**
+   * A prefix hit that ends inside a chunk (groups of type `chunked`) has the blocks of that chunk. Where a chunk begins inside a block and that
+   * block is not cached, vLLM lets the hit end in front of the block, and so in the chunk before, of which it has no block.
+   */
+  chunkHits: boolean;
+  /**
+   * Where a group of states lies beside attention, the blocks that any kind of attention takes are named to be zeroed
+   * (`Plan.blocksToZero`). vLLM names those of plain full attention alone: windows, chunks, sinks and MLA read what a state left.
+   */
+  zeroAttention: boolean;
+  /**
    * A request whose load failed where the window in front was never loaded computes again from its first token. vLLM goes on from the failed
    * block, with a window of nothing.
    */
@@ -143,6 +153,11 @@ export interface Deviations {
    * of just that size a long prompt preempts itself for ever.
    */
   capDrafts: boolean;
+  /**
+   * With drafts in several steps in flight, a window or chunk lets blocks go only when no rejected draft can take the request back to them.
+   * vLLM counts drafts in flight as computed there: where they are rejected, the next tokens read blocks that were let go.
+   */
+  keepDraftWindows: boolean;
   /**
    * A reset of the prefix cache succeeds where only the blocks of sinks are in use, which no request holds. In vLLM it never succeeds with sinks.
    */
@@ -177,8 +192,11 @@ const ALL_ON: Deviations = {
   keepRecomputed: true,
   cutAllHits: true,
   publishMatchable: true,
+  chunkHits: true,
+  zeroAttention: true,
   recomputeWindows: true,
   capDrafts: true,
+  keepDraftWindows: true,
   resetBesideSinks: true,
   eventsByHash: true,
 };

@@ -184,12 +184,24 @@ export function numLookaheadTokens(
   return config.speculativeMethod === 'ngram' ? 0 : config.numSpeculativeTokens;
 }
 
+/**
+ * Tokens that a request may be taken back, at most, by drafts in flight that count as computed and are rejected: those of the steps in front of
+ * a plan, and a last token that is computed again. 0 without the deviation `keepDraftWindows`.
+ */
+export function numUnsettledTokens(
+  config: Pick<SchedulerConfig, 'pipelineDepth' | 'numSpeculativeTokens' | 'deviations'>,
+): number {
+  const { pipelineDepth, numSpeculativeTokens, deviations } = config;
+  const inFlight = (pipelineDepth - 1) * numSpeculativeTokens;
+  return deviations.keepDraftWindows && inFlight > 0 ? inFlight + 1 : 0;
+}
+
 /** Tokens that the whole pool can hold for one request. The null block and the blocks of sinks hold none. */
 export function poolTokens(config: SchedulerConfig): number {
   const { numBlocks, blockSize, kvGroups, maxModelLen } = config;
   if (kvGroups === null) return (numBlocks - 1) * blockSize;
   const free = numBlocks - 1 - numSinkBlocks(kvGroups);
-  const drafts = config.deviations.capDrafts ? numLookaheadTokens(config) : 0;
+  const drafts = (config.deviations.capDrafts ? numLookaheadTokens(config) : 0) + numUnsettledTokens(config);
   const context = { ...config, hasConnector: config.connector !== null };
   const fits = (tokens: number): boolean => {
     const places = kvGroups.list.map((group) => mostPlaces(group, tokens, context, drafts));

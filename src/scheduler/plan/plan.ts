@@ -47,7 +47,7 @@ export class Plan {
   readonly numHitBlocks: Int32Array;
   /** The same by KV cache group; the arrays of the plan are those of the first group. Without groups there is one. */
   readonly groups: readonly PlanGroup[];
-  /** With a group of states: blocks that groups of type `full` took in this step (vLLM new_block_ids_to_zero); null if none. */
+  /** With a group of states: blocks that groups of attention took; null if none. To be zeroed before loads of this plan begin. See `ExecutorPlan`. */
   blocksToZero: Int32Array | null = null;
   /** Draft tokens among the scheduled tokens of each entry. */
   readonly numDraftTokens: Int32Array;

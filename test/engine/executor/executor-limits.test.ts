@@ -16,6 +16,7 @@ const COUNTS = ['maxNumSeqs', 'maxNumBatchedTokens', 'maxModelLen'] as const;
 const OTHERS = [
   'numBlocks',
   'blockSize',
+  'kvGroups',
   'fixedShape',
   'pipelineDepth',
   'numSpeculativeTokens',

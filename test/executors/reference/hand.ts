@@ -108,7 +108,9 @@ export function handMade(entries: HandEntry[], step = 0): { plan: ExecutorPlan; 
     numHitBlocks,
     groups: [{ numBlocks, numNewBlocks, numHitBlocks, numCommonPrefixBlocks: 0 }],
     takenBlocks: new Int32Array(0),
+    droppedBlocks: new Int32Array(0),
     forgottenBlocks: new Int32Array(0),
+    blocksToZero: null,
   };
   const readTokens = (entry: number, from: number, out: Int32Array): number => {
     const tokens = (entries[entry].known ?? []).slice(from, from + out.length);

@@ -311,6 +311,18 @@ describe('misuse of the native part', () => {
     for (const value of [undefined, null, [], new Uint32Array(0), Int32Array.of(1)]) {
       expect(codeOf(() => native.step(io.buffer, tables, value as never))).toBe('ERR_BLOCKSTEP_BAD_ARG');
     }
+    for (const value of [
+      null,
+      [],
+      new Uint32Array(1),
+      Int32Array.of(0),
+      Int32Array.of(-1),
+      Int32Array.of(1, config.numBlocks),
+    ]) {
+      expect(codeOf(() => native.step(io.buffer, tables, NONE, value as never))).toBe(
+        'ERR_BLOCKSTEP_BAD_ARG',
+      );
+    }
     const gone = detachedOf(new Uint8Array(makeStepIo(config).buffer)).buffer as ArrayBuffer;
     expect(codeOf(() => native.step(gone, tables, NONE))).toBe('ERR_BLOCKSTEP_DETACHED');
     expect(codeOf(() => native.step(io.buffer, gone, NONE))).toBe('ERR_BLOCKSTEP_DETACHED');

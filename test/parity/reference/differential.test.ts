@@ -13,7 +13,7 @@ describe('the scheduler decides what the reference decides on random workloads',
   it.each(seeds)('seed %i, three batches in flight', (seed) => expectSame(generateDeepTrace(seed)));
   // Without its deviations the scheduler has these faults of vLLM.
   it.each(seeds)('seed %i, with KV cache groups', (seed) =>
-    expectSame(generateGroupTrace(seed, { G2: true, G3: true, G9: true })),
+    expectSame(generateGroupTrace(seed, { G2: true, G3: true, G9: true, G17: true })),
   );
 });
 

@@ -28,10 +28,27 @@ export function drawGroups(next: Next, caching: boolean): KvGroupOptions[] {
   return groups.map((group) => (group.type === 'mamba' && caching ? { ...group, mode } : group));
 }
 
+/** Chunks that may begin and end inside blocks, mostly beside full attention. */
+export function drawChunks(next: Next): KvGroupOptions[] {
+  const blockSize = [2, 4, 8][next(3)];
+  const chunked = { type: 'chunked', blockSize, chunk: 1 + next(3 * blockSize) } as const;
+  const others = [
+    { type: 'full' },
+    { type: 'sliding', window: 1 + next(14) },
+    { type: 'sink', sinkTokens: 8 },
+  ] as const;
+  const other = { ...others[next(3)], blockSize };
+  return next(4) === 0 ? [chunked] : [other, chunked];
+}
+
 /** A small pool, in which hardly more than one request of the full length has room. */
-export function drawGroupOptions(next: Next, depth: 1 | 2): Partial<SchedulerOptions> {
+export function drawGroupOptions(
+  next: Next,
+  depth: 1 | 2 | 3,
+  draw: (next: Next, caching: boolean) => KvGroupOptions[] = drawGroups,
+): Partial<SchedulerOptions> {
   const caching = next(4) > 0;
-  const kvGroups = drawGroups(next, caching);
+  const kvGroups = draw(next, caching);
   const sizes = kvGroups.map(({ blockSize = MODEL_LEN }) => blockSize);
   const places = sizes.reduce((sum, size) => sum + MODEL_LEN / size + 1, 0);
   return {
@@ -46,5 +63,23 @@ export function drawGroupOptions(next: Next, depth: 1 | 2): Partial<SchedulerOpt
     enablePrefixCaching: caching,
     longPrefillTokenThreshold: next(3) === 0 ? 8 : 0,
     reserveFullIsl: next(2) === 0,
+  };
+}
+
+/** The same with drafts, and no states: windows may be shorter than the drafts. */
+export function drawDrafts(next: Next, depth: 1 | 2 | 3): Partial<SchedulerOptions> {
+  const attention = (_: Next, caching: boolean): KvGroupOptions[] => {
+    if (next(3) === 0) return drawChunks(next);
+    const groups = drawGroups(next, caching).filter(({ type }) => type !== 'mamba');
+    return groups.length > 0 ? groups : [{ type: 'sliding', blockSize: 2, window: 1 + next(6) }];
+  };
+  const options = drawGroupOptions(next, depth, attention);
+  const isChunked = options.kvGroups?.some(({ type }) => type === 'chunked') === true;
+  return {
+    ...options,
+    // Room for what drafts hold besides.
+    numBlocks: (options.numBlocks as number) + 4 * (options.kvGroups?.length as number),
+    numSpeculativeTokens: 1 + next(4),
+    speculativeMethod: (['ngram', 'draft_model', isChunked ? 'ngram' : 'eagle'] as const)[next(3)],
   };
 }

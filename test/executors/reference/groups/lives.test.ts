@@ -1,15 +1,73 @@
 import { describe, expect, it } from 'vitest';
 import { seeded } from '../../../support/core-bench.js';
 import { live } from '../lives.js';
-import { ReferenceDriver } from '../support.js';
-import { drawGroupOptions } from './draw.js';
+import { ReferenceDriver, wordy } from '../support.js';
+import { drawChunks, drawDrafts, drawGroupOptions } from './draw.js';
 
 /** How often each thing happened that the lives are to go through. */
 const seen = { hits: 0, preemptions: 0, types: new Set<string>() };
 
+const TITLE = 'every text is that of an unpaged computation, and the memory is never wrong';
+
+describe('random lives over chunks that begin inside blocks', () => {
+  for (let seed = 1; seed <= 60; seed++) {
+    it(`seed ${seed}: ${TITLE}`, async () => {
+      const next = seeded(seed);
+      const options = drawGroupOptions(next, (1 + (seed % 2)) as 1 | 2, drawChunks);
+      using driver = new ReferenceDriver(options, { seed: next(1000), onMismatch: 'report' });
+      await live(driver, next, 300);
+      expect(driver.executor.faults).toEqual([]);
+      for (const [handle, text] of driver.texts) expect(text).toEqual(driver.expectedText(handle));
+    });
+  }
+});
+
+describe('random lives with drafts', () => {
+  let verified = 0;
+  let accepted = 0;
+  for (let seed = 1; seed <= 120; seed++) {
+    it(`seed ${seed}: ${TITLE}`, async () => {
+      const next = seeded(seed);
+      const options = drawDrafts(next, (1 + (seed % 3)) as 1 | 2 | 3);
+      const draftErrorRate = [0, 0.3, 1][next(3)];
+      using driver = new ReferenceDriver(options, { seed: next(1000), draftErrorRate, onMismatch: 'report' });
+      await live(driver, next, 300);
+      expect(driver.executor.faults).toEqual([]);
+      for (const [handle, text] of driver.texts) expect(text).toEqual(driver.expectedText(handle));
+      const { specDraftTokens, specAcceptedTokens } = driver.scheduler.stats();
+      verified += specDraftTokens;
+      accepted += specAcceptedTokens;
+    });
+  }
+
+  it('accept drafts, and reject others', () => {
+    expect(accepted).toBeGreaterThan(0);
+    expect(verified).toBeGreaterThan(accepted);
+  });
+});
+
+it('with keepDraftWindows off, blocks are let go that a rejected draft takes a request back to', async () => {
+  using driver = new ReferenceDriver(
+    {
+      kvGroups: [
+        { type: 'full', blockSize: 2 },
+        { type: 'sliding', blockSize: 2, window: 3 },
+      ],
+      blockSize: 2,
+      numBlocks: 64,
+      pipelineDepth: 2,
+      numSpeculativeTokens: 4,
+      deviations: { keepDraftWindows: false },
+    },
+    { draftErrorRate: 1 },
+  );
+  driver.add({ id: 'a', prompt: wordy(9, 1), maxTokens: 12 });
+  await expect(driver.run()).rejects.toThrow('in place 5 of group 1');
+});
+
 describe('random lives over KV cache groups', () => {
   for (let seed = 1; seed <= 120; seed++) {
-    it(`seed ${seed}: every text is that of an unpaged computation, and the memory is never wrong`, async () => {
+    it(`seed ${seed}: ${TITLE}`, async () => {
       const next = seeded(seed);
       const options = drawGroupOptions(next, (1 + (seed % 2)) as 1 | 2);
       using driver = new ReferenceDriver(options, { seed: next(1000), onMismatch: 'report' });

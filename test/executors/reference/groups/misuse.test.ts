@@ -38,9 +38,9 @@ describe('options', () => {
     expect(make({ kvGroups: GROUPS, device: 'cuda' })).toThrow('kvGroups must be none on cuda:0');
   });
 
-  it('groups with drafts are refused by name', () => {
-    expect(make({ kvGroups: GROUPS, numSpeculativeTokens: 2 })).toThrow(
-      'kvGroups must be none with numSpeculativeTokens (2)',
+  it('states with drafts are refused by name', () => {
+    expect(make({ kvGroups: [...GROUPS, { type: 'mamba' }], numSpeculativeTokens: 2 })).toThrow(
+      'kvGroups must be none of type mamba with numSpeculativeTokens (2)',
     );
   });
 
@@ -96,7 +96,8 @@ describe('the native part', () => {
       [{ ...group, blockSize: 5 }],
     ])
       expect(refuses({ groups: bad })).toBe('ERR_BLOCKSTEP_BAD_ARG');
-    expect(refuses({ groups, maxDrafts: 1 })).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    const states = [{ ...group, reads: 'state', span: 0 }];
+    expect(refuses({ groups: states, maxDrafts: 1 })).toBe('ERR_BLOCKSTEP_BAD_ARG');
   });
 });
 

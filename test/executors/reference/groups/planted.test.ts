@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ReferenceFault } from '../../../../src/executors/reference/faults.js';
-import type { SchedulerOptions } from '../../../../src/index.js';
+import type { KvGroupOptions, SchedulerOptions } from '../../../../src/index.js';
 import { ReferenceDriver, wordy } from '../support.js';
 import { KINDS, type Kind, type Place, rowOf, type Step } from './plants.js';
 
@@ -14,7 +14,7 @@ const CONFIGS: Record<string, Partial<SchedulerOptions>> = {
     ],
     pipelineDepth: 2,
   },
-  chunked: { kvGroups: [FULL, { type: 'chunked', blockSize: 4, chunk: 10 }] },
+  chunked: { kvGroups: [FULL, { type: 'chunked', blockSize: 4, chunk: 7 }] },
   'states, align': { kvGroups: [FULL, { type: 'mamba', blockSize: 4, mode: 'align' }] },
   'states, all, at depth 2': {
     kvGroups: [
@@ -26,12 +26,20 @@ const CONFIGS: Record<string, Partial<SchedulerOptions>> = {
   'states, none': { kvGroups: [FULL, { type: 'mamba' }], enablePrefixCaching: false },
 };
 
+const OF_CHUNKS = 'a chunk that begins one token too late';
+const OF_STATES = 'a state of another place';
+
 /** Kinds for which a configuration has no place. */
 const ABSENT: Record<string, readonly string[]> = {
-  'sliding at depth 2': ['two groups exchanged'],
-  'states, align': ['a block shared by two groups'],
-  'states, all, at depth 2': ['a block shared by two groups'],
+  sliding: [OF_CHUNKS, OF_STATES],
+  'sliding at depth 2': [OF_CHUNKS, OF_STATES, 'two groups exchanged'],
+  chunked: [OF_STATES],
+  'states, align': [OF_CHUNKS, 'a block shared by two groups'],
+  'states, all, at depth 2': [OF_CHUNKS, 'a block shared by two groups'],
   'states, none': [
+    OF_CHUNKS,
+    OF_STATES,
+    'a place of a hit that is kept null',
     'a block shared by two groups',
     'two groups exchanged',
     'a hit one block too long',
@@ -122,3 +130,51 @@ describe.each(Object.entries(CONFIGS))('%s', (name, options) => {
     expect(planted).toBeGreaterThan(0);
   });
 });
+
+/** The faults of a run whose plans are changed. */
+async function withZeroed(
+  kvGroups: readonly KvGroupOptions[],
+  change: (step: Step) => void,
+): Promise<readonly ReferenceFault[]> {
+  using driver = await scenario({ kvGroups, numBlocks: 24 }, change);
+  return driver.executor.faults;
+}
+
+describe.each([
+  ['full', FULL],
+  ['sliding', { type: 'sliding', blockSize: 4, window: 9 }],
+  ['mla', { type: 'mla', blockSize: 4 }],
+] as const)('attention of type %s beside states', (_, attention) => {
+  const kvGroups = [attention, { type: 'mamba', blockSize: 4, mode: 'align' }] as const;
+
+  it('reads no state where the blocks that plans name are zeroed, and does where they are not', async () => {
+    expect(await withZeroed(kvGroups, () => {})).toEqual([]);
+    const faults = await withZeroed(kvGroups, ({ plan }) => {
+      plan.blocksToZero = null;
+    });
+    expect(faults.length).toBeGreaterThan(0);
+    for (const { kind, group } of faults) expect([kind, group]).toEqual(['unzeroed-read', 0]);
+  });
+
+  it('finds what it had written gone where a block in use is zeroed', async () => {
+    const inUse = ({ plan, tables }: Step) => {
+      const block = rowOf(tables.groups[0], 0)[Math.floor((plan.numComputedTokens[0] - 1) / 4)];
+      if (plan.numComputedTokens[0] > 0 && block > 0) plan.blocksToZero = Int32Array.of(block);
+    };
+    const faults = await withZeroed(kvGroups, inUse);
+    expect(faults.map(({ kind }) => kind)).toContain('unwritten-read');
+  });
+});
+
+it.each([[Int32Array.of(0)], [Int32Array.of(-1)], [Int32Array.of(2 ** 20)], [[1]], [7]])(
+  'blocks to zero that are none are refused, and nothing is changed: %o',
+  async (bad) => {
+    using driver = new ReferenceDriver({ kvGroups: [FULL, { type: 'mamba', blockSize: 4, mode: 'all' }] });
+    driver.add({ id: 'a', prompt: wordy(9, 1) });
+    driver.tamper = (plan) => {
+      plan.blocksToZero = bad as never;
+    };
+    await expect(driver.step()).rejects.toThrow(/^(plan\.)?blocksToZero/);
+    expect(driver.executor.memory().numSequences).toBe(0);
+  },
+);

@@ -126,7 +126,46 @@ function lengthenHit({ plan, tables }: Step, entry: number, more: number): boole
   return true;
 }
 
+/** Empties the places in front of a chunk that begins a token later than it does. */
+function delayChunk(step: Step, { entry, group }: Place): boolean {
+  const { type, chunk, blockSize } = groupOf(step, group);
+  const computed = step.plan.numComputedTokens[entry];
+  if (type !== 'chunked' || computed === 0) return false;
+  const start = Math.floor(computed / chunk) * chunk;
+  const row = rowOf(step.tables.groups[group], entry);
+  const [from, to] = [start, start + 1].map((token) => Math.floor(token / blockSize));
+  // One token later is another block only where the chunk begins with the last token of a block.
+  if (from === to || start >= computed || row[from] === 0) return false;
+  row.fill(0, from, to);
+  return true;
+}
+
+/** Gives an entry the state of another place of its row, that it has now or had in the step before. */
+function takeOtherState(step: Step, place: Place): boolean {
+  const { plan, tables, earlier } = step;
+  const { first, end } = placesRead(step, place);
+  if (groupOf(step, place.group).type !== 'mamba' || first === end) return false;
+  const row = rowOf(tables.groups[place.group], place.entry);
+  const before = earlier.get(plan.requests[place.entry].handle)?.[place.group] ?? [];
+  const other = [...before, ...row.subarray(0, first)].findLast((id) => id !== 0 && id !== row[first]);
+  if (other === undefined) return false;
+  row[first] = other;
+  return true;
+}
+
+/** Empties the last place of a cached prefix. */
+function emptyHit(step: Step, { entry, group }: Place): boolean {
+  const { plan, tables } = step;
+  const { first, end } = placesRead(step, { entry, group });
+  if (plan.kinds[entry] === 0 || first === end) return false;
+  rowOf(tables.groups[group], entry)[end - 1] = 0;
+  return true;
+}
+
 export const KINDS: Record<string, Kind> = {
+  'a chunk that begins one token too late': { finds: ['null-read'], plant: delayChunk },
+  'a state of another place': { finds: WRONG_DATA, plant: takeOtherState },
+  'a place of a hit that is kept null': { finds: ['null-read'], plant: emptyHit },
   'a block dropped one too early': { finds: ['null-read'], plant: replace('first', () => 0) },
   'the last place emptied': { finds: ['null-read', 'slot'], plant: replace('last', () => 0) },
   "another request's block": { finds: WRONG_DATA, plant: replace('first', blockOfAnother) },

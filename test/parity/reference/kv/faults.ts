@@ -13,7 +13,16 @@ export interface Faults {
   readonly G9: boolean;
   /** Blocks to load into are taken for one group before the hits of the next one are held: a free hit may be among them, and stands in two rows. */
   readonly G16: boolean;
+  /** A hit of chunks that ends in front of the block in which the last chunk begins has no block of the chunk before, in which it ends. */
+  readonly G17: boolean;
 }
 
 /** What is right. */
-export const NO_FAULTS: Faults = { G1: false, G2: false, G3: false, G9: false, G16: false };
+export const NO_FAULTS: Faults = {
+  G1: false,
+  G2: false,
+  G3: false,
+  G9: false,
+  G16: false,
+  G17: false,
+};

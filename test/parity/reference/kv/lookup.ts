@@ -217,7 +217,9 @@ export class Lookup {
       if (place === null) break;
       places.push(place);
     }
-    return places;
+    const end = start * spec.blockSize;
+    const isInside = places.length === start && end % chunk > 0;
+    return isInside && !this.#faults.G17 ? this.#findChunk(spec, request, end) : places;
   }
 
   /** The last state that is there: a place is all that was before it. */

@@ -173,7 +173,8 @@ void ReferenceModel::settle(const StepIo& io, const Tables& tables, Work& work, 
   const auto known = static_cast<u32>(sequence.tokens.size());
   if (samples) sequence.unsure = false;
   if (samples && tables.input_ids[work.query + (planned - 1 - work.first)] >= 0) {
-    if (planned < known) sequence.truncate(planned);
+    // What was sampled may count no more; the prompt always does, and an entry that samples within it does not fit.
+    if (planned < known && planned >= sequence.num_prompt) sequence.truncate(planned);
     return;
   }
   if (planned <= known) return;

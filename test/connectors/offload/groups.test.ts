@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { OffloadConnector } from '../../../src/connectors/offload/index.js';
-import type { OffloadOrders } from '../../../src/connectors/offload/orders.js';
+import type { OffloadOrders } from '../../../src/connectors/offload/tiers/orders.js';
 import type { Scheduler } from '../../../src/index.js';
 import type { KvGroupOptions } from '../../../src/scheduler/options/kv-groups.js';
 import { Verdict } from '../../../src/transfer/verdict.js';

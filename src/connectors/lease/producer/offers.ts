@@ -105,10 +105,19 @@ function fewestTokens(view: KvView, numTokens: number, rows: readonly Int32Array
       return group.numSpeculativeBlocks === 0 && rows[g].at(-1) !== 0 ? numTokens : numTokens + 1;
     const held = rows[g].findIndex((id) => id !== 0);
     const first = held < 0 ? rows[g].length : held;
-    if (first === 0) continue;
-    let from = numTokens + 1;
-    while (from > 0 && view.neededPlaces(g, from - 1).first >= first) from--;
+    const from = first === 0 ? 0 : fewestFor(view, g, first, numTokens);
     fewest = Math.max(fewest, from);
   }
   return fewest;
+}
+
+/** The fewest tokens behind which no place before `first` is needed; more than `most` if there are none. More tokens never need an earlier place. */
+function fewestFor(view: KvView, group: number, first: number, most: number): number {
+  let [low, high] = [0, most + 1];
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    if (view.neededPlaces(group, middle).first >= first) high = middle;
+    else low = middle + 1;
+  }
+  return low;
 }

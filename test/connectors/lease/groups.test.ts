@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { decode, encode } from '../../../src/connectors/lease/wire/messages.js';
 import type { KvGroupOptions } from '../../../src/index.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
 import { LEASE_MS, type Node, type NodeOptions, SEED, World } from './world.js';
@@ -102,6 +103,26 @@ describe('a hand-over of windows and chunks', () => {
   });
 });
 
+describe('a hand-over of what is there in part', () => {
+  it('reads only what stands behind the local prefix', async () => {
+    pair(WINDOWS['a window'] as Groups);
+    await handOver(wordy(21, 1), 0);
+    const { memoryBytes: before } = d.worker.stats().ways;
+    await handOver(Int32Array.from([...wordy(21, 1), ...wordy(20, 2)]), 0);
+    await world.rest();
+    // 40 tokens: 10 blocks, of which 5 are there; and of the window the last 2.
+    expect(d.worker.stats().ways.memoryBytes - before).toBe(7 * d.executor.kv.bytesPerBlock);
+  });
+
+  it('offers no extent that nobody can resume behind', async () => {
+    pair(WINDOWS['a window'] as Groups);
+    const input = { prompt: wordy(21, 1), maxTokens: 9, transferParams: { doRemoteDecode: true } };
+    const { transferParams } = await world.ended(p.engine.submit(input));
+    // The window of the prompt's end was let go while 8 tokens more were computed.
+    expect(transferParams).toMatchObject({ extents: [{ numTokens: 29 }] });
+  });
+});
+
 describe('a hand-over of states', () => {
   it.each(
     Object.entries(STATES).flatMap(([name, { groups, hasCache }], i) =>
@@ -126,13 +147,26 @@ describe('a hand-over of states', () => {
     expect(p.worker.stats().leases).toMatchObject({ granted: 19, released: 19, expired: 0 });
   });
 
-  it('is refused where steps end at the ends of blocks, and counted', async () => {
+  it('is not offered where steps end at the ends of blocks, since nobody could load', async () => {
     pair([FULL, { type: 'mamba', mode: 'align' }]);
-    for (let length = 9; length <= 12; length++) await handOver(wordy(length, length), 1);
+    const transferParams = { doRemoteDecode: true };
+    const first = p.engine.submit({ prompt: wordy(9, 1), maxTokens: 1, transferParams });
+    expect((await world.ended(first)).transferParams).toBeNull();
+    expect(p.connector.stats().offered).toBe(0);
     await world.rest();
-    expect(d.engine.stats().scheduler.refusedMatches).toBeGreaterThan(0);
-    expect(d.worker.stats().reads).toMatchObject({ ok: 0, failed: 0 });
-    expect(p.worker.stats().leases.expired).toBe(0);
+  });
+
+  it('is not offered where a step in flight takes the state further', async () => {
+    pair(STATES['at the ends of blocks']?.groups as Groups, { pipelineDepth: 3 });
+    const prompt = wordy(17, 3);
+    const [, second = 0] = unpagedText(prompt, 2, { seed: SEED });
+    const first = p.engine.submit({
+      ...{ prompt, maxTokens: 9, stopTokenIds: [second], transferParams: { doRemoteDecode: true } },
+    });
+    for (let steps = 0; steps < 3; steps++) p.engine.step();
+    const { finishReason, transferParams } = await world.ended(first);
+    expect([finishReason, transferParams]).toEqual(['stop', null]);
+    await world.rest();
   });
 
   it('is not offered where states of drafts stand beside it', async () => {
@@ -178,5 +212,69 @@ describe('a hand-over that fails', () => {
     d = world.add('d', { engine: { ...engine, kvGroups: [FULL, { type: 'sliding', window: 7 }] } });
     await handOver(wordy(20, 1), 0);
     expect(d.connector.stats()).toMatchObject({ otherSettings: 1, loads: 0 });
+  });
+});
+
+describe('what a peer says of a lease', () => {
+  type Opened = { kind: string; blocks: number[][]; fewest: number; most: number };
+
+  /** Has a peer say something else when a read begins. */
+  function tamper(change: (opened: Opened) => void): void {
+    const deliver = world.hub.deliver.bind(world.hub);
+    world.hub.deliver = (parcel) => {
+      const [header, ...rest] = parcel.frames;
+      const envelope = decode(header);
+      if (envelope?.message.kind !== 'opened') return deliver(parcel);
+      change(envelope.message as unknown as Opened);
+      return deliver({ ...parcel, frames: [encode(envelope), ...rest] });
+    };
+  }
+
+  it.each<[string, (opened: Opened) => void]>([
+    ['needs more tokens', (opened) => (opened.fewest = 23)],
+    ['has fewer tokens', (opened) => (opened.most = 21)],
+    ['lacks a place of the window', ({ blocks }) => blocks[1]?.fill(0)],
+    ['lacks a group', ({ blocks }) => blocks.pop()],
+    ['has a group more', ({ blocks }) => blocks.push([1])],
+    ['lacks the last block', ({ blocks }) => blocks[0]?.pop()],
+  ])('is checked: it %s', async (_, change) => {
+    for (const sharedMemory of [true, false]) {
+      world = new World();
+      pair(WINDOWS['a window'] as Groups, {}, { sharedMemory });
+      tamper(change);
+      await handOver(wordy(23, 1), 0);
+      expect(d.worker.stats().reads).toMatchObject({ ok: 0, failed: 1 });
+      expect(d.engine.stats().scheduler.failedLoads).toBe(1);
+      await world.rest();
+    }
+  });
+
+  it('is no message without both bounds', () => {
+    const opened = { kind: 'opened', transfer: 't', blocks: [[1]], fewest: 0, most: 1 } as const;
+    const read = (message: object) => decode(encode({ from: 'p', to: 'd', message } as never));
+    expect(read(opened)?.message).toEqual(opened);
+    for (const name of ['fewest', 'most'])
+      for (const value of [undefined, -1, 0.5, '1']) expect(read({ ...opened, [name]: value })).toBeNull();
+  });
+
+  it('counts more than what the client says', async () => {
+    pair(WINDOWS['a window'] as Groups, { deviations: { handOverWindows: false } });
+    const prompt = wordy(21, 1);
+    const params = structuredClone(await world.prefill(prompt)) as { extents: { from?: number }[] };
+    // Behind 21 tokens the window of 20 was let go; the client leaves that out.
+    for (const extent of params.extents) Reflect.deleteProperty(extent, 'from');
+    const { tokens } = await world.ended(
+      d.engine.submit({ prompt, maxTokens: 6, transferParams: { ...params } }),
+    );
+    expect([...tokens]).toEqual([...unpagedText(prompt, 6, { seed: SEED })]);
+    expect(d.worker.stats().reads).toMatchObject({ ok: 0, failed: 1 });
+    for (const from of [-1, 'x', 2.5]) {
+      const again = structuredClone(await world.prefill(wordy(21, 2))) as { extents: object[] };
+      for (const extent of again.extents) Object.assign(extent, { from });
+      await world.ended(
+        d.engine.submit({ prompt: wordy(21, 2), maxTokens: 1, transferParams: { ...again } }),
+      );
+    }
+    expect(d.connector.stats().badParams).toBe(3);
   });
 });
